@@ -1,0 +1,232 @@
+"""Running an operator: the one way every call takes.
+
+`call(op, args)` takes an operator and its complete argument tuple in schema order (see resolve.py for how a user's call
+becomes that). Plain tensors go straight to eager execution; a tensor with keys goes through, in this order, the
+transform or capture it belongs to, autograd, and the meta device. Floors above core install their layer with
+`install_layer`.
+
+Eager execution by kind: pointwise bodies run on the NumPy handler, views alias the storage, composites run their
+body, structural operators run their shape rule and then their kernel.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .errors import InternalError, RegistrationError, check
+from .modes import MODES
+from .pointwise import infer_pointwise, run_pointwise, scalar_array
+from .promotion import common, resolve
+from .registry import REGISTRY, Kind, OpDef
+from .shapes import Spec
+from .tensor import AUTOGRAD, META, TRACED, Tensor, alias, meta_tensor, wrap
+
+Arguments = tuple[Any, ...]
+Layer = Callable[..., Any]
+
+
+class _Ambient(threading.local):
+    """Keys that hold for every call on this thread, whatever its arguments (an active capture, for instance)."""
+
+    keys = 0
+
+
+AMBIENT = _Ambient()
+
+_layers: dict[str, Layer] = {}
+
+
+def install_layer(name: str, layer: Layer) -> None:
+    """Install the function that serves calls with the key `name`: "traced", "autograd", or "read" for values."""
+    if name in _layers:
+        raise RegistrationError(f"the dispatch layer {name} is already installed")
+    _layers[name] = layer
+
+
+def call(op: OpDef, args: Arguments) -> Any:
+    """Run `op` on `args`, the values of all its schema arguments in order."""
+    keys = AMBIENT.keys
+    for i in op.tensor_positions:
+        tensor = args[i]
+        if tensor is not None:
+            keys |= tensor._keys
+    for i in op.list_positions:
+        if args[i] is not None:
+            for tensor in args[i]:
+                if tensor is not None:
+                    keys |= tensor._keys
+    if keys:
+        if keys & TRACED:
+            return _layers["traced"](op, args)
+        if keys & AUTOGRAD and "autograd" in _layers:
+            return _layers["autograd"](op, args, keys)
+    return execute(op, args, keys)
+
+
+def execute(op: OpDef, args: Arguments, keys: int | None = None) -> Any:
+    """Run `op` below autograd and transforms: on data, or on the meta device."""
+    if keys is None:
+        keys = _keys_of(op, args)
+    if op.device_position is not None and args[op.device_position] is not None:
+        keys = keys | META if args[op.device_position].type == "meta" else keys & ~META
+    run = _runners[op.kind]
+    if keys & META and op.kind is not Kind.COMPOSITE:
+        return _run_meta(op, args)
+    return run(op, args)
+
+
+def _keys_of(op: OpDef, args: Arguments) -> int:
+    keys = 0
+    for tensor in tensors_in(op, args):
+        keys |= tensor._keys
+    return keys
+
+
+def tensors_in(op: OpDef, args: Arguments) -> list[Tensor]:
+    """All tensors among `args`, those in lists included, in schema order."""
+    found = [args[i] for i in op.tensor_positions if args[i] is not None]
+    for i in op.list_positions:
+        if args[i] is not None:
+            found.extend(tensor for tensor in args[i] if tensor is not None)
+    return found
+
+
+# Views, composites, structural operators.
+
+def _run_view(op: OpDef, args: Arguments) -> Any:
+    source = args[0]
+    specs = op.rule(args)  # type: ignore[misc]
+    if isinstance(specs, Spec):
+        return _view(op, args, source, specs)
+    views = tuple([_view(op, args, source, spec) for spec in specs])
+    for tensor in views if op.tracked and MODES.grad else ():
+        tensor._creation = "multi_output"
+    return views
+
+
+def _view(op: OpDef, args: Arguments, source: Tensor, spec: Spec) -> Tensor:
+    tensor = alias(source, spec)
+    if op.schema.returns[0].type.alias is None:
+        tensor._versions = None
+    elif op.tracked:
+        tensor._base = source if source._base is None else source._base
+        tensor._view_of = (op, args)
+        if spec.dtype.is_differentiable:
+            tensor._keys |= AUTOGRAD  # it takes part in whatever history its base acquires later
+            if not MODES.grad:
+                tensor._creation = "no_grad"
+    return tensor
+
+
+def _run_composite(op: OpDef, args: Arguments) -> Any:
+    if op.promote is None:
+        return op.body(args)  # type: ignore[misc]
+    tensors = [args[i] for i in op.operands if args[i] is not None]
+    dtype = common([(t.dtype, t.ndim == 0) if isinstance(t, Tensor) else t for t in tensors])
+    compute, result = resolve(op.promote, dtype)
+    cast = tuple([a.to(compute) if i in op.operands and isinstance(a, Tensor) else a for i, a in enumerate(args)])
+    output = op.body(cast)  # type: ignore[misc]
+    if isinstance(output, tuple):
+        return tuple([o.to(result) for o in output])
+    return output.to(result)
+
+
+def _run_structural(op: OpDef, args: Arguments) -> Any:
+    specs = op.rule(args)  # type: ignore[misc]
+    if op.kernel is None:
+        raise NotImplementedError(f"{op.name} has no kernel")
+    reads = op.kernel_reads
+    arrays = [_kernel_argument(op, a) if i in reads else a for i, a in enumerate(args)]
+    with np.errstate(all="ignore"):
+        results = op.kernel((*arrays, specs))
+        if isinstance(specs, Spec):
+            return _finish(op, results, specs, arrays)
+        if len(results) != len(specs):
+            raise InternalError(f"{op.name}: the kernel returned {len(results)} outputs, its shape rule {len(specs)}")
+        return tuple([_finish(op, r, s, arrays) for r, s in zip(results, specs, strict=True)])
+
+
+def _kernel_argument(op: OpDef, value: Any) -> Any:
+    if isinstance(value, Tensor):
+        array = value.numpy_array()
+        dtype = value.dtype
+        if dtype.opmath is not dtype and not op.moves:
+            return array.astype(dtype.opmath.numpy)
+        return array
+    if type(value) is tuple and any(isinstance(v, Tensor) for v in value):
+        return tuple([_kernel_argument(op, v) for v in value])
+    return value
+
+
+def _finish(op: OpDef, result: Any, spec: Spec, inputs: Sequence[Any]) -> Tensor:
+    """Wrap a kernel's output after checking it against its Spec; an output that aliases an input is copied."""
+    if type(result) is not np.ndarray:
+        result = np.asarray(result)
+    if spec.shape is not None and result.shape != spec.shape:
+        raise InternalError(f"{op.name}: the kernel returned shape {result.shape}, its shape rule {spec.shape}")
+    if result.dtype != spec.dtype.numpy:
+        result = result.astype(spec.dtype.numpy)
+    elif result.base is not None or any(result is a for a in inputs):
+        if not result.flags.writeable or _aliases(result, inputs) or any(s < 0 for s in result.strides):
+            result = result.copy()
+    if spec.strides is None and not result.flags.c_contiguous:
+        result = np.ascontiguousarray(result)  # eager, meta and compiled agree on the layout
+    tensor = wrap(result)
+    if spec.strides is not None and result.size == 0:
+        tensor._strides = spec.strides  # NumPy keeps no strides for arrays without elements
+    return tensor
+
+
+def _aliases(result: np.ndarray, inputs: Sequence[Any]) -> bool:
+    for value in inputs:
+        if isinstance(value, np.ndarray):
+            if np.may_share_memory(result, value):
+                return True
+        elif type(value) is tuple and _aliases(result, value):
+            return True
+    return False
+
+
+# The meta device.
+
+def infer(op: OpDef, args: Arguments) -> Any:
+    """The Spec, or tuple of Specs, of the outputs of a non-composite operator."""
+    if op.kind is Kind.POINTWISE:
+        return infer_pointwise(op, args)
+    return op.rule(args)  # type: ignore[misc]
+
+
+def _run_meta(op: OpDef, args: Arguments) -> Any:
+    for tensor in tensors_in(op, args) if op.device_position is None else ():
+        check(tensor._keys & META or tensor.ndim == 0, f"{op.schema.name}: all tensors must be on the same device, "
+              "but some are on 'meta' and others on 'cpu'")
+    if op.kind is Kind.VIEW:
+        return _run_view(op, args)
+    specs = infer(op, args)
+    if isinstance(specs, Spec):
+        return meta_tensor(specs)
+    return tuple([meta_tensor(spec) for spec in specs])
+
+
+_runners: dict[Kind, Callable[[OpDef, Arguments], Any]] = {
+    Kind.POINTWISE: run_pointwise,
+    Kind.VIEW: _run_view,
+    Kind.COMPOSITE: _run_composite,
+    Kind.STRUCTURAL: _run_structural,
+}
+
+
+def read_array(tensor: Tensor) -> np.ndarray:
+    """The values of `tensor` for Python code to look at; a traced tensor asks its trace (which may refuse)."""
+    if tensor._keys & TRACED:
+        return _layers["read"](None, (tensor,))  # type: ignore[arg-type, no-any-return]
+    return tensor.numpy_array()
+
+
+def run_name(name: str, *args: Any) -> Any:
+    """`call` by full operator name, for use inside the library."""
+    return call(REGISTRY[name], args)

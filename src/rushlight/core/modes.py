@@ -1,0 +1,23 @@
+"""The modes of a thread: whether operations are recorded for autograd, and whether inference mode is on.
+
+Everything that reads or changes these goes through `MODES`; whoever changes one restores it in `finally`.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+
+class _Modes(threading.local):
+    grad = True  # operations on tensors that require grad are recorded
+    forward_grad = True  # tangents are propagated
+    inference = False
+    dual_levels = 0  # how many levels of forward mode are open
+    limit: float = float("inf")  # tangents of this level and inner ones are ignored (they are being computed)
+    saved_hooks: Any = ()  # pairs (pack, unpack) in force, the innermost last
+    anomaly = False  # record where each node was made, and blame it when its backward fails
+    check_nan = True  # with anomaly: backward refuses NaN
+
+
+MODES = _Modes()

@@ -1,0 +1,251 @@
+"""In-place and out= forms, derived from the functional operator.
+
+`call_inplace` and `call_out` run the functional operator, then write its result into an existing tensor. They check
+everything that PyTorch checks (cast, shape, overlap, leaf that requires grad) before anything is written, and count the
+write in the version counter. Autograd installs `rebase`, which gives the written tensor the history of the result.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .dispatch import Arguments, call, tensors_in
+from .dtypes import can_cast
+from .errors import check
+from .modes import MODES
+from .registry import OpDef
+from .shapes import Spec, contiguous_strides, extent, is_dense
+from .storage import Storage
+from .tensor import AUTOGRAD, LAZY, META, TRACED, Tensor, array_over
+
+before_write: Callable[[Tensor, str], None] | None = None
+prepare: Callable[[Tensor, Tensor], None] | None = None
+rebase: Callable[[Tensor, Tensor], None] | None = None
+traced_write: Callable[[Tensor, Tensor], None] | None = None
+
+
+def install_autograd(check_writable: Callable[[Tensor, str], None], prepare_write: Callable[[Tensor, Tensor], None],
+                     rebase_history: Callable[[Tensor, Tensor], None]) -> None:
+    """Autograd's part of a write: `check_writable` and, once the new value is known, `prepare_write` may refuse it;
+    `rebase_history` records it."""
+    global before_write, prepare, rebase
+    before_write, prepare, rebase = check_writable, prepare_write, rebase_history
+
+
+def install_traced_write(write: Callable[[Tensor, Tensor], None]) -> None:
+    """How a tensor that belongs to a transform or capture takes a new value."""
+    global traced_write
+    traced_write = write
+
+
+def call_inplace(op: OpDef, args: Arguments) -> Tensor:
+    """`op` with its first argument overwritten by the (first) result; returns that argument."""
+    target = args[0]
+    name = f"{op.public_name}_"
+    if op.schema.returns[0].type.alias is not None:
+        return _reshape_inplace(op, args, name)
+    check_target(target, name)
+    for other in tensors_in(op, args)[1:]:
+        check_no_partial_overlap(target, other)
+    result = call(op, args)
+    if isinstance(result, tuple):
+        result = result[0]
+    check_result(target, result, name)
+    assign(target, result)
+    return target
+
+
+def _reshape_inplace(op: OpDef, args: Arguments, name: str) -> Tensor:
+    """The in-place form of a view (`squeeze_`, `t_`): the tensor itself takes the geometry of the view."""
+    target = args[0]
+    if target._keys & AUTOGRAD and before_write is not None:
+        before_write(target, name)
+    result = call(op, args)
+    set_geometry(target, tuple(result.shape), result.strides(), result.storage_offset())
+    target.version_counter.value += 1
+    if (target._keys | result._keys) & AUTOGRAD and rebase is not None:
+        rebase(target, result)
+    return target
+
+
+def call_out(op: OpDef, args: Arguments, out: Any) -> Any:
+    """`op` with its results written to `out`, a tensor or one per output; returns `out`."""
+    targets = out if isinstance(out, tuple | list) else (out,)
+    for target in targets:
+        check(isinstance(target, Tensor), f"{op.schema.name}(): argument 'out' must be Tensor, not "
+              f"{type(target).__name__}", TypeError)
+        check(not (target._keys | _any_keys(op, args)) & AUTOGRAD or not _records(op, args, target),
+              f"{op.schema.name}(): functions with out=... arguments don't support automatic differentiation, but one "
+              "of the arguments requires grad.")
+    results = call(op, _with_dtype_of(targets[0], op, args))
+    results = results if isinstance(results, tuple) else (results,)
+    check(len(results) == len(targets), f"{op.schema.name}(): out= needs {len(results)} tensors, got {len(targets)}",
+          TypeError)
+    for target, result in zip(targets, results, strict=True):
+        check(target._keys & META == result._keys & META, f"{op.schema.name}(): expected out tensor to be on "
+              f"{result.device}, but it is on {target.device}")
+        check(can_cast(result.dtype, target.dtype), f"{op.schema.name}(): result type {result.dtype.torch_name} can't "
+              f"be cast to the desired output type {target.dtype.torch_name}")
+        if target.shape == result.shape:
+            check_no_internal_overlap(target)
+        for tensor in tensors_in(op, args):
+            check_no_partial_overlap(target, tensor)
+    for target, result in zip(targets, results, strict=True):
+        resize_output(target, result)
+        write(target, result)
+    return out
+
+
+def _with_dtype_of(target: Tensor, op: OpDef, args: Arguments) -> Arguments:
+    """The arguments of a factory with dtype=None replaced by that of its output; a different one is refused."""
+    names = op.schema.argument_names
+    if op.tensor_positions or op.list_positions or "dtype" not in names:
+        return args
+    at = names.index("dtype")
+    check(args[at] in (None, target.dtype), f"{op.schema.name}(): dtype {args[at]} does not match dtype of out "
+          f"parameter ({target.dtype})")
+    return (*args[:at], target.dtype, *args[at + 1:])
+
+
+def _any_keys(op: OpDef, args: Arguments) -> int:
+    keys = 0
+    for tensor in tensors_in(op, args):
+        keys |= tensor._keys
+    return keys
+
+
+def _records(op: OpDef, args: Arguments, target: Tensor) -> bool:
+    """Whether the call would be recorded by autograd."""
+    return MODES.grad and any(t.requires_grad for t in (*tensors_in(op, args), target))
+
+
+def check_target(target: Tensor, name: str) -> None:
+    """Refuse a write that PyTorch refuses, whatever the value."""
+    if target._keys & AUTOGRAD and before_write is not None:
+        before_write(target, name)
+    check_no_internal_overlap(target)
+
+
+def check_result(target: Tensor, result: Tensor, name: str) -> None:
+    if result.dtype is not target.dtype:
+        check(can_cast(result.dtype, target.dtype), f"{name}: result type {result.dtype.torch_name} can't be cast to "
+              f"the desired output type {target.dtype.torch_name}")
+    check(result.shape == target.shape, f"{name}: output with shape {list(target.shape)} doesn't match the broadcast "
+          f"shape {list(result.shape)}")
+
+
+def assign(target: Tensor, result: Tensor) -> None:
+    """Write `result` into `target` and give `target` the history of `result`."""
+    if (target._keys | result._keys) & TRACED and traced_write is not None:
+        traced_write(target, result)
+        return
+    tracked = (target._keys | result._keys) & AUTOGRAD and rebase is not None
+    if tracked:
+        prepare(target, result)  # type: ignore[misc]
+    write(target, result)
+    if tracked:
+        rebase(target, result)  # type: ignore[misc]
+
+
+def write(target: Tensor, result: Tensor) -> None:
+    """Copy the values of `result` (same shape) into the memory of `target`; counts as one write."""
+    if target._array is not None:
+        values = result.numpy_array()
+        if target._keys & LAZY:
+            if target._conj:
+                values = np.conjugate(values)
+            if target._neg:
+                values = np.negative(values)
+        if not target._array.flags.writeable:
+            raise RuntimeError("the tensor's memory is read-only; clone() it to get a tensor that can be written")
+        with np.errstate(all="ignore"):
+            np.copyto(target._array, values, casting="unsafe")
+    target.version_counter.value += 1
+
+
+# Overlap.
+
+def check_no_internal_overlap(target: Tensor) -> None:
+    """Refuse to write to a tensor in which several elements share one memory location, such as an expanded one."""
+    array = target._array
+    if array is not None and array.flags.c_contiguous:
+        return
+    shape, strides = target.shape, target.strides()
+    if is_dense(shape, strides):
+        return
+    if any(stride == 0 and size > 1 for size, stride in zip(shape, strides, strict=True)):
+        raise RuntimeError("unsupported operation: more than one element of the written-to tensor refers to a single "
+                           "memory location. Please clone() the tensor before performing the operation.")
+
+
+def check_no_partial_overlap(target: Tensor, other: Tensor) -> None:
+    """Refuse an operation whose input and written-to tensor overlap without being the same elements."""
+    if other is target or target._array is None or other._array is None or target._storage is None:
+        return
+    if target.storage_object is not other.storage_object or not target.numel() or not other.numel():
+        return
+    if target._offset == other._offset and target.shape == other.shape and target.strides() == other.strides():
+        return
+    if not (is_dense(target.shape, target.strides()) and is_dense(other.shape, other.strides())):
+        return  # too hard to tell cheaply; the result is computed before it is written, so it is right all the same
+    first, last = _span(target)
+    other_first, other_last = _span(other)
+    if first == other_first and last == other_last:
+        check(target.strides() == other.strides(), _PARTIAL)
+    check(last <= other_first or other_last <= first, _PARTIAL)
+
+
+_PARTIAL = ("unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
+            "location. Please clone() the tensor before performing the operation.")
+
+
+def _span(tensor: Tensor) -> tuple[int, int]:
+    start = tensor._offset * tensor.dtype.itemsize
+    return start, start + tensor.nbytes
+
+
+# Resizing.
+
+def resize_output(target: Tensor, result: Tensor) -> None:
+    """Give `target` the shape of `result`; warns, as PyTorch does, when a non-empty tensor must be resized."""
+    if target.shape == result.shape:
+        return
+    if target.numel() != 0:
+        warnings.warn(f"An output with one or more elements was resized since it had shape {list(target.shape)}, which "
+                      f"does not match the required output shape {list(result.shape)}. Pass an output of the right "
+                      "shape, or an empty one.", UserWarning, stacklevel=4)
+    strides = result.strides() if is_dense(result.shape, result.strides()) else contiguous_strides(result.shape)
+    set_geometry(target, tuple(result.shape), strides)
+
+
+def set_geometry(target: Tensor, shape: tuple[int, ...], strides: tuple[int, ...], offset: int | None = None) -> None:
+    """Change shape and strides of `target` in place; its storage grows if it must, keeping its bytes."""
+    storage = target.storage_object
+    offset = target._offset if offset is None else offset
+    span = extent(shape, strides)
+    needed = (offset + span) * target.dtype.itemsize if span else 0
+    if storage.buffer is None:
+        target._spec = Spec(shape, target.dtype, strides, offset)
+        storage._meta_bytes = max(storage._meta_bytes, needed)
+    else:
+        if needed > storage.buffer.nbytes:
+            grown = np.zeros(needed, np.uint8)
+            grown[:storage.buffer.nbytes] = storage.buffer
+            storage.buffer = grown
+        target._array = array_over(storage.buffer, shape, strides, offset, target.dtype)
+    target._strides, target._offset = strides, offset
+
+
+def new_storage(target: Tensor, source: Tensor, spec: Spec) -> None:
+    """Make `target` look at the storage of `source` with the geometry of `spec` (Tensor.set_)."""
+    storage: Storage = source.storage_object
+    target._storage = storage
+    if storage.buffer is not None:
+        target._array = array_over(storage.buffer, spec.known_shape(), spec.known_strides(), spec.offset, target.dtype)
+    else:
+        target._spec = spec
+    target._strides, target._offset = spec.known_strides(), spec.offset

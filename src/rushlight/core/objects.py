@@ -1,0 +1,346 @@
+"""What makes a Tensor a Python object: values, conversion, printing, iteration, copying and the special methods.
+
+Importing this module attaches the methods. Operator methods come from the registry (api.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from . import construct, dtypes, printing
+from .dispatch import read_array, run_name
+from .dtypes import DType
+from .errors import check
+from .indexing import get_item, set_item
+from .mutation import assign, check_no_internal_overlap, check_target, new_storage, set_geometry
+from .shapes import Spec, channels_last_strides, contiguous_strides
+from .tensor import AUTOGRAD, LAZY, META, TRACED, Tensor, alias, tensor_method
+from .tokens import channels_last, channels_last_3d, contiguous_format, device, memory_format, preserve_format
+
+
+@tensor_method
+def item(self: Tensor) -> Any:
+    """The value of a tensor with one element, as a Python number."""
+    if self.numel() != 1:
+        raise RuntimeError(f"a Tensor with {self.numel()} elements cannot be converted to Scalar")
+    if self._keys & META and not self._keys & TRACED:
+        raise RuntimeError("Tensor.item() cannot be called on meta tensors")
+    value = read_array(self)
+    if value.dtype.kind == "V" or value.dtype.name not in np.sctypeDict:
+        return float(value.reshape(()))
+    return value.item()
+
+
+@tensor_method
+def tolist(self: Tensor) -> Any:
+    """The values as nested Python lists (a number for a 0-d tensor)."""
+    array = read_array(self)
+    if self.dtype.is_floating_point and self.dtype.opmath is not self.dtype:
+        array = array.astype(np.float32)
+    return array.tolist()
+
+
+@tensor_method
+def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
+    """The values as an ndarray that shares memory with the tensor."""
+    if not force:
+        check(not self.requires_grad, "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() "
+              "instead.")
+        check(not self._keys & LAZY, "Can't call numpy() on a tensor whose conjugate or negative bit is set. Use "
+              "tensor.resolve_conj().resolve_neg().numpy() instead.")
+        if self._keys & META:
+            raise TypeError("can't convert a meta tensor to numpy: it has no data")
+    return read_array(self)
+
+
+def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    array = self.numpy()
+    if dtype is not None and array.dtype != dtype:
+        return array.astype(dtype)
+    return array.copy() if copy else array
+
+
+def _dlpack(self: Tensor, **kwargs: Any) -> Any:
+    check(not self.requires_grad, "Can't export tensors that require gradient, use tensor.detach()", BufferError)
+    check(not self._keys & LAZY, "Can't export tensors with the conjugate bit set", BufferError)
+    return self.numpy().__dlpack__(**kwargs)
+
+
+@tensor_method
+def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """The tensor in another dtype, device or memory format; itself where nothing changes and copy is False."""
+    dtype, place, copy, layout_format = _parse_to(args, kwargs)
+    same_dtype = dtype is None or dtype is self.dtype
+    same_device = place is None or place == self.device
+    if same_dtype and same_device and not copy and (
+            layout_format in (None, preserve_format) or self.is_contiguous(layout_format)):
+        return self
+    return run_name("_to_copy", self, dtype, None, place, None, False, layout_format)  # type: ignore[no-any-return]
+
+
+def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[DType | None, device | None, bool, Any]:
+    args, kwargs = tuple(args), dict(kwargs)
+    dtype, place = kwargs.pop("dtype", None), kwargs.pop("device", None)
+    layout_format = kwargs.pop("memory_format", None)
+    other = kwargs.pop("other", None)
+    rest = list(args)
+    if rest and isinstance(rest[0], Tensor):
+        other = rest.pop(0)
+    if other is not None:
+        dtype, place = other.dtype, other.device
+    elif rest:
+        first = rest.pop(0)
+        if isinstance(first, str | device):
+            place = first
+            if rest and (rest[0] is None or isinstance(rest[0], DType | type)) and not isinstance(rest[0], bool):
+                dtype = rest.pop(0)
+        elif isinstance(first, DType | type):
+            dtype = first
+        elif first is not None:
+            raise TypeError(f"to(): expected a dtype, a device or a tensor, got {type(first).__name__}")
+        elif rest and isinstance(rest[0], DType):
+            dtype = rest.pop(0)
+    kwargs.pop("non_blocking", None)
+    copy = kwargs.pop("copy", False)
+    flags = [flag for flag in rest if isinstance(flag, bool)]
+    check(len(flags) == len(rest) and len(rest) <= 2 and not kwargs, "to() takes a dtype, a device or a tensor, then "
+          f"non_blocking and copy, then memory_format by keyword; got {args} {kwargs}", TypeError)
+    if len(flags) == 2:
+        copy = flags[1]
+    if isinstance(dtype, type):
+        dtype = {float: dtypes.float64, complex: dtypes.complex128, int: dtypes.int64, bool: dtypes.bool_}.get(dtype, dtype)
+    check(dtype is None or isinstance(dtype, DType), f"to(): dtype must be a rushlight dtype, not {dtype!r}", TypeError)
+    return dtype, None if place is None else device(place), copy, layout_format
+
+
+def _conversion(name: str, dtype: DType) -> None:
+    def convert(self: Tensor, memory_format: memory_format = preserve_format) -> Tensor:
+        return self.to(dtype, memory_format=memory_format)  # type: ignore[no-any-return]
+    convert.__name__ = name
+    convert.__doc__ = f"The tensor as {dtype.name}."
+    tensor_method(convert)
+
+
+for _name, _dtype in {"float": "float32", "double": "float64", "half": "float16", "bfloat16": "bfloat16",
+                      "long": "int64", "int": "int32", "short": "int16", "char": "int8", "byte": "uint8",
+                      "bool": "bool", "cfloat": "complex64", "cdouble": "complex128"}.items():
+    _conversion(_name, dtypes.DTYPES[_dtype])
+
+
+def _type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
+    """Without argument the type's name, such as 'rushlight.FloatTensor'; otherwise a cast."""
+    if dtype is None:
+        return f"rushlight.{self.dtype.torch_name}Tensor"
+    if isinstance(dtype, str):
+        short = dtype.rpartition(".")[2].removesuffix("Tensor")
+        matching = [d for d in dtypes.DTYPES.values() if short in (d.torch_name, d.name)]
+        check(len(matching) == 1, f"invalid type: '{dtype}'", ValueError)
+        dtype = matching[0]
+    return self.to(dtype)
+
+
+@tensor_method
+def cpu(self: Tensor, memory_format: memory_format = preserve_format) -> Tensor:
+    return self.to("cpu", memory_format=memory_format)  # type: ignore[no-any-return]
+
+
+@tensor_method
+def type_as(self: Tensor, other: Tensor) -> Tensor:
+    return self.to(other.dtype)  # type: ignore[no-any-return]
+
+
+@tensor_method
+def new_tensor(self: Tensor, data: Any, *, dtype: DType | None = None, device: Any = None,
+               requires_grad: bool = False) -> Tensor:
+    """A new tensor with a copy of `data`, of this tensor's dtype and device unless told otherwise."""
+    return construct.tensor(data, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
+
+
+@tensor_method
+def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
+    """Write `src`, broadcast and cast, into this tensor."""
+    if not isinstance(src, Tensor):
+        src = construct.tensor(src)
+    check_target(self, "copy_")
+    value = run_name("copy", self, src, non_blocking)
+    assign(self, value)
+    return self
+
+
+@tensor_method
+def resize_(self: Tensor, *size: Any, memory_format: memory_format = contiguous_format) -> Tensor:
+    """Change the shape in place; storage grows if needed and new elements are undefined (zero here)."""
+    shape = tuple(size[0]) if len(size) == 1 and isinstance(size[0], tuple | list) else size
+    check(not self.requires_grad, "cannot resize variables that require grad")
+    check(all(n >= 0 for n in shape), f"resize_: negative sizes are not allowed, got {list(shape)}")
+    if memory_format in (channels_last, channels_last_3d):
+        strides = channels_last_strides(shape)
+    elif memory_format is preserve_format:
+        raise RuntimeError("Unsupported memory format preserve_format")
+    else:
+        strides = contiguous_strides(shape)
+    if shape != tuple(self.shape) or memory_format is not contiguous_format:
+        set_geometry(self, tuple(int(n) for n in shape), strides)
+    return self
+
+
+@tensor_method
+def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: memory_format | None = None) -> Tensor:
+    strides = the_template.strides() if memory_format is preserve_format else None
+    self.resize_(the_template.shape, memory_format=contiguous_format if strides is not None or memory_format is None
+                 else memory_format)
+    if strides is not None:
+        set_geometry(self, tuple(self.shape), strides)
+    return self
+
+
+@tensor_method
+def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Tensor:
+    """Make this tensor look at the storage of another tensor (or at nothing)."""
+    check(not self.requires_grad or self.grad_fn is None, "set_: only leaf tensors can be re-pointed")
+    if source is None:
+        source = construct.wrap(np.empty((0,), self.dtype.numpy))
+    if isinstance(source, Tensor):
+        check(source.dtype is self.dtype, f"Could not set tensor of type {source.dtype.name} to a tensor of type "
+              f"{self.dtype.name}")
+        if size is None:
+            spec = source.spec()
+            spec = Spec(spec.shape, spec.dtype, spec.strides, source.storage_offset())
+        else:
+            spec = Spec(tuple(size), self.dtype, tuple(stride) if stride is not None else None, storage_offset)
+        new_storage(self, source, spec)
+    else:
+        raise TypeError("set_(): source must be a tensor")
+    self.version_counter.value += 1
+    return self
+
+
+@property  # type: ignore[misc]
+def _data(self: Tensor) -> Tensor:
+    """The same memory without history; writes through it are not seen by version checks."""
+    result = alias(self, self.spec())
+    result._versions = None
+    return result
+
+
+def _set_data(self: Tensor, value: Tensor) -> None:
+    check(isinstance(value, Tensor), "Variable data has to be a tensor", TypeError)
+    self._array, self.dtype, self._spec = value._array, value.dtype, value._spec
+    self._storage, self._offset, self._strides = value.storage_object, value._offset, value._strides
+    self._conj, self._neg = value._conj, value._neg
+    self._keys = (self._keys & ~(META | LAZY)) | (value._keys & (META | LAZY))
+
+
+def _len(self: Tensor) -> int:
+    if self.ndim == 0:
+        raise TypeError("len() of a 0-d tensor")
+    return self.shape[0]
+
+
+def _iter(self: Tensor) -> Iterator[Tensor]:
+    if self.ndim == 0:
+        raise TypeError("iteration over a 0-d tensor")
+    return iter(self.unbind(0))
+
+
+def _truth(self: Tensor) -> bool:
+    count = self.numel()
+    check(count == 1, "Boolean value of Tensor with no values is ambiguous" if count == 0 else
+          "Boolean value of Tensor with more than one value is ambiguous")
+    return bool(self.item())
+
+
+def _index(self: Tensor) -> int:
+    if self.numel() != 1 or self.dtype.category > dtypes.Category.INTEGRAL:
+        raise TypeError("only integer tensors of a single element can be converted to an index")
+    return int(self.item())
+
+
+def _contains(self: Tensor, element: Any) -> bool:
+    if not isinstance(element, Tensor | int | float | complex | bool):
+        raise RuntimeError(f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {element.__class__}")
+    return bool((self == element).any().item())
+
+
+def _format(self: Tensor, spec: str) -> str:
+    if self.ndim == 0 and not self.is_meta and spec:
+        return format(self.item(), spec)
+    return str(self) if not spec else object.__format__(self, spec)
+
+
+def _repr(self: Tensor) -> str:
+    return printing.format_tensor(self)
+
+
+def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
+    check(self.grad_fn is None, "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
+          "protocol at the moment; use detach().clone()")
+    if id(self) in memo:
+        return memo[id(self)]  # type: ignore[no-any-return]
+    storage = self.storage_object
+    if id(storage) not in memo:
+        memo[id(storage)] = storage.__class__(None if storage.buffer is None else storage.buffer.copy(),
+                                              storage.nbytes())
+    carrier = alias(self, self.spec())
+    carrier._storage = memo[id(storage)]
+    result = alias(carrier, self.spec())
+    result.__class__ = self.__class__
+    result._versions = None
+    memo[id(self)] = result
+    result.requires_grad_(self.requires_grad)
+    if self._grad is not None:
+        result._grad = _deepcopy(self._grad, memo)
+    return result
+
+
+def _copy(self: Tensor) -> Tensor:
+    result = object.__new__(self.__class__)
+    result.__dict__.update(self.__dict__)
+    return result
+
+
+def _reduce(self: Tensor) -> Any:
+    return _rebuild, (self.numpy(force=True), self.dtype.name, self.requires_grad, self.__class__)
+
+
+def _rebuild(array: np.ndarray, dtype: str, requires_grad: bool, cls: Any) -> Tensor:
+    result = construct.from_numpy(array.view(dtypes.DTYPES[dtype].numpy))
+    result.__class__ = cls
+    return result.requires_grad_(requires_grad)  # type: ignore[no-any-return]
+
+
+def _real(self: Tensor) -> Tensor:
+    return run_name("real", self)  # type: ignore[no-any-return]
+
+
+def _imag(self: Tensor) -> Tensor:
+    return run_name("imag", self)  # type: ignore[no-any-return]
+
+
+def _set_part(name: str) -> Any:
+    return lambda self, value: getattr(self, name).copy_(value)
+
+
+def _transpose_property(name: str) -> Any:
+    return property(lambda self: run_name(name, self), doc=f"The view {name} of this tensor.")
+
+
+SPECIAL_METHODS: dict[str, Any] = {
+    "__array__": _array, "__array_priority__": 1000, "__dlpack__": _dlpack,
+    "__dlpack_device__": lambda self: (1, 0), "__len__": _len, "__iter__": _iter, "__bool__": _truth,
+    "__int__": lambda self: int(self.item()), "__float__": lambda self: float(self.item()),
+    "__complex__": lambda self: complex(self.item()), "__index__": _index, "__contains__": _contains,
+    "__format__": _format, "__repr__": _repr, "__hash__": lambda self: id(self), "__getitem__": get_item,
+    "__setitem__": set_item, "__deepcopy__": _deepcopy, "__copy__": _copy, "__reduce_ex__": lambda self, p: _reduce(self),
+    "type": _type, "data": _data.setter(_set_data),  # type: ignore[attr-defined]
+    "real": property(_real, _set_part("real")), "imag": property(_imag, _set_part("imag")),
+    "T": _transpose_property("numpy_T"), "mT": _transpose_property("mT"), "H": _transpose_property("matrix_H"),
+    "mH": _transpose_property("mH"),
+}
+
+for _name, _method in SPECIAL_METHODS.items():
+    setattr(Tensor, _name, _method)
+

@@ -1,0 +1,203 @@
+"""Running pointwise operators: promotion plans, the NumPy handler, and the shape rule they all share.
+
+In: a pointwise OpDef and its argument tuple. Out: tensors, or Specs without data. A plan says how the operands of one
+combination of dtypes are promoted; it is made once and kept in `op.plans`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from . import dtypes
+from .dtypes import DType
+from .promotion import Promotion, common, resolve
+from .quiet import quietly
+from .registry import REGISTRY, OpDef
+from .shapes import Spec, broadcast_shapes, elementwise_strides
+from .tensor import LAZY, Tensor, wrap
+
+Arguments = tuple[Any, ...]
+
+_handler: Any = None
+
+
+def install_handler(handler: Any) -> None:
+    """Install the NumPy handler that runs pointwise bodies eagerly."""
+    global _handler
+    _handler = handler
+
+
+class Plan:
+    """How one combination of operand dtypes is computed."""
+
+    __slots__ = ("casts", "checked", "result", "result_dtype", "ufunc", "uniform")
+
+    def __init__(self, op: OpDef, operands: Sequence[Any], compute: DType, result: DType,
+                 casts: list[tuple[np.dtype, ...]]) -> None:
+        self.casts = casts  # for each operand the dtypes it is converted to, one after the other
+        self.result_dtype = result
+        self.result = result.numpy
+        self.uniform = all(isinstance(o, Tensor) and not c for o, c in zip(operands, casts, strict=True))
+        present = sum(o is not None for o in operands)
+        ufunc = getattr(_handler, op.instruction) if op.instruction else None
+        self.ufunc = ufunc if isinstance(ufunc, np.ufunc) and ufunc.nin == present else None
+        self.checked = op.check is None or not op.checks_numbers  # the check need not be repeated
+
+
+def plan_for(op: OpDef, args: Arguments, operands: Sequence[Any]) -> Plan:
+    """The plan for `operands`, the promoted ones among `args`; raises for dtypes that `op` does not take."""
+    key: tuple[Any, ...] = tuple([o.dtype if isinstance(o, Tensor) else type(o) for o in operands])
+    if op.promote_by is not None:
+        key = (*key, op.promote_by(args))
+    plan = op.plans.get(key)
+    if plan is None:
+        ranked = (*key, *[isinstance(o, Tensor) and o.ndim == 0 for o in operands])
+        plan = op.plans.get(ranked)
+        if plan is None:
+            plan = _new_plan(op, args, operands)
+            mixed = len({o.dtype for o in operands if isinstance(o, Tensor)}) > 1
+            op.plans[ranked if mixed else key] = plan  # 0-d tensors are weaker only than tensors of another dtype
+    return plan  # type: ignore[no-any-return]
+
+
+def _new_plan(op: OpDef, args: Arguments, operands: Sequence[Any]) -> Plan:
+    if op.check is not None:
+        op.check(args)
+    promoted = [o for i, o in zip(op.operands, operands, strict=True) if i not in op.conditions]
+    dtype = common([(o.dtype, o.ndim == 0) if isinstance(o, Tensor) else o for o in promoted])
+    check_dtype(op, dtype)
+    promote = op.promote if op.promote_by is None else op.promote_by(args)
+    compute, result = resolve(promote or Promotion.DEFAULT, dtype)
+    if op.moves and dtype.opmath is compute:
+        compute = dtype
+    casts = []
+    for i, operand in zip(op.operands, operands, strict=True):
+        own = operand.dtype if isinstance(operand, Tensor) else None
+        if i in op.conditions:
+            casts.append((np.dtype(np.bool_),))
+        elif own is compute or operand is None:
+            casts.append(())
+        elif dtype.opmath is compute and own is not dtype and compute is not dtype and i not in op.exact:
+            casts.append((dtype.numpy, compute.numpy))
+        else:
+            casts.append((compute.numpy,))
+    return Plan(op, operands, compute, result, casts)
+
+
+def _forget_plans() -> None:
+    for op in REGISTRY:
+        op.plans.clear()
+
+
+dtypes.on_default_change(_forget_plans)
+
+
+def check_dtype(op: OpDef, dtype: DType) -> None:
+    """NotImplementedError where `op` does not take `dtype`, as in PyTorch."""
+    if op.dtypes is not None and dtype not in op.dtypes:
+        allowed = ", ".join(sorted(d.name for d in op.dtypes))
+        raise NotImplementedError(f'"{op.schema.name}" not implemented for \'{dtype.torch_name}\'; it takes {allowed}')
+
+
+def run_pointwise(op: OpDef, args: Arguments) -> Any:
+    """Run a pointwise operator on data."""
+    operands = [args[i] for i in op.operands]
+    plan = plan_for(op, args, operands)
+    standard = plan.checked
+    for i in op.settings:
+        if args[i] != op.defaults[i]:
+            standard = False
+    if not standard and op.check is not None:
+        op.check(args)
+    if plan.uniform:
+        values = [o._array if not o._keys & LAZY else o.numpy_array() for o in operands]
+    else:
+        values = [_value(o, cast) for o, cast in zip(operands, plan.casts, strict=True)]
+    try:
+        if standard and plan.ufunc is not None:
+            result = quietly(plan.ufunc, *values)
+        else:
+            result = _run_body(op, args, values)
+            if type(result) is tuple:
+                return tuple([wrap(_rounded(r, r.dtype if i else plan.result)) for i, r in enumerate(result)])
+    except ValueError:
+        broadcast_shapes(*[o.shape for o in operands if isinstance(o, Tensor)], name=op.schema.name)
+        raise
+    return wrap(result if result.dtype is plan.result else _rounded(result, plan.result))
+
+
+def _run_body(op: OpDef, args: Arguments, values: Sequence[Any]) -> Any:
+    full = list(args)
+    for i, value in zip(op.operands, values, strict=True):
+        full[i] = value
+    result = quietly(op.body, _handler, *full)
+    shape = np.broadcast(*[v for v in values if v is not None]).shape
+    if type(result) is tuple:
+        return tuple([_owned(r, shape, values) for r in result])
+    return _owned(result, shape, values)
+
+
+def _owned(result: Any, shape: tuple[int, ...], values: Sequence[Any]) -> Any:
+    """`result` with the full `shape` and memory of its own: a body may return an operand, a view or a constant."""
+    if result.shape != shape:
+        return np.broadcast_to(result, shape).copy()
+    if result.base is not None or any(result is v for v in values):
+        return result.copy(order="K")
+    return result
+
+
+def _rounded(value: Any, dtype: np.dtype) -> Any:
+    return value if value.dtype == dtype else quietly(value.astype, dtype)
+
+
+def _value(operand: Any, cast: tuple[np.dtype, ...]) -> Any:
+    """An operand as an array or NumPy scalar of the compute dtype."""
+    if operand is None:
+        return None
+    if isinstance(operand, Tensor):
+        array = operand.numpy_array()
+    else:
+        array, cast = number(operand, cast[0]), cast[1:]
+    for dtype in cast:
+        array = quietly(array.astype, dtype)
+    return array
+
+
+def number(value: Any, dtype: np.dtype) -> Any:
+    """A Python number as a NumPy scalar of `dtype`; integers out of range wrap around, as C conversions do."""
+    try:
+        return quietly(dtype.type, value)
+    except OverflowError:
+        return scalar_array(value, dtype)[()]
+
+
+def scalar_array(value: Any, dtype: np.dtype) -> np.ndarray:
+    """A Python number as a 0-d array; integers out of range wrap around, as C conversions do."""
+    if isinstance(value, int) and not isinstance(value, bool) and not -(2**63) <= value < 2**64:
+        raise OverflowError(f"value {value} cannot be converted to a 64-bit integer without overflow")
+    return quietly(np.asarray(value).astype, dtype)  # type: ignore[no-any-return]
+
+
+# Without data.
+
+def infer_pointwise(op: OpDef, args: Arguments) -> Any:
+    """The Spec, or tuple of Specs, of the outputs."""
+    operands = [args[i] for i in op.operands]
+    plan = plan_for(op, args, operands)
+    if op.check is not None:
+        op.check(args)
+    tensors = [o for o in operands if isinstance(o, Tensor)]
+    shape = broadcast_shapes(*[t.shape for t in tensors], name=op.schema.name)
+    strides = elementwise_strides(shape, [(tuple(t.shape), t.strides()) for t in tensors])
+    if len(op.schema.returns) == 1:
+        return Spec(shape, plan.result_dtype, strides)
+    return tuple([Spec(shape, dtype, strides) for dtype in _output_dtypes(op, args)])
+
+
+def _output_dtypes(op: OpDef, args: Arguments) -> list[DType]:
+    """Dtypes of a pointwise operator with several outputs, found by running its body on one-element arrays."""
+    sample = tuple([wrap(np.ones((), a.dtype.numpy)) if isinstance(a, Tensor) else a for a in args])
+    return [output.dtype for output in run_pointwise(op, sample)]

@@ -1,0 +1,328 @@
+"""The table of operators: what each one is, and what every stage knows about it.
+
+An operator is declared once, on the ops (or decompositions) floor, by `pointwise`, `view`, `composite` or `define`.
+Other floors attach their stage to it by name (`kernel`, later `derivative`, `lowering`, ...). Attaching twice raises.
+Names and schemas are ATen's.
+"""
+
+from __future__ import annotations
+
+import enum
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
+from types import FrameType
+from typing import Any
+
+from .binding import by_name, check_names, parameter_names
+from .dtypes import DType
+from .errors import RegistrationError
+from .promotion import Promotion
+from .schema import Schema, parse_schema
+
+
+class Kind(enum.Enum):
+    POINTWISE = "pointwise"  # a scalar body over a handler
+    VIEW = "view"  # index arithmetic on the storage of its first argument
+    COMPOSITE = "composite"  # a function of simpler operators
+    STRUCTURAL = "structural"  # a shape rule and a kernel
+
+
+class Api(enum.Flag):
+    """Under which names a user reaches an operator."""
+
+    NONE = 0
+    FUNCTION = enum.auto()  # rushlight.name(...)
+    METHOD = enum.auto()  # tensor.name(...)
+    INPLACE = enum.auto()  # tensor.name_(...), and rushlight.name_ where FUNCTION is set
+    OUT = enum.auto()  # rushlight.name(..., out=tensor)
+    INPLACE_METHOD = enum.auto()  # tensor.name_(...) whether or not there is a tensor.name; no rushlight.name_
+
+
+FUNCTION, METHOD, INPLACE, OUT = Api.FUNCTION, Api.METHOD, Api.INPLACE, Api.OUT
+INPLACE_METHOD = Api.INPLACE_METHOD
+INTERNAL = Api.NONE
+
+
+class OpDef:
+    """One overload of one operator. Floors above core fill in `derivative`, `lowering` and `batching`."""
+
+    __slots__ = (
+        "api", "batching", "body", "check", "checks_numbers", "conditions", "data_dependent", "decomposition", "defaults",
+        "derivative", "device_position", "dtypes", "exact", "family", "instruction", "kernel", "kernel_reads", "kind", "linear", "list_positions",
+        "lowering", "moves", "name", "namespace", "operands", "parameters", "plans", "promote", "promote_by",
+        "public_name", "random", "result_names", "rule", "run", "schema", "settings", "tensor_positions", "tracked",
+    )
+
+    def __init__(self, schema: Schema, kind: Kind, family: str, *, api: Api, promote: Promotion | None = None,
+                 body: Callable[..., Any] | None = None, rule: Callable[[tuple[Any, ...]], Any] | None = None,
+                 moves: bool = False, random: bool = False, data_dependent: bool = False,
+                 dtypes: frozenset[DType] | None = None, parameters: Sequence[str] = (),
+                 instruction: str = "", namespace: str = "", public_name: str = "",
+                 tracked: bool = True) -> None:
+        self.schema = schema
+        self.name = schema.full_name
+        self.kind = kind
+        self.family = family
+        self.api = api
+        self.promote = promote
+        self.body = body
+        self.rule = rule
+        self.moves = moves  # copies elements without arithmetic, so half types need no wider type
+        self.random = random
+        self.data_dependent = data_dependent  # the output's shape depends on values
+        self.dtypes = dtypes
+        self.instruction = instruction  # the handler instruction that equals the body when parameters have defaults
+        self.tracked = tracked  # of a view: it knows its base, so that a write through it gives the base a new history
+        self.namespace = namespace  # "" or "linalg", "special", ...: where the public function lives
+        self.public_name = public_name or schema.name
+        self.kernel: Callable[[tuple[Any, ...]], Any] | None = None
+        self.kernel_reads: frozenset[int] = frozenset()  # positions of the arguments that the kernel names
+        self.derivative: Any = None
+        self.decomposition: Callable[..., Any] | None = body if kind is Kind.COMPOSITE else None
+        self.lowering: Any = None
+        self.batching: Any = None
+        self.run: Callable[[tuple[Any, ...]], Any] | None = None  # eager execution, set by dispatch when frozen
+        self.plans: dict[Any, Any] = {}  # promotion plans by input dtypes
+        arguments = schema.arguments
+        self.defaults = tuple(argument.default for argument in arguments)
+        self.tensor_positions = tuple(
+            i for i, a in enumerate(arguments) if a.type.base == "Tensor" and not a.type.is_list)
+        self.list_positions = tuple(i for i, a in enumerate(arguments) if a.type.base == "Tensor" and a.type.is_list)
+        names = tuple(r.name for r in schema.returns)
+        self.result_names = names if len(names) > 1 and all(names) else None
+        self.device_position = next((i for i, a in enumerate(arguments) if a.name == "device"), None)
+        self.parameters = tuple(parameters)
+        self.operands = tuple(i for i, a in enumerate(arguments)
+                              if a.type.base in ("Tensor", "Scalar") and a.name not in parameters)
+        self.settings = tuple(i for i in range(len(arguments)) if i not in self.operands)
+        # Filled in by `pointwise` alone.
+        self.check: Callable[[tuple[Any, ...]], Any] | None = None
+        self.checks_numbers = False  # the check looks at operands that are numbers, so dtypes alone do not decide it
+        self.promote_by: Callable[[tuple[Any, ...]], Promotion] | None = None  # promotion that depends on an argument
+        self.conditions: frozenset[int] = frozenset()  # operands that are not promoted: bool, as they come
+        self.exact: frozenset[int] = frozenset()  # operands whose 0-d value is not rounded to a narrow common dtype
+
+    def stages(self) -> dict[str, bool]:
+        """Which stages know this operator."""
+        return {
+            "shape": self.rule is not None or self.kind in (Kind.POINTWISE, Kind.COMPOSITE),
+            "eager": self.kernel is not None or self.kind is not Kind.STRUCTURAL,
+            "derivative": self.derivative is not None,
+            "decomposition": self.decomposition is not None,
+            "lowering": self.lowering is not None or self.kind in (Kind.POINTWISE, Kind.VIEW),
+            "batching": self.batching is not None,
+        }
+
+    def __repr__(self) -> str:
+        return f"<rushlight operator {self.name}>"
+
+
+class Registry:
+    """All operators by full name ("add.Tensor"), in order of declaration."""
+
+    def __init__(self) -> None:
+        self.ops: dict[str, OpDef] = {}
+        self.frozen = False
+
+    def add(self, op: OpDef) -> OpDef:
+        if self.frozen:
+            raise RegistrationError(f"{op.name}: the registry is frozen; use rushlight.library to add operators")
+        if op.name in self.ops:
+            raise RegistrationError(f"{op.name} is already defined in {self.ops[op.name].family}")
+        self.ops[op.name] = op
+        return op
+
+    def __getitem__(self, name: str) -> OpDef:
+        try:
+            return self.ops[name]
+        except KeyError:
+            near = [known for known in self.ops if known.split(".")[0] == name.split(".")[0]]
+            hint = f"; did you mean {', '.join(near)}?" if near else ""
+            raise RegistrationError(f"there is no operator {name}{hint}") from None
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.ops
+
+    def __iter__(self) -> Iterator[OpDef]:
+        return iter(self.ops.values())
+
+    def __len__(self) -> int:
+        return len(self.ops)
+
+
+REGISTRY = Registry()
+
+
+def _family() -> str:
+    """The family of the module that called a declaration function: its file name up to a "_" (view_scatter: view)."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_globals["__name__"] == __name__:
+        frame = frame.f_back
+    assert frame is not None
+    return str(frame.f_globals["__name__"]).rpartition(".")[2].partition("_")[0]
+
+
+def pointwise(*schemas: str, promote: Promotion | Callable[..., Promotion] = Promotion.DEFAULT,
+              api: Api = FUNCTION | METHOD | INPLACE | OUT, dtypes: frozenset[DType] | None = None,
+              parameters: Sequence[str] = (), conditions: Sequence[str] = (), exact: Sequence[str] = (),
+              check: Callable[..., None] | None = None, moves: bool = False, instruction: str = "",
+              namespace: str = "", public_name: str = "") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Declare an elementwise operator by its scalar body; several schemas are overloads with the same body.
+
+    The body is `body(ops, *arguments)` over a handler `ops`. Tensor and Scalar arguments are operands: promoted, cast
+    to the compute dtype and given as handler values, except the ones listed in `parameters`, which stay Python values
+    (as do bool, str, int arguments).
+    promote     a Promotion, or a function that names the arguments it depends on and returns one
+    dtypes      restricts the common dtype
+    conditions  operands that take no part in promotion: bool tensors, as the first argument of where
+    exact       operands which, as a number or 0-d tensor, keep the precision of the compute dtype (bfloat16 x * 0.1)
+    check       names the arguments it validates: dtypes, numbers and parameters, never shapes or data
+    moves       no arithmetic is done, so that half types compute in themselves
+    instruction the handler instruction that equals the body when every parameter has its default
+    """
+    options = {"api": api, "dtypes": dtypes, "parameters": parameters, "instruction": instruction, "moves": moves,
+               "namespace": namespace, "public_name": public_name}
+    family = _family()
+
+    def declare(body: Callable[..., Any]) -> Callable[..., Any]:
+        for text in schemas:
+            schema = parse_schema(text)
+            op = OpDef(schema, Kind.POINTWISE, family, body=_handler_body(body, schema), **options)
+            _set_promotion(op, promote, conditions, exact)
+            _set_check(op, check)
+            REGISTRY.add(op)
+        return body
+
+    return declare
+
+
+def _set_promotion(op: OpDef, promote: Promotion | Callable[..., Promotion], conditions: Sequence[str],
+                   exact: Sequence[str]) -> None:
+    names = op.schema.argument_names
+    op.conditions = frozenset(names.index(name) for name in conditions)
+    op.exact = frozenset(names.index(name) for name in exact)
+    if isinstance(promote, Promotion):
+        op.promote = promote
+    else:
+        op.promote_by = by_name(promote, names, f"promotion of {op.name}")
+
+
+def _set_check(op: OpDef, check: Callable[..., None] | None) -> None:
+    if check is not None:
+        op.check = by_name(check, op.schema.argument_names, f"check of {op.name}")
+        op.checks_numbers = any(op.schema.argument(name).type.base == "Scalar" and name not in op.parameters
+                                for name in parameter_names(check))
+
+
+def instruction(*schemas: str, name: str = "", **options: Any) -> None:
+    """Declare elementwise operators that are one instruction of the handler, by default the one of the same name."""
+    for text in schemas:
+        word = name or parse_schema(text).name
+        pointwise(text, instruction=word, **options)(attrgetter(word))
+
+
+def _handler_body(body: Callable[..., Any], schema: Schema) -> Callable[..., Any]:
+    """`body` with its parameters checked against the schema; bodies may leave out arguments they ignore.
+
+    The body of an operator that is one instruction is what gets the instruction from the handler.
+    """
+    if isinstance(body, attrgetter):
+        return lambda ops, *args: body(ops)(*args)
+    names = check_names(body, ("ops", *schema.argument_names), schema.full_name)
+    if names == ("ops", *schema.argument_names):
+        return body
+    positions = [schema.argument_names.index(name) for name in names[1:]]
+    return lambda ops, *args: body(ops, *[args[i] for i in positions])
+
+
+def view(schema: str, rule: Callable[..., Any] | None = None, *, api: Api = FUNCTION | METHOD,
+         namespace: str = "", tracked: bool = True) -> Any:
+    """Declare a view by its rule, which returns the Spec(s) of the alias: shape, strides, offset, dtype.
+
+    Views that are not `tracked` have no base: `detach`, which still shares the version counter of its source, and those
+    whose schema declares no alias (`_unsafe_view`), which do not.
+    """
+    family = _family()
+
+    def declare(rule: Callable[..., Any]) -> Callable[..., Any]:
+        parsed = parse_schema(schema)
+        REGISTRY.add(OpDef(parsed, Kind.VIEW, family, api=api, moves=True, namespace=namespace, tracked=tracked,
+                           rule=by_name(rule, parsed.argument_names, f"view rule of {parsed.full_name}")))
+        return rule
+
+    return declare if rule is None else declare(rule)
+
+
+def composite(*schemas: str, promote: Promotion | None = None, api: Api = FUNCTION | METHOD, random: bool = False,
+              namespace: str = "", public_name: str = "") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Declare an operator as a function of simpler ones; several schemas are overloads with the same body.
+
+    With `promote`, tensor inputs are first cast to the compute dtype and the results rounded once to the result dtype.
+    """
+    family = _family()
+
+    def declare(body: Callable[..., Any]) -> Callable[..., Any]:
+        for text in schemas:
+            schema = parse_schema(text)
+            REGISTRY.add(OpDef(schema, Kind.COMPOSITE, family, api=api, promote=promote, random=random,
+                               body=by_name(body, schema.argument_names, f"composite {schema.full_name}"),
+                               namespace=namespace, public_name=public_name))
+        return body
+
+    return declare
+
+
+def define(schema: str, *, shape: Callable[..., Any], api: Api = FUNCTION | METHOD | OUT, moves: bool = False,
+           random: bool = False, data_dependent: bool = False, promote: Promotion | None = None, namespace: str = "",
+           public_name: str = "") -> None:
+    """Declare a structural operator: `shape` validates the arguments it names and returns the Spec(s) of the output."""
+    parsed = parse_schema(schema)
+    REGISTRY.add(OpDef(parsed, Kind.STRUCTURAL, _family(), api=api, moves=moves, random=random, promote=promote,
+                       data_dependent=data_dependent, namespace=namespace, public_name=public_name,
+                       rule=by_name(shape, parsed.argument_names, f"shape rule of {parsed.full_name}")))
+
+
+def kernel(*names: str | Callable[..., Any]) -> Any:
+    """Attach an eager kernel: `kernel("flip", function)` or `@kernel("flip", "other")`.
+
+    A kernel names the schema arguments it needs, and `out` for the Spec(s) its shape rule gave; tensors come as ndarrays
+    and it returns ndarrays that alias no input. Half-precision inputs come as float32 and the result is rounded once,
+    unless the operator only moves elements.
+    """
+    if callable(names[-1]):
+        function, names = names[-1], names[:-1]
+        _attach_kernel([str(name) for name in names], function)
+        return function
+
+    def declare(function: Callable[..., Any]) -> Callable[..., Any]:
+        _attach_kernel([str(name) for name in names], function)
+        return function
+
+    return declare
+
+
+def _attach_kernel(names: Sequence[str], function: Callable[..., Any]) -> None:
+    for name in names:
+        op = REGISTRY[name]
+        if op.kernel is not None:
+            raise RegistrationError(f"{name} already has a kernel")
+        if op.kind is not Kind.STRUCTURAL:
+            raise RegistrationError(f"{name} is {op.kind.value}; only structural operators have kernels")
+        op.kernel = by_name(function, (*op.schema.argument_names, "out"), f"kernel of {name}")
+        named = parameter_names(function)
+        op.kernel_reads = frozenset(i for i, argument in enumerate(op.schema.argument_names) if argument in named)
+
+
+def decomposition(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Attach what structural operators are in terms of simpler ones, for stages that want it; eager runs the kernel."""
+
+    def declare(function: Callable[..., Any]) -> Callable[..., Any]:
+        for name in names:
+            op = REGISTRY[name]
+            if op.decomposition is not None:
+                raise RegistrationError(f"{name} already has a decomposition")
+            op.decomposition = by_name(function, op.schema.argument_names, f"decomposition of {name}")
+        return function
+
+    return declare

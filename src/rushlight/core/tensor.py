@@ -1,0 +1,353 @@
+"""The Tensor: a NumPy array with PyTorch's semantics of storage, views, versions and dispatch keys.
+
+What comes in: arrays (shared, never copied here) or, on the meta device, a Spec alone. Invariants:
+- `_array` is an ndarray of `dtype.numpy` with non-negative strides, or None for tensors that have no data of their own
+  (meta tensors and the wrappers of transforms);
+- aliases share one Storage and, unless detached through `.data`, one VersionCounter;
+- `_keys` is 0 for a plain tensor; any bit makes dispatch take the long way (see dispatch.py).
+
+Operator methods are attached from the registry (see api.py); the ones written here concern the object itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from . import dtypes
+from .dtypes import BY_NUMPY, DType
+from .errors import check
+from .methods import TensorMethods
+from .shapes import Shape, Spec, contiguous_strides, is_channels_last, is_contiguous, is_dense, numel
+from .storage import Storage, VersionCounter
+from .tokens import Size, channels_last, channels_last_3d, contiguous_format, device, strided
+from .tokens import memory_format as MemoryFormat
+
+AUTOGRAD = 1  # requires grad, or carries a tangent
+TRACED = 2  # belongs to a transform or to a capture
+META = 4  # has no data
+LAZY = 8  # conjugate or negative bit set
+
+CPU = device("cpu")
+META_DEVICE = device("meta")
+
+_new = object.__new__
+
+
+class Tensor(TensorMethods):
+    """A multi-dimensional array of one dtype, with autograd."""
+
+    _array: np.ndarray | None
+    dtype: DType
+    _keys: int = 0
+    _spec: Spec | None = None  # of tensors without an array
+    _strides: Shape | None = None  # known strides of a view, in elements
+    _storage: Storage | None = None
+    _offset: int = 0
+    _versions: VersionCounter | None = None
+    _base: Tensor | None = None  # the tensor that this one is a view of
+    _view_of: Any = None  # (operator, arguments) that made the view from its base or from another view
+    _conj: bool = False
+    _neg: bool = False
+    # Autograd's fields; autograd/ gives them their meaning.
+    _requires_grad: bool = False
+    _node: Any = None
+    _output_nr: int = 0
+    _grad: Any = None
+    _hooks: Any = None
+    _accumulator: Any = None
+    _seen: Any = None  # the node of the base when the history of this view was last made
+    _creation: Any = None  # of a view: in which mode it was made, where that restricts writing through it
+    _tangents: Any = None
+    _inference: bool = False
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Tensor:
+        """`Tensor(2, 3)` is an uninitialised float tensor, `Tensor([1, 2])` a float tensor of the data."""
+        tensor = _new(cls)
+        data = legacy_data(args)
+        tensor._array, tensor.dtype = data, BY_NUMPY[data.dtype]
+        return tensor
+
+    # What it is.
+
+    @property
+    def shape(self) -> Size:
+        array = self._array
+        return Size(array.shape if array is not None else self._spec.shape)  # type: ignore[union-attr]
+
+    @property
+    def ndim(self) -> int:
+        array = self._array
+        return array.ndim if array is not None else len(self.shape)
+
+    def dim(self) -> int:
+        return self.ndim
+
+    ndimension = dim
+
+    def size(self, dim: int | None = None) -> Any:
+        if dim is None:
+            return self.shape
+        rank = self.ndim
+        if rank == 0 or not -rank <= dim < rank:
+            raise IndexError(f"size: Dimension {dim} is out of range for a tensor of {rank} dimensions")
+        return self.shape[dim]
+
+    def strides(self) -> Shape:
+        """Strides in elements."""
+        if self._strides is not None:
+            return self._strides
+        array = self._array
+        if array is None:
+            return self._spec.known_strides()  # type: ignore[union-attr]
+        if array.flags.c_contiguous:  # also of empty arrays; NumPy says nothing sure of their strides or of size 1
+            return contiguous_strides(array.shape)
+        itemsize = array.itemsize
+        return tuple([s // itemsize for s in array.strides])
+
+    def stride(self, dim: int | None = None) -> Any:
+        strides = self.strides()
+        if dim is None:
+            return strides
+        rank = len(strides)
+        if rank == 0 or not -rank <= dim < rank:
+            raise IndexError(f"stride: Dimension {dim} is out of range for a tensor of {rank} dimensions")
+        return strides[dim]
+
+    def numel(self) -> int:
+        array = self._array
+        return array.size if array is not None else numel(self.shape)
+
+    def nelement(self) -> int:
+        return self.numel()
+
+    def element_size(self) -> int:
+        return self.dtype.itemsize
+
+    @property
+    def itemsize(self) -> int:
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        return self.numel() * self.dtype.itemsize
+
+    @property
+    def device(self) -> device:
+        return META_DEVICE if self._keys & META else CPU
+
+    def get_device(self) -> int:
+        return -1
+
+    @property
+    def layout(self) -> Any:
+        return strided
+
+    @property
+    def is_meta(self) -> bool:
+        return bool(self._keys & META)
+
+    is_cpu = property(lambda self: not self.is_meta)
+    is_cuda = is_sparse = is_sparse_csr = is_quantized = is_mkldnn = is_nested = is_mps = is_xpu = property(
+        lambda self: False)
+
+    def is_floating_point(self) -> bool:
+        return self.dtype.is_floating_point
+
+    def is_complex(self) -> bool:
+        return self.dtype.is_complex
+
+    def is_signed(self) -> bool:
+        return self.dtype.is_signed
+
+    def is_conj(self) -> bool:
+        return self._conj
+
+    def is_neg(self) -> bool:
+        return self._neg
+
+    def is_inference(self) -> bool:
+        return self._inference
+
+    def is_contiguous(self, memory_format: MemoryFormat = contiguous_format) -> bool:
+        shape, strides = self.shape, self.strides()
+        if memory_format is contiguous_format:
+            return is_contiguous(shape, strides)
+        if memory_format is channels_last:
+            return len(shape) == 4 and is_channels_last(shape, strides)
+        if memory_format is channels_last_3d:
+            return len(shape) == 5 and is_channels_last(shape, strides)
+        raise RuntimeError("is_contiguous: preserve_format is not a memory format to ask for; use contiguous_format, "
+                           "channels_last or channels_last_3d")
+
+    def is_non_overlapping_and_dense(self) -> bool:
+        return is_dense(self.shape, self.strides())
+
+    # Autograd's view of the tensor; the engine is in autograd/.
+
+    @property
+    def requires_grad(self) -> bool:
+        if self._requires_grad or self._node is not None:
+            return True
+        base = self._base
+        return base is not None and (base._requires_grad or base._node is not None)
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self.requires_grad_(value)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        """Ask autograd to record what is done with this leaf (or stop doing so)."""
+        if self._node is not None:
+            check(requires_grad, "you can only change requires_grad flags of leaf variables. If you want to use a computed "
+                  "variable in a subgraph that doesn't require differentiation use var_no_grad = var.detach().")
+            return self
+        check(not requires_grad or self.dtype.is_floating_point or self.dtype.is_complex,
+              f"only Tensors of floating point and complex dtype can require gradients, not {self.dtype.name}")
+        self._requires_grad = requires_grad
+        stays = requires_grad or self._tangents or self._base is not None or self._inference
+        self._keys = self._keys | AUTOGRAD if stays else self._keys & ~AUTOGRAD
+        return self
+
+    @property
+    def output_nr(self) -> int:
+        return self._output_nr
+
+    # Memory.
+
+    @property
+    def storage_object(self) -> Storage:
+        """The Storage, made on first need."""
+        storage = self._storage
+        if storage is None:
+            array = self._array
+            if array is None:
+                storage = Storage(None, self.nbytes)
+            else:
+                storage = Storage.of_array(array)
+            self._storage = storage
+        return storage
+
+    def untyped_storage(self) -> Storage:
+        return self.storage_object
+
+    def storage_offset(self) -> int:
+        return self._offset
+
+    def data_ptr(self) -> int:
+        if self._array is None or self._array.size == 0:
+            return 0
+        return int(self._array.__array_interface__["data"][0])
+
+    @property
+    def version_counter(self) -> VersionCounter:
+        versions = self._versions
+        if versions is None:
+            versions = self._versions = VersionCounter()
+        return versions
+
+    @property
+    def _version(self) -> int:
+        check(not self._inference, "Inference tensors do not track version counter.")
+        return 0 if self._versions is None else self._versions.value
+
+    def numpy_array(self) -> np.ndarray:
+        """The values as an ndarray, shared where possible; lazy conjugation and negation are carried out."""
+        array = self._array
+        if array is None:
+            raise NotImplementedError("a tensor on the meta device has no data; create it on 'cpu' to read values")
+        if self._keys & LAZY:
+            if self._conj:
+                array = np.conjugate(array)
+            if self._neg:
+                array = np.negative(array)
+            array = np.asarray(array)
+        return array
+
+    def spec(self) -> Spec:
+        """Shape, dtype, strides and offset, without data."""
+        return Spec(tuple(self.shape), self.dtype, self.strides(), self.storage_offset())
+
+
+def wrap(array: Any) -> Tensor:
+    """A tensor that owns `array` (an ndarray or NumPy scalar just computed, aliased by nobody else)."""
+    if type(array) is not np.ndarray:
+        array = np.asarray(array)
+    tensor = _new(Tensor)
+    tensor._array = array
+    tensor.dtype = BY_NUMPY[array.dtype]
+    return tensor
+
+
+def meta_tensor(spec: Spec) -> Tensor:
+    """A tensor of `spec` without data."""
+    tensor = _new(Tensor)
+    tensor._array = None
+    tensor.dtype = spec.dtype
+    tensor._spec = Spec(spec.known_shape(), spec.dtype, spec.strides, 0)
+    tensor._keys = META
+    return tensor
+
+
+def alias(source: Tensor, spec: Spec) -> Tensor:
+    """A tensor of `spec` over the storage of `source`; shares its version counter and lazy bits."""
+    storage = source.storage_object
+    shape, strides, dtype = spec.known_shape(), spec.known_strides(), spec.dtype
+    tensor = _new(Tensor)
+    tensor.dtype = dtype
+    tensor._storage, tensor._offset, tensor._strides = storage, spec.offset, strides
+    tensor._versions = source.version_counter
+    if source._keys:
+        tensor._keys = source._keys & (META | LAZY)
+        tensor._conj, tensor._neg = source._conj, source._neg
+    if spec.conj is not None or spec.neg is not None:
+        tensor._conj = tensor._conj if spec.conj is None else spec.conj
+        tensor._neg = tensor._neg if spec.neg is None else spec.neg
+        tensor._keys = tensor._keys | LAZY if tensor._conj or tensor._neg else tensor._keys & ~LAZY
+    if storage.buffer is None:
+        tensor._array, tensor._spec = None, Spec(shape, dtype, strides, spec.offset)
+        return tensor
+    tensor._array = array_over(storage.buffer, shape, strides, spec.offset, dtype)
+    return tensor
+
+
+def array_over(buffer: np.ndarray, shape: Shape, strides: Shape, offset: int, dtype: DType) -> np.ndarray:
+    """An ndarray over `buffer`; NumPy checks that it stays inside."""
+    itemsize = dtype.itemsize
+    if 0 in shape:
+        return np.empty(shape, dtype.numpy)
+    try:
+        return np.ndarray(shape, dtype.numpy, buffer, offset * itemsize, tuple([s * itemsize for s in strides]))
+    except ValueError:
+        needed = (offset + 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))) * itemsize
+        raise RuntimeError(f"setStorage: sizes {list(shape)}, strides {list(strides)} and storage offset {offset} need "
+                           f"{needed} bytes, but the storage has {buffer.nbytes}") from None
+
+
+def legacy_data(args: tuple[Any, ...]) -> np.ndarray:
+    """The array behind the legacy constructor `Tensor(sizes...)`, `Tensor(sequence)` or `Tensor(tensor)`."""
+    dtype = dtypes.get_default_dtype().numpy
+    if len(args) == 1 and isinstance(args[0], Tensor):
+        return args[0].numpy_array()
+    if len(args) == 1 and isinstance(args[0], list | tuple | np.ndarray) and not isinstance(args[0], Size):
+        return np.array(args[0], dtype)
+    sizes = args[0] if len(args) == 1 and isinstance(args[0], Size) else args
+    if not args:
+        sizes = (0,)
+    check(all(isinstance(n, int) for n in sizes), "Tensor() takes sizes as integers, or one sequence of data; "
+          "use rushlight.tensor(data) to build a tensor from values", TypeError)
+    return np.empty(tuple(sizes), dtype)
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def tensor_method(function: Function) -> Function:
+    """Attach `function` to Tensor as a method of the same name; a name is attached once."""
+    name = function.__name__
+    if name in Tensor.__dict__:
+        raise TypeError(f"Tensor.{name} is already defined")
+    setattr(Tensor, name, function)
+    return function

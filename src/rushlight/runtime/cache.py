@@ -1,0 +1,161 @@
+"""Object code on disk, in the user's cache directory.
+
+What comes in: a key (everything the code depends on) and object bytes; what goes out: the bytes, or None. An entry is used
+only if its checksum holds and it, and the directory, belong to this user and are writable by nobody else; anything else
+counts as absent and is compiled again. Writers never disturb readers: a file appears whole by rename, or not at all.
+Trouble with the disk (full, read-only, no home directory) turns the cache off for that call; it is never an error.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+MAGIC = b"RUSHLIGHT-OBJECT-1\n"
+LIMIT_BYTES = 512 * 1024 * 1024
+SUFFIX = ".o.rl"
+
+
+def key_of(parts: Iterable[str]) -> str:
+    """A key from all the texts that decide what the object code is."""
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part.encode()
+        digest.update(len(data).to_bytes(8, "little"))
+        digest.update(data)
+    return digest.hexdigest()
+
+
+def default_directory() -> Path | None:
+    """$RUSHLIGHT_CACHE_DIR, or rushlight/objects in the user's cache directory; None if the cache is turned off."""
+    chosen = os.environ.get("RUSHLIGHT_CACHE_DIR")
+    if chosen == "":
+        return None
+    if chosen is not None:
+        return Path(chosen)
+    base = os.environ.get("XDG_CACHE_HOME")
+    try:
+        return (Path(base) if base else Path.home() / ".cache") / "rushlight" / "objects"
+    except RuntimeError:
+        return None
+
+
+class ObjectCache:
+    """A directory of object files. `hits` and `misses` count look-ups."""
+
+    def __init__(self, directory: Path | None) -> None:
+        self.directory = directory
+        self.hits = 0
+        self.misses = 0
+
+    def load(self, key: str) -> bytes | None:
+        """The object stored under `key`, if there is one that can be trusted."""
+        data = self._read(key)
+        if data is None:
+            self.misses += 1
+            return None
+        self.hits += 1
+        return data
+
+    def _read(self, key: str) -> bytes | None:
+        if self.directory is None or not _private_directory(self.directory):
+            return None
+        try:
+            descriptor = os.open(self.directory / (key + SUFFIX), os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+        except OSError:
+            return None
+        with os.fdopen(descriptor, "rb") as file:
+            if not _private(os.fstat(descriptor)):
+                return None
+            data = file.read()
+        return _unpack(key, data)
+
+    def store(self, key: str, data: bytes) -> bool:
+        """Keep `data` under `key`; False if it could not be kept."""
+        if self.directory is None:
+            return False
+        try:
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not _private_directory(self.directory):
+                return False
+            descriptor, name = tempfile.mkstemp(dir=self.directory, prefix="tmp-")
+        except OSError:
+            return False
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(_pack(key, data))
+            os.replace(name, self.directory / (key + SUFFIX))
+        except OSError:
+            _remove(Path(name))
+            return False
+        self._evict()
+        return True
+
+    def _evict(self) -> None:
+        """Remove the oldest entries while the directory is over its limit."""
+        assert self.directory is not None
+        entries = []
+        for path in self.directory.glob("*" + SUFFIX):
+            try:
+                info = path.stat()
+            except OSError:
+                continue
+            entries.append((info.st_mtime, info.st_size, path))
+        excess = sum(size for _, size, _ in entries) - LIMIT_BYTES
+        for _, size, path in sorted(entries):
+            if excess <= 0:
+                break
+            _remove(path)
+            excess -= size
+
+    def clear(self) -> int:
+        """Remove every entry; returns how many there were."""
+        if self.directory is None:
+            return 0
+        paths = list(self.directory.glob("*" + SUFFIX))
+        for path in paths:
+            _remove(path)
+        return len(paths)
+
+
+def _pack(key: str, data: bytes) -> bytes:
+    return MAGIC + _checksum(key, data) + data
+
+
+def _unpack(key: str, packed: bytes) -> bytes | None:
+    head = len(MAGIC)
+    data = packed[head + 32:]
+    if packed[:head] != MAGIC or packed[head:head + 32] != _checksum(key, data) or not data:
+        return None
+    return data
+
+
+def _checksum(key: str, data: bytes) -> bytes:
+    """Covers the key too, so that a file under another name does not pass."""
+    return hashlib.sha256(key.encode() + data).digest()
+
+
+def _private(info: os.stat_result) -> bool:
+    """Owned by this user and writable by nobody else."""
+    if not hasattr(os, "getuid"):
+        return True
+    return info.st_uid == os.getuid() and not info.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def _private_directory(path: Path) -> bool:
+    try:
+        info = path.stat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(info.st_mode) and _private(info)
+
+
+def _remove(path: Path) -> None:
+    try:
+        path.unlink()
+    except OSError:
+        return

@@ -1,0 +1,128 @@
+"""From LLVM IR to callable addresses.
+
+One TargetMachine emits objects, one ORC JIT links them. A `Library` owns the memory of its code: keep it alive as long as
+the code may run. Unresolved symbols raise; nothing is ever looked up by a name that the process happens to export,
+except those given as `imports`.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..core.lazy import LazyModule
+from .cache import ObjectCache, default_directory, key_of
+from .target import Target, host, initialize
+
+llvm = LazyModule("llvmlite.binding")
+
+_lock = threading.RLock()
+_serial = itertools.count()
+
+
+class Library:
+    """Linked native code. `addresses` holds the exported functions."""
+
+    __slots__ = ("_tracker", "addresses", "object_code", "seconds")
+
+    def __init__(self, tracker: Any, addresses: dict[str, int], object_code: bytes, seconds: dict[str, float]) -> None:
+        self._tracker = tracker
+        self.addresses = addresses
+        self.object_code = object_code
+        self.seconds = seconds  # per step; a key "cache" means that the object came from disk
+
+
+class Engine:
+    """Compiles and links modules for the host."""
+
+    def __init__(self, cache: ObjectCache) -> None:
+        initialize()
+        self.target: Target = host()
+        self.cache = cache
+        self._machine = _target_machine(self.target)
+        self._jit = llvm.create_lljit_compiler(_target_machine(self.target))
+
+    def header(self) -> str:
+        return f'target triple = "{self._machine.triple}"\ntarget datalayout = "{self._machine.target_data}"\n'
+
+    def build(self, ir: str, exports: Sequence[str], imports: Mapping[str, int] | None = None, *,
+              use_cache: bool = True) -> Library:
+        """Compile `ir` (or load its object from the cache) and link it; `imports` are addresses by symbol name."""
+        seconds: dict[str, float] = {}
+        start = time.perf_counter()
+        key = self._key(ir)
+        code = self.cache.load(key) if use_cache else None
+        if code is not None:
+            seconds["cache"] = time.perf_counter() - start
+        else:
+            code = self._compile(ir, seconds)
+            if use_cache:
+                self.cache.store(key, code)
+        start = time.perf_counter()
+        library = self._link(code, exports, imports or {}, seconds)
+        seconds["link"] = time.perf_counter() - start
+        return library
+
+    def _key(self, ir: str) -> str:
+        version = ".".join(map(str, llvm.llvm_version_info))
+        return key_of((ir, self.target.triple, self.target.cpu, self.target.features, version))
+
+    def _compile(self, ir: str, seconds: dict[str, float]) -> bytes:
+        with _lock:
+            start = time.perf_counter()
+            module = llvm.parse_assembly(self.header() + ir)
+            module.verify()
+            seconds["parse"] = time.perf_counter() - start
+            start = time.perf_counter()
+            self._optimize(module)
+            seconds["optimize"] = time.perf_counter() - start
+            start = time.perf_counter()
+            code: bytes = self._machine.emit_object(module)
+            seconds["emit"] = time.perf_counter() - start
+            return code
+
+    def _optimize(self, module: Any) -> None:
+        """Clean up code that is already vectorised: inline helpers, promote memory to registers, fold, tidy branches."""
+        builder = llvm.create_pass_builder(self._machine, llvm.create_pipeline_tuning_options(speed_level=1))
+        passes = llvm.create_new_module_pass_manager()
+        passes.add_always_inliner_pass()
+        passes.add_global_dead_code_eliminate_pass()
+        passes.add_sroa_pass()
+        passes.add_instruction_combine_pass()
+        passes.add_simplify_cfg_pass()
+        passes.run(module, builder)
+
+    def assembly(self, ir: str) -> str:
+        """The optimised assembly of `ir`, to look at."""
+        with _lock:
+            module = llvm.parse_assembly(self.header() + ir)
+            self._optimize(module)
+            text: str = self._machine.emit_assembly(module)
+            return text
+
+    def _link(self, code: bytes, exports: Sequence[str], imports: Mapping[str, int],
+              seconds: dict[str, float]) -> Library:
+        with _lock:
+            builder = llvm.JITLibraryBuilder().add_object_img(code)
+            for name in exports:
+                builder.export_symbol(name)
+            for name, address in imports.items():
+                builder.import_symbol(name, address)
+            tracker = builder.link(self._jit, f"rushlight{next(_serial)}")
+            return Library(tracker, {name: tracker[name] for name in exports}, code, seconds)
+
+
+def _target_machine(target: Target) -> Any:
+    """Small code model with position-independent code: the JIT default, the large model, is slower to make and run."""
+    return llvm.Target.from_triple(target.triple).create_target_machine(
+        cpu=target.cpu, features=target.features, opt=3, codemodel="small", reloc="pic", jit=True)
+
+
+@functools.cache
+def engine() -> Engine:
+    """The process's engine, with the user's object cache."""
+    return Engine(ObjectCache(default_directory()))
