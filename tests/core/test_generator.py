@@ -311,7 +311,7 @@ def test_state_round_trips(seed, blocks):
     made = Generator().manual_seed(seed)
     made.set_offset(4 * blocks)
     state = made.get_state()
-    assert state.dtype == np.uint8
+    assert state.dtype is dtypes.uint8
     other = Generator()
     assert other.set_state(state) is other
     for copied in (other, made.clone_state(), copy.deepcopy(made), pickle.loads(pickle.dumps(made))):

@@ -60,7 +60,14 @@ def _group(registry: Registry, api: Api, *, inplace: bool) -> dict[tuple[str, st
                 inplace and api is METHOD and op.api & INPLACE_METHOD):
             namespace = op.namespace if api is FUNCTION else ""
             groups.setdefault((namespace, op.public_name), []).append(op)
+    for overloads in groups.values():
+        overloads.sort(key=_tensors_first)
     return groups
+
+
+def _tensors_first(op: OpDef) -> tuple[bool, ...]:
+    """The order to try overloads in: a 0-d tensor is a tensor before it is a number (max.other before max.dim)."""
+    return tuple(not argument.type.is_tensor for argument in op.schema.positional)
 
 
 def _can_be_inplace(op: OpDef) -> bool:
@@ -116,6 +123,8 @@ def _reflected(packet: Packet | None, name: str) -> Callable[[Tensor, Any], Any]
         return lambda self, other: self.reciprocal() * other if isinstance(other, OPERAND) else NotImplemented
 
     def operation(self: Tensor, other: Any) -> Any:
+        if not isinstance(self, Tensor):
+            raise TypeError(f"a reflected operator of Tensor needs a Tensor, not {type(self).__name__}")
         if not isinstance(other, OPERAND):
             return NotImplemented
         if name in ("add", "mul", "bitwise_and", "bitwise_or", "bitwise_xor"):

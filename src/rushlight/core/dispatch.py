@@ -33,6 +33,7 @@ class _Ambient(threading.local):
     """Keys that hold for every call on this thread, whatever its arguments (an active capture, for instance)."""
 
     keys = 0
+    trace: Any = None  # the interpreter that runs every operator, if there is one
 
 
 AMBIENT = _Ambient()
@@ -61,10 +62,15 @@ def call(op: OpDef, args: Arguments) -> Any:
                     keys |= tensor._keys
     if keys:
         if keys & TRACED:
-            return _layers["traced"](op, args)
+            return _layers["traced"](op, args, keys)
         if keys & AUTOGRAD and "autograd" in _layers:
             return _layers["autograd"](op, args, keys)
     return execute(op, args, keys)
+
+
+def autograd_layer(op: OpDef, args: Arguments, keys: int, trace: Any) -> Any:
+    """Run `op` through autograd at the level of the interpreter `trace`."""
+    return _layers["autograd"](op, args, keys, trace)
 
 
 def execute(op: OpDef, args: Arguments, keys: int | None = None) -> Any:
@@ -104,7 +110,7 @@ def _run_view(op: OpDef, args: Arguments) -> Any:
         return _view(op, args, source, specs)
     views = tuple([_view(op, args, source, spec) for spec in specs])
     for tensor in views if op.tracked and MODES.grad else ():
-        tensor._creation = "multi_output"
+        tensor._creation = tensor._creation or "multi_output"
     return views
 
 
@@ -113,12 +119,12 @@ def _view(op: OpDef, args: Arguments, source: Tensor, spec: Spec) -> Tensor:
     if op.schema.returns[0].type.alias is None:
         tensor._versions = None
     elif op.tracked:
-        tensor._base = source if source._base is None else source._base
+        base = tensor._base = source if source._base is None else source._base
         tensor._view_of = (op, args)
         if spec.dtype.is_differentiable:
             tensor._keys |= AUTOGRAD  # it takes part in whatever history its base acquires later
-            if not MODES.grad:
-                tensor._creation = "no_grad"
+            tensor._seen = base._node
+            tensor._creation = source._creation if MODES.grad else "inference" if MODES.inference else "no_grad"
     return tensor
 
 
@@ -173,7 +179,7 @@ def _finish(op: OpDef, result: Any, spec: Spec, inputs: Sequence[Any]) -> Tensor
     elif result.base is not None or any(result is a for a in inputs):
         if not result.flags.writeable or _aliases(result, inputs) or any(s < 0 for s in result.strides):
             result = result.copy()
-    if spec.strides is None and not result.flags.c_contiguous:
+    if spec.strides is None and spec.shape is not None and not result.flags.c_contiguous:
         result = np.ascontiguousarray(result)  # eager, meta and compiled agree on the layout
     tensor = wrap(result)
     if spec.strides is not None and result.size == 0:
@@ -223,7 +229,7 @@ _runners: dict[Kind, Callable[[OpDef, Arguments], Any]] = {
 def read_array(tensor: Tensor) -> np.ndarray:
     """The values of `tensor` for Python code to look at; a traced tensor asks its trace (which may refuse)."""
     if tensor._keys & TRACED:
-        return _layers["read"](None, (tensor,))  # type: ignore[arg-type, no-any-return]
+        return _layers["read"](tensor)  # type: ignore[no-any-return]
     return tensor.numpy_array()
 
 

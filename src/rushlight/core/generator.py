@@ -35,6 +35,7 @@ import numpy as np
 
 from . import tokens
 from .dtypes import DType, bfloat16, float8_e4m3fn, float8_e5m2, float16, float32, float64
+from .tensor import Tensor, wrap
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -81,15 +82,28 @@ def philox(seed: int, offset: int, count: int) -> Words:
     while start < last:
         until_carry = (1 << 64) - (start & _MASK64)  # within a run the high half of the counter is constant
         blocks = min(last - start, _MAX_BLOCKS, until_carry)
-        _philox_blocks(keys, start & _MASK128, out[start - first:start - first + blocks])
+        counters = np.arange(blocks, dtype=np.uint64)
+        counters += np.uint64(start & _MASK64)
+        _philox_blocks(keys, counters, (start & _MASK128) >> 64, out[start - first:start - first + blocks])
         start += blocks
     words = out.view("<u4").reshape(-1).astype(np.uint32, copy=False)
     skip = offset - first * 4
     return words[skip:skip + count]
 
 
-def _philox_blocks(keys: tuple[tuple[Array, Array], ...], counter: int, out: Array) -> None:
-    """Blocks counter, counter + 1, ... into the rows of `out`, as (word1 << 32 | word0, word3 << 32 | word2).
+def philox_blocks(seed: int, counters: npt.NDArray[np.uint64], high: int) -> Words:
+    """Row i: the four words of block counters[i] + 2**64 * high. The streams of different `high` have no block in
+    common, so a sampler by rejection can draw attempt k of any element from the stream high = k."""
+    out = np.empty((len(counters), 2), "<u8")
+    keys = _round_keys(seed & _MASK64)
+    for start in range(0, len(counters), _MAX_BLOCKS):
+        stop = start + _MAX_BLOCKS
+        _philox_blocks(keys, counters[start:stop], high, out[start:stop])
+    return out.view("<u4").astype(np.uint32, copy=False)
+
+
+def _philox_blocks(keys: tuple[tuple[Array, Array], ...], counters: Array, high: int, out: Array) -> None:
+    """Blocks of `counters` (low half) into the rows of `out`, as (word1 << 32 | word0, word3 << 32 | word2).
 
     The state of a block is kept as two 64-bit numbers, word0 << 32 | word1 and word2 << 32 | word3. A round
     multiplies the upper halves by constants; each 64-bit product replaces the other number, and the old lower
@@ -102,10 +116,8 @@ def _philox_blocks(keys: tuple[tuple[Array, Array], ...], counter: int, out: Arr
     product_first, product_second = product[:blocks], product[blocks:]
     shift_left, shift_right, multiply, xor = np.left_shift, np.right_shift, np.multiply, np.bitwise_xor
 
-    low, high = counter & _MASK64, counter >> 64
-    np.add(np.arange(blocks, dtype=np.uint64), _constant(low), upper_first)
-    shift_left(upper_first, _BITS32, first)
-    shift_right(upper_first, _BITS32, upper_first)
+    shift_left(counters, _BITS32, first)
+    shift_right(counters, _BITS32, upper_first)
     xor(first, upper_first, first)
     second.fill((high & _MASK32) << 32 | high >> 32)
     for key0, key1 in keys:
@@ -365,17 +377,19 @@ class Generator:
         with self._lock:
             self._offset = offset
 
-    def get_state(self) -> npt.NDArray[np.uint8]:
-        """The state as 16 bytes: seed, then offset, each as a little-endian 64-bit number."""
+    def get_state(self) -> Tensor:
+        """The state as a tensor of 16 bytes: seed, then offset, each as a little-endian 64-bit number."""
         with self._lock:
             data = self._seed.to_bytes(8, "little") + self._offset.to_bytes(8, "little")
-        return np.frombuffer(data, np.uint8).copy()
+        return wrap(np.frombuffer(data, np.uint8).copy())
 
-    def set_state(self, state: npt.NDArray[np.uint8]) -> Generator:
+    def set_state(self, state: Tensor | npt.NDArray[np.uint8]) -> Generator:
         """Takes over a state from `get_state`."""
+        if isinstance(state, Tensor):
+            state = state.numpy_array()
         if not isinstance(state, np.ndarray) or state.dtype != np.uint8:
             found = state.dtype if isinstance(state, np.ndarray) else type(state).__name__
-            raise TypeError(f"set_state: the state must be an array of uint8, got {found}")
+            raise TypeError(f"set_state: the state must be a tensor of uint8, got {found}")
         if state.shape != (_STATE_BYTES,):
             raise RuntimeError(f"set_state: a state has shape ({_STATE_BYTES},), got {state.shape}")
         data = state.tobytes()
@@ -391,7 +405,7 @@ class Generator:
         return Generator(self._device).set_state(self.get_state())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_restore, (self._device, self.get_state()))
+        return (_restore, (self._device, self.get_state().numpy_array()))
 
     def __repr__(self) -> str:
         return f"<rushlight.Generator device={self._device} seed={self._seed} offset={self._offset}>"

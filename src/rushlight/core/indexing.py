@@ -1,183 +1,233 @@
 """`tensor[...]` and `tensor[...] = value`.
 
 An index is split into its basic part (ints, slices, None, Ellipsis), which is a chain of views, and its advanced part
-(tensors, lists, masks), which becomes one `index` or `index_put` call on that view. The rules are PyTorch's.
+(tensors, lists, masks), which becomes one `index` or `index_put` call on that view. The rules are PyTorch's: a list of
+numbers is one index, a list that holds sequences or slices counts as a tuple (with a warning), a 0-d integer tensor is an
+int, a bool adds a dimension of size 1 or 0.
 """
 
 from __future__ import annotations
 
+import operator
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from . import dtypes
+from . import construct
 from .dispatch import run_name
-from .errors import check
-from .mutation import assign, check_target
-from .tensor import Tensor, wrap
+from .dtypes import DTYPES, Category
+from .errors import check, fail
+from .mutation import assign, check_no_overlap, check_target
+from .registry import REGISTRY
+from .tensor import META, TRACED, Tensor
 
-_INDEX_DTYPES = ("int64", "int32", "int16", "int8", "uint8", "bool")
+_MASKS = ("bool", "uint8")
+_WITHOUT_VALUES = META | TRACED  # tensors that Python code must not read
+_SHORT = 32  # lists at least this long are never taken for a tuple
 
 
 def get_item(self: Tensor, index: Any) -> Any:
     """`self[index]`: a view where the index is basic, a copy otherwise."""
     viewed, advanced = apply_basic(self, index)
-    if not advanced:
-        return run_name("alias", viewed) if viewed is self else viewed
-    return run_name("index.Tensor", viewed, advanced)
+    if advanced:
+        return run_name("index.Tensor", viewed, advanced)
+    return run_name("alias", self) if viewed is self else viewed
 
 
 def set_item(self: Tensor, index: Any, value: Any) -> None:
-    """`self[index] = value`, with broadcasting and casting of `value`."""
+    """`self[index] = value`, with broadcasting; a plain view takes values of any dtype, an advanced index "
+    "only its own."""
+    if index is False:
+        return
+    source = as_value(value, self)
     viewed, advanced = apply_basic(self, index)
-    value = as_value(value, self)
-    if not advanced:
-        _copy_into(viewed, value)
+    source = _without_leading_ones(source)
+    if advanced:
+        _put(viewed, advanced, source)
     else:
-        put = run_name("index_put", viewed, advanced, value, False)
-        check_target(viewed, "index_put_")
-        assign(viewed, put)
-
-
-def _copy_into(target: Tensor, value: Tensor) -> None:
-    while value.ndim > target.ndim and value.shape[0] == 1:
-        value = run_name("squeeze.dim", value, 0)
-    target.copy_(value)
+        viewed.copy_(source)
 
 
 def as_value(value: Any, like: Tensor) -> Tensor:
-    """The right side of an assignment as a tensor of the target's dtype (and, for scalars, device)."""
+    """The right side of an assignment as a tensor; a number takes the dtype and device of the target."""
     if isinstance(value, Tensor):
-        return value if value.dtype is like.dtype else run_name("_to_copy", value, like.dtype, None, None, None, False,
-                                                                None)
-    with np.errstate(all="ignore"):
-        try:
-            return wrap(np.asarray(value).astype(like.dtype.numpy))
-        except (TypeError, ValueError):
-            raise TypeError(f"can't assign a {type(value).__name__} to a tensor of {like.dtype.name}") from None
+        return value
+    if isinstance(value, np.integer):
+        value = int(value)
+    if not isinstance(value, bool | int | float | complex):
+        raise TypeError(f"can't assign a {type(value).__name__} to a tensor of {like.dtype.name}; give a "
+                        "number or a tensor")
+    if type(value) is int:
+        _check_int64(value)
+    return run_name("full", (), value, like.dtype, None, like.device, None)  # type: ignore[no-any-return]
 
+
+def _without_leading_ones(value: Tensor) -> Tensor:
+    shape = value.shape
+    lead = next((dim for dim, size in enumerate(shape) if size != 1), len(shape))
+    return run_name("view", value, tuple(shape[lead:])) if lead else value
+
+
+def _put(target: Tensor, indices: tuple[Tensor | None, ...], value: Tensor) -> None:
+    for other in (*indices, value):
+        if other is not None:
+            check_no_overlap(target, other)
+    check_target(target, "index_put_", REGISTRY["index_put"].api)
+    assign(target, run_name("index_put", target, indices, value, False))
+
+
+# The parts of an index.
 
 def apply_basic(self: Tensor, index: Any) -> tuple[Tensor, tuple[Tensor | None, ...]]:
     """The view that the basic parts of `index` select, and the advanced indices into that view."""
-    items = _expand_ellipsis(self, _as_tuple(index))
-    result = self
-    dim = 0
+    if type(index) is int:
+        return _select(self, 0, index), ()
+    items = [_plain(item) for item in _as_tuple(index)]
+    used = sum(_dims_used(item) for item in items)
+    check(used <= self.ndim, f"too many indices for tensor of dimension {self.ndim}", IndexError)
+    result, dim = self, 0
     advanced: list[Tensor | None] = []
-    for position, item in enumerate(items):
+    covered = 0  # how many dimensions of the view `advanced` speaks of
+    for item in items:
         if item is None:
             result = run_name("unsqueeze", result, dim)
             dim += 1
-        elif isinstance(item, slice):
+        elif item is Ellipsis:
+            dim += self.ndim - used
+        elif type(item) is slice:
             result = _slice(result, dim, item)
             dim += 1
-        elif _is_int(item):
-            result = _select(result, dim, _as_int(item), position)
+        elif type(item) is int:
+            result = _select(result, dim, item)
         else:
-            tensor, added = _advanced(item, self)
-            if added:
+            if isinstance(item, bool) or item.ndim == 0:
                 result = run_name("unsqueeze", result, dim)
-            advanced.extend([None] * (dim - len(advanced)))
-            advanced.append(tensor)
-            dim += _consumed(tensor)
+                item = _added_dim_index(item, self)
+            advanced.extend([None] * (dim - covered))
+            advanced.extend(_beside(self, item))
+            dim += item.ndim if item.dtype.name in _MASKS else 1
+            covered = dim
     return result, tuple(advanced)
 
 
 def _as_tuple(index: Any) -> tuple[Any, ...]:
-    """Lists that hold slices, None, Ellipsis, tensors or sequences count as tuples, other sequences as one index."""
+    """`index` as a tuple of one item per dimension or so."""
     if isinstance(index, tuple):
         return index
+    if isinstance(index, list) and len(index) < _SHORT and any(
+            item is None or item is Ellipsis or isinstance(item, slice | Tensor) or _is_sequence(item) for item in index):
+        warnings.warn("Using a non-tuple sequence for multidimensional indexing is deprecated; use "
+                      "x[tuple(seq)] instead of x[seq].", UserWarning, stacklevel=4)
+        return tuple(index)
     return (index,)
 
 
-def _expand_ellipsis(self: Tensor, items: tuple[Any, ...]) -> list[Any]:
-    used = sum(_dims_used(item) for item in items)
-    places = [i for i, item in enumerate(items) if item is Ellipsis]
-    check(len(places) <= 1, "an index can only have a single ellipsis ('...')", IndexError)
-    check(used <= self.ndim, f"too many indices for tensor of dimension {self.ndim}", IndexError)
-    if not places:
-        return list(items)
-    at = places[0]
-    return [*items[:at], *[slice(None)] * (self.ndim - used), *items[at + 1:]]
+def _is_sequence(item: Any) -> bool:
+    return hasattr(item, "__getitem__") and hasattr(item, "__len__") and not isinstance(item, dict | set)
+
+
+def _plain(item: Any) -> Any:
+    """`item` as None, Ellipsis, an int, a slice, a bool or a tensor."""
+    if item is None or item is Ellipsis or type(item) in (int, bool, slice):
+        return item
+    if not isinstance(item, Tensor):
+        if isinstance(item, np.bool_):
+            _invalid(item)
+        if isinstance(item, int | np.integer):
+            return int(item)
+        if isinstance(item, np.ndarray):
+            item = _index_tensor(construct.from_numpy(item))
+        elif _is_sequence(item):
+            item = _index_tensor(_from_sequence(item))
+        elif hasattr(item, "__index__"):
+            return operator.index(item)
+        else:
+            _invalid(item)
+    if item.ndim == 0 and item.dtype.category <= Category.INTEGRAL and not item._keys & _WITHOUT_VALUES:
+        return bool(item.item()) if item.dtype.name in _MASKS else int(item.item())
+    check(item.dtype.name in ("int64", "int32", "bool", "uint8"), "tensors used as indices must be long, "
+          f"int, byte or bool tensors, not {item.dtype.name}", IndexError)
+    if item.dtype.name == "uint8":
+        warnings.warn("indexing with dtype uint8 is deprecated, please use a dtype bool instead.", UserWarning, stacklevel=5)
+    return item
+
+
+def _invalid(item: Any) -> None:
+    fail("only integers, slices (`:`), ellipsis (`...`), None and long or byte tensors are valid indices "
+         f"(got {type(item).__name__})", IndexError)
+
+
+def _from_sequence(item: Sequence[Any]) -> Tensor:
+    values = list(item) if not isinstance(item, str | bytes) else item
+    if isinstance(values, list) and not values:
+        return construct.tensor([], dtype=DTYPES["int64"])
+    try:
+        return construct.tensor(values)
+    except TypeError as error:
+        check(isinstance(values, str | bytes) or any(isinstance(v, str | bytes | list | tuple | Tensor) for v in values),
+              str(error))
+        raise
+    except RuntimeError as error:
+        raise ValueError(str(error)) from None
+
+
+def _index_tensor(given: Tensor) -> Tensor:
+    """A sequence or array as an index: a mask stays one, everything else is cast to int64."""
+    return given if given.dtype.name in _MASKS else given.to(DTYPES["int64"])
 
 
 def _dims_used(item: Any) -> int:
-    if item is None or item is Ellipsis or isinstance(item, bool | np.bool_):
+    if item is None or item is Ellipsis or isinstance(item, bool):
         return 0
-    if isinstance(item, Tensor):
-        return item.ndim if item.dtype.name in ("bool", "uint8") else 1
-    if isinstance(item, np.ndarray):
-        return item.ndim if item.dtype == np.bool_ else 1
-    if isinstance(item, list | tuple):
-        array = _sequence_array(item)
-        return array.ndim if array.dtype == np.bool_ else 1
-    return 1
+    return item.ndim if isinstance(item, Tensor) and item.dtype.name in _MASKS else 1
 
 
-def _consumed(tensor: Tensor) -> int:
-    """How many dimensions of the view an advanced index takes; 0-d masks take the dimension added for them."""
-    return max(tensor.ndim, 1) if tensor.dtype.name in ("bool", "uint8") else 1
+def _added_dim_index(item: Any, self: Tensor) -> Tensor:
+    """The index into the dimension that a bool, or a 0-d tensor that cannot be read, adds."""
+    if isinstance(item, bool):
+        return construct.tensor([0] if item else [], dtype=DTYPES["int64"], device=self.device)
+    return run_name("unsqueeze", item, 0)  # type: ignore[no-any-return]
 
 
-def _is_int(item: Any) -> bool:
-    if isinstance(item, bool | np.bool_):
-        return False
-    if isinstance(item, int | np.integer):
-        return True
-    if isinstance(item, Tensor):
-        return item.ndim == 0 and item.dtype.category == dtypes.Category.INTEGRAL and item.dtype.name != "uint8" \
-            and not item.is_meta and not item._keys & 2
-    return not isinstance(item, list | tuple | np.ndarray) and hasattr(item, "__index__")
+def _beside(self: Tensor, index: Tensor) -> tuple[Tensor, ...]:
+    """`index` on the device of `self`; a mask with data indexing a tensor without becomes its positions."""
+    if not self.is_meta or index.is_meta:
+        return (index,)
+    positions = run_name("nonzero_numpy", index) if index.dtype.name in _MASKS else (index,)
+    return tuple([position.to("meta") for position in positions])
 
 
-def _as_int(item: Any) -> int:
-    return int(item.item()) if isinstance(item, Tensor) else int(item)
-
+# Basic indices.
 
 def _slice(tensor: Tensor, dim: int, item: slice) -> Tensor:
-    start, stop, step = (None if v is None else _bound(v) for v in (item.start, item.stop, item.step))
-    step = 1 if step is None else step
+    start, stop = _bound(item.start), _bound(item.stop)
+    step = 1 if item.step is None else _bound(item.step)
     check(step > 0, "step must be greater than zero", ValueError)
     if start is None and stop is None and step == 1:
         return tensor
-    return run_name("slice.Tensor", tensor, dim, start, stop, step)
+    return run_name("slice.Tensor", tensor, dim, start, stop, step)  # type: ignore[no-any-return]
 
 
-def _bound(value: Any) -> int:
-    if isinstance(value, Tensor):
-        return int(value.item())
-    if hasattr(value, "__index__"):
-        return int(value.__index__())
-    raise TypeError("slice indices must be integers or None or have an __index__ method")
+def _bound(value: Any) -> Any:
+    if value is None or type(value) is int:
+        return value
+    if not hasattr(value, "__index__"):
+        raise TypeError("slice indices must be integers or None or have an __index__ method")
+    return operator.index(value)
 
 
-def _select(tensor: Tensor, dim: int, index: int, position: int) -> Tensor:
-    check(tensor.ndim > 0, "invalid index of a 0-dim tensor. Use `tensor.item()` to convert a 0-dim tensor to a number",
+def _select(tensor: Tensor, dim: int, index: int) -> Tensor:
+    check(tensor.ndim > 0, "invalid index of a 0-dim tensor. Use `tensor.item()` to convert a 0-dim tensor "
+          "to a number",
           IndexError)
+    _check_int64(index)
+    check(dim < tensor.ndim, f"too many indices for tensor of dimension {tensor.ndim}", IndexError)
     size = tensor.shape[dim]
-    check(-size <= index < size, f"index {index} is out of bounds for dimension {position} with size {size}",
-          IndexError)
-    return run_name("select.int", tensor, dim, index)
+    check(-size <= index < size, f"index {index} is out of bounds for dimension {dim} with size {size}", IndexError)
+    return run_name("select.int", tensor, dim, index)  # type: ignore[no-any-return]
 
 
-def _sequence_array(item: Sequence[Any]) -> np.ndarray:
-    plain = [element.numpy_array() if isinstance(element, Tensor) else element for element in item]
-    array = np.asarray(plain)
-    return array.astype(np.int64) if array.size == 0 and array.dtype != np.bool_ else array
-
-
-def _advanced(item: Any, like: Tensor) -> tuple[Tensor, bool]:
-    """An advanced index as a tensor, and whether it is a single bool, which needs a dimension of its own."""
-    if isinstance(item, bool | np.bool_):
-        return wrap(np.asarray([bool(item)])), True
-    if isinstance(item, list | tuple):
-        item = _sequence_array(item)
-    if isinstance(item, np.ndarray):
-        item = wrap(item.copy())
-    check(isinstance(item, Tensor), "only integers, slices (`:`), ellipsis (`...`), None and long or byte tensors are "
-          f"valid indices (got {type(item).__name__})", TypeError if isinstance(item, str) else IndexError)
-    check(item.dtype.name in _INDEX_DTYPES, "tensors used as indices must be long, int, byte or bool tensors, not "
-          f"{item.dtype.name}", IndexError)
-    if item.ndim == 0 and item.dtype.name in ("bool", "uint8"):
-        return run_name("unsqueeze", item, 0), True
-    return item, False
+def _check_int64(value: int) -> None:
+    check(-(2**63) <= value < 2**63, f"{value} does not fit into a 64-bit integer", ValueError)

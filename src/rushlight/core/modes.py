@@ -14,10 +14,15 @@ class _Modes(threading.local):
     forward_grad = True  # tangents are propagated
     inference = False
     dual_levels = 0  # how many levels of forward mode are open
-    limit: float = float("inf")  # tangents of this level and inner ones are ignored (they are being computed)
-    saved_hooks: Any = ()  # pairs (pack, unpack) in force, the innermost last
+    limit: float = float("inf")  # tangents of this level and inner ones are ignored: they are being computed
+    silent: frozenset[Any] = frozenset()  # interpreters at whose level nothing is recorded
+    saved_hooks: tuple[Any, ...] = ()  # pairs (pack, unpack) in force, the innermost last
     anomaly = False  # record where each node was made, and blame it when its backward fails
     check_nan = True  # with anomaly: backward refuses NaN
+
+    def __init__(self) -> None:
+        self.dual_stack: list[Any] = []  # the dual levels a user opened, innermost last
+        self.traces: list[Any] = []  # the open transforms, innermost last
 
 
 MODES = _Modes()

@@ -17,7 +17,7 @@ from .dispatch import Arguments, call, tensors_in
 from .dtypes import can_cast
 from .errors import check
 from .modes import MODES
-from .registry import OpDef
+from .registry import REGISTRY, Api, Kind, OpDef
 from .shapes import Spec, contiguous_strides, extent, is_dense
 from .storage import Storage
 from .tensor import AUTOGRAD, LAZY, META, TRACED, Tensor, array_over
@@ -43,20 +43,29 @@ def install_traced_write(write: Callable[[Tensor, Tensor], None]) -> None:
 
 
 def call_inplace(op: OpDef, args: Arguments) -> Tensor:
-    """`op` with its first argument overwritten by the (first) result; returns that argument."""
-    target = args[0]
+    """`op` with its first tensor overwritten by the (first) result; returns that tensor."""
+    target = args[op.tensor_positions[0]]
     name = f"{op.public_name}_"
     if op.schema.returns[0].type.alias is not None:
         return _reshape_inplace(op, args, name)
-    check_target(target, name)
+    check_target(target, name, op.api)
     for other in tensors_in(op, args)[1:]:
         check_no_partial_overlap(target, other)
-    result = call(op, args)
+    result = call(op, _with_kept_values(op, args))
     if isinstance(result, tuple):
         result = result[0]
     check_result(target, result, name)
+    check(not op.api & Api.EXACT or target.dtype is result.dtype, f"{name}: the result is {result.dtype.name}, which "
+          f"cannot be written in place to a tensor of dtype {target.dtype.name}")
     assign(target, result)
     return target
+
+
+def _with_kept_values(op: OpDef, args: Arguments) -> Arguments:
+    """The body of a composite may save its first argument for backward; what it saves must survive the write."""
+    if op.kind is Kind.COMPOSITE and op.derivative is None and _records(op, args, args[0]):
+        return (call(REGISTRY["clone"], (args[0], None)), *args[1:])
+    return args
 
 
 def _reshape_inplace(op: OpDef, args: Arguments, name: str) -> Tensor:
@@ -64,11 +73,16 @@ def _reshape_inplace(op: OpDef, args: Arguments, name: str) -> Tensor:
     target = args[0]
     if target._keys & AUTOGRAD and before_write is not None:
         before_write(target, name)
-    result = call(op, args)
+    versions = target.version_counter
+    former = target.__copy__()  # stands for the tensor as it was in the history of what it becomes
+    result = call(op, (former, *args[1:]))
     set_geometry(target, tuple(result.shape), result.strides(), result.storage_offset())
-    target.version_counter.value += 1
-    if (target._keys | result._keys) & AUTOGRAD and rebase is not None:
-        rebase(target, result)
+    versions.value += 1
+    if target._base is not None:
+        target._view_of, target._seen = result._view_of, result._seen
+    if result._node is not None:
+        target._node, target._output_nr = result._node, result._output_nr
+    target._tangents = result._tangents
     return target
 
 
@@ -90,6 +104,10 @@ def call_out(op: OpDef, args: Arguments, out: Any) -> Any:
               f"{result.device}, but it is on {target.device}")
         check(can_cast(result.dtype, target.dtype), f"{op.schema.name}(): result type {result.dtype.torch_name} can't "
               f"be cast to the desired output type {target.dtype.torch_name}")
+        check(not op.api & Api.EXACT or target.dtype is result.dtype, f"{op.schema.name}(): Expected out tensor to have "
+              f"dtype {result.dtype.name}, but got {target.dtype.name} instead")
+        if op.api & Api.APART:
+            _check_apart(op, args, target)
         if target.shape == result.shape:
             check_no_internal_overlap(target)
         for tensor in tensors_in(op, args):
@@ -98,6 +116,12 @@ def call_out(op: OpDef, args: Arguments, out: Any) -> Any:
         resize_output(target, result)
         write(target, result)
     return out
+
+
+def _check_apart(op: OpDef, args: Arguments, target: Tensor) -> None:
+    check_no_internal_overlap(target)
+    for tensor in tensors_in(op, args):
+        check_no_overlap(target, tensor)
 
 
 def _with_dtype_of(target: Tensor, op: OpDef, args: Arguments) -> Arguments:
@@ -123,11 +147,15 @@ def _records(op: OpDef, args: Arguments, target: Tensor) -> bool:
     return MODES.grad and any(t.requires_grad for t in (*tensors_in(op, args), target))
 
 
-def check_target(target: Tensor, name: str) -> None:
+def check_target(target: Tensor, name: str, api: Api = Api.NONE) -> None:
     """Refuse a write that PyTorch refuses, whatever the value."""
     if target._keys & AUTOGRAD and before_write is not None:
         before_write(target, name)
-    check_no_internal_overlap(target)
+    if not api & (Api.EXPANDED | Api.EXPANDED_WARNS):
+        check_no_internal_overlap(target)
+    elif api & Api.EXPANDED_WARNS and has_internal_overlap(target):
+        warnings.warn(f"Use of {name} on expanded tensors is deprecated. Please clone() the tensor before performing "
+                      "this operation.", UserWarning, stacklevel=4)
 
 
 def check_result(target: Tensor, result: Tensor, name: str) -> None:
@@ -140,13 +168,14 @@ def check_result(target: Tensor, result: Tensor, name: str) -> None:
 
 def assign(target: Tensor, result: Tensor) -> None:
     """Write `result` into `target` and give `target` the history of `result`."""
-    if (target._keys | result._keys) & TRACED and traced_write is not None:
-        traced_write(target, result)
-        return
-    tracked = (target._keys | result._keys) & AUTOGRAD and rebase is not None
+    keys = target._keys | result._keys
+    tracked = keys & AUTOGRAD and rebase is not None
     if tracked:
         prepare(target, result)  # type: ignore[misc]
-    write(target, result)
+    if keys & TRACED and traced_write is not None:
+        traced_write(target, result)
+    else:
+        write(target, result)
     if tracked:
         rebase(target, result)  # type: ignore[misc]
 
@@ -163,7 +192,9 @@ def write(target: Tensor, result: Tensor) -> None:
         if not target._array.flags.writeable:
             raise RuntimeError("the tensor's memory is read-only; clone() it to get a tensor that can be written")
         with np.errstate(all="ignore"):
-            np.copyto(target._array, values, casting="unsafe")
+            # Of the elements of an expanded tensor that share one location, one that was changed decides.
+            changed = values != target._array if has_internal_overlap(target) else True
+            np.copyto(target._array, values, casting="unsafe", where=changed)
     target.version_counter.value += 1
 
 
@@ -171,15 +202,18 @@ def write(target: Tensor, result: Tensor) -> None:
 
 def check_no_internal_overlap(target: Tensor) -> None:
     """Refuse to write to a tensor in which several elements share one memory location, such as an expanded one."""
-    array = target._array
-    if array is not None and array.flags.c_contiguous:
-        return
-    shape, strides = target.shape, target.strides()
-    if is_dense(shape, strides):
-        return
-    if any(stride == 0 and size > 1 for size, stride in zip(shape, strides, strict=True)):
+    if has_internal_overlap(target):
         raise RuntimeError("unsupported operation: more than one element of the written-to tensor refers to a single "
                            "memory location. Please clone() the tensor before performing the operation.")
+
+
+def has_internal_overlap(target: Tensor) -> bool:
+    """Whether `target` is expanded. Other overlaps inside a tensor (unfold) are not found, as in PyTorch."""
+    array = target._array
+    if array is not None and array.flags.c_contiguous:
+        return False
+    return any(stride == 0 and size > 1 for size, stride in zip(target.shape, target.strides(), strict=True)) \
+        and target.numel() > 0
 
 
 def check_no_partial_overlap(target: Tensor, other: Tensor) -> None:
@@ -188,7 +222,7 @@ def check_no_partial_overlap(target: Tensor, other: Tensor) -> None:
         return
     if target.storage_object is not other.storage_object or not target.numel() or not other.numel():
         return
-    if target._offset == other._offset and target.shape == other.shape and target.strides() == other.strides():
+    if _same_elements(target, other):
         return
     if not (is_dense(target.shape, target.strides()) and is_dense(other.shape, other.strides())):
         return  # too hard to tell cheaply; the result is computed before it is written, so it is right all the same
@@ -197,6 +231,17 @@ def check_no_partial_overlap(target: Tensor, other: Tensor) -> None:
     if first == other_first and last == other_last:
         check(target.strides() == other.strides(), _PARTIAL)
     check(last <= other_first or other_last <= first, _PARTIAL)
+
+
+def check_no_overlap(target: Tensor, other: Tensor) -> None:
+    """Refuse an operation whose input and written-to tensor share memory, the same elements or not."""
+    check(other is not target and not _same_elements(target, other), _PARTIAL)
+    check_no_partial_overlap(target, other)
+
+
+def _same_elements(target: Tensor, other: Tensor) -> bool:
+    return target._storage is not None and target._storage is other._storage and target._offset == other._offset \
+        and target.shape == other.shape and target.strides() == other.strides()
 
 
 _PARTIAL = ("unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "

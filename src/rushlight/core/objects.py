@@ -15,7 +15,9 @@ from .dispatch import read_array, run_name
 from .dtypes import DType
 from .errors import check
 from .indexing import get_item, set_item
-from .mutation import assign, check_no_internal_overlap, check_target, new_storage, set_geometry
+from .modes import MODES
+from .mutation import assign, check_no_partial_overlap, check_target, new_storage, set_geometry
+from .registry import Api
 from .shapes import Spec, channels_last_strides, contiguous_strides
 from .tensor import AUTOGRAD, LAZY, META, TRACED, Tensor, alias, tensor_method
 from .tokens import channels_last, channels_last_3d, contiguous_format, device, memory_format, preserve_format
@@ -47,7 +49,7 @@ def tolist(self: Tensor) -> Any:
 def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
     """The values as an ndarray that shares memory with the tensor."""
     if not force:
-        check(not self.requires_grad, "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() "
+        check(not (self.requires_grad and MODES.grad), "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() "
               "instead.")
         check(not self._keys & LAZY, "Can't call numpy() on a tensor whose conjugate or negative bit is set. Use "
               "tensor.resolve_conj().resolve_neg().numpy() instead.")
@@ -164,7 +166,8 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     """Write `src`, broadcast and cast, into this tensor."""
     if not isinstance(src, Tensor):
         src = construct.tensor(src)
-    check_target(self, "copy_")
+    check_target(self, "copy_", Api.EXPANDED if src is self else Api.NONE)
+    check_no_partial_overlap(self, src)
     value = run_name("copy", self, src, non_blocking)
     assign(self, value)
     return self
@@ -184,6 +187,7 @@ def resize_(self: Tensor, *size: Any, memory_format: memory_format = contiguous_
         strides = contiguous_strides(shape)
     if shape != tuple(self.shape) or memory_format is not contiguous_format:
         set_geometry(self, tuple(int(n) for n in shape), strides)
+    self.version_counter.value += 1
     return self
 
 

@@ -37,10 +37,14 @@ class Api(enum.Flag):
     INPLACE = enum.auto()  # tensor.name_(...), and rushlight.name_ where FUNCTION is set
     OUT = enum.auto()  # rushlight.name(..., out=tensor)
     INPLACE_METHOD = enum.auto()  # tensor.name_(...) whether or not there is a tensor.name; no rushlight.name_
+    EXACT = enum.auto()  # with OUT: out= has the result's dtype
+    APART = enum.auto()  # with OUT: out= shares no memory with an input
+    EXPANDED = enum.auto()  # with INPLACE: an expanded tensor can be written (fill_)
+    EXPANDED_WARNS = enum.auto()  # with INPLACE: so it can, but it is deprecated (masked_fill_)
 
 
 FUNCTION, METHOD, INPLACE, OUT = Api.FUNCTION, Api.METHOD, Api.INPLACE, Api.OUT
-INPLACE_METHOD = Api.INPLACE_METHOD
+INPLACE_METHOD, APART_OUT, EXACT_OUT = Api.INPLACE_METHOD, Api.OUT | Api.APART, Api.OUT | Api.APART | Api.EXACT
 INTERNAL = Api.NONE
 
 

@@ -61,6 +61,7 @@ class Tensor(TensorMethods):
     _seen: Any = None  # the node of the base when the history of this view was last made
     _creation: Any = None  # of a view: in which mode it was made, where that restricts writing through it
     _tangents: Any = None
+    _trace: Any = None  # the interpreter of a tensor that is not plain
     _inference: bool = False
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Tensor:

@@ -183,15 +183,11 @@ class Size(tuple[int, ...]):
     __slots__ = ()
 
     def __new__(cls, sizes: Iterable[SupportsIndex] = ()) -> Size:
-        items = list(sizes)
-        for position, item in enumerate(items):
-            if item.__class__ is not int:
-                try:
-                    items[position] = operator.index(item)
-                except TypeError:
-                    raise TypeError(f"Size: expected an iterable of ints, but item {position} is a "
-                                    f"{type(item).__name__}") from None
-        return tuple.__new__(cls, items)
+        size = make_size(sizes)
+        for extent in size:
+            if extent.__class__ is not int:
+                return make_size([_checked_extent(*item) for item in enumerate(size)])
+        return size
 
     def numel(self) -> int:
         """The number of elements of a tensor of this shape."""
@@ -233,6 +229,14 @@ class Size(tuple[int, ...]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (Size, (tuple(self),))
+
+
+def _checked_extent(position: int, extent: SupportsIndex) -> int:
+    try:
+        return operator.index(extent)
+    except TypeError:
+        raise TypeError(f"Size: expected an iterable of ints, but item {position} is a "
+                        f"{type(extent).__name__}") from None
 
 
 make_size: Callable[[Iterable[Any]], Size] = functools.partial(tuple.__new__, Size)

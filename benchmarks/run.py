@@ -1,0 +1,129 @@
+"""`make bench`: side-by-side timings of Rushlight and its peers, with the bars they must meet.
+
+    python benchmarks/run.py [REGEX] [--quick] [--json FILE]
+
+The exit status is 1 when a bar is missed. More rows: add a function to ROWS.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import importlib
+import importlib.util
+import json
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from timing import OURS, Outcome, Row, measure, timed
+
+PEERS = ("torch",)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _options(arguments)
+    wanted = re.compile(options.pattern)
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=140)
+    outcomes = []
+    for name, make in ROWS.items():
+        if wanted.search(name):
+            with console.status(f"measuring {name}"):
+                outcomes.append(measure(make(name, options.quick)))
+    console.print(_table(outcomes))
+    if options.json:
+        data = [{"name": o.row.name, "best": o.best, "ratio": o.ratio, "bar": o.row.bar} for o in outcomes]
+        options.json.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    return int(any(outcome.met is False for outcome in outcomes))
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Side-by-side timings, best of many interleaved rounds.")
+    parser.add_argument(
+        "pattern", nargs="?", default="", metavar="REGEX", help="only rows whose name contains a match"
+    )
+    parser.add_argument("--quick", action="store_true", help="fewer rounds")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers")
+    return parser.parse_args(arguments)
+
+
+# --- rows ------------------------------------------------------------------------------------------
+
+
+def import_time(name: str, quick: bool) -> Row:
+    """Seconds until `import x` is done, in a fresh interpreter, less the interpreter's own start."""
+    contestants = {each: functools.partial(_import_seconds, each) for each in (OURS, *_installed())}
+    return Row(name, contestants, 0.25, 3 if quick else 7)
+
+
+def _import_seconds(module: str) -> float:
+    code = f"import time; t = time.perf_counter(); import {module}; print(time.perf_counter() - t)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return float(done.stdout)
+
+
+def small_add(name: str, quick: bool) -> Row:
+    """`a + b` on two tensors of four numbers: the cost of a call, not of arithmetic."""
+
+    def contestant(module: str) -> Callable[[], float]:
+        library = importlib.import_module(module)
+        a, b = library.ones(4), library.ones(4)
+        return timed(lambda: a + b)
+
+    return Row(name, {each: contestant(each) for each in (OURS, *_installed())}, 6.0, 10 if quick else 50)
+
+
+ROWS: dict[str, Callable[[str, bool], Row]] = {
+    "import": import_time,
+    "a + b, 4 elements": small_add,
+}
+
+
+# --- report ----------------------------------------------------------------------------------------
+
+
+def _installed() -> list[str]:
+    return [peer for peer in PEERS if importlib.util.find_spec(peer) is not None]
+
+
+def _table(outcomes: Sequence[Outcome]) -> Table:
+    names = list(dict.fromkeys(name for outcome in outcomes for name in outcome.best))
+    table = Table(title=f"Best of interleaved rounds, {time.strftime('%Y-%m-%d')}", title_justify="left")
+    table.add_column("row")
+    for name in names:
+        table.add_column(name, justify="right")
+    table.add_column("ratio to best peer", justify="right")
+    table.add_column("bar")
+    for outcome in outcomes:
+        table.add_row(
+            outcome.row.name, *(_seconds(outcome.best.get(name)) for name in names), *_verdict(outcome)
+        )
+    return table
+
+
+def _verdict(outcome: Outcome) -> tuple[str, str]:
+    if outcome.ratio is None:
+        return "-", f"bar: <= {outcome.row.bar:g} (no peer installed)"
+    state = "[green]met[/]" if outcome.met else "[red]missed[/]"
+    return f"{outcome.ratio:.3g}", f"bar: <= {outcome.row.bar:g}, {state}"
+
+
+def _seconds(seconds: float | None) -> str:
+    if seconds is None:
+        return "-"
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= scale:
+            return f"{seconds / scale:.3g} {unit}"
+    return f"{seconds * 1e9:.3g} ns"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,55 @@
+"""Rushlight: a PyTorch-compatible differentiable tensor compiler."""
+
+from . import autograd, masked, random, special
+from ._functions import *  # noqa: F403
+from ._indexing_api import *  # noqa: F403
+from ._pointwise_api import *  # noqa: F403
+from ._reduction_api import *  # noqa: F403
+from ._shape_api import *  # noqa: F403
+from .autograd import (
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    is_inference_mode_enabled,
+    no_grad,
+    set_grad_enabled,
+)
+from .core.construct import as_tensor, asarray, from_dlpack, from_numpy, frombuffer, tensor
+from .core.dtypes import (
+    ALIASES,
+    DTYPES,
+    can_cast,
+    finfo,
+    get_default_dtype,
+    iinfo,
+    promote_types,
+    set_default_dtype,
+)
+from .core.dtypes import DType as dtype
+from .core.generator import Generator, default_generator
+from .core.printing import set_printoptions
+from .core.tensor import Tensor
+from .core.tokens import (
+    Size,
+    channels_last,
+    channels_last_3d,
+    contiguous_format,
+    device,
+    layout,
+    memory_format,
+    preserve_format,
+    sparse_bsc,
+    sparse_bsr,
+    sparse_coo,
+    sparse_csc,
+    sparse_csr,
+    strided,
+)
+from .functional import *  # noqa: F403
+from .random import fork_rng, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
+from .serialization import load, save
+
+__version__ = "0.1.0"
+
+globals().update(DTYPES)
+globals().update(ALIASES)

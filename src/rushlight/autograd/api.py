@@ -1,0 +1,136 @@
+"""`autograd.backward` and `autograd.grad`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..core.dispatch import run_name
+from ..core.errors import check
+from ..core.tensor import Tensor
+from .edges import edge_of
+from .engine import Run
+from .tape import AccumulateGrad, Edge, Node
+
+Tensors = Tensor | Sequence[Tensor]
+
+
+class GradientEdge(tuple[Node, int]):
+    """An edge of the graph, which stands for a tensor in `grad` and `backward`."""
+
+    __slots__ = ()
+
+    node = property(lambda self: self[0])
+    output_nr = property(lambda self: self[1])
+
+
+def get_gradient_edge(tensor: Tensor) -> GradientEdge:
+    edge = edge_of(tensor)
+    check(edge is not None, "It is not possible to get the gradient edge for a Tensor that does not require gradients")
+    return GradientEdge(edge)  # type: ignore[arg-type]
+
+
+def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
+             grad_variables: Any = None, inputs: Any = None) -> None:
+    """Add the gradients of `tensors` to `.grad` of the leaves (or only of `inputs`) they were computed from."""
+    if grad_variables is not None:
+        check(grad_tensors is None, "`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`. "
+              "Please only use `grad_tensors`.")
+        grad_tensors = grad_variables
+    roots = _roots(_tuple(tensors), grad_tensors, create_graph, batched=False)
+    edges = None
+    if inputs is not None:
+        given = _tuple(inputs)
+        check(len(given) > 0, "`inputs` argument to `backward()` cannot be empty.")
+        edges = []
+        for i, tensor in enumerate(given):
+            edge = _edge(tensor)
+            check(edge is not None, "One of the differentiated Tensors does not require grad")
+            edges.append(edge)
+    run = Run(retain_graph=create_graph if retain_graph is None else retain_graph, create_graph=create_graph,
+              inputs=edges if edges is None else _accumulating(edges), accumulate=True)
+    run.start(roots)
+
+
+def _accumulating(edges: list[Any]) -> list[Edge]:
+    for node, _ in edges:
+        if not isinstance(node, AccumulateGrad):
+            raise NotImplementedError("backward(inputs=...) takes leaf tensors; use autograd.grad for others")
+    return edges
+
+
+def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
+         allow_unused: bool | None = None, is_grads_batched: bool = False, materialize_grads: bool = False,
+         ) -> tuple[Tensor | None, ...]:
+    """The gradients of the sum of `outputs`, weighted by `grad_outputs`, with respect to `inputs`."""
+    if materialize_grads and allow_unused is False:
+        raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: "
+                         "allow_unused=False.")
+    allow_unused = materialize_grads if allow_unused is None else allow_unused
+    wanted = _tuple(inputs)
+    roots = _roots(_tuple(outputs), grad_outputs, create_graph, batched=is_grads_batched)
+    check(len(wanted) > 0, "grad requires non-empty inputs.", ValueError)
+    edges = []
+    for tensor in wanted:
+        edge = _edge(tensor)
+        check(edge is not None, "One of the differentiated Tensors does not require grad")
+        edges.append(edge)
+    run = Run(retain_graph=create_graph if retain_graph is None else retain_graph, create_graph=create_graph,
+              inputs=edges, accumulate=False)  # type: ignore[arg-type]
+    run.start(roots)
+    results = [run.captured.get(i) for i in range(len(edges))]
+    if not allow_unused and any(result is None for result in results):
+        raise RuntimeError("One of the differentiated Tensors appears to not have been used in the graph. Set "
+                           "allow_unused=True if this is the desired behavior.")
+    if materialize_grads:
+        results = [run_name("zeros_like", tensor, None, None, None, None, None) if result is None else result
+                   for tensor, result in zip(wanted, results, strict=True)]
+    if not create_graph:
+        results = [result if result is None or not result.requires_grad else result.detach() for result in results]
+    return tuple(results)
+
+
+def _tuple(value: Any) -> tuple[Any, ...]:
+    return (value,) if isinstance(value, Tensor | GradientEdge) else tuple(value)
+
+
+def _edge(tensor: Any) -> Edge | None:
+    return tensor if isinstance(tensor, GradientEdge) else edge_of(tensor)  # type: ignore[return-value]
+
+
+def _roots(outputs: tuple[Any, ...], grad_outputs: Any, create_graph: bool, *, batched: bool,
+           ) -> list[tuple[Edge, Tensor]]:
+    grads = (None,) * len(outputs) if grad_outputs is None else _tuple(grad_outputs)
+    check(len(grads) == len(outputs), f"got {len(outputs)} tensors and {len(grads)} gradients")
+    roots = []
+    for output, given in zip(outputs, grads, strict=True):
+        edge = _edge(output)
+        if edge is None:
+            if isinstance(output, Tensor) and given is not None:
+                _check_gradient(output, given, batched)
+            raise RuntimeError(f"element {len(roots)} of tensors does not require grad and does not have a grad_fn")
+        roots.append((edge, _root_gradient(output, given, batched)))
+    return roots
+
+
+def _root_gradient(output: Any, given: Any, batched: bool) -> Tensor:
+    if given is not None:
+        check(isinstance(given, Tensor), "gradients can be either Tensors or None, but got "
+              f"{type(given).__name__}", TypeError)
+        if isinstance(output, Tensor):
+            _check_gradient(output, given, batched)
+        return given  # type: ignore[no-any-return]
+    check(isinstance(output, Tensor), "grad_outputs must be given for a GradientEdge")
+    check(output.numel() == 1, "grad can be implicitly created only for scalar outputs")
+    check(not output.dtype.is_complex, "grad can be implicitly created only for real scalar outputs but got "
+          f"rushlight.{output.dtype.name}")
+    return run_name("ones_like", output.detach(), None, None, None, None, None)  # type: ignore[no-any-return]
+
+
+def _check_gradient(output: Tensor, given: Tensor, batched: bool) -> None:
+    shape = given.shape[1:] if batched else given.shape
+    check(shape == output.shape, f"Mismatch in shape: grad_output[0] has a shape of {list(given.shape)} and output[0] has a "
+          f"shape of {list(output.shape)}.")
+    check(given.dtype.is_complex == output.dtype.is_complex, "For complex Tensors, both grad_output and output are required "
+          f"to have the same dtype. Mismatch in dtype: grad_output[0] has a dtype of {given.dtype} and output[0] has a "
+          f"dtype of {output.dtype}.")

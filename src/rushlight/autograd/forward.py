@@ -1,0 +1,236 @@
+"""Forward mode: tangents travel with the tensors.
+
+A tensor's `_tangents` maps levels to tangents. Levels are numbered in the order they were opened, so an inner level has a
+higher number. An operator is differentiated level by level, outer ones first; while the tangent of a level is computed,
+`MODES.limit` hides the tangents of that level and of inner ones, so that perturbations are never confused. Tangents may
+require grad and carry tangents of outer levels themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ..core.dispatch import Arguments, call, run_name, tensors_in
+from ..core.interpreters import next_level
+from ..core.modes import MODES
+from ..core.registry import OpDef
+from ..core.tensor import AUTOGRAD, Tensor
+from ..derivatives.declare import AUTO_ELEMENTWISE, AUTO_LINEAR, AUTO_TRANSPOSE, GRADS, NEEDS, Entry, Take
+from ..derivatives.helpers import conj
+from .engine import gradients
+from .fit import fit
+from .tape import meta_of
+from .saved import fact, zeros
+
+class Level:
+    """One open level of forward mode."""
+
+    __slots__ = ("active", "number")
+
+    def __init__(self) -> None:
+        self.number = next_level()
+        self.active = True
+
+    def __repr__(self) -> str:
+        return f"<forward mode level {self.number}{'' if self.active else ', closed'}>"
+
+
+def tangent_of(tensor: Tensor, level: Level) -> Tensor | None:
+    tangents = tensor._tangents
+    return None if tangents is None else tangents.get(level)
+
+
+def set_tangent(tensor: Tensor, level: Level, tangent: Tensor) -> None:
+    tensor._tangents = {**(tensor._tangents or {}), level: tangent}
+    tensor._keys |= AUTOGRAD
+
+
+def levels_among(tensors: Iterable[Tensor]) -> list[Level]:
+    """The open levels at which one of `tensors` has a tangent, outermost first."""
+    found = {level for tensor in tensors if tensor._tangents for level in tensor._tangents
+             if level.active and level.number < MODES.limit}
+    return sorted(found, key=lambda level: level.number)
+
+
+def propagate(op: OpDef, entry: Entry, args: Arguments, result: Any, trace: Any = None) -> None:
+    """Give the differentiable outputs their tangents, from those of the arguments at the level of `trace`."""
+    tensors = tensors_in(op, args)
+    levels = levels_among(tensors if trace is None else [t for t in tensors if trace.owns(t)])
+    if not levels or not entry.targets:
+        return
+    results = result if type(result) is tuple else (result,)
+    allowed = entry.outputs
+    differentiable = [i for i, r in enumerate(results) if r is not None and r.dtype.is_differentiable
+                      and (allowed is None or i in allowed)]
+    if not differentiable:
+        return
+    modes = MODES
+    for level in levels:
+        saved, modes.limit = modes.limit, level.number
+        try:
+            tangents = _tangents(op, entry, args, results, level, differentiable)
+            for i in differentiable:
+                if tangents[i] is not None:
+                    set_tangent(results[i], level, _fitted(tangents[i], results[i]))
+        finally:
+            modes.limit = saved
+
+
+def _fitted(tangent: Tensor, result: Tensor) -> Tensor:
+    """A tangent in the shape and dtype of its primal."""
+    if tangent.dtype is not result.dtype:
+        tangent = tangent.to(result.dtype)
+    if tangent.shape != result.shape:
+        tangent = run_name("expand", tangent, tuple(result.shape), False)
+    return tangent
+
+
+def _tangents(op: OpDef, entry: Entry, args: Arguments, results: Any, level: Level, differentiable: list[int]) -> Any:
+    """The tangents of all outputs."""
+    rule = entry.forward
+    if rule is AUTO_LINEAR:
+        tangents = call(op, _linear_arguments(entry, args, level))
+        return tangents if type(tangents) is tuple else (tangents,)
+    if rule is AUTO_ELEMENTWISE:
+        return (_elementwise(entry, args, results, level),)
+    if rule is AUTO_TRANSPOSE:
+        return _transposed(entry, args, results, level, differentiable)
+    assert isinstance(rule, list)
+    found: list[Any] = [None] * len(results)
+    for formula in rule:
+        value = formula.function(*[_parameter(p, args, results, level) for p in formula.parameters])
+        if formula.output is None or type(value) is tuple:
+            for i, tangent in enumerate(value):
+                found[i] = tangent
+        else:
+            found[formula.output] = value
+    return found
+
+
+def _parameter(parameter: tuple[str, Any], args: Arguments, results: Any, level: Level) -> Any:
+    kind, at = parameter
+    if kind == "t":
+        return materialised(args[at], level)
+    if kind == "p":
+        return args[at]
+    if kind == "result":
+        return results[at]
+    if kind == "results":
+        return results
+    take, index, output = at
+    return fact(take, results[index] if output else args[index])
+
+
+def materialised(value: Any, level: Level) -> Any:
+    """The tangent of an argument: zeros where it has none, a tuple for a list, None for None."""
+    if value is None:
+        return None
+    if isinstance(value, tuple | list):
+        return tuple([materialised(v, level) for v in value])
+    tangent = tangent_of(value, level)
+    return zeros(meta_of(value)) if tangent is None else tangent
+
+
+def _linear_arguments(entry: Entry, args: Arguments, level: Level) -> Arguments:
+    return tuple([materialised(a, level) if i in entry.targets else a for i, a in enumerate(args)])
+
+
+def _elementwise(entry: Entry, args: Arguments, results: Any, level: Level) -> Any:
+    """The sum over the arguments of their reverse formulas, conjugated: a holomorphic derivative acts on both sides alike."""
+    total = None
+    for formula in entry.formulas:
+        tangent = tangent_of(args[entry.targets[formula.targets[0]]], level)
+        if tangent is None:
+            continue
+        values = [conj(tangent) if source == 0 else _captured(source, args, results) for source in formula.sources]
+        part = formula.function(*values)
+        if part.dtype.is_complex:
+            part = part.conj().resolve_conj()
+        total = part if total is None else total + part
+    return total
+
+
+def _captured(source: Any, args: Arguments, results: Any) -> Any:
+    if source == NEEDS:
+        return (True,)
+    take, index, output = source
+    if take is Take.RESULTS:
+        return results
+    value = results[index] if output else args[index]
+    return value if take in (Take.VALUE, Take.TENSOR, Take.TENSORS, Take.RESULT) else fact(take, value)
+
+
+def _transposed(entry: Entry, args: Arguments, results: Any, level: Level, differentiable: list[int]) -> Any:
+    """The reverse formulas are linear in the gradient: the transpose of that linear map takes tangents to tangents."""
+    modes = MODES
+    keep, modes.grad = modes.grad, True
+    try:
+        dummies: list[Any] = [None] * len(results)
+        for i in differentiable:
+            dummies[i] = zeros(meta_of(results[i])).requires_grad_()
+        images, tangents = [], []
+        for formula in entry.formulas:
+            values = [_dummy(source, dummies) if isinstance(source, int) and source != NEEDS
+                      else (True,) * len(formula.targets) if source == NEEDS
+                      else _captured(source, args, results) for source in formula.sources]
+            grads = formula.function(*values)
+            for target, grad in zip(formula.targets, (grads,) if len(formula.targets) == 1 else grads, strict=True):
+                argument = args[entry.targets[target]]
+                pairs = zip(argument, grad, strict=True) if entry.lists[target] and grad is not None else [(argument, grad)]
+                for tensor, image in pairs:
+                    tangent = None if tensor is None or image is None else tangent_of(tensor, level)
+                    if tangent is not None and image.requires_grad:
+                        images.append(fit(image, meta_of(tensor)))
+                        tangents.append(tangent)
+        wanted = [dummies[i] for i in differentiable]
+        found = gradients(images, wanted, tangents, create_graph=keep) if images else [None] * len(wanted)
+    finally:
+        modes.grad = keep
+    answer: list[Any] = [None] * len(results)
+    for i, tangent in zip(differentiable, found, strict=True):
+        answer[i] = zeros(meta_of(results[i])) if tangent is None else tangent
+    return answer
+
+
+def _dummy(source: int, dummies: list[Any]) -> Any:
+    return tuple(dummies) if source == GRADS else dummies[source]
+
+
+def write_tangents(target: Tensor, result: Tensor) -> None:
+    """The tangents of a tensor that was just written with `result`: written in place, so that aliases see them."""
+    levels = {level for tensor in (target, result) for level in tensor._tangents or ()
+              if level.active and level.number < MODES.limit}
+    if not MODES.forward_grad:
+        return
+    for level in levels:
+        tangent = tangent_of(result, level)
+        own = tangent_of(target, level)
+        if own is None and target._base is not None:
+            own = _tangent_through_base(target, level)
+        if own is None:
+            assert tangent is not None
+            set_tangent(target, level, tangent.to(target.dtype))
+        elif tangent is None:
+            own.zero_()
+        else:
+            own.copy_(tangent)
+
+
+def _tangent_through_base(view: Tensor, level: Level) -> Tensor:
+    """A tangent for a view that has none, as a view of its base's tangent."""
+    base = view._base
+    assert base is not None
+    op, args = view._view_of
+    source = args[0]
+    if tangent_of(source, level) is None:
+        if source is base:
+            set_tangent(base, level, run_name("empty_strided", tuple(base.shape), base.strides(), base.dtype, None,
+                                              base.device, None).zero_())
+        else:
+            _tangent_through_base(source, level)
+    tangent = call(op, (tangent_of(source, level), *args[1:]))
+    if type(tangent) is tuple:
+        tangent = tangent[view._output_nr]
+    set_tangent(view, level, tangent)
+    return tangent

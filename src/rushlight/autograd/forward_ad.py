@@ -1,0 +1,93 @@
+"""Forward mode for users: dual tensors inside a dual level."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from typing import Any
+
+from ..core.dispatch import run_name
+from ..core.errors import check
+from ..core.modes import MODES
+from ..core.tensor import Tensor
+from .forward import Level, set_tangent, tangent_of
+from .grad_mode import Mode
+
+UnpackedDualTensor = namedtuple("UnpackedDualTensor", ["primal", "tangent"])
+
+def open_level() -> Level:
+    level = Level()
+    MODES.dual_levels += 1
+    return level
+
+
+def close_level(level: Level) -> None:
+    level.active = False
+    MODES.dual_levels -= 1
+
+
+def enter_dual_level() -> int:
+    """Open a dual level; returns its number."""
+    level = open_level()
+    MODES.dual_stack.append(level)
+    return len(MODES.dual_stack) - 1
+
+
+def exit_dual_level(*, level: int | None = None) -> None:
+    """Close the innermost dual level: its tangents are gone."""
+    stack = MODES.dual_stack
+    check(bool(stack), "exit_dual_level: there is no open dual level")
+    check(level is None or level == len(stack) - 1, "Trying to exit a forward AD level that was not the last one that was "
+          "created. This is not supported.")
+    close_level(stack.pop())
+
+
+class dual_level(Mode):
+    """Inside, tensors made by `make_dual` carry their tangents through every operation."""
+
+    def __enter__(self) -> int:
+        return enter_dual_level()
+
+    def __exit__(self, *exception: Any) -> None:
+        exit_dual_level()
+
+
+def _level(number: int | None) -> Level | None:
+    stack = MODES.dual_stack
+    if number is None:
+        return stack[-1] if stack else None
+    return stack[number] if 0 <= number < len(stack) else None
+
+
+def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
+    """A view of `tensor` that has `tangent`."""
+    found = _level(level)
+    check(found is not None, "Trying to create a dual Tensor for forward AD but no level exists, make sure to "
+          "enter_dual_level() first.")
+    assert found is not None
+    check(tensor.dtype.is_differentiable, f"Expected primal to be floating point or complex, but got: {tensor.dtype}",
+          ValueError)
+    check(tangent.dtype.is_differentiable, f"Expected tangent to be floating point or complex, but got: {tangent.dtype}",
+          ValueError)
+    check(tensor.shape == tangent.shape, "Trying to set a forward gradient that has a different size than that of the "
+          f"original Tensor: {list(tangent.shape)} and {list(tensor.shape)}; this is not supported.")
+    check(tensor.dtype is tangent.dtype, f"Trying to set a forward gradient of dtype {tangent.dtype} on a tensor of dtype "
+          f"{tensor.dtype}; this is not supported.")
+    dual = run_name("alias", tensor)
+    set_tangent(dual, found, tangent)
+    return dual  # type: ignore[no-any-return]
+
+
+def unpack_dual(tensor: Tensor, *, level: int | None = None) -> Any:
+    """The primal and the tangent (None if there is none) of a dual tensor."""
+    found = _level(level)
+    if found is None:
+        return UnpackedDualTensor(tensor, None)
+    tangent = tangent_of(tensor, found)
+    if tangent is None:
+        return UnpackedDualTensor(tensor, None)
+    saved, MODES.limit = MODES.limit, found.number
+    try:
+        primal = run_name("alias", tensor)
+    finally:
+        MODES.limit = saved
+    return UnpackedDualTensor(primal, tangent)

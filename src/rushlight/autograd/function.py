@@ -1,0 +1,394 @@
+"""`autograd.Function`: operators with a backward written by the user.
+
+A subclass has static methods `forward(ctx, *args)` (or `forward(*args)` and `setup_context(ctx, inputs, output)`), `backward`
+(or `vjp`), and optionally `jvp` and `vmap`. The context is the node of the tape itself, as in PyTorch.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..core.dispatch import run_name
+from ..core.errors import check
+from ..core.modes import MODES
+from ..core.tensor import AUTOGRAD, TRACED, Tensor
+from . import forward as forward_mode
+from .edges import edge_of
+from .tape import FREED, Edge, Node, meta_of
+from .saved import save_output, save_tensor, second_time, unpack_output, unpack_tensor, zeros
+from .views import CopySlices
+
+_MISSING = object()
+
+
+class FunctionCtx:
+    """What `forward` tells `backward`."""
+
+    to_save: tuple[Any, ...] = ()
+    dirty_tensors: tuple[Tensor, ...] = ()
+    non_differentiable: tuple[Tensor, ...] = ()
+    materialize_grads = True
+    needs_input_grad: tuple[bool, ...] = ()
+    saved_for_forward: tuple[Any, ...] = ()
+
+    def save_for_backward(self, *tensors: Tensor | None) -> None:
+        """Keep tensors for `saved_tensors`; inputs and outputs only are safe to keep this way, as in PyTorch."""
+        self.to_save = tensors
+
+    def save_for_forward(self, *tensors: Tensor | None) -> None:
+        """Keep tensors for `jvp`."""
+        for tensor in tensors:
+            check(isinstance(tensor, Tensor) or tensor is None, "save_for_forward expects all arguments to be tensors; you "
+                  f"passed in {type(tensor)}", TypeError)
+        self.saved_for_forward = tensors
+
+    def mark_dirty(self, *args: Tensor) -> None:
+        """Say which inputs `forward` wrote to."""
+        self.dirty_tensors = args
+
+    def mark_non_differentiable(self, *args: Tensor) -> None:
+        """Say which outputs have no gradient."""
+        self.non_differentiable = args
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """With False, undefined gradients come to `backward` as None instead of zeros."""
+        self.materialize_grads = value
+
+
+class BackwardCFunction(Node, FunctionCtx):
+    """The node of a custom function."""
+
+    _function: type[Function]
+
+    def __init__(self) -> None:
+        super().__init__((), ())
+        self._saved: Any = ()
+        self._inputs: tuple[bool, ...] = ()  # for each argument of forward: is it a tensor
+
+    def name(self) -> str:
+        return type(self).__name__
+
+    @property
+    def saved_tensors(self) -> tuple[Any, ...]:
+        if self._saved is FREED:
+            raise second_time()
+        if not self._saved:
+            return self.to_save  # forward or setup_context is still running
+        return tuple(unpack_tensor(item, self) if number is None else unpack_output(item, self, number)
+                     for item, number in self._saved)
+
+    saved_variables = saved_tensors
+
+    def keep(self, outputs: Sequence[Any]) -> None:
+        """Save what save_for_backward was given, now that the outputs are known."""
+        kept = []
+        for tensor in self.to_save:
+            check(tensor is None or isinstance(tensor, Tensor), "save_for_backward can only save variables, but argument is "
+                  f"of type {type(tensor).__name__}", TypeError)
+            number = next((i for i, output in enumerate(outputs) if output is tensor and tensor is not None), None)
+            if number is not None and tensor._node is self:
+                kept.append((save_output(tensor), number))
+            else:
+                kept.append((save_tensor(tensor), None))
+        self._saved = kept
+        self.to_save = ()
+
+    def release(self) -> None:
+        if self._saved:
+            self._saved = FREED
+
+    def apply(self, *grads: Any, wanted: Any = None) -> Any:  # type: ignore[override]
+        """The engine calls it with a list of gradients, users with the gradients themselves."""
+        if len(grads) == 2 and isinstance(grads[0], list):
+            grads, wanted = tuple(grads[0]), grads[1]
+        if self.materialize_grads:
+            grads = tuple(zeros(meta) if grad is None and meta is not None and meta[1].is_differentiable else grad
+                          for grad, meta in zip(grads, self.meta, strict=True))
+        found = self._function._backward_function()(self, *grads)
+        return self._checked(found if isinstance(found, tuple | list) else (found,))
+
+    def _checked(self, grads: Sequence[Any]) -> list[Any]:
+        """One gradient per argument of forward; extra Nones at the end are allowed."""
+        given, expected = len(grads), len(self._inputs)
+        if given > expected and all(g is None for g in grads[expected:]):
+            grads = grads[:expected]
+        check(len(grads) == expected, f"function {self.name()} returned an incorrect number of gradients (expected "
+              f"{expected}, got {given})")
+        for i, (grad, is_tensor) in enumerate(zip(grads, self._inputs, strict=True)):
+            check(grad is None or is_tensor, f"function {self.name()} returned a gradient different from None at position "
+                  f"{i + 1}, but the corresponding forward input was not a Variable")
+            check(grad is None or isinstance(grad, Tensor), f"expected Variable or None (got {type(grad).__name__})",
+                  TypeError)
+        return [grad for grad, is_tensor in zip(grads, self._inputs, strict=True) if is_tensor]
+
+
+class _FunctionMeta(type):
+    """Gives each Function its own class of nodes."""
+
+    def __init__(cls, name: str, bases: tuple[type, ...], fields: dict[str, Any]) -> None:
+        super().__init__(name, bases, fields)
+        cls._backward_cls = type(name + "Backward", (BackwardCFunction,), {"_function": cls})
+
+
+class Function(metaclass=_FunctionMeta):
+    """Subclass it with static methods forward and backward, and call `apply`."""
+
+    generate_vmap_rule = False
+    _backward_cls: type[BackwardCFunction]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise RuntimeError("autograd functions have static forward and backward methods; call "
+                           f"{type(self).__name__}.apply(...), do not make instances")
+
+    @staticmethod
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
+        raise NotImplementedError("setup_context is not implemented.")
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+        raise NotImplementedError("You must implement either the backward or vjp method for your custom autograd.Function to "
+                                  "use it with backward mode AD.")
+
+    vjp = backward
+
+    @staticmethod
+    def jvp(ctx: Any, *grad_inputs: Any) -> Any:
+        raise NotImplementedError("You must implement the jvp function for custom autograd.Function to use it with forward "
+                                  "mode AD.")
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, *args: Any) -> Any:
+        raise NotImplementedError("To use autograd.Function with vmap, you must either override the vmap staticmethod or set "
+                                  "generate_vmap_rule=True.")
+
+    @classmethod
+    def _backward_function(cls) -> Callable[..., Any]:
+        own, vjp = cls.backward is not Function.backward, cls.vjp is not Function.vjp
+        check(not (own and vjp), "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only "
+              "implement one of them.")
+        return cls.vjp if vjp else cls.backward
+
+    @classmethod
+    def _has_setup_context(cls) -> bool:
+        return cls.setup_context is not Function.setup_context
+
+    @classmethod
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        """Run `forward` and record that `backward` differentiates it."""
+        if kwargs or cls._has_setup_context():
+            args = _bound(cls, args, kwargs)
+        if any(isinstance(a, Tensor) and a._keys & TRACED for a in args) and _transform is not None:
+            handled = _transform(cls, args)
+            if handled is not NotImplemented:
+                return handled
+        return run(cls, args)
+
+
+_transform: Callable[[type[Function], tuple[Any, ...]], Any] | None = None
+
+
+def install_transform(handler: Callable[[type[Function], tuple[Any, ...]], Any]) -> None:
+    """How vmap treats a custom function; the handler returns NotImplemented for what it leaves alone."""
+    global _transform
+    _transform = handler
+
+
+def _bound(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """Positional arguments with the defaults of forward filled in."""
+    check(cls._has_setup_context() or not kwargs, f"{cls.__name__}.apply() takes no keyword arguments", TypeError)
+    signature = inspect.signature(cls.forward)
+    bound = signature.bind(*args, **kwargs)
+    bound.apply_defaults()
+    check(not bound.kwargs, f"{cls.__name__}.apply() takes no keyword arguments", TypeError)
+    return bound.args
+
+
+def run(cls: type[Function], args: tuple[Any, ...]) -> Any:
+    """Run forward outside of autograd, then give the outputs their history."""
+    ctx = cls._backward_cls()
+    ctx._inputs = tuple(isinstance(a, Tensor) for a in args)
+    ctx.needs_input_grad = tuple(isinstance(a, Tensor) and a.requires_grad for a in args)
+    recorded = MODES.grad and True in ctx.needs_input_grad
+    versions = [a._version if isinstance(a, Tensor) and not a._inference else 0 for a in args]
+    output = _outside(cls, ctx, args)
+    outputs = output if isinstance(output, tuple) else (output,)
+    finished = _finish(ctx, args, list(outputs), recorded, versions)
+    _tangents(cls, ctx, args, finished)
+    if recorded:
+        ctx.keep(finished)
+    return tuple(finished) if isinstance(output, tuple) else finished[0]
+
+
+def _outside(cls: type[Function], ctx: BackwardCFunction, args: tuple[Any, ...]) -> Any:
+    """Call forward (and setup_context) with recording switched off."""
+    modes = MODES
+    saved = modes.grad, modes.forward_grad
+    modes.grad = modes.forward_grad = False
+    try:
+        if not cls._has_setup_context():
+            return cls.forward(ctx, *args)
+        output = cls.forward(*args)
+        cls.setup_context(ctx, args, output)
+        return output
+    finally:
+        modes.grad, modes.forward_grad = saved
+
+
+def _finish(ctx: BackwardCFunction, args: tuple[Any, ...], outputs: list[Any], recorded: bool, versions: list[int]) -> list[Any]:
+    """The outputs as the caller sees them, with `ctx` as the history of the differentiable ones."""
+    inputs = [a for a in args if isinstance(a, Tensor)]
+    for dirty in ctx.dirty_tensors:
+        check(any(dirty is o for o in outputs), "Some elements marked as dirty during the forward method were not returned as "
+              "output. The inputs that are modified inplace must all be outputs of the Function.")
+        _mark_written(dirty, args, versions)
+    if recorded:
+        ctx.next = tuple(edge_of(a) if a._keys & AUTOGRAD else None for a in inputs)
+    finished = []
+    for output in outputs:
+        if not isinstance(output, Tensor):
+            finished.append(output)
+            continue
+        finished.append(_finish_one(ctx, output, inputs, recorded, len(finished), len(outputs)))
+    ctx.meta = tuple(meta_of(o) if isinstance(o, Tensor) else _NOT_A_TENSOR for o in finished)
+    return finished
+
+
+_NOT_A_TENSOR: Any = None
+
+
+def _mark_written(dirty: Tensor, args: tuple[Any, ...], versions: list[int]) -> None:
+    """A dirty input counts as written even where forward wrote to it behind the library's back."""
+    for a, version in zip(args, versions, strict=True):
+        if a is dirty and not a._inference and a._version == version:
+            a.version_counter.value += 1
+
+
+def _finish_one(ctx: BackwardCFunction, output: Tensor, inputs: list[Tensor], recorded: bool, number: int, count: int) -> Tensor:
+    is_input = any(output is i for i in inputs)
+    is_dirty = any(output is d for d in ctx.dirty_tensors)
+    wanted = recorded and output.dtype.is_differentiable and not any(output is n for n in ctx.non_differentiable)
+    if not wanted:
+        if recorded and is_input and not is_dirty and output.requires_grad:
+            return output.detach()
+        return output
+    if is_dirty:
+        return _written(ctx, output, number, count)
+    if is_input:
+        output = _as_view(output)
+    elif output._base is not None:
+        output._creation = "custom"
+    return _with_history(ctx, output, number)
+
+
+def _as_view(tensor: Tensor) -> Tensor:
+    """An input that was returned as it is: a view of it that must not be written through."""
+    saved, MODES.grad = MODES.grad, False
+    try:
+        view = run_name("alias", tensor)
+    finally:
+        MODES.grad = saved
+    view._creation = "custom"
+    return view  # type: ignore[no-any-return]
+
+
+def _with_history(ctx: BackwardCFunction, output: Tensor, number: int) -> Tensor:
+    output._node, output._output_nr = ctx, number
+    output._requires_grad = False
+    output._keys |= AUTOGRAD
+    if output._base is not None:
+        output._seen = output._base._node
+    return output
+
+
+def _written(ctx: BackwardCFunction, output: Tensor, number: int, count: int) -> Tensor:
+    """An input that forward wrote to takes the function as its history."""
+    base = output._base
+    check(base is not None or not (output._requires_grad and output._node is None), "a leaf Variable that requires grad is being "
+          "used in an in-place operation.")
+    if base is None:
+        return _with_history(ctx, output, number)
+    check(count == 1, "If your Function modifies inplace an input that is a view of another Tensor, your Function cannot return "
+          "more than one Tensor. This is not supported by the current autograd engine. You should either make sure the "
+          "input is not a view (using .clone() for example) or make your Function only return one Tensor (potentially "
+          "splitting it into two Functions: one doing the inplace that returns a single Tensor and a second one that does "
+          "the other operations).")
+    check(not (base._requires_grad and base._node is None), "a view of a leaf Variable that requires grad is being used in an "
+          "in-place operation.")
+    edge: Edge = (ctx, number)
+    slices = CopySlices(output, base, edge)
+    base._node, base._output_nr = slices, 0
+    base._keys |= AUTOGRAD
+    return output
+
+
+def _tangents(cls: type[Function], ctx: BackwardCFunction, args: tuple[Any, ...], outputs: list[Any]) -> None:
+    """Forward mode through `jvp`, level by level."""
+    if not MODES.dual_levels or not MODES.forward_grad:
+        return
+    levels = forward_mode.levels_among(a for a in args if isinstance(a, Tensor))
+    for level in levels:
+        saved, MODES.limit = MODES.limit, level.number
+        try:
+            given = [_input_tangent(ctx, a, level) for a in args]
+            found = cls.jvp(ctx, *given)
+            tangents = found if isinstance(found, tuple) else (found,)
+            check(len(tangents) == len(outputs), f"jvp of {cls.__name__} returned {len(tangents)} tangents for "
+                  f"{len(outputs)} outputs")
+            for output, tangent in zip(outputs, tangents, strict=True):
+                if isinstance(output, Tensor) and tangent is not None:
+                    forward_mode.set_tangent(output, level, tangent)
+        finally:
+            MODES.limit = saved
+
+
+def _input_tangent(ctx: BackwardCFunction, value: Any, level: Any) -> Any:
+    if not isinstance(value, Tensor) or not value.dtype.is_differentiable:
+        return None
+    tangent = forward_mode.tangent_of(value, level)
+    return zeros(meta_of(value)) if tangent is None and ctx.materialize_grads else tangent
+
+
+class OnceDifferentiable(Node):
+    """The history of what a once_differentiable backward returned: it refuses to be differentiated."""
+
+    __slots__ = ()
+
+    def apply(self, grads: list[Any], wanted: Any) -> Any:
+        raise RuntimeError("trying to differentiate twice a function that was marked with @once_differentiable")
+
+
+def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark a backward that cannot itself be differentiated; it runs with recording switched off."""
+
+    @functools.wraps(fn)
+    def wrapper(ctx: Any, *args: Any) -> Any:
+        saved, MODES.grad = MODES.grad, False
+        try:
+            outputs = fn(ctx, *args)
+        finally:
+            MODES.grad = saved
+        if not saved or not any(isinstance(a, Tensor) and a.requires_grad for a in args):
+            return outputs
+        several = outputs if isinstance(outputs, tuple) else (outputs,)
+        refused = tuple(_refusing(o, args) if isinstance(o, Tensor) else o for o in several)
+        return refused if isinstance(outputs, tuple) else refused[0]
+
+    return wrapper
+
+
+def _refusing(output: Tensor, args: Sequence[Any]) -> Tensor:
+    edges = tuple(edge_of(a) for a in args if isinstance(a, Tensor))
+    output = output.detach()
+    output._node = OnceDifferentiable(edges, (meta_of(output),))
+    output._keys |= AUTOGRAD
+    return output
+
+
+__all__ = ["Function", "FunctionCtx", "once_differentiable"]

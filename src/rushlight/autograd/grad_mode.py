@@ -1,0 +1,152 @@
+"""Switching the recording of operations on and off: context managers that also decorate functions."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from ..core.dispatch import AMBIENT
+from ..core.modes import MODES
+from ..core.tensor import AUTOGRAD
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class Mode:
+    """A context manager that, called on a function, makes the function run inside it."""
+
+    def __enter__(self) -> Any:
+        raise NotImplementedError
+
+    def __exit__(self, *exception: Any) -> None:
+        raise NotImplementedError
+
+    def clone(self) -> Mode:
+        return type(self)()
+
+    def __call__(self, function: Function) -> Function:
+        if inspect.isgeneratorfunction(function):
+            return _decorated_generator(self, function)  # type: ignore[return-value]
+
+        @functools.wraps(function)
+        def inside(*args: Any, **kwargs: Any) -> Any:
+            with self.clone():
+                return function(*args, **kwargs)
+
+        return inside  # type: ignore[return-value]
+
+
+def _decorated_generator(mode: Mode, function: Callable[..., Any]) -> Callable[..., Any]:
+    """A generator whose body, but not whose caller, runs inside the mode."""
+
+    @functools.wraps(function)
+    def inside(*args: Any, **kwargs: Any) -> Any:
+        generator = function(*args, **kwargs)
+        step: Callable[[], Any] = lambda: next(generator)  # noqa: E731
+        while True:
+            try:
+                with mode.clone():
+                    value = step()
+            except StopIteration as stop:
+                return stop.value
+            try:
+                sent = yield value
+            except GeneratorExit:
+                with mode.clone():
+                    generator.close()
+                raise
+            except BaseException as error:
+                step = functools.partial(generator.throw, error)
+            else:
+                step = functools.partial(generator.send, sent)
+
+    return inside
+
+
+class _GradMode(Mode):
+    _value = False
+
+    def __init__(self) -> None:
+        self._saved: list[bool] = []
+
+    def __new__(cls, function: Any = None) -> Any:
+        """`@no_grad` without parentheses decorates as `@no_grad()` does."""
+        mode = object.__new__(cls)
+        if function is None:
+            return mode
+        mode._saved = []
+        return mode(function)
+
+    def __enter__(self) -> None:
+        self._saved.append(MODES.grad)
+        MODES.grad = self._value
+
+    def __exit__(self, *exception: Any) -> None:
+        MODES.grad = self._saved.pop()
+
+
+class no_grad(_GradMode):
+    """Nothing is recorded inside."""
+
+
+class enable_grad(_GradMode):
+    """Operations are recorded inside, whatever holds outside."""
+
+    _value = True
+
+
+class set_grad_enabled(Mode):
+    """Switch recording on or off: for good when called as a function, inside when used with `with`."""
+
+    def __init__(self, mode: bool) -> None:
+        self._saved = MODES.grad
+        self.mode = bool(mode)
+        MODES.grad = self.mode
+
+    def __enter__(self) -> None:
+        MODES.grad = self.mode
+
+    def __exit__(self, *exception: Any) -> None:
+        MODES.grad = self._saved
+
+    def clone(self) -> set_grad_enabled:
+        return set_grad_enabled(self.mode)
+
+    def __call__(self, function: Function) -> Function:
+        MODES.grad = self._saved  # it was meant for the function, not for here
+        return super().__call__(function)
+
+
+class inference_mode(Mode):
+    """Nothing is recorded inside, and tensors made inside can never take part in autograd."""
+
+    def __new__(cls, mode: Any = True) -> Any:
+        if isinstance(mode, bool):
+            return object.__new__(cls)
+        return cls()(mode)
+
+    def __init__(self, mode: bool = True) -> None:
+        self.mode = mode
+        self._saved: list[tuple[bool, bool, bool, int]] = []
+
+    def __enter__(self) -> None:
+        self._saved.append((MODES.inference, MODES.grad, MODES.forward_grad, AMBIENT.keys))
+        MODES.inference = self.mode
+        MODES.grad = MODES.forward_grad = not self.mode
+        AMBIENT.keys = AMBIENT.keys | AUTOGRAD if self.mode else AMBIENT.keys & ~AUTOGRAD
+
+    def __exit__(self, *exception: Any) -> None:
+        MODES.inference, MODES.grad, MODES.forward_grad, AMBIENT.keys = self._saved.pop()
+
+    def clone(self) -> inference_mode:
+        return inference_mode(self.mode)
+
+
+def is_grad_enabled() -> bool:
+    return MODES.grad
+
+
+def is_inference_mode_enabled() -> bool:
+    return MODES.inference

@@ -1,0 +1,67 @@
+"""Hooks and the order they run in: a tensor's own, its retain_grad, the node's pre-hooks, the node, its post-hooks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core.tensor import Tensor
+from .tape import AccumulateGrad, HookDict, Node
+
+
+class TensorHooks:
+    """Hooks that belong to a leaf: on its gradient, and after its gradient was accumulated."""
+
+    __slots__ = ("accumulated", "grad")
+
+    def __init__(self) -> None:
+        self.grad = HookDict()
+        self.accumulated = HookDict()
+
+
+def run_tensor_hooks(node: Node, grads: list[Any]) -> None:
+    """Hooks on the outputs' tensors; each may replace the gradient."""
+    if isinstance(node, AccumulateGrad):
+        hooks = node.variable._hooks
+        if hooks is not None and grads[0] is not None:
+            for hook in list(hooks.grad.values()):
+                grads[0] = replaced(grads[0], hook(grads[0]))
+        return
+    assert node.hooks is not None
+    for number, by_id in list(node.hooks.tensor.items()):
+        for hook in list(by_id.values()):
+            if grads[number] is not None:
+                grads[number] = replaced(grads[number], hook(grads[number]))
+    for number, retain in list(node.hooks.retain.items()):
+        if grads[number] is not None:
+            retain(grads[number])
+
+
+def replaced(grad: Tensor, new: Any) -> Tensor:
+    """What a hook made of `grad`: itself if the hook returned None."""
+    if new is None:
+        return grad
+    if not isinstance(new, Tensor):
+        raise TypeError(f"expected Variable, but hook returned '{type(new).__name__}'")
+    if new.dtype is not grad.dtype:
+        raise RuntimeError(f"hook has changed the type of value (was {grad.dtype.name} got {new.dtype.name})")
+    if new.shape != grad.shape:
+        raise RuntimeError("hook has changed the size of value")
+    return new
+
+
+def run_pre_hooks(node: Node, grads: list[Any]) -> list[Any]:
+    assert node.hooks is not None
+    for hook in list(node.hooks.pre.values()):
+        new = hook(tuple(grads))
+        if new is not None:
+            grads = list(new) if isinstance(new, tuple | list) else [new]
+    return grads
+
+
+def run_post_hooks(node: Node, outputs: Any, grads: list[Any]) -> Any:
+    assert node.hooks is not None
+    for hook in list(node.hooks.post.values()):
+        new = hook(tuple(outputs), tuple(grads))
+        if new is not None:
+            outputs = list(new) if isinstance(new, tuple | list) else [new]
+    return outputs

@@ -1,0 +1,363 @@
+"""What a recorded operator saves, and how its backward gets it back.
+
+Inputs are saved as the tensors themselves with the version they had; outputs as copies of the tensor object that do not
+refer to the node, since the node must not keep itself alive. A tensor that was written to since is refused when it is
+unpacked. Saved-tensor hooks replace a tensor by whatever they pack it to.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from ..core.dispatch import run_name
+from ..core.modes import MODES
+from ..core.tensor import AUTOGRAD, META_DEVICE, Tensor, _new
+from ..derivatives.declare import GRADS, NEEDS, Capture, Entry, Plan, Take
+from .tape import FREED, Edge, Meta, Node, sequence, where_made
+
+Fetch = Callable[[Any, Any], Any]
+
+
+def shallow_copy(tensor: Tensor) -> Tensor:
+    """Another object for the same tensor (memory, versions, tangents), without history, hooks and gradient."""
+    tensor.version_counter  # noqa: B018  made here, so that both share it
+    copy = _new(type(tensor))
+    fields = copy.__dict__
+    fields.update(tensor.__dict__)
+    for name in ("_node", "_output_nr", "_requires_grad", "_grad", "_hooks", "_accumulator", "_seen"):
+        fields.pop(name, None)
+    copy._keys &= ~AUTOGRAD
+    return copy
+
+
+class Packed:
+    """A saved tensor in the keeping of a pair of hooks."""
+
+    __slots__ = ("node", "output_nr", "packed", "requires_grad", "unpack", "version", "versions")
+
+    def __init__(self, tensor: Tensor, hooks: tuple[Callable[..., Any], Callable[..., Any]], is_output: bool) -> None:
+        pack, self.unpack = hooks
+        self.node = None if is_output else tensor._node
+        self.output_nr = tensor._output_nr
+        self.requires_grad = tensor.requires_grad and not is_output
+        self.versions = tensor.version_counter
+        self.version = self.versions.value
+        saved, MODES.grad = MODES.grad, False
+        try:
+            self.packed = pack(tensor if tensor._node is None and not is_output else tensor.detach())
+        finally:
+            MODES.grad = saved
+        if self.versions.value != self.version:
+            raise RuntimeError("A saved tensor pack hook is modifying its input in place. Tensors provided as input to "
+                               "pack hook can not be modified by in-place operations as this can lead to unexpected "
+                               "side-effects. Please open an issue if you need to perform in-place operations on the "
+                               "input to a pack hook.")
+
+    def value(self, node: Node, output_nr: int | None) -> Tensor:
+        tensor = self.unpack(self.packed)
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
+                            f"{type(tensor).__name__}")
+        source = node if output_nr is not None else self.node
+        if source is None and not self.requires_grad:
+            return tensor
+        if source is None:
+            return tensor
+        return with_node(tensor, source, self.output_nr if output_nr is None else output_nr)
+
+
+def with_node(tensor: Tensor, node: Node, output_nr: int) -> Tensor:
+    copy = shallow_copy(tensor)
+    copy._node, copy._output_nr = node, output_nr
+    copy._base = copy._view_of = None
+    copy._keys |= AUTOGRAD
+    return copy
+
+
+# Saving.
+
+def save_tensor(tensor: Any) -> Any:
+    if tensor is None:
+        return None
+    if tensor._inference:
+        raise RuntimeError("Inference tensors cannot be saved for backward. Please do not use Tensors created in "
+                           "inference mode in computation tracked by autograd. To work around this, you can make a clone "
+                           "to get a normal tensor and use it in autograd, or use `rushlight.no_grad()` instead of "
+                           "`rushlight.inference_mode()`.")
+    if MODES.saved_hooks:
+        return Packed(tensor, MODES.saved_hooks[-1], False)
+    if tensor._tangents and MODES.limit != _NO_LIMIT:
+        tensor = without_tangents(tensor, MODES.limit)
+    versions = tensor._versions
+    return (tensor, 0 if versions is None else versions.value, tensor._node)
+
+
+_NO_LIMIT = float("inf")
+
+
+def save_copy(item: tuple[Tensor, int, Any]) -> Any:
+    """A saved input with its values copied, for a tensor that is about to be overwritten by the very call that saved it."""
+    tensor, _, node = item
+    copy = shallow_copy(tensor)
+    copy._versions = copy._storage = copy._base = copy._view_of = None
+    if copy._array is not None:
+        copy._array = copy._array.copy()
+        copy._strides, copy._offset = None, 0
+    copy._node, copy._output_nr, copy._requires_grad = node, tensor._output_nr, tensor._requires_grad
+    if tensor.requires_grad or tensor._tangents:
+        copy._keys |= AUTOGRAD
+    return (copy, 0, node)
+
+
+def without_tangents(tensor: Tensor, limit: float) -> Tensor:
+    """`tensor` as seen by the computation of a tangent of level `limit`: without tangents of that level and inner ones."""
+    kept = {level: t for level, t in tensor._tangents.items() if level.number < limit}
+    if len(kept) == len(tensor._tangents):
+        return tensor
+    copy = shallow_copy(tensor)
+    copy._tangents = kept or None
+    copy._node, copy._output_nr, copy._requires_grad = tensor._node, tensor._output_nr, tensor._requires_grad
+    copy._accumulator = tensor._accumulator
+    if kept or tensor.requires_grad:
+        copy._keys |= AUTOGRAD
+    return copy
+
+
+def save_output(tensor: Any) -> Any:
+    if tensor is None:
+        return None
+    if MODES.saved_hooks:
+        return Packed(tensor, MODES.saved_hooks[-1], True)
+    copy = shallow_copy(tensor)
+    if copy._tangents:
+        copy._keys |= AUTOGRAD
+    return (copy, copy._versions.value)  # type: ignore[union-attr]
+
+
+def _raw_shape(tensor: Any) -> Any:
+    return None if tensor is None else tuple(tensor.shape)
+
+
+_FACTS: dict[Take, Callable[[Any], Any]] = {
+    Take.SHAPE: _raw_shape,
+    Take.DTYPE: lambda t: None if t is None else t.dtype,
+    Take.NDIM: lambda t: None if t is None else t.ndim,
+    Take.NUMEL: lambda t: None if t is None else t.numel(),
+    Take.SPEC: lambda t: None if t is None else t.spec(),
+    Take.DEVICE: lambda t: None if t is None else t.device,
+}
+
+
+def fact(take: Take, value: Any) -> Any:
+    """A shape, dtype, ... of a tensor, or a tuple of them for a list."""
+    get = _FACTS[take]
+    return tuple([get(v) for v in value]) if isinstance(value, tuple | list) else get(value)
+
+
+def _fetch(capture: Capture) -> Fetch:
+    take, index, output = capture
+    if take is Take.VALUE:
+        return lambda args, results: args[index]
+    if take is Take.TENSOR:
+        return lambda args, results: save_tensor(args[index])
+    if take is Take.TENSORS:
+        return lambda args, results: None if args[index] is None else [save_tensor(t) for t in args[index]]
+    if take is Take.RESULT:
+        return lambda args, results: save_output(results[index])
+    if take is Take.RESULTS:
+        return lambda args, results: [save_output(t) for t in results]
+    if output:
+        return lambda args, results: fact(take, results[index])
+    return lambda args, results: fact(take, args[index])
+
+
+def capture_values(plan: Plan, args: Any, results: Any) -> Any:
+    """The values that the formulas of `plan` will ask for."""
+    fetch = plan.fetch
+    if fetch is None:
+        fetch = plan.fetch = [_fetch(capture) for capture in plan.captures]
+        plan.unpack = [_UNPACK.get(capture[0]) for capture in plan.captures]
+        _output_numbers(plan)
+    return [get(args, results) for get in fetch]
+
+
+def _output_numbers(plan: Plan) -> None:
+    for i, (take, index, _) in enumerate(plan.captures):
+        if take is Take.RESULT:
+            plan.unpack[i] = lambda saved, node, index=index: unpack_output(saved, node, index)
+
+
+# Restoring.
+
+def unpack_tensor(saved: Any, node: Node) -> Any:
+    if saved is None:
+        return None
+    if type(saved) is Packed:
+        return saved.value(node, None)
+    tensor, version, source = saved
+    versions = tensor._versions
+    if versions is not None and versions.value != version:
+        raise modified(tensor, version, source, tensor._output_nr, node)
+    if tensor._node is not source:
+        return tensor.detach() if source is None else with_node(tensor, source, tensor._output_nr)
+    return tensor
+
+
+def unpack_output(saved: Any, node: Node, output_nr: int) -> Any:
+    if saved is None:
+        return None
+    if type(saved) is Packed:
+        return saved.value(node, output_nr)
+    tensor, version = saved
+    if tensor._versions.value != version:
+        raise modified(tensor, version, node, output_nr, node)
+    return with_node(tensor, node, output_nr) if MODES.grad else tensor
+
+
+def _plain_name(node: Node) -> str:
+    return re.sub(r"Backward\d*$", "", node.name())
+
+
+def modified(tensor: Tensor, version: int, source: Node | None, output_nr: int, node: Node) -> RuntimeError:
+    made = "" if source is None else f", which is output {output_nr} of {_plain_name(source)},"
+    return RuntimeError(
+        "one of the variables needed for gradient computation has been modified by an inplace operation: "
+        f"[rushlight.{tensor.dtype.torch_name}Tensor {list(tensor.shape)}]{made} is at version {tensor._version}; "
+        f"expected version {version} instead. It was saved for the backward of {node.name()}. Hint: enable anomaly "
+        "detection to find the operation that failed to compute its gradient, with "
+        "rushlight.autograd.set_detect_anomaly(True).")
+
+
+_UNPACK: dict[Take, Callable[..., Any]] = {
+    Take.TENSOR: unpack_tensor,
+    Take.TENSORS: lambda saved, node: None if saved is None else tuple([unpack_tensor(s, node) for s in saved]),
+    Take.RESULTS: lambda saved, node: tuple([unpack_output(s, node, i) for i, s in enumerate(saved)]),
+}
+
+
+def zeros(meta: Meta) -> Tensor:
+    """The gradient of an output that nothing was said about."""
+    shape, dtype, on_meta = meta
+    return run_name("zeros", shape, dtype, None, META_DEVICE if on_meta else None, None)  # type: ignore[no-any-return]
+
+
+def second_time() -> RuntimeError:
+    return RuntimeError(
+        "Trying to backward through the graph a second time (or directly access saved tensors after they have already "
+        "been freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). "
+        "Specify retain_graph=True if you need to backward through the graph a second time or if you need to access "
+        "saved tensors after calling backward.")
+
+
+class OpNode(Node):
+    """A recorded operator: an entry of the derivative table, the plan for what needs a gradient, and what it saved."""
+
+    __slots__ = ("counts", "entry", "plan", "saved")
+
+    def __init__(self, entry: Entry, plan: Plan, edges: tuple[Edge | None, ...], meta: tuple[Meta, ...],
+                 counts: tuple[int, ...] | None) -> None:
+        self.next = edges
+        self.meta = meta
+        self.sequence = next(sequence)
+        self.hooks = None
+        self.trace = where_made() if MODES.anomaly else None
+        self.entry = entry
+        self.plan = plan
+        self.counts = counts  # the number of edges of each target, where some are lists
+        self.saved: Any = ()
+
+    def name(self) -> str:
+        return self.entry.node_name
+
+    def release(self) -> None:
+        if self.plan.saves_tensors:
+            self.saved = FREED
+
+    def owns_results(self) -> bool:
+        return True
+
+    def values(self, grads: list[Any]) -> list[Any]:
+        """What the formulas' parameters are picked from: gradients, then captures."""
+        plan, saved = self.plan, self.saved
+        if saved is FREED:
+            raise second_time()
+        if plan.simple:
+            grad = grads[0]
+            values = [zeros(self.meta[0]) if grad is None else grad]
+        else:
+            values = [self._lead(source, grads) for source in plan.lead]
+        for unpack, item in zip(plan.unpack, saved, strict=True):
+            values.append(item if unpack is None else unpack(item, self))
+        return values
+
+    def _lead(self, source: int, grads: list[Any]) -> Any:
+        if source == GRADS:
+            return tuple(grads)
+        if source == NEEDS:
+            return None
+        grad = grads[source]
+        return zeros(self.meta[source]) if grad is None else grad
+
+    def apply(self, grads: list[Any], wanted: Any) -> Any:
+        values = self.values(grads)
+        if self.counts is not None:
+            return self._apply_lists(values, wanted)
+        out: list[Any] = [None] * len(self.next)
+        edges = self.next
+        for step in self.plan.steps:
+            targets = step.targets
+            if step.single:
+                target = targets[0]
+                if wanted is None or wanted[target]:
+                    if step.needs_at is not None:
+                        values[step.needs_at] = (True,)
+                    out[target] = step.function(*step.pick(values))
+                continue
+            needs = tuple([edges[t] is not None and (wanted is None or wanted[t]) for t in targets])
+            if True in needs:
+                if step.needs_at is not None:
+                    values[step.needs_at] = needs
+                for target, grad, need in zip(targets, step.function(*step.pick(values)), needs, strict=True):
+                    out[target] = grad if need else None
+        return out
+
+    def _apply_lists(self, values: list[Any], wanted: Any) -> Any:
+        """As `apply`, where a target may be a list of tensors with one edge each."""
+        counts = self.counts
+        assert counts is not None
+        starts = [sum(counts[:i]) for i in range(len(counts))]
+        live = [edge is not None and (wanted is None or wanted[i]) for i, edge in enumerate(self.next)]
+        needed = [any(live[start:start + count]) for start, count in zip(starts, counts, strict=True)]
+        out: list[Any] = [None] * len(self.next)
+        for step in self.plan.steps:
+            needs = tuple([needed[t] for t in step.targets])
+            if True not in needs:
+                continue
+            if step.needs_at is not None:
+                values[step.needs_at] = needs
+            grads = step.function(*step.pick(values))
+            for target, grad in zip(step.targets, (grads,) if step.single else grads, strict=True):
+                if self.entry.lists[target]:
+                    if grad is not None:
+                        out[starts[target]:starts[target] + counts[target]] = list(grad)
+                else:
+                    out[starts[target]] = grad
+        return [grad if use else None for grad, use in zip(out, live, strict=True)]
+
+    def __getattr__(self, name: str) -> Any:
+        """`_saved_self`, `_saved_result`, ...: what the call saved, as PyTorch shows it."""
+        if not name.startswith("_saved_"):
+            raise AttributeError(f"{self.name()} has no attribute {name}")
+        wanted = name[7:]
+        entry = self.entry
+        names = entry.op.schema.argument_names
+        if self.saved is FREED:
+            raise second_time()
+        for (take, index, output), item, unpack in zip(self.plan.captures, self.saved, self.plan.unpack or (),
+                                                       strict=False):
+            label = ("result" if len(entry.op.schema.returns) == 1 else f"result{index}") if output else names[index]
+            if label == wanted and take in (Take.VALUE, Take.TENSOR, Take.TENSORS, Take.RESULT, Take.RESULTS):
+                return item if unpack is None else unpack(item, self)
+        raise AttributeError(f"{self.name()} has no attribute {name}")

@@ -1,0 +1,194 @@
+"""The tape: nodes, the edges between them, and the hooks on both.
+
+A `Node` is a recorded call. `next` has one edge per differentiable input: (node, output number) or None. Edges only lead
+to nodes made earlier, so `sequence` numbers order the graph topologically; leaves' accumulators come first of all that is
+ready. `meta` describes each output: (shape, dtype, whether it is on the meta device).
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import threading
+import traceback
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from ..core.dispatch import call
+from ..core.dtypes import DType
+from ..core.modes import MODES
+from ..core.registry import REGISTRY
+from ..core.tensor import META, Tensor
+
+Edge = tuple["Node", int]
+Meta = tuple[tuple[int, ...], DType, bool]
+
+sequence = itertools.count()
+ACCUMULATE = sys.maxsize
+_ADD, _CLONE = REGISTRY["add.Tensor"], REGISTRY["clone"]
+FREED: Any = object()  # stands for the saved values of a node whose graph was freed
+
+
+class Hooks:
+    """Hooks of one node, made when the first is registered."""
+
+    __slots__ = ("post", "pre", "retain", "tensor")
+
+    def __init__(self) -> None:
+        self.tensor: dict[int, dict[int, Callable[..., Any]]] = {}  # by output number
+        self.retain: dict[int, Callable[..., Any]] = {}
+        self.pre: dict[int, Callable[..., Any]] = {}
+        self.post: dict[int, Callable[..., Any]] = {}
+
+
+class RemovableHandle:
+    """Returned by every register_*hook; `remove()` takes the hook away."""
+
+    _ids = itertools.count()
+
+    def __init__(self, hooks: dict[int, Any]) -> None:
+        self.id = next(RemovableHandle._ids)
+        self._hooks = weakref.ref(hooks) if isinstance(hooks, HookDict) else lambda: hooks
+
+    def remove(self) -> None:
+        hooks = self._hooks()
+        if hooks is not None:
+            hooks.pop(self.id, None)
+
+    def __enter__(self) -> RemovableHandle:
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self.remove()
+
+
+class HookDict(dict[int, Any]):
+    """A dictionary that handles can refer to weakly."""
+
+    __slots__ = ("__weakref__",)
+
+
+def add_hook(hooks: dict[int, Any], hook: Callable[..., Any]) -> RemovableHandle:
+    handle = RemovableHandle(hooks)
+    hooks[handle.id] = hook
+    return handle
+
+
+class Node:
+    """A recorded call; what `tensor.grad_fn` returns."""
+
+    __slots__ = ("__weakref__", "_metadata", "hooks", "meta", "next", "sequence", "trace")
+
+    def __init__(self, edges: tuple[Edge | None, ...], meta: tuple[Meta, ...]) -> None:
+        self.next = edges
+        self.meta = meta
+        self.sequence = next(sequence)
+        self.hooks: Hooks | None = None
+        self.trace: Any = where_made() if MODES.anomaly else None
+
+    # What the engine calls.
+
+    def apply(self, grads: list[Any], wanted: tuple[bool, ...] | None) -> Any:
+        """The gradients of the inputs, one per edge; `wanted` says which of them are used (None: all that have an edge)."""
+        raise NotImplementedError
+
+    def release(self) -> None:
+        """Forget what was saved."""
+
+    def owns_results(self) -> bool:
+        """Whether gradients this node returns are tensors of its own making, held by nobody else."""
+        return False
+
+    # What users see.
+
+    @property
+    def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
+        return tuple((None, 0) if edge is None else edge for edge in self.next)
+
+    def name(self) -> str:
+        return type(self).__name__
+
+    @property
+    def metadata(self) -> dict[Any, Any]:
+        try:
+            return self._metadata
+        except AttributeError:
+            self._metadata: dict[Any, Any] = {}
+            return self._metadata
+
+    def _sequence_nr(self) -> int:
+        return self.sequence
+
+    def _hook_set(self) -> Hooks:
+        if self.hooks is None:
+            self.hooks = Hooks()
+        return self.hooks
+
+    def register_hook(self, fn: Callable[..., Any]) -> RemovableHandle:
+        """`fn(grad_inputs, grad_outputs)` runs after this node; it may return other grad_inputs."""
+        return add_hook(self._hook_set().post, fn)
+
+    def register_prehook(self, fn: Callable[..., Any]) -> RemovableHandle:
+        """`fn(grad_outputs)` runs before this node; it may return other grad_outputs."""
+        return add_hook(self._hook_set().pre, fn)
+
+    def __repr__(self) -> str:
+        return f"<{self.name()} object at {id(self):#x}>"
+
+
+def where_made() -> str:
+    """The stack of the user's program at this point."""
+    package = __name__.partition(".")[0]
+    frame: Any = sys._getframe(2)
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == package:
+        frame = frame.f_back
+    return "".join(traceback.format_stack(frame))
+
+
+class AccumulateGrad(Node):
+    """The sink of a leaf: adds what arrives to `variable.grad`."""
+
+    __slots__ = ("lock", "variable")
+
+    def __init__(self, variable: Tensor) -> None:
+        self.variable = variable
+        self.next = ()
+        self.meta = (meta_of(variable),)
+        self.sequence = ACCUMULATE
+        self.hooks = None
+        self.trace = None
+        self.lock = threading.Lock()
+
+    def reference(self) -> weakref.ref[AccumulateGrad]:
+        return weakref.ref(self)
+
+    def accumulate(self, grad: Tensor, owned: bool) -> None:
+        """Add `grad`; where it is `owned`, nobody else holds it and it may become the gradient itself."""
+        variable = self.variable
+        with self.lock:
+            current = variable._grad
+            if MODES.grad:
+                variable._grad = grad if current is None else call(_ADD, (current, grad, 1))
+            elif current is None:
+                variable._grad = _stripped(grad) if owned else call(_CLONE, (grad.detach(), None))
+            elif _plain(current) and _plain(grad) and current.dtype is grad.dtype:
+                current._array += grad.numpy_array()
+                current.version_counter.value += 1
+            else:
+                current.add_(grad)
+
+
+def _plain(tensor: Tensor) -> bool:
+    return tensor._array is not None and not tensor._keys
+
+
+def _stripped(grad: Tensor) -> Tensor:
+    return grad if not grad._keys & 1 else grad.detach()
+
+
+def meta_of(tensor: Tensor) -> Meta:
+    array = tensor._array
+    if array is not None:
+        return (array.shape, tensor.dtype, False)
+    return (tuple(tensor.shape), tensor.dtype, bool(tensor._keys & META))

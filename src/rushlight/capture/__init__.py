@@ -1,0 +1,1 @@
+"""Capture: a Python call recorded as a functional graph."""

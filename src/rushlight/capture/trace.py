@@ -1,0 +1,248 @@
+"""Tracing: every operator that runs while a `Capture` is open becomes a node of its graph.
+
+The program runs on the caller's own tensors; the first time one takes part in an operator, it becomes an input of the graph.
+What operators return are abstract tensors: a Spec, a place in the graph, no data. Autograd works on them as on any others,
+so a backward pass or an optimizer step inside the program is captured with it.
+
+Functionalization: a write changes no memory. Each storage has a current value in the graph and a count of writes; a write
+through a view puts the view's new value into the value of its storage, and a tensor whose storage was written since is
+read anew from that value. What the caller's storages hold at the end is what the compiled program writes back.
+
+Invariants: nothing of the caller is changed by a capture (`close` restores versions and gradients); an operator whose result
+shape depends on data, and reading a value, raise `CaptureError`.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..core.dispatch import AMBIENT, Arguments, execute, infer
+from ..core.interpreters import Interpreter, next_level
+from ..core.registry import REGISTRY, Kind, OpDef
+from ..core.shapes import Spec, is_dense
+from ..core.storage import Storage
+from ..core.tensor import LAZY, TRACED, Tensor, alias
+from ..graph.ir import Graph, Value
+
+
+class CaptureError(Exception):
+    """The program does something that has no place in a graph; `place` is the line of the user's program."""
+
+    def __init__(self, message: str, place: str) -> None:
+        super().__init__(f"{place}: {message}" if place else message)
+        self.place = place
+
+
+@dataclass
+class StorageState:
+    """What a storage holds, as far as the program has run."""
+
+    value: Value  # laid out as `spec` over the whole storage
+    spec: Spec
+    writes: int = 0
+    source: Tensor | None = None  # the caller's tensor, for a storage that is not the program's own
+
+
+@dataclass
+class Lifted:
+    """A tensor of the caller that the program uses."""
+
+    tensor: Tensor
+    value: Value
+    grad: Any
+    version: int
+
+
+class Capture(Interpreter):
+    """One open capture. Use `with`."""
+
+    def __init__(self) -> None:
+        self.number = next_level()
+        self.graph = Graph()
+        self.states: dict[int, StorageState] = {}
+        self.lifted: dict[int, Lifted] = {}
+        self._twins: dict[int, Tensor] = {}
+        self._keep: list[Any] = []
+        self._saved: tuple[int, Any] = (0, None)
+
+    # Opening and closing.
+
+    def __enter__(self) -> Capture:
+        self._saved = AMBIENT.keys, AMBIENT.trace
+        AMBIENT.keys, AMBIENT.trace = AMBIENT.keys | TRACED, self
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        AMBIENT.keys, AMBIENT.trace = self._saved
+
+    def restore(self) -> None:
+        """Undo what autograd left on the caller's tensors."""
+        for entry in self.lifted.values():
+            entry.tensor._grad = entry.grad
+            if entry.tensor._versions is not None:
+                entry.tensor._versions.value = entry.version
+
+    # Running operators.
+
+    def owns(self, tensor: Tensor) -> bool:
+        return tensor._trace is None or tensor._trace is self
+
+    def process(self, op: OpDef, args: Arguments) -> Any:
+        if op.kind is Kind.COMPOSITE:
+            return execute(op, args)
+        if op.data_dependent:
+            raise CaptureError(f"the shape of the result of {op.name} depends on data", user_line())
+        lifted = self._map(op, args, self.abstract)
+        if op.kind is Kind.VIEW:
+            results = _run_view(op, lifted)
+            specs: Any = _specs(results)
+        else:
+            specs = infer(op, lifted)
+            results = self._fresh(specs) if isinstance(specs, Spec) else tuple(self._fresh(s) for s in specs)
+        node = self.graph.call(op, self._map(op, lifted, self.value_of), specs, user_line())
+        outputs = results if isinstance(results, tuple) else (results,)
+        for tensor, value in zip(outputs, node.outputs, strict=True):
+            self._adopt(tensor, value, own_storage=op.kind is not Kind.VIEW)
+        return results
+
+    def _map(self, op: OpDef, args: Arguments, function: Any) -> Arguments:
+        mapped = list(args)
+        for i in op.tensor_positions:
+            if args[i] is not None:
+                mapped[i] = function(args[i])
+        for i in op.list_positions:
+            if args[i] is not None:
+                mapped[i] = tuple(None if t is None else function(t) for t in args[i])
+        return tuple(mapped)
+
+    def _fresh(self, spec: Spec) -> Tensor:
+        tensor = object.__new__(Tensor)
+        tensor._array, tensor.dtype = None, spec.dtype
+        tensor._spec = Spec(spec.known_shape(), spec.dtype, spec.known_strides(), 0)
+        return tensor
+
+    def _adopt(self, tensor: Tensor, value: Value, *, own_storage: bool) -> None:
+        """Make `tensor` an abstract tensor of this capture that now has `value`."""
+        tensor._keys |= TRACED
+        tensor._trace = self
+        tensor._value = value  # type: ignore[attr-defined]
+        storage = tensor.storage_object
+        if own_storage:
+            self._keep.append(storage)
+            self.states[id(storage)] = StorageState(value, value.spec)
+        tensor._value_writes = self.states[id(storage)].writes  # type: ignore[attr-defined]
+
+    # Tensors and values.
+
+    def abstract(self, tensor: Tensor) -> Tensor:
+        """The abstract tensor that stands for `tensor`: itself, or the twin of a tensor of the caller."""
+        if tensor._trace is self:
+            return tensor
+        twin = self._twins.get(id(tensor))
+        return self._lift(tensor) if twin is None else twin
+
+    def _lift(self, tensor: Tensor) -> Tensor:
+        """Make a tensor of the caller an input of the graph. Tensors over one storage share its value."""
+        storage = tensor.storage_object
+        state = self.states.get(id(storage))
+        spec = _spec_of(tensor)
+        if state is None:
+            whole = spec if tensor.nbytes == storage.nbytes() and is_dense(tensor.shape, tensor.strides()) else Spec(
+                (storage.nbytes() // tensor.dtype.itemsize,), tensor.dtype, None, 0)
+            value = self.graph.input(Spec(whole.known_shape(), whole.dtype, whole.known_strides(), 0))
+            state = self.states[id(storage)] = StorageState(value, whole, 0, tensor)
+        twin = self._fresh(spec)
+        twin._storage, twin._offset, twin._strides = Storage(None, storage.nbytes()), spec.offset, spec.strides
+        self._keep.extend((twin._storage, storage, tensor))
+        self.states[id(twin._storage)] = state
+        twin._versions = tensor.version_counter
+        twin._conj, twin._neg = tensor._conj, tensor._neg
+        twin._keys = TRACED | (tensor._keys & LAZY)
+        twin._trace = self
+        twin._value_writes = -1  # type: ignore[attr-defined]
+        self._twins[id(tensor)] = twin
+        self.lifted[id(tensor)] = Lifted(tensor, state.value, tensor._grad, tensor.version_counter.value)
+        return twin
+
+    def value_of(self, tensor: Tensor) -> Value:
+        """The value of an abstract tensor now."""
+        state = self.states[id(tensor.storage_object)]
+        if tensor._value_writes != state.writes:  # type: ignore[attr-defined]
+            tensor._value = self._read_storage(tensor, state)  # type: ignore[attr-defined]
+            tensor._value_writes = state.writes  # type: ignore[attr-defined]
+        return tensor._value  # type: ignore[attr-defined, no-any-return]
+
+    def _read_storage(self, tensor: Tensor, state: StorageState) -> Value:
+        spec = _spec_of(tensor)
+        if _same_layout(spec, state.spec) and not spec.conj and not spec.neg:
+            return state.value
+        if spec.dtype is not state.spec.dtype:
+            raise CaptureError("a write through a view of another dtype", user_line())
+        args = (state.value, spec.known_shape(), spec.known_strides(), spec.offset)
+        return self.graph.call(REGISTRY["as_strided"], args, spec, user_line()).outputs[0]
+
+    # Writes and reads.
+
+    def write(self, target: Tensor, result: Tensor) -> None:
+        destination = self.abstract(target)
+        state = self.states[id(destination.storage_object)]
+        value = self.value_of(self.abstract(result))
+        spec = _spec_of(destination)
+        if spec.conj or spec.neg:
+            raise CaptureError("a write through a conjugate or negative view", user_line())
+        if value.dtype is not spec.dtype:
+            args = (value, spec.dtype, None, None, None, False, None)
+            value = self.graph.call(REGISTRY["_to_copy"], args, Spec(value.shape, spec.dtype), user_line()).outputs[0]
+        if _same_layout(spec, state.spec):
+            state.value = value
+        else:
+            args = (state.value, value, spec.known_shape(), spec.known_strides(), spec.offset)
+            state.value = self.graph.call(REGISTRY["as_strided_scatter"], args, state.spec, user_line()).outputs[0]
+        state.writes += 1
+        destination.version_counter.value += 1
+
+    def read(self, tensor: Tensor) -> np.ndarray:
+        raise CaptureError("the program reads a value (item(), bool(), tolist(), numpy(), an index from a tensor) that is "
+                           "known only when it runs", user_line())
+
+
+def _run_view(op: OpDef, args: Arguments) -> Any:
+    """The alias, or aliases, that a view operator makes of an abstract tensor, tracked as views of it."""
+    source = args[0]
+    specs = op.rule(args)  # type: ignore[misc]
+    several = not isinstance(specs, Spec)
+    views = []
+    for spec in specs if several else (specs,):
+        tensor = alias(source, spec)
+        if op.schema.returns[0].type.alias is not None and op.tracked:
+            tensor._base = source if source._base is None else source._base
+            tensor._view_of = (op, args)
+        views.append(tensor)
+    return tuple(views) if several else views[0]
+
+
+def _specs(results: Any) -> Any:
+    return tuple(_spec_of(r) for r in results) if isinstance(results, tuple) else _spec_of(results)
+
+
+def _spec_of(tensor: Tensor) -> Spec:
+    return Spec(tuple(tensor.shape), tensor.dtype, tensor.strides(), tensor.storage_offset(), tensor._conj, tensor._neg)
+
+
+def _same_layout(a: Spec, b: Spec) -> bool:
+    return (a.shape, a.dtype, a.known_strides(), a.offset) == (b.shape, b.dtype, b.known_strides(), b.offset)
+
+
+_PACKAGE = __name__.partition(".")[0]
+
+
+def user_line() -> str:
+    """The innermost line outside of this package, as file:line."""
+    frame = sys._getframe(1)
+    while frame is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] == _PACKAGE:
+        frame = frame.f_back  # type: ignore[assignment]
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else ""

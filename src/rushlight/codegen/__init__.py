@@ -1,0 +1,1 @@
+"""Code generators: from loop IR to code for a machine."""

@@ -1,0 +1,1 @@
+"""The LLVM backend: typed helpers over llvmlite's builder, vector mathematics, random numbers."""

@@ -1,0 +1,89 @@
+"""Transforms and captures: who runs an operator on tensors that are not plain.
+
+A tensor with the TRACED key belongs to an `Interpreter` (its `_trace`): one open vmap, one open capture. Interpreters are
+numbered in the order they were opened. An operator is run by the innermost interpreter among those of its arguments, after
+autograd has looked at the arguments that belong to it; the interpreter runs the operator on what it wraps, and so the call
+descends level by level. Levels of forward mode take their numbers from the same sequence.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+from .dispatch import AMBIENT, Arguments, autograd_layer, install_layer, tensors_in
+from .errors import InternalError
+from .modes import MODES
+from .mutation import install_traced_write
+from .registry import OpDef
+from .tensor import AUTOGRAD, Tensor
+
+_numbers = itertools.count(1)
+
+
+def next_level() -> int:
+    """A number higher than that of every transform opened before."""
+    return next(_numbers)
+
+
+class Interpreter:
+    """One open transform."""
+
+    number: int
+
+    def owns(self, tensor: Tensor) -> bool:
+        """Whether autograd at this level concerns `tensor`."""
+        return tensor._trace is self
+
+    def process(self, op: OpDef, args: Arguments) -> Any:
+        """Run `op` below this level."""
+        raise NotImplementedError
+
+    def write(self, target: Tensor, result: Tensor) -> None:
+        """Give `target` the values of `result`."""
+        raise NotImplementedError
+
+    def read(self, tensor: Tensor) -> np.ndarray:
+        """The values of `tensor`, where the transform can give them."""
+        raise NotImplementedError
+
+
+def innermost(tensors: list[Tensor]) -> Interpreter | None:
+    """The innermost interpreter among those the tensors belong to."""
+    best: Interpreter | None = None
+    for tensor in tensors:
+        trace = tensor._trace
+        if trace is not None and (best is None or trace.number > best.number):
+            best = trace
+    return best
+
+
+def run_traced(op: OpDef, args: Arguments, keys: int) -> Any:
+    tensors = tensors_in(op, args)
+    trace = innermost(tensors) or AMBIENT.trace
+    if trace is None:
+        raise InternalError(f"{op.name}: a traced tensor belongs to no interpreter")
+    own = AUTOGRAD if MODES.inference else 0
+    for tensor in tensors:
+        if trace.owns(tensor):
+            own |= tensor._keys
+    if own & AUTOGRAD:
+        return autograd_layer(op, args, keys, trace)
+    return trace.process(op, args)
+
+
+def read_traced(tensor: Tensor) -> np.ndarray:
+    return tensor._trace.read(tensor)  # type: ignore[no-any-return]
+
+
+def write_traced(target: Tensor, result: Tensor) -> None:
+    trace = innermost([target, result])
+    assert trace is not None
+    trace.write(target, result)
+
+
+install_layer("traced", run_traced)
+install_layer("read", read_traced)
+install_traced_write(write_traced)

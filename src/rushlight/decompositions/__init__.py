@@ -1,0 +1,23 @@
+"""Operators in terms of simpler ones, one module per family.
+
+Importing the package fills the registry.
+"""
+
+from . import (  # noqa: F401
+    activation,
+    creation,
+    embedding,
+    indexing,
+    matmul,
+    matmul_einsum,
+    pointwise,
+    random,
+    reduction,
+    reduction_statistics,
+    scan,
+    shape,
+    shape_pad,
+    sorting,
+    special,
+    view,
+)

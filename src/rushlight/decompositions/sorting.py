@@ -1,0 +1,29 @@
+"""Sorting in terms of the stable sort."""
+
+from __future__ import annotations
+
+from ..core.dispatch import run_name
+from ..core.registry import EXACT_OUT, FUNCTION, METHOD, composite
+from ..core.tensor import Tensor
+
+
+@composite("sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)",
+           api=FUNCTION | METHOD | EXACT_OUT)
+def sort(self: Tensor, dim: int, descending: bool) -> tuple[Tensor, Tensor]:
+    return run_name("sort.stable", self, False, dim, descending)  # type: ignore[no-any-return]
+
+
+@composite("argsort(Tensor self, int dim=-1, bool descending=False) -> Tensor")
+def argsort(self: Tensor, dim: int, descending: bool) -> Tensor:
+    return run_name("sort.stable", self, False, dim, descending)[1]  # type: ignore[no-any-return]
+
+
+@composite("argsort.stable(Tensor self, *, bool stable, int dim=-1, bool descending=False) -> Tensor",
+           api=FUNCTION | METHOD | EXACT_OUT)
+def argsort_stable(self: Tensor, stable: bool, dim: int, descending: bool) -> Tensor:
+    return run_name("sort.stable", self, stable, dim, descending)[1]  # type: ignore[no-any-return]
+
+
+@composite("msort(Tensor self) -> Tensor", api=FUNCTION | METHOD | EXACT_OUT)
+def msort(self: Tensor) -> Tensor:
+    return run_name("sort.stable", self, False, 0, False)[0]  # type: ignore[no-any-return]

@@ -1,0 +1,1 @@
+"""Activation functions: reverse and forward formulas."""

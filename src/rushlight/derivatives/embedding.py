@@ -1,0 +1,1 @@
+"""Embeddings: reverse and forward formulas."""

@@ -1,0 +1,1 @@
+"""Gather, scatter, index and mask operators: reverse and forward formulas."""

@@ -1,0 +1,1 @@
+"""Matrix and tensor products, distances: reverse and forward formulas."""

@@ -1,0 +1,1 @@
+"""Random numbers: reverse and forward formulas."""

@@ -1,0 +1,1 @@
+"""Joining, splitting, flipping, repeating, padding: reverse and forward formulas."""

@@ -1,0 +1,1 @@
+"""Sorting, searching and unique values: reverse and forward formulas."""

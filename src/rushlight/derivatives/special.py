@@ -1,0 +1,1 @@
+"""Special functions: reverse and forward formulas."""

@@ -1,0 +1,1 @@
+"""Graph IR: a captured program as single-assignment nodes, its verification, printing and passes."""

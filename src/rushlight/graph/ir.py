@@ -1,0 +1,196 @@
+"""The graph: a flat program of operator calls in single assignment form.
+
+A `Graph` has inputs, nodes in execution order and outputs. A `Node` is one call of one operator; its arguments are the
+operator's complete argument tuple, with a `Value` wherever eager code has a tensor. A `Value` is one tensor: its Spec is
+all that is known about it. Invariants, checked by `verify`: a node uses only inputs and values of earlier nodes; names
+are unique and deterministic; operators of a graph neither mutate nor alias in a way that another node could see, for
+capture has made the program functional.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from ..core.errors import InternalError
+from ..core.registry import OpDef
+from ..core.shapes import Spec
+
+
+class Value:
+    """One tensor of the program: an input (`node` None) or an output of a node."""
+
+    __slots__ = ("constant", "index", "name", "node", "spec")
+
+    def __init__(self, name: str, spec: Spec, node: Node | None = None, index: int = 0) -> None:
+        self.name = name
+        self.spec = spec
+        self.node = node
+        self.index = index
+        self.constant: Any = None  # the tensor behind an input that is the same in every call
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.spec.known_shape()
+
+    @property
+    def dtype(self) -> Any:
+        return self.spec.dtype
+
+    def __repr__(self) -> str:
+        return f"%{self.name}"
+
+
+class Scalar:
+    """A Python number that may change between calls: an input of the graph, never a frozen constant."""
+
+    __slots__ = ("kind", "name")
+
+    def __init__(self, name: str, kind: type) -> None:
+        self.name = name
+        self.kind = kind
+
+    def __repr__(self) -> str:
+        return f"${self.name}"
+
+
+class Node:
+    """One operator call."""
+
+    __slots__ = ("args", "line", "op", "outputs", "returns_list")
+
+    def __init__(self, op: OpDef, args: tuple[Any, ...], line: str = "") -> None:
+        self.op = op
+        self.args = args
+        self.outputs: list[Value] = []
+        self.returns_list = False
+        self.line = line  # where in the user's program the call was made
+
+    def inputs(self) -> list[Value]:
+        """The values it uses, in argument order, each as often as it is used."""
+        return list(values_in(self.args))
+
+    def __repr__(self) -> str:
+        return print_node(self)
+
+
+class Graph:
+    """A program. Build it with `input`, `call` and `outputs`."""
+
+    def __init__(self) -> None:
+        self.inputs: list[Value] = []
+        self.scalars: list[Scalar] = []
+        self.nodes: list[Node] = []
+        self.outputs: list[Value] = []
+        self._counts: dict[str, int] = {}
+
+    def fresh(self, stem: str) -> str:
+        """A name nobody has: the stem, then stem_1, stem_2, ..."""
+        count = self._counts.get(stem, 0)
+        self._counts[stem] = count + 1
+        return f"{stem}_{count}" if count else stem
+
+    def input(self, spec: Spec, stem: str = "arg") -> Value:
+        value = Value(self.fresh(stem), spec)
+        self.inputs.append(value)
+        return value
+
+    def scalar(self, kind: type, stem: str = "number") -> Scalar:
+        scalar = Scalar(self.fresh(stem), kind)
+        self.scalars.append(scalar)
+        return scalar
+
+    def call(self, op: OpDef, args: tuple[Any, ...], specs: Spec | Sequence[Spec], line: str = "") -> Node:
+        """Append a call whose outputs have `specs`."""
+        node = Node(op, args, line)
+        node.returns_list = not isinstance(specs, Spec)
+        for i, spec in enumerate([specs] if isinstance(specs, Spec) else specs):
+            node.outputs.append(Value(self.fresh(op.schema.name), spec, node, i))
+        self.nodes.append(node)
+        return node
+
+    def values(self) -> Iterator[Value]:
+        """All values, inputs first, in order of definition."""
+        yield from self.inputs
+        for node in self.nodes:
+            yield from node.outputs
+
+    def users(self) -> dict[Value, list[Node]]:
+        """The nodes that use each value, in order; a node that uses it twice is listed once."""
+        users: dict[Value, list[Node]] = {value: [] for value in self.values()}
+        for node in self.nodes:
+            for value in dict.fromkeys(node.inputs()):
+                users[value].append(node)
+        return users
+
+    def __str__(self) -> str:
+        return print_graph(self)
+
+
+def values_in(argument: Any) -> Iterator[Value]:
+    """The values inside an argument, lists included."""
+    if isinstance(argument, Value):
+        yield argument
+    elif isinstance(argument, tuple | list):
+        for item in argument:
+            yield from values_in(item)
+
+
+def map_values(argument: Any, function: Callable[[Value], Any]) -> Any:
+    """`argument` with each value replaced."""
+    if isinstance(argument, Value):
+        return function(argument)
+    if isinstance(argument, tuple | list):
+        return tuple(map_values(item, function) for item in argument)
+    return argument
+
+
+def verify(graph: Graph) -> None:
+    """Raise InternalError if the graph breaks an invariant."""
+    known: set[Value] = set()
+    names: set[str] = set()
+    for value in graph.values():
+        if value.name in names:
+            raise InternalError(f"two values are called {value.name}")
+        names.add(value.name)
+    known.update(graph.inputs)
+    for node in graph.nodes:
+        if len(node.args) != len(node.op.schema.arguments):
+            raise InternalError(f"{node}: {node.op.name} takes {len(node.op.schema.arguments)} arguments")
+        for value in node.inputs():
+            if value not in known:
+                raise InternalError(f"{node} uses {value} before it is defined")
+        for i, value in enumerate(node.outputs):
+            if value.node is not node or value.index != i:
+                raise InternalError(f"{value} does not know its node")
+        known.update(node.outputs)
+    for value in graph.outputs:
+        if value not in known:
+            raise InternalError(f"output {value} is not defined in the graph")
+
+
+def print_graph(graph: Graph) -> str:
+    """The program as text, one call a line."""
+    inputs = ", ".join([f"{v}: {print_spec(v.spec)}" for v in graph.inputs]
+                       + [f"{s}: {s.kind.__name__}" for s in graph.scalars])
+    lines = [f"graph({inputs}):"]
+    lines.extend(f"  {print_node(node)}" for node in graph.nodes)
+    lines.append(f"  return {', '.join(map(str, graph.outputs))}")
+    return "\n".join(lines)
+
+
+def print_node(node: Node) -> str:
+    outputs = ", ".join(f"{v}: {print_spec(v.spec)}" for v in node.outputs)
+    return f"{outputs} = {node.op.name}({', '.join(_print_argument(a) for a in node.args)})"
+
+
+def print_spec(spec: Spec) -> str:
+    sizes = "?" if spec.shape is None else ", ".join(map(str, spec.shape))
+    layout = "" if spec.strides is None else f" strides ({', '.join(map(str, spec.strides))})"
+    return f"{spec.dtype.name}[{sizes}]{layout}"
+
+
+def _print_argument(argument: Any) -> str:
+    if isinstance(argument, tuple):
+        return f"[{', '.join(_print_argument(a) for a in argument)}]"
+    return str(argument)

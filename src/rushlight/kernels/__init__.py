@@ -1,0 +1,27 @@
+"""How structural operators run eagerly, one module per family; the NumPy handler runs pointwise bodies.
+
+Importing the package fills the registry.
+"""
+
+from . import (  # noqa: F401
+    activation,
+    creation,
+    creation_windows,
+    embedding,
+    handler,
+    indexing,
+    indexing_dim,
+    matmul,
+    pointwise,
+    random,
+    random_rejection,
+    reduction,
+    reduction_counts,
+    reduction_extremes,
+    scan,
+    shape,
+    shape_pad,
+    sorting,
+    special,
+    view,
+)

@@ -1,0 +1,1 @@
+"""Elementwise operators: eager kernels on NumPy arrays."""

@@ -1,0 +1,1 @@
+"""Special functions: eager kernels on NumPy arrays."""

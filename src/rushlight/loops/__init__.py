@@ -1,0 +1,1 @@
+"""Loop IR: index algebra, nodes, the handler protocol, verification and printing."""

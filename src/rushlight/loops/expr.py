@@ -1,0 +1,225 @@
+"""Scalar expressions: what one element of a kernel computes, recorded from an operator's body.
+
+`Recorder` is a handler like the NumPy one: running a pointwise body with it gives an `Expr` in place of an array. Expressions
+are immutable and shared: equal ones made by one recorder are the same object, so common subexpressions are computed once.
+Every expression has a dtype, the one its value has in registers; memory may hold another (see `Load`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ..core.dtypes import DTYPES, DType
+from ..core.errors import InternalError
+from .index import Atom, Index, Indirect
+
+BOOL = DTYPES["bool"]
+
+# Instructions whose result is not of the dtype of their first operand.
+COMPARISONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf", "isfinite", "signbit"))
+LOGICAL = frozenset(("logical_and", "logical_or", "logical_not", "logical_xor"))
+TO_REAL = frozenset(("real", "imag"))
+
+
+class Expr:
+    """One scalar value. `op` names an instruction; leaves are "constant", "load", "index", "reduced" and "scalar"."""
+
+    __slots__ = ("_hash", "args", "data", "dtype", "op")
+
+    def __init__(self, op: str, args: tuple[Expr, ...], dtype: DType, data: Any = None) -> None:
+        self.op = op
+        self.args = args
+        self.dtype = dtype
+        self.data = data
+        self._hash = hash((op, args, dtype, data))
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Expr) and self._hash == other._hash and self.op == other.op
+                                 and self.dtype is other.dtype and self.data == other.data and self.args == other.args)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @property
+    def ndim(self) -> int:  # bodies written for arrays may look at it
+        return 0
+
+    def __str__(self) -> str:
+        if self.op == "constant":
+            return f"{self.data[1]}:{self.dtype.name}"
+        if self.op == "load":
+            return str(self.data)
+        if self.op in ("index", "reduced", "scalar"):
+            return f"{self.op}({self.data})"
+        extra = f", {self.data}" if self.data is not None else ""
+        return f"{self.op}({', '.join(map(str, self.args))}{extra})"
+
+    __repr__ = __str__
+
+
+class Access:
+    """An element of a buffer: where in it, with the expressions behind indirect parts of the index."""
+
+    __slots__ = ("_hash", "buffer", "index", "indirect")
+
+    def __init__(self, buffer: Any, index: Index, indirect: tuple[tuple[Indirect, Expr], ...] = ()) -> None:
+        self.buffer = buffer
+        self.index = index
+        self.indirect = indirect
+        self._hash = hash((buffer, index, indirect))
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Access) and self._hash == other._hash
+                                 and self.buffer is other.buffer and self.index == other.index
+                                 and self.indirect == other.indirect)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __str__(self) -> str:
+        return f"{self.buffer}[{self.index}]"
+
+
+class Recorder:
+    """The handler that records. Any instruction name is a method; see kernels/handler.py for their meaning."""
+
+    def __init__(self) -> None:
+        self._shared: dict[Expr, Expr] = {}
+
+    def make(self, op: str, args: tuple[Expr, ...], dtype: DType, data: Any = None) -> Expr:
+        """The expression, or the equal one made before."""
+        expr = Expr(op, args, dtype, data)
+        return self._shared.setdefault(expr, expr)
+
+    # Leaves.
+
+    def constant(self, value: Any, like: Expr) -> Expr:
+        return self.number(value, like.dtype)
+
+    def number(self, value: Any, dtype: DType) -> Expr:
+        """A constant; 0.0 and -0.0, and NaNs, are kept apart by their text."""
+        return self.make("constant", (), dtype, (repr(value), value))
+
+    def load(self, access: Access, dtype: DType) -> Expr:
+        return self.make("load", (), dtype, access)
+
+    def index(self, index: Index, dtype: DType) -> Expr:
+        """A loop index as a value."""
+        return self.make("index", (), dtype, index)
+
+    # Types.
+
+    def cast(self, x: Expr, dtype: DType) -> Expr:
+        if x.dtype is dtype:
+            return x
+        return self.make("cast", (x,), dtype)
+
+    def dtype(self, x: Expr) -> DType:
+        return x.dtype
+
+    # Instructions with several results.
+
+    def frexp(self, x: Expr) -> tuple[Expr, Expr]:
+        return self.make("frexp_mantissa", (x,), x.dtype), self.make("frexp_exponent", (x,), DTYPES["int32"])
+
+    def complex(self, real: Expr, imag: Expr) -> Expr:
+        return self.make("complex", (real, imag), real.dtype.to_complex())
+
+    def where(self, condition: Expr, x: Expr, y: Expr) -> Expr:
+        return self.make("where", (condition, x, y), x.dtype)
+
+    def abs(self, x: Expr) -> Expr:
+        return self.make("abs", (x,), x.dtype.to_real() if x.dtype.is_complex else x.dtype)
+
+    def iterate(self, count: Any, state: tuple[Any, ...], step: Callable[..., tuple[Any, ...]]) -> tuple[Any, ...]:
+        """A loop with a data-dependent number of steps: only a constant number can be recorded, by unrolling."""
+        if not (isinstance(count, Expr) and count.op == "constant"):
+            raise NotRecordable("a loop whose length depends on data")
+        for k in range(int(count.data[1])):
+            state = step(self.number(k, state[0].dtype), *state)
+        return state
+
+    def __getattr__(self, name: str) -> Callable[..., Expr]:
+        if name.startswith("_"):
+            raise AttributeError(name)
+
+        def instruction(*args: Expr) -> Expr:
+            if not args or not all(isinstance(a, Expr) for a in args):
+                raise InternalError(f"instruction {name} got {args}")
+            return self.make(name, args, result_dtype(name, args))
+
+        return instruction
+
+
+class NotRecordable(Exception):
+    """The body does something that has no scalar code; the operator runs as a library call instead."""
+
+
+def result_dtype(name: str, args: tuple[Expr, ...]) -> DType:
+    if name in COMPARISONS or name in LOGICAL:
+        return BOOL
+    if name in TO_REAL:
+        return args[0].dtype.to_real()
+    return args[0].dtype
+
+
+def walk(expr: Expr) -> Iterator[Expr]:
+    """`expr` and everything it is made of, operands first, each once; indices loaded from memory included."""
+    seen: set[Expr] = set()
+    stack: list[tuple[Expr, bool]] = [(expr, False)]
+    while stack:
+        node, ready = stack.pop()
+        if node in seen:
+            continue
+        if ready:
+            seen.add(node)
+            yield node
+            continue
+        stack.append((node, True))
+        operands = list(node.args)
+        if node.op == "load":
+            operands.extend(e for _, e in node.data.indirect)
+        stack.extend((operand, False) for operand in reversed(operands))
+
+
+def loads_in(expr: Expr) -> list[Access]:
+    """The memory that `expr` reads."""
+    return [node.data for node in walk(expr) if node.op == "load"]
+
+
+def cost(expr: Expr) -> int:
+    """How many instructions it takes, transcendental ones counting as several."""
+    return sum(WEIGHTS.get(node.op, 1) for node in walk(expr) if node.op not in ("load", "constant", "index"))
+
+
+WEIGHTS = {name: 12 for name in ("exp", "log", "tanh", "sin", "cos", "erf", "sigmoid", "log1p", "expm1", "erfc", "pow")}
+WEIGHTS |= {name: 4 for name in ("div", "sqrt", "floor_div", "remainder", "fmod")}
+
+
+def substitute(recorder: Recorder, expr: Expr, replace: Callable[[Expr], Expr | None]) -> Expr:
+    """`expr` rebuilt bottom-up; where `replace` gives an expression, that one is used instead."""
+    done: dict[Expr, Expr] = {}
+    for node in walk(expr):
+        rebuilt = node
+        if node.args:
+            rebuilt = recorder.make(node.op, tuple(done[a] for a in node.args), node.dtype, node.data)
+        elif node.op == "load" and node.data.indirect:
+            indirect = tuple((atom, done[e]) for atom, e in node.data.indirect)
+            rebuilt = recorder.load(Access(node.data.buffer, node.data.index, indirect), node.dtype)
+        other = replace(rebuilt)
+        done[node] = rebuilt if other is None else other
+    return done[expr]
+
+
+def reindex(recorder: Recorder, expr: Expr, values: dict[Atom, Any]) -> Expr:
+    """`expr` with loop variables replaced in every index."""
+    def moved(node: Expr) -> Expr | None:
+        if node.op == "load":
+            access = node.data
+            return recorder.load(Access(access.buffer, access.index.substitute(values), access.indirect), node.dtype)
+        if node.op == "index":
+            return recorder.index(node.data.substitute(values), node.dtype)
+        return None
+
+    return substitute(recorder, expr, moved)

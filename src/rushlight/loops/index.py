@@ -1,0 +1,537 @@
+"""Exact integer algebra for index arithmetic: sums of products of loop variables, extents, floor divisions and remainders.
+
+An `Index` is an immutable polynomial with integer coefficients over atoms. An atom is a loop variable (`Var`, with its
+extent), an extent known only at call time (`Dim`), a floor division or a remainder (`Quotient`, `Remainder`) by a positive
+divisor. Expressions are canonical: equal functions of the same atoms built in different ways compare equal in all
+the cases that views, concatenations and flattened loops produce. Every simplification is exact for every value the atoms
+can take; what cannot be shown stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Union
+
+INFINITY = float("inf")
+Bound = int | float
+
+
+class Atom:
+    """What products are made of. Ordered by `key` so that expressions have one spelling."""
+
+    __slots__ = ("_hash", "key")
+
+    key: tuple[object, ...]
+
+    def __init__(self, key: tuple[object, ...]) -> None:
+        self.key = key
+        self._hash = hash(key)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Atom) and self._hash == other._hash and self.key == other.key)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def bounds(self) -> tuple[Bound, Bound]:
+        raise NotImplementedError
+
+    def sort_key(self) -> str:
+        return str(self)
+
+
+class Var(Atom):
+    """A loop variable that runs from 0 to its extent (exclusive)."""
+
+    __slots__ = ("extent", "name")
+
+    def __init__(self, name: str, extent: IndexLike) -> None:
+        self.name = name
+        self.extent = as_index(extent)
+        super().__init__(("var", name, self.extent))
+
+    def bounds(self) -> tuple[Bound, Bound]:
+        return 0, max(0, self.extent.bounds()[1] - 1)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Dim(Atom):
+    """An extent that is known only when the compiled function is called; at least `low`."""
+
+    __slots__ = ("low", "name")
+
+    def __init__(self, name: str, low: int = 0) -> None:
+        self.name = name
+        self.low = low
+        super().__init__(("dim", name, low))
+
+    def bounds(self) -> tuple[Bound, Bound]:
+        return self.low, INFINITY
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Indirect(Atom):
+    """An index that was loaded from memory and checked to lie in 0..extent-1."""
+
+    __slots__ = ("extent", "name")
+
+    def __init__(self, name: str, extent: IndexLike) -> None:
+        self.name = name
+        self.extent = as_index(extent)
+        super().__init__(("indirect", name, self.extent))
+
+    def bounds(self) -> tuple[Bound, Bound]:
+        return 0, max(0, self.extent.bounds()[1] - 1)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Quotient(Atom):
+    """floor(value / divisor) for a positive divisor."""
+
+    __slots__ = ("divisor", "value")
+
+    def __init__(self, value: Index, divisor: Index) -> None:
+        self.value = value
+        self.divisor = divisor
+        super().__init__(("quotient", value, divisor))
+
+    def bounds(self) -> tuple[Bound, Bound]:
+        low, high = self.value.bounds()
+        small, large = self.divisor.bounds()
+        return _floor_div(low, large if low >= 0 else small), _floor_div(high, small if high >= 0 else large)
+
+    def __str__(self) -> str:
+        return f"({self.value})//{_wrapped(self.divisor)}"
+
+
+class Remainder(Atom):
+    """value mod divisor, in 0..divisor-1."""
+
+    __slots__ = ("divisor", "value")
+
+    def __init__(self, value: Index, divisor: Index) -> None:
+        self.value = value
+        self.divisor = divisor
+        super().__init__(("remainder", value, divisor))
+
+    def bounds(self) -> tuple[Bound, Bound]:
+        high = self.divisor.bounds()[1] - 1
+        low_value, high_value = self.value.bounds()
+        return 0, min(high, high_value) if low_value >= 0 else high
+
+    def __str__(self) -> str:
+        return f"({self.value})%{_wrapped(self.divisor)}"
+
+
+Monomial = tuple[Atom, ...]
+
+
+class Index:
+    """A polynomial: `terms` maps products of atoms to non-zero integer coefficients; () is the constant."""
+
+    __slots__ = ("_bounds", "_hash", "terms")
+
+    def __init__(self, terms: Mapping[Monomial, int]) -> None:
+        self.terms = {monomial: c for monomial, c in terms.items() if c}
+        self._hash = hash(frozenset(self.terms.items()))
+        self._bounds: tuple[Bound, Bound] | None = None
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, int):
+            return self.constant_value() == other
+        return self is other or (isinstance(other, Index) and self._hash == other._hash and self.terms == other.terms)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def constant_value(self) -> int | None:
+        """The value of an expression without atoms, else None."""
+        if not self.terms:
+            return 0
+        return self.terms[()] if len(self.terms) == 1 and () in self.terms else None
+
+    @property
+    def constant(self) -> int:
+        """The constant term."""
+        return self.terms.get((), 0)
+
+    def atoms(self) -> set[Atom]:
+        """All atoms, those inside divisions included."""
+        found: set[Atom] = set()
+        for monomial in self.terms:
+            for atom in monomial:
+                found.add(atom)
+                if isinstance(atom, Quotient | Remainder):
+                    found |= atom.value.atoms() | atom.divisor.atoms()
+        return found
+
+    def bounds(self) -> tuple[Bound, Bound]:
+        """The least and greatest value, or a safe estimate of them."""
+        if self._bounds is None:
+            low: Bound = 0
+            high: Bound = 0
+            for monomial, coefficient in self.terms.items():
+                a, b = _product_bounds(monomial)
+                low += _times(coefficient, a if coefficient > 0 else b)
+                high += _times(coefficient, b if coefficient > 0 else a)
+            self._bounds = low, high
+        return self._bounds
+
+    # Arithmetic.
+
+    def __add__(self, other: IndexLike) -> Index:
+        other = as_index(other)
+        terms = dict(self.terms)
+        for monomial, coefficient in other.terms.items():
+            terms[monomial] = terms.get(monomial, 0) + coefficient
+        return _recombined(Index(terms))
+
+    __radd__ = __add__
+
+    def __neg__(self) -> Index:
+        return Index({monomial: -c for monomial, c in self.terms.items()})
+
+    def __sub__(self, other: IndexLike) -> Index:
+        return self + -as_index(other)
+
+    def __rsub__(self, other: IndexLike) -> Index:
+        return as_index(other) + -self
+
+    def __mul__(self, other: IndexLike) -> Index:
+        other = as_index(other)
+        terms: dict[Monomial, int] = {}
+        for a, x in self.terms.items():
+            for b, y in other.terms.items():
+                product = tuple(sorted(a + b, key=Atom.sort_key))
+                terms[product] = terms.get(product, 0) + x * y
+        return _recombined(Index(terms))
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, divisor: IndexLike) -> Index:
+        divisor = as_index(divisor)
+        if divisor == 1:
+            return self
+        exact, rest = _split_divisible(self, divisor)
+        return exact if _within(rest, divisor) else exact + _quotient(rest, divisor)
+
+    def __mod__(self, divisor: IndexLike) -> Index:
+        divisor = as_index(divisor)
+        if divisor == 1:
+            return ZERO
+        _, rest = _split_divisible(self, divisor)
+        return rest if _within(rest, divisor) else _remainder(rest, divisor)
+
+    # Looking at it.
+
+    def substitute(self, values: Mapping[Atom, IndexLike]) -> Index:
+        """The expression with atoms replaced."""
+        result: Index = ZERO
+        for monomial, coefficient in self.terms.items():
+            product = as_index(coefficient)
+            for atom in monomial:
+                product = product * _substituted(atom, values)
+            result = result + product
+        return result
+
+    def evaluate(self, values: Mapping[Atom, int]) -> int:
+        """The number it is for the given values of its variables and extents."""
+        total = 0
+        for monomial, coefficient in self.terms.items():
+            for atom in monomial:
+                coefficient *= _value(atom, values)
+            total += coefficient
+        return total
+
+    def stride(self, var: Var) -> Index | None:
+        """How much the value grows when `var` grows by one, if that is the same everywhere; else None."""
+        step: Index = ZERO
+        for monomial, coefficient in self.terms.items():
+            if not any(var in _atoms_of(atom) for atom in monomial):
+                continue
+            if var not in monomial or monomial.count(var) > 1:
+                return None
+            rest = list(monomial)
+            rest.remove(var)
+            if any(var in _atoms_of(atom) for atom in rest):
+                return None
+            step = step + Index({tuple(rest): coefficient})
+        return step
+
+    def depends_on(self, var: Var) -> bool:
+        return var in self.atoms()
+
+    def __str__(self) -> str:
+        if not self.terms:
+            return "0"
+        parts = []
+        for monomial, coefficient in sorted(self.terms.items(), key=lambda item: [a.sort_key() for a in item[0]]):
+            product = "*".join(_wrapped_atom(atom) for atom in monomial)
+            if not monomial:
+                parts.append(str(coefficient))
+            elif coefficient == 1:
+                parts.append(product)
+            else:
+                parts.append(f"{coefficient}*{product}")
+        return " + ".join(parts).replace("+ -", "- ")
+
+    __repr__ = __str__
+
+
+IndexLike = Union[Index, Atom, int]
+ZERO = Index({})
+
+
+def as_index(value: IndexLike) -> Index:
+    if isinstance(value, Index):
+        return value
+    if isinstance(value, Atom):
+        return Index({(value,): 1})
+    return Index({(): value})
+
+
+def dot(indices: Iterable[IndexLike], strides: Iterable[IndexLike], offset: IndexLike = 0) -> Index:
+    """offset + sum of index * stride."""
+    total = as_index(offset)
+    for index, stride in zip(indices, strides, strict=True):
+        total = total + as_index(index) * stride
+    return total
+
+
+def _atoms_of(atom: Atom) -> set[Atom]:
+    if isinstance(atom, Quotient | Remainder):
+        return {atom} | atom.value.atoms() | atom.divisor.atoms()
+    return {atom}
+
+
+def _substituted(atom: Atom, values: Mapping[Atom, IndexLike]) -> Index:
+    if atom in values:
+        return as_index(values[atom])
+    if isinstance(atom, Quotient):
+        return atom.value.substitute(values) // atom.divisor.substitute(values)
+    if isinstance(atom, Remainder):
+        return atom.value.substitute(values) % atom.divisor.substitute(values)
+    return as_index(atom)
+
+
+def _value(atom: Atom, values: Mapping[Atom, int]) -> int:
+    if atom in values:
+        return values[atom]
+    if isinstance(atom, Quotient):
+        return atom.value.evaluate(values) // atom.divisor.evaluate(values)
+    if isinstance(atom, Remainder):
+        return atom.value.evaluate(values) % atom.divisor.evaluate(values)
+    raise KeyError(str(atom))
+
+
+# Bounds.
+
+def _times(a: Bound, b: Bound) -> Bound:
+    return 0 if a == 0 or b == 0 else a * b
+
+
+def _product_bounds(monomial: Monomial) -> tuple[Bound, Bound]:
+    low: Bound = 1
+    high: Bound = 1
+    for atom in monomial:
+        a, b = atom.bounds()
+        corners = [_times(x, y) for x in (low, high) for y in (a, b)]
+        low, high = min(corners), max(corners)
+    return low, high
+
+
+def _floor_div(a: Bound, b: Bound) -> Bound:
+    if a in (INFINITY, -INFINITY):
+        return a
+    if b == INFINITY:
+        return 0 if a >= 0 else -1
+    return a // max(b, 1)
+
+
+def _within(value: Index, divisor: Index) -> bool:
+    """Whether 0 <= value < divisor always."""
+    low, high = value.bounds()
+    if low < 0:
+        return False
+    if high < divisor.bounds()[0]:
+        return True
+    # A variable whose extent is the divisor itself, for extents known only at call time.
+    return (divisor - value - 1).bounds()[0] >= 0 or _is_var_below(value, divisor)
+
+
+def _is_var_below(value: Index, divisor: Index) -> bool:
+    if len(value.terms) != 1:
+        return False
+    (monomial, coefficient), = value.terms.items()
+    if coefficient != 1 or len(monomial) != 1:
+        return False
+    atom = monomial[0]
+    return (isinstance(atom, Var | Indirect) and atom.extent == divisor) or (
+        isinstance(atom, Remainder) and atom.divisor == divisor)
+
+
+# Division.
+
+def _divided(monomial: Monomial, coefficient: int, divisor: Index) -> tuple[Monomial, int] | None:
+    """The term divided by a divisor of one term, if it divides exactly."""
+    (by, factor), = divisor.terms.items()
+    if coefficient % factor:
+        return None
+    rest = list(monomial)
+    for atom in by:
+        if atom not in rest:
+            return None
+        rest.remove(atom)
+    return tuple(rest), coefficient // factor
+
+
+def _split_divisible(value: Index, divisor: Index) -> tuple[Index, Index]:
+    """(q, r) with value = q * divisor + r, where q takes all terms that divide exactly and the constant's quotient."""
+    if len(divisor.terms) != 1:
+        return ZERO, value
+    quotient: dict[Monomial, int] = {}
+    rest: dict[Monomial, int] = {}
+    number = divisor.constant_value()
+    for monomial, coefficient in value.terms.items():
+        if not monomial and number is not None:
+            whole, left = divmod(coefficient, number)
+            quotient[()] = quotient.get((), 0) + whole
+            rest[()] = left
+            continue
+        divided = _divided(monomial, coefficient, divisor)
+        if divided is None:
+            rest[monomial] = coefficient
+        else:
+            quotient[divided[0]] = quotient.get(divided[0], 0) + divided[1]
+    return Index(quotient), Index(rest)
+
+
+def _common_factor(value: Index, divisor: Index) -> int:
+    """The greatest number that divides every coefficient of `value` and the (numeric) divisor."""
+    number = divisor.constant_value()
+    if number is None:
+        return 1
+    for coefficient in value.terms.values():
+        number = _gcd(number, abs(coefficient))
+    return number
+
+
+def _gcd(a: int, b: int) -> int:
+    while b:
+        a, b = b, a % b
+    return a
+
+
+def _quotient(value: Index, divisor: Index) -> Index:
+    factor = _common_factor(value, divisor)
+    if factor > 1:
+        return _scaled_down(value, factor) // _scaled_down(divisor, factor)
+    atom = _single_atom(value)
+    if isinstance(atom, Quotient):  # (x // a) // b = x // (a*b)
+        return atom.value // (atom.divisor * divisor)
+    if isinstance(atom, Remainder):  # (x % (a*b)) // a = (x // a) % b
+        ratio = _exact_ratio(atom.divisor, divisor)
+        if ratio is not None:
+            return (atom.value // divisor) % ratio
+    small = _without_small_rest(value, divisor)
+    if small is not None:
+        return small // divisor
+    return as_index(Quotient(value, divisor))
+
+
+def _without_small_rest(value: Index, divisor: Index) -> Index | None:
+    """`value` without terms too small to reach the next multiple: floor((k*a + b)/(k*c)) = floor(k*a/(k*c)), 0<=b<k."""
+    number = divisor.constant_value()
+    if number is None or len(value.terms) < 2:
+        return None
+    for step in sorted({_gcd(abs(c), number) for c in value.terms.values()}, reverse=True):
+        if step <= 1:
+            continue
+        coarse = Index({m: c for m, c in value.terms.items() if c % step == 0})
+        fine = value - coarse
+        if coarse.terms and fine.terms and fine.bounds()[0] >= 0 and fine.bounds()[1] < step:
+            return coarse
+    return None
+
+
+def _remainder(value: Index, divisor: Index) -> Index:
+    factor = _common_factor(value, divisor)
+    if factor > 1:
+        return _scaled_down(value, factor) % _scaled_down(divisor, factor) * factor
+    atom = _single_atom(value)
+    if isinstance(atom, Remainder) and _exact_ratio(atom.divisor, divisor) is not None:  # (x % (a*b)) % a = x % a
+        return atom.value % divisor
+    number = divisor.constant_value()
+    if number is not None:
+        reduced = Index({m: c % number for m, c in value.terms.items()})
+        if reduced != value and all(low >= 0 for low in (_product_bounds(m)[0] for m in reduced.terms)):
+            return reduced % divisor
+        split = _split_small_rest(value, number)
+        if split is not None:
+            return split
+    return as_index(Remainder(value, divisor))
+
+
+def _split_small_rest(value: Index, number: int) -> Index | None:
+    """(k*a + b) % (k*c) = (k*a) % (k*c) + b for 0 <= b < k."""
+    if len(value.terms) < 2:
+        return None
+    for step in sorted({_gcd(abs(c), number) for c in value.terms.values()}, reverse=True):
+        if step <= 1:
+            continue
+        coarse = Index({m: c for m, c in value.terms.items() if c % step == 0})
+        fine = value - coarse
+        if coarse.terms and fine.terms and fine.bounds()[0] >= 0 and fine.bounds()[1] < step:
+            return coarse % number + fine
+    return None
+
+
+def _scaled_down(value: Index, factor: int) -> Index:
+    return Index({monomial: c // factor for monomial, c in value.terms.items()})
+
+
+def _single_atom(value: Index) -> Atom | None:
+    if len(value.terms) != 1:
+        return None
+    (monomial, coefficient), = value.terms.items()
+    return monomial[0] if coefficient == 1 and len(monomial) == 1 else None
+
+
+def _exact_ratio(value: Index, divisor: Index) -> Index | None:
+    if len(divisor.terms) != 1:
+        return None
+    quotient, rest = _split_divisible(value, divisor)
+    return quotient if not rest.terms else None
+
+
+def _recombined(value: Index) -> Index:
+    """divisor * (x // divisor) + x % divisor becomes x."""
+    for monomial, coefficient in value.terms.items():
+        for atom in monomial:
+            if isinstance(atom, Remainder):
+                partner = atom.value // atom.divisor
+                rest = list(monomial)
+                rest.remove(atom)
+                scaled = partner * atom.divisor * Index({tuple(rest): coefficient}) if partner.terms else ZERO
+                if scaled.terms and all(value.terms.get(m) == c for m, c in scaled.terms.items()):
+                    whole = atom.value * Index({tuple(rest): coefficient})
+                    return value - scaled - Index({monomial: coefficient}) + whole
+    return value
+
+
+# Text.
+
+def _wrapped(value: Index) -> str:
+    return str(value) if len(value.terms) <= 1 else f"({value})"
+
+
+def _wrapped_atom(atom: Atom) -> str:
+    text = str(atom)
+    return f"({text})" if isinstance(atom, Quotient | Remainder) else text
+

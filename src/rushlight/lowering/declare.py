@@ -1,0 +1,40 @@
+"""Declaring how an operator is lowered: `@lowering("flip")`, and EXTERN for what stays a library call.
+
+A rule takes the arguments it names, tensors as `Lowered`, and returns `Lowered` (a tuple for several outputs). It may also name
+`low` (the Lowerer) and `out` (the Spec, or Specs, of the outputs). Pointwise operators and views need no rule: theirs follows
+from the body and from the shape rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..core.binding import by_name
+from ..core.errors import RegistrationError
+from ..core.registry import REGISTRY, Kind
+
+
+class Extern:
+    """The operator runs as a call of its eager kernel on whole buffers."""
+
+    def __repr__(self) -> str:
+        return "EXTERN"
+
+
+EXTERN = Extern()
+
+
+def lowering(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Attach a lowering rule to the operators `names`."""
+    def declare(rule: Callable[..., Any]) -> Callable[..., Any]:
+        for name in names:
+            op = REGISTRY[name]
+            if op.lowering is not None:
+                raise RegistrationError(f"{name} already has a lowering")
+            if op.kind is not Kind.STRUCTURAL:
+                raise RegistrationError(f"{name} is {op.kind.value}; only structural operators take a lowering rule")
+            op.lowering = by_name(rule, (*op.schema.argument_names, "low", "out"), f"lowering of {name}")
+        return rule
+
+    return declare

@@ -1,0 +1,220 @@
+"""A graph becomes a program of definitions.
+
+In: a functional graph of operators that are pointwise, views, or structural with a lowering rule; anything else is a call of
+its eager kernel. Out: a `Program`: the definitions in order, the buffers of inputs and outputs. Every graph output is
+computed into a contiguous buffer of its own, or is an input's buffer as it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..core.dtypes import BY_NUMPY, DTYPES, DType
+from ..core.pointwise import plan_for
+from ..core.registry import Kind
+from ..core.shapes import Shape, Spec
+from ..core.tensor import meta_tensor
+from ..graph.ir import Graph, Node, Value, map_values
+from ..loops.expr import Expr, NotRecordable
+from ..loops.index import Index, as_index, dot
+from ..loops.nest import Buffer, Call, Place
+from .lowered import Definition, Indices, Lowered, Lowerer
+
+
+@dataclass
+class Program:
+    """What there is to compute: definitions over buffers."""
+
+    definitions: list[Definition]
+    inputs: dict[Value, Buffer]
+    outputs: list[Buffer]
+    buffers: list[Buffer]
+
+
+def lower(graph: Graph) -> Program:
+    """The definitions that compute the outputs of `graph`."""
+    return _GraphLowering(graph).run()
+
+
+class _GraphLowering:
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.low = Lowerer()
+        self.values: dict[Value, Lowered] = {}
+        self.input_buffers: dict[Value, Buffer] = {}
+        users = graph.users()
+        outputs = set(graph.outputs)
+        self.use_count = {value: len(nodes) + (value in outputs) for value, nodes in users.items()}
+
+    def run(self) -> Program:
+        for value in self.graph.inputs:
+            self._lower_input(value)
+        for node in self.graph.nodes:
+            self._lower_node(node)
+        outputs = [self._output(value) for value in self.graph.outputs]
+        return Program(self.low.definitions, self.input_buffers, outputs, self.low.buffers)
+
+    def _lower_input(self, value: Value) -> None:
+        """Memory as the caller lays it out; the pointer given at run time is that of the first element."""
+        place = Place.CONSTANT if value.constant is not None else Place.INPUT
+        shape, strides = value.shape, value.spec.known_strides()
+        extent = 0 if 0 in shape else 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
+        buffer = self.low.fresh_buffer(value.dtype, (extent,), place, value.name)
+        self.input_buffers[value] = buffer
+        self.values[value] = self.low.stored(buffer, shape, strides)
+
+    def _output(self, value: Value) -> Buffer:
+        lowered = self.values[value]
+        taken = lowered.buffer
+        wanted = value.spec.known_strides()
+        if taken is not None and taken.place is Place.TEMPORARY and lowered.strides == wanted:
+            taken.place = Place.OUTPUT
+            return taken
+        buffer = self.low.fresh_buffer(value.dtype, value.shape, Place.OUTPUT)
+        Lowered(self.low, lowered.shape, lowered.dtype, lowered.load, None, wanted).realize(buffer)
+        return buffer
+
+    # Nodes.
+
+    def _lower_node(self, node: Node) -> None:
+        results = self._results(node)
+        for value, lowered in zip(node.outputs, results, strict=True):
+            if node.op.kind is not Kind.VIEW:
+                lowered = lowered.laid_out(value.spec.known_strides())
+            self.values[value] = lowered.shared(self.use_count[value])
+
+    def _results(self, node: Node) -> tuple[Lowered, ...]:
+        op = node.op
+        try:
+            if op.kind is Kind.POINTWISE:
+                return self._pointwise(node)
+            if op.kind is Kind.VIEW:
+                return tuple(self._view(node, value) for value in node.outputs)
+            if callable(op.lowering):
+                specs: Any = tuple(v.spec for v in node.outputs) if node.returns_list else node.outputs[0].spec
+                results = op.lowering((*map_values(node.args, self.values.__getitem__), self.low, specs))
+                return results if isinstance(results, tuple) else (results,)
+        except NotRecordable:
+            pass
+        return self._extern(node)
+
+    def _extern(self, node: Node) -> tuple[Lowered, ...]:
+        """Call the operator's eager kernel on whole buffers."""
+        inputs = [self.values[value].realize() for value in node.inputs()]
+        outputs = [self.low.fresh_buffer(value.dtype, value.shape) for value in node.outputs]
+        self.low.definitions.append(Call(
+            f"call{len(self.low.definitions)}", "extern", [x.buffer for x in inputs], list(outputs),
+            {"node": node, "layouts": [(x.shape, x.strides) for x in inputs]}))
+        return tuple(self.low.stored(buffer, value.shape) for buffer, value in zip(outputs, node.outputs, strict=True))
+
+    # Pointwise: the scalar body, recorded.
+
+    def _pointwise(self, node: Node) -> tuple[Lowered, ...]:
+        op = node.op
+        described = map_values(node.args, lambda value: meta_tensor(_described(value.spec)))
+        plan = plan_for(op, described, [described[i] for i in op.operands])
+        shape = node.outputs[0].shape
+        operands = {i: self.values[node.args[i]].expand(shape) for i in op.operands
+                    if isinstance(node.args[i], Value)}
+        casts = {i: [BY_NUMPY[d] for d in cast] for i, cast in zip(op.operands, plan.casts, strict=True)}
+        result_dtypes = [value.dtype for value in node.outputs]
+
+        def elements(index: Indices) -> tuple[Expr, ...]:
+            ops = self.low.recorder
+            full = list(node.args)
+            for i in op.operands:
+                full[i] = _operand(self.low, operands.get(i), node.args[i], casts[i], index)
+            result = op.body(ops, *full)  # type: ignore[misc]
+            results = result if isinstance(result, tuple) else (result,)
+            return tuple(ops.cast(r, dtype) for r, dtype in zip(results, result_dtypes, strict=True))
+
+        elements(self.low.variables(shape))  # raises NotRecordable before anything depends on it
+        return tuple(self.low.generated(shape, value.dtype, lambda index, i=i: elements(index)[i])
+                     for i, value in enumerate(node.outputs))
+
+    # Views: index arithmetic between the virtual layouts of the view and of its root.
+
+    def _view(self, node: Node, value: Value) -> Lowered:
+        root = _root(value)
+        if root in self.input_buffers and value.dtype is root.dtype:
+            buffer, spec = self.input_buffers[root], value.spec
+            result = self.low.stored(buffer, value.shape, spec.known_strides(), spec.offset - root.spec.offset)
+        else:
+            result = self._view_of_root(root, value)
+        return _with_lazy_bits(result, value)
+
+    def _view_of_root(self, root: Value, value: Value) -> Lowered:
+        source = self.values[root]
+        if _repeats(value.spec):
+            source = source.cheap()
+        strides, offset = value.spec.known_strides(), value.spec.offset
+        if value.dtype is root.dtype:
+            return source.reindex(value.shape, lambda index: _unravel(root.spec, dot(index, strides, offset)))
+        if root.dtype.is_complex and value.dtype is root.dtype.to_real():
+            return self._parts_of_complex(root, value, source)
+        raise NotRecordable("a view of the bits as another dtype")
+
+    def _parts_of_complex(self, root: Value, value: Value, source: Lowered) -> Lowered:
+        strides, offset = value.spec.known_strides(), value.spec.offset
+
+        def element(index: Indices) -> Expr:
+            ops = self.low.recorder
+            position = dot(index, strides, offset)
+            number = source.load(_unravel(root.spec, position // 2))
+            part = position % 2
+            if part.constant_value() is not None:
+                return ops.imag(number) if part == 1 else ops.real(number)
+            odd = ops.index(part, INT64)
+            return ops.where(ops.eq(odd, ops.number(1, INT64)), ops.imag(number), ops.real(number))
+
+        return self.low.generated(value.shape, value.dtype, element)
+
+
+INT64 = DTYPES["int64"]
+
+
+def _described(spec: Spec) -> Spec:
+    return Spec(spec.known_shape(), spec.dtype)
+
+
+def _operand(low: Lowerer, lowered: Lowered | None, argument: Any, casts: list[DType], index: Indices) -> Any:
+    """One operand of a body: an element or number, converted step by step to the compute dtype."""
+    ops = low.recorder
+    if lowered is not None:
+        expr = lowered.load(index)
+    elif argument is None:
+        return None
+    else:
+        expr, casts = ops.number(argument, casts[0]), casts[1:]
+    for dtype in casts:
+        expr = ops.cast(expr, dtype)
+    return expr
+
+
+def _root(value: Value) -> Value:
+    """The value whose storage `value` is a view of."""
+    while value.node is not None and value.node.op.kind is Kind.VIEW:
+        value = value.node.args[0]
+    return value
+
+
+def _unravel(spec: Spec, position: Index) -> list[Index]:
+    """The index of the element at `position` of a dense storage laid out as `spec`."""
+    shape, strides = spec.known_shape(), spec.known_strides()
+    return [position // stride % size if size > 1 else as_index(0) for size, stride in zip(shape, strides, strict=True)]
+
+
+def _repeats(spec: Spec) -> bool:
+    shape: Shape = spec.known_shape()
+    return any(size > 1 and stride == 0 for size, stride in zip(shape, spec.known_strides(), strict=True))
+
+
+def _with_lazy_bits(result: Lowered, value: Value) -> Lowered:
+    """Conjugated or negated, where the view's bits say so."""
+    if value.spec.conj and result.dtype.is_complex:
+        result = result.map(lambda ops, x: ops.conj(x), result.dtype)
+    if value.spec.neg:
+        result = result.map(lambda ops, x: ops.neg(x), result.dtype)
+    return result
+

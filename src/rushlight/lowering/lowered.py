@@ -1,0 +1,196 @@
+"""Tensors in the course of lowering.
+
+A `Lowered` is a function from an index to the expression of that element. Views and pointwise operators only compose such
+functions, so they cost nothing; `realize` turns one into a `Map` definition that computes a buffer, and `reduce` makes a
+`Reduction`. A `Lowerer` collects the definitions of one graph in order. Nothing here decides how loops run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..core.dtypes import DTYPES, DType
+from ..core.shapes import contiguous_strides, is_dense, memory_order, reduced_shape, strides_in_order
+from ..loops.expr import Access, Expr, Recorder, cost, loads_in
+from ..loops.index import Index, Var, as_index, dot
+from ..loops.nest import Buffer, Call, Combine, Place
+
+Indices = tuple[Index, ...]
+Element = Callable[[Indices], Expr]
+
+# An expression at most this costly is computed again by each of its users rather than stored.
+CHEAP = 4
+
+
+@dataclass(frozen=True)
+class Map:
+    """buffer[flat position of variables] = value, for every point."""
+
+    buffer: Buffer
+    variables: tuple[Var, ...]
+    value: Expr
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """buffer[flat position of outer] = fold of value over inner."""
+
+    buffer: Buffer
+    outer: tuple[Var, ...]
+    inner: tuple[Var, ...]
+    combine: Combine
+    value: Expr
+
+
+Definition = Map | Reduction | Call
+
+
+class Lowerer:
+    """The definitions of one graph, in an order in which they may run."""
+
+    def __init__(self) -> None:
+        self.recorder = Recorder()
+        self.definitions: list[Definition] = []
+        self.buffers: list[Buffer] = []
+        self._counter = 0
+
+    def fresh_buffer(self, dtype: DType, shape: Sequence[int], place: Place = Place.TEMPORARY,
+                     name: str | None = None) -> Buffer:
+        size = as_index(1)
+        for extent in shape:
+            size = size * extent
+        buffer = Buffer(name or f"buf{len(self.buffers)}", dtype, size, place)
+        self.buffers.append(buffer)
+        return buffer
+
+    def variables(self, shape: Sequence[int]) -> tuple[Var, ...]:
+        """New loop variables that run over `shape`."""
+        self._counter += 1
+        return tuple(Var(f"i{self._counter}_{d}", extent) for d, extent in enumerate(shape))
+
+    def stored(self, buffer: Buffer, shape: Sequence[int], strides: Sequence[int] | None = None,
+               offset: int = 0) -> Lowered:
+        """The tensor that `buffer` holds."""
+        steps = contiguous_strides(shape) if strides is None else tuple(strides)
+        whole = offset == 0 and is_dense(shape, steps)
+        return Lowered(self, tuple(shape), buffer.dtype,
+                       lambda index: self.recorder.load(Access(buffer, dot(index, steps, offset)), buffer.dtype),
+                       buffer if whole else None, steps if whole else None)
+
+    def generated(self, shape: Sequence[int], dtype: DType, element: Element) -> Lowered:
+        """The tensor whose elements are `element(index)`."""
+        return Lowered(self, tuple(shape), dtype, element)
+
+    def full(self, shape: Sequence[int], value: Any, dtype: DType) -> Lowered:
+        number = self.recorder.number(dtype.numpy.type(value).item() if dtype.itemsize >= 4 else value, dtype)
+        return self.generated(shape, dtype, lambda index: number)
+
+
+class Lowered:
+    """A tensor as a function of its index."""
+
+    __slots__ = ("_element", "buffer", "dtype", "owner", "shape", "strides")
+
+    def __init__(self, owner: Lowerer, shape: tuple[int, ...], dtype: DType, element: Element,
+                 buffer: Buffer | None = None, strides: tuple[int, ...] | None = None) -> None:
+        self.owner = owner
+        self.shape = shape
+        self.dtype = dtype
+        self._element = element
+        self.buffer = buffer  # holds all of it, laid out by `strides`
+        self.strides = contiguous_strides(shape) if strides is None else strides  # how it is, or should be, laid out
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    def load(self, index: Sequence[Any]) -> Expr:
+        return self._element(tuple(as_index(i) for i in index))
+
+    # Functions of functions.
+
+    def reindex(self, shape: Sequence[int], function: Callable[[Indices], Sequence[Any]]) -> Lowered:
+        """The tensor of `shape` whose element at i is this tensor's at function(i)."""
+        return Lowered(self.owner, tuple(shape), self.dtype, lambda index: self.load(function(index)))
+
+    def expand(self, shape: Sequence[int]) -> Lowered:
+        """Broadcast to `shape`. What is costly to compute is stored first, since each element is used many times."""
+        if tuple(shape) == self.shape:
+            return self
+        lead = len(shape) - self.ndim
+        source = self.cheap()
+        return source.reindex(shape, lambda index: [
+            0 if source.shape[d] == 1 else index[lead + d] for d in range(source.ndim)])
+
+    def map(self, function: Callable[..., Expr], dtype: DType, *others: Lowered) -> Lowered:
+        """Elementwise: function(ops, self element, other elements...); all of one shape."""
+        return Lowered(self.owner, self.shape, dtype, lambda index: function(
+            self.owner.recorder, self.load(index), *[other.load(index) for other in others]))
+
+    def cast(self, dtype: DType) -> Lowered:
+        return self if dtype is self.dtype else self.map(lambda ops, x: ops.cast(x, dtype), dtype)
+
+    def reshape(self, shape: Sequence[int]) -> Lowered:
+        """The same elements in row-major order under another shape."""
+        strides, sizes = contiguous_strides(shape), self.shape
+        steps = contiguous_strides(sizes)
+
+        def position(index: Indices) -> list[Index]:
+            flat = dot(index, strides)
+            return [flat // step % size if size > 1 else as_index(0) for step, size in zip(steps, sizes, strict=True)]
+
+        return self.reindex(shape, position)
+
+    # Definitions.
+
+    def example(self) -> Expr:
+        """An element at a symbolic index, to look at."""
+        return self.load(self.owner.variables(self.shape))
+
+    def cheap(self) -> Lowered:
+        """Itself if an element is cheap to compute again, else a stored copy."""
+        if self.buffer is not None or cost(self.example()) <= CHEAP:
+            return self
+        return self.realize()
+
+    def shared(self, users: int) -> Lowered:
+        """For a value with several users: stored unless it is cheap and reads little."""
+        if self.buffer is not None or users <= 1:
+            return self
+        expr = self.example()
+        return self if cost(expr) <= CHEAP and len(loads_in(expr)) <= 1 else self.realize()
+
+    def laid_out(self, strides: tuple[int, ...]) -> Lowered:
+        """The same tensor, to be stored with these (dense) strides if it is stored."""
+        return self if self.buffer is not None else Lowered(self.owner, self.shape, self.dtype, self._element, None, strides)
+
+    def realize(self, buffer: Buffer | None = None) -> Lowered:
+        """Computed into a buffer (the given one, or a new temporary), in the memory order of `strides`."""
+        if self.buffer is not None and buffer is None:
+            return self
+        owner = self.owner
+        target = buffer or owner.fresh_buffer(self.dtype, self.shape)
+        order = memory_order(self.shape, self.strides)
+        variables = owner.variables([self.shape[d] for d in order])
+        index = [variables[order.index(d)] for d in range(self.ndim)]
+        owner.definitions.append(Map(target, variables, self.load(index)))
+        return owner.stored(target, self.shape, strides_in_order(self.shape, order))
+
+    def reduce(self, dims: Sequence[int], combine: Combine, keepdim: bool, dtype: DType | None = None) -> Lowered:
+        """Folded over `dims` (wrapped); ARG_ reductions give the row-major position inside the reduced dimensions."""
+        owner = self.owner
+        kept = [d for d in range(self.ndim) if d not in dims]
+        outer = owner.variables([self.shape[d] for d in kept])
+        inner = owner.variables([self.shape[d] for d in dims])
+        index: list[Any] = [0] * self.ndim
+        for d, var in zip(kept, outer, strict=True):
+            index[d] = var
+        for d, var in zip(dims, inner, strict=True):
+            index[d] = var
+        result = DTYPES["int64"] if combine in (Combine.ARG_MAXIMUM, Combine.ARG_MINIMUM) else dtype or self.dtype
+        shape = reduced_shape(self.shape, tuple(dims), keepdim)
+        target = owner.fresh_buffer(result, shape)
+        owner.definitions.append(Reduction(target, outer, inner, combine, self.load(index)))
+        return owner.stored(target, shape)

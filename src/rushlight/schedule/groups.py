@@ -1,0 +1,210 @@
+"""Fusion: which definitions run in one kernel.
+
+A group is a list of definitions that share their outer loop, the rows. A map of N elements with P rows computes N/P elements
+a row; a reduction folds one row to one element. A definition may join a group if everything it reads from the group lies
+in its own row (then it can run right after it, while the row is in cache), nothing it needs is computed after the group, and
+joining saves memory traffic. Groups of maps alone have no rows yet: they run element by element, and take on rows when a
+reduction joins.
+
+Every decision is recorded as text, so that `explain` can tell what was fused and why not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ..loops.expr import Expr, Recorder, loads_in, reindex
+from ..loops.index import Index, Var, as_index
+from ..loops.nest import Access, Buffer, Call, extents
+from ..lowering.lowered import Definition, Map, Reduction
+
+
+@dataclass
+class Group:
+    """Definitions of one kernel. `rows` is the extent of the outer loop; None while only elements of one count run."""
+
+    members: list[Definition]
+    rows: int | None
+    notes: list[str] = field(default_factory=list)
+
+    def writes(self) -> set[Buffer]:
+        return {buffer for member in self.members for buffer in written(member)}
+
+    def reads(self) -> set[Buffer]:
+        return {buffer for member in self.members for buffer in read(member)}
+
+
+def written(definition: Definition) -> list[Buffer]:
+    return list(definition.outputs) if isinstance(definition, Call) else [definition.buffer]
+
+
+def read(definition: Definition) -> list[Buffer]:
+    if isinstance(definition, Call):
+        return list(definition.inputs)
+    return list(dict.fromkeys(access.buffer for access in loads_in(definition.value)))
+
+
+def points(definition: Map | Reduction) -> int:
+    """How many elements it writes."""
+    variables = definition.variables if isinstance(definition, Map) else definition.outer
+    return _number(extents(variables))
+
+
+def _number(index: Index) -> int:
+    value = index.constant_value()
+    if value is None:
+        raise NotImplementedError("scheduling needs extents that are known at compile time")
+    return value
+
+
+# One definition under a given number of rows.
+
+@dataclass(frozen=True)
+class Structured:
+    """A definition with the loop over rows made explicit."""
+
+    definition: Map | Reduction
+    row: Var
+    inner: tuple[Var, ...]
+    value: Expr
+    position: Index  # where it writes, in elements of its buffer
+
+
+def structured(recorder: Recorder, definition: Map | Reduction, rows: int) -> Structured | None:
+    """`definition` as one loop over `rows` rows, then its inner loops; None if its shape does not allow it."""
+    row = Var("row", rows)
+    if isinstance(definition, Reduction):
+        if points(definition) != rows:
+            return None
+        moved = dict(zip(definition.outer, unflatten(as_index(row), definition.outer), strict=True))
+        return Structured(definition, row, definition.inner, reindex(recorder, definition.value, moved), as_index(row))
+    total = points(definition)
+    if rows == 0 or total % rows:
+        return None
+    width = total // rows
+    lead = _leading(definition.variables, rows)
+    if lead is not None:
+        outer, inner = definition.variables[:lead], definition.variables[lead:]
+        moved = dict(zip(outer, unflatten(as_index(row), outer), strict=True))
+    else:
+        inner = (Var(f"{definition.buffer.name}_c", width),)
+        flat = as_index(row) * width + inner[0]
+        moved = dict(zip(definition.variables, unflatten(flat, definition.variables), strict=True))
+    position = as_index(row) * width + flatten(inner)
+    return Structured(definition, row, inner, reindex(recorder, definition.value, moved), position)
+
+
+def _leading(variables: tuple[Var, ...], rows: int) -> int | None:
+    """How many leading loops have `rows` points together."""
+    product = 1
+    for count in range(len(variables) + 1):
+        if product == rows and (count == len(variables) or rows != 1 or count == 0):
+            return count
+        if count < len(variables):
+            product *= _number(variables[count].extent)
+    return None
+
+
+def flatten(variables: tuple[Var, ...]) -> Index:
+    """The row-major position of a point."""
+    position = as_index(0)
+    for var in variables:
+        position = position * var.extent + var
+    return position
+
+
+def unflatten(position: Index, variables: tuple[Var, ...]) -> list[Index]:
+    """The point at a row-major position."""
+    step = as_index(1)
+    steps = []
+    for var in reversed(variables):
+        steps.append(step)
+        step = step * var.extent
+    return [position // s % var.extent for s, var in zip(reversed(steps), variables, strict=True)]
+
+
+# Joining.
+
+class Fuser:
+    """Forms groups from definitions in order."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+        self.groups: list[Group] = []
+        self.home: dict[Buffer, int] = {}
+
+    def run(self, definitions: list[Definition]) -> list[Group]:
+        for definition in definitions:
+            self._place(definition)
+        return self.groups
+
+    def _place(self, definition: Definition) -> None:
+        at = None
+        if not isinstance(definition, Call):
+            at = self._join(definition)
+        if at is None:
+            self.groups.append(Group([definition], self._own_rows(definition)))
+            at = len(self.groups) - 1
+        for buffer in written(definition):
+            self.home[buffer] = at
+
+    def _own_rows(self, definition: Definition) -> int | None:
+        return points(definition) if isinstance(definition, Reduction) else None
+
+    def _join(self, definition: Map | Reduction) -> int | None:
+        """Add `definition` to the latest group that it may join and gains from; returns that group's number."""
+        reads = set(read(definition))
+        earliest = max((self.home[buffer] for buffer in reads if buffer in self.home), default=0)
+        for at in range(len(self.groups) - 1, earliest - 1, -1):
+            group = self.groups[at]
+            if any(isinstance(member, Call) for member in group.members):
+                continue
+            shared = reads & (group.writes() | group.reads())
+            if not shared:
+                continue
+            rows, reason = self._common_rows(group, definition)
+            if reason:
+                group.notes.append(f"{definition.buffer} stays apart: {reason}")
+                continue
+            group.members.append(definition)
+            group.rows = rows
+            group.notes.append(f"{definition.buffer} joined: shares {', '.join(sorted(map(str, shared)))}")
+            return at
+        return None
+
+    def _common_rows(self, group: Group, definition: Map | Reduction) -> tuple[int | None, str]:
+        """The rows of the group with `definition` in it, or why it cannot be in it."""
+        candidates = self._row_candidates(group, definition)
+        reason = "its elements do not divide into the group's rows"
+        for rows in candidates:
+            reason = self._obstacle(group, definition, rows if rows is not None else points(definition))
+            if not reason:
+                return rows, ""
+        return None, reason
+
+    def _row_candidates(self, group: Group, definition: Map | Reduction) -> list[int | None]:
+        if group.rows is not None:
+            return [group.rows]
+        if isinstance(definition, Reduction):
+            return [points(definition)]
+        counts = {points(member) for member in group.members if not isinstance(member, Call)} | {points(definition)}
+        return [None] if len(counts) == 1 else [min(counts)]
+
+    def _obstacle(self, group: Group, definition: Map | Reduction, rows: int) -> str:
+        """Why the members and `definition` cannot all run row by row; empty if they can."""
+        members = [member for member in group.members if not isinstance(member, Call)]
+        ready: dict[Buffer, int] = {}
+        for member in [*members, definition]:
+            form = structured(self.recorder, member, rows)
+            if form is None:
+                return f"{member.buffer} does not divide into {rows} rows"
+            for access in loads_in(form.value):
+                if access.buffer in ready and not in_own_row(access, form.row, ready[access.buffer]):
+                    return f"{member.buffer} reads {access.buffer} outside of its own row"
+            ready[member.buffer] = points(member) // rows if rows else 0
+        return ""
+
+
+def in_own_row(access: Access, row: Var, width: int) -> bool:
+    """Whether the element read lies in the row that the reader is in."""
+    return not access.indirect and access.index // width == as_index(row)

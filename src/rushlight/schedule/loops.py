@@ -1,0 +1,157 @@
+"""How the loops of a nest run: merged where they can be, in vectors along one of them, split into tasks.
+
+`plan_loops(nest, target lanes)` rewrites the nest with fewer, longer loops and says which variable runs in vectors and how many
+rows a task takes. Nothing here depends on the CPU but the number of lanes; the number of tasks depends on the work alone, so
+results do not depend on the number of threads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..loops.expr import Access, Recorder, cost, loads_in, reindex, walk
+from ..loops.index import Index, Var, as_index
+from ..loops.nest import Nest, Phase, Place, Reduce, Store
+
+# Work (in rough instructions) below which splitting over threads costs more than it saves, and per task at least.
+SERIAL_WORK = 60_000
+TASK_WORK = 24_000
+MOST_TASKS = 64
+
+
+@dataclass
+class LoopPlan:
+    """A nest and how it is to run."""
+
+    nest: Nest
+    vector_outer: bool  # the last outer loop runs in vectors, instead of the last inner loop of each phase
+    tasks: int
+    rows_per_task: int  # points of the outermost loop
+
+
+def plan_loops(recorder: Recorder, nest: Nest) -> LoopPlan:
+    nest = merge_loops(recorder, nest)
+    vector_outer = _prefers_outer(nest)
+    work = _work(nest)
+    extent = _constant(nest.outer[0].extent) if nest.outer else 1
+    tasks = 1 if work < SERIAL_WORK else max(1, min(extent, work // TASK_WORK, MOST_TASKS))
+    rows = -(-extent // tasks)
+    if vector_outer and len(nest.outer) == 1 and tasks > 1:
+        rows = -(-rows // 64) * 64  # keep the tasks' first elements on whole vectors
+    return LoopPlan(nest, vector_outer, -(-extent // rows) if rows else 1, rows)
+
+
+def _constant(index: Index) -> int:
+    value = index.constant_value()
+    if value is None:
+        raise NotImplementedError("an extent that is not known at compile time")
+    return value
+
+
+# Merging.
+
+def merge_loops(recorder: Recorder, nest: Nest) -> Nest:
+    """Merge neighbouring loops that every access walks through as through one, and drop loops of one iteration."""
+    nest = _drop_single(recorder, nest)
+    nest = _merge_outer(recorder, nest)
+    return Nest(nest.name, nest.outer, [_merge_inner(recorder, phase) for phase in nest.phases])
+
+
+def _drop_single(recorder: Recorder, nest: Nest) -> Nest:
+    gone = {var: 0 for var in (*nest.outer, *(v for p in nest.phases for v in p.inner)) if var.extent == 1}
+    if not gone:
+        return nest
+    outer = tuple(v for v in nest.outer if v not in gone)
+    phases = [Phase(tuple(v for v in p.inner if v not in gone), _moved(recorder, p.statements, gone))
+              for p in nest.phases]
+    return Nest(nest.name, outer, phases)
+
+
+def _moved(recorder: Recorder, statements: list[Any], values: dict[Any, Any]) -> list[Any]:
+    return [Store(Access(s.access.buffer, s.access.index.substitute(values), s.access.indirect),
+                  reindex(recorder, s.value, values), s.mode) if isinstance(s, Store) else
+            Reduce(s.name, s.combine, reindex(recorder, s.value, values)) for s in statements]
+
+
+def _merge_outer(recorder: Recorder, nest: Nest) -> Nest:
+    outer = list(nest.outer)
+    phases = nest.phases
+    at = len(outer) - 2
+    while at >= 0:
+        merged, values = _merged(outer[at], outer[at + 1])
+        moved = [Phase(p.inner, _moved(recorder, p.statements, values)) for p in phases]
+        if all(_affine(s, merged) for p in moved for s in p.statements):
+            phases = moved
+            outer[at:at + 2] = [merged]
+        at -= 1
+    return Nest(nest.name, tuple(outer), phases)
+
+
+def _merge_inner(recorder: Recorder, phase: Phase) -> Phase:
+    inner = list(phase.inner)
+    statements = phase.statements
+    at = len(inner) - 2
+    while at >= 0:
+        merged, values = _merged(inner[at], inner[at + 1])
+        moved = _moved(recorder, statements, values)
+        if all(_affine(s, merged) for s in moved):
+            statements = moved
+            inner[at:at + 2] = [merged]
+        at -= 1
+    return Phase(tuple(inner), statements)
+
+
+def _merged(outer: Var, inner: Var) -> tuple[Var, dict[Any, Any]]:
+    merged = Var(f"{outer.name}.{inner.name}", outer.extent * inner.extent)
+    return merged, {outer: as_index(merged) // inner.extent, inner: as_index(merged) % inner.extent}
+
+
+def _indices(statement: Any) -> list[Index]:
+    indices = [access.index for access in loads_in(statement.value)]
+    indices.extend(node.data for node in walk(statement.value) if node.op == "index")
+    if isinstance(statement, Store):
+        indices.append(statement.access.index)
+    return indices
+
+
+def _affine(statement: Any, var: Var) -> bool:
+    return all(index.stride(var) is not None for index in _indices(statement))
+
+
+# The loop that runs in vectors.
+
+def _prefers_outer(nest: Nest) -> bool:
+    """Whether vectors should run along the last outer loop rather than along the last inner one."""
+    if not nest.outer:
+        return False
+    if not any(phase.inner for phase in nest.phases):
+        return True
+    if any(s.access.buffer.place is Place.ROW for p in nest.phases for s in p.statements if isinstance(s, Store)):
+        return False
+    outer = sum(_score(s, nest.outer[-1]) for p in nest.phases for s in p.statements)
+    inner = sum(_score(s, p.inner[-1]) for p in nest.phases for s in p.statements if p.inner)
+    return outer > inner
+
+
+def _score(statement: Any, var: Var) -> int:
+    total = 0
+    for index in _indices(statement):
+        stride = index.stride(var)
+        total += -2 if stride is None else 2 if stride == 1 else 1 if stride == 0 else -2
+    return total
+
+
+# Work.
+
+def _work(nest: Nest) -> int:
+    points = 1
+    for var in nest.outer:
+        points *= _constant(var.extent)
+    per_row = 0
+    for phase in nest.phases:
+        inner = 1
+        for var in phase.inner:
+            inner *= _constant(var.extent)
+        per_row += inner * sum(1 + cost(s.value) + 2 * len(loads_in(s.value)) for s in phase.statements)
+    return points * max(1, per_row)

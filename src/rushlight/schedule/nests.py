@@ -1,0 +1,210 @@
+"""From a group of definitions to a loop nest.
+
+Each definition becomes a phase of the nest; definitions with the same inner loops share a phase where no value has to be
+finished first. Inside a phase a value goes from statement to statement in registers; between phases a reduced value is
+an accumulator, and a row that only this nest reads is a row temporary. What nobody reads is not stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ..core.errors import InternalError
+from ..loops.expr import Access, Expr, Recorder, loads_in, reindex, substitute
+from ..loops.index import Index, Var, as_index
+from ..loops.nest import Buffer, Call, Nest, Phase, Place, Reduce, Store, verify
+from ..lowering.lowered import Map, Reduction
+from .groups import Group, Structured, points, structured, unflatten
+
+
+@dataclass
+class _Draft:
+    """A phase in the making."""
+
+    inner: tuple[Var, ...]
+    statements: list[Store | Reduce] = field(default_factory=list)
+    stored: dict[Buffer, tuple[Index, Expr]] = field(default_factory=dict)
+    folds: set[Buffer] = field(default_factory=set)
+
+
+def build_nest(recorder: Recorder, group: Group, name: str, needed: Callable[[Buffer], bool]) -> Nest:
+    """The nest that runs `group`; `needed(buffer)` tells whether anything outside of the group reads a buffer."""
+    members = [member for member in group.members if not isinstance(member, Call)]
+    nest = _flat_nest(recorder, members, name, needed) if group.rows is None else _row_nest(
+        recorder, members, group.rows, name, needed)
+    verify(nest)
+    return nest
+
+
+# Element by element.
+
+def _flat_nest(recorder: Recorder, members: list[Map | Reduction], name: str,
+               needed: Callable[[Buffer], bool]) -> Nest:
+    first = members[0]
+    if not isinstance(first, Map):
+        raise InternalError(f"{name}: a nest without rows holds maps only")
+    outer = first.variables
+    draft = _Draft(())
+    position = _flat(outer)
+    for member in members:
+        assert isinstance(member, Map)
+        moved = dict(zip(member.variables, outer if _extents(member.variables) == _extents(outer) else
+                         unflatten(position, member.variables), strict=True))
+        value = _forwarded(recorder, reindex(recorder, member.value, moved), draft.stored)
+        draft.stored[member.buffer] = (position, value)
+        if needed(member.buffer):
+            draft.statements.append(Store(Access(member.buffer, position), value))
+    return Nest(name, outer, [Phase((), draft.statements)])
+
+
+def _extents(variables: tuple[Var, ...]) -> list[Index]:
+    return [var.extent for var in variables]
+
+
+def _flat(variables: tuple[Var, ...]) -> Index:
+    position = as_index(0)
+    for var in variables:
+        position = position * var.extent + var
+    return position
+
+
+def _forwarded(recorder: Recorder, value: Expr, stored: dict[Buffer, tuple[Index, Expr]]) -> Expr:
+    """`value` with loads of elements that were just computed replaced by their expressions."""
+    def forward(node: Expr) -> Expr | None:
+        if node.op == "load" and node.data.buffer in stored and not node.data.indirect:
+            position, expr = stored[node.data.buffer]
+            if node.data.index == position:
+                return expr
+        return None
+
+    return substitute(recorder, value, forward)
+
+
+# Row by row.
+
+def _row_nest(recorder: Recorder, members: list[Map | Reduction], rows: int, name: str,
+              needed: Callable[[Buffer], bool]) -> Nest:
+    return _RowNest(recorder, rows, name, needed).build(members)
+
+
+class _RowNest:
+    def __init__(self, recorder: Recorder, rows: int, name: str, needed: Callable[[Buffer], bool]) -> None:
+        self.recorder = recorder
+        self.row = Var("row", rows)
+        self.rows = rows
+        self.name = name
+        self.needed = needed
+        self.drafts: list[_Draft] = []
+        self.reduced: dict[Buffer, str] = {}
+        self.home: dict[Buffer, int] = {}
+
+    def build(self, members: list[Map | Reduction]) -> Nest:
+        for member in members:
+            form = structured(self.recorder, member, self.rows)
+            if form is None:
+                raise InternalError(f"{self.name}: {member.buffer} does not divide into {self.rows} rows")
+            self._add(form)
+        self._store_reduced(members)
+        self._drop_unread(members)
+        phases = [Phase(draft.inner, draft.statements) for draft in self.drafts if draft.statements]
+        return Nest(self.name, (self.row,), phases)
+
+    def _add(self, form: Structured) -> None:
+        """Put a definition into the first phase in which it can run."""
+        at, draft, inner_map = self._phase_for(form)
+        value = reindex(self.recorder, form.value, inner_map)
+        value = self._local(value, draft)
+        definition = form.definition
+        self.home[definition.buffer] = at
+        if isinstance(definition, Reduction):
+            accumulator = f"acc_{definition.buffer.name}"
+            self.reduced[definition.buffer] = accumulator
+            draft.folds.add(definition.buffer)
+            draft.statements.append(Reduce(accumulator, definition.combine, value))
+        else:
+            position = form.position.substitute(inner_map)
+            draft.stored[definition.buffer] = (position, value)
+            draft.statements.append(Store(Access(definition.buffer, position), value))
+
+    def _phase_for(self, form: Structured) -> tuple[int, _Draft, dict[Var, Var]]:
+        for at in range(self._earliest(form), len(self.drafts)):
+            draft = self.drafts[at]
+            if _extents(draft.inner) == _extents(form.inner):
+                inner_map = dict(zip(form.inner, draft.inner, strict=True))
+                if self._elementwise(form, draft, at, inner_map):
+                    return at, draft, inner_map
+        draft = _Draft(form.inner)
+        self.drafts.append(draft)
+        return len(self.drafts) - 1, draft, {}
+
+    def _earliest(self, form: Structured) -> int:
+        """The first phase after all reductions that the definition reads have ended."""
+        after = 0
+        for access in loads_in(form.value):
+            home = self.home.get(access.buffer)
+            if home is not None:
+                after = max(after, home + 1 if access.buffer in self.reduced else home)
+        return after
+
+    def _elementwise(self, form: Structured, draft: _Draft, at: int, inner_map: dict[Var, Var]) -> bool:
+        """Whether what the definition reads from phase `at` is the element that was just computed."""
+        for access in loads_in(form.value):
+            if self.home.get(access.buffer) == at:
+                position, _ = draft.stored[access.buffer]
+                if access.index.substitute(dict(inner_map)) != position:
+                    return False
+        return True
+
+    def _local(self, value: Expr, draft: _Draft) -> Expr:
+        """Reads of what this nest computed, as registers or accumulators where possible."""
+        value = _forwarded(self.recorder, value, draft.stored)
+
+        def accumulate(node: Expr) -> Expr | None:
+            if node.op == "load" and node.data.buffer in self.reduced and node.data.index == as_index(self.row):
+                return self.recorder.make("reduced", (), node.dtype, self.reduced[node.data.buffer])
+            return None
+
+        return substitute(self.recorder, value, accumulate)
+
+    def _store_reduced(self, members: list[Map | Reduction]) -> None:
+        """Write the reductions that somebody outside reads, in a phase of their own at the end."""
+        final = _Draft(())
+        for member in members:
+            if isinstance(member, Reduction) and self.needed(member.buffer):
+                value = self.recorder.make("reduced", (), member.buffer.dtype, self.reduced[member.buffer])
+                final.statements.append(Store(Access(member.buffer, as_index(self.row)), value))
+        if final.statements:
+            self.drafts.append(final)
+
+    def _drop_unread(self, members: list[Map | Reduction]) -> None:
+        """Remove stores that no later phase and nobody outside reads; others that stay inside become row temporaries."""
+        for member in members:
+            buffer = member.buffer
+            if not isinstance(member, Map) or self.needed(buffer):
+                continue
+            read_inside = any(access.buffer is buffer for draft in self.drafts for s in draft.statements
+                              for access in loads_in(s.value))
+            if not read_inside:
+                for draft in self.drafts:
+                    draft.statements = [s for s in draft.statements
+                                        if not (isinstance(s, Store) and s.access.buffer is buffer)]
+            else:
+                self._make_row_temporary(buffer, points(member) // self.rows)
+
+    def _make_row_temporary(self, buffer: Buffer, width: int) -> None:
+        """Keep one row of `buffer` per task instead of all of it."""
+        buffer.place = Place.ROW
+        buffer.size = as_index(width)
+        start = as_index(self.row) * width
+
+        def local(node: Expr) -> Expr | None:
+            if node.op == "load" and node.data.buffer is buffer:
+                return self.recorder.load(Access(buffer, node.data.index - start), node.dtype)
+            return None
+
+        for draft in self.drafts:
+            draft.statements = [
+                Store(Access(buffer, s.access.index - start) if s.access.buffer is buffer else s.access,
+                      substitute(self.recorder, s.value, local), s.mode) if isinstance(s, Store) else
+                Reduce(s.name, s.combine, substitute(self.recorder, s.value, local)) for s in draft.statements]

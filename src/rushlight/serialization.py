@@ -1,0 +1,391 @@
+"""save and load: tensors and plain Python data in a safetensors file.
+
+A saved object is a tree of dict, list, tuple, str, bytes, numbers, None, Size, dtype, device, NumPy arrays and tensors.
+Tensors are entries of the file, named by their place in the tree, so that other safetensors readers find a state dict under
+its own names; the tree itself is JSON in the file's metadata. Tensors that share memory are stored once and share memory
+again when loaded. Nothing in a file is executed, and a file is checked before anything is built from it.
+
+Numbers of complex dtype are stored as pairs of reals. A tensor's strides are kept where it is dense; a view of part of
+a storage that nothing else in the tree uses is stored alone, without the rest of the storage.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import stat
+import tempfile
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from ._safetensors import Entry, Header, SerializationError, in_file_order, read_array, read_header, write
+from .core.construct import from_numpy
+from .core.dtypes import DTYPES, DType
+from .core.shapes import Shape, Spec, contiguous_strides, is_contiguous, is_dense
+from .core.tensor import Tensor, alias, meta_tensor
+from .core.tokens import Size, device
+
+__all__ = ["SerializationError", "load", "register_tensor_class", "save"]
+
+CODES = {"bool": "BOOL", "uint8": "U8", "int8": "I8", "uint16": "U16", "int16": "I16", "uint32": "U32", "int32": "I32",
+         "uint64": "U64", "int64": "I64", "float16": "F16", "bfloat16": "BF16", "float32": "F32", "float64": "F64",
+         "float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2"}
+_BY_CODE = {code: name for name, code in CODES.items()}
+_TREE, _VERSION = "rushlight", "1"
+_TAG = "$"  # marks a JSON object as anything but a plain value; no other JSON objects are written
+
+_tensor_classes: dict[str, Callable[[Tensor], Tensor]] = {}
+
+
+def register_tensor_class(name: str, build: Callable[[Tensor], Tensor]) -> None:
+    """Let instances of the Tensor subclass `name` be saved; `build` makes one again from a plain tensor."""
+    if name in _tensor_classes:
+        raise ValueError(f"the tensor class {name} is already registered")
+    _tensor_classes[name] = build
+
+
+def save(obj: Any, f: Any, pickle_module: Any = None, pickle_protocol: int = 2,
+         _use_new_zipfile_serialization: bool = True) -> None:
+    """Write `obj` to a path, atomically, or to a binary file. The pickle arguments are accepted and not used."""
+    writer = _Writer()
+    tree = writer.encode(obj, ())
+    metadata = {"format": "pt", _TREE: json.dumps({"version": _VERSION, "tree": tree}, separators=(",", ":"))}
+    arrays = writer.arrays()
+    if hasattr(f, "write"):
+        write(f, arrays, metadata)
+        return
+    with _replaced_file(f) as file:
+        write(file, arrays, metadata)
+
+
+def load(f: Any, map_location: Any = None, pickle_module: Any = None, *, weights_only: bool = True,
+         mmap: bool | None = None, **pickle_load_args: Any) -> Any:
+    """The object in a file that `save` wrote, or the dict of tensors of any other safetensors file.
+
+    `map_location` is None, a device, or a map of device names: on "meta" only shapes and dtypes are read.
+    """
+    place = _target(map_location)
+    if not hasattr(f, "read"):
+        with open(f, "rb") as file:
+            return load(file, place)
+    header = read_header(f)
+    text = header.metadata.get(_TREE)
+    reader = _Reader(f, header, place)
+    if text is None:
+        return {name: reader.whole(name) for name in header.entries}
+    return reader.decode(_tree(text), "")
+
+
+def _tree(text: str) -> Any:
+    try:
+        parsed = json.loads(text)
+        version, tree = parsed["version"], parsed["tree"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise SerializationError("load: damaged file: the description of the saved object cannot be read") from None
+    if version != _VERSION:
+        raise SerializationError(f"load: the file was written in version {version} of the format; this is version "
+                                 f"{_VERSION}")
+    return tree
+
+
+def _target(map_location: Any) -> device:
+    if isinstance(map_location, dict):
+        map_location = map_location.get("cpu", "cpu")
+    if map_location is None:
+        return device("cpu")
+    if not isinstance(map_location, str | device):
+        raise TypeError(f"load: map_location must be a device, its name or a map of names, not "
+                        f"{type(map_location).__name__}")
+    return device(map_location)
+
+
+@contextlib.contextmanager
+def _replaced_file(path: Any) -> Iterator[BinaryIO]:
+    """A new file that takes the place of `path` when all of it is written, and never half of it."""
+    path = os.fspath(path)
+    folder, name = os.path.split(os.path.abspath(path))
+    mode = stat.S_IMODE(os.stat(path).st_mode) if os.path.exists(path) else 0o666 & ~_umask()
+    handle, temporary = tempfile.mkstemp(prefix=f".{os.fsdecode(name)}.", dir=os.fsdecode(folder))
+    try:
+        with open(handle, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, mode)
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+# Objects to trees.
+
+class _Writer:
+    """Encodes a tree and collects its tensors; those that share a storage are put together by `arrays`."""
+
+    def __init__(self) -> None:
+        self._groups: dict[int, list[tuple[Tensor, dict[str, Any]]]] = {}
+        self._single: list[tuple[str, str, Shape, np.ndarray]] = []
+        self._names: set[str] = {"__metadata__"}
+        self._open: set[int] = set()
+
+    def encode(self, value: Any, path: tuple[str, ...]) -> Any:
+        if value is None or type(value) in (bool, int, str):
+            return value
+        if type(value) is float:
+            return value if np.isfinite(value) else {_TAG: "float", "value": repr(value)}
+        if isinstance(value, Tensor):
+            return self._tensor(value, path)
+        if type(value) in (list, tuple, Size, dict, OrderedDict):
+            return self._container(value, path)
+        return self._other(value, path)
+
+    def _container(self, value: Any, path: tuple[str, ...]) -> Any:
+        if id(value) in self._open:
+            raise ValueError(f"save: the object at {_place(path)} contains itself")
+        self._open.add(id(value))
+        try:
+            if isinstance(value, dict):
+                return self._dict(value, path)
+            items = [self.encode(item, (*path, str(i))) for i, item in enumerate(value)]
+        finally:
+            self._open.discard(id(value))
+        return items if type(value) is list else {_TAG: "size" if type(value) is Size else "tuple", "items": items}
+
+    def _dict(self, value: Any, path: tuple[str, ...]) -> Any:
+        items = [[self._key(key, path), self.encode(item, (*path, str(key)))] for key, item in value.items()]
+        encoded = {_TAG: "dict" if type(value) is dict else "ordered", "items": items}
+        extra = getattr(value, "_metadata", None)  # versions of the modules in a state dict
+        if extra is not None:
+            encoded["metadata"] = self.encode(extra, (*path, "_metadata"))
+        return encoded
+
+    def _key(self, key: Any, path: tuple[str, ...]) -> Any:
+        if key is None or type(key) in (bool, int, float, str, tuple):
+            return self.encode(key, path)
+        raise TypeError(f"save: a key of the dict at {_place(path)} is a {type(key).__name__}; keys must be text, "
+                        "numbers, None or tuples of those")
+
+    def _other(self, value: Any, path: tuple[str, ...]) -> Any:
+        if type(value) is complex:
+            return {_TAG: "complex", "value": [repr(value.real), repr(value.imag)]}
+        if type(value) is bytes:
+            return {_TAG: "bytes", "value": base64.b64encode(value).decode()}
+        if isinstance(value, DType):
+            return {_TAG: "dtype", "value": value.name}
+        if isinstance(value, device):
+            return {_TAG: "device", "value": str(value)}
+        if isinstance(value, np.ndarray | np.generic) and np.asarray(value).dtype.kind in "biufc":
+            tensor = from_numpy(np.array(value, order="C"))
+            return {**self._tensor(tensor, path), _TAG: "array" if isinstance(value, np.ndarray) else "scalar"}
+        raise TypeError(f"save: cannot save the {type(value).__name__} at {_place(path)}; state dicts of tensors, numbers, "
+                        "texts, lists, tuples and dicts can be saved (for a module save module.state_dict())")
+
+    def _tensor(self, value: Tensor, path: tuple[str, ...]) -> dict[str, Any]:
+        kind = type(value).__name__
+        if type(value) is not Tensor and kind not in _tensor_classes:
+            raise TypeError(f"save: cannot save the {kind} at {_place(path)}; save a plain tensor of its values")
+        record: dict[str, Any] = {_TAG: "tensor", "dtype": value.dtype.name, "shape": list(value.shape)}
+        if kind != "Tensor":
+            record["class"] = kind
+        if value.requires_grad:
+            record["requires_grad"] = True
+        if value.is_meta:
+            return {**record, "device": "meta"}
+        record["entry"] = self._name(path)
+        storage = value.storage_object
+        key = id(storage) if not value.is_conj() and not value.is_neg() and storage.nbytes() else id(record)
+        self._groups.setdefault(key, []).append((value, record))
+        return record
+
+    def _name(self, path: tuple[str, ...]) -> str:
+        name = base = ".".join(path) or "tensor"
+        count = 1
+        while name in self._names:
+            count += 1
+            name = f"{base}#{count}"
+        self._names.add(name)
+        return name
+
+    def arrays(self) -> list[tuple[str, str, Shape, np.ndarray]]:
+        """The entries of the file; completes the records of the tensors in them."""
+        result = []
+        for group in self._groups.values():
+            result.append(_alone(*group[0]) if len(group) == 1 else self._shared(group))
+        return result
+
+    def _shared(self, group: list[tuple[Tensor, dict[str, Any]]]) -> tuple[str, str, Shape, np.ndarray]:
+        """One entry for several tensors over one storage: the bytes that any of them uses."""
+        spans = [_span(tensor) for tensor, _ in group]
+        low, high = min(span[0] for span in spans), max(span[1] for span in spans)
+        low -= low % 16  # the offset of every tensor stays a whole number of its elements
+        whole = next((i for i, (tensor, _) in enumerate(group) if spans[i] == (low, high) and tensor.is_contiguous()), None)
+        name = group[0 if whole is None else whole][1]["entry"]
+        for tensor, record in group:
+            record["entry"] = name
+            record["strides"] = list(tensor.strides())
+            record["offset"] = tensor.storage_offset() - low // tensor.dtype.itemsize
+        if whole is not None:
+            return _values(name, group[whole][0])
+        memory = group[0][0].storage_object.buffer
+        assert memory is not None
+        return name, "U8", (high - low,), memory[low:high]
+
+
+def _span(tensor: Tensor) -> tuple[int, int]:
+    """The first byte of the storage that `tensor` uses, and the one after the last."""
+    start = tensor.storage_offset()
+    last = start + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.strides(), strict=True))
+    stop = last + 1 if tensor.numel() else start
+    return start * tensor.dtype.itemsize, stop * tensor.dtype.itemsize
+
+
+def _alone(tensor: Tensor, record: dict[str, Any]) -> tuple[str, str, Shape, np.ndarray]:
+    strides = tensor.strides()
+    if is_dense(tensor.shape, strides) and not is_contiguous(tensor.shape, strides):
+        record["strides"] = list(strides)
+    return _values(record["entry"], tensor)
+
+
+def _values(name: str, tensor: Tensor) -> tuple[str, str, Shape, np.ndarray]:
+    array = np.ascontiguousarray(tensor.numpy_array())
+    shape = tuple(tensor.shape)
+    if tensor.dtype.is_complex:
+        return name, CODES[tensor.dtype.to_real().name], (*shape, 2), array
+    return name, CODES[tensor.dtype.name], shape, array
+
+
+def _place(path: tuple[str, ...]) -> str:
+    return repr(".".join(path)) if path else "the top"
+
+
+# Trees to objects.
+
+class _Reader:
+    """Decodes a tree, checking each record against the entries of the file."""
+
+    def __init__(self, file: BinaryIO, header: Header, place: device) -> None:
+        self._place = place
+        self._entries = header.entries
+        self._storages: dict[str, Tensor] = {}
+        if place.type != "meta":
+            for entry in in_file_order(list(header.entries.values())):
+                self._storages[entry.name] = from_numpy(read_array(file, entry))
+
+    def whole(self, name: str) -> Tensor:
+        """The entry `name` as a tensor of its own."""
+        entry = self._entries[name]
+        return self._view(entry, DTYPES[_BY_CODE[entry.code]], entry.shape, contiguous_strides(entry.shape), 0)
+
+    def decode(self, tree: Any, path: str) -> Any:
+        if not isinstance(tree, dict):
+            if isinstance(tree, list):
+                return [self.decode(item, f"{path}.{i}") for i, item in enumerate(tree)]
+            return tree
+        build = _DECODERS.get(tree.get(_TAG, ""))
+        try:
+            if build is not None:
+                return build(self, tree, path)
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError) as error:
+            raise _damaged(path, f"{type(error).__name__}: {error}") from None
+        raise _damaged(path, f"unknown kind {tree.get(_TAG)!r}")
+
+    def tensor(self, record: dict[str, Any], path: str) -> Tensor:
+        dtype, shape = DTYPES[record["dtype"]], tuple(record["shape"])
+        strides = tuple(record["strides"]) if "strides" in record else contiguous_strides(shape)
+        offset = record.get("offset", 0)
+        if not all(type(n) is int and 0 <= n < 2**62 for n in (*shape, *strides, offset)) or len(shape) != len(strides):
+            raise _damaged(path, f"shape {shape}, strides {strides}, offset {offset}")
+        if record.get("device") == "meta":
+            result = meta_tensor(Spec(shape, dtype, strides))
+        else:
+            result = self._placed(self._entries[record["entry"]], record, dtype, shape, strides, offset, path)
+        if record.get("requires_grad"):
+            result.requires_grad_()
+        return _tensor_classes[record["class"]](result) if "class" in record else result
+
+    def _placed(self, entry: Entry, record: dict[str, Any], dtype: DType, shape: Shape, strides: Shape, offset: int,
+                path: str) -> Tensor:
+        shared = "offset" in record
+        end = 0 if 0 in shape else offset + 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
+        if end * dtype.itemsize > entry.stop - entry.start or (not shared and entry != _expected(entry, dtype, shape)):
+            raise _damaged(path, f"it does not fit entry {entry.name!r} ({entry.code}, shape {list(entry.shape)})")
+        if shared or is_contiguous(shape, strides):
+            return self._view(entry, dtype, shape, strides, offset)
+        if not is_dense(shape, strides):
+            raise _damaged(path, f"strides {strides} do not fit shape {shape}")
+        return self._reordered(entry, dtype, shape, strides)
+
+    def _view(self, entry: Entry, dtype: DType, shape: Shape, strides: Shape, offset: int) -> Tensor:
+        if self._place.type == "meta":
+            return meta_tensor(Spec(shape, dtype, strides))
+        return _fresh_view(self._storages[entry.name], Spec(shape, dtype, strides, offset))
+
+    def _reordered(self, entry: Entry, dtype: DType, shape: Shape, strides: Shape) -> Tensor:
+        """Values stored in the order of their indices, in memory in the order of `strides`."""
+        source = self._view(entry, dtype, shape, contiguous_strides(shape), 0)
+        if self._place.type == "meta":
+            return meta_tensor(Spec(shape, dtype, strides))
+        memory = from_numpy(np.empty(source.nbytes, np.uint8))
+        result = _fresh_view(memory, Spec(shape, dtype, strides))
+        np.copyto(result.numpy_array(), source.numpy_array())
+        return result
+
+
+def _fresh_view(memory: Tensor, spec: Spec) -> Tensor:
+    """A tensor of `spec` over the bytes of `memory`, of which it is not a view as far as autograd is concerned."""
+    return alias(memory, spec)
+
+
+def _expected(entry: Entry, dtype: DType, shape: Shape) -> Entry:
+    code, stored = CODES.get(dtype.name), shape
+    if dtype.is_complex:
+        code, stored = CODES[dtype.to_real().name], (*shape, 2)
+    return Entry(entry.name, code or "", stored, entry.start, entry.stop)
+
+
+def _damaged(path: str, what: str) -> SerializationError:
+    return SerializationError(f"load: damaged file: the record of {path.lstrip('.') or 'the object'}: {what}")
+
+
+def _decode_dict(reader: _Reader, tree: dict[str, Any], path: str) -> Any:
+    result: Any = OrderedDict() if tree[_TAG] == "ordered" else {}
+    for key, item in tree["items"]:
+        key = reader.decode(key, path)
+        result[key] = reader.decode(item, f"{path}.{key}")
+    if "metadata" in tree:
+        result._metadata = reader.decode(tree["metadata"], f"{path}._metadata")
+    return result
+
+
+def _decode_items(reader: _Reader, tree: dict[str, Any], path: str) -> Any:
+    kind = tuple if tree[_TAG] == "tuple" else Size
+    return kind(reader.decode(item, f"{path}.{i}") for i, item in enumerate(tree["items"]))
+
+
+def _decode_array(reader: _Reader, tree: dict[str, Any], path: str) -> Any:
+    array = reader.tensor(tree, path).numpy()
+    return array if tree[_TAG] == "array" else array[()]
+
+
+_DECODERS: dict[str, Callable[[_Reader, dict[str, Any], str], Any]] = {
+    "dict": _decode_dict, "ordered": _decode_dict, "tuple": _decode_items, "size": _decode_items,
+    "tensor": _Reader.tensor, "array": _decode_array, "scalar": _decode_array,
+    "float": lambda reader, tree, path: float(tree["value"]),
+    "complex": lambda reader, tree, path: complex(float(tree["value"][0]), float(tree["value"][1])),
+    "bytes": lambda reader, tree, path: base64.b64decode(tree["value"], validate=True),
+    "dtype": lambda reader, tree, path: DTYPES[tree["value"]],
+    "device": lambda reader, tree, path: device(tree["value"]),
+}

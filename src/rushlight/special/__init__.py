@@ -1,0 +1,6 @@
+"""Special functions, under PyTorch's names."""
+
+from .._functions import API
+
+globals().update(API.functions.get("special", {}))
+__all__ = list(API.functions.get("special", {}))  # noqa: PLE0605

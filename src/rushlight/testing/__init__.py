@@ -1,0 +1,25 @@
+"""Proving Rushlight against PyTorch: the conformance harness over PyTorch's own OpInfo database.
+
+This is the only package that imports torch, and only its modules that need the oracle do; importing
+`rushlight.testing` itself does not. `require_oracle` says clearly what to install when it is missing.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+
+ORACLE_VERSION = "2.13.0"
+
+
+class OracleMissing(ImportError):
+    """PyTorch, or something its test database needs, is not installed."""
+
+
+def require_oracle() -> None:
+    """Raise OracleMissing, with the command that helps, unless the test extra is installed."""
+    missing = [name for name in ("torch", "expecttest") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise OracleMissing(
+            f"the harness compares with PyTorch {ORACLE_VERSION}, and did not find: {', '.join(missing)}; "
+            "install the test extra: pip install 'rushlight[test]' (in a checkout: pip install -e '.[test]')"
+        )

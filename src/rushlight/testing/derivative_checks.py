@@ -1,0 +1,187 @@
+"""The checks of derivatives: reverse mode, forward mode, and second order, against torch's for the same
+cotangents.
+
+Cotangents and tangents are drawn once per sample from a fixed seed as arrays, so that both sides get the same
+ones. As torch says, an undefined (None) gradient means zero, and is equal to a tensor of zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .backends import Backend
+from .case import Case, call
+from .compare import Comparison, Mismatch, compare
+from .entries import Sample
+from .outcome import Items, TensorOutcome
+from .record import Recorder
+from .snapshot import dtype_name
+
+_DIFFERENTIABLE = {"float16", "bfloat16", "float32", "float64", "complex64", "complex128"}
+
+
+def check_backward(case: Case, record: Recorder) -> None:
+    """First-order gradients of every differentiable input."""
+    _check(case, record, "bwd", _gradients)
+
+
+def check_second_order(case: Case, record: Recorder) -> None:
+    """Gradients of the gradients, with respect to the inputs and the cotangents."""
+    _check(case, record, "gradgrad", _second_gradients)
+
+
+def check_forward_mode(case: Case, record: Recorder) -> None:
+    """Tangents of the outputs for tangents of all differentiable inputs at once."""
+    _check(case, record, "fwad", _tangents)
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """One evaluation on one side: the outputs that are differentiated, and the inputs by which."""
+
+    side: Backend
+    outputs: list[Any]
+    inputs: list[Any]
+
+
+_Mode = Callable[[Case, Backend, Callable[..., Any], Sample, "_Plan"], Any]
+
+
+@dataclass
+class _Plan:
+    """What the oracle found to be differentiable; the side under test must follow it. None: not known yet."""
+
+    outputs: list[int] | None = None
+    second: list[int] | None = None
+
+
+class _NothingToDo(Exception):
+    """The sample has no differentiable output."""
+
+
+def _check(case: Case, record: Recorder, name: str, mode: _Mode) -> None:
+    function = case.function
+    for sample in case.differentiable_samples:
+        record.samples += 1
+        plan = _Plan()
+        try:
+            expected = mode(case, case.oracle, case.entry.info.op, sample, plan)
+        except _NothingToDo:
+            record.note("not differentiable")
+            continue
+        except Exception:
+            record.note("torch refused")
+            continue
+        with record.attempt(sample.index, name):
+            actual = mode(case, case.backend, function, sample, plan)
+            values = case.sanity(sample) is None
+            _compare_gradients(actual, expected, Comparison(case.entry.tolerances, values=values))
+
+
+def _evaluate(side: Backend, function: Callable[..., Any], sample: Sample, plan: _Plan) -> _Run:
+    arguments = side.build(sample.arguments, requires_grad=True)
+    inputs = [tensor for tensor in side.flat_tensors(arguments) if tensor.requires_grad]
+    results = side.flat_tensors(side.translate(sample.process_output)(call(function, arguments)))
+    if plan.outputs is None:
+        plan.outputs = [i for i, tensor in enumerate(results) if tensor.requires_grad and _can_differ(tensor)]
+    if not plan.outputs or not inputs:
+        raise _NothingToDo
+    return _Run(side, [results[i] for i in plan.outputs], inputs)
+
+
+def _can_differ(tensor: Any) -> bool:
+    return dtype_name(tensor.dtype) in _DIFFERENTIABLE
+
+
+def _gradients(case: Case, side: Backend, function: Callable[..., Any], sample: Sample, plan: _Plan) -> Any:
+    run = _evaluate(side, function, sample, plan)
+    weights = _directions(side, run.outputs, sample.index)
+    return side.describe(side.namespace.autograd.grad(run.outputs, run.inputs, weights, allow_unused=True))
+
+
+def _second_gradients(
+    case: Case, side: Backend, function: Callable[..., Any], sample: Sample, plan: _Plan
+) -> Any:
+    run = _evaluate(side, function, sample, plan)
+    weights = [weight.requires_grad_() for weight in _directions(side, run.outputs, sample.index)]
+    grad = side.namespace.autograd.grad
+    first = grad(run.outputs, run.inputs, weights, create_graph=True, allow_unused=True)
+    if plan.second is None:
+        plan.second = [i for i, g in enumerate(first) if g is not None and g.requires_grad]
+    if not plan.second:
+        raise _NothingToDo
+    chosen = [first[i] for i in plan.second]
+    second_weights = _directions(side, chosen, sample.index + 1)
+    return side.describe(grad(chosen, [*run.inputs, *weights], second_weights, allow_unused=True))
+
+
+def _tangents(case: Case, side: Backend, function: Callable[..., Any], sample: Sample, plan: _Plan) -> Any:
+    arguments = side.build(sample.arguments, requires_grad=True)
+    inputs = [tensor for tensor in side.flat_tensors(arguments) if tensor.requires_grad]
+    if not inputs:
+        raise _NothingToDo
+    forward_ad = side.namespace.autograd.forward_ad
+    plain = [tensor.detach() for tensor in inputs]
+    directions = _directions(side, plain, sample.index)
+    with forward_ad.dual_level():
+        duals = [forward_ad.make_dual(p, d) for p, d in zip(plain, directions, strict=True)]
+        replaced = _replace(side, arguments, inputs, duals)
+        results = side.flat_tensors(side.translate(sample.process_output)(call(function, replaced)))
+        tangents = [forward_ad.unpack_dual(tensor).tangent for tensor in results]
+        if plan.outputs is None:
+            plan.outputs = [i for i, tensor in enumerate(results) if _can_differ(tensor)]
+        if not plan.outputs:
+            raise _NothingToDo
+        return side.describe(tuple(tangents[i] for i in plan.outputs))
+
+
+def _replace(side: Backend, tree: Any, old: Sequence[Any], new: Sequence[Any]) -> Any:
+    """`tree` with each of the `old` tensors replaced by the `new` one at its place."""
+    by_identity = {id(before): after for before, after in zip(old, new, strict=True)}
+    if side.is_tensor(tree):
+        return by_identity.get(id(tree), tree)
+    if isinstance(tree, dict):
+        return {key: _replace(side, value, old, new) for key, value in tree.items()}
+    if type(tree) in (list, tuple):
+        return type(tree)(_replace(side, value, old, new) for value in tree)
+    return tree
+
+
+def _directions(side: Backend, tensors: Sequence[Any], seed: int) -> list[Any]:
+    """A random tensor like each of `tensors`; the same numbers on every side."""
+    random = np.random.default_rng(seed)
+    return [_direction(side, random, tensor) for tensor in tensors]
+
+
+def _direction(side: Backend, random: np.random.Generator, tensor: Any) -> Any:
+    shape, dtype = tuple(tensor.shape), dtype_name(tensor.dtype)
+    values = random.standard_normal(shape)
+    if dtype.startswith("complex"):
+        return side.from_array(np.asarray(values + 1j * random.standard_normal(shape), dtype), dtype)
+    wide = np.asarray(values, "float32" if dtype == "bfloat16" else dtype)
+    made = side.from_array(wide, str(wide.dtype))
+    return made.to(side.namespace.bfloat16) if dtype == "bfloat16" else made
+
+
+def _compare_gradients(actual: Any, expected: Any, how: Comparison) -> None:
+    """Item by item, where None stands for zeros."""
+    if not isinstance(actual, Items) or len(actual.items) != len(expected.items):
+        raise Mismatch(f"expected {len(expected.items)} gradients")
+    for i, (mine, theirs) in enumerate(zip(actual.items, expected.items, strict=True)):
+        if mine is None or theirs is None:
+            given = theirs if mine is None else mine
+            if given is not None and how.values and not _is_zero(given):
+                raise Mismatch(
+                    f"gradient {i} is {'None' if mine is None else 'not zero'}, expected "
+                    f"{'None' if theirs is None else 'other than zero'}"
+                )
+        else:
+            compare(mine, theirs, how, f"gradient {i}")
+
+
+def _is_zero(tensor: TensorOutcome) -> bool:
+    return tensor.array is not None and not tensor.array.any()

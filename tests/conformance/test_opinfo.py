@@ -1,0 +1,50 @@
+"""PyTorch's OpInfo database against Rushlight, as a ratchet: what fails is listed, what is listed fails.
+
+The entries are dealt into groups, so that a run costs few test items; a failure names the entry. Forward in
+float32 runs always, the rest with `-m slow`. `rushlight conformance --update-expected` rewrites the list.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rushlight.testing import expected
+from rushlight.testing.conformance import Task, run_task
+from rushlight.testing.entries import entries, entries_by_name
+
+EXPECTED = Path(__file__).with_name("expected.json")
+GROUPS = 24
+SWEEPS = [
+    ("fwd", "float64"), ("fwd", "int64"), ("fwd", "bool"), ("fwd", "bfloat16"), ("fwd", "complex128"),
+    ("out", "float32"), ("meta", "float32"), ("errors", "float32"),
+]  # fmt: skip
+
+
+def check_group(group: int, variant: str, dtype: str) -> None:
+    known = expected.load(EXPECTED)
+    found = [
+        problem
+        for entry in entries()[group::GROUPS]
+        for problem in expected.problems(run_task(Task(entry.full_name, (dtype,), (variant,))), known)
+    ]
+    assert not found, f"{len(found)} entries are not as expected.json says:\n" + "\n".join(found)
+
+
+@pytest.mark.parametrize("group", range(GROUPS))
+def test_forward_float32(group):
+    check_group(group, "fwd", "float32")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("variant", "dtype"), SWEEPS)
+@pytest.mark.parametrize("group", range(GROUPS))
+def test_sweep(variant, dtype, group):
+    check_group(group, variant, dtype)
+
+
+def test_the_list_names_entries_and_reasons():
+    for section, failing in expected.load(EXPECTED).items():
+        assert len(section.split()) == 2
+        assert all(name in entries_by_name() and reason for name, reason in failing.items())
