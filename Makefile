@@ -27,7 +27,7 @@ bench: $(VENV)/.stamp-test
 	$(BIN)/python benchmarks/run.py $(ARGS)
 
 stubs: $(VENV)/.stamp-base
-	$(BIN)/python -m rushlight.core.stubs
+	$(BIN)/python -m rushlight.cli.stubs
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

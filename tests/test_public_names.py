@@ -8,7 +8,8 @@ import torch
 from rushlight import _functions
 from rushlight.core.registry import OUT
 
-NAMESPACES = {"": torch, "special": torch.special, "linalg": torch.linalg, "fft": torch.fft}
+NAMESPACES = {"": torch, "special": torch.special, "linalg": torch.linalg, "fft": torch.fft,
+              "nn.functional": torch.nn.functional}
 
 
 @pytest.mark.parametrize("namespace", sorted(_functions.API.functions))

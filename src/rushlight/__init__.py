@@ -14,6 +14,7 @@ from .autograd import (
     no_grad,
     set_grad_enabled,
 )
+from .compile import compile
 from .core.construct import as_tensor, asarray, from_dlpack, from_numpy, frombuffer, tensor
 from .core.dtypes import (
     ALIASES,

@@ -5,11 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from .core.dispatch import run_name
-from .core.mutation import call_out
+from .core.mutation import call_inplace, call_out
 from .core.registry import REGISTRY
+from .core.storage import Storage
 from .core.tensor import Tensor, tensor_method
 
-__all__ = ["nonzero", "unique", "unique_consecutive", "zero_"]
+__all__ = [
+    "embedding_renorm_", "is_complex", "is_conj", "is_floating_point", "is_inference", "is_neg", "is_signed", "is_storage",
+    "is_tensor", "nonzero", "numel", "resize_as_", "unique", "unique_consecutive", "zero_",
+]
 
 
 @tensor_method
@@ -20,6 +24,66 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False)
     if out is not None:
         return call_out(REGISTRY["nonzero"], (input,), out)
     return run_name("nonzero", input)
+
+
+def _from_method(name: str, doc: str) -> Any:
+    """The function that calls a method of Tensor."""
+    def function(input: Tensor) -> Any:
+        if not isinstance(input, Tensor):
+            raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
+        return getattr(input, name)()
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
+
+
+is_complex = _from_method("is_complex", "Whether the dtype is complex.")
+is_conj = _from_method("is_conj", "Whether the values are to be read as conjugated.")
+is_floating_point = _from_method("is_floating_point", "Whether the dtype is a real floating one.")
+is_inference = _from_method("is_inference", "Whether the tensor was made in inference mode.")
+is_neg = _from_method("is_neg", "Whether the values are to be read as negated.")
+is_signed = _from_method("is_signed", "Whether the dtype has negative values.")
+numel = _from_method("numel", "The number of elements.")
+
+
+def is_tensor(obj: Any) -> bool:
+    """Whether `obj` is a tensor."""
+    return isinstance(obj, Tensor)
+
+
+def is_storage(obj: Any) -> bool:
+    """Whether `obj` is the memory of a tensor."""
+    return isinstance(obj, Storage)
+
+
+@tensor_method
+def is_set_to(self: Tensor, tensor: Tensor) -> bool:
+    """Whether both tensors look at the same elements of the same memory in the same way."""
+    return self.storage_object is tensor.storage_object and self.storage_offset() == tensor.storage_offset() \
+        and self.shape == tensor.shape and self.stride() == tensor.stride()
+
+
+@tensor_method
+def is_shared(self: Tensor) -> bool:
+    """Whether other processes see this memory; they never do."""
+    return False
+
+
+@tensor_method
+def is_pinned(self: Tensor, device: Any = None) -> bool:
+    """Whether the memory is pinned for an accelerator; it never is."""
+    return False
+
+
+def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
+    """Scale those rows of `input` named by `indices` whose norm is above `max_norm` down to it, in place."""
+    return call_inplace(REGISTRY["embedding_renorm"], (input, indices, float(max_norm), float(norm_type)))
+
+
+def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
+    """Give `input` the shape of another tensor, in place."""
+    return input.resize_as_(the_template, memory_format=memory_format)  # type: ignore[no-any-return]
 
 
 def zero_(input: Tensor) -> Tensor:

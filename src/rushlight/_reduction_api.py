@@ -25,8 +25,7 @@ def norm(input: Tensor, p: float | str | None = "fro", dim: Dims = None, keepdim
     """The vector norm of order `p` over `dim` (all if None); 'fro' is order 2, 'nuc' the matrix norm."""
     dims = None if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
     check(not isinstance(p, str) or p in ("fro", "nuc"), "norm: only valid string values are 'fro' and "
-          f"'nuc', found: {p} "
-          "(of type: str)")
+          f"'nuc', found: {p} (of type: str)")
     if p == "nuc":
         x = input if dtype is None else input.to(dtype)
         return _run("nuclear_norm.dim", (x, tuple(range(input.ndim)) if dims is None else dims, keepdim), out)

@@ -1,11 +1,12 @@
-"""The safetensors file format: named arrays of bytes behind a JSON header. Nothing in a file is ever executed.
+"""The safetensors file format: named arrays of bytes behind a JSON header. Nothing in a file is ever
+executed.
 
 In:  entries (name, dtype code, shape, bytes) and a text-to-text metadata map.
 Out: the same, from any readable binary file.
 
-A file is an 8-byte little-endian header length, the header, and the data of all entries without gaps. `read_header`
-checks every number in the header against the others and, where it can be known, against the size of the file, before
-anything is allocated.
+A file is an 8-byte little-endian header length, the header, and the data of all entries without gaps.
+`read_header` checks every number in the header against the others and, where it can be known, against the
+size of the file, before anything is allocated.
 """
 
 from __future__ import annotations
@@ -73,8 +74,8 @@ def read_header(file: BinaryIO) -> Header:
     """The checked header; leaves `file` at the first byte of the data."""
     prefix = _read(file, 8, "header length")
     if prefix[:4] == b"PK\x03\x04" or prefix[:2] == b"\x80\x02":
-        raise SerializationError("load: this is a pickle-based PyTorch file, which can hold code and is not read here; "
-                                 "save it as safetensors (safetensors.torch.save_file) and load that")
+        raise SerializationError("load: this is a pickle-based PyTorch file, which can hold code and is not "
+                                 "read here; save it as safetensors (safetensors.torch.save_file) and load that")
     length = int.from_bytes(prefix, "little")
     if not 2 <= length <= MAX_HEADER:
         raise SerializationError(f"load: not a safetensors file (the header would have {length} bytes)")
@@ -111,8 +112,8 @@ def _read_some(file: BinaryIO, target: memoryview) -> int:
 def _read(file: BinaryIO, count: int, what: str) -> bytes:
     left = _bytes_left(file)
     if left is not None and left < count:
-        raise SerializationError(f"load: not a safetensors file, or cut short: {left} bytes where the {what} of {count} "
-                                 "bytes should be")
+        raise SerializationError(f"load: not a safetensors file, or cut short: {left} bytes where the {what} "
+                                 f"of {count} bytes should be")
     data = b""
     while len(data) < count:
         more = file.read(count - len(data))
@@ -182,12 +183,12 @@ def _check_layout(entries: list[Entry], available: int | None) -> None:
     position = 0
     for entry in in_file_order(entries):
         if entry.start != position:
-            raise SerializationError(f"load: damaged file: entry {entry.name!r} begins at byte {entry.start} of the data, "
-                                     f"not at {position}")
+            raise SerializationError(f"load: damaged file: entry {entry.name!r} begins at byte {entry.start} "
+                                     f"of the data, not at {position}")
         position = entry.stop
     if available is not None and available < position:
-        raise SerializationError(f"load: the file is cut short: {available} bytes of data where the header names "
-                                 f"{position}")
+        raise SerializationError(f"load: the file is cut short: {available} bytes of data where the header "
+                                 f"names {position}")
 
 
 def in_file_order(entries: Sequence[Entry]) -> list[Entry]:

@@ -1,12 +1,13 @@
 """save and load: tensors and plain Python data in a safetensors file.
 
-A saved object is a tree of dict, list, tuple, str, bytes, numbers, None, Size, dtype, device, NumPy arrays and tensors.
-Tensors are entries of the file, named by their place in the tree, so that other safetensors readers find a state dict under
-its own names; the tree itself is JSON in the file's metadata. Tensors that share memory are stored once and share memory
-again when loaded. Nothing in a file is executed, and a file is checked before anything is built from it.
+A saved object is a tree of dict, list, tuple, str, bytes, numbers, None, Size, dtype, device, NumPy arrays
+and tensors. Tensors are entries of the file, named by their place in the tree, so that other safetensors
+readers find a state dict under its own names; the tree itself is JSON in the file's metadata. Tensors that
+share memory are stored once and share memory again when loaded. Nothing in a file is executed, and a file is
+checked before anything is built from it.
 
-Numbers of complex dtype are stored as pairs of reals. A tensor's strides are kept where it is dense; a view of part of
-a storage that nothing else in the tree uses is stored alone, without the rest of the storage.
+Numbers of complex dtype are stored as pairs of reals. A tensor's strides are kept where it is dense; a view
+of part of a storage that nothing else in the tree uses is stored alone, without the rest of the storage.
 """
 
 from __future__ import annotations
@@ -88,8 +89,8 @@ def _tree(text: str) -> Any:
     except (ValueError, TypeError, KeyError, RecursionError):
         raise SerializationError("load: damaged file: the description of the saved object cannot be read") from None
     if version != _VERSION:
-        raise SerializationError(f"load: the file was written in version {version} of the format; this is version "
-                                 f"{_VERSION}")
+        raise SerializationError(f"load: the file was written in version {version} of the format; this is "
+                                 f"version {_VERSION}")
     return tree
 
 
@@ -175,8 +176,8 @@ class _Writer:
     def _key(self, key: Any, path: tuple[str, ...]) -> Any:
         if key is None or type(key) in (bool, int, float, str, tuple):
             return self.encode(key, path)
-        raise TypeError(f"save: a key of the dict at {_place(path)} is a {type(key).__name__}; keys must be text, "
-                        "numbers, None or tuples of those")
+        raise TypeError(f"save: a key of the dict at {_place(path)} is a {type(key).__name__}; keys must be "
+                        "text, numbers, None or tuples of those")
 
     def _other(self, value: Any, path: tuple[str, ...]) -> Any:
         if type(value) is complex:
@@ -190,8 +191,8 @@ class _Writer:
         if isinstance(value, np.ndarray | np.generic) and np.asarray(value).dtype.kind in "biufc":
             tensor = from_numpy(np.array(value, order="C"))
             return {**self._tensor(tensor, path), _TAG: "array" if isinstance(value, np.ndarray) else "scalar"}
-        raise TypeError(f"save: cannot save the {type(value).__name__} at {_place(path)}; state dicts of tensors, numbers, "
-                        "texts, lists, tuples and dicts can be saved (for a module save module.state_dict())")
+        raise TypeError(f"save: cannot save the {type(value).__name__} at {_place(path)}; state dicts of "
+                        "tensors, numbers, texts, lists, tuples and dicts can be saved (for a module save module.state_dict())")
 
     def _tensor(self, value: Tensor, path: tuple[str, ...]) -> dict[str, Any]:
         kind = type(value).__name__

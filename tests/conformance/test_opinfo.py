@@ -16,10 +16,9 @@ from rushlight.testing.entries import entries, entries_by_name
 
 EXPECTED = Path(__file__).with_name("expected.json")
 GROUPS = 24
-SWEEPS = [
-    ("fwd", "float64"), ("fwd", "int64"), ("fwd", "bool"), ("fwd", "bfloat16"), ("fwd", "complex128"),
-    ("out", "float32"), ("meta", "float32"), ("errors", "float32"),
-]  # fmt: skip
+SLOW = [
+    (variant, dtype) for variants, dtypes in expected.SWEEPS[1:] for variant in variants for dtype in dtypes
+]
 
 
 def check_group(group: int, variant: str, dtype: str) -> None:
@@ -38,7 +37,7 @@ def test_forward_float32(group):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("variant", "dtype"), SWEEPS)
+@pytest.mark.parametrize(("variant", "dtype"), SLOW)
 @pytest.mark.parametrize("group", range(GROUPS))
 def test_sweep(variant, dtype, group):
     check_group(group, variant, dtype)

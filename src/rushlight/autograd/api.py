@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..batching.vmap import Vmap
 from ..core.dispatch import run_name
 from ..core.errors import check
 from ..core.tensor import Tensor
@@ -38,25 +39,28 @@ def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool | None =
               "Please only use `grad_tensors`.")
         grad_tensors = grad_variables
     roots = _roots(_tuple(tensors), grad_tensors, create_graph, batched=False)
-    edges = None
-    if inputs is not None:
-        given = _tuple(inputs)
-        check(len(given) > 0, "`inputs` argument to `backward()` cannot be empty.")
-        edges = []
-        for i, tensor in enumerate(given):
-            edge = _edge(tensor)
-            check(edge is not None, "One of the differentiated Tensors does not require grad")
-            edges.append(edge)
-    run = Run(retain_graph=create_graph if retain_graph is None else retain_graph, create_graph=create_graph,
-              inputs=edges if edges is None else _accumulating(edges), accumulate=True)
+    keep = create_graph if retain_graph is None else retain_graph
+    if inputs is None:
+        Run(retain_graph=keep, create_graph=create_graph, inputs=None, accumulate=True).start(roots)
+        return
+    given = _tuple(inputs)
+    check(len(given) > 0, "`inputs` argument to `backward()` cannot be empty.")
+    edges = _input_edges(given)
+    run = Run(retain_graph=keep, create_graph=create_graph, inputs=edges, accumulate=True)
     run.start(roots)
+    for i, tensor in enumerate(given):
+        found = run.captured.get(i)
+        if found is not None and isinstance(tensor, Tensor) and not isinstance(edges[i][0], AccumulateGrad):
+            tensor._grad = found if tensor._grad is None else tensor._grad + found
 
 
-def _accumulating(edges: list[Any]) -> list[Edge]:
-    for node, _ in edges:
-        if not isinstance(node, AccumulateGrad):
-            raise NotImplementedError("backward(inputs=...) takes leaf tensors; use autograd.grad for others")
-    return edges
+def _input_edges(inputs: tuple[Any, ...]) -> list[Edge]:
+    edges = []
+    for tensor in inputs:
+        edge = _edge(tensor)
+        check(edge is not None, "One of the differentiated Tensors does not require grad")
+        edges.append(edge)
+    return edges  # type: ignore[return-value]
 
 
 def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
@@ -70,15 +74,14 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
     wanted = _tuple(inputs)
     roots = _roots(_tuple(outputs), grad_outputs, create_graph, batched=is_grads_batched)
     check(len(wanted) > 0, "grad requires non-empty inputs.", ValueError)
-    edges = []
-    for tensor in wanted:
-        edge = _edge(tensor)
-        check(edge is not None, "One of the differentiated Tensors does not require grad")
-        edges.append(edge)
+    edges = _input_edges(wanted)
     run = Run(retain_graph=create_graph if retain_graph is None else retain_graph, create_graph=create_graph,
-              inputs=edges, accumulate=False)  # type: ignore[arg-type]
-    run.start(roots)
-    results = [run.captured.get(i) for i in range(len(edges))]
+              inputs=edges, accumulate=False)
+    if is_grads_batched:
+        results = _run_batched(run, roots, len(edges))
+    else:
+        run.start(roots)
+        results = [run.captured.get(i) for i in range(len(edges))]
     if not allow_unused and any(result is None for result in results):
         raise RuntimeError("One of the differentiated Tensors appears to not have been used in the graph. Set "
                            "allow_unused=True if this is the desired behavior.")
@@ -88,6 +91,20 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
     if not create_graph:
         results = [result if result is None or not result.requires_grad else result.detach() for result in results]
     return tuple(results)
+
+
+def _run_batched(run: Run, roots: list[tuple[Edge, Tensor]], count: int) -> list[Any]:
+    """One pass for a batch of gradients, their first dimension mapped over."""
+    size = roots[0][1].shape[0]
+    with Vmap(size) as trace:
+        run.start([(edge, trace.lift(grad, 0)) for edge, grad in roots])
+        found = [run.captured.get(i) for i in range(count)]
+        return [None if grad is None else _unbatched(trace, grad) for grad in found]
+
+
+def _unbatched(trace: Vmap, grad: Tensor) -> Tensor:
+    value, batched, _ = trace.front(grad)
+    return value if batched else value.expand(trace.size, *value.shape)
 
 
 def _tuple(value: Any) -> tuple[Any, ...]:

@@ -34,12 +34,13 @@ class Run:
         self.captures: dict[Node, list[tuple[int, int]]] = {}  # node -> (output number, index in inputs)
         self.targets: set[Node] | None = None
         if inputs is not None:
-            if accumulate:
-                self.targets = {node for node, _ in inputs}
-            else:
-                self.targets = set()
-                for index, (node, number) in enumerate(inputs):
+            self.targets = set()
+            for index, (node, number) in enumerate(inputs):
+                if accumulate and isinstance(node, AccumulateGrad):
+                    self.targets.add(node)
+                else:
                     self.captures.setdefault(node, []).append((number, index))
+        self.visited: set[Node] = set()
         self.needed: set[Node] | None = None  # the nodes to visit, None for all
         self.buffers: dict[Node, list[Any]] = {}
         self.dependencies: dict[Node, int] = {}
@@ -57,17 +58,23 @@ class Run:
         for node in nodes:
             if not self.dependencies.get(node):
                 self._push(node)
-        saved, MODES.grad = MODES.grad, self.create_graph
+        modes = MODES
+        saved = modes.grad, modes.run
+        modes.grad, modes.run = self.create_graph, self
         try:
             self._loop()
         finally:
-            MODES.grad = saved
+            modes.grad, modes.run = saved
+
+    def count_of(self, nodes: Sequence[Node]) -> int:
+        """How many of `nodes` (repetitions counted) this run comes to."""
+        return sum(node in self.visited and (self.needed is None or node in self.needed) for node in nodes)
 
     def _explore(self, roots: list[Node]) -> None:
         """Count how many edges lead to each node; with inputs, also find the nodes on a path to one."""
         dependencies = self.dependencies
         stack = list(dict.fromkeys(roots))
-        seen = set(stack)
+        seen = self.visited = set(stack)
         while stack:
             node = stack.pop()
             for edge in node.next:

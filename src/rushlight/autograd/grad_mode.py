@@ -150,3 +150,19 @@ def is_grad_enabled() -> bool:
 
 def is_inference_mode_enabled() -> bool:
     return MODES.inference
+
+
+class set_multithreading_enabled(Mode):
+    """Kept for PyTorch's sake: a backward pass runs on the thread that asked for it, always."""
+
+    def __init__(self, mode: bool) -> None:
+        self.mode = mode
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exception: Any) -> None:
+        pass
+
+    def clone(self) -> set_multithreading_enabled:
+        return set_multithreading_enabled(self.mode)

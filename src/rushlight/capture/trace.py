@@ -23,7 +23,7 @@ import numpy as np
 from ..core.dispatch import AMBIENT, Arguments, execute, infer
 from ..core.interpreters import Interpreter, next_level
 from ..core.registry import REGISTRY, Kind, OpDef
-from ..core.shapes import Spec, is_dense
+from ..core.shapes import Spec, extent, is_dense, numel
 from ..core.storage import Storage
 from ..core.tensor import LAZY, TRACED, Tensor, alias
 from ..graph.ir import Graph, Value
@@ -45,6 +45,10 @@ class StorageState:
     spec: Spec
     writes: int = 0
     source: Tensor | None = None  # the caller's tensor, for a storage that is not the program's own
+    base: int = 0  # the position in the caller's storage where the graph input begins
+
+    def __post_init__(self) -> None:
+        self.input = self.value
 
 
 @dataclass
@@ -85,6 +89,13 @@ class Capture(Interpreter):
             entry.tensor._grad = entry.grad
             if entry.tensor._versions is not None:
                 entry.tensor._versions.value = entry.version
+
+    def new_input(self, spec: Spec, stem: str) -> Tensor:
+        """An abstract tensor that is an input of the graph and no tensor of the caller."""
+        tensor = self._fresh(spec)
+        self._adopt(tensor, self.graph.input(Spec(spec.known_shape(), spec.dtype, spec.known_strides(), 0), stem),
+                    own_storage=True)
+        return tensor
 
     # Running operators.
 
@@ -151,12 +162,16 @@ class Capture(Interpreter):
         state = self.states.get(id(storage))
         spec = _spec_of(tensor)
         if state is None:
-            whole = spec if tensor.nbytes == storage.nbytes() and is_dense(tensor.shape, tensor.strides()) else Spec(
-                (storage.nbytes() // tensor.dtype.itemsize,), tensor.dtype, None, 0)
-            value = self.graph.input(Spec(whole.known_shape(), whole.dtype, whole.known_strides(), 0))
-            state = self.states[id(storage)] = StorageState(value, whole, 0, tensor)
+            dense = is_dense(tensor.shape, tensor.strides())
+            whole = Spec(spec.known_shape(), spec.dtype, spec.known_strides(), 0) if dense else Spec(
+                (extent(spec.known_shape(), spec.known_strides()),), tensor.dtype, None, 0)
+            state = StorageState(self.graph.input(whole), whole, 0, tensor, spec.offset)
+            self.states[id(storage)] = state
+        if not _inside(spec, state):
+            raise CaptureError("inputs that overlap in memory", user_line())
         twin = self._fresh(spec)
-        twin._storage, twin._offset, twin._strides = Storage(None, storage.nbytes()), spec.offset, spec.strides
+        twin._storage, twin._strides = Storage(None, storage.nbytes()), spec.strides
+        twin._offset = spec.offset - state.base
         self._keep.extend((twin._storage, storage, tensor))
         self.states[id(twin._storage)] = state
         twin._versions = tensor.version_counter
@@ -231,6 +246,14 @@ def _specs(results: Any) -> Any:
 
 def _spec_of(tensor: Tensor) -> Spec:
     return Spec(tuple(tensor.shape), tensor.dtype, tensor.strides(), tensor.storage_offset(), tensor._conj, tensor._neg)
+
+
+def _inside(spec: Spec, state: StorageState) -> bool:
+    """Whether a tensor of the caller lies in the part of its storage that the graph input covers."""
+    size = numel(state.spec.known_shape())
+    first = spec.offset - state.base
+    return spec.dtype is state.spec.dtype and first >= 0 and first + extent(
+        spec.known_shape(), spec.known_strides()) <= size
 
 
 def _same_layout(a: Spec, b: Spec) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,10 +24,15 @@ from rich.progress import (
 
 from rushlight.cli.main import UsageError
 from rushlight.testing import require_oracle
+from rushlight.testing.expected import SWEEPS
 
 if TYPE_CHECKING:
     from rushlight.testing.conformance import Task
+    from rushlight.testing.entries import Entry
     from rushlight.testing.record import Result
+
+    Answered = tuple[Task, list[Result]]
+    Sweep = tuple[Sequence[str], Sequence[str]]
 
 VARIANTS = ("fwd", "out", "meta", "bwd", "fwad", "gradgrad", "compiled")
 DTYPES = (
@@ -57,12 +62,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "(anchor with ^ and $ for exact names: '^(sum|mean)$')",
     )
     parser.add_argument("--family", metavar="NAME", help="entries of one family (pointwise, reduction, ...)")
-    parser.add_argument(
-        "--dtypes", default="float32", metavar="LIST", help="comma-separated (default: float32)"
-    )
+    parser.add_argument("--dtypes", metavar="LIST", help="comma-separated (default: float32)")
     parser.add_argument(
         "--variants",
-        default=None,
         metavar="LIST",
         help=f"comma-separated, of {', '.join(VARIANTS)} (default: fwd)",
     )
@@ -97,28 +99,55 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--update-expected",
         action="store_true",
-        help="rewrite tests/conformance/expected.json from this run, keeping the written reasons",
+        help="rewrite tests/conformance/expected.json from this run, keeping the written reasons; without "
+        "--variants and --dtypes, run all that the tests look at",
     )
     parser.add_argument("--oracle-only", action="store_true", help="self-test: compare PyTorch with itself")
 
 
 def run(options: argparse.Namespace) -> int:
-    variants, dtypes = _variants(options), _choices("--dtypes", options.dtypes, DTYPES)
+    if options.update_expected and options.oracle_only:
+        raise UsageError("--update-expected is about Rushlight; leave out --oracle-only")
+    sweeps = _sweeps(options)
     require_oracle()
     console = Console()
     if not console.is_terminal:
         console = Console(width=200)  # a file or a pipe: tables should not be squeezed into 80 columns
-    results = _run_all(console, options, variants, dtypes)
-    if results is None:
+    with console.status("loading PyTorch and its samples"):
+        from rushlight.testing import conformance
+    chosen = _chosen(options)
+    if options.list:
+        for entry in chosen:
+            console.print(f"{entry.full_name}  [dim]{entry.family}[/]", highlight=False)
         return 0
+    results: list[Result] = []
+    for variants, dtypes in sweeps:
+        results += _run_all(console, options, conformance.tasks(chosen, dtypes, variants))
     _report(console, options, results)
     return int(any(result.status == "fail" for result in results))
 
 
-def _variants(options: argparse.Namespace) -> list[str]:
+def _sweeps(options: argparse.Namespace) -> Sequence[Sweep]:
+    """What to run: (variants, dtypes), as asked for, or all that the tests look at."""
+    if options.update_expected and options.variants is None and options.dtypes is None and not options.errors:
+        return SWEEPS
     asked = options.variants if options.variants is not None else "" if options.errors else "fwd"
     variants = _choices("--variants", asked, (*VARIANTS, "errors"))
-    return [*variants, "errors"] if options.errors and "errors" not in variants else variants
+    if options.errors and "errors" not in variants:
+        variants.append("errors")
+    return [(variants, _choices("--dtypes", options.dtypes or "float32", DTYPES))]
+
+
+def _chosen(options: argparse.Namespace) -> list[Entry]:
+    from rushlight.testing import conformance
+
+    try:
+        chosen = conformance.select(options.ops, options.family)
+    except re.error as error:
+        raise UsageError(f"--ops {options.ops}: not a regular expression: {error}") from None
+    if not chosen:
+        raise UsageError("no entry matches; try rushlight conformance --list")
+    return chosen
 
 
 def _choices(option: str, text: str, allowed: Sequence[str]) -> list[str]:
@@ -129,23 +158,10 @@ def _choices(option: str, text: str, allowed: Sequence[str]) -> list[str]:
     return chosen
 
 
-def _run_all(
-    console: Console, options: argparse.Namespace, variants: Sequence[str], dtypes: Sequence[str]
-) -> list[Result] | None:
-    with console.status("loading PyTorch and its samples"):
-        from rushlight.testing import conformance
-    try:
-        chosen = conformance.select(options.ops, options.family)
-    except re.error as error:
-        raise UsageError(f"--ops {options.ops}: not a regular expression: {error}") from None
-    if not chosen:
-        raise UsageError("no entry matches; try rushlight conformance --list")
-    if options.list:
-        for entry in chosen:
-            console.print(f"{entry.full_name}  [dim]{entry.family}[/]", highlight=False)
-        return None
+def _run_all(console: Console, options: argparse.Namespace, tasks: Sequence[Task]) -> list[Result]:
+    from rushlight.testing import conformance
+
     work = _oracle_work if options.oracle_only else conformance.run_task
-    tasks = conformance.tasks(chosen, dtypes, variants)
     results: list[Result] = []
     with _progress(console) as progress:
         bar = progress.add_task("", total=len(tasks))
@@ -153,21 +169,27 @@ def _run_all(
             results += done
             progress.update(bar, advance=1, description=task.name[:30])
             progress.refresh()
-    order = {task.name: i for i, task in enumerate(tasks)}
-    return sorted(results, key=lambda result: order[result.name])
+    order = {key: i for i, key in enumerate((task.name, *key) for task in tasks for key in task.wanted())}
+    return sorted(results, key=lambda result: order[result.key])
 
 
-def _answers(work: Any, tasks: Sequence[Task], options: argparse.Namespace) -> Any:
-    """(task, results) as they come; a crash or time-out becomes failed results."""
+def _answers(work: Any, tasks: Sequence[Task], options: argparse.Namespace) -> Iterator[Answered]:
+    """(task, results) as they come. What crashed or hung is run again piece by piece, to find where."""
     from rushlight.testing import conformance, pool
 
     if options.jobs == 0:
         yield from ((task, work(task)) for task in tasks)
         return
+    again: list[Task] = []
     jobs = options.jobs or os.cpu_count() or 1
-    limit = _limit(options.timeout)
-    for task, (ok, answer) in pool.run_all(work, tasks, jobs=jobs, limit=limit):
-        yield task, answer if ok else conformance.broken(task, answer)
+    for task, (ok, answer) in pool.run_all(work, tasks, jobs=jobs, limit=_limit(options.timeout)):
+        pieces = task.pieces()
+        if ok or len(pieces) == 1:
+            yield task, answer if ok else conformance.broken(task, answer)
+        else:
+            again += pieces
+    if again:
+        yield from _answers(work, again, options)
 
 
 def _limit(seconds: float) -> Any:

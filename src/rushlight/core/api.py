@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from .dtypes import Category
 from .errors import RegistrationError
 from .registry import FUNCTION, INPLACE, INPLACE_METHOD, METHOD, Api, OpDef, Registry
 from .resolve import Packet
@@ -24,7 +25,7 @@ BINARY = {"add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "div": "di
           "pow": "pow", "matmul": "matmul", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
           "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift"}
 COMPARISON = ("eq", "ne", "lt", "le", "gt", "ge")
-UNARY = {"neg": "neg", "pos": "positive", "abs": "abs", "invert": "bitwise_not"}
+UNARY = {"neg": "neg", "pos": "positive", "abs": "abs"}
 NO_INPLACE = ("matmul",)
 
 
@@ -88,6 +89,7 @@ def attach_methods(api: PublicApi) -> None:
         _set_special(f"__{name}__", _binary(api.methods.get(name)))
     for special, name in UNARY.items():
         _set_special(f"__{special}__", _unary(api.methods.get(name)))
+    _set_special("__invert__", _inverted(api.methods.get("bitwise_not")))
 
 
 def _attach_binary(api: PublicApi, special: str, name: str) -> None:
@@ -132,6 +134,15 @@ def _reflected(packet: Packet | None, name: str) -> Callable[[Tensor, Any], Any]
         return packet(other, self)
 
     return operation
+
+
+def _inverted(packet: Packet | None) -> Callable[[Tensor], Any] | None:
+    def operation(self: Tensor) -> Any:
+        if self.dtype.category > Category.INTEGRAL:
+            raise TypeError(f"~ (operator.invert) needs an integer or bool tensor, not {self.dtype.name}")
+        return packet(self)  # type: ignore[misc]
+
+    return None if packet is None else operation
 
 
 def _unary(packet: Packet | None) -> Callable[[Tensor], Any] | None:

@@ -71,8 +71,7 @@ def from_numpy(array: np.ndarray) -> Tensor:
     shared = array.view()
     result = _new(Tensor)
     result._array, result.dtype = shared, dtype
-    if array.size:
-        result._strides = tuple([s // array.itemsize for s in array.strides])
+    result._strides = tuple([s // array.itemsize for s in array.strides])
     return result
 
 

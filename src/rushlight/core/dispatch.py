@@ -23,7 +23,7 @@ from .pointwise import infer_pointwise, run_pointwise, scalar_array
 from .promotion import common, resolve
 from .registry import REGISTRY, Kind, OpDef
 from .shapes import Spec
-from .tensor import AUTOGRAD, META, TRACED, Tensor, alias, meta_tensor, wrap
+from .tensor import AUTOGRAD, META, RANDOM, TRACED, Tensor, alias, meta_tensor, wrap
 
 Arguments = tuple[Any, ...]
 Layer = Callable[..., Any]
@@ -61,7 +61,7 @@ def call(op: OpDef, args: Arguments) -> Any:
                 if tensor is not None:
                     keys |= tensor._keys
     if keys:
-        if keys & TRACED:
+        if keys & TRACED or (keys & RANDOM and op.random):
             return _layers["traced"](op, args, keys)
         if keys & AUTOGRAD and "autograd" in _layers:
             return _layers["autograd"](op, args, keys)

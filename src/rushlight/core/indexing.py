@@ -74,8 +74,22 @@ def _put(target: Tensor, indices: tuple[Tensor | None, ...], value: Tensor) -> N
     for other in (*indices, value):
         if other is not None:
             check_no_overlap(target, other)
+    mask = _lone_mask(target, indices)
+    if mask is not None and value.numel() == 1:
+        target.masked_fill_(mask, run_name("view", value, ()))
+        return
     check_target(target, "index_put_", REGISTRY["index_put"].api)
     assign(target, run_name("index_put", target, indices, value, False))
+
+
+def _lone_mask(target: Tensor, indices: tuple[Tensor | None, ...]) -> Tensor | None:
+    """A mask that is the only index, in a shape that broadcasts to `target`."""
+    *whole, mask = indices
+    first = len(whole)
+    if mask is None or mask.dtype.name not in _MASKS or any(index is not None for index in whole) \
+            or mask.shape != target.shape[first:first + mask.ndim]:
+        return None
+    return mask.reshape((*mask.shape, *(1,) * (target.ndim - first - mask.ndim)))
 
 
 # The parts of an index.
@@ -84,13 +98,13 @@ def apply_basic(self: Tensor, index: Any) -> tuple[Tensor, tuple[Tensor | None, 
     """The view that the basic parts of `index` select, and the advanced indices into that view."""
     if type(index) is int:
         return _select(self, 0, index), ()
-    items = [_plain(item) for item in _as_tuple(index)]
+    items = _as_tuple(index)
     used = sum(_dims_used(item) for item in items)
     check(used <= self.ndim, f"too many indices for tensor of dimension {self.ndim}", IndexError)
     result, dim = self, 0
     advanced: list[Tensor | None] = []
     covered = 0  # how many dimensions of the view `advanced` speaks of
-    for item in items:
+    for item in map(_plain, items):
         if item is None:
             result = run_name("unsqueeze", result, dim)
             dim += 1
@@ -179,6 +193,7 @@ def _index_tensor(given: Tensor) -> Tensor:
 
 
 def _dims_used(item: Any) -> int:
+    """How many dimensions `item` takes; masks that are not tensors count as one, as in PyTorch."""
     if item is None or item is Ellipsis or isinstance(item, bool):
         return 0
     return item.ndim if isinstance(item, Tensor) and item.dtype.name in _MASKS else 1

@@ -62,7 +62,7 @@ def innermost(tensors: list[Tensor]) -> Interpreter | None:
 
 def run_traced(op: OpDef, args: Arguments, keys: int) -> Any:
     tensors = tensors_in(op, args)
-    trace = innermost(tensors) or AMBIENT.trace
+    trace = innermost(tensors) or AMBIENT.trace or (MODES.traces[-1] if MODES.traces else None)
     if trace is None:
         raise InternalError(f"{op.name}: a traced tensor belongs to no interpreter")
     own = AUTOGRAD if MODES.inference else 0

@@ -17,6 +17,8 @@ class _Modes(threading.local):
     limit: float = float("inf")  # tangents of this level and inner ones are ignored: they are being computed
     silent: frozenset[Any] = frozenset()  # interpreters at whose level nothing is recorded
     saved_hooks: tuple[Any, ...] = ()  # pairs (pack, unpack) in force, the innermost last
+    hooks_disabled: str | None = None  # why saved-tensor hooks are refused at present
+    run: Any = None  # the backward pass that is running
     anomaly = False  # record where each node was made, and blame it when its backward fails
     check_nan = True  # with anomaly: backward refuses NaN
 

@@ -17,9 +17,9 @@ from .dispatch import Arguments, call, tensors_in
 from .dtypes import can_cast
 from .errors import check
 from .modes import MODES
+from .promotion import Promotion
 from .registry import REGISTRY, Api, Kind, OpDef
 from .shapes import Spec, contiguous_strides, extent, is_dense
-from .storage import Storage
 from .tensor import AUTOGRAD, LAZY, META, TRACED, Tensor, array_over
 
 before_write: Callable[[Tensor, str], None] | None = None
@@ -49,6 +49,8 @@ def call_inplace(op: OpDef, args: Arguments) -> Tensor:
     if op.schema.returns[0].type.alias is not None:
         return _reshape_inplace(op, args, name)
     check_target(target, name, op.api)
+    check(op.promote is not Promotion.REAL or not target.dtype.is_complex, f"In-place {op.schema.name} is not supported "
+          "for complex tensors: its result is real")
     for other in tensors_in(op, args)[1:]:
         check_no_partial_overlap(target, other)
     result = call(op, _with_kept_values(op, args))
@@ -107,7 +109,7 @@ def call_out(op: OpDef, args: Arguments, out: Any) -> Any:
         check(not op.api & Api.EXACT or target.dtype is result.dtype, f"{op.schema.name}(): Expected out tensor to have "
               f"dtype {result.dtype.name}, but got {target.dtype.name} instead")
         if op.api & Api.APART:
-            _check_apart(op, args, target)
+            _check_apart(op, args, target, result)
         if target.shape == result.shape:
             check_no_internal_overlap(target)
         for tensor in tensors_in(op, args):
@@ -118,10 +120,13 @@ def call_out(op: OpDef, args: Arguments, out: Any) -> Any:
     return out
 
 
-def _check_apart(op: OpDef, args: Arguments, target: Tensor) -> None:
+def _check_apart(op: OpDef, args: Arguments, target: Tensor, result: Tensor) -> None:
     check_no_internal_overlap(target)
     for tensor in tensors_in(op, args):
         check_no_overlap(target, tensor)
+        if target.shape != result.shape and target._storage is not None and target._storage is tensor._storage:
+            first, (other_first, other_last) = _span(target)[0], _span(tensor)  # the output will be resized
+            check(other_last <= first or first + result.nbytes <= other_first, _PARTIAL)
 
 
 def _with_dtype_of(target: Tensor, op: OpDef, args: Arguments) -> Arguments:
@@ -283,14 +288,3 @@ def set_geometry(target: Tensor, shape: tuple[int, ...], strides: tuple[int, ...
             storage.buffer = grown
         target._array = array_over(storage.buffer, shape, strides, offset, target.dtype)
     target._strides, target._offset = strides, offset
-
-
-def new_storage(target: Tensor, source: Tensor, spec: Spec) -> None:
-    """Make `target` look at the storage of `source` with the geometry of `spec` (Tensor.set_)."""
-    storage: Storage = source.storage_object
-    target._storage = storage
-    if storage.buffer is not None:
-        target._array = array_over(storage.buffer, spec.known_shape(), spec.known_strides(), spec.offset, target.dtype)
-    else:
-        target._spec = spec
-    target._strides, target._offset = spec.known_strides(), spec.offset

@@ -16,9 +16,10 @@ from .dtypes import DType
 from .errors import check
 from .indexing import get_item, set_item
 from .modes import MODES
-from .mutation import assign, check_no_partial_overlap, check_target, new_storage, set_geometry
+from .mutation import assign, check_no_partial_overlap, check_target, set_geometry
 from .registry import Api
-from .shapes import Spec, channels_last_strides, contiguous_strides
+from .shapes import channels_last_strides, contiguous_strides
+from .storage import Storage
 from .tensor import AUTOGRAD, LAZY, META, TRACED, Tensor, alias, tensor_method
 from .tokens import channels_last, channels_last_3d, contiguous_format, device, memory_format, preserve_format
 
@@ -165,7 +166,12 @@ def new_tensor(self: Tensor, data: Any, *, dtype: DType | None = None, device: A
 def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     """Write `src`, broadcast and cast, into this tensor."""
     if not isinstance(src, Tensor):
+        check(isinstance(src, int | float | complex), "copy_(): argument 'src' must be a Tensor or a number, not "
+              f"{src.__class__.__name__}", TypeError)
         src = construct.tensor(src)
+    if self.is_meta != src.is_meta:
+        check(self.is_meta, "copy_: Cannot copy out of meta tensor; no data!", NotImplementedError)
+        src = src.to(self.device)
     check_target(self, "copy_", Api.EXPANDED if src is self else Api.NONE)
     check_no_partial_overlap(self, src)
     value = run_name("copy", self, src, non_blocking)
@@ -176,48 +182,59 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
 @tensor_method
 def resize_(self: Tensor, *size: Any, memory_format: memory_format = contiguous_format) -> Tensor:
     """Change the shape in place; storage grows if needed and new elements are undefined (zero here)."""
-    shape = tuple(size[0]) if len(size) == 1 and isinstance(size[0], tuple | list) else size
+    check(len(size) > 0, "resize_(): missing the size", TypeError)
+    sizes = size[0] if len(size) == 1 and isinstance(size[0], tuple | list) else size
+    shape = tuple([_size_of(n) for n in sizes])
     check(not self.requires_grad, "cannot resize variables that require grad")
     check(all(n >= 0 for n in shape), f"resize_: negative sizes are not allowed, got {list(shape)}")
     if memory_format in (channels_last, channels_last_3d):
+        rank = 4 if memory_format is channels_last else 5
+        check(len(shape) == rank, f"resize_: required rank {rank} tensor to use {memory_format.name} format")
         strides = channels_last_strides(shape)
     elif memory_format is preserve_format:
-        raise RuntimeError("Unsupported memory format preserve_format")
+        raise RuntimeError("resize_: unsupported memory format preserve_format")
     else:
         strides = contiguous_strides(shape)
     if shape != tuple(self.shape) or memory_format is not contiguous_format:
-        set_geometry(self, tuple(int(n) for n in shape), strides)
+        set_geometry(self, shape, strides)
     self.version_counter.value += 1
     return self
 
 
+def _size_of(value: Any) -> int:
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"resize_(): argument 'size' must be a tuple of ints, not one with a {value.__class__.__name__}")
+    return int(value.__index__())
+
+
 @tensor_method
 def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: memory_format | None = None) -> Tensor:
-    strides = the_template.strides() if memory_format is preserve_format else None
-    self.resize_(the_template.shape, memory_format=contiguous_format if strides is not None or memory_format is None
-                 else memory_format)
-    if strides is not None:
-        set_geometry(self, tuple(self.shape), strides)
-    return self
+    """Change the shape in place to that of `the_template`; preserve_format takes over channels-last order as well."""
+    self.resize_(the_template.shape)
+    if memory_format is preserve_format:
+        formats = [f for f in (channels_last, channels_last_3d) if the_template.is_contiguous(f)]
+        memory_format = contiguous_format if the_template.is_contiguous() or not formats else formats[0]
+    return self.resize_(the_template.shape, memory_format=memory_format) if memory_format is not None else self
 
 
 @tensor_method
 def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Tensor:
-    """Make this tensor look at the storage of another tensor (or at nothing)."""
+    """Make this tensor look at the storage of another tensor, at a storage, or at nothing."""
     check(not self.requires_grad or self.grad_fn is None, "set_: only leaf tensors can be re-pointed")
     if source is None:
         source = construct.wrap(np.empty((0,), self.dtype.numpy))
+    check(isinstance(source, Tensor | Storage), "set_(): source must be a tensor or a storage", TypeError)
     if isinstance(source, Tensor):
         check(source.dtype is self.dtype, f"Could not set tensor of type {source.dtype.name} to a tensor of type "
               f"{self.dtype.name}")
         if size is None:
-            spec = source.spec()
-            spec = Spec(spec.shape, spec.dtype, spec.strides, source.storage_offset())
-        else:
-            spec = Spec(tuple(size), self.dtype, tuple(stride) if stride is not None else None, storage_offset)
-        new_storage(self, source, spec)
-    else:
-        raise TypeError("set_(): source must be a tensor")
+            size, stride, storage_offset = source.shape, source.strides(), source.storage_offset()
+        source = source.storage_object
+    if size is None:
+        size = (source.nbytes() // self.dtype.itemsize,)
+    shape = tuple(size)
+    self._storage = source
+    set_geometry(self, shape, contiguous_strides(shape) if stride is None else tuple(stride), storage_offset)
     self.version_counter.value += 1
     return self
 

@@ -134,7 +134,7 @@ def _run_body(op: OpDef, args: Arguments, values: Sequence[Any]) -> Any:
     for i, value in zip(op.operands, values, strict=True):
         full[i] = value
     result = quietly(op.body, _handler, *full)
-    shape = np.broadcast(*[v for v in values if v is not None]).shape
+    shape = values[0].shape if len(values) == 1 else np.broadcast(*[v for v in values if v is not None]).shape
     if type(result) is tuple:
         return tuple([_owned(r, shape, values) for r in result])
     return _owned(result, shape, values)
@@ -160,7 +160,7 @@ def _value(operand: Any, cast: tuple[np.dtype, ...]) -> Any:
     if isinstance(operand, Tensor):
         array = operand.numpy_array()
     else:
-        array, cast = number(operand, cast[0]), cast[1:]
+        array, cast = quietly(number, operand, cast[0]), cast[1:]
     for dtype in cast:
         array = quietly(array.astype, dtype)
     return array
@@ -169,7 +169,7 @@ def _value(operand: Any, cast: tuple[np.dtype, ...]) -> Any:
 def number(value: Any, dtype: np.dtype) -> Any:
     """A Python number as a NumPy scalar of `dtype`; integers out of range wrap around, as C conversions do."""
     try:
-        return quietly(dtype.type, value)
+        return dtype.type(value)
     except OverflowError:
         return scalar_array(value, dtype)[()]
 
@@ -178,7 +178,8 @@ def scalar_array(value: Any, dtype: np.dtype) -> np.ndarray:
     """A Python number as a 0-d array; integers out of range wrap around, as C conversions do."""
     if isinstance(value, int) and not isinstance(value, bool) and not -(2**63) <= value < 2**64:
         raise OverflowError(f"value {value} cannot be converted to a 64-bit integer without overflow")
-    return quietly(np.asarray(value).astype, dtype)  # type: ignore[no-any-return]
+    with np.errstate(all="ignore"):
+        return np.asarray(value).astype(dtype)
 
 
 # Without data.

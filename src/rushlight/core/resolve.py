@@ -222,7 +222,7 @@ class Packet:
         self._plans: dict[Any, tuple[OpDef, tuple[Any, ...]]] = {}
         self._factory = any(_is_factory(op) for op in overloads)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         if not kwargs:
             plan = self._plans.get(tuple([type(a) for a in args]))
             if plan is not None:

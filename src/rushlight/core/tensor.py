@@ -29,6 +29,7 @@ AUTOGRAD = 1  # requires grad, or carries a tangent
 TRACED = 2  # belongs to a transform or to a capture
 META = 4  # has no data
 LAZY = 8  # conjugate or negative bit set
+RANDOM = 16  # ambient only: a transform wants to see every random operator
 
 CPU = device("cpu")
 META_DEVICE = device("meta")

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from ..core.dispatch import run_name
 from ..core.dtypes import DType
-from ..core.registry import FUNCTION, METHOD, OUT, composite
+from ..core.registry import FUNCTION, METHOD, OUT, Api, composite
 from ..core.tensor import Tensor
 
 
-@composite("softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", api=FUNCTION | METHOD | OUT)
+@composite("softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
+           api=FUNCTION | METHOD | OUT | Api.EXACT)
 def softmax(self: Tensor, dim: int, dtype: DType | None) -> Tensor:
     return run_name("_softmax", self if dtype is None else self.to(dtype), dim, False)
 
 
 @composite("log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
-           api=FUNCTION | METHOD | OUT)
+           api=FUNCTION | METHOD | OUT | Api.EXACT)
 def log_softmax(self: Tensor, dim: int, dtype: DType | None) -> Tensor:
     return run_name("_log_softmax", self if dtype is None else self.to(dtype), dim, False)
 

@@ -47,16 +47,16 @@ def masked_fill_tensor(self: Tensor, mask: Tensor, value: Tensor) -> Tensor:
     check_mask(mask, "masked_fill")
     check(value.ndim == 0, "masked_fill only supports a 0-dimensional value tensor, but got tensor with "
           f"{value.ndim} dimension(s).")
-    check(self.dtype.is_complex or not value.dtype.is_complex, f"masked_fill: value of {value.dtype.name} cannot be "
-          f"converted to type {self.dtype.name} without overflow")
+    check(self.dtype.is_complex or not value.dtype.is_complex, f"masked_fill: value of {value.dtype.name} "
+          f"cannot be converted to type {self.dtype.name} without overflow")
     return run_name("where.self", mask, value.to(device=self.device, dtype=self.dtype), self)  # type: ignore[no-any-return]
 
 
 def _clamped(self: Tensor, mask: Tensor, indices: Sequence[Tensor | None], wrap: bool) -> tuple[Tensor | None, ...]:
     """Indices with those out of range moved to the nearest in range; what they select there is masked."""
     check(mask.dtype is DTYPES["bool"], f"tensors used as masks must be bool tensors, not {mask.dtype.name}")
-    check(all(index is None or index.dtype in _INTEGERS for index in indices), "tensors used as indices must be long or "
-          "int tensors")
+    check(all(index is None or index.dtype in _INTEGERS for index in indices), "tensors used as indices must "
+          "be long or int tensors")
     return tuple(None if index is None else index.clamp(-self.shape[dim] if wrap else 0, self.shape[dim] - 1)
                  for dim, index in enumerate(indices))
 
@@ -89,8 +89,8 @@ def take_along_dim(self: Tensor, indices: Tensor, dim: int | None) -> Tensor:
         return run_name("gather", self.reshape(-1), 0, indices.reshape(-1), False)  # type: ignore[no-any-return]
     check(self.ndim > 0, "take_along_dim(): Dimension specified as 0 but tensor has no dimensions", IndexError)
     dim = wrap_dim(dim, self.ndim, name="take_along_dim")
-    check(self.ndim == indices.ndim, "take_along_dim(): input and indices should have the same number of dimensions, "
-          f"but got {self.ndim} dimensions for input, and {indices.ndim} dimensions for indices")
+    check(self.ndim == indices.ndim, "take_along_dim(): input and indices should have the same number of "
+          f"dimensions, but got {self.ndim} dimensions for input, and {indices.ndim} dimensions for indices")
     ours, theirs = list(self.shape), list(indices.shape)
     theirs[dim] = ours[dim]
     common = broadcast_shapes(ours, theirs, name="take_along_dim")

@@ -356,7 +356,8 @@ def check_bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor 
           f"{input2.ndim}; both inputs need as many dimensions, and at least one")
     check(input1.shape[:-1] == input2.shape[:-1], "bilinear: input batch dimensions do not match: got "
           f"{list(input1.shape[:-1])} and {list(input2.shape[:-1])}")
-    check(weight.ndim == 3, f"bilinear: weight must be 3-dimensional, but its shape is {tuple(weight.shape)}")
+    check(weight.ndim == 3, f"bilinear: weight must be 3-dimensional, but its shape is {tuple(weight.shape)}",
+          IndexError)
     for name, tensor, size in (("input1", input1, weight.shape[1]), ("input2", input2, weight.shape[2])):
         check(tensor.shape[-1] == size, f"bilinear: {name} size does not match weight size: got "
               f"{tensor.shape[-1]} but expected {size}")

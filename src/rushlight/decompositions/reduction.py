@@ -8,7 +8,7 @@ from typing import Any
 from ..core.dispatch import run_name
 from ..core.dtypes import DTYPES, Category, DType
 from ..core.errors import check
-from ..core.registry import FUNCTION, INPLACE, INTERNAL, METHOD, OUT, composite
+from ..core.registry import FUNCTION, INPLACE_METHOD, INTERNAL, METHOD, OUT, Api, composite
 from ..core.shapes import wrap_dim
 from ..core.tensor import Tensor
 
@@ -44,8 +44,8 @@ def var_mean(self: Tensor, unbiased: bool) -> Pair:
     return run_name("var_mean.correction", self, None, int(unbiased), False)
 
 
-@composite("var_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, "
-           "Tensor)",
+@composite("var_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) "
+           "-> (Tensor, Tensor)",
            api=FUNCTION)
 def var_mean_dim(self: Tensor, dim: Sequence[int] | None, unbiased: bool, keepdim: bool) -> Pair:
     return run_name("var_mean.correction", self, dim, int(unbiased), keepdim)
@@ -56,8 +56,8 @@ def std_mean(self: Tensor, unbiased: bool) -> Pair:
     return run_name("std_mean.correction", self, None, int(unbiased), False)
 
 
-@composite("std_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, "
-           "Tensor)",
+@composite("std_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) "
+           "-> (Tensor, Tensor)",
            api=FUNCTION)
 def std_mean_dim(self: Tensor, dim: Sequence[int] | None, unbiased: bool, keepdim: bool) -> Pair:
     return run_name("std_mean.correction", self, dim, int(unbiased), keepdim)
@@ -69,8 +69,7 @@ def std_mean_dim(self: Tensor, dim: Sequence[int] | None, unbiased: bool, keepdi
            api=FUNCTION | METHOD | OUT)
 def nanmean(self: Tensor, dim: Sequence[int] | None, keepdim: bool, dtype: DType | None) -> Tensor:
     check(self.dtype.category >= Category.FLOATING, "nanmean(): expected input to have floating point or "
-          "complex dtype "
-          f"but got {self.dtype.torch_name}")
+          f"complex dtype but got {self.dtype.torch_name}")
     present = self.detach().isnan().logical_not().sum(dim, keepdim)
     return self.nansum(dim, keepdim, dtype=dtype) / present
 
@@ -166,7 +165,7 @@ def dist(self: Tensor, other: Tensor, p: Any) -> Tensor:
 
 
 @composite("renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor",
-           api=FUNCTION | METHOD | INPLACE | OUT)
+           api=FUNCTION | METHOD | INPLACE_METHOD | OUT | Api.EXACT)
 def renorm(self: Tensor, p: Any, dim: int, maxnorm: Any) -> Tensor:
     """Each slice along `dim` scaled down to a norm of `maxnorm`, if it is larger."""
     check(not isinstance(p, complex), f"renorm: p must be real-valued, got {p}")

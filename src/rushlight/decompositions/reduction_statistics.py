@@ -9,7 +9,7 @@ from typing import Any
 from ..core.dispatch import read_array, run_name
 from ..core.dtypes import DTYPES, Category
 from ..core.errors import check
-from ..core.registry import FUNCTION, METHOD, OUT, composite
+from ..core.registry import FUNCTION, METHOD, OUT, Api, composite
 from ..core.shapes import wrap_dim
 from ..core.tensor import META, TRACED, Tensor
 
@@ -30,8 +30,7 @@ def _check_quantile(self: Tensor, interpolation: str, name: str) -> None:
     check(self.dtype in _QUANTILE_DTYPES, f"{name}() input tensor must be either float or double dtype, got "
           f"{self.dtype.torch_name}")
     check(interpolation in _INTERPOLATIONS, f"{name}() interpolation must be one of linear, lower, higher, "
-          "midpoint or "
-          f"nearest, but got {interpolation}")
+          f"midpoint or nearest, but got {interpolation}")
 
 
 def _quantile(self: Tensor, q: Tensor, dim: int | None, keepdim: bool, interpolation: str, *,
@@ -40,16 +39,14 @@ def _quantile(self: Tensor, q: Tensor, dim: int | None, keepdim: bool, interpola
     _check_quantile(self, interpolation, name)
     check(q.ndim <= 1, f"{name}() q must be a scalar or 1D tensor, but has {q.ndim} dimensions")
     check(q.dtype is self.dtype, f"{name}() q tensor must be same dtype as the input tensor: it is "
-          f"{q.dtype.torch_name}, "
-          f"the input {self.dtype.torch_name}")
+          f"{q.dtype.torch_name}, the input {self.dtype.torch_name}")
     if readable(q):
         values = read_array(q)
         check(bool(((values >= 0) & (values <= 1)).all()), f"{name}() q values must be in the range [0, 1]")
     axis = None if dim is None else wrap_dim(dim, self.ndim, name=name)
-    rows = self.reshape(-1) if axis is None or self.ndim == 0 else self.transpose(axis, -1)
+    rows = self.reshape(-1) if axis is None or self.ndim == 0 else self.unsqueeze(-1).transpose(axis, -1)
     check(rows.shape[-1] <= _LARGEST, f"{name}() input tensor is too large: {rows.shape[-1]} elements along "
-          "dim, at most "
-          f"{_LARGEST} are supported")
+          f"dim, at most {_LARGEST} are supported")
     result = _at_quantiles(rows, q, interpolation, ignore_nan)
     return _placed(result, q.ndim, self.ndim, axis, keepdim)
 
@@ -62,7 +59,6 @@ def _at_quantiles(rows: Tensor, q: Tensor, interpolation: str, ignore_nan: bool)
     if ignore_nan:
         present = missing.logical_not().sum(-1, keepdim=True) - 1
         ranks = (q * present).clamp(min=0)
-        ranks = ranks.masked_fill(present.lt(0), 0)
     else:
         ranks = (q * last).expand((*rows.shape[:-1], q.numel()))
         ranks = ranks.masked_fill(missing.any(-1, keepdim=True), last)
@@ -76,40 +72,28 @@ def _at_quantiles(rows: Tensor, q: Tensor, interpolation: str, ignore_nan: bool)
     values = ordered.gather(-1, below)
     if interpolation not in ("linear", "midpoint"):
         return values
-    weight = ranks - below if interpolation == "linear" else (ranks - below).gt(0) * 0.5
-    above = ranks.ceil().to(DTYPES["int64"])
-    return values.lerp(ordered.gather(-1, above), weight.to(values.dtype))
+    above = ordered.gather(-1, ranks.ceil().to(DTYPES["int64"]))
+    return values.lerp(above, ranks - below if interpolation == "linear" else 0.5)
 
 
 def _placed(result: Tensor, q_rank: int, rank: int, axis: int | None, keepdim: bool) -> Tensor:
     """`result`, whose last dim is that of q, with that in front and the reduced dim in its place, or gone."""
-    if rank == 0:
-        result = result.reshape(-1)
-        return result if q_rank else result.squeeze(-1)
-    if axis is None:
-        if keepdim:
-            result = result.reshape((1,) * rank + (result.shape[-1],))
-    else:
-        result = _restored(result, axis, keepdim)
+    if axis is None or rank == 0:
+        result = result.reshape((1,) * (rank if keepdim else 0) + (result.shape[-1],))
+    elif not keepdim:
+        result = result.squeeze(axis)
     return result.movedim(-1, 0) if q_rank else result.squeeze(-1)
 
 
-def _restored(result: Tensor, axis: int, keepdim: bool) -> Tensor:
-    """Undo the exchange of `axis` with the last dim, which now holds the quantiles."""
-    result = result.unsqueeze(-2).transpose(axis, -2)
-    return result if keepdim else result.squeeze(axis)
-
-
-@composite("quantile(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str "
-           "interpolation=\"linear\") -> Tensor",
-           api=FUNCTION | METHOD | OUT)
+@composite("quantile(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, "
+           "str interpolation=\"linear\") -> Tensor",
+           api=FUNCTION | METHOD | OUT | Api.EXACT)
 def quantile(self: Tensor, q: Tensor, dim: int | None, keepdim: bool, interpolation: str) -> Tensor:
     return _quantile(self, q, dim, keepdim, interpolation, ignore_nan=False, name="quantile")
 
 
-@composite("nanquantile(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str "
-           "interpolation=\"linear\") -> "
-           "Tensor", api=FUNCTION | METHOD | OUT)
+@composite("nanquantile(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, "
+           "str interpolation=\"linear\") -> Tensor", api=FUNCTION | METHOD | OUT | Api.EXACT)
 def nanquantile(self: Tensor, q: Tensor, dim: int | None, keepdim: bool, interpolation: str) -> Tensor:
     return _quantile(self, q, dim, keepdim, interpolation, ignore_nan=True, name="nanquantile")
 
@@ -119,15 +103,14 @@ def _scalar_quantile(self: Tensor, q: float, name: str) -> Tensor:
     return run_name("scalar_tensor", q, self.dtype, None, self.device, None)
 
 
-@composite("quantile.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, str "
-           "interpolation=\"linear\") -> "
-           "Tensor", api=FUNCTION | METHOD | OUT)
+@composite("quantile.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, "
+           "str interpolation=\"linear\") -> Tensor", api=FUNCTION | METHOD | OUT | Api.EXACT)
 def quantile_scalar(self: Tensor, q: float, dim: int | None, keepdim: bool, interpolation: str) -> Tensor:
     return quantile(self, _scalar_quantile(self, q, "quantile"), dim, keepdim, interpolation)
 
 
 @composite("nanquantile.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, "
-           "str interpolation=\"linear\") -> Tensor", api=FUNCTION | METHOD | OUT)
+           "str interpolation=\"linear\") -> Tensor", api=FUNCTION | METHOD | OUT | Api.EXACT)
 def nanquantile_scalar(self: Tensor, q: float, dim: int | None, keepdim: bool, interpolation: str) -> Tensor:
     return nanquantile(self, _scalar_quantile(self, q, "nanquantile"), dim, keepdim, interpolation)
 
@@ -141,11 +124,9 @@ def _check_weights(self: Tensor, weights: Tensor | None, kind: str, integral: bo
     check(weights.ndim <= 1, f"cov(): expected {kind} to have one or fewer dimensions but got {weights.ndim}")
     right = weights.dtype.category is (Category.INTEGRAL if integral else Category.FLOATING)
     check(right, f"cov(): expected {kind} to have {'integral' if integral else 'floating point'} dtype but "
-          "got "
-          f"{weights.dtype.torch_name}")
+          f"got {weights.dtype.torch_name}")
     check(weights.numel() == observations, f"cov(): expected {kind} to have the same numel as there are "
-          "observations in "
-          f"the input: {weights.numel()} and {observations}")
+          f"observations in the input: {weights.numel()} and {observations}")
     if readable(weights) and weights.numel():
         check(read_array(weights).min() >= 0, f"cov(): {kind} cannot be negative")
 
@@ -194,8 +175,7 @@ def _degrees(mass: Any, correction: int, weight: Tensor | None, aweights: Tensor
         known, result = factor <= 0, max(factor, 0)
     if known:
         warnings.warn("cov(): degrees of freedom is <= 0. Correction should be strictly less than the number "
-                      "of "
-                      "observations.", UserWarning, stacklevel=6)
+                      "of observations.", UserWarning, stacklevel=6)
     return result
 
 
@@ -203,8 +183,7 @@ def _degrees(mass: Any, correction: int, weight: Tensor | None, aweights: Tensor
 def corrcoef(self: Tensor) -> Tensor:
     """The correlation matrix of variables in rows and observations in columns."""
     check(self.ndim <= 2, "corrcoef(): expected input to have two or fewer dimensions but got an input with "
-          f"{self.ndim} "
-          "dimensions")
+          f"{self.ndim} dimensions")
     covariance = self.cov()
     if covariance.ndim == 0:
         return covariance / covariance
@@ -221,18 +200,16 @@ def corrcoef(self: Tensor) -> Tensor:
 Histogram = tuple[Tensor, tuple[Tensor, ...]]
 
 
-@composite("histogramdd(Tensor self, int[] bins, float[]? range=None, Tensor? weight=None, bool "
-           "density=False) -> "
-           "(Tensor hist, Tensor[] bin_edges)", api=FUNCTION)
+@composite("histogramdd(Tensor self, int[] bins, float[]? range=None, Tensor? weight=None, "
+           "bool density=False) -> (Tensor hist, Tensor[] bin_edges)", api=FUNCTION)
 def histogramdd(self: Tensor, bins: Sequence[int], range: Sequence[float] | None, weight: Tensor | None,
                 density: bool) -> Histogram:
     edges = run_name("_histogramdd_bin_edges", self, bins, range, weight, density)
     return run_name("_histogramdd_from_bin_cts", self, bins, range, weight, density), edges
 
 
-@composite("histogramdd.int_bins(Tensor self, int bins, float[]? range=None, Tensor? weight=None, bool "
-           "density=False) -> "
-           "(Tensor hist, Tensor[] bin_edges)", api=FUNCTION)
+@composite("histogramdd.int_bins(Tensor self, int bins, float[]? range=None, Tensor? weight=None, "
+           "bool density=False) -> (Tensor hist, Tensor[] bin_edges)", api=FUNCTION)
 def histogramdd_int(self: Tensor, bins: int, range: Sequence[float] | None, weight: Tensor | None,
                     density: bool) -> Histogram:
     if self.ndim == 0:
@@ -240,10 +217,8 @@ def histogramdd_int(self: Tensor, bins: int, range: Sequence[float] | None, weig
     return histogramdd(self, (bins,) * self.shape[-1], range, weight, density)
 
 
-@composite("histogramdd.TensorList_bins(Tensor self, Tensor[] bins, float[]? range=None, Tensor? "
-           "weight=None, "
-           "bool density=False) -> (Tensor hist, Tensor[] bin_edges)", api=FUNCTION)
+@composite("histogramdd.TensorList_bins(Tensor self, Tensor[] bins, float[]? range=None, "
+           "Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges)", api=FUNCTION)
 def histogramdd_edges(self: Tensor, bins: Sequence[Tensor], weight: Tensor | None,
                       density: bool) -> Histogram:
-    edges = tuple(edge.clone() for edge in bins)
-    return run_name("_histogramdd_from_bin_tensors", self, bins, weight, density), edges
+    return run_name("_histogramdd_from_bin_tensors", self, bins, weight, density), tuple(bins)

@@ -47,14 +47,11 @@ def _check_joins(self: Tensor, extra: Tensor | None, dim: int) -> None:
     if extra is None:
         return
     check(extra.ndim == self.ndim, "diff expects prepend or append to be the same dimension as input: they "
-          "have "
-          f"{extra.ndim} and {self.ndim}")
+          f"have {extra.ndim} and {self.ndim}")
     for d in range(self.ndim):
         check(d == dim or extra.shape[d] == self.shape[d], "diff expects the shape of the tensor to prepend "
-              "or append to "
-              f"match that of input except along the differencing dimension {dim}: it is "
-              f"{tuple(extra.shape)}, the input "
-              f"is {tuple(self.shape)}")
+              f"or append to match that of input except along the differencing dimension {dim}: it is "
+              f"{tuple(extra.shape)}, the input is {tuple(self.shape)}")
 
 
 # Numerical gradient: second-order central differences inside, one-sided ones at the edges.
@@ -70,8 +67,7 @@ def _check_gradient(self: Tensor, dims: Sequence[int], edge_order: int) -> Shape
     for d in wrapped:
         size = self.shape[d] if self.ndim else 1
         check(size >= edge_order + 1, "gradient expected each dimension size to be at least edge_order+1, "
-              "but "
-              f"dimension {d} has size {size} and edge_order is {edge_order}")
+              f"but dimension {d} has size {size} and edge_order is {edge_order}")
     return wrapped
 
 
@@ -125,16 +121,13 @@ def _gradients(self: Tensor, dims: Sequence[int], spacing: Sequence[Any], edge_o
     """One derivative for each of `dims`; a spacing is a number, or a tensor of coordinates."""
     wrapped = _check_gradient(self, dims, edge_order)
     check(len(spacing) == len(wrapped), "gradient expected spacing to be unspecified, a scalar, or of the "
-          "same length as "
-          f"dim, but got {len(spacing)} spacings for {len(wrapped)} dimensions")
+          f"same length as dim, but got {len(spacing)} spacings for {len(wrapped)} dimensions")
     results = []
     for d, h in zip(wrapped, spacing, strict=True):
         if isinstance(h, Tensor) and h.ndim:
             check(h.ndim == 1 and h.shape[0] == self.shape[d], "gradient expected each tensor of spacing to "
-                  "be "
-                  f"1-dimensional with one coordinate for each sample: got {tuple(h.shape)} for dimension "
-                  f"{d} of size "
-                  f"{self.shape[d]}")
+                  f"be 1-dimensional with one coordinate for each sample: got {tuple(h.shape)} for dimension "
+                  f"{d} of size {self.shape[d]}")
             results.append(_uneven_gradient(self, d, h, edge_order))
         else:
             results.append(_even_gradient(self, d, h, edge_order))
@@ -145,8 +138,8 @@ def _gradient_dims(self: Tensor, dim: int | None) -> Sequence[int]:
     return range(self.ndim) if dim is None else (dim,)
 
 
-@composite("gradient.scalarint(Tensor self, *, Scalar? spacing=None, int? dim=None, int edge_order=1) -> "
-           "Tensor[]",
+@composite("gradient.scalarint(Tensor self, *, Scalar? spacing=None, int? dim=None, int edge_order=1) "
+           "-> Tensor[]",
            api=FUNCTION)
 def gradient(self: Tensor, spacing: Any, dim: int | None, edge_order: int) -> tuple[Tensor, ...]:
     dims = _gradient_dims(self, dim)
@@ -165,18 +158,18 @@ def gradient_dims(self: Tensor, dim: Sequence[int], edge_order: int) -> tuple[Te
     return _gradients(self, dim, (1,) * len(dim), edge_order)
 
 
-@composite("gradient.scalarrayint(Tensor self, *, Scalar[] spacing, int? dim=None, int edge_order=1) -> "
-           "Tensor[]",
-           "gradient.tensorarrayint(Tensor self, *, Tensor[] spacing, int? dim=None, int edge_order=1) -> "
-           "Tensor[]",
+@composite("gradient.scalarrayint(Tensor self, *, Scalar[] spacing, int? dim=None, int edge_order=1) "
+           "-> Tensor[]",
+           "gradient.tensorarrayint(Tensor self, *, Tensor[] spacing, int? dim=None, int edge_order=1) "
+           "-> Tensor[]",
            api=FUNCTION)
 def gradient_spacings(self: Tensor, spacing: Sequence[Any], dim: int | None,
                       edge_order: int) -> tuple[Tensor, ...]:
     return _gradients(self, _gradient_dims(self, dim), spacing, edge_order)
 
 
-@composite("gradient.scalarrayarray(Tensor self, *, Scalar[] spacing, int[] dim, int edge_order=1) -> "
-           "Tensor[]",
+@composite("gradient.scalarrayarray(Tensor self, *, Scalar[] spacing, int[] dim, int edge_order=1) "
+           "-> Tensor[]",
            "gradient.tensorarray(Tensor self, *, Tensor[] spacing, int[] dim, int edge_order=1) -> Tensor[]",
            api=FUNCTION)
 def gradient_spacings_dims(self: Tensor, spacing: Sequence[Any], dim: Sequence[int],
@@ -201,8 +194,7 @@ def _widths(y: Tensor, x: Tensor, dim: int, name: str) -> Tensor:
         return x - x
     if x.ndim == 1:
         check(x.shape[0] == n, f"{name}: There must be one `x` value for each sample point: x has "
-              f"{x.shape[0]}, y has {n} "
-              f"along dimension {dim}")
+              f"{x.shape[0]}, y has {n} along dimension {dim}")
         shape = [n - 1 if d == dim else 1 for d in range(y.ndim)]
         return (x.narrow(0, 1, n - 1) - x.narrow(0, 0, n - 1)).reshape(shape)
     lead = (1,) * (y.ndim - x.ndim)
@@ -210,6 +202,10 @@ def _widths(y: Tensor, x: Tensor, dim: int, name: str) -> Tensor:
     axis = dim + x.ndim - y.ndim
     count = x.shape[axis]
     return x.narrow(axis, 1, count - 1) - x.narrow(axis, 0, count - 1)
+
+
+def _check_width(dx: Any, name: str) -> None:
+    check(not isinstance(dx, complex), f"{name}: dx must be a real number, got {dx}")
 
 
 def _integrable(y: Tensor, dim: int, name: str) -> int:
@@ -234,6 +230,7 @@ def trapezoid_x(y: Tensor, x: Tensor, dim: int) -> Tensor:
 @composite("trapezoid.dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor", api=FUNCTION)
 def trapezoid_dx(y: Tensor, dx: Any, dim: int) -> Tensor:
     dim = _integrable(y, dim, "trapezoid")
+    _check_width(dx, "trapezoid")
     if y.shape[dim] == 0:
         return _zeros(y, dim)
     return _panels(y, dim, "trapezoid").sum(dim) * (dx / 2.0)
@@ -261,6 +258,7 @@ def cumulative_trapezoid_x(y: Tensor, x: Tensor, dim: int) -> Tensor:
 @composite("cumulative_trapezoid.dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor", api=FUNCTION)
 def cumulative_trapezoid_dx(y: Tensor, dx: Any, dim: int) -> Tensor:
     dim = _integrable(y, dim, "cumulative_trapezoid")
+    _check_width(dx, "cumulative_trapezoid")
     if y.shape[dim] == 0:
         return y.clone()
     return _panels(y, dim, "cumulative_trapezoid").cumsum(dim) * (dx / 2.0)

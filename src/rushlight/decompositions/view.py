@@ -48,7 +48,7 @@ def flatten(self: Tensor, start_dim: int, end_dim: int) -> Tensor:
 
 @composite("unflatten.int(Tensor(a) self, int dim, SymInt[] sizes) -> Tensor(a)")
 def unflatten(self: Tensor, dim: int, sizes: Shape) -> Tensor:
-    check(self.ndim, "unflatten: a 0-dim tensor has no dimension to unflatten", IndexError)
+    check(self.ndim, "unflatten: a 0-dim tensor has no dimension to unflatten")
     dim = wrap_dim(dim, self.ndim, name="unflatten")
     check(sizes, "unflatten: sizes must be non-empty")
     filled = _unflattened(self.shape[dim], sizes)

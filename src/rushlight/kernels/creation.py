@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from ..core.dtypes import DTYPES
 from ..core.registry import kernel
 from ..core.shapes import Spec
 
+_SATURATES = DTYPES["float8_e4m3fn"].numpy  # it has no infinity: what is too large becomes the largest
 
 # Allocation.
 
@@ -25,17 +27,22 @@ def allocate(out: Spec) -> np.ndarray:
 def filled(out: Spec, value: Any) -> np.ndarray:
     """An array laid out as `out` with `value`, a number or an array that broadcasts, in every element."""
     result = allocate(out)
-    result[...] = cast(np.asarray(value), result.dtype)
+    np.copyto(result, _castable(np.asarray(value), result.dtype), casting="unsafe")
     return result
 
 
 def cast(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """`array` in `dtype`, itself where it has it; complex to real keeps the real part."""
-    if array.dtype == dtype:
-        return array
+    return array if array.dtype == dtype else _castable(array, dtype).astype(dtype)
+
+
+def _castable(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """`array` such that NumPy's conversion to `dtype` is PyTorch's."""
     if array.dtype.kind == "c" and dtype.kind not in "cb":
         array = array.real
-    return array.astype(dtype)
+    if dtype == _SATURATES and array.dtype != dtype:
+        array = np.clip(array.astype(np.float32), -448, 448)
+    return array
 
 
 def zeros(out: Spec) -> np.ndarray:

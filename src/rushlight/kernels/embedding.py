@@ -55,10 +55,10 @@ def _bag_of(offsets: np.ndarray, count: int, include_last_offset: bool) -> np.nd
     """The bag of each of `count` indices; -1 for those after the last offset, where that is an end."""
     name = "embedding_bag"
     if len(offsets):
-        check(offsets[0] == 0, f"{name}: offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start "
-              f"from position 0. However, got {offsets[0]}")
-        check(offsets[-1] <= count, f"{name}: offsets[-1] can not be greater than input's length {count} but got "
-              f"offsets[-1] of {offsets[-1]}")
+        check(offsets[0] == 0, f"{name}: offsets[0] has to be 0, i.e., the first sequence in the mini-batch "
+              f"has to start from position 0. However, got {offsets[0]}")
+        check(offsets[-1] <= count, f"{name}: offsets[-1] can not be greater than input's length {count} but "
+              f"got offsets[-1] of {offsets[-1]}")
         check((offsets[1:] >= offsets[:-1]).all(), f"{name}: offsets must not decrease")
     bags = np.searchsorted(offsets, np.arange(count), "right") - 1
     if include_last_offset:
@@ -143,6 +143,6 @@ def one_hot(self: np.ndarray, num_classes: int) -> np.ndarray:
         check(self.min() >= 0, f"one_hot: Class values must be non-negative, got {self.min()}")
     classes = int(self.max()) + 1 if num_classes == -1 else num_classes
     if self.size:
-        check(self.max() < classes, f"one_hot: Class values must be smaller than num_classes ({classes}), got "
-              f"{self.max()}")
+        check(self.max() < classes, f"one_hot: Class values must be smaller than num_classes ({classes}), "
+              f"got {self.max()}")
     return (self[..., None] == np.arange(classes)).astype(np.int64)

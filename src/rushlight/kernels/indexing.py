@@ -40,7 +40,7 @@ def numpy_key(shape: Sequence[int], indices: Indices, name: str) -> tuple[tuple[
     found = expanded(indices)
     place = index_shape(shape, found, name)
     for dim, index in enumerate(found):
-        if index is not None and (0 not in place[0] or shape[dim] == 0):
+        if index is not None and (0 not in place[0] or (shape[dim] == 0 and 0 not in place[1])):
             check_bounds(index, shape[dim], dim, name)
     return tuple(slice(None) if index is None else index for index in found), place
 
@@ -126,7 +126,7 @@ def masked_scatter(self: np.ndarray, mask: np.ndarray, source: np.ndarray, out: 
     result = filled(out, self)
     mask = np.broadcast_to(mask, result.shape)
     count = np.count_nonzero(mask)
-    check(source.size >= count, f"masked_scatter: Number of elements of source ({source.size}) < number of ones in mask "
-          f"({count})")
+    check(source.size >= count, f"masked_scatter: Number of elements of source ({source.size}) < number of "
+          f"ones in mask ({count})")
     result[mask] = source.reshape(-1)[:count]
     return result

@@ -113,8 +113,7 @@ kernel("_histogramdd_from_bin_tensors", lambda self, bins, weight, density: binn
 @kernel("bincount")
 def bincount(self: np.ndarray, weights: np.ndarray | None, minlength: int) -> np.ndarray:
     check(self.size == 0 or self.min() >= 0, "bincount only supports 1-d non-negative integral inputs, but "
-          "the smallest "
-          f"is {self.min() if self.size else 0}")
+          f"the smallest is {self.min() if self.size else 0}")
     values = None if weights is None else cast(weights, np.dtype(np.float64))
     return np.bincount(self.astype(np.int64, copy=False), values, minlength)
 
@@ -136,8 +135,7 @@ class Segments:
             check(lengths.size == 0 or lengths.min() >= 0, "segment_reduce(): lengths contains a negative "
                   "value")
             check(unsafe or bool((lengths.sum(-1) == size).all()), "segment_reduce(): Expected all rows of "
-                  "lengths along "
-                  f"axis to sum to {size}, the size of data along it")
+                  f"lengths along axis to sum to {size}, the size of data along it")
             stops = np.minimum(np.cumsum(lengths, -1, dtype=np.int64), size)
             starts = np.minimum(stops - lengths, size)
         else:
@@ -153,7 +151,8 @@ class Segments:
 
     def rows(self, array: np.ndarray) -> np.ndarray:
         """`array` as (rows, the rest)."""
-        return array.reshape(math.prod(array.shape[:self.axis + 1]), -1)
+        cut = self.axis + 1
+        return array.reshape(math.prod(array.shape[:cut]), math.prod(array.shape[cut:]))
 
     def reduce(self, rows: np.ndarray, kind: str, initial: Any = None) -> np.ndarray:
         """One row for each segment, reduced from `initial` (or the identity) on."""

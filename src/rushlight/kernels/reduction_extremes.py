@@ -106,8 +106,8 @@ def _choose_mode(rows: np.ndarray, axis: int) -> np.ndarray:
 def _unstable_argsort(lines: np.ndarray) -> np.ndarray:
     """The order of the elements of each line after the C++ library's sort, which PyTorch uses here.
 
-    It is stable for up to 16 elements; for more, equal elements are shuffled in a way only that sort knows. SciPy
-    sorts the column numbers of a sparse row with it, and carries the values along.
+    It is stable for up to 16 elements; for more, equal elements are shuffled in a way only that sort knows.
+    SciPy sorts the column numbers of a sparse row with it, and carries the values along.
     """
     size = lines.shape[-1]
     if size <= 16 or lines.size == 0:

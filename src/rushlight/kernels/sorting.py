@@ -1,8 +1,8 @@
 """Sorting, searching and unique values: eager kernels on NumPy arrays.
 
-NaN counts as the greatest value, and equal values keep their order (-0.0 and 0.0 are equal). Types of up to 32 bits are
-sorted as 64-bit integers that hold the value above the position, which is stable and several times as fast as a sort
-of positions.
+NaN counts as the greatest value, and equal values keep their order (-0.0 and 0.0 are equal). Types of up to
+32 bits are sorted as 64-bit integers that hold the value above the position, which is stable and several
+times as fast as a sort of positions.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ def unique_dim(self: np.ndarray, dim: int, return_inverse: bool, return_counts: 
     starts, inverse, counts = _runs(_fresh(rows[positions]), return_inverse, return_counts)
     if return_inverse:
         inverse = _scattered_back(inverse, positions)
-    return np.take(self, positions[starts], axis=dim), inverse, counts
+    return _slices(self, dim, positions[starts]), inverse, counts
 
 
 def _rows(self: np.ndarray, dim: int) -> np.ndarray:
@@ -183,12 +183,17 @@ def _rows(self: np.ndarray, dim: int) -> np.ndarray:
     return moved.reshape(len(moved), self.size // max(len(moved), 1))
 
 
+def _slices(self: np.ndarray, dim: int, positions: np.ndarray) -> np.ndarray:
+    """The slices at `positions`, one after the other in memory, as PyTorch leaves them."""
+    return np.moveaxis(np.take(np.moveaxis(self, dim, 0), positions, axis=0), 0, dim)
+
+
 @kernel("unique_dim_consecutive")
 def unique_dim_consecutive(self: np.ndarray, dim: int, return_inverse: bool,
                            return_counts: bool) -> tuple[np.ndarray, ...]:
     dim = wrap_dim(dim, self.ndim)
     starts, inverse, counts = _runs(_fresh(_rows(self, dim)), return_inverse, return_counts)
-    return np.take(self, starts, axis=dim), inverse, counts
+    return _slices(self, dim, starts), inverse, counts
 
 
 @kernel("unique_consecutive")

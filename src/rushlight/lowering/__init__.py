@@ -1,1 +1,6 @@
-"""Lowering: graph operators become definitions of buffers, as loops over recorded scalar bodies or as calls."""
+"""Lowering: graph operators become definitions of buffers, as loops over recorded scalar bodies or as calls.
+
+Importing the package attaches the lowering rules, one module per family.
+"""
+
+from . import reduction  # noqa: F401

@@ -16,7 +16,7 @@ from ..core.registry import Kind
 from ..core.shapes import Shape, Spec
 from ..core.tensor import meta_tensor
 from ..graph.ir import Graph, Node, Value, map_values
-from ..loops.expr import Expr, NotRecordable
+from ..loops.expr import Expr, NotRecordable, Recorder
 from ..loops.index import Index, as_index, dot
 from ..loops.nest import Buffer, Call, Place
 from .lowered import Definition, Indices, Lowered, Lowerer
@@ -29,7 +29,7 @@ class Program:
     definitions: list[Definition]
     inputs: dict[Value, Buffer]
     outputs: list[Buffer]
-    buffers: list[Buffer]
+    recorder: Recorder
 
 
 def lower(graph: Graph) -> Program:
@@ -53,7 +53,7 @@ class _GraphLowering:
         for node in self.graph.nodes:
             self._lower_node(node)
         outputs = [self._output(value) for value in self.graph.outputs]
-        return Program(self.low.definitions, self.input_buffers, outputs, self.low.buffers)
+        return Program(self.low.definitions, self.input_buffers, outputs, self.low.recorder)
 
     def _lower_input(self, value: Value) -> None:
         """Memory as the caller lays it out; the pointer given at run time is that of the first element."""

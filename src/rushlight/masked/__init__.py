@@ -31,8 +31,7 @@ NAN = float("nan")
 def _full_mask(input: Tensor, mask: Tensor) -> Tensor:
     """`mask` as bool, of the shape of `input`."""
     check(mask.ndim <= input.ndim, "masked: the mask must broadcast to the input, but has more dimensions: "
-          f"{mask.ndim} "
-          f"and {input.ndim}", IndexError)
+          f"{mask.ndim} and {input.ndim}", IndexError)
     return mask.to(DTYPES["bool"]).broadcast_to(tuple(input.shape))
 
 
@@ -129,8 +128,7 @@ def mean(input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: DType
     """The mean of the selected elements; NaN if there are none."""
     wanted = dtype or input.dtype
     check(wanted.category >= Category.FLOATING, "masked.mean: the dtype must be floating point or complex, "
-          "got "
-          f"{wanted.torch_name}; pass dtype=", ValueError)
+          f"got {wanted.torch_name}; pass dtype=", ValueError)
     dims = _dims(dim, input.ndim)
     return sum(input, dims, keepdim=keepdim, dtype=dtype, mask=mask) / _count(input, dims, bool(keepdim),
                                                                               mask)

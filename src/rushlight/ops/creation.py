@@ -57,8 +57,8 @@ def like_strides(self: Tensor, memory_format: MemoryFormat | None, name: str) ->
 
 
 def check_layout(layout: Any, name: str) -> None:
-    check(layout in (None, strided), f"{name}: layout {layout} is not supported here; make a strided tensor and "
-          "convert it", NotImplementedError)
+    check(layout in (None, strided), f"{name}: layout {layout} is not supported here; make a strided tensor "
+          "and convert it", NotImplementedError)
 
 
 def check_representable(value: Any, dtype: DType, name: str) -> None:
@@ -117,8 +117,8 @@ define(f"full(SymInt[] size, Scalar fill_value, *, {OPTIONS}) -> Tensor", shape=
 def empty_strided(size: Sequence[int], stride: Sequence[int], dtype: DType | None, layout: Any) -> Spec:
     check_layout(layout, "empty_strided")
     shape = check_size(size, "empty_strided")
-    check(len(size) == len(stride), f"empty_strided: dimensionality of sizes ({len(size)}) must match dimensionality "
-          f"of strides ({len(stride)})")
+    check(len(size) == len(stride), f"empty_strided: dimensionality of sizes ({len(size)}) must match "
+          f"dimensionality of strides ({len(stride)})")
     check(all(step >= 0 for step in stride), f"empty_strided: strides must not be negative, got {list(stride)}")
     return Spec(shape, dtype or dtypes.get_default_dtype(), tuple(stride))
 
@@ -132,10 +132,10 @@ define(f"new_empty_strided(Tensor self, SymInt[] size, SymInt[] stride, *, {OPTI
 def empty_permuted(size: Sequence[int], physical_layout: Sequence[int], dtype: DType | None, layout: Any) -> Spec:
     check_layout(layout, "empty_permuted")
     shape = check_size(size, "empty_permuted")
-    check(len(size) == len(physical_layout), f"empty_permuted: size has {len(size)} dimensions and physical_layout "
-          f"{len(physical_layout)}; they must have as many")
-    check(all(0 <= dim < len(size) for dim in physical_layout), "empty_permuted: Dimension out of range (expected to be "
-          f"between 0 and {len(size) - 1}, but got {list(physical_layout)}); negative dims are not supported")
+    check(len(size) == len(physical_layout), f"empty_permuted: size has {len(size)} dimensions and "
+          f"physical_layout {len(physical_layout)}; they must have as many")
+    check(all(0 <= dim < len(size) for dim in physical_layout), "empty_permuted: Dimension out of range "
+          f"(expected to be between 0 and {len(size) - 1}, but got {list(physical_layout)}); negative dims are not supported")
     check(len(set(physical_layout)) == len(size), f"empty_permuted: Duplicate dim not allowed in {list(physical_layout)}")
     return Spec(shape, dtype or dtypes.get_default_dtype(), strides_in_order(shape, physical_layout))
 
@@ -201,12 +201,12 @@ def _check_countable(dtype: DType, name: str) -> None:
 
 def _check_range(start: Any, end: Any, step: Any, name: str) -> None:
     for value in (start, end, step):
-        check(not isinstance(value, complex) or value.imag == 0, f"{name}: value cannot be converted to type double "
-              f"without overflow: {value}")
+        check(not isinstance(value, complex) or value.imag == 0, f"{name}: value cannot be converted to type "
+              f"double without overflow: {value}")
     check(step != 0, f"{name}: step must be nonzero")
     check(math.isfinite(start) and math.isfinite(end), f"{name}: unsupported range: {start} -> {end}")
-    check((end >= start) if step > 0 else (end <= start), f"{name}: upper bound and lower bound inconsistent with step "
-          f"sign: from {start} to {end} with step {step}")
+    check((end >= start) if step > 0 else (end <= start), f"{name}: upper bound and lower bound inconsistent "
+          f"with step sign: from {start} to {end} with step {step}")
 
 
 def arange(start: Any, end: Any, step: Any, dtype: DType | None, layout: Any) -> Spec:
@@ -218,7 +218,7 @@ def arange(start: Any, end: Any, step: Any, dtype: DType | None, layout: Any) ->
     _check_range(start, end, step, "arange")
     if dtype is DTYPES["int64"]:
         start, end, step = int(start), int(end), int(step)
-        check(step != 0, "arange: step must be nonzero")
+        check(step != 0, "arange: step must be nonzero as an integer", ValueError)
         count = -((start - end) // step)
     else:
         count = math.ceil((float(end) - float(start)) / float(step))
@@ -251,8 +251,8 @@ def spaced(start: Any, end: Any, steps: int, dtype: DType | None, layout: Any, n
     complex_ends = False
     for value, what in ((start, "start"), (end, "end")):
         if isinstance(value, Tensor):
-            check(value.ndim == 0, f"{name} only supports 0-dimensional start and end tensors, but got {what} with "
-                  f"{value.ndim} dimension(s).")
+            check(value.ndim == 0, f"{name} only supports 0-dimensional start and end tensors, but got "
+                  f"{what} with {value.ndim} dimension(s).")
             complex_ends |= value.dtype.is_complex
         else:
             complex_ends |= isinstance(value, complex)
@@ -260,8 +260,8 @@ def spaced(start: Any, end: Any, steps: int, dtype: DType | None, layout: Any, n
     default = dtypes.get_default_dtype()
     if complex_ends:
         default = default.to_complex()
-        check(dtype is None or dtype.is_complex, f"{name}: inferred dtype {default.name} can't be safely cast to passed "
-              f"dtype {dtype}")
+        check(dtype is None or dtype.is_complex, f"{name}: inferred dtype {default.name} can't be safely "
+              f"cast to passed dtype {dtype}")
     dtype = dtype or default
     check(dtype.is_complex or dtype not in _NOT_COUNTABLE, f'"{name}" not implemented for \'{dtype.torch_name}\'',
           NotImplementedError)
@@ -290,8 +290,8 @@ define(f"_to_copy(Tensor self, *, {OPTIONS}, bool non_blocking=False, MemoryForm
 
 def copy(self: Tensor, src: Tensor) -> Spec:
     shape = broadcast_shapes(self.shape, src.shape, name="copy_")
-    check(shape == self.shape, f"copy_: output with shape {list(self.shape)} doesn't match the broadcast shape "
-          f"{list(shape)}")
+    check(shape == self.shape, f"copy_: output with shape {list(self.shape)} doesn't match the broadcast "
+          f"shape {list(shape)}")
     return new_like(self, None, None, None, "copy_")
 
 

@@ -1,8 +1,8 @@
 """Index, mask and nonzero operators: schemas and shape rules.
 
-An advanced index is a list with one entry per leading dimension: a tensor, or None for a whole dimension. Masks (bool or
-uint8 tensors) stand for the positions of their nonzero elements, so a result that depends on one has no shape without
-data.
+An advanced index is a list with one entry per leading dimension: a tensor, or None for a whole dimension.
+Masks (bool or uint8 tensors) stand for the positions of their nonzero elements, so a result that depends on
+one has no shape without data.
 """
 
 from __future__ import annotations
@@ -33,33 +33,35 @@ def check_indices(self: Tensor, indices: Indices, name: str) -> bool:
         if index is None:
             dim += 1
             continue
-        check(index.dtype in _INDEX_DTYPES, f"{name}: tensors used as indices must be long, int, byte or bool tensors, "
-              f"but index {position} is {index.dtype.name}", IndexError)
+        check(index.dtype in _INDEX_DTYPES, f"{name}: tensors used as indices must be long, int, byte or "
+              f"bool tensors, but index {position} is {index.dtype.name}", IndexError)
         if index.dtype not in MASK_DTYPES:
             dim += 1
             continue
         masked = True
         for at in range(index.ndim):
-            check(dim + at < self.ndim and index.shape[at] == self.shape[dim + at], f"{name}: The shape of the mask "
-                  f"{list(index.shape)} at index {at} does not match the shape of the indexed tensor "
-                  f"{list(self.shape)} at index {dim + at}", IndexError)
+            check(dim + at < self.ndim and index.shape[at] == self.shape[dim + at], f"{name}: The shape of "
+                  f"the mask {list(index.shape)} at index {at} does not match the shape of the indexed "
+                  f"tensor {list(self.shape)} at index {dim + at}", IndexError)
         dim += index.ndim
     check(dim <= self.ndim, f"{name}: too many indices for tensor of dimension {self.ndim} (got {dim})", IndexError)
     return masked
 
 
 def index_shape(shape: Sequence[int], indices: Sequence[Any], name: str) -> tuple[Shape, Shape, int]:
-    """For an index without masks: the result's shape, the broadcast shape of the indices, and where the latter begins.
+    """For an index without masks: the result's shape, the broadcast shape of the indices, and where the
+    latter begins.
 
-    The broadcast dimensions take the place of the indexed ones if those are neighbours, and come first otherwise.
+    The broadcast dimensions take the place of the indexed ones if those are neighbours, and come first
+    otherwise.
     """
     used = [dim for dim, index in enumerate(indices) if index is not None]
     shapes = [tuple(indices[dim].shape) for dim in used]
     try:
         block = broadcast_shapes(*shapes)
     except RuntimeError:
-        raise IndexError(f"{name}: shape mismatch: indexing tensors could not be broadcast together with shapes "
-                         f"{', '.join(str(list(s)) for s in shapes)}") from None
+        raise IndexError(f"{name}: shape mismatch: indexing tensors could not be broadcast together with "
+                         f"shapes {', '.join(str(list(s)) for s in shapes)}") from None
     kept = [size for dim, size in enumerate(shape) if dim not in used]
     at = used[0] if used and used[-1] - used[0] == len(used) - 1 else 0
     return (*kept[:at], *block, *kept[at:]), block, at
@@ -93,8 +95,8 @@ define("_unsafe_index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", shape=i
 
 
 def index_put(self: Tensor, indices: Indices, values: Tensor) -> Spec:
-    check(self.dtype is values.dtype, "index_put: Index put requires the source and destination dtypes match, got "
-          f"{self.dtype.torch_name} for the destination and {values.dtype.torch_name} for the source.")
+    check(self.dtype is values.dtype, "index_put: Index put requires the source and destination dtypes "
+          f"match, got {self.dtype.torch_name} for the destination and {values.dtype.torch_name} for the source.")
     if not check_indices(self, indices, "index_put"):
         check_values(values.shape, index_shape(self.shape, indices, "index_put")[0])
     return new_like(self, None, None, None, "index_put")
@@ -105,16 +107,16 @@ def check_values(values: Sequence[int], shape: Shape) -> None:
     lead = len(values) - len(shape)
     fits = all(size == 1 for size in values[:max(lead, 0)]) and all(
         size in (1, out) for size, out in zip(reversed(values), reversed(shape), strict=False))
-    check(fits, f"index_put: shape mismatch: value tensor of shape {list(values)} cannot be broadcast to indexing result "
-          f"of shape {list(shape)}")
+    check(fits, f"index_put: shape mismatch: value tensor of shape {list(values)} cannot be broadcast to "
+          f"indexing result of shape {list(shape)}")
 
 
 define("index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor", shape=index_put,
        moves=True, api=FUNCTION | METHOD | INPLACE | Api.EXPANDED_WARNS)
 define("_unsafe_index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
        shape=index_put, moves=True, api=FUNCTION)
-define("_index_put_impl(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False, bool unsafe=False) -> "
-       "Tensor", shape=index_put, moves=True, api=INTERNAL)
+define("_index_put_impl(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False, bool "
+       "unsafe=False) -> Tensor", shape=index_put, moves=True, api=INTERNAL)
 
 
 # Nonzero.

@@ -52,8 +52,8 @@ def gather(self: Tensor, dim: int, index: Tensor) -> Spec:
     dim = wrap_dim(dim, self.ndim, name="gather")
     if index.numel():
         check_index_dtype(index, "gather")
-        check(_nonempty_rank(self) == _nonempty_rank(index), "gather: Index tensor must have the same number of "
-              f"dimensions as input tensor: index is {list(index.shape)}, input is {list(self.shape)}")
+        check(_nonempty_rank(self) == _nonempty_rank(index), "gather: Index tensor must have the same number "
+              f"of dimensions as input tensor: index is {list(index.shape)}, input is {list(self.shape)}")
         _check_no_larger(index, self, dim, "gather")
     return Spec(tuple(index.shape), self.dtype)
 
@@ -71,12 +71,12 @@ def scatter(self: Tensor, dim: int, index: Tensor, src: Tensor | None, name: str
         check_same_dtype(self, src, name, "src")
     if index.numel():
         check_index_dtype(index, name)
-        check(_nonempty_rank(self) == _nonempty_rank(index), f"{name}: Index tensor must have the same number of "
-              f"dimensions as self tensor: index is {list(index.shape)}, self is {list(self.shape)}")
+        check(_nonempty_rank(self) == _nonempty_rank(index), f"{name}: Index tensor must have the same "
+              f"number of dimensions as self tensor: index is {list(index.shape)}, self is {list(self.shape)}")
         _check_no_larger(index, self, dim, name)
         if src is not None:
-            check(_nonempty_rank(src) == _nonempty_rank(index), f"{name}: Index tensor must have the same number of "
-                  f"dimensions as src tensor: index is {list(index.shape)}, src is {list(src.shape)}",
+            check(_nonempty_rank(src) == _nonempty_rank(index), f"{name}: Index tensor must have the same "
+                  f"number of dimensions as src tensor: index is {list(index.shape)}, src is {list(src.shape)}",
                   IndexError if 0 < src.ndim < index.ndim else RuntimeError)
             _check_no_larger(index, src, None, name, "src")
     return like(self)
@@ -102,8 +102,8 @@ def scatter_src_reduce(self: Tensor, dim: int, index: Tensor, src: Tensor, reduc
 
 
 def scatter_reduce(self: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str) -> Spec:
-    check(reduce in REDUCTIONS, f"scatter_reduce: reduce argument must be either sum, prod, mean, amax or amin, got "
-          f"{reduce}")
+    check(reduce in REDUCTIONS, f"scatter_reduce: reduce argument must be either sum, prod, mean, amax or "
+          f"amin, got {reduce}")
     check_reducible(self.dtype, reduce, "scatter_reduce")
     return scatter(self, dim, index, src, "scatter_reduce")
 
@@ -125,8 +125,8 @@ define("scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *
        shape=scatter_value_reduce)
 define("scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", api=_ALL,
        shape=lambda self, dim, index, src: scatter(self, dim, index, src, "scatter_add"))
-define("scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> "
-       "Tensor", api=_ALL, shape=scatter_reduce)
+define("scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool "
+       "include_self=True) -> Tensor", api=_ALL, shape=scatter_reduce)
 
 
 # Whole slices at the indices of one dimension.
@@ -140,8 +140,8 @@ def index_select(self: Tensor, dim: int, index: Tensor) -> Spec:
         check(index.numel() == 1, "index_select(): Index to scalar can have only 1 value, got "
               f"{index.numel()} value(s)")
         return like(self)
-    check(self.shape[dim] > 0 or index.numel() == 0, f"index_select(): self indexing axis dim {dim} should be positive, "
-          "but it has size 0")
+    check(self.shape[dim] > 0 or index.numel() == 0, f"index_select(): self indexing axis dim {dim} should "
+          "be positive, but it has size 0")
     return Spec((*self.shape[:dim], index.numel(), *self.shape[dim + 1:]), self.dtype)
 
 
@@ -156,14 +156,14 @@ def _check_slices(self: Tensor, dim: int, index: Tensor, source: Tensor, name: s
           f"({source.dtype.torch_name}) must have the same scalar type")
     check(dim == 0 or dim < source.ndim, f"{name}(): Indexing dim {dim} is out of bounds of source tensor of "
           f"{source.ndim} dimensions", IndexError)
-    check(source.ndim > 0 or index.numel() == 1, f"{name}(): dim {dim} of the source has no slices; a scalar source "
-          f"takes one index, not {index.numel()}", IndexError)
+    check(source.ndim > 0 or index.numel() == 1, f"{name}(): dim {dim} of the source has no slices; a scalar "
+          f"source takes one index, not {index.numel()}", IndexError)
     count = source.shape[dim] if source.ndim else 1
-    check(index.numel() == count, f"{name}(): Number of indices ({index.numel()}) should be equal to source.size(dim): "
-          f"({count}), for dim: {dim}")
-    check(self.ndim == source.ndim and _rest(self, dim) == _rest(source, dim), f"{name}(): source tensor shape must "
-          f"match self tensor shape, excluding the specified dimension. Got self.shape = {list(self.shape)} "
-          f"source.shape = {list(source.shape)}")
+    check(index.numel() == count, f"{name}(): Number of indices ({index.numel()}) should be equal to "
+          f"source.size(dim): ({count}), for dim: {dim}")
+    check(self.ndim == source.ndim and _rest(self, dim) == _rest(source, dim), f"{name}(): source tensor "
+          f"shape must match self tensor shape, excluding the specified dimension. Got self.shape = "
+          f"{list(self.shape)} source.shape = {list(source.shape)}")
 
 
 def _rest(tensor: Tensor, dim: int) -> tuple[int, ...]:
@@ -177,8 +177,8 @@ def index_add(self: Tensor, dim: int, index: Tensor, source: Tensor, alpha: Any)
 
 
 def index_reduce(self: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str) -> Spec:
-    check(reduce in REDUCTIONS[1:], "index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got "
-          f"{reduce}")
+    check(reduce in REDUCTIONS[1:], "index_reduce(): Expected reduce to be one of prod, mean, amax or amin "
+          f"but got {reduce}")
     _check_slices(self, wrap_dim(dim, self.ndim, name="index_reduce"), index, source, "index_reduce")
     check_reducible(self.dtype, reduce, "index_reduce")
     return like(self)
@@ -188,18 +188,18 @@ def index_copy(self: Tensor, dim: int, index: Tensor, source: Tensor) -> Spec:
     dim = wrap_dim(dim, self.ndim, name="index_copy")
     check(index.ndim <= 1, f"index_copy(): Index should have dimension 1 or 0 (got {index.ndim})", IndexError)
     count = index.numel()
-    check(source.ndim > 0 or count == 1, f"index_copy(): When source is scalar, index should have one element (got "
-          f"{count})", IndexError)
-    check(0 in (self.ndim, source.ndim) or self.ndim == source.ndim, "index_copy(): When source and destination are not "
-          f"scalars, their dimensionality must match. Source dimensionality ({source.ndim}), destination "
-          f"dimensionality ({self.ndim})", IndexError)
+    check(source.ndim > 0 or count == 1, f"index_copy(): When source is scalar, index should have one "
+          f"element (got {count})", IndexError)
+    check(0 in (self.ndim, source.ndim) or self.ndim == source.ndim, "index_copy(): When source and "
+          f"destination are not scalars, their dimensionality must match. Source dimensionality "
+          f"({source.ndim}), destination dimensionality ({self.ndim})", IndexError)
     check_long(index, "index_copy")
     check_same_dtype(self, source, "index_copy", "source")
     ours, theirs = _rest(self, dim) if self.ndim else (), _rest(source, dim) if source.ndim else ()
-    check(ours == theirs, "index_copy(): Source/destination tensor must have same slice shapes. Destination slice "
-          f"shape: {list(ours)} and source slice shape: {list(theirs)} at dimension {dim}")
-    check(source.ndim == 0 or count == source.shape[dim], f"index_copy(): Number of indices ({count}) should be equal to "
-          "source.size(dim)", IndexError)
+    check(ours == theirs, "index_copy(): Source/destination tensor must have same slice shapes. Destination "
+          f"slice shape: {list(ours)} and source slice shape: {list(theirs)} at dimension {dim}")
+    check(source.ndim == 0 or count == source.shape[dim], f"index_copy(): Number of indices ({count}) should "
+          "be equal to source.size(dim)", IndexError)
     return like(self)
 
 
@@ -216,10 +216,10 @@ def index_fill_scalar(self: Tensor, dim: int, index: Tensor, value: Any) -> Spec
 
 
 def index_fill_tensor(self: Tensor, dim: int, index: Tensor, value: Tensor) -> Spec:
-    check(value.ndim == 0, f"index_fill only supports a 0-dimensional value tensor, but got tensor with {value.ndim} "
-          "dimension(s).")
-    check(self.dtype.is_complex or not value.dtype.is_complex, "index_fill(): Converting complex Scalar to non-complex "
-          "type is not supported")
+    check(value.ndim == 0, f"index_fill only supports a 0-dimensional value tensor, but got tensor with "
+          f"{value.ndim} dimension(s).")
+    check(self.dtype.is_complex or not value.dtype.is_complex, "index_fill(): Converting complex Scalar to "
+          "non-complex type is not supported")
     return _index_fill(self, dim, index)
 
 
@@ -230,8 +230,8 @@ define("index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) 
        moves=True, api=_FILL)
 define("index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor", shape=index_fill_scalar,
        moves=True, api=_FILL)
-define("index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> "
-       "Tensor", shape=index_reduce, api=_ALL)
+define("index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool "
+       "include_self=True) -> Tensor", shape=index_reduce, api=_ALL)
 
 
 # Elements of the flattened tensor.
@@ -245,8 +245,8 @@ def take(self: Tensor, index: Tensor) -> Spec:
 def put(self: Tensor, index: Tensor, source: Tensor) -> Spec:
     check_long(index, "put_")
     check_same_dtype(self, source, "put_", "source")
-    check(source.numel() == index.numel(), "put_(): Expected source and index to have the same number of elements, but "
-          f"got source.numel() = {source.numel()}, index.numel() = {index.numel()}", IndexError)
+    check(source.numel() == index.numel(), "put_(): Expected source and index to have the same number of "
+          f"elements, but got source.numel() = {source.numel()}, index.numel() = {index.numel()}", IndexError)
     check(self.numel() or not index.numel(), "put_(): Tried to put elements into an empty tensor", IndexError)
     return new_like(self, None, None, None, "put_")
 

@@ -128,6 +128,7 @@ def addcdiv(ops: Any, self: Any, tensor1: Any, tensor2: Any, value: Any) -> Any:
 
 
 def check_lerp(self: Tensor, end: Tensor, weight: Any) -> None:
+    check(self.dtype in INEXACT, f'"lerp" not implemented for \'{self.dtype.torch_name}\'', NotImplementedError)
     same_dtype("lerp", "self", self, "end", end)
     if isinstance(weight, Tensor):
         if weight.ndim:
@@ -139,7 +140,7 @@ def check_lerp(self: Tensor, end: Tensor, weight: Any) -> None:
 
 @pointwise("lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor",
            "lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor",
-           dtypes=INEXACT, check=check_lerp, exact=("weight",), api=BINARY)
+           check=check_lerp, exact=("weight",), api=BINARY)
 def lerp(ops: Any, self: Any, end: Any, weight: Any) -> Any:
     # From the nearer end, so that weight 0 gives self and weight 1 gives end exactly.
     step = ops.sub(end, self)

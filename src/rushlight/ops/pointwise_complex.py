@@ -8,7 +8,7 @@ from typing import Any
 from ..core.dtypes import DTYPES
 from ..core.errors import check
 from ..core.promotion import Promotion
-from ..core.registry import EXACT_OUT, FUNCTION, INTERNAL, instruction, pointwise
+from ..core.registry import EXACT_OUT, FUNCTION, METHOD, instruction, pointwise
 from ..core.tensor import Tensor
 from .dtype_sets import COMPLEX
 from .pointwise import QUERY, same_dtype
@@ -49,4 +49,4 @@ def polar(ops: Any, abs: Any, angle: Any) -> Any:
     return ops.complex(ops.mul(abs, ops.cos(angle)), ops.mul(abs, ops.sin(angle)))
 
 
-instruction("_conj_physical(Tensor self) -> Tensor", name="conj", dtypes=COMPLEX, api=INTERNAL)
+instruction("_conj_physical(Tensor self) -> Tensor", name="conj", dtypes=COMPLEX, api=FUNCTION | METHOD)

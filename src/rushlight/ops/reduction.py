@@ -12,12 +12,14 @@ from typing import Any, NoReturn
 
 from ..core.dtypes import DTYPES, Category, DType, get_default_dtype, promote_types
 from ..core.errors import check
-from ..core.registry import FUNCTION, METHOD, OUT, define
+from ..core.registry import FUNCTION, METHOD, OUT, Api, define
 from ..core.shapes import Spec, numel, reduced_shape, wrap_dims
 from ..core.tensor import Tensor
 from .rules import reduced, sum_dtype
 
 Dims = Sequence[int] | int | None
+
+EXACT = FUNCTION | METHOD | OUT | Api.EXACT
 
 
 def not_implemented(name: str, dtype: DType) -> NoReturn:
@@ -26,10 +28,9 @@ def not_implemented(name: str, dtype: DType) -> NoReturn:
 
 
 def check_dtype(tensor: Tensor, name: str, *, boolean: bool = True, integer: bool = True,
-                floating: bool = True,
                 complex: bool = True) -> None:
-    """Refuse the dtypes whose category is not taken."""
-    if not (boolean, integer, floating, complex)[tensor.dtype.category]:
+    """Refuse the dtypes of a category that is not taken."""
+    if not (boolean, integer, True, complex)[tensor.dtype.category]:
         not_implemented(name, tensor.dtype)
 
 
@@ -40,22 +41,24 @@ def is_inexact(dtype: DType) -> bool:
 
 # Sums and products.
 
-define("sum(Tensor self, *, ScalarType? dtype=None) -> Tensor",
-       shape=lambda self, dtype: reduced(self, None, False, sum_dtype(self, dtype)))
+def sum_rule(self: Tensor, dim: Dims, keepdim: bool, dtype: DType | None, name: str) -> Spec:
+    return reduced(self, dim, keepdim, sum_dtype(self, dtype), name=name)
+
+
+define("sum(Tensor self, *, ScalarType? dtype=None) -> Tensor", api=FUNCTION | METHOD,
+       shape=lambda self, dtype: sum_rule(self, None, False, dtype, "sum"))
 define("sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-       shape=lambda self, dim, keepdim, dtype: reduced(self, dim, keepdim, sum_dtype(self, dtype),
-                                                       name="sum"))
-define("prod(Tensor self, *, ScalarType? dtype=None) -> Tensor",
-       shape=lambda self, dtype: reduced(self, None, False, sum_dtype(self, dtype)))
+       shape=lambda self, dim, keepdim, dtype: sum_rule(self, dim, keepdim, dtype, "sum"))
+define("prod(Tensor self, *, ScalarType? dtype=None) -> Tensor", api=FUNCTION | METHOD,
+       shape=lambda self, dtype: sum_rule(self, None, False, dtype, "prod"))
 define("prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-       shape=lambda self, dim, keepdim, dtype: reduced(self, dim, keepdim, sum_dtype(self, dtype),
-                                                       name="prod"))
+       shape=lambda self, dim, keepdim, dtype: sum_rule(self, dim, keepdim, dtype, "prod"))
 
 
 def nansum_rule(self: Tensor, dim: Dims, keepdim: bool, dtype: DType | None) -> Spec:
     check(not self.dtype.is_complex, "nansum: complex inputs are not supported; sum the real and imaginary "
           "parts apart")
-    return reduced(self, dim, keepdim, sum_dtype(self, dtype), name="nansum")
+    return sum_rule(self, dim, keepdim, dtype, "nansum")
 
 
 define("nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
@@ -66,8 +69,7 @@ def mean_rule(self: Tensor, dim: Dims, keepdim: bool, dtype: DType | None) -> Sp
     wanted = dtype or self.dtype
     which = "Input" if dtype is None else "Optional"
     check(is_inexact(wanted), f"mean(): could not infer output dtype. {which} dtype must be either a "
-          "floating point or "
-          f"complex dtype. Got: {wanted.torch_name}")
+          f"floating point or complex dtype. Got: {wanted.torch_name}")
     return reduced(self, dim, keepdim, wanted, name="mean")
 
 
@@ -83,7 +85,7 @@ def trace_rule(self: Tensor) -> Spec:
     return Spec((), sum_dtype(self, None))
 
 
-define("trace(Tensor self) -> Tensor", shape=trace_rule)
+define("trace(Tensor self) -> Tensor", shape=trace_rule, api=FUNCTION | METHOD)
 
 
 # Variances.
@@ -96,34 +98,28 @@ def variance_rule(self: Tensor, dim: Dims, correction: Any, keepdim: bool, name:
     samples = self.numel() // results if results else 0
     if samples - (1 if correction is None else correction) <= 0:
         warnings.warn(f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the "
-                      "reduction "
-                      f"factor (input numel divided by output numel), which is {samples}.", UserWarning,
+                      f"reduction factor (input numel divided by output numel), which is {samples}.",
                       stacklevel=6)
     return out
 
 
-def variance_and_mean_rule(self: Tensor, dim: Dims, correction: Any, keepdim: bool,
-                           name: str) -> tuple[Spec, Spec]:
+def with_mean(self: Tensor, dim: Dims, correction: Any, keepdim: bool, name: str) -> tuple[Spec, Spec]:
     out = variance_rule(self, dim, correction, keepdim, name)
     return out, Spec(out.shape, self.dtype)
 
 
-define("var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> "
-       "Tensor",
+define("var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) "
+       "-> Tensor",
        shape=lambda self, dim, correction, keepdim: variance_rule(self, dim, correction, keepdim, "var"))
-define("std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> "
-       "Tensor",
+define("std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) "
+       "-> Tensor",
        shape=lambda self, dim, correction, keepdim: variance_rule(self, dim, correction, keepdim, "std"))
 define("var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) "
-       "-> "
-       "(Tensor, Tensor)", api=FUNCTION,
-       shape=lambda self, dim, correction, keepdim: variance_and_mean_rule(self, dim, correction, keepdim,
-                                                                           "var_mean"))
+       "-> (Tensor, Tensor)", api=FUNCTION,
+       shape=lambda self, dim, correction, keepdim: with_mean(self, dim, correction, keepdim, "var_mean"))
 define("std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) "
-       "-> "
-       "(Tensor, Tensor)", api=FUNCTION,
-       shape=lambda self, dim, correction, keepdim: variance_and_mean_rule(self, dim, correction, keepdim,
-                                                                           "std_mean"))
+       "-> (Tensor, Tensor)", api=FUNCTION,
+       shape=lambda self, dim, correction, keepdim: with_mean(self, dim, correction, keepdim, "std_mean"))
 
 
 # Truth values and counts.
@@ -135,15 +131,15 @@ def truth_rule(self: Tensor, dim: Dims, keepdim: bool, name: str) -> Spec:
     return Spec(reduced_shape(self.shape, dims, keepdim), dtype)
 
 
-define("any(Tensor self) -> Tensor", shape=lambda self: truth_rule(self, None, False, "any"))
-define("any.dim(Tensor self, int dim, bool keepdim=False) -> Tensor",
+define("any(Tensor self) -> Tensor", api=EXACT, shape=lambda self: truth_rule(self, None, False, "any"))
+define("any.dim(Tensor self, int dim, bool keepdim=False) -> Tensor", api=EXACT,
        shape=lambda self, dim, keepdim: truth_rule(self, dim, keepdim, "any"))
-define("any.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor",
+define("any.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor", api=EXACT,
        shape=lambda self, dim, keepdim: truth_rule(self, dim, keepdim, "any"))
-define("all(Tensor self) -> Tensor", shape=lambda self: truth_rule(self, None, False, "all"))
-define("all.dim(Tensor self, int dim, bool keepdim=False) -> Tensor",
+define("all(Tensor self) -> Tensor", api=EXACT, shape=lambda self: truth_rule(self, None, False, "all"))
+define("all.dim(Tensor self, int dim, bool keepdim=False) -> Tensor", api=EXACT,
        shape=lambda self, dim, keepdim: truth_rule(self, dim, keepdim, "all"))
-define("all.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor",
+define("all.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor", api=EXACT,
        shape=lambda self, dim, keepdim: truth_rule(self, dim, keepdim, "all"))
 define("count_nonzero(Tensor self, int? dim=None) -> Tensor", api=FUNCTION | METHOD,
        shape=lambda self, dim: reduced(self, dim, False, DTYPES["int64"], name="count_nonzero"))
@@ -152,8 +148,7 @@ define("count_nonzero.dim_IntList(Tensor self, int[] dim) -> Tensor", api=FUNCTI
 
 
 def hash_rule(self: Tensor, dim: Dims, keepdim: bool, mode: int) -> Spec:
-    check(mode == 0, f"hash_tensor: unknown mode {mode}; 0 (exclusive or of the elements' bits) is the only "
-          "one")
+    check(mode == 0, f"hash_tensor: unknown mode {mode}; the only one is 0, the exclusive or of all bits")
     check_dtype(self, "hash_tensor", complex=False)
     check_nonempty(self, dim, "hash_tensor")
     return reduced(self, dim, keepdim, DTYPES["uint64"], name="hash_tensor")
@@ -164,16 +159,14 @@ def check_nonempty(self: Tensor, dim: Dims, name: str, error: type[Exception] = 
     if self.numel():
         return
     check(dim is not None and dim != (), f"{name}(): Expected reduction dim to be specified for "
-          "input.numel() == 0. "
-          "Specify the reduction dim with the 'dim' argument.", error)
+          "input.numel() == 0. Specify the reduction dim with the 'dim' argument.", error)
     for d in wrap_dims(dim, self.ndim, name=name):
-        check(self.ndim == 0 or self.shape[d] > 0, f"{name}(): Expected reduction dim {d} to have non-zero "
-              "size.",
-              IndexError)
+        check(self.ndim == 0 or self.shape[d] > 0,
+              f"{name}(): Expected reduction dim {d} to have non-zero size.", IndexError)
 
 
 define("hash_tensor(Tensor self, int[1] dim=[], *, bool keepdim=False, int mode=0) -> Tensor",
-       shape=hash_rule)
+       shape=hash_rule, api=EXACT)
 
 
 # Exponentials and norms.
@@ -190,29 +183,26 @@ def vector_norm_rule(self: Tensor, ord: Any, dim: Dims, keepdim: bool, dtype: DT
     name = "linalg.vector_norm"
     check(is_inexact(self.dtype), f"{name}: Expected a floating point or complex tensor as input. Got "
           f"{self.dtype.torch_name}")
-    check(not isinstance(ord, complex), f"{name}: Expected a non-complex scalar as the order of norm, got "
-          f"{ord}")
+    check(not isinstance(ord, complex), f"{name}: Expected a non-complex order of norm, got {ord}")
     if dtype is not None:
         _check_norm_dtype(self.dtype, dtype, name)
     if self.numel() == 0 and (ord < 0 or ord == math.inf):
         dims = wrap_dims(dim, self.ndim, name=name)
         empty = [d for d in dims if self.shape[d] == 0]
         check(not empty and dim not in (None, ()), f"{name} cannot compute the {ord} norm of no elements, "
-              "because the "
-              f"operation does not have an identity; the input has shape {tuple(self.shape)}")
+              f"because the operation does not have an identity; the input has shape {tuple(self.shape)}")
     return reduced(self, dim, keepdim, (dtype or self.dtype).to_real(), name=name)
 
 
 def _check_norm_dtype(source: DType, dtype: DType, name: str) -> None:
     check(is_inexact(dtype), f"{name}: dtype should be floating point or complex, but got {dtype.torch_name}")
-    check(source.is_complex == dtype.is_complex, f"{name}: dtype should be "
-          f"{'complex' if source.is_complex else 'real'} "
-          f"for {'complex' if source.is_complex else 'real'} inputs, but got {dtype.torch_name}")
+    kind = "complex" if source.is_complex else "real"
+    check(source.is_complex == dtype.is_complex, f"{name}: dtype should be {kind} for {kind} inputs, but got "
+          f"{dtype.torch_name}")
     check(promote_types(source, dtype) is dtype, f"{name}: the dtype of the input ({source.torch_name}) "
-          "should be "
-          f"convertible without narrowing to the specified dtype ({dtype.torch_name})")
+          f"should be convertible without narrowing to the specified dtype ({dtype.torch_name})")
 
 
 define("linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, "
-       "ScalarType? dtype=None) -> Tensor", shape=vector_norm_rule, api=FUNCTION | OUT, namespace="linalg",
-       public_name="vector_norm")
+       "ScalarType? dtype=None) -> Tensor", shape=vector_norm_rule, api=FUNCTION | OUT | Api.EXACT,
+       namespace="linalg", public_name="vector_norm")

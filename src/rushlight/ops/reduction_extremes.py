@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from ..core.dtypes import DTYPES
 from ..core.errors import check
-from ..core.registry import define
+from ..core.registry import EXACT_OUT, FUNCTION, METHOD, define
 from ..core.shapes import Spec, reduced_shape, wrap_dim
 from ..core.tensor import Tensor
-from .reduction import Dims, check_dtype, check_nonempty
+from .reduction import EXACT, Dims, check_dtype, check_nonempty
 from .rules import reduced
 
 INDEX = DTYPES["int64"]
+APART = FUNCTION | METHOD | EXACT_OUT
 
 
 def extreme_rule(self: Tensor, dim: Dims, keepdim: bool, name: str) -> Spec:
@@ -29,15 +30,15 @@ def with_index(self: Tensor, dim: int, keepdim: bool, name: str, *, boolean: boo
     return Spec(shape, self.dtype), Spec(shape, INDEX)
 
 
-define("amax(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor",
+define("amax(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor", api=EXACT,
        shape=lambda self, dim, keepdim: extreme_rule(self, dim, keepdim, "amax"))
-define("amin(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor",
+define("amin(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor", api=EXACT,
        shape=lambda self, dim, keepdim: extreme_rule(self, dim, keepdim, "amin"))
 define("max(Tensor self) -> Tensor", shape=lambda self: extreme_rule(self, None, False, "max"))
 define("min(Tensor self) -> Tensor", shape=lambda self: extreme_rule(self, None, False, "min"))
-define("max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
+define("max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)", api=APART,
        shape=lambda self, dim, keepdim: with_index(self, dim, keepdim, "max"))
-define("min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
+define("min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)", api=APART,
        shape=lambda self, dim, keepdim: with_index(self, dim, keepdim, "min"))
 
 
@@ -47,7 +48,7 @@ def aminmax_rule(self: Tensor, dim: int | None, keepdim: bool) -> tuple[Spec, Sp
 
 
 define("aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)",
-       shape=aminmax_rule)
+       shape=aminmax_rule, api=APART)
 
 
 def position_rule(self: Tensor, dim: int | None, keepdim: bool, name: str) -> Spec:
@@ -57,9 +58,9 @@ def position_rule(self: Tensor, dim: int | None, keepdim: bool, name: str) -> Sp
     return reduced(self, dim, keepdim, INDEX, name=name)
 
 
-define("argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor",
+define("argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor", api=EXACT,
        shape=lambda self, dim, keepdim: position_rule(self, dim, keepdim, "argmax"))
-define("argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor",
+define("argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor", api=EXACT,
        shape=lambda self, dim, keepdim: position_rule(self, dim, keepdim, "argmin"))
 
 
@@ -68,11 +69,12 @@ def median_rule(self: Tensor, name: str) -> Spec:
     return Spec((), self.dtype)
 
 
-define("median(Tensor self) -> Tensor", shape=lambda self: median_rule(self, "median"))
-define("nanmedian(Tensor self) -> Tensor", shape=lambda self: median_rule(self, "nanmedian"))
-define("median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
+define("median(Tensor self) -> Tensor", api=FUNCTION | METHOD, shape=lambda self: median_rule(self, "median"))
+define("nanmedian(Tensor self) -> Tensor", api=FUNCTION | METHOD, shape=lambda self: median_rule(self,
+                                                                                                 "nanmedian"))
+define("median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)", api=EXACT,
        shape=lambda self, dim, keepdim: with_index(self, dim, keepdim, "median", boolean=False))
 define("nanmedian.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
-       shape=lambda self, dim, keepdim: with_index(self, dim, keepdim, "nanmedian", boolean=False))
-define("mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)",
+       api=EXACT, shape=lambda self, dim, keepdim: with_index(self, dim, keepdim, "nanmedian", boolean=False))
+define("mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)", api=APART,
        shape=lambda self, dim, keepdim: with_index(self, dim, keepdim, "mode"))

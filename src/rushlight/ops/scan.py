@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ..core.dtypes import DTYPES, DType
-from ..core.registry import FUNCTION, INPLACE, METHOD, OUT, define
+from ..core.registry import FUNCTION, INPLACE_METHOD, METHOD, OUT, define
 from ..core.shapes import Spec, wrap_dim
 from ..core.tensor import Tensor
-from .reduction import check_dtype
+from .reduction import EXACT, check_dtype
 from .rules import like, sum_dtype
 
 
@@ -26,13 +26,13 @@ def logcumsumexp_rule(self: Tensor, dim: int) -> Spec:
 
 
 define("cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
-       api=FUNCTION | METHOD | INPLACE | OUT,
+       api=FUNCTION | METHOD | INPLACE_METHOD | OUT,
        shape=lambda self, dim, dtype: scan_rule(self, dim, sum_dtype(self, dtype), "cumsum"))
 define("cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
-       api=FUNCTION | METHOD | INPLACE | OUT,
+       api=FUNCTION | METHOD | INPLACE_METHOD | OUT,
        shape=lambda self, dim, dtype: scan_rule(self, dim, sum_dtype(self, dtype), "cumprod"))
-define("cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)",
+define("cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)", api=EXACT,
        shape=lambda self, dim: extreme_scan_rule(self, dim, "cummax"))
-define("cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)",
+define("cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)", api=EXACT,
        shape=lambda self, dim: extreme_scan_rule(self, dim, "cummin"))
-define("logcumsumexp(Tensor self, int dim) -> Tensor", shape=logcumsumexp_rule)
+define("logcumsumexp(Tensor self, int dim) -> Tensor", shape=logcumsumexp_rule, api=EXACT)

@@ -26,7 +26,8 @@ def polynomial(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 def by_recurrence(ops: Any, n: Any, first: Any, step: Callable[[Any, Any, Any], Any]) -> Any:
     """p_n for p_0 = 1, p_1 = first and p_(k+1) = step(k, p_k, p_(k-1)); 0 for n < 0."""
     zero, one = ops.constant(0, like=first), ops.constant(1, like=first)
-    value, _ = ops.iterate(ops.sub(n, ops.constant(1, like=n)), (first, one),
+    steps = ops.sub(ops.maximum(n, ops.constant(1, like=n)), ops.constant(1, like=n))
+    value, _ = ops.iterate(steps, (first, one),
                            lambda k, p, previous: (step(ops.add(k, one), p, previous), p))
     start = ops.constant(0, like=n)
     return ops.where(ops.lt(n, start), zero, ops.where(ops.eq(n, start), one, value))

@@ -53,6 +53,10 @@ class Task:
         if "errors" in self.variants:
             yield ("errors", "any")
 
+    def pieces(self) -> list[Task]:
+        """One task per result."""
+        return [Task(self.name, (dtype,), (variant,)) for variant, dtype in self.wanted()]
+
 
 def run_entry(
     name: str, variant_name: str, dtype: str, variant: str, *, backend: Backend | None = None

@@ -14,6 +14,13 @@ from .record import FAIL, NOT_APPLICABLE, Result
 
 Expected = dict[str, dict[str, str]]
 
+# What the tests run: each of the variants in each of the dtypes; the first in every run, the rest if slow.
+SWEEPS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
+    (("fwd",), ("float32",)),
+    (("fwd",), ("float64", "int64", "bool", "bfloat16", "complex128")),
+    (("out", "meta", "errors"), ("float32",)),
+)
+
 DEFAULT_PATH = Path("tests/conformance/expected.json")
 _UNEXPLAINED = "not yet implemented"
 

@@ -50,7 +50,22 @@ def print_summary(console: Console, results: Sequence[Result]) -> None:
             f"{total[NOT_APPLICABLE]} do not apply, {total[EXCLUDED]} excluded",
             highlight=False,
         )
+    _print_shares(console, results)
     _print_notes(console, results)
+
+
+def _print_shares(console: Console, results: Sequence[Result]) -> None:
+    """How much of what passes forward in float32 holds in the other columns too."""
+    base = {r.name for r in results if (r.variant, r.dtype) == ("fwd", "float32") and r.status == PASS}
+    for variant, dtype in columns(results):
+        both = [r for r in results if (r.variant, r.dtype) == (variant, dtype) and r.name in base]
+        passed, applicable = (sum(r.status in kinds for r in both) for kinds in ((PASS,), (PASS, FAIL)))
+        if applicable and (variant, dtype) != ("fwd", "float32"):
+            console.print(
+                f"{variant} {dtype}: {passed / applicable:.1%} ({passed} of {applicable}) of those that pass "
+                "fwd float32 and have it",
+                highlight=False,
+            )
 
 
 def _cell(counter: Counter[str]) -> str:

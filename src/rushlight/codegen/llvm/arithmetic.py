@@ -5,16 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...core.lazy import LazyModule
 from .constants import Constants
 from .types import EXPONENT_BIAS, MANTISSA_BITS, bits_of, bool_like, integer_like, is_bool, is_float, like
 
-ir = LazyModule("llvmlite.ir")
-
 # For sums and products of a reduction only: their order may change, NaN and infinity keep their meaning.
 REDUCTION_FLAGS = ("reassoc", "nsz", "contract")
-
-_SWAPPED_SIGN = {"==": "==", "!=": "!=", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
 
 
 class Arithmetic(Constants):

@@ -59,6 +59,13 @@ def splat_text(element: str, text: str, lanes: int) -> str:
     return "<" + ", ".join([f"{element} {text}"] * lanes) + ">"
 
 
+def literal(kind: Any, text: str) -> Any:
+    """A constant spelled out by `text`; llvmlite would take the text of a vector apart, so the type is set afterwards."""
+    result = ir.FormattedConstant(ir.IntType(8), text)
+    result.type = kind
+    return result
+
+
 class Constants:
     """Constants of any type, intrinsics, and Python numbers as operands."""
 
@@ -87,21 +94,21 @@ class Constants:
             text = str(number - (1 << bits) if number >> (bits - 1) else number)
         if lanes > 1:
             text = splat_text(str(element), text, lanes)
-        return ir.FormattedConstant(kind, text)
+        return literal(kind, text)
 
     def zero(self, kind: Any) -> Any:
         """All bits zero: 0, 0.0, false or a null pointer."""
         kind = getattr(kind, "type", kind)
         if is_pointer(kind) and lanes_of(kind) == 1:
-            return ir.FormattedConstant(kind, "null")
-        return ir.FormattedConstant(kind, "zeroinitializer") if lanes_of(kind) > 1 else self.constant(0, kind)
+            return literal(kind, "null")
+        return literal(kind, "zeroinitializer") if lanes_of(kind) > 1 else self.constant(0, kind)
 
     def constant_lanes(self, values: Sequence[Number], element: Any) -> Any:
         """A vector of given numbers, one a lane."""
         if len(values) == 1:
             return self.constant(values[0], element)
         texts = [f"{element} {self.constant(v, element).get_reference()}" for v in values]
-        return ir.FormattedConstant(vector(element, len(values)), "<" + ", ".join(texts) + ">")
+        return literal(vector(element, len(values)), "<" + ", ".join(texts) + ">")
 
     def iota(self, kind: Any) -> Any:
         """0, 1, 2, ... in the lanes of a type."""

@@ -1,0 +1,177 @@
+"""Custom functions under vmap.
+
+A function with a `vmap` static method is given unwrapped tensors and their batch dimensions. One with `generate_vmap_rule` is run
+as another custom function one level below, whose forward and backward are the vmapped ones; so the level below records the
+custom backward, and not what forward does.
+"""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from typing import Any
+
+from ..batching.vmap import Vmap
+from ..core.errors import check
+from ..core.interpreters import innermost
+from ..core.modes import MODES
+from ..core.tensor import AUTOGRAD, Tensor
+from .function import BackwardCFunction, Function, install_transform, run
+
+VmapInfo = namedtuple("VmapInfo", ["batch_size", "randomness"])
+
+
+def under_transform(cls: type[Function], args: tuple[Any, ...]) -> Any:
+    """Run a custom function whose arguments belong to a vmap."""
+    trace = innermost([a for a in args if isinstance(a, Tensor)])
+    if not isinstance(trace, Vmap):
+        return NotImplemented
+    check(cls._has_setup_context(), "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, "
+          "...), it must override the setup_context staticmethod. For more details, please see "
+          "https://pytorch.org/docs/main/notes/extending.func.html")
+    own = [a for a in args if isinstance(a, Tensor) and trace.owns(a)]
+    if any(a._keys & AUTOGRAD for a in own) and any(a.requires_grad or a._tangents for a in own):
+        return run(_at_level(cls, trace), args)
+    return batched_forward(cls, trace, args)
+
+
+def _at_level(cls: type[Function], trace: Vmap) -> type[Function]:
+    """`cls` with a forward that goes through the vmap, so that the levels below see a custom function too."""
+    return type(cls.__name__, (cls,), {
+        "forward": staticmethod(lambda *args: batched_forward(cls, trace, args)),
+        "setup_context": staticmethod(cls.setup_context),
+    })
+
+
+def batched_forward(cls: type[Function], trace: Vmap, args: tuple[Any, ...]) -> Any:
+    unwrapped = [trace.unwrap(a) for a in args]
+    values, dims = tuple(v for v, _ in unwrapped), tuple(d for _, d in unwrapped)
+    has_rule = cls.vmap is not Function.vmap
+    check(not (has_rule and cls.generate_vmap_rule), f"You tried to vmap over {cls.__name__}, but it has both "
+          "generate_vmap_rule=True and an overriden vmap staticmethod. Please set generate_vmap_rule=False or delete the "
+          "overriden vmap staticmethod to avoid ambiguity.")
+    check(has_rule or cls.generate_vmap_rule, f"You tried to vmap over {cls.__name__}, but it does not have vmap support. Please "
+          "override and implement the vmap staticmethod or set generate_vmap_rule=True.")
+    saved = MODES.grad, MODES.forward_grad
+    MODES.grad = MODES.forward_grad = True
+    try:
+        if has_rule:
+            outputs, out_dims = cls.vmap(VmapInfo(trace.size, trace.randomness), dims, *values)
+        else:
+            rule = _vmapped(cls, trace, dims)
+            outputs = rule.apply(*values)
+            out_dims = rule.out_dims
+    finally:
+        MODES.grad, MODES.forward_grad = saved
+    if not isinstance(outputs, tuple):
+        return _wrapped(trace, outputs, out_dims)
+    several = out_dims if isinstance(out_dims, tuple) else (out_dims,) * len(outputs)
+    return tuple(_wrapped(trace, o, d) for o, d in zip(outputs, several, strict=True))
+
+
+def _wrapped(trace: Vmap, value: Any, dim: int | None) -> Any:
+    return trace.lift(value, dim) if isinstance(value, Tensor) else value
+
+
+class _Context:
+    """The context the user's methods see: tensors they save are unwrapped, and wrapped again when they are read."""
+
+    def __init__(self, ctx: BackwardCFunction, trace: Vmap) -> None:
+        self.__dict__["_ctx"] = ctx
+        self.__dict__["_trace"] = trace
+
+    def save_for_backward(self, *tensors: Any) -> None:
+        unwrapped = [self._trace.unwrap(t) for t in tensors]
+        self._ctx._saved_dims = [d for _, d in unwrapped]
+        self._ctx.save_for_backward(*[t for t, _ in unwrapped])
+
+    def save_for_forward(self, *tensors: Any) -> None:
+        unwrapped = [self._trace.unwrap(t) for t in tensors]
+        self._ctx._forward_dims = [d for _, d in unwrapped]
+        self._ctx.save_for_forward(*[t for t, _ in unwrapped])
+
+    def mark_non_differentiable(self, *tensors: Any) -> None:
+        self._ctx.mark_non_differentiable(*[self._trace.unwrap(t)[0] for t in tensors])
+
+    def mark_dirty(self, *tensors: Any) -> None:
+        self._ctx.mark_dirty(*[self._trace.unwrap(t)[0] for t in tensors])
+
+    @property
+    def saved_tensors(self) -> tuple[Any, ...]:
+        dims = self._ctx._saved_dims
+        return tuple(_wrapped(self._trace, t, d) for t, d in zip(self._ctx.saved_tensors, dims, strict=True))
+
+    @property
+    def saved_for_forward(self) -> tuple[Any, ...]:
+        dims = self._ctx._forward_dims
+        return tuple(_wrapped(self._trace, t, d) for t, d in zip(self._ctx.saved_for_forward, dims, strict=True))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ctx, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._ctx, name, value)
+
+
+def _vmapped(cls: type[Function], trace: Vmap, in_dims: tuple[Any, ...]) -> Any:
+    """The custom function one level below: of whole batches."""
+    class Vmapped(Function):
+        out_dims: Any = 0
+
+        @staticmethod
+        def forward(*values: Any) -> Any:
+            inner = tuple(_wrapped(trace, v, d) for v, d in zip(values, in_dims, strict=True))
+            output = cls.forward(*inner)
+            outputs = output if isinstance(output, tuple) else (output,)
+            unwrapped = [trace.unwrap(o) for o in outputs]
+            Vmapped.out_dims = tuple(d for _, d in unwrapped) if isinstance(output, tuple) else unwrapped[0][1]
+            return tuple(v for v, _ in unwrapped) if isinstance(output, tuple) else unwrapped[0][0]
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+            inner = tuple(_wrapped(trace, v, d) for v, d in zip(inputs, in_dims, strict=True))
+            ctx._saved_dims = ctx._forward_dims = ()
+            cls.setup_context(_Context(ctx, trace), inner, _rewrap(output))
+
+        @staticmethod
+        def backward(ctx: Any, *grads: Any) -> Any:
+            inner = _rewrap(grads if isinstance(Vmapped.out_dims, tuple) else grads[0])
+            found = cls._backward_function()(_Context(ctx, trace), *(inner if isinstance(inner, tuple) else (inner,)))
+            return tuple(_summed(g, d) for g, d in zip(found if isinstance(found, tuple) else (found,), in_dims, strict=False))
+
+        @staticmethod
+        def jvp(ctx: Any, *tangents: Any) -> Any:
+            inner = [_wrapped(trace, t, d) for t, d in zip(tangents, in_dims, strict=True)]
+            found = cls.jvp(_Context(ctx, trace), *inner)
+            outputs = found if isinstance(found, tuple) else (found,)
+            dims = Vmapped.out_dims if isinstance(found, tuple) else (Vmapped.out_dims,)
+            moved = tuple(_moved(t, d) for t, d in zip(outputs, dims, strict=True))
+            return moved if isinstance(found, tuple) else moved[0]
+
+    def _rewrap(output: Any) -> Any:
+        dims = Vmapped.out_dims
+        if isinstance(dims, tuple):
+            return tuple(_wrapped(trace, o, d) for o, d in zip(output, dims, strict=True))
+        return _wrapped(trace, output, dims)
+
+    def _summed(grad: Any, dim: int | None) -> Any:
+        """A gradient in the layout of its input: summed over the batch where the input has none."""
+        if not isinstance(grad, Tensor):
+            return None
+        value, batched, _ = trace.front(grad)
+        if dim is None:
+            return value.sum(0) if batched else value
+        value = value if batched else value.expand(trace.size, *value.shape)
+        return value.movedim(0, dim)
+
+    def _moved(tangent: Any, dim: int | None) -> Any:
+        value, batched, _ = trace.front(tangent)
+        if dim is None:
+            return value
+        value = value if batched else value.expand(trace.size, *value.shape)
+        return value.movedim(0, dim)
+
+    Vmapped.__name__ = f"Vmapped{cls.__name__}"
+    return Vmapped
+
+
+install_transform(under_transform)

@@ -1,0 +1,17 @@
+"""How vmap runs operators, one module of rules per family.
+
+Importing the package fills the registry.
+"""
+
+from . import (  # noqa: F401
+    creation,
+    embedding,
+    indexing,
+    matmul,
+    random,
+    reduction,
+    scan,
+    shape,
+    sorting,
+    view,
+)

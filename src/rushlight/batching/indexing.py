@@ -1,0 +1,234 @@
+"""Batching rules of gather, scatter and indexing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..core.dispatch import run_name
+from ..core.shapes import broadcast_shapes
+from ..core.tensor import Tensor
+from .declare import Along, batching, expand_batch, flat, pad_ndim, shift
+
+batching(["gather", "scatter.src", "scatter.reduce", "scatter.value", "scatter.value_reduce", "scatter_add",
+          "scatter_reduce.two"], Along("dim", all_batched=True))
+
+
+def along(tensor: Tensor, ndim: int) -> Tensor:
+    """A 0-d element of the batch as one of a single element."""
+    return tensor.unsqueeze(1) if ndim == 0 else tensor
+
+
+def spread(index: Tensor, shape: Sequence[int], dim: int) -> Tensor:
+    """A batch of 1-d indices as the full index that gather and scatter want along `dim` of a tensor of `shape`."""
+    view = [index.shape[0], *[1] * (len(shape) - 1)]
+    view[dim] = index.shape[1]
+    full = [*shape]
+    full[dim] = index.shape[1]
+    return index.reshape(view).expand(full)
+
+
+@batching("index_select")
+def index_select(self: Tensor, dim: int, index: Tensor, self_batched: bool, index_batched: bool, self_ndim: int,
+                 index_ndim: int, batch: int) -> Tensor:
+    if not index_batched and self_ndim > 0:
+        return run_name("index_select", self, shift(dim, self_ndim), index)
+    self = self if self_batched else expand_batch(self, batch)
+    index = index if index_batched else expand_batch(index, batch)
+    source, at = along(self, self_ndim), shift(dim, max(self_ndim, 1))
+    found = source.gather(at, spread(along(index, index_ndim), source.shape, at))
+    return found.squeeze(1) if self_ndim == 0 else found
+
+
+def by_index(name: str, combine: Any) -> None:
+    """An operator that writes slices at 1-d indices: through the scatter operator `combine` where indices differ."""
+    @batching(name, all_batched=True)
+    def rule(self: Tensor, dim: int, index: Tensor, source: Tensor, self_ndim: int, index_ndim: int, source_ndim: int,
+             ) -> Tensor:
+        target, at = along(self, self_ndim), shift(dim, max(self_ndim, 1))
+        value = along(source, source_ndim)
+        done = combine(target, at, spread(along(index, index_ndim), target.shape, at), value)
+        return done.squeeze(1) if self_ndim == 0 else done
+
+
+by_index("index_copy", lambda target, dim, index, source: target.scatter(dim, index, source))
+
+
+@batching("index_add", all_batched=True)
+def index_add(self: Tensor, dim: int, index: Tensor, source: Tensor, alpha: Any, self_ndim: int, index_ndim: int,
+              source_ndim: int) -> Tensor:
+    target, at = along(self, self_ndim), shift(dim, max(self_ndim, 1))
+    value = along(source, source_ndim)
+    value = value if alpha == 1 else value * alpha
+    done = target.scatter_add(at, spread(along(index, index_ndim), target.shape, at), value)
+    return done.squeeze(1) if self_ndim == 0 else done
+
+
+@batching("index_reduce", all_batched=True)
+def index_reduce(self: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, include_self: bool, self_ndim: int,
+                 index_ndim: int, source_ndim: int) -> Tensor:
+    target, at = along(self, self_ndim), shift(dim, max(self_ndim, 1))
+    full = spread(along(index, index_ndim), target.shape, at)
+    done = target.scatter_reduce(at, full, along(source, source_ndim), reduce, include_self=include_self)
+    return done.squeeze(1) if self_ndim == 0 else done
+
+
+@batching("index_fill.int_Scalar", all_batched=True)
+def index_fill(self: Tensor, dim: int, index: Tensor, value: Any, self_ndim: int, index_ndim: int) -> Tensor:
+    target, at = along(self, self_ndim), shift(dim, max(self_ndim, 1))
+    done = target.scatter(at, spread(along(index, index_ndim), target.shape, at), value)
+    return done.squeeze(1) if self_ndim == 0 else done
+
+
+@batching("index_fill.int_Tensor", all_batched=True)
+def index_fill_tensor(self: Tensor, dim: int, index: Tensor, value: Tensor, self_ndim: int, index_ndim: int) -> Tensor:
+    target, at = along(self, self_ndim), shift(dim, max(self_ndim, 1))
+    full = spread(along(index, index_ndim), target.shape, at)
+    done = target.scatter(at, full, value.reshape(-1, *[1] * (target.ndim - 1)).expand(full.shape))
+    return done.squeeze(1) if self_ndim == 0 else done
+
+
+@batching("take")
+def take(self: Tensor, index: Tensor, self_batched: bool, index_batched: bool, batch: int) -> Tensor:
+    if not self_batched:
+        return run_name("take", self, index)
+    index = index if index_batched else expand_batch(index, batch)
+    return flat(self).gather(1, wrapped(flat(index), flat(self).shape[1])).reshape(index.shape)
+
+
+def wrapped(index: Tensor, size: int) -> Tensor:
+    """Negative indices count from the end."""
+    return run_name("where.self", index < 0, index + size, index)
+
+
+@batching("put", all_batched=True)
+def put(self: Tensor, index: Tensor, source: Tensor, accumulate: bool) -> Tensor:
+    target, at = flat(self), wrapped(flat(index), flat(self).shape[1])
+    value = flat(source)
+    done = target.scatter_add(1, at, value) if accumulate else target.scatter(1, at, value)
+    return done.reshape(self.shape)
+
+
+# tensor[indices].
+
+def check_no_masks(indices: Sequence[Tensor | None], batched: Sequence[bool]) -> None:
+    for index, has in zip(indices, batched, strict=True):
+        if index is not None and has and index.dtype.name in ("bool", "uint8"):
+            raise RuntimeError("vmap: We do not support batching operators that can output dynamic shape. Attempted to index "
+                               "with a batched mask; use where() instead.")
+
+
+def without_masks(indices: Sequence[Any], batched: Sequence[bool]) -> tuple[list[Any], list[bool]]:
+    """Masks, which are not batched, as the indices of their true elements."""
+    plain: list[Any] = []
+    flags: list[bool] = []
+    for index, has in zip(indices, batched, strict=True):
+        if index is not None and index.dtype.name in ("bool", "uint8"):
+            parts = run_name("nonzero", index).unbind(1)
+            plain.extend(parts)
+            flags.extend([False] * len(parts))
+        else:
+            plain.append(index)
+            flags.append(has)
+    return plain, flags
+
+
+class Layout:
+    """Indices of a batch: aligned so that a first index, which counts the batch, can go with them."""
+
+    def __init__(self, indices: Sequence[Any], batched: Sequence[bool], ndim: int, batch: int) -> None:
+        check_no_masks(indices, batched)
+        self.batch = batch
+        plain, flags = without_masks(indices, batched)
+        plain += [None] * (ndim - len(plain))
+        flags += [False] * (ndim - len(flags))
+        given = [(i, has) for i, has in zip(plain, flags, strict=True) if i is not None]
+        self.rank = max(i.ndim - has for i, has in given)
+        like = given[0][0]
+        count = run_name("arange", batch, None, None, like.device, None).reshape(-1, *[1] * self.rank)
+        aligned = [None if i is None else pad_ndim(i, i.ndim - 1, self.rank) if has else i
+                   for i, has in zip(plain, flags, strict=True)]
+        self.indices = (count, *aligned)
+        self.shape = broadcast_shapes(*[i.shape for i in self.indices if i is not None])[1:]
+        places = [d for d, i in enumerate(plain) if i is not None]
+        adjacent = places == list(range(places[0], places[-1] + 1))
+        self.lead = places[0] if adjacent else 0  # dimensions that come before those of the indices in the result
+
+    def to_user(self, tensor: Tensor) -> Tensor:
+        """(batch, indices, rest) as (batch, lead, indices, other rest), which is what the user expects."""
+        if not self.lead:
+            return tensor
+        rank = self.rank
+        order = [0, *range(1 + rank, 1 + rank + self.lead), *range(1, 1 + rank), *range(1 + rank + self.lead, tensor.ndim)]
+        return run_name("permute", tensor, tuple(order))
+
+    def from_user(self, tensor: Tensor) -> Tensor:
+        if not self.lead:
+            return tensor
+        order = [0, *range(1 + self.lead, 1 + self.lead + self.rank), *range(1, 1 + self.lead),
+                 *range(1 + self.lead + self.rank, tensor.ndim)]
+        return run_name("permute", tensor, tuple(order))
+
+
+def indexed(name: str) -> None:
+    @batching(name)
+    def rule(self: Tensor, indices: Sequence[Any], self_batched: bool, indices_batched: Sequence[bool], self_ndim: int,
+             batch: int) -> Tensor:
+        self = self if self_batched else expand_batch(self, batch)
+        layout = Layout(indices, indices_batched, self_ndim, batch)
+        return layout.to_user(run_name(name, self, layout.indices))
+
+
+indexed("index.Tensor")
+indexed("_unsafe_index.Tensor")
+
+
+def index_put(self: Tensor, indices: Sequence[Any], values: Tensor, self_ndim: int, values_ndim: int, batch: int,
+              batched: Sequence[bool]) -> tuple[Any, Tensor]:
+    """The indices and values of a batched index_put."""
+    layout = Layout(indices, batched, self_ndim, batch)
+    used = sum(i is not None for i in layout.indices[1:])
+    untouched = [n for n, i in zip(self.shape[1:], layout.indices[1:], strict=True) if i is None]
+    assert used
+    full = (*untouched[:layout.lead], *layout.shape, *untouched[layout.lead:])
+    value = pad_ndim(values, values_ndim, len(full)).expand(batch, *full)
+    return layout.indices, layout.from_user(value)
+
+
+def put_by_mask(self: Tensor, mask: Tensor, values: Tensor, self_ndim: int) -> Tensor:
+    """self[mask] = one value for each element of the batch."""
+    shape = [*mask.shape, *[1] * (self.ndim - mask.ndim)]
+    return run_name("where.self", mask.reshape(shape), values.reshape(-1, *[1] * self_ndim), self)
+
+
+def index_put_rule(name: str, has_unsafe: bool = False) -> None:
+    def common(self: Tensor, indices: Sequence[Any], values: Tensor, accumulate: bool, masks: Sequence[bool], self_ndim: int,
+               values_ndim: int, batch: int, rest: tuple[Any, ...]) -> Tensor:
+        only = [(i, has) for i, has in zip(indices, masks, strict=True) if i is not None]
+        if len(indices) == 1 and only[0][1] and only[0][0].dtype.name == "bool" and not accumulate and \
+                values.numel() == batch:
+            return put_by_mask(self, only[0][0], values, self_ndim)
+        full, value = index_put(self, indices, values, self_ndim, values_ndim, batch, masks)
+        return run_name(name, self, full, value, accumulate, *rest)
+
+    if has_unsafe:
+        @batching(name)
+        def unsafe_rule(self: Tensor, indices: Sequence[Any], values: Tensor, accumulate: bool, unsafe: bool,
+                        self_batched: bool, values_batched: bool, indices_batched: Sequence[bool], self_ndim: int,
+                        values_ndim: int, batch: int) -> Tensor:
+            self = self if self_batched else expand_batch(self, batch)
+            values = values if values_batched else expand_batch(values, batch)
+            return common(self, indices, values, accumulate, indices_batched, self_ndim, values_ndim, batch, (unsafe,))
+        return
+
+    @batching(name)
+    def rule(self: Tensor, indices: Sequence[Any], values: Tensor, accumulate: bool, self_batched: bool, values_batched: bool,
+             indices_batched: Sequence[bool], self_ndim: int, values_ndim: int, batch: int) -> Tensor:
+        self = self if self_batched else expand_batch(self, batch)
+        values = values if values_batched else expand_batch(values, batch)
+        return common(self, indices, values, accumulate, indices_batched, self_ndim, values_ndim, batch, ())
+
+
+index_put_rule("index_put")
+index_put_rule("_unsafe_index_put")
+index_put_rule("_index_put_impl", has_unsafe=True)

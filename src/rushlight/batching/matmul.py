@@ -1,0 +1,91 @@
+"""Batching rules of matrix products and distances: all of them are matmul with more batch dimensions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core.dispatch import run_name
+from ..core.tensor import Tensor
+from .declare import batching, expand_batch, pad_ndim
+
+
+def scaled(alpha: Any, tensor: Tensor) -> Tensor:
+    return tensor if alpha == 1 else tensor * alpha
+
+
+def added(self: Tensor, self_batched: bool, self_ndim: int, beta: Any, alpha: Any, product: Tensor) -> Tensor:
+    """beta * self + alpha * product, where self broadcasts to the product the user sees; beta 0 ignores self."""
+    if beta == 0:
+        return scaled(alpha, product)
+    own = pad_ndim(self, self_ndim, product.ndim - 1) if self_batched else self
+    return scaled(beta, own) + scaled(alpha, product)
+
+
+batching(["mm", "bmm"], lambda self, mat2: self.matmul(mat2))
+batching("mv", lambda self, vec: self.matmul(vec.unsqueeze(-1)).squeeze(-1))
+
+
+@batching("dot", all_batched=True)
+def dot(self: Tensor, tensor: Tensor) -> Tensor:
+    return self.unsqueeze(1).matmul(tensor.unsqueeze(2)).squeeze(2).squeeze(1)
+
+
+@batching("vdot", all_batched=True)
+def vdot(self: Tensor, other: Tensor) -> Tensor:
+    return self.conj().unsqueeze(1).matmul(other.unsqueeze(2)).squeeze(2).squeeze(1)
+
+
+@batching("addmm")
+def addmm(self: Tensor, mat1: Tensor, mat2: Tensor, beta: Any, alpha: Any, self_batched: bool, self_ndim: int,
+          mat1_batched: bool, mat2_batched: bool, batch: int) -> Tensor:
+    mat1 = mat1 if mat1_batched or mat2_batched else expand_batch(mat1, batch)
+    return added(self, self_batched, self_ndim, beta, alpha, mat1.matmul(mat2))
+
+
+@batching("addmv")
+def addmv(self: Tensor, mat: Tensor, vec: Tensor, beta: Any, alpha: Any, self_batched: bool, self_ndim: int,
+          mat_batched: bool, vec_batched: bool, batch: int) -> Tensor:
+    mat = mat if mat_batched or vec_batched else expand_batch(mat, batch)
+    return added(self, self_batched, self_ndim, beta, alpha, mat.matmul(vec.unsqueeze(-1)).squeeze(-1))
+
+
+@batching("baddbmm", all_batched=True)
+def baddbmm(self: Tensor, batch1: Tensor, batch2: Tensor, beta: Any, alpha: Any, self_ndim: int) -> Tensor:
+    return added(self, True, self_ndim, beta, alpha, batch1.matmul(batch2))
+
+
+@batching("addbmm", all_batched=True)
+def addbmm(self: Tensor, batch1: Tensor, batch2: Tensor, beta: Any, alpha: Any, self_ndim: int) -> Tensor:
+    return added(self, True, self_ndim, beta, alpha, batch1.matmul(batch2).sum(1))
+
+
+@batching("addr", all_batched=True)
+def addr(self: Tensor, vec1: Tensor, vec2: Tensor, beta: Any, alpha: Any, self_ndim: int) -> Tensor:
+    return added(self, True, self_ndim, beta, alpha, vec1.unsqueeze(2) * vec2.unsqueeze(1))
+
+
+@batching("linalg_cross", all_batched=True)
+def linalg_cross(self: Tensor, other: Tensor, dim: int, self_ndim: int, other_ndim: int) -> Tensor:
+    ndim = max(self_ndim, other_ndim)
+    return run_name("linalg_cross", pad_ndim(self, self_ndim, ndim), pad_ndim(other, other_ndim, ndim),
+                    dim if dim < 0 else dim + 1)
+
+
+def common_rank(a: Tensor, a_ndim: int, b: Tensor, b_ndim: int) -> tuple[Tensor, Tensor]:
+    ndim = max(a_ndim, b_ndim)
+    return pad_ndim(a, a_ndim, ndim), pad_ndim(b, b_ndim, ndim)
+
+
+@batching("_cdist_forward", all_batched=True)
+def cdist_forward(x1: Tensor, x2: Tensor, p: float, compute_mode: int | None, x1_ndim: int, x2_ndim: int) -> Tensor:
+    return run_name("_cdist_forward", *common_rank(x1, x1_ndim, x2, x2_ndim), p, compute_mode)
+
+
+@batching("_euclidean_dist", all_batched=True)
+def euclidean_dist(x1: Tensor, x2: Tensor, x1_ndim: int, x2_ndim: int) -> Tensor:
+    return run_name("_euclidean_dist", *common_rank(x1, x1_ndim, x2, x2_ndim))
+
+
+@batching("_cdist_backward", all_batched=True)
+def cdist_backward(grad: Tensor, x1: Tensor, x2: Tensor, p: float, cdist: Tensor) -> Tensor:
+    return run_name("_cdist_backward", grad, x1, x2, p, cdist)

@@ -1,0 +1,96 @@
+"""Batching rules of views: the batch stays in front and dimension numbers are shifted past it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core.dispatch import run_name
+from ..core.shapes import Shape, infer_size, numel
+from ..core.tensor import Tensor
+from .declare import Along, Whole, batching, pad_ndim, shift
+
+batching(["alias", "detach", "_conj", "_neg_view", "view_as_real", "view_as_complex"], Whole())
+batching(["squeeze.dim", "select.int", "slice.Tensor", "unbind.int", "split.Tensor", "split_with_sizes",
+          "unsafe_split.Tensor", "unsafe_split_with_sizes"], Along("dim"))
+batching("squeeze.dims", Along("dim"))
+batching("unfold", Along("dimension"))
+batching("diagonal", Along("dim1", "dim2"))
+
+
+@batching("transpose.int")
+def transpose(self: Tensor, dim0: int, dim1: int, self_ndim: int) -> Tensor:
+    if self_ndim == 0:
+        return run_name("alias", self)
+    return run_name("transpose.int", self, shift(dim0, self_ndim), shift(dim1, self_ndim))
+
+
+@batching("t")
+def t(self: Tensor, self_ndim: int) -> Tensor:
+    return run_name("transpose.int", self, 1, 2) if self_ndim == 2 else run_name("alias", self)
+
+
+batching("permute", lambda self, dims, self_ndim: run_name("permute", self, (0, *shift(dims, self_ndim))))
+
+
+@batching("squeeze")
+def squeeze(self: Tensor) -> Tensor:
+    ones = tuple(d for d, size in enumerate(self.shape) if d > 0 and size == 1)
+    return run_name("squeeze.dims", self, ones)
+
+
+@batching("unsqueeze")
+def unsqueeze(self: Tensor, dim: int, self_ndim: int) -> Tensor:
+    return run_name("unsqueeze", self, shift(dim, self_ndim + 1))
+
+
+def sized(self: Tensor, size: Shape) -> Shape:
+    return (self.shape[0], *infer_size(size, numel(self.shape[1:])))
+
+
+batching("view", lambda self, size: run_name("view", self, sized(self, size)))
+batching("_unsafe_view", lambda self, size: run_name("_unsafe_view", self, sized(self, size)))
+
+
+@batching("expand")
+def expand(self: Tensor, size: Shape, implicit: bool, self_ndim: int, batch: int) -> Tensor:
+    lead = len(size) - self_ndim
+    if lead < 0:
+        raise RuntimeError(f"expand: the number of sizes provided ({len(size)}) must be greater or equal to the number of "
+                           f"dimensions in the tensor ({self_ndim})")
+    return run_name("expand", pad_ndim(self, self_ndim, len(size)), (batch, *size), implicit)
+
+
+@batching("_reshape_alias")
+def reshape_alias(self: Tensor, size: Shape, stride: Shape) -> Tensor:
+    return run_name("_reshape_alias", self, (self.shape[0], *size), (self.stride(0), *stride))
+
+
+@batching("as_strided")
+def as_strided(self: Tensor, size: Shape, stride: Shape, storage_offset: int | None) -> Tensor:
+    """Geometry is that of one element of the batch, whose offset in the storage of the first is zero."""
+    offset = self.storage_offset() + (0 if storage_offset is None else storage_offset)
+    return run_name("as_strided", self, (self.shape[0], *size), (self.stride(0), *stride), offset)
+
+
+@batching("view.dtype")
+def view_dtype(self: Tensor, dtype: Any, self_ndim: int) -> Tensor:
+    return run_name("view.dtype", self, dtype)
+
+
+# Writing into a view, functionally.
+
+def scattered(name: str) -> Any:
+    """The scatter operators take the tensor, what goes into the view, and the arguments of the view."""
+    return Along(*name.split(), all_batched=True)
+
+
+batching(["select_scatter", "slice_scatter"], scattered("dim"))
+batching("diagonal_scatter", scattered("dim1 dim2"))
+
+
+@batching("as_strided_scatter", all_batched=True)
+def as_strided_scatter(self: Tensor, src: Tensor, size: Shape, stride: Shape, storage_offset: int | None) -> Tensor:
+    offset = self.storage_offset() + (0 if storage_offset is None else storage_offset)
+    return run_name("as_strided_scatter", self, src, (self.shape[0], *size), (self.stride(0), *stride), offset)
+
+

@@ -1,0 +1,134 @@
+"""exp and what is made of it: exp2, expm1, sigmoid, tanh, sinh, cosh.
+
+x = n ln 2 + r with |r| <= ln(2) / 2, so that e**x = 2**n e**r and e**r is a polynomial. n is found by adding 1.5 * 2**p, p the
+number of bits after the leading one: the sum's low bits are the integer n, without a conversion that NaN could upset.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..emitter import Emitter
+from ..types import EXPONENT_BIAS, MANTISSA_BITS, bits_of
+from . import coefficients as table
+from .registry import function
+
+LOG2_E = 1.4426950408889634
+# The high part has so few bits that n * high is exact for every exponent n.
+LN2 = {32: (0.693359375, -2.1219444005469058e-4), 64: (6.93147180369123816490e-01, 1.90821492927058770002e-10)}
+MAGIC = {32: 1.5 * 2.0**23, 64: 1.5 * 2.0**52}
+MAGIC_BITS = {32: 0x4B400000, 64: 0x4338000000000000}
+
+# Beyond these the result is 0 or infinity; inside, n stays within what two factors of a normal exponent can express.
+_EXP_RANGE = {32: (-104.0, 89.0), 64: (-746.0, 710.0)}
+_EXP2_RANGE = {32: (-151.0, 129.0), 64: (-1076.0, 1025.0)}
+_EXPM1_RANGE = {32: (-20.0, 89.0), 64: (-40.0, 710.0)}
+
+
+def reduce_exp(e: Emitter, x: Any) -> tuple[Any, Any]:
+    """(n + MAGIC, r) for x in the range of exp."""
+    bits = bits_of(x.type)
+    shifted = e.mul_add(x, LOG2_E, MAGIC[bits])
+    n = e.sub(shifted, MAGIC[bits])
+    high, low = LN2[bits]
+    return shifted, e.mul_add(n, -low, e.mul_add(n, -high, x))
+
+
+def expm1_reduced(e: Emitter, r: Any, coefficients: Any) -> Any:
+    """e**r - 1 for a reduced r."""
+    return e.mul_add(e.mul(r, r), e.horner(r, coefficients), r)
+
+
+def scale(e: Emitter, x: Any, shifted: Any) -> Any:
+    """x * 2**n for n + MAGIC, where neither x nor the result is subnormal or infinite."""
+    return e.from_bits(e.add(e.bits(x), e.shift_left(e.bits(shifted), MANTISSA_BITS[bits_of(x.type)])))
+
+
+def scale_fully(e: Emitter, x: Any, shifted: Any, minus: int = 0) -> Any:
+    """x * 2**(n - minus) by two factors, each normal: right for results that are subnormal or infinite."""
+    bits = bits_of(x.type)
+    mantissa, bias = MANTISSA_BITS[bits], EXPONENT_BIAS[bits]
+    both = e.add(e.bits(shifted), 2 * bias - minus - MAGIC_BITS[bits])
+    first = e.shift_right(both, 1)
+    second = e.sub(both, first)
+    x = e.mul(x, e.from_bits(e.shift_left(first, mantissa)))
+    return e.mul(x, e.from_bits(e.shift_left(second, mantissa)))
+
+
+@function()
+def exp(e: Emitter, x: Any) -> Any:
+    bits = bits_of(x.type)
+    shifted, r = reduce_exp(e, e.clamp(x, *_EXP_RANGE[bits]))
+    return scale_fully(e, e.add(expm1_reduced(e, r, table.EXP[bits]), 1.0), shifted)
+
+
+def exp_normal(e: Emitter, x: Any) -> Any:
+    """exp for x known to give a normal number."""
+    shifted, r = reduce_exp(e, x)
+    return scale(e, e.add(expm1_reduced(e, r, table.EXP[bits_of(x.type)]), 1.0), shifted)
+
+
+@function()
+def exp2(e: Emitter, x: Any) -> Any:
+    bits = bits_of(x.type)
+    x = e.clamp(x, *_EXP2_RANGE[bits])
+    shifted = e.add(x, MAGIC[bits])
+    r = e.sub(x, e.sub(shifted, MAGIC[bits]))
+    return scale_fully(e, e.mul_add(r, e.horner(r, table.EXP2[bits]), 1.0), shifted)
+
+
+@function()
+def expm1(e: Emitter, x: Any) -> Any:
+    """2**n (e**r - 1) + (2**n - 1), halved meanwhile because 2**n may overflow when the result does not."""
+    bits = bits_of(x.type)
+    shifted, r = reduce_exp(e, e.clamp(x, *_EXPM1_RANGE[bits]))
+    p = expm1_reduced(e, r, table.EXPM1[bits])
+    half = scale(e, e.constant(0.5, x), shifted)
+    result = e.mul(e.mul_add(p, half, e.sub(half, 0.5)), 2.0)
+    return e.copysign(result, x)  # for -0.0
+
+
+@function()
+def sigmoid(e: Emitter, x: Any) -> Any:
+    """With t = e**-|x| and q = t / (1 + t): q for x < 0 and 1 - q otherwise. q = t - t q loses no bits for small t."""
+    t = exp(e, e.neg(e.abs(x)))
+    q = e.div(t, e.add(t, 1.0))
+    return e.select(e.compare("<", x, 0.0), e.mul_add(e.neg(t), q, t), e.sub(1.0, q))
+
+
+@function()
+def tanh(e: Emitter, x: Any) -> Any:
+    a = e.abs(x)
+    if e.is_double(x):  # z / (z + 2) with z = e**2a - 1
+        shifted, r = reduce_exp(e, e.mul(e.at_most(a, 20.0), 2.0))
+        power = scale(e, e.constant(1.0, x), shifted)
+        z = e.mul_add(expm1_reduced(e, r, table.EXPM1[64]), power, e.sub(power, 1.0))
+        return e.copysign(e.div(z, e.add(z, 2.0)), x)
+    z = e.mul(a, a)
+    small = e.mul_add(e.mul(a, z), e.horner(z, table.TANH[32]), a)
+    power = exp_normal(e, e.mul(e.at_most(a, 10.0), 2.0))
+    large = e.sub(1.0, e.div(2.0, e.add(power, 1.0)))
+    return e.copysign(e.select(e.compare("<", a, 0.625), small, large), x)
+
+
+def _half_exp(e: Emitter, a: Any) -> Any:
+    """e**a / 2 for a >= 0, infinite only if that is."""
+    bits = bits_of(a.type)
+    shifted, r = reduce_exp(e, e.at_most(a, _EXP_RANGE[bits][1] + 1.0))
+    return scale_fully(e, e.add(expm1_reduced(e, r, table.EXP[bits]), 1.0), shifted, minus=1)
+
+
+@function()
+def sinh(e: Emitter, x: Any) -> Any:
+    a = e.abs(x)
+    z = e.mul(a, a)
+    small = e.mul_add(e.mul(a, z), e.horner(z, table.SINH[bits_of(x.type)]), a)
+    half = _half_exp(e, a)
+    large = e.sub(half, e.div(0.25, half))
+    return e.copysign(e.select(e.compare("<", a, 1.0), small, large), x)
+
+
+@function()
+def cosh(e: Emitter, x: Any) -> Any:
+    half = _half_exp(e, e.abs(x))
+    return e.add(half, e.div(0.25, half))

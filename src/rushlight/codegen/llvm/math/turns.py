@@ -1,0 +1,130 @@
+"""Angles modulo quarter turns: x = n pi/2 + r for any finite x, however large.
+
+Up to a limit n pi/2 is subtracted in three parts by fma (Cody and Waite), which leaves r as a pair (r, rest). Beyond it,
+if any lane is there, a function that is not inlined computes r lane by lane with 2/pi to 1168 bits (Payne and Hanek,
+"Radian reduction for trigonometric functions", 1983), so that r is right to the last bit for the largest numbers too.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....core.lazy import LazyModule
+from ..emitter import Emitter
+from ..types import bits_of, integer_like, lanes_of, mangle
+from .exponential import MAGIC, MAGIC_BITS
+
+ir = LazyModule("llvmlite.ir")
+
+# pi as a sum of three numbers of the type.
+_PI = {32: (3.1415927410125732, -8.742277657347586e-08, -3.4302490200117637e-15),
+       64: (3.141592653589793, 1.2246467991473532e-16, -2.9947698097183397e-33)}
+_PER_PI = 0.3183098861837907
+# As far as n is exact in the sum with MAGIC and the rounding of x / period leaves r within the polynomials' interval.
+_LIMIT = {32: 1.0e5, 64: 2.0**30}
+
+# floor(2/pi * 2**1168), 2/pi from mpmath to 400 digits.
+_TWO_PER_PI = int(
+    "a2f9836e4e441529fc2757d1f534ddc0db6295993c439041fe5163abdebbc561b7246e3a424dd2e006492eea09d1921cfe1deb1cb129a73e"
+    "e88235f52ebb4484e99c7026b45f7e413991d639835339f49c845f8bbdf9283b1ff897ffde05980fef2f118b5a0a6d1f6d367ecf27cb09b7"
+    "4f463f669e5fea2d7527bac7ebe5f17b3d0739f78a5292ea6bfb5fb11f8d5d085603", 16)
+_TABLE_BITS, _TABLE_BYTES = 1168, 160
+
+
+def reduce_turns(e: Emitter, x: Any) -> tuple[Any, Any, Any]:
+    """(r, rest, n): x = n pi/2 + r + rest with |r| <= 0.8; the integer n is right modulo 4."""
+    bits = bits_of(x.type)
+    r, rest, n = _by_parts(e, x)
+    large = e.compare(">", e.abs(x), _LIMIT[bits])
+
+    def by_bits() -> list[Any]:
+        slow = e.call(_reduce_large(e, x.type), [x])
+        far_r, far_n = (e.builder.extract_value(slow, i) for i in (0, 1))
+        return [e.select(large, far_r, r), e.select(large, 0.0, rest), e.select(large, far_n, n)]
+
+    chosen = e.branch(e.any(large), by_bits, lambda: [r, rest, n], likely=False)
+    return chosen[0], chosen[1], chosen[2]
+
+
+def _by_parts(e: Emitter, x: Any) -> tuple[Any, Any, Any]:
+    """The first difference is exact for |x| >= 1; the rounding errors of the second are computed and go to the rest."""
+    bits = bits_of(x.type)
+    first, second, third = (part / 2 for part in _PI[bits])
+    shifted = e.mul_add(x, 2 * _PER_PI, MAGIC[bits])
+    n = e.sub(shifted, MAGIC[bits])
+    minus = e.neg(n)
+    a = e.fma(minus, first, x)
+    product = e.mul(minus, second)
+    r = e.add(a, product)
+    rest = e.add(e.sub(a, r), product)
+    rest = e.add(rest, e.fma(minus, second, e.neg(product)))
+    return r, e.mul_add(minus, third, rest), e.sub(e.bits(shifted), MAGIC_BITS[bits])
+
+
+def _reduce_large(e: Emitter, kind: Any) -> Any:
+    """The function from a vector x to {r, n}."""
+    result = ir.LiteralStructType([kind, integer_like(kind)])
+    return e.function(f"rushlight.reduce_turns.{mangle(kind)}", result, [kind], _each_lane)
+
+
+def _each_lane(e: Emitter, x: Any) -> Any:
+    lanes = lanes_of(x.type)
+    empty = [e.zero(x.type), e.zero(integer_like(x.type))]
+
+    def one(lane: Any, r: Any, n: Any) -> list[Any]:
+        new_r, new_n = _payne_hanek(e, e.extract(x, lane))
+        return [e.insert(r, new_r, lane), e.insert(n, new_n, lane)]
+
+    r, n = one(0, *empty) if lanes == 1 else e.fold(0, lanes, 1, empty, one)
+    both = ir.Constant(ir.LiteralStructType([r.type, n.type]), ir.Undefined)
+    return e.builder.insert_value(e.builder.insert_value(both, r, 0), n, 1)
+
+
+def _payne_hanek(e: Emitter, x: Any) -> tuple[Any, Any]:
+    """One number of at least 1. x = m 2**k; the bits of 2/pi that matter for x 2/pi modulo 4 are 192 of the table."""
+    wide = x if e.is_double(x) else e.widen(x)
+    pattern = e.bits(wide)
+    k = e.sub(e.and_(e.shift_right(pattern, 52), 0x7FF), 1075)
+    m = e.or_(e.and_(pattern, (1 << 52) - 1), 1 << 52)
+    start = e.sub(_TABLE_BITS - 190, k)  # the window begins at this bit of the table
+    table = e.table("rushlight.two_per_pi", _TWO_PER_PI.to_bytes(_TABLE_BYTES, "little"))
+    base = e.address(table, e.shift_right(start, 3), e.i8)
+    words = [e.load(e.address(base, 8 * i, e.i8), e.i64, align=1) for i in range(4)]
+    count = e.and_(start, 7)
+    window = [e.intrinsic("fshr", e.i64, [high, low, count], [e.i64]) for low, high in zip(words, words[1:], strict=False)]
+    turns = _product(e, m, window)
+    # Quarter turns, 2 bits before the point and 126 after it: n is the nearest integer.
+    n = e.shift_right(e.add(turns, 1 << 125), 126)
+    r = _radians(e, e.sub(turns, e.shift_left(n, 126)))
+    negative = e.compare("<", pattern, 0)
+    r = e.add(e.select(negative, e.neg(r), r), e.sub(wide, wide))  # NaN for infinity
+    n = e.builder.trunc(n, e.i64)
+    n = e.select(negative, e.sub(0, n), n)
+    return (r, n) if e.is_double(x) else (e.narrow(r), e.builder.trunc(n, e.i32))
+
+
+def _product(e: Emitter, m: Any, window: list[Any]) -> Any:
+    """The upper 128 bits of m times the window modulo 2**192."""
+    i128 = ir.IntType(128)
+    low, middle, high = (e.builder.zext(w, i128) for w in window)
+    m = e.builder.zext(m, i128)
+    carried = e.add(e.mul(m, middle), e.shift_right(e.mul(m, low), 64))
+    return e.add(carried, e.shift_left(e.mul(m, high), 64))
+
+
+def _radians(e: Emitter, fraction: Any) -> Any:
+    """A signed i128, 126 bits after the point, times pi/2, rounded once: the product is carried in two doubles."""
+    i128 = fraction.type
+    negative = e.compare("<", fraction, 0)
+    size = e.select(negative, e.sub(0, fraction), fraction)
+    zeros = e.intrinsic("ctlz", i128, [size, e.constant(0, e.i1)], [i128])
+    normal = e.shift_left(size, e.and_(zeros, 127))
+    top = e.builder.trunc(e.shift_right(normal, 65), e.i64)  # 63 bits, so that it is not negative
+    high = e.builder.sitofp(e.and_(top, -1 << 10), e.double)
+    low = e.builder.sitofp(e.and_(top, (1 << 10) - 1), e.double)
+    scale = e.power_of_two(e.sub(-61, e.builder.trunc(zeros, e.i64)))
+    pi2, error = _PI[64][0] / 2, _PI[64][1] / 2
+    product, rest = e.two_product(high, pi2)
+    rest = e.add(rest, e.add(e.mul(high, error), e.mul(low, pi2)))
+    r = e.mul(e.add(product, rest), scale)
+    return e.select(negative, e.neg(r), r)

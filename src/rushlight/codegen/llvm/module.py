@@ -1,0 +1,77 @@
+"""A schedule as one LLVM module: a function for every nest, and an entry for every run of nests between calls.
+
+`entry0(block)` runs the nests of the first segment in order. The block is an array of addresses: slot 0 the thread pool, then
+the buffers. Segments end where the schedule calls a routine that is not native code.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...core.lazy import LazyModule
+from ...loops.nest import Buffer, Call, Place
+from ...runtime.target import Target
+from ...schedule.loops import LoopPlan
+from ...schedule.memory import buffers_of
+from ...schedule.schedule import Schedule
+from .emitter import Emitter
+from .nests import emit_nest
+
+ir = LazyModule("llvmlite.ir")
+
+POOL_SLOT = 0
+
+
+@dataclass
+class NativeModule:
+    """The text of a module and how to run it."""
+
+    text: str
+    segments: list[str | Call]  # entry names and calls, in order
+    slots: dict[Buffer, int]
+
+
+def emit_module(schedule: Schedule, target: Target) -> NativeModule:
+    """Generate the code of `schedule`."""
+    module = ir.Module("rushlight")
+    slots = _slots(schedule)
+    segments: list[str | Call] = []
+    pending: list[tuple[str, LoopPlan]] = []
+    for step in schedule.steps:
+        if isinstance(step, Call):
+            _close_segment(module, target, pending, segments)
+            segments.append(step)
+        else:
+            pending.append((emit_nest(module, step, target, slots), step))
+    _close_segment(module, target, pending, segments)
+    return NativeModule(str(module), segments, slots)
+
+
+def _slots(schedule: Schedule) -> dict[Buffer, int]:
+    slots: dict[Buffer, int] = {}
+    for step in schedule.steps:
+        for buffer in buffers_of(step if isinstance(step, Call) else step.nest):
+            if buffer.place is not Place.ROW and buffer not in slots:
+                slots[buffer] = POOL_SLOT + 1 + len(slots)
+    return slots
+
+
+def _close_segment(module: Any, target: Target, pending: list[tuple[str, LoopPlan]],
+                   segments: list[str | Call]) -> None:
+    if not pending:
+        return
+    name = f"entry{len(segments)}"
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [ir.PointerType()]), name)
+    e = Emitter(ir.IRBuilder(function.append_basic_block("entry")), target)
+    block = function.args[0]
+    parallel = e.declare("parallel_for", ir.VoidType(), [e.pointer, e.pointer, e.pointer, e.i64])
+    pool = e.load(e.address(block, POOL_SLOT, e.i64), e.pointer)
+    for task, plan in pending:
+        if plan.tasks == 1:
+            e.call(module.globals[task], [block, e.i64(0)])
+        else:
+            e.call(parallel, [pool, module.globals[task], block, e.i64(plan.tasks)])
+    e.builder.ret_void()
+    segments.append(name)
+    pending.clear()

@@ -1,0 +1,115 @@
+"""Nested containers of values: lists, tuples, named tuples and dictionaries, flattened and rebuilt.
+
+`flatten(tree)` gives the leaves in order and a `TreeSpec`, which rebuilds a tree of the same structure from other leaves.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class TreeSpec:
+    """The structure of a tree: a container type with the specs of its children, or a leaf."""
+
+    type: Any = None  # None for a leaf
+    context: Any = None  # keys of a dictionary
+    children: tuple[TreeSpec, ...] = ()
+
+    @property
+    def num_leaves(self) -> int:
+        return 1 if self.type is None else sum(child.num_leaves for child in self.children)
+
+    def unflatten(self, leaves: Iterable[Any]) -> Any:
+        iterator = iter(leaves)
+        tree = self._build(iterator)
+        if next(iterator, _END) is not _END:
+            raise ValueError(f"more leaves than the {self.num_leaves} of the structure {self}")
+        return tree
+
+    def _build(self, leaves: Any) -> Any:
+        if self.type is None:
+            return next(leaves)
+        parts = [child._build(leaves) for child in self.children]
+        if _is_named(self.type):
+            return self.type(*parts)
+        if issubclass(self.type, dict):
+            pairs = zip(self.context[0], parts, strict=True)
+            if self.type is defaultdict:
+                return defaultdict(self.context[1], pairs)
+            return self.type(pairs)
+        return self.type(parts)
+
+    def __repr__(self) -> str:
+        if self.type is None:
+            return "*"
+        inside = ", ".join(repr(child) for child in self.children)
+        return f"{self.type.__name__}({inside})"
+
+
+LEAF = TreeSpec()
+_END = object()
+
+
+def _is_named(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields")
+
+
+def _children(tree: Any) -> tuple[Any, Any, list[Any]] | None:
+    kind = type(tree)
+    if kind in (list, tuple) or _is_named(kind):
+        return kind, None, list(tree)
+    if kind in (dict, OrderedDict, defaultdict):
+        extra = tree.default_factory if kind is defaultdict else None
+        return kind, (tuple(tree), extra), list(tree.values())
+    return None
+
+
+def flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Any], TreeSpec]:
+    """The leaves of `tree` from left to right, and its structure."""
+    leaves: list[Any] = []
+    return leaves, _flatten(tree, leaves, is_leaf)
+
+
+def _flatten(tree: Any, leaves: list[Any], is_leaf: Callable[[Any], bool] | None) -> TreeSpec:
+    found = None if is_leaf is not None and is_leaf(tree) else _children(tree)
+    if found is None:
+        leaves.append(tree)
+        return LEAF
+    kind, context, parts = found
+    return TreeSpec(kind, context, tuple([_flatten(part, leaves, is_leaf) for part in parts]))
+
+
+def unflatten(leaves: Iterable[Any], spec: TreeSpec) -> Any:
+    return spec.unflatten(leaves)
+
+
+def tree_map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
+    """`function` applied to each leaf (and to those at the same places of `rest`)."""
+    leaves, spec = flatten(tree)
+    others = [flatten(other)[0] for other in rest]
+    return spec.unflatten([function(*group) for group in zip(leaves, *others, strict=True)])
+
+
+def broadcast_prefix(prefix: Any, spec: TreeSpec, is_leaf: Callable[[Any], bool] | None = None) -> list[Any] | None:
+    """`prefix`, whose leaves may stand for whole subtrees of `spec`, as one value per leaf; None where it does not fit."""
+    found = None if is_leaf is not None and is_leaf(prefix) else _children(prefix)
+    if found is None:
+        return [prefix] * spec.num_leaves
+    kind, context, parts = found
+    if spec.type is not kind or spec.context != context or len(parts) != len(spec.children):
+        return None
+    result: list[Any] = []
+    for part, child in zip(parts, spec.children, strict=True):
+        values = broadcast_prefix(part, child, is_leaf)
+        if values is None:
+            return None
+        result.extend(values)
+    return result
+
+
+def leaves_of(trees: Sequence[Any]) -> list[Any]:
+    return flatten(list(trees))[0]

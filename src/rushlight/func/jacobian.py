@@ -1,0 +1,118 @@
+"""Whole Jacobians: jacrev, jacfwd, hessian."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..core import pytree
+from ..core.dispatch import run_name
+from ..core.errors import check
+from ..core.tensor import Tensor
+from .forward import jvp
+from .reverse import Argnums, check_argnums, vjp, with_arguments
+from .vmap import vmap
+
+
+def standard_basis(tensors: Sequence[Tensor]) -> list[Tensor]:
+    """For each tensor, its part of the unit vectors of all of them laid end to end: (total, *shape)."""
+    counts = [tensor.numel() for tensor in tensors]
+    total = sum(counts)
+    parts = []
+    start = 0
+    for tensor, count in zip(tensors, counts, strict=True):
+        rows = run_name("eye.m", total, count, tensor.dtype, None, tensor.device, None)
+        if start:
+            rows = run_name("roll", rows, (start,), (0,))
+        parts.append(rows.reshape(total, *tensor.shape))
+        start += count
+    return parts
+
+
+def split_rows(tensor: Tensor, counts: Sequence[int]) -> tuple[Tensor, ...]:
+    return run_name("split_with_sizes", tensor, tuple(counts), 0)  # type: ignore[no-any-return]
+
+
+def jacrev(func: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None,
+           _preallocate_and_copy: bool = False) -> Callable[..., Any]:
+    """The Jacobian of `func`, by reverse mode: one row for each element of the output."""
+    if not (chunk_size is None or chunk_size > 0):
+        raise ValueError(f"jacrev: `chunk_size` should be greater than 0. (got {chunk_size})")
+
+    @functools.wraps(func)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        numbers = check_argnums(argnums, len(args))
+        chosen = tuple(args[n] for n in numbers)
+
+        def of_chosen(*values: Any) -> Any:
+            return func(*with_arguments(args, numbers, values), **kwargs)
+
+        found = vjp(of_chosen, *chosen, has_aux=has_aux)
+        output, vjp_fn = found[0], found[1]
+        outputs, out_spec = pytree.flatten(output)
+        check(len(outputs) > 0, "jacrev: expected the function to return at least one tensor")
+        inputs, spec = pytree.flatten(chosen)
+
+        def row(*basis: Any) -> list[Any]:
+            grads = vjp_fn(*_cotangents(out_spec, basis))
+            return pytree.flatten(grads if len(chosen) > 1 else (grads,))[0]
+
+        columns = vmap(row, chunk_size=chunk_size)(*standard_basis(outputs))
+        counts = [tensor.numel() for tensor in outputs]
+        blocks = []
+        split = [split_rows(column, counts) for column in columns]
+        for i, value in enumerate(outputs):
+            per_input = [split[j][i].reshape(*value.shape, *leaf.shape) for j, leaf in enumerate(inputs)]
+            tree = spec.unflatten(per_input)
+            blocks.append(tree[0] if isinstance(argnums, int) else tree)
+        result = out_spec.unflatten(blocks)
+        return (result, found[2]) if has_aux else result
+
+    return wrapper
+
+
+def _cotangents(out_spec: Any, basis: Sequence[Any]) -> tuple[Any, ...]:
+    tree = out_spec.unflatten(basis)
+    return tree if type(tree) is tuple else (tree,)
+
+
+def jacfwd(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, *, randomness: str = "error",
+           ) -> Callable[..., Any]:
+    """The Jacobian of `func`, by forward mode: one column for each element of the input."""
+
+    @functools.wraps(func)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        numbers = check_argnums(argnums, len(args))
+        chosen = tuple(args[n] for n in numbers)
+        inputs, spec = pytree.flatten(chosen)
+
+        def column(*basis: Any) -> Any:
+            def of_chosen(*values: Any) -> Any:
+                return func(*with_arguments(args, numbers, spec.unflatten(values)), **kwargs)
+
+            found = jvp(of_chosen, tuple(inputs), basis, has_aux=has_aux)
+            return (found[1], found[2]) if has_aux else found[1]
+
+        out_dims = (0, None) if has_aux else 0
+        columns = vmap(column, out_dims=out_dims, randomness=randomness)(*standard_basis(inputs))
+        tangents, aux = columns if has_aux else (columns, None)
+        leaves, out_spec = pytree.flatten(tangents)
+        counts = [tensor.numel() for tensor in inputs]
+        blocks = []
+        for leaf in leaves:
+            shape = leaf.shape[1:]
+            moved = run_name("permute", leaf, (*range(1, leaf.ndim), 0))
+            parts = run_name("split_with_sizes", moved, tuple(counts), -1)
+            per_input = [part.reshape(*shape, *tensor.shape) for part, tensor in zip(parts, inputs, strict=True)]
+            tree = spec.unflatten(per_input)
+            blocks.append(tree[0] if isinstance(argnums, int) else tree)
+        result = out_spec.unflatten(blocks)
+        return (result, aux) if has_aux else result
+
+    return wrapper
+
+
+def hessian(func: Callable[..., Any], argnums: Argnums = 0) -> Callable[..., Any]:
+    """The matrix of second derivatives of `func`, forward over reverse."""
+    return jacfwd(jacrev(func, argnums), argnums)

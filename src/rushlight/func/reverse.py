@@ -1,0 +1,137 @@
+"""Transforms of reverse mode: grad, grad_and_value, vjp."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..autograd.levels import fresh, gradients_at_level, is_isolated, without_history
+from ..core import pytree
+from ..core.errors import check
+from ..core.modes import MODES
+from ..core.tensor import Tensor
+
+Argnums = int | Sequence[int]
+
+
+class recording:
+    """Inside, operations are recorded; gives the grad mode outside."""
+
+    def __enter__(self) -> bool:
+        self._saved = MODES.grad, MODES.silent
+        MODES.grad, MODES.silent = True, frozenset()
+        return self._saved[0]
+
+    def __exit__(self, *exception: Any) -> None:
+        MODES.grad, MODES.silent = self._saved
+
+
+def check_argnums(argnums: Any, count: int) -> tuple[int, ...]:
+    """The argument numbers as given, wrapped and distinct."""
+    check(isinstance(argnums, int | tuple | list), f"argnum or argnums should be int or Tuple[int, ...] but got "
+          f"{type(argnums)}")
+    given = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    check(len(given) > 0, "argnums must be non-empty")
+    for number in given:
+        check(isinstance(number, int), f"argnums must be int or Tuple[int, ...] but got {argnums}")
+        check(-count <= number < count, f"Got argnum={number}, but only {count} positional inputs")
+    wrapped = tuple(number % count for number in given)
+    check(len(set(wrapped)) == len(wrapped), f"argnums elements must be unique but got {argnums}")
+    return wrapped
+
+
+def with_arguments(args: tuple[Any, ...], numbers: tuple[int, ...], new: Sequence[Any]) -> tuple[Any, ...]:
+    replaced = list(args)
+    for number, value in zip(numbers, new, strict=True):
+        replaced[number] = value
+    return tuple(replaced)
+
+
+def split_aux(output: Any, has_aux: bool, what: str) -> tuple[Any, Any]:
+    if not has_aux:
+        return output, None
+    check(isinstance(output, tuple) and len(output) == 2, f"{what}: output of function f should be a tuple: (output, aux) if "
+          "has_aux is True")
+    return output
+
+
+def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """A function that returns the gradient of `func` (which returns a scalar) and its value, or (value, aux)."""
+
+    @functools.wraps(func)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        numbers = check_argnums(argnums, len(args))
+        chosen = tuple(args[n] for n in numbers)
+        leaves, spec = pytree.flatten(chosen)
+        with recording() as outside:
+            inputs = [fresh(leaf, outside) for leaf in leaves]
+            output = func(*with_arguments(args, numbers, spec.unflatten(inputs)), **kwargs)
+            output, aux = split_aux(output, has_aux, "grad_and_value(f)(*args)")
+            _check_scalar(output)
+            outputs = [output]
+            isolated = not outside or is_isolated(outputs, inputs)
+            grads = gradients_at_level(outputs, inputs, [None], recording=outside, retain_graph=not isolated)
+        tree = spec.unflatten(grads)
+        result = tree[0] if isinstance(argnums, int) else tree
+        value = without_history(output, isolated)
+        if not has_aux:
+            return result, value
+        return result, (value, pytree.tree_map(lambda leaf: without_history(leaf, isolated), aux))
+
+    return wrapper
+
+
+def _check_scalar(output: Any) -> None:
+    check(isinstance(output, Tensor), "grad_and_value(f)(*args): Expected f(*args) to return a tensor, got type "
+          f"{type(output)}")
+    check(output.ndim == 0, "grad_and_value(f)(*args): Expected f(*args) to return a scalar tensor, got tensor with "
+          f"{output.ndim} dims. Maybe you wanted to use the vjp or jacrev APIs instead?")
+
+
+def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """A function that returns the gradient of `func`, which returns a scalar; with `has_aux`, (gradient, aux)."""
+    both = grad_and_value(func, argnums, has_aux)
+
+    @functools.wraps(func)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        result, value = both(*args, **kwargs)
+        return (result, value[1]) if has_aux else result
+
+    return wrapper
+
+
+def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+    """The value of `func` at `primals`, and the function that maps cotangents of it to cotangents of the primals."""
+    leaves, spec = pytree.flatten(primals)
+    with recording() as outside:
+        inputs = [fresh(leaf, outside) for leaf in leaves]
+        output = func(*spec.unflatten(inputs))
+        output, aux = split_aux(output, has_aux, "vjp(f, *primals)")
+        outputs, out_spec = pytree.flatten(output)
+        check(len(outputs) > 0, "vjp(f, *primals): Got an empty output")
+        for value in outputs:
+            check(isinstance(value, Tensor), f"vjp(f, *primals): expected f(*primals) to return only tensors, got unsupported "
+                  f"type {type(value)}")
+        isolated = not outside or is_isolated(outputs, inputs)
+
+    def vjp_fn(*cotangents: Any) -> Any:
+        given: Any = cotangents[0] if len(cotangents) == 1 and out_spec.type is not tuple else cotangents
+        if len(cotangents) == 1 and out_spec.type is tuple and isinstance(cotangents[0], tuple):
+            given = cotangents[0]
+        found, given_spec = pytree.flatten(given)
+        check(given_spec == out_spec, f"Expected pytree structure of cotangents to be the same as pytree structure of outputs "
+              f"to the function. cotangents: {given_spec}, primal output: {out_spec}")
+        for value, cotangent in zip(outputs, found, strict=True):
+            check(isinstance(cotangent, Tensor) and cotangent.shape == value.shape, "Expected cotangents to have the shapes of "
+                  f"the outputs: {list(value.shape)}, got "
+                  f"{list(cotangent.shape) if isinstance(cotangent, Tensor) else type(cotangent)}")
+        with recording() as now:
+            grads = gradients_at_level(outputs, inputs, found, recording=now, retain_graph=True)
+        tree = spec.unflatten(grads)
+        return tree[0] if len(primals) == 1 else tree
+
+    value = out_spec.unflatten([without_history(leaf, isolated) for leaf in outputs])
+    if has_aux:
+        return value, vjp_fn, pytree.tree_map(lambda leaf: without_history(leaf, isolated), aux)
+    return value, vjp_fn
