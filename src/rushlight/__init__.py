@@ -1,6 +1,6 @@
 """Rushlight: a PyTorch-compatible differentiable tensor compiler."""
 
-from . import autograd, masked, random, special
+from . import autograd, linalg, masked, random, special
 from ._functions import *  # noqa: F403
 from ._indexing_api import *  # noqa: F403
 from ._pointwise_api import *  # noqa: F403
@@ -17,14 +17,29 @@ from .autograd import (
 from .compile import compile
 from .core.construct import as_tensor, asarray, from_dlpack, from_numpy, frombuffer, tensor
 from .core.dtypes import (
-    ALIASES,
-    DTYPES,
+    bfloat16,
+    bool_,
     can_cast,
+    complex64,
+    complex128,
     finfo,
+    float8_e4m3fn,
+    float8_e5m2,
+    float16,
+    float32,
+    float64,
     get_default_dtype,
     iinfo,
+    int8,
+    int16,
+    int32,
+    int64,
     promote_types,
     set_default_dtype,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
 )
 from .core.dtypes import DType as dtype
 from .core.generator import Generator, default_generator
@@ -52,5 +67,7 @@ from .serialization import load, save
 
 __version__ = "0.1.0"
 
-globals().update(DTYPES)
-globals().update(ALIASES)
+half, float, double = float16, float32, float64
+short, int, long = int16, int32, int64
+cfloat, cdouble = complex64, complex128
+bool = bool_

@@ -1,24 +1,28 @@
-"""Public functions of the creation, indexing and sorting families whose Python signature is not the operator's."""
+"""Functions on creating, indexing and sorting whose Python signature is not an operator's."""
 
 from __future__ import annotations
 
 from typing import Any
+
+import numpy as np
 
 from .core.dispatch import run_name
 from .core.mutation import call_inplace, call_out
 from .core.registry import REGISTRY
 from .core.storage import Storage
 from .core.tensor import Tensor, tensor_method
+from .core.tokens import Size
 
 __all__ = [
-    "embedding_renorm_", "is_complex", "is_conj", "is_floating_point", "is_inference", "is_neg", "is_signed", "is_storage",
+    "embedding_renorm_", "is_complex", "is_conj", "is_floating_point", "is_inference", "is_neg", "is_signed",
+    "is_storage",
     "is_tensor", "nonzero", "numel", "resize_as_", "unique", "unique_consecutive", "zero_",
 ]
 
 
 @tensor_method
 def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False) -> Any:
-    """The positions of the nonzero elements: one row each, or with `as_tuple` one index tensor per dimension."""
+    """The positions of the nonzero elements: one row each, or with `as_tuple` a tensor per dimension."""
     if as_tuple:
         return run_name("nonzero_numpy", input)
     if out is not None:
@@ -30,7 +34,8 @@ def _from_method(name: str, doc: str) -> Any:
     """The function that calls a method of Tensor."""
     def function(input: Tensor) -> Any:
         if not isinstance(input, Tensor):
-            raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
+            raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not "
+                            f"{type(input).__name__}")
         return getattr(input, name)()
 
     function.__name__ = function.__qualname__ = name
@@ -76,6 +81,17 @@ def is_pinned(self: Tensor, device: Any = None) -> bool:
     return False
 
 
+@tensor_method
+def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
+    """The old form of new_empty and new_tensor: sizes give an uninitialised tensor, a sequence its values."""
+    if len(args) == 1 and isinstance(args[0], list | tuple | np.ndarray) and not isinstance(args[0], Size):
+        return self.new_tensor(args[0], device=device)
+    if len(args) == 1 and isinstance(args[0], Tensor):
+        return args[0].detach()
+    sizes = args[0] if len(args) == 1 and isinstance(args[0], Size) else args or (0,)
+    return self.new_empty(tuple(sizes), device=device)
+
+
 def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
     """Scale those rows of `input` named by `indices` whose norm is above `max_norm` down to it, in place."""
     return call_inplace(REGISTRY["embedding_renorm"], (input, indices, float(max_norm), float(norm_type)))
@@ -83,18 +99,18 @@ def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: float, norm_type
 
 def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
     """Give `input` the shape of another tensor, in place."""
-    return input.resize_as_(the_template, memory_format=memory_format)  # type: ignore[no-any-return]
+    return input.resize_as_(the_template, memory_format=memory_format)
 
 
 def zero_(input: Tensor) -> Tensor:
     """Fill `input` with zeros, in place."""
-    return input.zero_()  # type: ignore[no-any-return]
+    return input.zero_()
 
 
 @tensor_method
 def unique(input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
            dim: int | None = None) -> Any:
-    """The different values (slices along `dim`), always in ascending order; inverse and counts only if asked for."""
+    """The different values (slices along `dim`), in ascending order; inverse and counts if asked for."""
     if dim is None:
         outputs = run_name("_unique2", input, sorted, return_inverse, return_counts)
     else:

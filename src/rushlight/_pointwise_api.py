@@ -18,13 +18,13 @@ _where = API.functions[""]["where"]
 @tensor_method
 def where(self: Tensor, condition: Tensor, other: Any) -> Tensor:
     """This tensor where `condition` holds, `other` elsewhere."""
-    return _where(condition, self, other)  # type: ignore[no-any-return]
+    return _where(condition, self, other)
 
 
 @tensor_method
 def polygamma(self: Tensor, n: int) -> Tensor:
     """The n-th derivative of digamma."""
-    return run_name("polygamma", n, self)  # type: ignore[no-any-return]
+    return run_name("polygamma", n, self)
 
 
 @tensor_method

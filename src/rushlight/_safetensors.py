@@ -20,8 +20,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-ITEM_SIZES = {"BOOL": 1, "U8": 1, "I8": 1, "F8_E4M3": 1, "F8_E5M2": 1, "U16": 2, "I16": 2, "F16": 2, "BF16": 2, "U32": 4,
-              "I32": 4, "F32": 4, "U64": 8, "I64": 8, "F64": 8}
+ITEM_SIZES = {"BOOL": 1, "U8": 1, "I8": 1, "F8_E4M3": 1, "F8_E5M2": 1, "U16": 2, "I16": 2, "F16": 2,
+              "BF16": 2, "U32": 4, "I32": 4, "F32": 4, "U64": 8, "I64": 8, "F64": 8}
 MAX_HEADER = 100_000_000
 _METADATA = "__metadata__"
 
@@ -56,12 +56,14 @@ def write(file: BinaryIO, arrays: Sequence[tuple[str, str, tuple[int, ...], np.n
     header: dict[str, Any] = {_METADATA: metadata}
     position = 0
     for name, code, shape, array in ordered:
-        header[name] = {"dtype": code, "shape": list(shape), "data_offsets": [position, position + array.nbytes]}
+        header[name] = {"dtype": code, "shape": list(shape),
+                        "data_offsets": [position, position + array.nbytes]}
         position += array.nbytes
     text = json.dumps(header, ensure_ascii=True, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     if len(text) > MAX_HEADER:
-        raise ValueError(f"save: the description of the object takes {len(text)} bytes, the format allows {MAX_HEADER}")
+        raise ValueError(f"save: the description of the object takes {len(text)} bytes, the format allows "
+                         f"{MAX_HEADER}")
     file.write(len(text).to_bytes(8, "little"))
     file.write(text)
     for _, _, _, array in ordered:
@@ -75,7 +77,8 @@ def read_header(file: BinaryIO) -> Header:
     prefix = _read(file, 8, "header length")
     if prefix[:4] == b"PK\x03\x04" or prefix[:2] == b"\x80\x02":
         raise SerializationError("load: this is a pickle-based PyTorch file, which can hold code and is not "
-                                 "read here; save it as safetensors (safetensors.torch.save_file) and load that")
+                                 "read here; save it as safetensors (safetensors.torch.save_file) and load "
+                                 "that")
     length = int.from_bytes(prefix, "little")
     if not 2 <= length <= MAX_HEADER:
         raise SerializationError(f"load: not a safetensors file (the header would have {length} bytes)")
@@ -91,19 +94,20 @@ def read_header(file: BinaryIO) -> Header:
 def read_array(file: BinaryIO, entry: Entry) -> np.ndarray:
     """The bytes of `entry`, which must be the next in `file`, in memory of their own."""
     result = np.empty(entry.stop - entry.start, np.uint8)
-    view = memoryview(result)
+    view = memoryview(result.data)
     done = 0
     while done < len(result):
         count = _read_some(file, view[done:])
         if not count:
-            raise SerializationError(f"load: the file ends inside {entry.name!r}, {len(result) - done} bytes too early")
+            raise SerializationError(f"load: the file ends inside {entry.name!r}, {len(result) - done} bytes "
+                                     "too early")
         done += count
     return result
 
 
 def _read_some(file: BinaryIO, target: memoryview) -> int:
     if hasattr(file, "readinto"):
-        return file.readinto(target) or 0  # type: ignore[attr-defined, no-any-return]
+        return file.readinto(target) or 0
     data = file.read(len(target))
     target[:len(data)] = data
     return len(data)
@@ -142,7 +146,8 @@ def _parse(text: bytes) -> dict[str, Any]:
     try:
         header = json.loads(text.decode("utf-8"), object_pairs_hook=_without_repeats)
     except (ValueError, RecursionError) as error:
-        raise SerializationError(f"load: not a safetensors file, or damaged: the header is not JSON ({error})") from None
+        raise SerializationError(f"load: not a safetensors file, or damaged: the header is not JSON "
+                                 f"({error})") from None
     if not isinstance(header, dict):
         raise SerializationError("load: not a safetensors file, or damaged: the header is not a JSON object")
     return header
@@ -174,7 +179,8 @@ def _entry(name: str, fields: Any) -> Entry:
         raise wrong(f"has the data_offsets {offsets!r}")
     start, stop = offsets
     if stop - start != math.prod(shape) * ITEM_SIZES[code]:
-        raise wrong(f"has {stop - start} bytes, but {code} of shape {shape} takes {math.prod(shape) * ITEM_SIZES[code]}")
+        raise wrong(f"has {stop - start} bytes, but {code} of shape {shape} takes "
+                    f"{math.prod(shape) * ITEM_SIZES[code]}")
     return Entry(name, code, tuple(shape), start, stop)
 
 

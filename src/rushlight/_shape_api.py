@@ -56,21 +56,23 @@ def atleast_3d(*tensors: Any) -> Any:
 
 def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     """The tensors as views of their common broadcast shape."""
-    return run_name("broadcast_tensors", _tensors(tensors, "broadcast_tensors"))  # type: ignore[no-any-return]
+    given = _tensors(tensors, "broadcast_tensors")
+    return run_name("broadcast_tensors", given)  # type: ignore[no-any-return]
 
 
 def broadcast_shapes(*given: Any) -> Size:
     """The shape that tensors of these shapes (sequences of sizes, or single sizes) broadcast to."""
     listed = [(shape,) if isinstance(shape, int) else tuple(shape) for shape in given]
     for shape in listed:
-        check(all(size >= 0 for size in shape), f"broadcast_shapes: sizes must not be negative, got {shape}")
+        check(all(size >= 0 for size in shape), f"broadcast_shapes: sizes must not be negative, got {shape}",
+              ValueError)
     return Size(shapes.broadcast_shapes(*listed, name="broadcast_shapes"))
 
 
 def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
     """Coordinate grids of the given axes, as views; `indexing` is "ij" (the default) or "xy"."""
     axes = _tensors(tensors, "meshgrid")
-    return run_name("meshgrid.indexing", axes, "ij" if indexing is None else indexing)  # type: ignore[no-any-return]
+    return run_name("meshgrid.indexing", axes, indexing or "ij")  # type: ignore[no-any-return]
 
 
 def cartesian_prod(*tensors: Tensor) -> Tensor:
@@ -92,8 +94,9 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, 
           TypeError)
     sizes = (shape,) if isinstance(shape, int) else tuple(shape)
     for size in sizes:
-        check(isinstance(size, int), f"expected 'shape' sequence to only contain ints, but got {type(size)}", TypeError)
-    check(all(size >= 0 for size in sizes), f"'shape' cannot have negative values, but got {sizes}", ValueError)
+        check(isinstance(size, int), f"expected 'shape' sequence to only contain ints, but got {type(size)}",
+              TypeError)
+        check(size >= 0, f"'shape' cannot have negative values, but got {sizes}", ValueError)
     steps = [shapes.numel(sizes[i + 1:]) for i in range(len(sizes))]
     flat = indices.unsqueeze(-1)
     coordinates = flat.floor_divide(_row(steps, indices)) % _row(sizes, indices)

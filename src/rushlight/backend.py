@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from . import lowering  # noqa: F401  fills in the lowering rules
+from .codegen.llvm.instructions import supports
 from .codegen.llvm.module import NativeModule, emit_module
 from .core.construct import from_numpy
 from .core.dispatch import call
@@ -59,7 +60,7 @@ def compile_graph(graph: Graph) -> Artifact:
     for name, run in PASSES:
         clock(name, run, graph)
         verify(graph)
-    program = clock("lower", lower, graph)
+    program = clock("lower", lower, graph, supports)
     plan = clock("schedule", schedule, program, program.recorder)
     native = clock("emit", emit_module, plan, engine().target)
     threads = pool()

@@ -14,7 +14,7 @@ import functools
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,6 @@ from .core import dtypes
 from .core.dispatch import AMBIENT
 from .core.modes import MODES
 from .core.pytree import TreeSpec, flatten
-from .core.shapes import Spec
 from .core.tensor import TRACED, Tensor, alias, wrap
 
 log = logging.getLogger("rushlight.compile")
@@ -146,7 +145,7 @@ def _describe(tensor: Tensor) -> Any:
     array = tensor._array
     if array is None:
         return tensor.shape, tensor.dtype, tensor.strides(), tensor.device
-    return array.shape, array.strides, tensor.dtype, tensor.requires_grad, tensor._conj, tensor._neg
+    return array.shape, array.strides, tensor.dtype, tensor.requires_grad, tensor._offset, tensor._conj, tensor._neg
 
 
 def _constant(leaf: Any) -> Any:
@@ -185,7 +184,7 @@ def run_entry(entry: Entry, tensors: list[Tensor]) -> Any:
     sources = [source if i is None else tensors[i]
                for i, source in zip(entry.arguments, entry.call.sources, strict=True)]
     if entry.backward is None:
-        outputs = [wrap(array) for array in entry.artifact.executable.run([s._array for s in sources])]
+        outputs = [wrap(array) for array in entry.artifact.executable.run([s.numpy_array() for s in sources])]
     else:
         different = [sources[i] for i in entry.call.differentiable]
         results = _Differentiable.apply(entry, sources, *different)
@@ -199,7 +198,7 @@ class _Differentiable(Function):
 
     @staticmethod
     def forward(ctx: Any, entry: Entry, sources: list[Tensor], *different: Tensor) -> Any:
-        arrays = entry.artifact.executable.run([s._array for s in sources])
+        arrays = entry.artifact.executable.run([s.numpy_array() for s in sources])
         outputs = [wrap(array) for array in arrays[:entry.outputs]]
         ctx.entry = entry
         ctx.saved = arrays[entry.outputs:]
@@ -237,4 +236,4 @@ def _returned(leaf: Leaf, sources: list[Tensor], outputs: list[Tensor]) -> Any:
     if leaf.python is not None and source._array is not None and leaf.spec.shape == source._array.shape:
         return source
     offset = leaf.spec.offset + source.storage_offset()
-    return alias(source, Spec(leaf.spec.shape, leaf.spec.dtype, leaf.spec.strides, offset))
+    return alias(source, replace(leaf.spec, offset=offset))

@@ -27,14 +27,15 @@ import numpy as np
 from ._safetensors import Entry, Header, SerializationError, in_file_order, read_array, read_header, write
 from .core.construct import from_numpy
 from .core.dtypes import DTYPES, DType
-from .core.shapes import Shape, Spec, contiguous_strides, is_contiguous, is_dense
+from .core.shapes import Shape, Spec, contiguous_strides, extent, is_contiguous, is_dense
 from .core.tensor import Tensor, alias, meta_tensor
 from .core.tokens import Size, device
 
 __all__ = ["SerializationError", "load", "register_tensor_class", "save"]
 
-CODES = {"bool": "BOOL", "uint8": "U8", "int8": "I8", "uint16": "U16", "int16": "I16", "uint32": "U32", "int32": "I32",
-         "uint64": "U64", "int64": "I64", "float16": "F16", "bfloat16": "BF16", "float32": "F32", "float64": "F64",
+CODES = {"bool": "BOOL", "uint8": "U8", "int8": "I8", "uint16": "U16", "int16": "I16", "uint32": "U32",
+         "int32": "I32", "uint64": "U64", "int64": "I64", "float16": "F16", "bfloat16": "BF16",
+         "float32": "F32", "float64": "F64",
          "float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2"}
 _BY_CODE = {code: name for name, code in CODES.items()}
 _TREE, _VERSION = "rushlight", "1"
@@ -52,11 +53,11 @@ def register_tensor_class(name: str, build: Callable[[Tensor], Tensor]) -> None:
 
 def save(obj: Any, f: Any, pickle_module: Any = None, pickle_protocol: int = 2,
          _use_new_zipfile_serialization: bool = True) -> None:
-    """Write `obj` to a path, atomically, or to a binary file. The pickle arguments are accepted and not used."""
+    """Write `obj` to a path, atomically, or to a binary file; the pickle arguments are not used."""
     writer = _Writer()
     tree = writer.encode(obj, ())
+    arrays = writer.arrays()  # completes the records of the tensors in the tree
     metadata = {"format": "pt", _TREE: json.dumps({"version": _VERSION, "tree": tree}, separators=(",", ":"))}
-    arrays = writer.arrays()
     if hasattr(f, "write"):
         write(f, arrays, metadata)
         return
@@ -87,7 +88,8 @@ def _tree(text: str) -> Any:
         parsed = json.loads(text)
         version, tree = parsed["version"], parsed["tree"]
     except (ValueError, TypeError, KeyError, RecursionError):
-        raise SerializationError("load: damaged file: the description of the saved object cannot be read") from None
+        raise SerializationError("load: damaged file: the description of the saved object cannot be "
+                                 "read") from None
     if version != _VERSION:
         raise SerializationError(f"load: the file was written in version {version} of the format; this is "
                                  f"version {_VERSION}")
@@ -163,7 +165,8 @@ class _Writer:
             items = [self.encode(item, (*path, str(i))) for i, item in enumerate(value)]
         finally:
             self._open.discard(id(value))
-        return items if type(value) is list else {_TAG: "size" if type(value) is Size else "tuple", "items": items}
+        return items if type(value) is list else {_TAG: "size" if type(value) is Size else "tuple",
+                                                  "items": items}
 
     def _dict(self, value: Any, path: tuple[str, ...]) -> Any:
         items = [[self._key(key, path), self.encode(item, (*path, str(key)))] for key, item in value.items()]
@@ -190,14 +193,17 @@ class _Writer:
             return {_TAG: "device", "value": str(value)}
         if isinstance(value, np.ndarray | np.generic) and np.asarray(value).dtype.kind in "biufc":
             tensor = from_numpy(np.array(value, order="C"))
-            return {**self._tensor(tensor, path), _TAG: "array" if isinstance(value, np.ndarray) else "scalar"}
+            return {**self._tensor(tensor, path),
+                    _TAG: "array" if isinstance(value, np.ndarray) else "scalar"}
         raise TypeError(f"save: cannot save the {type(value).__name__} at {_place(path)}; state dicts of "
-                        "tensors, numbers, texts, lists, tuples and dicts can be saved (for a module save module.state_dict())")
+                        "tensors, numbers, texts, lists, tuples and dicts can be saved (for a module save "
+                        "module.state_dict())")
 
     def _tensor(self, value: Tensor, path: tuple[str, ...]) -> dict[str, Any]:
         kind = type(value).__name__
         if type(value) is not Tensor and kind not in _tensor_classes:
-            raise TypeError(f"save: cannot save the {kind} at {_place(path)}; save a plain tensor of its values")
+            raise TypeError(f"save: cannot save the {kind} at {_place(path)}; save a plain tensor of its "
+                            "values")
         record: dict[str, Any] = {_TAG: "tensor", "dtype": value.dtype.name, "shape": list(value.shape)}
         if kind != "Tensor":
             record["class"] = kind
@@ -232,7 +238,8 @@ class _Writer:
         spans = [_span(tensor) for tensor, _ in group]
         low, high = min(span[0] for span in spans), max(span[1] for span in spans)
         low -= low % 16  # the offset of every tensor stays a whole number of its elements
-        whole = next((i for i, (tensor, _) in enumerate(group) if spans[i] == (low, high) and tensor.is_contiguous()), None)
+        covers = [i for i, span in enumerate(spans) if span == (low, high) and group[i][0].is_contiguous()]
+        whole = covers[0] if covers else None
         name = group[0 if whole is None else whole][1]["entry"]
         for tensor, record in group:
             record["entry"] = name
@@ -248,8 +255,7 @@ class _Writer:
 def _span(tensor: Tensor) -> tuple[int, int]:
     """The first byte of the storage that `tensor` uses, and the one after the last."""
     start = tensor.storage_offset()
-    last = start + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.strides(), strict=True))
-    stop = last + 1 if tensor.numel() else start
+    stop = start + extent(tuple(tensor.shape), tensor.strides())
     return start * tensor.dtype.itemsize, stop * tensor.dtype.itemsize
 
 
@@ -288,7 +294,8 @@ class _Reader:
     def whole(self, name: str) -> Tensor:
         """The entry `name` as a tensor of its own."""
         entry = self._entries[name]
-        return self._view(entry, DTYPES[_BY_CODE[entry.code]], entry.shape, contiguous_strides(entry.shape), 0)
+        strides = contiguous_strides(entry.shape)
+        return self._view(entry, DTYPES[_BY_CODE[entry.code]], entry.shape, strides, 0)
 
     def decode(self, tree: Any, path: str) -> Any:
         if not isinstance(tree, dict):
@@ -307,7 +314,8 @@ class _Reader:
         dtype, shape = DTYPES[record["dtype"]], tuple(record["shape"])
         strides = tuple(record["strides"]) if "strides" in record else contiguous_strides(shape)
         offset = record.get("offset", 0)
-        if not all(type(n) is int and 0 <= n < 2**62 for n in (*shape, *strides, offset)) or len(shape) != len(strides):
+        counts = all(type(n) is int and 0 <= n < 2**62 for n in (*shape, *strides, offset))
+        if not counts or len(shape) != len(strides):
             raise _damaged(path, f"shape {shape}, strides {strides}, offset {offset}")
         if record.get("device") == "meta":
             result = meta_tensor(Spec(shape, dtype, strides))
@@ -317,12 +325,14 @@ class _Reader:
             result.requires_grad_()
         return _tensor_classes[record["class"]](result) if "class" in record else result
 
-    def _placed(self, entry: Entry, record: dict[str, Any], dtype: DType, shape: Shape, strides: Shape, offset: int,
-                path: str) -> Tensor:
+    def _placed(self, entry: Entry, record: dict[str, Any], dtype: DType, shape: Shape, strides: Shape,
+                offset: int, path: str) -> Tensor:
         shared = "offset" in record
-        end = 0 if 0 in shape else offset + 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
-        if end * dtype.itemsize > entry.stop - entry.start or (not shared and entry != _expected(entry, dtype, shape)):
-            raise _damaged(path, f"it does not fit entry {entry.name!r} ({entry.code}, shape {list(entry.shape)})")
+        needed = extent(shape, strides)
+        end = (offset + needed) * dtype.itemsize if needed else 0
+        if end > entry.stop - entry.start or (not shared and entry != _expected(entry, dtype, shape)):
+            raise _damaged(path, f"it does not fit entry {entry.name!r} ({entry.code}, shape "
+                           f"{list(entry.shape)})")
         if shared or is_contiguous(shape, strides):
             return self._view(entry, dtype, shape, strides, offset)
         if not is_dense(shape, strides):
@@ -332,7 +342,7 @@ class _Reader:
     def _view(self, entry: Entry, dtype: DType, shape: Shape, strides: Shape, offset: int) -> Tensor:
         if self._place.type == "meta":
             return meta_tensor(Spec(shape, dtype, strides))
-        return _fresh_view(self._storages[entry.name], Spec(shape, dtype, strides, offset))
+        return alias(self._storages[entry.name], Spec(shape, dtype, strides, offset))
 
     def _reordered(self, entry: Entry, dtype: DType, shape: Shape, strides: Shape) -> Tensor:
         """Values stored in the order of their indices, in memory in the order of `strides`."""
@@ -340,14 +350,9 @@ class _Reader:
         if self._place.type == "meta":
             return meta_tensor(Spec(shape, dtype, strides))
         memory = from_numpy(np.empty(source.nbytes, np.uint8))
-        result = _fresh_view(memory, Spec(shape, dtype, strides))
+        result = alias(memory, Spec(shape, dtype, strides))
         np.copyto(result.numpy_array(), source.numpy_array())
         return result
-
-
-def _fresh_view(memory: Tensor, spec: Spec) -> Tensor:
-    """A tensor of `spec` over the bytes of `memory`, of which it is not a view as far as autograd is concerned."""
-    return alias(memory, spec)
 
 
 def _expected(entry: Entry, dtype: DType, shape: Shape) -> Entry:

@@ -1,12 +1,13 @@
 """Views, in-place writes, overlap and version counters: the same programs on PyTorch and on Rushlight.
 
-Left out are the programs whose outcome PyTorch leaves open: in-place arithmetic on tensors whose elements overlap without
-being expanded (`unfold`), and copies between views that overlap in ways too costly to detect. There Rushlight computes the
-whole result before it writes any of it.
+Left out are the programs whose outcome PyTorch leaves open: in-place arithmetic on tensors whose elements
+overlap without being expanded (`unfold`), and copies between views that overlap in ways too costly to detect.
+There Rushlight computes the whole result before it writes any of it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 
 import numpy as np
@@ -103,7 +104,8 @@ def test_base_of_a_view(view):
         base = ramp(T, 4, 6)
         shown = VIEWS[view](base)
         again = shown.view_as(shown)
-        return shown._base is base, shown._base is None, again._base is base, shown.is_contiguous(), shown is base
+        return (shown._base is base, shown._base is None, again._base is base, shown.is_contiguous(),
+                shown is base)
     assert_same(run)
 
 
@@ -195,10 +197,8 @@ def out_counts_as_a_write(T):
 def a_failed_write_is_not_counted(T):
     x = ramp(T, 3)
     for wrong in (lambda: x.add_(ramp(T, 4)), lambda: x.__setitem__(5, 1.0), lambda: x.copy_(ramp(T, 2))):
-        try:
+        with contextlib.suppress(RuntimeError, IndexError):
             wrong()
-        except (RuntimeError, IndexError):
-            pass
     return x
 
 
@@ -494,7 +494,8 @@ def test_lazy_bits(name):
 def offsets_of_views_of_views(T):
     x = ramp(T, 4, 6)
     v = x[1:, 2:][1:, ::2].t()
-    return v, v.as_strided((2,), (1,)), v.as_strided((2,), (1,), 0), v.contiguous(), v[1].untyped_storage().nbytes()
+    return (v, v.as_strided((2,), (1,)), v.as_strided((2,), (1,), 0), v.contiguous(),
+            v[1].untyped_storage().nbytes())
 
 
 @program

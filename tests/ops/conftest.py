@@ -52,8 +52,8 @@ def check_same_tensor(actual: Any, expected: torch.Tensor) -> None:
 def like_pytorch() -> Callable[[str], None]:
     """Checks an expression that is evaluated twice, with `lib` meaning torch and then rushlight.
 
-    Values, dtypes, shapes and strides, the type of an exception, and whether there is a warning must agree. In
-    scope are also T (lib.tensor), nan, inf and the dtypes by name.
+    Values, dtypes, shapes, strides, the type of an exception and whether it warns must agree. Also in scope
+    are T (lib.tensor), nan, inf and the dtypes by name.
     """
     def check(expression: str) -> None:
         raises, expected, warns = evaluate(expression, torch)

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import rushlight
+from rushlight.core.dispatch import call, run_name
 from rushlight.core.registry import REGISTRY
 
 FLOATS = ["float16", "bfloat16", "float32", "float64", "complex64", "complex128"]
@@ -237,6 +238,28 @@ def test_int_mm():
         rushlight._int_mm(a, b.int())
 
 
+LINEAR = [((2, 3), (4, 3), None), ((2, 3), (4, 3), (4,)), ((3,), (4, 3), (4,)), ((3,), (4, 3), None),
+          ((3,), (3,), None), ((5, 2, 3), (4, 3), (4,)), ((5, 2, 3), (4, 3), None), ((2, 3), (3,), None),
+          ((5, 2, 3), (3,), None), ((6, 5, 2, 3), (4, 3), (4,)), ((0, 3), (4, 3), (4,)),
+          ((5, 2, 0), (4, 0), (4,)), ((2, 3), (4, 3), (2, 4)), ((5, 2, 3), (4, 3), (2, 4)),
+          ((2, 3), (4, 3), ()), ((5, 2, 3), (4, 3), (1,))]
+
+
+@pytest.mark.parametrize(("input", "weight", "bias"), LINEAR)
+@pytest.mark.parametrize("dtype", ["float32", "int64", "complex64", "bfloat16"])
+def test_linear(input, weight, bias, dtype):
+    args = [sample(*shape, dtype=dtype, seed=i) if shape is not None else None
+            for i, shape in enumerate((input, weight, bias))]
+    actual = run_name("linear", *args)
+    expected = torch.nn.functional.linear(*map(to_torch, args))
+    torch.testing.assert_close(to_torch(actual), expected, rtol=0, atol=0)
+
+
+def test_addmm_activation():
+    check(lambda m, *t: m._addmm_activation(*t, beta=2, alpha=3), sample(2, 2), sample(2, 3), sample(3, 2),
+          exact=True)
+
+
 # --- einsum -------------------------------------------------------------------------------------------
 
 EQUATIONS = [
@@ -306,10 +329,9 @@ def test_einsum_errors(arguments, error, message):
 
 def test_einsum_argument_errors():
     a = sample(2, 3)
-    for call in (lambda: rushlight.einsum("ij"), lambda: rushlight.einsum(a),
-                 lambda: rushlight.einsum(a, [0, 52])):
+    for arguments in (("ij",), (a,), (a, [0, 52])):
         with pytest.raises(ValueError, match="einsum"):
-            call()
+            rushlight.einsum(*arguments)
 
 
 # --- chains and powers --------------------------------------------------------------------------------
@@ -319,7 +341,7 @@ def test_einsum_argument_errors():
     [(2, 0), (0, 3), (3, 4)], [(10, 2), (2, 30), (30, 3), (3, 7)], [(4,), (4, 5), (5, 6), (6, 2)]])
 def test_multi_dot(shapes):
     tensors = [sample(*shape, seed=i) for i, shape in enumerate(shapes)]
-    result = rushlight.core.dispatch.run_name("linalg_multi_dot", tuple(tensors))
+    result = run_name("linalg_multi_dot", tuple(tensors))
     np.testing.assert_array_equal(result.numpy(),
                                   torch.linalg.multi_dot([to_torch(t) for t in tensors]).numpy())
 
@@ -355,11 +377,11 @@ def test_cross():
 
 def test_vecdot_conjugates_its_first_argument():
     a, b = sample(4, 3, dtype="complex64"), sample(3, dtype="complex64", seed=1)
-    result = rushlight.core.dispatch.run_name("linalg_vecdot", a, b, -1)
+    result = run_name("linalg_vecdot", a, b, -1)
     np.testing.assert_array_equal(result.numpy(), torch.linalg.vecdot(to_torch(a), to_torch(b)).numpy())
     for shapes in [((), ()), ((), (2, 3)), ((0,), (0,)), ((2, 3), (1,))]:
         x, y = (sample(*shape, seed=i) for i, shape in enumerate(shapes))
-        result = rushlight.core.dispatch.run_name("linalg_vecdot", x, y, -1)
+        result = run_name("linalg_vecdot", x, y, -1)
         torch.testing.assert_close(to_torch(result), torch.linalg.vecdot(to_torch(x), to_torch(y)), rtol=0,
                                    atol=0)
 
@@ -394,12 +416,12 @@ def test_gradients_of_distances(p):
     b = rushlight.cat([b, a[:1]])
     grad = sample(5, 5, dtype="float64", seed=2)
     distance = rushlight.cdist(a, b, p=p)
-    actual = rushlight.core.dispatch.run_name("_cdist_backward", grad, a, b, p, distance)
+    actual = run_name("_cdist_backward", grad, a, b, p, distance)
     expected = torch.ops.aten._cdist_backward(*map(to_torch, (grad, a, b)), p, to_torch(distance))
     torch.testing.assert_close(to_torch(actual), expected, rtol=1e-12, atol=1e-12)
     flat = rushlight.pdist(b, p=p)
     weight = sample(10, dtype="float64", seed=3)
-    actual = rushlight.core.dispatch.run_name("_pdist_backward", weight, b, p, flat)
+    actual = run_name("_pdist_backward", weight, b, p, flat)
     expected = torch.ops.aten._pdist_backward(to_torch(weight), to_torch(b), p, to_torch(flat))
     torch.testing.assert_close(to_torch(actual), expected, rtol=1e-12, atol=1e-12)
 
@@ -479,5 +501,5 @@ def test_decomposition_equals_kernel(name, dtype):
     op = REGISTRY[name]
     args = tuple(sample(*a, dtype=dtype, seed=i) if isinstance(a, tuple) else a
                  for i, a in enumerate(DECOMPOSED[name]))
-    kernel = rushlight.core.dispatch.call(op, args)
+    kernel = call(op, args)
     torch.testing.assert_close(to_torch(op.decomposition(args)), to_torch(kernel), rtol=1e-14, atol=1e-14)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
+import mpmath
 import numpy as np
 import pytest
 import scipy.stats
@@ -142,7 +143,8 @@ def pooled(observed, expected, least=8.0):
         groups[-1].append(i)
         total += mass
     if total < least and len(groups) > 1:
-        groups[-2] += groups.pop()
+        last = groups.pop()
+        groups[-1] += last
     return (np.array([observed[g].sum() for g in groups]), np.array([expected[g].sum() for g in groups]))
 
 
@@ -214,7 +216,7 @@ def test_standard_gamma(alpha, dtype):
     shape = full(alpha, dtype)[0].item()
     kept = sample > np.finfo(dtype).tiny  # the smallest are raised to it: what is above is compared
     below = scipy.stats.gamma(shape).cdf(np.finfo(dtype).tiny)
-    assert scipy.stats.binomtest(int((~kept).sum()), COUNT, min(below, 1.0)).pvalue > ALPHA
+    assert abs((~kept).mean() - below) <= 4 * np.sqrt(below * (1 - below) / COUNT)
     conditional = (scipy.stats.gamma(shape).cdf(sample[kept]) - below) / (1 - below)
     assert scipy.stats.kstest(conditional, "uniform").pvalue > ALPHA
 
@@ -227,6 +229,43 @@ def test_dirichlet():
         assert scipy.stats.kstest(sample[:, i], scipy.stats.beta(a, 6.5 - a).cdf).pvalue > ALPHA
     tiny = rushlight._sample_dirichlet(rushlight.full((100, 3), 1e-4))
     assert (tiny > 0).all().item() and (tiny < 1).all().item()
+
+
+def quantiles(distribution):
+    found = [float(distribution.ppf(q)) for q in (1e-6, 0.01, 0.3, 0.7, 0.99, 1 - 1e-6)]
+    return [x for x in found if x > 1e-200]
+
+
+@pytest.mark.parametrize("alpha", [1e-3, 0.1, 0.5, 1.0, 1.5, 10.0, 500.0])
+def test_gradient_of_gamma_samples(alpha):
+    """-dF/da / f by arbitrary-precision arithmetic; PyTorch's own approximation is good to 2%."""
+    x = quantiles(scipy.stats.gamma(alpha))
+    shape = rushlight.full((len(x),), alpha, dtype=rushlight.float64)
+    actual = rushlight._standard_gamma_grad(shape, rushlight.tensor(x, dtype=rushlight.float64)).numpy()
+    with mpmath.workdps(40):
+        rank = [mpmath.diff(lambda a, v=v: mpmath.gammainc(a, 0, v, regularized=True), alpha) for v in x]
+        density = [mpmath.exp((alpha - 1) * mpmath.log(v) - v - mpmath.loggamma(alpha)) for v in x]
+        expected = [float(-r / f) for r, f in zip(rank, density, strict=True)]
+    np.testing.assert_allclose(actual, expected, rtol=1e-9)
+    theirs = torch._standard_gamma_grad(*torch.tensor([[alpha] * len(x), x], dtype=torch.float64))
+    np.testing.assert_allclose(actual, theirs.numpy(), rtol=2e-2)
+
+
+@pytest.mark.parametrize(("a", "b"),
+                         [(0.05, 0.5), (0.5, 0.05), (1.0, 1.0), (2.5, 20.0), (20.0, 2.5), (300.0, 300.0)])
+def test_gradient_of_dirichlet_samples(a, b):
+    x = [v for v in quantiles(scipy.stats.beta(a, b)) if v < 1]
+    tensors = [rushlight.tensor(v, dtype=rushlight.float64) for v in (x, a, a + b)]
+    actual = rushlight._dirichlet_grad(*tensors).numpy()
+    with mpmath.workdps(40):
+        second = mpmath.mpf(a + b) - mpmath.mpf(a)
+        rank = [mpmath.diff(lambda p, v=v: mpmath.betainc(p, second, 0, v, regularized=True), a) for v in x]
+        density = [mpmath.mpf(v) ** (a - 1) * (1 - mpmath.mpf(v)) ** second / mpmath.beta(a,
+                                                                                          second) for v in x]
+        expected = [float(-r / f) for r, f in zip(rank, density, strict=True)]
+    np.testing.assert_allclose(actual, expected, rtol=1e-9)
+    theirs = torch._dirichlet_grad(*(torch.tensor(v, dtype=torch.float64) for v in (x, a, a + b)))
+    np.testing.assert_allclose(actual, theirs.numpy(), rtol=2e-2)
 
 
 # --- integers and choices -----------------------------------------------------------------------------
@@ -281,7 +320,7 @@ def test_randint_like_takes_a_tensor():
 
 def test_randperm_is_a_uniform_permutation():
     counts = {}
-    for _ in range(6000):
+    for _ in range(2400):
         order = tuple(rushlight.randperm(4).tolist())
         assert sorted(order) == [0, 1, 2, 3]
         counts[order] = counts.get(order, 0) + 1
@@ -351,7 +390,7 @@ def test_the_same_seed_gives_the_same_numbers(name):
 
 
 @pytest.mark.parametrize("name", DRAWS)
-@pytest.mark.parametrize("count", [0, 1, 7, 4096, 40_000])
+@pytest.mark.parametrize("count", [0, 1, 7, 9000])
 def test_element_i_does_not_depend_on_how_many_are_drawn(name, count):
     draw = DRAWS[name]
     if name == "multinomial" and count == 0:
@@ -359,7 +398,7 @@ def test_element_i_does_not_depend_on_how_many_are_drawn(name, count):
     rushlight.manual_seed(3)
     few = draw(count).numpy()
     rushlight.manual_seed(3)
-    np.testing.assert_array_equal(draw(50_000).numpy()[:count], few)
+    np.testing.assert_array_equal(draw(10_000).numpy()[:count], few)
 
 
 def test_elements_are_numbered_in_row_major_order_whatever_the_strides():
@@ -387,13 +426,19 @@ def test_rejection_samplers_do_not_mix_elements():
 
 
 def test_numbers_are_pinned():
-    """The contract with the compiler: a change here breaks the agreement of eager and compiled code."""
+    """The contract with the compiler, on Random123's known answer for a zero counter and key."""
+    words = (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)
     rushlight.manual_seed(0)
-    assert rushlight.rand(3).tolist() == pytest.approx([0.39905124, 0.8804884, 0.7357142], abs=1e-6)
+    assert rushlight.rand(4).tolist() == [(word >> 8) * 2.0**-24 for word in words]
     rushlight.manual_seed(0)
-    assert rushlight.bernoulli(blank(8), 0.5).tolist() == [1, 0, 0, 0, 0, 1, 0, 0]
+    assert rushlight.bernoulli(blank(4), 0.6).tolist() == [float(word < 0.6 * 2**32) for word in words]
     rushlight.manual_seed(0)
-    assert rushlight.randint(100, (4,)).tolist() == [88, 60, 6, 33]
+    assert rushlight.dropout(rushlight.ones(4), 0.5, True).tolist() == [2, 0, 0, 0]
+    rushlight.manual_seed(0)
+    assert rushlight.randint(100, (2,)).tolist() == [88, 60]
+    rushlight.manual_seed(0)
+    assert rushlight.rand(2, dtype=rushlight.float64).tolist() == [
+        (high << 32 | low) // 2**11 * 2.0**-53 for low, high in (words[:2], words[2:])]
 
 
 # --- generators ---------------------------------------------------------------------------------------
@@ -545,6 +590,35 @@ def test_native_dropout_decomposes_to_the_same_bits():
             for a, b in zip(kernel, parts, strict=True):
                 np.testing.assert_array_equal(a.numpy(), b.numpy())
                 assert a.stride() == b.stride() and a.dtype is b.dtype
+
+
+SCALED = {
+    "uniform": lambda x: (x, -0.3, 0.7, None), "normal_functional": lambda x: (x, 0.5, 3.0, None),
+    "normal.Tensor_float": lambda x: (x, 3.0, None), "normal.float_Tensor": lambda x: (0.5, x.abs(), None),
+    "normal.Tensor_Tensor": lambda x: (x, x[:1].abs(), None),
+    "normal.float_float": lambda x: (0.5, 3.0, (4, 5), None, x.dtype, None, None, None),
+}
+
+
+@pytest.mark.parametrize("name", SCALED)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "float16"])
+def test_scaled_draws_decompose_to_the_same_bits(name, dtype):
+    op, args = REGISTRY[name], SCALED[name](rushlight.randn(30, 70).to(getattr(rushlight, dtype)).t())
+    rushlight.manual_seed(9)
+    kernel = call(op, args)
+    rushlight.manual_seed(9)
+    parts = op.decomposition(args)
+    np.testing.assert_array_equal(parts.numpy(), kernel.numpy())
+    assert parts.dtype is kernel.dtype and parts.stride() == kernel.stride()
+
+
+def test_complex_draws_decompose_to_the_same_bits():
+    x = rushlight.empty(100, dtype=rushlight.complex64)
+    for name, args in (("uniform", (x, -1.0, 2.0, None)), ("normal_functional", (x, 1.0, 2.0, None))):
+        rushlight.manual_seed(9)
+        kernel = call(REGISTRY[name], args)
+        rushlight.manual_seed(9)
+        np.testing.assert_array_equal(REGISTRY[name].decomposition(args).numpy(), kernel.numpy())
 
 
 def test_dropout_backward_and_fused_forms():

@@ -410,8 +410,42 @@ lib.corrcoef(T([[1., 2., 4.], [3., 1., 1.]]))
 lib.corrcoef(T([[1. + 1j, 2., 4.], [3., 1j, 1.]]))
 """
 
+MASKED = """
+lib.masked.sum(T([1., nan]), mask=T([True, False]))
+lib.masked.sum(T([True, True]), mask=T([True, False]))
+lib.masked.sum(lib.ones(2, 3), (0, 1), keepdim=True, mask=T([1, 0, 1]))
+lib.masked.sum(lib.ones(3), mask=T([[True, False, True]]))
+lib.masked.sum(lib.ones(3), mask=T([True, False]))
+lib.masked.prod(T([2, 3]), mask=T([False, False]))
+lib.masked.mean(T([1., 2.]), mask=T([False, False]))
+lib.masked.mean(T([1, 2]))
+lib.masked.mean(T([1, 2]), dtype=float32, mask=T([True, False]))
+lib.masked.median(T([1., 2., 5.]), mask=T([False, True, True]))
+lib.masked.median(T([1, 2, 5]), mask=T([False, False, False]))
+lib.masked.amax(T([1, 2]), mask=T([False, False]))
+lib.masked.amin(T([1., 2.]), mask=T([False, False]))
+lib.masked.argmax(T([1., 5., 2.]), mask=T([True, False, True]))
+lib.masked.var(T([1., 5., 2.]), mask=T([True, False, True]))
+lib.masked.var(T([1., 5., 2.]), 0, False, correction=1)
+lib.masked.std(T([1, 5, 2]), correction=0)
+lib.masked.var(T([1.]))
+lib.masked.softmax(T([1., 5., 2.]), 0, mask=T([True, False, True]))
+lib.masked.softmax(T([1., 5.]), 0, mask=T([False, False]))
+lib.masked.log_softmax(T([1., 5., 2.]), 0, mask=T([True, False, True]))
+lib.masked.softmin(T([1., 5., 2.]), 0, mask=T([True, False, True]))
+lib.masked.normalize(T([3., 5., 4.]), 2., 0, mask=T([True, False, True]))
+lib.masked.normalize(T([0., 0.]), 2., 0)
+lib.masked.norm(T([3., 5., 4.]), -inf, mask=T([True, False, True]))
+lib.masked.logsumexp(T([1., 2.]), mask=T([False, False]))
+lib.masked.logaddexp(T([1., 2.]), T([3., 4.]), input_mask=T([True, False]), other_mask=T([False, False]))
+lib.masked.cumsum(T([1, 2, 3], dtype=int8), 0, mask=T([True, False, True]))
+lib.masked.cumprod(T([2., 3., 4.]), 0, mask=T([True, False, True]))
+lib.masked.sum(lib.ones(2, 3), (0, 0))
+"""
+
 TABLES = {"sums": SUMS, "variances": VARIANCES, "truth": TRUTH, "hashes": HASHES, "extremes": EXTREMES,
-          "norms": NORMS, "counts": COUNTS, "segments": SEGMENTS, "statistics": STATISTICS}
+          "norms": NORMS, "counts": COUNTS, "segments": SEGMENTS,
+          "statistics": STATISTICS, "masked": MASKED}
 ROWS = [pytest.param(row, id=f"{name}: {row}")
         for name, table in TABLES.items() for row in table.strip().splitlines()]
 

@@ -1,13 +1,14 @@
 """Automatic differentiation: the tape and its engine, forward mode, custom functions, hooks and checks."""
 
-# isort: off  the operators first: the derivative table and the engine refer to them by name
+# The operators first: the derivative table and the engine refer to them by name.
+# isort: off
 from .. import ops as _ops  # noqa: F401
 from .. import kernels as _kernels  # noqa: F401
 from .. import decompositions as _decompositions  # noqa: F401
 from .. import derivatives as _derivatives  # noqa: F401
 from .. import batching as _batching  # noqa: F401
 # isort: on
-from . import anomaly_mode, forward_ad, function, functional, grad_mode, gradcheck as _gradcheck, graph
+from . import anomaly_mode, forward_ad, function, functional, grad_mode, graph
 from . import function_vmap as _function_vmap  # noqa: F401  how vmap treats custom functions
 from . import record as _record  # noqa: F401  installs the autograd layer
 from . import variable as _variable  # noqa: F401  gives Tensor its autograd methods
@@ -26,7 +27,9 @@ from .grad_mode import (
 )
 from .gradcheck import GradcheckError, gradcheck, gradgradcheck
 
-__all__ = ["Function", "GradcheckError", "anomaly_mode", "backward", "detect_anomaly", "enable_grad", "forward_ad", "function",
+__all__ = ["Function", "GradcheckError", "anomaly_mode", "backward", "detect_anomaly", "enable_grad",
+           "forward_ad", "function",
            "functional", "grad", "grad_mode", "gradcheck", "gradgradcheck", "graph", "inference_mode",
-           "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "is_grad_enabled", "is_inference_mode_enabled", "no_grad",
+           "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "is_grad_enabled",
+           "is_inference_mode_enabled", "no_grad",
            "set_detect_anomaly", "set_grad_enabled", "set_multithreading_enabled"]

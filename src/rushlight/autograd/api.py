@@ -27,16 +27,19 @@ class GradientEdge(tuple[Node, int]):
 
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     edge = edge_of(tensor)
-    check(edge is not None, "It is not possible to get the gradient edge for a Tensor that does not require gradients")
+    check(edge is not None, "It is not possible to get the gradient edge for a Tensor that does not require "
+          "gradients")
     return GradientEdge(edge)  # type: ignore[arg-type]
 
 
-def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
+def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool | None = None,
+             create_graph: bool = False,
              grad_variables: Any = None, inputs: Any = None) -> None:
-    """Add the gradients of `tensors` to `.grad` of the leaves (or only of `inputs`) they were computed from."""
+    """Add the gradients of `tensors` to `.grad` of the leaves (or only of `inputs`) they were computed from.
+    """
     if grad_variables is not None:
-        check(grad_tensors is None, "`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`. "
-              "Please only use `grad_tensors`.")
+        check(grad_tensors is None, "`grad_tensors` and `grad_variables` (deprecated) arguments both passed "
+              "to `backward()`. Please only use `grad_tensors`.")
         grad_tensors = grad_variables
     roots = _roots(_tuple(tensors), grad_tensors, create_graph, batched=False)
     keep = create_graph if retain_graph is None else retain_graph
@@ -54,6 +57,12 @@ def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool | None =
             tensor._grad = found if tensor._grad is None else tensor._grad + found
 
 
+def _trace(outputs: Any) -> Any:
+    """The interpreter at whose level the outputs live."""
+    first = _tuple(outputs)[0]
+    return first._trace if isinstance(first, Tensor) else None
+
+
 def _input_edges(inputs: tuple[Any, ...]) -> list[Edge]:
     edges = []
     for tensor in inputs:
@@ -63,33 +72,36 @@ def _input_edges(inputs: tuple[Any, ...]) -> list[Edge]:
     return edges  # type: ignore[return-value]
 
 
-def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
+def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool | None = None,
+         create_graph: bool = False,
          allow_unused: bool | None = None, is_grads_batched: bool = False, materialize_grads: bool = False,
          ) -> tuple[Tensor | None, ...]:
     """The gradients of the sum of `outputs`, weighted by `grad_outputs`, with respect to `inputs`."""
     if materialize_grads and allow_unused is False:
-        raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: "
-                         "allow_unused=False.")
+        raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but "
+                         "got: allow_unused=False.")
     allow_unused = materialize_grads if allow_unused is None else allow_unused
     wanted = _tuple(inputs)
     roots = _roots(_tuple(outputs), grad_outputs, create_graph, batched=is_grads_batched)
     check(len(wanted) > 0, "grad requires non-empty inputs.", ValueError)
     edges = _input_edges(wanted)
     run = Run(retain_graph=create_graph if retain_graph is None else retain_graph, create_graph=create_graph,
-              inputs=edges, accumulate=False)
+              inputs=edges, accumulate=False, trace=_trace(outputs))
     if is_grads_batched:
         results = _run_batched(run, roots, len(edges))
     else:
         run.start(roots)
         results = [run.captured.get(i) for i in range(len(edges))]
     if not allow_unused and any(result is None for result in results):
-        raise RuntimeError("One of the differentiated Tensors appears to not have been used in the graph. Set "
-                           "allow_unused=True if this is the desired behavior.")
+        unused = next(i for i, result in enumerate(results) if result is None)
+        raise RuntimeError(f"The differentiated Tensor at index {unused} appears to not have been used in "
+                           "the graph. Set allow_unused=True if this is the desired behavior.")
     if materialize_grads:
         results = [run_name("zeros_like", tensor, None, None, None, None, None) if result is None else result
                    for tensor, result in zip(wanted, results, strict=True)]
     if not create_graph:
-        results = [result if result is None or not result.requires_grad else result.detach() for result in results]
+        results = [result if result is None or not result.requires_grad else result.detach() for result
+                   in results]
     return tuple(results)
 
 
@@ -125,7 +137,8 @@ def _roots(outputs: tuple[Any, ...], grad_outputs: Any, create_graph: bool, *, b
         if edge is None:
             if isinstance(output, Tensor) and given is not None:
                 _check_gradient(output, given, batched)
-            raise RuntimeError(f"element {len(roots)} of tensors does not require grad and does not have a grad_fn")
+            raise RuntimeError(f"element {len(roots)} of tensors does not require grad and does not have a "
+                               "grad_fn")
         roots.append((edge, _root_gradient(output, given, batched)))
     return roots
 
@@ -146,8 +159,8 @@ def _root_gradient(output: Any, given: Any, batched: bool) -> Tensor:
 
 def _check_gradient(output: Tensor, given: Tensor, batched: bool) -> None:
     shape = given.shape[1:] if batched else given.shape
-    check(shape == output.shape, f"Mismatch in shape: grad_output[0] has a shape of {list(given.shape)} and output[0] has a "
-          f"shape of {list(output.shape)}.")
-    check(given.dtype.is_complex == output.dtype.is_complex, "For complex Tensors, both grad_output and output are required "
-          f"to have the same dtype. Mismatch in dtype: grad_output[0] has a dtype of {given.dtype} and output[0] has a "
-          f"dtype of {output.dtype}.")
+    check(shape == output.shape, f"Mismatch in shape: grad_output[0] has a shape of {given.shape} and "
+          f"output[0] has a shape of {output.shape}.")
+    check(given.dtype.is_complex == output.dtype.is_complex, "For complex Tensors, both grad_output and "
+          "output are required to have the same dtype. Mismatch in dtype: grad_output[0] has a dtype of "
+          f"{given.dtype} and output[0] has a dtype of {output.dtype}.")

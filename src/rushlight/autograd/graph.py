@@ -12,12 +12,14 @@ from ..core.tensor import Tensor
 from .api import GradientEdge, get_gradient_edge
 from .tape import Node, RemovableHandle
 
-__all__ = ["GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks", "get_gradient_edge",
+__all__ = ["GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks",
+           "get_gradient_edge",
            "increment_version", "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks"]
 
 
 class saved_tensors_hooks:
-    """Inside, `pack_hook(tensor)` is kept in place of each tensor saved for backward, and `unpack_hook` undoes it."""
+    """Inside, `pack_hook(tensor)` is kept in place of each tensor saved for backward, and `unpack_hook`
+    undoes it."""
 
     def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
         self.pack_hook = pack_hook
@@ -33,7 +35,8 @@ class saved_tensors_hooks:
 
 
 class save_on_cpu(saved_tensors_hooks):
-    """Saved tensors are copied, so that later writes to them do not matter. All tensors live on the CPU already."""
+    """Saved tensors are copied, so that later writes to them do not matter. All tensors live on the CPU
+    already."""
 
     def __init__(self, pin_memory: bool = False, device_type: str = "cpu") -> None:
         super().__init__(lambda tensor: tensor.clone(), lambda packed: packed)
@@ -55,7 +58,8 @@ class disable_saved_tensors_hooks:
 
 
 class allow_mutation_on_saved_tensors:
-    """Inside, tensors saved for backward are copied when they are saved, so that they may be written to afterwards."""
+    """Inside, tensors saved for backward are copied when they are saved, so that they may be written to
+    afterwards."""
 
     def __enter__(self) -> allow_mutation_on_saved_tensors:
         self._hooks = saved_tensors_hooks(lambda tensor: tensor.detach().clone(), lambda packed: packed)
@@ -84,14 +88,17 @@ class _MultiHandle(RemovableHandle):
             handle.remove()
 
 
-def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., None], *, mode: str = "all") -> RemovableHandle:
-    """`fn` runs once per backward: with all gradients (None for missing ones) when the last is computed, or with the first."""
+def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., None], *,
+                             mode: str = "all") -> RemovableHandle:
+    """`fn` runs once per backward: with all gradients (None for missing ones) when the last is computed, or
+    with the first."""
     check(mode in ("all", "any"), f"Expects mode to be one of ('all', 'any') but got {mode}", ValueError)
     lock = threading.Lock()
     return _MultiHandle(_any_hook(tensors, fn, lock) if mode == "any" else _all_hook(tensors, fn, lock))
 
 
-def _all_hook(tensors: Sequence[Tensor], fn: Callable[..., None], lock: threading.Lock) -> list[RemovableHandle]:
+def _all_hook(tensors: Sequence[Tensor], fn: Callable[..., None],
+              lock: threading.Lock) -> list[RemovableHandle]:
     runs: dict[Any, list[Any]] = {}
     nodes = [edge_node(tensor) for tensor in tensors]
 
@@ -116,7 +123,8 @@ def edge_node(tensor: Tensor) -> Node:
     return get_gradient_edge(tensor)[0]
 
 
-def _any_hook(tensors: Sequence[Tensor], fn: Callable[..., None], lock: threading.Lock) -> list[RemovableHandle]:
+def _any_hook(tensors: Sequence[Tensor], fn: Callable[..., None],
+              lock: threading.Lock) -> list[RemovableHandle]:
     seen: list[Any] = []
 
     def hook(grad: Tensor) -> None:

@@ -1,7 +1,9 @@
-"""Hooks and the order they run in: a tensor's own, its retain_grad, the node's pre-hooks, the node, its post-hooks."""
+"""Hooks and the order they run in: a tensor's own, its retain_grad, the node's pre-hooks, the node, its
+post-hooks."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ..core.tensor import Tensor
@@ -24,20 +26,21 @@ def run_tensor_hooks(node: Node, grads: list[Any]) -> None:
         hooks = node.variable._hooks
         if hooks is not None and grads[0] is not None:
             for hook in list(hooks.grad.values()):
-                grads[0] = replaced(grads[0], hook(grads[0]))
+                grads[0] = replaced(grads[0], hook)
         return
     assert node.hooks is not None
     for number, by_id in list(node.hooks.tensor.items()):
         for hook in list(by_id.values()):
             if grads[number] is not None:
-                grads[number] = replaced(grads[number], hook(grads[number]))
+                grads[number] = replaced(grads[number], hook)
     for number, retain in list(node.hooks.retain.items()):
         if grads[number] is not None:
             retain(grads[number])
 
 
-def replaced(grad: Tensor, new: Any) -> Tensor:
-    """What a hook made of `grad`: itself if the hook returned None."""
+def replaced(grad: Tensor, hook: Callable[[Tensor], Any]) -> Tensor:
+    """What a hook makes of `grad`: itself if the hook returns None."""
+    new = hook(grad)
     if new is None:
         return grad
     if not isinstance(new, Tensor):
@@ -45,7 +48,7 @@ def replaced(grad: Tensor, new: Any) -> Tensor:
     if new.dtype is not grad.dtype:
         raise RuntimeError(f"hook has changed the type of value (was {grad.dtype.name} got {new.dtype.name})")
     if new.shape != grad.shape:
-        raise RuntimeError("hook has changed the size of value")
+        raise RuntimeError(f"hook '{getattr(hook, '__name__', hook)}' has changed the size of value")
     return new
 
 

@@ -1,8 +1,9 @@
-"""A derivative taken inside a computation: inputs with a history of their own, and gradients for exactly those.
+"""A derivative taken inside a computation: inputs with a history of their own, and gradients for those.
 
-Reverse mode needs no perturbation levels: a gradient asks for the nodes of its own inputs. What has to be kept apart is only
-which history outlives the transform. If nothing outside of it is involved (`isolated`), nothing is recorded while its
-gradients are computed, at the level of its inputs; levels below, inside of what vmap wraps, are not concerned.
+Reverse mode needs no perturbation levels: a gradient asks for the nodes of its own inputs. What has to be
+kept apart is only which history outlives the transform. If nothing outside of it is involved (`isolated`),
+nothing is recorded while its gradients are computed, at the level of its inputs; levels below, inside of what
+vmap wraps, are not concerned.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from ..core.modes import MODES
 from ..core.tensor import Tensor
 from .edges import edge_of
 from .engine import Run
-from .forward import Level, levels_among, set_tangent
+from .forward import Level, set_tangent
 from .saved import shallow_copy, zeros
 from .tape import AccumulateGrad, Node, meta_of
 
@@ -25,24 +26,19 @@ from .tape import AccumulateGrad, Node, meta_of
 def lifted(tensor: Tensor) -> Tensor:
     """`tensor` as an object of the innermost vmap, so that history recorded inside of it is kept there."""
     trace = current_vmap()
-    return tensor if trace is None or trace.owns(tensor) else trace.lift(tensor, None)
+    return tensor if trace is None else trace.pure(tensor)
 
 
 def fresh(tensor: Tensor, recording: bool) -> Tensor:
-    """`tensor` as an input to differentiate by; `recording` says whether its former history matters outside."""
+    """`tensor` as an input to differentiate by; `recording` says whether its former history matters outside.
+    """
     check(isinstance(tensor, Tensor), f"expected Tensor inputs, got {type(tensor).__name__}", TypeError)
     tensor = lifted(tensor)
     if recording and tensor.requires_grad:
         return run_name("alias", tensor)  # type: ignore[no-any-return]
-    if tensor._tangents and levels_among([tensor]):
-        saved, MODES.grad = MODES.grad, False
-        try:
-            tensor = run_name("alias", tensor)
-        finally:
-            MODES.grad = saved
-        tensor._base = tensor._view_of = None
-        return tensor.requires_grad_()
-    return tensor.detach().requires_grad_()
+    copy = shallow_copy(tensor)  # not detach(): what vmap wraps keeps its history
+    copy._base = copy._view_of = copy._creation = None
+    return copy.requires_grad_()
 
 
 def has_history(tensor: Any) -> bool:
@@ -56,7 +52,7 @@ def has_history(tensor: Any) -> bool:
 
 def is_isolated(outputs: Sequence[Tensor], inputs: Sequence[Tensor], cotangents: Sequence[Any] = ()) -> bool:
     """Whether the outputs depend on nothing that requires grad but the inputs, all of which are leaves."""
-    if any(t._node is not None for t in inputs) or any(has_history(c) for c in cotangents):
+    if any(tensor._node is not None for tensor in inputs) or any(has_history(c) for c in cotangents):
         return False
     own = {id(tensor) for tensor in inputs}
     stack: list[Node] = [edge[0] for edge in map(edge_of, outputs) if edge is not None]
@@ -72,21 +68,25 @@ def is_isolated(outputs: Sequence[Tensor], inputs: Sequence[Tensor], cotangents:
     return True
 
 
-def gradients_at_level(outputs: Sequence[Tensor], inputs: Sequence[Tensor], cotangents: Sequence[Any], *, recording: bool,
-                       retain_graph: bool) -> list[Tensor]:
+def gradients_at_level(outputs: Sequence[Tensor], inputs: Sequence[Tensor], cotangents: Sequence[Any], *,
+                       recording: bool,
+                       retain_graph: bool, private: Sequence[Tensor] = ()) -> list[Tensor]:
     """The gradients of `inputs`, made by `fresh`; zeros where an output does not depend on one.
 
-    `recording` is the grad mode outside of the transform. A cotangent of None stands for ones.
+    `recording` is the grad mode outside of the transform; `private` are other inputs that nobody outside
+    knows. A cotangent of None stands for ones.
     """
     trace = inputs[0]._trace
-    isolated = not recording or is_isolated(outputs, inputs, cotangents)
+    isolated = not recording or is_isolated(outputs, [*inputs, *private], cotangents)
     edges: list[Any] = [edge_of(tensor) for tensor in inputs]
-    run = Run(retain_graph=retain_graph or not isolated, create_graph=recording, inputs=edges, accumulate=False)
+    run = Run(retain_graph=retain_graph or not isolated, create_graph=recording, inputs=edges,
+              accumulate=False)
     roots = []
     for output, cotangent in zip(outputs, cotangents, strict=True):
         edge = edge_of(output) if output._trace is trace else None
         if edge is not None:
-            grad = run_name("ones_like", output.detach(), None, None, None, None, None) if cotangent is None else cotangent
+            grad = run_name("ones_like", output.detach(), None, None, None, None,
+                            None) if cotangent is None else cotangent
             roots.append((edge, grad))
     saved = MODES.silent
     MODES.silent = saved | {trace} if isolated else saved
@@ -94,7 +94,8 @@ def gradients_at_level(outputs: Sequence[Tensor], inputs: Sequence[Tensor], cota
         run.start(roots)
     finally:
         MODES.silent = saved
-    return [zeros(meta_of(tensor)) if run.captured.get(i) is None else run.captured[i] for i, tensor in enumerate(inputs)]
+    return [zeros(meta_of(tensor)) if run.captured.get(i) is None else run.captured[i] for i,
+            tensor in enumerate(inputs)]
 
 
 def without_history(tensor: Any, isolated: bool) -> Any:

@@ -1,7 +1,7 @@
-"""The autograd layer of dispatch: runs an operator, and records it where an input requires grad or has a tangent.
+"""The autograd layer of dispatch: runs an operator, and records it where an input has history or a tangent.
 
-A composite without an entry of its own is not recorded here: the operators of its body are. Everything else runs below
-autograd, then gets a node (reverse mode) and tangents (forward mode).
+A composite without an entry of its own is not recorded here: the operators of its body are. Everything else
+runs below autograd, then gets a node (reverse mode) and tangents (forward mode).
 """
 
 from __future__ import annotations
@@ -15,19 +15,20 @@ from ..core.tensor import AUTOGRAD, Tensor
 from ..derivatives.declare import Entry, missing
 from . import forward
 from .edges import edge_of
-from .tape import meta_of
 from .saved import OpNode, capture_values, shallow_copy
+from .tape import meta_of
 
 _missing: dict[OpDef, Entry] = {}
 
 
 def autograd_layer(op: OpDef, args: Arguments, keys: int, trace: Any = None) -> Any:
-    """Run `op`, recording it as needed; `trace` is the interpreter at whose level the arguments live, None for plain ones."""
+    """Run `op`, recording it as needed; `trace` is the interpreter at whose level the arguments live, None
+    for plain ones."""
     entry = op.derivative
     modes = MODES
     if entry is None:
         if op.kind is Kind.COMPOSITE:
-            return mark_inference(execute(op, args, keys)) if modes.inference else execute(op, args, keys)
+            return mark_inference(op, args, execute(op, args, keys)) if modes.inference else execute(op, args, keys)
         entry = _missing.get(op)
         if entry is None:
             entry = _missing[op] = missing(op)
@@ -39,7 +40,7 @@ def autograd_layer(op: OpDef, args: Arguments, keys: int, trace: Any = None) -> 
     if node is not None:
         node.saved = capture_values(node.plan, args, result if type(result) is tuple else (result,))
     elif modes.inference:
-        mark_inference(result)
+        mark_inference(op, args, result)
     return result
 
 
@@ -72,7 +73,8 @@ def _edge(tensor: Any, trace: Any) -> Any:
 
 
 def record(entry: Entry, args: Arguments, result: Any, edges: Any, mask: int) -> OpNode | None:
-    """Give the differentiable outputs of a call their node; what it saves is captured last, with the tangents in place."""
+    """Give the differentiable outputs of a call their node; what it saves is captured last, with the tangents
+    in place."""
     results = result if type(result) is tuple else (result,)
     allowed = entry.outputs
     differentiable = [i for i, r in enumerate(results) if r is not None and r.dtype.is_differentiable
@@ -84,7 +86,8 @@ def record(entry: Entry, args: Arguments, result: Any, edges: Any, mask: int) ->
         counts = tuple([len(e) if type(e) is list else 1 for e in edges])
         edges = [item for e in edges for item in (e if type(e) is list else (e,))]
     plan = entry.plan(mask)
-    node = OpNode(entry, plan, tuple(edges), tuple([_NOTHING if r is None else meta_of(r) for r in results]), counts)
+    node = OpNode(entry, plan, tuple(edges), tuple([_NOTHING if r is None else meta_of(r) for r in results]),
+                  counts)
     for i in differentiable:
         output = results[i]
         output._node = node
@@ -122,12 +125,14 @@ def _without_history(args: Arguments, trace: Any) -> Arguments:
     return tuple([strip(value) for value in args])
 
 
-def mark_inference(result: Any) -> Any:
-    """Outputs made in inference mode say so."""
+def mark_inference(op: OpDef, args: Arguments, result: Any) -> Any:
+    """Outputs made in inference mode say so, unless they share the memory of a tensor that was not."""
     for tensor in result if type(result) is tuple else (result,):
         if isinstance(tensor, Tensor):
-            tensor._inference = True
-            tensor._keys |= AUTOGRAD
+            source = args[0] if op.kind is Kind.VIEW else tensor._base
+            if source is None or source._inference:
+                tensor._inference = True
+                tensor._keys |= AUTOGRAD
     return result
 
 

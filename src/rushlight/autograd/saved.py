@@ -1,13 +1,12 @@
 """What a recorded operator saves, and how its backward gets it back.
 
-Inputs are saved as the tensors themselves with the version they had; outputs as copies of the tensor object that do not
-refer to the node, since the node must not keep itself alive. A tensor that was written to since is refused when it is
-unpacked. Saved-tensor hooks replace a tensor by whatever they pack it to.
+Inputs are saved as the tensors themselves with the version they had; outputs as copies of the tensor object
+that do not refer to the node, since the node must not keep itself alive. A tensor that was written to since
+is refused when it is unpacked. Saved-tensor hooks replace a tensor by whatever they pack it to.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -15,13 +14,14 @@ from ..core.dispatch import run_name
 from ..core.modes import MODES
 from ..core.tensor import AUTOGRAD, META_DEVICE, Tensor, _new
 from ..derivatives.declare import GRADS, NEEDS, Capture, Entry, Plan, Take
-from .tape import FREED, Edge, Meta, Node, sequence, where_made
+from .tape import FREED, Edge, Meta, Node, accumulator, sequence, where_made
 
 Fetch = Callable[[Any, Any], Any]
 
 
 def shallow_copy(tensor: Tensor) -> Tensor:
-    """Another object for the same tensor (memory, versions, tangents), without history, hooks and gradient."""
+    """Another object for the same tensor (memory, versions, tangents), without history, hooks and gradient.
+    """
     tensor.version_counter  # noqa: B018  made here, so that both share it
     copy = _new(type(tensor))
     fields = copy.__dict__
@@ -35,13 +35,14 @@ def shallow_copy(tensor: Tensor) -> Tensor:
 class Packed:
     """A saved tensor in the keeping of a pair of hooks."""
 
-    __slots__ = ("node", "output_nr", "packed", "requires_grad", "unpack", "version", "versions")
+    __slots__ = ("leaf", "node", "output_nr", "packed", "unpack", "version", "versions")
 
-    def __init__(self, tensor: Tensor, hooks: tuple[Callable[..., Any], Callable[..., Any]], is_output: bool) -> None:
+    def __init__(self, tensor: Tensor, hooks: tuple[Callable[..., Any], Callable[..., Any]],
+                 is_output: bool) -> None:
         pack, self.unpack = hooks
         self.node = None if is_output else tensor._node
         self.output_nr = tensor._output_nr
-        self.requires_grad = tensor.requires_grad and not is_output
+        self.leaf = accumulator(tensor) if self.node is None and not is_output and tensor.requires_grad else None
         self.versions = tensor.version_counter
         self.version = self.versions.value
         saved, MODES.grad = MODES.grad, False
@@ -50,22 +51,25 @@ class Packed:
         finally:
             MODES.grad = saved
         if self.versions.value != self.version:
-            raise RuntimeError("A saved tensor pack hook is modifying its input in place. Tensors provided as input to "
-                               "pack hook can not be modified by in-place operations as this can lead to unexpected "
-                               "side-effects. Please open an issue if you need to perform in-place operations on the "
-                               "input to a pack hook.")
+            raise RuntimeError("A saved tensor pack hook is modifying its input in place. Tensors provided "
+                               "as input to pack hook can not be modified by in-place operations as this can "
+                               "lead to unexpected side-effects. Please open an issue if you need to perform "
+                               "in-place operations on the input to a pack hook.")
 
     def value(self, node: Node, output_nr: int | None) -> Tensor:
         tensor = self.unpack(self.packed)
         if not isinstance(tensor, Tensor):
-            raise TypeError(f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
-                            f"{type(tensor).__name__}")
+            raise TypeError("Output of saved tensor unpack_hook expected to be a Tensor but got result of "
+                            f"type {type(tensor).__name__}")
         source = node if output_nr is not None else self.node
-        if source is None and not self.requires_grad:
+        if source is not None:
+            return with_node(tensor, source, self.output_nr if output_nr is None else output_nr)
+        if self.leaf is None or tensor is self.leaf.variable:
             return tensor
-        if source is None:
-            return tensor
-        return with_node(tensor, source, self.output_nr if output_nr is None else output_nr)
+        copy = shallow_copy(tensor)  # another object for the leaf, whose gradients go where the leaf's go
+        copy._accumulator, copy._requires_grad = self.leaf.reference(), True
+        copy._keys |= AUTOGRAD
+        return copy
 
 
 def with_node(tensor: Tensor, node: Node, output_nr: int) -> Tensor:
@@ -82,10 +86,10 @@ def save_tensor(tensor: Any) -> Any:
     if tensor is None:
         return None
     if tensor._inference:
-        raise RuntimeError("Inference tensors cannot be saved for backward. Please do not use Tensors created in "
-                           "inference mode in computation tracked by autograd. To work around this, you can make a clone "
-                           "to get a normal tensor and use it in autograd, or use `rushlight.no_grad()` instead of "
-                           "`rushlight.inference_mode()`.")
+        raise RuntimeError("Inference tensors cannot be saved for backward. Please do not use Tensors "
+                           "created in inference mode in computation tracked by autograd. To work around "
+                           "this, you can make a clone to get a normal tensor and use it in autograd, or use "
+                           "`rushlight.no_grad()` instead of `rushlight.inference_mode()`.")
     if MODES.saved_hooks:
         return Packed(tensor, MODES.saved_hooks[-1], False)
     if tensor._tangents and MODES.limit != _NO_LIMIT:
@@ -98,11 +102,14 @@ _NO_LIMIT = float("inf")
 
 
 def save_copy(item: tuple[Tensor, int, Any]) -> Any:
-    """A saved input with its values copied, for a tensor that is about to be overwritten by the very call that saved it."""
+    """A saved input with its values copied, for a tensor that is about to be overwritten by the very call
+    that saved it."""
     tensor, _, node = item
     copy = shallow_copy(tensor)
     copy._versions = copy._storage = copy._base = copy._view_of = None
-    if copy._array is not None:
+    if copy._trace is not None:
+        copy._trace.keep_values(copy)
+    elif copy._array is not None:
         copy._array = copy._array.copy()
         copy._strides, copy._offset = None, 0
     copy._node, copy._output_nr, copy._requires_grad = node, tensor._output_nr, tensor._requires_grad
@@ -112,7 +119,8 @@ def save_copy(item: tuple[Tensor, int, Any]) -> Any:
 
 
 def without_tangents(tensor: Tensor, limit: float) -> Tensor:
-    """`tensor` as seen by the computation of a tangent of level `limit`: without tangents of that level and inner ones."""
+    """`tensor` as seen by the computation of a tangent of level `limit`: without tangents of that level and
+    inner ones."""
     kept = {level: t for level, t in tensor._tangents.items() if level.number < limit}
     if len(kept) == len(tensor._tangents):
         return tensor
@@ -199,9 +207,9 @@ def unpack_tensor(saved: Any, node: Node) -> Any:
     tensor, version, source = saved
     versions = tensor._versions
     if versions is not None and versions.value != version:
-        raise modified(tensor, version, source, tensor._output_nr, node)
+        raise modified(tensor, version, tensor._node or source, tensor._output_nr, node)
     if tensor._node is not source:
-        return tensor.detach() if source is None else with_node(tensor, source, tensor._output_nr)
+        return shallow_copy(tensor) if source is None else with_node(tensor, source, tensor._output_nr)
     return tensor
 
 
@@ -216,23 +224,20 @@ def unpack_output(saved: Any, node: Node, output_nr: int) -> Any:
     return with_node(tensor, node, output_nr) if MODES.grad else tensor
 
 
-def _plain_name(node: Node) -> str:
-    return re.sub(r"Backward\d*$", "", node.name())
-
-
 def modified(tensor: Tensor, version: int, source: Node | None, output_nr: int, node: Node) -> RuntimeError:
-    made = "" if source is None else f", which is output {output_nr} of {_plain_name(source)},"
+    made = "" if source is None else f", which is output {output_nr} of {source.operator()},"
     return RuntimeError(
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
-        f"[rushlight.{tensor.dtype.torch_name}Tensor {list(tensor.shape)}]{made} is at version {tensor._version}; "
-        f"expected version {version} instead. It was saved for the backward of {node.name()}. Hint: enable anomaly "
-        "detection to find the operation that failed to compute its gradient, with "
-        "rushlight.autograd.set_detect_anomaly(True).")
+        f"[rushlight.{tensor.dtype.torch_name}Tensor {list(tensor.shape)}]{made} is at version "
+        f"{tensor._version}; expected version {version} instead. It was saved for the backward of "
+        f"{node.name()}. Hint: enable anomaly detection to find the operation that failed to compute its "
+        "gradient, with rushlight.autograd.set_detect_anomaly(True).")
 
 
 _UNPACK: dict[Take, Callable[..., Any]] = {
     Take.TENSOR: unpack_tensor,
-    Take.TENSORS: lambda saved, node: None if saved is None else tuple([unpack_tensor(s, node) for s in saved]),
+    Take.TENSORS: lambda saved, node: (
+        None if saved is None else tuple([unpack_tensor(s, node) for s in saved])),
     Take.RESULTS: lambda saved, node: tuple([unpack_output(s, node, i) for i, s in enumerate(saved)]),
 }
 
@@ -240,19 +245,21 @@ _UNPACK: dict[Take, Callable[..., Any]] = {
 def zeros(meta: Meta) -> Tensor:
     """The gradient of an output that nothing was said about."""
     shape, dtype, on_meta = meta
-    return run_name("zeros", shape, dtype, None, META_DEVICE if on_meta else None, None)  # type: ignore[no-any-return]
+    return run_name("zeros", shape, dtype, None, META_DEVICE if on_meta else None,
+                    None)  # type: ignore[no-any-return]
 
 
 def second_time() -> RuntimeError:
     return RuntimeError(
-        "Trying to backward through the graph a second time (or directly access saved tensors after they have already "
-        "been freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). "
-        "Specify retain_graph=True if you need to backward through the graph a second time or if you need to access "
-        "saved tensors after calling backward.")
+        "Trying to backward through the graph a second time (or directly access saved tensors after they "
+        "have already been freed). Saved intermediate values of the graph are freed when you call "
+        ".backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the graph "
+        "a second time or if you need to access saved tensors after calling backward.")
 
 
 class OpNode(Node):
-    """A recorded operator: an entry of the derivative table, the plan for what needs a gradient, and what it saved."""
+    """A recorded operator: an entry of the derivative table, the plan for what needs a gradient, and what it
+    saved."""
 
     __slots__ = ("counts", "entry", "plan", "saved")
 
@@ -357,7 +364,8 @@ class OpNode(Node):
             raise second_time()
         for (take, index, output), item, unpack in zip(self.plan.captures, self.saved, self.plan.unpack or (),
                                                        strict=False):
-            label = ("result" if len(entry.op.schema.returns) == 1 else f"result{index}") if output else names[index]
+            label = ("result" if len(entry.op.schema.returns) == 1
+                     else f"result{index}") if output else names[index]
             if label == wanted and take in (Take.VALUE, Take.TENSOR, Take.TENSORS, Take.RESULT, Take.RESULTS):
                 return item if unpack is None else unpack(item, self)
         raise AttributeError(f"{self.name()} has no attribute {name}")

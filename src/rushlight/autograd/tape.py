@@ -1,13 +1,15 @@
 """The tape: nodes, the edges between them, and the hooks on both.
 
-A `Node` is a recorded call. `next` has one edge per differentiable input: (node, output number) or None. Edges only lead
-to nodes made earlier, so `sequence` numbers order the graph topologically; leaves' accumulators come first of all that is
-ready. `meta` describes each output: (shape, dtype, whether it is on the meta device).
+A `Node` is a recorded call. `next` has one edge per differentiable input: (node, output number) or None.
+Edges only lead to nodes made earlier, so `sequence` numbers order the graph topologically; leaves'
+accumulators come first of all that is ready. `meta` describes each output: (shape, dtype, whether it is on
+the meta device).
 """
 
 from __future__ import annotations
 
 import itertools
+import re
 import sys
 import threading
 import traceback
@@ -90,7 +92,8 @@ class Node:
     # What the engine calls.
 
     def apply(self, grads: list[Any], wanted: tuple[bool, ...] | None) -> Any:
-        """The gradients of the inputs, one per edge; `wanted` says which of them are used (None: all that have an edge)."""
+        """The gradients of the inputs, one per edge; `wanted` says which of them are used (None: all that
+        have an edge)."""
         raise NotImplementedError
 
     def release(self) -> None:
@@ -108,6 +111,10 @@ class Node:
 
     def name(self) -> str:
         return type(self).__name__
+
+    def operator(self) -> str:
+        """The name without "Backward0": what was recorded, for messages."""
+        return re.sub(r"Backward\d*$", "", self.name())
 
     @property
     def metadata(self) -> dict[Any, Any]:
@@ -177,6 +184,15 @@ class AccumulateGrad(Node):
                 current.version_counter.value += 1
             else:
                 current.add_(grad)
+
+
+def accumulator(tensor: Tensor) -> AccumulateGrad:
+    """The accumulator of a leaf; it lives as long as a graph refers to it."""
+    node = None if tensor._accumulator is None else tensor._accumulator()
+    if node is None:
+        node = AccumulateGrad(tensor)
+        tensor._accumulator = node.reference()
+    return node
 
 
 def _plain(tensor: Tensor) -> bool:

@@ -11,12 +11,13 @@ from ..core.errors import check
 from ..core.tensor import Tensor, tensor_method
 from .api import backward as run_backward
 from .edges import current_node
-from .tape import HookDict, RemovableHandle, add_hook
 from .hooks import TensorHooks
+from .tape import HookDict, RemovableHandle, add_hook
 
 
 @tensor_method
-def backward(self: Tensor, gradient: Tensor | None = None, retain_graph: bool | None = None, create_graph: bool = False,
+def backward(self: Tensor, gradient: Tensor | None = None, retain_graph: bool | None = None,
+             create_graph: bool = False,
              inputs: Tensor | Sequence[Tensor] | None = None) -> None:
     """Add the gradients of this tensor to `.grad` of the leaves it was computed from."""
     run_backward(self, gradient, retain_graph, create_graph, inputs=inputs)
@@ -42,7 +43,8 @@ def retain_grad(self: Tensor) -> None:
 
 @tensor_method
 def register_hook(self: Tensor, hook: Callable[[Tensor], Any]) -> RemovableHandle:
-    """`hook(grad)` runs when the gradient of this tensor is computed, and may return another one to use instead."""
+    """`hook(grad)` runs when the gradient of this tensor is computed, and may return another one to use
+    instead."""
     check(self.requires_grad, "cannot register a hook on a tensor that doesn't require gradient")
     node = current_node(self)
     if node is None:
@@ -66,25 +68,30 @@ def _leaf_hooks(tensor: Tensor) -> TensorHooks:
 
 
 def _grad(self: Tensor) -> Any:
-    if self._grad is None and self.requires_grad and self._node is not None and not getattr(self, "_retains", False):
-        warnings.warn("The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute "
-                      "won't be populated during autograd.backward(). If you indeed want the .grad field to be populated "
-                      "for a non-leaf Tensor, use .retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor "
-                      "by mistake, make sure you access the leaf Tensor instead.", UserWarning, stacklevel=2)
+    retained = getattr(self, "_retains", False)
+    if self._grad is None and self.requires_grad and self._node is not None and not retained:
+        warnings.warn("The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its "
+                      ".grad attribute won't be populated during autograd.backward(). If you indeed want the "
+                      ".grad field to be populated for a non-leaf Tensor, use .retain_grad() on the non-leaf "
+                      "Tensor. If you access the non-leaf Tensor by mistake, make sure you access the leaf "
+                      "Tensor instead.", UserWarning, stacklevel=2)
     return self._grad
 
 
 def _set_grad(self: Tensor, value: Any) -> None:
     if value is not None:
-        check(isinstance(value, Tensor), f"assigned grad expected to be a Tensor or None but got grad of type "
+        check(isinstance(value, Tensor), "assigned grad expected to be a Tensor or None but got grad of type "
               f"{type(value).__name__}", TypeError)
         check(value is not self, "can't assign Variable as its own grad")
-        check(value.dtype is self.dtype, f"attempting to assign a gradient with dtype '{value.dtype.name}' to a tensor with "
-              f"dtype '{self.dtype.name}'. Please ensure that the gradient and the tensor have the same dtype")
-        check(value.device == self.device, f"attempting to assign a gradient with device type '{value.device}' to a tensor "
-              f"with device type '{self.device}'. Please ensure that the gradient and the tensor are on the same device")
-        check(value.shape == self.shape, f"attempting to assign a gradient of size '{list(value.shape)}' to a tensor of "
-              f"size '{list(self.shape)}'. Please ensure that the gradient and the tensor are the same size")
+        check(value.dtype is self.dtype, f"attempting to assign a gradient with dtype '{value.dtype.name}' "
+              f"to a tensor with dtype '{self.dtype.name}'. Please ensure that the gradient and the tensor "
+              "have the same dtype")
+        check(value.device == self.device, "attempting to assign a gradient with device type "
+              f"'{value.device}' to a tensor with device type '{self.device}'. Please ensure that the "
+              "gradient and the tensor are on the same device")
+        check(value.shape == self.shape, f"attempting to assign a gradient of size '{list(value.shape)}' to "
+              f"a tensor of size '{list(self.shape)}'. Please ensure that the gradient and the tensor are "
+              "the same size")
     self._grad = value
 
 
@@ -99,7 +106,8 @@ def _is_leaf(self: Tensor) -> bool:
 Tensor.grad = property(_grad, _set_grad, _delete_grad)  # type: ignore[attr-defined]
 Tensor.grad_fn = property(current_node)  # type: ignore[attr-defined]
 Tensor.is_leaf = property(_is_leaf)  # type: ignore[attr-defined]
-Tensor.retains_grad = property(lambda self: bool(getattr(self, "_retains", False)))  # type: ignore[attr-defined]
+Tensor.retains_grad = property(lambda self: bool(getattr(self, "_retains",
+                                                         False)))  # type: ignore[attr-defined]
 
 
 @tensor_method

@@ -1,8 +1,9 @@
 """Writing in place, as autograd sees it.
 
-A write is a functional operator whose result is then copied into the target. The target takes the history of the result; if it
-is a view, its base gets a `CopySlices` node, which sends the gradient of the written part to the result and the rest to
-the base's former history, and every view of that base finds its history again through the base (see edges.py).
+A write is a functional operator whose result is then copied into the target. The target takes the history of
+the result; if it is a view, its base gets a `CopySlices` node, which sends the gradient of the written part
+to the result and the rest to the base's former history, and every view of that base finds its history again
+through the base (see edges.py).
 """
 
 from __future__ import annotations
@@ -15,16 +16,16 @@ from ..core.mutation import install_autograd
 from ..core.tensor import AUTOGRAD, Tensor
 from . import forward
 from .edges import check_creation, edge_of
-from .tape import Edge, Node, meta_of
 from .saved import OpNode, save_copy
+from .tape import Edge, Node, meta_of
 
 
 def check_writable(target: Tensor, name: str) -> None:
     """Refuse writes that autograd cannot record, before anything is computed."""
     if target._inference:
         if not MODES.inference:
-            raise RuntimeError("Inplace update to inference tensor outside InferenceMode is not allowed. You can make a "
-                               "clone to get a normal tensor before doing inplace update.")
+            raise RuntimeError("Inplace update to inference tensor outside InferenceMode is not allowed. You "
+                               "can make a clone to get a normal tensor before doing inplace update.")
         return
     if not MODES.grad or not target.requires_grad:
         return
@@ -32,26 +33,24 @@ def check_writable(target: Tensor, name: str) -> None:
     if base is not None:
         check_creation(target, written=True)
         if base._node is None:
-            raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place operation.")
+            raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place "
+                               "operation.")
     elif target._node is None:
         raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
 
 
 def prepare_write(target: Tensor, result: Tensor) -> None:
-    """Refuse views that cannot take the history of `result`; keep the values that its node saved of the target."""
+    """Refuse views that cannot take the history of `result`; keep the values that its node saved of the
+    target."""
     node = result._node
     if node is None or not MODES.grad:
         return
     if target._base is not None:
         check_creation(target, written=True)
     if isinstance(node, OpNode):
-        node.saved = [save_copy(item) if type(item) is tuple and len(item) == 3 and _same(item[0], target) else item
+        node.saved = [save_copy(item) if type(item) is tuple and len(item) == 3 and item[0] is target
+                      else item
                       for item in node.saved]
-
-
-def _same(saved: Any, target: Tensor) -> bool:
-    return saved is target or (isinstance(saved, Tensor) and saved._versions is not None
-                               and saved._versions is target._versions)
 
 
 class ZeroBackward(Node):
@@ -113,7 +112,7 @@ class CopySlices(Node):
     def apply(self, grads: list[Any], wanted: Any) -> Any:
         shape, strides = self.geometry
         grad = grads[0]
-        whole = run_name("empty_strided", shape, strides, grad.dtype, None, grad.device, None)
+        whole = run_name("new_empty_strided", grad, shape, strides, None, None, None, None)
         whole.copy_(grad)
         part = whole
         for op, args in self.chain:
@@ -129,7 +128,8 @@ class CopySlices(Node):
 
 
 def _chain(view: Tensor) -> list[tuple[Any, Any]]:
-    """The view operators that lead from the base of `view` to it; outputs of several views are never written through."""
+    """The view operators that lead from the base of `view` to it; outputs of several views are never written
+    through."""
     steps = []
     while view._base is not None:
         steps.append(view._view_of)

@@ -9,12 +9,14 @@ from ..core.shapes import Shape, extent
 from ..core.tensor import Tensor
 from .declare import Sized, Whole, batching, pad_ndim
 
-batching(["clone", "_to_copy", "empty_like", "zeros_like", "ones_like", "full_like", "zero", "fill.Scalar"], Whole())
+batching(["clone", "_to_copy", "empty_like", "zeros_like", "ones_like", "full_like", "zero", "fill.Scalar"],
+         Whole())
 batching(["new_empty", "new_zeros", "new_ones", "new_full"], Sized())
 
 
 @batching("new_empty_strided")
-def new_empty_strided(self: Tensor, size: Shape, stride: Shape, dtype: Any, device: Any, batch: int) -> Tensor:
+def new_empty_strided(self: Tensor, size: Shape, stride: Shape, dtype: Any, device: Any,
+                      batch: int) -> Tensor:
     span = max(extent(size, stride), 1)
     return self.new_empty_strided((batch, *size), (span, *stride), dtype=dtype, device=device)
 

@@ -1,9 +1,9 @@
-"""Declaring batching rules: how vmap runs an operator on tensors that have one more dimension than the user sees.
+"""Declaring batching rules: how vmap runs an operator on tensors with one more dimension than the user sees.
 
-`batching(name, rule)` attaches a rule to an operator. A rule names the arguments it needs: tensors that are batched come with
-their batch dimension in front, the others as they are. It returns the result, or a tuple of results, with the batch
-dimension in front. Composites need no rule (vmap goes through their body), nor do pointwise operators (vmap aligns and
-broadcasts); everything else has one, or falls back to a loop that warns.
+`batching(name, rule)` attaches a rule to an operator. A rule names the arguments it needs: tensors that are
+batched come with their batch dimension in front, the others as they are. It returns the result, or a tuple of
+results, with the batch dimension in front. Composites need no rule (vmap goes through their body), nor do
+pointwise operators (vmap aligns and broadcasts); everything else has one, or falls back to a loop that warns.
 """
 
 from __future__ import annotations
@@ -43,18 +43,21 @@ class Call:
         for i in self.op.list_positions:
             if self.args[i] is not None:
                 pairs = zip(self.args[i], self.batched[i], strict=True)
-                self.args[i] = tuple([t if t is None or has else expand_batch(t, self.batch) for t, has in pairs])
+                self.args[i] = tuple([t if t is None or has else expand_batch(t, self.batch) for t,
+                                      has in pairs])
                 self.batched[i] = tuple([t is not None for t in self.args[i]])
 
 
 Rule = Callable[[Call], Any]
 
 
-def batching(names: str | Sequence[str], rule: Callable[..., Any] | None = None, *, all_batched: bool = False) -> Any:
+def batching(names: str | Sequence[str], rule: Callable[..., Any] | None = None, *,
+             all_batched: bool = False) -> Any:
     """Attach a rule to operators; without `rule`, a decorator.
 
-    Besides the schema's arguments a rule may name `batch` (the size), `X_batched` and `X_ndim` (the dimensions the user
-    sees) of a tensor argument X. With `all_batched`, tensors that are not batched are expanded first.
+    Besides the schema's arguments a rule may name `batch` (the size), `X_batched` and `X_ndim` (the
+    dimensions the user sees) of a tensor argument X. With `all_batched`, tensors that are not batched are
+    expanded first.
     """
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
         for name in [names] if isinstance(names, str) else names:
@@ -75,7 +78,8 @@ def _named(op: OpDef, function: Callable[..., Any], all_batched: bool) -> Rule:
     names = op.schema.argument_names
     tensors = [a.name for a in op.schema.arguments if a.type.base == "Tensor"]
     scope = (*names, "batch", *[f"{n}_batched" for n in tensors], *[f"{n}_ndim" for n in tensors])
-    sources = [_source(names, name) for name in check_names(function, scope, f"the batching rule of {op.name}")]
+    asked = check_names(function, scope, f"the batching rule of {op.name}")
+    sources = [_source(names, name) for name in asked]
 
     def rule(request: Call) -> Any:
         if all_batched:
@@ -123,10 +127,12 @@ class Whole(Generic):
 class Along(Generic):
     """The operator works along dimensions that some arguments name: run it with those shifted past the batch.
 
-    `of` is the tensor whose dimensions are counted. With `empty_is_all`, None or an empty list means all dimensions.
+    `of` is the tensor whose dimensions are counted. With `empty_is_all`, None or an empty list means all
+    dimensions.
     """
 
-    def __init__(self, *dims: str, of: str = "self", empty_is_all: bool = False, all_batched: bool = False) -> None:
+    def __init__(self, *dims: str, of: str = "self", empty_is_all: bool = False,
+                 all_batched: bool = False) -> None:
         self.dims = dims
         self.of = of
         self.empty_is_all = empty_is_all
@@ -165,7 +171,8 @@ class Along(Generic):
 
 
 def _scalars(tensor: Tensor, batch: int) -> Tensor:
-    return tensor if tensor.ndim == 1 else run_name("view", run_name("contiguous", tensor, _contiguous), (batch,))
+    return tensor if tensor.ndim == 1 else run_name("view", run_name("contiguous", tensor, _contiguous),
+                                                    (batch,))
 
 
 def _contiguous_format() -> Any:
@@ -193,8 +200,8 @@ class Sized(Generic):
 def check_names_of(op: OpDef, names: Sequence[str]) -> None:
     unknown = [name for name in names if name not in op.schema.argument_names]
     if unknown:
-        raise RegistrationError(f"the batching rule of {op.name} names {', '.join(unknown)}; its arguments are "
-                                f"{', '.join(op.schema.argument_names)}")
+        raise RegistrationError(f"the batching rule of {op.name} names {', '.join(unknown)}; its arguments "
+                                f"are {', '.join(op.schema.argument_names)}")
 
 
 # What rules are made of.
@@ -205,15 +212,16 @@ def shift(dim: Any, ndim: int, *, empty_is_all: bool = False) -> Any:
         return tuple(range(1, ndim + 1)) if empty_is_all else None
     if isinstance(dim, int):
         if not -max(ndim, 1) <= dim < max(ndim, 1):
-            raise IndexError(f"Dimension out of range (expected to be in range of [{-max(ndim, 1)}, {max(ndim, 1) - 1}], "
-                             f"but got {dim})")
+            raise IndexError(f"Dimension out of range (expected to be in range of [{-max(ndim, 1)}, "
+                             f"{max(ndim, 1) - 1}], but got {dim})")
         return dim + 1 if dim >= 0 else dim + ndim + 1
     return tuple([shift(d, ndim) for d in dim])
 
 
 def expand_batch(tensor: Tensor, batch: int) -> Tensor:
     """`tensor` with a batch dimension in front along which it does not change."""
-    return run_name("expand", run_name("unsqueeze", tensor, 0), (batch, *tensor.shape), False)  # type: ignore[no-any-return]
+    return run_name("expand", run_name("unsqueeze", tensor, 0), (batch, *tensor.shape),
+                    False)  # type: ignore[no-any-return]
 
 
 def pad_ndim(tensor: Tensor, own: int, ndim: int) -> Tensor:

@@ -15,12 +15,14 @@ def offset_rows(indices: Tensor, rows: int) -> Tensor:
 
 
 @batching("embedding")
-def embedding(weight: Tensor, indices: Tensor, padding_idx: int, scale_grad_by_freq: bool, sparse: bool, weight_batched: bool,
+def embedding(weight: Tensor, indices: Tensor, padding_idx: int, scale_grad_by_freq: bool, sparse: bool,
+              weight_batched: bool,
               indices_batched: bool, batch: int) -> Tensor:
     if not weight_batched:
         return run_name("embedding", weight, indices, padding_idx, scale_grad_by_freq, sparse)
     if not indices_batched:
-        moved = run_name("embedding", weight.transpose(0, 1).reshape(weight.shape[1], -1), indices, padding_idx,
+        moved = run_name("embedding", weight.transpose(0, 1).reshape(weight.shape[1], -1), indices,
+                         padding_idx,
                          scale_grad_by_freq, sparse)
         return moved.reshape(*indices.shape, batch, weight.shape[2]).movedim(-2, 0)
     table = weight.reshape(-1, weight.shape[2])
@@ -33,12 +35,14 @@ def embedding_dense_backward(grad_output: Tensor, indices: Tensor, num_weights: 
     if padding_idx >= 0:
         grad_output = grad_output.masked_fill((indices == padding_idx).unsqueeze(-1), 0)
     rows = offset_rows(indices, num_weights)
-    table = run_name("embedding_dense_backward", grad_output, rows, batch * num_weights, -1, scale_grad_by_freq)
+    table = run_name("embedding_dense_backward", grad_output, rows, batch * num_weights, -1,
+                     scale_grad_by_freq)
     return table.reshape(batch, num_weights, table.shape[-1])
 
 
 @batching("one_hot")
 def one_hot(self: Tensor, num_classes: int) -> Tensor:
     if num_classes < 0:
-        raise RuntimeError("vmap: one_hot with num_classes=-1 has an output whose shape depends on the data; give num_classes")
+        raise RuntimeError("vmap: one_hot with num_classes=-1 has an output whose shape depends on the data; "
+                           "give num_classes")
     return run_name("one_hot", flat(self), num_classes).reshape(*self.shape, num_classes)

@@ -20,7 +20,8 @@ def along(tensor: Tensor, ndim: int) -> Tensor:
 
 
 def spread(index: Tensor, shape: Sequence[int], dim: int) -> Tensor:
-    """A batch of 1-d indices as the full index that gather and scatter want along `dim` of a tensor of `shape`."""
+    """A batch of 1-d indices as the full index that gather and scatter want along `dim` of a tensor of
+    `shape`."""
     view = [index.shape[0], *[1] * (len(shape) - 1)]
     view[dim] = index.shape[1]
     full = [*shape]
@@ -29,7 +30,8 @@ def spread(index: Tensor, shape: Sequence[int], dim: int) -> Tensor:
 
 
 @batching("index_select")
-def index_select(self: Tensor, dim: int, index: Tensor, self_batched: bool, index_batched: bool, self_ndim: int,
+def index_select(self: Tensor, dim: int, index: Tensor, self_batched: bool, index_batched: bool,
+                 self_ndim: int,
                  index_ndim: int, batch: int) -> Tensor:
     if not index_batched and self_ndim > 0:
         return run_name("index_select", self, shift(dim, self_ndim), index)
@@ -41,9 +43,11 @@ def index_select(self: Tensor, dim: int, index: Tensor, self_batched: bool, inde
 
 
 def by_index(name: str, combine: Any) -> None:
-    """An operator that writes slices at 1-d indices: through the scatter operator `combine` where indices differ."""
+    """An operator that writes slices at 1-d indices: through the scatter operator `combine` where indices
+    differ."""
     @batching(name, all_batched=True)
-    def rule(self: Tensor, dim: int, index: Tensor, source: Tensor, self_ndim: int, index_ndim: int, source_ndim: int,
+    def rule(self: Tensor, dim: int, index: Tensor, source: Tensor, self_ndim: int, index_ndim: int,
+             source_ndim: int,
              ) -> Tensor:
         target, at = along(self, self_ndim), shift(dim, max(self_ndim, 1))
         value = along(source, source_ndim)
@@ -55,7 +59,8 @@ by_index("index_copy", lambda target, dim, index, source: target.scatter(dim, in
 
 
 @batching("index_add", all_batched=True)
-def index_add(self: Tensor, dim: int, index: Tensor, source: Tensor, alpha: Any, self_ndim: int, index_ndim: int,
+def index_add(self: Tensor, dim: int, index: Tensor, source: Tensor, alpha: Any, self_ndim: int,
+              index_ndim: int,
               source_ndim: int) -> Tensor:
     target, at = along(self, self_ndim), shift(dim, max(self_ndim, 1))
     value = along(source, source_ndim)
@@ -65,7 +70,8 @@ def index_add(self: Tensor, dim: int, index: Tensor, source: Tensor, alpha: Any,
 
 
 @batching("index_reduce", all_batched=True)
-def index_reduce(self: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, include_self: bool, self_ndim: int,
+def index_reduce(self: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, include_self: bool,
+                 self_ndim: int,
                  index_ndim: int, source_ndim: int) -> Tensor:
     target, at = along(self, self_ndim), shift(dim, max(self_ndim, 1))
     full = spread(along(index, index_ndim), target.shape, at)
@@ -81,7 +87,8 @@ def index_fill(self: Tensor, dim: int, index: Tensor, value: Any, self_ndim: int
 
 
 @batching("index_fill.int_Tensor", all_batched=True)
-def index_fill_tensor(self: Tensor, dim: int, index: Tensor, value: Tensor, self_ndim: int, index_ndim: int) -> Tensor:
+def index_fill_tensor(self: Tensor, dim: int, index: Tensor, value: Tensor, self_ndim: int,
+                      index_ndim: int) -> Tensor:
     target, at = along(self, self_ndim), shift(dim, max(self_ndim, 1))
     full = spread(along(index, index_ndim), target.shape, at)
     done = target.scatter(at, full, value.reshape(-1, *[1] * (target.ndim - 1)).expand(full.shape))
@@ -114,8 +121,8 @@ def put(self: Tensor, index: Tensor, source: Tensor, accumulate: bool) -> Tensor
 def check_no_masks(indices: Sequence[Tensor | None], batched: Sequence[bool]) -> None:
     for index, has in zip(indices, batched, strict=True):
         if index is not None and has and index.dtype.name in ("bool", "uint8"):
-            raise RuntimeError("vmap: We do not support batching operators that can output dynamic shape. Attempted to index "
-                               "with a batched mask; use where() instead.")
+            raise RuntimeError("vmap: We do not support batching operators that can output dynamic shape. "
+                               "Attempted to index with a batched mask; use where() instead.")
 
 
 def without_masks(indices: Sequence[Any], batched: Sequence[bool]) -> tuple[list[Any], list[bool]]:
@@ -152,14 +159,16 @@ class Layout:
         self.shape = broadcast_shapes(*[i.shape for i in self.indices if i is not None])[1:]
         places = [d for d, i in enumerate(plain) if i is not None]
         adjacent = places == list(range(places[0], places[-1] + 1))
-        self.lead = places[0] if adjacent else 0  # dimensions that come before those of the indices in the result
+        # Dimensions that come before those of the indices in the result.
+        self.lead = places[0] if adjacent else 0
 
     def to_user(self, tensor: Tensor) -> Tensor:
         """(batch, indices, rest) as (batch, lead, indices, other rest), which is what the user expects."""
         if not self.lead:
             return tensor
-        rank = self.rank
-        order = [0, *range(1 + rank, 1 + rank + self.lead), *range(1, 1 + rank), *range(1 + rank + self.lead, tensor.ndim)]
+        after = 1 + self.rank
+        rest = after + self.lead
+        order = [0, *range(after, rest), *range(1, after), *range(rest, tensor.ndim)]
         return run_name("permute", tensor, tuple(order))
 
     def from_user(self, tensor: Tensor) -> Tensor:
@@ -172,7 +181,8 @@ class Layout:
 
 def indexed(name: str) -> None:
     @batching(name)
-    def rule(self: Tensor, indices: Sequence[Any], self_batched: bool, indices_batched: Sequence[bool], self_ndim: int,
+    def rule(self: Tensor, indices: Sequence[Any], self_batched: bool, indices_batched: Sequence[bool],
+             self_ndim: int,
              batch: int) -> Tensor:
         self = self if self_batched else expand_batch(self, batch)
         layout = Layout(indices, indices_batched, self_ndim, batch)
@@ -183,7 +193,8 @@ indexed("index.Tensor")
 indexed("_unsafe_index.Tensor")
 
 
-def index_put(self: Tensor, indices: Sequence[Any], values: Tensor, self_ndim: int, values_ndim: int, batch: int,
+def index_put(self: Tensor, indices: Sequence[Any], values: Tensor, self_ndim: int, values_ndim: int,
+              batch: int,
               batched: Sequence[bool]) -> tuple[Any, Tensor]:
     """The indices and values of a batched index_put."""
     layout = Layout(indices, batched, self_ndim, batch)
@@ -202,7 +213,8 @@ def put_by_mask(self: Tensor, mask: Tensor, values: Tensor, self_ndim: int) -> T
 
 
 def index_put_rule(name: str, has_unsafe: bool = False) -> None:
-    def common(self: Tensor, indices: Sequence[Any], values: Tensor, accumulate: bool, masks: Sequence[bool], self_ndim: int,
+    def common(self: Tensor, indices: Sequence[Any], values: Tensor, accumulate: bool, masks: Sequence[bool],
+               self_ndim: int,
                values_ndim: int, batch: int, rest: tuple[Any, ...]) -> Tensor:
         only = [(i, has) for i, has in zip(indices, masks, strict=True) if i is not None]
         if len(indices) == 1 and only[0][1] and only[0][0].dtype.name == "bool" and not accumulate and \
@@ -214,15 +226,18 @@ def index_put_rule(name: str, has_unsafe: bool = False) -> None:
     if has_unsafe:
         @batching(name)
         def unsafe_rule(self: Tensor, indices: Sequence[Any], values: Tensor, accumulate: bool, unsafe: bool,
-                        self_batched: bool, values_batched: bool, indices_batched: Sequence[bool], self_ndim: int,
+                        self_batched: bool, values_batched: bool, indices_batched: Sequence[bool],
+                        self_ndim: int,
                         values_ndim: int, batch: int) -> Tensor:
             self = self if self_batched else expand_batch(self, batch)
             values = values if values_batched else expand_batch(values, batch)
-            return common(self, indices, values, accumulate, indices_batched, self_ndim, values_ndim, batch, (unsafe,))
+            return common(self, indices, values, accumulate, indices_batched, self_ndim, values_ndim, batch,
+                          (unsafe,))
         return
 
     @batching(name)
-    def rule(self: Tensor, indices: Sequence[Any], values: Tensor, accumulate: bool, self_batched: bool, values_batched: bool,
+    def rule(self: Tensor, indices: Sequence[Any], values: Tensor, accumulate: bool, self_batched: bool,
+             values_batched: bool,
              indices_batched: Sequence[bool], self_ndim: int, values_ndim: int, batch: int) -> Tensor:
         self = self if self_batched else expand_batch(self, batch)
         values = values if values_batched else expand_batch(values, batch)

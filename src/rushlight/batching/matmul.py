@@ -14,7 +14,8 @@ def scaled(alpha: Any, tensor: Tensor) -> Tensor:
 
 
 def added(self: Tensor, self_batched: bool, self_ndim: int, beta: Any, alpha: Any, product: Tensor) -> Tensor:
-    """beta * self + alpha * product, where self broadcasts to the product the user sees; beta 0 ignores self."""
+    """beta * self + alpha * product, where self broadcasts to the product the user sees; beta 0 ignores self.
+    """
     if beta == 0:
         return scaled(alpha, product)
     own = pad_ndim(self, self_ndim, product.ndim - 1) if self_batched else self
@@ -77,7 +78,8 @@ def common_rank(a: Tensor, a_ndim: int, b: Tensor, b_ndim: int) -> tuple[Tensor,
 
 
 @batching("_cdist_forward", all_batched=True)
-def cdist_forward(x1: Tensor, x2: Tensor, p: float, compute_mode: int | None, x1_ndim: int, x2_ndim: int) -> Tensor:
+def cdist_forward(x1: Tensor, x2: Tensor, p: float, compute_mode: int | None, x1_ndim: int,
+                  x2_ndim: int) -> Tensor:
     return run_name("_cdist_forward", *common_rank(x1, x1_ndim, x2, x2_ndim), p, compute_mode)
 
 

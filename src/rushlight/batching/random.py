@@ -10,7 +10,8 @@ batching(["rand", "rand.generator", "randn", "randn.generator", "randint", "rand
           "randint.low_generator", "normal.float_float"], Sized())
 batching(["rand_like", "rand_like.generator", "randn_like", "randn_like.generator", "randint_like",
           "randint_like.low_dtype", "randint_like.generator", "randint_like.low_generator_dtype",
-          "normal.Tensor_float", "normal.float_Tensor", "normal_functional", "uniform", "exponential", "geometric",
+          "normal.Tensor_float", "normal.float_Tensor", "normal_functional", "uniform", "exponential",
+          "geometric",
           "cauchy", "log_normal", "random", "random.to", "random.from", "bernoulli", "bernoulli.p", "poisson",
           "_standard_gamma", "_sample_dirichlet", "native_dropout"], Whole(all_batched=True))
 

@@ -33,7 +33,8 @@ batching("constant_pad_nd", Whole())
 
 
 class Padded(Generic):
-    """Padding of the last `spatial` dimensions: the operator itself has a batch and a channel dimension before those."""
+    """Padding of the last `spatial` dimensions: the operator itself has a batch and a channel dimension
+    before those."""
 
     def __init__(self, spatial: int) -> None:
         self.spatial = spatial
@@ -51,5 +52,5 @@ class Padded(Generic):
 
 
 for _n in (1, 2, 3):
-    batching([f"{kind}_pad{_n}d{suffix}" for kind in ("reflection", "replication") for suffix in ("", "_backward")],
-             Padded(_n))
+    for _kind in ("reflection", "replication"):
+        batching([f"{_kind}_pad{_n}d", f"{_kind}_pad{_n}d_backward"], Padded(_n))

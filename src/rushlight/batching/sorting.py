@@ -12,7 +12,8 @@ batching(["sort.stable", "topk", "kthvalue"], Along("dim"))
 
 
 @batching("searchsorted.Tensor", all_batched=True)
-def searchsorted(sorted_sequence: Tensor, self: Tensor, out_int32: bool, right: bool, side: str | None, sorter: Any,
+def searchsorted(sorted_sequence: Tensor, self: Tensor, out_int32: bool, right: bool, side: str | None,
+                 sorter: Any,
                  sorted_sequence_ndim: int, self_ndim: int) -> Tensor:
     """A 1-d sequence serves all values of its element of the batch."""
     values = flat(self) if sorted_sequence_ndim == 1 else self
@@ -21,7 +22,8 @@ def searchsorted(sorted_sequence: Tensor, self: Tensor, out_int32: bool, right: 
 
 
 @batching("searchsorted.Scalar")
-def searchsorted_scalar(sorted_sequence: Tensor, self: Any, out_int32: bool, right: bool, side: str | None, sorter: Any,
+def searchsorted_scalar(sorted_sequence: Tensor, self: Any, out_int32: bool, right: bool, side: str | None,
+                        sorter: Any,
                         sorter_batched: bool, batch: int) -> Tensor:
     value = sorted_sequence.new_full((batch, 1), self)
     if sorter is not None and not sorter_batched:
@@ -30,12 +32,14 @@ def searchsorted_scalar(sorted_sequence: Tensor, self: Any, out_int32: bool, rig
 
 
 @batching("bucketize.Tensor")
-def bucketize(self: Tensor, boundaries: Tensor, out_int32: bool, right: bool, self_batched: bool, boundaries_batched: bool,
+def bucketize(self: Tensor, boundaries: Tensor, out_int32: bool, right: bool, self_batched: bool,
+              boundaries_batched: bool,
               batch: int) -> Tensor:
     if not boundaries_batched:
         return run_name("bucketize.Tensor", self, boundaries, out_int32, right)
     self = self if self_batched else expand_batch(self, batch)
-    return run_name("searchsorted.Tensor", boundaries, flat(self), out_int32, right, None, None).reshape(self.shape)
+    return run_name("searchsorted.Tensor", boundaries, flat(self), out_int32, right, None,
+                    None).reshape(self.shape)
 
 
 @batching("bucketize.Scalar")

@@ -55,8 +55,8 @@ batching("_unsafe_view", lambda self, size: run_name("_unsafe_view", self, sized
 def expand(self: Tensor, size: Shape, implicit: bool, self_ndim: int, batch: int) -> Tensor:
     lead = len(size) - self_ndim
     if lead < 0:
-        raise RuntimeError(f"expand: the number of sizes provided ({len(size)}) must be greater or equal to the number of "
-                           f"dimensions in the tensor ({self_ndim})")
+        raise RuntimeError(f"expand: the number of sizes provided ({len(size)}) must be greater or equal to "
+                           f"the number of dimensions in the tensor ({self_ndim})")
     return run_name("expand", pad_ndim(self, self_ndim, len(size)), (batch, *size), implicit)
 
 
@@ -89,8 +89,10 @@ batching("diagonal_scatter", scattered("dim1 dim2"))
 
 
 @batching("as_strided_scatter", all_batched=True)
-def as_strided_scatter(self: Tensor, src: Tensor, size: Shape, stride: Shape, storage_offset: int | None) -> Tensor:
+def as_strided_scatter(self: Tensor, src: Tensor, size: Shape, stride: Shape,
+                       storage_offset: int | None) -> Tensor:
     offset = self.storage_offset() + (0 if storage_offset is None else storage_offset)
-    return run_name("as_strided_scatter", self, src, (self.shape[0], *size), (self.stride(0), *stride), offset)
+    return run_name("as_strided_scatter", self, src, (self.shape[0], *size), (self.stride(0), *stride),
+                    offset)
 
 

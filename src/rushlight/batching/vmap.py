@@ -1,8 +1,8 @@
 """vmap's interpreter: batched tensors and how operators run on them.
 
-A `BatchedTensor` wraps a tensor with one more dimension, `_bdim`, that the user does not see; `_bdim` None means that the
-tensor does not vary along the batch but belongs to this level all the same, so that autograd inside the vmap has an object of
-its own to record on.
+A `BatchedTensor` wraps a tensor with one more dimension, `_bdim`, that the user does not see; `_bdim` None
+means that the tensor does not vary along the batch but belongs to this level all the same, so that autograd
+inside the vmap has an object of its own to record on.
 """
 
 from __future__ import annotations
@@ -73,6 +73,9 @@ class Vmap(Interpreter):
     def lift(self, value: Tensor, bdim: int | None) -> BatchedTensor:
         return wrap_batched(value, bdim, self)
 
+    def pure(self, tensor: Tensor) -> Tensor:
+        return tensor if tensor._trace is self else wrap_batched(tensor, None, self)
+
     def unwrap(self, value: Any) -> tuple[Any, int | None]:
         """What `value` wraps at this level, and its batch dimension."""
         if isinstance(value, BatchedTensor) and value._trace is self:
@@ -100,8 +103,8 @@ class Vmap(Interpreter):
         elif op.kind is Kind.POINTWISE:
             result = self._pointwise(op, args)
         elif op.data_dependent:
-            raise RuntimeError("vmap: We do not support batching operators that can output dynamic shape. Attempted to "
-                               f"vmap over aten::{op.name}.")
+            raise RuntimeError("vmap: We do not support batching operators that can output dynamic shape. "
+                               f"Attempted to vmap over aten::{op.name}.")
         else:
             result = self._loop(op, args)
         if op.kind is Kind.VIEW:
@@ -146,7 +149,8 @@ class Vmap(Interpreter):
         return Call(op, values, batched, ndim, self.size)
 
     def _pointwise(self, op: OpDef, args: Arguments) -> Any:
-        """Batch dimensions in front, ones after them where ranks differ; then the operator broadcasts as always."""
+        """Batch dimensions in front, ones after them where ranks differ; then the operator broadcasts as
+        always."""
         request = self.request(op, args)
         rank = max(n for n in request.ndim if n is not None)
         cast = self._weak_dtype(op, args)
@@ -157,15 +161,16 @@ class Vmap(Interpreter):
             if request.batched[i]:
                 for _ in range(rank - request.ndim[i]):
                     tensor = run_name("unsqueeze", tensor, 1)
-                if cast is not None and request.ndim[i] == 0 and tensor.dtype is not cast and i in op.operands:
-                    if tensor.dtype.category <= cast.category:
-                        tensor = tensor.to(cast)
+                weak = cast is not None and request.ndim[i] == 0 and i in op.operands
+                if weak and tensor.dtype is not cast and tensor.dtype.category <= cast.category:
+                    tensor = tensor.to(cast)
                 request.args[i] = tensor
         broadcast_shapes(*[t.shape for t in tensors_in(op, args)], name=op.schema.name)
         return self._wrap_results(request.run(), 0)
 
     def _weak_dtype(self, op: OpDef, args: Arguments) -> Any:
-        """The common dtype, where a tensor that the user sees as 0-d must not count as one with dimensions."""
+        """The common dtype, where a tensor that the user sees as 0-d must not count as one with dimensions.
+        """
         operands = [args[i] for i in op.operands]
         if not any(isinstance(o, Tensor) and o.ndim == 0 for o in operands):
             return None
@@ -177,13 +182,13 @@ class Vmap(Interpreter):
 
     def _loop(self, op: OpDef, args: Arguments) -> Any:
         """Run the operator once for each element of the batch."""
-        warnings.warn(f"There is a performance drop because the operator {op.name} has no batching rule: vmap runs it "
-                      "once for each element of the batch.", UserWarning, stacklevel=2)
+        warnings.warn(f"There is a performance drop because the operator {op.name} has no batching rule: "
+                      "vmap runs it once for each element of the batch.", UserWarning, stacklevel=2)
         return self.loop(op, args)
 
     def loop(self, op: OpDef, args: Arguments) -> Any:
-        check(self.size > 0, f"vmap: the operator {op.name} has no batching rule, and the loop that stands for it cannot run "
-              "over a batch of size 0")
+        check(self.size > 0, f"vmap: the operator {op.name} has no batching rule, and the loop that stands "
+              "for it cannot run over a batch of size 0")
         request = self.request(op, args)
         outputs = []
         for n in range(self.size):
@@ -224,8 +229,9 @@ class Vmap(Interpreter):
     # Random operators.
 
     def _random(self, op: OpDef, args: Arguments) -> Any:
-        check(self.randomness != "error", "vmap: called random operation while in randomness error mode. Please either use "
-              "the 'same' or 'different' randomness flags on vmap or perform the randomness operation out of vmap")
+        check(self.randomness != "error", "vmap: called random operation while in randomness error "
+              "mode. Please either use the 'same' or 'different' randomness flags on vmap or "
+              "perform the randomness operation out of vmap")
         saved = AMBIENT.keys, MODES.traces[:]
         MODES.traces[:] = [trace for trace in MODES.traces if trace.number < self.number]
         AMBIENT.keys = AMBIENT.keys if MODES.traces else AMBIENT.keys & ~RANDOM
@@ -247,8 +253,8 @@ class Vmap(Interpreter):
         request = self.request(op, args)
         for i in op.tensor_positions:
             if request.batched[i]:
-                check(i not in op.kernel_reads, f"vmap: {op.name} with randomness='same' takes no batched tensor whose values "
-                      "matter; use randomness='different'")
+                check(i not in op.kernel_reads, f"vmap: {op.name} with randomness='same' takes no batched "
+                      "tensor whose values matter; use randomness='different'")
                 request.args[i] = run_name("select.int", request.args[i], 0, 0)
         return self._wrap_results(request.run(), None)
 
@@ -258,10 +264,11 @@ class Vmap(Interpreter):
         value, bdim = self.unwrap(target)
         new, new_bdim = self.unwrap(result)
         if new_bdim is not None and bdim is None:
-            raise RuntimeError("vmap: inplace arithmetic(self, *extra_args) is not possible because there exists a Tensor "
-                               "`other` in extra_args that has more elements than `self`. This happened due to `other` "
-                               "being vmapped over but `self` not being vmapped over in a vmap. Please try to use "
-                               "out-of-place operators instead of inplace arithmetic.")
+            raise RuntimeError("vmap: inplace arithmetic(self, *extra_args) is not possible because there "
+                               "exists a Tensor `other` in extra_args that has more elements than `self`. "
+                               "This happened due to `other` being vmapped over but `self` not being vmapped "
+                               "over in a vmap. Please try to use out-of-place operators instead of inplace "
+                               "arithmetic.")
         if bdim is not None:
             new = expand_batch(new, self.size) if new_bdim is None else self.front(result)[0]
             if bdim != 0:
@@ -272,14 +279,19 @@ class Vmap(Interpreter):
         assign(value, new)
         target.version_counter.value += 1
 
+    def keep_values(self, tensor: Tensor) -> None:
+        assert isinstance(tensor, BatchedTensor)
+        tensor._value = run_name("clone", tensor._value, None)
+
     def read(self, tensor: Tensor) -> np.ndarray:
         refuse_to_read()
 
 
 def refuse_to_read() -> NoReturn:
-    raise RuntimeError("vmap: It looks like you're calling .item() on a Tensor, or using one in data-dependent control flow "
-                       "(such as `if tensor:`). vmap runs the function once for the whole batch, so a Tensor has no single "
-                       "value to look at; use where() or other operators instead.")
+    raise RuntimeError("vmap: It looks like you're calling .item() on a Tensor, or using one in "
+                       "data-dependent control flow (such as `if tensor:`). vmap runs the function once for "
+                       "the whole batch, so a Tensor has no single value to look at; use where() or other "
+                       "operators instead.")
 
 
 def current_vmap() -> Vmap | None:

@@ -98,7 +98,8 @@ class _Summary:
         state = self.capture.states[id(abstract.storage_object)]
         if leaf.requires_grad and leaf._trace is self.capture:
             raise CaptureError("the program returns a differentiable view of one of its inputs", user_line())
-        spec = Spec(tuple(leaf.shape), leaf.dtype, leaf.strides(), abstract._offset, leaf._conj, leaf._neg)
+        offset = abstract._offset - state.spec.offset  # from where the graph input begins
+        spec = Spec(tuple(leaf.shape), leaf.dtype, leaf.strides(), offset, leaf._conj, leaf._neg)
         return Leaf("alias", self.graph.inputs.index(state.input), spec, python=leaf if leaf._trace is None else None)
 
     def _writes(self) -> list[tuple[int, int, int]]:

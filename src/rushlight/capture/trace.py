@@ -45,7 +45,6 @@ class StorageState:
     spec: Spec
     writes: int = 0
     source: Tensor | None = None  # the caller's tensor, for a storage that is not the program's own
-    base: int = 0  # the position in the caller's storage where the graph input begins
 
     def __post_init__(self) -> None:
         self.input = self.value
@@ -163,15 +162,15 @@ class Capture(Interpreter):
         spec = _spec_of(tensor)
         if state is None:
             dense = is_dense(tensor.shape, tensor.strides())
-            whole = Spec(spec.known_shape(), spec.dtype, spec.known_strides(), 0) if dense else Spec(
-                (extent(spec.known_shape(), spec.known_strides()),), tensor.dtype, None, 0)
-            state = StorageState(self.graph.input(whole), whole, 0, tensor, spec.offset)
+            whole = Spec(spec.known_shape(), spec.dtype, spec.known_strides(), spec.offset) if dense else Spec(
+                (extent(spec.known_shape(), spec.known_strides()),), tensor.dtype, None, spec.offset)
+            state = StorageState(self.graph.input(whole), whole, 0, tensor)
             self.states[id(storage)] = state
         if not _inside(spec, state):
             raise CaptureError("inputs that overlap in memory", user_line())
         twin = self._fresh(spec)
         twin._storage, twin._strides = Storage(None, storage.nbytes()), spec.strides
-        twin._offset = spec.offset - state.base
+        twin._offset = spec.offset
         self._keep.extend((twin._storage, storage, tensor))
         self.states[id(twin._storage)] = state
         twin._versions = tensor.version_counter
@@ -210,8 +209,8 @@ class Capture(Interpreter):
         if spec.conj or spec.neg:
             raise CaptureError("a write through a conjugate or negative view", user_line())
         if value.dtype is not spec.dtype:
-            args = (value, spec.dtype, None, None, None, False, None)
-            value = self.graph.call(REGISTRY["_to_copy"], args, Spec(value.shape, spec.dtype), user_line()).outputs[0]
+            cast: Arguments = (value, spec.dtype, None, None, None, False, None)
+            value = self.graph.call(REGISTRY["_to_copy"], cast, Spec(value.shape, spec.dtype), user_line()).outputs[0]
         if _same_layout(spec, state.spec):
             state.value = value
         else:
@@ -219,6 +218,9 @@ class Capture(Interpreter):
             state.value = self.graph.call(REGISTRY["as_strided_scatter"], args, state.spec, user_line()).outputs[0]
         state.writes += 1
         destination.version_counter.value += 1
+
+    def refuse(self, what: str) -> None:
+        raise CaptureError(f"not part of a graph: {what}", user_line())
 
     def read(self, tensor: Tensor) -> np.ndarray:
         raise CaptureError("the program reads a value (item(), bool(), tolist(), numpy(), an index from a tensor) that is "
@@ -251,7 +253,7 @@ def _spec_of(tensor: Tensor) -> Spec:
 def _inside(spec: Spec, state: StorageState) -> bool:
     """Whether a tensor of the caller lies in the part of its storage that the graph input covers."""
     size = numel(state.spec.known_shape())
-    first = spec.offset - state.base
+    first = spec.offset - state.spec.offset
     return spec.dtype is state.spec.dtype and first >= 0 and first + extent(
         spec.known_shape(), spec.known_strides()) <= size
 

@@ -126,16 +126,17 @@ def packet_lines(packet: Packet, *, method: bool) -> list[str]:
 def functions_stub() -> str:
     """The text of `_functions.pyi`."""
     lines = [_HEADER.format(title="Signatures of the public functions.", core=".core")]
-    lines.append("from .core.api import PublicApi\n\nAPI: PublicApi\n__all__: list[str]\n")
-    for name, packet in sorted(_functions.API.functions[""].items()):
-        if name.isidentifier():
-            lines.extend(packet_lines(packet, method=False))
+    functions = {name: p for name, p in sorted(_functions.API.functions[""].items()) if name.isidentifier()}
+    listed = ",\n".join(f'    "{name}"' for name in functions)
+    lines.append(f"from .core.api import PublicApi\n\nAPI: PublicApi\n__all__ = [\n{listed},\n]\n")
+    for packet in functions.values():
+        lines.extend(packet_lines(packet, method=False))
     return "\n".join(lines) + "\n"
 
 
 def methods_stub() -> str:
     """The text of `core/methods.pyi`."""
-    lines = [_HEADER.format(title="Signatures of the operator methods of Tensor.", core="."), "class TensorMethods:"]
+    lines = [_HEADER.format(title="Signatures of the operator methods of Tensor.", core=""), "class TensorMethods:"]
     body: list[str] = []
     for name, packet in sorted(_functions.API.methods.items()):
         if name.isidentifier():
@@ -201,7 +202,9 @@ def _signature(function: FunctionType, name: str) -> str:
 
 def _return_annotation(function: FunctionType) -> str:
     text = function.__annotations__.get("return")
-    return text if text in ("Tensor", "None", "bool", "int", "str", "float") else "Any"
+    if text in ("bool", "int", "str", "float"):
+        return f"_{text}"
+    return text if text in ("Tensor", "None") else "Any"
 
 
 def outdated() -> list[Path]:

@@ -21,9 +21,9 @@ from .tensor import Tensor
 OPERAND = (Tensor, bool, int, float, complex, np.number, np.bool_)
 
 # special method -> public name; the reflected forms swap their operands, the in-place ones use name_.
-BINARY = {"add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "div": "div", "floordiv": "floor_divide", "mod": "remainder",
-          "pow": "pow", "matmul": "matmul", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
-          "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift"}
+BINARY = {"add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "div": "div", "floordiv": "floor_divide",
+          "mod": "remainder", "pow": "pow", "matmul": "matmul", "and": "bitwise_and", "or": "bitwise_or",
+          "xor": "bitwise_xor", "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift"}
 COMPARISON = ("eq", "ne", "lt", "le", "gt", "ge")
 UNARY = {"neg": "neg", "pos": "positive", "abs": "abs"}
 NO_INPLACE = ("matmul",)

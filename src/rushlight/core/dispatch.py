@@ -19,7 +19,7 @@ import numpy as np
 
 from .errors import InternalError, RegistrationError, check
 from .modes import MODES
-from .pointwise import infer_pointwise, run_pointwise, scalar_array
+from .pointwise import infer_pointwise, run_pointwise
 from .promotion import common, resolve
 from .registry import REGISTRY, Kind, OpDef
 from .shapes import Spec
@@ -79,9 +79,11 @@ def execute(op: OpDef, args: Arguments, keys: int | None = None) -> Any:
         keys = _keys_of(op, args)
     if op.device_position is not None and args[op.device_position] is not None:
         keys = keys | META if args[op.device_position].type == "meta" else keys & ~META
-    run = _runners[op.kind]
     if keys & META and op.kind is not Kind.COMPOSITE:
         return _run_meta(op, args)
+    run = op.run
+    if run is None:
+        run = op.run = _runners[op.kind]
     return run(op, args)
 
 

@@ -1,9 +1,9 @@
 """`tensor[...]` and `tensor[...] = value`.
 
-An index is split into its basic part (ints, slices, None, Ellipsis), which is a chain of views, and its advanced part
-(tensors, lists, masks), which becomes one `index` or `index_put` call on that view. The rules are PyTorch's: a list of
-numbers is one index, a list that holds sequences or slices counts as a tuple (with a warning), a 0-d integer tensor is an
-int, a bool adds a dimension of size 1 or 0.
+An index is split into its basic part (ints, slices, None, Ellipsis), which is a chain of views, and its
+advanced part (tensors, lists, masks), which becomes one `index` or `index_put` call on that view. The rules
+are PyTorch's: a list of numbers is one index, a list that holds sequences or slices counts as a tuple (with a
+warning), a 0-d integer tensor is an int, a bool adds a dimension of size 1 or 0.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def set_item(self: Tensor, index: Any, value: Any) -> None:
     if index is False:
         return
     source = as_value(value, self)
-    viewed, advanced = apply_basic(self, index)
+    viewed, advanced = apply_basic(self, None if index is True else index)
     source = _without_leading_ones(source)
     if advanced:
         _put(viewed, advanced, source)
@@ -131,7 +131,8 @@ def _as_tuple(index: Any) -> tuple[Any, ...]:
     if isinstance(index, tuple):
         return index
     if isinstance(index, list) and len(index) < _SHORT and any(
-            item is None or item is Ellipsis or isinstance(item, slice | Tensor) or _is_sequence(item) for item in index):
+            item is None or item is Ellipsis or isinstance(item, slice | Tensor) or _is_sequence(item)
+            for item in index):
         warnings.warn("Using a non-tuple sequence for multidimensional indexing is deprecated; use "
                       "x[tuple(seq)] instead of x[seq].", UserWarning, stacklevel=4)
         return tuple(index)
@@ -164,7 +165,8 @@ def _plain(item: Any) -> Any:
     check(item.dtype.name in ("int64", "int32", "bool", "uint8"), "tensors used as indices must be long, "
           f"int, byte or bool tensors, not {item.dtype.name}", IndexError)
     if item.dtype.name == "uint8":
-        warnings.warn("indexing with dtype uint8 is deprecated, please use a dtype bool instead.", UserWarning, stacklevel=5)
+        warnings.warn("indexing with dtype uint8 is deprecated, please use dtype bool instead.", UserWarning,
+                      stacklevel=5)
     return item
 
 
@@ -180,8 +182,9 @@ def _from_sequence(item: Sequence[Any]) -> Tensor:
     try:
         return construct.tensor(values)
     except TypeError as error:
-        check(isinstance(values, str | bytes) or any(isinstance(v, str | bytes | list | tuple | Tensor) for v in values),
-              str(error))
+        wrong_kind = isinstance(values, str | bytes) or any(
+            isinstance(value, str | bytes | list | tuple | Tensor) for value in values)
+        check(wrong_kind, str(error))
         raise
     except RuntimeError as error:
         raise ValueError(str(error)) from None
@@ -240,7 +243,8 @@ def _select(tensor: Tensor, dim: int, index: int) -> Tensor:
     _check_int64(index)
     check(dim < tensor.ndim, f"too many indices for tensor of dimension {tensor.ndim}", IndexError)
     size = tensor.shape[dim]
-    check(-size <= index < size, f"index {index} is out of bounds for dimension {dim} with size {size}", IndexError)
+    check(-size <= index < size, f"index {index} is out of bounds for dimension {dim} with size {size}",
+          IndexError)
     return run_name("select.int", tensor, dim, index)  # type: ignore[no-any-return]
 
 

@@ -1,9 +1,10 @@
 """Transforms and captures: who runs an operator on tensors that are not plain.
 
-A tensor with the TRACED key belongs to an `Interpreter` (its `_trace`): one open vmap, one open capture. Interpreters are
-numbered in the order they were opened. An operator is run by the innermost interpreter among those of its arguments, after
-autograd has looked at the arguments that belong to it; the interpreter runs the operator on what it wraps, and so the call
-descends level by level. Levels of forward mode take their numbers from the same sequence.
+A tensor with the TRACED key belongs to an `Interpreter` (its `_trace`): one open vmap, one open capture.
+Interpreters are numbered in the order they were opened. An operator is run by the innermost interpreter among
+those of its arguments, after autograd has looked at the arguments that belong to it; the interpreter runs the
+operator on what it wraps, and so the call descends level by level. Levels of forward mode take their numbers
+from the same sequence.
 """
 
 from __future__ import annotations
@@ -37,13 +38,25 @@ class Interpreter:
         """Whether autograd at this level concerns `tensor`."""
         return tensor._trace is self
 
+    def pure(self, tensor: Tensor) -> Tensor:
+        """A tensor from outside as an object of this level, so that history recorded at this level can be
+        kept on it."""
+        return tensor
+
     def process(self, op: OpDef, args: Arguments) -> Any:
         """Run `op` below this level."""
         raise NotImplementedError
 
+    def keep_values(self, tensor: Tensor) -> None:
+        """Make `tensor` independent of later writes to what it wraps."""
+
     def write(self, target: Tensor, result: Tensor) -> None:
         """Give `target` the values of `result`."""
         raise NotImplementedError
+
+    def refuse(self, what: str) -> None:
+        """The program does something that this transform has no way to express."""
+        raise RuntimeError(f"not possible inside a transform: {what}")
 
     def read(self, tensor: Tensor) -> np.ndarray:
         """The values of `tensor`, where the transform can give them."""

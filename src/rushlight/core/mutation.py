@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from .dispatch import Arguments, call, tensors_in
+from .dispatch import AMBIENT, Arguments, call, tensors_in
 from .dtypes import can_cast
-from .errors import check
+from .errors import check, fail
 from .modes import MODES
 from .promotion import Promotion
+from .quiet import quietly
 from .registry import REGISTRY, Api, Kind, OpDef
 from .shapes import Spec, contiguous_strides, extent, is_dense
 from .tensor import AUTOGRAD, LAZY, META, TRACED, Tensor, array_over
@@ -49,16 +50,17 @@ def call_inplace(op: OpDef, args: Arguments) -> Tensor:
     if op.schema.returns[0].type.alias is not None:
         return _reshape_inplace(op, args, name)
     check_target(target, name, op.api)
-    check(op.promote is not Promotion.REAL or not target.dtype.is_complex, f"In-place {op.schema.name} is not supported "
-          "for complex tensors: its result is real")
+    if target.dtype.is_complex and op.promote is Promotion.REAL:
+        fail(f"In-place {op.schema.name} is not supported for complex tensors: its result is real")
     for other in tensors_in(op, args)[1:]:
         check_no_partial_overlap(target, other)
     result = call(op, _with_kept_values(op, args))
     if isinstance(result, tuple):
         result = result[0]
     check_result(target, result, name)
-    check(not op.api & Api.EXACT or target.dtype is result.dtype, f"{name}: the result is {result.dtype.name}, which "
-          f"cannot be written in place to a tensor of dtype {target.dtype.name}")
+    if target.dtype is not result.dtype and op.api & Api.EXACT:
+        fail(f"{name}: the result is {result.dtype.name}, which cannot be written in place to a tensor of dtype "
+             f"{target.dtype.name}")
     assign(target, result)
     return target
 
@@ -156,9 +158,11 @@ def check_target(target: Tensor, name: str, api: Api = Api.NONE) -> None:
     """Refuse a write that PyTorch refuses, whatever the value."""
     if target._keys & AUTOGRAD and before_write is not None:
         before_write(target, name)
+    if not has_internal_overlap(target):
+        return
     if not api & (Api.EXPANDED | Api.EXPANDED_WARNS):
         check_no_internal_overlap(target)
-    elif api & Api.EXPANDED_WARNS and has_internal_overlap(target):
+    elif api & Api.EXPANDED_WARNS:
         warnings.warn(f"Use of {name} on expanded tensors is deprecated. Please clone() the tensor before performing "
                       "this operation.", UserWarning, stacklevel=4)
 
@@ -167,8 +171,8 @@ def check_result(target: Tensor, result: Tensor, name: str) -> None:
     if result.dtype is not target.dtype:
         check(can_cast(result.dtype, target.dtype), f"{name}: result type {result.dtype.torch_name} can't be cast to "
               f"the desired output type {target.dtype.torch_name}")
-    check(result.shape == target.shape, f"{name}: output with shape {list(target.shape)} doesn't match the broadcast "
-          f"shape {list(result.shape)}")
+    if result.shape != target.shape:
+        fail(f"{name}: output with shape {list(target.shape)} doesn't match the broadcast shape {list(result.shape)}")
 
 
 def assign(target: Tensor, result: Tensor) -> None:
@@ -196,10 +200,9 @@ def write(target: Tensor, result: Tensor) -> None:
                 values = np.negative(values)
         if not target._array.flags.writeable:
             raise RuntimeError("the tensor's memory is read-only; clone() it to get a tensor that can be written")
-        with np.errstate(all="ignore"):
-            # Of the elements of an expanded tensor that share one location, one that was changed decides.
-            changed = values != target._array if has_internal_overlap(target) else True
-            np.copyto(target._array, values, casting="unsafe", where=changed)
+        # Of the elements of an expanded tensor that share one location, one that was changed decides.
+        changed = values != target._array if has_internal_overlap(target) else True
+        quietly(np.copyto, target._array, values, "unsafe", changed)
     target.version_counter.value += 1
 
 
@@ -274,6 +277,8 @@ def resize_output(target: Tensor, result: Tensor) -> None:
 
 def set_geometry(target: Tensor, shape: tuple[int, ...], strides: tuple[int, ...], offset: int | None = None) -> None:
     """Change shape and strides of `target` in place; its storage grows if it must, keeping its bytes."""
+    if AMBIENT.trace is not None:
+        AMBIENT.trace.refuse("it changes the shape of a tensor in place")
     storage = target.storage_object
     offset = target._offset if offset is None else offset
     span = extent(shape, strides)

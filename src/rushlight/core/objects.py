@@ -20,7 +20,7 @@ from .mutation import assign, check_no_partial_overlap, check_target, set_geomet
 from .registry import Api
 from .shapes import channels_last_strides, contiguous_strides
 from .storage import Storage
-from .tensor import AUTOGRAD, LAZY, META, TRACED, Tensor, alias, tensor_method
+from .tensor import AUTOGRAD, LAZY, META, TRACED, Tensor, alias, tensor_method, wrap
 from .tokens import channels_last, channels_last_3d, contiguous_format, device, memory_format, preserve_format
 
 
@@ -222,7 +222,7 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
     """Make this tensor look at the storage of another tensor, at a storage, or at nothing."""
     check(not self.requires_grad or self.grad_fn is None, "set_: only leaf tensors can be re-pointed")
     if source is None:
-        source = construct.wrap(np.empty((0,), self.dtype.numpy))
+        source = wrap(np.empty((0,), self.dtype.numpy))
     check(isinstance(source, Tensor | Storage), "set_(): source must be a tensor or a storage", TypeError)
     if isinstance(source, Tensor):
         check(source.dtype is self.dtype, f"Could not set tensor of type {source.dtype.name} to a tensor of type "
@@ -272,6 +272,19 @@ def _truth(self: Tensor) -> bool:
     check(count == 1, "Boolean value of Tensor with no values is ambiguous" if count == 0 else
           "Boolean value of Tensor with more than one value is ambiguous")
     return bool(self.item())
+
+
+def _number(self: Tensor) -> Any:
+    """The value of a one-element tensor, for Python's number types."""
+    check(self.numel() == 1, "only one element tensors can be converted to Python scalars, not one with "
+          f"{self.numel()}", ValueError)
+    return self.item()
+
+
+def _real_number(self: Tensor) -> Any:
+    value = _number(self)
+    check(not isinstance(value, complex) or value.imag == 0, f"value cannot be converted to a real number: {value}")
+    return value.real if isinstance(value, complex) else value
 
 
 def _index(self: Tensor) -> int:
@@ -352,8 +365,8 @@ def _transpose_property(name: str) -> Any:
 SPECIAL_METHODS: dict[str, Any] = {
     "__array__": _array, "__array_priority__": 1000, "__dlpack__": _dlpack,
     "__dlpack_device__": lambda self: (1, 0), "__len__": _len, "__iter__": _iter, "__bool__": _truth,
-    "__int__": lambda self: int(self.item()), "__float__": lambda self: float(self.item()),
-    "__complex__": lambda self: complex(self.item()), "__index__": _index, "__contains__": _contains,
+    "__int__": lambda self: int(_real_number(self)), "__float__": lambda self: float(_real_number(self)),
+    "__complex__": lambda self: complex(_number(self)), "__index__": _index, "__contains__": _contains,
     "__format__": _format, "__repr__": _repr, "__hash__": lambda self: id(self), "__getitem__": get_item,
     "__setitem__": set_item, "__deepcopy__": _deepcopy, "__copy__": _copy, "__reduce_ex__": lambda self, p: _reduce(self),
     "type": _type, "data": _data.setter(_set_data),  # type: ignore[attr-defined]

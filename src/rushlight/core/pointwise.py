@@ -1,7 +1,7 @@
 """Running pointwise operators: promotion plans, the NumPy handler, and the shape rule they all share.
 
-In: a pointwise OpDef and its argument tuple. Out: tensors, or Specs without data. A plan says how the operands of one
-combination of dtypes are promoted; it is made once and kept in `op.plans`.
+In: a pointwise OpDef and its argument tuple. Out: tensors, or Specs without data. A plan says how the
+operands of one combination of dtypes are promoted; it is made once and kept in `op.plans`.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from . import dtypes
-from .dtypes import DType
+from .dtypes import BY_NUMPY, DType
 from .promotion import Promotion, common, resolve
 from .quiet import quietly
 from .registry import REGISTRY, OpDef
-from .shapes import Spec, broadcast_shapes, elementwise_strides
-from .tensor import LAZY, Tensor, wrap
+from .shapes import Shape, Spec, broadcast_shapes, contiguous_strides, elementwise_strides
+from .tensor import LAZY, Tensor, array_over, wrap
 
 Arguments = tuple[Any, ...]
 
@@ -44,7 +44,7 @@ class Plan:
         present = sum(o is not None for o in operands)
         ufunc = getattr(_handler, op.instruction) if op.instruction else None
         self.ufunc = ufunc if isinstance(ufunc, np.ufunc) and ufunc.nin == present else None
-        self.checked = op.check is None or not op.checks_numbers  # the check need not be repeated
+        self.checked = not op.checks_numbers  # the check need not be repeated
 
 
 def plan_for(op: OpDef, args: Arguments, operands: Sequence[Any]) -> Plan:
@@ -59,8 +59,8 @@ def plan_for(op: OpDef, args: Arguments, operands: Sequence[Any]) -> Plan:
         if plan is None:
             plan = _new_plan(op, args, operands)
             mixed = len({o.dtype for o in operands if isinstance(o, Tensor)}) > 1
-            op.plans[ranked if mixed else key] = plan  # 0-d tensors are weaker only than tensors of another dtype
-    return plan  # type: ignore[no-any-return]
+            op.plans[ranked if mixed else key] = plan  # rank matters only between tensors of different dtypes
+    return plan
 
 
 def _new_plan(op: OpDef, args: Arguments, operands: Sequence[Any]) -> Plan:
@@ -73,11 +73,11 @@ def _new_plan(op: OpDef, args: Arguments, operands: Sequence[Any]) -> Plan:
     compute, result = resolve(promote or Promotion.DEFAULT, dtype)
     if op.moves and dtype.opmath is compute:
         compute = dtype
-    casts = []
+    casts: list[tuple[np.dtype, ...]] = []
     for i, operand in zip(op.operands, operands, strict=True):
         own = operand.dtype if isinstance(operand, Tensor) else None
         if i in op.conditions:
-            casts.append((np.dtype(np.bool_),))
+            casts.append(() if own is dtypes.bool_ else (dtypes.bool_.numpy,))
         elif own is compute or operand is None:
             casts.append(())
         elif dtype.opmath is compute and own is not dtype and compute is not dtype and i not in op.exact:
@@ -99,41 +99,43 @@ def check_dtype(op: OpDef, dtype: DType) -> None:
     """NotImplementedError where `op` does not take `dtype`, as in PyTorch."""
     if op.dtypes is not None and dtype not in op.dtypes:
         allowed = ", ".join(sorted(d.name for d in op.dtypes))
-        raise NotImplementedError(f'"{op.schema.name}" not implemented for \'{dtype.torch_name}\'; it takes {allowed}')
+        raise NotImplementedError(f'"{op.schema.name}" not implemented for \'{dtype.torch_name}\'; it takes '
+                                  f"{allowed}")
 
 
 def run_pointwise(op: OpDef, args: Arguments) -> Any:
     """Run a pointwise operator on data."""
     operands = [args[i] for i in op.operands]
     plan = plan_for(op, args, operands)
-    standard = plan.checked
+    plain = True  # every parameter has its default
     for i in op.settings:
-        if args[i] != op.defaults[i]:
-            standard = False
-    if not standard and op.check is not None:
+        if args[i] is not op.defaults[i]:  # identity, since True == 1 == 1.0
+            plain = False
+    if op.check is not None and not (plain and plan.checked):
         op.check(args)
     if plan.uniform:
         values = [o._array if not o._keys & LAZY else o.numpy_array() for o in operands]
     else:
         values = [_value(o, cast) for o, cast in zip(operands, plan.casts, strict=True)]
     try:
-        if standard and plan.ufunc is not None:
+        if plain and plan.ufunc is not None:
             result = quietly(plan.ufunc, *values)
         else:
             result = _run_body(op, args, values)
             if type(result) is tuple:
-                return tuple([wrap(_rounded(r, r.dtype if i else plan.result)) for i, r in enumerate(result)])
+                return tuple([_finished(part, part.dtype if i else plan.result, operands)
+                              for i, part in enumerate(result)])
     except ValueError:
         broadcast_shapes(*[o.shape for o in operands if isinstance(o, Tensor)], name=op.schema.name)
         raise
-    return wrap(result if result.dtype is plan.result else _rounded(result, plan.result))
+    return _finished(result, plan.result, operands)
 
 
 def _run_body(op: OpDef, args: Arguments, values: Sequence[Any]) -> Any:
     full = list(args)
     for i, value in zip(op.operands, values, strict=True):
         full[i] = value
-    result = quietly(op.body, _handler, *full)
+    result = quietly(op.body, _handler, *full)  # type: ignore[arg-type]
     shape = values[0].shape if len(values) == 1 else np.broadcast(*[v for v in values if v is not None]).shape
     if type(result) is tuple:
         return tuple([_owned(r, shape, values) for r in result])
@@ -141,7 +143,7 @@ def _run_body(op: OpDef, args: Arguments, values: Sequence[Any]) -> Any:
 
 
 def _owned(result: Any, shape: tuple[int, ...], values: Sequence[Any]) -> Any:
-    """`result` with the full `shape` and memory of its own: a body may return an operand, a view or a constant."""
+    """`result` in the full `shape`, with its own memory: a body may return an operand or a constant."""
     if result.shape != shape:
         return np.broadcast_to(result, shape).copy()
     if result.base is not None or any(result is v for v in values):
@@ -149,8 +151,30 @@ def _owned(result: Any, shape: tuple[int, ...], values: Sequence[Any]) -> Any:
     return result
 
 
-def _rounded(value: Any, dtype: np.dtype) -> Any:
-    return value if value.dtype == dtype else quietly(value.astype, dtype)
+def _finished(result: Any, dtype: np.dtype, operands: Sequence[Any]) -> Tensor:
+    """`result` rounded to `dtype`, in the memory order of the operands: the one that the shape rule tells."""
+    if result.dtype is not dtype and result.dtype != dtype:
+        result = quietly(result.astype, dtype)
+    if result.ndim > 1:
+        tensors = [o for o in operands if isinstance(o, Tensor)]
+        if result.size and any(not t._array.flags.c_contiguous for t in tensors):  # type: ignore[union-attr]
+            result = _in_order(result, _strides(result.shape, tensors))
+    return wrap(result)
+
+
+def _in_order(result: np.ndarray, strides: Shape | None) -> np.ndarray:
+    """`result` with these strides, in elements; None means contiguous. NumPy at times chooses others."""
+    itemsize = result.itemsize
+    wanted = contiguous_strides(result.shape) if strides is None else strides
+    if result.strides == tuple([s * itemsize for s in wanted]):
+        return result
+    ordered = array_over(np.empty(result.nbytes, np.uint8), result.shape, wanted, 0, BY_NUMPY[result.dtype])
+    ordered[...] = result
+    return ordered
+
+
+def _strides(shape: Shape, tensors: Sequence[Tensor]) -> Shape | None:
+    return elementwise_strides(shape, [(tuple(t.shape), t.strides()) for t in tensors])
 
 
 def _value(operand: Any, cast: tuple[np.dtype, ...]) -> Any:
@@ -167,7 +191,7 @@ def _value(operand: Any, cast: tuple[np.dtype, ...]) -> Any:
 
 
 def number(value: Any, dtype: np.dtype) -> Any:
-    """A Python number as a NumPy scalar of `dtype`; integers out of range wrap around, as C conversions do."""
+    """A Python number as a NumPy scalar of `dtype`; integers out of range wrap around, as in C."""
     try:
         return dtype.type(value)
     except OverflowError:
@@ -192,13 +216,13 @@ def infer_pointwise(op: OpDef, args: Arguments) -> Any:
         op.check(args)
     tensors = [o for o in operands if isinstance(o, Tensor)]
     shape = broadcast_shapes(*[t.shape for t in tensors], name=op.schema.name)
-    strides = elementwise_strides(shape, [(tuple(t.shape), t.strides()) for t in tensors])
+    strides = _strides(shape, tensors)
     if len(op.schema.returns) == 1:
         return Spec(shape, plan.result_dtype, strides)
     return tuple([Spec(shape, dtype, strides) for dtype in _output_dtypes(op, args)])
 
 
 def _output_dtypes(op: OpDef, args: Arguments) -> list[DType]:
-    """Dtypes of a pointwise operator with several outputs, found by running its body on one-element arrays."""
+    """Dtypes of a pointwise operator with several outputs, found by running its body on 0-d arrays."""
     sample = tuple([wrap(np.ones((), a.dtype.numpy)) if isinstance(a, Tensor) else a for a in args])
     return [output.dtype for output in run_pointwise(op, sample)]

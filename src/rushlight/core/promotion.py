@@ -26,7 +26,9 @@ class Promotion(enum.Enum):
 
 def common(operands: Sequence[Any]) -> DType:
     """The common dtype of operands given as (dtype, is 0-d) for tensors and as Python scalars otherwise."""
-    dimensional, zero_dim, scalars = [], [], []
+    dimensional: list[DType] = []
+    zero_dim: list[DType] = []
+    scalars: list[Any] = []
     for operand in operands:
         if isinstance(operand, tuple):
             (zero_dim if operand[1] else dimensional).append(operand[0])

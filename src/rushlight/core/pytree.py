@@ -1,6 +1,7 @@
 """Nested containers of values: lists, tuples, named tuples and dictionaries, flattened and rebuilt.
 
-`flatten(tree)` gives the leaves in order and a `TreeSpec`, which rebuilds a tree of the same structure from other leaves.
+`flatten(tree)` gives the leaves in order and a `TreeSpec`, which rebuilds a tree of the same structure from
+other leaves.
 """
 
 from __future__ import annotations
@@ -94,8 +95,10 @@ def tree_map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     return spec.unflatten([function(*group) for group in zip(leaves, *others, strict=True)])
 
 
-def broadcast_prefix(prefix: Any, spec: TreeSpec, is_leaf: Callable[[Any], bool] | None = None) -> list[Any] | None:
-    """`prefix`, whose leaves may stand for whole subtrees of `spec`, as one value per leaf; None where it does not fit."""
+def broadcast_prefix(prefix: Any, spec: TreeSpec,
+                     is_leaf: Callable[[Any], bool] | None = None) -> list[Any] | None:
+    """`prefix`, whose leaves may stand for whole subtrees of `spec`, as one value per leaf; None where it
+    does not fit."""
     found = None if is_leaf is not None and is_leaf(prefix) else _children(prefix)
     if found is None:
         return [prefix] * spec.num_leaves

@@ -1,7 +1,7 @@
 """Running NumPy code with floating-point warnings off, as PyTorch has none.
 
-`quietly(function, *args)` does what `with np.errstate(all="ignore"): function(*args)` does, at a tenth of the cost: NumPy
-keeps its error state in a context variable, so a context that was prepared once per thread can simply be entered.
+`quietly(function, *args)` does what `with np.errstate(all="ignore"): function(*args)` does, at a tenth of the
+cost: NumPy keeps its error state in a context variable, so a context prepared once per thread can be entered.
 """
 
 from __future__ import annotations

@@ -12,13 +12,16 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from .binding import by_name, check_names, parameter_names
 from .dtypes import DType
 from .errors import RegistrationError
 from .promotion import Promotion
 from .schema import Schema, parse_schema
+
+
+Rule = TypeVar("Rule", bound=Callable[..., Any])
 
 
 class Kind(enum.Enum):
@@ -86,7 +89,7 @@ class OpDef:
         self.decomposition: Callable[..., Any] | None = body if kind is Kind.COMPOSITE else None
         self.lowering: Any = None
         self.batching: Any = None
-        self.run: Callable[[tuple[Any, ...]], Any] | None = None  # eager execution, set by dispatch when frozen
+        self.run: Callable[[OpDef, tuple[Any, ...]], Any] | None = None  # eager execution, set by dispatch on first use
         self.plans: dict[Any, Any] = {}  # promotion plans by input dtypes
         arguments = schema.arguments
         self.defaults = tuple(argument.default for argument in arguments)
@@ -102,7 +105,7 @@ class OpDef:
         self.settings = tuple(i for i in range(len(arguments)) if i not in self.operands)
         # Filled in by `pointwise` alone.
         self.check: Callable[[tuple[Any, ...]], Any] | None = None
-        self.checks_numbers = False  # the check looks at operands that are numbers, so dtypes alone do not decide it
+        self.checks_numbers = False  # the check looks at the values of numbers, so that types do not decide it
         self.promote_by: Callable[[tuple[Any, ...]], Promotion] | None = None  # promotion that depends on an argument
         self.conditions: frozenset[int] = frozenset()  # operands that are not promoted: bool, as they come
         self.exact: frozenset[int] = frozenset()  # operands whose 0-d value is not rounded to a narrow common dtype
@@ -170,8 +173,9 @@ def _family() -> str:
 def pointwise(*schemas: str, promote: Promotion | Callable[..., Promotion] = Promotion.DEFAULT,
               api: Api = FUNCTION | METHOD | INPLACE | OUT, dtypes: frozenset[DType] | None = None,
               parameters: Sequence[str] = (), conditions: Sequence[str] = (), exact: Sequence[str] = (),
-              check: Callable[..., None] | None = None, moves: bool = False, instruction: str = "",
-              namespace: str = "", public_name: str = "") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+              check: Callable[..., None] | None = None, checks_numbers: bool = False, moves: bool = False,
+              instruction: str = "", namespace: str = "",
+              public_name: str = "") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Declare an elementwise operator by its scalar body; several schemas are overloads with the same body.
 
     The body is `body(ops, *arguments)` over a handler `ops`. Tensor and Scalar arguments are operands: promoted, cast
@@ -181,7 +185,8 @@ def pointwise(*schemas: str, promote: Promotion | Callable[..., Promotion] = Pro
     dtypes      restricts the common dtype
     conditions  operands that take no part in promotion: bool tensors, as the first argument of where
     exact       operands which, as a number or 0-d tensor, keep the precision of the compute dtype (bfloat16 x * 0.1)
-    check       names the arguments it validates: dtypes, numbers and parameters, never shapes or data
+    check       names the arguments it validates: dtypes, types of numbers and parameters, never shapes or data;
+                with `checks_numbers` also the values of numbers
     moves       no arithmetic is done, so that half types compute in themselves
     instruction the handler instruction that equals the body when every parameter has its default
     """
@@ -194,7 +199,7 @@ def pointwise(*schemas: str, promote: Promotion | Callable[..., Promotion] = Pro
             schema = parse_schema(text)
             op = OpDef(schema, Kind.POINTWISE, family, body=_handler_body(body, schema), **options)
             _set_promotion(op, promote, conditions, exact)
-            _set_check(op, check)
+            _set_check(op, check, checks_numbers)
             REGISTRY.add(op)
         return body
 
@@ -212,11 +217,10 @@ def _set_promotion(op: OpDef, promote: Promotion | Callable[..., Promotion], con
         op.promote_by = by_name(promote, names, f"promotion of {op.name}")
 
 
-def _set_check(op: OpDef, check: Callable[..., None] | None) -> None:
+def _set_check(op: OpDef, check: Callable[..., None] | None, checks_numbers: bool) -> None:
     if check is not None:
         op.check = by_name(check, op.schema.argument_names, f"check of {op.name}")
-        op.checks_numbers = any(op.schema.argument(name).type.base == "Scalar" and name not in op.parameters
-                                for name in parameter_names(check))
+        op.checks_numbers = checks_numbers
 
 
 def instruction(*schemas: str, name: str = "", **options: Any) -> None:
@@ -240,6 +244,11 @@ def _handler_body(body: Callable[..., Any], schema: Schema) -> Callable[..., Any
     return lambda ops, *args: body(ops, *[args[i] for i in positions])
 
 
+@overload
+def view(schema: str, *, api: Api = ..., namespace: str = ..., tracked: bool = ...) -> Callable[[Rule], Rule]: ...
+@overload
+def view(schema: str, rule: Callable[..., Any], *, api: Api = ..., namespace: str = ...,
+         tracked: bool = ...) -> Any: ...
 def view(schema: str, rule: Callable[..., Any] | None = None, *, api: Api = FUNCTION | METHOD,
          namespace: str = "", tracked: bool = True) -> Any:
     """Declare a view by its rule, which returns the Spec(s) of the alias: shape, strides, offset, dtype.
@@ -287,7 +296,11 @@ def define(schema: str, *, shape: Callable[..., Any], api: Api = FUNCTION | METH
                        rule=by_name(shape, parsed.argument_names, f"shape rule of {parsed.full_name}")))
 
 
-def kernel(*names: str | Callable[..., Any]) -> Any:
+@overload
+def kernel(*names: str) -> Callable[[Rule], Rule]: ...
+@overload
+def kernel(*names: Any) -> Any: ...
+def kernel(*names: Any) -> Any:
     """Attach an eager kernel: `kernel("flip", function)` or `@kernel("flip", "other")`.
 
     A kernel names the schema arguments it needs, and `out` for the Spec(s) its shape rule gave; tensors come as ndarrays

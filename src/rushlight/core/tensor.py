@@ -20,6 +20,7 @@ from . import dtypes
 from .dtypes import BY_NUMPY, DType
 from .errors import check
 from .methods import TensorMethods
+from .modes import MODES
 from .shapes import Shape, Spec, contiguous_strides, is_channels_last, is_contiguous, is_dense, numel
 from .storage import Storage, VersionCounter
 from .tokens import Size, channels_last, channels_last_3d, contiguous_format, device, strided
@@ -208,6 +209,8 @@ class Tensor(TensorMethods):
             return self
         check(not requires_grad or self.dtype.is_floating_point or self.dtype.is_complex,
               f"only Tensors of floating point and complex dtype can require gradients, not {self.dtype.name}")
+        if self._inference and requires_grad and not MODES.inference:
+            raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
         self._requires_grad = requires_grad
         stays = requires_grad or self._tangents or self._base is not None or self._inference
         self._keys = self._keys | AUTOGRAD if stays else self._keys & ~AUTOGRAD

@@ -3,6 +3,7 @@
 Importing the package fills the registry.
 """
 
+from .. import kernels as _kernels  # noqa: F401  the floor below first
 from . import (  # noqa: F401
     activation,
     creation,

@@ -10,9 +10,9 @@ from ..core.registry import REGISTRY, Api, Kind, OpDef
 from ..core.schema import Schema
 
 
-def alias(target: str, name: str, *, family: str, api: Api | None = None, namespace: str = "", public_name: str = "",
-          overloads: Mapping[str, str] | None = None) -> None:
-    """Declare `name` with the overloads of `target`, which keep their names unless `overloads` renames or drops them.
+def alias(target: str, name: str, *, family: str, api: Api | None = None, namespace: str = "",
+          public_name: str = "", overloads: Mapping[str, str] | None = None) -> None:
+    """Declare `name` with the overloads of `target`; `overloads` renames them and drops those not in it.
 
     `api` is how `name` is exposed; None means as each overload of the target is.
     """

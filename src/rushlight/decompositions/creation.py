@@ -1,4 +1,4 @@
-"""Tensors from nothing: zeros, full, arange, eye, like-factories, clones and casts: operators in terms of simpler ones."""
+"""Tensors like others, clones and casts: operators in terms of simpler ones."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from ..core.tokens import memory_format as MemoryFormat
 from ..core.tokens import preserve_format
 
 
-@composite("contiguous(Tensor(a) self, *, MemoryFormat memory_format=contiguous_format) -> Tensor(a)", api=METHOD)
+@composite("contiguous(Tensor(a) self, *, MemoryFormat memory_format=contiguous_format) -> Tensor(a)",
+           api=METHOD)
 def contiguous(self: Tensor, memory_format: MemoryFormat) -> Tensor:
     """The tensor itself where its memory already has that order."""
     if memory_format is preserve_format or self.is_contiguous(memory_format):
         return self
-    return run_name("clone", self, memory_format)  # type: ignore[no-any-return]
+    return run_name("clone", self, memory_format)

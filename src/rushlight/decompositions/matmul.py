@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core.dispatch import run_name
-from ..core.dtypes import Category
+from ..core.dtypes import Category, DType
 from ..core.errors import check
 from ..core.promotion import Promotion, common
 from ..core.registry import FUNCTION, INTERNAL, METHOD, OUT, Api, composite, decomposition
@@ -71,6 +71,8 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         return input.matmul(weight.t())
     if input.ndim == 2:
         return bias.addmm(input, weight.t())
+    if input.ndim == 1 and weight.ndim == 2 and bias.ndim == 1:
+        return bias.addmv(weight, input)
     if weight.ndim == 2 and bias.ndim == 1 and input.ndim > 2:
         *batch, inside = input.shape
         tall = bias.addmm(input.reshape(math.prod(batch), inside), weight.t())
@@ -140,15 +142,15 @@ def tensordot(self: Tensor, other: Tensor, dims_self: Sequence[int], dims_other:
 
 # Products with an addend, for stages that fuse them: the product is not rounded before the sum.
 
-def plus(self: Tensor, beta: Any, product: Tensor, alpha: Any) -> Tensor:
-    """beta * self + alpha * product in the dtype of `self`; beta = 0 ignores `self`."""
+def plus(self: Tensor, beta: Any, product: Tensor, alpha: Any, dtype: DType | None = None) -> Tensor:
+    """beta * self + alpha * product in the dtype of `self`, or `dtype`; beta = 0 ignores `self`."""
     if self.dtype.category <= Category.INTEGRAL:
         beta, alpha = int(beta), int(alpha)
     result = product if alpha == 1 else product * alpha
     if beta != 0:
         addend = self.to(product.dtype)
         result = result + (addend if beta == 1 else addend * beta)
-    return result.to(self.dtype)
+    return result.to(dtype or self.dtype)
 
 
 def wide_mm(left: Tensor, right: Tensor) -> Tensor:
@@ -173,6 +175,11 @@ def addmm(self: Tensor, mat1: Tensor, mat2: Tensor, beta: Any, alpha: Any) -> Te
     return plus(self, beta, unless_zero(alpha, wide_mm(mat1, mat2)), alpha)
 
 
+@decomposition("addmm.dtype")
+def addmm_dtype(self: Tensor, mat1: Tensor, mat2: Tensor, out_dtype: DType, beta: Any, alpha: Any) -> Tensor:
+    return plus(self, beta, unless_zero(alpha, wide_mm(mat1, mat2)), alpha, out_dtype)
+
+
 @decomposition("addmv")
 def addmv(self: Tensor, mat: Tensor, vec: Tensor, beta: Any, alpha: Any) -> Tensor:
     return plus(self, beta, unless_zero(alpha, wide_mm(mat, vec.unsqueeze(1)).squeeze(1)), alpha)
@@ -181,6 +188,12 @@ def addmv(self: Tensor, mat: Tensor, vec: Tensor, beta: Any, alpha: Any) -> Tens
 @decomposition("baddbmm")
 def baddbmm(self: Tensor, batch1: Tensor, batch2: Tensor, beta: Any, alpha: Any) -> Tensor:
     return plus(self, beta, wide_bmm(batch1, batch2), alpha)
+
+
+@decomposition("baddbmm.dtype")
+def baddbmm_dtype(self: Tensor, batch1: Tensor, batch2: Tensor, out_dtype: DType, beta: Any,
+                  alpha: Any) -> Tensor:
+    return plus(self, beta, wide_bmm(batch1, batch2), alpha, out_dtype)
 
 
 @decomposition("addbmm")
@@ -303,14 +316,9 @@ def linalg_matrix_power(self: Tensor, n: int) -> Tensor:
         return linalg_matrix_power(run_name("linalg_inv", self), -n)
     if n == 1:
         return self.clone()
-    result, square = None, self
-    while True:
-        if n & 1:
-            result = square if result is None else result.matmul(square)
-        n >>= 1
-        if n == 0:
-            return result
-        square = square.matmul(square)
+    half = self if n < 4 else linalg_matrix_power(self, n // 2)
+    square = half.matmul(half)
+    return square.matmul(self) if n % 2 else square
 
 
 # Products of vectors along a dimension.
@@ -341,17 +349,17 @@ def cross(self: Tensor, other: Tensor, dim: int | None) -> Tensor:
 @composite("bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor", api=FUNCTION)
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     check_bilinear(input1, input2, weight, bias)
-    batch = input1.shape[:-1]
-    left, right = (t.reshape(math.prod(batch), t.shape[-1]) for t in (input1, input2))
-    result = run_name("_trilinear", left, weight, right, (1, 3), (0,), (1, 2), (2, 3), 1)
+    batch, dtype = input1.shape[:-1], input1.dtype
+    left, right, middle = (t.to(dtype.opmath) for t in (input1, input2, weight))
+    left, right = (t.reshape(math.prod(batch), t.shape[-1]) for t in (left, right))
+    result = run_name("_trilinear", left, middle, right, (1, 3), (0,), (1, 2), (2, 3), 1)
     result = result.reshape((*batch, weight.shape[0]))
-    return result if bias is None else result + bias
+    return (result if bias is None else result + bias.to(dtype.opmath)).to(dtype)
 
 
 def check_bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None) -> None:
-    for name, tensor in (("input2", input2), ("weight", weight)):
-        check(tensor.dtype is input1.dtype, f"bilinear: all tensors must have the same dtype, but input1 is "
-              f"{input1.dtype.name} and {name} {tensor.dtype.name}")
+    dtypes = [t.dtype.name for t in (input1, input2, weight, bias) if t is not None]
+    check(len(set(dtypes)) == 1, f"bilinear: all tensors must have the same dtype, but they are {dtypes}")
     check(input1.ndim == input2.ndim > 0, f"bilinear: input dimensions do not match: got {input1.ndim} and "
           f"{input2.ndim}; both inputs need as many dimensions, and at least one")
     check(input1.shape[:-1] == input2.shape[:-1], "bilinear: input batch dimensions do not match: got "

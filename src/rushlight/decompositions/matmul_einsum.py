@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 import string
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -136,7 +136,7 @@ def check_sizes(operands: Sequence[Operand]) -> None:
             sizes[label] = size if seen == 1 else seen
 
 
-def path_pairs(path: Sequence[int] | None, count: int) -> Iterable[tuple[int, int]] | None:
+def path_pairs(path: Sequence[int] | None, count: int) -> Iterator[tuple[int, int]] | None:
     """The pairs of a contraction path given flat: i0, j0, i1, j1, ...; None where there is none."""
     if path is None:
         return None

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.dispatch import run_name
-from ..core.dtypes import DTYPES, Category, DType, common_dtype, get_default_dtype
+from ..core.dtypes import DTYPES, Category, DType, get_default_dtype
 from ..core.errors import check
+from ..core.promotion import common
 from ..core.registry import EXACT_OUT, FUNCTION, INPLACE, INPLACE_METHOD, INTERNAL, METHOD, OUT, composite
 from ..core.tensor import Tensor
 from .aliases import alias
@@ -14,10 +15,10 @@ from .aliases import alias
 BINARY = FUNCTION | METHOD | INPLACE_METHOD | OUT
 
 for _target, _name in {
-    "abs": "absolute", "acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh", "atan": "arctan",
-    "atanh": "arctanh", "atan2": "arctan2", "clamp": "clip", "div": "divide", "mul": "multiply", "neg": "negative",
-    "sub": "subtract", "trunc": "fix", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater",
-    "ge": "greater_equal",
+    "abs": "absolute", "acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh",
+    "atan": "arctan", "atanh": "arctanh", "atan2": "arctan2", "clamp": "clip", "div": "divide",
+    "mul": "multiply", "neg": "negative", "sub": "subtract", "trunc": "fix", "ne": "not_equal", "lt": "less",
+    "le": "less_equal", "gt": "greater", "ge": "greater_equal",
 }.items():
     alias(_target, _name, family="pointwise", api=BINARY if _name == "absolute" else None)
 alias("div", "true_divide", family="pointwise", overloads={"Tensor": "Tensor", "Scalar": "Scalar"})
@@ -37,7 +38,7 @@ def square(self: Tensor) -> Tensor:
     return run_name("pow.Tensor_Scalar", self, 2)
 
 
-@composite("positive(Tensor self) -> Tensor")
+@composite("positive(Tensor(a) self) -> Tensor(a)")
 def positive(self: Tensor) -> Tensor:
     check(self.dtype.category is not Category.BOOL, "The `+` operator, on a bool tensor is not supported.")
     return self
@@ -63,6 +64,10 @@ def _double(*operands: Any) -> DType:
     return DTYPES["complex128" if complex_ else "float64"]
 
 
+def _inexact(number: Any) -> Any:
+    return number if isinstance(number, complex) else float(number)
+
+
 @composite("float_power.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor", api=POWER)
 def float_power(self: Tensor, exponent: Tensor) -> Tensor:
     dtype = _double(self, exponent)
@@ -72,16 +77,17 @@ def float_power(self: Tensor, exponent: Tensor) -> Tensor:
 @composite("float_power.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor", api=POWER)
 def float_power_scalar(self: Tensor, exponent: Any) -> Tensor:
     dtype = _double(self, exponent)
-    return run_name("pow.Tensor_Scalar", self.to(dtype), exponent if isinstance(exponent, complex) else float(exponent))
+    return run_name("pow.Tensor_Scalar", self.to(dtype), _inexact(exponent))
 
 
 @composite("float_power.Scalar(Scalar self, Tensor exponent) -> Tensor", api=FUNCTION | EXACT_OUT)
 def float_power_of_number(self: Any, exponent: Tensor) -> Tensor:
     dtype = _double(self, exponent)
-    return run_name("pow.Scalar", self if isinstance(self, complex) else float(self), exponent.to(dtype))
+    return run_name("pow.Scalar", _inexact(self), exponent.to(dtype))
 
 
-# Numbers in the place of the first tensor: add(1, x). ATen has no such overloads; its Python front end wraps the number.
+# Numbers in the place of the first tensor: add(1, x). ATen has no such overloads; PyTorch's Python front end
+# wraps the number.
 
 def _number_first(name: str, *settings: str) -> None:
     schema = ", ".join(["Scalar self, Tensor other", *(["*", *settings] if settings else [])])
@@ -99,7 +105,7 @@ def _number_first(name: str, *settings: str) -> None:
 
 def _as_tensor(number: Any, other: Tensor) -> Tensor:
     """A 0-d tensor of the dtype in which `number` meets `other`."""
-    dtype = common_dtype([] if other.ndim == 0 else [other.dtype], [other.dtype] if other.ndim == 0 else [], [number])
+    dtype = common([(other.dtype, other.ndim == 0), number])
     return run_name("scalar_tensor", number, dtype, None, other.device, None)
 
 
@@ -117,10 +123,13 @@ def where(condition: Tensor) -> tuple[Tensor, ...]:
     return run_name("nonzero_numpy", condition)
 
 
-@composite("isclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor")
+TOLERANCES = "float rtol=1e-05, float atol=1e-08, bool equal_nan=False"
+
+
+@composite(f"isclose(Tensor self, Tensor other, {TOLERANCES}) -> Tensor")
 def isclose(self: Tensor, other: Tensor, rtol: float, atol: float, equal_nan: bool) -> Tensor:
-    check(self.dtype is other.dtype, f"isclose: the tensors must have one dtype, but {self.dtype.name} did not match "
-          f"{other.dtype.name}")
+    check(self.dtype is other.dtype,
+          f"isclose: the tensors must have one dtype, but {self.dtype.name} did not match {other.dtype.name}")
     check(rtol >= 0, f"isclose: rtol must be greater than or equal to zero, but got {rtol}")
     check(atol >= 0, f"isclose: atol must be greater than or equal to zero, but got {atol}")
     close = self == other
@@ -135,7 +144,7 @@ def isclose(self: Tensor, other: Tensor, rtol: float, atol: float, equal_nan: bo
     return close | (error.isfinite() & (error <= allowed))
 
 
-@composite("allclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> bool")
+@composite(f"allclose(Tensor self, Tensor other, {TOLERANCES}) -> bool")
 def allclose(self: Tensor, other: Tensor, rtol: float, atol: float, equal_nan: bool) -> bool:
     return bool(run_name("isclose", self, other, rtol, atol, equal_nan).all().item())
 
@@ -148,7 +157,8 @@ def equal(self: Tensor, other: Tensor) -> bool:
 @composite("is_nonzero(Tensor self) -> bool")
 def is_nonzero(self: Tensor) -> bool:
     count = self.numel()
-    check(count == 1, f"Boolean value of Tensor with {'no values' if count == 0 else 'more than one value'} is ambiguous")
+    values = "no values" if count == 0 else "more than one value"
+    check(count == 1, f"Boolean value of Tensor with {values} is ambiguous")
     return bool(self.item() != 0)
 
 

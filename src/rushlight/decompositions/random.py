@@ -14,12 +14,61 @@ from ..core.dtypes import bool_ as BOOL
 from ..core.dtypes import uint8 as BYTE
 from ..core.errors import check
 from ..core.registry import FUNCTION, INPLACE, INTERNAL, composite, decomposition
+from ..core.shapes import broadcast_shapes
 from ..core.tensor import Tensor
 from ..ops.random import check_probability
 
 # -alpha * scale of SELU, the value it saturates at, is what alpha dropout puts for a dropped unit.
 _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772, 1.0507009873554805
 _ALPHA = _SELU_ALPHA * _SELU_SCALE
+
+
+# Scaled draws.
+
+@decomposition("uniform")
+def uniform(self: Tensor, from_: float, to: float, generator: Any) -> Tensor:
+    if self.dtype.is_complex:
+        parts = run_name("view_as_real", self)
+        return run_name("view_as_complex", uniform(parts, from_, to, generator))
+    draw = run_name("rand_like.generator", self, generator, None, None, None, None, None)
+    compute = self.dtype.opmath
+    rounded = (draw.to(compute) * (to - from_) + from_).to(self.dtype)
+    return rounded.where(rounded.to(compute) < to, from_)
+
+
+def scaled_normal(like: Tensor, mean: Any, std: Any, generator: Any) -> Tensor:
+    """mean + std * randn of the shape and dtype of `like`, rounded once."""
+    draw = run_name("randn_like.generator", like, generator, like.dtype.opmath, None, None, None, None)
+    std, mean = (t.to(t.dtype.opmath) if isinstance(t, Tensor) else t for t in (std, mean))
+    return (draw * std + mean).to(like.dtype)
+
+
+@decomposition("normal_functional")
+def normal_functional(self: Tensor, mean: float, std: float, generator: Any) -> Tensor:
+    return scaled_normal(self, mean, std, generator)
+
+
+@decomposition("normal.Tensor_float")
+def normal_mean(mean: Tensor, std: float, generator: Any) -> Tensor:
+    return scaled_normal(mean, mean, std, generator)
+
+
+@decomposition("normal.float_Tensor")
+def normal_std(mean: float, std: Tensor, generator: Any) -> Tensor:
+    return scaled_normal(std, mean, std, generator)
+
+
+@decomposition("normal.Tensor_Tensor")
+def normal_both(mean: Tensor, std: Tensor, generator: Any) -> Tensor:
+    shape = broadcast_shapes(mean.shape, std.shape, name="normal")
+    return scaled_normal(mean.new_empty(shape), mean, std, generator)
+
+
+@decomposition("normal.float_float")
+def normal_size(mean: float, std: float, size: Sequence[int], generator: Any, dtype: Any, layout: Any,
+                device: Any, pin_memory: Any) -> Tensor:
+    return scaled_normal(run_name("empty.memory_format", size, dtype, layout, device, pin_memory, None), mean,
+                         std, generator)
 
 
 # Dropout.

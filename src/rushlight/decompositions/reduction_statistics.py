@@ -117,8 +117,7 @@ def nanquantile_scalar(self: Tensor, q: float, dim: int | None, keepdim: bool, i
 
 # Covariances.
 
-def _check_weights(self: Tensor, weights: Tensor | None, kind: str, integral: bool,
-                   observations: int) -> None:
+def _check_weights(weights: Tensor | None, kind: str, integral: bool, observations: int) -> None:
     if weights is None:
         return
     check(weights.ndim <= 1, f"cov(): expected {kind} to have one or fewer dimensions but got {weights.ndim}")
@@ -140,8 +139,8 @@ def cov(self: Tensor, correction: int, fweights: Tensor | None, aweights: Tensor
     check(self.dtype is not DTYPES["bool"], "cov(): bool dtype is not supported for input")
     rows = self.reshape(1, -1) if self.ndim < 2 else self
     observations = rows.shape[1]
-    _check_weights(self, fweights, "fweights", True, observations)
-    _check_weights(self, aweights, "aweights", False, observations)
+    _check_weights(fweights, "fweights", True, observations)
+    _check_weights(aweights, "aweights", False, observations)
     weight = fweights if aweights is None else aweights if fweights is None else fweights * aweights
     mass: Any = observations if weight is None else weight.sum()
     if weight is not None:

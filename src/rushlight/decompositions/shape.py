@@ -23,7 +23,8 @@ def cat(tensors: Sequence[Tensor], dim: int) -> Tensor:
 
 def copied(view: Tensor, shape: Sequence[int]) -> Tensor:
     """A contiguous copy of `view`, in `shape`."""
-    return run_name("_unsafe_view", run_name("clone", view, contiguous_format), tuple(shape))  # type: ignore[no-any-return]
+    copy: Tensor = run_name("_unsafe_view", run_name("clone", view, contiguous_format), tuple(shape))
+    return copy
 
 
 # Joining.
@@ -42,7 +43,10 @@ def stack(tensors: Sequence[Tensor], dim: int) -> Tensor:
     for i, tensor in enumerate(tensors):
         check(tensor.shape == first, f"stack expects each tensor to be equal size, but got {list(first)} at "
               f"entry 0 and {list(tensor.shape)} at entry {i}")
-    return cat([tensor.unsqueeze(dim) for tensor in tensors], dim)
+    if dim == len(first):
+        return cat([tensor.unsqueeze(dim) for tensor in tensors], dim)
+    shape = (*first[:dim], len(tensors), *first[dim:])
+    return run_name("_unsafe_view", cat(tensors, dim), shape)  # type: ignore[no-any-return]
 
 
 def _stacking(name: str, schemas: Sequence[str], prepare: Callable[[Tensor], Tensor],
@@ -126,8 +130,8 @@ def rot90(self: Tensor, k: int, dims: Shape) -> Tensor:
     check(self.ndim >= 2, f"expected total dims >= 2, but got total dims = {self.ndim}")
     check(dims[0] != dims[1] and abs(dims[0] - dims[1]) != self.ndim,
           f"expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}")
-    for i, dim in enumerate(dims):
-        check(-self.ndim <= dim < self.ndim, f"Rotation dim{i} out of range, dim{i} = {dim}")
+    for dim in dims:
+        wrap_dim(dim, self.ndim, name="rot90")
     if k % 4 == 1:
         return self.flip((dims[1],)).transpose(dims[0], dims[1])
     if k % 4 == 2:
@@ -155,36 +159,40 @@ composite("tile(Tensor self, SymInt[] dims) -> Tensor")(
     lambda self, dims: repeat(self, (1,) * (self.ndim - len(dims)) + tuple(dims)))
 
 
+def _repeated_dim(self: Tensor, dim: int | None) -> tuple[Tensor, int]:
+    """What to repeat, and along which dimension: without a `dim` the elements in order."""
+    if dim is None:
+        return self.flatten(), 0
+    check(self.ndim, f"repeat_interleave: Dimension specified as {dim} but tensor has no dimensions", IndexError)
+    return self, wrap_dim(dim, self.ndim, name="repeat_interleave")
+
+
 @composite("repeat_interleave.self_Tensor(Tensor self, Tensor repeats, int? dim=None, *, SymInt? "
            "output_size=None) -> Tensor")
 def repeat_interleave(self: Tensor, repeats: Tensor, dim: int | None, output_size: int | None) -> Tensor:
-    if dim is None:
-        self, dim = self.flatten(), 0
-    size = 1 if self.ndim == 0 else self.shape[wrap_dim(dim, self.ndim, name="repeat_interleave")]
-    if repeats.ndim == 0 or (repeats.ndim == 1 and repeats.shape[0] == 1):
+    check(repeats.ndim <= 1, "repeats must be 0-dim or 1-dim tensor")
+    self, dim = _repeated_dim(self, dim)
+    size = self.shape[dim]
+    if repeats.numel() == 1:
         repeats = repeats.reshape((1,)).expand((size,))
     else:
-        check(repeats.ndim == 1, "repeats must be 0-dim or 1-dim tensor")
         check(repeats.shape[0] == size, "repeats must have the same size as input along dim, but got "
               f"repeats.size(0) = {repeats.shape[0]} and input.size({dim}) = {size}")
-    if self.ndim == 0:
-        self = self.reshape((1,))
     return self.index_select(dim, run_name("repeat_interleave.Tensor", repeats, output_size))
 
 
 @composite("repeat_interleave.self_int(Tensor self, SymInt repeats, int? dim=None, *, SymInt? "
            "output_size=None) -> Tensor")
 def repeat_interleave_int(self: Tensor, repeats: int, dim: int | None, output_size: int | None) -> Tensor:
-    if dim is None:
-        self, dim = self.flatten(), 0
-    dim = wrap_dim(dim, self.ndim, name="repeat_interleave")
+    self, dim = _repeated_dim(self, dim)
     check(repeats >= 0, "repeat_interleave: Repeats must be non-negative")
-    shape = list(self.shape) or [1]
+    shape = self.shape
     total = shape[dim] * repeats
     check(output_size in (None, total), f"repeat_interleave: Invalid output_size {output_size}, expected "
           f"{total}")
     apart = self.reshape((*shape[:dim + 1], 1, *shape[dim + 1:]))
-    return copied(apart.expand((*shape[:dim + 1], repeats, *shape[dim + 1:])), (*shape[:dim], total, *shape[dim + 1:]))
+    return copied(apart.expand((*shape[:dim + 1], repeats, *shape[dim + 1:])),
+                  (*shape[:dim], total, *shape[dim + 1:]))
 
 
 # Diagonals.
@@ -192,7 +200,9 @@ def repeat_interleave_int(self: Tensor, repeats: int, dim: int | None, output_si
 @composite("diag(Tensor self, int diagonal=0) -> Tensor", api=FUNCTION | METHOD | OUT)
 def diag(self: Tensor, diagonal: int) -> Tensor:
     check(self.ndim in (1, 2), f"diag(): Supports 1D or 2D tensors. Got {self.ndim}D")
-    return diag_embed(self, diagonal, -2, -1) if self.ndim == 1 else run_name("diagonal_copy", self, diagonal, 0, 1)
+    if self.ndim == 1:
+        return diag_embed(self, diagonal, -2, -1)
+    return run_name("diagonal_copy", self, diagonal, 0, 1)  # type: ignore[no-any-return]
 
 
 @composite("diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor")
@@ -208,7 +218,8 @@ def diag_embed(self: Tensor, offset: int, dim1: int, dim2: int) -> Tensor:
     return self.new_zeros(shape).diagonal_scatter(self, offset, first, second)
 
 
-composite("diagflat(Tensor self, int offset=0) -> Tensor")(lambda self, offset: diag(self.reshape((-1,)), offset))
+composite("diagflat(Tensor self, int offset=0) -> Tensor")(
+    lambda self, offset: diag(self.reshape((-1,)), offset))
 
 
 # Grids.
@@ -222,12 +233,13 @@ def meshgrid(tensors: Sequence[Tensor], indexing: str) -> tuple[Tensor, ...]:
         check(tensor.dtype is tensors[0].dtype, "torch.meshgrid expects all tensors to have the same dtype")
         check(tensor.device == tensors[0].device, "torch.meshgrid expects all tensors to have the same "
               "device")
-    check(indexing in ("ij", "xy"), 'torch.meshgrid: indexing must be one of "xy" or "ij", but received: ' + indexing)
+    check(indexing in ("ij", "xy"), f'torch.meshgrid: indexing must be one of "xy" or "ij", not {indexing!r}')
     swap = indexing == "xy" and len(tensors) >= 2
     ordered = [tensors[1], tensors[0], *tensors[2:]] if swap else list(tensors)
     shape = [tensor.numel() for tensor in ordered]
     rank = len(shape)
-    grids = [tensor.view((1,) * i + (-1,) + (1,) * (rank - 1 - i)).expand(shape) for i, tensor in enumerate(ordered)]
+    grids = [tensor.view((1,) * i + (-1,) + (1,) * (rank - 1 - i)).expand(shape)
+             for i, tensor in enumerate(ordered)]
     return (grids[1], grids[0], *grids[2:]) if swap else tuple(grids)
 
 

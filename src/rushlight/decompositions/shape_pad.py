@@ -7,6 +7,7 @@ from ..core.errors import check, fail
 from ..core.registry import FUNCTION, INTERNAL, composite
 from ..core.shapes import Shape
 from ..core.tensor import Tensor
+from ..core.tokens import contiguous_format
 
 MODES = ("reflect", "replicate", "circular", "constant")  # in the order of ATen's enum
 
@@ -14,7 +15,8 @@ MODES = ("reflect", "replicate", "circular", "constant")  # in the order of ATen
 @composite("pad(Tensor self, SymInt[] pad, str mode=\"constant\", float? value=None) -> Tensor", api=FUNCTION,
            namespace="nn.functional")
 def pad_by_name(self: Tensor, pad: Shape, mode: str, value: float | None) -> Tensor:
-    check(mode in MODES, f"Unrecognised padding mode {mode}; it must be one of {', '.join(MODES)}", NotImplementedError)
+    check(mode in MODES, f"Unrecognised padding mode {mode}; it must be one of {', '.join(MODES)}",
+          NotImplementedError)
     return pad_enum(self, pad, MODES.index(mode), value)
 
 
@@ -25,11 +27,12 @@ def pad_enum(self: Tensor, pad: Shape, mode: int, value: float | None) -> Tensor
           f"dimension but got padding length {len(pad)} and input of dimension {self.ndim}")
     name = MODES[mode]
     if name == "constant":
-        return run_name("constant_pad_nd", self, pad, 0.0 if value is None else value)  # type: ignore[no-any-return]
+        return run_name("constant_pad_nd", self, pad, value or 0.0)  # type: ignore[no-any-return]
     check(value in (None, 0), f'Padding mode "{name}" doesn\'t take in value argument')
     dims = len(pad) // 2
     if dims not in (1, 2, 3) or self.ndim not in (dims + 1, dims + 2):
-        fail("Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now", NotImplementedError)
+        fail(f"Padding size {len(pad)} is not supported for {self.ndim}D input tensor in mode {name}, which "
+             "pads the last 1, 2 or 3 dimensions of a tensor that has one or two more", NotImplementedError)
     if name == "circular":
         return pad_circular(self, pad)
     kind = "reflection" if name == "reflect" else "replication"
@@ -50,7 +53,9 @@ def pad_circular(self: Tensor, pad: Shape) -> Tensor:
         check(size + before + after >= 0, "Negative padding value is resulting in an empty dimension: "
               f"padding ({before}, {after}) at dimension {dim} of size {size}")
         result = _wrapped(result, dim, before, after)
-    return result if result is not self else self.clone()
+    if max(pad, default=0) > 0 and result.numel():
+        return result.contiguous()
+    return run_name("clone", result, contiguous_format)  # type: ignore[no-any-return]
 
 
 def _wrapped(self: Tensor, dim: int, before: int, after: int) -> Tensor:
@@ -58,9 +63,11 @@ def _wrapped(self: Tensor, dim: int, before: int, after: int) -> Tensor:
     if before < 0 or after < 0:
         self = run_name("slice.Tensor", self, dim, max(-before, 0), self.shape[dim] - max(-after, 0), 1)
     size = self.shape[dim]
-    parts = [self]
-    if before > 0:
-        parts.insert(0, run_name("slice.Tensor", self, dim, size - before, size, 1))
-    if after > 0:
-        parts.append(run_name("slice.Tensor", self, dim, 0, after, 1))
+    if size == 0 or max(before, after) <= 0:
+        return self
+    turns_before, rest_before = divmod(max(before, 0), size)  # more than one turn only if something was cropped
+    turns_after, rest_after = divmod(max(after, 0), size)
+    parts = [run_name("slice.Tensor", self, dim, size - rest_before, size, 1)] if rest_before else []
+    parts += [self] * (turns_before + 1 + turns_after)
+    parts += [run_name("slice.Tensor", self, dim, 0, rest_after, 1)] if rest_after else []
     return run_name("cat", tuple(parts), dim)  # type: ignore[no-any-return]

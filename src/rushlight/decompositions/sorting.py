@@ -10,20 +10,20 @@ from ..core.tensor import Tensor
 @composite("sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)",
            api=FUNCTION | METHOD | EXACT_OUT)
 def sort(self: Tensor, dim: int, descending: bool) -> tuple[Tensor, Tensor]:
-    return run_name("sort.stable", self, False, dim, descending)  # type: ignore[no-any-return]
+    return run_name("sort.stable", self, False, dim, descending)
 
 
 @composite("argsort(Tensor self, int dim=-1, bool descending=False) -> Tensor")
 def argsort(self: Tensor, dim: int, descending: bool) -> Tensor:
-    return run_name("sort.stable", self, False, dim, descending)[1]  # type: ignore[no-any-return]
+    return run_name("sort.stable", self, False, dim, descending)[1]
 
 
 @composite("argsort.stable(Tensor self, *, bool stable, int dim=-1, bool descending=False) -> Tensor",
            api=FUNCTION | METHOD | EXACT_OUT)
 def argsort_stable(self: Tensor, stable: bool, dim: int, descending: bool) -> Tensor:
-    return run_name("sort.stable", self, stable, dim, descending)[1]  # type: ignore[no-any-return]
+    return run_name("sort.stable", self, stable, dim, descending)[1]
 
 
 @composite("msort(Tensor self) -> Tensor", api=FUNCTION | METHOD | EXACT_OUT)
 def msort(self: Tensor) -> Tensor:
-    return run_name("sort.stable", self, False, 0, False)[0]  # type: ignore[no-any-return]
+    return run_name("sort.stable", self, False, 0, False)[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from typing import Any
 
@@ -48,8 +49,8 @@ def flatten(self: Tensor, start_dim: int, end_dim: int) -> Tensor:
 
 @composite("unflatten.int(Tensor(a) self, int dim, SymInt[] sizes) -> Tensor(a)")
 def unflatten(self: Tensor, dim: int, sizes: Shape) -> Tensor:
-    check(self.ndim, "unflatten: a 0-dim tensor has no dimension to unflatten")
     dim = wrap_dim(dim, self.ndim, name="unflatten")
+    check(self.ndim, "unflatten: a 0-dim tensor has no dimension to unflatten")
     check(sizes, "unflatten: sizes must be non-empty")
     filled = _unflattened(self.shape[dim], sizes)
     return run_name("view", self, (*self.shape[:dim], *filled, *self.shape[dim + 1:]))
@@ -66,9 +67,11 @@ def _unflattened(extent: int, sizes: Shape) -> Shape:
 
 # The order of dimensions.
 
-composite("swapaxes(Tensor(a) self, int axis0, int axis1) -> Tensor(a)", api=FUNCTION | METHOD | INPLACE_METHOD)(
+composite("swapaxes(Tensor(a) self, int axis0, int axis1) -> Tensor(a)",
+          api=FUNCTION | METHOD | INPLACE_METHOD)(
     lambda self, axis0, axis1: self.transpose(axis0, axis1))
-composite("swapdims(Tensor(a) self, int dim0, int dim1) -> Tensor(a)", api=FUNCTION | METHOD | INPLACE_METHOD)(
+composite("swapdims(Tensor(a) self, int dim0, int dim1) -> Tensor(a)",
+          api=FUNCTION | METHOD | INPLACE_METHOD)(
     lambda self, dim0, dim1: self.transpose(dim0, dim1))
 
 
@@ -78,6 +81,8 @@ def movedim(self: Tensor, source: Shape, destination: Shape) -> Tensor:
     check(len(source) == len(destination), "movedim: Invalid source or destination dims: source "
           f"({list(source)} dims) should contain the same number of dims as destination ({list(destination)} "
           "dims)")
+    for dim in (*source, *destination):
+        wrap_dim(dim, self.ndim, name="movedim")
     origin = wrap_dims(source, self.ndim, name="movedim", empty_is_all=False)
     target = wrap_dims(destination, self.ndim, name="movedim", empty_is_all=False)
     if self.ndim == 0:
@@ -147,10 +152,11 @@ def narrow_tensor(self: Tensor, dim: int, start: Tensor, length: int) -> Tensor:
     return narrow(self, dim, int(start.item()), length)
 
 
-composite("slice_inverse(Tensor(a) self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt "
-          "step=1) -> Tensor(a)")(lambda self, src: self.as_strided(src.shape, src.strides(), src.storage_offset()))
-composite("linalg_diagonal(Tensor(a) A, *, int offset=0, int dim1=-2, int dim2=-1) -> Tensor(a)", api=FUNCTION,
-          namespace="linalg", public_name="diagonal")(
+composite("slice_inverse(Tensor(a) self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, "
+          "SymInt step=1) -> Tensor(a)")(
+    lambda self, src: self.as_strided(src.shape, src.strides(), src.storage_offset()))
+composite("linalg_diagonal(Tensor(a) A, *, int offset=0, int dim1=-2, int dim2=-1) -> Tensor(a)",
+          api=FUNCTION, namespace="linalg", public_name="diagonal")(
     lambda A, offset, dim1, dim2: A.diagonal(offset, dim1, dim2))
 
 
@@ -191,7 +197,7 @@ def tensor_split_indices(self: Tensor, indices: Shape, dim: int) -> tuple[Tensor
     dim = wrap_dim(dim, self.ndim, name="tensor_split")
     bounds = (0, *indices, self.shape[dim])
     return tuple([run_name("slice.Tensor", self, dim, first, last, 1)
-                  for first, last in zip(bounds, bounds[1:], strict=False)])
+                  for first, last in itertools.pairwise(bounds)])
 
 
 @composite("tensor_split.tensor_indices_or_sections(Tensor(a -> *) self, Tensor tensor_indices_or_sections, "
@@ -285,7 +291,8 @@ def _copied(view: Tensor) -> Tensor:
 
 
 def _declare_copy(op: OpDef) -> None:
-    schema = replace(op.schema, name=f"{op.schema.name}_copy", arguments=tuple(map(_unaliased, op.schema.arguments)),
+    schema = replace(op.schema, name=f"{op.schema.name}_copy",
+                     arguments=tuple(map(_unaliased, op.schema.arguments)),
                      returns=tuple(map(_unaliased, op.schema.returns)))
 
     def copies(args: tuple[Any, ...]) -> Any:
@@ -303,7 +310,8 @@ for _op in [op for op in REGISTRY if op.kind is Kind.VIEW and op.schema.returns[
     _declare_copy(_op)
 
 
-@composite("narrow_copy(Tensor self, int dim, SymInt start, SymInt length) -> Tensor", api=FUNCTION | METHOD | OUT)
+@composite("narrow_copy(Tensor self, int dim, SymInt start, SymInt length) -> Tensor",
+           api=FUNCTION | METHOD | OUT)
 def narrow_copy(self: Tensor, dim: int, start: int, length: int) -> Tensor:
     check(dim < max(self.ndim, 1), f"narrow_copy: dim {dim} is out of range for a tensor of {self.ndim} "
           "dimensions")
@@ -312,5 +320,6 @@ def narrow_copy(self: Tensor, dim: int, start: int, length: int) -> Tensor:
 
 composite("_reshape_copy(Tensor self, SymInt[] size) -> Tensor", api=INTERNAL)(
     lambda self, size: _copied(self).view(infer_size(size, self.numel())))
-composite("lift(Tensor self) -> Tensor", "lift_fresh(Tensor(a) self) -> Tensor(a)", api=INTERNAL)(lambda self: self)
+composite("lift(Tensor self) -> Tensor", "lift_fresh(Tensor(a) self) -> Tensor(a)", api=INTERNAL)(
+    lambda self: self)
 composite("lift_fresh_copy(Tensor self) -> Tensor", api=INTERNAL)(lambda self: _copied(self))

@@ -3,6 +3,7 @@
 Importing the package fills the registry.
 """
 
+from .. import decompositions as _decompositions  # noqa: F401  the floor below first
 from . import (  # noqa: F401
     activation,
     creation,
@@ -12,6 +13,8 @@ from . import (  # noqa: F401
     pointwise,
     random,
     reduction,
+    reduction_counts,
+    reduction_extremes,
     scan,
     shape,
     sorting,

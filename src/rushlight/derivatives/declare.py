@@ -1,8 +1,9 @@
 """Declaring derivatives: `derivative(name, **formulas)`.
 
-What comes in: an operator's name and, for each tensor argument, a reverse formula whose parameter names say what it needs.
-What goes out: `op.derivative`, an `Entry` that the recording layer (autograd/record.py) reads. All names are checked here,
-when the package is imported, so that recording a call is a matter of following a plan.
+What comes in: an operator's name and, for each tensor argument, a reverse formula whose parameter names say
+what it needs. What goes out: `op.derivative`, an `Entry` that the recording layer (autograd/record.py) reads.
+All names are checked here, when the package is imported, so that recording a call is a matter of following a
+plan.
 
 Nothing in this module computes: it only says what is saved, for whom, and which formula gives which gradient.
 """
@@ -22,7 +23,7 @@ from ..core.registry import REGISTRY, Kind, OpDef
 
 
 class Rule(enum.Enum):
-    AUTO_LINEAR = "the tangent is the operator itself, applied to the tangents of its differentiable arguments"
+    AUTO_LINEAR = "the tangent is the operator applied to the tangents of its differentiable arguments"
     AUTO_ELEMENTWISE = "the tangent is the sum of the reverse formulas, applied to the tangents"
     AUTO_TRANSPOSE = "the tangent is the transpose of the reverse formulas, which are linear in the gradient"
     NOT_DIFFERENTIABLE = "no gradient flows to this argument"
@@ -97,12 +98,13 @@ class Plan:
         active = [f for f in entry.formulas if any(mask >> t & 1 for t in f.targets)]
         sources = list(dict.fromkeys(source for f in active for source in f.sources))
         self.lead = tuple(source for source in sources if isinstance(source, int))
-        self.captures: tuple[Capture, ...] = tuple(source for source in sources if not isinstance(source, int))
+        self.captures: tuple[Capture, ...] = tuple(s for s in sources if not isinstance(s, int))
         positions = {source: i for i, source in enumerate((*self.lead, *self.captures))}
         self.steps = tuple(Step(formula, positions) for formula in active)
         self.saves_tensors = any(capture[0] in HOLDS_TENSORS for capture in self.captures)
         self.simple = self.lead == (0,)  # the values are the gradient of output 0, then the captures
-        self.fetch: Any = None  # how to save and restore the captures; autograd/saved.py fills these in on first use
+        # How to save and restore the captures; autograd/saved.py fills these in on first use.
+        self.fetch: Any = None
         self.unpack: Any = None
 
 
@@ -111,7 +113,8 @@ class Tangent:
 
     __slots__ = ("function", "output", "parameters")
 
-    def __init__(self, function: Callable[..., Any], output: int | None, parameters: list[tuple[str, Any]]) -> None:
+    def __init__(self, function: Callable[..., Any], output: int | None,
+                 parameters: list[tuple[str, Any]]) -> None:
         self.function = function
         self.output = output  # None: it returns the tangents of all outputs
         self.parameters = parameters  # ("t" | "p" | "result", position) each
@@ -148,9 +151,10 @@ def derivative(names: str | Sequence[str], /, *rest: Any, differentiable_outputs
                **formulas: Any) -> None:
     """Declare the derivative of one operator, or of several overloads that share their formulas.
 
-    `argument=formula` gives the gradient of one argument, `("a", "b"), formula` in `rest` a tuple of gradients at once,
-    `result=` the tangent. NOT_DIFFERENTIABLE stands for a formula, or in `rest` for the whole operator. A formula for an
-    argument that some of the overloads lack (or have as a number) is left out for those.
+    `argument=formula` gives the gradient of one argument, `("a", "b"), formula` in `rest` a tuple of
+    gradients at once, `result=` the tangent. NOT_DIFFERENTIABLE stands for a formula, or in `rest` for the
+    whole operator. A formula for an argument that some of the overloads lack (or have as a number) is left
+    out for those.
     """
     overloads = [names] if isinstance(names, str) else list(names)
     caller = sys._getframe(1)
@@ -161,8 +165,8 @@ def derivative(names: str | Sequence[str], /, *rest: Any, differentiable_outputs
         for name in names_of_group:
             if not any(name in _tensor_arguments(op) for op in ops):
                 listed = ", ".join(dict.fromkeys(n for op in ops for n in _tensor_arguments(op)))
-                raise RegistrationError(f"{place}: {', '.join(overloads)} has no tensor argument {name}; its tensor "
-                                        f"arguments are {listed}")
+                raise RegistrationError(f"{place}: {', '.join(overloads)} has no tensor argument {name}; its "
+                                        f"tensor arguments are {listed}")
     for op in ops:
         entry = _entry(op, place)
         if rest and rest[0] is NOT_DIFFERENTIABLE:
@@ -197,13 +201,15 @@ def _groups(rest: tuple[Any, ...], formulas: dict[str, Any], place: str) -> list
     groups: list[tuple[tuple[str, ...], Any]] = [((k,), v) for k, v in formulas.items() if not _is_result(k)]
     if rest and rest[0] is NOT_DIFFERENTIABLE:
         if len(rest) > 1 or formulas:
-            raise RegistrationError(f"{place}: an operator that is NOT_DIFFERENTIABLE as a whole has no formulas")
+            raise RegistrationError(f"{place}: an operator that is NOT_DIFFERENTIABLE as a whole has no "
+                                    "formulas")
         return groups
     if len(rest) % 2:
         raise RegistrationError(f"{place}: formulas for several arguments are given as ('a', 'b'), formula")
     for names, formula in zip(rest[::2], rest[1::2], strict=True):
         if not isinstance(names, tuple) or not callable(formula):
-            raise RegistrationError(f"{place}: formulas for several arguments are given as ('a', 'b'), formula")
+            raise RegistrationError(f"{place}: formulas for several arguments are given as ('a', 'b'), "
+                                    "formula")
         groups.append((names, formula))
     if not groups:
         raise RegistrationError(f"{place}: no formula; say NOT_DIFFERENTIABLE where there is none")
@@ -214,12 +220,20 @@ _numbers: dict[str, int] = {}
 
 
 def _entry(op: OpDef, place: str) -> Entry:
-    base = op.schema.name
-    number = _numbers.get(base, 0)
-    _numbers[base] = number + 1
-    entry = Entry(op, "".join(part.title() for part in base.split("_")) + f"Backward{number}")
+    entry = Entry(op, _node_name(op))
     entry.where = place
     return entry
+
+
+def _node_name(op: OpDef) -> str:
+    """PyTorch's name of the node: overloads are numbered; numbers count as tensors there, so `x * 2` is `x * y`."""
+    base = op.schema.name
+    twin = REGISTRY.ops.get(f"{base}.Tensor") if op.schema.overload == "Scalar" else None
+    if twin is not None and twin.derivative is not None:
+        return str(twin.derivative.node_name)
+    number = _numbers.get(base, 0)
+    _numbers[base] = number + 1
+    return "".join(part.title() for part in base.split("_")) + f"Backward{number}"
 
 
 # Reverse formulas.
@@ -227,7 +241,8 @@ def _entry(op: OpDef, place: str) -> Entry:
 def _fill_reverse(entry: Entry, groups: list[tuple[tuple[str, ...], Any]], place: str) -> None:
     op = entry.op
     names = op.schema.argument_names
-    present = [(tuple(n for n in group if n in _tensor_arguments(op)), group, formula) for group, formula in groups]
+    present = [(tuple(n for n in group if n in _tensor_arguments(op)), group, formula) for group,
+               formula in groups]
     covered = [n for kept, _, _ in present for n in kept]
     if len(set(covered)) != len(covered):
         twice = next(n for n in covered if covered.count(n) > 1)
@@ -242,11 +257,12 @@ def _fill_reverse(entry: Entry, groups: list[tuple[tuple[str, ...], Any]], place
         if formula is NOT_DIFFERENTIABLE or not kept:
             continue
         if not callable(formula):
-            raise RegistrationError(f"{place}: the formula of {op.name} for {', '.join(kept)} must be a function or "
-                                    "NOT_DIFFERENTIABLE")
+            raise RegistrationError(f"{place}: the formula of {op.name} for {', '.join(kept)} must be a "
+                                    "function or NOT_DIFFERENTIABLE")
         if len(kept) != len(group):
-            raise RegistrationError(f"{place}: {op.name} lacks {', '.join(n for n in group if n not in kept)} of a formula "
-                                    "for several arguments; declare this overload on its own")
+            raise RegistrationError(f"{place}: {op.name} lacks "
+                                    f"{', '.join(n for n in group if n not in kept)} of a formula for "
+                                    "several arguments; declare this overload on its own")
         sources = [_source(op, name, formula) for name in parameter_names(formula)]
         entry.formulas.append(Formula(formula, tuple(targets.index(names.index(n)) for n in group), sources))
 
@@ -285,7 +301,8 @@ def _capture(op: OpDef, name: str) -> Capture | None:
     names = op.schema.argument_names
     if name in names:
         i = names.index(name)
-        take = Take.TENSOR if i in op.tensor_positions else Take.TENSORS if i in op.list_positions else Take.VALUE
+        single = Take.TENSOR if i in op.tensor_positions else Take.VALUE
+        take = Take.TENSORS if i in op.list_positions else single
         return (take, i, False)
     if name == "results" or (name == "result" and op.schema.returns[0].type.is_list):
         return (Take.RESULTS, 0, True)
@@ -295,8 +312,10 @@ def _capture(op: OpDef, name: str) -> Capture | None:
     return (Take.RESULT, returned.index(name), True) if name in returned else None
 
 
-def _unknown(op: OpDef, name: str, formula: Callable[..., Any], extra: Sequence[str] = ()) -> RegistrationError:
-    scope = extra or [*(["grad"] if len(op.schema.returns) == 1 else [f"grad{i}" for i in range(len(op.schema.returns))]),
+def _unknown(op: OpDef, name: str, formula: Callable[..., Any],
+             extra: Sequence[str] = ()) -> RegistrationError:
+    count = len(op.schema.returns)
+    scope = extra or [*(["grad"] if count == 1 else [f"grad{i}" for i in range(count)]),
                       "grads", "needs", *op.schema.argument_names, *_results(op),
                       *[r.name for r in op.schema.returns if r.name]]
     facts = "" if extra else f", and _{', _'.join(FACTS)} of a tensor among them"
@@ -315,9 +334,11 @@ def _fill_forward(entry: Entry, given: dict[str, Any], place: str) -> None:
     rule = given.get("result")
     if isinstance(rule, Rule):
         if rule is NOT_DIFFERENTIABLE or len(given) > 1:
-            raise RegistrationError(f"{place}: {op.name}: a forward rule is AUTO_LINEAR, AUTO_ELEMENTWISE or a formula")
+            raise RegistrationError(f"{place}: {op.name}: a forward rule is AUTO_LINEAR, AUTO_ELEMENTWISE or "
+                                    "a formula")
         if rule is AUTO_ELEMENTWISE and any(len(f.targets) != 1 for f in entry.formulas):
-            raise RegistrationError(f"{place}: {op.name}: AUTO_ELEMENTWISE needs one reverse formula per argument")
+            raise RegistrationError(f"{place}: {op.name}: AUTO_ELEMENTWISE needs one reverse formula per "
+                                    "argument")
         entry.forward = rule
         return
     tangents = []
@@ -325,7 +346,8 @@ def _fill_forward(entry: Entry, given: dict[str, Any], place: str) -> None:
         output = None if key == "result" and len(op.schema.returns) > 1 else int(key[6:] or 0)
         if output is not None and output >= len(op.schema.returns):
             raise RegistrationError(f"{place}: {op.name} has no output {key}")
-        tangents.append(Tangent(function, output, [_tangent_source(entry, n, function) for n in parameter_names(function)]))
+        sources = [_tangent_source(entry, name, function) for name in parameter_names(function)]
+        tangents.append(Tangent(function, output, sources))
     entry.forward = tangents
 
 
@@ -345,11 +367,13 @@ def _tangent_source(entry: Entry, name: str, function: Callable[..., Any]) -> tu
         if found is not None and found[0] is not Take.VALUE:
             return "fact", (FACTS[suffix], found[1], found[2])
     tangents = [f"{names[t]}_t" for t in entry.targets]
-    raise _unknown(op, name, function, [*tangents, *[f"{names[t]}_p" for t in entry.targets], *names, *_results(op)])
+    raise _unknown(op, name, function, [*tangents, *[f"{names[t]}_p" for t in entry.targets], *names,
+                                        *_results(op)])
 
 
 def missing(op: OpDef) -> Entry:
-    """A stand-in for an operator nobody declared a derivative for: its outputs require grad, and backward refuses."""
+    """A stand-in for an operator nobody declared a derivative for: its outputs require grad, and backward
+    refuses."""
     entry = Entry(op, "".join(part.title() for part in op.schema.name.split("_")) + "Backward")
     entry.targets = tuple(sorted((*op.tensor_positions, *op.list_positions)))
     entry.lists = tuple(t in op.list_positions for t in entry.targets)
@@ -364,5 +388,6 @@ def missing(op: OpDef) -> Entry:
 
 
 def needs_entry(op: OpDef) -> bool:
-    """Whether the completeness test asks for a derivative: composites may differentiate through their body."""
+    """Whether the completeness test asks for a derivative: composites may differentiate through their body.
+    """
     return op.kind is not Kind.COMPOSITE and bool(op.tensor_positions or op.list_positions)

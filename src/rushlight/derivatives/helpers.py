@@ -10,7 +10,8 @@ from ..core.shapes import wrap_dims
 from ..core.tensor import Tensor
 
 
-def restore_dims(grad: Tensor, dim: Sequence[int] | int | None, keepdim: bool, ndim: int | None = None) -> Tensor:
+def restore_dims(grad: Tensor, dim: Sequence[int] | int | None, keepdim: bool,
+                 ndim: int | None = None) -> Tensor:
     """`grad` of a reduction over `dim` with the reduced dimensions put back as ones.
 
     `ndim` is that of the input; it matters for 0-d inputs, and where `dim` may mean all dimensions.
@@ -31,7 +32,8 @@ def sum_to(tensor: Tensor, shape: Sequence[int]) -> Tensor:
     lead = tensor.ndim - len(shape)
     if lead > 0:
         tensor = run_name("sum.dim_IntList", tensor, tuple(range(lead)), False, None)
-    dims = tuple(i for i, (size, wanted) in enumerate(zip(tensor.shape, shape, strict=True)) if size != wanted)
+    dims = tuple(i for i, (size, wanted) in enumerate(zip(tensor.shape, shape,
+                                                          strict=True)) if size != wanted)
     return run_name("sum.dim_IntList", tensor, dims, True, None) if dims else tensor
 
 

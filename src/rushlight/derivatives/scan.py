@@ -1,1 +1,118 @@
-"""Running reductions along a dimension: reverse and forward formulas."""
+"""Derivatives of running reductions.
+
+Those of products and of sums of exponentials are linear recurrences. They are solved without division, so they are
+exact at zeros, and with differentiable operators, so they have derivatives of every order.
+"""
+
+from __future__ import annotations
+
+from ..core.dispatch import run_name
+from ..core.dtypes import DType
+from ..core.shapes import Shape
+from ..core.tensor import Tensor
+from .declare import AUTO_LINEAR, derivative
+from .helpers import conj
+
+
+def head(x: Tensor, dim: int, shift: int = 1) -> Tensor:
+    """All but the last `shift` elements."""
+    return x.narrow(dim, 0, x.shape[dim] - shift)
+
+
+def tail(x: Tensor, dim: int, shift: int = 1) -> Tensor:
+    """All but the first `shift` elements."""
+    return x.narrow(dim, shift, x.shape[dim] - shift)
+
+
+def recurrence(links: Tensor, values: Tensor, dim: int, reverse: bool = False) -> Tensor:
+    """h[i] = values[i] + links[i - 1] * h[i - 1], or, in reverse, h[i] = values[i] + links[i] * h[i + 1].
+
+    There is one link between each two neighbours. Doubling: after each step, h sums over windows of twice the
+    length, and the links lead across such a window.
+    """
+    size, step = values.shape[dim], 1
+    near, far = (head, tail) if reverse else (tail, head)
+    while step < size:
+        reached = near(values, dim, step) + links * far(values, dim, step)
+        edge = values.narrow(dim, size - step if reverse else 0, step)
+        values = run_name("cat", (reached, edge) if reverse else (edge, reached), dim)
+        if 2 * step < size:
+            links = near(links, dim, step) * far(links, dim, step)
+        step *= 2
+    return values
+
+
+def shifted(x: Tensor, dim: int, first: float) -> Tensor:
+    """`x` moved on by one element, with `first` in front."""
+    front = x.new_full([1 if d == dim % x.ndim else size for d, size in enumerate(x.shape)], first)
+    return run_name("cat", (front, head(x, dim)), dim)
+
+
+def products_of_others(x: Tensor, dim: int) -> Tensor:
+    """For each element the product of all others along `dim`."""
+    if x.ndim == 0 or x.shape[dim] <= 1:
+        return x.new_ones(x.shape)
+    before = shifted(x.cumprod(dim), dim, 1)
+    after = shifted(x.flip(dim).cumprod(dim), dim, 1).flip(dim)
+    return before * after
+
+
+# Sums and products.
+
+derivative("cumsum", self=lambda grad, dim: grad.flip(dim).cumsum(dim).flip(dim), result=AUTO_LINEAR)
+
+
+def cumprod_backward(grad: Tensor, self: Tensor, dim: int, dtype: DType | None, result: Tensor) -> Tensor:
+    """An element counts in the products from its own on: those are the product before it times a sum of
+    products."""
+    if self.ndim == 0 or self.shape[dim] <= 1:
+        return grad
+    x = self if dtype is None else self.to(dtype)
+    return conj(shifted(result, dim, 1)) * recurrence(conj(tail(x, dim)), grad, dim, reverse=True)
+
+
+def cumprod_tangent(self_t: Tensor, self: Tensor, dim: int, dtype: DType | None, result: Tensor) -> Tensor:
+    """The product rule: p[i]' = p[i - 1] x[i]' + x[i] p[i - 1]'."""
+    x, tangent = (self, self_t) if dtype is None else (self.to(dtype), self_t.to(dtype))
+    if self.ndim == 0 or self.shape[dim] <= 1:
+        return tangent
+    return recurrence(tail(x, dim), shifted(result, dim, 1) * tangent, dim)
+
+
+derivative("cumprod", self=cumprod_backward, result=cumprod_tangent)
+
+
+# Extremes: the gradient goes to the elements that were selected.
+
+def selected_backward(grad: Tensor, self_shape: Shape, dim: int, indices: Tensor) -> Tensor:
+    return grad.new_zeros(self_shape).scatter_add(dim, indices, grad) if self_shape else grad
+
+
+derivative(["cummax", "cummin"], self=selected_backward,
+           result0=lambda self_t, dim, indices: self_t.gather(dim, indices) if self_t.ndim else self_t)
+
+
+# Exponentials.
+
+def share(part: Tensor, whole: Tensor) -> Tensor:
+    """exp(part - whole); nothing has a share of exp(-inf) = 0."""
+    real = whole.real if whole.dtype.is_complex else whole
+    return (part - whole).exp().where(real != float("-inf"), 0)
+
+
+def logcumsumexp_backward(grad: Tensor, self: Tensor, dim: int, result: Tensor) -> Tensor:
+    """The share of an element in its own sum, times what the gradients from there on pass back along the sums.
+    """
+    if self.ndim == 0 or self.shape[dim] <= 1:
+        return grad
+    links = share(head(result, dim), tail(result, dim))
+    return conj(share(self, result)) * recurrence(conj(links), grad, dim, reverse=True)
+
+
+def logcumsumexp_tangent(self_t: Tensor, self: Tensor, dim: int, result: Tensor) -> Tensor:
+    if self.ndim == 0 or self.shape[dim] <= 1:
+        return self_t
+    return recurrence(share(head(result, dim), tail(result, dim)), share(self, result) * self_t, dim)
+
+
+derivative("logcumsumexp", self=logcumsumexp_backward, result=logcumsumexp_tangent)

@@ -1,4 +1,5 @@
-"""Composable function transforms: grad, vjp, jvp, jacrev, jacfwd, hessian, linearize, vmap, functional_call."""
+"""Composable function transforms: grad, vjp, jvp, jacrev, jacfwd, hessian, linearize, vmap, functional_call.
+"""
 
 from collections.abc import Callable as _Callable
 from typing import Any as _Any
@@ -10,13 +11,15 @@ from .modules import functional_call, stack_module_state
 from .reverse import grad, grad_and_value, vjp
 from .vmap import vmap
 
-__all__ = ["functional_call", "functionalize", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize",
+__all__ = ["functional_call", "functionalize", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp",
+           "linearize",
            "stack_module_state", "vjp", "vmap"]
 
 
 def functionalize(func: _Callable[..., _Any], *, remove: str = "mutations") -> _Callable[..., _Any]:
     """`func` itself: in-place operators are functional ones followed by a write, and captures see them so."""
     if remove not in ("mutations", "mutations_and_views"):
-        raise RuntimeError("functionalize(f, remove='mutations'): received invalid argument for `remove`. Valid options are: "
-                           f"remove='mutations', remove='mutations_and_views'. Got: {remove}")
+        raise RuntimeError("functionalize(f, remove='mutations'): received invalid argument for `remove`. "
+                           "Valid options are: remove='mutations', remove='mutations_and_views'. Got: "
+                           f"{remove}")
     return func

@@ -34,7 +34,8 @@ def split_rows(tensor: Tensor, counts: Sequence[int]) -> tuple[Tensor, ...]:
     return run_name("split_with_sizes", tensor, tuple(counts), 0)  # type: ignore[no-any-return]
 
 
-def jacrev(func: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None,
+def jacrev(func: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False,
+           chunk_size: int | None = None,
            _preallocate_and_copy: bool = False) -> Callable[..., Any]:
     """The Jacobian of `func`, by reverse mode: one row for each element of the output."""
     if not (chunk_size is None or chunk_size > 0):
@@ -55,8 +56,7 @@ def jacrev(func: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = Fa
         inputs, spec = pytree.flatten(chosen)
 
         def row(*basis: Any) -> list[Any]:
-            grads = vjp_fn(*_cotangents(out_spec, basis))
-            return pytree.flatten(grads if len(chosen) > 1 else (grads,))[0]
+            return pytree.flatten(vjp_fn(*_cotangents(out_spec, basis)))[0]
 
         columns = vmap(row, chunk_size=chunk_size)(*standard_basis(outputs))
         counts = [tensor.numel() for tensor in outputs]
@@ -77,7 +77,8 @@ def _cotangents(out_spec: Any, basis: Sequence[Any]) -> tuple[Any, ...]:
     return tree if type(tree) is tuple else (tree,)
 
 
-def jacfwd(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, *, randomness: str = "error",
+def jacfwd(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, *,
+           randomness: str = "error",
            ) -> Callable[..., Any]:
     """The Jacobian of `func`, by forward mode: one column for each element of the input."""
 
@@ -104,7 +105,8 @@ def jacfwd(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
             shape = leaf.shape[1:]
             moved = run_name("permute", leaf, (*range(1, leaf.ndim), 0))
             parts = run_name("split_with_sizes", moved, tuple(counts), -1)
-            per_input = [part.reshape(*shape, *tensor.shape) for part, tensor in zip(parts, inputs, strict=True)]
+            per_input = [part.reshape(*shape, *tensor.shape)
+                         for part, tensor in zip(parts, inputs, strict=True)]
             tree = spec.unflatten(per_input)
             blocks.append(tree[0] if isinstance(argnums, int) else tree)
         result = out_spec.unflatten(blocks)

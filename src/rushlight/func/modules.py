@@ -11,19 +11,21 @@ from ..core.errors import check
 from ..core.tensor import Tensor
 
 
-def functional_call(module: Any, parameter_and_buffer_dicts: Any, args: Any = None, kwargs: dict[str, Any] | None = None, *,
-                    tie_weights: bool = True, strict: bool = False) -> Any:
+def functional_call(module: Any, parameter_and_buffer_dicts: Any, args: Any = None,
+                    kwargs: dict[str, Any] | None = None, *, tie_weights: bool = True,
+                    strict: bool = False) -> Any:
     """Call `module` with some of its parameters and buffers replaced, without changing the module."""
     if isinstance(parameter_and_buffer_dicts, dict):
         state = parameter_and_buffer_dicts
     else:
-        check(isinstance(parameter_and_buffer_dicts, Sequence), "Expected parameter_and_buffer_dicts to be a dict, or a "
-              f"list/tuple of dicts, but got {type(parameter_and_buffer_dicts)}", ValueError)
+        check(isinstance(parameter_and_buffer_dicts, Sequence), "Expected parameter_and_buffer_dicts to be a "
+              f"dict, or a list/tuple of dicts, but got {type(parameter_and_buffer_dicts)}", ValueError)
         check(all(isinstance(d, dict) for d in parameter_and_buffer_dicts), "Expected all elements of "
               "parameter_and_buffer_dicts to be dictionaries", ValueError)
         keys = [key for d in parameter_and_buffer_dicts for key in d]
         repeated = {key for key in keys if keys.count(key) > 1}
-        check(not repeated, f"{sorted(repeated)} appeared in multiple dictionaries; behavior of functional call is ambiguous",
+        check(not repeated, f"{sorted(repeated)} appeared in multiple dictionaries; behavior of functional "
+              "call is ambiguous",
               ValueError)
         state = {key: value for d in parameter_and_buffer_dicts for key, value in d.items()}
     positional = () if args is None else args if isinstance(args, tuple) else (args,)
@@ -48,9 +50,9 @@ def _tied(module: Any, state: dict[str, Any]) -> dict[str, Any]:
         if not given:
             continue
         values = {id(state[name]) for name in given}
-        check(len(values) == 1, f"functional_call got multiple values for keys {given}, which are tied. Consider using "
-              "tie_weights=False", ValueError)
-        result.update({name: state[given[0]] for name in names})
+        check(len(values) == 1, f"functional_call got multiple values for keys {given}, which are tied. "
+              "Consider using tie_weights=False", ValueError)
+        result.update(dict.fromkeys(names, state[given[0]]))
     return result
 
 
@@ -83,9 +85,10 @@ def replaced(module: Any, state: dict[str, Any], *, strict: bool) -> Iterator[No
 def stack_module_state(models: Sequence[Any]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """The parameters and buffers of models of the same kind, each stacked along a new first dimension."""
     check(len(models) > 0, "stack_module_state: Expected at least one model, got 0.")
-    check(all(m.training for m in models) or not any(m.training for m in models), "stack_module_state: Expected all models to "
-          "have the same training/eval mode.")
-    check(all(type(m) is type(models[0]) for m in models), "stack_module_state: Expected all models to be of the same class.")
+    check(all(m.training for m in models) or not any(m.training for m in models), "stack_module_state: "
+          "Expected all models to have the same training/eval mode.")
+    check(all(type(m) is type(models[0]) for m in models), "stack_module_state: Expected all models to be of "
+          "the same class.")
     parameters = _stacked([dict(m.named_parameters()) for m in models])
     buffers = _stacked([dict(m.named_buffers()) for m in models])
     return parameters, buffers
@@ -97,7 +100,8 @@ def _stacked(tables: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
 
 def _stack(tensors: Sequence[Tensor]) -> Tensor:
     requires = [t.requires_grad for t in tensors]
-    check(all(requires) or not any(requires), "Expected params from each model to have the same .requires_grad")
+    check(all(requires) or not any(requires), "Expected params from each model to have the same "
+          ".requires_grad")
     if not tensors[0].is_leaf:
         return run_name("stack", tuple(tensors), 0)  # type: ignore[no-any-return]
     return run_name("stack", tuple(t.detach() for t in tensors), 0).requires_grad_(requires[0])

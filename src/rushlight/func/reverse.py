@@ -29,8 +29,8 @@ class recording:
 
 def check_argnums(argnums: Any, count: int) -> tuple[int, ...]:
     """The argument numbers as given, wrapped and distinct."""
-    check(isinstance(argnums, int | tuple | list), f"argnum or argnums should be int or Tuple[int, ...] but got "
-          f"{type(argnums)}")
+    check(isinstance(argnums, int | tuple | list), "argnum or argnums should be int or Tuple[int, ...] but "
+          f"got {type(argnums)}")
     given = (argnums,) if isinstance(argnums, int) else tuple(argnums)
     check(len(given) > 0, "argnums must be non-empty")
     for number in given:
@@ -51,13 +51,15 @@ def with_arguments(args: tuple[Any, ...], numbers: tuple[int, ...], new: Sequenc
 def split_aux(output: Any, has_aux: bool, what: str) -> tuple[Any, Any]:
     if not has_aux:
         return output, None
-    check(isinstance(output, tuple) and len(output) == 2, f"{what}: output of function f should be a tuple: (output, aux) if "
-          "has_aux is True")
+    check(isinstance(output, tuple) and len(output) == 2, f"{what}: output of function f should be a tuple: "
+          "(output, aux) if has_aux is True")
     return output
 
 
-def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
-    """A function that returns the gradient of `func` (which returns a scalar) and its value, or (value, aux)."""
+def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0,
+                   has_aux: bool = False) -> Callable[..., Any]:
+    """A function that returns the gradient of `func` (which returns a scalar) and its value, or (value, aux).
+    """
 
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -83,14 +85,15 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool
 
 
 def _check_scalar(output: Any) -> None:
-    check(isinstance(output, Tensor), "grad_and_value(f)(*args): Expected f(*args) to return a tensor, got type "
-          f"{type(output)}")
-    check(output.ndim == 0, "grad_and_value(f)(*args): Expected f(*args) to return a scalar tensor, got tensor with "
-          f"{output.ndim} dims. Maybe you wanted to use the vjp or jacrev APIs instead?")
+    check(isinstance(output, Tensor), "grad_and_value(f)(*args): Expected f(*args) to return a tensor, got "
+          f"type {type(output)}")
+    check(output.ndim == 0, "grad_and_value(f)(*args): Expected f(*args) to return a scalar tensor, got "
+          f"tensor with {output.ndim} dims. Maybe you wanted to use the vjp or jacrev APIs instead?")
 
 
 def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
-    """A function that returns the gradient of `func`, which returns a scalar; with `has_aux`, (gradient, aux)."""
+    """A function that returns the gradient of `func`, which returns a scalar; with `has_aux`, (gradient,
+    aux)."""
     both = grad_and_value(func, argnums, has_aux)
 
     @functools.wraps(func)
@@ -102,7 +105,8 @@ def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) 
 
 
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
-    """The value of `func` at `primals`, and the function that maps cotangents of it to cotangents of the primals."""
+    """The value of `func` at `primals`, and the function that maps cotangents of it to cotangents of the
+    primals."""
     leaves, spec = pytree.flatten(primals)
     with recording() as outside:
         inputs = [fresh(leaf, outside) for leaf in leaves]
@@ -111,8 +115,8 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         outputs, out_spec = pytree.flatten(output)
         check(len(outputs) > 0, "vjp(f, *primals): Got an empty output")
         for value in outputs:
-            check(isinstance(value, Tensor), f"vjp(f, *primals): expected f(*primals) to return only tensors, got unsupported "
-                  f"type {type(value)}")
+            check(isinstance(value, Tensor), "vjp(f, *primals): expected f(*primals) to return only tensors, "
+                  f"got unsupported type {type(value)}")
         isolated = not outside or is_isolated(outputs, inputs)
 
     def vjp_fn(*cotangents: Any) -> Any:
@@ -120,16 +124,15 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         if len(cotangents) == 1 and out_spec.type is tuple and isinstance(cotangents[0], tuple):
             given = cotangents[0]
         found, given_spec = pytree.flatten(given)
-        check(given_spec == out_spec, f"Expected pytree structure of cotangents to be the same as pytree structure of outputs "
-              f"to the function. cotangents: {given_spec}, primal output: {out_spec}")
+        check(given_spec == out_spec, "Expected pytree structure of cotangents to be the same as pytree "
+              f"structure of outputs to the function. cotangents: {given_spec}, primal output: {out_spec}")
         for value, cotangent in zip(outputs, found, strict=True):
-            check(isinstance(cotangent, Tensor) and cotangent.shape == value.shape, "Expected cotangents to have the shapes of "
-                  f"the outputs: {list(value.shape)}, got "
+            check(isinstance(cotangent, Tensor) and cotangent.shape == value.shape, "Expected cotangents to "
+                  f"have the shapes of the outputs: {list(value.shape)}, got "
                   f"{list(cotangent.shape) if isinstance(cotangent, Tensor) else type(cotangent)}")
         with recording() as now:
             grads = gradients_at_level(outputs, inputs, found, recording=now, retain_graph=True)
-        tree = spec.unflatten(grads)
-        return tree[0] if len(primals) == 1 else tree
+        return spec.unflatten(grads)
 
     value = out_spec.unflatten([without_history(leaf, isolated) for leaf in outputs])
     if has_aux:

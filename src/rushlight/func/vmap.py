@@ -18,12 +18,14 @@ def vmap(func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomne
          chunk_size: int | None = None) -> Callable[..., Any]:
     """`func` mapped over a dimension of its inputs.
 
-    `in_dims` and `out_dims` say which dimension, as an int, None, or a structure of those that matches the inputs or outputs.
-    `randomness` says whether random operators inside draw once for the whole batch ("same"), for each element
-    ("different"), or are refused ("error"). `chunk_size` limits how many elements are computed at once.
+    `in_dims` and `out_dims` say which dimension, as an int, None, or a structure of those that matches the
+    inputs or outputs. `randomness` says whether random operators inside draw once for the whole batch
+    ("same"), for each element ("different"), or are refused ("error"). `chunk_size` limits how many elements
+    are computed at once.
     """
     if randomness not in _RANDOMNESS:
-        raise RuntimeError("Only allowed values for randomness are 'error', 'different', or 'same'. Got " + randomness)
+        raise RuntimeError("Only allowed values for randomness are 'error', 'different', or 'same'. Got "
+                           f"{randomness}")
     if not (chunk_size is None or chunk_size > 0):
         raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
 
@@ -31,7 +33,8 @@ def vmap(func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomne
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         size, dims, leaves, spec = _inputs(in_dims, args, func)
         if chunk_size is not None and chunk_size < size:
-            return _in_chunks(func, size, dims, leaves, spec, in_dims, out_dims, randomness, chunk_size, kwargs)
+            return _in_chunks(func, size, dims, leaves, spec, in_dims, out_dims, randomness, chunk_size,
+                              kwargs)
         return _run(func, size, dims, leaves, spec, out_dims, randomness, kwargs)
 
     return wrapped
@@ -41,57 +44,64 @@ def _name(func: Callable[..., Any]) -> str:
     return getattr(func, "__name__", repr(func))
 
 
-def _inputs(in_dims: Any, args: tuple[Any, ...], func: Callable[..., Any]) -> tuple[int, list[Any], list[Any], Any]:
+def _inputs(in_dims: Any, args: tuple[Any, ...], func: Callable[..., Any],
+            ) -> tuple[int, list[Any], list[Any], Any]:
     """The size of the batch, the dimension of each leaf of the inputs, the leaves and their structure."""
     where = f"vmap({_name(func)}, in_dims={in_dims}, ...)(<inputs>): "
     if not isinstance(in_dims, int | tuple):
-        raise ValueError(f"{where}expected `in_dims` to be int or a (potentially nested) tuple matching the structure of "
-                         f"inputs, got: {type(in_dims)}.")
+        raise ValueError(f"{where}expected `in_dims` to be int or a (potentially nested) tuple matching the "
+                         f"structure of inputs, got: {type(in_dims)}.")
     if not args:
-        raise ValueError(f"{where}got no inputs. Maybe you forgot to add inputs, or you are trying to vmap over a function "
-                         "with no inputs. The latter is unsupported.")
+        raise ValueError(f"{where}got no inputs. Maybe you forgot to add inputs, or you are trying to vmap "
+                         "over a function with no inputs. The latter is unsupported.")
     leaves, spec = pytree.flatten(args)
     dims = pytree.broadcast_prefix(in_dims, spec)
     if dims is None:
-        raise ValueError(f"{where}in_dims is not compatible with the structure of `inputs`. in_dims has structure "
-                         f"{pytree.flatten(in_dims)[1]} but inputs has structure {spec}.")
+        raise ValueError(f"{where}in_dims is not compatible with the structure of `inputs`. in_dims has "
+                         f"structure {pytree.flatten(in_dims)[1]} but inputs has structure {spec}.")
     for i, (leaf, dim) in enumerate(zip(leaves, dims, strict=True)):
         dims[i] = _checked_dim(leaf, dim, where)
     sizes = [leaf.shape[dim] for leaf, dim in zip(leaves, dims, strict=True) if dim is not None]
     if not sizes:
-        raise ValueError(f"{where}vmap: at least one input must be mapped, but in_dims is None for all of them.")
+        raise ValueError(f"{where}vmap: at least one input must be mapped, but in_dims is None for all of "
+                         "them.")
     if any(size != sizes[0] for size in sizes):
-        raise ValueError("vmap: Expected all tensors to have the same size in the mapped dimension, got sizes "
-                         f"{sizes} for the mapped dimension")
+        raise ValueError("vmap: Expected all tensors to have the same size in the mapped dimension, got "
+                         f"sizes {sizes} for the mapped dimension")
     return sizes[0], dims, leaves, spec
 
 
 def _checked_dim(leaf: Any, dim: Any, where: str) -> Any:
     if dim is not None and (not isinstance(dim, int) or isinstance(dim, bool)):
-        raise ValueError(f"{where}Got in_dim={dim} for an input but in_dim must be either an integer dimension or None.")
+        raise ValueError(f"{where}Got in_dim={dim} for an input but in_dim must be either an integer "
+                         "dimension or None.")
     if dim is None:
         return None
     if not isinstance(leaf, Tensor):
-        raise ValueError(f"{where}Got in_dim={dim} for an input but the input is of type {type(leaf)}. We cannot vmap over "
-                         "non-Tensor arguments, please use None as the respective in_dim")
+        raise ValueError(f"{where}Got in_dim={dim} for an input but the input is of type {type(leaf)}. We "
+                         "cannot vmap over non-Tensor arguments, please use None as the respective in_dim")
     if not -leaf.ndim <= dim < leaf.ndim:
-        raise ValueError(f"{where}Got in_dim={dim} for some input, but that input is a Tensor of dimensionality {leaf.ndim} "
-                         f"so expected in_dim to satisfy -{leaf.ndim} <= in_dim < {leaf.ndim}.")
+        raise ValueError(f"{where}Got in_dim={dim} for some input, but that input is a Tensor of "
+                         f"dimensionality {leaf.ndim} so expected in_dim to satisfy -{leaf.ndim} <= in_dim < "
+                         f"{leaf.ndim}.")
     return dim % leaf.ndim
 
 
-def _run(func: Callable[..., Any], size: int, dims: list[Any], leaves: list[Any], spec: Any, out_dims: Any, randomness: str,
+def _run(func: Callable[..., Any], size: int, dims: list[Any], leaves: list[Any], spec: Any, out_dims: Any,
+         randomness: str,
          kwargs: dict[str, Any]) -> Any:
     with Vmap(size, randomness) as trace:
-        batched = [leaf if dim is None else trace.lift(leaf, dim) for leaf, dim in zip(leaves, dims, strict=True)]
+        batched = [leaf if dim is None else trace.lift(leaf, dim)
+                   for leaf, dim in zip(leaves, dims, strict=True)]
         outputs = func(*spec.unflatten(batched), **kwargs)
         found, out_spec = pytree.flatten(outputs)
         for value in found:
             if not isinstance(value, Tensor):
-                raise ValueError(f"vmap({_name(func)}, ...): `{_name(func)}` must only return Tensors, got type {type(value)}. "
-                                 "Did you mean to set out_dims= to None for output?")
+                raise ValueError(f"vmap({_name(func)}, ...): `{_name(func)}` must only return Tensors, got "
+                                 f"type {type(value)}. Did you mean to set out_dims= to None for output?")
         wanted = _out_dims(out_dims, out_spec, outputs, func)
-        return out_spec.unflatten([_unwrap(trace, value, dim, func) for value, dim in zip(found, wanted, strict=True)])
+        return out_spec.unflatten([_unwrap(trace, value, dim, func)
+                                   for value, dim in zip(found, wanted, strict=True)])
 
 
 def _out_dims(out_dims: Any, spec: Any, outputs: Any, func: Callable[..., Any]) -> list[Any]:
@@ -99,9 +109,9 @@ def _out_dims(out_dims: Any, spec: Any, outputs: Any, func: Callable[..., Any]) 
     if dims is None and isinstance(out_dims, tuple) and len(out_dims) == 1 and isinstance(outputs, Tensor):
         dims = list(out_dims)
     if dims is None or not all(dim is None or isinstance(dim, int) for dim in dims):
-        raise ValueError(f"vmap({_name(func)}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with the "
-                         f"structure of `outputs`. out_dims has structure {pytree.flatten(out_dims)[1]} but outputs has "
-                         f"structure {spec}.")
+        raise ValueError(f"vmap({_name(func)}, ..., out_dims={out_dims})(<inputs>): out_dims is not "
+                         "compatible with the structure of `outputs`. out_dims has structure "
+                         f"{pytree.flatten(out_dims)[1]} but outputs has structure {spec}.")
     return dims
 
 
@@ -110,14 +120,16 @@ def _unwrap(trace: Vmap, value: Tensor, dim: int | None, func: Callable[..., Any
     tensor, bdim = trace.unwrap(value)
     if dim is None:
         if bdim is not None:
-            raise ValueError(f"vmap({_name(func)}, ...): `{_name(func)}` can not return a BatchedTensor when out_dim is None")
+            raise ValueError(f"vmap({_name(func)}, ...): `{_name(func)}` can not return a BatchedTensor when "
+                             "out_dim is None")
         return tensor  # type: ignore[no-any-return]
     if bdim is None:
         tensor = run_name("expand", tensor.unsqueeze(0), (trace.size, *tensor.shape), False)
         bdim = 0
     rank = tensor.ndim
     if not -rank <= dim < rank:
-        raise IndexError(f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], but got {dim})")
+        raise IndexError(f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], but got "
+                         f"{dim})")
     dim %= rank
     if dim == bdim:
         return tensor  # type: ignore[no-any-return]
@@ -126,7 +138,8 @@ def _unwrap(trace: Vmap, value: Tensor, dim: int | None, func: Callable[..., Any
     return run_name("permute", tensor, tuple(order))  # type: ignore[no-any-return]
 
 
-def _in_chunks(func: Callable[..., Any], size: int, dims: list[Any], leaves: list[Any], spec: Any, in_dims: Any, out_dims: Any,
+def _in_chunks(func: Callable[..., Any], size: int, dims: list[Any], leaves: list[Any], spec: Any,
+               in_dims: Any, out_dims: Any,
                randomness: str, chunk_size: int, kwargs: dict[str, Any]) -> Any:
     """Parts of the batch one after the other, joined at the end."""
     parts: list[list[Any]] = []

@@ -74,20 +74,23 @@ def remove_identities(graph: Graph) -> None:
 
 
 def identity_of(node: Node) -> Value | None:
-    """The input that the node's only output equals, if that can be seen."""
+    """The input that the node's only output equals, layout included, if that can be seen."""
     if len(node.outputs) != 1 or not node.args or not isinstance(node.args[0], Value):
         return None
     source, output = node.args[0], node.outputs[0]
-    same = source.spec.shape == output.spec.shape and source.dtype is output.dtype
-    if not same:
+    if not _same_layout(source, output):
         return None
     rule = IDENTITIES.get(node.op.schema.name)
-    if rule is not None and rule(node):
-        return source
-    if node.op.kind is Kind.VIEW and source.spec.known_strides() == output.spec.known_strides() \
-            and source.spec.offset == output.spec.offset:
+    if node.op.kind is Kind.VIEW or (rule is not None and rule(node)):
         return source
     return None
+
+
+def _same_layout(a: Value, b: Value) -> bool:
+    """Whether two values have the same elements at the same places of their storage, if they share one."""
+    first, second = a.spec, b.spec
+    return (first.shape, first.dtype, first.known_strides(), first.offset, bool(first.conj), bool(first.neg)) == (
+        second.shape, second.dtype, second.known_strides(), second.offset, bool(second.conj), bool(second.neg))
 
 
 def _is_one(node: Node) -> bool:

@@ -3,6 +3,7 @@
 Importing the package fills the registry.
 """
 
+from .. import ops as _ops  # noqa: F401  the floor below first
 from . import (  # noqa: F401
     activation,
     creation,
@@ -14,6 +15,7 @@ from . import (  # noqa: F401
     matmul,
     pointwise,
     random,
+    random_gradients,
     random_rejection,
     reduction,
     reduction_counts,

@@ -1,4 +1,4 @@
-"""Tensors from nothing: zeros, full, arange, eye, like-factories, clones and casts: eager kernels on NumPy arrays."""
+"""Tensors from nothing, tensors like others, clones and casts: eager kernels on NumPy arrays."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def zeros(out: Spec) -> np.ndarray:
     return filled(out, 0)
 
 
-kernel("empty.memory_format", "empty_strided", "empty_permuted", "empty_like", "new_empty", "new_empty_strided",
-       lambda out: allocate(out))
+kernel("empty.memory_format", "empty_strided", "empty_permuted", "empty_like", "new_empty",
+       "new_empty_strided", lambda out: allocate(out))
 kernel("zeros", "zeros_like", "new_zeros", "zero", lambda out: zeros(out))
 kernel("ones", "ones_like", "new_ones", lambda out: filled(out, 1))
 kernel("full", "full_like", "new_full", lambda fill_value, out: filled(out, fill_value))

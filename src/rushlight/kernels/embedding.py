@@ -37,7 +37,8 @@ def _per_occurrence(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 
 @kernel("embedding_renorm")
-def embedding_renorm(self: np.ndarray, indices: np.ndarray, max_norm: float, norm_type: float, out: Spec) -> np.ndarray:
+def embedding_renorm(self: np.ndarray, indices: np.ndarray, max_norm: float, norm_type: float,
+                     out: Spec) -> np.ndarray:
     """Rows whose norm exceeds `max_norm` are scaled to it."""
     check_bounds(indices, len(self), 0, "embedding_renorm_", negative=False)
     result = filled(out, self).astype(self.dtype)
@@ -83,12 +84,14 @@ def embedding_bag(weight: np.ndarray, indices: np.ndarray, offsets: np.ndarray, 
     if mode == MAX:
         values, maxima = _maxima(empty, owner, rows, chosen)
         return values, bag_of, sizes, maxima
-    result = combine_rows(Combine.MEAN if mode == MEAN else Combine.SUM, empty, owner, rows, include_self=False)
+    result = combine_rows(Combine.MEAN if mode == MEAN else Combine.SUM, empty, owner, rows,
+                          include_self=False)
     return result, bag_of, sizes, sizes
 
 
-def _maxima(empty: np.ndarray, owner: np.ndarray, rows: np.ndarray, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The greatest value of each column in each bag, and the index of the first row that has it; 0 in empty bags."""
+def _maxima(empty: np.ndarray, owner: np.ndarray, rows: np.ndarray,
+            chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The maximum of each column in each bag, and the index of the first row that has it; 0 in empty bags."""
     values = combine_rows(Combine.AMAX, empty, owner, rows, include_self=False)
     if not rows.size:
         return values, np.zeros(empty.shape, np.int64)
@@ -101,9 +104,11 @@ def _maxima(empty: np.ndarray, owner: np.ndarray, rows: np.ndarray, chosen: np.n
 
 
 @kernel("_embedding_bag_dense_backward")
-def embedding_bag_dense_backward(grad: np.ndarray, indices: np.ndarray, offset2bag: np.ndarray, bag_size: np.ndarray,
+def embedding_bag_dense_backward(grad: np.ndarray, indices: np.ndarray, offset2bag: np.ndarray,
+                                 bag_size: np.ndarray,
                                  maximum_indices: np.ndarray, scale_grad_by_freq: bool, mode: int,
-                                 per_sample_weights: np.ndarray | None, padding_idx: int, out: Spec) -> np.ndarray:
+                                 per_sample_weights: np.ndarray | None, padding_idx: int,
+                                 out: Spec) -> np.ndarray:
     result = np.zeros(out.known_shape(), grad.dtype)
     if mode == MAX:
         return _maxima_backward(result, grad, bag_size, maximum_indices)
@@ -119,7 +124,8 @@ def embedding_bag_dense_backward(grad: np.ndarray, indices: np.ndarray, offset2b
     return combine_rows(Combine.SUM, result, rows, values)
 
 
-def _maxima_backward(result: np.ndarray, grad: np.ndarray, bag_size: np.ndarray, maxima: np.ndarray) -> np.ndarray:
+def _maxima_backward(result: np.ndarray, grad: np.ndarray, bag_size: np.ndarray,
+                     maxima: np.ndarray) -> np.ndarray:
     filled_bags = bag_size > 0
     columns = np.broadcast_to(np.arange(result.shape[1]), maxima[filled_bags].shape)
     np.add.at(result, (maxima[filled_bags], columns), grad[filled_bags])
@@ -127,8 +133,8 @@ def _maxima_backward(result: np.ndarray, grad: np.ndarray, bag_size: np.ndarray,
 
 
 @kernel("_embedding_bag_per_sample_weights_backward")
-def per_sample_weights_backward(grad: np.ndarray, weight: np.ndarray, indices: np.ndarray, offset2bag: np.ndarray,
-                                padding_idx: int) -> np.ndarray:
+def per_sample_weights_backward(grad: np.ndarray, weight: np.ndarray, indices: np.ndarray,
+                                offset2bag: np.ndarray, padding_idx: int) -> np.ndarray:
     kept = (offset2bag >= 0) & (indices != padding_idx)
     result = np.zeros(indices.shape, grad.dtype)
     result[kept] = np.einsum("nd,nd->n", grad[offset2bag[kept]], weight[indices[kept]])

@@ -1,8 +1,9 @@
 """The NumPy handler: runs a pointwise operator's scalar body on whole arrays.
 
-A body asks its handler for every operation by name (`ops.add(x, y)`, `ops.exp(x)`). This class is therefore also the list
-of scalar instructions that the compiler must be able to emit. All operands of one instruction have the same dtype, except
-where its group says otherwise; a value is an ndarray or, for 0-d operands and constants, a NumPy scalar.
+A body asks its handler for every operation by name (`ops.add(x, y)`, `ops.exp(x)`). This class is therefore
+also the list of scalar instructions that the compiler must be able to emit. All operands of one instruction
+have the same dtype, except where its group says otherwise; a value is an ndarray or, for 0-d operands and
+constants, a NumPy scalar.
 """
 
 from __future__ import annotations
@@ -81,10 +82,11 @@ class NumpyHandler(SpecialInstructions):
     # Comparison gives bool, with any NaN unequal; logic takes any dtype and asks whether it is not zero.
 
     eq, ne, lt, le, gt, ge = np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal
-    logical_and, logical_or, logical_not, logical_xor = np.logical_and, np.logical_or, np.logical_not, np.logical_xor
+    logical_and, logical_or = np.logical_and, np.logical_or
+    logical_xor, logical_not = np.logical_xor, np.logical_not
     where = np.where  # a bool and two values of one dtype
 
-    # Bits of integers and bools; a shift by the width or more, or by a negative number, shifts everything out.
+    # Bits of integers and bools; a shift by the width or more, or by a negative number, shifts all out.
 
     bitwise_and, bitwise_or, bitwise_xor = np.bitwise_and, np.bitwise_or, np.bitwise_xor
     bitwise_not, bitwise_left_shift, bitwise_right_shift = np.invert, np.left_shift, np.right_shift
@@ -114,7 +116,7 @@ class NumpyHandler(SpecialInstructions):
 
     @staticmethod
     def pow(x: Any, y: Any) -> Any:
-        """x to the power y; the power of integers to a negative exponent is truncated: 0 unless x is 1 or -1."""
+        """x to the power y; integers to a negative power are truncated: 0 unless x is 1 or -1."""
         if y.ndim == 0 and y == 2:
             return np.multiply(x, x)
         if y.dtype.kind == "i" and np.any(y < 0):
@@ -137,11 +139,12 @@ class NumpyHandler(SpecialInstructions):
 
     @staticmethod
     def iterate(count: Any, state: tuple[Any, ...], step: Callable[..., tuple[Any, ...]]) -> tuple[Any, ...]:
-        """`state` after `count`, an integer value, steps; `step(k, *state)` gets k = 0, 1, ... in the dtype of state[0]."""
+        """`state` after `count` (an integer value) steps; `step(k, *state)` gets k in state[0]'s dtype."""
         kind = state[0].dtype.type
         for k in range(int(np.max(count, initial=0))):
             going_on = count > k
-            state = tuple([np.where(going_on, new, old) for new, old in zip(step(kind(k), *state), state, strict=True)])
+            after = step(kind(k), *state)
+            state = tuple([np.where(going_on, new, old) for new, old in zip(after, state, strict=True)])
         return state
 
 

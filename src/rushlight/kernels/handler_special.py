@@ -18,7 +18,8 @@ special = LazyModule("scipy.special")
 def _in_double(function: Callable[..., Any]) -> Any:
     """A function of doubles as an instruction on floats."""
     def instruction(*values: Any) -> Any:
-        return function(*[v.astype(np.float64, copy=False) for v in values]).astype(values[0].dtype, copy=False)
+        result = function(*[v.astype(np.float64, copy=False) for v in values])
+        return result.astype(values[0].dtype, copy=False)
 
     return staticmethod(instruction)
 
@@ -33,7 +34,7 @@ def _lgamma(x: Any) -> Any:
 
 
 def _airy_ai(x: Any) -> Any:
-    """SciPy's Ai, which gives up beyond a million: 0 on the right, the leading oscillating term on the left."""
+    """SciPy's Ai, which gives up beyond a million: 0 on the right, the leading oscillation on the left."""
     distance = np.abs(x)
     far = np.isfinite(x) & (distance > 1e6)
     phase = 2 / 3 * distance * np.sqrt(distance) + np.pi / 4

@@ -23,7 +23,7 @@ Placement = tuple[Shape, Shape, int]  # see ops.indexing.index_shape
 # Advanced indices.
 
 def expanded(indices: Indices) -> list[np.ndarray | None]:
-    """`indices` with every mask replaced by the positions of its nonzero elements, one array per dimension."""
+    """`indices` with every mask replaced by the positions of its nonzero elements."""
     result: list[np.ndarray | None] = []
     for index in indices:
         if index is None or index.dtype.kind == "i":
@@ -36,7 +36,7 @@ def expanded(indices: Indices) -> list[np.ndarray | None]:
 
 
 def numpy_key(shape: Sequence[int], indices: Indices, name: str) -> tuple[tuple[Any, ...], Placement]:
-    """The NumPy index that selects what `indices` selects, and where; IndexError for an index out of range."""
+    """The NumPy index that selects what `indices` selects, and where; IndexError if one is out of range."""
     found = expanded(indices)
     place = index_shape(shape, found, name)
     for dim, index in enumerate(found):
@@ -62,15 +62,18 @@ def index(self: np.ndarray, indices: Indices, out: Spec) -> np.ndarray:
     if 0 in shape:
         return np.empty(shape, self.dtype)
     selected = np.asarray(self[key])
-    return np.ascontiguousarray(selected) if out.strides is None and shape else filled(replace(out, shape=shape), selected)
+    if out.strides is None and shape:
+        return np.ascontiguousarray(selected)
+    return filled(replace(out, shape=shape), selected)
 
 
 @kernel("index_put", "_unsafe_index_put", "_index_put_impl")
-def index_put(self: np.ndarray, indices: Indices, values: np.ndarray, accumulate: bool, out: Spec) -> np.ndarray:
+def index_put(self: np.ndarray, indices: Indices, values: np.ndarray, accumulate: bool,
+              out: Spec) -> np.ndarray:
     key, place = numpy_key(self.shape, indices, "index_put")
     shape = place[0]
     check_values(values.shape, shape)
-    values = np.broadcast_to(values.reshape(values.shape[max(values.ndim - len(shape), 0):]), shape)
+    values = np.broadcast_to(values, shape)
     result = filled(out, self)
     if accumulate:
         return _accumulated(result, key, place, values, out)
@@ -79,7 +82,8 @@ def index_put(self: np.ndarray, indices: Indices, values: np.ndarray, accumulate
     return result
 
 
-def _accumulated(result: np.ndarray, key: tuple[Any, ...], place: Placement, values: np.ndarray, out: Spec) -> np.ndarray:
+def _accumulated(result: np.ndarray, key: tuple[Any, ...], place: Placement, values: np.ndarray,
+                 out: Spec) -> np.ndarray:
     """`result` with `values` added at `key`, an index counted as often as it occurs."""
     _, block, at = place
     used = [dim for dim, index in enumerate(key) if isinstance(index, np.ndarray)]

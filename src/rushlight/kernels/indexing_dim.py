@@ -37,7 +37,7 @@ def gather(self: np.ndarray, dim: int, index: np.ndarray, out: Spec) -> np.ndarr
 
 
 def _scatter_key(self: np.ndarray, dim: int, index: np.ndarray, name: str) -> tuple[np.ndarray, ...] | None:
-    """Where a scatter writes in `self` as at least 1-D; None for nowhere. RuntimeError for an index out of range."""
+    """Where a scatter writes in `self` as at least 1-D, None for nowhere; RuntimeError if out of range."""
     if index.size == 0:
         return None
     dim, index = wrap_dim(dim, self.ndim), at_least_1d(index)
@@ -83,12 +83,14 @@ _LEGACY = {"add": Combine.SUM, "multiply": Combine.PROD}
 
 
 @kernel("scatter.reduce")
-def scatter_src_reduce(self: np.ndarray, dim: int, index: np.ndarray, src: np.ndarray, reduce: str) -> np.ndarray:
+def scatter_src_reduce(self: np.ndarray, dim: int, index: np.ndarray, src: np.ndarray,
+                       reduce: str) -> np.ndarray:
     return _combined(self, dim, index, _part(src, index) if index.size else src, _LEGACY[reduce])
 
 
 @kernel("scatter.value_reduce")
-def scatter_value_reduce(self: np.ndarray, dim: int, index: np.ndarray, value: Any, reduce: str) -> np.ndarray:
+def scatter_value_reduce(self: np.ndarray, dim: int, index: np.ndarray, value: Any,
+                         reduce: str) -> np.ndarray:
     values = np.full(at_least_1d(index).shape, cast(np.asarray(value), self.dtype))
     return _combined(self, dim, index, values, _LEGACY[reduce])
 
@@ -101,7 +103,8 @@ def scatter_add(self: np.ndarray, dim: int, index: np.ndarray, src: np.ndarray) 
 @kernel("scatter_reduce.two")
 def scatter_reduce(self: np.ndarray, dim: int, index: np.ndarray, src: np.ndarray, reduce: str,
                    include_self: bool) -> np.ndarray:
-    return _combined(self, dim, index, _part(src, index) if index.size else src, Combine(reduce), include_self)
+    return _combined(self, dim, index, _part(src, index) if index.size else src, Combine(reduce),
+                     include_self)
 
 
 # Whole slices at the indices of one dimension.
@@ -145,8 +148,8 @@ def index_reduce(self: np.ndarray, dim: int, index: np.ndarray, source: np.ndarr
 
 def _overwritten(self: np.ndarray, dim: int, index: np.ndarray, values: np.ndarray, out: Spec) -> np.ndarray:
     result = filled(out, self)
-    key = (slice(None),) * wrap_dim(dim, self.ndim)
-    at_least_1d(result)[(*key, at_least_1d(index))] = values
+    key: Any = (*(slice(None),) * wrap_dim(dim, self.ndim), at_least_1d(index))
+    at_least_1d(result)[key] = values
     return result
 
 

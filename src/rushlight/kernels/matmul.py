@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.dispatch import scalar_array
+from ..core.pointwise import scalar_array
 from ..core.registry import kernel
 from ..core.shapes import Spec, wrap_dim, wrap_dims
 
@@ -115,7 +115,7 @@ def addr(self: Array, vec1: Array, vec2: Array, beta: Any, alpha: Any, out: Spec
 def linalg_cross(self: Array, other: Array, dim: int, out: Spec) -> Array:
     axis = wrap_dim(dim, self.ndim)
     left, right = np.moveaxis(self, axis, 0), np.moveaxis(other, axis, 0)
-    result = np.empty(out.shape, self.dtype)
+    result = np.empty(out.known_shape(), self.dtype)
     parts = np.moveaxis(result, axis, 0)
     for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
         parts[i] = left[j] * right[k] - left[k] * right[j]
@@ -171,7 +171,7 @@ def row_distances(x1: Array, x2: Array, p: float) -> Array:
 
 @kernel("_cdist_forward")
 def cdist_forward(x1: Array, x2: Array, p: float, out: Spec) -> Array:
-    result = np.empty(out.shape, x1.dtype)
+    result = np.empty(out.known_shape(), x1.dtype)
     batch = result.shape[:-2]
     left, right = (np.broadcast_to(t, batch + t.shape[-2:]) for t in (x1, x2))
     for index in np.ndindex(batch):
@@ -220,7 +220,7 @@ def row_distances_gradient(grad: Array, x1: Array, x2: Array, p: float, distance
 
 @kernel("_cdist_backward")
 def cdist_backward(grad: Array, x1: Array, x2: Array, p: float, cdist: Array, out: Spec) -> Array:
-    result = np.empty(out.shape, x1.dtype)
+    result = np.empty(out.known_shape(), x1.dtype)
     batch = result.shape[:-2]
     grad, cdist, left, right = (np.broadcast_to(t, batch + t.shape[-2:]) for t in (grad, cdist, x1, x2))
     for index in np.ndindex(batch):

@@ -31,9 +31,11 @@ from ..core.errors import check
 from ..core.generator import Generator, default_generator
 from ..core.registry import kernel
 from ..core.shapes import Spec, numel
+from ..ops.random import integers as check_integers
 from .creation import filled
 
-Array = Words = np.ndarray
+Array = np.ndarray
+Words = np.ndarray
 
 _LOW32 = np.uint64(0xFFFFFFFF)
 _BITS32 = np.uint64(32)
@@ -107,7 +109,7 @@ def uniform(from_: float, to: float, generator: Generator | None, out: Spec) -> 
     compute = out.dtype.to_real().opmath.numpy.type
     scaled = values.astype(compute) * compute(to - from_) + compute(from_)
     rounded = scaled.astype(values.dtype)
-    rounded[rounded.astype(np.float64) >= to] = from_
+    rounded[rounded.astype(compute) >= compute(to)] = compute(from_)
     return placed(out, rounded.view(out.dtype.numpy))
 
 
@@ -203,9 +205,7 @@ kernel("randint_like.Tensor_generator", lambda high, generator, out: randint_bel
 
 def randint_below(high: Array, generator: Generator | None, out: Spec) -> Array:
     span = int(high.item())
-    check(span > 0, f"randint_like expects 'from' to be less than 'to', but got from=0 >= to={span}")
-    check(span - 1 <= largest_integer(out.dtype), f"randint_like: to - 1 = {span - 1} is out of bounds for "
-          f"{out.dtype.name}")
+    check_integers(out, 0, span, "randint_like")
     return integers(0, span, generator, out)
 
 

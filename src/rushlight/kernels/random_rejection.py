@@ -23,7 +23,8 @@ from .random import open_uniform52, reserve
 
 special = LazyModule("scipy.special")
 
-Array = Words = np.ndarray
+Array = np.ndarray
+Words = np.ndarray
 Attempt = Callable[[Array, Words], tuple[Array, Array]]
 
 

@@ -25,6 +25,11 @@ def compute_dtype(out: Spec) -> np.dtype:
     return out.dtype.opmath.numpy
 
 
+def reduction_axes(dim: Sequence[int] | int | None, rank: int, empty_is_all: bool = True) -> Axes:
+    """The axes of a reduction; none for a 0-d array, whose dims 0 and -1 do not exist in NumPy."""
+    return wrap_dims(dim, rank, empty_is_all=empty_is_all) if rank else ()
+
+
 def cast(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """`x` in `dtype`; a complex value gives its real part where a real one is asked for."""
     if x.dtype.kind == "c" and dtype.kind != "c":
@@ -121,8 +126,8 @@ def variance(x: np.ndarray, dim: Any, correction: Any, keepdims: bool) -> tuple[
 
 
 kernel("var.correction", lambda self, dim, correction, keepdim: variance(self, dim, correction, keepdim)[0])
-kernel("std.correction", lambda self, dim, correction, keepdim: np.sqrt(variance(self, dim, correction,
-                                                                                 keepdim)[0]))
+kernel("std.correction",
+       lambda self, dim, correction, keepdim: np.sqrt(variance(self, dim, correction, keepdim)[0]))
 kernel("var_mean.correction", lambda self, dim, correction, keepdim: variance(self, dim, correction, keepdim))
 
 
@@ -134,29 +139,22 @@ def std_mean(self: np.ndarray, dim: Any, correction: Any, keepdim: bool) -> tupl
 
 # Truth values and counts.
 
-def truth_axes(dim: Any, rank: int) -> Axes:
-    return wrap_dims(dim, rank, empty_is_all=False) if rank else ()
-
-
 kernel("any", lambda self: np.any(self))
-kernel("any.dim", "any.dims", lambda self, dim, keepdim: np.any(self, truth_axes(dim, self.ndim),
-                                                                keepdims=keepdim))
+kernel("any.dim", "any.dims",
+       lambda self, dim, keepdim: np.any(self, reduction_axes(dim, self.ndim, False), keepdims=keepdim))
 kernel("all", lambda self: np.all(self))
-kernel("all.dim", "all.dims", lambda self, dim, keepdim: np.all(self, truth_axes(dim, self.ndim),
-                                                                keepdims=keepdim))
+kernel("all.dim", "all.dims",
+       lambda self, dim, keepdim: np.all(self, reduction_axes(dim, self.ndim, False), keepdims=keepdim))
 kernel("count_nonzero", "count_nonzero.dim_IntList",
        lambda self, dim: np.count_nonzero(self, axis=reduction_axes(dim, self.ndim)))
-
-
-def reduction_axes(dim: Sequence[int] | int | None, rank: int) -> Axes:
-    """The axes of a reduction; none for a 0-d array, whose dims 0 and -1 do not exist in NumPy."""
-    return wrap_dims(dim, rank) if rank else ()
 
 
 @kernel("hash_tensor")
 def hash_tensor(self: np.ndarray, dim: Any, keepdim: bool) -> np.ndarray:
     bits = cast(self, np.dtype(np.float64 if self.dtype.kind == "f" else np.int64)).view(np.uint64)
-    return np.bitwise_xor.reduce(bits, axis=reduction_axes(dim, self.ndim), keepdims=keepdim)
+    axes: Any = reduction_axes(dim, self.ndim)
+    reduce: Any = np.bitwise_xor.reduce
+    return reduce(bits, axis=axes, keepdims=keepdim)
 
 
 # Exponentials and norms.

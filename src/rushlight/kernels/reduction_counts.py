@@ -132,8 +132,7 @@ class Segments:
         self.axis = axis % data.ndim
         size = data.shape[self.axis]
         if lengths is not None:
-            check(lengths.size == 0 or lengths.min() >= 0, "segment_reduce(): lengths contains a negative "
-                  "value")
+            check(lengths.size == 0 or lengths.min() >= 0, "segment_reduce(): lengths must not be negative")
             check(unsafe or bool((lengths.sum(-1) == size).all()), "segment_reduce(): Expected all rows of "
                   f"lengths along axis to sum to {size}, the size of data along it")
             stops = np.minimum(np.cumsum(lengths, -1, dtype=np.int64), size)
@@ -176,16 +175,14 @@ class Segments:
 
 @kernel("segment_reduce")
 def segment_reduce(data: np.ndarray, reduce: str, lengths: np.ndarray | None, offsets: np.ndarray | None,
-                   axis: int,
-                   unsafe: bool, initial: Any, out: Spec) -> np.ndarray:
-    """Half floats are accumulated as such, as PyTorch does."""
+                   axis: int, unsafe: bool, initial: Any, out: Spec) -> np.ndarray:
     kind = SEGMENT_REDUCTIONS[reduce]
     segments = Segments(data, lengths, offsets, axis, unsafe)
     result = segments.reduce(segments.rows(data), kind, initial)
     if kind == "mean":
         number = segments.lengths[:, None]
         empty = math.nan if initial is None else initial
-        result = np.where(number == 0, empty, result.astype(np.float64) / np.maximum(number, 1))
+        result = np.where(number == 0, empty, result / np.maximum(number, 1))
     return result.reshape(out.known_shape())
 
 

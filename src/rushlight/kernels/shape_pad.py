@@ -47,7 +47,8 @@ def border_padded(name: str, self: np.ndarray, padding: tuple[int, ...], out: Sp
     return result
 
 
-def border_padded_backward(name: str, grad_output: np.ndarray, padding: tuple[int, ...], out: Spec) -> np.ndarray:
+def border_padded_backward(name: str, grad_output: np.ndarray, padding: tuple[int, ...],
+                           out: Spec) -> np.ndarray:
     """Each element of the input receives the sum of the gradients of those that show it."""
     shape = out.known_shape()
     grad = grad_output

@@ -17,6 +17,8 @@ from ..core.registry import kernel
 from ..core.shapes import Spec, wrap_dim
 from .creation import cast, filled
 
+Pair = tuple[np.ndarray, np.ndarray]
+Triple = tuple[np.ndarray, np.ndarray, np.ndarray]
 _POSITION = np.int64(0xFFFFFFFF)
 
 
@@ -87,14 +89,14 @@ def _last(x: np.ndarray, dim: int) -> np.ndarray:
     return np.moveaxis(x, dim, -1) if x.ndim else x.reshape(1)
 
 
-def _selected(x: np.ndarray, positions: np.ndarray, dim: int) -> tuple[np.ndarray, np.ndarray]:
-    """The values at `positions` of the last dimension, and the positions, both with that dimension back at `dim`."""
+def _selected(x: np.ndarray, positions: np.ndarray, dim: int) -> Pair:
+    """The values at `positions` of the last dimension, and the positions, moved back to `dim`."""
     values = np.take_along_axis(x, positions, -1)
     return np.moveaxis(values, -1, dim), np.moveaxis(positions, -1, dim)
 
 
 @kernel("sort.stable")
-def sort(self: np.ndarray, dim: int, descending: bool, out: tuple[Spec, Spec]) -> tuple[np.ndarray, np.ndarray]:
+def sort(self: np.ndarray, dim: int, descending: bool, out: tuple[Spec, Spec]) -> Pair:
     dim = wrap_dim(dim, self.ndim)
     x = _last(self, dim)
     values, positions = _selected(x, order(x, descending), dim)
@@ -109,7 +111,7 @@ def _laid_out(array: np.ndarray, out: Spec) -> np.ndarray:
 
 
 @kernel("topk")
-def topk(self: np.ndarray, k: int, dim: int, largest: bool, out: tuple[Spec, Spec]) -> tuple[np.ndarray, np.ndarray]:
+def topk(self: np.ndarray, k: int, dim: int, largest: bool, out: tuple[Spec, Spec]) -> Pair:
     dim = wrap_dim(dim, self.ndim)
     x = _last(self, dim)
     values, positions = _selected(x, first(x, k if self.ndim else 1, largest), dim)
@@ -117,7 +119,7 @@ def topk(self: np.ndarray, k: int, dim: int, largest: bool, out: tuple[Spec, Spe
 
 
 @kernel("kthvalue")
-def kthvalue(self: np.ndarray, k: int, dim: int, out: tuple[Spec, Spec]) -> tuple[np.ndarray, np.ndarray]:
+def kthvalue(self: np.ndarray, k: int, dim: int, out: tuple[Spec, Spec]) -> Pair:
     dim = wrap_dim(dim, self.ndim)
     x = _last(self, dim)
     values, positions = _selected(x, first(x, k)[..., k - 1:], dim)
@@ -129,8 +131,11 @@ def kthvalue(self: np.ndarray, k: int, dim: int, out: tuple[Spec, Spec]) -> tupl
 _NOT_ASKED = np.empty(0, np.int64)
 
 
-def _runs(fresh: np.ndarray, return_inverse: bool, return_counts: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Where runs of equal items begin, given which items differ from the one before; the run of each item; run lengths."""
+def _runs(fresh: np.ndarray, return_inverse: bool, return_counts: bool) -> Triple:
+    """Where runs of equal items begin, the run of each item, and how long runs are.
+
+    `fresh` tells which items differ from the one before.
+    """
     starts = np.flatnonzero(fresh)
     inverse = np.cumsum(fresh) - 1 if return_inverse else _NOT_ASKED
     counts = np.diff(starts, append=len(fresh)) if return_counts else _NOT_ASKED
@@ -153,7 +158,7 @@ def _scattered_back(inverse: np.ndarray, positions: np.ndarray) -> np.ndarray:
 
 
 @kernel("_unique2")
-def unique(self: np.ndarray, return_inverse: bool, return_counts: bool) -> tuple[np.ndarray, ...]:
+def unique(self: np.ndarray, return_inverse: bool, return_counts: bool) -> Triple:
     flat = self.reshape(-1)
     positions = order(flat)
     ordered = flat[positions]
@@ -167,7 +172,7 @@ kernel("_unique", lambda self, return_inverse: unique(self, return_inverse, Fals
 
 
 @kernel("unique_dim")
-def unique_dim(self: np.ndarray, dim: int, return_inverse: bool, return_counts: bool) -> tuple[np.ndarray, ...]:
+def unique_dim(self: np.ndarray, dim: int, return_inverse: bool, return_counts: bool) -> Triple:
     dim = wrap_dim(dim, self.ndim)
     rows = _rows(self, dim)
     positions = np.lexsort(rows.T[::-1]) if rows.shape[1] else np.arange(len(rows))
@@ -190,7 +195,7 @@ def _slices(self: np.ndarray, dim: int, positions: np.ndarray) -> np.ndarray:
 
 @kernel("unique_dim_consecutive")
 def unique_dim_consecutive(self: np.ndarray, dim: int, return_inverse: bool,
-                           return_counts: bool) -> tuple[np.ndarray, ...]:
+                           return_counts: bool) -> Triple:
     dim = wrap_dim(dim, self.ndim)
     starts, inverse, counts = _runs(_fresh(_rows(self, dim)), return_inverse, return_counts)
     return _slices(self, dim, starts), inverse, counts
@@ -198,7 +203,7 @@ def unique_dim_consecutive(self: np.ndarray, dim: int, return_inverse: bool,
 
 @kernel("unique_consecutive")
 def unique_consecutive(self: np.ndarray, return_inverse: bool, return_counts: bool,
-                       dim: int | None) -> tuple[np.ndarray, ...]:
+                       dim: int | None) -> Triple:
     if dim is not None:
         return unique_dim_consecutive(self, dim, return_inverse, return_counts)
     flat = self.reshape(-1)
@@ -223,7 +228,7 @@ kernel("bucketize.Tensor", "bucketize.Scalar",
 
 
 def insertion_points(sequence: np.ndarray, values: Any, right: bool) -> np.ndarray:
-    """For each value how many elements of its (sorted) row of `sequence` come before it; with `right`, or are equal."""
+    """How many elements of its sorted row of `sequence` are below each value; with `right`, or equal."""
     dtype = _comparable(sequence, values)
     sequence, values = sequence.astype(dtype, copy=False), cast(np.asarray(values), dtype)
     if sequence.ndim == 1:
@@ -240,16 +245,16 @@ def insertion_points(sequence: np.ndarray, values: Any, right: bool) -> np.ndarr
 
 
 def _comparable(sequence: np.ndarray, values: Any) -> np.dtype:
-    if isinstance(values, np.ndarray):
-        described: Any = (BY_NUMPY[values.dtype], values.ndim == 0)
-    else:
-        described = values
-    return common([(BY_NUMPY[sequence.dtype], False), described]).opmath.numpy
+    return common([(BY_NUMPY[sequence.dtype], False), _described(values)]).opmath.numpy
+
+
+def _described(value: Any) -> Any:
+    """How promotion sees `value`."""
+    return (BY_NUMPY[value.dtype], value.ndim == 0) if isinstance(value, np.ndarray) else value
 
 
 def _is_in(elements: Any, test_elements: Any, invert: bool) -> np.ndarray:
-    described = [(BY_NUMPY[v.dtype], v.ndim == 0) if isinstance(v, np.ndarray) else v for v in (elements, test_elements)]
-    dtype = common(described).opmath.numpy
+    dtype = common([_described(elements), _described(test_elements)]).opmath.numpy
     known = np.asarray(test_elements).astype(dtype, copy=False).reshape(-1)
     elements = np.asarray(elements).astype(dtype, copy=False)
     if known.size <= 8:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.registry import REGISTRY, kernel
 from ..core.shapes import Spec, extent
-from ..core.tensor import alias, array_over, wrap
+from ..core.tensor import alias, wrap
 
 
 def scatter(view: str, self: np.ndarray, src: np.ndarray, out: Spec, *arguments: Any) -> np.ndarray:
@@ -17,15 +17,15 @@ def scatter(view: str, self: np.ndarray, src: np.ndarray, out: Spec, *arguments:
     rule: Callable[..., Spec] = REGISTRY[view].rule  # type: ignore[assignment]
     shape, strides = self.shape, out.known_strides()
     length = out.offset + extent(shape, strides)
-    if view == "as_strided":  # its place may lie outside of `self`, anywhere in the storage that `self` is a part of
+    if view == "as_strided":  # its place may lie outside of `self`, anywhere in the storage
         size, stride, offset = arguments
         length = max(length, (out.offset if offset is None else offset) + extent(size, stride))
     buffer = wrap(np.zeros(length, self.dtype))
     result = alias(buffer, Spec(shape, buffer.dtype, strides, out.offset))
     np.copyto(result.numpy_array(), self)
     place = rule((result, *arguments))
-    np.copyto(array_over(buffer.storage_object.buffer, place.known_shape(), place.known_strides(), place.offset,
-                         buffer.dtype), src, casting="unsafe")
+    target = alias(buffer, place)
+    np.copyto(target.numpy_array(), src, casting="unsafe")
     return result.numpy_array()
 
 

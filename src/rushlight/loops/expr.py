@@ -7,12 +7,12 @@ Every expression has a dtype, the one its value has in registers; memory may hol
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ..core.dtypes import DTYPES, DType
 from ..core.errors import InternalError
-from .index import Atom, Index, Indirect
+from .index import Index, Indirect
 
 BOOL = DTYPES["bool"]
 
@@ -212,7 +212,7 @@ def substitute(recorder: Recorder, expr: Expr, replace: Callable[[Expr], Expr | 
     return done[expr]
 
 
-def reindex(recorder: Recorder, expr: Expr, values: dict[Atom, Any]) -> Expr:
+def reindex(recorder: Recorder, expr: Expr, values: Mapping[Any, Any]) -> Expr:
     """`expr` with loop variables replaced in every index."""
     def moved(node: Expr) -> Expr | None:
         if node.op == "load":

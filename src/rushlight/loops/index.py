@@ -10,7 +10,7 @@ can take; what cannot be shown stays as it is.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Union
+from typing import Any, Union
 
 INFINITY = float("inf")
 Bound = int | float
@@ -230,7 +230,7 @@ class Index:
 
     # Looking at it.
 
-    def substitute(self, values: Mapping[Atom, IndexLike]) -> Index:
+    def substitute(self, values: Mapping[Any, Any]) -> Index:
         """The expression with atoms replaced."""
         result: Index = ZERO
         for monomial, coefficient in self.terms.items():
@@ -310,7 +310,7 @@ def _atoms_of(atom: Atom) -> set[Atom]:
     return {atom}
 
 
-def _substituted(atom: Atom, values: Mapping[Atom, IndexLike]) -> Index:
+def _substituted(atom: Atom, values: Mapping[Any, Any]) -> Index:
     if atom in values:
         return as_index(values[atom])
     if isinstance(atom, Quotient):

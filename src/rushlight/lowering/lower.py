@@ -7,6 +7,7 @@ computed into a contiguous buffer of its own, or is an input's buffer as it is.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,15 +33,15 @@ class Program:
     recorder: Recorder
 
 
-def lower(graph: Graph) -> Program:
-    """The definitions that compute the outputs of `graph`."""
-    return _GraphLowering(graph).run()
+def lower(graph: Graph, supports: Callable[[Expr], bool]) -> Program:
+    """The definitions that compute the outputs of `graph`; `supports` tells which instructions have native code."""
+    return _GraphLowering(graph, supports).run()
 
 
 class _GraphLowering:
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, supports: Callable[[Expr], bool]) -> None:
         self.graph = graph
-        self.low = Lowerer()
+        self.low = Lowerer(supports)
         self.values: dict[Value, Lowered] = {}
         self.input_buffers: dict[Value, Buffer] = {}
         users = graph.users()
@@ -86,6 +87,7 @@ class _GraphLowering:
 
     def _results(self, node: Node) -> tuple[Lowered, ...]:
         op = node.op
+        before = len(self.low.definitions)
         try:
             if op.kind is Kind.POINTWISE:
                 return self._pointwise(node)
@@ -94,9 +96,12 @@ class _GraphLowering:
             if callable(op.lowering):
                 specs: Any = tuple(v.spec for v in node.outputs) if node.returns_list else node.outputs[0].spec
                 results = op.lowering((*map_values(node.args, self.values.__getitem__), self.low, specs))
-                return results if isinstance(results, tuple) else (results,)
+                results = results if isinstance(results, tuple) else (results,)
+                for result in results:
+                    self.low.check(result.example())
+                return results
         except NotRecordable:
-            pass
+            del self.low.definitions[before:]  # what a rule defined before it gave up
         return self._extern(node)
 
     def _extern(self, node: Node) -> tuple[Lowered, ...]:
@@ -129,8 +134,9 @@ class _GraphLowering:
             results = result if isinstance(result, tuple) else (result,)
             return tuple(ops.cast(r, dtype) for r, dtype in zip(results, result_dtypes, strict=True))
 
-        elements(self.low.variables(shape))  # raises NotRecordable before anything depends on it
-        return tuple(self.low.generated(shape, value.dtype, lambda index, i=i: elements(index)[i])
+        for element in elements(tuple(as_index(v) for v in self.low.variables(shape))):  # raises NotRecordable before anything depends on it
+            self.low.check(element)
+        return tuple(self.low.generated(shape, value.dtype, _component(elements, i))
                      for i, value in enumerate(node.outputs))
 
     # Views: index arithmetic between the virtual layouts of the view and of its root.
@@ -142,7 +148,9 @@ class _GraphLowering:
             result = self.low.stored(buffer, value.shape, spec.known_strides(), spec.offset - root.spec.offset)
         else:
             result = self._view_of_root(root, value)
-        return _with_lazy_bits(result, value)
+        result = _with_lazy_bits(result, value)
+        self.low.check(result.example())
+        return result
 
     def _view_of_root(self, root: Value, value: Value) -> Lowered:
         source = self.values[root]
@@ -172,6 +180,10 @@ class _GraphLowering:
 
 
 INT64 = DTYPES["int64"]
+
+
+def _component(elements: Callable[[Indices], tuple[Expr, ...]], i: int) -> Callable[[Indices], Expr]:
+    return lambda index: elements(index)[i]
 
 
 def _described(spec: Spec) -> Spec:

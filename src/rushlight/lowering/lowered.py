@@ -13,7 +13,7 @@ from typing import Any
 
 from ..core.dtypes import DTYPES, DType
 from ..core.shapes import contiguous_strides, is_dense, memory_order, reduced_shape, strides_in_order
-from ..loops.expr import Access, Expr, Recorder, cost, loads_in
+from ..loops.expr import Access, Expr, NotRecordable, Recorder, cost, loads_in, walk
 from ..loops.index import Index, Var, as_index, dot
 from ..loops.nest import Buffer, Call, Combine, Place
 
@@ -50,8 +50,9 @@ Definition = Map | Reduction | Call
 class Lowerer:
     """The definitions of one graph, in an order in which they may run."""
 
-    def __init__(self) -> None:
+    def __init__(self, supports: Callable[[Expr], bool]) -> None:
         self.recorder = Recorder()
+        self._supports = supports
         self.definitions: list[Definition] = []
         self.buffers: list[Buffer] = []
         self._counter = 0
@@ -64,6 +65,12 @@ class Lowerer:
         buffer = Buffer(name or f"buf{len(self.buffers)}", dtype, size, place)
         self.buffers.append(buffer)
         return buffer
+
+    def check(self, expr: Expr) -> None:
+        """Raise NotRecordable if `expr` has an instruction without native code."""
+        for node in walk(expr):
+            if not self._supports(node):
+                raise NotRecordable(f"{node.op} of {node.dtype.name}")
 
     def variables(self, shape: Sequence[int]) -> tuple[Var, ...]:
         """New loop variables that run over `shape`."""
@@ -149,6 +156,20 @@ class Lowered:
         """An element at a symbolic index, to look at."""
         return self.load(self.owner.variables(self.shape))
 
+    def placed(self) -> tuple[Buffer, tuple[int, ...], int] | None:
+        """(buffer, strides, offset) if this is a strided view of one stored buffer, else None."""
+        variables = self.owner.variables(self.shape)
+        expr = self.load(variables)
+        if expr.op != "load" or expr.data.indirect:
+            return None
+        index = expr.data.index
+        steps = [index.stride(var) for var in variables]
+        strides = [None if step is None else step.constant_value() for step in steps]
+        offset = index.substitute(dict.fromkeys(variables, 0)).constant_value()
+        if offset is None or any(stride is None for stride in strides):
+            return None
+        return expr.data.buffer, tuple(stride or 0 for stride in strides), offset
+
     def cheap(self) -> Lowered:
         """Itself if an element is cheap to compute again, else a stored copy."""
         if self.buffer is not None or cost(self.example()) <= CHEAP:
@@ -192,5 +213,9 @@ class Lowered:
         result = DTYPES["int64"] if combine in (Combine.ARG_MAXIMUM, Combine.ARG_MINIMUM) else dtype or self.dtype
         shape = reduced_shape(self.shape, tuple(dims), keepdim)
         target = owner.fresh_buffer(result, shape)
-        owner.definitions.append(Reduction(target, outer, inner, combine, self.load(index)))
+        value = self.load(index)
+        owner.check(value)
+        if value.dtype.is_complex or value.dtype.opmath is not value.dtype:
+            raise NotRecordable(f"a reduction of {value.dtype.name}")
+        owner.definitions.append(Reduction(target, outer, inner, combine, value))
         return owner.stored(target, shape)

@@ -66,12 +66,12 @@ def prod_dim(self: Lowered, dim: int, keepdim: bool, dtype: DType | None, out: S
 
 @lowering("amax")
 def amax(self: Lowered, dim: Sequence[int], keepdim: bool, out: Spec) -> Lowered:
-    return folded(self, dim, keepdim, Combine.MAXIMUM, out.dtype)
+    return folded(self, dim, keepdim, Combine.MAXIMUM, out.dtype.opmath).cast(out.dtype)
 
 
 @lowering("amin")
 def amin(self: Lowered, dim: Sequence[int], keepdim: bool, out: Spec) -> Lowered:
-    return folded(self, dim, keepdim, Combine.MINIMUM, out.dtype)
+    return folded(self, dim, keepdim, Combine.MINIMUM, out.dtype.opmath).cast(out.dtype)
 
 
 def _declare_truth(name: str, combine: Combine) -> None:

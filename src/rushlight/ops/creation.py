@@ -1,4 +1,4 @@
-"""Tensors from nothing: zeros, full, arange, eye, like-factories, clones and casts: schemas and shape rules."""
+"""Tensors from nothing, tensors like others, clones and casts: schemas and shape rules."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from ..core import dtypes
 from ..core.dtypes import DTYPES, Category, DType
-from ..core.errors import check, fail
+from ..core.errors import check
 from ..core.registry import FUNCTION, INPLACE, INPLACE_METHOD, INTERNAL, METHOD, OUT, Api, define
 from ..core.shapes import (
     Shape,
@@ -45,7 +45,7 @@ def format_strides(shape: Shape, memory_format: MemoryFormat | None, name: str) 
         check(len(shape) == rank, f"{name}: required rank {rank} tensor to use {memory_format.name} format, "
               f"but the shape is {list(shape)}")
         return channels_last_strides(shape)
-    fail(f"{name}: unsupported memory format {memory_format}; a new tensor has no format to preserve")
+    raise RuntimeError(f"{name}: unsupported memory format {memory_format}; there is none to preserve")
 
 
 def like_strides(self: Tensor, memory_format: MemoryFormat | None, name: str) -> Shape | None:
@@ -62,7 +62,7 @@ def check_layout(layout: Any, name: str) -> None:
 
 
 def check_representable(value: Any, dtype: DType, name: str) -> None:
-    """RuntimeError where the number `value` is out of the range of `dtype`; unsigned types take small negatives."""
+    """RuntimeError where the number `value` is out of range; unsigned types take small negatives."""
     if isinstance(value, bool) or dtype.category is Category.BOOL:
         return
     if isinstance(value, complex):
@@ -75,7 +75,8 @@ def check_representable(value: Any, dtype: DType, name: str) -> None:
         low = -info.max if not dtype.is_signed else info.min
         check(low <= value <= info.max, _overflow(value, dtype, name))
     elif not dtype.is_complex:
-        check(not math.isfinite(value) or abs(value) <= dtypes.finfo(dtype).max, _overflow(value, dtype, name))
+        check(not math.isfinite(value) or abs(value) <= dtypes.finfo(dtype).max,
+              _overflow(value, dtype, name))
 
 
 def _overflow(value: Any, dtype: DType, name: str) -> str:
@@ -119,24 +120,29 @@ def empty_strided(size: Sequence[int], stride: Sequence[int], dtype: DType | Non
     shape = check_size(size, "empty_strided")
     check(len(size) == len(stride), f"empty_strided: dimensionality of sizes ({len(size)}) must match "
           f"dimensionality of strides ({len(stride)})")
-    check(all(step >= 0 for step in stride), f"empty_strided: strides must not be negative, got {list(stride)}")
+    check(all(step >= 0 for step in stride),
+          f"empty_strided: strides must not be negative, got {list(stride)}")
     return Spec(shape, dtype or dtypes.get_default_dtype(), tuple(stride))
 
 
-define(f"empty_strided(SymInt[] size, SymInt[] stride, *, {OPTIONS}) -> Tensor", shape=empty_strided, api=FUNCTION)
+define(f"empty_strided(SymInt[] size, SymInt[] stride, *, {OPTIONS}) -> Tensor", shape=empty_strided,
+       api=FUNCTION)
 define(f"new_empty_strided(Tensor self, SymInt[] size, SymInt[] stride, *, {OPTIONS}) -> Tensor",
-       shape=lambda self, size, stride, dtype, layout: empty_strided(size, stride, dtype or self.dtype, layout),
-       api=METHOD)
+       api=METHOD, shape=lambda self, size, stride, dtype, layout:
+       empty_strided(size, stride, dtype or self.dtype, layout))
 
 
-def empty_permuted(size: Sequence[int], physical_layout: Sequence[int], dtype: DType | None, layout: Any) -> Spec:
+def empty_permuted(size: Sequence[int], physical_layout: Sequence[int], dtype: DType | None,
+                   layout: Any) -> Spec:
     check_layout(layout, "empty_permuted")
     shape = check_size(size, "empty_permuted")
     check(len(size) == len(physical_layout), f"empty_permuted: size has {len(size)} dimensions and "
           f"physical_layout {len(physical_layout)}; they must have as many")
     check(all(0 <= dim < len(size) for dim in physical_layout), "empty_permuted: Dimension out of range "
-          f"(expected to be between 0 and {len(size) - 1}, but got {list(physical_layout)}); negative dims are not supported")
-    check(len(set(physical_layout)) == len(size), f"empty_permuted: Duplicate dim not allowed in {list(physical_layout)}")
+          f"(expected to be between 0 and {len(size) - 1}, but got {list(physical_layout)}); negative dims "
+          "are not supported")
+    check(len(set(physical_layout)) == len(size),
+          f"empty_permuted: Duplicate dim not allowed in {list(physical_layout)}")
     return Spec(shape, dtype or dtypes.get_default_dtype(), strides_in_order(shape, physical_layout))
 
 
@@ -151,7 +157,8 @@ def _define_derived(name: str) -> None:
            shape=lambda self, dtype, layout, memory_format: new_like(self, dtype, layout, memory_format,
                                                                      f"{name}_like"), api=FUNCTION)
     define(f"new_{name}(Tensor self, SymInt[] size, *, {OPTIONS}) -> Tensor",
-           shape=lambda self, size, dtype, layout: new(size, dtype or self.dtype, layout, f"new_{name}"), api=METHOD)
+           shape=lambda self, size, dtype, layout: new(size, dtype or self.dtype, layout, f"new_{name}"),
+           api=METHOD)
 
 
 for _name in ("empty", "zeros", "ones"):
@@ -170,7 +177,8 @@ def new_full(self: Tensor, size: Sequence[int], fill_value: Any, dtype: DType | 
 
 define(f"full_like(Tensor self, Scalar fill_value, *, {OPTIONS}, MemoryFormat? memory_format=None) -> Tensor",
        shape=full_like, api=FUNCTION)
-define(f"new_full(Tensor self, SymInt[] size, Scalar fill_value, *, {OPTIONS}) -> Tensor", shape=new_full, api=METHOD)
+define(f"new_full(Tensor self, SymInt[] size, Scalar fill_value, *, {OPTIONS}) -> Tensor", shape=new_full,
+       api=METHOD)
 
 
 def scalar_tensor(s: Any, dtype: DType | None, layout: Any) -> Spec:
@@ -196,7 +204,8 @@ define(f"eye.m(SymInt n, SymInt m, *, {OPTIONS}) -> Tensor", shape=eye, api=FUNC
 # Sequences of numbers.
 
 def _check_countable(dtype: DType, name: str) -> None:
-    check(dtype not in _NOT_COUNTABLE, f'"{name}" not implemented for \'{dtype.torch_name}\'', NotImplementedError)
+    check(dtype not in _NOT_COUNTABLE, f'"{name}" not implemented for \'{dtype.torch_name}\'',
+          NotImplementedError)
 
 
 def _check_range(start: Any, end: Any, step: Any, name: str) -> None:
@@ -241,13 +250,14 @@ def inclusive_range(start: Any, end: Any, step: Any, dtype: DType | None, layout
 
 
 define(f"range(Scalar start, Scalar end, *, {OPTIONS}) -> Tensor",
-       shape=lambda start, end, dtype, layout: inclusive_range(start, end, 1, dtype, layout), api=FUNCTION | OUT)
+       shape=lambda start, end, dtype, layout: inclusive_range(start, end, 1, dtype, layout),
+       api=FUNCTION | OUT)
 define(f"range.step(Scalar start, Scalar end, Scalar step=1, *, {OPTIONS}) -> Tensor", shape=inclusive_range,
        api=FUNCTION | OUT)
 
 
 def spaced(start: Any, end: Any, steps: int, dtype: DType | None, layout: Any, name: str) -> Spec:
-    """`steps` values between `start` and `end` (numbers or 0-d tensors); the default dtype, complex if an end is."""
+    """`steps` values from `start` to `end`, numbers or 0-d tensors; complex if one of them is."""
     complex_ends = False
     for value, what in ((start, "start"), (end, "end")):
         if isinstance(value, Tensor):
@@ -263,29 +273,33 @@ def spaced(start: Any, end: Any, steps: int, dtype: DType | None, layout: Any, n
         check(dtype is None or dtype.is_complex, f"{name}: inferred dtype {default.name} can't be safely "
               f"cast to passed dtype {dtype}")
     dtype = dtype or default
-    check(dtype.is_complex or dtype not in _NOT_COUNTABLE, f'"{name}" not implemented for \'{dtype.torch_name}\'',
+    check(dtype.is_complex or dtype not in _NOT_COUNTABLE,
+          f'"{name}" not implemented for \'{dtype.torch_name}\'',
           NotImplementedError)
     return new((steps,), dtype, layout, name)
 
 
 # The overloads for tensors come first: a 0-d tensor would fit a Scalar as well.
-for _overload, _start, _end in ((".Tensor_Tensor", "Tensor", "Tensor"), (".Tensor_Scalar", "Tensor", "Scalar"),
-                                (".Scalar_Tensor", "Scalar", "Tensor"), ("", "Scalar", "Scalar")):
+_ENDS = ((".Tensor_Tensor", "Tensor", "Tensor"), (".Tensor_Scalar", "Tensor", "Scalar"),
+         (".Scalar_Tensor", "Scalar", "Tensor"), ("", "Scalar", "Scalar"))
+for _overload, _start, _end in _ENDS:
     define(f"linspace{_overload}({_start} start, {_end} end, int steps, *, {OPTIONS}) -> Tensor",
-           shape=lambda start, end, steps, dtype, layout: spaced(start, end, steps, dtype, layout, "linspace"),
-           api=FUNCTION | OUT)
-    define(f"logspace{_overload}({_start} start, {_end} end, int steps, float base=10., *, {OPTIONS}) -> Tensor",
-           shape=lambda start, end, steps, dtype, layout: spaced(start, end, steps, dtype, layout, "logspace"),
-           api=FUNCTION | OUT)
+           api=FUNCTION | OUT, shape=lambda start, end, steps, dtype, layout:
+           spaced(start, end, steps, dtype, layout, "linspace"))
+    define(f"logspace{_overload}({_start} start, {_end} end, int steps, float base=10., *, {OPTIONS}) -> "
+           "Tensor",
+           api=FUNCTION | OUT, shape=lambda start, end, steps, dtype, layout:
+           spaced(start, end, steps, dtype, layout, "logspace"))
 
 
 # Copies.
 
 define("clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", moves=True, api=FUNCTION | METHOD,
        shape=lambda self, memory_format: new_like(self, None, None, memory_format, "clone"))
-define(f"_to_copy(Tensor self, *, {OPTIONS}, bool non_blocking=False, MemoryFormat? memory_format=None) -> Tensor",
-       shape=lambda self, dtype, layout, memory_format: new_like(self, dtype, layout, memory_format, "to"), moves=True,
-       api=INTERNAL)
+define(f"_to_copy(Tensor self, *, {OPTIONS}, bool non_blocking=False, MemoryFormat? memory_format=None) -> "
+       "Tensor",
+       shape=lambda self, dtype, layout, memory_format: new_like(self, dtype, layout, memory_format, "to"),
+       moves=True, api=INTERNAL)
 
 
 def copy(self: Tensor, src: Tensor) -> Spec:
@@ -295,7 +309,8 @@ def copy(self: Tensor, src: Tensor) -> Spec:
     return new_like(self, None, None, None, "copy_")
 
 
-define("copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor", shape=copy, moves=True, api=INTERNAL)
+define("copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor", shape=copy, moves=True,
+       api=INTERNAL)
 
 
 def fill_scalar(self: Tensor, value: Any) -> Spec:
@@ -304,7 +319,8 @@ def fill_scalar(self: Tensor, value: Any) -> Spec:
 
 
 def fill_tensor(self: Tensor, value: Tensor) -> Spec:
-    check(value.ndim == 0, f"fill only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
+    check(value.ndim == 0,
+          f"fill only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
     return new_like(self, None, None, None, "fill")
 
 

@@ -41,21 +41,24 @@ define("embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool sca
        "sparse=False) -> Tensor", shape=embedding, moves=True, api=FUNCTION)
 define("embedding_dense_backward(Tensor grad_output, Tensor indices, SymInt num_weights, SymInt padding_idx, "
        "bool scale_grad_by_freq) -> Tensor", shape=embedding_dense_backward, api=INTERNAL)
-define("embedding_renorm(Tensor self, Tensor indices, float max_norm, float norm_type) -> Tensor", shape=embedding_renorm,
-       api=INTERNAL)
+define("embedding_renorm(Tensor self, Tensor indices, float max_norm, float norm_type) -> Tensor",
+       shape=embedding_renorm, api=INTERNAL)
 
 
 # Bags of embeddings.
 
-def embedding_bag(weight: Tensor, indices: Tensor, offsets: Tensor, mode: int, per_sample_weights: Tensor | None,
-                  include_last_offset: bool) -> tuple[Spec, ...]:
-    """The bags; the bag of every index; the number of indices in every bag; with MAX the index of every maximum."""
+def embedding_bag(weight: Tensor, indices: Tensor, offsets: Tensor, mode: int,
+                  per_sample_weights: Tensor | None, include_last_offset: bool) -> tuple[Spec, ...]:
+    """The bags; the bag of every index; the size of every bag; with MAX the index of every maximum."""
     name = "embedding_bag"
     _check_indices(indices, name)
     _check_indices(offsets, name, "offsets")
-    check(weight.ndim == 2, f"{name}: weight has to be a 2D Tensor, but got Tensor of dimension {weight.ndim}")
-    check(offsets.ndim == 1, f"{name}: offsets has to be a 1D Tensor, but got Tensor of dimension {offsets.ndim}")
-    check(indices.ndim == 1, f"{name}: indices has to be a 1D Tensor, but got Tensor of dimension {indices.ndim}")
+    check(weight.ndim == 2,
+          f"{name}: weight has to be a 2D Tensor, but got Tensor of dimension {weight.ndim}")
+    check(offsets.ndim == 1,
+          f"{name}: offsets has to be a 1D Tensor, but got Tensor of dimension {offsets.ndim}")
+    check(indices.ndim == 1,
+          f"{name}: indices has to be a 1D Tensor, but got Tensor of dimension {indices.ndim}")
     check(weight.dtype in _WEIGHTS, f"{name}: weight must be Half, BFloat16, Float or Double, not "
           f"{weight.dtype.torch_name}")
     check(mode in (SUM, MEAN, MAX), f"{name}: `mode` must be sum (0), mean (1), or max (2), got {mode}")
@@ -90,7 +93,8 @@ def per_sample_weights_backward(grad: Tensor, indices: Tensor, mode: int) -> Spe
 
 
 define("_embedding_bag_per_sample_weights_backward(Tensor grad, Tensor weight, Tensor indices, Tensor "
-       "offsets, Tensor offset2bag, int mode, int padding_idx=-1) -> Tensor", shape=per_sample_weights_backward, api=INTERNAL)
+       "offsets, Tensor offset2bag, int mode, int padding_idx=-1) -> Tensor",
+       shape=per_sample_weights_backward, api=INTERNAL)
 
 
 # One-hot vectors.

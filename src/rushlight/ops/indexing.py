@@ -13,9 +13,10 @@ from typing import Any
 from ..core.dtypes import DTYPES
 from ..core.errors import check
 from ..core.registry import EXACT_OUT, FUNCTION, INPLACE, INPLACE_METHOD, INTERNAL, METHOD, Api, define
-from ..core.shapes import Shape, Spec, broadcast_shapes, elementwise_strides
+from ..core.shapes import Shape, Spec, broadcast_shapes, elementwise_strides, view_strides
 from ..core.tensor import Tensor
 from .creation import new_like
+from .view import expand
 
 Indices = Sequence[Tensor | None]
 _INDEX_DTYPES = frozenset(DTYPES[name] for name in ("int64", "int32", "uint8", "bool"))
@@ -44,7 +45,8 @@ def check_indices(self: Tensor, indices: Indices, name: str) -> bool:
                   f"the mask {list(index.shape)} at index {at} does not match the shape of the indexed "
                   f"tensor {list(self.shape)} at index {dim + at}", IndexError)
         dim += index.ndim
-    check(dim <= self.ndim, f"{name}: too many indices for tensor of dimension {self.ndim} (got {dim})", IndexError)
+    check(dim <= self.ndim, f"{name}: too many indices for tensor of dimension {self.ndim} (got {dim})",
+          IndexError)
     return masked
 
 
@@ -82,37 +84,40 @@ def _gathered_strides(self: Tensor, indices: Indices, shape: Shape, rank: int, a
     kept = [stride for dim, stride in enumerate(self.strides()) if dim not in used]
     strides = (*kept[:at], *[0] * rank, *kept[at:])
     inputs = [(shape, strides)]
+    block = shape[at:at + rank]
+    padded = (*[1] * at, *block, *[1] * (len(shape) - at - rank))
     for dim in used:
         index: Any = indices[dim]
-        lead = rank - index.ndim
-        own = [0 if size == 1 else stride for size, stride in zip(index.shape, index.strides(), strict=True)]
-        inputs.append((shape, (*[0] * (at + lead), *own, *[0] * (len(shape) - at - rank))))
+        own = view_strides(block, expand(index, block).known_strides(), padded)
+        assert own is not None  # dimensions of size 1 can always be added
+        inputs.append((padded, own))
     return elementwise_strides(shape, inputs)
 
 
 define("index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", shape=index, moves=True, api=INTERNAL)
-define("_unsafe_index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", shape=index, moves=True, api=FUNCTION)
+define("_unsafe_index.Tensor(Tensor self, Tensor?[] indices) -> Tensor", shape=index, moves=True,
+       api=FUNCTION)
 
 
 def index_put(self: Tensor, indices: Indices, values: Tensor) -> Spec:
     check(self.dtype is values.dtype, "index_put: Index put requires the source and destination dtypes "
-          f"match, got {self.dtype.torch_name} for the destination and {values.dtype.torch_name} for the source.")
+          f"match, got {self.dtype.torch_name} for the destination and {values.dtype.torch_name} for the "
+          "source.")
     if not check_indices(self, indices, "index_put"):
         check_values(values.shape, index_shape(self.shape, indices, "index_put")[0])
     return new_like(self, None, None, None, "index_put")
 
 
 def check_values(values: Sequence[int], shape: Shape) -> None:
-    """The values of an index_put must broadcast to what the index selects; leading dimensions of size 1 may be more."""
-    lead = len(values) - len(shape)
-    fits = all(size == 1 for size in values[:max(lead, 0)]) and all(
+    """The values of an index_put must broadcast to what the index selects."""
+    fits = len(values) <= len(shape) and all(
         size in (1, out) for size, out in zip(reversed(values), reversed(shape), strict=False))
     check(fits, f"index_put: shape mismatch: value tensor of shape {list(values)} cannot be broadcast to "
           f"indexing result of shape {list(shape)}")
 
 
-define("index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor", shape=index_put,
-       moves=True, api=FUNCTION | METHOD | INPLACE | Api.EXPANDED_WARNS)
+define("index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
+       shape=index_put, moves=True, api=FUNCTION | METHOD | INPLACE | Api.EXPANDED_WARNS)
 define("_unsafe_index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
        shape=index_put, moves=True, api=FUNCTION)
 define("_index_put_impl(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False, bool "
@@ -130,8 +135,8 @@ def nonzero_static(self: Tensor, size: int) -> Spec:
     return Spec((size, self.ndim), INT64)
 
 
-define("nonzero_static(Tensor self, *, SymInt size, int fill_value=-1) -> Tensor", shape=nonzero_static, moves=True,
-       api=FUNCTION | METHOD | EXACT_OUT)
+define("nonzero_static(Tensor self, *, SymInt size, int fill_value=-1) -> Tensor", shape=nonzero_static,
+       moves=True, api=FUNCTION | METHOD | EXACT_OUT)
 
 
 # Masks.
@@ -154,7 +159,7 @@ def masked_scatter(self: Tensor, mask: Tensor, source: Tensor) -> Spec:
     return Spec(broadcast_shapes(self.shape, mask.shape, name="masked_scatter"), self.dtype)
 
 
-define("masked_select(Tensor self, Tensor mask) -> Tensor", shape=masked_select, moves=True, data_dependent=True,
-       api=FUNCTION | METHOD | EXACT_OUT)
+define("masked_select(Tensor self, Tensor mask) -> Tensor", shape=masked_select, moves=True,
+       data_dependent=True, api=FUNCTION | METHOD | EXACT_OUT)
 define("masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor", shape=masked_scatter, moves=True,
        api=FUNCTION | METHOD | INPLACE_METHOD)

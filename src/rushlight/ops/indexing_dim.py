@@ -72,18 +72,21 @@ def scatter(self: Tensor, dim: int, index: Tensor, src: Tensor | None, name: str
     if index.numel():
         check_index_dtype(index, name)
         check(_nonempty_rank(self) == _nonempty_rank(index), f"{name}: Index tensor must have the same "
-              f"number of dimensions as self tensor: index is {list(index.shape)}, self is {list(self.shape)}")
+              f"number of dimensions as self tensor: index is {list(index.shape)}, self is "
+              f"{list(self.shape)}")
         _check_no_larger(index, self, dim, name)
         if src is not None:
             check(_nonempty_rank(src) == _nonempty_rank(index), f"{name}: Index tensor must have the same "
-                  f"number of dimensions as src tensor: index is {list(index.shape)}, src is {list(src.shape)}",
+                  f"number of dimensions as src tensor: index is {list(index.shape)}, src is "
+                  f"{list(src.shape)}",
                   IndexError if 0 < src.ndim < index.ndim else RuntimeError)
             _check_no_larger(index, src, None, name, "src")
     return like(self)
 
 
 def _check_scatter_reduce(reduce: str) -> None:
-    check(reduce in ("add", "multiply"), f"scatter: reduce argument must be either add or multiply, got {reduce!r}")
+    check(reduce in ("add", "multiply"),
+          f"scatter: reduce argument must be either add or multiply, got {reduce!r}")
 
 
 def scatter_value(self: Tensor, dim: int, index: Tensor, value: Any) -> Spec:
@@ -109,20 +112,21 @@ def scatter_reduce(self: Tensor, dim: int, index: Tensor, src: Tensor, reduce: s
 
 
 def check_reducible(dtype: DType, reduce: str, name: str) -> None:
-    refused = (reduce == "mean" and dtype is DTYPES["bool"]) or (reduce in ("amax", "amin") and dtype.is_complex)
+    refused = dtype is DTYPES["bool"] if reduce == "mean" else dtype.is_complex and reduce in ("amax", "amin")
     check(not refused, f'"{name}" with reduce=\'{reduce}\' not implemented for \'{dtype.torch_name}\'',
           NotImplementedError)
 
 
-define("gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor", shape=gather, moves=True, api=_NO_INPLACE)
+define("gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor", shape=gather,
+       moves=True, api=_NO_INPLACE)
 define("scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", moves=True, api=_ALL,
        shape=lambda self, dim, index, src: scatter(self, dim, index, src, "scatter"))
 define("scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor", api=_ALL,
        shape=scatter_src_reduce)
 define("scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor", moves=True, api=_ALL,
        shape=scatter_value)
-define("scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor", api=_ALL,
-       shape=scatter_value_reduce)
+define("scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor",
+       api=_ALL, shape=scatter_value_reduce)
 define("scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", api=_ALL,
        shape=lambda self, dim, index, src: scatter(self, dim, index, src, "scatter_add"))
 define("scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool "
@@ -145,12 +149,14 @@ def index_select(self: Tensor, dim: int, index: Tensor) -> Spec:
     return Spec((*self.shape[:dim], index.numel(), *self.shape[dim + 1:]), self.dtype)
 
 
-define("index_select(Tensor self, int dim, Tensor index) -> Tensor", shape=index_select, moves=True, api=_NO_INPLACE)
+define("index_select(Tensor self, int dim, Tensor index) -> Tensor", shape=index_select, moves=True,
+       api=_NO_INPLACE)
 
 
 def _check_slices(self: Tensor, dim: int, index: Tensor, source: Tensor, name: str) -> None:
     """`source` holds one slice of `self` per index along `dim`."""
-    check(index.ndim <= 1, f"{name}(): Index is supposed to be a vector, but got shape {list(index.shape)}", IndexError)
+    check(index.ndim <= 1, f"{name}(): Index is supposed to be a vector, but got shape {list(index.shape)}",
+          IndexError)
     check_index_dtype(index, name)
     check(self.dtype is source.dtype, f"{name}(): self ({self.dtype.torch_name}) and source "
           f"({source.dtype.torch_name}) must have the same scalar type")
@@ -206,7 +212,8 @@ def index_copy(self: Tensor, dim: int, index: Tensor, source: Tensor) -> Spec:
 def _index_fill(self: Tensor, dim: int, index: Tensor) -> Spec:
     wrap_dim(dim, self.ndim, name="index_fill")
     check_long(index, "index_fill", IndexError)
-    check(index.ndim <= 1, f"index_fill(): Index has to be a vector/scalar, but it has shape {list(index.shape)}")
+    check(index.ndim <= 1,
+          f"index_fill(): Index has to be a vector/scalar, but it has shape {list(index.shape)}")
     return new_like(self, None, None, None, "index_fill")
 
 
@@ -223,13 +230,14 @@ def index_fill_tensor(self: Tensor, dim: int, index: Tensor, value: Tensor) -> S
     return _index_fill(self, dim, index)
 
 
-define("index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor", shape=index_add,
-       api=_ALL)
-define("index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor", shape=index_copy, moves=True, api=_ALL)
-define("index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor", shape=index_fill_tensor,
-       moves=True, api=_FILL)
-define("index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor", shape=index_fill_scalar,
-       moves=True, api=_FILL)
+define("index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor",
+       shape=index_add, api=_ALL)
+define("index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor", shape=index_copy,
+       moves=True, api=_ALL)
+define("index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor",
+       shape=index_fill_tensor, moves=True, api=_FILL)
+define("index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
+       shape=index_fill_scalar, moves=True, api=_FILL)
 define("index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool "
        "include_self=True) -> Tensor", shape=index_reduce, api=_ALL)
 
@@ -252,5 +260,5 @@ def put(self: Tensor, index: Tensor, source: Tensor) -> Spec:
 
 
 define("take(Tensor self, Tensor index) -> Tensor", shape=take, moves=True, api=_NO_INPLACE)
-define("put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor", shape=put, moves=True,
-       api=_NO_OUT)
+define("put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor", shape=put,
+       moves=True, api=_NO_OUT)

@@ -206,7 +206,7 @@ define(f"addr(Tensor self, Tensor vec1, Tensor vec2, {_SCALARS}) -> Tensor", sha
 def _with_out_dtype(name: str, product: Shape, self: Tensor, beta: Any, alpha: Any, out_dtype: DType,
                     **operands: Tensor) -> Spec:
     check_addend(name, self, product)
-    dtype = common_dtype(name, **operands)
+    dtype = common_dtype(name, False, **operands)
     check(self.dtype in (dtype, out_dtype), f"{name}: self must have the dtype of the operands or out_dtype, "
           f"{out_dtype.name}, not {self.dtype.name}")
     check_scalars(name, dtype, beta, alpha)

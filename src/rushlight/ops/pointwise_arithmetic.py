@@ -1,4 +1,4 @@
-"""Elementwise arithmetic: sums, products, quotients, powers, rounding, signs, extremes and what is put together of them."""
+"""Elementwise arithmetic: sums, products, quotients, powers, rounding, signs and extremes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ DEFAULT, FLOATING, REAL = Promotion.DEFAULT, Promotion.FLOATING, Promotion.REAL
 
 def check_alpha(self: Any, other: Any, alpha: Any) -> None:
     category = dtype_of(self, other).category
-    check(not isinstance(alpha, bool) or category is Category.BOOL, "Boolean alpha only supported for Boolean results.")
+    check(not isinstance(alpha, bool) or category is Category.BOOL,
+          "Boolean alpha only supported for Boolean results.")
     check(not isinstance(alpha, float) or category >= Category.FLOATING,
           "For integral input tensors, argument alpha must not be a floating point number.")
     check(not isinstance(alpha, complex) or category is Category.COMPLEX,
@@ -28,11 +29,11 @@ def check_alpha(self: Any, other: Any, alpha: Any) -> None:
 
 def check_difference(self: Any, other: Any, alpha: Any) -> None:
     if is_bool(self) and is_bool(other):
-        fail("Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` "
-             "operator instead.")
+        fail("Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "
+             "`logical_xor()` operator instead.")
     if is_bool(self) or is_bool(other):
-        fail("Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, "
-             "use the `~` or `logical_not()` operator instead.")
+        fail("Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to "
+             "invert a mask, use the `~` or `logical_not()` operator instead.")
     check_alpha(self, other, alpha)
 
 
@@ -62,8 +63,8 @@ def rsub(ops: Any, self: Any, other: Any, alpha: Any) -> Any:
 
 
 def check_negation(self: Tensor) -> None:
-    check(not is_bool(self), "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert "
-          "a mask, use the `~` or `logical_not()` operator instead.")
+    check(not is_bool(self), "Negation, the `-` operator, on a bool tensor is not supported. If you are "
+          "trying to invert a mask, use the `~` or `logical_not()` operator instead.")
 
 
 instruction("neg(Tensor self) -> Tensor", check=check_negation)
@@ -71,15 +72,17 @@ instruction("neg(Tensor self) -> Tensor", check=check_negation)
 
 # Products and quotients.
 
-instruction("mul.Tensor(Tensor self, Tensor other) -> Tensor", "mul.Scalar(Tensor self, Scalar other) -> Tensor",
+instruction("mul.Tensor(Tensor self, Tensor other) -> Tensor",
+            "mul.Scalar(Tensor self, Scalar other) -> Tensor",
             exact=("other",), api=BINARY)
-instruction("div.Tensor(Tensor self, Tensor other) -> Tensor", "div.Scalar(Tensor self, Scalar other) -> Tensor",
+instruction("div.Tensor(Tensor self, Tensor other) -> Tensor",
+            "div.Scalar(Tensor self, Scalar other) -> Tensor",
             promote=FLOATING, exact=("other",), api=BINARY)
 
 
 def check_rounding_mode(self: Any, other: Any, rounding_mode: str | None) -> None:
-    check(rounding_mode in (None, "trunc", "floor"), "div expected rounding_mode to be one of None, 'trunc', or 'floor' "
-          f"but found '{rounding_mode}'")
+    check(rounding_mode in (None, "trunc", "floor"),
+          f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'")
     if rounding_mode is not None:
         dtype = dtype_of(self, other)
         check(dtype in REAL_NUMBERS, f'"div_{rounding_mode}" not implemented for \'{dtype.torch_name}\'',
@@ -96,9 +99,11 @@ def div(ops: Any, self: Any, other: Any, rounding_mode: str | None) -> Any:
     return (ops.trunc_div if rounding_mode == "trunc" else ops.floor_div)(self, other)
 
 
-instruction("floor_divide(Tensor self, Tensor other) -> Tensor", "floor_divide.Scalar(Tensor self, Scalar other) -> Tensor",
+instruction("floor_divide(Tensor self, Tensor other) -> Tensor",
+            "floor_divide.Scalar(Tensor self, Scalar other) -> Tensor",
             name="floor_div", dtypes=REAL_NUMBERS, exact=("other",), api=BINARY)
-instruction("fmod.Tensor(Tensor self, Tensor other) -> Tensor", "fmod.Scalar(Tensor self, Scalar other) -> Tensor",
+instruction("fmod.Tensor(Tensor self, Tensor other) -> Tensor",
+            "fmod.Scalar(Tensor self, Scalar other) -> Tensor",
             dtypes=REAL_NUMBERS, api=BINARY)
 instruction("remainder.Tensor(Tensor self, Tensor other) -> Tensor",
             "remainder.Scalar(Tensor self, Scalar other) -> Tensor", dtypes=REAL_NUMBERS, api=BINARY)
@@ -111,24 +116,26 @@ def reciprocal(ops: Any, self: Any) -> Any:
 
 
 def check_integer_quotient(tensor1: Any, tensor2: Any) -> None:
-    check(max(tensor1.dtype.category, tensor2.dtype.category) > Category.INTEGRAL, "addcdiv: integer division of tensor1 "
-          "by tensor2 is not supported; use addcmul with div(..., rounding_mode='trunc'), or convert to a floating dtype")
+    check(max(tensor1.dtype.category, tensor2.dtype.category) > Category.INTEGRAL,
+          "addcdiv: integer division of tensor1 by tensor2 is not supported; use addcmul with "
+          "div(..., rounding_mode='trunc'), or convert to a floating dtype")
 
 
-@pointwise("addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", parameters=("value",),
-           dtypes=NUMBERS, api=BINARY)
+@pointwise("addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
+           parameters=("value",), dtypes=NUMBERS, api=BINARY)
 def addcmul(ops: Any, self: Any, tensor1: Any, tensor2: Any, value: Any) -> Any:
     return ops.add(self, ops.mul(scaled(ops, tensor1, value), tensor2))
 
 
-@pointwise("addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", parameters=("value",),
-           dtypes=INEXACT, check=check_integer_quotient, api=BINARY)
+@pointwise("addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
+           parameters=("value",), dtypes=INEXACT, check=check_integer_quotient, api=BINARY)
 def addcdiv(ops: Any, self: Any, tensor1: Any, tensor2: Any, value: Any) -> Any:
     return ops.add(self, ops.div(scaled(ops, tensor1, value), tensor2))
 
 
 def check_lerp(self: Tensor, end: Tensor, weight: Any) -> None:
-    check(self.dtype in INEXACT, f'"lerp" not implemented for \'{self.dtype.torch_name}\'', NotImplementedError)
+    check(self.dtype in INEXACT, f'"lerp" not implemented for \'{self.dtype.torch_name}\'',
+          NotImplementedError)
     same_dtype("lerp", "self", self, "end", end)
     if isinstance(weight, Tensor):
         if weight.ndim:
@@ -158,7 +165,8 @@ def check_exponent(self: Tensor, exponent: Any) -> None:
 
 
 instruction("pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor", dtypes=NUMBERS, api=BINARY)
-instruction("pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor", dtypes=NUMBERS, check=check_exponent, api=BINARY)
+instruction("pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor", dtypes=NUMBERS, check=check_exponent,
+            checks_numbers=True, api=BINARY)
 instruction("pow.Scalar(Scalar self, Tensor exponent) -> Tensor", dtypes=NUMBERS, api=QUERY)
 instruction("sqrt(Tensor self) -> Tensor", promote=FLOATING)
 instruction("hypot(Tensor self, Tensor other) -> Tensor", dtypes=FLOATS, api=BINARY)
@@ -202,7 +210,8 @@ def frac(ops: Any, self: Any) -> Any:
 # Signs.
 
 instruction("abs(Tensor self) -> Tensor", promote=REAL, dtypes=NUMBERS)
-instruction("copysign.Tensor(Tensor self, Tensor other) -> Tensor", "copysign.Scalar(Tensor self, Scalar other) -> Tensor",
+instruction("copysign.Tensor(Tensor self, Tensor other) -> Tensor",
+            "copysign.Scalar(Tensor self, Scalar other) -> Tensor",
             promote=FLOATING, dtypes=REALS, api=BINARY)
 
 
@@ -271,14 +280,14 @@ def clamp(ops: Any, self: Any, min: Any, max: Any) -> Any:
     return clamped(ops, self, min, max)
 
 
-@pointwise("clamp_min(Tensor self, Scalar min) -> Tensor", "clamp_min.Tensor(Tensor self, Tensor min) -> Tensor",
-           dtypes=REALS)
+@pointwise("clamp_min(Tensor self, Scalar min) -> Tensor",
+           "clamp_min.Tensor(Tensor self, Tensor min) -> Tensor", dtypes=REALS)
 def clamp_min(ops: Any, self: Any, min: Any) -> Any:
     return ops.maximum(self, min)
 
 
-@pointwise("clamp_max(Tensor self, Scalar max) -> Tensor", "clamp_max.Tensor(Tensor self, Tensor max) -> Tensor",
-           dtypes=REALS)
+@pointwise("clamp_max(Tensor self, Scalar max) -> Tensor",
+           "clamp_max.Tensor(Tensor self, Tensor max) -> Tensor", dtypes=REALS)
 def clamp_max(ops: Any, self: Any, max: Any) -> Any:
     return ops.minimum(self, max)
 

@@ -27,7 +27,8 @@ PARTS = frozenset(DTYPES[name] for name in ("float16", "float32", "float64"))
 
 def check_parts(name: str, first: str, a: Tensor, second: str, b: Tensor) -> None:
     check(a.dtype in PARTS and b.dtype in PARTS,
-          f"{name}: expected both inputs to be float16, float32 or float64 tensors but got {a.dtype.name} and {b.dtype.name}")
+          f"{name}: expected both inputs to be float16, float32 or float64 tensors, but got {a.dtype.name} "
+          f"and {b.dtype.name}")
     same_dtype(name, first, a, second, b)
 
 

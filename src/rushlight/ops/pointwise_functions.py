@@ -54,15 +54,17 @@ def logit(ops: Any, self: Any, eps: float | None) -> Any:
     return ops.log(ops.div(self, ops.sub(ops.constant(1, like=self), self)))
 
 
-@pointwise("xlogy.Tensor(Tensor self, Tensor other) -> Tensor", "xlogy.Scalar_Other(Tensor self, Scalar other) -> Tensor",
+@pointwise("xlogy.Tensor(Tensor self, Tensor other) -> Tensor",
+           "xlogy.Scalar_Other(Tensor self, Scalar other) -> Tensor",
            promote=FLOATING, dtypes=REALS, api=XLOGY)
-@pointwise("xlogy.Scalar_Self(Scalar self, Tensor other) -> Tensor", promote=FLOATING, dtypes=REALS, api=FUNCTION | OUT)
+@pointwise("xlogy.Scalar_Self(Scalar self, Tensor other) -> Tensor", promote=FLOATING, dtypes=REALS,
+           api=FUNCTION | OUT)
 def xlogy(ops: Any, self: Any, other: Any) -> Any:
     return zero_times(ops, self, other, ops.log(other))
 
 
 def zero_times(ops: Any, x: Any, y: Any, value: Any) -> Any:
-    """x * value, where value is computed from y: 0 where x is 0, even if value is infinite; NaN where y is NaN."""
+    """x * value, where value is computed from y: 0 where x is 0 whatever the value, NaN where y is NaN."""
     zero = ops.constant(0, like=x)
     return ops.where(ops.isnan(y), y, ops.where(ops.eq(x, zero), zero, ops.mul(x, value)))
 

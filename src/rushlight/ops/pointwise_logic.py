@@ -21,7 +21,8 @@ for _name in ("eq", "ne"):
                 f"{_name}.Scalar(Tensor self, Scalar other) -> Tensor", promote=BOOLEAN, api=BINARY)
 for _name in ("lt", "le", "gt", "ge"):
     instruction(f"{_name}.Tensor(Tensor self, Tensor other) -> Tensor",
-                f"{_name}.Scalar(Tensor self, Scalar other) -> Tensor", promote=BOOLEAN, dtypes=REALS, api=BINARY)
+                f"{_name}.Scalar(Tensor self, Scalar other) -> Tensor",
+                promote=BOOLEAN, dtypes=REALS, api=BINARY)
 for _name in ("logical_and", "logical_or", "logical_xor"):
     instruction(f"{_name}(Tensor self, Tensor other) -> Tensor", promote=BOOLEAN, api=BINARY)
 instruction("logical_not(Tensor self) -> Tensor", promote=BOOLEAN, api=BINARY)
@@ -39,8 +40,8 @@ instruction("bitwise_not(Tensor self) -> Tensor", dtypes=BITS, api=BINARY)
 
 # Tests of numbers.
 
-instruction("isnan(Tensor self) -> Tensor", "isinf(Tensor self) -> Tensor", promote=BOOLEAN, api=FUNCTION | METHOD)
-instruction("isfinite(Tensor self) -> Tensor", promote=BOOLEAN, api=FUNCTION | METHOD)
+for _name in ("isnan", "isinf", "isfinite"):
+    instruction(f"{_name}(Tensor self) -> Tensor", promote=BOOLEAN, api=FUNCTION | METHOD)
 
 
 def equals_infinity(ops: Any, x: Any, infinity: float) -> Any:
@@ -49,12 +50,14 @@ def equals_infinity(ops: Any, x: Any, infinity: float) -> Any:
     return ops.eq(x, ops.constant(infinity, like=x))
 
 
-@pointwise("isposinf(Tensor self) -> Tensor", promote=BOOLEAN, dtypes=REALS, check=refuse_complex("isposinf"), api=QUERY)
+@pointwise("isposinf(Tensor self) -> Tensor", promote=BOOLEAN, dtypes=REALS, check=refuse_complex("isposinf"),
+           api=QUERY)
 def isposinf(ops: Any, self: Any) -> Any:
     return equals_infinity(ops, self, math.inf)
 
 
-@pointwise("isneginf(Tensor self) -> Tensor", promote=BOOLEAN, dtypes=REALS, check=refuse_complex("isneginf"), api=QUERY)
+@pointwise("isneginf(Tensor self) -> Tensor", promote=BOOLEAN, dtypes=REALS, check=refuse_complex("isneginf"),
+           api=QUERY)
 def isneginf(ops: Any, self: Any) -> Any:
     return equals_infinity(ops, self, -math.inf)
 
@@ -70,24 +73,24 @@ def isreal(ops: Any, self: Any) -> Any:
 # Selection.
 
 def check_condition(condition: Tensor) -> None:
-    check(condition.dtype in (DTYPES["bool"], DTYPES["uint8"]), "where expected condition to be a boolean tensor, but got a "
-          f"tensor with dtype {condition.dtype.name}")
+    check(condition.dtype in (DTYPES["bool"], DTYPES["uint8"]),
+          f"where expected condition to be a boolean tensor, but got one of dtype {condition.dtype.name}")
     if condition.dtype is DTYPES["uint8"]:
-        warnings.warn("where received a uint8 condition tensor. This behavior is deprecated; use a bool condition.",
-                      UserWarning, stacklevel=2)
+        warnings.warn("where: uint8 conditions are deprecated; use a bool tensor", UserWarning, stacklevel=2)
 
 
-@pointwise("where.self(Tensor condition, Tensor self, Tensor other) -> Tensor", conditions=("condition",), moves=True,
-           check=check_condition, api=FUNCTION | OUT)
+@pointwise("where.self(Tensor condition, Tensor self, Tensor other) -> Tensor",
+           conditions=("condition",), moves=True, check=check_condition, api=FUNCTION | OUT)
 @pointwise("where.ScalarSelf(Tensor condition, Scalar self, Tensor other) -> Tensor",
            "where.ScalarOther(Tensor condition, Tensor self, Scalar other) -> Tensor",
-           "where.Scalar(Tensor condition, Scalar self, Scalar other) -> Tensor", conditions=("condition",), moves=True,
-           check=check_condition, api=FUNCTION)
+           "where.Scalar(Tensor condition, Scalar self, Scalar other) -> Tensor",
+           conditions=("condition",), moves=True, check=check_condition, api=FUNCTION)
 def where(ops: Any, condition: Any, self: Any, other: Any) -> Any:
     return ops.where(condition, self, other)
 
 
-@pointwise("nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor", moves=True)
+@pointwise("nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor",
+           moves=True)
 def nan_to_num(ops: Any, self: Any, nan: float | None, posinf: float | None, neginf: float | None) -> Any:
     dtype = ops.dtype(self)
     if dtype.category <= Category.INTEGRAL:

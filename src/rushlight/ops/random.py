@@ -352,3 +352,24 @@ def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Spec, S
 define("native_dropout(Tensor input, float p, bool? train) -> (Tensor, "
        "Tensor)", shape=native_dropout, random=True,
        api=FUNCTION)
+
+
+# Reparametrised gradients: how a sample moves with its parameter, its rank in the distribution held fixed.
+
+def standard_gamma_grad(self: Tensor, output: Tensor) -> Spec:
+    check_supported("_standard_gamma_grad", self.dtype, _WIDE_FLOATS)
+    check(output.dtype is self.dtype, f"_standard_gamma_grad: output must be {self.dtype.name}, not "
+          f"{output.dtype.name}")
+    return Spec(broadcast_shapes(self.shape, output.shape, name="_standard_gamma_grad"), self.dtype)
+
+
+def dirichlet_grad(x: Tensor, alpha: Tensor, total: Tensor) -> Spec:
+    check_supported("_dirichlet_grad", x.dtype, _WIDE_FLOATS)
+    check(alpha.dtype is x.dtype and total.dtype is x.dtype,
+          "_dirichlet_grad: x, alpha and total must have one "
+          f"dtype, but they are {x.dtype.name}, {alpha.dtype.name} and {total.dtype.name}")
+    return Spec(broadcast_shapes(x.shape, alpha.shape, total.shape, name="_dirichlet_grad"), x.dtype)
+
+
+define("_standard_gamma_grad(Tensor self, Tensor output) -> Tensor", shape=standard_gamma_grad, api=FUNCTION)
+define("_dirichlet_grad(Tensor x, Tensor alpha, Tensor total) -> Tensor", shape=dirichlet_grad, api=FUNCTION)

@@ -178,7 +178,7 @@ def segment_rule(data: Tensor, reduce: str, lengths: Tensor | None, indices: Ten
 
 define("segment_reduce(Tensor data, str reduce, *, Tensor? lengths=None, Tensor? indices=None, "
        "Tensor? offsets=None, int axis=0, bool unsafe=False, Scalar? initial=None) -> Tensor",
-       shape=segment_rule, api=FUNCTION, moves=True)
+       shape=segment_rule, api=FUNCTION)
 define("_segment_reduce_backward(Tensor grad, Tensor output, Tensor data, str reduce, *, "
        "Tensor? lengths=None, Tensor? offsets=None, int axis=0, Scalar? initial=None) -> Tensor",
        api=INTERNAL, shape=lambda data: Spec(tuple(data.shape), data.dtype))

@@ -9,14 +9,14 @@ from ..core.dtypes import DTYPES, DType
 from ..core.errors import check
 from ..core.promotion import common
 from ..core.registry import APART_OUT, FUNCTION, INPLACE_METHOD, METHOD, OUT, Api, define
-from ..core.shapes import Shape, Spec, is_contiguous, preserved_strides, suggested_strides, wrap_dim, wrap_dims
+from ..core.shapes import Shape, Spec, preserved_strides, suggested_strides, wrap_dim, wrap_dims
 from ..core.tensor import Tensor
 
 
-def preserved(self: Tensor, dtype: DType | None = None) -> Spec:
+def preserved(self: Tensor) -> Spec:
     """An output like `self` in its memory order."""
-    shape, strides = tuple(self.shape), self.strides()
-    return Spec(shape, dtype or self.dtype, None if is_contiguous(shape, strides) else preserved_strides(shape, strides))
+    shape = tuple(self.shape)
+    return Spec(shape, self.dtype, preserved_strides(shape, self.strides()))
 
 
 # Joining.
@@ -55,10 +55,10 @@ def flip(self: Tensor, dims: Shape) -> Spec:
 def roll(self: Tensor, shifts: Shape, dims: Shape) -> Spec:
     check(shifts, "roll: `shifts` required")
     shape = tuple(self.shape)
-    if 0 in shape:
-        return preserved(self)
     check(len(shifts) == (len(dims) or 1), f"roll: shifts and dimensions must align. shifts: {len(shifts)}, "
           f"dims: {len(dims)}")
+    if 0 in shape:
+        return preserved(self)
     if not dims:
         return Spec(shape, self.dtype)
     for dim in dims:
@@ -68,7 +68,8 @@ def roll(self: Tensor, shifts: Shape, dims: Shape) -> Spec:
 
 
 define("flip(Tensor self, int[] dims) -> Tensor", shape=flip, api=FUNCTION | METHOD, moves=True)
-define("roll(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor", shape=roll, api=FUNCTION | METHOD, moves=True)
+define("roll(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor", shape=roll, api=FUNCTION | METHOD,
+       moves=True)
 
 
 # Triangles.
@@ -113,9 +114,10 @@ define(f"triu_indices(int row, int col, int offset=0, *, {_OPTIONS}) -> Tensor",
 
 def repeat_interleave(repeats: Tensor, output_size: int | None) -> Spec:
     check(repeats.ndim == 1, "repeat_interleave only accept 1D vector as repeats")
-    check(repeats.dtype.name in ("int32", "int64"), "repeats has to be Long or Int tensor")
+    check(repeats.dtype.name in ("int32", "int64"), "repeat_interleave: repeats must be an int32 or int64 tensor, not "
+          f"{repeats.dtype.name}", NotImplementedError)
     return Spec(None if output_size is None else (output_size,), repeats.dtype)
 
 
-define("repeat_interleave.Tensor(Tensor repeats, *, SymInt? output_size=None) -> Tensor", shape=repeat_interleave,
-       api=FUNCTION, data_dependent=True, moves=True)
+define("repeat_interleave.Tensor(Tensor repeats, *, SymInt? output_size=None) -> Tensor",
+       shape=repeat_interleave, api=FUNCTION, data_dependent=True, moves=True)

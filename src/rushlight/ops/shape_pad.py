@@ -19,18 +19,18 @@ def constant_pad_nd(self: Tensor, pad: Shape, value: Any) -> Spec:
     shape = list(self.shape)
     for i in range(len(pad) // 2):
         dim = self.ndim - 1 - i
-        shape[dim] += pad[2 * i] + pad[2 * i + 1]
-        check(shape[dim] >= 0, f"constant_pad_nd: The input size {self.shape[dim]}, plus negative padding "
-              f"{pad[2 * i]} and {pad[2 * i + 1]} resulted in a negative output size, which is invalid. "
-              f"Check dimension {dim} of your input.")
+        before, after = pad[2 * i], pad[2 * i + 1]
+        check(shape[dim] + min(before, 0) + min(after, 0) >= 0, f"constant_pad_nd: negative padding ({before}, "
+              f"{after}) takes more than there is in dimension {dim} of size {shape[dim]}")
+        shape[dim] += before + after
     check_representable(value, self.dtype, "constant_pad_nd")
     if all(n <= 0 for n in pad):
         return Spec(tuple(shape), self.dtype, preserved_strides(shape, self.strides()))
     return Spec(tuple(shape), self.dtype, suggested_strides(shape, [(self.shape, self.strides())]))
 
 
-define("constant_pad_nd(Tensor self, SymInt[] pad, Scalar value=0) -> Tensor", shape=constant_pad_nd, api=FUNCTION,
-       moves=True)
+define("constant_pad_nd(Tensor self, SymInt[] pad, Scalar value=0) -> Tensor", shape=constant_pad_nd,
+       api=FUNCTION, moves=True)
 
 
 def border_padded(name: str, dims: int, self: Tensor, padding: Shape) -> Spec:
@@ -65,8 +65,8 @@ def border_padding(name: str, dims: int) -> None:
 
     define(f"{name}(Tensor self, SymInt[{2 * dims}] padding) -> Tensor", api=INTERNAL, moves=True,
            shape=lambda self, padding: border_padded(name, dims, self, padding))
-    define(f"{name}_backward(Tensor grad_output, Tensor self, SymInt[{2 * dims}] padding) -> Tensor", api=INTERNAL,
-           shape=backward)
+    define(f"{name}_backward(Tensor grad_output, Tensor self, SymInt[{2 * dims}] padding) -> Tensor",
+           api=INTERNAL, shape=backward)
 
 
 for _dims in (1, 2, 3):

@@ -26,7 +26,8 @@ def sort(self: Tensor, dim: int) -> tuple[Spec, Spec]:
     return Spec(tuple(self.shape), self.dtype, strides), Spec(tuple(self.shape), INT64, strides)
 
 
-define("sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)",
+define("sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, "
+       "Tensor indices)",
        shape=sort, api=_SELECTED)
 
 
@@ -35,12 +36,14 @@ def topk(self: Tensor, k: int, dim: int) -> tuple[Spec, Spec]:
     check(not self.dtype.is_complex and self.dtype is not BOOL, f"topk: {self.dtype.name} is not supported; "
           "convert to a number type that has an order")
     size = self.shape[dim] if self.ndim else 1
-    check(0 <= k <= size, f"topk: selected index k out of range: k is {k}, dimension {dim} has {size} elements")
+    check(0 <= k <= size, f"topk: selected index k out of range: k is {k}, dimension {dim} has {size} "
+          "elements")
     shape = (*self.shape[:dim], k, *self.shape[dim + 1:]) if self.ndim else ()
     return Spec(shape, self.dtype), Spec(shape, INT64)
 
 
-define("topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)",
+define("topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, "
+       "Tensor indices)",
        shape=topk, api=_SELECTED)
 
 
@@ -78,7 +81,8 @@ def unique_slices(self: Tensor, dim: int) -> tuple[Spec, ...]:
 
 
 def _check_no_complex(self: Tensor, name: str) -> None:
-    check(not self.dtype.is_complex, f'"{name}" not implemented for \'{self.dtype.torch_name}\'', NotImplementedError)
+    check(not self.dtype.is_complex, f'"{name}" not implemented for \'{self.dtype.torch_name}\'',
+          NotImplementedError)
 
 
 define("_unique(Tensor self, bool sorted=True, bool return_inverse=False) -> (Tensor, Tensor)",
@@ -86,7 +90,8 @@ define("_unique(Tensor self, bool sorted=True, bool return_inverse=False) -> (Te
 define("_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> "
        "(Tensor, Tensor, Tensor)", shape=unique_values, data_dependent=True, api=FUNCTION)
 define("unique_dim(Tensor self, int dim, bool sorted=True, bool return_inverse=False, bool "
-       "return_counts=False) -> (Tensor, Tensor, Tensor)", shape=unique_slices, data_dependent=True, api=INTERNAL)
+       "return_counts=False) -> (Tensor, Tensor, Tensor)", shape=unique_slices, data_dependent=True,
+       api=INTERNAL)
 define("unique_dim_consecutive(Tensor self, int dim, bool return_inverse=False, bool return_counts=False) -> "
        "(Tensor, Tensor, Tensor)", shape=unique_slices, data_dependent=True, api=INTERNAL)
 define("unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, int? dim=None) "
@@ -105,7 +110,8 @@ def searchsorted(sorted_sequence: Tensor, self: Any, out_int32: bool, right: boo
           "while right was True")
     if sorter is not None:
         check(sorter.shape == sorted_sequence.shape, f"{name}: boundary and sorter must have the same size, "
-              f"but got boundary tensor {list(sorted_sequence.shape)} and got sorter tensor {list(sorter.shape)}")
+              f"but got boundary tensor {list(sorted_sequence.shape)} and got sorter tensor "
+              f"{list(sorter.shape)}")
         check(sorter.dtype is INT64, f"{name}: sorter must be a tensor of long dtype but got dtype "
               f"{sorter.dtype.torch_name}")
     rank = sorted_sequence.ndim
@@ -123,7 +129,8 @@ def searched_dtype(sequence: Tensor, values: Any) -> DType:
     """The dtype in which the values are compared with the sequence."""
     if isinstance(values, Tensor) and values.dtype is sequence.dtype:
         return sequence.dtype
-    return common([(sequence.dtype, False), (values.dtype, values.ndim == 0) if isinstance(values, Tensor) else values])
+    given = (values.dtype, values.ndim == 0) if isinstance(values, Tensor) else values
+    return common([(sequence.dtype, False), given])
 
 
 def _check_ordered(dtype: DType, name: str) -> None:
@@ -132,7 +139,8 @@ def _check_ordered(dtype: DType, name: str) -> None:
 
 
 def bucketize(self: Any, boundaries: Tensor, out_int32: bool, right: bool) -> Spec:
-    check(boundaries.ndim == 1, f"bucketize: boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
+    check(boundaries.ndim == 1,
+          f"bucketize: boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
     return searchsorted(boundaries, self, out_int32, right, None, None)
 
 
@@ -142,8 +150,10 @@ define(f"searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, {_OPTIONS},
        "sorter=None) -> Tensor", shape=searchsorted, api=_SEARCH)
 define(f"searchsorted.Scalar(Tensor sorted_sequence, Scalar self, *, {_OPTIONS}, str? side=None, Tensor? "
        "sorter=None) -> Tensor", shape=searchsorted, api=_SEARCH)
-define(f"bucketize.Tensor(Tensor self, Tensor boundaries, *, {_OPTIONS}) -> Tensor", shape=bucketize, api=_SEARCH)
-define(f"bucketize.Scalar(Scalar self, Tensor boundaries, *, {_OPTIONS}) -> Tensor", shape=bucketize, api=_SEARCH)
+define(f"bucketize.Tensor(Tensor self, Tensor boundaries, *, {_OPTIONS}) -> Tensor", shape=bucketize,
+       api=_SEARCH)
+define(f"bucketize.Scalar(Scalar self, Tensor boundaries, *, {_OPTIONS}) -> Tensor", shape=bucketize,
+       api=_SEARCH)
 
 
 def isin(elements: Any, test_elements: Any) -> Spec:
@@ -156,7 +166,8 @@ def isin(elements: Any, test_elements: Any) -> Spec:
 
 
 _FLAGS = "*, bool assume_unique=False, bool invert=False"
-define(f"isin.Tensor_Tensor(Tensor elements, Tensor test_elements, {_FLAGS}) -> Tensor", shape=isin, api=_SEARCH)
+define(f"isin.Tensor_Tensor(Tensor elements, Tensor test_elements, {_FLAGS}) -> Tensor", shape=isin,
+       api=_SEARCH)
 define(f"isin.Tensor_Scalar(Tensor elements, Scalar test_element, {_FLAGS}) -> Tensor",
        shape=lambda elements, test_element: isin(elements, test_element), api=_SEARCH)
 define(f"isin.Scalar_Tensor(Scalar element, Tensor test_elements, {_FLAGS}) -> Tensor",

@@ -1,4 +1,4 @@
-"""Special functions: error, gamma, zeta and Bessel functions. Orthogonal polynomials are in special_polynomials.py."""
+"""Special functions: error, gamma, zeta and Bessel functions. Polynomials are in special_polynomials.py."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from .pointwise import BINARY
 from .pointwise_functions import zero_times
 
 FLOATING = Promotion.FLOATING
-SPECIAL: dict[str, Any] = {"promote": FLOATING, "dtypes": REALS, "api": FUNCTION | OUT, "namespace": "special"}
+SPECIAL: dict[str, Any] = {
+    "promote": FLOATING, "dtypes": REALS, "api": FUNCTION | OUT, "namespace": "special"}
 
 
 def special(schema: str, name: str = "") -> None:
@@ -49,16 +50,18 @@ def entr(ops: Any, self: Any) -> Any:
 
 @pointwise("special_xlog1py(Tensor self, Tensor other) -> Tensor",
            "special_xlog1py.self_scalar(Scalar self, Tensor other) -> Tensor",
-           "special_xlog1py.other_scalar(Tensor self, Scalar other) -> Tensor", public_name="xlog1py", **SPECIAL)
+           "special_xlog1py.other_scalar(Tensor self, Scalar other) -> Tensor",
+           public_name="xlog1py", **SPECIAL)
 def xlog1py(ops: Any, self: Any, other: Any) -> Any:
     return zero_times(ops, self, other, ops.log1p(other))
 
 
 # Gamma functions.
 
-instruction("lgamma(Tensor self) -> Tensor", "digamma(Tensor self) -> Tensor", promote=FLOATING, dtypes=REALS, api=BINARY)
-instruction("igamma(Tensor self, Tensor other) -> Tensor", "igammac(Tensor self, Tensor other) -> Tensor", dtypes=FLOATS,
-            api=BINARY)
+instruction("lgamma(Tensor self) -> Tensor", "digamma(Tensor self) -> Tensor",
+            promote=FLOATING, dtypes=REALS, api=BINARY)
+instruction("igamma(Tensor self, Tensor other) -> Tensor", "igammac(Tensor self, Tensor other) -> Tensor",
+            dtypes=FLOATS, api=BINARY)
 
 
 @pointwise("special_zeta(Tensor self, Tensor other) -> Tensor",

@@ -1,7 +1,8 @@
 """Orthogonal polynomials, by their three-term recurrences.
 
-The degree n is an operand: it is truncated to an integer, and the polynomial of negative degree is 0. Chebyshev polynomials
-of high degree are computed inside (-1, 1) by their trigonometric form, whose cost does not grow with n.
+The degree n is an operand: it is truncated to an integer, and the polynomial of negative degree is 0. Inside
+(-1, 1) Chebyshev polynomials of high degree are computed by their trigonometric form, whose cost does not
+grow with n.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ from ..core.dtypes import DTYPES
 from ..core.registry import pointwise
 from .special import SPECIAL
 
-RECURRENCE_LIMIT = 8  # the highest degree of a Chebyshev polynomial for which the recurrence is used inside (-1, 1)
+RECURRENCE_LIMIT = 8  # inside (-1, 1) Chebyshev polynomials of a higher degree use their trigonometric form
 
 
 def polynomial(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """The three overloads special_`name`(x, n) of one polynomial."""
-    return pointwise(f"special_{name}(Tensor x, Tensor n) -> Tensor", f"special_{name}.x_scalar(Scalar x, Tensor n) -> Tensor",
+    return pointwise(f"special_{name}(Tensor x, Tensor n) -> Tensor",
+                     f"special_{name}.x_scalar(Scalar x, Tensor n) -> Tensor",
                      f"special_{name}.n_scalar(Tensor x, Scalar n) -> Tensor", public_name=name, **SPECIAL)
 
 
@@ -100,8 +102,11 @@ def hermite(ops: Any, x: Any, n: Any, scale: float) -> Any:
     limit = ops.constant(hermite_limit(ops, x), like=whole)
     too_high = ops.gt(whole, limit)
     scaled = times(ops, x, scale)
-    value = by_recurrence(ops, ops.where(too_high, ops.constant(0, like=whole), whole), scaled,
-                          lambda k, p, previous: ops.fma(scaled, p, ops.neg(ops.mul(times(ops, k, scale), previous))))
+
+    def step(k: Any, p: Any, previous: Any) -> Any:
+        return ops.fma(scaled, p, ops.neg(ops.mul(times(ops, k, scale), previous)))
+
+    value = by_recurrence(ops, ops.where(too_high, ops.constant(0, like=whole), whole), scaled, step)
     return ops.where(too_high, ops.constant(math.nan, like=x), value)
 
 

@@ -1,11 +1,12 @@
 """Views: each is a rule that gives shape, strides and offset over the storage of its first argument.
 
-`detach`, `view.dtype` and those whose schema declares no alias (`_unsafe_view`, `unsafe_split`), share memory like the others but the
-runtime does not track them as views.
+`detach`, `view.dtype` and those whose schema declares no alias (`_unsafe_view`, `unsafe_split`) share memory
+like the others, but the runtime does not track them as views.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ..core.dtypes import DTYPES, DType
@@ -14,8 +15,10 @@ from ..core.registry import FUNCTION, INPLACE, INPLACE_METHOD, INTERNAL, METHOD,
 from ..core.shapes import Shape, Spec, extent, infer_size, view_strides, wrap_dim, wrap_dims
 from ..core.tensor import Tensor
 
+_OWN_GEOMETRY = FUNCTION | METHOD | INPLACE_METHOD  # the in-place form changes the tensor's own geometry
 
-def over(self: Tensor, shape: list[int] | Shape, strides: list[int] | Shape, offset: int | None = None) -> Spec:
+
+def over(self: Tensor, shape: Sequence[int], strides: Sequence[int], offset: int | None = None) -> Spec:
     """A view of `self` with the given geometry; its own storage offset unless told otherwise."""
     return Spec(tuple(shape), self.dtype, tuple(strides), self.storage_offset() if offset is None else offset)
 
@@ -63,12 +66,12 @@ def viewed(self: Tensor, size: Shape) -> Spec:
 
 
 view("view(Tensor(a) self, SymInt[] size) -> Tensor(a)", viewed, api=METHOD)
-view("_unsafe_view(Tensor self, SymInt[] size) -> Tensor", lambda self, size: viewed(self, size), api=INTERNAL)
+view("_unsafe_view(Tensor self, SymInt[] size) -> Tensor", viewed, api=INTERNAL)
 
 
 # The order of dimensions.
 
-@view("transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)", api=FUNCTION | METHOD | INPLACE_METHOD)
+@view("transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)", api=_OWN_GEOMETRY)
 def transpose(self: Tensor, dim0: int, dim1: int) -> Spec:
     a, b = wrap_dim(dim0, self.ndim, name="transpose"), wrap_dim(dim1, self.ndim, name="transpose")
     shape, strides = geometry(self)
@@ -78,7 +81,7 @@ def transpose(self: Tensor, dim0: int, dim1: int) -> Spec:
     return over(self, shape, strides)
 
 
-@view("t(Tensor(a) self) -> Tensor(a)", api=FUNCTION | METHOD | INPLACE_METHOD)
+@view("t(Tensor(a) self) -> Tensor(a)", api=_OWN_GEOMETRY)
 def t(self: Tensor) -> Spec:
     check(self.ndim <= 2, f"t() expects a tensor with <= 2 dimensions, but self is {self.ndim}D")
     return transpose(self, 0, 1) if self.ndim == 2 else self.spec()
@@ -103,15 +106,15 @@ def without(self: Tensor, dims: Shape) -> Spec:
 
 
 view("squeeze(Tensor(a) self) -> Tensor(a)", lambda self: without(self, tuple(range(self.ndim))),
-     api=FUNCTION | METHOD | INPLACE_METHOD)
+     api=_OWN_GEOMETRY)
 view("squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)",
-     lambda self, dim: without(self, (wrap_dim(dim, self.ndim, name="squeeze"),)), api=FUNCTION | METHOD | INPLACE_METHOD)
+     lambda self, dim: without(self, (wrap_dim(dim, self.ndim, name="squeeze"),)), api=_OWN_GEOMETRY)
 view("squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)",
      lambda self, dim: without(self, wrap_dims(dim, self.ndim, name="squeeze", empty_is_all=False)),
-     api=FUNCTION | METHOD | INPLACE_METHOD)
+     api=_OWN_GEOMETRY)
 
 
-@view("unsqueeze(Tensor(a) self, int dim) -> Tensor(a)", api=FUNCTION | METHOD | INPLACE_METHOD)
+@view("unsqueeze(Tensor(a) self, int dim) -> Tensor(a)", api=_OWN_GEOMETRY)
 def unsqueeze(self: Tensor, dim: int) -> Spec:
     dim = wrap_dim(dim, self.ndim + 1, name="unsqueeze")
     shape, strides = geometry(self)
@@ -180,8 +183,8 @@ def diagonal(self: Tensor, offset: int, dim1: int, dim2: int) -> Spec:
     length = max(min(shape[a], shape[b] - offset) if offset >= 0 else min(shape[a] + offset, shape[b]), 0)
     skip = (offset * strides[b] if offset >= 0 else -offset * strides[a]) if length else 0
     kept = [d for d in range(self.ndim) if d not in (a, b)]
-    return over(self, [*[shape[d] for d in kept], length], [*[strides[d] for d in kept], strides[a] + strides[b]],
-                self.storage_offset() + skip)
+    return over(self, [*[shape[d] for d in kept], length],
+                [*[strides[d] for d in kept], strides[a] + strides[b]], self.storage_offset() + skip)
 
 
 @view("unfold(Tensor(a) self, int dimension, int size, int step) -> Tensor(a)", api=METHOD)
@@ -246,7 +249,8 @@ def split_with_sizes(self: Tensor, split_sizes: Shape, dim: int) -> tuple[Spec, 
 
 
 view("split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]", split, api=METHOD)
-view("split_with_sizes(Tensor(a -> *) self, SymInt[] split_sizes, int dim=0) -> Tensor(a)[]", split_with_sizes)
+view("split_with_sizes(Tensor(a -> *) self, SymInt[] split_sizes, int dim=0) -> Tensor(a)[]",
+     split_with_sizes)
 view("unsafe_split.Tensor(Tensor self, SymInt split_size, int dim=0) -> Tensor[]", split)
 view("unsafe_split_with_sizes(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]", split_with_sizes)
 
@@ -255,8 +259,6 @@ view("unsafe_split_with_sizes(Tensor self, SymInt[] split_sizes, int dim=0) -> T
 
 @view("view.dtype(Tensor(a) self, ScalarType dtype) -> Tensor(a)", api=METHOD, tracked=False)
 def view_dtype(self: Tensor, dtype: DType) -> Spec:
-    if dtype is self.dtype:
-        return self.spec()
     check(not self._conj, "view: a tensor whose conjugate bit is set cannot be viewed as another dtype; call "
           "resolve_conj() first")
     check(not self._neg, "view: a tensor whose negative bit is set cannot be viewed as another dtype; call "
@@ -271,14 +273,16 @@ def view_dtype(self: Tensor, dtype: DType) -> Spec:
           f"element sizes), but got {strides[-1]}")
     if old > new:
         ratio = old // new
-        return Spec((*shape[:-1], shape[-1] * ratio), dtype, (*[s * ratio for s in strides[:-1]], 1), offset * ratio)
+        return Spec((*shape[:-1], shape[-1] * ratio), dtype, (*[s * ratio for s in strides[:-1]], 1),
+                    offset * ratio)
     ratio = new // old
     what = f"to view {self.dtype.name} as {dtype.name} (different element sizes)"
     check(shape[-1] % ratio == 0, f"self.size(-1) must be divisible by {ratio} {what}, but got {shape[-1]}")
     check(offset % ratio == 0, f"self.storage_offset() must be divisible by {ratio} {what}, but got {offset}")
     check(all(s % ratio == 0 for s in strides[:-1]), f"self.stride must be divisible by {ratio} {what}, but "
           f"got {strides}")
-    return Spec((*shape[:-1], shape[-1] // ratio), dtype, (*[s // ratio for s in strides[:-1]], 1), offset // ratio)
+    return Spec((*shape[:-1], shape[-1] // ratio), dtype, (*[s // ratio for s in strides[:-1]], 1),
+                offset // ratio)
 
 
 @view("view_as_real(Tensor(a) self) -> Tensor(a)", api=FUNCTION)
@@ -286,10 +290,11 @@ def view_as_real(self: Tensor) -> Spec:
     check(self.dtype.is_complex, "view_as_real is only supported for complex tensors")
     check(not self._conj, "view_as_real doesn't work on unresolved conjugated tensors. To resolve the "
           "conjugate tensor so you can view it as real, use self.resolve_conj()")
-    return Spec((*self.shape, 2), self.dtype.to_real(), (*[2 * s for s in self.strides()], 1), 2 * self.storage_offset())
+    return Spec((*self.shape, 2), self.dtype.to_real(), (*[2 * s for s in self.strides()], 1),
+                2 * self.storage_offset())
 
 
-COMPLEX_OF = {"float16": "complex32", "float32": "complex64", "float64": "complex128"}
+COMPLEX_OF = {"float32": "complex64", "float64": "complex128"}
 
 
 @view("view_as_complex(Tensor(a) self) -> Tensor(a)", api=FUNCTION)
@@ -304,8 +309,10 @@ def view_as_complex(self: Tensor) -> Spec:
     check(all(s % 2 == 0 for s in strides[:-1]), "view_as_complex: the tensor must have a stride divisible "
           "by 2 for all but the last dimension")
     check(offset % 2 == 0, "view_as_complex: the tensor must have a storage_offset divisible by 2")
-    return Spec(tuple(shape[:-1]), DTYPES[COMPLEX_OF[self.dtype.name]], tuple(s // 2 for s in strides[:-1]), offset // 2)
+    return Spec(tuple(shape[:-1]), DTYPES[COMPLEX_OF[self.dtype.name]], tuple(s // 2 for s in strides[:-1]),
+                offset // 2)
 
 
-view("_conj(Tensor(a) self) -> Tensor(a)", lambda self: replace(self.spec(), conj=not self._conj), api=FUNCTION)
+view("_conj(Tensor(a) self) -> Tensor(a)", lambda self: replace(self.spec(), conj=not self._conj),
+     api=FUNCTION)
 view("_neg_view(Tensor(a) self) -> Tensor(a)", lambda self: replace(self.spec(), neg=not self._neg))

@@ -29,9 +29,11 @@ define("select_scatter(Tensor self, Tensor src, int dim, SymInt index) -> Tensor
 define("slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt "
        "step=1) -> Tensor",
        api=_API, moves=True,
-       shape=lambda self, src, dim, start, end, step: scattered("slice.Tensor", self, src, dim, start, end, step))
-define("diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor", api=_API, moves=True,
-       shape=lambda self, src, offset, dim1, dim2: scattered("diagonal", self, src, offset, dim1, dim2))
+       shape=lambda self, src, dim, start, end, step:
+           scattered("slice.Tensor", self, src, dim, start, end, step))
+define("diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor", api=_API,
+       moves=True, shape=lambda self, src, offset, dim1, dim2:
+           scattered("diagonal", self, src, offset, dim1, dim2))
 define("as_strided_scatter(Tensor self, Tensor src, SymInt[] size, SymInt[] stride, SymInt? "
        "storage_offset=None) -> Tensor", api=_API, moves=True,
        shape=lambda self, src, size, stride, storage_offset:

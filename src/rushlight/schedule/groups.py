@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..loops.expr import Expr, Recorder, loads_in, reindex
+from ..loops.expr import Access, Expr, Recorder, loads_in, reindex
 from ..loops.index import Index, Var, as_index
-from ..loops.nest import Access, Buffer, Call, extents
+from ..loops.nest import Buffer, Call, extents
 from ..lowering.lowered import Definition, Map, Reduction
 
 

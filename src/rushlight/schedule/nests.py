@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from ..core.errors import InternalError
 from ..loops.expr import Access, Expr, Recorder, loads_in, reindex, substitute
@@ -127,7 +128,7 @@ class _RowNest:
             draft.stored[definition.buffer] = (position, value)
             draft.statements.append(Store(Access(definition.buffer, position), value))
 
-    def _phase_for(self, form: Structured) -> tuple[int, _Draft, dict[Var, Var]]:
+    def _phase_for(self, form: Structured) -> tuple[int, _Draft, dict[Any, Any]]:
         for at in range(self._earliest(form), len(self.drafts)):
             draft = self.drafts[at]
             if _extents(draft.inner) == _extents(form.inner):
@@ -147,12 +148,12 @@ class _RowNest:
                 after = max(after, home + 1 if access.buffer in self.reduced else home)
         return after
 
-    def _elementwise(self, form: Structured, draft: _Draft, at: int, inner_map: dict[Var, Var]) -> bool:
+    def _elementwise(self, form: Structured, draft: _Draft, at: int, inner_map: dict[Any, Any]) -> bool:
         """Whether what the definition reads from phase `at` is the element that was just computed."""
         for access in loads_in(form.value):
             if self.home.get(access.buffer) == at:
                 position, _ = draft.stored[access.buffer]
-                if access.index.substitute(dict(inner_map)) != position:
+                if access.index.substitute(inner_map) != position:
                     return False
         return True
 

@@ -3,4 +3,4 @@
 from .._functions import API
 
 globals().update(API.functions.get("special", {}))
-__all__ = list(API.functions.get("special", {}))  # noqa: PLE0605
+__all__ = list(API.functions.get("special", {}))

@@ -153,19 +153,16 @@ HALF: dict[str, str] = {"bfloat16": _ONE_ROUNDING, "float16": _ONE_ROUNDING}
 
 # --- tolerances looser than torch's own --------------------------------------------------------------
 
-_ROUNDS_TERMS = ("PyTorch rounds every product or partial sum to the low precision; here the result alone is "
-                 "rounded, and the tolerance is PyTorch's own distance from the correctly rounded result")
 _COMPLEX_SUMS = "sums of ten complex64 products: both sides are 6e-5 from the exact result, each its own way"
 
+_JUST_ABOVE_FIVE = (
+    "torch's kernel is off by up to 4e-7 for |x| just above 5 (by arbitrary-precision values, with "
+    "which ours agrees to 1e-15)"
+)
+
 LOOSER: dict[str, tuple[dict[str, Tolerance], str]] = {
-    "addbmm": ({"bfloat16": Tolerance(1.6e-2, 0.33)}, _ROUNDS_TERMS),
-    "addr": ({"bfloat16": Tolerance(1.6e-2, 0.03)}, _ROUNDS_TERMS),
-    "cross": ({"bfloat16": Tolerance(1.6e-2, 0.04)}, _ROUNDS_TERMS),
-    "linalg.cross": ({"bfloat16": Tolerance(1.6e-2, 0.04)}, _ROUNDS_TERMS),
-    "linalg.vecdot": ({"bfloat16": Tolerance(1.6e-2, 0.11)}, _ROUNDS_TERMS),
-    "nn.functional.bilinear": (
-        {"bfloat16": Tolerance(1.6e-2, 0.05), "float16": Tolerance(1e-3, 4e-3)}, _ROUNDS_TERMS),
-    "nn.functional.cosine_similarity": ({"bfloat16": Tolerance(1.6e-2, 1e-3)}, _ROUNDS_TERMS),
     "matmul": ({"complex64": Tolerance(1.3e-6, 6e-5)}, _COMPLEX_SUMS),
     "__rmatmul__": ({"complex64": Tolerance(1.3e-6, 6e-5)}, _COMPLEX_SUMS),
+    "special.bessel_j0": ({"float64": Tolerance(1e-7, 5e-7)}, _JUST_ABOVE_FIVE),
+    "special.bessel_y1": ({"float64": Tolerance(1e-7, 5e-7)}, _JUST_ABOVE_FIVE),
 }

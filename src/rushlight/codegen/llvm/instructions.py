@@ -10,20 +10,27 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from ...core.dtypes import Category, DType
-from ...loops.expr import Expr, NotRecordable
+from ...core.lazy import LazyModule
+from ...loops.expr import Expr
 from .emitter import Emitter
 from .math import FUNCTIONS
+from .types import bool_like
+
+ir = LazyModule("llvmlite.ir")
 
 NARROW = ("float16", "bfloat16")
-UNSUPPORTED = ("complex64", "complex128", "float8_e4m3fn", "float8_e5m2")
+# Only moved, as integers of the same size.
+OPAQUE = {"complex64": 64, "complex128": 128, "float8_e4m3fn": 8, "float8_e5m2": 8}
 COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
 
 def element_type(e: Emitter, dtype: DType) -> Any:
     """The LLVM type of a value of `dtype` in a register; in memory it is the same, but for bool, a byte."""
-    if dtype.name in UNSUPPORTED:
-        raise NotRecordable(f"{dtype.name} in generated code")
+    if dtype.name in OPAQUE:
+        return ir.IntType(OPAQUE[dtype.name])
     if dtype.category is Category.BOOL:
         return e.i1
     if dtype.name == "bfloat16":
@@ -63,6 +70,8 @@ def convert(e: Emitter, x: Any, source: DType, target: DType) -> Any:
 
 def constant(e: Emitter, value: Any, dtype: DType) -> Any:
     """A scalar constant."""
+    if dtype.name in OPAQUE:
+        return e.constant(int.from_bytes(np.asarray(value).astype(dtype.numpy).tobytes(), "little"), element_type(e, dtype))
     if dtype.name in NARROW:
         return narrowed(e, e.constant(float(value), e.float), dtype)
     kind = element_type(e, dtype)
@@ -97,14 +106,35 @@ def _emit(e: Emitter, op: str, dtype: DType, values: Sequence[Any]) -> Any:
     table = SIGNED if op in SIGNED else None
     if table is not None:
         return table[op](e, *values, signed=signed(dtype))
-    simple = SIMPLE.get(op) or FUNCTIONS.get(op)
-    if simple is None:
-        raise NotRecordable(f"the instruction {op} in generated code")
-    return simple(e, *values)
+    if op in EXACT_ANSWERS and not dtype.is_floating_point:
+        return e.constant(EXACT_ANSWERS[op], bool_like(values[0].type))
+    simple = SIMPLE.get(op)
+    if simple is not None:
+        return simple(e, *values)
+    return FUNCTIONS[op](e, *values, signed=signed(dtype))
 
 
 def _plain(dtype: DType) -> DType:
     return dtype.opmath
+
+
+def supports(expr: Expr) -> bool:
+    """Whether one instruction (not those of its operands) can be emitted."""
+    if expr.dtype.name in OPAQUE or any(a.dtype.name in OPAQUE for a in expr.args):
+        return expr.op in ("load", "constant", "where")
+    if expr.op in LEAVES or expr.op in ("cast", "where") or expr.op in COMPARE or expr.op in LOGIC:
+        return True
+    dtype = expr.args[0].dtype
+    if expr.op in INTEGER_ONLY_FLOATS and not dtype.is_floating_point:
+        return False
+    if dtype.category is Category.BOOL:
+        return expr.op in BOOL_ARITHMETIC or expr.op.startswith("bitwise_") or expr.op in EXACT_ANSWERS
+    return expr.op in SIGNED or expr.op in SIMPLE or expr.op in FUNCTIONS or expr.op in EXACT_ANSWERS
+
+
+LEAVES = frozenset(("constant", "load", "index", "reduced", "scalar"))
+EXACT_ANSWERS = {"isnan": False, "isinf": False, "isfinite": True}  # of integers and bools
+INTEGER_ONLY_FLOATS = frozenset(("pow", "div"))  # emitted for floats only
 
 
 LOGIC: dict[str, Callable[..., Any]] = {

@@ -1,6 +1,6 @@
-"""A schedule as one LLVM module: a function for every nest, and an entry for every run of nests between calls.
+"""A schedule as one LLVM module: a function for every nest and product, and an entry for every run of them between calls.
 
-`entry0(block)` runs the nests of the first segment in order. The block is an array of addresses: slot 0 the thread pool, then
+`entry0(block)` runs the steps of the first segment in order. The block is an array of addresses: slot 0 the thread pool, then
 the buffers. Segments end where the schedule calls a routine that is not native code.
 """
 
@@ -11,11 +11,12 @@ from typing import Any
 
 from ...core.lazy import LazyModule
 from ...loops.nest import Buffer, Call, Place
+from ...loops.product import MATMUL
 from ...runtime.target import Target
-from ...schedule.loops import LoopPlan
 from ...schedule.memory import buffers_of
 from ...schedule.schedule import Schedule
 from .emitter import Emitter
+from .matmul import emit_product
 from .nests import emit_nest
 
 ir = LazyModule("llvmlite.ir")
@@ -37,13 +38,15 @@ def emit_module(schedule: Schedule, target: Target) -> NativeModule:
     module = ir.Module("rushlight")
     slots = _slots(schedule)
     segments: list[str | Call] = []
-    pending: list[tuple[str, LoopPlan]] = []
+    pending: list[tuple[str, int]] = []  # tasks and how many of each
     for step in schedule.steps:
-        if isinstance(step, Call):
+        if isinstance(step, Call) and step.routine == MATMUL:
+            pending.append(emit_product(module, step, target, slots))
+        elif isinstance(step, Call):
             _close_segment(module, target, pending, segments)
             segments.append(step)
         else:
-            pending.append((emit_nest(module, step, target, slots), step))
+            pending.append((emit_nest(module, step, target, slots), step.tasks))
     _close_segment(module, target, pending, segments)
     return NativeModule(str(module), segments, slots)
 
@@ -57,7 +60,7 @@ def _slots(schedule: Schedule) -> dict[Buffer, int]:
     return slots
 
 
-def _close_segment(module: Any, target: Target, pending: list[tuple[str, LoopPlan]],
+def _close_segment(module: Any, target: Target, pending: list[tuple[str, int]],
                    segments: list[str | Call]) -> None:
     if not pending:
         return
@@ -67,11 +70,11 @@ def _close_segment(module: Any, target: Target, pending: list[tuple[str, LoopPla
     block = function.args[0]
     parallel = e.declare("parallel_for", ir.VoidType(), [e.pointer, e.pointer, e.pointer, e.i64])
     pool = e.load(e.address(block, POOL_SLOT, e.i64), e.pointer)
-    for task, plan in pending:
-        if plan.tasks == 1:
+    for task, count in pending:
+        if count == 1:
             e.call(module.globals[task], [block, e.i64(0)])
         else:
-            e.call(parallel, [pool, module.globals[task], block, e.i64(plan.tasks)])
+            e.call(parallel, [pool, module.globals[task], block, e.i64(count)])
     e.builder.ret_void()
     segments.append(name)
     pending.clear()

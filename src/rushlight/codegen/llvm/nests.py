@@ -8,6 +8,7 @@ vectors along the loop that the plan names, with one lane for what is left over.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from ...core.dtypes import Category, DType
@@ -158,12 +159,22 @@ class _NestEmitter:
     def _phase(self, phase: Phase) -> None:
         memo = self._hoisted(phase)
         if not phase.inner:
-            self._statements(phase, memo, {})
+            self._single_point(phase, memo)
             return
         if self.plan.vector_outer:
             self._phase_in_lanes(phase, memo)
         else:
             self._phase_in_vectors(phase, memo)
+
+    def _single_point(self, phase: Phase, memo: dict[Expr, Any]) -> None:
+        """A phase without loops: what is folded is one value."""
+        for statement in phase.statements:
+            value = self._evaluate(statement.value, memo)
+            if isinstance(statement, Store):
+                self._store(statement, value, memo)
+            else:
+                only = self.e.constant(0, self.e.i64) if statement.combine in ARGUMENTS else value
+                self.reduced[statement.name] = only
 
     def _hoisted(self, phase: Phase) -> dict[Expr, Any]:
         """Values that do not change in the inner loops, computed before them."""
@@ -221,7 +232,7 @@ class _NestEmitter:
                 with self.e.loop(0, done, self.lanes * copies) as index:
                     for copy in range(copies):
                         at = self.e.add(index, copy * self.lanes) if copy else index
-                        self._at(var, at, self.lanes, lambda copy=copy: self._statements(phase, dict(memo), slots, copy))
+                        self._at(var, at, self.lanes, partial(self._statements, phase, dict(memo), slots, copy))
             rest = extent // self.lanes * self.lanes
             if rest > done:
                 with self.e.loop(done, rest, self.lanes) as index:
@@ -309,7 +320,7 @@ class _NestEmitter:
 
     def _finish_argument(self, statement: Reduce, slots: list[list[Any]], *, across: bool) -> Any:
         e = self.e
-        pairs = []
+        pairs: list[tuple[Any, Any]] = []
         for slot in slots if across else slots[:1]:
             value = e.builder.load(slot[0], typ=self._slot_type(slot[0]))
             position = e.builder.load(slot[1], typ=self._slot_type(slot[1]))

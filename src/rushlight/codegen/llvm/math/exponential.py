@@ -111,11 +111,11 @@ def tanh(e: Emitter, x: Any) -> Any:
     return e.copysign(e.select(e.compare("<", a, 0.625), small, large), x)
 
 
-def _half_exp(e: Emitter, a: Any) -> Any:
-    """e**a / 2 for a >= 0, infinite only if that is."""
+def exp_over(e: Emitter, a: Any, power: int) -> Any:
+    """e**a / 2**power for a >= 0, infinite only if that is."""
     bits = bits_of(a.type)
-    shifted, r = reduce_exp(e, e.at_most(a, _EXP_RANGE[bits][1] + 1.0))
-    return scale_fully(e, e.add(expm1_reduced(e, r, table.EXP[bits]), 1.0), shifted, minus=1)
+    shifted, r = reduce_exp(e, e.at_most(a, _EXP_RANGE[bits][1] + power))
+    return scale_fully(e, e.add(expm1_reduced(e, r, table.EXP[bits]), 1.0), shifted, minus=power)
 
 
 @function()
@@ -123,12 +123,12 @@ def sinh(e: Emitter, x: Any) -> Any:
     a = e.abs(x)
     z = e.mul(a, a)
     small = e.mul_add(e.mul(a, z), e.horner(z, table.SINH[bits_of(x.type)]), a)
-    half = _half_exp(e, a)
+    half = exp_over(e, a, 1)
     large = e.sub(half, e.div(0.25, half))
     return e.copysign(e.select(e.compare("<", a, 1.0), small, large), x)
 
 
 @function()
 def cosh(e: Emitter, x: Any) -> Any:
-    half = _half_exp(e, e.abs(x))
+    half = exp_over(e, e.abs(x), 1)
     return e.add(half, e.div(0.25, half))

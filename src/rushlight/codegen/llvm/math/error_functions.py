@@ -1,0 +1,126 @@
+"""erf, erfc, erfcx and their inverses erfinv and ndtri.
+
+erfc x = e**(-x**2) erfcx x, and erfcx x = g(q) / (x + c) with q = (x - c) / (x + c), which maps x >= 0 to [-1, 1): one
+polynomial g holds for all x >= 0, so that erfc keeps its relative accuracy in the tail.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ..emitter import Emitter
+from ..types import bits_of
+from . import coefficients as table
+from .exponential import exp, exp_normal
+from .logarithm import INFINITY, log_of_parts, log_parts
+from .registry import function
+
+_CENTRE = {32: 3.0, 64: 4.0}
+_ERFC_END = {32: 10.1, 64: 27.5}  # beyond, erfc rounds to 0
+_HALF_ROOT_PI = math.sqrt(math.pi) / 2
+
+
+def _scaled_erfc(e: Emitter, a: Any) -> Any:
+    """e**(a**2) erfc(a) for finite a >= 0."""
+    bits = bits_of(a.type)
+    centre = _CENTRE[bits]
+    below, above = e.sub(a, centre), e.add(a, centre)
+    inverse = e.div(1.0, above)
+    q = e.mul(below, inverse)
+    # For small a the result depends steeply on q, so q is corrected for the rounding of all that it is made of.
+    above_rest, below_rest = e.sub(a, e.sub(above, centre)), e.sub(a, e.add(below, centre))
+    rest = e.add(e.fma(e.neg(q), above, below), e.mul_add(e.neg(q), above_rest, below_rest))
+    q = e.mul_add(rest, inverse, q)
+    g = e.horner(q, table.ERFCX[bits])
+    # 1 / (a + centre) likewise.
+    rest = e.mul_add(e.neg(inverse), above_rest, e.fma(e.neg(inverse), above, 1.0))
+    return e.mul_add(g, inverse, e.mul(g, e.mul(rest, inverse)))
+
+
+def _times_exp_of_square(e: Emitter, factor: Any, a: Any, sign: int) -> Any:
+    """factor e**(sign a**2); what rounding takes from a**2 is multiplied in to first order."""
+    square, rest = e.two_product(a, a)
+    if sign < 0:
+        square, rest = e.neg(square), e.neg(rest)
+    return e.mul(exp(e, square), e.mul_add(factor, rest, factor))
+
+
+def _erfc_positive(e: Emitter, a: Any) -> Any:
+    a = e.at_most(a, _ERFC_END[bits_of(a.type)])
+    return _times_exp_of_square(e, _scaled_erfc(e, a), a, -1)
+
+
+@function()
+def erf(e: Emitter, x: Any) -> Any:
+    """x (1 + p(x**2)) near 0; else 1 - erfc, which for floats is e to the power of a polynomial."""
+    bits = bits_of(x.type)
+    a = e.abs(x)
+    near = e.mul_add(a, e.horner(e.mul(a, a), table.ERF[bits]), a)
+    if bits == 32:
+        bounded = e.at_most(a, 4.0)
+        far = e.sub(1.0, exp_normal(e, e.horner(bounded, table.LOG_ERFC[32])))
+    else:
+        far = e.sub(1.0, _erfc_positive(e, a))
+    return e.copysign(e.select(e.compare("<", a, 0.9 if bits == 32 else 1.0), near, far), x)
+
+
+@function()
+def erfc(e: Emitter, x: Any) -> Any:
+    tail = _erfc_positive(e, e.abs(x))
+    return e.select(e.compare("<", x, 0.0), e.sub(2.0, tail), tail)
+
+
+@function()
+def erfcx(e: Emitter, x: Any) -> Any:
+    """e**(x**2) erfc(x), for x < 0 as 2 e**(x**2) - erfcx(-x)."""
+    a = e.abs(x)
+    scaled = _scaled_erfc(e, e.select(e.compare("==", a, INFINITY), 1.0, a))
+    scaled = e.select(e.compare("==", a, INFINITY), 0.0, scaled)
+    bounded = e.at_least(e.at_most(x, 0.0), -_ERFC_END[bits_of(x.type)])
+    back = e.sub(_times_exp_of_square(e, e.constant(2.0, x), bounded, 1), scaled)
+    return e.select(e.compare("<", x, 0.0), back, scaled)
+
+
+def _inverse(e: Emitter, x: Any, y: Any, refine: bool) -> Any:
+    """erfinv(|x|) for doubles, where y = 1 - |x| is given too, exactly, for |x| > 1/2.
+
+    There v with erfc(v) = y is a polynomial of sqrt(-log y), right to 2**-24, and for doubles one step of Halley's method
+    on erfc(v) - y, written with erfcx so that nothing underflows.
+    """
+    near = e.mul(x, e.horner(e.mul(x, x), table.ERFINV[64]))
+    w = e.neg(log_of_parts(e, *log_parts(e, y)))
+    s = e.sqrt(w)
+    middle = e.horner(e.sub(s, 3.5), table.ERFCINV_MIDDLE[64])
+    far = e.mul(s, e.horner(e.div(1.0, s), table.ERFCINV_FAR[64]))
+    v = e.select(e.compare("<", s, 6.2), middle, far)
+    if refine:
+        square, rest = e.two_product(v, v)
+        ratio = exp_normal(e, e.add(e.sub(square, w), rest))  # y e**(v**2)
+        step = e.mul(e.sub(ratio, _scaled_erfc(e, v)), _HALF_ROOT_PI)
+        v = e.sub(v, e.div(step, e.mul_add(v, step, 1.0)))
+    v = e.select(e.compare("==", y, 0.0), e.constant(INFINITY, x), v)
+    v = e.select(e.compare("<", y, 0.0), e.constant(float("nan"), x), v)
+    return e.select(e.compare("<=", x, 0.5), near, v)
+
+
+@function()
+def erfinv(e: Emitter, x: Any) -> Any:
+    double = e.is_double(x)
+    wide = x if double else e.widen(x)
+    a = e.abs(wide)
+    result = e.copysign(_inverse(e, a, e.sub(1.0, a), refine=double), wide)
+    return result if double else e.narrow(result)
+
+
+@function()
+def ndtri(e: Emitter, p: Any) -> Any:
+    """The x below which the normal distribution has probability p: sqrt(2) erfinv(2 p - 1)."""
+    double = e.is_double(p)
+    wide = p if double else e.widen(p)
+    other = e.sub(1.0, wide)
+    tail = e.mul(e.select(e.compare("<", wide, 0.5), wide, other), 2.0)
+    x = e.sub(wide, other)
+    size = _inverse(e, e.abs(x), tail, refine=double)
+    result = e.mul(e.copysign(size, x), math.sqrt(2.0))
+    return result if double else e.narrow(result)

@@ -1,0 +1,6 @@
+"""Linear algebra, under PyTorch's names."""
+
+from .._functions import API
+
+globals().update(API.functions.get("linalg", {}))
+__all__ = list(API.functions.get("linalg", {}))

@@ -1,0 +1,149 @@
+"""Matrix products: calls of the native routine, with scaling and addends as loops over the result.
+
+The operands keep their strides: a transposed or sliced view of a stored tensor is read where it lies. Narrow floats are
+multiplied and summed in float32 and rounded once. Integers and complex numbers stay calls of their eager kernels.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core.dtypes import DTYPES, DType
+from ..core.shapes import Spec
+from ..loops.expr import NotRecordable
+from ..loops.nest import Buffer, Call, Combine
+from ..loops.product import MATMUL, Matrix, Product
+from .declare import lowering
+from .lowered import Lowered, Lowerer
+
+NATIVE = (DTYPES["float32"], DTYPES["float64"])
+
+
+def compute_dtype(dtype: DType) -> DType:
+    """The dtype in which products are summed; NotRecordable if there is no native code for it."""
+    if dtype.opmath not in NATIVE or dtype.itemsize == 1:
+        raise NotRecordable(f"a matrix product of {dtype.name}")
+    return dtype.opmath
+
+
+# The routine.
+
+def multiplied(low: Lowerer, left: Lowered, right: Lowered) -> Lowered:
+    """left [..., m, k] times right [..., k, n], with equal batch dimensions (none or one), summed in the compute dtype."""
+    dtype = compute_dtype(left.dtype)
+    shape = (*left.shape[:-1], right.shape[-1])
+    rows, depth, columns = *left.shape[-2:], right.shape[-1]
+    batch = left.shape[0] if left.ndim == 3 else 1
+    if 0 in shape or depth == 0:
+        return low.full(shape, 0, dtype)
+    first, a = _operand(left.cast(dtype), any_strides=True)
+    second, b = _operand(right.cast(dtype))
+    product = _tall(Product(batch, rows, columns, depth, a, b, dtype))
+    if product.columns == 1 and product.rows > 1 and 1 in (product.left.row, product.left.column):
+        product, first, second = _transposed(product), second, first
+    out = low.fresh_buffer(dtype, shape)
+    low.definitions.append(Call(f"{MATMUL}{len(low.definitions)}", MATMUL, [first, second], [out], {"product": product}))
+    return low.stored(out, shape)
+
+
+def _operand(matrix: Lowered, any_strides: bool = False) -> tuple[Buffer, Matrix]:
+    """The buffer and layout of an operand; stored first if it is not, or not in a layout that the routine takes."""
+    placed = matrix.placed()
+    if placed is None or not (any_strides or _has_unit_stride(matrix.shape, placed[1])):
+        # A new buffer even of what is stored already, row-major.
+        matrix = Lowered(matrix.owner, matrix.shape, matrix.dtype, matrix.load).realize()
+        placed = matrix.placed()
+        assert placed is not None
+    buffer, strides, offset = placed
+    # A dimension of one element has any stride: say 1, which is the one that kernels look for.
+    *_, row, column = [1 if size == 1 else stride for size, stride in zip(matrix.shape, strides, strict=True)]
+    return buffer, Matrix(offset, strides[0] if matrix.ndim == 3 else 0, row, column)
+
+
+def _has_unit_stride(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    return any(stride == 1 or size == 1 for size, stride in zip(shape[-2:], strides[-2:], strict=True))
+
+
+def _tall(p: Product) -> Product:
+    """A batch of products with one right operand is one product of a tall matrix."""
+    if p.batch > 1 and p.right.batch == 0 and p.left.batch == p.rows * p.left.row:
+        return Product(1, p.batch * p.rows, p.columns, p.depth, p.left, p.right, p.dtype)
+    return p
+
+
+def _transposed(p: Product) -> Product:
+    """A column as a row: the same elements in the same order, and the vectors of the kernel run along them."""
+    left, right = p.left, p.right
+    return Product(p.batch, p.columns, p.rows, p.depth, Matrix(right.offset, right.batch, right.column, right.row),
+                   Matrix(left.offset, left.batch, left.column, left.row), p.dtype)
+
+
+def combined(product: Lowered, addend: Lowered, beta: Any, alpha: Any, dtype: DType) -> Lowered:
+    """beta * addend + alpha * product, rounded to `dtype` once; with beta = 0 the addend is not looked at."""
+    compute = product.dtype
+    _real(beta)
+    _real(alpha)
+    if alpha != 1:
+        product = product.map(lambda ops, x: ops.mul(x, ops.constant(float(alpha), like=x)), compute)
+    if beta == 0:
+        return product.cast(dtype)
+    added = addend.cast(compute).expand(product.shape)
+    if beta != 1:
+        added = added.map(lambda ops, x: ops.mul(x, ops.constant(float(beta), like=x)), compute)
+    return product.map(lambda ops, x, y: ops.add(y, x), compute, added).cast(dtype)
+
+
+def _real(number: Any) -> None:
+    if isinstance(number, complex):
+        raise NotRecordable("a complex factor of a real product")
+
+
+# The operators.
+
+@lowering("mm", "mm.dtype")
+def mm(self: Lowered, mat2: Lowered, low: Lowerer, out: Spec) -> Lowered:
+    return multiplied(low, self, mat2).cast(out.dtype)
+
+
+@lowering("bmm", "bmm.dtype")
+def bmm(self: Lowered, mat2: Lowered, low: Lowerer, out: Spec) -> Lowered:
+    return multiplied(low, self, mat2).cast(out.dtype)
+
+
+@lowering("addmm", "addmm.dtype")
+def addmm(self: Lowered, mat1: Lowered, mat2: Lowered, beta: Any, alpha: Any, low: Lowerer, out: Spec) -> Lowered:
+    return combined(multiplied(low, mat1, mat2), self, beta, alpha, out.dtype)
+
+
+@lowering("baddbmm", "baddbmm.dtype")
+def baddbmm(self: Lowered, batch1: Lowered, batch2: Lowered, beta: Any, alpha: Any, low: Lowerer,
+            out: Spec) -> Lowered:
+    return combined(multiplied(low, batch1, batch2), self, beta, alpha, out.dtype)
+
+
+def _column(vector: Lowered) -> Lowered:
+    return vector.reindex((*vector.shape, 1), lambda index: index[:-1])
+
+
+def _without_column(matrix: Lowered) -> Lowered:
+    return matrix.reindex(matrix.shape[:-1], lambda index: (*index, 0))
+
+
+@lowering("mv")
+def mv(self: Lowered, vec: Lowered, low: Lowerer, out: Spec) -> Lowered:
+    return _without_column(multiplied(low, self, _column(vec))).cast(out.dtype)
+
+
+@lowering("addmv")
+def addmv(self: Lowered, mat: Lowered, vec: Lowered, beta: Any, alpha: Any, low: Lowerer, out: Spec) -> Lowered:
+    return combined(_without_column(multiplied(low, mat, _column(vec))), self, beta, alpha, out.dtype)
+
+
+@lowering("dot")
+def dot(self: Lowered, tensor: Lowered, low: Lowerer, out: Spec) -> Lowered:
+    """A reduction: it runs in the kernel of what makes its operands."""
+    compute = compute_dtype(self.dtype)
+    if self.shape == (0,):
+        return low.full((), 0, out.dtype)
+    terms = self.cast(compute).map(lambda ops, x, y: ops.mul(x, y), compute, tensor.cast(compute))
+    return terms.reduce((0,), Combine.SUM, False, compute).cast(out.dtype)

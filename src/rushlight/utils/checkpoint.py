@@ -1,0 +1,262 @@
+"""Checkpointing: trade computation for memory by running a part of the forward pass again during backward.
+
+Without re-entry, what the part would save is replaced by places in a list, which a second run of the part
+fills when backward first asks for one of them. With re-entry, the part is a custom function whose backward
+runs it again and calls backward on it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from ..autograd import backward, enable_grad, no_grad
+from ..autograd.function import Function
+from ..autograd.graph import saved_tensors_hooks
+from ..core.errors import check
+from ..core.generator import default_generator
+from ..core.modes import MODES
+from ..core.tensor import Tensor
+
+__all__ = ["CheckpointError", "CheckpointFunction", "check_backward_validity", "checkpoint",
+           "checkpoint_sequential",
+           "detach_variable", "noop_context_fn", "set_checkpoint_debug_enabled", "set_checkpoint_early_stop"]
+
+
+class CheckpointError(RuntimeError):
+    """The second run of a checkpointed part did not do what the first did."""
+
+
+class _StopRecomputation(Exception):
+    """Everything that was saved in the first run has been computed again."""
+
+
+_early_stop = True
+
+
+class set_checkpoint_early_stop:
+    """Whether the second run may stop as soon as it has computed all that backward needs."""
+
+    def __init__(self, enable: bool) -> None:
+        self.enable = enable
+
+    def __enter__(self) -> None:
+        global _early_stop
+        self._saved, _early_stop = _early_stop, self.enable
+
+    def __exit__(self, *exception: Any) -> None:
+        global _early_stop
+        _early_stop = self._saved
+
+
+class set_checkpoint_debug_enabled:
+    """Kept for PyTorch's sake: errors always name the tensors that differ."""
+
+    def __init__(self, enabled: bool | None) -> None:
+        self.enabled = enabled
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exception: Any) -> None:
+        pass
+
+
+def noop_context_fn() -> tuple[Any, Any]:
+    return contextlib.nullcontext(), contextlib.nullcontext()
+
+
+def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Tensors without their history that still require grad where they did."""
+    if not isinstance(inputs, tuple):
+        raise RuntimeError("Only tuple of tensors is supported. Got Unsupported input type: "
+                           f"{type(inputs).__name__}")
+    return tuple(value.detach().requires_grad_(value.requires_grad) if isinstance(value, Tensor) else value
+                 for value in inputs)
+
+
+def check_backward_validity(inputs: Sequence[Any]) -> None:
+    if not any(isinstance(value, Tensor) and value.requires_grad for value in inputs):
+        warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=4)
+
+
+def checkpoint(function: Callable[..., Any], *args: Any, use_reentrant: bool | None = None,
+               context_fn: Callable[[], tuple[Any, Any]] = noop_context_fn,
+               determinism_check: str = "default",
+               debug: bool = False, early_stop: bool = True, **kwargs: Any) -> Any:
+    """`function(*args)` without keeping what its backward needs; it is computed again then."""
+    if use_reentrant is None:
+        warnings.warn("rushlight.utils.checkpoint: the use_reentrant parameter should be passed explicitly. "
+                      "use_reentrant=False is recommended.", stacklevel=2)
+        use_reentrant = True
+    preserve = kwargs.pop("preserve_rng_state", True)
+    if not use_reentrant:
+        return _without_reentry(function, args, kwargs, preserve, context_fn, determinism_check, early_stop)
+    if kwargs:
+        raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
+    if context_fn is not noop_context_fn or debug is not False:
+        raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
+    return CheckpointFunction.apply(function, preserve, *args)
+
+
+# With re-entry.
+
+class CheckpointFunction(Function):
+    """The part as a custom function: it keeps its inputs and runs again in backward."""
+
+    @staticmethod
+    def forward(ctx: Any, run_function: Callable[..., Any], preserve_rng_state: bool,
+                *args: Any) -> Any:  # type: ignore[override]
+        check_backward_validity(args)
+        ctx.run_function = run_function
+        ctx.state = default_generator.get_state() if preserve_rng_state else None
+        ctx.places = [i for i, value in enumerate(args) if isinstance(value, Tensor)]
+        ctx.others = [None if isinstance(value, Tensor) else value for value in args]
+        ctx.save_for_backward(*[args[i] for i in ctx.places])
+        with no_grad():
+            return run_function(*args)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        check(MODES.run is None or MODES.run.is_full(), "When use_reentrant=True, rushlight.utils.checkpoint "
+              "is incompatible with .grad() or passing an `inputs` parameter to .backward(). To resolve this "
+              "error, you can either set use_reentrant=False, or call .backward() without passing the "
+              "`inputs` argument.")
+        inputs = list(ctx.others)
+        for i, tensor in zip(ctx.places, ctx.saved_tensors, strict=True):
+            inputs[i] = tensor
+        detached = detach_variable(tuple(inputs))
+        with _random_state(ctx.state), enable_grad():
+            outputs = ctx.run_function(*detached)
+        several = (outputs,) if isinstance(outputs, Tensor) else outputs
+        pairs = [(o, g) for o, g in zip(several, grads, strict=True)
+                 if isinstance(o, Tensor) and o.requires_grad]
+        check(len(pairs) > 0, "none of output has requires_grad=True, this checkpoint() is not necessary")
+        backward([o for o, _ in pairs], [g for _, g in pairs])
+        return (None, None, *[value._grad if isinstance(value, Tensor) else None for value in detached])
+
+
+class _random_state:
+    """Inside, random numbers continue from `state`; afterwards as if nothing had been drawn."""
+
+    def __init__(self, state: Tensor | None) -> None:
+        self.state = state
+
+    def __enter__(self) -> None:
+        if self.state is not None:
+            self._saved = default_generator.get_state()
+            default_generator.set_state(self.state)
+
+    def __exit__(self, *exception: Any) -> None:
+        if self.state is not None:
+            default_generator.set_state(self._saved)
+
+
+# Without.
+
+class _Frame:
+    """What one checkpointed call needs to run again, and what the second run found, for each backward pass.
+    """
+
+    def __init__(self, again: Callable[[], Any], early_stop: bool, compare: bool) -> None:
+        self.again = again
+        self.early_stop = early_stop
+        self.compare = compare
+        self.metadata: list[tuple[Any, ...]] = []
+        self.found: WeakKeyDictionary[Any, list[Tensor]] = WeakKeyDictionary()
+
+    def pack(self, tensor: Tensor) -> int:
+        self.metadata.append((tuple(tensor.shape), tensor.dtype, tensor.device))
+        return len(self.metadata) - 1
+
+    def unpack(self, place: int) -> Tensor:
+        run = MODES.run
+        values = self.found.get(run) if run is not None else None
+        if values is None:
+            values = self._recompute()
+            if run is not None:
+                self.found[run] = values
+        if place >= len(values):
+            raise CheckpointError("rushlight.utils.checkpoint: A different number of tensors was saved "
+                                  "during the original forward and recomputation.\nNumber of tensors saved "
+                                  f"during forward: {len(self.metadata)}\nNumber of tensors saved during "
+                                  f"recomputation: {len(values)}.")
+        return values[place]
+
+    def _recompute(self) -> list[Tensor]:
+        values: list[Tensor] = []
+
+        def keep(tensor: Tensor) -> int:
+            if len(values) < len(self.metadata):
+                self._check(len(values), tensor)
+            values.append(tensor.detach())
+            if self.early_stop and len(values) == len(self.metadata):
+                raise _StopRecomputation
+            return len(values) - 1
+
+        hooks = saved_tensors_hooks(keep, values.__getitem__)
+        with contextlib.suppress(_StopRecomputation), enable_grad(), hooks:
+            self.again()
+        return values
+
+    def _check(self, place: int, tensor: Tensor) -> None:
+        now = (tuple(tensor.shape), tensor.dtype, tensor.device)
+        if self.compare and now != self.metadata[place]:
+            names = ("shape", "dtype", "device")
+            raise CheckpointError("rushlight.utils.checkpoint: Recomputed values for the following tensors "
+                                  "have different metadata than during the forward pass.\ntensor at position "
+                                  f"{place}:\nsaved metadata: "
+                                  f"{dict(zip(names, self.metadata[place], strict=True))}\nrecomputed "
+                                  f"metadata: {dict(zip(names, now, strict=True))}")
+
+
+def _without_reentry(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
+                     preserve: bool,
+                     context_fn: Callable[[], tuple[Any, Any]], determinism_check: str,
+                     early_stop: bool) -> Any:
+    check(determinism_check in ("default", "none"),
+          f"determinism_check should be one of ['default', 'none'], but got "
+          f"but got but got {determinism_check}", ValueError)
+    if not MODES.grad:
+        return function(*args, **kwargs)
+    forward_context, recompute_context = context_fn()
+    state = default_generator.get_state() if preserve else None
+
+    def again() -> None:
+        with _random_state(state), recompute_context:
+            function(*args, **kwargs)
+
+    frame = _Frame(again, early_stop and _early_stop, determinism_check == "default")
+    with saved_tensors_hooks(frame.pack, frame.unpack), forward_context:
+        return function(*args, **kwargs)
+
+
+def checkpoint_sequential(functions: Any, segments: int, input: Tensor, use_reentrant: bool | None = None,
+                          **kwargs: Any) -> Any:
+    """Run a sequence of functions, all but the last segment of it checkpointed."""
+    if use_reentrant is None:
+        warnings.warn("rushlight.utils.checkpoint.checkpoint_sequential: the use_reentrant parameter should "
+                      "be passed explicitly. use_reentrant=False is recommended.", stacklevel=2)
+        use_reentrant = True
+    preserve = kwargs.pop("preserve_rng_state", True)
+    if kwargs:
+        raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
+    steps = list(functions.children()) if hasattr(functions, "children") else list(functions)
+
+    def segment(start: int, end: int) -> Callable[[Any], Any]:
+        def forward(value: Any) -> Any:
+            for step in steps[start:end]:
+                value = step(value)
+            return value
+        return forward
+
+    size = len(steps) // segments
+    end = -1
+    for start in range(0, size * (segments - 1), size):
+        end = start + size - 1
+        input = checkpoint(segment(start, end + 1), input, use_reentrant=use_reentrant,
+                           preserve_rng_state=preserve)
+    return segment(end + 1, len(steps))(input)

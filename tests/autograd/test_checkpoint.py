@@ -1,0 +1,132 @@
+"""Checkpointing with and without re-entry."""
+
+from __future__ import annotations
+
+import pytest
+
+import rushlight as rl
+import rushlight.utils.checkpoint as checkpoints
+
+
+def leaf(m, *values):
+    return m.tensor(list(values), requires_grad=True)
+
+
+def utilities(m):
+    import torch.utils.checkpoint as theirs
+    return theirs if m.__name__ == "torch" else checkpoints
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_gradients_and_number_of_runs(same, reentrant):
+    def scenario(m):
+        runs = []
+
+        def part(a, b):
+            runs.append(1)
+            return (a * b).sigmoid() * a.exp()
+        x, y = leaf(m, 1.0, 2.0), leaf(m, 3.0, -1.0)
+        z = utilities(m).checkpoint(part, x * 2, y, use_reentrant=reentrant)
+        (z * z).sum().backward()
+        return x.grad, y.grad, len(runs)
+    same(scenario)
+
+
+def test_early_stop(same):
+    def scenario(m):
+        runs = []
+
+        def part(a):
+            b = a.sin().exp()
+            runs.append("middle")
+            c = b + 1
+            runs.append("end")
+            return c
+        x = leaf(m, 1.0)
+        utilities(m).checkpoint(part, x, use_reentrant=False).sum().backward()
+        with utilities(m).set_checkpoint_early_stop(False):
+            utilities(m).checkpoint(part, x, use_reentrant=False).sum().backward()
+        return runs, x.grad
+    same(scenario)
+
+
+def test_nested(same):
+    def scenario(m):
+        ck = utilities(m).checkpoint
+        x = leaf(m, 0.5, 1.0)
+
+        def inner(a):
+            return (a * a).sin()
+
+        def outer(a):
+            return ck(inner, a.exp(), use_reentrant=False) * a
+        ck(outer, x, use_reentrant=False).sum().backward()
+        return x.grad
+    same(scenario)
+
+
+def test_double_backward(same):
+    def scenario(m):
+        x = leaf(m, 0.5, 1.0)
+        y = utilities(m).checkpoint(lambda a: (a * a * a).sin(), x, use_reentrant=False)
+        g, = m.autograd.grad(y.sum(), x, create_graph=True)
+        return g, m.autograd.grad(g.sum(), x)
+    same(scenario)
+
+
+def test_random_numbers_are_drawn_again():
+    x = rl.ones(100, requires_grad=True)
+
+    def part(a):
+        return a * rl.rand(100) * a
+    rl.manual_seed(3)
+    y = checkpoints.checkpoint(part, x, use_reentrant=False)
+    expected = y.detach() * 2
+    y.sum().backward()
+    assert rl.allclose(x.grad, expected)
+
+
+def test_saves_nothing_inside():
+    saved = []
+    x = leaf(rl, 1.0, 2.0)
+    with rl.autograd.graph.saved_tensors_hooks(lambda t: (saved.append(1), t)[1], lambda t: t):
+        y = checkpoints.checkpoint(lambda a: (a * a).sin().exp(), x, use_reentrant=False)
+    assert not saved
+    y.sum().backward()
+
+
+@pytest.mark.parametrize("name", ["metadata", "count", "grad with re-entry", "keyword with re-entry", "no gradient"])
+def test_refusals(same, name):
+    def scenario(m):
+        ck = utilities(m).checkpoint
+        x = leaf(m, 1.0, 2.0)
+        runs = []
+
+        def part(a):
+            runs.append(1)
+            if name == "metadata" and len(runs) == 2:
+                return (a[:1] * a[:1]).sin()
+            if name == "count" and len(runs) == 2:
+                return a + 1
+            return (a * a).sin()
+        if name in ("metadata", "count"):
+            ck(part, x, use_reentrant=False).sum().backward()
+        elif name == "grad with re-entry":
+            m.autograd.grad(ck(part, x, use_reentrant=True).sum(), x)
+        elif name == "keyword with re-entry":
+            ck(part, x, use_reentrant=True, other=3)
+        else:
+            ck(lambda a: a.detach(), x, use_reentrant=True).sum().backward()
+    messages = {"metadata": "different metadata", "count": "different number of tensors", "grad with re-entry": "incompatible",
+                "keyword with re-entry": "Unexpected keyword arguments", "no gradient": "none of output has requires_grad"}
+    same(scenario, message=messages[name])
+
+
+def test_sequential(same):
+    def scenario(m):
+        x = leaf(m, 0.1, 0.2)
+        steps = [lambda a: a.sin(), lambda a: a * a, lambda a: a.exp(), lambda a: a + 1, lambda a: a.cos()]
+        y = utilities(m).checkpoint_sequential(steps, 2, x, use_reentrant=False)
+        y.sum().backward()
+        return y, x.grad
+    same(scenario)

@@ -1,0 +1,141 @@
+"""Forward mode: dual levels, views, in-place, nesting, and the tangent derived from reverse formulas."""
+
+from __future__ import annotations
+
+import pytest
+
+import rushlight as rl
+import rushlight.func
+from rushlight.core.registry import REGISTRY
+from rushlight.derivatives.declare import AUTO_TRANSPOSE
+
+
+def dual(m, values, tangents):
+    return m.autograd.forward_ad.make_dual(m.tensor(values), m.tensor(tangents))
+
+
+def unpack(m, tensor):
+    return list(m.autograd.forward_ad.unpack_dual(tensor))
+
+
+FUNCTIONS = {
+    "product": lambda m, x, y: x * y + x,
+    "one dual factor": lambda m, x, y: x * m.tensor([5.0, 7.0]),
+    "broadcast": lambda m, x, y: (x.unsqueeze(0) + y.unsqueeze(1)).sum(0),
+    "matmul": lambda m, x, y: x.unsqueeze(0) @ y.unsqueeze(1),
+    "view": lambda m, x, y: x[1:] * y[:1],
+    "constant": lambda m, x, y: m.ones(2) * 3,
+    "detached": lambda m, x, y: x.detach() * y,
+    "in place": lambda m, x, y: (x * 1).mul_(y),
+    "in place on a view": lambda m, x, y: (lambda z: (z[:1].mul_(y[1:]), z)[1])(x * 1),
+    "in place on a view of a plain base": lambda m, x, y: (lambda z: (z[:1].add_(x[1:]), z)[1])(m.zeros(2)),
+    "overwritten": lambda m, x, y: (x * 1).zero_() + y,
+    "complex": lambda m, x, y: x * m.tensor([1 + 2j, 3 - 1j]),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_tangents(same, name):
+    def scenario(m):
+        with m.autograd.forward_ad.dual_level():
+            return unpack(m, FUNCTIONS[name](m, dual(m, [1.0, 2.0], [1.0, 0.5]), dual(m, [3.0, -1.0], [0.0, 2.0])))
+    same(scenario)
+
+
+def test_tangents_are_gone_after_the_level(same):
+    def scenario(m):
+        forward_ad = m.autograd.forward_ad
+        with forward_ad.dual_level():
+            x = dual(m, [1.0], [1.0])
+        return forward_ad.unpack_dual(x).tangent is None
+    same(scenario)
+
+
+def test_a_closed_level_is_not_confused_with_a_new_one():
+    forward_ad = rl.autograd.forward_ad
+    with forward_ad.dual_level():
+        x = dual(rl, [1.0], [1.0])
+    with forward_ad.dual_level():
+        assert forward_ad.unpack_dual(x * x).tangent is None
+
+
+@pytest.mark.parametrize("name", ["no level", "shape", "dtype", "integer", "wrong exit"])
+def test_refusals(same, name):
+    def scenario(m):
+        forward_ad = m.autograd.forward_ad
+        if name == "no level":
+            dual(m, [1.0], [1.0])
+            return
+        if name == "wrong exit":
+            forward_ad.exit_dual_level()
+            return
+        with forward_ad.dual_level():
+            forward_ad.make_dual(m.tensor([1]) if name == "integer" else m.ones(2),
+                                 {"shape": m.ones(3), "dtype": m.ones(2, dtype=m.float64)}.get(name, m.ones(2)))
+    same(scenario)
+
+
+def test_forward_over_reverse(same):
+    def scenario(m):
+        forward_ad = m.autograd.forward_ad
+        with forward_ad.dual_level():
+            x = forward_ad.make_dual(m.tensor([1.0, 2.0], requires_grad=True), m.tensor([1.0, 0.5]))
+            g, = m.autograd.grad((x * x * x).sum(), x, create_graph=True)
+            return unpack(m, g)
+    same(scenario)
+
+
+def test_reverse_over_forward(same):
+    def scenario(m):
+        forward_ad = m.autograd.forward_ad
+        x = m.tensor([1.0, 2.0], requires_grad=True)
+        with forward_ad.dual_level():
+            y = forward_ad.make_dual(x, m.tensor([1.0, 0.5]))
+            tangent = forward_ad.unpack_dual((y * y * y).exp()).tangent
+        return m.autograd.grad(tangent.sum(), x)
+    same(scenario)
+
+
+def test_nested_levels():
+    forward_ad = rl.autograd.forward_ad
+    with forward_ad.dual_level():
+        x = dual(rl, [2.0], [1.0])
+        with forward_ad.dual_level():
+            y = forward_ad.make_dual(x, rl.tensor([1.0]))
+            z = y * y * y
+            inner = forward_ad.unpack_dual(z).tangent
+            assert inner.tolist() == [12.0]
+            assert forward_ad.unpack_dual(inner, level=0).tangent.tolist() == [12.0]
+        assert forward_ad.unpack_dual(inner).tangent.tolist() == [12.0]
+
+
+def test_forward_mode_can_be_left_out(same):
+    def scenario(m):
+        with m.autograd.forward_ad.dual_level():
+            x = dual(m, [1.0], [1.0])
+            with m.no_grad():
+                return unpack(m, x * x)  # forward mode is no business of no_grad
+    same(scenario)
+
+
+def derived():
+    """Operators whose tangent is derived by transposing, and arguments to try them on."""
+    return [op.name for op in REGISTRY if op.derivative is not None and op.derivative.forward is AUTO_TRANSPOSE
+            and op.derivative.targets]
+
+
+@pytest.mark.skipif("sigmoid" not in REGISTRY, reason="the operator is needed")
+def test_transposed_formulas(same):
+    """The rule used where no forward formula is given agrees with the ones that are."""
+    entry = REGISTRY["mul.Tensor"].derivative
+    saved, entry.forward = entry.forward, AUTO_TRANSPOSE
+    try:
+        def scenario(m):
+            f = m.func
+            x, y = m.tensor([[1.0, 2.0], [3.0, 4.0]]), m.tensor([0.5, -1.0])
+            one = f.jvp(lambda a, b: a * b * a, (x, y), (x * x, y + 1))
+            two = f.jvp(lambda a: f.jvp(lambda b: b * b * a, (a,), (a * 2,))[1], (x,), (x,))
+            return one, two, f.hessian(lambda a: (a * a * a).sum())(y), f.vmap(f.jacfwd(lambda a: a * a))(x)
+        same(scenario)
+    finally:
+        entry.forward = saved
