@@ -31,7 +31,9 @@ FLOORS = [
     ["codegen"],
     ["_functions"],
     ["func", "functional", "special", "linalg", "fft", "masked", "random", "sparse", "serialization", "_safetensors",
-     "_shape_api", "_indexing_api", "_reduction_api", "_pointwise_api", "utils", "nn", "optim", "library", "compile"],
+     "_shape_api", "_indexing_api", "_reduction_api", "_pointwise_api", "utils", "nn", "optim", "library", "_compile_api"],
+    ["backend"],
+    ["compiler"],
     ["__init__"],
     ["testing", "cli", "__main__"],
 ]

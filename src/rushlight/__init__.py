@@ -1,6 +1,7 @@
 """Rushlight: a PyTorch-compatible differentiable tensor compiler."""
 
 from . import autograd, linalg, masked, random, special
+from ._compile_api import compile, get_num_threads, set_num_threads
 from ._functions import *  # noqa: F403
 from ._indexing_api import *  # noqa: F403
 from ._pointwise_api import *  # noqa: F403
@@ -14,7 +15,6 @@ from .autograd import (
     no_grad,
     set_grad_enabled,
 )
-from .compile import compile
 from .core.construct import as_tensor, asarray, from_dlpack, from_numpy, frombuffer, tensor
 from .core.dtypes import (
     bfloat16,

@@ -175,7 +175,7 @@ def test_refusals(same, name):
                 "write to a returned view": "created inside a custom Function",
                 "write to a returned input": "created inside a custom Function",
                 "too many gradients": "incorrect number of gradients", "too few gradients": "incorrect number of gradients",
-                "gradient of a number": "different from None", "twice": "marked with @once_differentiable"}
+                "gradient of a number": "different than None", "twice": "marked with @once_differentiable"}
     same(scenario, message=messages.get(name))
 
 

@@ -98,7 +98,7 @@ def test_refusals(same, name):
             m.ones(2).retain_grad()
         else:
             (x * 2).register_post_accumulate_grad_hook(lambda t: None)
-    messages = {"size": "hook has changed the size of value", "type": "expected Variable, but hook returned 'int'",
+    messages = {"size": "has changed the size of value", "type": "expected Variable, but hook returned 'int'",
                 "constant": "doesn't require gradient", "retain constant": "requires_grad=False",
                 "post on non-leaf": "non-leaf"}
     same(scenario, message=messages[name])

@@ -31,28 +31,30 @@ JOINED = [
     "T.cat([x, T.zeros(0)])", "T.cat([T.zeros(0), x], -1)", "T.cat([T.zeros(0), T.zeros(0)], 3)",
     "T.cat([x, x.long()])", "T.cat([x.bool(), x.half()])", "T.cat([x, x * 1j])", "T.cat([x, T.zeros(5, 5)])",
     "T.cat([x, T.tensor(1.)])", "T.cat((x, x), dim=0)", "T.concat([x, x])", "T.concatenate([x, x], axis=0)",
-    "T.stack([x, x])", "T.stack([x, x], -1)", "T.stack([x, x], 6)", "T.stack([])", "T.stack([x, T.zeros(7)])",
-    "T.hstack([x, x])", "T.vstack([x, x])", "T.row_stack([x, x])", "T.dstack([x, x])", "T.column_stack([x, x])",
-    "T.hstack([])", "T.column_stack([x, T.zeros(3, 3)])", "T.block_diag(x, x)", "T.block_diag(x, T.ones(2).long())",
-    "T.cat([x, x], out=T.empty(0))", "T.cat([x, x], out=T.empty(0, dtype=T.float64))",
-    "T.stack([x, x], out=T.empty(0))",
+    "T.stack([x, x])", "T.stack([x, x], -1)", "T.stack([x, x], 6)", "T.stack([])",
+    "T.stack([x, T.zeros(7)])", "T.hstack([x, x])", "T.vstack([x, x])", "T.row_stack([x, x])",
+    "T.dstack([x, x])", "T.column_stack([x, x])", "T.hstack([])", "T.column_stack([x, T.zeros(3, 3)])",
+    "T.block_diag(x, x)", "T.block_diag(x, T.ones(2).long())", "T.cat([x, x], out=T.empty(0))",
+    "T.cat([x, x], out=T.empty(0, dtype=T.float64))", "T.stack([x, x], out=T.empty(0))",
 ]
 REORDERED = [
     "x.flip(0)", "x.flip((0, -1))", "x.flip(())", "x.flip(0, 0)", "x.flip(5)", "x.fliplr()", "x.flipud()",
-    "x.roll(1)", "x.roll(-1, 0)", "x.roll((1, 2), (0, 1))", "x.roll(100, -1)", "x.roll((1, 2))", "x.roll((1,), (0, 1))",
-    "x.roll(1, 5)", "x.roll((), ())", "x.rot90()", "x.rot90(2)", "x.rot90(3, (0, -1))", "x.rot90(-1)",
-    "x.rot90(1, (0, 0))", "x.rot90(1, (0, 5))", "x.rot90(4)", "x.rot90(1, (0,))", "x.tril()", "x.triu()", "x.tril(1)",
-    "x.triu(-1)", "x.tril(10**12)", "x.triu(-10**12)", "x.clone().tril_(-1)", "x.clone().triu_()",
+    "x.roll(1)", "x.roll(-1, 0)", "x.roll((1, 2), (0, 1))", "x.roll(100, -1)", "x.roll((1, 2))",
+    "x.roll((1,), (0, 1))", "x.roll(1, 5)", "x.roll((), ())", "x.rot90()", "x.rot90(2)",
+    "x.rot90(3, (0, -1))", "x.rot90(-1)", "x.rot90(1, (0, 0))", "x.rot90(1, (0, 5))", "x.rot90(4)",
+    "x.rot90(1, (0,))", "x.tril()", "x.triu()", "x.tril(1)", "x.triu(-1)", "x.tril(10**12)",
+    "x.triu(-10**12)", "x.clone().tril_(-1)", "x.clone().triu_()",
 ]
 REPEATED = [
-    "x.repeat(2)", "x.repeat(2, 3)", "x.repeat(1, 2, 1, 2)", "x.repeat(0, 1, 1)", "x.repeat(-1, 1, 1)", "x.repeat(())",
-    "x.tile(2)", "x.tile((2, 1))", "x.tile(())", "x.tile((1, 1, 1, 2))", "x.repeat_interleave(2)",
-    "x.repeat_interleave(2, 0)", "x.repeat_interleave(0, -1)", "x.repeat_interleave(-1)", "x.repeat_interleave(2, 5)",
-    "x.repeat_interleave(T.tensor([2]), 0)", "x.repeat_interleave(T.tensor(3))",
-    "x.repeat_interleave(T.tensor([1, 2]), 0)", "x.repeat_interleave(T.tensor([1, 2, 3]), dim=0)",
-    "x.repeat_interleave(T.tensor([[1, 2]]), 0)", "x.repeat_interleave(T.tensor([1., 2.]), 0)",
-    "x.repeat_interleave(T.tensor([1, -2]), 0)", "x.repeat_interleave(2, 0, output_size=4)",
-    "x.repeat_interleave(2, 0, output_size=5)", "x.repeat_interleave(T.tensor([1, 2]), 0, output_size=3)",
+    "x.repeat(2)", "x.repeat(2, 3)", "x.repeat(1, 2, 1, 2)", "x.repeat(0, 1, 1)", "x.repeat(-1, 1, 1)",
+    "x.repeat(())", "x.tile(2)", "x.tile((2, 1))", "x.tile(())", "x.tile((1, 1, 1, 2))",
+    "x.repeat_interleave(2)", "x.repeat_interleave(2, 0)", "x.repeat_interleave(0, -1)",
+    "x.repeat_interleave(-1)", "x.repeat_interleave(2, 5)", "x.repeat_interleave(T.tensor([2]), 0)",
+    "x.repeat_interleave(T.tensor(3))", "x.repeat_interleave(T.tensor([1, 2]), 0)",
+    "x.repeat_interleave(T.tensor([1, 2, 3]), dim=0)", "x.repeat_interleave(T.tensor([[1, 2]]), 0)",
+    "x.repeat_interleave(T.tensor([1., 2.]), 0)", "x.repeat_interleave(T.tensor([1, -2]), 0)",
+    "x.repeat_interleave(2, 0, output_size=4)", "x.repeat_interleave(2, 0, output_size=5)",
+    "x.repeat_interleave(T.tensor([1, 2]), 0, output_size=3)",
 ]
 DIAGONALS = [
     "x.diag()", "x.diag(1)", "x.diag(-1)", "x.diag(9)", "x.diagflat()", "x.diagflat(-1)", "T.diag_embed(x)",
@@ -61,18 +63,19 @@ DIAGONALS = [
 ]
 GRIDS = [
     "T.meshgrid(x, x)", "T.meshgrid(x, indexing='ij')", "T.meshgrid([x, x], indexing='xy')",
-    "T.meshgrid(x, T.tensor(1.), indexing='xy')", "T.meshgrid(x, x, x, indexing='xy')", "T.meshgrid(x, x.long())",
-    "T.meshgrid(x, indexing='no')", "T.meshgrid()", "T.cartesian_prod(x)", "T.cartesian_prod(x, x)",
-    "T.combinations(x)", "T.combinations(x, 3)", "T.combinations(x, 0)", "T.combinations(x, -1)",
-    "T.combinations(x, 2, True)", "T.combinations(x, 9)", "T.broadcast_tensors(x, x.unsqueeze(0))",
-    "T.broadcast_tensors(x, T.zeros(7))", "T.broadcast_tensors(x)", "T.unravel_index(x.long(), (3, 2, 5))",
-    "T.unravel_index(x.long(), 7)", "T.unravel_index(x, 7)", "T.unravel_index(x.long(), (2.0,))",
-    "T.unravel_index(x.long(), (-2,))", "T.unravel_index(x.long(), 'a')",
+    "T.meshgrid(x, T.tensor(1.), indexing='xy')", "T.meshgrid(x, x, x, indexing='xy')",
+    "T.meshgrid(x, x.long())", "T.meshgrid(x, indexing='no')", "T.meshgrid()", "T.cartesian_prod(x)",
+    "T.cartesian_prod(x, x)", "T.combinations(x)", "T.combinations(x, 3)", "T.combinations(x, 0)",
+    "T.combinations(x, -1)", "T.combinations(x, 2, True)", "T.combinations(x, 9)",
+    "T.broadcast_tensors(x, x.unsqueeze(0))", "T.broadcast_tensors(x, T.zeros(7))", "T.broadcast_tensors(x)",
+    "T.unravel_index(x.long(), (3, 2, 5))", "T.unravel_index(x.long(), 7)", "T.unravel_index(x, 7)",
+    "T.unravel_index(x.long(), (2.0,))", "T.unravel_index(x.long(), (-2,))",
+    "T.unravel_index(x.long(), 'a')",
 ]
 SHUFFLED = [
     "T.pixel_shuffle(x, 2)", "T.pixel_shuffle(x, 1)", "T.pixel_shuffle(x, 0)", "T.pixel_unshuffle(x, 2)",
-    "T.pixel_unshuffle(x, 1)", "T.pixel_unshuffle(x, 3)", "T.channel_shuffle(x, 2)", "T.channel_shuffle(x, 1)",
-    "T.channel_shuffle(x, 3)", "T.channel_shuffle(x, 0)",
+    "T.pixel_unshuffle(x, 1)", "T.pixel_unshuffle(x, 3)", "T.channel_shuffle(x, 2)",
+    "T.channel_shuffle(x, 1)", "T.channel_shuffle(x, 3)", "T.channel_shuffle(x, 0)",
 ]
 BASES = {
     "0-d": lambda T: T.tensor(3.0),
@@ -183,7 +186,7 @@ def test_broadcast_shapes(shapes):
 
 def test_chunk_cat():
     for dim, chunks in itertools.product((0, 1), (1, 2, 3)):
-        assert_same(lambda T: T._chunk_cat([ramp(T, 4, 5), ramp(T, 4, 2, 3)], dim, chunks))  # noqa: B023
+        assert_same(lambda T: T._chunk_cat([ramp(T, 4, 5), ramp(T, 4, 2, 3)], dim, chunks))
     assert_same(lambda T: T._chunk_cat([], 0, 1))
     assert_same(lambda T: T._chunk_cat([ramp(T, 2), ramp(T, 2).long()], 0, 1))
     assert_same(lambda T: T._chunk_cat([ramp(T, 2)], 0, 0))

@@ -26,34 +26,36 @@ def ramp(T, *shape, dtype="float32"):
 
 # Each is evaluated with `x` of every shape below; what PyTorch refuses must be refused with the same type.
 EXPRESSIONS = [
-    "x.view(-1)", "x.view(x.numel())", "x.view(2, -1)", "x.view(-1, -1)", "x.view(0)", "x.view(-2)", "x.view(())",
-    "x.view(x.shape)", "x.reshape(-1)", "x.reshape(3, -1)", "x.reshape(5)", "x.reshape(x.shape)", "x.reshape_as(x)",
-    "x.view_as(x)", "x.transpose(0, 1)", "x.transpose(0, -1)", "x.transpose(0, 0)", "x.transpose(0, 4)",
-    "x.swapaxes(0, -1)", "x.swapdims(-2, -1)", "x.t()", "x.permute(1, 0)", "x.permute((0, 1, 2))",
-    "x.permute(2, 0, 1)", "x.permute(0, 0, 1)", "x.permute(-1, 0, 1)", "x.permute(())", "T.permute(x, (0, 2, 1))",
-    "x.movedim(0, -1)", "x.movedim((0, 1), (1, 0))", "x.movedim(0, 5)", "x.movedim((0, 0), (1, 2))",
-    "x.movedim((0,), (1, 2))", "x.moveaxis(-1, 0)", "x.squeeze()", "x.squeeze(0)", "x.squeeze(-1)", "x.squeeze(7)",
-    "x.squeeze((0, 1))", "x.squeeze((0, 0))", "x.squeeze(())", "x.unsqueeze(0)", "x.unsqueeze(-1)", "x.unsqueeze(5)",
+    "x.view(-1)", "x.view(x.numel())", "x.view(2, -1)", "x.view(-1, -1)", "x.view(0)", "x.view(-2)",
+    "x.view(())", "x.view(x.shape)", "x.reshape(-1)", "x.reshape(3, -1)", "x.reshape(5)",
+    "x.reshape(x.shape)", "x.reshape_as(x)", "x.view_as(x)", "x.transpose(0, 1)", "x.transpose(0, -1)",
+    "x.transpose(0, 0)", "x.transpose(0, 4)", "x.swapaxes(0, -1)", "x.swapdims(-2, -1)", "x.t()",
+    "x.permute(1, 0)", "x.permute((0, 1, 2))", "x.permute(2, 0, 1)", "x.permute(0, 0, 1)",
+    "x.permute(-1, 0, 1)", "x.permute(())", "T.permute(x, (0, 2, 1))", "x.movedim(0, -1)",
+    "x.movedim((0, 1), (1, 0))", "x.movedim(0, 5)", "x.movedim((0, 0), (1, 2))", "x.movedim((0,), (1, 2))",
+    "x.moveaxis(-1, 0)", "x.squeeze()", "x.squeeze(0)", "x.squeeze(-1)", "x.squeeze(7)", "x.squeeze((0, 1))",
+    "x.squeeze((0, 0))", "x.squeeze(())", "x.unsqueeze(0)", "x.unsqueeze(-1)", "x.unsqueeze(5)",
     "x.unsqueeze(-6)", "x.expand(2, 3, 4)", "x.expand(5, 2, 3, 4)", "x.expand(-1, 3, 4)", "x.expand(-1)",
     "x.expand(3)", "x.expand(2, 0, 4)", "x.expand(-1, 2, 3, 4)", "x.expand(2, 3, -2)", "x.expand_as(x)",
     "x.expand(())", "x.expand(1, 1)", "x.broadcast_to((2, 3, 4))", "x.select(0, 0)", "x.select(0, -1)",
     "x.select(1, 5)", "x.select(4, 0)", "x.select(-1, 0)", "x.narrow(0, 0, 1)", "x.narrow(0, -1, 1)",
     "x.narrow(0, 1, 5)", "x.narrow(0, 0, -1)", "x.narrow(5, 0, 1)", "x.narrow(0, 9, 0)",
-    "x.narrow(0, T.tensor(0), 1)", "x.narrow(0, T.tensor([0]), 1)", "x.narrow(0, T.tensor(0.), 1)", "x.diagonal()",
-    "x.diagonal(1)", "x.diagonal(-1, 0, -1)", "x.diagonal(9)", "x.diagonal(-9)", "x.diagonal(0, 0, 0)",
-    "x.diagonal(0, 3, 0)", "x.split(1)", "x.split(2, 1)", "x.split(0)", "x.split(-1)", "x.split([1, 1])",
-    "x.split([1, 2], 1)", "x.split([1, -1, 2])", "x.split(1, 5)", "T.split(x, 2)",
-    "T.split(x, split_size_or_sections=[1, 1])", "x.split_with_sizes([1, 1])", "x.chunk(2)", "x.chunk(5, -1)",
-    "x.chunk(0)", "x.chunk(2, 9)", "x.unsafe_chunk(2)", "x.unsafe_split(1)", "x.tensor_split(3)",
-    "x.tensor_split(0)", "x.tensor_split((1, 2), 1)", "x.tensor_split((-1,))", "x.tensor_split((2, 1))",
-    "x.tensor_split(T.tensor(2))", "x.tensor_split(T.tensor([1, 2]), -1)", "x.tensor_split(T.tensor([1.]))",
-    "x.tensor_split(T.tensor([[1]]))", "x.hsplit(1)", "x.hsplit(2)", "x.hsplit((1,))", "x.vsplit(1)", "x.vsplit(0)",
-    "x.vsplit((1, 2))", "x.dsplit(2)", "x.dsplit((1, 3))", "x.unbind()", "x.unbind(-1)", "x.unbind(3)",
-    "x.unfold(0, 1, 1)", "x.unfold(-1, 2, 1)", "x.unfold(0, 0, 1)", "x.unfold(0, 9, 1)", "x.unfold(0, 1, 0)",
-    "x.unfold(0, -1, 1)", "x.unfold(4, 1, 1)", "x.unflatten(0, (1, -1))", "x.unflatten(-1, (2, 2))",
-    "x.unflatten(0, (-1, -1))", "x.unflatten(0, ())", "x.unflatten(3, (1,))", "x.unflatten(0, (7,))", "x.flatten()",
-    "x.flatten(1)", "x.flatten(0, 1)", "x.flatten(1, 0)", "x.flatten(4)", "x.flatten(-1)", "x.ravel()", "x.T", "x.mT",
-    "x.H", "x.mH", "x.adjoint()", "T.atleast_1d(x)", "T.atleast_2d(x)", "T.atleast_3d(x)", "T.atleast_2d(x, x)",
+    "x.narrow(0, T.tensor(0), 1)", "x.narrow(0, T.tensor([0]), 1)", "x.narrow(0, T.tensor(0.), 1)",
+    "x.diagonal()", "x.diagonal(1)", "x.diagonal(-1, 0, -1)", "x.diagonal(9)", "x.diagonal(-9)",
+    "x.diagonal(0, 0, 0)", "x.diagonal(0, 3, 0)", "x.split(1)", "x.split(2, 1)", "x.split(0)", "x.split(-1)",
+    "x.split([1, 1])", "x.split([1, 2], 1)", "x.split([1, -1, 2])", "x.split(1, 5)", "T.split(x, 2)",
+    "T.split(x, split_size_or_sections=[1, 1])", "x.split_with_sizes([1, 1])", "x.chunk(2)",
+    "x.chunk(5, -1)", "x.chunk(0)", "x.chunk(2, 9)", "x.unsafe_chunk(2)", "x.unsafe_split(1)",
+    "x.tensor_split(3)", "x.tensor_split(0)", "x.tensor_split((1, 2), 1)", "x.tensor_split((-1,))",
+    "x.tensor_split((2, 1))", "x.tensor_split(T.tensor(2))", "x.tensor_split(T.tensor([1, 2]), -1)",
+    "x.tensor_split(T.tensor([1.]))", "x.tensor_split(T.tensor([[1]]))", "x.hsplit(1)", "x.hsplit(2)",
+    "x.hsplit((1,))", "x.vsplit(1)", "x.vsplit(0)", "x.vsplit((1, 2))", "x.dsplit(2)", "x.dsplit((1, 3))",
+    "x.unbind()", "x.unbind(-1)", "x.unbind(3)", "x.unfold(0, 1, 1)", "x.unfold(-1, 2, 1)",
+    "x.unfold(0, 0, 1)", "x.unfold(0, 9, 1)", "x.unfold(0, 1, 0)", "x.unfold(0, -1, 1)", "x.unfold(4, 1, 1)",
+    "x.unflatten(0, (1, -1))", "x.unflatten(-1, (2, 2))", "x.unflatten(0, (-1, -1))", "x.unflatten(0, ())",
+    "x.unflatten(3, (1,))", "x.unflatten(0, (7,))", "x.flatten()", "x.flatten(1)", "x.flatten(0, 1)",
+    "x.flatten(1, 0)", "x.flatten(4)", "x.flatten(-1)", "x.ravel()", "x.T", "x.mT", "x.H", "x.mH",
+    "x.adjoint()", "T.atleast_1d(x)", "T.atleast_2d(x)", "T.atleast_3d(x)", "T.atleast_2d(x, x)",
     "T.atleast_3d([x, x])", "x.real", "x.imag", "x.conj()", "x.resolve_conj()", "x._neg_view()",
     "x._neg_view().sum()", "x.detach()", "T.view_as_real(x)", "T.view_as_complex(x)", "x.view(T.int32)",
     "x.view(T.float64)", "x.view(T.int16)", "x.view(T.uint8)", "x.as_strided((2,), (2,))",
@@ -88,12 +90,14 @@ def test_same_as_torch(expression, base):
     assert_same(lambda T: eval(expression, {"T": T, "x": BASES[base](T)}), fresh="_scatter" in expression)
 
 
-COMPLEX = ["x.real", "x.imag", "x.conj()", "x.conj().imag", "x.conj().real", "x.mH", "x.H", "x.adjoint()", "x.T",
-           "T.view_as_real(x)", "x.view(T.float32)", "x.view(T.int64)", "x.conj().view(2, 2)", "x.conj()[0]",
-           "x.conj().resolve_conj()", "T.view_as_real(x.conj())", "x.conj().view(T.complex64)", "x.is_conj()",
-           "x.conj().is_conj()", "x.conj().imag.is_neg()", "T._conj_copy(x)", "T._neg_view_copy(x.real)",
-           "T.view_as_real_copy(x)", "x.conj().T.conj()", "x.conj().unsqueeze(0).sum()", "x.conj().expand(3, 2, 2)",
-           "x.imag.conj()", "x.conj().diagonal()", "T.as_strided_copy(x.conj(), (2,), (1,))"]
+COMPLEX = [
+    "x.real", "x.imag", "x.conj()", "x.conj().imag", "x.conj().real", "x.mH", "x.H", "x.adjoint()", "x.T",
+    "T.view_as_real(x)", "x.view(T.float32)", "x.view(T.int64)", "x.conj().view(2, 2)", "x.conj()[0]",
+    "x.conj().resolve_conj()", "T.view_as_real(x.conj())", "x.conj().view(T.complex64)", "x.is_conj()",
+    "x.conj().is_conj()", "x.conj().imag.is_neg()", "T._conj_copy(x)", "T._neg_view_copy(x.real)",
+    "T.view_as_real_copy(x)", "x.conj().T.conj()", "x.conj().unsqueeze(0).sum()", "x.conj().expand(3, 2, 2)",
+    "x.imag.conj()", "x.conj().diagonal()", "T.as_strided_copy(x.conj(), (2,), (1,))",
+]
 
 
 @pytest.mark.parametrize("expression", COMPLEX)
@@ -101,8 +105,10 @@ def test_complex(expression):
     assert_same(lambda T: eval(expression, {"T": T, "x": T.tensor([[1 + 2j, 3 - 1j], [0.5j, -2.0]])}))
 
 
-DTYPE_VIEWS = ["bool", "uint8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64",
-               "complex128"]
+DTYPE_VIEWS = [
+    "bool", "uint8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64",
+    "complex128",
+]
 
 
 @pytest.mark.parametrize("target", DTYPE_VIEWS)

@@ -123,7 +123,7 @@ class BackwardCFunction(Node, FunctionCtx):
         check(len(grads) == expected, f"function {self.name()} returned an incorrect number of gradients "
               f"(expected {expected}, got {given})")
         for i, (grad, is_tensor) in enumerate(zip(grads, self._inputs, strict=True)):
-            check(grad is None or is_tensor, f"function {self.name()} returned a gradient different from "
+            check(grad is None or is_tensor, f"function {self.name()} returned a gradient different than "
                   f"None at position {i + 1}, but the corresponding forward input was not a Variable")
             check(grad is None or isinstance(grad, Tensor), "expected Variable or None (got "
                   f"{type(grad).__name__})",

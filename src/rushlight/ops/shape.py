@@ -114,8 +114,8 @@ define(f"triu_indices(int row, int col, int offset=0, *, {_OPTIONS}) -> Tensor",
 
 def repeat_interleave(repeats: Tensor, output_size: int | None) -> Spec:
     check(repeats.ndim == 1, "repeat_interleave only accept 1D vector as repeats")
-    check(repeats.dtype.name in ("int32", "int64"), "repeat_interleave: repeats must be an int32 or int64 tensor, not "
-          f"{repeats.dtype.name}", NotImplementedError)
+    check(repeats.dtype.name in ("int32", "int64"), "repeat_interleave: repeats must be an int32 or int64 "
+          f"tensor, not {repeats.dtype.name}", NotImplementedError)
     return Spec(None if output_size is None else (output_size,), repeats.dtype)
 
 

@@ -20,8 +20,8 @@ def constant_pad_nd(self: Tensor, pad: Shape, value: Any) -> Spec:
     for i in range(len(pad) // 2):
         dim = self.ndim - 1 - i
         before, after = pad[2 * i], pad[2 * i + 1]
-        check(shape[dim] + min(before, 0) + min(after, 0) >= 0, f"constant_pad_nd: negative padding ({before}, "
-              f"{after}) takes more than there is in dimension {dim} of size {shape[dim]}")
+        check(shape[dim] + min(before, 0) + min(after, 0) >= 0, "constant_pad_nd: negative padding "
+              f"({before}, {after}) takes more than there is in dimension {dim} of size {shape[dim]}")
         shape[dim] += before + after
     check_representable(value, self.dtype, "constant_pad_nd")
     if all(n <= 0 for n in pad):

@@ -11,6 +11,7 @@ Every decision is recorded as text, so that `explain` can tell what was fused an
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ..loops.expr import Access, Expr, Recorder, loads_in, reindex
@@ -128,8 +129,9 @@ def unflatten(position: Index, variables: tuple[Var, ...]) -> list[Index]:
 class Fuser:
     """Forms groups from definitions in order."""
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: Recorder, epilogue_obstacle: Callable[[Call, set[Buffer], Definition], str]) -> None:
         self.recorder = recorder
+        self.epilogue_obstacle = epilogue_obstacle  # why a definition cannot run on the tiles of a call
         self.groups: list[Group] = []
         self.home: dict[Buffer, int] = {}
 
@@ -155,6 +157,8 @@ class Fuser:
         """Add `definition` to the latest group that it may join and gains from; returns that group's number."""
         reads = set(read(definition))
         earliest = max((self.home[buffer] for buffer in reads if buffer in self.home), default=0)
+        if self._joins_product(definition, earliest):
+            return earliest
         for at in range(len(self.groups) - 1, earliest - 1, -1):
             group = self.groups[at]
             if any(isinstance(member, Call) for member in group.members):
@@ -171,6 +175,19 @@ class Fuser:
             group.notes.append(f"{definition.buffer} joined: shares {', '.join(sorted(map(str, shared)))}")
             return at
         return None
+
+    def _joins_product(self, definition: Map | Reduction, at: int) -> bool:
+        """Add `definition` to the matrix product that the last of what it reads comes from, if it is one and it can."""
+        group = self.groups[at] if self.groups else None
+        call = group.members[0] if group else None
+        if group is None or not isinstance(call, Call) or not group.writes() & set(read(definition)):
+            return False
+        reason = self.epilogue_obstacle(call, group.writes(), definition)
+        group.notes.append(f"{definition.buffer} stays apart: {reason}" if reason else
+                           f"{definition.buffer} joined: runs on the tiles of {call.name}")
+        if not reason:
+            group.members.append(definition)
+        return not reason
 
     def _common_rows(self, group: Group, definition: Map | Reduction) -> tuple[int | None, str]:
         """The rows of the group with `definition` in it, or why it cannot be in it."""

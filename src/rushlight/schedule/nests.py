@@ -52,7 +52,7 @@ def _flat_nest(recorder: Recorder, members: list[Map | Reduction], name: str,
         assert isinstance(member, Map)
         moved = dict(zip(member.variables, outer if _extents(member.variables) == _extents(outer) else
                          unflatten(position, member.variables), strict=True))
-        value = _forwarded(recorder, reindex(recorder, member.value, moved), draft.stored)
+        value = forwarded(recorder, reindex(recorder, member.value, moved), draft.stored)
         draft.stored[member.buffer] = (position, value)
         if needed(member.buffer):
             draft.statements.append(Store(Access(member.buffer, position), value))
@@ -70,7 +70,7 @@ def _flat(variables: tuple[Var, ...]) -> Index:
     return position
 
 
-def _forwarded(recorder: Recorder, value: Expr, stored: dict[Buffer, tuple[Index, Expr]]) -> Expr:
+def forwarded(recorder: Recorder, value: Expr, stored: dict[Buffer, tuple[Index, Expr]]) -> Expr:
     """`value` with loads of elements that were just computed replaced by their expressions."""
     def forward(node: Expr) -> Expr | None:
         if node.op == "load" and node.data.buffer in stored and not node.data.indirect:
@@ -159,7 +159,7 @@ class _RowNest:
 
     def _local(self, value: Expr, draft: _Draft) -> Expr:
         """Reads of what this nest computed, as registers or accumulators where possible."""
-        value = _forwarded(self.recorder, value, draft.stored)
+        value = forwarded(self.recorder, value, draft.stored)
 
         def accumulate(node: Expr) -> Expr | None:
             if node.op == "load" and node.data.buffer in self.reduced and node.data.index == as_index(self.row):

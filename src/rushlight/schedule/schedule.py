@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from ..loops.expr import Recorder
 from ..loops.nest import Buffer, Call, Kernel, Place
 from ..lowering.lower import Program
+from ..lowering.lowered import Map
 from .groups import Fuser, Group
 from .loops import LoopPlan, plan_loops
 from .memory import Workspace, plan_memory
 from .nests import build_nest
+from .products import epilogue_obstacle, with_epilogue
 
 
 @dataclass
@@ -24,7 +26,7 @@ class Schedule:
 
 def schedule(program: Program, recorder: Recorder) -> Schedule:
     """Fuse, plan loops, lay out memory."""
-    groups = Fuser(recorder).run(program.definitions)
+    groups = Fuser(recorder, epilogue_obstacle).run(program.definitions)
     readers: dict[Buffer, set[int]] = {}
     for number, group in enumerate(groups):
         for buffer in group.reads():
@@ -39,11 +41,11 @@ def schedule(program: Program, recorder: Recorder) -> Schedule:
 
 
 def _step(recorder: Recorder, group: Group, number: int, readers: dict[Buffer, set[int]]) -> LoopPlan | Call:
-    first = group.members[0]
-    if isinstance(first, Call):
-        return first
-
     def needed(buffer: Buffer) -> bool:
         return buffer.place is Place.OUTPUT or bool(readers.get(buffer, set()) - {number})
 
+    first = group.members[0]
+    if isinstance(first, Call):
+        maps = [member for member in group.members[1:] if isinstance(member, Map)]
+        return with_epilogue(recorder, first, maps, needed) if maps else first
     return plan_loops(recorder, build_nest(recorder, group, f"kernel{number}", needed))

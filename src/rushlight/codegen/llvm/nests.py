@@ -15,7 +15,7 @@ from ...core.dtypes import Category, DType
 from ...core.lazy import LazyModule
 from ...loops.expr import Access, Expr, cost, walk
 from ...loops.index import Dim, Index, Quotient, Remainder, Var
-from ...loops.nest import Buffer, Combine, Phase, Place, Reduce, Store
+from ...loops.nest import Buffer, Combine, Nest, Phase, Place, Reduce, Store
 from ...runtime.target import Target
 from ...schedule.loops import LoopPlan
 from .emitter import REDUCTION_FLAGS, Emitter
@@ -43,6 +43,18 @@ def emit_nest(module: Any, plan: LoopPlan, target: Target, slots: dict[Buffer, i
     _NestEmitter(e, plan, dict(zip(buffers, function.args, strict=False))).emit(*function.args[-2:])
     e.builder.ret_void()
     return _emit_task(module, plan, target, function, [slots[b] for b in buffers])
+
+
+def emit_tile(e: Emitter, nest: Nest, pointers: dict[Buffer, Any], ranges: Sequence[tuple[Any, Any]], *,
+              ragged: bool) -> None:
+    """The code of a nest for a range of each outer loop, in vectors along the last one.
+
+    `ragged`: the range of the last loop is not always a whole number of vectors.
+    """
+    first, *inner = ranges
+    emitter = _NestEmitter(e, LoopPlan(nest, True, 1, 0), pointers)
+    emitter.ragged = ragged
+    emitter.emit(*first, *inner)
 
 
 def _emit_task(module: Any, plan: LoopPlan, target: Target, function: Any, slots: Sequence[int]) -> str:
@@ -73,6 +85,8 @@ class _NestEmitter:
         self.nest = plan.nest
         self.pointers = pointers
         self.lanes = self._lanes()
+        self.ranges: dict[Var, tuple[Any, Any]] = {}
+        self.ragged = False
         self.env: dict[Any, Any] = {}
         self.vector_var: Var | None = None
         self.vector_lanes = 1
@@ -86,7 +100,9 @@ class _NestEmitter:
         widest = max(sizes)
         return self.e.target.lanes(max(4, widest))
 
-    def emit(self, begin: Any, end: Any) -> None:
+    def emit(self, begin: Any, end: Any, *inner: tuple[Any, Any]) -> None:
+        """The loops, for a range of the outermost one, and of the next ones where `inner` gives it."""
+        self.ranges = dict(zip(self.nest.outer[1:], inner, strict=False))
         for buffer in {a.buffer for a in self.nest.writes() if a.buffer.place is Place.ROW}:
             self._allocate_row(buffer)
         outer = self.nest.outer
@@ -109,7 +125,8 @@ class _NestEmitter:
         var = self.nest.outer[depth]
         last = depth == len(self.nest.outer) - 1
         if last and self.plan.vector_outer:
-            whole = depth == 0 and self.plan.tasks > 1 and self.plan.rows_per_task % self.lanes != 0
+            whole = self.ragged or (
+                depth == 0 and self.plan.tasks > 1 and self.plan.rows_per_task % self.lanes != 0)
             self._vector_loop(var, begin, end, lambda: self._row(), ragged=whole)
             return
         with self.e.loop(begin, end, 1) as index:
@@ -117,8 +134,8 @@ class _NestEmitter:
             if last:
                 self._row()
             else:
-                extent = self.nest.outer[depth + 1].extent.constant_value()
-                self._outer_loop(depth + 1, 0, extent)
+                following = self.nest.outer[depth + 1]
+                self._outer_loop(depth + 1, *self.ranges.get(following, (0, following.extent.constant_value())))
 
     def _vector_loop(self, var: Var, begin: Any, end: Any, body: Callable[[], None], *, ragged: bool = False,
                      step: int = 1) -> None:

@@ -35,7 +35,7 @@ def _i(e: Emitter, x: Any, order: int, scaled: bool) -> Any:
 
 
 def _k(e: Emitter, x: Any, order: int, scaled: bool) -> Any:
-    """For x <= 2 by I and log x, beyond by a polynomial in (x - 4) / (x + 4); infinite at 0, NaN below."""
+    """For x <= 1 by I and log x, beyond by a polynomial in (x - 1) / (x + 1); infinite at 0, NaN below."""
     small, large = _K[order]
     z = e.mul(x, x)
     logarithm = log_of_parts(e, *log_parts(e, x))
@@ -44,15 +44,15 @@ def _k(e: Emitter, x: Any, order: int, scaled: bool) -> Any:
         near = e.mul_add(product, x, e.div(regular, x))
     else:
         near = e.sub(regular, product)
-    b = e.select(e.compare("<", x, INFINITY), x, 4.0)
-    q = e.sub(e.div(e.sub(b, 4.0), e.add(b, 4.0)), 1 / 3)
+    b = e.select(e.compare("<", x, INFINITY), x, 1.0)
+    q = e.sub(e.div(e.sub(b, 1.0), e.add(b, 1.0)), 0.5)
     far = e.div(e.horner(q, large), e.sqrt(b))
     if scaled:
-        near = e.mul(near, exp(e, e.at_most(x, 2.0)))
+        near = e.mul(near, exp(e, e.at_most(x, 1.0)))
     else:
         far = e.mul(far, exp(e, e.neg(b)))
     far = e.select(e.compare("<", x, INFINITY), far, 0.0)
-    result = e.select(e.compare("<=", x, 2.0), near, far)
+    result = e.select(e.compare("<=", x, 1.0), near, far)
     result = e.select(e.compare("==", x, 0.0), e.constant(INFINITY, x), result)
     return e.select(e.compare("<", x, 0.0, unordered=True), e.constant(NAN, x), result)
 

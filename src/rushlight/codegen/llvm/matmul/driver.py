@@ -19,10 +19,11 @@ from ....loops.product import Product, epilogue_of, product_of, result_of
 from ....runtime.target import Target
 from ..emitter import Emitter
 from ..instructions import element_type
+from ..nests import emit_tile
 from ..types import vector
-from .kernels import Tile, dot_kernel, outer_kernel
+from .kernels import Tile, define, dot_kernel, outer_kernel
 from .pack import packer
-from .plan import Plan, Split, packed_rows, plan_product
+from .plan import Plan, packed_rows, plan_product
 
 ir = LazyModule("llvmlite.ir")
 
@@ -55,9 +56,10 @@ class _Driver:
         self.lanes = e.target.lanes(product.dtype.itemsize)
         self.pointers = {buffer: e.load(e.address(block, slots[buffer], e.i64), e.pointer)
                          for buffer in dict.fromkeys([*call.inputs, *call.outputs, result_of(call)])}
-        self.left_copy = self._room(plan.chunk * packed_rows(plan.tiles.length, self.lanes)) if plan.pack_left else None
+        self.left_copy = self._room(plan.chunk * packed_rows(plan.height, self.lanes)) if plan.pack_left else None
         self.right_copy = self._room(plan.width) if plan.pack_right else None
         self.several = plan.blocks(product.depth) > 1
+        self.epilogue = self._epilogue()
 
     def _room(self, width: int) -> Any:
         """Space for `width` elements for each k of a block, rounded up to whole vectors of k."""
@@ -76,6 +78,30 @@ class _Driver:
                                     self.element)
         return pointer
 
+    # The epilogue: a function of its own, so that the kernels of all tile shapes share it.
+
+    def _epilogue(self) -> Callable[..., None] | None:
+        """run(batch, rows, columns), each index or range in elements of the product."""
+        e, nest = self.e, epilogue_of(self.call)
+        if nest is None:
+            return None
+        buffers = list(dict.fromkeys(a.buffer for a in (*nest.reads(), *nest.writes())))
+
+        ragged = bool(self.p.columns % self.lanes or (self.plan.width % self.lanes and self.plan.column_tasks > 1))
+
+        def body(inner: Emitter, *arguments: Any) -> None:
+            batch, *bounds = arguments[len(buffers):]
+            emit_tile(inner, nest, dict(zip(buffers, arguments, strict=False)), [
+                (batch, inner.add(batch, 1)), (bounds[0], bounds[1]), (bounds[2], bounds[3])], ragged=ragged)
+
+        function = define(self.module, nest.name, [e.pointer] * len(buffers) + [e.i64] * 5, e.target, body)
+
+        def run(batch: Any, rows: tuple[Any, Any], columns: tuple[Any, Any]) -> None:
+            numbers = [e.value(n, e.i64) for n in (batch, *rows, *columns)]
+            e.call(function, [*[self.pointers[b] for b in buffers], *numbers])
+
+        return run
+
     # Which block a task has.
 
     def emit(self, number: Any) -> None:
@@ -83,7 +109,7 @@ class _Driver:
         column = self._digit(number, 1, plan.column_tasks)
         row = self._digit(number, plan.column_tasks, plan.row_tasks)
         batch = self._digit(number, plan.column_tasks * plan.row_tasks, plan.batch_tasks)
-        tiles = self._share(row, plan.row_tasks, plan.tiles.count)
+        tiles = self._share(row, plan.row_tasks, plan.tiles)
         panels = self._share(column, plan.column_tasks, plan.panels)
         left = self.at(self.pointers[self.call.inputs[0]], (1, p.left.offset))
         right = self.at(self.pointers[self.call.inputs[1]], (1, p.right.offset))
@@ -91,6 +117,9 @@ class _Driver:
         with self._loop(self._share(batch, plan.batch_tasks, p.batch)) as b:
             self._matrix(self.at(left, (b, p.left.batch)), self.at(right, (b, p.right.batch)),
                          self.at(out, (b, p.rows * p.columns)), b, tiles, panels)
+            if self.epilogue is not None and plan.kernel == "dot":
+                # Its tiles are narrower than a vector; the whole block of a task, of few rows, is in cache still.
+                self.epilogue(b, self._rows(tiles), self._columns(panels))
 
     def _digit(self, number: Any, step: int, count: int) -> Any:
         if count == 1:
@@ -126,7 +155,7 @@ class _Driver:
     def _block(self, left: Any, right: Any, out: Any, batch: Any, tiles: tuple[Any, Any], panels: tuple[Any, Any],
                depth: Any, k: Any) -> None:
         e, plan = self.e, self.plan
-        if not plan.pack_left or plan.chunk >= plan.tiles.count:
+        if not plan.pack_left or plan.chunk >= plan.tiles:
             self._chunk(left, right, out, batch, tiles, panels, depth, k)
             return
         with self._loop(tiles, plan.chunk) as first:
@@ -155,7 +184,7 @@ class _Driver:
     def _pack_left_across(self, left: Any, tiles: tuple[Any, Any], depth: Any) -> None:
         """Rows are contiguous: tile by tile, transposed."""
         e, p = self.e, self.p
-        step = packed_rows(self.plan.tiles.length, self.lanes)
+        step = packed_rows(self.plan.height, self.lanes)
         pack = packer(self.module, e.target, self.element, True, True)
         with self._loop(tiles) as tile:
             row = self._first_row(tile)
@@ -167,7 +196,7 @@ class _Driver:
     def _pack_left_along(self, left: Any, tiles: tuple[Any, Any], depth: Any) -> None:
         """Columns are contiguous: column by column, each through all tiles, as memory lies."""
         e, p = self.e, self.p
-        step = packed_rows(self.plan.tiles.length, self.lanes)
+        step = packed_rows(self.plan.height, self.lanes)
         kind = vector(self.element, self.lanes)
         with self._loop((0, e.value(depth, e.i64))) as k, self._loop(tiles) as tile:
             row = self._first_row(tile)
@@ -182,7 +211,7 @@ class _Driver:
         e = self.e
         number = e.sub(tile, e.value(first, e.i64))
         depth = -(-self.plan.block // self.lanes) * self.lanes
-        return self.at(self.left_copy, (number, depth * packed_rows(self.plan.tiles.length, self.lanes)))
+        return self.at(self.left_copy, (number, depth * packed_rows(self.plan.height, self.lanes)))
 
     def _panel(self, right: Any, column: Any, depth: Any) -> tuple[Any, int]:
         """Where a panel starts, and the distance of its rows."""
@@ -198,13 +227,20 @@ class _Driver:
                       e.value(depth, e.i64)])
         return self.right_copy, plan.width
 
-    # One tile.
+    # Tiles and panels in elements.
+
+    def _rows(self, tiles: tuple[Any, Any]) -> tuple[Any, Any]:
+        e = self.e
+        first, last = (self._first_row(e.value(t, e.i64)) for t in tiles)
+        return first, e.minimum(last, e.i64(self.p.rows))
+
+    def _columns(self, panels: tuple[Any, Any]) -> tuple[Any, Any]:
+        e = self.e
+        first, last = (e.mul(e.value(n, e.i64), self.plan.width) for n in panels)
+        return first, e.minimum(last, e.i64(self.p.columns))
 
     def _first_row(self, tile: Any) -> Any:
-        e, tiles = self.e, self.plan.tiles
-        if tiles.longer == tiles.count:
-            return e.mul(tile, tiles.length)
-        return e.add(e.mul(tile, tiles.length - 1), e.minimum(tile, e.i64(tiles.longer)))
+        return self.e.mul(tile, self.plan.height)
 
     def _tile(self, left: Any, panel_start: Any, panel_step: int, out: Any, batch: Any, tile: Any, first: Any, panel: Any,
               column: Any, depth: Any, k: Any) -> None:
@@ -213,45 +249,43 @@ class _Driver:
         target = self.at(out, (row, p.columns), (column, 1))
         if plan.pack_left:
             source = self._left_tile(tile, first)
-            strides = 1, packed_rows(plan.tiles.length, self.lanes)
+            strides = 1, packed_rows(plan.height, self.lanes)
         else:
             source = self.at(left, (row, p.left.row))
             strides = p.left.row, p.left.column
         depth = e.value(depth, e.i64)
+        rows = self._rows((tile, e.add(tile, 1)))
+        count = e.sub(rows[1], rows[0])
         add = e.i64(0) if k is None else k
 
-        def run(rows: int, columns: int) -> None:
-            shape = Tile(rows, columns, self.several)
+        def run(columns: int) -> None:
+            shape = Tile(plan.height, columns, self.several)
             if plan.kernel == "dot":
                 kernel = dot_kernel(self.module, e.target, self.element, shape, p.depth % self.lanes != 0)
-                e.call(kernel, [source, e.i64(strides[0]), panel_start, e.i64(panel_step), target, e.i64(p.columns), depth])
+                e.call(kernel, [source, e.i64(strides[0]), panel_start, e.i64(panel_step), target, e.i64(p.columns), count,
+                                depth])
             else:
                 kernel = outer_kernel(self.module, e.target, self.element, shape)
                 e.call(kernel, [source, e.i64(strides[0]), e.i64(strides[1]), panel_start, e.i64(panel_step), target,
-                                e.i64(p.columns), depth, add])
+                                e.i64(p.columns), count, depth, add])
 
-        self._by_shape(tile, panel, run)
+        self._by_columns(panel, run)
+        if self.epilogue is not None and plan.kernel != "dot":
+            columns = self._columns((panel, e.add(panel, 1)))
+            if k is None:
+                self.epilogue(batch, rows, columns)
+            else:
+                with e.when(e.compare("==", e.add(k, depth), p.depth)):
+                    self.epilogue(batch, rows, columns)
 
-    def _by_shape(self, tile: Any, panel: Any, run: Callable[[int, int], None]) -> None:
-        """`run(rows, columns)` for the shape that this tile of this panel has."""
+    def _by_columns(self, panel: Any, run: Callable[[int], None]) -> None:
+        """`run(columns)` for the columns that a panel has."""
         plan = self.plan
         rest = self.p.columns - (plan.panels - 1) * plan.width
-
-        def by_columns(rows: int) -> None:
-            if plan.panels == 1 or rest == plan.width:
-                run(rows, rest if plan.panels == 1 else plan.width)
-            else:
-                self._either(self.e.compare("<", panel, plan.panels - 1), lambda: run(rows, plan.width),
-                             lambda: run(rows, rest))
-
-        self._by_rows(plan.tiles, tile, by_columns)
-
-    def _by_rows(self, tiles: Split, tile: Any, run: Callable[[int], None]) -> None:
-        if len(tiles.lengths) == 1:
-            run(tiles.length)
+        if rest == plan.width or plan.panels == 1:
+            run(rest)
         else:
-            self._either(self.e.compare("<", tile, tiles.longer), lambda: run(tiles.length),
-                         lambda: run(tiles.length - 1))
+            self._either(self.e.compare("<", panel, plan.panels - 1), lambda: run(plan.width), lambda: run(rest))
 
     def _either(self, condition: Any, then: Callable[[], None], otherwise: Callable[[], None]) -> None:
         def without_value(emit: Callable[[], None]) -> Callable[[], list[Any]]:

@@ -1,8 +1,8 @@
 """The innermost kernels: one tile of a product, all its sums in registers.
 
 Each kernel is a function of its own, never inlined, made once a module for a dtype and a tile; strides and depth come at
-run time, so products of any shape share it. Nothing outside of the tile is read or written: what is left over at the edge of
-the matrix is masked.
+run time, so products of any shape share it. Nothing outside of the tile is read or written: columns that are left over at the
+edge of the matrix are masked, and for rows beyond the last one the last one is computed and written again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ir = LazyModule("llvmlite.ir")
 
 @dataclass(frozen=True)
 class Tile:
-    """`rows` times `columns` of the result; `adds` if the kernel can add to what is there."""
+    """Up to `rows` times `columns` of the result; `adds` if the kernel can add to what is there."""
 
     rows: int
     columns: int
@@ -84,25 +84,27 @@ class Columns:
                 self.e.store(x, address)
 
 
-def rows_of(e: Emitter, pointer: Any, stride: Any, count: int, element: Any) -> list[Any]:
-    """The addresses of `count` rows that are `stride` elements apart."""
+def rows_of(e: Emitter, pointer: Any, stride: Any, count: int, element: Any, last: Any = None) -> list[Any]:
+    """The addresses of `count` rows that are `stride` elements apart; after number `last` the same one again."""
     rows = [pointer]
-    for _ in range(count - 1):
-        rows.append(e.address(rows[-1], stride, element))
+    for i in range(1, count):
+        step = stride if last is None else e.select(e.compare("<", last, i), e.i64(0), stride)
+        rows.append(e.address(rows[-1], step, element))
     return rows
 
 
 # Vectors along the columns.
 
 def outer_kernel(module: Any, target: Target, element: Any, tile: Tile) -> Any:
-    """kernel(left, left row, left depth, right, right depth, out, out row, depth, add): a column times a row, `depth` times."""
+    """kernel(left, left row, left depth, right, right depth, out, out row, rows, depth, add): a column times a row, again and again."""
     name = f"tile_{element}_{tile.rows}x{tile.columns}{'_add' if tile.adds else ''}"
     pointer, i64 = ir.PointerType(), ir.IntType(64)
 
     def body(e: Emitter, left: Any, left_row: Any, left_depth: Any, right: Any, right_depth: Any, out: Any, out_row: Any,
-             depth: Any, add: Any) -> None:
+             count: Any, depth: Any, add: Any) -> None:
         columns = Columns(e, element, tile.columns)
-        rows = rows_of(e, left, left_row, tile.rows, element)
+        last = e.sub(count, 1)
+        rows = rows_of(e, left, left_row, tile.rows, element, last)
 
         def step(index: Any, offset: Any, panel: Any, *sums: Any) -> list[Any]:
             b = columns.load(panel)
@@ -114,9 +116,9 @@ def outer_kernel(module: Any, target: Target, element: Any, tile: Tile) -> Any:
 
         zeros = [e.zero(columns.kind)] * (tile.rows * columns.count)
         sums = e.fold(0, depth, 1, [e.i64(0), right, *zeros], step)[2:]
-        _write(e, columns, tile, sums, rows_of(e, out, out_row, tile.rows, element), add)
+        _write(e, columns, tile, sums, rows_of(e, out, out_row, tile.rows, element, last), add)
 
-    return define(module, name, [pointer, i64, i64, pointer, i64, pointer, i64, i64, i64], target, body)
+    return define(module, name, [pointer, i64, i64, pointer, i64, pointer, i64, i64, i64, i64], target, body)
 
 
 def _write(e: Emitter, columns: Columns, tile: Tile, sums: Sequence[Any], rows: Sequence[Any], add: Any) -> None:
@@ -135,7 +137,7 @@ def _write(e: Emitter, columns: Columns, tile: Tile, sums: Sequence[Any], rows: 
 # Vectors along the depth.
 
 def dot_kernel(module: Any, target: Target, element: Any, tile: Tile, ragged: bool) -> Any:
-    """kernel(left, left row, right, right column, out, out row, depth): rows times columns, each contiguous.
+    """kernel(left, left row, right, right column, out, out row, rows, depth): rows times columns, each contiguous.
 
     `ragged`: the depth is not a whole number of vectors.
     """
@@ -143,10 +145,11 @@ def dot_kernel(module: Any, target: Target, element: Any, tile: Tile, ragged: bo
     pointer, i64 = ir.PointerType(), ir.IntType(64)
 
     def body(e: Emitter, left: Any, left_row: Any, right: Any, right_column: Any, out: Any, out_row: Any,
-             depth: Any) -> None:
+             count: Any, depth: Any) -> None:
         lanes = target.lanes(bits_of(element) // 8)
         kind = vector(element, lanes)
-        rows = rows_of(e, left, left_row, tile.rows, element)
+        last = e.sub(count, 1)
+        rows = rows_of(e, left, left_row, tile.rows, element, last)
         columns = rows_of(e, right, right_column, tile.columns, element)
 
         def multiplied(load: Callable[[Any], Any], index: Any, sums: Sequence[Any]) -> list[Any]:
@@ -165,10 +168,10 @@ def dot_kernel(module: Any, target: Target, element: Any, tile: Tile, ragged: bo
         if ragged:
             mask = e.tail_mask(e.sub(depth, whole), lanes)
             sums = multiplied(lambda at: e.load_masked(at, kind, mask), whole, sums)
-        for i, row in enumerate(rows_of(e, out, out_row, tile.rows, element)):
+        for i, row in enumerate(rows_of(e, out, out_row, tile.rows, element, last)):
             _store_sums(e, sums[i * tile.columns:(i + 1) * tile.columns], row, element)
 
-    return define(module, name, [pointer, i64, pointer, i64, pointer, i64, i64], target, body)
+    return define(module, name, [pointer, i64, pointer, i64, pointer, i64, i64, i64], target, body)
 
 
 def _store_sums(e: Emitter, vectors: Sequence[Any], pointer: Any, element: Any) -> None:

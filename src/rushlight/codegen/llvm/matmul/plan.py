@@ -21,32 +21,12 @@ LINE_BYTES = 64
 
 
 @dataclass(frozen=True)
-class Split:
-    """`total` cut into `count` runs of nearly equal length: the first `longer` have `length`, the others one less."""
-
-    total: int
-    count: int
-
-    @property
-    def length(self) -> int:
-        return -(-self.total // self.count)
-
-    @property
-    def longer(self) -> int:
-        return self.total - self.count * (self.length - 1)
-
-    @property
-    def lengths(self) -> list[int]:
-        """The different lengths, the longer one first."""
-        return [self.length] if self.longer == self.count else [self.length, self.length - 1]
-
-
-@dataclass(frozen=True)
 class Plan:
-    """The left operand is cut into `tiles` of rows, the right one into panels of `width` columns, the depth into blocks."""
+    """The left operand is cut into tiles of `height` rows, the right one into panels of `width` columns, the depth into blocks."""
 
     kernel: str  # "outer": vectors along columns; "dot": vectors along the depth
-    tiles: Split
+    height: int  # rows of a tile
+    tiles: int
     width: int  # columns of a panel
     panels: int
     block: int  # depth of a block
@@ -71,14 +51,21 @@ def plan_product(p: Product, target: Target) -> Plan:
         return _dot_plan(p, target)
     rows, vectors = _outer_tile(p, target, lanes)
     width = lanes * vectors
-    tiles, panels = Split(p.rows, -(-p.rows // rows)), -(-p.columns // width)
+    height, tiles = _even(p.rows, rows)
+    panels = -(-p.columns // width)
     pack_right = p.right.column != 1 or _right_gains(p)
     pack_left = _left_gains(p)
     size = p.dtype.itemsize
     block = _block(p.depth, PANEL_BYTES // (width * size) if pack_right or pack_left else 0)
-    grid = _grid(p, tiles.count, panels, (3.0 * pack_right + 5 * (p.right.column != 1) + 1, 8.0 if pack_left else 1.0))
-    chunk = max(1, BLOCK_BYTES // (block * packed_rows(rows, lanes) * size)) if pack_left else tiles.count
-    return Plan("outer", tiles, width, panels, block, pack_left, pack_right, chunk, *grid)
+    grid = _grid(p, tiles, panels, (3.0 * pack_right + 5 * (p.right.column != 1) + 1, 8.0 if pack_left else 1.0))
+    chunk = max(1, BLOCK_BYTES // (block * packed_rows(height, lanes) * size)) if pack_left else tiles
+    return Plan("outer", height, tiles, width, panels, block, pack_left, pack_right, chunk, *grid)
+
+
+def _even(total: int, most: int) -> tuple[int, int]:
+    """The least length of runs of which no more are needed than of `most`, and how many."""
+    count = -(-total // most)
+    return -(-total // count), count
 
 
 def packed_rows(rows: int, lanes: int) -> int:
@@ -124,7 +111,7 @@ def _left_gains(p: Product) -> bool:
 
 def _prefers_dot(p: Product, lanes: int) -> bool:
     """For a transposed right operand with few rows: packing it would cost more than the product."""
-    return p.left.column == 1 and p.right.row == 1 and p.rows <= 48 and p.depth >= lanes
+    return p.left.column == 1 and p.right.row == 1 and p.rows <= 64 and p.depth >= lanes
 
 
 # Vectors along the depth.
@@ -132,8 +119,9 @@ def _prefers_dot(p: Product, lanes: int) -> bool:
 def _dot_plan(p: Product, target: Target) -> Plan:
     rows = 6 if target.vector_registers >= 32 else 3
     width = 8 if p.rows == 1 else 4
-    tiles, panels = Split(p.rows, -(-p.rows // rows)), -(-p.columns // width)
-    return Plan("dot", tiles, width, panels, p.depth, False, False, tiles.count, *_grid(p, tiles.count, panels, (1, 1)))
+    height, tiles = _even(p.rows, rows)
+    panels = -(-p.columns // width)
+    return Plan("dot", height, tiles, width, panels, p.depth, False, False, tiles, *_grid(p, tiles, panels, (1, 1)))
 
 
 # Tasks.

@@ -35,20 +35,6 @@ log = logging.getLogger("rushlight.compile")
 MOST_ENTRIES = 64
 
 
-def compile(model: Callable[..., Any] | None = None, *, fullgraph: bool = False, dynamic: bool | None = None,
-            backend: Any = None, mode: str | None = None, options: dict[str, Any] | None = None,
-            disable: bool = False) -> Any:
-    """A function with the same results as `model`, compiled.
-
-    `fullgraph=True` raises where the program cannot be captured whole; otherwise such a call runs eagerly. `backend`, `mode`
-    and `options` are accepted for compatibility.
-    """
-    if model is None:
-        return functools.partial(compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode,
-                                 options=options, disable=disable)
-    return model if disable else CompiledFunction(model, fullgraph)
-
-
 @dataclass
 class Entry:
     """One compiled form of a function."""

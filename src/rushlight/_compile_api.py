@@ -1,0 +1,33 @@
+"""`rushlight.compile`, which loads the compiler when it is first used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .core.lazy import LazyModule
+
+_compiler = LazyModule("rushlight.compiler")
+
+
+def compile(model: Callable[..., Any] | None = None, *, fullgraph: bool = False, dynamic: bool | None = None,
+            backend: Any = None, mode: str | None = None, options: dict[str, Any] | None = None,
+            disable: bool = False) -> Any:
+    """A function with the same results as `model`, compiled to native code, once for every kind of call.
+
+    `fullgraph=True` raises where the program cannot be captured whole; otherwise such a call runs eagerly. `backend`, `mode`
+    and `options` are accepted for compatibility. Without `model` it is a decorator: `@rushlight.compile(fullgraph=True)`.
+    """
+    if model is None:
+        return lambda function: compile(function, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode,
+                                        options=options, disable=disable)
+    return model if disable else _compiler.CompiledFunction(model, fullgraph)
+
+
+def set_num_threads(number: int) -> None:
+    """How many threads compiled functions use."""
+    LazyModule("rushlight.runtime.threads").pool().resize(number)
+
+
+def get_num_threads() -> int:
+    return int(LazyModule("rushlight.runtime.threads").pool().size)

@@ -1,0 +1,79 @@
+"""What is fused with a matrix product: maps over its result run tile by tile, while the tile is in cache.
+
+A map may join a product if it computes one element for each of the product and reads what the product and the maps that
+joined before compute only at its own element. The product itself is stored for its own sake only if somebody else reads it;
+otherwise its sums pass through the memory of the last map's result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ..core.errors import InternalError
+from ..loops.expr import Access, Expr, Recorder, loads_in, reindex, substitute
+from ..loops.index import Index, Var
+from ..loops.nest import Buffer, Call, Nest, Phase, Store, verify
+from ..loops.product import MATMUL, product_of, result_of
+from ..lowering.lowered import Definition, Map
+from .groups import flatten, points, unflatten
+from .nests import forwarded
+
+
+def epilogue_obstacle(call: Call, written: set[Buffer], definition: Definition) -> str:
+    """Why `definition` cannot run on the tiles of a product, whose group has `written` so far; empty if it can."""
+    if call.routine != MATMUL:
+        return f"{call.routine} is a call"
+    if not isinstance(definition, Map):
+        return "a reduction does not run on the tiles of a product"
+    if points(definition) != product_of(call).size:
+        return f"{definition.buffer} has not one element for each of the product"
+    here = _without_single(flatten(definition.variables), definition.variables)
+    for access in loads_in(definition.value):
+        if access.buffer in written and (
+                access.indirect or _without_single(access.index, definition.variables) != here):
+            return f"{definition.buffer} reads {access.buffer} at another element than its own"
+    return ""
+
+
+def _without_single(index: Index, variables: Sequence[Var]) -> Index:
+    return index.substitute({var: 0 for var in variables if var.extent == 1})
+
+
+def with_epilogue(recorder: Recorder, call: Call, maps: Sequence[Map], needed: Callable[[Buffer], bool]) -> Call:
+    """The call with `maps` as its epilogue; `needed` tells whether anything else reads a buffer."""
+    product, result = product_of(call), result_of(call)
+    variables = tuple(Var(f"{call.name}_{name}", extent) for name, extent in (
+        ("b", product.batch), ("i", product.rows), ("j", product.columns)))
+    here = _without_single(flatten(variables), variables)
+    stored: dict[Buffer, tuple[Index, Expr]] = {}
+    statements: list[Store] = []
+    for member in maps:
+        moved = dict(zip(member.variables, unflatten(here, member.variables), strict=True))
+        value = forwarded(recorder, reindex(recorder, member.value, moved), stored)
+        stored[member.buffer] = (here, value)
+        if needed(member.buffer):
+            statements.append(Store(Access(member.buffer, here), value))
+    if not statements:
+        raise InternalError(f"{call.name}: nobody reads its epilogue")
+    kept = [result] if needed(result) else []
+    if not kept and statements[-1].access.buffer.dtype is product.dtype:
+        # No statement after the last store reads the product, so that store may go where the product was.
+        taken = statements[-1].access.buffer
+        statements = [Store(s.access, _read_from(recorder, s.value, result, taken)) for s in statements]
+        result = taken
+    nest = Nest(f"{call.name}_epilogue", variables, [Phase((), list(statements))])
+    verify(nest)
+    reads = [access.buffer for access in nest.reads() if access.buffer is not result]
+    writes = [s.access.buffer for s in statements]
+    outputs = list(dict.fromkeys([*kept, *writes, result]))
+    inputs = [*call.inputs[:2], *dict.fromkeys(b for b in reads if b not in outputs)]
+    return Call(call.name, call.routine, inputs, outputs, {**call.attributes, "epilogue": nest, "result": result})
+
+
+def _read_from(recorder: Recorder, value: Expr, old: Buffer, new: Buffer) -> Expr:
+    def moved(node: Expr) -> Expr | None:
+        if node.op == "load" and node.data.buffer is old:
+            return recorder.load(Access(new, node.data.index, node.data.indirect), node.dtype)
+        return None
+
+    return substitute(recorder, value, moved)

@@ -1,0 +1,166 @@
+"""The checks of function transforms, against the operator itself: torch is not asked.
+
+`vmap`: mapping over a batch of two equals running the function on each element, whichever tensors are mapped. The slow
+loop counts as a failure. `adjoint`: forward mode and reverse mode are each other's transpose, also where torch has
+only one of them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from .backends import Backend
+from .case import Case, call
+from .compare import Mismatch, compare
+from .derivative_checks import _direction, _replace
+from .entries import Sample
+from .record import Recorder
+
+_MOST_SAMPLES = 12
+_REFUSALS = ("vmap: We do not support batching operators", "vmap: It looks like you're calling",
+             "vmap: called random operation", "must only return Tensors", "vmap: one_hot with")
+
+
+def check_vmap(case: Case, record: Recorder) -> None:
+    """vmap(f)(stacked) is the stack of f, for several choices of what is mapped."""
+    side, function = case.backend, case.function
+    for sample in case.plain_samples[:_MOST_SAMPLES]:
+        record.samples += 1
+        if case.sanity(sample) is not None:
+            record.note("random")
+            continue
+        for name, batched in _choices(side, sample):
+            try:
+                expected = [side.describe(call(function, _element(side, sample, batched, n))) for n in range(2)]
+            except Exception:
+                record.note("refused")
+                continue
+            with record.attempt(sample.index, name):
+                _check_mapped(case, function, sample, batched, expected, record)
+
+
+def _choices(side: Backend, sample: Sample) -> Iterator[tuple[str, dict[int, int]]]:
+    """Which tensors are mapped, and over which dimension: all in front, and each one alone at its end."""
+    tensors = side.flat_tensors(_plain(sample, side))
+    floating = [i for i, tensor in enumerate(tensors) if tensor.dtype.is_floating_point or tensor.dtype.is_complex]
+    if not tensors:
+        return
+    yield "all", dict.fromkeys(range(len(tensors)), 0)
+    for i in floating[:3]:
+        yield f"only {i}", {i: tensors[i].ndim}
+
+
+def _plain(sample: Sample, side: Backend) -> Any:
+    return side.build(sample.arguments)
+
+
+def _element(side: Backend, sample: Sample, batched: dict[int, int], n: int) -> Any:
+    """The arguments of one element of the batch: the sample's own, or the same with smaller numbers."""
+    arguments = _plain(sample, side)
+    tensors = side.flat_tensors(arguments)
+    changed = [_smaller(tensor) if n and i in batched else tensor for i, tensor in enumerate(tensors)]
+    return _replace(side, arguments, tensors, changed)
+
+
+def _smaller(tensor: Any) -> Any:
+    return tensor * 0.9 if tensor.dtype.is_floating_point or tensor.dtype.is_complex else tensor
+
+
+def _check_mapped(case: Case, function: Callable[..., Any], sample: Sample, batched: dict[int, int], expected: Sequence[Any],
+                  record: Recorder) -> None:
+    side = case.backend
+    library = side.namespace
+    arguments = _plain(sample, side)
+    tensors = side.flat_tensors(arguments)
+    chosen = sorted(batched)
+    stacked = [library.stack([tensors[i], _smaller(tensors[i])], batched[i]) for i in chosen]
+
+    def mapped(*values: Any) -> Any:
+        return call(function, _replace(side, arguments, [tensors[i] for i in chosen], values))
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*has no batching rule.*")
+        try:
+            result = library.func.vmap(mapped, in_dims=tuple(batched[i] for i in chosen))(*stacked)
+        except (RuntimeError, ValueError) as error:
+            if any(text in str(error) for text in _REFUSALS):
+                record.note("vmap refused")
+                return
+            raise
+    for n in range(2):
+        one = _select(side, result, n)
+        try:
+            compare(side.describe(one), expected[n], case.comparison)
+        except Mismatch as error:
+            raise Mismatch(f"element {n}: {error}") from None
+
+
+def _select(side: Backend, tree: Any, n: int) -> Any:
+    if side.is_tensor(tree):
+        return tree[n]
+    if isinstance(tree, dict):
+        return {key: _select(side, value, n) for key, value in tree.items()}
+    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
+        return type(tree)(*[_select(side, value, n) for value in tree])
+    return type(tree)(_select(side, value, n) for value in tree)
+
+
+def check_adjoint(case: Case, record: Recorder) -> None:
+    """<v, J t> equals <J* v, t> for random directions."""
+    for sample in case.differentiable_samples:
+        record.samples += 1
+        if case.sanity(sample) is not None:
+            record.note("random")
+            continue
+        with record.attempt(sample.index, "adjoint"):
+            _check_pair(case, sample, record)
+
+
+def _check_pair(case: Case, sample: Sample, record: Recorder) -> None:
+    side, function = case.backend, case.function
+    library = side.namespace
+    arguments = side.build(sample.arguments, requires_grad=True)
+    inputs = [tensor for tensor in side.flat_tensors(arguments) if tensor.requires_grad]
+    results = side.flat_tensors(side.translate(sample.process_output)(call(function, arguments)))
+    kept = [i for i, tensor in enumerate(results) if tensor.requires_grad]
+    if not inputs or not kept:
+        record.note("not differentiable")
+        return
+    random = np.random.default_rng(sample.index)
+    cotangents = [_direction(side, random, results[i]) for i in kept]
+    tangents = [_direction(side, random, tensor) for tensor in inputs]
+    grads = library.autograd.grad([results[i] for i in kept], inputs, cotangents, allow_unused=True)
+    forward_ad = library.autograd.forward_ad
+    with forward_ad.dual_level():
+        duals = [forward_ad.make_dual(tensor.detach(), t) for tensor, t in zip(inputs, tangents, strict=True)]
+        replaced = _replace(side, arguments, inputs, duals)
+        outputs = side.flat_tensors(side.translate(sample.process_output)(call(function, replaced)))
+        pushed = [forward_ad.unpack_dual(outputs[i]).tangent for i in kept]
+    left, right = _product(side, cotangents, pushed), _product(side, grads, tangents)
+    scale = max(abs(left), abs(right), _scale(side, grads, tangents), 1e-30)
+    if np.isfinite(left) and np.isfinite(right) and abs(left - right) > 1e-6 * scale:
+        raise Mismatch(f"forward mode gives {left}, reverse mode {right}")
+
+
+def _product(side: Backend, first: Sequence[Any], second: Sequence[Any]) -> float:
+    """The real inner product of two lists of tensors; None stands for zero."""
+    total = 0.0
+    for a, b in zip(first, second, strict=True):
+        if a is not None and b is not None:
+            total += float(np.sum(np.real(np.conj(_wide(side, a)) * _wide(side, b))))
+    return total
+
+
+def _scale(side: Backend, first: Sequence[Any], second: Sequence[Any]) -> float:
+    pairs = [(a, b) for a, b in itertools.zip_longest(first, second) if a is not None and b is not None]
+    return sum(float(np.sum(np.abs(_wide(side, a) * _wide(side, b)))) for a, b in pairs)
+
+
+def _wide(side: Backend, tensor: Any) -> np.ndarray:
+    array = side.to_array(tensor)
+    return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
