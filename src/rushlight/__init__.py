@@ -1,21 +1,25 @@
 """Rushlight: a PyTorch-compatible differentiable tensor compiler."""
 
-from . import autograd, linalg, masked, random, special
+from . import autograd, func, linalg, masked, random, special, utils
 from ._compile_api import compile, get_num_threads, set_num_threads
 from ._functions import *  # noqa: F403
 from ._indexing_api import *  # noqa: F403
 from ._pointwise_api import *  # noqa: F403
 from ._reduction_api import *  # noqa: F403
 from ._shape_api import *  # noqa: F403
+from ._types_api import result_type, typename
 from .autograd import (
     enable_grad,
     inference_mode,
+    is_anomaly_check_nan_enabled,
+    is_anomaly_enabled,
     is_grad_enabled,
     is_inference_mode_enabled,
     no_grad,
     set_grad_enabled,
 )
 from .core.construct import as_tensor, asarray, from_dlpack, from_numpy, frombuffer, tensor
+from .core.dtypes import DType as dtype
 from .core.dtypes import (
     bfloat16,
     bool_,
@@ -41,7 +45,6 @@ from .core.dtypes import (
     uint32,
     uint64,
 )
-from .core.dtypes import DType as dtype
 from .core.generator import Generator, default_generator
 from .core.printing import set_printoptions
 from .core.tensor import Tensor
@@ -61,6 +64,7 @@ from .core.tokens import (
     sparse_csr,
     strided,
 )
+from .func import vmap
 from .functional import *  # noqa: F403
 from .random import fork_rng, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 from .serialization import load, save

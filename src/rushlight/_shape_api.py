@@ -14,7 +14,7 @@ from .core.tensor import AUTOGRAD, Tensor, tensor_method
 from .core.tokens import Size
 
 __all__ = ["atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_shapes", "broadcast_tensors",
-           "cartesian_prod", "meshgrid", "split", "unravel_index"]
+           "cartesian_prod", "detach_", "meshgrid", "split", "unravel_index"]
 
 
 def _tensors(tensors: tuple[Any, ...], name: str) -> tuple[Tensor, ...]:
@@ -57,7 +57,7 @@ def atleast_3d(*tensors: Any) -> Any:
 def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     """The tensors as views of their common broadcast shape."""
     given = _tensors(tensors, "broadcast_tensors")
-    return run_name("broadcast_tensors", given)  # type: ignore[no-any-return]
+    return run_name("broadcast_tensors", given)
 
 
 def broadcast_shapes(*given: Any) -> Size:
@@ -72,17 +72,17 @@ def broadcast_shapes(*given: Any) -> Size:
 def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
     """Coordinate grids of the given axes, as views; `indexing` is "ij" (the default) or "xy"."""
     axes = _tensors(tensors, "meshgrid")
-    return run_name("meshgrid.indexing", axes, indexing or "ij")  # type: ignore[no-any-return]
+    return run_name("meshgrid.indexing", axes, indexing or "ij")
 
 
 def cartesian_prod(*tensors: Tensor) -> Tensor:
     """All combinations of one element of each 1-D tensor, one per row."""
-    return run_name("cartesian_prod", _tensors(tensors, "cartesian_prod"))  # type: ignore[no-any-return]
+    return run_name("cartesian_prod", _tensors(tensors, "cartesian_prod"))
 
 
 def block_diag(*tensors: Tensor) -> Tensor:
     """A matrix with the given ones on its diagonal and zeros elsewhere."""
-    return run_name("block_diag", tensors)  # type: ignore[no-any-return]
+    return run_name("block_diag", tensors)
 
 
 def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, ...]:
@@ -100,7 +100,7 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, 
     steps = [shapes.numel(sizes[i + 1:]) for i in range(len(sizes))]
     flat = indices.unsqueeze(-1)
     coordinates = flat.floor_divide(_row(steps, indices)) % _row(sizes, indices)
-    return coordinates.unbind(-1)  # type: ignore[no-any-return]
+    return coordinates.unbind(-1)
 
 
 def _row(values: Sequence[int], like: Tensor) -> Tensor:

@@ -174,3 +174,27 @@ def test_a_failed_capture_changes_nothing() -> None:
         rl.compile(f, fullgraph=True)(x)
     assert_same(x, before)
     assert x._version == 0
+
+
+def padded(x):
+    return rl.constant_pad_nd(x, (1, 2, -1, 0), 7.0)
+
+
+@pytest.mark.parametrize("function", [
+    lambda x: x.flip(0, 1),
+    lambda x: x.roll(2, 1) + x.roll(-1),
+    lambda x: x.tril(1) - x.triu(-1),
+    lambda x: rl.cat([x, x * 2, x[:, :2]], 1),
+    lambda x: rl.stack([x, x + 1]).sum(0),
+    padded,
+    lambda x: rl.zeros_like(x) + rl.full((5,), 3.0) * rl.arange(5),
+    lambda x: x.to(rl.float64).sum() + rl.eye(6, 5, dtype=rl.float64),
+    lambda x: x.repeat(2, 3),
+    lambda x: x.clone().t().contiguous(),
+], ids=["flip", "roll", "triangles", "cat", "stack", "pad", "creation", "cast", "repeat", "contiguous"])
+def test_shape_operators_are_native(function) -> None:
+    x = tensor(6, 5)
+    compiled = rl.compile(function, fullgraph=True)
+    assert_same(compiled(x), function(x))
+    entry, = compiled.entries[next(iter(compiled.entries))]
+    assert all(isinstance(segment, str) for segment in entry.artifact.module.segments), "a library call was made"

@@ -543,3 +543,29 @@ def deep_copies_keep_sharing(T):
 @pytest.mark.parametrize("run", PROGRAMS, ids=lambda function: function.__name__)
 def test_program(run):
     assert_same(run)
+
+
+# --- indices on the meta device ----------------------------------------------------------------------
+
+META_INDICES = [
+    "x[1]", "x[:, None]", "x[..., 0]", "x[[0, 1]]", "x[T.tensor([1, 0], device='meta')]", "x[True]",
+    "x[T.tensor(1, device='meta')]", "x[:, T.tensor([1, 0])]", "x[T.tensor([True, False, True])]",
+    "x[0, [0, 2], None]", "x[T.tensor([[0, 1]]), T.tensor([[2], [1]])]", "x[False]", "x[7]",
+]
+
+
+@pytest.mark.parametrize("expression", META_INDICES)
+def test_meta_indices(expression):
+    def run(T):
+        result = eval(expression, {"T": T, "x": T.empty(3, 4, 5, device="meta")})
+        return tuple(result.shape), result.stride(), result.device.type
+    assert_same(run)
+
+
+def test_assignment_on_the_meta_device():
+    import rushlight
+
+    x = rushlight.empty(3, 4, device="meta")
+    for index in (0, (slice(None), 1), [0, 2], x > 0, (rushlight.tensor([1], device="meta"), 2)):
+        x[index] = 1.0
+    assert x._version == 5

@@ -112,7 +112,7 @@ def masks(draw: Any, shape: tuple[int, ...]) -> Data:
     count = math.prod(shape)
     values = draw(st.lists(st.booleans(), min_size=count, max_size=count))
     dtype = draw(st.sampled_from([np.bool_, np.bool_, np.bool_, np.uint8]))
-    # PyTorch counts a NumPy mask as one dimension whatever its rank, which leaves later items without a meaning.
+    # PyTorch counts a NumPy mask as one dimension whatever its rank; later items are then without a meaning.
     kind = draw(st.sampled_from(["tensor", "tensor", "array"])) if len(shape) == 1 else "tensor"
     return Data(kind, np.array(values, dtype).reshape(shape))
 

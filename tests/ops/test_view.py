@@ -119,16 +119,20 @@ def test_view_dtype(source, target):
         y = x.view(getattr(T, target))
         parts = x.view(-1, 2)[:, 1:]
         try:
-            part = tuple(parts.view(getattr(T, target)).shape), parts.view(getattr(T, target)).storage_offset()
+            shown = parts.view(getattr(T, target))
+            part = tuple(shown.shape), shown.stride(), shown.storage_offset()
         except RuntimeError:
             part = "refused"
         return tuple(y.shape), y.stride(), y.storage_offset(), part
     assert_same(run)
 
 
+NEEDS_DATA = ("scatter", "_copy", "T.tensor", "as_strided", "T.ones", "sum", "linalg")
+
+
 def test_meta_views_have_the_geometry_of_real_ones():
     for expression in EXPRESSIONS:
-        if any(word in expression for word in ("scatter", "_copy", "T.tensor", "as_strided", "T.ones", "sum", "linalg")):
+        if any(word in expression for word in NEEDS_DATA):
             continue
         for base in ("cube", "matrix", "ones"):
             geometry = []
@@ -139,8 +143,8 @@ def test_meta_views_have_the_geometry_of_real_ones():
                 except (RuntimeError, IndexError) as error:
                     result = type(error)
                 results = result if isinstance(result, tuple) else (result,)
-                geometry.append([(tuple(r.shape), r.stride(), r.storage_offset()) if isinstance(r, rushlight.Tensor)
-                                 else r for r in results])
+                geometry.append([(tuple(r.shape), r.stride(), r.storage_offset())
+                                 if isinstance(r, rushlight.Tensor) else r for r in results])
             assert geometry[0] == geometry[1], expression
 
 
@@ -166,9 +170,9 @@ def test_error_messages_say_what_is_allowed():
     x = ramp(rushlight, 2, 3)
     with pytest.raises(RuntimeError, match=r"view: .*\[3, 2\].*\[6\].*reshape"):
         x.t().view(6)
-    with pytest.raises(IndexError, match=r"select\(\): index 5 out of range for tensor of size \[2, 3\] at dimension 1"):
+    with pytest.raises(IndexError, match=r"select\(\): index 5 out of range .* \[2, 3\] at dimension 1"):
         x.select(1, 5)
     with pytest.raises(RuntimeError, match=r"expand: the expanded size 5 must match the existing size 3"):
         x.expand(2, 5)
-    with pytest.raises(IndexError, match=r"squeeze: Dimension out of range \(expected to be in range of \[-2, 1\]"):
+    with pytest.raises(IndexError, match=r"squeeze: Dimension out of range \(expected .* \[-2, 1\]"):
         x.squeeze(4)

@@ -12,8 +12,11 @@ from collections.abc import Sequence
 from heapq import heappop, heappush
 from typing import Any
 
+import numpy as np
+
 from ..core.dispatch import call
 from ..core.modes import MODES
+from ..core.quiet import quietly
 from ..core.registry import REGISTRY
 from ..core.tensor import Tensor
 from .edges import edge_of
@@ -54,6 +57,7 @@ class Run:
         self.dependencies: dict[Node, int] = {}
         self.ready: list[tuple[int, int, Node]] = []
         self.order = 0
+        self.sums: set[tuple[Node, int]] = set()  # pending gradients that are sums made here
         self.owned: set[Node] = set()  # accumulators whose pending gradient is held by nobody else
 
     def start(self, roots: Sequence[tuple[Edge, Tensor]]) -> None:
@@ -123,10 +127,14 @@ class Run:
             buffer[number] = grad
             if owned:
                 self.owned.add(node)
-        else:
-            buffer[number] = call(_ADD, (current, grad, 1))
-            if node.sequence == ACCUMULATE:
-                self.owned.add(node)
+            return
+        if (node, number) in self.sums and not (current._keys or grad._keys) and current.dtype is grad.dtype:
+            quietly(np.add, current._array, grad._array, current._array)
+            return
+        buffer[number] = call(_ADD, (current, grad, 1))
+        self.sums.add((node, number))
+        if node.sequence == ACCUMULATE:
+            self.owned.add(node)
 
     def _loop(self) -> None:
         ready, buffers, dependencies, needed = self.ready, self.buffers, self.dependencies, self.needed

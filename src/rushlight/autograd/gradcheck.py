@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from ..core.construct import from_numpy
-
 from ..core.tensor import Tensor
 from .api import grad
 from .forward import set_tangent, tangent_of

@@ -28,7 +28,8 @@ def autograd_layer(op: OpDef, args: Arguments, keys: int, trace: Any = None) -> 
     modes = MODES
     if entry is None:
         if op.kind is Kind.COMPOSITE:
-            return mark_inference(op, args, execute(op, args, keys)) if modes.inference else execute(op, args, keys)
+            result = execute(op, args, keys)
+            return mark_inference(op, args, result) if modes.inference else result
         entry = _missing.get(op)
         if entry is None:
             entry = _missing[op] = missing(op)

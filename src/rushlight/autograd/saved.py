@@ -42,7 +42,8 @@ class Packed:
         pack, self.unpack = hooks
         self.node = None if is_output else tensor._node
         self.output_nr = tensor._output_nr
-        self.leaf = accumulator(tensor) if self.node is None and not is_output and tensor.requires_grad else None
+        is_leaf = self.node is None and not is_output and tensor.requires_grad
+        self.leaf = accumulator(tensor) if is_leaf else None
         self.versions = tensor.version_counter
         self.version = self.versions.value
         saved, MODES.grad = MODES.grad, False

@@ -17,9 +17,12 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from ..core.dispatch import call
 from ..core.dtypes import DType
 from ..core.modes import MODES
+from ..core.quiet import quietly
 from ..core.registry import REGISTRY
 from ..core.tensor import META, Tensor
 
@@ -180,7 +183,7 @@ class AccumulateGrad(Node):
             elif current is None:
                 variable._grad = _stripped(grad) if owned else call(_CLONE, (grad.detach(), None))
             elif _plain(current) and _plain(grad) and current.dtype is grad.dtype:
-                current._array += grad.numpy_array()
+                quietly(np.add, current._array, grad._array, current._array)
                 current.version_counter.value += 1
             else:
                 current.add_(grad)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     Answered = tuple[Task, list[Result]]
     Sweep = tuple[Sequence[str], Sequence[str]]
 
-VARIANTS = ("fwd", "out", "meta", "bwd", "fwad", "gradgrad", "compiled")
+VARIANTS = ("fwd", "out", "meta", "bwd", "fwad", "gradgrad", "vmap", "adjoint", "compiled")
 DTYPES = (
     "float32",
     "float64",

@@ -1,6 +1,7 @@
 """Raising the exception PyTorch raises, with a message that says what was asked and what is allowed.
 
-Every operator is validated in its shape rule, before any work is done, so an error leaves nothing half-written.
+Every operator is validated in its shape rule, before any work is done, so an error leaves nothing half-
+written.
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ class RegistrationError(Exception):
 
 
 class InternalError(Exception):
-    """A kernel broke its contract with its shape rule. Always a bug in Rushlight, never in the caller's program."""
+    """A kernel broke its contract with its shape rule.
+
+    Always a bug in Rushlight, never in the caller's program.
+    """
 
 
 def check(condition: object, message: str, error: type[Exception] = RuntimeError) -> None:

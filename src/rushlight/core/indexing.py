@@ -21,10 +21,9 @@ from .dtypes import DTYPES, Category
 from .errors import check, fail
 from .mutation import assign, check_no_overlap, check_target
 from .registry import REGISTRY
-from .tensor import META, TRACED, Tensor
+from .tensor import TRACED, Tensor
 
 _MASKS = ("bool", "uint8")
-_WITHOUT_VALUES = META | TRACED  # tensors that Python code must not read
 _SHORT = 32  # lists at least this long are never taken for a tuple
 
 
@@ -37,8 +36,7 @@ def get_item(self: Tensor, index: Any) -> Any:
 
 
 def set_item(self: Tensor, index: Any, value: Any) -> None:
-    """`self[index] = value`, with broadcasting; a plain view takes values of any dtype, an advanced index "
-    "only its own."""
+    """`self[index] = value`; a basic index takes values of any dtype, an advanced one those of its own."""
     if index is False:
         return
     source = as_value(value, self)
@@ -61,7 +59,7 @@ def as_value(value: Any, like: Tensor) -> Tensor:
                         "number or a tensor")
     if type(value) is int:
         _check_int64(value)
-    return run_name("full", (), value, like.dtype, None, like.device, None)  # type: ignore[no-any-return]
+    return run_name("full", (), value, like.dtype, None, like.device, None)
 
 
 def _without_leading_ones(value: Tensor) -> Tensor:
@@ -116,7 +114,7 @@ def apply_basic(self: Tensor, index: Any) -> tuple[Tensor, tuple[Tensor | None, 
         elif type(item) is int:
             result = _select(result, dim, item)
         else:
-            if isinstance(item, bool) or item.ndim == 0:
+            if isinstance(item, bool) or (item.ndim == 0 and item.dtype.name in _MASKS):
                 result = run_name("unsqueeze", result, dim)
                 item = _added_dim_index(item, self)
             advanced.extend([None] * (dim - covered))
@@ -160,7 +158,7 @@ def _plain(item: Any) -> Any:
             return operator.index(item)
         else:
             _invalid(item)
-    if item.ndim == 0 and item.dtype.category <= Category.INTEGRAL and not item._keys & _WITHOUT_VALUES:
+    if item.ndim == 0 and item.dtype.category <= Category.INTEGRAL and not item._keys & TRACED:
         return bool(item.item()) if item.dtype.name in _MASKS else int(item.item())
     check(item.dtype.name in ("int64", "int32", "bool", "uint8"), "tensors used as indices must be long, "
           f"int, byte or bool tensors, not {item.dtype.name}", IndexError)
@@ -206,7 +204,7 @@ def _added_dim_index(item: Any, self: Tensor) -> Tensor:
     """The index into the dimension that a bool, or a 0-d tensor that cannot be read, adds."""
     if isinstance(item, bool):
         return construct.tensor([0] if item else [], dtype=DTYPES["int64"], device=self.device)
-    return run_name("unsqueeze", item, 0)  # type: ignore[no-any-return]
+    return run_name("unsqueeze", item, 0)
 
 
 def _beside(self: Tensor, index: Tensor) -> tuple[Tensor, ...]:
@@ -225,7 +223,7 @@ def _slice(tensor: Tensor, dim: int, item: slice) -> Tensor:
     check(step > 0, "step must be greater than zero", ValueError)
     if start is None and stop is None and step == 1:
         return tensor
-    return run_name("slice.Tensor", tensor, dim, start, stop, step)  # type: ignore[no-any-return]
+    return run_name("slice.Tensor", tensor, dim, start, stop, step)
 
 
 def _bound(value: Any) -> Any:
@@ -245,7 +243,7 @@ def _select(tensor: Tensor, dim: int, index: int) -> Tensor:
     size = tensor.shape[dim]
     check(-size <= index < size, f"index {index} is out of bounds for dimension {dim} with size {size}",
           IndexError)
-    return run_name("select.int", tensor, dim, index)  # type: ignore[no-any-return]
+    return run_name("select.int", tensor, dim, index)
 
 
 def _check_int64(value: int) -> None:

@@ -1,7 +1,7 @@
 """Integer arithmetic on shapes, strides and dimensions: the vocabulary of the shape rules.
 
-Everything here is pure: tuples in, tuples out, no data. Strides count elements, not bytes. `Spec` is what a shape
-rule returns: it describes a tensor without its data.
+Everything here is pure: tuples in, tuples out, no data. Strides count elements, not bytes. `Spec` is what a
+shape rule returns: it describes a tensor without its data.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ Shape = tuple[int, ...]
 class Spec:
     """Shape, dtype and layout of an output.
 
-    `strides` None means contiguous. `shape` None means that the shape depends on the data and is known only by
-    running the kernel. For a view `offset` is its storage offset, in elements of `dtype`, and `conj` and `neg` are its
+    `strides` None means contiguous. `shape` None means that the shape depends on the data and is known only
+    by running the kernel. For a view `offset` is its storage offset, in elements of `dtype`, and `conj`
+    and `neg` are its
     lazy bits, None where they are those of its source.
     """
 
@@ -108,7 +109,8 @@ def is_channels_last(shape: Sequence[int], strides: Sequence[int]) -> bool:
 
 
 def suggests_channels_last(shape: Sequence[int], strides: Sequence[int]) -> bool:
-    """Whether new tensors made from a 4- or 5-dimensional one should be channels-last: its memory order is, gaps or not.
+    """Whether new tensors made from a 4- or 5-dimensional one should be channels-last: its memory order is,
+    gaps or not.
 
     Where size-1 dimensions leave the order open, the answer is no.
     """
@@ -122,8 +124,13 @@ def suggests_channels_last(shape: Sequence[int], strides: Sequence[int]) -> bool
     return True
 
 
-def suggested_strides(shape: Sequence[int], like: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Shape | None:
-    """Strides of a new tensor of `shape`: channels-last if all of `like`, as (shape, strides), suggest so, else None."""
+def suggested_strides(
+    shape: Sequence[int], like: Sequence[tuple[Sequence[int], Sequence[int]]]
+) -> Shape | None:
+    """Strides of a new tensor of `shape`.
+
+    Channels-last if all of `like`, as (shape, strides), suggest so, else None.
+    """
     if len(shape) in (4, 5) and all(suggests_channels_last(*geometry) for geometry in like):
         return channels_last_strides(shape)
     return None
@@ -149,15 +156,18 @@ def preserved_strides(shape: Sequence[int], strides: Sequence[int]) -> Shape:
 
 
 def memory_order(shape: Sequence[int], strides: Sequence[int]) -> list[int]:
-    """The dimensions from outermost to innermost in memory; expanded dimensions (stride 0) keep their place."""
+    """The dimensions from outermost to innermost in memory.
+
+    Expanded dimensions (stride 0) keep their place.
+    """
     return common_memory_order(shape, [strides])
 
 
 def common_memory_order(shape: Sequence[int], inputs: Sequence[Sequence[int]]) -> list[int]:
     """`memory_order` for several tensors of one shape, the first that tells two dimensions apart deciding.
 
-    An insertion sort, since "undecided" is not transitive: an undecided pair is skipped and the search goes on, as in
-    PyTorch, so that both choose the same layout.
+    An insertion sort, since "undecided" is not transitive: an undecided pair is skipped and the search goes
+    on, as in PyTorch, so that both choose the same layout.
     """
     order = list(reversed(range(len(shape))))  # innermost first
     for i in range(1, len(order)):
@@ -218,8 +228,10 @@ def broadcast_shapes(*shapes: Sequence[int], name: str = "") -> Shape:
                 if result[i] != 1:
                     where = f"{name}: " if name else ""
                     listed = ", ".join(str(tuple(s)) for s in shapes)
-                    fail(f"{where}shapes {listed} cannot be broadcast together: dimension {i - rank} is {result[i]} "
-                         f"in one and {size} in another; sizes must be equal or 1")
+                    fail(
+                        f"{where}shapes {listed} cannot be broadcast together: dimension {i - rank} is {result[i]} "
+                        f"in one and {size} in another; sizes must be equal or 1"
+                    )
                 result[i] = size
     return tuple(result)
 
@@ -229,12 +241,16 @@ def wrap_dim(dim: int, rank: int, *, name: str = "") -> int:
     limit = rank if rank > 0 else 1
     if not -limit <= dim < limit:
         where = f"{name}: " if name else ""
-        raise IndexError(f"{where}Dimension out of range (expected to be in range of [{-limit}, {limit - 1}], "
-                         f"but got {dim})")
+        raise IndexError(
+            f"{where}Dimension out of range (expected to be in range of [{-limit}, {limit - 1}], "
+            f"but got {dim})"
+        )
     return dim + limit if dim < 0 else dim
 
 
-def wrap_dims(dims: Sequence[int] | int | None, rank: int, *, name: str = "", empty_is_all: bool = True) -> Shape:
+def wrap_dims(
+    dims: Sequence[int] | int | None, rank: int, *, name: str = "", empty_is_all: bool = True
+) -> Shape:
     """Sorted-as-given, wrapped and distinct dims; None (or an empty list, if so asked) means all of them."""
     if dims is None or (empty_is_all and not isinstance(dims, int) and len(dims) == 0):
         return tuple(range(rank))
@@ -269,14 +285,19 @@ def infer_size(shape: Sequence[int], count: int) -> Shape:
     if unknown is None:
         check(known == count, f"shape '{list(shape)}' is invalid for input of size {count}")
         return tuple(shape)
-    check(known > 0, f"cannot reshape tensor of {count} elements into shape {list(shape)} because the unspecified "
-                     "dimension size -1 can be any value and is ambiguous")
+    check(
+        known > 0,
+        f"cannot reshape tensor of {count} elements into shape {list(shape)} because the unspecified "
+        "dimension size -1 can be any value and is ambiguous",
+    )
     check(count % known == 0, f"shape '{list(shape)}' is invalid for input of size {count}")
     return (*shape[:unknown], count // known, *shape[unknown + 1:])
 
 
 def view_strides(shape: Sequence[int], strides: Sequence[int], new_shape: Sequence[int]) -> Shape | None:
-    """Strides that make `new_shape` a view of (shape, strides), or None where only a copy can have that shape."""
+    """Strides that make `new_shape` a view of (shape, strides), or None where only a copy can have that
+    shape.
+    """
     if numel(shape) == 0:
         return tuple(strides) if tuple(shape) == tuple(new_shape) else contiguous_strides(new_shape)
     if not shape:

@@ -41,27 +41,29 @@ def safe_softmax(self: Tensor, dim: int, dtype: DType | None) -> Tensor:
     return self.softmax(dim, dtype).masked_fill(masked, 0.0)
 
 
-@composite("_masked_softmax(Tensor self, Tensor mask, int? dim=None, int? mask_type=None) -> Tensor", api=FUNCTION)
+@composite("_masked_softmax(Tensor self, Tensor mask, int? dim=None, int? mask_type=None) -> Tensor",
+           api=FUNCTION)
 def masked_softmax(self: Tensor, mask: Tensor, dim: int | None, mask_type: int | None) -> Tensor:
     """Softmax of the elements where `mask` is False, zero for the others.
 
-    A mask of another shape than (B, H, L, L) is (L, L) for mask_type 0, the same for all rows of the batch, or
-    (B, L) for mask_type 1, the same for all heads and queries.
+    The mask of an input (B, H, L, L) may be (L, L), the same for all rows of the batch, if mask_type is 0, or
+    (B, L), the same for all heads and queries, if it is 1.
     """
-    check(mask.dtype is DTYPES["bool"], f"_masked_softmax: mask should be a boolean tensor, but is "
+    check(mask.dtype is DTYPES["bool"], "_masked_softmax: mask should be a boolean tensor, but is "
           f"{mask.dtype.torch_name}")
     full = self.masked_fill(_full_mask(self, mask, mask_type), float("-inf"))
     return run_name("_softmax", full, -1 if dim is None else dim, False)
 
 
 def _full_mask(self: Tensor, mask: Tensor, mask_type: int | None) -> Tensor:
-    shape = tuple(self.shape)
-    if tuple(mask.shape) == shape:
+    shape, given = tuple(self.shape), tuple(mask.shape)
+    if given == shape:
         return mask
-    check(mask_type in (0, 1, 2), "_masked_softmax: a mask that has not the shape of the input needs a mask_type: "
-          f"0 for (L, L), 1 for (B, L); got {mask_type} for a mask of shape {tuple(mask.shape)} and an input of "
-          f"shape {shape}")
-    wanted = () if self.ndim != 4 or mask_type == 2 else shape[2:] if mask_type == 0 else (shape[0], shape[2])
-    check(tuple(mask.shape) == wanted, f"_masked_softmax: for mask_type {mask_type} and an input of shape {shape} "
-          f"the mask should be of shape {wanted or shape}, but is {tuple(mask.shape)}")
+    check(mask_type in (0, 1, 2), "_masked_softmax: a mask that has not the input's shape needs a mask_type, "
+          f"0 for (L, L) or 1 for (B, L): it is {given}, the input is {shape}, mask_type is {mask_type}")
+    wanted = shape
+    if self.ndim == 4 and mask_type != 2:
+        wanted = shape[2:] if mask_type == 0 else (shape[0], shape[2])
+    check(given == wanted, f"_masked_softmax: for mask_type {mask_type} and an input of shape {shape} the mask "
+          f"should be {wanted}, but is {given}")
     return mask if mask_type == 0 else mask.reshape((shape[0], 1, 1, shape[2]))

@@ -18,13 +18,12 @@ from ..core.tokens import channels_last, contiguous_format
 
 
 def cat(tensors: Sequence[Tensor], dim: int) -> Tensor:
-    return run_name("cat", tuple(tensors), dim)  # type: ignore[no-any-return]
+    return run_name("cat", tuple(tensors), dim)
 
 
 def copied(view: Tensor, shape: Sequence[int]) -> Tensor:
     """A contiguous copy of `view`, in `shape`."""
-    copy: Tensor = run_name("_unsafe_view", run_name("clone", view, contiguous_format), tuple(shape))
-    return copy
+    return run_name("_unsafe_view", run_name("clone", view, contiguous_format), tuple(shape))
 
 
 # Joining.
@@ -46,7 +45,7 @@ def stack(tensors: Sequence[Tensor], dim: int) -> Tensor:
     if dim == len(first):
         return cat([tensor.unsqueeze(dim) for tensor in tensors], dim)
     shape = (*first[:dim], len(tensors), *first[dim:])
-    return run_name("_unsafe_view", cat(tensors, dim), shape)  # type: ignore[no-any-return]
+    return run_name("_unsafe_view", cat(tensors, dim), shape)
 
 
 def _stacking(name: str, schemas: Sequence[str], prepare: Callable[[Tensor], Tensor],
@@ -94,7 +93,7 @@ def chunk_cat(tensors: Sequence[Tensor], dim: int, num_chunks: int) -> Tensor:
 @composite("block_diag(Tensor[] tensors) -> Tensor", api=INTERNAL)
 def block_diag(tensors: Sequence[Tensor]) -> Tensor:
     if not tensors:
-        return run_name("zeros", (1, 0), None, None, None, None)  # type: ignore[no-any-return]
+        return run_name("zeros", (1, 0), None, None, None, None)
     dtype = common([(t.dtype, False) for t in tensors])
     matrices = []
     for i, tensor in enumerate(tensors):
@@ -138,7 +137,7 @@ def rot90(self: Tensor, k: int, dims: Shape) -> Tensor:
         return self.flip(dims)
     if k % 4 == 3:
         return self.flip((dims[0],)).transpose(dims[0], dims[1])
-    return run_name("clone", self, contiguous_format)  # type: ignore[no-any-return]
+    return run_name("clone", self, contiguous_format)
 
 
 # Repeating.
@@ -163,7 +162,8 @@ def _repeated_dim(self: Tensor, dim: int | None) -> tuple[Tensor, int]:
     """What to repeat, and along which dimension: without a `dim` the elements in order."""
     if dim is None:
         return self.flatten(), 0
-    check(self.ndim, f"repeat_interleave: Dimension specified as {dim} but tensor has no dimensions", IndexError)
+    check(self.ndim, f"repeat_interleave: Dimension specified as {dim} but tensor has no dimensions",
+          IndexError)
     return self, wrap_dim(dim, self.ndim, name="repeat_interleave")
 
 
@@ -202,7 +202,7 @@ def diag(self: Tensor, diagonal: int) -> Tensor:
     check(self.ndim in (1, 2), f"diag(): Supports 1D or 2D tensors. Got {self.ndim}D")
     if self.ndim == 1:
         return diag_embed(self, diagonal, -2, -1)
-    return run_name("diagonal_copy", self, diagonal, 0, 1)  # type: ignore[no-any-return]
+    return run_name("diagonal_copy", self, diagonal, 0, 1)
 
 
 @composite("diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor")

@@ -27,7 +27,7 @@ def pad_enum(self: Tensor, pad: Shape, mode: int, value: float | None) -> Tensor
           f"dimension but got padding length {len(pad)} and input of dimension {self.ndim}")
     name = MODES[mode]
     if name == "constant":
-        return run_name("constant_pad_nd", self, pad, value or 0.0)  # type: ignore[no-any-return]
+        return run_name("constant_pad_nd", self, pad, value or 0.0)
     check(value in (None, 0), f'Padding mode "{name}" doesn\'t take in value argument')
     dims = len(pad) // 2
     if dims not in (1, 2, 3) or self.ndim not in (dims + 1, dims + 2):
@@ -36,7 +36,7 @@ def pad_enum(self: Tensor, pad: Shape, mode: int, value: float | None) -> Tensor
     if name == "circular":
         return pad_circular(self, pad)
     kind = "reflection" if name == "reflect" else "replication"
-    return run_name(f"{kind}_pad{dims}d", self, pad)  # type: ignore[no-any-return]
+    return run_name(f"{kind}_pad{dims}d", self, pad)
 
 
 @composite("_pad_circular(Tensor self, SymInt[] pad) -> Tensor", api=INTERNAL)
@@ -55,7 +55,7 @@ def pad_circular(self: Tensor, pad: Shape) -> Tensor:
         result = _wrapped(result, dim, before, after)
     if max(pad, default=0) > 0 and result.numel():
         return result.contiguous()
-    return run_name("clone", result, contiguous_format)  # type: ignore[no-any-return]
+    return run_name("clone", result, contiguous_format)
 
 
 def _wrapped(self: Tensor, dim: int, before: int, after: int) -> Tensor:
@@ -65,9 +65,10 @@ def _wrapped(self: Tensor, dim: int, before: int, after: int) -> Tensor:
     size = self.shape[dim]
     if size == 0 or max(before, after) <= 0:
         return self
-    turns_before, rest_before = divmod(max(before, 0), size)  # more than one turn only if something was cropped
+    # More than one turn is asked for only where something was cropped.
+    turns_before, rest_before = divmod(max(before, 0), size)
     turns_after, rest_after = divmod(max(after, 0), size)
     parts = [run_name("slice.Tensor", self, dim, size - rest_before, size, 1)] if rest_before else []
     parts += [self] * (turns_before + 1 + turns_after)
     parts += [run_name("slice.Tensor", self, dim, 0, rest_after, 1)] if rest_after else []
-    return run_name("cat", tuple(parts), dim)  # type: ignore[no-any-return]
+    return run_name("cat", tuple(parts), dim)

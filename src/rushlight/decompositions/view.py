@@ -215,8 +215,7 @@ def tensor_split_tensor(self: Tensor, tensor_indices_or_sections: Tensor, dim: i
 
 
 def _along(name: str, least: int, dim_of: int | None) -> None:
-    """Declare hsplit, vsplit or dsplit: tensor_split along a fixed dimension, in equal parts where a number "
-    "is given."""
+    """Declare hsplit, vsplit or dsplit: tensor_split along one dimension, a number asking for equal parts."""
     def dim(self: Tensor) -> int:
         check(self.ndim >= least, f"torch.{name} requires a tensor with at least {least} dimension"
               f"{'s' if least > 1 else ''}, but got a tensor with {self.ndim} dimensions!")
@@ -287,7 +286,7 @@ def imag(self: Tensor) -> Tensor:
 # Every view has a twin that returns a contiguous copy of what the view shows.
 
 def _copied(view: Tensor) -> Tensor:
-    return run_name("clone", view, contiguous_format)  # type: ignore[no-any-return]
+    return run_name("clone", view, contiguous_format)
 
 
 def _declare_copy(op: OpDef) -> None:

@@ -263,8 +263,15 @@ def _fill_reverse(entry: Entry, groups: list[tuple[tuple[str, ...], Any]], place
             raise RegistrationError(f"{place}: {op.name} lacks "
                                     f"{', '.join(n for n in group if n not in kept)} of a formula for "
                                     "several arguments; declare this overload on its own")
-        sources = [_source(op, name, formula) for name in parameter_names(formula)]
+        sources = [_source(op, name, formula) for name in asked_names(formula)]
         entry.formulas.append(Formula(formula, tuple(targets.index(names.index(n)) for n in group), sources))
+
+
+def asked_names(formula: Callable[..., Any]) -> tuple[str, ...]:
+    """The parameters of a formula that are to be filled in: those without a default."""
+    names = parameter_names(formula)
+    optional = len(formula.__defaults__ or ()) + len(formula.__kwdefaults__ or ())
+    return names[:len(names) - optional]
 
 
 def _results(op: OpDef) -> list[str]:
@@ -346,7 +353,7 @@ def _fill_forward(entry: Entry, given: dict[str, Any], place: str) -> None:
         output = None if key == "result" and len(op.schema.returns) > 1 else int(key[6:] or 0)
         if output is not None and output >= len(op.schema.returns):
             raise RegistrationError(f"{place}: {op.name} has no output {key}")
-        sources = [_tangent_source(entry, name, function) for name in parameter_names(function)]
+        sources = [_tangent_source(entry, name, function) for name in asked_names(function)]
         tangents.append(Tangent(function, output, sources))
     entry.forward = tangents
 

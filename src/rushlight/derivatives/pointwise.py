@@ -1,20 +1,34 @@
-"""Derivatives of elementwise operators."""
+"""Derivatives of elementwise operators: what the parts of the family share.
+
+What a formula saves (an argument or the result) is what PyTorch saves, since that decides which of them may
+be written in place between forward and backward.
+"""
 
 from __future__ import annotations
 
-from .declare import AUTO_ELEMENTWISE, NOT_DIFFERENTIABLE, derivative
-from .helpers import conj
+from ..core.dispatch import run_name
+from ..core.tensor import Tensor
 
-derivative("add.Tensor",
-           self=lambda grad: grad,
-           other=lambda grad, alpha: grad if alpha == 1 else grad * conj(alpha),
-           result=AUTO_ELEMENTWISE)
-derivative("add.Scalar", self=lambda grad: grad, result=AUTO_ELEMENTWISE)
-derivative(["mul.Tensor", "mul.Scalar"],
-           self=lambda grad, other: grad * conj(other),
-           other=lambda grad, self: grad * conj(self),
-           result=AUTO_ELEMENTWISE)
-derivative("sigmoid",
-           self=lambda grad, result: grad * conj(result * (1 - result)),
-           result=AUTO_ELEMENTWISE)
-derivative(["eq.Tensor", "eq.Scalar"], NOT_DIFFERENTIABLE)
+
+def zero(grad: Tensor) -> Tensor:
+    """The gradient of a function that is constant almost everywhere."""
+    return run_name("zeros_like", grad, None, None, None, None, None)
+
+
+def keep(condition: Tensor, grad: Tensor) -> Tensor:
+    """`grad` where the condition holds and 0 elsewhere, whatever `grad` is there."""
+    return run_name("where.ScalarOther", condition, grad, 0)
+
+
+def drop(condition: Tensor, grad: Tensor) -> Tensor:
+    """0 where the condition holds and `grad` elsewhere."""
+    return run_name("where.ScalarSelf", condition, 0, grad)
+
+
+def replaced(condition: Tensor, x: Tensor, number: float) -> Tensor:
+    """`x` with a harmless `number` where the condition holds, so that what is not used there is finite."""
+    return run_name("where.ScalarSelf", condition, number, x)
+
+
+def real_part(value: Tensor) -> Tensor:
+    return value.real if value.dtype.is_complex else value

@@ -26,7 +26,7 @@ def count(shape: Shape, dim: Dims) -> int:
 
 
 def contract(gradient: Tensor, tangent: Tensor, dim: Dims, keepdim: bool) -> Tensor:
-    """The tangent of a reduction: the inner product of the gradients of its results with the input's tangent."""
+    """The tangent of a reduction: the inner product of its gradient with the tangent of its input."""
     dims = wrap_dims(dim, tangent.ndim) if tangent.ndim else ()
     return run_name("sum.dim_IntList", conj(gradient) * tangent, dims, keepdim, None)
 
@@ -188,7 +188,7 @@ def vector_norm_backward(grad: Tensor, self: Tensor, ord: Any, dim: Dims, keepdi
         attained = (size == norm) | size.isnan()
         dims = wrap_dims(dim, self.ndim) if self.ndim else ()
         shared = grad / attained.sum(dims, keepdim=True)
-        return (shared * x.sgn()).masked_fill(~attained, 0)
+        return (shared * x.sgn()).masked_fill(attained.logical_not(), 0)
     null = norm == 0
     grad, norm = grad.masked_fill(null, 0), norm.masked_fill(null, 1)
     if ord == 2:

@@ -1,7 +1,7 @@
 """Derivatives of extremes and order statistics.
 
-Where positions are returned, the gradient goes to the element that was selected; elsewhere it is shared equally by
-the elements that attain the result.
+Where positions are returned, the gradient goes to the element that was selected; elsewhere it is shared
+equally by the elements that attain the result.
 """
 
 from __future__ import annotations

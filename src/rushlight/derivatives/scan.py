@@ -1,7 +1,7 @@
 """Derivatives of running reductions.
 
-Those of products and of sums of exponentials are linear recurrences. They are solved without division, so they are
-exact at zeros, and with differentiable operators, so they have derivatives of every order.
+Those of products and of sums of exponentials are linear recurrences. They are solved without division, so
+they are exact at zeros, and with differentiable operators, so they have derivatives of every order.
 """
 
 from __future__ import annotations
@@ -101,8 +101,7 @@ def share(part: Tensor, whole: Tensor) -> Tensor:
 
 
 def logcumsumexp_backward(grad: Tensor, self: Tensor, dim: int, result: Tensor) -> Tensor:
-    """The share of an element in its own sum, times what the gradients from there on pass back along the sums.
-    """
+    """An element's share in its own sum, times what the gradients from there on pass back along the sums."""
     if self.ndim == 0 or self.shape[dim] <= 1:
         return grad
     links = share(head(result, dim), tail(result, dim))

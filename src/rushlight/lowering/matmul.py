@@ -126,6 +126,8 @@ def _column(vector: Lowered) -> Lowered:
 
 
 def _without_column(matrix: Lowered) -> Lowered:
+    if matrix.buffer is not None:
+        return matrix.owner.stored(matrix.buffer, matrix.shape[:-1])
     return matrix.reindex(matrix.shape[:-1], lambda index: (*index, 0))
 
 

@@ -13,6 +13,7 @@ from . import (  # noqa: F401
     matmul,
     pointwise,
     pointwise_arithmetic,
+    pointwise_backward,
     pointwise_complex,
     pointwise_functions,
     pointwise_logic,

@@ -1,5 +1,4 @@
-"""Joining, reordering and masking elements: cat, flip, roll, tril, repeat_interleave, and the indices of "
-"triangles."""
+"""Joining, reordering and masking elements: cat, flip, roll, tril, repeat_interleave, triangle indices."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Padding by a constant, by reflection and by replication. Padding amounts are given as in PyTorch, last "
-"dimension first."""
+"""Padding by a constant, by reflection and by replication. Amounts are given last dimension first."""
 
 from __future__ import annotations
 

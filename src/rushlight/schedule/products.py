@@ -61,6 +61,10 @@ def with_epilogue(recorder: Recorder, call: Call, maps: Sequence[Map], needed: C
         taken = statements[-1].access.buffer
         statements = [Store(s.access, _read_from(recorder, s.value, result, taken)) for s in statements]
         result = taken
+        if statements[-1].value.op == "load" and statements[-1].value.data == statements[-1].access:
+            statements.pop()  # a copy of the product to where it is
+    if not statements:
+        return Call(call.name, call.routine, call.inputs, [result], call.attributes)
     nest = Nest(f"{call.name}_epilogue", variables, [Phase((), list(statements))])
     verify(nest)
     reads = [access.buffer for access in nest.reads() if access.buffer is not result]

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import torch
 
 from . import derivative_checks as derivatives
+from . import transform_checks as transforms
 from .backends import Backend, RushlightBackend, TorchBackend
 from .case import Case
 from .checks import check_compiled, check_errors, check_forward, check_meta, check_out, seed_everything
@@ -33,6 +34,8 @@ CHECKS: dict[str, Check] = {
     "bwd": derivatives.check_backward,
     "fwad": derivatives.check_forward_mode,
     "gradgrad": derivatives.check_second_order,
+    "vmap": transforms.check_vmap,
+    "adjoint": transforms.check_adjoint,
     "compiled": check_compiled,
     "errors": check_errors,
 }
@@ -108,7 +111,7 @@ def not_applicable(entry: Entry, variant: str, dtype: str) -> str | None:
         return f"torch does not support {dtype} on the CPU"
     if variant == "out":
         return None if info.supports_out else "it has no out= variant"
-    if variant not in ("bwd", "gradgrad", "fwad"):
+    if variant not in ("bwd", "gradgrad", "fwad", "adjoint"):
         return None
     if not info.supports_autograd or dtype not in entry.backward_dtypes:
         return f"torch does not differentiate it in {dtype}"

@@ -32,9 +32,12 @@ class Seen:
     values: tuple[Any, ...]
 
     def as_new(self) -> Seen:
-        """Without what tells only how a new tensor came about: the writes that filled it, its place in its storage,
-        and strides that are never stepped."""
-        strides = tuple(s for n, s in zip(self.shape, self.strides, strict=True) if n > 1 and 0 not in self.shape)
+        """Without what tells only how a new tensor came about.
+
+        That is: the writes that filled it, its place in its storage, and strides that are never stepped.
+        """
+        stepped = zip(self.shape, self.strides, strict=True) if 0 not in self.shape else ()
+        strides = tuple(stride for size, stride in stepped if size > 1)
         return replace(self, version=0, offset=0, strides=strides)
 
 
@@ -79,7 +82,7 @@ def _as_new(value: Any) -> Any:
 
 
 def assert_same(program: Program, *, fresh: bool = False) -> None:
-    """Fail unless the program has the same outcome on both sides; `fresh` where its results are new tensors."""
+    """Fail unless the program has the same outcome on both sides; `fresh`: its results are new tensors."""
     expected = outcome(program, torch)
     actual = outcome(program, importlib.import_module("rushlight"))
     if fresh:

@@ -161,6 +161,9 @@ class Arithmetic(Constants):
     def clamp(self, x: Any, low: Any, high: Any) -> Any:
         return self.at_most(self.at_least(x, low), high)
 
+    def clamp_integer(self, x: Any, low: int, high: int) -> Any:
+        return self.minimum(self.maximum(x, low), high)
+
     # Bits.
 
     def and_(self, a: Any, b: Any) -> Any:

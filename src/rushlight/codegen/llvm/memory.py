@@ -97,6 +97,11 @@ class Memory(Conversion):
         """The element type that memory holds."""
         return self.i8 if is_bool(element) else element
 
+    def local(self, kind: Any) -> Any:
+        """Memory on the stack for one value of a type, reserved once for the whole function."""
+        with self.builder.goto_entry_block():
+            return self.builder.alloca(kind)
+
     def load(self, pointer: Any, kind: Any, align: int | None = None) -> Any:
         """Contiguous lanes of a type; `align` in bytes, that of one element if not given."""
         stored = like(kind, self.in_memory(element_of(kind)))

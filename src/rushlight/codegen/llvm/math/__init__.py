@@ -1,4 +1,33 @@
-"""Scalar instructions as vector code."""
-from . import exponential, logarithm, trigonometric, inverse, power, error_functions, gamma, bessel, bessel_modified
+"""Scalar instructions as vector code, by the names of the NumPy handler.
+
+In:  an emitter and values of one type, any number of lanes.
+Out: the result's value. `FUNCTIONS[name](emitter, *values, signed=True)` emits an instruction; `BOUNDS[name]` says how far a
+     float result may be from the exact one.
+
+Functions of floats are polynomials on a reduced argument, inlined, without branches or memory, and right for NaN,
+infinities, signed zeros and subnormal numbers. Those with a rare slow path or a loop (large angles, fmod, gcd, integer powers,
+zeta) say so in their module; igamma, igammac and airy_ai call SciPy (`EXTERN`, `imports`).
+"""
+
+from __future__ import annotations
+
+from . import (
+    basic,
+    bessel,
+    bessel_modified,
+    error_functions,
+    exponential,
+    extern,
+    gamma,
+    integers,
+    inverse,
+    logarithm,
+    power,
+    rounding,
+    trigonometric,
+    zeta,
+)
+from .extern import EXTERN, imports
 from .registry import FUNCTIONS, Function
-FUNCTIONS["pow"]=Function("pow",power.float_power,False)
+
+__all__ = ["EXTERN", "FUNCTIONS", "Function", "imports"]

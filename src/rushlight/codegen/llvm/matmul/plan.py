@@ -51,7 +51,7 @@ def plan_product(p: Product, target: Target) -> Plan:
         return _dot_plan(p, target)
     rows, vectors = _outer_tile(p, target, lanes)
     width = lanes * vectors
-    height, tiles = _even(p.rows, rows)
+    height, tiles = _cut(p.rows, rows)
     panels = -(-p.columns // width)
     pack_right = p.right.column != 1 or _right_gains(p)
     pack_left = _left_gains(p)
@@ -62,10 +62,11 @@ def plan_product(p: Product, target: Target) -> Plan:
     return Plan("outer", height, tiles, width, panels, block, pack_left, pack_right, chunk, *grid)
 
 
-def _even(total: int, most: int) -> tuple[int, int]:
-    """The least length of runs of which no more are needed than of `most`, and how many."""
-    count = -(-total // most)
-    return -(-total // count), count
+def _cut(total: int, most: int) -> tuple[int, int]:
+    """The height of tiles and their number, so that few rows are computed in vain; shorter tiles run less well."""
+    height = min(range(min(total, max(1, most - 2)), min(total, most) + 1),
+                 key=lambda h: -(-total // h) * h * (1 + 0.04 * (most - h)))
+    return height, -(-total // height)
 
 
 def packed_rows(rows: int, lanes: int) -> int:
@@ -119,7 +120,7 @@ def _prefers_dot(p: Product, lanes: int) -> bool:
 def _dot_plan(p: Product, target: Target) -> Plan:
     rows = 6 if target.vector_registers >= 32 else 3
     width = 8 if p.rows == 1 else 4
-    height, tiles = _even(p.rows, rows)
+    height, tiles = _cut(p.rows, rows)
     panels = -(-p.columns // width)
     return Plan("dot", height, tiles, width, panels, p.depth, False, False, tiles, *_grid(p, tiles, panels, (1, 1)))
 

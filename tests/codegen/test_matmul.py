@@ -1,0 +1,193 @@
+"""Generated matrix products: values, layouts, edges, memory that is not theirs, and independence of the number of threads."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rushlight.codegen.llvm.matmul.plan import plan_product
+from rushlight.codegen.llvm.module import emit_module
+from rushlight.core.dtypes import from_numpy
+from rushlight.loops.index import as_index
+from rushlight.loops.nest import Buffer, Call, Place
+from rushlight.loops.product import MATMUL, Matrix, Product
+from rushlight.runtime.cache import ObjectCache
+from rushlight.runtime.engine import Engine
+from rushlight.runtime.threads import ThreadPool, pool
+from rushlight.schedule.memory import Workspace
+from rushlight.schedule.schedule import Schedule
+
+GUARD = 4096  # elements before and after each operand
+
+
+@pytest.fixture(scope="module")
+def engine() -> Engine:
+    return Engine(ObjectCache(None))
+
+
+class Guarded:
+    """A matrix inside of memory that is full of NaN, which must neither be read (it would show) nor written."""
+
+    def __init__(self, size: int, dtype: Any, offset: int = 0) -> None:
+        self.start = GUARD + offset
+        self.size = size
+        self.memory = np.full(self.start + size + GUARD, np.nan, dtype)
+        self.inside = self.memory[self.start:self.start + size]
+
+    @property
+    def address(self) -> int:
+        return self.inside.__array_interface__["data"][0]
+
+    def check(self) -> None:
+        assert np.isnan(self.memory[:self.start]).all()
+        assert np.isnan(self.memory[self.start + self.size:]).all()
+
+
+def strided(matrix: Matrix, guarded: Guarded, batch: int, rows: int, columns: int) -> np.ndarray:
+    """The elements of an operand as an array of [batch, rows, columns]."""
+    itemsize = guarded.memory.itemsize
+    return np.lib.stride_tricks.as_strided(
+        guarded.inside[matrix.offset:], (batch, rows, columns),
+        (matrix.batch * itemsize, matrix.row * itemsize, matrix.column * itemsize))
+
+
+def extent(matrix: Matrix, batch: int, rows: int, columns: int) -> int:
+    return matrix.offset + (batch - 1) * matrix.batch + (rows - 1) * matrix.row + (columns - 1) * matrix.column + 1
+
+
+def run(engine: Engine, product: Product, threads: ThreadPool | None = None, seed: int = 0) -> None:
+    """Compile and run a product on guarded operands; compare with a float64 product."""
+    p = product
+    dtype = p.dtype.numpy
+    rng = np.random.default_rng(seed)
+    left = Guarded(extent(p.left, p.batch, p.rows, p.depth), dtype)
+    right = Guarded(extent(p.right, p.batch, p.depth, p.columns), dtype)
+    out = Guarded(p.size, dtype)
+    a = strided(p.left, left, p.batch, p.rows, p.depth)
+    b = strided(p.right, right, p.batch, p.depth, p.columns)
+    a[...] = rng.standard_normal(a.shape)
+    b[...] = rng.standard_normal(b.shape)
+    execute(engine, p, [left, right, out], threads or pool())
+    for operand in (left, right, out):
+        operand.check()
+    result = out.inside.reshape(p.batch, p.rows, p.columns)
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+    scale = np.abs(a).astype(np.float64) @ np.abs(b).astype(np.float64)
+    error = np.abs(result - exact) / np.maximum(scale, 1e-30)
+    assert error.max() <= p.depth * np.finfo(dtype).eps + 1e-30, (str(p), plan_product(p, engine.target))
+
+
+def execute(engine: Engine, p: Product, operands: list[Guarded], threads: ThreadPool) -> None:
+    buffers = [Buffer(name, p.dtype, as_index(1), place) for name, place in (
+        ("left", Place.INPUT), ("right", Place.INPUT), ("out", Place.OUTPUT))]
+    call = Call("matmul0", MATMUL, buffers[:2], buffers[2:], {"product": p})
+    native = emit_module(Schedule([call], Workspace({}, 0)), engine.target)
+    assert native.segments == ["entry0"]
+    library = engine.build(native.text, ["entry0"], {"parallel_for": threads.parallel_for_address}, use_cache=False)
+    block = (ctypes.c_int64 * 4)()
+    block[0] = threads.address
+    for buffer, operand in zip(buffers, operands, strict=True):
+        block[native.slots[buffer]] = operand.address
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(library.addresses["entry0"])(ctypes.addressof(block))
+
+
+def layouts(rows: int, columns: int, pad: int = 0) -> dict[str, Matrix]:
+    return {"n": Matrix(0, rows * (columns + pad), columns + pad, 1), "t": Matrix(0, columns * (rows + pad), 1, rows + pad)}
+
+
+def make(batch: int, rows: int, depth: int, columns: int, kind: str, dtype: str = "float32", pad: int = 0) -> Product:
+    left, right = layouts(rows, depth, pad)[kind[0]], layouts(depth, columns, pad)[kind[1]]
+    return Product(batch, rows, columns, depth, left, right, from_numpy(np.dtype(dtype)))
+
+
+KINDS = ["nn", "nt", "tn", "tt"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(1, 1, 1), (1, 1, 9), (3, 2, 1), (6, 8, 16), (7, 13, 5), (13, 17, 33), (64, 64, 64),
+                                   (65, 97, 49), (5, 129, 100)])
+def test_layouts(engine: Engine, shape: tuple[int, int, int], dtype: str, kind: str) -> None:
+    run(engine, make(1, *shape, kind, dtype))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_sizes_and_strides(engine: Engine, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows, depth, columns = (int(n) for n in rng.integers(1, 71, 3))
+    kind = KINDS[seed % 4]
+    run(engine, make(int(rng.integers(1, 4)), rows, depth, columns, kind, pad=int(rng.integers(0, 4))), seed=seed)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shape", [(257, 257, 257), (130, 1000, 70), (200, 1024, 256)])
+def test_packed_and_blocked(engine: Engine, shape: tuple[int, int, int], kind: str) -> None:
+    run(engine, make(1, *shape, kind))
+
+
+def test_large_odd(engine: Engine) -> None:
+    run(engine, make(1, 1000, 257, 1000, "tn"))
+
+
+def test_offsets_and_broadcast_batches(engine: Engine) -> None:
+    float32 = from_numpy(np.dtype("float32"))
+    run(engine, Product(3, 5, 11, 7, Matrix(2, 0, 7, 1), Matrix(5, 77, 11, 1), float32))
+    run(engine, Product(3, 5, 11, 7, Matrix(2, 40, 1, 5), Matrix(5, 0, 1, 9), float32))
+    run(engine, Product(4, 9, 3, 6, Matrix(0, 500, 40, 3), Matrix(1, 50, 4, 1), float32))  # no contiguous dimension at all
+
+
+@pytest.fixture
+def threads() -> Iterator[Any]:
+    """Runs with a number of threads, and restores it."""
+    before = pool().size
+
+    def with_threads(count: int) -> ThreadPool:
+        pool().resize(count)
+        return pool()
+
+    yield with_threads
+    pool().resize(before)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_any_number_of_threads_gives_the_same_bits(engine: Engine, threads: Any, kind: str) -> None:
+    product = make(2, 150, 300, 170, kind)
+    rng = np.random.default_rng(3)
+    left, right = Guarded(2 * 150 * 300, np.float32), Guarded(2 * 300 * 170, np.float32)
+    left.inside[:], right.inside[:] = rng.standard_normal(left.size), rng.standard_normal(right.size)
+    assert plan_product(product, engine.target).tasks > 1
+    results = []
+    for count in (1, 2):
+        out = Guarded(product.size, np.float32)
+        execute(engine, product, [left, right, out], threads(count))
+        out.check()
+        results.append(out.inside.tobytes())
+    assert results[0] == results[1]
+
+
+def test_special_values(engine: Engine) -> None:
+    """NaN and infinity go to the row and column they belong to, and nowhere else, also where rows are computed twice."""
+    p = make(1, 7, 9, 5, "nn")
+    left, right, out = Guarded(63, np.float32), Guarded(45, np.float32), Guarded(35, np.float32)
+    left.inside[:], right.inside[:] = 1, 1
+    left.inside[6 * 9 + 2] = np.inf
+    right.inside[4] = np.nan
+    execute(engine, p, [left, right, out], pool())
+    result = out.inside.reshape(7, 5)
+    assert np.isnan(result[:, 4]).all()
+    assert np.isposinf(result[6, :4]).all()
+    assert (result[:6, :4] == 9).all()
+
+
+def test_kernels_are_shared(engine: Engine) -> None:
+    """Products of different shapes use the same innermost kernels."""
+    buffers = [Buffer(f"b{i}", from_numpy(np.dtype("float32")), as_index(1), Place.INPUT) for i in range(6)]
+    calls = [Call(f"matmul{i}", MATMUL, buffers[3 * i:3 * i + 2], [buffers[3 * i + 2]],
+                  {"product": make(1, 66 * (i + 1), 50 + i, 32 * (i + 1), "nn")}) for i in range(2)]
+    text = emit_module(Schedule([*calls], Workspace({}, 0)), engine.target).text
+    kernels = [line for line in text.splitlines() if line.startswith("define") and '"tile_' in line]
+    assert len(kernels) == 1

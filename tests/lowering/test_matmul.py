@@ -1,0 +1,207 @@
+"""Matrix products of compiled functions: the same values as eager code, operands read in place, epilogues fused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rushlight as rl
+from rushlight.loops.nest import Call
+from rushlight.loops.product import epilogue_of, product_of
+
+
+def tensor(*shape: int, seed: int = 0, dtype: Any = np.float32) -> rl.Tensor:
+    return rl.from_numpy(np.random.default_rng(seed).standard_normal(shape).astype(dtype))
+
+
+def compiled(f: Any, *args: Any) -> tuple[Any, list[Any]]:
+    """The result of the compiled function, and the steps of its schedule."""
+    function = rl.compile(f, fullgraph=True)
+    result = function(*args)
+    entry, = next(iter(function.entries.values()))
+    return result, entry.artifact.schedule.steps
+
+
+def same(a: rl.Tensor, b: rl.Tensor, tolerance: float = 1e-5) -> None:
+    assert a.shape == b.shape
+    assert a.dtype is b.dtype
+    x, y = (t.to(rl.float64).numpy() if t.dtype.is_floating_point else t.numpy() for t in (a, b))
+    np.testing.assert_allclose(x, y, rtol=tolerance, atol=tolerance * max(1.0, float(np.abs(y).max(initial=0))))
+
+
+def check(f: Any, *args: Any, tolerance: float = 1e-5) -> list[Any]:
+    result, steps = compiled(f, *args)
+    same(result, f(*args), tolerance)
+    return steps
+
+
+def products(steps: list[Any]) -> list[Call]:
+    return [step for step in steps if isinstance(step, Call) and step.routine == "matmul"]
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 31, 70])
+def test_operators(size: int) -> None:
+    a, b, c = tensor(size, 13), tensor(13, 9, seed=1), tensor(size, 9, seed=2)
+    batch, other = tensor(3, size, 5), tensor(3, 5, 6, seed=1)
+    bias, vector, column = tensor(9), tensor(13), tensor(size)
+    for f, *args in ((lambda a, b: a @ b, a, b), (lambda a, b: b.t() @ a.t(), a, b),
+                     (lambda c, a, b: c.addmm(a, b), c, a, b),
+                     (lambda bias, a, b: bias.addmm(a, b, beta=0.5, alpha=2), bias, a, b),
+                     (lambda a, v: a.mv(v), a, vector), (lambda a, v: (a.t() + 0).t().mv(v), a, vector),
+                     (lambda x, a, v: x.addmv(a, v, beta=3, alpha=0.25), column, a, vector),
+                     (lambda x, v: x.dot(v), vector, vector),
+                     (lambda x, y: x.bmm(y), batch, other),
+                     (lambda x, y: x.baddbmm(y, y.transpose(1, 2), beta=2), tensor(3, size, size), batch)):
+        steps = check(f, *args)
+        assert not any(isinstance(step, Call) and step.routine == "extern" for step in steps)
+
+
+def test_composites() -> None:
+    check(lambda a, b: a @ b, tensor(2, 3, 4, 5), tensor(5, 6))
+    check(lambda a, b: a @ b, tensor(2, 1, 4, 5), tensor(3, 5, 6))
+    check(lambda a, b: a @ b, tensor(5), tensor(3, 5, 6))
+    check(lambda a, b: rl.einsum("bij,bkj->bik", a, b), tensor(3, 4, 5), tensor(3, 6, 5))
+    check(lambda a, b: rl.tensordot(a, b, 2), tensor(3, 4, 5), tensor(4, 5, 2))
+
+
+def test_views_are_read_where_they_lie() -> None:
+    steps = check(lambda a, b: a.t()[2:, 1:7] @ b[::2].t(), tensor(9, 12), tensor(8, 6))
+    assert len(steps) == 1
+    product = product_of(steps[0])
+    assert (product.left.row, product.left.column, product.left.offset) == (1, 12, 14)
+    assert (product.right.row, product.right.column) == (1, 12)
+
+
+def test_a_batch_with_one_matrix_is_one_product() -> None:
+    steps = check(lambda a, b: a.bmm(b.unsqueeze(0).expand(6, 4, 5)), tensor(6, 3, 4), tensor(4, 5))
+    assert product_of(steps[0]).batch == 1
+    assert product_of(steps[0]).rows == 18
+
+
+def test_broadcast_operands() -> None:
+    check(lambda a, b: a.expand(5, 4) @ b.expand(4, 6), tensor(1, 4), tensor(1, 6))
+    check(lambda a, b: a @ b.expand(4, 6), tensor(3, 4), tensor(4, 1))
+
+
+@pytest.mark.parametrize("beta", [0, 0.5])
+def test_empty(beta: float) -> None:
+    check(lambda a, b: a @ b, tensor(3, 0), tensor(0, 4))
+    check(lambda a, b: a @ b, tensor(0, 3), tensor(3, 4))
+    check(lambda a, b: a.bmm(b), tensor(0, 2, 3), tensor(0, 3, 4))
+    check(lambda c, a, b: c.addmm(a, b, beta=beta), tensor(3, 4), tensor(3, 0), tensor(0, 4))
+    check(lambda a, b: a.mv(b), tensor(3, 0), tensor(0))
+    check(lambda a, b: a.dot(b), tensor(0), tensor(0))
+
+
+def test_addend_is_not_read_without_beta() -> None:
+    c = rl.from_numpy(np.full((4, 5), np.nan, np.float32))
+    result, _ = compiled(lambda c, a, b: c.addmm(a, b, beta=0), c, tensor(4, 3), tensor(3, 5))
+    assert not np.isnan(result.numpy()).any()
+
+
+@pytest.mark.parametrize("dtype", [rl.float64, rl.bfloat16, rl.float16])
+def test_other_floats(dtype: Any) -> None:
+    """Narrow floats are summed in float32 and rounded once: as close to the exact product as one rounding allows."""
+    a, b = tensor(33, 65).to(dtype), tensor(65, 41, seed=1).to(dtype)
+    result, steps = compiled(lambda a, b: (a @ b).relu(), a, b)
+    assert len(products(steps)) == 1
+    exact = np.maximum(a.to(rl.float64).numpy() @ b.to(rl.float64).numpy(), 0)
+    bound = {rl.float64: 1e-14, rl.bfloat16: 2.0 ** -8, rl.float16: 2.0 ** -10}[dtype]
+    np.testing.assert_allclose(result.to(rl.float64).numpy(), exact, rtol=bound, atol=1e-4 if dtype != rl.float64 else 1e-13)
+
+
+def test_other_dtypes_stay_calls() -> None:
+    integers = rl.from_numpy(np.arange(12).reshape(3, 4))
+    result, _ = compiled(lambda a: a @ a.t(), integers)
+    same(result, integers @ integers.t())
+
+
+# Epilogues.
+
+@pytest.mark.parametrize("shape", [(4, 6, 8), (64, 100, 70), (200, 33, 90), (70, 1500, 40), (1, 40, 100)])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_epilogue_is_one_kernel(shape: tuple[int, int, int], transposed: bool) -> None:
+    rows, depth, columns = shape
+    x, residual, bias = tensor(rows, depth), tensor(rows, columns, seed=2), tensor(columns, seed=3)
+    w = tensor(columns, depth, seed=1) if transposed else tensor(depth, columns, seed=1)
+
+    def f(x, w, bias, residual):
+        return (bias.addmm(x, w.t() if transposed else w) / 8).tanh() * 2 + residual
+
+    steps = check(f, x, w, bias, residual)
+    assert len(steps) == 1
+    assert epilogue_of(steps[0]) is not None
+
+
+def test_epilogue_of_batches_and_reshaped_results() -> None:
+    assert len(check(lambda a, b, c: (a.bmm(b) + c).sigmoid(), tensor(3, 20, 7), tensor(3, 7, 18), tensor(20, 1))) == 1
+    linear = check(lambda x, w, b: (x @ w + b).relu(), tensor(2, 5, 7), tensor(7, 18), tensor(18))
+    assert len(linear) == 1
+    assert len(check(lambda a, v: a.mv(v).exp(), tensor(50, 30), tensor(30) / 10)) == 1
+
+
+def test_product_that_is_also_read_elsewhere_is_stored() -> None:
+    def f(a, b):
+        p = a @ b
+        return p, p.relu(), (p * 2).exp().sum(0)
+
+    function = rl.compile(f, fullgraph=True)
+    a, b = tensor(40, 5), tensor(5, 30)
+    for x, y in zip(function(a, b), f(a, b), strict=True):
+        same(x, y)
+
+
+def test_several_results_of_one_epilogue() -> None:
+    def f(a, b, c):
+        p = a @ b
+        return p.tanh(), p * c, p.relu().exp()
+
+    function = rl.compile(f, fullgraph=True)
+    args = tensor(40, 20) / 8, tensor(20, 33), tensor(33)
+    for x, y in zip(function(*args), f(*args), strict=True):
+        same(x, y)
+    entry, = next(iter(function.entries.values()))
+    assert len(entry.artifact.schedule.steps) == 1
+
+
+def test_copy_of_a_product_is_the_product() -> None:
+    steps = check(lambda a, b: (a @ b).view(4, 5, 30), tensor(20, 5), tensor(5, 30))
+    assert len(steps) == 1
+    assert epilogue_of(steps[0]) is None
+
+
+def test_reads_at_other_elements_stay_apart() -> None:
+    def f(a, b):
+        p = a @ b
+        return p.t() + p, p.flip(0) * 2
+
+    function = rl.compile(f, fullgraph=True)
+    a, b = tensor(20, 8), tensor(8, 20)
+    for x, y in zip(function(a, b), f(a, b), strict=True):
+        same(x, y)
+
+
+def test_whole_layers_in_one_entry() -> None:
+    """Linear layers with activations, forward and backward, need no call of a library."""
+    def f(x, w1, b1, w2, b2):
+        hidden = b1.addmm(x, w1.t()).relu()
+        loss = (b2.addmm(hidden, w2.t()) ** 2).mean()
+        return rl.autograd.grad(loss, (w1, b1, w2, b2))
+
+    args = [tensor(64, 50), tensor(40, 50, seed=1), tensor(40, seed=2), tensor(10, 40, seed=3), tensor(10, seed=4)]
+    for parameter in args[1:]:
+        parameter.requires_grad_()
+    function = rl.compile(f, fullgraph=True)
+    for x, y in zip(function(*args), f(*args), strict=True):
+        same(x, y)
+    entry, = next(iter(function.entries.values()))
+    assert len(entry.artifact.module.segments) == 1
+
+
+def test_notes_tell_what_was_fused() -> None:
+    function = rl.compile(lambda a, b: (a @ b).relu(), fullgraph=True)
+    function(tensor(8, 8), tensor(8, 8))
+    entry, = next(iter(function.entries.values()))
+    assert any("runs on the tiles of matmul" in note for note in entry.artifact.schedule.notes)
