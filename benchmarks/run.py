@@ -68,7 +68,8 @@ def import_time(name: str, quick: bool) -> Row:
 
 def _import_seconds(module: str) -> float:
     code = f"import time; t = time.perf_counter(); import {module}; print(time.perf_counter() - t)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=_with_bytecode())
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
+                          env=_with_bytecode())
     return float(done.stdout)
 
 

@@ -60,6 +60,7 @@ def same() -> Callable[..., None]:
             assert re.search(message, actual_message), actual_message
         assert (actual_message is None) == (expected_message is None), (
             f"torch: {expected} {expected_message}; rushlight: {actual} {actual_message}")
-        assert _close(actual, expected), f"torch: {expected} {expected_message}; rushlight: {actual} {actual_message}"
+        assert _close(actual, expected), (
+            f"torch: {expected} {expected_message}; rushlight: {actual} {actual_message}")
 
     return check

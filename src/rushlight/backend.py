@@ -86,7 +86,8 @@ def _executable(graph: Graph, program: Program, workspace: Workspace, native: Na
         outputs.append(_slot(number, buffer, value.shape, value.spec.known_strides()))
     temporaries = [_slot(slots[b], b, (b.size.constant_value() or 0,), None, offset)
                    for b, offset in workspace.offsets.items()]
-    return Executable(library, segments, inputs, outputs, temporaries, workspace.size, extra, threads)
+    return Executable(library, segments, inputs, outputs, temporaries, workspace.size, extra, threads,
+                      native.reports)
 
 
 def _slot(number: int, buffer: Buffer, shape: tuple[int, ...], strides: tuple[int, ...] | None,

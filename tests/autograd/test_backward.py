@@ -69,7 +69,8 @@ def test_complex_result_of_a_real_input(same):
     same(scenario)
 
 
-@pytest.mark.parametrize("name", ["unused", "allow", "materialize", "contradiction", "not scalar", "constant", "shape",
+@pytest.mark.parametrize("name", ["unused", "allow", "materialize", "contradiction", "not scalar", "constant",
+                                  "shape",
                                   "no grad input", "empty inputs", "complex"])
 def test_errors_and_options_of_grad(same, name):
     def scenario(m):
@@ -88,9 +89,12 @@ def test_errors_and_options_of_grad(same, name):
             "empty inputs": lambda: out.backward(inputs=[]),
             "complex": lambda: (x * 1j).sum().backward(),
         }[name]()
-    messages = {"unused": "Tensor at index 1 appears to not have been used in the graph", "contradiction": "allow_unused",
-                "not scalar": "only for scalar outputs", "constant": "does not require grad and does not have a grad_fn",
-                "shape": "Mismatch in shape", "no grad input": "does not require grad", "empty inputs": "cannot be empty",
+    messages = {"unused": "Tensor at index 1 appears to not have been used in the graph",
+                "contradiction": "allow_unused",
+                "not scalar": "only for scalar outputs",
+                "constant": "does not require grad and does not have a grad_fn",
+                "shape": "Mismatch in shape", "no grad input": "does not require grad",
+                "empty inputs": "cannot be empty",
                 "complex": "only for real scalar outputs"}
     same(scenario, message=messages.get(name))
 
@@ -156,7 +160,7 @@ def test_double_backward(same):
 def test_backward_with_create_graph_keeps_the_history_of_grad(same):
     def scenario(m):
         x = leaf(m, 1.0, 2.0)
-        m.autograd.grad  # noqa: B018
+        m.autograd.grad
         (x * x * x).sum().backward(create_graph=True)
         first = x.grad
         x.grad = None
@@ -192,7 +196,8 @@ def test_errors_of_attributes(same, name):
             m.tensor([1]).requires_grad_()
         else:
             (x * 2).requires_grad_(False)
-    messages = {"dtype": "gradient with dtype", "size": "gradient of size", "type": "Tensor or None", "self": "own grad",
+    messages = {"dtype": "gradient with dtype", "size": "gradient of size", "type": "Tensor or None",
+                "self": "own grad",
                 "integer": "only Tensors of floating point", "non-leaf flag": "flags of leaf variables"}
     same(scenario, message=messages[name])
 
@@ -210,7 +215,8 @@ def test_names_and_edges(same):
         node = y.grad_fn
         after = node.next_functions[0][0]
         kinds = [None if f is None else f.name().rpartition("::")[2] for f, _ in after.next_functions]
-        return (node.name(), after.name(), kinds, [number for _, number in after.next_functions], x.is_leaf, y.is_leaf,
+        return (node.name(), after.name(), kinds, [number for _, number in after.next_functions], x.is_leaf,
+                y.is_leaf,
                 y.output_nr, node.metadata)
     same(scenario)
 

@@ -95,7 +95,8 @@ def test_saves_nothing_inside():
     y.sum().backward()
 
 
-@pytest.mark.parametrize("name", ["metadata", "count", "grad with re-entry", "keyword with re-entry", "no gradient"])
+@pytest.mark.parametrize("name", ["metadata", "count", "grad with re-entry", "keyword with re-entry",
+                                  "no gradient"])
 def test_refusals(same, name):
     def scenario(m):
         ck = utilities(m).checkpoint
@@ -117,8 +118,10 @@ def test_refusals(same, name):
             ck(part, x, use_reentrant=True, other=3)
         else:
             ck(lambda a: a.detach(), x, use_reentrant=True).sum().backward()
-    messages = {"metadata": "different metadata", "count": "different number of tensors", "grad with re-entry": "incompatible",
-                "keyword with re-entry": "Unexpected keyword arguments", "no gradient": "none of output has requires_grad"}
+    messages = {"metadata": "different metadata", "count": "different number of tensors",
+                "grad with re-entry": "incompatible",
+                "keyword with re-entry": "Unexpected keyword arguments",
+                "no gradient": "none of output has requires_grad"}
     same(scenario, message=messages[name])
 
 

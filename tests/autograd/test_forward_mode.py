@@ -18,6 +18,11 @@ def unpack(m, tensor):
     return list(m.autograd.forward_ad.unpack_dual(tensor))
 
 
+def _written(target, value):
+    target[:1].mul_(value[1:])
+    return target
+
+
 FUNCTIONS = {
     "product": lambda m, x, y: x * y + x,
     "one dual factor": lambda m, x, y: x * m.tensor([5.0, 7.0]),
@@ -27,8 +32,8 @@ FUNCTIONS = {
     "constant": lambda m, x, y: m.ones(2) * 3,
     "detached": lambda m, x, y: x.detach() * y,
     "in place": lambda m, x, y: (x * 1).mul_(y),
-    "in place on a view": lambda m, x, y: (lambda z: (z[:1].mul_(y[1:]), z)[1])(x * 1),
-    "in place on a view of a plain base": lambda m, x, y: (lambda z: (z[:1].add_(x[1:]), z)[1])(m.zeros(2)),
+    "in place on a view": lambda m, x, y: _written(x * 1, y),
+    "in place on a view of a plain base": lambda m, x, y: _written(m.ones(2), x),
     "overwritten": lambda m, x, y: (x * 1).zero_() + y,
     "complex": lambda m, x, y: x * m.tensor([1 + 2j, 3 - 1j]),
 }
@@ -38,7 +43,8 @@ FUNCTIONS = {
 def test_tangents(same, name):
     def scenario(m):
         with m.autograd.forward_ad.dual_level():
-            return unpack(m, FUNCTIONS[name](m, dual(m, [1.0, 2.0], [1.0, 0.5]), dual(m, [3.0, -1.0], [0.0, 2.0])))
+            return unpack(m, FUNCTIONS[name](m, dual(m, [1.0, 2.0], [1.0, 0.5]),
+                                             dual(m, [3.0, -1.0], [0.0, 2.0])))
     same(scenario)
 
 
@@ -71,7 +77,8 @@ def test_refusals(same, name):
             return
         with forward_ad.dual_level():
             forward_ad.make_dual(m.tensor([1]) if name == "integer" else m.ones(2),
-                                 {"shape": m.ones(3), "dtype": m.ones(2, dtype=m.float64)}.get(name, m.ones(2)))
+                                 {"shape": m.ones(3), "dtype": m.ones(2, dtype=m.float64)}.get(name,
+                                                                                               m.ones(2)))
     same(scenario)
 
 
@@ -120,7 +127,8 @@ def test_forward_mode_can_be_left_out(same):
 
 def derived():
     """Operators whose tangent is derived by transposing, and arguments to try them on."""
-    return [op.name for op in REGISTRY if op.derivative is not None and op.derivative.forward is AUTO_TRANSPOSE
+    return [op.name for op in REGISTRY if op.derivative is not None
+            and op.derivative.forward is AUTO_TRANSPOSE
             and op.derivative.targets]
 
 

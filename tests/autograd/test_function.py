@@ -1,4 +1,4 @@
-"""autograd.Function: contexts, dirty and non-differentiable outputs, views, once_differentiable, jvp and vmap."""
+"""autograd.Function: contexts, dirty and non-differentiable outputs, views, once_differentiable, jvp, vmap."""
 
 from __future__ import annotations
 
@@ -130,7 +130,8 @@ def test_dirty(same):
     same(scenario, True)
 
 
-@pytest.mark.parametrize("name", ["dirty leaf", "dirty not returned", "dirty view with two outputs", "write to a returned view",
+@pytest.mark.parametrize("name", ["dirty leaf", "dirty not returned", "dirty view with two outputs",
+                                  "write to a returned view",
                                   "write to a returned input", "too many gradients", "too few gradients",
                                   "gradient of a number", "twice", "keywords", "no backward", "instance"])
 def test_refusals(same, name):
@@ -152,7 +153,8 @@ def test_refusals(same, name):
             def backward(ctx, *grads):
                 return {"too many gradients": (grads[0], None, grads[0]), "too few gradients": (grads[0],),
                         "gradient of a number": (grads[0], grads[0])}.get(name, (grads[0] * 2, None))
-            F.backward = staticmethod(m.autograd.function.once_differentiable(backward) if name == "twice" else backward)
+            F.backward = staticmethod(m.autograd.function.once_differentiable(backward) if name == "twice"
+                                      else backward)
         x = leaf(m, 1.0, 2.0)
         if name == "dirty leaf":
             F.apply(x)
@@ -170,11 +172,13 @@ def test_refusals(same, name):
             g.sum().backward()
         else:
             F.apply(x, 3.0).sum().backward()
-    messages = {"dirty leaf": "a leaf Variable that requires grad", "dirty not returned": "were not returned as output",
+    messages = {"dirty leaf": "a leaf Variable that requires grad",
+                "dirty not returned": "were not returned as output",
                 "dirty view with two outputs": "cannot return more than one Tensor",
                 "write to a returned view": "created inside a custom Function",
                 "write to a returned input": "created inside a custom Function",
-                "too many gradients": "incorrect number of gradients", "too few gradients": "incorrect number of gradients",
+                "too many gradients": "incorrect number of gradients",
+                "too few gradients": "incorrect number of gradients",
                 "gradient of a number": "different than None", "twice": "marked with @once_differentiable"}
     same(scenario, message=messages.get(name))
 

@@ -64,7 +64,8 @@ def test_complex(same, fast_mode):
     def scenario(m):
         z = m.tensor([1 + 2j, 3 - 1j], requires_grad=True, dtype=m.complex128)
         x = m.tensor([1.0, 2.0], requires_grad=True, dtype=m.float64)
-        return m.autograd.gradcheck(lambda z, x: (z * z * x, m.view_as_real(z * z.conj())), (z, x), fast_mode=fast_mode,
+        return m.autograd.gradcheck(lambda z, x: (z * z * x, m.view_as_real(z * z.conj())), (z, x),
+                                    fast_mode=fast_mode,
                                     check_forward_ad=True)
     same(scenario)
 
@@ -78,7 +79,8 @@ def test_inputs_are_left_as_they_were():
 
 
 @pytest.mark.parametrize("options", [{}, {"fast_mode": True}, {"check_fwd_over_rev": True},
-                                     {"check_fwd_over_rev": True, "check_rev_over_rev": False, "fast_mode": True}])
+                                     {"check_fwd_over_rev": True, "check_rev_over_rev": False,
+                                      "fast_mode": True}])
 def test_second_order(options):
     assert gradgradcheck(lambda a, b: ((a * b).sin(), a.exp().sum()), inputs(rl), **options)
 

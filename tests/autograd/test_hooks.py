@@ -125,7 +125,8 @@ def test_multi_grad_hook(same):
         x, y = leaf(m, 1.0), leaf(m, 2.0)
         z = x * y
         w = z * x
-        hook = m.autograd.graph.register_multi_grad_hook((x, z), lambda grads: log.append([values(g) for g in grads]))
+        hook = m.autograd.graph.register_multi_grad_hook((x, z),
+                                                         lambda grads: log.append([values(g) for g in grads]))
         w.backward(retain_graph=True)
         hook.remove()
         w.backward()

@@ -198,3 +198,31 @@ def test_shape_operators_are_native(function) -> None:
     assert_same(compiled(x), function(x))
     entry, = compiled.entries[next(iter(compiled.entries))]
     assert all(isinstance(segment, str) for segment in entry.artifact.module.segments), "a library call was made"
+
+
+def indices(*values):
+    return rl.tensor(values)
+
+
+@pytest.mark.parametrize("function", [
+    lambda x: x.gather(1, indices([0, 2, 4], [1, 1, -0])),
+    lambda x: x.index_select(0, indices(5, 0, 3)) * 2,
+    lambda x: x[indices(1, -2, 5)],
+    lambda x: x[indices([0, 1], [2, 3]), indices(4, -1)],
+    lambda x: rl.embedding(x, indices([0, 1, 2], [5, 4, 3])).sum(1),
+    lambda x: (x.exp() + x.sum(1, keepdim=True))[:, indices(0, 4)],
+], ids=["gather", "index_select", "index", "two indices", "embedding", "of a computed tensor"])
+def test_indexing_is_native(function) -> None:
+    x = tensor(6, 5)
+    compiled = rl.compile(function, fullgraph=True)
+    assert_same(compiled(x), function(x))
+    entry, = compiled.entries[next(iter(compiled.entries))]
+    assert all(isinstance(segment, str) for segment in entry.artifact.module.segments), "a library call was made"
+
+
+@pytest.mark.parametrize("bad", [6, -7, 10**12, -(10**15)])
+def test_an_index_out_of_range_raises_and_reads_nothing(bad: int) -> None:
+    compiled = rl.compile(lambda x, i: x[i] + 1, fullgraph=True)
+    with pytest.raises(IndexError, match="index"):
+        compiled(tensor(6, 5), rl.tensor([0, bad, 2]))
+    assert_same(compiled(tensor(6, 5), rl.tensor([0, 5, 2])), tensor(6, 5)[rl.tensor([0, 5, 2])] + 1)

@@ -186,8 +186,8 @@ def test_reads_at_other_elements_stay_apart() -> None:
 def test_whole_layers_in_one_entry() -> None:
     """Linear layers with activations, forward and backward, need no call of a library."""
     def f(x, w1, b1, w2, b2):
-        hidden = b1.addmm(x, w1.t()).relu()
-        loss = (b2.addmm(hidden, w2.t()) ** 2).mean()
+        hidden = (x @ w1.t() + b1).relu()
+        loss = ((hidden @ w2.t() + b2) ** 2).mean()
         return rl.autograd.grad(loss, (w1, b1, w2, b2))
 
     args = [tensor(64, 50), tensor(40, 50, seed=1), tensor(40, seed=2), tensor(10, 40, seed=3), tensor(10, seed=4)]

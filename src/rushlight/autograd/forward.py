@@ -143,7 +143,8 @@ def _elementwise(entry: Entry, args: Arguments, results: Any, level: Level) -> A
     sides alike."""
     total = None
     for formula in entry.formulas:
-        tangent = tangent_of(args[entry.targets[formula.targets[0]]], level)
+        argument = args[entry.targets[formula.targets[0]]]
+        tangent = None if argument is None else tangent_of(argument, level)
         if tangent is None:
             continue
         values = [conj(tangent) if source == 0 else _captured(source, args, results)

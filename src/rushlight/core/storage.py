@@ -30,13 +30,13 @@ class Storage:
     @classmethod
     def of_array(cls, array: np.ndarray) -> Storage:
         """The storage of the memory that `array` spans; `array` begins at its offset 0."""
-        low, high = np.lib.array_utils.byte_bounds(array) if array.size else (0, 0)
         if array.flags.c_contiguous:
             buffer = array.reshape(-1).view(np.uint8)
         else:
             # Another memory order, or an array with gaps: take its whole span of bytes.
-            span = np.lib.stride_tricks.as_strided(_lowest(array), (1,), (array.itemsize,))
-            buffer = np.lib.stride_tricks.as_strided(span.view(np.uint8), (high - low,), (1,))
+            low, high = np.lib.array_utils.byte_bounds(array)
+            first = np.lib.stride_tricks.as_strided(_lowest(array), (1,), (array.itemsize,))
+            buffer = np.lib.stride_tricks.as_strided(first.view(np.uint8), (high - low,), (1,))
         return cls(buffer)
 
     def nbytes(self) -> int:

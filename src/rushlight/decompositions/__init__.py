@@ -21,4 +21,5 @@ from . import (  # noqa: F401
     sorting,
     special,
     view,
+    view_backward,
 )

@@ -64,6 +64,6 @@ def _full_mask(self: Tensor, mask: Tensor, mask_type: int | None) -> Tensor:
     wanted = shape
     if self.ndim == 4 and mask_type != 2:
         wanted = shape[2:] if mask_type == 0 else (shape[0], shape[2])
-    check(given == wanted, f"_masked_softmax: for mask_type {mask_type} and an input of shape {shape} the mask "
-          f"should be {wanted}, but is {given}")
+    check(given == wanted, f"_masked_softmax: for mask_type {mask_type} and an input of shape {shape} the "
+          f"mask should be {wanted}, but is {given}")
     return mask if mask_type == 0 else mask.reshape((shape[0], 1, 1, shape[2]))

@@ -10,6 +10,7 @@ from . import (  # noqa: F401
     embedding,
     indexing,
     matmul,
+    matmul_distances,
     pointwise,
     pointwise_arithmetic,
     pointwise_complex,

@@ -19,7 +19,8 @@ def softmax_backward(grad: Tensor, result: Tensor, dim: int, dtype: DType) -> Te
     return run_name("_softmax_backward_data", grad, result, dim, dtype)
 
 
-derivative("_softmax",
+# The result of _safe_softmax is all its derivative needs: no NaN comes from a row that is zero as a whole.
+derivative(["_softmax", "_safe_softmax"],
            self=lambda grad, result, dim, self_dtype: softmax_backward(grad, result, dim, self_dtype),
            result=lambda self_t, result, dim: softmax_backward(self_t, result, dim, result.dtype))
 derivative("_softmax_backward_data",

@@ -296,10 +296,11 @@ def _source(op: OpDef, name: str, formula: Callable[..., Any]) -> Any:
     if found is not None:
         return found
     stem, _, suffix = name.rpartition("_")
-    if suffix in FACTS and stem:
-        found = _capture(op, stem)
-        if found is not None and found[0] is not Take.VALUE:
-            return (FACTS[suffix], found[1], found[2])
+    found = _capture(op, stem) if stem else None
+    if suffix == "p" and found is not None:  # the argument of a backward operator that is itself called grad
+        return found
+    if suffix in FACTS and found is not None and found[0] is not Take.VALUE:
+        return (FACTS[suffix], found[1], found[2])
     raise _unknown(op, name, formula)
 
 

@@ -236,7 +236,11 @@ derivative("threshold_backward",
 
 # Integers, and the format of floats.
 
-derivative(["gcd", "lcm", "nextafter"], NOT_DIFFERENTIABLE)
+derivative(["gcd", "lcm"], NOT_DIFFERENTIABLE)
+derivative("nextafter",
+           self=lambda grad, self, other: drop(self == other, grad),
+           other=zero,
+           result=AUTO_ELEMENTWISE)
 derivative("frexp.Tensor",
            self=lambda grad, exponent: grad * (-exponent.to(grad.dtype)).exp2(),
            result=AUTO_ELEMENTWISE)

@@ -1,4 +1,9 @@
-"""Derivatives of views."""
+"""Derivatives of views: what a view shows gets its gradient, the rest gets zeros.
+
+The tangent of a view is a view of the tangent wherever its memory allows, so that writing through one is seen by
+the other. Tangents need not be laid out like their primals, so that views which speak of memory have formulas of
+their own. Twins that copy, and the many names of reshape, differentiate through their bodies.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +11,88 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..core.dispatch import run_name
 from ..core.dtypes import DTYPES
-from ..core.shapes import Shape, Spec, extent
+from ..core.shapes import Shape, Spec, extent, wrap_dim, wrap_dims
 from ..core.tensor import Tensor, wrap
+from ..decompositions.view_backward import diagonal_backward, select_backward, slice_backward, unfold_backward
 from .declare import AUTO_LINEAR, NOT_DIFFERENTIABLE, derivative
 
 derivative("alias", self=lambda grad: grad, result=AUTO_LINEAR)
 derivative("detach", NOT_DIFFERENTIABLE)
-derivative("transpose.int", self=lambda grad, dim0, dim1: grad.transpose(dim0, dim1), result=AUTO_LINEAR)
+
+
+# Other shapes.
+
+derivative(["view", "_unsafe_view", "_reshape_alias"], self=lambda grad, self_shape: grad.reshape(self_shape),
+           result=lambda self_t, size: self_t.reshape(size))
+derivative(["squeeze", "squeeze.dim", "squeeze.dims"], self=lambda grad, self_shape: grad.view(self_shape),
+           result=AUTO_LINEAR)
+derivative("unsqueeze", self=lambda grad, dim: grad.squeeze(dim), result=AUTO_LINEAR)
 derivative("expand", self=lambda grad: grad, result=AUTO_LINEAR)
 
+
+# The order of dimensions.
+
+def inverse_permute(grad: Tensor, dims: Shape) -> Tensor:
+    order = wrap_dims(dims, len(dims), empty_is_all=False)
+    return grad.permute(tuple(sorted(range(len(order)), key=order.__getitem__)))
+
+
+derivative("transpose.int", self=lambda grad, dim0, dim1: grad.transpose(dim0, dim1), result=AUTO_LINEAR)
+derivative("t", self=lambda grad: grad.t(), result=AUTO_LINEAR)
+derivative("permute", self=inverse_permute, result=AUTO_LINEAR)
+
+
+# Parts.
+
+derivative("select.int", result=AUTO_LINEAR,
+           self=lambda grad, self_shape, dim, index: select_backward(grad, self_shape, dim, index))
+derivative("slice.Tensor", result=AUTO_LINEAR,
+           self=lambda grad, self_shape, dim, start, end, step:
+               slice_backward(grad, self_shape, dim, start, end, step))
+derivative("diagonal", result=AUTO_LINEAR,
+           self=lambda grad, self_shape, offset, dim1, dim2: diagonal_backward(grad, self_shape, offset, dim1, dim2))
+derivative("unfold", result=AUTO_LINEAR,
+           self=lambda grad, self_shape, dimension, size, step:
+               unfold_backward(grad, self_shape, dimension, size, step))
+
+
+# Several parts. Those that were not used have no gradient.
+
+def defined(grads: Sequence[Tensor | None], shapes: Sequence[Shape]) -> list[Tensor]:
+    """The gradients of the parts, with zeros for those that have none."""
+    some = next(grad for grad in grads if grad is not None)
+    return [some.new_zeros(shape) if grad is None else grad for grad, shape in zip(grads, shapes, strict=True)]
+
+
+derivative("unbind.int", result=AUTO_LINEAR,
+           self=lambda grads, results_shape, dim: run_name("stack", defined(grads, results_shape), dim))
+derivative(["split.Tensor", "split_with_sizes", "unsafe_split.Tensor", "unsafe_split_with_sizes"], result=AUTO_LINEAR,
+           self=lambda grads, results_shape, dim: run_name("cat", defined(grads, results_shape), dim))
+
+
+# Other readings of the same bytes.
+
+def as_complex(x: Tensor) -> Tensor:
+    """The pairs along the last dimension as complex numbers: a view where the memory allows it."""
+    *outer, last = x.strides()
+    aligned = last == 1 and not x.storage_offset() % 2 and not any(stride % 2 for stride in outer)
+    return run_name("view_as_complex", x if aligned else x.contiguous())  # type: ignore[no-any-return]
+
+
+def as_real(x: Tensor) -> Tensor:
+    return run_name("view_as_real", x.resolve_conj())  # type: ignore[no-any-return]
+
+
+derivative("view.dtype", NOT_DIFFERENTIABLE)
+derivative("view_as_real", self=lambda grad: as_complex(grad), result=lambda self_t: as_real(self_t))
+derivative("view_as_complex", self=lambda grad: as_real(grad), result=lambda self_t: as_complex(self_t))
+derivative("_conj", self=lambda grad: grad.conj(), result=AUTO_LINEAR)
+derivative("_neg_view", self=lambda grad: -grad, result=AUTO_LINEAR)
+
+
+# Any geometry.
 
 def positions(shape: Sequence[int], strides: Sequence[int], offset: int) -> Tensor:
     """Where in its storage each element of a tensor of this geometry lies, as a 1-d tensor."""
@@ -35,19 +112,84 @@ def may_overlap(shape: Shape, strides: Shape) -> bool:
     return False
 
 
-def as_strided_backward(grad: Tensor, self_spec: Spec, size: Shape, stride: Shape, storage_offset: int | None) -> Tensor:
+class Window:
+    """The piece of a storage that a tensor and an `as_strided` of it span together."""
+
+    def __init__(self, spec: Spec, size: Shape, stride: Shape, storage_offset: int | None) -> None:
+        self.shape, self.strides = spec.known_shape(), spec.known_strides()
+        self.size, self.stride = size, stride
+        offset = spec.offset if storage_offset is None else storage_offset
+        low = min(spec.offset, offset)
+        self.offset = offset - low
+        self.length = max(extent(self.shape, self.strides) + spec.offset, extent(size, stride) + offset) - low
+        self.own = positions(self.shape, self.strides, spec.offset - low)  # where the tensor's elements are
+        self.shown = positions(size, stride, self.offset)  # where those of as_strided are
+
+    def filled(self, x: Tensor) -> Tensor:
+        """The storage where `x` is written in the places of the tensor, zeros elsewhere."""
+        return x.new_zeros((self.length,)).index_copy(0, self.own, x.reshape(-1))
+
+    def view(self, storage: Tensor) -> Tensor:
+        return storage.as_strided(self.size, self.stride, self.offset)
+
+
+def as_strided_backward(grad: Tensor, self_spec: Spec, size: Shape, stride: Shape,
+                        storage_offset: int | None) -> Tensor:
     """The gradient goes through the storage: elements of the output that share a place add up there, and elements of
     the input that share a place get equal parts of it."""
-    shape, strides = self_spec.known_shape(), self_spec.known_strides()
-    offset = self_spec.offset if storage_offset is None else storage_offset
-    low = min(self_spec.offset, offset)
-    length = max(extent(shape, strides) + self_spec.offset, extent(size, stride) + offset) - low
-    own = positions(shape, strides, self_spec.offset - low)
-    storage = grad.new_zeros((length,)).index_add(0, positions(size, stride, offset - low), grad.reshape(-1))
-    if may_overlap(shape, strides):
-        shared = grad.new_zeros((length,), dtype=DTYPES["int64"]).index_add(0, own, own.new_ones(own.shape))
-        storage = storage / shared
-    return storage.index_select(0, own).reshape(shape)
+    window = Window(self_spec, size, stride, storage_offset)
+    storage = grad.new_zeros((window.length,)).index_add(0, window.shown, grad.reshape(-1))
+    if may_overlap(window.shape, window.strides):
+        ones = window.own.new_ones(window.own.shape)
+        storage = storage / grad.new_zeros((window.length,), dtype=DTYPES["int64"]).index_add(0, window.own, ones)
+    return storage.index_select(0, window.own).reshape(window.shape)
 
 
-derivative("as_strided", self=as_strided_backward, result=AUTO_LINEAR)
+def as_strided_tangent(self_t: Tensor, self: Tensor, size: Shape, stride: Shape,
+                       storage_offset: int | None) -> Tensor:
+    """A view of the tangent if that is laid out like the tensor, else of a storage that is filled from it."""
+    if self_t.strides() == self.strides() and self_t.storage_offset() == self.storage_offset():
+        return self_t.as_strided(size, stride, storage_offset)
+    window = Window(self.spec(), size, stride, storage_offset)
+    return window.view(window.filled(self_t))
+
+
+derivative("as_strided", self=as_strided_backward, result=as_strided_tangent)
+
+
+# Twins that return the tensor with `src` in the place of what the view shows.
+
+derivative("select_scatter", result=AUTO_LINEAR,
+           self=lambda grad, src_shape, dim, index: grad.select_scatter(grad.new_zeros(src_shape), dim, index),
+           src=lambda grad, dim, index: grad.select(dim, index))
+derivative("slice_scatter", result=AUTO_LINEAR,
+           self=lambda grad, src_shape, dim, start, end, step:
+               grad.slice_scatter(grad.new_zeros(src_shape), dim, start, end, step),
+           src=lambda grad, dim, start, end, step: run_name("slice.Tensor", grad, dim, start, end, step))
+derivative("diagonal_scatter", result=AUTO_LINEAR,
+           self=lambda grad, src_shape, offset, dim1, dim2:
+               grad.diagonal_scatter(grad.new_zeros(src_shape), offset, dim1, dim2),
+           src=lambda grad, offset, dim1, dim2: grad.diagonal(offset, dim1, dim2))
+
+
+def scatter_window(self_spec: Spec, result_spec: Spec, size: Shape, stride: Shape,
+                   storage_offset: int | None) -> Window:
+    """The result has the offset of `self`, and its strides unless those overlap."""
+    spec = Spec(result_spec.shape, result_spec.dtype, result_spec.strides, self_spec.offset)
+    return Window(spec, size, stride, storage_offset)
+
+
+def kept_gradient(grad: Tensor, self_spec: Spec, result_spec: Spec, size: Shape, stride: Shape,
+                  storage_offset: int | None) -> Tensor:
+    window = scatter_window(self_spec, result_spec, size, stride, storage_offset)
+    kept = grad.new_ones((window.length,), dtype=DTYPES["bool"]).index_fill(0, window.shown, False)
+    return grad.where(kept.index_select(0, window.own).reshape(window.shape), 0)
+
+
+def scattered_gradient(grad: Tensor, self_spec: Spec, result_spec: Spec, size: Shape, stride: Shape,
+                       storage_offset: int | None) -> Tensor:
+    window = scatter_window(self_spec, result_spec, size, stride, storage_offset)
+    return window.view(window.filled(grad))
+
+
+derivative("as_strided_scatter", self=kept_gradient, src=scattered_gradient)

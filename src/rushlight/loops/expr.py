@@ -12,9 +12,9 @@ from typing import Any
 
 from ..core.dtypes import DTYPES, DType
 from ..core.errors import InternalError
-from .index import Index, Indirect
+from .index import Index, Indirect, as_index
 
-BOOL = DTYPES["bool"]
+BOOL, INT64 = DTYPES["bool"], DTYPES["int64"]
 
 # Instructions whose result is not of the dtype of their first operand.
 COMPARISONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf", "isfinite", "signbit"))
@@ -86,6 +86,7 @@ class Recorder:
 
     def __init__(self) -> None:
         self._shared: dict[Expr, Expr] = {}
+        self._indirect: dict[Indirect, Expr] = {}
 
     def make(self, op: str, args: tuple[Expr, ...], dtype: DType, data: Any = None) -> Expr:
         """The expression, or the equal one made before."""
@@ -106,7 +107,29 @@ class Recorder:
 
     def index(self, index: Index, dtype: DType) -> Expr:
         """A loop index as a value."""
+        if self.indirect_in(index):
+            raise NotRecordable("an index loaded from memory as a value")
         return self.make("index", (), dtype, index)
+
+    def indirect(self, value: Expr, extent: int, place: str) -> Index:
+        """An index that is the value of an expression: counted from the end if negative, and checked at run time.
+
+        `place` names the operator in the error that a value outside of the extent gives.
+        """
+        checked = self.make("checked_index", (self.cast(value, INT64),), INT64, (extent, place))
+        atom = Indirect(f"x{len(self._indirect)}", extent)
+        found = next((a for a, e in self._indirect.items() if e is checked), atom)
+        self._indirect[found] = checked
+        return as_index(found)
+
+    def indirect_in(self, index: Index) -> tuple[tuple[Indirect, Expr], ...]:
+        """The loaded indices in `index`, with their expressions."""
+        return tuple((atom, self._indirect[atom]) for atom in sorted(
+            (a for a in index.atoms() if isinstance(a, Indirect)), key=str))
+
+    def load_at(self, buffer: Any, index: Index, dtype: DType) -> Expr:
+        """An element of a buffer, whose index may have loaded parts."""
+        return self.load(Access(buffer, index, self.indirect_in(index)), dtype)
 
     # Types.
 

@@ -16,10 +16,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..core.dtypes import DType
+from ..core.dtypes import DTYPES, DType
 from ..core.errors import InternalError
 from .expr import Access, Expr, loads_in, walk
-from .index import Index, Var
+from .index import Index, Var, as_index
 
 
 class Place(enum.Enum):
@@ -47,6 +47,10 @@ class Buffer:
         return self.name
 
     __repr__ = __str__
+
+
+# One number that generated code sets when it finds an error: which one, see codegen.
+ERRORS = Buffer("errors", DTYPES["int64"], as_index(1), Place.OUTPUT)
 
 
 class Combine(enum.Enum):

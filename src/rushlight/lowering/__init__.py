@@ -3,4 +3,4 @@
 Importing the package attaches the lowering rules, one module per family.
 """
 
-from . import creation, matmul, reduction, shape  # noqa: F401
+from . import creation, indexing, matmul, reduction, shape  # noqa: F401

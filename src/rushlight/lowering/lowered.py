@@ -13,7 +13,7 @@ from typing import Any
 
 from ..core.dtypes import DTYPES, DType
 from ..core.shapes import contiguous_strides, is_dense, memory_order, reduced_shape, strides_in_order
-from ..loops.expr import Access, Expr, NotRecordable, Recorder, cost, loads_in, walk
+from ..loops.expr import Expr, NotRecordable, Recorder, cost, loads_in, walk
 from ..loops.index import Index, Var, as_index, dot
 from ..loops.nest import Buffer, Call, Combine, Place
 
@@ -83,7 +83,7 @@ class Lowerer:
         steps = contiguous_strides(shape) if strides is None else tuple(strides)
         whole = offset == 0 and is_dense(shape, steps)
         return Lowered(self, tuple(shape), buffer.dtype,
-                       lambda index: self.recorder.load(Access(buffer, dot(index, steps, offset)), buffer.dtype),
+                       lambda index: self.recorder.load_at(buffer, dot(index, steps, offset), buffer.dtype),
                        buffer if whole else None, steps if whole else None)
 
     def generated(self, shape: Sequence[int], dtype: DType, element: Element) -> Lowered:

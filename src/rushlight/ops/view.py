@@ -125,15 +125,16 @@ def unsqueeze(self: Tensor, dim: int) -> Spec:
 
 @view("expand(Tensor(a) self, SymInt[] size, *, bool implicit=False) -> Tensor(a)", api=METHOD)
 def expand(self: Tensor, size: Shape) -> Spec:
-    lead = len(size) - self.ndim
+    old, steps = self.shape, self.strides()
+    lead = len(size) - len(old)
     check(lead >= 0, f"expand: the number of sizes provided ({len(size)}) must be greater or equal to the "
           f"number of dimensions in the tensor ({self.ndim})")
     shape, strides = list(size), [0] * len(size)
     for d in range(len(size) - 1, -1, -1):
-        own = self.shape[d - lead] if d >= lead else 1
+        own = old[d - lead] if d >= lead else 1
         if d >= lead:
-            strides[d] = self.strides()[d - lead]
-        elif self.ndim:
+            strides[d] = steps[d - lead]
+        elif old:
             strides[d] = shape[d + 1] * strides[d + 1]
         if size[d] == -1:
             check(d >= lead, f"expand: -1 means to keep a size, which a new leading dimension ({d}) does not "

@@ -33,7 +33,7 @@ class Executable:
 
     def __init__(self, library: Library, segments: Sequence[str | Callable[..., None]], inputs: Sequence[int | None],
                  outputs: Sequence[Slot], temporaries: Sequence[Slot], workspace_size: int, slots: int,
-                 pool: ThreadPool) -> None:
+                 pool: ThreadPool, reports: Sequence[str] = ()) -> None:
         self._library = library
         self._pool = pool
         native = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
@@ -44,6 +44,7 @@ class Executable:
         self.temporaries = list(temporaries)
         self.workspace_size = workspace_size
         self.slots = slots
+        self.reports = list(reports)
         self._lock = threading.Lock()
         self._workspace = aligned_bytes(workspace_size)
 
@@ -59,6 +60,8 @@ class Executable:
     def _run(self, inputs: Sequence[np.ndarray], workspace: np.ndarray) -> list[np.ndarray]:
         block = (ctypes.c_int64 * self.slots)()
         block[0] = self._pool.address
+        error = ctypes.c_int64(0)
+        block[1] = ctypes.addressof(error)
         arrays: dict[int, np.ndarray] = {}
         for slot, array in zip(self.inputs, inputs, strict=True):
             if slot is not None:
@@ -79,6 +82,8 @@ class Executable:
         address = ctypes.addressof(block)
         for native, segment in self._segments:
             segment(address if native else arrays)
+            if error.value:
+                raise IndexError(f"{self.reports[error.value - 1]}: index out of range")
         return outputs
 
 

@@ -1,8 +1,8 @@
 """The checks of function transforms, against the operator itself: torch is not asked.
 
-`vmap`: mapping over a batch of two equals running the function on each element, whichever tensors are mapped. The slow
-loop counts as a failure. `adjoint`: forward mode and reverse mode are each other's transpose, also where torch has
-only one of them.
+`vmap`: mapping over a batch of two equals running the function on each element, whichever tensors are mapped.
+The slow loop counts as a failure. `adjoint`: forward mode and reverse mode are each other's transpose, also
+where torch has only one of them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ def check_vmap(case: Case, record: Recorder) -> None:
             continue
         for name, batched in _choices(side, sample):
             try:
-                expected = [side.describe(call(function, _element(side, sample, batched, n))) for n in range(2)]
+                expected = [side.describe(call(function, _element(side, sample, batched, n))) for n
+                            in range(2)]
             except Exception:
                 record.note("refused")
                 continue
@@ -47,7 +48,8 @@ def check_vmap(case: Case, record: Recorder) -> None:
 def _choices(side: Backend, sample: Sample) -> Iterator[tuple[str, dict[int, int]]]:
     """Which tensors are mapped, and over which dimension: all in front, and each one alone at its end."""
     tensors = side.flat_tensors(_plain(sample, side))
-    floating = [i for i, tensor in enumerate(tensors) if tensor.dtype.is_floating_point or tensor.dtype.is_complex]
+    floating = [i for i, tensor in enumerate(tensors) if tensor.dtype.is_floating_point
+                or tensor.dtype.is_complex]
     if not tensors:
         return
     yield "all", dict.fromkeys(range(len(tensors)), 0)
@@ -71,7 +73,8 @@ def _smaller(tensor: Any) -> Any:
     return tensor * 0.9 if tensor.dtype.is_floating_point or tensor.dtype.is_complex else tensor
 
 
-def _check_mapped(case: Case, function: Callable[..., Any], sample: Sample, batched: dict[int, int], expected: Sequence[Any],
+def _check_mapped(case: Case, function: Callable[..., Any], sample: Sample, batched: dict[int, int],
+                  expected: Sequence[Any],
                   record: Recorder) -> None:
     side = case.backend
     library = side.namespace

@@ -132,7 +132,7 @@ def supports(expr: Expr) -> bool:
     return expr.op in SIGNED or expr.op in SIMPLE or expr.op in FUNCTIONS or expr.op in EXACT_ANSWERS
 
 
-LEAVES = frozenset(("constant", "load", "index", "reduced", "scalar"))
+LEAVES = frozenset(("constant", "load", "index", "reduced", "scalar", "checked_index"))
 EXACT_ANSWERS = {"isnan": False, "isinf": False, "isfinite": True}  # of integers and bools
 INTEGER_ONLY_FLOATS = frozenset(("pow", "div"))  # emitted for floats only
 

@@ -1,7 +1,7 @@
 """A schedule as one LLVM module: a function for every nest and product, and an entry for every run of them between calls.
 
-`entry0(block)` runs the steps of the first segment in order. The block is an array of addresses: slot 0 the thread pool, then
-the buffers. Segments end where the schedule calls a routine that is not native code.
+`entry0(block)` runs the steps of the first segment in order. The block is an array of addresses: slot 0 the thread pool, slot 1 the
+number of an error, then the buffers. Segments end where the schedule calls a routine that is not native code.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...core.lazy import LazyModule
-from ...loops.nest import Buffer, Call, Place
+from ...loops.nest import ERRORS, Buffer, Call, Place
 from ...loops.product import MATMUL
 from ...runtime.target import Target
 from ...schedule.memory import buffers_of
 from ...schedule.schedule import Schedule
 from .emitter import Emitter
 from .matmul import emit_product
-from .nests import emit_nest
+from .nests import Reports, emit_nest
 
 ir = LazyModule("llvmlite.ir")
 
-POOL_SLOT = 0
+POOL_SLOT, ERROR_SLOT = 0, 1
 
 
 @dataclass
@@ -31,6 +31,7 @@ class NativeModule:
     text: str
     segments: list[str | Call]  # entry names and calls, in order
     slots: dict[Buffer, int]
+    reports: list[str]  # the operators whose checks may fail; the error slot holds the number of one, counted from 1
 
 
 def emit_module(schedule: Schedule, target: Target) -> NativeModule:
@@ -39,6 +40,7 @@ def emit_module(schedule: Schedule, target: Target) -> NativeModule:
     slots = _slots(schedule)
     segments: list[str | Call] = []
     pending: list[tuple[str, int]] = []  # tasks and how many of each
+    reports = Reports()
     for step in schedule.steps:
         if isinstance(step, Call) and step.routine == MATMUL:
             pending.append(emit_product(module, step, target, slots))
@@ -46,17 +48,17 @@ def emit_module(schedule: Schedule, target: Target) -> NativeModule:
             _close_segment(module, target, pending, segments)
             segments.append(step)
         else:
-            pending.append((emit_nest(module, step, target, slots), step.tasks))
+            pending.append((emit_nest(module, step, target, slots, reports), step.tasks))
     _close_segment(module, target, pending, segments)
-    return NativeModule(str(module), segments, slots)
+    return NativeModule(str(module), segments, slots, reports.places)
 
 
 def _slots(schedule: Schedule) -> dict[Buffer, int]:
-    slots: dict[Buffer, int] = {}
+    slots: dict[Buffer, int] = {ERRORS: ERROR_SLOT}
     for step in schedule.steps:
         for buffer in buffers_of(step if isinstance(step, Call) else step.nest):
             if buffer.place is not Place.ROW and buffer not in slots:
-                slots[buffer] = POOL_SLOT + 1 + len(slots)
+                slots[buffer] = 1 + len(slots)
     return slots
 
 

@@ -15,7 +15,7 @@ from ...core.dtypes import Category, DType
 from ...core.lazy import LazyModule
 from ...loops.expr import Access, Expr, cost, walk
 from ...loops.index import Dim, Index, Quotient, Remainder, Var
-from ...loops.nest import Buffer, Combine, Nest, Phase, Place, Reduce, Store
+from ...loops.nest import ERRORS, Buffer, Combine, Nest, Phase, Place, Reduce, Store
 from ...runtime.target import Target
 from ...schedule.loops import LoopPlan
 from .emitter import REDUCTION_FLAGS, Emitter
@@ -28,10 +28,27 @@ ACCUMULATORS = 4  # independent partial results of a cheap reduction, to hide th
 CHEAP_BODY = 16
 
 
-def emit_nest(module: Any, plan: LoopPlan, target: Target, slots: dict[Buffer, int]) -> str:
-    """Add the functions of a nest to `module`; `slots` are the buffers' positions in the block. Returns the task's name."""
+class Reports:
+    """Errors that generated code may find, by number; 0 stands for none."""
+
+    def __init__(self) -> None:
+        self.places: list[str] = []
+
+    def number(self, place: str) -> int:
+        if place not in self.places:
+            self.places.append(place)
+        return self.places.index(place) + 1
+
+
+def emit_nest(module: Any, plan: LoopPlan, target: Target, slots: dict[Buffer, int], reports: Reports) -> str:
+    """Add the functions of a nest to `module`; `slots` are the buffers' positions in the block.
+
+    Returns the task's name.
+    """
     nest = plan.nest
     buffers = [b for b in dict.fromkeys(a.buffer for a in (*nest.reads(), *nest.writes())) if b.place is not Place.ROW]
+    if any(node.op == "checked_index" for phase in nest.phases for value in phase.values() for node in walk(value)):
+        buffers.append(ERRORS)
     pointer, i64 = ir.PointerType(), ir.IntType(64)
     kind = ir.FunctionType(ir.VoidType(), [pointer] * len(buffers) + [i64, i64])
     function = ir.Function(module, kind, nest.name)
@@ -40,7 +57,9 @@ def emit_nest(module: Any, plan: LoopPlan, target: Target, slots: dict[Buffer, i
     for argument in function.args[:len(buffers)]:
         argument.add_attribute("noalias")
     e = Emitter(ir.IRBuilder(function.append_basic_block("entry")), target)
-    _NestEmitter(e, plan, dict(zip(buffers, function.args, strict=False))).emit(*function.args[-2:])
+    emitter = _NestEmitter(e, plan, dict(zip(buffers, function.args, strict=False)))
+    emitter.reports = reports
+    emitter.emit(*function.args[-2:])
     e.builder.ret_void()
     return _emit_task(module, plan, target, function, [slots[b] for b in buffers])
 
@@ -91,6 +110,7 @@ class _NestEmitter:
         self.vector_var: Var | None = None
         self.vector_lanes = 1
         self.reduced: dict[str, Any] = {}
+        self.reports = Reports()
         self._depends: dict[tuple[Expr, Var], bool] = {}
 
     def _lanes(self) -> int:
@@ -387,6 +407,8 @@ class _NestEmitter:
             return e.cast(value, element_type(e, node.dtype))
         if node.op == "reduced":
             return self.reduced[node.data]
+        if node.op == "checked_index":
+            return self._checked(memo[node.args[0]], *node.data)
         values = [memo[a] for a in node.args]
         lanes = max(lanes_of(v.type) for v in values)
         return emit_instruction(e, node, [v if lanes_of(v.type) == lanes else e.splat(v, lanes) for v in values])
@@ -403,9 +425,11 @@ class _NestEmitter:
     def _load(self, access: Access, dtype: DType, memo: dict[Expr, Any]) -> Any:
         e = self.e
         pointer, element = self.pointers[access.buffer], element_type(e, dtype)
-        if access.indirect:
-            raise NotImplementedError("indirect loads")
+        for atom, expr in access.indirect:
+            self.env[atom] = memo[expr]
         stride = self._stride(access.index)
+        if any(lanes_of(memo[expr].type) > 1 for _, expr in access.indirect):
+            stride = None
         if stride is None:
             return e.gather(pointer, self._index_lanes(access.index), element)
         address = e.address(pointer, self._index(access.index), element)
@@ -427,6 +451,15 @@ class _NestEmitter:
             e.scatter(value, pointer, self._index_lanes(access.index))
         else:
             e.store_strided(value, e.address(pointer, self._index(access.index), element), stride)
+
+    def _checked(self, value: Any, extent: int, place: str) -> Any:
+        """An index brought into 0..extent-1; one that was outside of it is reported, and 0 is used in its place."""
+        e = self.e
+        wrapped = e.select(e.compare("<", value, 0), e.add(value, extent), value)
+        inside = e.compare("<", wrapped, extent, signed=False)
+        with e.when(e.not_(e.all(inside))):
+            e.store(e.constant(self.reports.number(place), e.i64), self.pointers[ERRORS])
+        return e.select(inside, wrapped, 0)
 
     # Index arithmetic.
 
@@ -461,7 +494,10 @@ class _NestEmitter:
             return _floor_divided(e, self._index_lanes(atom.value), self._index_lanes(atom.divisor), atom.value)
         if isinstance(atom, Remainder):
             return _remainder(e, self._index_lanes(atom.value), self._index_lanes(atom.divisor), atom.value)
-        value = e.splat(e.value(self.env[atom], e.i64), lanes)
+        value = e.value(self.env[atom], e.i64)
+        if lanes_of(value.type) > 1:
+            return value
+        value = e.splat(value, lanes)
         return e.add(value, e.iota(vector(e.i64, lanes))) if atom is self.vector_var or atom == self.vector_var else value
 
     def _polynomial(self, index: Index, atom_value: Callable[[Any], Any], lanes: int = 1) -> Any:

@@ -44,16 +44,17 @@ def _zeta(e: Emitter, x: Any, q: Any) -> Any:
 
 
 def _edges(e: Emitter, x: Any, q: Any, result: Any) -> Any:
-    """Infinite at x = 1 and at the poles q = 0, -1, ...; NaN for x < 1, and for q < 0 unless x is an integer."""
-    result = e.select(e.compare("==", x, INFINITY), e.select(e.compare("<", q, 1.0), e.constant(INFINITY, x), e.select(
-        e.compare("==", q, 1.0), e.constant(1.0, x), 0.0)), result)
+    """As SciPy has them: infinite at x = 1 and at q = 0, -1, ...; NaN for x < 1, and for q < 0 unless x is an integer."""
+    nan, infinite = e.constant(NAN, x), e.constant(INFINITY, x)
+    at_infinity = e.select(e.compare("<", q, 1.0), infinite, e.select(e.compare("==", q, 1.0), 1.0, nan))
+    result = e.select(e.compare("==", x, INFINITY), at_infinity, result)
+    result = e.select(e.compare("==", q, INFINITY), 0.0, result)
+    result = e.select(e.is_nan(q), nan, result)
     below = e.compare("<=", q, 0.0)
-    fractional = e.compare("!=", e.floor(x), x)
-    result = e.select(e.and_(below, fractional), e.constant(NAN, x), result)
-    pole = e.and_(below, e.compare("==", e.floor(q), q))
-    result = e.select(e.or_(pole, e.compare("==", x, 1.0)), e.constant(INFINITY, x), result)
-    outside = e.or_(e.compare("<", x, 1.0, unordered=True), e.is_nan(q))
-    return e.select(outside, e.constant(NAN, x), result)
+    result = e.select(e.and_(below, e.compare("!=", e.floor(x), x)), nan, result)
+    result = e.select(e.and_(below, e.compare("==", e.floor(q), q)), infinite, result)
+    result = e.select(e.compare("<", x, 1.0), nan, result)
+    return e.select(e.compare("==", x, 1.0), infinite, result)
 
 
 function("zeta")(in_double(_zeta))

@@ -106,16 +106,18 @@ def outer_kernel(module: Any, target: Target, element: Any, tile: Tile) -> Any:
         last = e.sub(count, 1)
         rows = rows_of(e, left, left_row, tile.rows, element, last)
 
-        def step(index: Any, offset: Any, panel: Any, *sums: Any) -> list[Any]:
+        def step(left_over: Any, offset: Any, panel: Any, *sums: Any) -> tuple[Any, list[Any]]:
             b = columns.load(panel)
             following = []
             for i, row in enumerate(rows):
                 a = e.splat(e.load(e.address(row, offset, element), element), columns.lanes)
                 following += [e.mul_add(a, x, sums[i * columns.count + j]) for j, x in enumerate(b)]
-            return [e.add(offset, left_depth), e.address(panel, right_depth, element), *following]
+            left_over = e.sub(left_over, 1)
+            return e.compare(">", left_over, 0), [left_over, e.add(offset, left_depth),
+                                                  e.address(panel, right_depth, element), *following]
 
         zeros = [e.zero(columns.kind)] * (tile.rows * columns.count)
-        sums = e.fold(0, depth, 1, [e.i64(0), right, *zeros], step)[2:]
+        sums = e.repeat([depth, e.i64(0), right, *zeros], step)[3:]
         _write(e, columns, tile, sums, rows_of(e, out, out_row, tile.rows, element, last), add)
 
     return define(module, name, [pointer, i64, i64, pointer, i64, pointer, i64, i64, i64, i64], target, body)

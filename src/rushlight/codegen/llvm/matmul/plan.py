@@ -17,7 +17,7 @@ MOST_TASKS = 64
 PANEL_BYTES = 24 * 1024  # of the right operand, to stay in the first cache level beside a tile of the left one
 BLOCK_BYTES = 128 * 1024  # of the left operand, to stay in the second level
 PAGE_BYTES = 4096
-LINE_BYTES = 64
+ENOUGH_ROWS = 96  # that use a panel, for copying it to pay
 
 
 @dataclass(frozen=True)
@@ -51,22 +51,29 @@ def plan_product(p: Product, target: Target) -> Plan:
         return _dot_plan(p, target)
     rows, vectors = _outer_tile(p, target, lanes)
     width = lanes * vectors
-    height, tiles = _cut(p.rows, rows)
+    height, tiles = _cut(p, rows)
     panels = -(-p.columns // width)
     pack_right = p.right.column != 1 or _right_gains(p)
     pack_left = _left_gains(p)
     size = p.dtype.itemsize
     block = _block(p.depth, PANEL_BYTES // (width * size) if pack_right or pack_left else 0)
     grid = _grid(p, tiles, panels, (3.0 * pack_right + 5 * (p.right.column != 1) + 1, 8.0 if pack_left else 1.0))
+    if p.right.column == 1 and p.rows < ENOUGH_ROWS * grid[1]:
+        pack_right = False
     chunk = max(1, BLOCK_BYTES // (block * packed_rows(height, lanes) * size)) if pack_left else tiles
     return Plan("outer", height, tiles, width, panels, block, pack_left, pack_right, chunk, *grid)
 
 
-def _cut(total: int, most: int) -> tuple[int, int]:
-    """The height of tiles and their number, so that few rows are computed in vain; shorter tiles run less well."""
-    height = min(range(min(total, max(1, most - 2)), min(total, most) + 1),
-                 key=lambda h: -(-total // h) * h * (1 + 0.04 * (most - h)))
-    return height, -(-total // height)
+def _cut(p: Product, most: int) -> tuple[int, int]:
+    """The height of tiles and their number.
+
+    Where it pays for another kernel, so that few rows are computed in vain; shorter tiles run less well.
+    """
+    heights = [min(p.rows, most)]
+    if p.rows > most and p.size * p.depth > TASK_FLOPS:
+        heights += range(max(1, most - 2), most)
+    height = min(heights, key=lambda h: -(-p.rows // h) * h * (1 + 0.04 * (most - h)))
+    return height, -(-p.rows // height)
 
 
 def packed_rows(rows: int, lanes: int) -> int:
@@ -95,7 +102,7 @@ def _block(depth: int, most: int) -> int:
 
 def _right_gains(p: Product) -> bool:
     """Whether to copy panels of a right operand that is contiguous along its rows."""
-    if p.rows <= 24:
+    if p.rows < ENOUGH_ROWS:
         return False
     size = p.dtype.itemsize
     return p.right.row * size % (PAGE_BYTES // 4) == 0 or p.depth * p.columns * size > 1 << 20
@@ -120,7 +127,7 @@ def _prefers_dot(p: Product, lanes: int) -> bool:
 def _dot_plan(p: Product, target: Target) -> Plan:
     rows = 6 if target.vector_registers >= 32 else 3
     width = 8 if p.rows == 1 else 4
-    height, tiles = _cut(p.rows, rows)
+    height, tiles = _cut(p, rows)
     panels = -(-p.columns // width)
     return Plan("dot", height, tiles, width, panels, p.depth, False, False, tiles, *_grid(p, tiles, panels, (1, 1)))
 
