@@ -35,6 +35,7 @@ FLOORS = [
      "_types_api"],
     ["backend"],
     ["compiler"],
+    ["explaining"],
     ["__init__"],
     ["testing", "cli", "__main__"],
 ]

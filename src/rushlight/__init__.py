@@ -1,7 +1,7 @@
 """Rushlight: a PyTorch-compatible differentiable tensor compiler."""
 
 from . import autograd, func, linalg, masked, random, special, utils
-from ._compile_api import compile, get_num_threads, set_num_threads
+from ._compile_api import compile, explain, get_num_threads, set_num_threads
 from ._functions import *  # noqa: F403
 from ._indexing_api import *  # noqa: F403
 from ._pointwise_api import *  # noqa: F403

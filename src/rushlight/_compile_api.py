@@ -24,6 +24,11 @@ def compile(model: Callable[..., Any] | None = None, *, fullgraph: bool = False,
     return model if disable else _compiler.CompiledFunction(model, fullgraph)
 
 
+def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Every stage of compiling `function` for a call with these arguments, as text, with times and bytes moved."""
+    return LazyModule("rushlight.explaining").explain(function, *args, **kwargs)
+
+
 def set_num_threads(number: int) -> None:
     """How many threads compiled functions use."""
     LazyModule("rushlight.runtime.threads").pool().resize(number)

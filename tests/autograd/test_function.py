@@ -1,4 +1,4 @@
-"""autograd.Function: contexts, dirty and non-differentiable outputs, views, once_differentiable, jvp, vmap."""
+"""autograd.Function: context, dirty and non-differentiable outputs, views, once_differentiable, jvp, vmap"""
 
 from __future__ import annotations
 

@@ -29,8 +29,7 @@ def curve(m, x):
 SCENARIOS = {
     "grad": lambda m, f: f.grad(lambda x: curve(m, x).sum())(point(m)),
     "grad twice": lambda m, f: f.grad(lambda x: f.grad(lambda y: curve(m, y).sum())(x).sum())(point(m)),
-    "grad three times": lambda m, f: f.grad(lambda x: f.grad(lambda y: f.grad(lambda z: (z * z * z * z).sum())(y).sum())(
-        x).sum())(point(m)),
+    "grad three times": lambda m, f: f.grad(_sum(f.grad(_sum(f.grad(lambda z: (z ** 4).sum())))))(point(m)),
     "grad by several": lambda m, f: f.grad(lambda x, w: (x @ w).sum(), argnums=(1, 0))(point(m), matrix(m)),
     "grad by a tuple of one": lambda m, f: f.grad(lambda x: (x * x).sum(), argnums=(0,))(point(m)),
     "grad of a dictionary": lambda m, f: f.grad(lambda p: (p["w"] * p["b"]).sum())(
@@ -76,12 +75,11 @@ SCENARIOS = {
     "jacfwd of jacfwd": lambda m, f: f.jacfwd(f.jacfwd(lambda x: curve(m, x)))(point(m)),
     "jacrev of jacfwd of jacrev": lambda m, f: f.jacrev(f.jacfwd(f.jacrev(lambda x: (x * x * x))))(point(m)),
     "hessian": lambda m, f: f.hessian(lambda x: curve(m, x).sum())(point(m)),
-    "hessian by several": lambda m, f: f.hessian(lambda x, y: (x * x * y).sum(), argnums=(0, 1))(point(m),
-                                                                                                 point(m) * 2),
+    "hessian by several": lambda m, f: f.hessian(lambda x, y: (x * x * y).sum(), argnums=(0, 1))(
+        point(m), point(m) * 2),
     "linearize": lambda m, f: _apply(*f.linearize(lambda x: curve(m, x), point(m)), point(m) * 2),
-    "per-sample gradients": lambda m, f: f.vmap(f.grad(lambda w, x: ((x @ w) * (x @ w)).sum()),
-                                                in_dims=(None, 0))(
-        matrix(m), batch(m)),
+    "per-sample gradients": lambda m, f: f.vmap(
+        f.grad(lambda w, x: ((x @ w) * (x @ w)).sum()), in_dims=(None, 0))(matrix(m), batch(m)),
     "vmap of hessian": lambda m, f: f.vmap(f.hessian(lambda x: curve(m, x).sum()))(batch(m)),
     "grad of vmap of grad": lambda m, f: f.grad(
         lambda w: f.vmap(f.grad(lambda x: (x @ w).sigmoid().sum()))(batch(m)).sum())(matrix(m)),
@@ -97,6 +95,10 @@ SCENARIOS = {
     "detach inside": lambda m, f: f.grad(lambda x: (x * x.detach()).sum())(point(m)),
     "no_grad inside": lambda m, f: f.grad(lambda x: (x * _without_grad(m, x)).sum())(point(m)),
 }
+
+
+def _sum(function):
+    return lambda x: function(x).sum()
 
 
 def _apply(value, function, *args):

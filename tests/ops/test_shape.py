@@ -158,6 +158,17 @@ def test_border_padding_backward(pad, mode):
     np.testing.assert_allclose(mine.numpy(), given.grad.numpy(), rtol=1e-6)
 
 
+@pytest.mark.parametrize("side", ["left", "right", "up"])
+@pytest.mark.parametrize("batch_first", [True, False])
+def test_pad_sequence(batch_first, side):
+    def run(T):
+        sequences = [ramp(T, 3, 2), ramp(T, 1, 2), ramp(T, 0, 2)]
+        if T is torch:
+            return torch.nn.utils.rnn.pad_sequence(sequences, batch_first, 7.5, side)
+        return run_name("pad_sequence", tuple(sequences), batch_first, 7.5, side)
+    assert_same(run, fresh=True)
+
+
 # --- triangles ---------------------------------------------------------------------------------------
 
 def test_triangle_indices():

@@ -158,6 +158,13 @@ def test_every_view_has_a_copying_twin():
             assert [a.name for a in REGISTRY[twin].schema.arguments] == [a.name for a in expected.arguments]
 
 
+def test_is_set_to():
+    def run(T):
+        x = ramp(T, 2, 2)
+        return [x.is_set_to(y) for y in (x, x.view(2, 2), x[0], x.t(), x.clone())]
+    assert_same(run)
+
+
 def test_copies_share_no_memory():
     x = ramp(rushlight, 2, 3)
     for copy in (rushlight.alias_copy(x), rushlight.view_copy(x, (6,)), rushlight.detach_copy(x),

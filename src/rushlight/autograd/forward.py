@@ -16,7 +16,7 @@ from ..core.interpreters import next_level
 from ..core.modes import MODES
 from ..core.registry import OpDef
 from ..core.tensor import AUTOGRAD, Tensor
-from ..derivatives.declare import AUTO_ELEMENTWISE, AUTO_LINEAR, AUTO_TRANSPOSE, GRADS, NEEDS, Entry, Take
+from ..derivatives.declare import ALL, AUTO_ELEMENTWISE, AUTO_LINEAR, AUTO_TRANSPOSE, GRADS, NEEDS, Entry, Take
 from ..derivatives.helpers import conj
 from .engine import gradients
 from .fit import fit
@@ -121,7 +121,11 @@ def _parameter(parameter: tuple[str, Any], args: Arguments, results: Any, level:
     if kind == "results":
         return results
     take, index, output = at
-    return fact(take, results[index] if output else args[index])
+    return fact(take, _output(results, index) if output else args[index])
+
+
+def _output(results: Any, index: int) -> Any:
+    return results if index == ALL else results[index]
 
 
 def materialised(value: Any, level: Level) -> Any:
@@ -160,10 +164,8 @@ def _captured(source: Any, args: Arguments, results: Any) -> Any:
     if source == NEEDS:
         return (True,)
     take, index, output = source
-    if take is Take.RESULTS:
-        return results
-    value = results[index] if output else args[index]
-    return value if take in (Take.VALUE, Take.TENSOR, Take.TENSORS, Take.RESULT) else fact(take, value)
+    value = _output(results, index) if output else args[index]
+    return fact(take, value) if take in FACTS.values() else value
 
 
 def _transposed(entry: Entry, args: Arguments, results: Any, level: Level, differentiable: list[int]) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 from ..core.dispatch import run_name
 from ..core.modes import MODES
 from ..core.tensor import AUTOGRAD, META_DEVICE, Tensor, _new
-from ..derivatives.declare import GRADS, NEEDS, Capture, Entry, Plan, Take
+from ..derivatives.declare import ALL, GRADS, NEEDS, Capture, Entry, Plan, Take
 from .tape import FREED, Edge, Meta, Node, accumulator, sequence, where_made
 
 Fetch = Callable[[Any, Any], Any]
@@ -178,7 +178,7 @@ def _fetch(capture: Capture) -> Fetch:
     if take is Take.RESULTS:
         return lambda args, results: [save_output(t) for t in results]
     if output:
-        return lambda args, results: fact(take, results[index])
+        return lambda args, results: fact(take, results if index == ALL else results[index])
     return lambda args, results: fact(take, args[index])
 
 

@@ -1,6 +1,8 @@
-"""Padding by mode, and circular padding."""
+"""Padding by mode, circular padding, and sequences padded to one length."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from ..core.dispatch import run_name
 from ..core.errors import check, fail
@@ -72,3 +74,20 @@ def _wrapped(self: Tensor, dim: int, before: int, after: int) -> Tensor:
     parts += [self] * (turns_before + 1 + turns_after)
     parts += [run_name("slice.Tensor", self, dim, 0, rest_after, 1)] if rest_after else []
     return run_name("cat", tuple(parts), dim)
+
+
+@composite("pad_sequence(Tensor[] sequences, bool batch_first=False, float padding_value=0., "
+           "str padding_side=\"right\") -> Tensor", api=INTERNAL)
+def pad_sequence(sequences: Sequence[Tensor], batch_first: bool, padding_value: float,
+                 padding_side: str) -> Tensor:
+    check(sequences, "pad_sequence: received an empty list of sequences")
+    check(padding_side in ("left", "right"), "pad_sequence: padding_side must be 'left' or 'right', not "
+          f"{padding_side!r}")
+    longest = max(sequence.shape[0] for sequence in sequences)
+    padded = []
+    for sequence in sequences:
+        missing = longest - sequence.shape[0]
+        amounts = (0, missing) if padding_side == "right" else (missing, 0)
+        padded.append(run_name("constant_pad_nd", sequence.to(sequences[0].dtype),
+                               (0, 0) * (sequence.ndim - 1) + amounts, padding_value))
+    return run_name("stack", tuple(padded), 0 if batch_first else 1)

@@ -9,6 +9,7 @@ from . import (  # noqa: F401
     creation,
     embedding,
     indexing,
+    indexing_dim,
     matmul,
     matmul_distances,
     pointwise,
@@ -24,5 +25,6 @@ from . import (  # noqa: F401
     shape,
     sorting,
     special,
+    special_polynomials,
     view,
 )

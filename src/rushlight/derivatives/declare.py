@@ -57,6 +57,7 @@ HOLDS_TENSORS = frozenset((Take.TENSOR, Take.TENSORS, Take.RESULT, Take.RESULTS)
 Capture = tuple[Take, int, bool]
 
 GRADS, NEEDS = -1, -2  # sources that are not the gradient of one output
+ALL = -1  # of outputs
 
 
 class Formula:
@@ -313,7 +314,7 @@ def _capture(op: OpDef, name: str) -> Capture | None:
         take = Take.TENSORS if i in op.list_positions else single
         return (take, i, False)
     if name == "results" or (name == "result" and op.schema.returns[0].type.is_list):
-        return (Take.RESULTS, 0, True)
+        return (Take.RESULTS, ALL, True)
     if name in _results(op):
         return (Take.RESULT, _results(op).index(name), True)
     returned = [r.name for r in op.schema.returns]

@@ -42,3 +42,8 @@ def conj(value: Any) -> Any:
     if isinstance(value, Tensor):
         return value.conj() if value.dtype.is_complex else value
     return value.conjugate() if isinstance(value, complex) else value
+
+
+def nothing(grad: Tensor) -> Tensor:
+    """The gradient of an argument whose values do not matter: zeros, even where `grad` is infinite or NaN."""
+    return grad.new_zeros(grad.shape)

@@ -6,6 +6,8 @@ be written in place between forward and backward.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from ..core.dispatch import run_name
 from ..core.tensor import Tensor
 
@@ -32,3 +34,19 @@ def replaced(condition: Tensor, x: Tensor, number: float) -> Tensor:
 
 def real_part(value: Tensor) -> Tensor:
     return value.real if value.dtype.is_complex else value
+
+
+def power_series(x: Tensor, coefficients: Sequence[float]) -> Tensor:
+    """The sum of coefficients[k] * x**(2 k)."""
+    square = x * x
+    total = square * coefficients[-1] + coefficients[-2]
+    for coefficient in reversed(coefficients[:-2]):
+        total = total * square + coefficient
+    return total
+
+
+def around_zero(x: Tensor, radius: float, near: Callable[[Tensor], Tensor],
+                far: Callable[[Tensor], Tensor]) -> Tensor:
+    """near(x) for |x| < radius and far(x) elsewhere; neither sees the arguments of the other."""
+    small = x.abs() < radius
+    return run_name("where.self", small, near(keep(small, x)), far(replaced(small, x, 1)))

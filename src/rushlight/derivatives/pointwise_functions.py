@@ -9,7 +9,7 @@ from ..core.dispatch import run_name
 from ..core.tensor import Tensor
 from .declare import AUTO_ELEMENTWISE, derivative
 from .helpers import conj
-from .pointwise import drop
+from .pointwise import around_zero, drop, power_series
 
 LN2, LN10 = math.log(2), math.log(10)
 
@@ -111,3 +111,16 @@ derivative("atan2",
            result=AUTO_ELEMENTWISE)
 derivative("deg2rad", self=lambda grad: grad * (math.pi / 180), result=AUTO_ELEMENTWISE)
 derivative("rad2deg", self=lambda grad: grad * (180 / math.pi), result=AUTO_ELEMENTWISE)
+
+# Of sin(u) / u: the derivative over u, in powers of u**2.
+SINC_SLOPE = [(-1) ** (k + 1) * (2 * k + 2) / math.factorial(2 * k + 3) for k in range(7)]
+
+
+def sinc_slope(self: Tensor) -> Tensor:
+    """(cos(u) - sin(u) / u) / self for u = pi * self, which cancels around 0."""
+    return around_zero(self, 0.1,
+                       lambda x: x * math.pi**2 * power_series(x * math.pi, SINC_SLOPE),
+                       lambda x: ((x * math.pi).cos() - x.sinc()) / x)
+
+
+derivative("sinc", self=lambda grad, self: grad * conj(sinc_slope(self)), result=AUTO_ELEMENTWISE)

@@ -134,7 +134,7 @@ class _GraphLowering:
             results = result if isinstance(result, tuple) else (result,)
             return tuple(ops.cast(r, dtype) for r, dtype in zip(results, result_dtypes, strict=True))
 
-        for element in elements(tuple(as_index(v) for v in self.low.variables(shape))):  # raises NotRecordable before anything depends on it
+        for element in elements(tuple(as_index(v) for v in self.low.sample_point(shape))):  # raises NotRecordable before anything depends on it
             self.low.check(element)
         return tuple(self.low.generated(shape, value.dtype, _component(elements, i))
                      for i, value in enumerate(node.outputs))

@@ -56,6 +56,7 @@ class Lowerer:
         self.definitions: list[Definition] = []
         self.buffers: list[Buffer] = []
         self._counter = 0
+        self._points: dict[tuple[int, ...], tuple[Var, ...]] = {}
 
     def fresh_buffer(self, dtype: DType, shape: Sequence[int], place: Place = Place.TEMPORARY,
                      name: str | None = None) -> Buffer:
@@ -76,6 +77,13 @@ class Lowerer:
         """New loop variables that run over `shape`."""
         self._counter += 1
         return tuple(Var(f"i{self._counter}_{d}", extent) for d, extent in enumerate(shape))
+
+    def sample_point(self, shape: Sequence[int]) -> tuple[Var, ...]:
+        """Loop variables over `shape`, the same ones each time, for expressions that are only looked at."""
+        key = tuple(shape)
+        if key not in self._points:
+            self._points[key] = self.variables(shape)
+        return self._points[key]
 
     def stored(self, buffer: Buffer, shape: Sequence[int], strides: Sequence[int] | None = None,
                offset: int = 0) -> Lowered:
@@ -98,7 +106,7 @@ class Lowerer:
 class Lowered:
     """A tensor as a function of its index."""
 
-    __slots__ = ("_element", "buffer", "dtype", "owner", "shape", "strides")
+    __slots__ = ("_element", "_loaded", "buffer", "dtype", "owner", "shape", "strides")
 
     def __init__(self, owner: Lowerer, shape: tuple[int, ...], dtype: DType, element: Element,
                  buffer: Buffer | None = None, strides: tuple[int, ...] | None = None) -> None:
@@ -106,6 +114,7 @@ class Lowered:
         self.shape = shape
         self.dtype = dtype
         self._element = element
+        self._loaded: dict[Indices, Expr] = {}
         self.buffer = buffer  # holds all of it, laid out by `strides`
         self.strides = contiguous_strides(shape) if strides is None else strides  # how it is, or should be, laid out
 
@@ -114,7 +123,12 @@ class Lowered:
         return len(self.shape)
 
     def load(self, index: Sequence[Any]) -> Expr:
-        return self._element(tuple(as_index(i) for i in index))
+        """The element at `index`; asked for again, it is not worked out again, so long chains cost no more than short."""
+        key = tuple(as_index(i) for i in index)
+        found = self._loaded.get(key)
+        if found is None:
+            found = self._loaded[key] = self._element(key)
+        return found
 
     # Functions of functions.
 
@@ -154,7 +168,7 @@ class Lowered:
 
     def example(self) -> Expr:
         """An element at a symbolic index, to look at."""
-        return self.load(self.owner.variables(self.shape))
+        return self.load(self.owner.sample_point(self.shape))
 
     def placed(self) -> tuple[Buffer, tuple[int, ...], int] | None:
         """(buffer, strides, offset) if this is a strided view of one stored buffer, else None."""

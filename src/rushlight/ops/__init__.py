@@ -26,6 +26,7 @@ from . import (  # noqa: F401
     shape_pad,
     sorting,
     special,
+    special_derivatives,
     special_polynomials,
     view,
     view_scatter,

@@ -74,7 +74,7 @@ for _k in range(-43, 56):
 
 @pointwise("_igamma_slope(Tensor self, Tensor other, int order) -> Tensor", dtypes=FLOATS, api=INTERNAL)
 def igamma_slope(ops: Any, self: Any, other: Any, order: int) -> Any:
-    """The derivative of P in a. 1 / gamma(a) is taken as a / gamma(a + 1), which does not cancel for small a."""
+    """The derivative of P in a. 1 / gamma(a) is taken as a / gamma(a + 1): nothing cancels for small a."""
     a, x = in_double(ops, self, other)
     zero, one = ops.constant(0, like=x), ops.constant(1, like=x)
     small = ops.le(x, one)
@@ -88,7 +88,8 @@ def igamma_slope(ops: Any, self: Any, other: Any, order: int) -> Any:
     near = _igamma_series(ops, a, ops.where(small, x, one), slopes, order)
     far = _igamma_integral(ops, a, ops.where(small, one, x), slopes, order)
     value = ops.mul(scale, ops.where(small, near, far))
-    value = ops.where(ops.eq(scale, zero), zero, value)
+    flat = ops.logical_or(ops.eq(scale, zero), ops.logical_or(ops.isinf(a), ops.isinf(x)))
+    value = ops.where(flat, zero, value)
     outside = ops.logical_or(ops.lt(a, zero), ops.lt(x, zero))
     return ops.cast(ops.where(outside, ops.constant(math.nan, like=x), value), ops.dtype(self))
 
@@ -148,7 +149,8 @@ def zeta_slope(ops: Any, self: Any, other: Any, order: int) -> Any:
     last = power_series(ops, s, t, order)
     integral = over_shifted(ops, [ops.mul(t, c) for c in last], ops.sub(s, one))
     result = ops.add(result, ops.add(integral[order], times(ops, last[order], 0.5)))
-    last = [ops.div(c, t) for c in times_shifted(ops, last, s)]  # s (s + 1) ... (s + 2 j - 2) / t**(s + 2 j - 1)
+    last = [ops.div(c, t) for c in times_shifted(ops, last, s)]
+    # Now `last` is s (s + 1) ... (s + 2 j - 2) / t**(s + 2 j - 1), for j = 1 and on.
     for j, number in enumerate(BERNOULLI, 1):
         result = ops.add(result, times(ops, last[order], number / math.factorial(2 * j)))
         for shift in (2 * j - 1, 2 * j):
@@ -192,7 +194,7 @@ def legendre(ops: Any, k: Any) -> tuple[Any, Any, Any]:
     return ops.div(ops.add(k, after), after), ops.constant(0, like=k), ops.div(k, after)
 
 
-# The recurrence, p_1 as (slope, value at 0), and the highest degree that is not NaN in single and double precision.
+# The recurrence, p_1 as (slope, value at 0), the highest degrees that are not NaN in single and double precision.
 Recurrence = tuple[Callable[[Any, Any], tuple[Any, Any, Any]], tuple[int, int], tuple[int, int] | None]
 RECURRENCES: dict[str, Recurrence] = {
     "chebyshev_polynomial_t": (chebyshev, (1, 0), None),

@@ -49,7 +49,7 @@ def _edges(e: Emitter, x: Any, q: Any, result: Any) -> Any:
     at_infinity = e.select(e.compare("<", q, 1.0), infinite, e.select(e.compare("==", q, 1.0), 1.0, nan))
     result = e.select(e.compare("==", x, INFINITY), at_infinity, result)
     result = e.select(e.compare("==", q, INFINITY), 0.0, result)
-    result = e.select(e.is_nan(q), nan, result)
+    result = e.select(e.builder.fcmp_unordered("uno", x, q), nan, result)
     below = e.compare("<=", q, 0.0)
     result = e.select(e.and_(below, e.compare("!=", e.floor(x), x)), nan, result)
     result = e.select(e.and_(below, e.compare("==", e.floor(q), q)), infinite, result)

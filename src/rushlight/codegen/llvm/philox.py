@@ -1,0 +1,186 @@
+"""Random numbers in registers: the words of core/generator.py's stream and the numbers made of them, bit for bit.
+
+Word number `position` of a seed's stream is one lane of the Philox4x32-10 block number position // 4. `Philox` computes any
+words, each lane by itself; for elements in a row, from a position that is a multiple of 4, `*_row` methods compute every block
+once instead of once per word. Make a `Philox` outside the loop that uses it: the key schedule is computed where it is made.
+
+Every operation on floats here is rounded by itself: no fma, as core/generator.py defines the results so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from .emitter import Emitter
+from .math.logarithm import exponent_as_float
+from .types import MANTISSA_BITS, bits_of, lanes_of, like, vector
+
+ROUNDS = 10
+MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
+KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
+_MASK64 = (1 << 64) - 1
+
+# Random bits of a uniform, by the name of its dtype: the width of the significand.
+UNIFORM_BITS = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8, "float8_e4m3fn": 4, "float8_e5m2": 3}
+
+
+class Philox:
+    """The stream of a seed, an i64 value or a Python number."""
+
+    def __init__(self, e: Emitter, seed: Any) -> None:
+        self.e = e
+        self._keys = [self._round_keys(seed, i) for i in range(ROUNDS)]
+
+    def _round_keys(self, seed: Any, number: int) -> tuple[Any, Any]:
+        """Both 32-bit keys of a round, each in the upper half of an i64."""
+        steps = [((number * step) << 32) & _MASK64 for step in KEY_STEPS]
+        if isinstance(seed, int):
+            first = ((seed << 32) + steps[0]) & _MASK64
+            return first, ((seed & _MASK64) >> 32 << 32) + steps[1] & _MASK64
+        low, high = self.e.shift_left(seed, 32), self.e.and_(seed, -1 << 32)
+        return self.e.add(low, steps[0]), self.e.add(high, steps[1])
+
+    def blocks(self, counter: Any) -> tuple[Any, Any]:
+        """The four words of blocks, as (word1 << 32 | word0, word3 << 32 | word2), for i64 counters."""
+        e = self.e
+        lanes = lanes_of(counter.type)
+        first = _swap_halves(e, counter)
+        second = e.zero(counter)
+        for key in self._keys:
+            key0, key1 = (k if isinstance(k, int) else e.splat(k, lanes) for k in key)
+            product0 = e.mul(e.shift_right(first, 32), MULTIPLIERS[0])
+            product1 = e.mul(e.shift_right(second, 32), MULTIPLIERS[1])
+            first, second = (e.xor(e.xor(e.shift_left(first, 32), product1), key0),
+                             e.xor(e.xor(e.shift_left(second, 32), product0), key1))
+        return _swap_halves(e, first), _swap_halves(e, second)
+
+    # One lane, one position; lanes need not be in a row.
+
+    def words(self, position: Any) -> Any:
+        """The 32-bit words at i64 positions."""
+        e = self.e
+        low, high = self.blocks(e.shift_right(position, 2))
+        pair = e.select(e.compare("!=", e.and_(position, 2), 0), high, low)
+        word = e.select(e.compare("!=", e.and_(position, 1), 0), e.shift_right(pair, 32), pair)
+        return e.builder.trunc(word, like(word.type, e.i32))
+
+    def bits64(self, position: Any) -> Any:
+        """words[position] + 2**32 words[position + 1], for even positions."""
+        e = self.e
+        low, high = self.blocks(e.shift_right(position, 2))
+        return e.select(e.compare("!=", e.and_(position, 2), 0), high, low)
+
+    def uniform(self, offset: Any, index: Any, dtype: str = "float32") -> Any:
+        """Element `index`, i64 values, of an operator whose words begin at `offset`; a float, or a double for float64."""
+        e = self.e
+        if dtype == "float64":
+            return uniform_of_bits(e, self.bits64(e.add(offset, e.shift_left(index, 1))), dtype)
+        return uniform_of_bits(e, self.words(e.add(offset, index)), dtype)
+
+    def normal(self, offset: Any, index: Any, double: bool = False) -> Any:
+        """As uniform; `offset` must be a multiple of 4, as those of Generator.reserve are."""
+        e = self.e
+        low, high = self.blocks(e.shift_right(e.add(offset, e.shift_left(index, 1) if double else index), 2))
+        if double:
+            a, b = low, high
+        else:
+            pair = e.select(e.compare("!=", e.and_(index, 2), 0), high, low)
+            narrow = like(pair.type, e.i32)
+            a, b = e.builder.trunc(pair, narrow), e.builder.trunc(e.shift_right(pair, 32), narrow)
+        even, odd = box_muller(e, a, b)
+        return e.select(e.compare("!=", e.and_(index, 1), 0), odd, even)
+
+    # Elements in a row: `position` is a scalar multiple of 4.
+
+    def words_row(self, position: Any, lanes: int) -> Any:
+        """The words at position, position + 1, ...; `lanes` is a multiple of 4."""
+        low, high = self._blocks_row(position, lanes // 4)
+        return self.e.builder.bitcast(_interleave(self.e, low, high), vector(self.e.i32, lanes))
+
+    def bits64_row(self, position: Any, lanes: int) -> Any:
+        """Numbers of 64 bits, two words each; `lanes` is a multiple of 2."""
+        return _interleave(self.e, *self._blocks_row(position, lanes // 2))
+
+    def _blocks_row(self, position: Any, count: int) -> tuple[Any, Any]:
+        e = self.e
+        start = e.splat(e.shift_right(position, 2), count)
+        return self.blocks(e.add(start, e.iota(start)) if count > 1 else start)
+
+    def uniform_row(self, position: Any, lanes: int, dtype: str = "float32") -> Any:
+        source = self.bits64_row(position, lanes) if dtype == "float64" else self.words_row(position, lanes)
+        return uniform_of_bits(self.e, source, dtype)
+
+    def normal_row(self, position: Any, lanes: int, double: bool = False) -> Any:
+        e = self.e
+        source = self.bits64_row(position, lanes) if double else self.words_row(position, lanes)
+        a, b = e.shuffle(source, range(0, lanes, 2)), e.shuffle(source, range(1, lanes, 2))
+        return _interleave(e, *box_muller(e, a, b))
+
+
+def _swap_halves(e: Emitter, x: Any) -> Any:
+    return e.or_(e.shift_left(x, 32), e.shift_right(x, 32))
+
+
+def _interleave(e: Emitter, even: Any, odd: Any) -> Any:
+    lanes = lanes_of(even.type)
+    return e.shuffle(even, [lane for i in range(lanes) for lane in (i, lanes + i)], odd)
+
+
+def uniform_of_bits(e: Emitter, source: Any, dtype: str) -> Any:
+    """The top b bits times 2**-b, which is exact, as a float, or a double for float64."""
+    count = UNIFORM_BITS[dtype]
+    top = e.shift_right(source, bits_of(source.type) - count)
+    if dtype == "float64":  # 53 bits below the exponent of 2**52 and above: exact without a 64-bit conversion
+        high = e.from_bits(e.or_(e.shift_right(top, 32), 0x4530000000000000))
+        low = e.from_bits(e.or_(e.and_(top, 0xFFFFFFFF), 0x4330000000000000))
+        return e.mul(e.add(e.sub(high, 2.0**84 + 2.0**52), low), 2.0**-count)
+    return e.mul(e.builder.sitofp(top, like(top.type, e.float)), 2.0**-count)
+
+
+def box_muller(e: Emitter, a: Any, b: Any) -> tuple[Any, Any]:
+    """The two normal numbers of two sources of 32 or 64 bits; see core/generator.py for the formula."""
+    bits = bits_of(a.type)
+    radius = _radius(e, a)
+    radius = e.from_bits(e.xor(e.bits(radius), e.and_(b, 1 << (bits - 1))))
+    sine, cosine = _sine_cosine(e, b)
+    sine, cosine = e.mul(sine, radius), e.mul(cosine, radius)
+    swapped = e.compare("!=", e.and_(b, 1 << (bits - 2)), 0)
+    return e.select(swapped, sine, cosine), e.select(swapped, cosine, sine)
+
+
+_ROOT_HALF = {32: 0x3F3504F3, 64: 0x3FE6A09E667F3BCD}  # the bits of sqrt(1/2)
+_LOG = {32: [1 / (2 * k + 1) for k in range(5)], 64: [1 / (2 * k + 1) for k in range(11)]}
+_SIN = {bits: [(-1) ** k / math.factorial(2 * k + 1) for k in range(1, n)] for bits, n in ((32, 5), (64, 9))}
+_COS = {bits: [(-1) ** k / math.factorial(2 * k) for k in range(1, n + 1)] for bits, n in ((32, 5), (64, 9))}
+
+
+def _plain_horner(e: Emitter, z: Any, coefficients: Sequence[float]) -> Any:
+    result = e.mul(z, coefficients[-1])
+    for coefficient in coefficients[-2:0:-1]:
+        result = e.mul(e.add(result, coefficient), z)
+    return e.add(result, coefficients[0])
+
+
+def _radius(e: Emitter, a: Any) -> Any:
+    bits = bits_of(a.type)
+    real = like(a.type, e.float if bits == 32 else e.double)
+    u = e.add(e.mul(e.builder.uitofp(a, real), 2.0**-bits), 2.0 ** -(bits + 1))
+    pattern = e.bits(u)
+    exponent = e.and_(e.sub(pattern, _ROOT_HALF[bits]), -1 << MANTISSA_BITS[bits])
+    m = e.from_bits(e.sub(pattern, exponent))
+    s = e.div(e.sub(m, 1.0), e.add(m, 1.0))
+    p = _plain_horner(e, e.mul(s, s), _LOG[bits])
+    scaled = e.mul(exponent_as_float(e, exponent), -2 * math.log(2))
+    return e.sqrt(e.add(scaled, e.mul(e.mul(s, p), -4.0)))
+
+
+def _sine_cosine(e: Emitter, b: Any) -> tuple[Any, Any]:
+    bits = bits_of(b.type)
+    real = like(b.type, e.float if bits == 32 else e.double)
+    x = e.mul(e.builder.sitofp(e.shift_left(b, 2), real), math.pi / 4 * 2.0 ** -(bits - 1))
+    w = e.mul(x, x)
+    cosine = e.add(e.mul(_plain_horner(e, w, _COS[bits]), w), 1.0)
+    sine = e.add(e.mul(_plain_horner(e, w, _SIN[bits]), e.mul(w, x)), x)
+    return sine, cosine

@@ -1,0 +1,24 @@
+"""`rushlight.explain` tells what every stage made."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import rushlight as rl
+
+
+def test_every_stage_is_there() -> None:
+    x = rl.from_numpy(np.ones((8, 16), np.float32)).requires_grad_()
+    told = rl.explain(lambda x: (x * 2).softmax(1), x)
+    assert "_softmax" in told.captured
+    assert "kernel kernel0:" in told.loops
+    assert "for row in 8" in told.loops
+    assert any("joined" in note for note in told.fusion)
+    assert "define" in told.llvm
+    assert "parallel_for" in told.llvm or "entry0" in told.llvm
+    assert "entry0" in told.assembly
+    assert told.seconds["forward lower"] > 0
+    assert told.bytes_moved["forward kernel0"] > 0
+    text = str(told)
+    assert "== kernels" in text
+    assert "memory traffic" in text
