@@ -1,6 +1,6 @@
 """Rushlight: a PyTorch-compatible differentiable tensor compiler."""
 
-from . import autograd, func, linalg, masked, random, special, utils
+from . import autograd, func, linalg, masked, nn, random, special, utils
 from ._compile_api import compile, explain, get_num_threads, set_num_threads
 from ._functions import *  # noqa: F403
 from ._indexing_api import *  # noqa: F403

@@ -88,7 +88,7 @@ def execute(engine: Engine, p: Product, operands: list[Guarded], threads: Thread
     native = emit_module(Schedule([call], Workspace({}, 0)), engine.target)
     assert native.segments == ["entry0"]
     library = engine.build(native.text, ["entry0"], {"parallel_for": threads.parallel_for_address}, use_cache=False)
-    block = (ctypes.c_int64 * 4)()
+    block = (ctypes.c_int64 * (1 + len(native.slots)))()
     block[0] = threads.address
     for buffer, operand in zip(buffers, operands, strict=True):
         block[native.slots[buffer]] = operand.address

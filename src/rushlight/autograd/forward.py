@@ -16,7 +16,16 @@ from ..core.interpreters import next_level
 from ..core.modes import MODES
 from ..core.registry import OpDef
 from ..core.tensor import AUTOGRAD, Tensor
-from ..derivatives.declare import ALL, AUTO_ELEMENTWISE, AUTO_LINEAR, AUTO_TRANSPOSE, GRADS, NEEDS, Entry, Take
+from ..derivatives.declare import (
+    ALL,
+    AUTO_ELEMENTWISE,
+    AUTO_LINEAR,
+    AUTO_TRANSPOSE,
+    FACTS,
+    GRADS,
+    NEEDS,
+    Entry,
+)
 from ..derivatives.helpers import conj
 from .engine import gradients
 from .fit import fit

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from .declare import AUTO_LINEAR, NOT_DIFFERENTIABLE, derivative
+from .declare import AUTO_ELEMENTWISE, AUTO_LINEAR, NOT_DIFFERENTIABLE, derivative
 from .helpers import nothing
 
-derivative(["empty_like", "zeros_like", "ones_like", "full_like", "new_empty", "new_empty_strided", "new_zeros",
-            "new_ones", "new_full"], NOT_DIFFERENTIABLE)
+derivative(["empty_like", "zeros_like", "ones_like", "full_like", "new_empty", "new_empty_strided",
+            "new_zeros", "new_ones", "new_full"], NOT_DIFFERENTIABLE)
 derivative([f"{name}.{kinds}" for name in ("linspace", "logspace")
             for kinds in ("Tensor_Tensor", "Tensor_Scalar", "Scalar_Tensor")], NOT_DIFFERENTIABLE)
 
 derivative(["clone", "_to_copy"], self=lambda grad: grad, result=AUTO_LINEAR)
 derivative("copy", self=nothing, src=lambda grad: grad, result=AUTO_LINEAR)
-derivative("fill.Scalar", self=nothing, result=lambda result: nothing(result))
+derivative("fill.Scalar", self=nothing, result=AUTO_ELEMENTWISE)
 derivative("fill.Tensor", self=nothing, value=lambda grad: grad.sum(), result=AUTO_LINEAR)
 derivative("zero", self=nothing, result=AUTO_LINEAR)

@@ -83,9 +83,9 @@ def shares(like: Tensor, indices: Tensor, offset2bag: Tensor, bag_size: Tensor, 
     return per_occurrence(share, indices, counted.squeeze(1), num_weights) if scale_grad_by_freq else share
 
 
-def bag_double_backward(grad: Tensor, grad_shape: Shape, indices: Tensor, offset2bag: Tensor, bag_size: Tensor,
-                        maximum_indices: Tensor, num_weights: int, scale_grad_by_freq: bool, mode: int,
-                        per_sample_weights: Tensor | None, padding_idx: int) -> Tensor:
+def bag_double_backward(grad: Tensor, grad_shape: Shape, indices: Tensor, offset2bag: Tensor,
+                        bag_size: Tensor, maximum_indices: Tensor, num_weights: int, scale_grad_by_freq: bool,
+                        mode: int, per_sample_weights: Tensor | None, padding_idx: int) -> Tensor:
     """Bags of the rows of `grad`, as the gradient was spread to them."""
     if mode == MAX:
         return grad.gather(0, maximum_indices).where((bag_size > 0).unsqueeze(1), 0)

@@ -16,7 +16,6 @@ from ..core.tensor import Tensor
 from .declare import AUTO_LINEAR, NOT_DIFFERENTIABLE, derivative
 from .helpers import conj
 
-
 # Gather and scatter. A source may be larger than the index: only a corner of it is read.
 
 def corner(src: Tensor, shape: Sequence[int]) -> Tensor:
@@ -103,7 +102,8 @@ class Places(NamedTuple):
 def scatter_places(dim: int, index: Tensor) -> Places:
     return Places(lambda table: table.gather(dim, index),
                   lambda table, source: table.scatter_add(dim, index, source),
-                  lambda table, source: run_name("scatter_reduce.two", table, dim, index, source, "prod", True))
+                  lambda table, source: run_name("scatter_reduce.two", table, dim, index, source, "prod",
+                                                 True))
 
 
 def slice_places(dim: int, index: Tensor, shape: Sequence[int]) -> Places:

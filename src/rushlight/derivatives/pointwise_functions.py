@@ -9,7 +9,7 @@ from ..core.dispatch import run_name
 from ..core.tensor import Tensor
 from .declare import AUTO_ELEMENTWISE, derivative
 from .helpers import conj
-from .pointwise import around_zero, drop, power_series
+from .pointwise import around_zero, drop, power_series, replaced
 
 LN2, LN10 = math.log(2), math.log(10)
 
@@ -101,8 +101,9 @@ derivative("atanh", self=lambda grad, self: grad / conj((1 - self) * (1 + self))
 
 
 def atan2_slope(grad: Tensor, along: Tensor, across: Tensor) -> Tensor:
-    """grad * along / (along**2 + across**2)."""
-    return grad * (along / (along * along + across * across))
+    """grad * along / (along**2 + across**2), and 0 at the origin."""
+    square = along * along + across * across
+    return grad * (along / replaced(square == 0, square, 1))
 
 
 derivative("atan2",

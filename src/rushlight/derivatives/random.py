@@ -1,7 +1,7 @@
 """Derivatives of random numbers.
 
-A sample does not depend on its parameters, except where it is reparametrised (gamma, Dirichlet): then it moves
-with them so that its rank in the distribution stays the same.
+A sample does not depend on its parameters, except where it is reparametrised (gamma, Dirichlet): then it
+moves with them so that its rank in the distribution stays the same.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from ..core.tensor import Tensor
 from .declare import NOT_DIFFERENTIABLE, derivative
 from .helpers import nothing
 
-derivative([f"{name}_like{overload}" for name in ("rand", "randn", "randint") for overload in ("", ".generator")],
-           NOT_DIFFERENTIABLE)
+derivative([f"{name}_like{overload}" for name in ("rand", "randn", "randint")
+            for overload in ("", ".generator")], NOT_DIFFERENTIABLE)
 derivative(["randint_like.Tensor", "randint_like.Tensor_generator", "randint_like.low_dtype",
             "randint_like.low_generator_dtype", "multinomial"], NOT_DIFFERENTIABLE)
 
@@ -28,8 +28,8 @@ def zero_tangent(result: Tensor) -> Tensor:
 
 derivative(["normal_functional", "normal.Tensor_float", "normal.float_Tensor", "normal.Tensor_Tensor"],
            self=nothing, mean=nothing, std=nothing, result=zero_tangent)
-derivative(["uniform", "exponential", "geometric", "cauchy", "log_normal", "random", "random.to", "random.from",
-            "poisson"], self=nothing, result=zero_tangent)
+derivative(["uniform", "exponential", "geometric", "cauchy", "log_normal", "random", "random.to",
+            "random.from", "poisson"], self=nothing, result=zero_tangent)
 derivative(["bernoulli", "bernoulli.Tensor", "bernoulli.p"], self=nothing, p=nothing, result=zero_tangent)
 derivative("binomial", count=nothing, prob=nothing, result=zero_tangent)
 
@@ -84,7 +84,7 @@ derivative("_standard_gamma", self=lambda grad, self, result:
 derivative("_standard_gamma_grad", self=gamma_grad_by_shape, output=gamma_grad_by_sample)
 
 
-# Dirichlet: a component x is a Beta(alpha, total - alpha) sample; the others shrink in proportion as it grows.
+# Dirichlet: a component x is a Beta(alpha, total - alpha) sample; the others shrink as it grows.
 
 def dirichlet_grad(self: Tensor, result: Tensor) -> Tensor:
     """dx/dalpha / (1 - x) of each component."""

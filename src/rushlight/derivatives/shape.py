@@ -46,7 +46,7 @@ derivative("repeat_interleave.Tensor", NOT_DIFFERENTIABLE)
 # Padding.
 
 derivative("constant_pad_nd",
-           self=lambda grad, pad: run_name("constant_pad_nd", grad, [-amount for amount in pad], 0),
+           self=lambda grad, pad: run_name("constant_pad_nd", grad, tuple([-amount for amount in pad]), 0),
            result=lambda self_t, pad: run_name("constant_pad_nd", self_t, pad, 0))
 
 

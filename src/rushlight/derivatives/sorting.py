@@ -11,7 +11,8 @@ from .reduction_extremes import selected_backward, selected_tangent
 # Order along a dimension.
 
 derivative(["sort.stable", "topk"],
-           self=lambda grad, self_shape, dim, indices: selected_backward(grad, self_shape, dim, True, indices),
+           self=lambda grad, self_shape, dim, indices:
+               selected_backward(grad, self_shape, dim, True, indices),
            result0=lambda self_t, dim, indices: selected_tangent(self_t, dim, True, indices))
 derivative("kthvalue", self=selected_backward, result0=selected_tangent)
 

@@ -60,16 +60,33 @@ derivative("unfold", result=AUTO_LINEAR,
 
 # Several parts. Those that were not used have no gradient.
 
-def defined(grads: Sequence[Tensor | None], shapes: Sequence[Shape]) -> list[Tensor]:
+def defined(grads: Sequence[Tensor | None], shapes: Sequence[Shape]) -> tuple[Tensor, ...]:
     """The gradients of the parts, with zeros for those that have none."""
     some = next(grad for grad in grads if grad is not None)
-    return [some.new_zeros(shape) if grad is None else grad for grad, shape in zip(grads, shapes, strict=True)]
+    return tuple([some.new_zeros(shape) if grad is None else grad for grad, shape in zip(grads, shapes, strict=True)])
 
 
-derivative("unbind.int", result=AUTO_LINEAR,
-           self=lambda grads, results_shape, dim: run_name("stack", defined(grads, results_shape), dim))
-derivative(["split.Tensor", "split_with_sizes", "unsafe_split.Tensor", "unsafe_split_with_sizes"], result=AUTO_LINEAR,
-           self=lambda grads, results_shape, dim: run_name("cat", defined(grads, results_shape), dim))
+def unbind_backward(grads: Sequence[Tensor | None], self_shape: Shape, dim: int) -> Tensor:
+    dim = wrap_dim(dim, len(self_shape))
+    part = (*self_shape[:dim], *self_shape[dim + 1:])
+    return run_name("stack", defined(grads, [part] * len(grads)), dim)  # type: ignore[no-any-return]
+
+
+def joined(grads: Sequence[Tensor | None], self_shape: Shape, split_sizes: Sequence[int], dim: int) -> Tensor:
+    dim = wrap_dim(dim, len(self_shape))
+    parts = [(*self_shape[:dim], size, *self_shape[dim + 1:]) for size in split_sizes]
+    return run_name("cat", defined(grads, parts), dim)  # type: ignore[no-any-return]
+
+
+def split_backward(grads: Sequence[Tensor | None], self_shape: Shape, split_size: int, dim: int) -> Tensor:
+    total = self_shape[dim]
+    sizes = [min(split_size, total - i * split_size) for i in range(len(grads))]
+    return joined(grads, self_shape, sizes, dim)
+
+
+derivative("unbind.int", self=unbind_backward, result=AUTO_LINEAR)
+derivative(["split.Tensor", "unsafe_split.Tensor"], self=split_backward, result=AUTO_LINEAR)
+derivative(["split_with_sizes", "unsafe_split_with_sizes"], self=joined, result=AUTO_LINEAR)
 
 
 # Other readings of the same bytes.

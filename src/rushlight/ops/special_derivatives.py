@@ -194,7 +194,7 @@ def legendre(ops: Any, k: Any) -> tuple[Any, Any, Any]:
     return ops.div(ops.add(k, after), after), ops.constant(0, like=k), ops.div(k, after)
 
 
-# The recurrence, p_1 as (slope, value at 0), the highest degrees that are not NaN in single and double precision.
+# The recurrence, p_1 as (slope, value at 0), the highest degrees that are not NaN (single, double precision).
 Recurrence = tuple[Callable[[Any, Any], tuple[Any, Any, Any]], tuple[int, int], tuple[int, int] | None]
 RECURRENCES: dict[str, Recurrence] = {
     "chebyshev_polynomial_t": (chebyshev, (1, 0), None),

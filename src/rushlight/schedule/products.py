@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..core.errors import InternalError
-from ..loops.expr import Access, Expr, Recorder, loads_in, reindex, substitute
+from ..loops.expr import Access, Expr, Recorder, loads_in, reindex, substitute, walk
 from ..loops.index import Index, Var
 from ..loops.nest import Buffer, Call, Nest, Phase, Store, verify
 from ..loops.product import MATMUL, product_of, result_of
@@ -27,10 +27,11 @@ def epilogue_obstacle(call: Call, written: set[Buffer], definition: Definition) 
         return "a reduction does not run on the tiles of a product"
     if points(definition) != product_of(call).size:
         return f"{definition.buffer} has not one element for each of the product"
+    if any(node.op == "checked_index" or (node.op == "load" and node.data.indirect) for node in walk(definition.value)):
+        return f"{definition.buffer} reads at indices from memory"
     here = _without_single(flatten(definition.variables), definition.variables)
     for access in loads_in(definition.value):
-        if access.buffer in written and (
-                access.indirect or _without_single(access.index, definition.variables) != here):
+        if access.buffer in written and _without_single(access.index, definition.variables) != here:
             return f"{definition.buffer} reads {access.buffer} at another element than its own"
     return ""
 

@@ -27,7 +27,8 @@ from . import (
     trigonometric,
     zeta,
 )
+from .bounds import BOUNDS, Bound
 from .extern import EXTERN, imports
 from .registry import FUNCTIONS, Function
 
-__all__ = ["EXTERN", "FUNCTIONS", "Function", "imports"]
+__all__ = ["BOUNDS", "EXTERN", "FUNCTIONS", "Bound", "Function", "imports"]

@@ -39,9 +39,11 @@ def expm1_reduced(e: Emitter, r: Any, coefficients: Any) -> Any:
     return e.mul_add(e.mul(r, r), e.horner(r, coefficients), r)
 
 
-def scale(e: Emitter, x: Any, shifted: Any) -> Any:
-    """x * 2**n for n + MAGIC, where neither x nor the result is subnormal or infinite."""
-    return e.from_bits(e.add(e.bits(x), e.shift_left(e.bits(shifted), MANTISSA_BITS[bits_of(x.type)])))
+def power(e: Emitter, shifted: Any, minus: int = 0) -> Any:
+    """2**(n - minus) from n + MAGIC, if that is a normal number; from NaN, anything."""
+    bits = bits_of(shifted.type)
+    mantissa = MANTISSA_BITS[bits]
+    return e.from_bits(e.add(e.shift_left(e.bits(shifted), mantissa), (EXPONENT_BIAS[bits] - minus) << mantissa))
 
 
 def scale_fully(e: Emitter, x: Any, shifted: Any, minus: int = 0) -> Any:
@@ -65,7 +67,14 @@ def exp(e: Emitter, x: Any) -> Any:
 def exp_normal(e: Emitter, x: Any) -> Any:
     """exp for x known to give a normal number."""
     shifted, r = reduce_exp(e, x)
-    return scale(e, e.add(expm1_reduced(e, r, table.EXP[bits_of(x.type)]), 1.0), shifted)
+    return e.mul(e.add(expm1_reduced(e, r, table.EXP[bits_of(x.type)]), 1.0), power(e, shifted))
+
+
+def exp_parts(e: Emitter, x: Any) -> tuple[Any, Any]:
+    """(m, n + MAGIC) with e**x = m 2**n, for what is to be multiplied by m before it is scaled: n may exceed exponents."""
+    low, high = _EXP_RANGE[bits_of(x.type)]
+    shifted, r = reduce_exp(e, e.clamp(x, low, high + 48.0))
+    return e.add(expm1_reduced(e, r, table.EXP[bits_of(x.type)]), 1.0), shifted
 
 
 @function()
@@ -83,7 +92,7 @@ def expm1(e: Emitter, x: Any) -> Any:
     bits = bits_of(x.type)
     shifted, r = reduce_exp(e, e.clamp(x, *_EXPM1_RANGE[bits]))
     p = expm1_reduced(e, r, table.EXPM1[bits])
-    half = scale(e, e.constant(0.5, x), shifted)
+    half = power(e, shifted, minus=1)
     result = e.mul(e.mul_add(p, half, e.sub(half, 0.5)), 2.0)
     return e.copysign(result, x)  # for -0.0
 
@@ -101,13 +110,13 @@ def tanh(e: Emitter, x: Any) -> Any:
     a = e.abs(x)
     if e.is_double(x):  # z / (z + 2) with z = e**2a - 1
         shifted, r = reduce_exp(e, e.mul(e.at_most(a, 20.0), 2.0))
-        power = scale(e, e.constant(1.0, x), shifted)
-        z = e.mul_add(expm1_reduced(e, r, table.EXPM1[64]), power, e.sub(power, 1.0))
+        factor = power(e, shifted)
+        z = e.mul_add(expm1_reduced(e, r, table.EXPM1[64]), factor, e.sub(factor, 1.0))
         return e.copysign(e.div(z, e.add(z, 2.0)), x)
     z = e.mul(a, a)
     small = e.mul_add(e.mul(a, z), e.horner(z, table.TANH[32]), a)
-    power = exp_normal(e, e.mul(e.at_most(a, 10.0), 2.0))
-    large = e.sub(1.0, e.div(2.0, e.add(power, 1.0)))
+    square = exp_normal(e, e.mul(e.at_most(a, 10.0), 2.0))
+    large = e.sub(1.0, e.div(2.0, e.add(square, 1.0)))
     return e.copysign(e.select(e.compare("<", a, 0.625), small, large), x)
 
 
@@ -118,17 +127,22 @@ def exp_over(e: Emitter, a: Any, power: int) -> Any:
     return scale_fully(e, e.add(expm1_reduced(e, r, table.EXP[bits]), 1.0), shifted, minus=power)
 
 
-@function()
-def sinh(e: Emitter, x: Any) -> Any:
+def sinh_cosh(e: Emitter, x: Any) -> tuple[Any, Any]:
+    """Both, from h = e**|x| / 2: h - 1 / (4 h), near 0 a polynomial instead, and h + 1 / (4 h)."""
     a = e.abs(x)
+    half = exp_over(e, a, 1)
+    inverse = e.div(0.25, half)
     z = e.mul(a, a)
     small = e.mul_add(e.mul(a, z), e.horner(z, table.SINH[bits_of(x.type)]), a)
-    half = exp_over(e, a, 1)
-    large = e.sub(half, e.div(0.25, half))
-    return e.copysign(e.select(e.compare("<", a, 1.0), small, large), x)
+    sine = e.select(e.compare("<", a, 1.0), small, e.sub(half, inverse))
+    return e.copysign(sine, x), e.add(half, inverse)
+
+
+@function()
+def sinh(e: Emitter, x: Any) -> Any:
+    return sinh_cosh(e, x)[0]
 
 
 @function()
 def cosh(e: Emitter, x: Any) -> Any:
-    half = exp_over(e, e.abs(x), 1)
-    return e.add(half, e.div(0.25, half))
+    return sinh_cosh(e, x)[1]

@@ -11,7 +11,7 @@ from typing import Any
 from ..emitter import Emitter
 from ..types import bits_of
 from . import coefficients as table
-from .exponential import MAGIC, scale, scale_fully
+from .exponential import MAGIC, power, scale_fully
 from .logarithm import INFINITY, NAN, exponent_as_float, log_parts, split
 from .registry import function
 
@@ -87,7 +87,7 @@ def _power_in_double(e: Emitter, a: Any, y: Any) -> Any:
     t = e.clamp(e.mul(y, _with_ends(e, a, log2)), -200.0, 200.0)
     shifted = e.add(t, MAGIC[64])
     r = e.sub(t, e.sub(shifted, MAGIC[64]))
-    return e.narrow(scale(e, e.mul_add(r, e.horner(r, table.POW_EXP2[32]), 1.0), shifted))
+    return e.narrow(e.mul(e.mul_add(r, e.horner(r, table.POW_EXP2[32]), 1.0), power(e, shifted)))
 
 
 def _power_in_pairs(e: Emitter, a: Any, y: Any) -> Any:

@@ -20,11 +20,14 @@ def sine_reduced(e: Emitter, r: Any, rest: Any) -> Any:
     return e.add(r, e.mul_add(e.mul(r, z), e.horner(z, table.SIN[bits_of(r.type)]), rest))
 
 
-def cosine_reduced(e: Emitter, r: Any, rest: Any) -> Any:
-    """cos(r + rest) for |r| <= 0.8."""
+def cosine_reduced(e: Emitter, r: Any, rest: Any, precise: bool = False) -> Any:
+    """cos(r + rest) for |r| <= 0.8; `precise` adds what rounding takes from 1 - r**2 / 2."""
     z = e.mul(r, r)
     tail = e.mul_add(e.mul(z, z), e.horner(z, table.COS[bits_of(r.type)]), e.mul(e.neg(r), rest))
-    return e.add(tail, e.mul_add(z, -0.5, 1.0))
+    top = e.mul_add(z, -0.5, 1.0)
+    if precise:
+        tail = e.add(tail, e.mul_add(z, -0.5, e.sub(1.0, top)))
+    return e.add(tail, top)
 
 
 def _is_odd(e: Emitter, n: Any) -> Any:
@@ -64,7 +67,7 @@ def sin_cos(e: Emitter, x: Any) -> tuple[Any, Any]:
 def tan(e: Emitter, x: Any) -> Any:
     """sin r / cos r, or -cos r / sin r an odd number of quarter turns on."""
     r, rest, n = reduce_turns(e, x)
-    sine, cosine = sine_reduced(e, r, rest), cosine_reduced(e, r, rest)
+    sine, cosine = sine_reduced(e, r, rest), cosine_reduced(e, r, rest, precise=True)
     odd = _is_odd(e, n)
     quotient = e.div(e.select(odd, cosine, sine), e.select(odd, sine, cosine))
     return e.select(e.compare("==", x, 0.0), x, e.select(odd, e.neg(quotient), quotient))
