@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import ctypes
 import os
+import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -28,7 +29,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--rounds", type=int, default=6)
     options = parser.parse_args(arguments)
-    os.environ["RUSHLIGHT_NUM_THREADS"] = str(options.threads)
+    threads = {name: str(options.threads) for name in ("RUSHLIGHT_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
+    if any(os.environ.get(name) != value for name, value in threads.items()):  # they are read when libraries are loaded
+        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **threads})
     import torch
     torch.set_num_threads(options.threads)
     clock = time.thread_time if options.threads == 1 else time.perf_counter

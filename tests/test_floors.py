@@ -13,7 +13,8 @@ from rushlight.cli import stubs
 
 PACKAGE = Path(rushlight.__file__).parent
 
-# From the ground up; a module imports only from its own floor and those before it. Names on one line share a floor.
+# From the ground up; a module imports only from its own floor and those before it. Names on one line share a
+# floor.
 FLOORS = [
     ["core"],
     ["ops"],
@@ -30,9 +31,28 @@ FLOORS = [
     ["runtime"],
     ["codegen"],
     ["_functions"],
-    ["func", "functional", "special", "linalg", "fft", "masked", "random", "sparse", "serialization", "_safetensors",
-     "_shape_api", "_indexing_api", "_reduction_api", "_pointwise_api", "utils", "nn", "optim", "library", "_compile_api",
-     "_types_api"],
+    [
+        "func",
+        "functional",
+        "special",
+        "linalg",
+        "fft",
+        "masked",
+        "random",
+        "sparse",
+        "serialization",
+        "_safetensors",
+        "_shape_api",
+        "_indexing_api",
+        "_reduction_api",
+        "_pointwise_api",
+        "utils",
+        "nn",
+        "optim",
+        "library",
+        "_compile_api",
+        "_types_api",
+    ],
     ["backend"],
     ["compiler"],
     ["explaining"],
@@ -61,8 +81,11 @@ def imported_floors(module: str, path: Path) -> Iterator[tuple[str, int, bool]]:
             for name in target[:1] or [alias.name for alias in node.names]:
                 yield name, node.lineno, node in local
         elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "rushlight":
-            yield (node.module or "").split(".")[1] if "." in (node.module or "") else "__init__", node.lineno, \
-                node in local
+            yield (
+                (node.module or "").split(".")[1] if "." in (node.module or "") else "__init__",
+                node.lineno,
+                node in local,
+            )
         elif isinstance(node, ast.Import):
             for alias in node.names:
                 if alias.name.split(".")[0] == "rushlight":
@@ -90,7 +113,11 @@ def test_no_local_import_breaks_a_cycle() -> None:
 
 @pytest.mark.parametrize("name", ["core", "ops", "kernels", "decompositions", "derivatives"])
 def test_modules_say_what_they_are(name: str) -> None:
-    silent = [path.name for path in (PACKAGE / name).rglob("*.py") if ast.get_docstring(ast.parse(path.read_text())) is None]
+    silent = [
+        path.name
+        for path in (PACKAGE / name).rglob("*.py")
+        if ast.get_docstring(ast.parse(path.read_text())) is None
+    ]
     assert not silent
 
 

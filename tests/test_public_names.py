@@ -14,7 +14,9 @@ NAMESPACES = {"": torch, "special": torch.special, "linalg": torch.linalg, "fft"
 
 @pytest.mark.parametrize("namespace", sorted(_functions.API.functions))
 def test_functions_exist_in_torch(namespace: str) -> None:
-    extra = sorted(name for name in _functions.API.functions[namespace] if not hasattr(NAMESPACES[namespace], name))
+    extra = sorted(
+        name for name in _functions.API.functions[namespace] if not hasattr(NAMESPACES[namespace], name)
+    )
     assert not extra, f"not in PyTorch: {extra}"
 
 
@@ -24,13 +26,21 @@ def test_methods_exist_in_torch() -> None:
 
 
 def test_twins_exist_where_torch_has_them() -> None:
-    """An operator reachable as a function is reachable as a method, in place and out=, just where PyTorch's is."""
+    """An operator reachable as a function is reachable as a method, in place and out=, just where PyTorch's
+    is.
+    """
     functions, methods = _functions.API.functions[""], _functions.API.methods
     missing = [f"Tensor.{name}" for name in functions if hasattr(torch.Tensor, name) and name not in methods
                and not hasattr(_tensor_class(), name)]
-    missing += [f"{where}{name}_" for where, owner, table in (("Tensor.", torch.Tensor, methods), ("", torch, functions))
-                for name in table if not name.endswith("_") and hasattr(owner, f"{name}_") and f"{name}_" not in table
-                and not hasattr(_tensor_class(), f"{name}_")]
+    missing += [
+        f"{where}{name}_"
+        for where, owner, table in (("Tensor.", torch.Tensor, methods), ("", torch, functions))
+        for name in table
+        if not name.endswith("_")
+        and hasattr(owner, f"{name}_")
+        and f"{name}_" not in table
+        and not hasattr(_tensor_class(), f"{name}_")
+    ]
     assert not missing, f"in PyTorch but not here: {sorted(missing)}"
 
 

@@ -15,17 +15,27 @@ def compile(model: Callable[..., Any] | None = None, *, fullgraph: bool = False,
             disable: bool = False) -> Any:
     """A function with the same results as `model`, compiled to native code, once for every kind of call.
 
-    `fullgraph=True` raises where the program cannot be captured whole; otherwise such a call runs eagerly. `backend`, `mode`
-    and `options` are accepted for compatibility. Without `model` it is a decorator: `@rushlight.compile(fullgraph=True)`.
+    `fullgraph=True` raises where the program cannot be captured whole; otherwise such a call runs eagerly.
+    `backend`, `mode` and `options` are accepted for compatibility. Without `model` it is a decorator:
+    `@rushlight.compile(fullgraph=True)`.
     """
     if model is None:
-        return lambda function: compile(function, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode,
-                                        options=options, disable=disable)
+        return lambda function: compile(
+            function,
+            fullgraph=fullgraph,
+            dynamic=dynamic,
+            backend=backend,
+            mode=mode,
+            options=options,
+            disable=disable,
+        )
     return model if disable else _compiler.CompiledFunction(model, fullgraph)
 
 
 def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Every stage of compiling `function` for a call with these arguments, as text, with times and bytes moved."""
+    """Every stage of compiling `function` for a call with these arguments, as text, with times and bytes
+    moved.
+    """
     return LazyModule("rushlight.explaining").explain(function, *args, **kwargs)
 
 

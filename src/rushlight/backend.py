@@ -2,7 +2,8 @@
 
     graph passes -> lower -> schedule -> code generation -> JIT
 
-`compile_graph` returns an `Artifact`, which keeps what every stage made, with its time, for `explain` to show.
+`compile_graph` returns an `Artifact`, which keeps what every stage made, with its time, for `explain` to
+show.
 """
 
 from __future__ import annotations
@@ -107,7 +108,9 @@ def _extern(step: Call, slots: dict[Buffer, int]) -> Callable[[dict[int, np.ndar
     several = node.returns_list
 
     def run(arrays: dict[int, np.ndarray]) -> None:
-        tensors = iter([from_numpy(_seen_as(arrays[s], *layout)) for s, layout in zip(sources, layouts, strict=True)])
+        tensors = iter(
+            [from_numpy(_seen_as(arrays[s], *layout)) for s, layout in zip(sources, layouts, strict=True)]
+        )
         result = call(node.op, map_values(node.args, lambda _: next(tensors)))
         for target, output in zip(targets, result if several else (result,), strict=True):
             values = output.numpy_array()

@@ -2,10 +2,11 @@
 
     capture -> joint graph, partition -> backend (graph passes, lower, schedule, code generation, JIT) -> run
 
-A call is described by a key: the structure of its arguments, the shapes, dtypes, strides, aliasing and requires_grad of its
-tensors, the values of everything else, and the modes it runs under. A new key compiles a new entry; entries also check the
-tensors that the function took from elsewhere (parameters, closures). A program that cannot be captured runs eagerly,
-or raises under `fullgraph=True`.
+A call is described by a key: the structure of its arguments, the shapes, dtypes, strides, aliasing and
+requires_grad of its tensors, the values of everything else, and the modes it runs under. A new key
+compiles a new entry; entries also check the
+tensors that the function took from elsewhere (parameters, closures). A program that cannot be captured runs
+eagerly, or raises under `fullgraph=True`.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ class Entry:
     backward: Artifact | None
     outputs: int  # how many outputs of the forward program are results; the others are saved for backward
     arguments: list[int | None]  # for each source: which tensor argument it is, None for one from elsewhere
-    captured: list[tuple[Tensor, Any]] = field(default_factory=list)  # tensors from elsewhere and what they must look like
+    # tensors from elsewhere and what they must look like
+    captured: list[tuple[Tensor, Any]] = field(default_factory=list)
 
     def holds(self) -> bool:
         return all(_describe(tensor) == looks for tensor, looks in self.captured)
@@ -131,7 +133,15 @@ def _describe(tensor: Tensor) -> Any:
     array = tensor._array
     if array is None:
         return tensor.shape, tensor.dtype, tensor.strides(), tensor.device
-    return array.shape, array.strides, tensor.dtype, tensor.requires_grad, tensor._offset, tensor._conj, tensor._neg
+    return (
+        array.shape,
+        array.strides,
+        tensor.dtype,
+        tensor.requires_grad,
+        tensor._offset,
+        tensor._conj,
+        tensor._neg,
+    )
 
 
 def _constant(leaf: Any) -> Any:
@@ -159,7 +169,9 @@ def build_entry(call: CapturedCall, tensors: list[Tensor]) -> Entry:
         forward = compile_graph(extract(graph, list(graph.inputs), results))
     where = {id(tensor): i for i, tensor in enumerate(tensors)}
     arguments = [where.get(id(source)) for source in call.sources]
-    captured = [(source, _describe(source)) for source, i in zip(call.sources, arguments, strict=True) if i is None]
+    captured = [
+        (source, _describe(source)) for source, i in zip(call.sources, arguments, strict=True) if i is None
+    ]
     return Entry(call, forward, backward, len(results), arguments, captured)
 
 

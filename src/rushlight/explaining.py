@@ -1,7 +1,8 @@
 """What the compiler makes of a function, stage by stage.
 
-`explain(function, *args)` compiles the function for these arguments and returns an `Explanation`: every stage as text, the time of
-each pass, the bytes that each kernel moves, what was fused and why not. Printing it shows all of it but the machine code.
+`explain(function, *args)` compiles the function for these arguments and returns an `Explanation`: every stage
+as text, the time of each pass, the bytes that each kernel moves, what was fused and why not. Printing it
+shows all of it but the machine code.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ from .runtime.engine import engine
 
 @dataclass(frozen=True)
 class Explanation:
-    """The stages of one compiled call. Those of the backward program, where there is one, follow the forward ones."""
+    """The stages of one compiled call.
+
+    Those of the backward program, where there is one, follow the forward ones.
+    """
 
     captured: str  # the graph as it was captured, gradients included
     graph: str  # after the graph passes
@@ -36,13 +40,22 @@ class Explanation:
     def __str__(self) -> str:
         seconds = "\n".join(f"  {name:32} {1e3 * value:9.2f} ms" for name, value in self.seconds.items())
         moved = "\n".join(f"  {name:32} {value:12,} bytes" for name, value in self.bytes_moved.items())
-        parts = {"captured graph": self.captured, "graph after passes": self.graph, "kernels": self.loops,
-                 "fusion": "\n".join(f"  {note}" for note in self.fusion), "time": seconds, "memory traffic": moved}
+        parts = {
+            "captured graph": self.captured,
+            "graph after passes": self.graph,
+            "kernels": self.loops,
+            "fusion": "\n".join(f"  {note}" for note in self.fusion),
+            "time": seconds,
+            "memory traffic": moved,
+        }
         return "\n\n".join(f"== {title}\n{text}" for title, text in parts.items() if text)
 
 
 def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
-    """Compile `function` for a call with these arguments and tell what became of it. The function is not run on them."""
+    """Compile `function` for a call with these arguments and tell what became of it.
+
+    The function is not run on them.
+    """
     function = getattr(function, "function", function)  # a compiled function explains what it compiles
     leaves, _ = flatten((args, kwargs))
     call = capture_call(function, args, kwargs)

@@ -12,30 +12,32 @@ import numpy as np
 import pytest
 
 from rushlight.codegen.llvm.emitter import Emitter
+from rushlight.codegen.llvm.math import imports
 from rushlight.codegen.llvm.types import vector
 from rushlight.runtime.cache import ObjectCache
 from rushlight.runtime.engine import Engine
 from rushlight.runtime.target import Target
 
-KINDS = {"float32": ir.FloatType(), "float64": ir.DoubleType(), "float16": ir.HalfType(), "bool": ir.IntType(1),
-         "bfloat16": ir.IntType(16)} | {f"{u}int{n}": ir.IntType(n) for u in ("", "u") for n in (8, 16, 32, 64)}
+KINDS = {"float32": ir.FloatType(), "float64": ir.DoubleType(), "float16": ir.HalfType(),
+         "bool": ir.IntType(1), "bfloat16": ir.IntType(16)}
+KINDS |= {f"{sign}int{bits}": ir.IntType(bits) for sign in ("", "u") for bits in (8, 16, 32, 64)}
 
 
 class Kernels:
-    """Compiles and runs; a kernel is kept by name, types, lanes and target."""
+    """Compiles and runs kernels for the host."""
 
     def __init__(self) -> None:
         self.engine = Engine(ObjectCache(None))
         self.target = self.engine.target
-        self._kept: dict[Any, Any] = {}
 
-    def compile(self, emits: dict[str, Callable[..., Any]], inputs: Sequence[str], outputs: Sequence[str], lanes: int,
-                target: Target | None = None) -> dict[str, Callable[..., list[np.ndarray]]]:
-        """One module of kernels that have the same types; `emit(emitter, *values)` gives a value or a tuple."""
+    def compile(self, emits: dict[str, Callable[..., Any]], inputs: Sequence[str], outputs: Sequence[str],
+                lanes: int, target: Target | None = None) -> dict[str, Callable[..., list[np.ndarray]]]:
+        """One module of kernels that have the same types; `emit(emitter, *values)` gives a value or a
+        tuple."""
         module = ir.Module("test")
         for name, emit in emits.items():
             self._define(module, name, emit, inputs, outputs, lanes, target or self.target)
-        library = self.engine.build(str(module), list(emits), use_cache=False)
+        library = self.engine.build(str(module), list(emits), imports(module), use_cache=False)
         return {name: self._callable(library, name, len(inputs), outputs, lanes) for name in emits}
 
     def _define(self, module: Any, name: str, emit: Callable[..., Any], inputs: Sequence[str],
@@ -66,7 +68,7 @@ class Kernels:
         def run(*arrays: np.ndarray) -> list[np.ndarray]:
             size = len(arrays[0])
             padded = -(-size // lanes) * lanes
-            filled = [np.ascontiguousarray(np.concatenate([a, np.ones(padded - size, a.dtype)])) for a in arrays]
+            filled = [np.concatenate([a, np.ones(padded - size, a.dtype)]) for a in arrays]
             results = [np.empty(padded, ml_dtypes.bfloat16 if d == "bfloat16" else d) for d in outputs]
             function(*[a.ctypes.data for a in filled + results], padded)
             return [r[:size] for r in results]
@@ -78,8 +80,8 @@ class Kernels:
     def run(self, emit: Callable[..., Any], arrays: Sequence[np.ndarray], outputs: Sequence[str], lanes: int,
             target: Target | None = None) -> list[np.ndarray]:
         """Compile one kernel and run it."""
-        kernel = self.compile({"kernel": emit}, [a.dtype.name for a in arrays], outputs, lanes, target)["kernel"]
-        return kernel(*arrays)
+        inputs = [array.dtype.name for array in arrays]
+        return self.compile({"kernel": emit}, inputs, outputs, lanes, target)["kernel"](*arrays)
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,7 @@
-"""`rushlight.compile` end to end: same results, aliasing, writes and gradients as the function it compiles."""
+"""`rushlight.compile` end to end.
+
+Same results, aliasing, writes and gradients as the function it compiles.
+"""
 
 from __future__ import annotations
 
@@ -155,7 +158,7 @@ def test_reading_a_value_raises_under_fullgraph_and_falls_back_otherwise() -> No
         return x * 2 if x.sum() > 0 else x - 1
 
     x = tensor(3).abs()
-    with pytest.raises(CaptureError, match="test_compile.py"):
+    with pytest.raises(CaptureError, match=r"test_compile\.py"):
         rl.compile(f, fullgraph=True)(x)
     compiled = rl.compile(f)
     assert_same(compiled(x), x * 2)
@@ -197,7 +200,9 @@ def test_shape_operators_are_native(function) -> None:
     compiled = rl.compile(function, fullgraph=True)
     assert_same(compiled(x), function(x))
     entry, = compiled.entries[next(iter(compiled.entries))]
-    assert all(isinstance(segment, str) for segment in entry.artifact.module.segments), "a library call was made"
+    assert all(isinstance(segment, str) for segment in entry.artifact.module.segments), (
+        "a library call was made"
+    )
 
 
 def indices(*values):
@@ -217,7 +222,9 @@ def test_indexing_is_native(function) -> None:
     compiled = rl.compile(function, fullgraph=True)
     assert_same(compiled(x), function(x))
     entry, = compiled.entries[next(iter(compiled.entries))]
-    assert all(isinstance(segment, str) for segment in entry.artifact.module.segments), "a library call was made"
+    assert all(isinstance(segment, str) for segment in entry.artifact.module.segments), (
+        "a library call was made"
+    )
 
 
 @pytest.mark.parametrize("bad", [6, -7, 10**12, -(10**15)])

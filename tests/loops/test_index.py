@@ -18,7 +18,7 @@ POINTS = [dict(zip(VARIABLES, point, strict=True))
 @st.composite
 def expressions(draw: st.DrawFn, depth: int = 4):
     """(expression, the same as a Python function)."""
-    if depth == 0 or draw(st.booleans()) and depth < 3:
+    if depth == 0 or (draw(st.booleans()) and depth < 3):
         which = draw(st.sampled_from([*VARIABLES, None]))
         if which is None:
             number = draw(st.integers(-20, 20))

@@ -39,7 +39,10 @@ def test_a_damaged_object_is_compiled_again(tmp_path: Path) -> None:
 
 def test_unresolved_symbols_raise(tmp_path: Path) -> None:
     engine = Engine(ObjectCache(tmp_path))
-    text = "declare i64 @nowhere(i64)\ndefine i64 @f(i64 %a) {\n  %c = call i64 @nowhere(i64 %a)\n  ret i64 %c\n}\n"
+    text = (
+        "declare i64 @nowhere(i64)\n"
+        "define i64 @f(i64 %a) {\n  %c = call i64 @nowhere(i64 %a)\n  ret i64 %c\n}\n"
+    )
     with pytest.raises(RuntimeError, match="Failed to materialize"):
         engine.build(text, ["f"])
 

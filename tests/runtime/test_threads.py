@@ -109,5 +109,7 @@ def test_a_forked_child_has_its_own_workers(task: int) -> None:
 def test_the_interpreter_exits_with_workers_asleep_or_spinning() -> None:
     code = "from rushlight.runtime.threads import pool; pool(); pool().resize(3); print('made')"
     for _ in range(3):
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+        )
         assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "made", "")

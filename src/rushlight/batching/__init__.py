@@ -14,5 +14,6 @@ from . import (  # noqa: F401
     scan,
     shape,
     sorting,
+    special,
     view,
 )

@@ -127,14 +127,16 @@ class Whole(Generic):
 class Along(Generic):
     """The operator works along dimensions that some arguments name: run it with those shifted past the batch.
 
-    `of` is the tensor whose dimensions are counted. With `empty_is_all`, None or an empty list means all
+        `of` is the tensor whose dimensions are counted, `like` the one whose number of dimensions the results
+        have. With `empty_is_all`, None or an empty list means all
     dimensions.
     """
 
-    def __init__(self, *dims: str, of: str = "self", empty_is_all: bool = False,
+    def __init__(self, *dims: str, of: str = "self", like: str = "", empty_is_all: bool = False,
                  all_batched: bool = False) -> None:
         self.dims = dims
         self.of = of
+        self.like = like or of
         self.empty_is_all = empty_is_all
         self.all_batched = all_batched
 
@@ -166,6 +168,8 @@ class Along(Generic):
             i = names.index(name)
             request.args[i] = shift(request.args[i], 1, empty_is_all=self.empty_is_all)
         results = request.run()
+        if request.ndim[names.index(self.like)] != 0:
+            return results
         scalars = [_scalars(r, request.batch) for r in (results if type(results) is tuple else (results,))]
         return tuple(scalars) if type(results) is tuple else scalars[0]
 

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core.dispatch import run_name
-from ..core.shapes import broadcast_shapes
+from ..core.shapes import broadcast_shapes, numel
 from ..core.tensor import Tensor
 from .declare import Along, batching, expand_batch, flat, pad_ndim, shift
 
-batching(["gather", "scatter.src", "scatter.reduce", "scatter.value", "scatter.value_reduce", "scatter_add",
+batching("gather", Along("dim", like="index", all_batched=True))
+batching(["scatter.src", "scatter.reduce", "scatter.value", "scatter.value_reduce", "scatter_add",
           "scatter_reduce.two"], Along("dim", all_batched=True))
 
 
@@ -116,7 +117,32 @@ def put(self: Tensor, index: Tensor, source: Tensor, accumulate: bool) -> Tensor
     return done.reshape(self.shape)
 
 
+@batching("masked_scatter", all_batched=True)
+def masked_scatter(self: Tensor, mask: Tensor, source: Tensor, self_ndim: int, mask_ndim: int) -> Tensor:
+    """The n-th true element of the mask takes the n-th element of the source."""
+    mask = pad_ndim(mask, mask_ndim, self_ndim).expand(self.shape)
+    order = (flat(mask).cumsum(1) - 1).clamp(min=0, max=max(flat(source).shape[1] - 1, 0))
+    return run_name("where.self", mask, flat(source).gather(1, order).reshape(self.shape), self)
+
+
+@batching("nonzero_static")
+def nonzero_static(self: Tensor, size: int, fill_value: int, batch: int) -> Tensor:
+    """True elements first, in order; then their coordinates, and the filling."""
+    shape = self.shape[1:]
+    mask = flat(self) != 0
+    order = run_name("sort.stable", (~mask).long(), True, 1, False)[1]
+    short = size - order.shape[1]
+    order = run_name("constant_pad_nd", order, (0, short), 0) if short > 0 else order.narrow(1, 0, size)
+    steps = [numel(shape[d + 1:]) for d in range(len(shape))]
+    coordinates = [run_name("remainder.Scalar", order.div(step, rounding_mode="floor"), n)
+                   for step, n in zip(steps, shape, strict=True)]
+    found = run_name("stack", tuple(coordinates), 2) if coordinates else order.new_zeros((batch, size, 0))
+    valid = run_name("arange", size, None, None, self.device, None) < mask.sum(1, keepdim=True)
+    return found.masked_fill(~valid.unsqueeze(2), fill_value)
+
+
 # tensor[indices].
+
 
 def check_no_masks(indices: Sequence[Tensor | None], batched: Sequence[bool]) -> None:
     for index, has in zip(indices, batched, strict=True):

@@ -12,9 +12,9 @@ EVERYTHING = Along("dim", empty_is_all=True)
 
 batching(["sum.dim_IntList", "nansum", "mean.dim", "var.correction", "std.correction", "var_mean.correction",
           "std_mean.correction", "any.dims", "all.dims", "amax", "amin", "linalg_vector_norm", "logsumexp",
-          "hash_tensor"], EVERYTHING)
+          "hash_tensor", "count_nonzero.dim_IntList"], EVERYTHING)
 batching(["prod.dim_int", "any.dim", "all.dim", "max.dim", "min.dim", "median.dim", "nanmedian.dim", "mode",
-          "count_nonzero.dim_IntList", "_softmax", "_log_softmax"], Along("dim"))
+          "_softmax", "_log_softmax"], Along("dim"))
 batching(["_softmax_backward_data", "_log_softmax_backward_data"],
          Along("dim", of="output", all_batched=True))
 

@@ -5,16 +5,28 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.dispatch import run_name
-from ..core.shapes import Shape, infer_size, numel
+from ..core.shapes import Shape, extent, infer_size, numel
 from ..core.tensor import Tensor
-from .declare import Along, Whole, batching, pad_ndim, shift
+from .declare import Along, Whole, batching, expand_batch, pad_ndim, shift
 
-batching(["alias", "detach", "_conj", "_neg_view", "view_as_real", "view_as_complex"], Whole())
+batching(["alias", "detach", "_conj", "_neg_view", "view_as_real"], Whole())
 batching(["squeeze.dim", "select.int", "slice.Tensor", "unbind.int", "split.Tensor", "split_with_sizes",
           "unsafe_split.Tensor", "unsafe_split_with_sizes"], Along("dim"))
 batching("squeeze.dims", Along("dim"))
-batching("unfold", Along("dimension"))
 batching("diagonal", Along("dim1", "dim2"))
+
+
+@batching("view_as_complex")
+def view_as_complex(self: Tensor) -> Tensor:
+    """Pairs that the batch dimension pulled apart in memory are put side by side first."""
+    return run_name("view_as_complex", self if self.stride(-1) == 1 else self.contiguous())
+
+
+@batching("unfold")
+def unfold(self: Tensor, dimension: int, size: int, step: int, self_ndim: int) -> Tensor:
+    if self_ndim == 0:
+        return run_name("unfold", self.unsqueeze(1), 1, size, step).squeeze(1)
+    return run_name("unfold", self, shift(dimension, self_ndim), size, step)
 
 
 @batching("transpose.int")
@@ -77,6 +89,13 @@ def view_dtype(self: Tensor, dtype: Any, self_ndim: int) -> Tensor:
     return run_name("view.dtype", self, dtype)
 
 
+def apart(tensor: Tensor, batch: int) -> Tensor:
+    """A copy of `tensor` for each element of the batch, of the same strides."""
+    span = max(extent(tensor.shape, tensor.strides()), 1)
+    copies = tensor.new_empty_strided((batch, *tensor.shape), (span, *tensor.strides()))
+    return run_name("copy", copies, tensor, False)
+
+
 # Writing into a view, functionally.
 
 def scattered(name: str) -> Any:
@@ -88,9 +107,12 @@ batching(["select_scatter", "slice_scatter"], scattered("dim"))
 batching("diagonal_scatter", scattered("dim1 dim2"))
 
 
-@batching("as_strided_scatter", all_batched=True)
-def as_strided_scatter(self: Tensor, src: Tensor, size: Shape, stride: Shape,
-                       storage_offset: int | None) -> Tensor:
+@batching("as_strided_scatter")
+def as_strided_scatter(self: Tensor, src: Tensor, size: Shape, stride: Shape, storage_offset: int | None,
+                       self_batched: bool, src_batched: bool, batch: int) -> Tensor:
+    if not self_batched:
+        self = apart(self, batch)
+    src = src if src_batched else expand_batch(src, batch)
     offset = self.storage_offset() + (0 if storage_offset is None else storage_offset)
     return run_name("as_strided_scatter", self, src, (self.shape[0], *size), (self.stride(0), *stride),
                     offset)

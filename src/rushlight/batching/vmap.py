@@ -162,7 +162,7 @@ class Vmap(Interpreter):
                 for _ in range(rank - request.ndim[i]):
                     tensor = run_name("unsqueeze", tensor, 1)
                 weak = cast is not None and request.ndim[i] == 0 and i in op.operands
-                if weak and tensor.dtype is not cast and tensor.dtype.category <= cast.category:
+                if weak and Category.BOOL < tensor.dtype.category <= cast.category:
                     tensor = tensor.to(cast)
                 request.args[i] = tensor
         broadcast_shapes(*[t.shape for t in tensors_in(op, args)], name=op.schema.name)

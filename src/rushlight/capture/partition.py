@@ -1,9 +1,11 @@
 """Cutting the joint graph into a forward and a backward program.
 
-Values that do not depend on the gradients coming in can be computed by either half. What the forward half computes and the
-backward half uses must be saved in between; `partition` chooses the saved values by a minimum cut (scipy.sparse.csgraph), where
-a value costs its bytes and the inputs of the program cost nothing, since they are there anyway. Values that are
-cheap to compute (pointwise operators, views) may be computed again; the results of others (reductions, products, random
+Values that do not depend on the gradients coming in can be computed by either half. What the forward half
+computes and the backward half uses must be saved in between; `partition` chooses the saved values by a
+minimum cut (scipy.sparse.csgraph), where
+a value costs its bytes and the inputs of the program cost nothing, since they are there anyway. Values that
+are cheap to compute (pointwise operators, views) may be computed again; the results of others (reductions,
+products, random
 numbers) are computed once, in the forward half.
 """
 
@@ -26,7 +28,10 @@ UNBOUNDED = 2**30
 
 @dataclass
 class Halves:
-    """Two graphs. The forward one returns its outputs, then `saved`; the backward one takes `saved`, then the tangents."""
+    """Two graphs.
+
+    The forward one returns its outputs, then `saved`; the backward one takes `saved`, then the tangents.
+    """
 
     forward: Graph
     backward: Graph
@@ -44,9 +49,15 @@ def extract(graph: Graph, inputs: list[Value], outputs: list[Value]) -> Graph:
         if node not in needed:
             continue
         specs = tuple(v.spec for v in node.outputs)
-        twin = copy.call(node.op, map_values(node.args, mapped.__getitem__), specs if node.returns_list else specs[0],
-                         node.line)
-        mapped.update((old, new) for old, new in zip(node.outputs, twin.outputs, strict=True) if old not in mapped)
+        twin = copy.call(
+            node.op,
+            map_values(node.args, mapped.__getitem__),
+            specs if node.returns_list else specs[0],
+            node.line,
+        )
+        mapped.update(
+            (old, new) for old, new in zip(node.outputs, twin.outputs, strict=True) if old not in mapped
+        )
     copy.outputs = [mapped[value] for value in outputs]
     verify(copy)
     return copy
@@ -83,10 +94,12 @@ def _depending_on(graph: Graph, tangents: list[Value]) -> set[Value]:
 
 
 def _minimum_cut(graph: Graph, primals: list[Value], late: set[Value], gradients: list[Value]) -> list[Value]:
-    """The values to save: those on the edges of a minimum cut between what must be computed forward and the gradients.
+    """The values to save: those on the edges of a minimum cut between what must be computed forward and the
+    gradients.
 
-    Every early value is an edge from its "in" to its "out" vertex with its size as capacity; an operator joins the outs of
-    its inputs to the ins of its outputs. The source feeds the inputs and everything that must not be computed again.
+    Every early value is an edge from its "in" to its "out" vertex with its size as capacity; an operator
+    joins the outs of its inputs to the ins of its outputs. The source feeds the inputs and everything that
+    must not be computed again.
     """
     early = [value for value in graph.values() if value not in late]
     number = {value: i for i, value in enumerate(early)}

@@ -1,9 +1,10 @@
 """A captured call: its graph, where its inputs come from, and what its outputs are for.
 
-`capture_call(function, args, kwargs)` runs the function once under a `Capture` and returns a `CapturedCall`. The graph's outputs
-are, in order: the tensors the call returns that are new, the new contents of the caller's storages that it wrote to, and
-the gradients it left on leaves. Where a returned tensor requires grad, the graph of its gradients is captured with it
-(`backward`): the joint graph.
+`capture_call(function, args, kwargs)` runs the function once under a `Capture` and returns a `CapturedCall`.
+The graph's outputs are, in order: the tensors the call returns that are new, the new contents of the
+caller's storages that it wrote to, and
+the gradients it left on leaves. Where a returned tensor requires grad, the graph of its gradients is captured
+with it (`backward`): the joint graph.
 """
 
 from __future__ import annotations
@@ -90,7 +91,9 @@ class _Summary:
         if state.source is not None:
             return self._alias(leaf)
         value = capture.value_of(leaf)
-        return Leaf("value", self._output(value), value.spec, requires_grad=leaf.requires_grad and not _is_freed(leaf))
+        return Leaf(
+            "value", self._output(value), value.spec, requires_grad=leaf.requires_grad and not _is_freed(leaf)
+        )
 
     def _alias(self, leaf: Tensor) -> Leaf:
         """A view of a tensor that the caller already has."""
@@ -100,7 +103,9 @@ class _Summary:
             raise CaptureError("the program returns a differentiable view of one of its inputs", user_line())
         offset = abstract._offset - state.spec.offset  # from where the graph input begins
         spec = Spec(tuple(leaf.shape), leaf.dtype, leaf.strides(), offset, leaf._conj, leaf._neg)
-        return Leaf("alias", self.graph.inputs.index(state.input), spec, python=leaf if leaf._trace is None else None)
+        return Leaf(
+            "alias", self.graph.inputs.index(state.input), spec, python=leaf if leaf._trace is None else None
+        )
 
     def _writes(self) -> list[tuple[int, int, int]]:
         found = []
@@ -140,12 +145,16 @@ class _Summary:
         call.backward = [None if g is None else self.capture.value_of(g) for g in grads]
 
     def _sources(self) -> list[Tensor]:
-        by_input = {state.input: state.source for state in self.capture.states.values() if state.source is not None}
+        by_input = {
+            state.input: state.source for state in self.capture.states.values() if state.source is not None
+        }
         return [by_input[value] for value in self.graph.inputs if value in by_input]
 
 
 def _is_freed(tensor: Tensor) -> bool:
-    """Whether the program itself has run backward through the history of `tensor`, so that nobody can do so again."""
+    """Whether the program itself has run backward through the history of `tensor`, so that nobody can do so
+    again.
+    """
     seen: set[int] = set()
     stack = [tensor.grad_fn]
     while stack:

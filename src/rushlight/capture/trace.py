@@ -1,15 +1,18 @@
 """Tracing: every operator that runs while a `Capture` is open becomes a node of its graph.
 
-The program runs on the caller's own tensors; the first time one takes part in an operator, it becomes an input of the graph.
-What operators return are abstract tensors: a Spec, a place in the graph, no data. Autograd works on them as on any others,
+The program runs on the caller's own tensors; the first time one takes part in an operator, it becomes an
+input of the graph. What operators return are abstract tensors: a Spec, a place in the graph, no data.
+Autograd works on them as on any others,
 so a backward pass or an optimizer step inside the program is captured with it.
 
-Functionalization: a write changes no memory. Each storage has a current value in the graph and a count of writes; a write
-through a view puts the view's new value into the value of its storage, and a tensor whose storage was written since is
-read anew from that value. What the caller's storages hold at the end is what the compiled program writes back.
+Functionalization: a write changes no memory. Each storage has a current value in the graph and a count of
+writes; a write through a view puts the view's new value into the value of its storage, and a tensor whose
+storage was written since is
+read anew from that value. What the caller's storages hold at the end is what the compiled program writes
+back.
 
-Invariants: nothing of the caller is changed by a capture (`close` restores versions and gradients); an operator whose result
-shape depends on data, and reading a value, raise `CaptureError`.
+Invariants: nothing of the caller is changed by a capture (`close` restores versions and gradients); an
+operator whose result shape depends on data, and reading a value, raise `CaptureError`.
 """
 
 from __future__ import annotations
@@ -92,8 +95,11 @@ class Capture(Interpreter):
     def new_input(self, spec: Spec, stem: str) -> Tensor:
         """An abstract tensor that is an input of the graph and no tensor of the caller."""
         tensor = self._fresh(spec)
-        self._adopt(tensor, self.graph.input(Spec(spec.known_shape(), spec.dtype, spec.known_strides(), 0), stem),
-                    own_storage=True)
+        self._adopt(
+            tensor,
+            self.graph.input(Spec(spec.known_shape(), spec.dtype, spec.known_strides(), 0), stem),
+            own_storage=True,
+        )
         return tensor
 
     # Running operators.
@@ -162,8 +168,13 @@ class Capture(Interpreter):
         spec = _spec_of(tensor)
         if state is None:
             dense = is_dense(tensor.shape, tensor.strides())
-            whole = Spec(spec.known_shape(), spec.dtype, spec.known_strides(), spec.offset) if dense else Spec(
-                (extent(spec.known_shape(), spec.known_strides()),), tensor.dtype, None, spec.offset)
+            whole = (
+                Spec(spec.known_shape(), spec.dtype, spec.known_strides(), spec.offset)
+                if dense
+                else Spec(
+                    (extent(spec.known_shape(), spec.known_strides()),), tensor.dtype, None, spec.offset
+                )
+            )
             state = StorageState(self.graph.input(whole), whole, 0, tensor)
             self.states[id(storage)] = state
         if not _inside(spec, state):
@@ -210,12 +221,16 @@ class Capture(Interpreter):
             raise CaptureError("a write through a conjugate or negative view", user_line())
         if value.dtype is not spec.dtype:
             cast: Arguments = (value, spec.dtype, None, None, None, False, None)
-            value = self.graph.call(REGISTRY["_to_copy"], cast, Spec(value.shape, spec.dtype), user_line()).outputs[0]
+            value = self.graph.call(
+                REGISTRY["_to_copy"], cast, Spec(value.shape, spec.dtype), user_line()
+            ).outputs[0]
         if _same_layout(spec, state.spec):
             state.value = value
         else:
             args = (state.value, value, spec.known_shape(), spec.known_strides(), spec.offset)
-            state.value = self.graph.call(REGISTRY["as_strided_scatter"], args, state.spec, user_line()).outputs[0]
+            state.value = self.graph.call(
+                REGISTRY["as_strided_scatter"], args, state.spec, user_line()
+            ).outputs[0]
         state.writes += 1
         destination.version_counter.value += 1
 
@@ -223,7 +238,8 @@ class Capture(Interpreter):
         raise CaptureError(f"not part of a graph: {what}", user_line())
 
     def read(self, tensor: Tensor) -> np.ndarray:
-        raise CaptureError("the program reads a value (item(), bool(), tolist(), numpy(), an index from a tensor) that is "
+        raise CaptureError("the program reads a value (item(), bool(), tolist(), numpy(), an index from a "
+                           "tensor) that is "
                            "known only when it runs", user_line())
 
 
@@ -247,7 +263,14 @@ def _specs(results: Any) -> Any:
 
 
 def _spec_of(tensor: Tensor) -> Spec:
-    return Spec(tuple(tensor.shape), tensor.dtype, tensor.strides(), tensor.storage_offset(), tensor._conj, tensor._neg)
+    return Spec(
+        tuple(tensor.shape),
+        tensor.dtype,
+        tensor.strides(),
+        tensor.storage_offset(),
+        tensor._conj,
+        tensor._neg,
+    )
 
 
 def _inside(spec: Spec, state: StorageState) -> bool:

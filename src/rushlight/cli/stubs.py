@@ -1,7 +1,8 @@
 """Type stubs for the functions and methods that come from the registry.
 
-`python -m rushlight.cli.stubs` writes `_functions.pyi` and `core/methods.pyi`; with `--check` it only tells whether they
-are current. What comes out is a pure function of the registry and of the functions attached to Tensor.
+`python -m rushlight.cli.stubs` writes `_functions.pyi` and `core/methods.pyi`; with `--check` it only tells
+whether they are current. What comes out is a pure function of the registry and of the functions attached
+to Tensor.
 """
 
 from __future__ import annotations
@@ -23,9 +24,20 @@ PACKAGE = Path(__file__).resolve().parent.parent
 FUNCTIONS_STUB = PACKAGE / "_functions.pyi"
 METHODS_STUB = PACKAGE / "core" / "methods.pyi"
 
-_PYTHON = {"Tensor": "Tensor", "int": "_int", "float": "_float", "bool": "_bool", "Scalar": "Number", "complex": "Number",
-           "str": "_str", "ScalarType": "_DType", "Layout": "_Layout", "Device": "_DeviceLike",
-           "MemoryFormat": "_MemoryFormat", "Generator": "_Generator"}
+_PYTHON = {
+    "Tensor": "Tensor",
+    "int": "_int",
+    "float": "_float",
+    "bool": "_bool",
+    "Scalar": "Number",
+    "complex": "Number",
+    "str": "_str",
+    "ScalarType": "_DType",
+    "Layout": "_Layout",
+    "Device": "_DeviceLike",
+    "MemoryFormat": "_MemoryFormat",
+    "Generator": "_Generator",
+}
 _TOKENS = {"contiguous_format", "preserve_format", "channels_last", "channels_last_3d"}
 
 _HEADER = '''"""{title}
@@ -67,7 +79,10 @@ def type_text(type_: Type) -> str:
 
 def return_text(op: OpDef) -> str:
     """What an operator returns, as an annotation."""
-    returns = [("tuple[Tensor, ...]" if r.type.is_list else _PYTHON.get(r.type.base, "Any")) for r in op.schema.returns]
+    returns = [
+        ("tuple[Tensor, ...]" if r.type.is_list else _PYTHON.get(r.type.base, "Any"))
+        for r in op.schema.returns
+    ]
     if not returns:
         return "None"
     return returns[0] if len(returns) == 1 else f"tuple[{', '.join(returns)}]"
@@ -136,7 +151,10 @@ def functions_stub() -> str:
 
 def methods_stub() -> str:
     """The text of `core/methods.pyi`."""
-    lines = [_HEADER.format(title="Signatures of the operator methods of Tensor.", core=""), "class TensorMethods:"]
+    lines = [
+        _HEADER.format(title="Signatures of the operator methods of Tensor.", core=""),
+        "class TensorMethods:",
+    ]
     body: list[str] = []
     for name, packet in sorted(_functions.API.methods.items()):
         if name.isidentifier():
@@ -173,9 +191,20 @@ def _written_lines() -> list[str]:
     return lines
 
 
-_STUBBED_SPECIALS = {"__len__": "int", "__iter__": "Any", "__bool__": "_bool", "__int__": "_int", "__float__": "_float",
-                     "__complex__": "complex", "__index__": "_int", "__contains__": "_bool", "__getitem__": "Tensor",
-                     "__setitem__": "None", "__array__": "Any", "__dlpack__": "Any"}
+_STUBBED_SPECIALS = {
+    "__len__": "int",
+    "__iter__": "Any",
+    "__bool__": "_bool",
+    "__int__": "_int",
+    "__float__": "_float",
+    "__complex__": "complex",
+    "__index__": "_int",
+    "__contains__": "_bool",
+    "__getitem__": "Tensor",
+    "__setitem__": "None",
+    "__array__": "Any",
+    "__dlpack__": "Any",
+}
 
 
 def _module_of(value: property) -> str:

@@ -311,7 +311,7 @@ def linalg_matrix_power(self: Tensor, n: int) -> Tensor:
           f"they are {self.shape[-2]} by {self.shape[-1]} matrices")
     if n == 0:
         identity = run_name("eye", self.shape[-1], self.dtype, None, self.device, None)
-        return run_name("copy", self, identity, False)  # type: ignore[no-any-return]  depends on `self`, by zero
+        return run_name("copy", self, identity, False)  # part of the graph of `self`, as in PyTorch
     if n < 0:
         return linalg_matrix_power(run_name("linalg_inv", self), -n)
     if n == 1:

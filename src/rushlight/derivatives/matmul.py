@@ -1,8 +1,9 @@
 """Derivatives of matrix and tensor products.
 
-A product is linear in each factor: the gradient of one factor is the gradient of the product times the adjoint of the
-others, and the tangent is a sum with one tangent in each term. Composites (matmul, linear, einsum, ...)
-differentiate through their bodies. The overloads that return a wider dtype leave their tangents to transposition.
+A product is linear in each factor: the gradient of one factor is the gradient of the product times the
+adjoint of the others, and the tangent is a sum with one tangent in each term. Composites (matmul, linear,
+einsum, ...) differentiate through their bodies. The overloads that return a wider dtype leave their tangents
+to transposition.
 """
 
 from __future__ import annotations
@@ -27,14 +28,17 @@ def times(number: Any, x: Tensor) -> Tensor:
 
 # Two factors.
 
-derivative("mm", self=lambda grad, mat2: grad.mm(adjoint(mat2)), mat2=lambda grad, self: adjoint(self).mm(grad),
+derivative("mm", self=lambda grad, mat2: grad.mm(adjoint(mat2)),
+           mat2=lambda grad, self: adjoint(self).mm(grad),
            result=lambda self_t, mat2_t, self_p, mat2_p: self_t.mm(mat2_p).addmm(self_p, mat2_t))
-derivative("bmm", self=lambda grad, mat2: grad.bmm(adjoint(mat2)), mat2=lambda grad, self: adjoint(self).bmm(grad),
+derivative("bmm", self=lambda grad, mat2: grad.bmm(adjoint(mat2)),
+           mat2=lambda grad, self: adjoint(self).bmm(grad),
            result=lambda self_t, mat2_t, self_p, mat2_p: self_t.bmm(mat2_p).baddbmm(self_p, mat2_t))
 derivative(["mm.dtype", "bmm.dtype"],
            self=lambda grad, mat2: grad.matmul(adjoint(mat2).to(grad.dtype)),
            mat2=lambda grad, self: adjoint(self).to(grad.dtype).matmul(grad))
-derivative("mv", self=lambda grad, vec: grad.unsqueeze(1) * conj(vec), vec=lambda grad, self: adjoint(self).mv(grad),
+derivative("mv", self=lambda grad, vec: grad.unsqueeze(1) * conj(vec),
+           vec=lambda grad, self: adjoint(self).mv(grad),
            result=lambda self_t, vec_t, self_p, vec_p: self_t.mv(vec_p).addmv(self_p, vec_t))
 derivative("dot", self=lambda grad, tensor: grad * conj(tensor), tensor=lambda grad, self: grad * conj(self),
            result=lambda self_t, tensor_t, self_p, tensor_p: self_t.dot(tensor_p) + self_p.dot(tensor_t))
@@ -49,7 +53,7 @@ def plus(name: str, beta: Any, alpha: Any, self_t: Tensor, left_t: Tensor, right
          right: Tensor) -> Tensor:
     """The tangent of `name`, two of the same products."""
     half = run_name(name, self_t, left_t, right, beta, alpha)
-    return run_name(name, half, left, right_t, 1, alpha)  # type: ignore[no-any-return]
+    return run_name(name, half, left, right_t, 1, alpha)
 
 
 derivative("addmm", self=lambda grad, beta: times(beta, grad),
@@ -97,7 +101,7 @@ derivative("addr", self=lambda grad, beta: times(beta, grad),
 # Vectors in space: g . (da x b) = da . (b x g), g . (a x db) = db . (g x a).
 
 def cross(left: Tensor, right: Tensor, dim: int) -> Tensor:
-    return run_name("linalg_cross", left, right, dim)  # type: ignore[no-any-return]
+    return run_name("linalg_cross", left, right, dim)
 
 
 derivative("linalg_cross", self=lambda grad, other, dim: cross(conj(other), grad, dim),
@@ -106,16 +110,16 @@ derivative("linalg_cross", self=lambda grad, other, dim: cross(conj(other), grad
                cross(self_t, other_p, dim) + cross(self_p, other_t, dim))
 
 
-# Three factors: expanded, multiplied, summed. The gradient is expanded where the product was summed, and summed
-# where the factor was expanded.
+# Three factors: expanded, multiplied, summed. The gradient is expanded where the product was summed, and
+# summed where the factor was expanded.
 
 def trilinear(*arguments: Any) -> Tensor:
-    return run_name("_trilinear", *arguments, 1)  # type: ignore[no-any-return]
+    return run_name("_trilinear", *arguments, 1)
 
 
 def factor_gradient(grad: Tensor, other1: Tensor, other2: Tensor, shape: Shape, expand: Shape, expand1: Shape,
                     expand2: Shape, sumdim: Shape) -> Tensor:
-    """A dimension that only this factor has was summed: there the gradient is the same for all its elements."""
+    """Along a dimension that only this factor has, which was summed, all elements have the same gradient."""
     image = trilinear(grad, conj(other1), conj(other2), sumdim, expand1, expand2, expand)
     return image.expand(broadcast_shapes(image.shape, shape))
 

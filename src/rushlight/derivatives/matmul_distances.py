@@ -1,8 +1,9 @@
 """Derivatives of distances between rows, of every order.
 
-The backward operators take the distance as an argument of its own, so their second derivatives are partial ones: by
+The backward operators take the distance as an argument of its own, so their derivatives are partial ones: by
 the difference of two rows at a fixed distance, and by the distance. Where two rows are equal the norm has no
-derivative; it is taken as zero.
+derivative; it is taken as zero. Backward operators call their first argument `grad`: it is `grad_p` here, and
+`grad` is the gradient of their result.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def by_distance(slopes: Tensor, distance: Tensor, p: float) -> Tensor | None:
 # All pairs of rows of two matrices.
 
 def cdist_backward(grad: Tensor, x1: Tensor, x2: Tensor, p: float, cdist: Tensor) -> Tensor:
-    return run_name("_cdist_backward", grad, x1, x2, p, cdist)  # type: ignore[no-any-return]
+    return run_name("_cdist_backward", grad, x1, x2, p, cdist)
 
 
 def between(x1: Tensor, x2: Tensor) -> Tensor:
@@ -76,23 +77,27 @@ derivative("_cdist_forward",
                (slope(between(x1_p, x2_p), result.unsqueeze(-1), p) * between(x1_t, x2_t)).sum(-1))
 
 
-def second_by_rows(grad: Tensor, grad_p: Tensor, x1: Tensor, x2: Tensor, p: float, cdist: Tensor) -> Tensor | None:
+def second_by_rows(grad: Tensor, grad_p: Tensor, x1: Tensor, x2: Tensor, p: float,
+                   cdist: Tensor) -> Tensor | None:
     """For each pair of rows and each column, the second derivative by their difference."""
     curve = curvature(between(x1, x2), cdist.unsqueeze(-1), p)
     return None if curve is None else grad.unsqueeze(-2) * grad_p.unsqueeze(-1) * curve
 
 
-def second_by_row1(grad: Tensor, grad_p: Tensor, x1: Tensor, x2: Tensor, p: float, cdist: Tensor) -> Tensor | None:
+def second_by_row1(grad: Tensor, grad_p: Tensor, x1: Tensor, x2: Tensor, p: float,
+                   cdist: Tensor) -> Tensor | None:
     second = second_by_rows(grad, grad_p, x1, x2, p, cdist)
     return None if second is None else second.sum(-2)
 
 
-def second_by_row2(grad: Tensor, grad_p: Tensor, x1: Tensor, x2: Tensor, p: float, cdist: Tensor) -> Tensor | None:
+def second_by_row2(grad: Tensor, grad_p: Tensor, x1: Tensor, x2: Tensor, p: float,
+                   cdist: Tensor) -> Tensor | None:
     second = second_by_rows(grad, grad_p, x1, x2, p, cdist)
     return None if second is None else -second.sum(-3)
 
 
-def second_by_cdist(grad: Tensor, grad_p: Tensor, x1: Tensor, x2: Tensor, p: float, cdist: Tensor) -> Tensor | None:
+def second_by_cdist(grad: Tensor, grad_p: Tensor, x1: Tensor, x2: Tensor, p: float,
+                    cdist: Tensor) -> Tensor | None:
     distance = cdist.unsqueeze(-1)
     partial = by_distance(slope(between(x1, x2), distance, p), distance, p)
     return None if partial is None else grad_p * (grad.unsqueeze(-2) * partial).sum(-1)
@@ -104,7 +109,7 @@ derivative("_cdist_backward", x1=second_by_row1, x2=second_by_row2, cdist=second
 
 
 def euclidean_backward(grad: Tensor, x1: Tensor, x2: Tensor, result: Tensor) -> Tensor:
-    """The sum over j of grad[i, j] (x1[i] - x2[j]) / result[i, j], by matrix products as the distance itself."""
+    """The sum over j of grad[i, j] (x1[i] - x2[j]) / result[i, j], by a matrix product as the distance."""
     apart = result != 0
     weights = (grad / guarded(result, apart)).where(apart, 0)
     return x1 * weights.sum(-1, keepdim=True) - weights.matmul(x2)
@@ -134,12 +139,13 @@ def to_rows(x: Tensor, differences: Tensor) -> Tensor:
     return x.new_zeros(x.shape).index_add(0, first, differences).index_add(0, second, -differences)
 
 
-derivative("_pdist_forward", self=lambda grad, self, p, result: run_name("_pdist_backward", grad, self, p, result),
+derivative("_pdist_forward",
+           self=lambda grad, self, p, result: run_name("_pdist_backward", grad, self, p, result),
            result=lambda self_t, self_p, p, result:
                (slope(within(self_p), result.unsqueeze(-1), p) * within(self_t)).sum(-1))
 
 
-def pdist_second_by_rows(grad: Tensor, grad_p: Tensor, self: Tensor, p: float, pdist: Tensor) -> Tensor | None:
+def second_by_self(grad: Tensor, grad_p: Tensor, self: Tensor, p: float, pdist: Tensor) -> Tensor | None:
     curve = curvature(within(self), pdist.unsqueeze(-1), p)
     return None if curve is None else to_rows(self, within(grad) * grad_p.unsqueeze(-1) * curve)
 
@@ -150,5 +156,6 @@ def second_by_pdist(grad: Tensor, grad_p: Tensor, self: Tensor, p: float, pdist:
     return None if partial is None else grad_p * (within(grad) * partial).sum(-1)
 
 
-derivative("_pdist_backward", self=pdist_second_by_rows, pdist=second_by_pdist,
-           grad=lambda grad, self, p, pdist: (slope(within(self), pdist.unsqueeze(-1), p) * within(grad)).sum(-1))
+derivative("_pdist_backward", self=second_by_self, pdist=second_by_pdist,
+           grad=lambda grad, self, p, pdist:
+               (slope(within(self), pdist.unsqueeze(-1), p) * within(grad)).sum(-1))

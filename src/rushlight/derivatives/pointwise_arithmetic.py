@@ -132,6 +132,10 @@ derivative("pow.Tensor_Tensor",
            exponent=lambda grad, self, exponent, result: grad * conj(exponent_slope(self, exponent, result)),
            result=AUTO_ELEMENTWISE)
 derivative("pow.Scalar", exponent=number_to_power, result=AUTO_ELEMENTWISE)
+derivative("ldexp.Tensor",
+           self=lambda grad, other: run_name("ldexp.Tensor", grad, conj(other)),
+           other=lambda grad, result: grad * conj(result * math.log(2)),
+           result=AUTO_ELEMENTWISE)
 derivative("sqrt", self=lambda grad, result: grad / conj(result * 2), result=AUTO_ELEMENTWISE)
 derivative("rsqrt", self=lambda grad, result: grad * conj(result.pow(3) * -0.5), result=AUTO_ELEMENTWISE)
 derivative("hypot",

@@ -103,7 +103,8 @@ derivative("atanh", self=lambda grad, self: grad / conj((1 - self) * (1 + self))
 def atan2_slope(grad: Tensor, along: Tensor, across: Tensor) -> Tensor:
     """grad * along / (along**2 + across**2), and 0 at the origin."""
     square = along * along + across * across
-    return grad * (along / replaced(square == 0, square, 1))
+    origin = square == 0
+    return grad * drop(origin, along / replaced(origin, square, 1))
 
 
 derivative("atan2",

@@ -44,14 +44,16 @@ def recurrence(links: Tensor, values: Tensor, dim: int, reverse: bool = False) -
 
 def shifted(x: Tensor, dim: int, first: float) -> Tensor:
     """`x` moved on by one element, with `first` in front."""
-    front = x.new_full([1 if d == dim % x.ndim else size for d, size in enumerate(x.shape)], first)
-    return run_name("cat", (front, head(x, dim)), dim)
+    inner = x.ndim - 1 - dim % x.ndim
+    return run_name("constant_pad_nd", head(x, dim), (0, 0) * inner + (1, 0), first)
 
 
 def products_of_others(x: Tensor, dim: int) -> Tensor:
     """For each element the product of all others along `dim`."""
-    if x.ndim == 0 or x.shape[dim] <= 1:
-        return x.new_ones(x.shape)
+    if x.ndim == 0:
+        return products_of_others(x.reshape(1), 0).reshape(())
+    if x.shape[dim] == 0:
+        return x
     before = shifted(x.cumprod(dim), dim, 1)
     after = shifted(x.flip(dim).cumprod(dim), dim, 1).flip(dim)
     return before * after

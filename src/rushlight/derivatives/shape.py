@@ -1,7 +1,7 @@
 """Derivatives of joining, reordering, masking and padding.
 
-All of them are linear maps that move elements. Composites differentiate through their bodies; `stack` has an entry
-because its gradients are views of one tensor.
+All of them are linear maps that move elements. Composites differentiate through their bodies; `stack` has an
+entry because its gradients are views of one tensor.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ derivative(["stack", "_stack"], tensors=lambda grad, dim: grad.unbind(dim), resu
 # Reordering and masking.
 
 derivative("flip", self=lambda grad, dims: grad.flip(dims), result=AUTO_LINEAR)
-derivative("roll", self=lambda grad, shifts, dims: grad.roll([-shift for shift in shifts], dims), result=AUTO_LINEAR)
+derivative("roll", self=lambda grad, shifts, dims: grad.roll([-shift for shift in shifts], dims),
+           result=AUTO_LINEAR)
 derivative("tril", self=lambda grad, diagonal: grad.tril(diagonal), result=AUTO_LINEAR)
 derivative("triu", self=lambda grad, diagonal: grad.triu(diagonal), result=AUTO_LINEAR)
 derivative("repeat_interleave.Tensor", NOT_DIFFERENTIABLE)
@@ -54,7 +55,7 @@ def border_padding(name: str) -> None:
     """reflection_pad or replication_pad, and its backward operator, which reads of `self` only the shape."""
     def backward(grad: Tensor, self_shape: Shape, padding: Shape) -> Tensor:
         like = grad.new_zeros(()).expand(self_shape)
-        return run_name(f"{name}_backward", grad, like, padding)  # type: ignore[no-any-return]
+        return run_name(f"{name}_backward", grad, like, padding)
 
     derivative(name, self=backward, result=AUTO_LINEAR)
     derivative(f"{name}_backward", grad_output=lambda grad, padding: run_name(name, grad, padding),

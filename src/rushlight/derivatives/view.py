@@ -1,8 +1,8 @@
 """Derivatives of views: what a view shows gets its gradient, the rest gets zeros.
 
-The tangent of a view is a view of the tangent wherever its memory allows, so that writing through one is seen by
-the other. Tangents need not be laid out like their primals, so that views which speak of memory have formulas of
-their own. Twins that copy, and the many names of reshape, differentiate through their bodies.
+The tangent of a view is a view of the tangent wherever its memory allows, so that writing through one is seen
+by the other. Tangents need not be laid out like their primals, so that views which speak of memory have
+formulas of their own. Twins that copy, and the many names of reshape, differentiate through their bodies.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ derivative("slice.Tensor", result=AUTO_LINEAR,
            self=lambda grad, self_shape, dim, start, end, step:
                slice_backward(grad, self_shape, dim, start, end, step))
 derivative("diagonal", result=AUTO_LINEAR,
-           self=lambda grad, self_shape, offset, dim1, dim2: diagonal_backward(grad, self_shape, offset, dim1, dim2))
+           self=lambda grad, self_shape, offset, dim1, dim2:
+               diagonal_backward(grad, self_shape, offset, dim1, dim2))
 derivative("unfold", result=AUTO_LINEAR,
            self=lambda grad, self_shape, dimension, size, step:
                unfold_backward(grad, self_shape, dimension, size, step))
@@ -63,19 +64,20 @@ derivative("unfold", result=AUTO_LINEAR,
 def defined(grads: Sequence[Tensor | None], shapes: Sequence[Shape]) -> tuple[Tensor, ...]:
     """The gradients of the parts, with zeros for those that have none."""
     some = next(grad for grad in grads if grad is not None)
-    return tuple([some.new_zeros(shape) if grad is None else grad for grad, shape in zip(grads, shapes, strict=True)])
+    return tuple([some.new_zeros(shape) if grad is None else grad
+                  for grad, shape in zip(grads, shapes, strict=True)])
 
 
 def unbind_backward(grads: Sequence[Tensor | None], self_shape: Shape, dim: int) -> Tensor:
     dim = wrap_dim(dim, len(self_shape))
     part = (*self_shape[:dim], *self_shape[dim + 1:])
-    return run_name("stack", defined(grads, [part] * len(grads)), dim)  # type: ignore[no-any-return]
+    return run_name("stack", defined(grads, [part] * len(grads)), dim)
 
 
 def joined(grads: Sequence[Tensor | None], self_shape: Shape, split_sizes: Sequence[int], dim: int) -> Tensor:
     dim = wrap_dim(dim, len(self_shape))
     parts = [(*self_shape[:dim], size, *self_shape[dim + 1:]) for size in split_sizes]
-    return run_name("cat", defined(grads, parts), dim)  # type: ignore[no-any-return]
+    return run_name("cat", defined(grads, parts), dim)
 
 
 def split_backward(grads: Sequence[Tensor | None], self_shape: Shape, split_size: int, dim: int) -> Tensor:
@@ -95,11 +97,11 @@ def as_complex(x: Tensor) -> Tensor:
     """The pairs along the last dimension as complex numbers: a view where the memory allows it."""
     *outer, last = x.strides()
     aligned = last == 1 and not x.storage_offset() % 2 and not any(stride % 2 for stride in outer)
-    return run_name("view_as_complex", x if aligned else x.contiguous())  # type: ignore[no-any-return]
+    return run_name("view_as_complex", x if aligned else x.contiguous())
 
 
 def as_real(x: Tensor) -> Tensor:
-    return run_name("view_as_real", x.resolve_conj())  # type: ignore[no-any-return]
+    return run_name("view_as_real", x.resolve_conj())
 
 
 derivative("view.dtype", NOT_DIFFERENTIABLE)
@@ -122,7 +124,8 @@ def positions(shape: Sequence[int], strides: Sequence[int], offset: int) -> Tens
 def may_overlap(shape: Shape, strides: Shape) -> bool:
     """Whether two elements of a tensor of this geometry may share one place in memory."""
     reach = 0
-    for stride, size in sorted((stride, size) for size, stride in zip(shape, strides, strict=True) if size > 1):
+    steps = [(stride, size) for size, stride in zip(shape, strides, strict=True) if size > 1]
+    for stride, size in sorted(steps):
         if stride <= reach:
             return True
         reach += stride * (size - 1)
@@ -152,13 +155,13 @@ class Window:
 
 def as_strided_backward(grad: Tensor, self_spec: Spec, size: Shape, stride: Shape,
                         storage_offset: int | None) -> Tensor:
-    """The gradient goes through the storage: elements of the output that share a place add up there, and elements of
-    the input that share a place get equal parts of it."""
+    """The gradient goes through the storage: elements of the output that share a place add up there, and
+    elements of the input that share a place get equal parts of it."""
     window = Window(self_spec, size, stride, storage_offset)
     storage = grad.new_zeros((window.length,)).index_add(0, window.shown, grad.reshape(-1))
     if may_overlap(window.shape, window.strides):
-        ones = window.own.new_ones(window.own.shape)
-        storage = storage / grad.new_zeros((window.length,), dtype=DTYPES["int64"]).index_add(0, window.own, ones)
+        shares = grad.new_zeros((window.length,), dtype=DTYPES["int64"])
+        storage = storage / shares.index_add(0, window.own, window.own.new_ones(window.own.shape))
     return storage.index_select(0, window.own).reshape(window.shape)
 
 
@@ -177,7 +180,8 @@ derivative("as_strided", self=as_strided_backward, result=as_strided_tangent)
 # Twins that return the tensor with `src` in the place of what the view shows.
 
 derivative("select_scatter", result=AUTO_LINEAR,
-           self=lambda grad, src_shape, dim, index: grad.select_scatter(grad.new_zeros(src_shape), dim, index),
+           self=lambda grad, src_shape, dim, index:
+               grad.select_scatter(grad.new_zeros(src_shape), dim, index),
            src=lambda grad, dim, index: grad.select(dim, index))
 derivative("slice_scatter", result=AUTO_LINEAR,
            self=lambda grad, src_shape, dim, start, end, step:

@@ -1,9 +1,11 @@
 """The graph: a flat program of operator calls in single assignment form.
 
-A `Graph` has inputs, nodes in execution order and outputs. A `Node` is one call of one operator; its arguments are the
-operator's complete argument tuple, with a `Value` wherever eager code has a tensor. A `Value` is one tensor: its Spec is
-all that is known about it. Invariants, checked by `verify`: a node uses only inputs and values of earlier nodes; names
-are unique and deterministic; operators of a graph neither mutate nor alias in a way that another node could see, for
+A `Graph` has inputs, nodes in execution order and outputs. A `Node` is one call of one operator; its
+arguments are the operator's complete argument tuple, with a `Value` wherever eager code has a tensor. A
+`Value` is one tensor: its Spec is
+all that is known about it. Invariants, checked by `verify`: a node uses only inputs and values of earlier
+nodes; names are unique and deterministic; operators of a graph neither mutate nor alias in a way that
+another node could see, for
 capture has made the program functional.
 """
 

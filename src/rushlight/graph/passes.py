@@ -1,7 +1,8 @@
 """Passes over the graph: each takes a graph, changes it in place, and leaves it valid.
 
-dead code, common subexpressions, constant folding of views and casts that do nothing, algebraic simplification. All of
-them are exact: no pass changes a value, not even by rounding, and NaN, infinities and signed zeros keep their meaning.
+dead code, common subexpressions, constant folding of views and casts that do nothing, algebraic
+simplification. All of them are exact: no pass changes a value, not even by rounding, and NaN, infinities
+and signed zeros keep their meaning.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ from .ir import Graph, Node, Value, map_values
 
 
 def remove_dead_code(graph: Graph) -> None:
-    """Drop calls whose outputs nobody uses. Random calls go too: their counters are given by position, not by order."""
+    """Drop calls whose outputs nobody uses.
+
+    Random calls go too: their counters are given by position, not by order.
+    """
     needed = set(graph.outputs)
     kept: list[Node] = []
     for node in reversed(graph.nodes):
@@ -53,7 +57,10 @@ def merge_common_subexpressions(graph: Graph) -> None:
 
 
 def _key(argument: Any) -> Any:
-    """A hashable key under which only identical arguments are equal: 1, 1.0 and True differ, and so do 0.0 and -0.0."""
+    """A hashable key under which only identical arguments are equal.
+
+    1, 1.0 and True differ, and so do 0.0 and -0.0.
+    """
     if isinstance(argument, tuple | list):
         return tuple(_key(item) for item in argument)
     if isinstance(argument, int | float | complex | bool):
@@ -62,7 +69,10 @@ def _key(argument: Any) -> Any:
 
 
 def remove_identities(graph: Graph) -> None:
-    """Drop calls that return their input as it is: views to the same shape, casts to the same dtype, x * 1, x + 0 (int)."""
+    """Drop calls that return their input as it is.
+
+    Views to the same shape, casts to the same dtype, x * 1, x + 0 (int).
+    """
     replacement: dict[Value, Value] = {}
     for node in graph.nodes:
         node.args = map_values(node.args, lambda value: replacement.get(value, value))
@@ -89,8 +99,21 @@ def identity_of(node: Node) -> Value | None:
 def _same_layout(a: Value, b: Value) -> bool:
     """Whether two values have the same elements at the same places of their storage, if they share one."""
     first, second = a.spec, b.spec
-    return (first.shape, first.dtype, first.known_strides(), first.offset, bool(first.conj), bool(first.neg)) == (
-        second.shape, second.dtype, second.known_strides(), second.offset, bool(second.conj), bool(second.neg))
+    return (
+        first.shape,
+        first.dtype,
+        first.known_strides(),
+        first.offset,
+        bool(first.conj),
+        bool(first.neg),
+    ) == (
+        second.shape,
+        second.dtype,
+        second.known_strides(),
+        second.offset,
+        bool(second.conj),
+        bool(second.neg),
+    )
 
 
 def _is_one(node: Node) -> bool:

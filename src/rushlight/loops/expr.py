@@ -1,7 +1,8 @@
 """Scalar expressions: what one element of a kernel computes, recorded from an operator's body.
 
-`Recorder` is a handler like the NumPy one: running a pointwise body with it gives an `Expr` in place of an array. Expressions
-are immutable and shared: equal ones made by one recorder are the same object, so common subexpressions are computed once.
+`Recorder` is a handler like the NumPy one: running a pointwise body with it gives an `Expr` in place of an
+array. Expressions are immutable and shared: equal ones made by one recorder are the same object, so common
+subexpressions are computed once.
 Every expression has a dtype, the one its value has in registers; memory may hold another (see `Load`).
 """
 
@@ -23,7 +24,10 @@ TO_REAL = frozenset(("real", "imag"))
 
 
 class Expr:
-    """One scalar value. `op` names an instruction; leaves are "constant", "load", "index", "reduced" and "scalar"."""
+    """One scalar value.
+
+    `op` names an instruction; leaves are "constant", "load", "index", "reduced" and "scalar".
+    """
 
     __slots__ = ("_hash", "args", "data", "dtype", "op")
 
@@ -35,8 +39,14 @@ class Expr:
         self._hash = hash((op, args, dtype, data))
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, Expr) and self._hash == other._hash and self.op == other.op
-                                 and self.dtype is other.dtype and self.data == other.data and self.args == other.args)
+        return self is other or (
+            isinstance(other, Expr)
+            and self._hash == other._hash
+            and self.op == other.op
+            and self.dtype is other.dtype
+            and self.data == other.data
+            and self.args == other.args
+        )
 
     def __hash__(self) -> int:
         return self._hash
@@ -82,7 +92,10 @@ class Access:
 
 
 class Recorder:
-    """The handler that records. Any instruction name is a method; see kernels/handler.py for their meaning."""
+    """The handler that records.
+
+    Any instruction name is a method; see kernels/handler.py for their meaning.
+    """
 
     def __init__(self) -> None:
         self._shared: dict[Expr, Expr] = {}
@@ -112,7 +125,8 @@ class Recorder:
         return self.make("index", (), dtype, index)
 
     def indirect(self, value: Expr, extent: int, place: str) -> Index:
-        """An index that is the value of an expression: counted from the end if negative, and checked at run time.
+        """An index that is the value of an expression: counted from the end if negative, and checked at run
+        time.
 
         `place` names the operator in the error that a value outside of the extent gives.
         """
@@ -155,8 +169,13 @@ class Recorder:
     def abs(self, x: Expr) -> Expr:
         return self.make("abs", (x,), x.dtype.to_real() if x.dtype.is_complex else x.dtype)
 
-    def iterate(self, count: Any, state: tuple[Any, ...], step: Callable[..., tuple[Any, ...]]) -> tuple[Any, ...]:
-        """A loop with a data-dependent number of steps: only a constant number can be recorded, by unrolling."""
+    def iterate(
+        self, count: Any, state: tuple[Any, ...], step: Callable[..., tuple[Any, ...]]
+    ) -> tuple[Any, ...]:
+        """A loop with a data-dependent number of steps.
+
+        Only a constant number can be recorded, by unrolling.
+        """
         if not (isinstance(count, Expr) and count.op == "constant"):
             raise NotRecordable("a loop whose length depends on data")
         for k in range(int(count.data[1])):
@@ -216,8 +235,9 @@ def cost(expr: Expr) -> int:
     return sum(WEIGHTS.get(node.op, 1) for node in walk(expr) if node.op not in ("load", "constant", "index"))
 
 
-WEIGHTS = {name: 12 for name in ("exp", "log", "tanh", "sin", "cos", "erf", "sigmoid", "log1p", "expm1", "erfc", "pow")}
-WEIGHTS |= {name: 4 for name in ("div", "sqrt", "floor_div", "remainder", "fmod")}
+WEIGHTS = dict.fromkeys(
+    ("exp", "log", "tanh", "sin", "cos", "erf", "sigmoid", "log1p", "expm1", "erfc", "pow"), 12)
+WEIGHTS |= dict.fromkeys(("div", "sqrt", "floor_div", "remainder", "fmod"), 4)
 
 
 def substitute(recorder: Recorder, expr: Expr, replace: Callable[[Expr], Expr | None]) -> Expr:
@@ -240,7 +260,9 @@ def reindex(recorder: Recorder, expr: Expr, values: Mapping[Any, Any]) -> Expr:
     def moved(node: Expr) -> Expr | None:
         if node.op == "load":
             access = node.data
-            return recorder.load(Access(access.buffer, access.index.substitute(values), access.indirect), node.dtype)
+            return recorder.load(
+                Access(access.buffer, access.index.substitute(values), access.indirect), node.dtype
+            )
         if node.op == "index":
             return recorder.index(node.data.substitute(values), node.dtype)
         return None

@@ -1,16 +1,19 @@
-"""Exact integer algebra for index arithmetic: sums of products of loop variables, extents, floor divisions and remainders.
+"""Exact integer algebra for index arithmetic: sums of products of loop variables, extents, floor divisions
+and remainders.
 
-An `Index` is an immutable polynomial with integer coefficients over atoms. An atom is a loop variable (`Var`, with its
-extent), an extent known only at call time (`Dim`), a floor division or a remainder (`Quotient`, `Remainder`) by a positive
-divisor. Expressions are canonical: equal functions of the same atoms built in different ways compare equal in all
-the cases that views, concatenations and flattened loops produce. Every simplification is exact for every value the atoms
+An `Index` is an immutable polynomial with integer coefficients over atoms. An atom is a loop variable (`Var`,
+with its extent), an extent known only at call time (`Dim`), a floor division or a remainder (`Quotient`,
+`Remainder`) by a positive
+divisor. Expressions are canonical: equal functions of the same atoms built in different ways compare equal in
+all the cases that views, concatenations and flattened loops produce. Every simplification is exact for
+every value the atoms
 can take; what cannot be shown stays as it is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Union
+from typing import Any
 
 INFINITY = float("inf")
 Bound = int | float
@@ -28,7 +31,9 @@ class Atom:
         self._hash = hash(key)
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, Atom) and self._hash == other._hash and self.key == other.key)
+        return self is other or (
+            isinstance(other, Atom) and self._hash == other._hash and self.key == other.key
+        )
 
     def __hash__(self) -> int:
         return self._hash
@@ -145,7 +150,9 @@ class Index:
     def __eq__(self, other: object) -> bool:
         if isinstance(other, int):
             return self.constant_value() == other
-        return self is other or (isinstance(other, Index) and self._hash == other._hash and self.terms == other.terms)
+        return self is other or (
+            isinstance(other, Index) and self._hash == other._hash and self.terms == other.terms
+        )
 
     def __hash__(self) -> int:
         return self._hash
@@ -271,7 +278,9 @@ class Index:
         if not self.terms:
             return "0"
         parts = []
-        for monomial, coefficient in sorted(self.terms.items(), key=lambda item: [a.sort_key() for a in item[0]]):
+        for monomial, coefficient in sorted(
+            self.terms.items(), key=lambda item: [a.sort_key() for a in item[0]]
+        ):
             product = "*".join(_wrapped_atom(atom) for atom in monomial)
             if not monomial:
                 parts.append(str(coefficient))
@@ -284,7 +293,7 @@ class Index:
     __repr__ = __str__
 
 
-IndexLike = Union[Index, Atom, int]
+IndexLike = Index | Atom | int
 ZERO = Index({})
 
 
@@ -392,7 +401,9 @@ def _divided(monomial: Monomial, coefficient: int, divisor: Index) -> tuple[Mono
 
 
 def _split_divisible(value: Index, divisor: Index) -> tuple[Index, Index]:
-    """(q, r) with value = q * divisor + r, where q takes all terms that divide exactly and the constant's quotient."""
+    """(q, r) with value = q * divisor + r, where q takes all terms that divide exactly and the constant's
+    quotient.
+    """
     if len(divisor.terms) != 1:
         return ZERO, value
     quotient: dict[Monomial, int] = {}
@@ -446,7 +457,10 @@ def _quotient(value: Index, divisor: Index) -> Index:
 
 
 def _without_small_rest(value: Index, divisor: Index) -> Index | None:
-    """`value` without terms too small to reach the next multiple: floor((k*a + b)/(k*c)) = floor(k*a/(k*c)), 0<=b<k."""
+    """`value` without terms too small to reach the next multiple.
+
+    Floor((k*a + b)/(k*c)) = floor(k*a/(k*c)), 0<=b<k.
+    """
     number = divisor.constant_value()
     if number is None or len(value.terms) < 2:
         return None
@@ -465,7 +479,8 @@ def _remainder(value: Index, divisor: Index) -> Index:
     if factor > 1:
         return _scaled_down(value, factor) % _scaled_down(divisor, factor) * factor
     atom = _single_atom(value)
-    if isinstance(atom, Remainder) and _exact_ratio(atom.divisor, divisor) is not None:  # (x % (a*b)) % a = x % a
+    # (x % (a*b)) % a = x % a
+    if isinstance(atom, Remainder) and _exact_ratio(atom.divisor, divisor) is not None:
         return atom.value % divisor
     number = divisor.constant_value()
     if number is not None:

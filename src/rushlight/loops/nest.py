@@ -1,12 +1,15 @@
 """Loop nests: the unit that becomes one native kernel.
 
-A `Nest` runs its phases one after the other for every point of its outer loops. A `Phase` runs its inner loops (possibly
-none) and, at each point, its statements in order: `Store` writes an element of a buffer, `Reduce` folds a value into an
-accumulator, which later phases of the same outer point read by name, and so do later statements of the nest after the phase.
-A buffer that only this nest uses, row by row, is a row temporary: it lives in the cache of the core that runs the row.
+A `Nest` runs its phases one after the other for every point of its outer loops. A `Phase` runs its inner
+loops (possibly none) and, at each point, its statements in order: `Store` writes an element of a buffer,
+`Reduce` folds a value into an
+accumulator, which later phases of the same outer point read by name, and so do later statements of the nest
+after the phase. A buffer that only this nest uses, row by row, is a row temporary: it lives in the cache
+of the core that runs the row.
 
-Invariants, checked by `verify`: extents are positive; an accumulator is read only in later phases; a statement reads a buffer
-that the nest writes only at the same outer point, in a later phase or, at the very same element, in a later statement.
+Invariants, checked by `verify`: extents are positive; an accumulator is read only in later phases; a
+statement reads a buffer that the nest writes only at the same outer point, in a later phase or, at the
+very same element, in a later statement.
 """
 
 from __future__ import annotations
@@ -54,7 +57,10 @@ ERRORS = Buffer("errors", DTYPES["int64"], as_index(1), Place.OUTPUT)
 
 
 class Combine(enum.Enum):
-    """How a reduction folds values. ARG_* fold a (value, position) pair and keep the first position among equals."""
+    """How a reduction folds values.
+
+    ARG_* fold a (value, position) pair and keep the first position among equals.
+    """
 
     SUM = "sum"
     PRODUCT = "product"
@@ -141,7 +147,8 @@ class Call:
 
     def __str__(self) -> str:
         given = ", ".join(f"{k}={v}" for k, v in self.attributes.items())
-        return f"{', '.join(map(str, self.outputs))} = {self.routine}({', '.join(map(str, self.inputs))}; {given})"
+        inputs, outputs = (", ".join(map(str, buffers)) for buffers in (self.inputs, self.outputs))
+        return f"{outputs} = {self.routine}({inputs}; {given})"
 
 
 Kernel = Nest | Call
@@ -197,7 +204,8 @@ def _verify_store(nest: Nest, store: Store, loops: set[Var], written: dict[Any, 
         raise InternalError(f"{nest.name}: {store.access} is not to be written")
     unknown = [a for a in store.access.index.atoms() if isinstance(a, Var) and a not in loops]
     if unknown:
-        raise InternalError(f"{nest.name}: {store.access} uses loop variables that do not run here: {unknown}")
+        raise InternalError(f"{nest.name}: {store.access} uses loop variables that do not run here: "
+                            f"{unknown}")
     written.setdefault(store.access.buffer, []).append((phase, store.access))
 
 

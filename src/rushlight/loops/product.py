@@ -1,9 +1,11 @@
-"""Matrix products as the compiler's stages pass them on: what is multiplied and how the operands lie in memory.
+"""Matrix products as the compiler's stages pass them on: what is multiplied and how the operands lie in
+memory.
 
-A product is a `Call` with the routine "matmul". Its first two inputs are the buffers of the operands, its attribute "product" is a
-`Product`, and its result is dense, [batch, rows, columns]. Scheduling may add the attribute "epilogue": a nest over
-(batch, rows, columns) that runs on every tile of the result as soon as it is finished. The buffers of the epilogue are
-then among the inputs and outputs of the call.
+A product is a `Call` with the routine "matmul". Its first two inputs are the buffers of the operands, its
+attribute "product" is a `Product`, and its result is dense, [batch, rows, columns]. Scheduling may add the
+attribute "epilogue": a nest over
+(batch, rows, columns) that runs on every tile of the result as soon as it is finished. The buffers of the
+epilogue are then among the inputs and outputs of the call.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ MATMUL = "matmul"
 
 @dataclass(frozen=True)
 class Matrix:
-    """Element (b, i, j) of a batch of matrices is at offset + b * batch + i * row + j * column of its buffer."""
+    """Element (b, i, j) of a batch of matrices is at offset + b * batch + i * row + j * column of its buffer.
+    """
 
     offset: int
     batch: int

@@ -1,7 +1,8 @@
 """Declaring how an operator is lowered: `@lowering("flip")`, and EXTERN for what stays a library call.
 
-A rule takes the arguments it names, tensors as `Lowered`, and returns `Lowered` (a tuple for several outputs). It may also name
-`low` (the Lowerer) and `out` (the Spec, or Specs, of the outputs). Pointwise operators and views need no rule: theirs follows
+A rule takes the arguments it names, tensors as `Lowered`, and returns `Lowered` (a tuple for several
+outputs). It may also name `low` (the Lowerer) and `out` (the Spec, or Specs, of the outputs). Pointwise
+operators and views need no rule: theirs follows
 from the body and from the shape rule.
 """
 
@@ -33,7 +34,8 @@ def lowering(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
             if op.lowering is not None:
                 raise RegistrationError(f"{name} already has a lowering")
             if op.kind is not Kind.STRUCTURAL:
-                raise RegistrationError(f"{name} is {op.kind.value}; only structural operators take a lowering rule")
+                raise RegistrationError(f"{name} is {op.kind.value}; only structural operators take a "
+                                        "lowering rule")
             op.lowering = by_name(rule, (*op.schema.argument_names, "low", "out"), f"lowering of {name}")
         return rule
 

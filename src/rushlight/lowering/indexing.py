@@ -1,7 +1,7 @@
 """Reading at positions that are data: gather, index_select, indexing with tensors of integers, embedding.
 
-Every loaded index is checked where it is used; one out of range gives IndexError when the program has run, and nothing that the
-caller can see was written.
+Every loaded index is checked where it is used; one out of range gives IndexError when the program has run,
+and nothing that the caller can see was written.
 """
 
 from __future__ import annotations
@@ -42,8 +42,13 @@ def index_select(self: Lowered, dim: int, index: Lowered, out: Spec) -> Lowered:
     if self.ndim == 0 or index.ndim == 0:
         raise NotRecordable("index_select of a number")
     at, source, where = wrap_dim(dim, self.ndim), self.cheap(), index.cheap()
-    return source.reindex(out.known_shape(), lambda i: [
-        position(where, (i[at],), self.shape[at], "index_select") if d == at else i[d] for d in range(self.ndim)])
+    return source.reindex(
+        out.known_shape(),
+        lambda i: [
+            position(where, (i[at],), self.shape[at], "index_select") if d == at else i[d]
+            for d in range(self.ndim)
+        ],
+    )
 
 
 @lowering("embedding")
@@ -56,7 +61,10 @@ def embedding(weight: Lowered, indices: Lowered, out: Spec) -> Lowered:
 
 @lowering("index.Tensor")
 def index_tensor(self: Lowered, indices: Sequence[Lowered | None], low: Lowerer, out: Spec) -> Lowered:
-    """Indexing by tensors of integers that stand side by side; masks give results of unknown shape and are not here."""
+    """Indexing by tensors of integers that stand side by side.
+
+    Masks give results of unknown shape and are not here.
+    """
     used = [d for d, index in enumerate(indices) if index is not None]
     given = [index for index in indices if index is not None]
     if not used or used != list(range(used[0], used[0] + len(used))) or any(

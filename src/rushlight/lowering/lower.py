@@ -1,7 +1,8 @@
 """A graph becomes a program of definitions.
 
-In: a functional graph of operators that are pointwise, views, or structural with a lowering rule; anything else is a call of
-its eager kernel. Out: a `Program`: the definitions in order, the buffers of inputs and outputs. Every graph output is
+In: a functional graph of operators that are pointwise, views, or structural with a lowering rule; anything
+else is a call of its eager kernel. Out: a `Program`: the definitions in order, the buffers of inputs and
+outputs. Every graph output is
 computed into a contiguous buffer of its own, or is an input's buffer as it is.
 """
 
@@ -34,7 +35,10 @@ class Program:
 
 
 def lower(graph: Graph, supports: Callable[[Expr], bool]) -> Program:
-    """The definitions that compute the outputs of `graph`; `supports` tells which instructions have native code."""
+    """The definitions that compute the outputs of `graph`.
+
+    `supports` tells which instructions have native code.
+    """
     return _GraphLowering(graph, supports).run()
 
 
@@ -94,7 +98,9 @@ class _GraphLowering:
             if op.kind is Kind.VIEW:
                 return tuple(self._view(node, value) for value in node.outputs)
             if callable(op.lowering):
-                specs: Any = tuple(v.spec for v in node.outputs) if node.returns_list else node.outputs[0].spec
+                specs: Any = (
+                    tuple(v.spec for v in node.outputs) if node.returns_list else node.outputs[0].spec
+                )
                 results = op.lowering((*map_values(node.args, self.values.__getitem__), self.low, specs))
                 results = results if isinstance(results, tuple) else (results,)
                 for result in results:
@@ -111,7 +117,9 @@ class _GraphLowering:
         self.low.definitions.append(Call(
             f"call{len(self.low.definitions)}", "extern", [x.buffer for x in inputs], list(outputs),
             {"node": node, "layouts": [(x.shape, x.strides) for x in inputs]}))
-        return tuple(self.low.stored(buffer, value.shape) for buffer, value in zip(outputs, node.outputs, strict=True))
+        return tuple(
+            self.low.stored(buffer, value.shape) for buffer, value in zip(outputs, node.outputs, strict=True)
+        )
 
     # Pointwise: the scalar body, recorded.
 
@@ -134,7 +142,8 @@ class _GraphLowering:
             results = result if isinstance(result, tuple) else (result,)
             return tuple(ops.cast(r, dtype) for r, dtype in zip(results, result_dtypes, strict=True))
 
-        for element in elements(tuple(as_index(v) for v in self.low.sample_point(shape))):  # raises NotRecordable before anything depends on it
+        # raises NotRecordable before anything depends on it
+        for element in elements(tuple(as_index(v) for v in self.low.sample_point(shape))):
             self.low.check(element)
         return tuple(self.low.generated(shape, value.dtype, _component(elements, i))
                      for i, value in enumerate(node.outputs))
@@ -145,7 +154,9 @@ class _GraphLowering:
         root = _root(value)
         if root in self.input_buffers and value.dtype is root.dtype:
             buffer, spec = self.input_buffers[root], value.spec
-            result = self.low.stored(buffer, value.shape, spec.known_strides(), spec.offset - root.spec.offset)
+            result = self.low.stored(
+                buffer, value.shape, spec.known_strides(), spec.offset - root.spec.offset
+            )
         else:
             result = self._view_of_root(root, value)
         result = _with_lazy_bits(result, value)
@@ -214,7 +225,10 @@ def _root(value: Value) -> Value:
 def _unravel(spec: Spec, position: Index) -> list[Index]:
     """The index of the element at `position` of a dense storage laid out as `spec`."""
     shape, strides = spec.known_shape(), spec.known_strides()
-    return [position // stride % size if size > 1 else as_index(0) for size, stride in zip(shape, strides, strict=True)]
+    return [
+        position // stride % size if size > 1 else as_index(0)
+        for size, stride in zip(shape, strides, strict=True)
+    ]
 
 
 def _repeats(spec: Spec) -> bool:

@@ -1,7 +1,8 @@
 """Tensors in the course of lowering.
 
-A `Lowered` is a function from an index to the expression of that element. Views and pointwise operators only compose such
-functions, so they cost nothing; `realize` turns one into a `Map` definition that computes a buffer, and `reduce` makes a
+A `Lowered` is a function from an index to the expression of that element. Views and pointwise operators only
+compose such functions, so they cost nothing; `realize` turns one into a `Map` definition that computes a
+buffer, and `reduce` makes a
 `Reduction`. A `Lowerer` collects the definitions of one graph in order. Nothing here decides how loops run.
 """
 
@@ -116,14 +117,18 @@ class Lowered:
         self._element = element
         self._loaded: dict[Indices, Expr] = {}
         self.buffer = buffer  # holds all of it, laid out by `strides`
-        self.strides = contiguous_strides(shape) if strides is None else strides  # how it is, or should be, laid out
+        # how it is, or should be, laid out
+        self.strides = contiguous_strides(shape) if strides is None else strides
 
     @property
     def ndim(self) -> int:
         return len(self.shape)
 
     def load(self, index: Sequence[Any]) -> Expr:
-        """The element at `index`; asked for again, it is not worked out again, so long chains cost no more than short."""
+        """The element at `index`.
+
+        Asked for again, it is not worked out again, so long chains cost no more than short.
+        """
         key = tuple(as_index(i) for i in index)
         found = self._loaded.get(key)
         if found is None:
@@ -137,7 +142,10 @@ class Lowered:
         return Lowered(self.owner, tuple(shape), self.dtype, lambda index: self.load(function(index)))
 
     def expand(self, shape: Sequence[int]) -> Lowered:
-        """Broadcast to `shape`. What is costly to compute is stored first, since each element is used many times."""
+        """Broadcast to `shape`.
+
+        What is costly to compute is stored first, since each element is used many times.
+        """
         if tuple(shape) == self.shape:
             return self
         lead = len(shape) - self.ndim
@@ -160,7 +168,10 @@ class Lowered:
 
         def position(index: Indices) -> list[Index]:
             flat = dot(index, strides)
-            return [flat // step % size if size > 1 else as_index(0) for step, size in zip(steps, sizes, strict=True)]
+            return [
+                flat // step % size if size > 1 else as_index(0)
+                for step, size in zip(steps, sizes, strict=True)
+            ]
 
         return self.reindex(shape, position)
 
@@ -199,7 +210,11 @@ class Lowered:
 
     def laid_out(self, strides: tuple[int, ...]) -> Lowered:
         """The same tensor, to be stored with these (dense) strides if it is stored."""
-        return self if self.buffer is not None else Lowered(self.owner, self.shape, self.dtype, self._element, None, strides)
+        return (
+            self
+            if self.buffer is not None
+            else Lowered(self.owner, self.shape, self.dtype, self._element, None, strides)
+        )
 
     def realize(self, buffer: Buffer | None = None) -> Lowered:
         """Computed into a buffer (the given one, or a new temporary), in the memory order of `strides`."""
@@ -213,8 +228,13 @@ class Lowered:
         owner.definitions.append(Map(target, variables, self.load(index)))
         return owner.stored(target, self.shape, strides_in_order(self.shape, order))
 
-    def reduce(self, dims: Sequence[int], combine: Combine, keepdim: bool, dtype: DType | None = None) -> Lowered:
-        """Folded over `dims` (wrapped); ARG_ reductions give the row-major position inside the reduced dimensions."""
+    def reduce(
+        self, dims: Sequence[int], combine: Combine, keepdim: bool, dtype: DType | None = None
+    ) -> Lowered:
+        """Folded over `dims` (wrapped).
+
+        ARG_ reductions give the row-major position inside the reduced dimensions.
+        """
         owner = self.owner
         kept = [d for d in range(self.ndim) if d not in dims]
         outer = owner.variables([self.shape[d] for d in kept])
@@ -224,7 +244,9 @@ class Lowered:
             index[d] = var
         for d, var in zip(dims, inner, strict=True):
             index[d] = var
-        result = DTYPES["int64"] if combine in (Combine.ARG_MAXIMUM, Combine.ARG_MINIMUM) else dtype or self.dtype
+        result = (
+            DTYPES["int64"] if combine in (Combine.ARG_MAXIMUM, Combine.ARG_MINIMUM) else dtype or self.dtype
+        )
         shape = reduced_shape(self.shape, tuple(dims), keepdim)
         target = owner.fresh_buffer(result, shape)
         value = self.load(index)

@@ -1,7 +1,7 @@
 """Flipping, rolling, masking and padding as index arithmetic.
 
-An element that may lie outside of its source is read at an index brought back inside by a remainder, and then replaced: generated
-code never reads outside of a buffer.
+An element that may lie outside of its source is read at an index brought back inside by a remainder, and then
+replaced: generated code never reads outside of a buffer.
 """
 
 from __future__ import annotations
@@ -124,7 +124,9 @@ def as_strided_scatter(self: Lowered, src: Lowered, size: Sequence[int], stride:
     """Elements of `self`, except those that the strided view shows, which are those of `src`."""
     if 0 in size:
         return self.reindex(self.shape, lambda index: index)
-    pairs = sorted(((s, n, d) for d, (s, n) in enumerate(zip(stride, size, strict=True)) if n > 1), reverse=True)
+    pairs = sorted(
+        ((s, n, d) for d, (s, n) in enumerate(zip(stride, size, strict=True)) if n > 1), reverse=True
+    )
     covered = 1
     for step, extent, _ in reversed(pairs):
         if step < covered:

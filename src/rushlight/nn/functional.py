@@ -20,10 +20,6 @@ _SAME = ("bilinear", "channel_shuffle", "cosine_similarity", "pairwise_distance"
 globals().update({name: API.functions[""][name] for name in _SAME})
 globals().update(API.functions["nn.functional"])
 
-__all__ = ["alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "embedding", "feature_alpha_dropout",  # noqa: PLE0604
-           "log_softmax", "one_hot", "relu", "relu_", "softmax", "softmin", "tanh", "sigmoid", *_SAME,
-           *API.functions["nn.functional"]]
-
 functions: Any = _functions
 
 
@@ -43,15 +39,21 @@ def sigmoid(input: Tensor) -> Tensor:
     return functions.sigmoid(input)
 
 
-def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None) -> Tensor:
+def softmax(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None
+) -> Tensor:
     return functions.softmax(input, _dim(dim, input), dtype=dtype)
 
 
-def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None) -> Tensor:
+def log_softmax(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None
+) -> Tensor:
     return functions.log_softmax(input, _dim(dim, input), dtype=dtype)
 
 
-def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None) -> Tensor:
+def softmin(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None
+) -> Tensor:
     return functions.softmax(-input, _dim(dim, input), dtype=dtype)
 
 
@@ -71,10 +73,16 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, max
     if padding_idx is None:
         padding_idx = -1
     else:
-        check(-rows <= padding_idx < rows, f"Padding_idx must be within num_embeddings, got {padding_idx}", AssertionError)
+        check(
+            -rows <= padding_idx < rows,
+            f"Padding_idx must be within num_embeddings, got {padding_idx}",
+            AssertionError,
+        )
         padding_idx = padding_idx % rows
     if max_norm is not None:
-        weight.detach().copy_(run_name("embedding_renorm", weight.detach(), input.contiguous(), max_norm, norm_type))
+        weight.detach().copy_(
+            run_name("embedding_renorm", weight.detach(), input.contiguous(), max_norm, norm_type)
+        )
     return run_name("embedding", weight, input, padding_idx, scale_grad_by_freq, sparse)
 
 
@@ -91,7 +99,9 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
     return _dropout("alpha_dropout", input, p, training, inplace)
 
 
-def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+def feature_alpha_dropout(
+    input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
+) -> Tensor:
     return _dropout("feature_alpha_dropout", input, p, training, inplace)
 
 
@@ -99,7 +109,9 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     check(input.ndim in (2, 3), f"dropout1d: Expected 2D or 3D input, but received a {input.ndim}D input")
     if input.ndim == 3:
         return _dropout("feature_dropout", input, p, training, inplace)
-    result = _dropout("feature_dropout", input.unsqueeze_(0) if inplace else input.unsqueeze(0), p, training, inplace)
+    result = _dropout(
+        "feature_dropout", input.unsqueeze_(0) if inplace else input.unsqueeze(0), p, training, inplace
+    )
     return result.squeeze_(0) if inplace else result.squeeze(0)
 
 
@@ -109,3 +121,7 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     return _dropout("feature_dropout", input, p, training, inplace)
+
+
+__all__ = [name for name in dir() if not name.startswith("_") and name not in (
+    "API", "Any", "DType", "Tensor", "annotations", "check", "functions", "run_name")]

@@ -1,1 +1,4 @@
-"""Running native code: the JIT engine, the object cache on disk, the thread pool and addresses of library routines."""
+"""Running native code.
+
+The JIT engine, the object cache on disk, the thread pool and addresses of library routines.
+"""

@@ -1,9 +1,11 @@
 """Object code on disk, in the user's cache directory.
 
-What comes in: a key (everything the code depends on) and object bytes; what goes out: the bytes, or None. An entry is used
-only if its checksum holds and it, and the directory, belong to this user and are writable by nobody else; anything else
-counts as absent and is compiled again. Writers never disturb readers: a file appears whole by rename, or not at all.
-Trouble with the disk (full, read-only, no home directory) turns the cache off for that call; it is never an error.
+What comes in: a key (everything the code depends on) and object bytes; what goes out: the bytes, or None. An
+entry is used only if its checksum holds and it, and the directory, belong to this user and are writable by
+nobody else; anything else
+counts as absent and is compiled again. Writers never disturb readers: a file appears whole by rename, or not
+at all. Trouble with the disk (full, read-only, no home directory) turns the cache off for that call; it is
+never an error.
 """
 
 from __future__ import annotations
@@ -31,7 +33,10 @@ def key_of(parts: Iterable[str]) -> str:
 
 
 def default_directory() -> Path | None:
-    """$RUSHLIGHT_CACHE_DIR, or rushlight/objects in the user's cache directory; None if the cache is turned off."""
+    """$RUSHLIGHT_CACHE_DIR, or rushlight/objects in the user's cache directory.
+
+    None if the cache is turned off.
+    """
     chosen = os.environ.get("RUSHLIGHT_CACHE_DIR")
     if chosen == "":
         return None

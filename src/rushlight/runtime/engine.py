@@ -1,7 +1,8 @@
 """From LLVM IR to callable addresses.
 
-One TargetMachine emits objects, one ORC JIT links them. A `Library` owns the memory of its code: keep it alive as long as
-the code may run. Unresolved symbols raise; nothing is ever looked up by a name that the process happens to export,
+One TargetMachine emits objects, one ORC JIT links them. A `Library` owns the memory of its code: keep it
+alive as long as the code may run. Unresolved symbols raise; nothing is ever looked up by a name that the
+process happens to export,
 except those given as `imports`.
 """
 
@@ -29,7 +30,9 @@ class Library:
 
     __slots__ = ("_tracker", "addresses", "object_code", "seconds")
 
-    def __init__(self, tracker: Any, addresses: dict[str, int], object_code: bytes, seconds: dict[str, float]) -> None:
+    def __init__(
+        self, tracker: Any, addresses: dict[str, int], object_code: bytes, seconds: dict[str, float]
+    ) -> None:
         self._tracker = tracker
         self.addresses = addresses
         self.object_code = object_code
@@ -47,11 +50,16 @@ class Engine:
         self._jit = llvm.create_lljit_compiler(_target_machine(self.target))
 
     def header(self) -> str:
-        return f'target triple = "{self._machine.triple}"\ntarget datalayout = "{self._machine.target_data}"\n'
+        return (
+            f'target triple = "{self._machine.triple}"\ntarget datalayout = "{self._machine.target_data}"\n'
+        )
 
     def build(self, ir: str, exports: Sequence[str], imports: Mapping[str, int] | None = None, *,
               use_cache: bool = True) -> Library:
-        """Compile `ir` (or load its object from the cache) and link it; `imports` are addresses by symbol name."""
+        """Compile `ir` (or load its object from the cache) and link it.
+
+        `imports` are addresses by symbol name.
+        """
         seconds: dict[str, float] = {}
         start = time.perf_counter()
         key = self._key(ir)
@@ -86,7 +94,10 @@ class Engine:
             return code
 
     def _optimize(self, module: Any) -> None:
-        """Clean up code that is already vectorised: inline helpers, promote memory to registers, fold, tidy branches."""
+        """Clean up code that is already vectorised.
+
+        Inline helpers, promote memory to registers, fold, tidy branches.
+        """
         builder = llvm.create_pass_builder(self._machine, llvm.create_pipeline_tuning_options(speed_level=1))
         passes = llvm.create_new_module_pass_manager()
         passes.add_always_inliner_pass()
@@ -117,7 +128,10 @@ class Engine:
 
 
 def _target_machine(target: Target) -> Any:
-    """Small code model with position-independent code: the JIT default, the large model, is slower to make and run."""
+    """Small code model with position-independent code.
+
+    The JIT default, the large model, is slower to make and run.
+    """
     return llvm.Target.from_triple(target.triple).create_target_machine(
         cpu=target.cpu, features=target.features, opt=3, codemodel="small", reloc="pic", jit=True)
 

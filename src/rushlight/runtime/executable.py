@@ -1,7 +1,8 @@
 """A compiled program that can be called: native segments and library calls over one block of addresses.
 
-`run(inputs)` takes the input arrays in order and returns the output arrays. The workspace belongs to the executable and is
-used by one call at a time; a call that finds it taken (from another thread, or from itself) uses a workspace of its own.
+`run(inputs)` takes the input arrays in order and returns the output arrays. The workspace belongs to the
+executable and is used by one call at a time; a call that finds it taken (from another thread, or from
+itself) uses a workspace of its own.
 """
 
 from __future__ import annotations
@@ -17,9 +18,13 @@ import numpy as np
 from .engine import Library
 from .threads import ThreadPool
 
+
 @dataclass(frozen=True)
 class Slot:
-    """A buffer of the block: `shape` and `strides` (in bytes) of the array an output or temporary is seen as."""
+    """A buffer of the block.
+
+    `shape` and `strides` (in bytes) of the array an output or temporary is seen as.
+    """
 
     number: int
     dtype: np.dtype
@@ -31,9 +36,18 @@ class Slot:
 class Executable:
     """Native code with its memory."""
 
-    def __init__(self, library: Library, segments: Sequence[str | Callable[..., None]], inputs: Sequence[int | None],
-                 outputs: Sequence[Slot], temporaries: Sequence[Slot], workspace_size: int, slots: int,
-                 pool: ThreadPool, reports: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        library: Library,
+        segments: Sequence[str | Callable[..., None]],
+        inputs: Sequence[int | None],
+        outputs: Sequence[Slot],
+        temporaries: Sequence[Slot],
+        workspace_size: int,
+        slots: int,
+        pool: ThreadPool,
+        reports: Sequence[str] = (),
+    ) -> None:
         self._library = library
         self._pool = pool
         native = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
@@ -77,8 +91,9 @@ class Executable:
         for temporary in self.temporaries:
             block[temporary.number] = base + temporary.offset
             if len(self._segments) > 1:
-                arrays[temporary.number] = np.ndarray(temporary.shape, temporary.dtype, workspace, temporary.offset,
-                                                      temporary.strides)
+                arrays[temporary.number] = np.ndarray(
+                    temporary.shape, temporary.dtype, workspace, temporary.offset, temporary.strides
+                )
         address = ctypes.addressof(block)
         for native, segment in self._segments:
             segment(address if native else arrays)

@@ -1,6 +1,7 @@
 """The machine that code is generated for.
 
-Nothing above codegen/ knows the CPU: what a generator may ask (vector width, registers) is a field of `Target`.
+Nothing above codegen/ knows the CPU: what a generator may ask (vector width, registers) is a field of
+`Target`.
 """
 
 from __future__ import annotations
@@ -32,7 +33,10 @@ class Target:
 
 @functools.cache
 def host() -> Target:
-    """The machine this process runs on; its feature string is asked for, since virtual machines mask features."""
+    """The machine this process runs on.
+
+    Its feature string is asked for, since virtual machines mask features.
+    """
     initialize()
     flags = llvm.get_host_cpu_features()
     on = {name for name, present in flags.items() if present}

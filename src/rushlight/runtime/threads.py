@@ -1,9 +1,12 @@
-"""The thread pool: `parallel_for(function, argument, count)` from native code, without a C compiler or OpenMP.
+"""The thread pool: `parallel_for(function, argument, count)` from native code, without a C compiler or
+OpenMP.
 
-Everything that runs in a worker is LLVM IR; threads come from pthread_create through ctypes and never touch Python. A job
-is a function `void(ptr argument, i64 task)` and a number of tasks. The tasks are counted down atomically, so a late worker
-takes a task of the current job or none, and the caller waits only for tasks that were taken: it finishes alone when
-workers are busy, descheduled or gone after a fork. A nested or concurrent job runs serially in its caller. Which thread runs
+Everything that runs in a worker is LLVM IR; threads come from pthread_create through ctypes and never touch
+Python. A job is a function `void(ptr argument, i64 task)` and a number of tasks. The tasks are counted
+down atomically, so a late worker
+takes a task of the current job or none, and the caller waits only for tasks that were taken: it finishes
+alone when workers are busy, descheduled or gone after a fork. A nested or concurrent job runs serially in
+its caller. Which thread runs
 a task never changes its result.
 """
 
@@ -24,7 +27,18 @@ from .engine import Library, engine
 ir = LazyModule("llvmlite.ir")
 
 # Fields of the pool's memory, in 8-byte units; hot ones have a cache line of their own.
-GENERATION, REMAINING, FINISHED, FUNCTION, ARGUMENT, BUSY, SLEEPERS, STOP, SPIN, ACTIVE = 0, 8, 16, 24, 25, 32, 40, 48, 56, 57
+GENERATION, REMAINING, FINISHED, FUNCTION, ARGUMENT, BUSY, SLEEPERS, STOP, SPIN, ACTIVE = (
+    0,
+    8,
+    16,
+    24,
+    25,
+    32,
+    40,
+    48,
+    56,
+    57,
+)
 POOL_BYTES = 64 * 8
 SPIN_ITERATIONS = 4000
 YIELD_AFTER = 2000
@@ -40,7 +54,9 @@ class _Emitter:
         self.i32, self.i64 = ir.IntType(32), ir.IntType(64)
         self.pointer = ir.PointerType()
         self.void = ir.VoidType()
-        self.syscall = ir.Function(self.module, ir.FunctionType(self.i64, [self.i64], var_arg=True), "syscall")
+        self.syscall = ir.Function(
+            self.module, ir.FunctionType(self.i64, [self.i64], var_arg=True), "syscall"
+        )
         self.task_type = ir.FunctionType(self.void, [self.pointer, self.i64])
 
     def field(self, builder: Any, pool: Any, index: int) -> Any:
@@ -102,7 +118,8 @@ class _Emitter:
         b.branch(top)
         b.position_at_end(top)
         seen = b.phi(self.i32)
-        seen.add_incoming(self.i32(0), entry)  # not the current generation: a late starter must still see a stop
+        # not the current generation: a late starter must still see a stop
+        seen.add_incoming(self.i32(0), entry)
         limit = b.load(self.field(b, pool, SPIN), typ=self.i64)
         b.branch(spin)
         b.position_at_end(spin)
@@ -115,10 +132,13 @@ class _Emitter:
         following = b.add(count, self.i64(1))
         count.add_incoming(following, again)
         b.cbranch(b.icmp_signed("<", following, limit), spin, sleep)
-        b.position_at_end(sleep)  # announced before the kernel compares the generation again: no wake-up is lost
+        # announced before the kernel compares the generation again: no wake-up is lost
+        b.position_at_end(sleep)
         sleepers = self.field(b, pool, SLEEPERS)
         b.atomic_rmw("add", sleepers, self.i32(1), "seq_cst")
-        b.call(self.syscall, [self.i64(_FUTEX), pool, self.i32(_FUTEX_WAIT_PRIVATE), seen, self.pointer(None)])
+        b.call(
+            self.syscall, [self.i64(_FUTEX), pool, self.i32(_FUTEX_WAIT_PRIVATE), seen, self.pointer(None)]
+        )
         b.atomic_rmw("sub", sleepers, self.i32(1), "seq_cst")
         seen.add_incoming(seen, sleep)
         b.branch(top)
@@ -133,9 +153,23 @@ class _Emitter:
         b.ret(self.pointer(None))
 
     def _parallel_for(self) -> None:
-        function, b = self._function("parallel_for", self.void, [self.pointer, self.pointer, self.pointer, self.i64])
+        function, b = self._function(
+            "parallel_for", self.void, [self.pointer, self.pointer, self.pointer, self.i64]
+        )
         pool, task, argument, count = function.args
-        names = ("claim", "serial", "loop", "out", "own", "wake", "work", "wait", "idle", "give_way", "finish")
+        names = (
+            "claim",
+            "serial",
+            "loop",
+            "out",
+            "own",
+            "wake",
+            "work",
+            "wait",
+            "idle",
+            "give_way",
+            "finish",
+        )
         blocks = {name: function.append_basic_block(name) for name in names}
         several = b.icmp_signed(">", count, self.i64(1))
         active = b.load_atomic(self.field(b, pool, ACTIVE), "monotonic", 8, typ=self.i64)
@@ -159,7 +193,9 @@ class _Emitter:
         index.add_incoming(following, blocks["loop"])
         b.cbranch(b.icmp_signed("<", following, count), blocks["loop"], blocks["out"])
 
-    def _own_job(self, b: Any, blocks: dict[str, Any], pool: Any, task: Any, argument: Any, count: Any) -> None:
+    def _own_job(
+        self, b: Any, blocks: dict[str, Any], pool: Any, task: Any, argument: Any, count: Any
+    ) -> None:
         b.position_at_end(blocks["own"])
         b.store(task, self.field(b, pool, FUNCTION))
         b.store(argument, self.field(b, pool, ARGUMENT))
@@ -186,7 +222,8 @@ class _Emitter:
         following = b.add(spins, self.i64(1))
         spins.add_incoming(following, blocks["idle"])
         b.cbranch(b.icmp_signed(">", following, self.i64(YIELD_AFTER)), blocks["give_way"], blocks["wait"])
-        b.position_at_end(blocks["give_way"])  # the worker with the last task was descheduled: offer it this core
+        # the worker with the last task was descheduled: offer it this core
+        b.position_at_end(blocks["give_way"])
         b.call(self.syscall, [self.i64(_SCHED_YIELD)])
         b.branch(blocks["wait"])
         b.position_at_end(blocks["finish"])
@@ -213,7 +250,9 @@ class ThreadPool:
     """Workers that serve `parallel_for`. `size` counts the caller too."""
 
     def __init__(self, size: int) -> None:
-        self._library: Library = engine().build(_Emitter().build(), ("worker", "parallel_for"), _libc_symbols())
+        self._library: Library = engine().build(
+            _Emitter().build(), ("worker", "parallel_for"), _libc_symbols()
+        )
         self._memory = ctypes.create_string_buffer(POOL_BYTES + 64)
         self.address = (ctypes.addressof(self._memory) + 63) & ~63
         self.parallel_for_address = self._library.addresses["parallel_for"]

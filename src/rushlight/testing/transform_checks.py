@@ -34,7 +34,7 @@ def check_vmap(case: Case, record: Recorder) -> None:
         if case.sanity(sample) is not None:
             record.note("random")
             continue
-        for name, batched in _choices(side, sample):
+        for name, batched in _choices(case, sample):
             try:
                 expected = [side.describe(call(function, _element(side, sample, batched, n))) for n
                             in range(2)]
@@ -45,14 +45,17 @@ def check_vmap(case: Case, record: Recorder) -> None:
                 _check_mapped(case, function, sample, batched, expected, record)
 
 
-def _choices(side: Backend, sample: Sample) -> Iterator[tuple[str, dict[int, int]]]:
+def _choices(case: Case, sample: Sample) -> Iterator[tuple[str, dict[int, int]]]:
     """Which tensors are mapped, and over which dimension: all in front, and each one alone at its end."""
+    side = case.backend
     tensors = side.flat_tensors(_plain(sample, side))
     floating = [i for i, tensor in enumerate(tensors) if tensor.dtype.is_floating_point
                 or tensor.dtype.is_complex]
     if not tensors:
         return
     yield "all", dict.fromkeys(range(len(tensors)), 0)
+    if case.entry.name.startswith("as_strided"):  # it tells memory layouts apart
+        return
     for i in floating[:3]:
         yield f"only {i}", {i: tensors[i].ndim}
 
@@ -145,7 +148,7 @@ def _check_pair(case: Case, sample: Sample, record: Recorder) -> None:
         outputs = side.flat_tensors(side.translate(sample.process_output)(call(function, replaced)))
         pushed = [forward_ad.unpack_dual(outputs[i]).tangent for i in kept]
     left, right = _product(side, cotangents, pushed), _product(side, grads, tangents)
-    scale = max(abs(left), abs(right), _scale(side, grads, tangents), 1e-30)
+    scale = max(abs(left), abs(right), _scale(side, grads, tangents), 1e-6)
     if np.isfinite(left) and np.isfinite(right) and abs(left - right) > 1e-6 * scale:
         raise Mismatch(f"forward mode gives {left}, reverse mode {right}")
 

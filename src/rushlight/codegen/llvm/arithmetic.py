@@ -31,7 +31,8 @@ class Arithmetic(Constants):
         return self._binary("mul", a, b, flags)
 
     def div(self, a: Any, b: Any, flags: Sequence[str] = ()) -> Any:
-        """The quotient of floats; integers are divided by the functions of math/integers.py, which cannot trap."""
+        """The quotient of floats; integers are divided by the functions of math/integers.py, which cannot
+        trap."""
         a, b = self.values(a, b)
         return self.builder.fdiv(a, b, flags=flags)
 
@@ -45,11 +46,12 @@ class Arithmetic(Constants):
         return self.intrinsic("abs", a.type, [a, self.constant(0, self.i1)], [a.type])
 
     def fma(self, a: Any, b: Any, c: Any) -> Any:
-        """a b + c with one rounding: what error terms are computed with. Emulated where the machine has none."""
+        """a b + c with one rounding: what error terms are computed with. Emulated where the machine has
+        none."""
         a, b, c = self.values(a, b, c)
         if self.target.has_fma:
             return self.intrinsic("fma", a.type, [a, b, c], [a.type])
-        if bits_of(a.type) == 32:  # the product is exact in double; the sum is rounded twice, which costs 2**-30 ulp
+        if bits_of(a.type) == 32:  # the product is exact in double; to round the sum twice costs 2**-29 ulp
             wide = like(a.type, self.double)
             a, b, c = (self.builder.fpext(v, wide) for v in (a, b, c))
             return self.builder.fptrunc(self.add(self.mul(a, b), c), like(a.type, self.float))
@@ -107,7 +109,8 @@ class Arithmetic(Constants):
     # Comparison and selection.
 
     def compare(self, op: str, a: Any, b: Any, *, signed: bool = True, unordered: bool = False) -> Any:
-        """`a op b`; with floats false if either is NaN, except that != is true; `unordered` makes it true instead."""
+        """`a op b`; with floats false if either is NaN, except that != is true; `unordered` makes it true
+        instead."""
         a, b = self.values(a, b)
         if is_float(a.type):
             if unordered or op == "!=":

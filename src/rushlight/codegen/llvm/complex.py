@@ -1,8 +1,9 @@
 """Complex numbers: a pair of floats, (real, imag), with the functions of the NumPy handler on them.
 
-In:  an emitter and `Complex` values (or floats, for `complex`). Out: a `Complex`, a float (abs, real, imag) or a bool. Branch cuts
-follow C99's annex G, with signed zeros; the inverse functions are Kahan's ("Branch cuts for complex elementary functions", 1987).
-A product may be NaN where one factor is infinite, as with PyTorch's vectorised kernels.
+In:  an emitter and `Complex` values (or floats, for `complex`). Out: a `Complex`, a float (abs, real, imag)
+     or a bool. Branch cuts follow C99's annex G, with signed zeros; the inverse functions are Kahan's
+     ("Branch cuts for complex elementary functions", 1987). A product may be NaN where one factor is
+     infinite, as with PyTorch's vectorised kernels.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ def load(e: Emitter, pointer: Any, kind: Any, align: int | None = None) -> Compl
 
 def store(e: Emitter, x: Complex, pointer: Any, align: int | None = None) -> None:
     lanes = lanes_of(x.real.type)
-    e.store(e.shuffle(x.real, [lane for i in range(lanes) for lane in (i, lanes + i)], x.imag), pointer, align)
+    alternating = [lane for i in range(lanes) for lane in (i, lanes + i)]
+    e.store(e.shuffle(x.real, alternating, x.imag), pointer, align)
 
 
 # Parts and selection.
@@ -178,14 +180,16 @@ def _over_i(e: Emitter, x: Complex) -> Complex:
 
 @_function()
 def sqrt(e: Emitter, x: Complex) -> Complex:
-    """t = sqrt((|x| + |z|) / 2) is the larger part; the other is y / (2 t). Scaled by a power of 4 against overflow."""
+    """t = sqrt((|x| + |z|) / 2) is the larger part; the other is y / (2 t). Scaled by a power of 4 against
+    overflow."""
     a, b = e.abs(x.real), e.abs(x.imag)
     larger = e.maximum(a, b)
     big, tiny = {32: (2.0**120, 2.0**-100), 64: (2.0**1000, 2.0**-900)}[bits_of(a.type)]
     one = e.constant(1.0, a)
     up = {32: 40, 64: 200}[bits_of(a.type)]
-    factor = e.select(e.compare(">", larger, big), 2.0**-4, e.select(e.compare("<", larger, tiny), 4.0**up, one))
-    back = e.select(e.compare(">", larger, big), 2.0**2, e.select(e.compare("<", larger, tiny), 2.0**-up, one))
+    is_big, is_tiny = e.compare(">", larger, big), e.compare("<", larger, tiny)
+    factor = e.select(is_big, 2.0**-4, e.select(is_tiny, 4.0**up, one))
+    back = e.select(is_big, 2.0**2, e.select(is_tiny, 2.0**-up, one))
     a, b = e.mul(a, factor), e.mul(b, factor)
     t = e.sqrt(e.mul(e.add(a, hypot(e, a, b)), 0.5))
     other = e.mul(e.select(e.compare("==", t, 0.0), b, e.div(b, e.add(t, t))), back)
@@ -310,7 +314,8 @@ def _times(e: Emitter, size: Any, factor: Any) -> Any:
 
 @_function()
 def tanh(e: Emitter, x: Complex) -> Complex:
-    """With t = tan y, s = sinh x and d = 1 + (1 + t**2) s**2: ((1 + t**2) cosh x s + i t) / d, in terms of sin y and cos y.
+    """With t = tan y, s = sinh x and d = 1 + (1 + t**2) s**2: ((1 + t**2) cosh x s + i t) / d, in terms of
+    sin y and cos y.
 
     Multiplied by cos(y)**2, d is cos(y)**2 + s**2, which is never 0 where the result is finite.
     """
@@ -384,7 +389,8 @@ def arc_sinh(e: Emitter, x: Complex) -> Complex:
 
 @_function()
 def atanh(e: Emitter, x: Complex) -> Complex:
-    """(log1p(4 |x| / ((1 - |x|)**2 + y**2)) / 4, atan2(2 y, (1 - |x|) (1 + |x|) - y**2) / 2), the first with the sign of x."""
+    """(log1p(4 |x| / ((1 - |x|)**2 + y**2)) / 4, atan2(2 y, (1 - |x|) (1 + |x|) - y**2) / 2), the first with
+    the sign of x."""
     a = e.abs(x.real)
     below, above = e.sub(1.0, a), e.add(a, 1.0)
     square = e.mul(x.imag, x.imag)

@@ -1,6 +1,7 @@
 """Constants and calls: what every part of the emitter stands on.
 
-An operand of an emitter's method is an LLVM value or a Python number; a number takes the type of the value beside it.
+An operand of an emitter's method is an LLVM value or a Python number; a number takes the type of the value
+beside it.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def float_text(value: float, negative: bool, bits: int) -> str:
 
 @functools.cache
 def _short_splat() -> bool:
-    return tuple(binding.llvm_version_info)[0] >= 20
+    return bool(binding.llvm_version_info[0] >= 20)
 
 
 def splat_text(element: str, text: str, lanes: int) -> str:
@@ -60,7 +61,8 @@ def splat_text(element: str, text: str, lanes: int) -> str:
 
 
 def literal(kind: Any, text: str) -> Any:
-    """A constant spelled out by `text`; llvmlite would take the text of a vector apart, so the type is set afterwards."""
+    """A constant spelled out by `text`; llvmlite would take the text of a vector apart, so the type is set
+    afterwards."""
     result = ir.FormattedConstant(ir.IntType(8), text)
     result.type = kind
     return result

@@ -1,4 +1,5 @@
-"""Loops and branches, structured: a body is a `with` block or a callback, and its values come back as phis."""
+"""Loops and branches, structured: a body is a `with` block or a callback, and its values come back as
+phis."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ State = Sequence[Any]
 
 
 class Control(Constants):
-    """Structured control flow. The builder may be in another block after any of these, as after every branch."""
+    """Structured control flow. The builder may be in another block after any of these, as after every
+    branch."""
 
     @contextlib.contextmanager
     def loop(self, start: Any, stop: Any, step: Any = 1) -> Iterator[Any]:
@@ -68,7 +70,8 @@ class Control(Constants):
         return index, phis, finish
 
     def repeat(self, initial: State, body: Callable[..., tuple[Any, State]]) -> list[Any]:
-        """Run `body(*state)`, which gives (again, next state), at least once and as long as `again`, an i1, is true."""
+        """Run `body(*state)`, which gives (again, next state), at least once and as long as `again`, an i1,
+        is true."""
         b = self.builder
         before = b.block
         block = b.append_basic_block("repeat")

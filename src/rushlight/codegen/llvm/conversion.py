@@ -10,12 +10,15 @@ from .types import bits_of, element_of, is_bool, is_float, like
 
 
 class Conversion(Arithmetic):
-    """Conversions as PyTorch makes them: to a 16-bit float always by way of float32, to integers towards zero."""
+    """Conversions as PyTorch makes them: to a 16-bit float always by way of float32, to integers towards
+    zero."""
 
     def cast(self, x: Any, element: Any, *, signed_from: bool = True, signed_to: bool = True) -> Any:
-        """`x` with another element type; to bool asks whether x is not zero (NaN is not), integers wrap around.
+        """`x` with another element type; to bool asks whether x is not zero (NaN is not), integers wrap
+        around.
 
-        A float outside the range of an integer type gives what the machine gives, as in C; see `saturating_cast`.
+        A float outside the range of an integer type gives what the machine gives, as in C; see
+        `saturating_cast`.
         """
         kind = like(x.type, element)
         if kind == x.type:
@@ -79,7 +82,8 @@ class Conversion(Arithmetic):
     @functools.cached_property
     def converts_half(self) -> bool:
         """Whether the machine converts half; LLVM would call a library that is not there otherwise."""
-        return "+f16c" in self.target.features.split(",") or self.target.triple.startswith(("aarch64", "arm64"))
+        arm = self.target.triple.startswith(("aarch64", "arm64"))
+        return arm or "+f16c" in self.target.features.split(",")
 
     def from_half(self, x: Any) -> Any:
         """A half as a float."""
@@ -99,7 +103,8 @@ class Conversion(Arithmetic):
             return self.builder.fptrunc(x, like(x.type, self.half))
         bits = self.bits(x)
         magnitude = self.and_(bits, 0x7FFFFFFF)
-        # Below 2**-14 adding 0.5 rounds to multiples of the least half, 2**-24, whose count is in the low bits.
+        # Below 2**-14 adding 0.5 rounds to multiples of the least half, 2**-24, whose count is in the low
+        # bits.
         subnormal = self.sub(self.bits(self.add(self.from_bits(magnitude), 0.5)), 0x3F000000)
         odd = self.and_(self.shift_right(magnitude, 13), 1)
         normal = self.shift_right(self.add(self.add(magnitude, odd), 0xFFF - (112 << 23)), 13)

@@ -1,11 +1,14 @@
-"""The emitter: typed helpers over llvmlite's builder that work for any number of lanes, one lane being a scalar.
+"""The emitter: typed helpers over llvmlite's builder that work for any number of lanes, one lane being a
+scalar.
 
-In:  an IRBuilder and the Target that is compiled for. Values are llvmlite values (float, double, half, iN, i1, ptr, or
-     vectors of these); where an operand may be a Python number, it takes the type of the value beside it.
+In:  an IRBuilder and the Target that is compiled for. Values are llvmlite values (float, double, half, iN,
+     i1, ptr, or vectors of these); where an operand may be a Python number, it takes the type of the value
+     beside it.
 Out: instructions at the builder's position.
 
-Nothing here has fast-math flags unless the caller passes them (`REDUCTION_FLAGS`), and no method depends on the order of
-lanes except those that say so. The parts are in constants.py, arithmetic.py, conversion.py, memory.py and control.py.
+Nothing here has fast-math flags unless the caller passes them (`REDUCTION_FLAGS`), and no method depends on
+the order of lanes except those that say so. The parts are in constants.py, arithmetic.py, conversion.py,
+memory.py and control.py.
 """
 
 from __future__ import annotations

@@ -47,7 +47,8 @@ class Memory(Conversion):
         return self.builder.shuffle_vector(a, ir.Constant(a.type, ir.Undefined) if b is None else b, mask)
 
     def concatenate(self, parts: Sequence[Any]) -> Any:
-        """Parts of equal type one after the other, as one vector; their number is a power of two, or they are scalars."""
+        """Parts of equal type one after the other, as one vector; their number is a power of two, or they are
+        scalars."""
         if lanes_of(parts[0].type) == 1:
             result = ir.Constant(vector(parts[0].type, len(parts)), ir.Undefined)
             for lane, part in enumerate(parts):
@@ -59,7 +60,8 @@ class Memory(Conversion):
         return parts[0]
 
     def reduce(self, x: Any, combine: Callable[[Any, Any], Any]) -> Any:
-        """All lanes combined into a scalar, halving the vector each time: the order is the same on every machine.
+        """All lanes combined into a scalar, halving the vector each time: the order is the same on every
+        machine.
 
         e.reduce(x, e.add), e.reduce(x, e.mul); with e.maximum or e.minimum the result is NaN if any lane is.
         """
@@ -118,7 +120,8 @@ class Memory(Conversion):
     def _to_memory(self, x: Any) -> Any:
         return self.builder.zext(x, like(x.type, self.i8)) if is_bool(x.type) else x
 
-    def load_masked(self, pointer: Any, kind: Any, mask: Any, align: int | None = None, other: Any = None) -> Any:
+    def load_masked(self, pointer: Any, kind: Any, mask: Any, align: int | None = None,
+                    other: Any = None) -> Any:
         """The lanes where `mask` is true, 0 or `other` in the rest, whose memory is not touched.
 
         Quick where target.has_masked_memory; elsewhere LLVM makes a branch a lane of it.
@@ -180,7 +183,8 @@ class Memory(Conversion):
             first = self.address(pointer, 1 - lanes, element_of(kind))
             return self.shuffle(self.load(first, kind), range(lanes - 1, -1, -1))
         element = element_of(kind)
-        return self.concatenate([self.load(a, element) for a in self._strided(pointer, stride, element, lanes)])
+        addresses = self._strided(pointer, stride, element, lanes)
+        return self.concatenate([self.load(address, element) for address in addresses])
 
     def store_strided(self, x: Any, pointer: Any, stride: int | Any) -> None:
         lanes, element = lanes_of(x.type), element_of(x.type)
@@ -191,8 +195,11 @@ class Memory(Conversion):
             self.store(self.extract(x, lane), address)
 
     def _strided(self, pointer: Any, stride: int | Any, element: Any, lanes: int) -> list[Any]:
-        return [self.address(pointer, lane * stride if isinstance(stride, int) else self.mul(stride, lane), element)
-                for lane in range(lanes)]
+        if isinstance(stride, int):
+            steps: list[Any] = [lane * stride for lane in range(lanes)]
+        else:
+            steps = [self.mul(stride, lane) for lane in range(lanes)]
+        return [self.address(pointer, step, element) for step in steps]
 
     def tail_mask(self, remaining: Any, lanes: int) -> Any:
         """True in the first `remaining` lanes, an integer value that may exceed their number."""

@@ -14,7 +14,7 @@ from typing import Any
 from ...core.dtypes import Category, DType
 from ...core.lazy import LazyModule
 from ...loops.expr import Access, Expr, cost, walk
-from ...loops.index import Dim, Index, Quotient, Remainder, Var
+from ...loops.index import Dim, Index, Indirect, Quotient, Remainder, Var
 from ...loops.nest import ERRORS, Buffer, Combine, Nest, Phase, Place, Reduce, Store
 from ...runtime.target import Target
 from ...schedule.loops import LoopPlan
@@ -483,10 +483,14 @@ class _NestEmitter:
         if lanes == 1:
             return self._index(index)
         stride = self._stride(index)
-        if stride is not None:
+        if stride is not None and not self._loaded_in_lanes(index):
             first = e.splat(self._index(index), lanes)
             return first if stride == 0 else e.add(first, e.mul(e.iota(vector(e.i64, lanes)), stride))
         return self._polynomial(index, self._atom_lanes, lanes)
+
+    def _loaded_in_lanes(self, index: Index) -> bool:
+        """Whether an index that was loaded differs from lane to lane."""
+        return any(isinstance(atom, Indirect) and lanes_of(self.env[atom].type) > 1 for atom in index.atoms())
 
     def _atom_lanes(self, atom: Any) -> Any:
         e, lanes = self.e, self.vector_lanes

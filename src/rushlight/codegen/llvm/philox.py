@@ -1,8 +1,10 @@
-"""Random numbers in registers: the words of core/generator.py's stream and the numbers made of them, bit for bit.
+"""Random numbers in registers: the words of core/generator.py's stream and the numbers made of them, bit for
+bit.
 
-Word number `position` of a seed's stream is one lane of the Philox4x32-10 block number position // 4. `Philox` computes any
-words, each lane by itself; for elements in a row, from a position that is a multiple of 4, `*_row` methods compute every block
-once instead of once per word. Make a `Philox` outside the loop that uses it: the key schedule is computed where it is made.
+Word number `position` of a seed's stream is one lane of the Philox4x32-10 block number position // 4.
+`Philox` computes any words, each lane by itself; for elements in a row, from a position that is a multiple of
+4, `*_row` methods compute every block once instead of once per word. Make a `Philox` outside the loop that
+uses it: the key schedule is computed where it is made.
 
 Every operation on floats here is rounded by itself: no fma, as core/generator.py defines the results so.
 """
@@ -23,7 +25,8 @@ KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
 _MASK64 = (1 << 64) - 1
 
 # Random bits of a uniform, by the name of its dtype: the width of the significand.
-UNIFORM_BITS = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8, "float8_e4m3fn": 4, "float8_e5m2": 3}
+UNIFORM_BITS = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8, "float8_e4m3fn": 4,
+                "float8_e5m2": 3}
 
 
 class Philox:
@@ -73,7 +76,8 @@ class Philox:
         return e.select(e.compare("!=", e.and_(position, 2), 0), high, low)
 
     def uniform(self, offset: Any, index: Any, dtype: str = "float32") -> Any:
-        """Element `index`, i64 values, of an operator whose words begin at `offset`; a float, or a double for float64."""
+        """Element `index`, i64 values, of an operator whose words begin at `offset`; a float, or a double for
+        float64."""
         e = self.e
         if dtype == "float64":
             return uniform_of_bits(e, self.bits64(e.add(offset, e.shift_left(index, 1))), dtype)

@@ -1,7 +1,7 @@
 """LLVM types as the emitter sees them: an element type and a number of lanes, where one lane is a scalar.
 
-Integer types have no sign in LLVM; where it matters, an operation takes `signed`. A bool is an i1 in registers and an i8 in
-memory; a bfloat16 is an i16 in memory and a float in registers.
+Integer types have no sign in LLVM; where it matters, an operation takes `signed`. A bool is an i1 in
+registers and an i8 in memory; a bfloat16 is an i16 in memory and a float in registers.
 """
 
 from __future__ import annotations

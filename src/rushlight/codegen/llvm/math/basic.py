@@ -132,8 +132,10 @@ def copysign(e: Emitter, x: Any, y: Any) -> Any:
 
 
 @function()
-def iterate(e: Emitter, count: Any, state: Sequence[Any], step: Callable[..., Sequence[Any]]) -> tuple[Any, ...]:
-    """`state` after `count` steps, each lane its own; `step(k, *state)` gets k = 0, 1, ... in the type of state[0]."""
+def iterate(e: Emitter, count: Any, state: Sequence[Any],
+            step: Callable[..., Sequence[Any]]) -> tuple[Any, ...]:
+    """`state` after `count` steps, each lane its own; `step(k, *state)` gets k = 0, 1, ... in the type of
+    state[0]."""
     kind = state[0].type
 
     def body(k: Any, *values: Any) -> list[Any]:

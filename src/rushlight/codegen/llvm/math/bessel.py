@@ -1,7 +1,8 @@
 """Bessel functions of order 0 and 1, computed in double: bessel_j0, bessel_j1, bessel_y0, bessel_y1.
 
 For x <= 5 a polynomial, with the zeros of J inside divided out so that they are exact; beyond, Hankel's form
-sqrt(2 / (pi x)) (P cos c - Q sin c) with c = x - (2 n + 1) pi/4. Near later zeros the error is small absolutely, not relatively.
+sqrt(2 / (pi x)) (P cos c - Q sin c) with c = x - (2 n + 1) pi/4. Near later zeros the error is small
+absolutely, not relatively.
 """
 
 from __future__ import annotations

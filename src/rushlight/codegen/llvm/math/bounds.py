@@ -1,7 +1,8 @@
 """How far results may be from the exact ones, in units in the last place, for float32 and float64.
 
-Measured on dense sweeps against references of higher precision and rounded up; tests/codegen/test_math.py holds them. They are
-for machines with fma. Functions that are not here are exact or correctly rounded by one machine instruction.
+Measured on dense sweeps against references of higher precision and rounded up; tests/codegen/test_math.py
+holds them. They are for machines with fma. Functions that are not here are exact or correctly rounded by one
+machine instruction.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ class Bound:
     where: str = ""
 
 
-_NOT_AT_ZEROS = "relative to the size of the oscillation, sqrt(2 / (pi x)), where that is larger than the result"
+_NOT_AT_ZEROS = "relative to sqrt(2 / (pi x)), the size of the oscillation, if that exceeds the result"
 _POSITIVE = "x > 0; below, the same times the terms of the reflection formula, whose difference may be near 0"
 
 BOUNDS: dict[str, Bound] = {
@@ -53,7 +54,7 @@ BOUNDS: dict[str, Bound] = {
     "ndtri": Bound(1.25, 4.0),
     "lgamma": Bound(0.51, 2.5, _POSITIVE),
     "digamma": Bound(0.51, 4.0, _POSITIVE),
-    "zeta": Bound(0.51, 8.0, "1 < x <= 30, 0 < q <= 50; grows with x, as does the sensitivity to the rounding of q + k"),
+    "zeta": Bound(0.51, 8.0, "1 < x <= 30, 0 < q <= 50; beyond it grows with x, as q + k is rounded"),
     "i0": Bound(0.51, 4.0),
     "i0e": Bound(0.51, 4.0),
     "i1": Bound(0.51, 4.0),

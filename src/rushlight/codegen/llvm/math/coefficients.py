@@ -1,9 +1,10 @@
 """Polynomial coefficients, lowest power first, by the width of the float type.
 
-All are minimax approximations by a weighted Remez exchange, computed once in 80-digit arithmetic by
-tests/codegen/derive_coefficients.py and then rounded to the type, each later coefficient refitted to the rounding of those
-before it. A comment gives the function, its interval and the largest error of the polynomial in the value it is part of,
-relative unless it says otherwise.
+All are minimax approximations by a weighted Remez exchange, computed once in arithmetic of 40 to 80 digits by
+tests/codegen/derive_coefficients.py and rounded to the type; for float, and for the first coefficients for
+double, the later ones are refitted to the rounding of those before. A comment gives the function, its
+interval, and the largest error of the polynomial in the value that it is part of, relative unless it says
+otherwise, for float and double or for the one that there is.
 """
 
 from __future__ import annotations
@@ -59,7 +60,8 @@ SINH: Table = {
         2.5052126861988845e-08, 1.6056999965268565e-10, 7.765916627971535e-13),
 }
 
-# float: (log(1 + f) - f + f**2 / 2) / f**3 on 1 + f in [sqrt(1/2), sqrt(2)]; double: (2 atanh s - 2 s) / s**3 in z = s**2 <= 0.02945; error 2**-30, 2**-59.
+# float: (log(1 + f) - f + f**2 / 2) / f**3 on 1 + f in [sqrt(1/2), sqrt(2)]; double: (2 atanh s - 2 s) / s**3
+# in z = s**2 <= 0.02945; error 2**-30, 2**-59.
 LOG: Table = {
     32: (
         0.3333331346511841, -0.2500002086162567, 0.2000206708908081, -0.16667324304580688,
@@ -70,7 +72,8 @@ LOG: Table = {
         0.15314096155587922, 0.1479555020815527),
 }
 
-# float: 2 atanh(s) / (s ln 2) in z = s**2 <= 0.02945, coefficients in double; double: (2 atanh s - 2 s - 2/3 s**3) / s**5, error in log; error 2**-38, 2**-66.
+# float: 2 atanh(s) / (s ln 2) in z = s**2 <= 0.02945, coefficients in double; double: (2 atanh s - 2 s - 2/3
+# s**3) / s**5, error in log; error 2**-38, 2**-66.
 POW_LOG2: Table = {
     32: (
         2.885390081790167, 0.9617966732479305, 0.5770836018613785, 0.4116717491251364, 0.34074745233587644),
@@ -150,7 +153,8 @@ LOG_ERFC: Table = {
         0.02231781557202339, -0.0030664189253002405, 0.00019834829436149448),
 }
 
-# (x + c) e**(x**2) erfc(x) in q = (x - c) / (x + c) on x >= 0, with c = 3 (float) or 4 (double); error 2**-27, 2**-54.
+# (x + c) e**(x**2) erfc(x) in q = (x - c) / (x + c) on x >= 0, with c = 3 (float) or 4 (double); error
+# 2**-27, 2**-54.
 ERFCX: Table = {
     32: (
         1.0740069150924683, -0.8833944201469421, 0.5902279615402222, -0.31046807765960693,
@@ -204,7 +208,8 @@ LGAMMA: Table = {
         7.773661018712582e-08),
 }
 
-# x (lgamma x - (x - 1/2) log x + x - log(2 pi) / 2) in z = 1 / x**2 on x >= 8, error in lgamma absolute; error 2**-61.
+# x (lgamma x - (x - 1/2) log x + x - log(2 pi) / 2) in z = 1 / x**2 on x >= 8, error in lgamma absolute;
+# error 2**-61.
 STIRLING: Table = {
     64: (
         0.0833333333333331, -0.002777777777358633, 0.000793650576487766, -0.0005951896853585157,
@@ -283,7 +288,8 @@ K0_LARGE: Table = {
         -5.4744993630742745e-05, 5.328076052284923e-05, 6.6355570118054e-05),
 }
 
-# J0(x) / ((z - r1) (z - r2)), z = x**2, in u = z - 12.5 on x <= 5; r1 and r2 are squares of zeros; error absolute; error 2**-54.
+# J0(x) / ((z - r1) (z - r2)), z = x**2, in u = z - 12.5 on x <= 5; r1 and r2 are squares of zeros; error
+# absolute; error 2**-54.
 J0_SMALL: Table = {
     64: (
         0.0031873556303932387, -0.00015368696349731236, 3.1211693936997383e-06, -3.646313083174819e-08,
@@ -366,7 +372,8 @@ K1_LARGE: Table = {
         -0.00010716213808836625, -4.1909302743664754e-05),
 }
 
-# J1(x) / x / ((z - r1) (z - r2)), z = x**2, in u = z - 12.5 on x <= 5; r1 and r2 are squares of zeros; error absolute; error 2**-56.
+# J1(x) / x / ((z - r1) (z - r2)), z = x**2, in u = z - 12.5 on x <= 5; r1 and r2 are squares of zeros; error
+# absolute; error 2**-56.
 J1_SMALL: Table = {
     64: (
         0.0004323698734106474, -1.674613777188814e-05, 2.8299960365449476e-07, -2.8239331633162082e-09,

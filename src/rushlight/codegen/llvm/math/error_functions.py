@@ -1,7 +1,7 @@
 """erf, erfc, erfcx and their inverses erfinv and ndtri.
 
-erfc x = e**(-x**2) erfcx x, and erfcx x = g(q) / (x + c) with q = (x - c) / (x + c), which maps x >= 0 to [-1, 1): one
-polynomial g holds for all x >= 0, so that erfc keeps its relative accuracy in the tail.
+erfc x = e**(-x**2) erfcx x, and erfcx x = g(q) / (x + c) with q = (x - c) / (x + c), which maps x >= 0 to
+[-1, 1): one polynomial g holds for all x >= 0, so that erfc keeps its relative accuracy in the tail.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ def _scaled_erfc(e: Emitter, a: Any) -> Any:
     below, above = e.sub(a, centre), e.add(a, centre)
     inverse = e.div(1.0, above)
     q = e.mul(below, inverse)
-    # For small a the result depends steeply on q, so q is corrected for the rounding of all that it is made of.
+    # For small a the result depends steeply on q, so q is corrected for the rounding of all that it is made
+    # of.
     above_rest, below_rest = e.sub(a, e.sub(above, centre)), e.sub(a, e.add(below, centre))
     rest = e.add(e.fma(e.neg(q), above, below), e.mul_add(e.neg(q), above_rest, below_rest))
     q = e.mul_add(rest, inverse, q)
@@ -85,8 +86,8 @@ def erfcx(e: Emitter, x: Any) -> Any:
 def _inverse(e: Emitter, x: Any, y: Any, refine: bool) -> Any:
     """erfinv(|x|) for doubles, where y = 1 - |x| is given too, exactly, for |x| > 1/2.
 
-    There v with erfc(v) = y is a polynomial of sqrt(-log y), right to 2**-24, and for doubles one step of Halley's method
-    on erfc(v) - y, written with erfcx so that nothing underflows.
+    There v with erfc(v) = y is a polynomial of sqrt(-log y), right to 2**-24, and for doubles one step of
+    Halley's method on erfc(v) - y, written with erfcx so that nothing underflows.
     """
     near = e.mul(x, e.horner(e.mul(x, x), table.ERFINV[64]))
     w = e.neg(log_of_parts(e, *log_parts(e, y)))

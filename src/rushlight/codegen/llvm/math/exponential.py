@@ -1,7 +1,8 @@
 """exp and what is made of it: exp2, expm1, sigmoid, tanh, sinh, cosh.
 
-x = n ln 2 + r with |r| <= ln(2) / 2, so that e**x = 2**n e**r and e**r is a polynomial. n is found by adding 1.5 * 2**p, p the
-number of bits after the leading one: the sum's low bits are the integer n, without a conversion that NaN could upset.
+x = n ln 2 + r with |r| <= ln(2) / 2, so that e**x = 2**n e**r and e**r is a polynomial. n is found by adding
+1.5 * 2**p, p the number of bits after the leading one: the sum's low bits are the integer n, without a
+conversion that NaN could upset.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ from .registry import function
 
 LOG2_E = 1.4426950408889634
 # The high part has so few bits that n * high is exact for every exponent n.
-LN2 = {32: (0.693359375, -2.1219444005469058e-4), 64: (6.93147180369123816490e-01, 1.90821492927058770002e-10)}
+LN2 = {32: (0.693359375, -2.1219444005469058e-4),
+       64: (6.93147180369123816490e-01, 1.90821492927058770002e-10)}
 MAGIC = {32: 1.5 * 2.0**23, 64: 1.5 * 2.0**52}
 MAGIC_BITS = {32: 0x4B400000, 64: 0x4338000000000000}
 
-# Beyond these the result is 0 or infinity; inside, n stays within what two factors of a normal exponent can express.
+# Beyond these the result is 0 or infinity; inside, n stays within what two factors of a normal exponent can
+# express.
 _EXP_RANGE = {32: (-104.0, 89.0), 64: (-746.0, 710.0)}
 _EXP2_RANGE = {32: (-151.0, 129.0), 64: (-1076.0, 1025.0)}
 _EXPM1_RANGE = {32: (-20.0, 89.0), 64: (-40.0, 710.0)}
@@ -42,8 +45,8 @@ def expm1_reduced(e: Emitter, r: Any, coefficients: Any) -> Any:
 def power(e: Emitter, shifted: Any, minus: int = 0) -> Any:
     """2**(n - minus) from n + MAGIC, if that is a normal number; from NaN, anything."""
     bits = bits_of(shifted.type)
-    mantissa = MANTISSA_BITS[bits]
-    return e.from_bits(e.add(e.shift_left(e.bits(shifted), mantissa), (EXPONENT_BIAS[bits] - minus) << mantissa))
+    exponent = e.shift_left(e.bits(shifted), MANTISSA_BITS[bits])
+    return e.from_bits(e.add(exponent, (EXPONENT_BIAS[bits] - minus) << MANTISSA_BITS[bits]))
 
 
 def scale_fully(e: Emitter, x: Any, shifted: Any, minus: int = 0) -> Any:
@@ -71,7 +74,8 @@ def exp_normal(e: Emitter, x: Any) -> Any:
 
 
 def exp_parts(e: Emitter, x: Any) -> tuple[Any, Any]:
-    """(m, n + MAGIC) with e**x = m 2**n, for what is to be multiplied by m before it is scaled: n may exceed exponents."""
+    """(m, n + MAGIC) with e**x = m 2**n, for what is to be multiplied by m before it is scaled: n may exceed
+    exponents."""
     low, high = _EXP_RANGE[bits_of(x.type)]
     shifted, r = reduce_exp(e, e.clamp(x, low, high + 48.0))
     return e.add(expm1_reduced(e, r, table.EXP[bits_of(x.type)]), 1.0), shifted
@@ -99,7 +103,8 @@ def expm1(e: Emitter, x: Any) -> Any:
 
 @function()
 def sigmoid(e: Emitter, x: Any) -> Any:
-    """With t = e**-|x| and q = t / (1 + t): q for x < 0 and 1 - q otherwise. q = t - t q loses no bits for small t."""
+    """With t = e**-|x| and q = t / (1 + t): q for x < 0 and 1 - q otherwise. q = t - t q loses no bits for
+    small t."""
     t = exp(e, e.neg(e.abs(x)))
     q = e.div(t, e.add(t, 1.0))
     return e.select(e.compare("<", x, 0.0), e.mul_add(e.neg(t), q, t), e.sub(1.0, q))

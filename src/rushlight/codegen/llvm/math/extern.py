@@ -1,7 +1,8 @@
 """Functions without vector code: SciPy's compiled ones, called lane by lane in double.
 
-A module that uses one has an undefined symbol; `imports` gives the addresses to link it with. The functions are those that
-scipy.special.cython_special exports for use from C: they hold no lock and touch no Python object.
+A module that uses one has an undefined symbol; `imports` gives the addresses to link it with. The functions
+are those that scipy.special.cython_special exports for use from C: they hold no lock and touch no Python
+object.
 """
 
 from __future__ import annotations
@@ -34,10 +35,11 @@ class Extern:
 
 
 _RETURNS = b"double (double, double, int __pyx_skip_dispatch)"
+_WRITES = b"void (double, double *, double *, double *, double *)"
 EXTERN: dict[str, Extern] = {extern.name: extern for extern in (
     Extern("igamma", "gammainc", _RETURNS),
     Extern("igammac", "gammaincc", _RETURNS),
-    Extern("airy_ai", "__pyx_fuse_1airy", b"void (double, double *, double *, double *, double *)", written=4),
+    Extern("airy_ai", "__pyx_fuse_1airy", _WRITES, written=4),
 )}
 
 

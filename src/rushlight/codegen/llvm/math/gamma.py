@@ -1,8 +1,8 @@
 """lgamma and digamma, computed in double.
 
-Positive arguments are moved to [1, 2.5] or [1, 2] by the recurrence or, if large, given by Stirling's series with coefficients fitted
-to the interval in use; negative ones are reflected. Near the zeros at negative arguments the error is small absolutely, not
-relatively.
+Positive arguments are moved to [1, 2.5] or [1, 2] by the recurrence or, if large, given by Stirling's series
+with coefficients fitted to the interval in use; negative ones are reflected. Near the zeros at negative
+arguments the error is small absolutely, not relatively.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ def sin_pi(e: Emitter, r: Any) -> Any:
 
 
 def _lgamma_positive(e: Emitter, a: Any) -> Any:
-    """lgamma a for a >= 0: log of the product (a - 1) (a - 2) ... (1 + t) plus lgamma(1 + t), or Stirling's series.
+    """lgamma a for a >= 0: log of the product (a - 1) (a - 2) ... (1 + t) plus lgamma(1 + t), or Stirling's
+    series.
 
     No product is needed on [1, 2.5), so that nothing cancels at the zeros 1 and 2.
     """

@@ -1,7 +1,8 @@
 """Integer division, shifts, powers and gcd with PyTorch's semantics; none can trap.
 
-A divisor of 0, for which PyTorch raises, is taken as 1 here: who must raise asks beforehand. The least integer divided by -1
-wraps around. AVX has no integer division: quotients of up to 32 bits are exact in a float type that holds them.
+A divisor of 0, for which PyTorch raises, is taken as 1 here: who must raise asks beforehand. The least
+integer divided by -1 wraps around. AVX has no integer division: quotients of up to 32 bits are exact in a
+float type that holds them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Logarithms and the inverse hyperbolic functions.
 
-x = 2**k m with m in [sqrt(1/2), sqrt(2)) and f = m - 1, which is exact; log x = k ln 2 + log(1 + f). For doubles log(1 + f) is
-2 atanh s with s = f / (2 + f), arranged as f - (f**2/2 - s (f**2/2 + R)), where R is small (the arrangement of FreeBSD's msun).
+x = 2**k m with m in [sqrt(1/2), sqrt(2)) and f = m - 1, which is exact; log x = k ln 2 + log(1 + f). For
+doubles log(1 + f) is 2 atanh s with s = f / (2 + f), arranged as f - (f**2/2 - s (f**2/2 + R)), where R is
+small (the arrangement of FreeBSD's msun).
 """
 
 from __future__ import annotations
@@ -19,10 +20,13 @@ _ROOT_HALF_BITS = {32: 0x3F3504F3, 64: 0x3FE6A09E667F3BCD}
 _ONE_BITS = {32: 0x3F800000, 64: 0x3FF0000000000000}
 _LEAST_NORMAL = {32: 2.0**-126, 64: 2.0**-1022}
 # 1 / ln 2 and 1 / ln 10 as the nearest number and the rest.
-_PER_LN2 = {32: (1.4426950216293335, 1.9259629911266175e-08), 64: (1.4426950408889634, 2.0355273740931033e-17)}
-_PER_LN10 = {32: (0.4342944920063019, -1.0103050052231683e-08), 64: (0.4342944819032518, 1.098319650216765e-17)}
+_PER_LN2 = {32: (1.4426950216293335, 1.9259629911266175e-08),
+            64: (1.4426950408889634, 2.0355273740931033e-17)}
+_PER_LN10 = {32: (0.4342944920063019, -1.0103050052231683e-08),
+             64: (0.4342944819032518, 1.098319650216765e-17)}
 # log10 2, its high part short enough for k * high to be exact.
-_LOG10_2 = {32: (0.30078125, 2.487456639811952e-4), 64: (3.01029995663611771306e-01, 3.69423907715893078616e-13)}
+_LOG10_2 = {32: (0.30078125, 2.487456639811952e-4),
+            64: (3.01029995663611771306e-01, 3.69423907715893078616e-13)}
 
 
 def split(e: Emitter, x: Any) -> tuple[Any, Any]:
@@ -35,7 +39,8 @@ def split(e: Emitter, x: Any) -> tuple[Any, Any]:
 
 
 def exponent_as_float(e: Emitter, shifted: Any) -> Any:
-    """k as a float, from k << mantissa. By way of 2**p + 2**(p-1) + k, as AVX2 converts no 64-bit integers."""
+    """k as a float, from k << mantissa. By way of 2**p + 2**(p-1) + k, as AVX2 converts no 64-bit
+    integers."""
     bits = bits_of(shifted.type)
     mantissa = MANTISSA_BITS[bits]
     if bits == 32:
@@ -110,7 +115,8 @@ def log1p_inside(e: Emitter, x: Any) -> Any:
     error = e.select(e.compare("<", x, 1.0), e.sub(x, e.sub(total, 1.0)), e.sub(1.0, e.sub(total, x)))
     exponent, m = split(e, total)
     bits = bits_of(x.type)
-    # 2**-k; the largest k, which a normal number has no inverse for, are cut down: there is no error to scale.
+    # 2**-k; the largest k, which a normal number has no inverse for, are cut down: there is no error to
+    # scale.
     largest = e.constant((EXPONENT_BIAS[bits] - 2) << MANTISSA_BITS[bits], exponent)
     down = e.from_bits(e.sub(_ONE_BITS[bits], e.minimum(exponent, largest)))
     f = e.mul_add(error, down, e.sub(m, 1.0))

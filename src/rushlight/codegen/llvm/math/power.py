@@ -1,7 +1,7 @@
 """Powers and roots: pow, sqrt, rsqrt, reciprocal, hypot.
 
-|x|**y = 2**(y log2 |x|). The exponent reaches 1024, so log2 |x| needs ten bits more than the result has: floats compute in
-double, doubles carry log2 |x| as a pair of doubles.
+|x|**y = 2**(y log2 |x|). The exponent reaches 1024, so log2 |x| needs ten bits more than the result has:
+floats compute in double, doubles carry log2 |x| as a pair of doubles.
 """
 
 from __future__ import annotations
@@ -104,7 +104,8 @@ def _power_in_pairs(e: Emitter, a: Any, y: Any) -> Any:
 
 
 def _log2_pair(e: Emitter, a: Any) -> tuple[Any, Any]:
-    """log2 a = high + low with an error of 2**-65: 2 atanh s = 2 s + 2/3 s**3 + s**5 q, the first two terms as pairs."""
+    """log2 a = high + low with an error of 2**-65: 2 atanh s = 2 s + 2/3 s**3 + s**5 q, the first two terms
+    as pairs."""
     k, f = log_parts(e, a)
     divisor, rest = e.fast_two_sum(2.0, f)
     inverse = e.div(1.0, divisor)

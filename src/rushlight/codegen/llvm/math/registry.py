@@ -13,7 +13,8 @@ from ..emitter import Emitter
 class Function:
     """An instruction: called with an emitter and values of one type, it emits code and gives the result.
 
-    Integers have no sign in LLVM: `signed` says how operands are meant where that changes the result (`by_sign`).
+    Integers have no sign in LLVM: `signed` says how operands are meant where that changes the result
+    (`by_sign`).
     """
 
     name: str
@@ -40,7 +41,8 @@ def function(*names: str, by_sign: bool = False) -> Callable[[Callable[..., Any]
 
 
 def in_double(formula: Callable[..., Any]) -> Callable[..., Any]:
-    """A formula for doubles as one for floats too: computed in double and rounded once, as the eager kernels do.
+    """A formula for doubles as one for floats too: computed in double and rounded once, as the eager kernels
+    do.
 
     For functions that are rarely used: a float costs twice as much as its own polynomials would.
     """

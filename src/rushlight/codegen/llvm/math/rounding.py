@@ -18,8 +18,9 @@ _STEP = {32: 2.0**100, 64: 2.0**900}
 def fmod(e: Emitter, x: Any, y: Any) -> Any:
     """x - y trunc(x / y), exactly; it has the sign of x.
 
-    a - q b is exact for the rounded quotient q, and for q truncated to an integer if that fits; a quotient with more bits than
-    q has needs another round. Rounding q up leaves a negative remainder, to which b is added once.
+    a - q b is exact for the rounded quotient q, and for q truncated to an integer if that fits; a quotient
+    with more bits than q has needs another round. Rounding q up leaves a negative remainder, to which b is
+    added once.
     """
     a, b = e.abs(x), e.abs(y)
     step = _STEP[bits_of(x.type)]
@@ -103,7 +104,8 @@ def frexp(e: Emitter, x: Any) -> tuple[Any, Any]:
 
 
 def ldexp(e: Emitter, x: Any, n: Any) -> Any:
-    """x 2**n for integers n, rounded once: the mantissa is multiplied by two powers, of which the first is exact."""
+    """x 2**n for integers n, rounded once: the mantissa is multiplied by two powers, of which the first is
+    exact."""
     bits = bits_of(x.type)
     kind = e.i32 if bits == 32 else e.i64
     mantissa, exponent = frexp(e, x)

@@ -1,12 +1,14 @@
 """Angles modulo quarter turns: x = n pi/2 + r for any finite x, however large.
 
-Up to a limit n pi/2 is subtracted in three parts by fma (Cody and Waite), which leaves r as a pair (r, rest). Beyond it,
-if any lane is there, a function that is not inlined computes r lane by lane with 2/pi to 1168 bits (Payne and Hanek,
-"Radian reduction for trigonometric functions", 1983), so that r is right to the last bit for the largest numbers too.
+Up to a limit n pi/2 is subtracted in three parts by fma (Cody and Waite), which leaves r as a pair (r, rest).
+Beyond it, if any lane is there, a function that is not inlined computes r lane by lane with 2/pi to 1168 bits
+(Payne and Hanek, "Radian reduction for trigonometric functions", 1983), so that r is right to the last bit
+for the largest numbers too.
 """
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 from ....core.lazy import LazyModule
@@ -20,14 +22,16 @@ ir = LazyModule("llvmlite.ir")
 _PI = {32: (3.1415927410125732, -8.742277657347586e-08, -3.4302490200117637e-15),
        64: (3.141592653589793, 1.2246467991473532e-16, -2.9947698097183397e-33)}
 _PER_PI = 0.3183098861837907
-# As far as n is exact in the sum with MAGIC and the rounding of x / period leaves r within the polynomials' interval.
+# As far as n is exact in the sum with MAGIC and the rounding of x / period leaves r within the polynomials'
+# interval.
 _LIMIT = {32: 1.0e5, 64: 2.0**30}
 
 # floor(2/pi * 2**1168), 2/pi from mpmath to 400 digits.
 _TWO_PER_PI = int(
-    "a2f9836e4e441529fc2757d1f534ddc0db6295993c439041fe5163abdebbc561b7246e3a424dd2e006492eea09d1921cfe1deb1cb129a73e"
-    "e88235f52ebb4484e99c7026b45f7e413991d639835339f49c845f8bbdf9283b1ff897ffde05980fef2f118b5a0a6d1f6d367ecf27cb09b7"
-    "4f463f669e5fea2d7527bac7ebe5f17b3d0739f78a5292ea6bfb5fb11f8d5d085603", 16)
+    "a2f9836e4e441529fc2757d1f534ddc0db6295993c439041fe5163abdebbc561b7246e3a424dd2e006492eea09d1921c"
+    "fe1deb1cb129a73ee88235f52ebb4484e99c7026b45f7e413991d639835339f49c845f8bbdf9283b1ff897ffde05980f"
+    "ef2f118b5a0a6d1f6d367ecf27cb09b74f463f669e5fea2d7527bac7ebe5f17b3d0739f78a5292ea6bfb5fb11f8d5d08"
+    "5603", 16)
 _TABLE_BITS, _TABLE_BYTES = 1168, 160
 
 
@@ -47,7 +51,8 @@ def reduce_turns(e: Emitter, x: Any) -> tuple[Any, Any, Any]:
 
 
 def _by_parts(e: Emitter, x: Any) -> tuple[Any, Any, Any]:
-    """The first difference is exact for |x| >= 1; the rounding errors of the second are computed and go to the rest."""
+    """The first difference is exact for |x| >= 1; the rounding errors of the second are computed and go to
+    the rest."""
     bits = bits_of(x.type)
     first, second, third = (part / 2 for part in _PI[bits])
     shifted = e.mul_add(x, 2 * _PER_PI, MAGIC[bits])
@@ -81,7 +86,8 @@ def _each_lane(e: Emitter, x: Any) -> Any:
 
 
 def _payne_hanek(e: Emitter, x: Any) -> tuple[Any, Any]:
-    """One number of at least 1. x = m 2**k; the bits of 2/pi that matter for x 2/pi modulo 4 are 192 of the table."""
+    """One number of at least 1. x = m 2**k; the bits of 2/pi that matter for x 2/pi modulo 4 are 192 of the
+    table."""
     wide = x if e.is_double(x) else e.widen(x)
     pattern = e.bits(wide)
     k = e.sub(e.and_(e.shift_right(pattern, 52), 0x7FF), 1075)
@@ -91,7 +97,8 @@ def _payne_hanek(e: Emitter, x: Any) -> tuple[Any, Any]:
     base = e.address(table, e.shift_right(start, 3), e.i8)
     words = [e.load(e.address(base, 8 * i, e.i8), e.i64, align=1) for i in range(4)]
     count = e.and_(start, 7)
-    window = [e.intrinsic("fshr", e.i64, [high, low, count], [e.i64]) for low, high in zip(words, words[1:], strict=False)]
+    window = [e.intrinsic("fshr", e.i64, [high, low, count], [e.i64])
+              for low, high in itertools.pairwise(words)]
     turns = _product(e, m, window)
     # Quarter turns, 2 bits before the point and 126 after it: n is the nearest integer.
     n = e.shift_right(e.add(turns, 1 << 125), 126)
@@ -113,7 +120,8 @@ def _product(e: Emitter, m: Any, window: list[Any]) -> Any:
 
 
 def _radians(e: Emitter, fraction: Any) -> Any:
-    """A signed i128, 126 bits after the point, times pi/2, rounded once: the product is carried in two doubles."""
+    """A signed i128, 126 bits after the point, times pi/2, rounded once: the product is carried in two
+    doubles."""
     i128 = fraction.type
     negative = e.compare("<", fraction, 0)
     size = e.select(negative, e.sub(0, fraction), fraction)

@@ -30,7 +30,8 @@ def _zeta(e: Emitter, x: Any, q: Any) -> Any:
 
     zero = e.constant(0.0, x)
     a, total, power, _ = e.repeat([start, zero, zero, zero], term)
-    # `power` is the last term summed, that of w = a - 1: the integral from w on, less half that term, and the corrections.
+    # `power` is the last term summed, that of w = a - 1: the integral from w on, less half that term, and the
+    # corrections.
     w = e.sub(a, 1.0)
     total = e.add(total, e.sub(e.div(e.mul(power, w), e.sub(x, 1.0)), e.mul(power, 0.5)))
     factor, rising = e.div(power, w), x
@@ -44,7 +45,8 @@ def _zeta(e: Emitter, x: Any, q: Any) -> Any:
 
 
 def _edges(e: Emitter, x: Any, q: Any, result: Any) -> Any:
-    """As SciPy has them: infinite at x = 1 and at q = 0, -1, ...; NaN for x < 1, and for q < 0 unless x is an integer."""
+    """As SciPy has them: infinite at x = 1 and at q = 0, -1, ...; NaN for x < 1, and for q < 0 unless x is an
+    integer."""
     nan, infinite = e.constant(NAN, x), e.constant(INFINITY, x)
     at_infinity = e.select(e.compare("<", q, 1.0), infinite, e.select(e.compare("==", q, 1.0), 1.0, nan))
     result = e.select(e.compare("==", x, INFINITY), at_infinity, result)

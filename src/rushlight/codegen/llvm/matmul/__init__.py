@@ -1,4 +1,4 @@
-"""Matrix products: a generator of register-blocked kernels for the target's vectors, and of the loops around them."""
+"""Matrix products: register-blocked kernels for the target's vectors, and the loops around them."""
 
 from .driver import emit_product
 

@@ -15,9 +15,11 @@ from ....runtime.target import Target
 TASK_FLOPS = 1_500_000  # the least that is worth handing to another thread
 MOST_TASKS = 64
 PANEL_BYTES = 24 * 1024  # of the right operand, to stay in the first cache level beside a tile of the left one
-BLOCK_BYTES = 128 * 1024  # of the left operand, to stay in the second level
+CHUNK_BYTES = 352 * 1024  # of the left operand, packed, to stay in the second level
+ROWS_BYTES, MOST_DEPTH = 288 * 1024, 384  # of the left operand where it lies, to stay there while panels pass by
+LARGE_BYTES = 1 << 20  # a right operand that does not
 PAGE_BYTES = 4096
-ENOUGH_ROWS = 96  # that use a panel, for copying it to pay
+ENOUGH_ROWS = 64  # that use a panel, for copying it to pay
 
 
 @dataclass(frozen=True)
@@ -49,31 +51,48 @@ def plan_product(p: Product, target: Target) -> Plan:
     lanes = target.lanes(p.dtype.itemsize)
     if p.right.column != 1 and _prefers_dot(p, lanes):
         return _dot_plan(p, target)
-    rows, vectors = _outer_tile(p, target, lanes)
+    height, vectors = _outer_tile(p, target, lanes)
     width = lanes * vectors
-    height, tiles = _cut(p, rows)
-    panels = -(-p.columns // width)
-    pack_right = p.right.column != 1 or _right_gains(p)
-    pack_left = _left_gains(p)
+    tiles, panels = -(-p.rows // height), -(-p.columns // width)
     size = p.dtype.itemsize
-    block = _block(p.depth, PANEL_BYTES // (width * size) if pack_right or pack_left else 0)
-    grid = _grid(p, tiles, panels, (3.0 * pack_right + 5 * (p.right.column != 1) + 1, 8.0 if pack_left else 1.0))
+    pack_right, pack_left = p.right.column != 1 or _right_gains(p), _left_gains(p)
+    grid = _grid(p, tiles, panels, 12 if p.right.column != 1 else 8 if pack_right else 2, 24 if pack_left else 2)
     if p.right.column == 1 and p.rows < ENOUGH_ROWS * grid[1]:
         pack_right = False
-    chunk = max(1, BLOCK_BYTES // (block * packed_rows(height, lanes) * size)) if pack_left else tiles
+    block = _block(p, pack_left, pack_right, width * size)
+    chunk = max(1, CHUNK_BYTES // (block * packed_rows(height, lanes) * size)) if pack_left else tiles
     return Plan("outer", height, tiles, width, panels, block, pack_left, pack_right, chunk, *grid)
 
 
-def _cut(p: Product, most: int) -> tuple[int, int]:
-    """The height of tiles and their number.
+def _outer_tile(p: Product, target: Target, lanes: int) -> tuple[int, int]:
+    """Rows and vectors of a tile: as many sums as registers hold, beside a row of the panel and one element.
 
-    Where it pays for another kernel, so that few rows are computed in vain; shorter tiles run less well.
+    Enough sums hide the latency of the multiplications. Where it pays for a kernel of its own, the tile is one that computes few
+    rows in vain.
     """
-    heights = [min(p.rows, most)]
-    if p.rows > most and p.size * p.depth > TASK_FLOPS:
-        heights += range(max(1, most - 2), most)
-    height = min(heights, key=lambda h: -(-p.rows // h) * h * (1 + 0.04 * (most - h)))
-    return height, -(-p.rows // height)
+    many = target.vector_registers >= 32
+    if p.rows <= 3:
+        rows, vectors = p.rows, 8 if p.rows == 1 or many else 4
+    else:
+        tiles = {(6, 4): 1.0, (5, 4): 1.03, (4, 6): 1.06} if many else {(6, 2): 1.0, (5, 2): 1.03, (4, 3): 1.06}
+        if p.rows > 6 and p.size * p.depth < TASK_FLOPS:
+            tiles = dict(list(tiles.items())[:1])
+        rows, vectors = min(tiles, key=lambda tile: -(-p.rows // tile[0]) * tile[0] * tiles[tile])
+    return min(rows, p.rows), min(vectors, -(-p.columns // lanes))
+
+
+def _block(p: Product, pack_left: bool, pack_right: bool, row_bytes: int) -> int:
+    """The depth of a block: nearly equal ones for which a panel stays in the first cache level, one if nothing is gained."""
+    if pack_left:
+        most = PANEL_BYTES * 2 // 3
+    elif p.left.column != 1:
+        most = PANEL_BYTES // 3  # each k has a line of the left operand, too
+    elif pack_right:
+        most = PANEL_BYTES
+    else:
+        return p.depth
+    most //= row_bytes
+    return p.depth if p.depth <= most + most // 3 else -(-p.depth // -(-p.depth // most))
 
 
 def packed_rows(rows: int, lanes: int) -> int:
@@ -81,40 +100,18 @@ def packed_rows(rows: int, lanes: int) -> int:
     return -(-rows // lanes) * lanes
 
 
-def _outer_tile(p: Product, target: Target, lanes: int) -> tuple[int, int]:
-    """Rows and vectors of a tile: as many sums as registers hold, beside a row of the panel and one element."""
-    many = target.vector_registers >= 32
-    if p.rows <= 3:
-        rows, vectors = p.rows, 8 if p.rows == 1 or many else 4
-    else:
-        rows, vectors = 6, 4 if many else 2
-    return rows, min(vectors, -(-p.columns // lanes))
-
-
-def _block(depth: int, most: int) -> int:
-    """Nearly equal blocks of at most about `most`; 0 for one block."""
-    if most == 0 or depth <= most + most // 3:
-        return depth
-    return -(-depth // -(-depth // most))
-
-
 # Packing.
 
 def _right_gains(p: Product) -> bool:
-    """Whether to copy panels of a right operand that is contiguous along its rows."""
-    if p.rows < ENOUGH_ROWS:
-        return False
+    """Whether to copy panels of a right operand whose rows are contiguous."""
     size = p.dtype.itemsize
-    return p.right.row * size % (PAGE_BYTES // 4) == 0 or p.depth * p.columns * size > 1 << 20
+    return p.rows >= ENOUGH_ROWS and (
+        p.right.row * size % (PAGE_BYTES // 4) == 0 or p.depth * p.columns * size > LARGE_BYTES)
 
 
 def _left_gains(p: Product) -> bool:
-    """Whether to copy tiles: rows that lie a page apart meet in one set of the cache, columns use little of a line."""
-    if p.columns < 64 or p.depth <= 96 or p.rows < 128:
-        return False
-    if p.left.column != 1:
-        return True
-    return p.left.row * p.dtype.itemsize % PAGE_BYTES == 0
+    """Whether to copy tiles of a left operand whose columns are contiguous: a tile uses little of each line."""
+    return p.left.column != 1 and p.left.row == 1 and p.columns >= 64 and p.depth > 96 and p.rows >= 128
 
 
 def _prefers_dot(p: Product, lanes: int) -> bool:
@@ -125,29 +122,31 @@ def _prefers_dot(p: Product, lanes: int) -> bool:
 # Vectors along the depth.
 
 def _dot_plan(p: Product, target: Target) -> Plan:
-    rows = 6 if target.vector_registers >= 32 else 3
+    height = min(p.rows, 6 if target.vector_registers >= 32 else 3)
     width = 8 if p.rows == 1 else 4
-    height, tiles = _cut(p, rows)
-    panels = -(-p.columns // width)
-    return Plan("dot", height, tiles, width, panels, p.depth, False, False, tiles, *_grid(p, tiles, panels, (1, 1)))
+    tiles, panels = -(-p.rows // height), -(-p.columns // width)
+    return Plan("dot", height, tiles, width, panels, p.depth, False, False, tiles, *_grid(p, tiles, panels, 2, 2))
 
 
 # Tasks.
 
-def _grid(p: Product, tiles: int, panels: int, packs: tuple[float, float]) -> tuple[int, int, int]:
+def _grid(p: Product, tiles: int, panels: int, panel_cost: float, tile_cost: float) -> tuple[int, int, int]:
     """How many tasks along the batch, the rows and the columns.
 
-    `packs` is what fetching or packing an operand for a task costs, in rows (of a panel) and columns (of a tile): what each
+    What fetching or packing a panel costs, in rows that could be computed in that time, and a tile, in columns: what each
     task does again weighs less the larger its block is. Too few tasks leave threads idle.
     """
     wanted = max(1, min(MOST_TASKS, 2 * p.size * p.depth // TASK_FLOPS))
     batch = min(p.batch, wanted)
     wanted //= batch
     best, least = (1, 1), math.inf
-    for rows in range(1, min(tiles, wanted) + 1):
+    # The rows of a task, as deep as a block, should stay in the second cache level while panels pass by.
+    fewest = -(-p.rows * min(p.depth, MOST_DEPTH) * p.dtype.itemsize // ROWS_BYTES)
+    for rows in range(min(tiles, wanted, fewest), min(tiles, wanted) + 1):
         for columns in {min(panels, wanted // rows), min(panels, -(-wanted // (2 * rows)))}:
             count = batch * rows * columns
-            cost = (1 + 2 / count if count > 1 else 4) * (1 + packs[0] * rows / p.rows + packs[1] * columns / p.columns)
+            again = panel_cost * rows / p.rows + tile_cost * columns / p.columns
+            cost = (1 + 1 / count if count > 1 else 4) * (1 + again)
             if cost < least:
                 best, least = (rows, columns), cost
     return batch, *best

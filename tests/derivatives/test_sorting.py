@@ -1,0 +1,90 @@
+"""Derivatives of sorting at ties, NaN, empty and 0-d inputs, and of unique values, which PyTorch has not.
+
+A row of the table is an expression of x and the value of x; see `first_order` in conftest.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import rushlight
+
+inf, nan = math.inf, math.nan
+
+POINTS: list[tuple[str, Any]] = [
+    ("x.sort(stable=True)", [2., 1., 2., 1.]),
+    ("x.sort(stable=True, descending=True)", [2., 1., 2., 1.]),
+    ("x.sort()[0]", [3., nan, -inf, inf, 1.]),
+    ("x.sort(0)", [[3., 1.], [2., 2.5]]),
+    ("x.sort(-2, descending=True)[0]", [[3., 1.], [2., 2.5]]),
+    ("x.sort()", 3.0),
+    ("x.sort()", []),
+    ("x.msort()", [[3., 1.], [2., 2.5]]),
+    ("x.topk(2)", [3., 1., 2., 5.]),
+    ("x.topk(2, largest=False)", [3., 1., nan, 5.]),
+    ("x.topk(1, dim=0, sorted=True)", [[3., 1.], [2., 2.5]]),
+    ("x.topk(0)[0]", [3., 1.]),
+    ("x.topk(1)", 3.0),
+    ("x.kthvalue(2)", [3., 1., 2., 5.]),
+    ("x.kthvalue(3)", [3., nan, 2.]),
+    ("x.kthvalue(1, 0, True)", [[3., 1.], [2., 2.5]]),
+    ("x.kthvalue(1)", 3.0),
+]
+
+
+@pytest.mark.parametrize(("expression", "value"), POINTS)
+def test_first_order(first_order: Callable[..., None], expression: str, value: Any) -> None:
+    first_order(expression, value)
+
+
+def test_second_order() -> None:
+    x = rushlight.tensor([[3., 1., 2.], [5., 7., 6.]], dtype=rushlight.float64, requires_grad=True)
+    for function in (lambda x: x.sort(1)[0]**3, lambda x: x.topk(2, 0)[0]**3,
+                     lambda x: x.kthvalue(2, 1)[0]**3):
+        assert rushlight.autograd.gradgradcheck(function, x)
+
+
+def test_positions_carry_no_gradient() -> None:
+    x = rushlight.tensor([3., 1., 2.], requires_grad=True)
+    assert not x.sort()[1].requires_grad
+    assert not x.argsort().requires_grad
+    assert not rushlight.searchsorted(x, x).requires_grad
+    assert not rushlight.bucketize(x, x).requires_grad
+    assert not rushlight.isin(x, x).requires_grad
+
+
+# Unique values.
+
+UNIQUE = [
+    lambda x: x.unique(),
+    lambda x: x.unique(return_inverse=True, return_counts=True)[0],
+    lambda x: x.unique(dim=0),
+    lambda x: x.unique(dim=1),
+    lambda x: x.unique(dim=-1, return_inverse=True)[0],
+    lambda x: x.unique_consecutive(),
+    lambda x: x.unique_consecutive(dim=1),
+    lambda x: rushlight._unique(x)[0],
+]
+
+
+@pytest.mark.parametrize("function", UNIQUE)
+def test_distinct_values(function: Callable[[Any], Any]) -> None:
+    x = rushlight.tensor([[3., 1., 2.], [5., 7., 6.]], dtype=rushlight.float64, requires_grad=True)
+    assert rushlight.autograd.gradcheck(function, x, check_forward_ad=True)
+    assert rushlight.autograd.gradgradcheck(function, x)
+
+
+def test_equal_values_share() -> None:
+    x = rushlight.tensor([2., 1., 2., 2., 1.], requires_grad=True)
+    weights = rushlight.tensor([2., 3.])
+    (gradient,) = rushlight.autograd.grad(x.unique(), x, weights)
+    assert gradient.tolist() == [1., 1., 1., 1., 1.]
+    (gradient,) = rushlight.autograd.grad(x.unique_consecutive(), x, rushlight.tensor([1., 2., 3., 4.]))
+    assert gradient.tolist() == [1., 2., 1.5, 1.5, 4.]
+    x = rushlight.tensor([[1., 2.], [3., 4.], [1., 2.]], requires_grad=True)
+    (gradient,) = rushlight.autograd.grad(x.unique(dim=0).sum(), x)
+    assert gradient.tolist() == [[.5, .5], [1., 1.], [.5, .5]]
