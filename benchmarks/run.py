@@ -24,6 +24,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from compiled import PROGRAMS, compiled_row, mlp_step
 from timing import OURS, Outcome, Row, measure, timed
 
 PEERS = ("torch",)
@@ -110,6 +111,8 @@ ROWS: dict[str, Callable[[str, bool], Row]] = {
     "import": import_time,
     "a + b, 4 elements": small_add,
     "backward, 1,000 operators": backward_chain,
+    **dict.fromkeys(PROGRAMS, compiled_row),
+    "compiled MLP training step": mlp_step,
 }
 
 

@@ -483,7 +483,8 @@ TABLES: dict[str, dict[int, Fit]] = {
     "ERFCX": {32: single(erfcx_mapped(3), -1, 1, 11, relative(erfcx_mapped(3))),
               64: double(erfcx_mapped(4), -1, 1, 24, relative(erfcx_mapped(4)))},
     "ERFINV": {64: double(erfinv_slope, 0, QUARTER, 13, lambda z: M("1.1"), 2)},
-    "ERFCINV_MIDDLE": {64: double(middle_inverse, M("-2.6675"), M("2.7"), 16, relative(middle_inverse), 0, 40)},
+    "ERFCINV_MIDDLE": {
+        64: double(middle_inverse, M("-2.6675"), M("2.7"), 16, relative(middle_inverse), 0, 40)},
     "ERFCINV_FAR": {64: double(far_inverse, 1 / M("27.5"), 1 / M("6.2"), 9, one, 0, 40)},
     "LGAMMA": {64: double(lgamma_quotient, -M("0.75"), M("0.75"), 24, relative(lgamma_quotient), 2)},
     "STIRLING": {64: double(stirling, 0, M(1) / 64, 5, lambda z: mp.sqrt(z) / 8, 0)},

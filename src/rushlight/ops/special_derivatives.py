@@ -1,7 +1,8 @@
 """Derivatives of special functions that no other operator gives, to any order.
 
 Each is differentiated `order` times in its first argument, so that its own derivative in that argument is the
-same operator of the next order. They work in double precision and round once, as the functions do.
+same operator of the next order. As the functions, those of gamma and zeta work in double precision and round
+once, and polynomials in the precision of their arguments.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ def in_double(ops: Any, *values: Any) -> list[Any]:
     return [ops.cast(value, DOUBLE) for value in values]
 
 
-def product(ops: Any, a: Series, b: Series) -> Series:
+def product(ops: Any, a: Sequence[Any], b: Sequence[Any]) -> Series:
     return [total(ops, [ops.mul(a[j], b[i - j]) for j in range(i + 1)]) for i in range(len(a))]
 
 
@@ -38,7 +39,7 @@ def times(ops: Any, x: Any, number: float) -> Any:
     return ops.mul(x, ops.constant(number, like=x))
 
 
-def over_shifted(ops: Any, a: Series, shift: Any) -> Series:
+def over_shifted(ops: Any, a: Sequence[Any], shift: Any) -> Series:
     """The series divided by (shift + e)."""
     quotient = [ops.div(a[0], shift)]
     for coefficient in a[1:]:
@@ -46,7 +47,7 @@ def over_shifted(ops: Any, a: Series, shift: Any) -> Series:
     return quotient
 
 
-def times_shifted(ops: Any, a: Series, shift: Any) -> Series:
+def times_shifted(ops: Any, a: Sequence[Any], shift: Any) -> Series:
     """The series times (shift + e)."""
     return [ops.mul(a[0], shift), *[ops.add(ops.mul(a[i], shift), a[i - 1]) for i in range(1, len(a))]]
 
@@ -64,12 +65,7 @@ def exponential(ops: Any, slopes: Sequence[Any]) -> Series:
 # The lower incomplete gamma function P(a, x) = integral from 0 to x of t**(a - 1) exp(-t) / gamma(a).
 
 SERIES_TERMS = 20  # for x up to 1
-STEP = 1 / 12
-NODES = []  # the double exponential rule for integrals of v from 0 on, of functions that decay as exp(-v)
-for _k in range(-43, 56):
-    _t = _k * STEP
-    _v = math.exp(_t - math.exp(-_t))
-    NODES.append((_v, STEP * _v * (1 + math.exp(-_t))))
+STEP, FIRST_NODE, NODE_COUNT = 1 / 12, -43, 99  # of the double exponential rule
 
 
 @pointwise("_igamma_slope(Tensor self, Tensor other, int order) -> Tensor", dtypes=FLOATS, api=INTERNAL)
@@ -85,49 +81,63 @@ def igamma_slope(ops: Any, self: Any, other: Any, order: int) -> Any:
         polygamma = ops.zeta(ops.constant(k, like=a), after)
         slopes.append(times(ops, polygamma, (-1) ** (k + 1) * math.factorial(k - 1)))
     scale = ops.exp(ops.sub(ops.sub(ops.mul(a, ops.log(x)), x), ops.lgamma(after)))
-    near = _igamma_series(ops, a, ops.where(small, x, one), slopes, order)
-    far = _igamma_integral(ops, a, ops.where(small, one, x), slopes, order)
-    value = ops.mul(scale, ops.where(small, near, far))
+    near = _igamma_series(ops, a, ops.where(small, x, one), slopes, steps(ops, small, SERIES_TERMS, 0))
+    far = _igamma_integral(ops, a, ops.where(small, one, x), slopes, steps(ops, small, 0, NODE_COUNT))
+    value = ops.mul(times(ops, scale, math.factorial(order)), ops.where(small, near, far))
     flat = ops.logical_or(ops.eq(scale, zero), ops.logical_or(ops.isinf(a), ops.isinf(x)))
     value = ops.where(flat, zero, value)
     outside = ops.logical_or(ops.lt(a, zero), ops.lt(x, zero))
     return ops.cast(ops.where(outside, ops.constant(math.nan, like=x), value), ops.dtype(self))
 
 
-def _igamma_series(ops: Any, a: Any, x: Any, slopes: Series, order: int) -> Any:
+def steps(ops: Any, condition: Any, number: int, otherwise: int) -> Any:
+    whole = ops.cast(condition, LONG)
+    return ops.where(condition, ops.constant(number, like=whole), ops.constant(otherwise, like=whole))
+
+
+def _igamma_series(ops: Any, a: Any, x: Any, slopes: Series, count: Any) -> Any:
     """By the sum of x**k / ((a + 1) ... (a + k)), times what `scale` stands for."""
-    zero, one = ops.constant(0, like=x), ops.constant(1, like=x)
-    term = [one, *[zero] * order]
-    whole = list(term)
-    for k in range(1, SERIES_TERMS):
-        term = over_shifted(ops, [ops.mul(x, c) for c in term], ops.add(a, ops.constant(k, like=a)))
-        whole = [ops.add(w, t) for w, t in zip(whole, term, strict=True)]
+    one = ops.constant(1, like=x)
+    order = len(slopes)
+    start = [one, *[ops.constant(0, like=x)] * order]
+
+    def next_term(k: Any, *state: Any) -> tuple[Any, ...]:
+        term, whole = state[:order + 1], state[order + 1:]
+        term = over_shifted(ops, [ops.mul(x, c) for c in term], ops.add(a, ops.add(k, one)))
+        return (*term, *[ops.add(w, t) for w, t in zip(whole, term, strict=True)])
+
+    state = ops.iterate(count, (*start, *start), next_term)
     power = exponential(ops, [ops.add(slopes[0], ops.log(x)), *slopes[1:]])
-    return times(ops, product(ops, power, whole)[order], math.factorial(order))
+    return product(ops, power, state[order + 1:])[order]
 
 
-def _igamma_integral(ops: Any, a: Any, x: Any, slopes: Series, order: int) -> Any:
+def _igamma_integral(ops: Any, a: Any, x: Any, slopes: Series, count: Any) -> Any:
     """By the integral over the tail (below x or above it) in which the integrand of order 1 has one sign.
 
-    All of them are 0 over both tails together. With t = x exp(+-v) the integrand decays on the scale of
-    `width`.
+    All of them are 0 over both tails together. With t = x exp(+-width * v) the integrand decays as exp(-v),
+    and a sum over equal steps of u, where v = exp(u - exp(-u)), converges doubly exponentially.
     """
-    one = ops.constant(1, like=x)
-    log_x = ops.log(x)
-    below = ops.lt(ops.add(log_x, slopes[0]), ops.neg(ops.div(one, a)))  # log x < digamma(a)
+    zero, one = ops.constant(0, like=x), ops.constant(1, like=x)
+    order = len(slopes)
+    first = ops.add(ops.log(x), slopes[0])
+    below = ops.lt(first, ops.neg(ops.div(one, a)))  # log x < digamma(a)
     side = ops.where(below, ops.neg(one), one)
     spread = ops.div(x, ops.sqrt(ops.add(x, one)))
     width = ops.div(one, ops.add(ops.abs(ops.sub(a, x)), spread))
-    first = ops.add(log_x, slopes[0])
-    result = ops.constant(0, like=x)
-    for node, weight in NODES:
-        v = ops.mul(side, times(ops, width, node))
+
+    def next_node(k: Any, result: Any) -> tuple[Any]:
+        u = times(ops, ops.add(k, ops.constant(FIRST_NODE, like=k)), STEP)
+        inner = ops.exp(ops.neg(u))
+        node = ops.exp(ops.sub(u, inner))
+        weight = times(ops, ops.mul(node, ops.add(inner, ops.constant(1, like=k))), STEP)
+        v = ops.mul(side, ops.mul(width, node))
         density = ops.exp(ops.sub(ops.mul(a, v), ops.mul(x, ops.expm1(v))))
         power = times_shifted(ops, exponential(ops, [ops.add(first, v), *slopes[1:]]), a)[order]
-        value = ops.where(ops.gt(density, ops.constant(0, like=x)), ops.mul(density, power),
-                          ops.constant(0, like=x))
-        result = ops.add(result, times(ops, value, weight))
-    return times(ops, ops.mul(ops.neg(side), ops.mul(width, result)), math.factorial(order))
+        value = ops.where(ops.gt(density, zero), ops.mul(density, power), zero)
+        return (ops.add(result, ops.mul(value, weight)),)
+
+    (result,) = ops.iterate(count, (zero,), next_node)
+    return ops.mul(ops.neg(side), ops.mul(width, result))
 
 
 # Hurwitz' zeta function, the sum over k of (q + k)**-s, by the formula of Euler and Maclaurin.

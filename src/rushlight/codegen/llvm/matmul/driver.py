@@ -26,7 +26,7 @@ from ..instructions import element_type
 from ..nests import emit_tile
 from ..types import vector
 from .kernels import Tile, define, dot_kernel, outer_kernel
-from .pack import packer
+from .pack import copy_panels, transpose_panel
 from .plan import packed_rows, plan_product
 
 ir = LazyModule("llvmlite.ir")
@@ -79,7 +79,7 @@ class _Driver:
         buffers = dict.fromkeys([*call.inputs, *call.outputs, result_of(call)])
         self.pointers = {b: e.load(e.address(block, slots[b], e.i64), e.pointer) for b in buffers}
         self.left_copy = self._room(self.plan.chunk * self.step) if self.plan.pack_left else None
-        self.right_copy = self._room(self.plan.width) if self.plan.pack_right else None
+        self.right_copy = self._room(self.plan.width * self.plan.together) if self.plan.pack_right else None
         self.epilogue = self._epilogue()
 
     def _room(self, width: int) -> Any:
@@ -187,12 +187,24 @@ class _Driver:
             self._chunk(replace(part, tiles=(first, end)))
 
     def _chunk(self, part: _Part) -> None:
-        if self.plan.pack_left:
+        plan, e = self.plan, self.e
+        if plan.pack_left:
             self._pack_left(part)
-        with self._loop(part.panels) as panel:
-            source, step = self._panel(part, panel)
-            with self._loop(part.tiles) as tile:
-                self._tile(part, tile, panel, source, step)
+        if not plan.pack_right:
+            with self._loop(part.panels) as panel:
+                self._tiles(part, panel, self._panel(part, panel), self.p.right.row)
+            return
+        room = plan.width * self._whole_block()
+        with self._loop(part.panels, plan.together) as first:
+            end = e.minimum(e.add(first, plan.together), e.value(part.panels[1], e.i64))
+            self._pack_right(part, (first, end), room)
+            with self._loop((first, end)) as panel:
+                copy = self._at(self.right_copy, (e.sub(panel, first), room))
+                self._tiles(part, panel, copy, plan.width)
+
+    def _tiles(self, part: _Part, panel: Any, start: Any, step: int) -> None:
+        with self._loop(part.tiles) as tile:
+            self._tile(part, tile, panel, start, step)
 
     # Packing.
 
@@ -215,20 +227,22 @@ class _Driver:
         number = self.e.sub(tile, self.e.value(part.tiles[0], self.e.i64))
         return self._at(self.left_copy, (number, self._whole_block() * self.step))
 
-    def _panel(self, part: _Part, panel: Any) -> tuple[Any, int]:
-        """Where a panel starts, and the distance of its rows (of its columns, for dot)."""
+    def _panel(self, part: _Part, panel: Any) -> Any:
+        """Where a panel starts in the matrix."""
+        return self._at(part.right, (self.e.mul(panel, self.plan.width), self.p.right.column))
+
+    def _pack_right(self, part: _Part, panels: Range, room: int) -> None:
         e, p, plan = self.e, self.p, self.plan
-        column = e.mul(panel, plan.width)
-        start = self._at(part.right, (column, p.right.column))
-        if not plan.pack_right:
-            return start, p.right.row if plan.kernel == "outer" else p.right.column
-        across = p.right.column != 1
-        ragged = any(n % self.lanes for n in (p.columns, p.depth, plan.block))
-        pack = packer(self.module, e.target, self.element, across, ragged)
-        stride = p.right.column if across else p.right.row
-        count = e.minimum(e.sub(p.columns, column), e.i64(plan.width))
-        e.call(pack, [start, e.i64(stride), count, self.right_copy, e.i64(plan.width), e.value(part.depth, e.i64)])
-        return self.right_copy, plan.width
+        first, end = self._columns(panels)
+        if p.right.column == 1:
+            pack = copy_panels(self.module, e.target, self.element, plan.width, p.columns % plan.width != 0)
+            stride = p.right.row
+        else:
+            ragged = p.depth % self.lanes != 0 or plan.block % self.lanes != 0
+            pack = transpose_panel(self.module, e.target, self.element, plan.width, ragged)
+            stride = p.right.column
+        e.call(pack, [self._panel(part, panels[0]), e.i64(stride), e.sub(end, first), self.right_copy, e.i64(room),
+                      e.value(part.depth, e.i64)])
 
     # Tiles and panels in elements.
 
@@ -259,14 +273,14 @@ class _Driver:
 
         def run(width: int) -> None:
             shape = Tile(plan.height, width, self.several)
-            left, right = [source, e.i64(row_step)], [panel_start, e.i64(panel_step)]
+            left = [source, e.i64(row_step)]
             result = [out, e.i64(p.columns), count, depth]
             if plan.kernel == "dot":
                 kernel = dot_kernel(self.module, e.target, self.element, shape, p.depth % self.lanes != 0)
-                e.call(kernel, [*left, *right, *result])
+                e.call(kernel, [*left, panel_start, e.i64(p.right.column), *result])
             else:
                 kernel = outer_kernel(self.module, e.target, self.element, shape)
-                e.call(kernel, [*left, e.i64(depth_step), *right, *result, add])
+                e.call(kernel, [*left, e.i64(depth_step), panel_start, e.i64(panel_step), *result, add])
 
         self._by_width(panel, run)
         if self.epilogue is None or plan.kernel == "dot":

@@ -35,6 +35,7 @@ class Plan:
     pack_left: bool
     pack_right: bool
     chunk: int  # tiles that are packed at a time
+    together: int  # panels that are packed at a time
     batch_tasks: int
     row_tasks: int
     column_tasks: int
@@ -56,12 +57,14 @@ def plan_product(p: Product, target: Target) -> Plan:
     tiles, panels = -(-p.rows // height), -(-p.columns // width)
     size = p.dtype.itemsize
     pack_right, pack_left = p.right.column != 1 or _right_gains(p), _left_gains(p)
-    grid = _grid(p, tiles, panels, 12 if p.right.column != 1 else 8 if pack_right else 2, 24 if pack_left else 2)
+    panel_cost = 12 if p.right.column != 1 or pack_left else 8
+    grid = _grid(p, tiles, panels, panel_cost if pack_right else 2, 24 if pack_left else 2)
     if p.right.column == 1 and p.rows < ENOUGH_ROWS * grid[1]:
         pack_right = False
     block = _block(p, pack_left, pack_right, width * size)
     chunk = max(1, CHUNK_BYTES // (block * packed_rows(height, lanes) * size)) if pack_left else tiles
-    return Plan("outer", height, tiles, width, panels, block, pack_left, pack_right, chunk, *grid)
+    together = 4 if p.right.column == 1 else 1  # rows may be a page apart: read several lines of each
+    return Plan("outer", height, tiles, width, panels, block, pack_left, pack_right, chunk, together, *grid)
 
 
 def _outer_tile(p: Product, target: Target, lanes: int) -> tuple[int, int]:
@@ -125,7 +128,7 @@ def _dot_plan(p: Product, target: Target) -> Plan:
     height = min(p.rows, 6 if target.vector_registers >= 32 else 3)
     width = 8 if p.rows == 1 else 4
     tiles, panels = -(-p.rows // height), -(-p.columns // width)
-    return Plan("dot", height, tiles, width, panels, p.depth, False, False, tiles, *_grid(p, tiles, panels, 2, 2))
+    return Plan("dot", height, tiles, width, panels, p.depth, False, False, tiles, 1, *_grid(p, tiles, panels, 2, 2))
 
 
 # Tasks.
