@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -28,7 +28,7 @@ from .capture.trace import CaptureError
 from .core import dtypes
 from .core.dispatch import AMBIENT
 from .core.modes import MODES
-from .core.pytree import TreeSpec, flatten
+from .core.pytree import LEAF, TreeSpec, flatten
 from .core.tensor import TRACED, Tensor, alias, wrap
 
 log = logging.getLogger("rushlight.compile")
@@ -48,6 +48,12 @@ class Entry:
     # tensors from elsewhere and what they must look like
     captured: list[tuple[Tensor, Any]] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        call = self.call
+        # One new tensor from tensors of the call alone, and nothing else to do.
+        self.simple = (self.backward is None and not call.writes and not call.gradients and None not in self.arguments
+                       and call.structure == LEAF and [leaf.kind for leaf in call.leaves] == ["value"])
+
     def holds(self) -> bool:
         return all(_describe(tensor) == looks for tensor, looks in self.captured)
 
@@ -62,12 +68,32 @@ class CompiledFunction:
         self.entries: dict[Any, list[Entry]] = {}
         self.reasons: list[str] = []  # why each entry was compiled
         self.eager: dict[Any, str] = {}  # keys of calls that run eagerly, and why
+        self._plain: dict[Any, Entry] = {}  # entries of calls whose arguments are tensors alone
         self._lock = threading.RLock()
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not kwargs and not AMBIENT.keys:
+            key = _plain_key(args)
+            if key is not None:
+                entry = self._plain.get(key)
+                if entry is not None and (not entry.captured or entry.holds()):
+                    return run_entry(entry, args)
+                result = self._call(args, kwargs)
+                self._remember(key, args)
+                return result
+        return self._call(args, kwargs)
+
+    def _remember(self, key: Any, args: tuple[Any, ...]) -> None:
+        """Let the next call of plain tensors like these find its entry at once."""
+        leaves, structure = flatten((args, {}))
+        for entry in self.entries.get(_key(leaves, structure), ()):
+            if entry.holds():
+                self._plain[key] = entry
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         leaves, structure = flatten((args, kwargs))
         tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
         if AMBIENT.keys & TRACED or any(t._keys & TRACED for t in tensors):
@@ -115,6 +141,17 @@ class CompiledFunction:
 
 
 KEY_PARTS = ("the structure of the arguments", "an argument", "the aliasing of the arguments", "the modes")
+
+
+def _plain_key(args: tuple[Any, ...]) -> Any:
+    """A quick key for a call of plain tensors that share no memory; None for any other call."""
+    parts: list[Any] = [MODES.grad, MODES.inference, dtypes.get_default_dtype()]
+    for arg in args:
+        if type(arg) is not Tensor or arg._array is None or arg._storage is not None or arg._keys > 1:
+            return None
+        array = arg._array
+        parts.append((array.shape, array.strides, arg.dtype, arg._keys))
+    return tuple(parts)
 
 
 def _key(leaves: list[Any], structure: TreeSpec) -> Any:
@@ -177,8 +214,10 @@ def build_entry(call: CapturedCall, tensors: list[Tensor]) -> Entry:
 
 # Running.
 
-def run_entry(entry: Entry, tensors: list[Tensor]) -> Any:
+def run_entry(entry: Entry, tensors: Sequence[Tensor]) -> Any:
     """Run a compiled form on the tensors of a call."""
+    if entry.simple:
+        return wrap(entry.artifact.executable.run([tensors[i]._array for i in entry.arguments])[0])
     sources = [source if i is None else tensors[i]
                for i, source in zip(entry.arguments, entry.call.sources, strict=True)]
     if entry.backward is None:

@@ -130,6 +130,17 @@ def test_as_strided_of_elements_that_share_memory_divides_the_gradient() -> None
     assert gradient(rushlight) == gradient(torch)
 
 
+@pytest.mark.parametrize("function", [
+    lambda x: x.as_strided((2, 3), (1, 1), 1), lambda x: x.unfold(1, 2, 1), lambda x: x.expand(2, 3, 4)[:, ::2],
+    lambda x: rushlight.as_strided_scatter(x, x[0, :2], (2,), (3,), 1), lambda x: x.diagonal(),
+])
+def test_gradients_without_data(function: Callable[[Any], Any]) -> None:
+    x = rushlight.empty(3, 4, device="meta", requires_grad=True)
+    (gradient,) = rushlight.autograd.grad(function(x).sum(), x)
+    assert gradient.is_meta
+    assert gradient.shape == x.shape
+
+
 def test_the_tangent_of_as_strided_does_not_depend_on_the_layout_of_the_tangent() -> None:
     x = rushlight.randn(4, 3, dtype=rushlight.float64).t()
     tangent = rushlight.randn(3, 4, dtype=rushlight.float64)

@@ -113,12 +113,13 @@ derivative("_neg_view", self=lambda grad: -grad, result=AUTO_LINEAR)
 
 # Any geometry.
 
-def positions(shape: Sequence[int], strides: Sequence[int], offset: int) -> Tensor:
-    """Where in its storage each element of a tensor of this geometry lies, as a 1-d tensor."""
+def positions(shape: Sequence[int], strides: Sequence[int], offset: int, like: Tensor) -> Tensor:
+    """Where in its storage each element of a tensor of this geometry lies, as a 1-d tensor on the
+    device of `like`."""
     index = np.full(tuple(shape), offset, np.int64)
     for dim, (size, stride) in enumerate(zip(shape, strides, strict=True)):
         index += (np.arange(size) * stride).reshape((-1,) + (1,) * (len(shape) - dim - 1))
-    return wrap(index.reshape(-1))
+    return wrap(index.reshape(-1)).to(like.device)
 
 
 def may_overlap(shape: Shape, strides: Shape) -> bool:
@@ -135,15 +136,15 @@ def may_overlap(shape: Shape, strides: Shape) -> bool:
 class Window:
     """The piece of a storage that a tensor and an `as_strided` of it span together."""
 
-    def __init__(self, spec: Spec, size: Shape, stride: Shape, storage_offset: int | None) -> None:
+    def __init__(self, like: Tensor, spec: Spec, size: Shape, stride: Shape, storage_offset: int | None) -> None:
         self.shape, self.strides = spec.known_shape(), spec.known_strides()
         self.size, self.stride = size, stride
         offset = spec.offset if storage_offset is None else storage_offset
         low = min(spec.offset, offset)
         self.offset = offset - low
         self.length = max(extent(self.shape, self.strides) + spec.offset, extent(size, stride) + offset) - low
-        self.own = positions(self.shape, self.strides, spec.offset - low)  # where the tensor's elements are
-        self.shown = positions(size, stride, self.offset)  # where those of as_strided are
+        self.own = positions(self.shape, self.strides, spec.offset - low, like)  # where the tensor's elements are
+        self.shown = positions(size, stride, self.offset, like)  # where those of as_strided are
 
     def filled(self, x: Tensor) -> Tensor:
         """The storage where `x` is written in the places of the tensor, zeros elsewhere."""
@@ -157,7 +158,7 @@ def as_strided_backward(grad: Tensor, self_spec: Spec, size: Shape, stride: Shap
                         storage_offset: int | None) -> Tensor:
     """The gradient goes through the storage: elements of the output that share a place add up there, and
     elements of the input that share a place get equal parts of it."""
-    window = Window(self_spec, size, stride, storage_offset)
+    window = Window(grad, self_spec, size, stride, storage_offset)
     storage = grad.new_zeros((window.length,)).index_add(0, window.shown, grad.reshape(-1))
     if may_overlap(window.shape, window.strides):
         shares = grad.new_zeros((window.length,), dtype=DTYPES["int64"])
@@ -170,7 +171,7 @@ def as_strided_tangent(self_t: Tensor, self: Tensor, size: Shape, stride: Shape,
     """A view of the tangent if that is laid out like the tensor, else of a storage that is filled from it."""
     if self_t.strides() == self.strides() and self_t.storage_offset() == self.storage_offset():
         return self_t.as_strided(size, stride, storage_offset)
-    window = Window(self.spec(), size, stride, storage_offset)
+    window = Window(self_t, self.spec(), size, stride, storage_offset)
     return window.view(window.filled(self_t))
 
 
@@ -193,23 +194,23 @@ derivative("diagonal_scatter", result=AUTO_LINEAR,
            src=lambda grad, offset, dim1, dim2: grad.diagonal(offset, dim1, dim2))
 
 
-def scatter_window(self_spec: Spec, result_spec: Spec, size: Shape, stride: Shape,
+def scatter_window(grad: Tensor, self_spec: Spec, result_spec: Spec, size: Shape, stride: Shape,
                    storage_offset: int | None) -> Window:
     """The result has the offset of `self`, and its strides unless those overlap."""
     spec = Spec(result_spec.shape, result_spec.dtype, result_spec.strides, self_spec.offset)
-    return Window(spec, size, stride, storage_offset)
+    return Window(grad, spec, size, stride, storage_offset)
 
 
 def kept_gradient(grad: Tensor, self_spec: Spec, result_spec: Spec, size: Shape, stride: Shape,
                   storage_offset: int | None) -> Tensor:
-    window = scatter_window(self_spec, result_spec, size, stride, storage_offset)
+    window = scatter_window(grad, self_spec, result_spec, size, stride, storage_offset)
     kept = grad.new_ones((window.length,), dtype=DTYPES["bool"]).index_fill(0, window.shown, False)
     return grad.where(kept.index_select(0, window.own).reshape(window.shape), 0)
 
 
 def scattered_gradient(grad: Tensor, self_spec: Spec, result_spec: Spec, size: Shape, stride: Shape,
                        storage_offset: int | None) -> Tensor:
-    window = scatter_window(self_spec, result_spec, size, stride, storage_offset)
+    window = scatter_window(grad, self_spec, result_spec, size, stride, storage_offset)
     return window.view(window.filled(grad))
 
 

@@ -8,6 +8,7 @@ itself) uses a workspace of its own.
 from __future__ import annotations
 
 import ctypes
+import math
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -54,13 +55,15 @@ class Executable:
         self._segments: list[tuple[bool, Callable[..., Any]]] = [
             (True, native(library.addresses[s])) if isinstance(s, str) else (False, s) for s in segments]
         self.inputs = list(inputs)
-        self.outputs = list(outputs)
+        self.outputs = [(output.number, allocator(output)) for output in outputs]
         self.temporaries = list(temporaries)
         self.workspace_size = workspace_size
-        self.slots = slots
+        self._block_type = ctypes.c_int64 * slots
         self.reports = list(reports)
         self._lock = threading.Lock()
         self._workspace = aligned_bytes(workspace_size)
+        self._native = all(native for native, _ in self._segments)
+        self._template = self._block_over(self._workspace)
 
     def run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         own = self._lock.acquire(blocking=False)
@@ -72,34 +75,44 @@ class Executable:
                 self._lock.release()
 
     def _run(self, inputs: Sequence[np.ndarray], workspace: np.ndarray) -> list[np.ndarray]:
-        block = (ctypes.c_int64 * self.slots)()
-        block[0] = self._pool.address
+        """Fill in the block, run the segments in order, and give the outputs."""
+        template = self._template if workspace is self._workspace else self._block_over(workspace)
+        block = self._block_type.from_buffer_copy(template)
         error = ctypes.c_int64(0)
         block[1] = ctypes.addressof(error)
-        arrays: dict[int, np.ndarray] = {}
         for slot, array in zip(self.inputs, inputs, strict=True):
             if slot is not None:
                 block[slot] = array.__array_interface__["data"][0]
-                arrays[slot] = array
         outputs = []
-        for output in self.outputs:
-            array = empty_strided(output)
-            block[output.number] = array.__array_interface__["data"][0]
-            arrays[output.number] = array
+        for number, allocate in self.outputs:
+            array = allocate()
+            block[number] = array.__array_interface__["data"][0]
             outputs.append(array)
-        base = workspace.__array_interface__["data"][0]
-        for temporary in self.temporaries:
-            block[temporary.number] = base + temporary.offset
-            if len(self._segments) > 1:
-                arrays[temporary.number] = np.ndarray(
-                    temporary.shape, temporary.dtype, workspace, temporary.offset, temporary.strides
-                )
+        arrays = None if self._native else self._arrays(inputs, outputs, workspace)
         address = ctypes.addressof(block)
         for native, segment in self._segments:
             segment(address if native else arrays)
             if error.value:
                 raise IndexError(f"{self.reports[error.value - 1]}: index out of range")
         return outputs
+
+    def _block_over(self, workspace: np.ndarray) -> Any:
+        """A block with the addresses that are the same in every call that uses `workspace`."""
+        block = self._block_type()
+        block[0] = self._pool.address
+        base = workspace.__array_interface__["data"][0]
+        for temporary in self.temporaries:
+            block[temporary.number] = base + temporary.offset
+        return block
+
+    def _arrays(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray],
+                workspace: np.ndarray) -> dict[int, np.ndarray]:
+        """The buffers as arrays, for segments that are not native."""
+        arrays = {slot: array for slot, array in zip(self.inputs, inputs, strict=True) if slot is not None}
+        arrays.update((number, array) for (number, _), array in zip(self.outputs, outputs, strict=True))
+        for t in self.temporaries:
+            arrays[t.number] = np.ndarray(t.shape, t.dtype, workspace, t.offset, t.strides)
+        return arrays
 
 
 def aligned_bytes(size: int, alignment: int = 64) -> np.ndarray:
@@ -109,13 +122,13 @@ def aligned_bytes(size: int, alignment: int = 64) -> np.ndarray:
     return memory[start:start + size]
 
 
-def empty_strided(slot: Slot) -> np.ndarray:
-    """A new array with the memory order of a slot, aligned where that pays."""
-    count = int(np.prod(slot.shape, dtype=np.int64))
-    if count * slot.dtype.itemsize < 4096:
-        flat = np.empty(count, slot.dtype)
-    else:
-        flat = aligned_bytes(count * slot.dtype.itemsize).view(slot.dtype)
-    if slot.strides is None or count == 0:
-        return flat.reshape(slot.shape)
-    return np.ndarray(slot.shape, slot.dtype, flat, 0, slot.strides)
+def allocator(slot: Slot) -> Callable[[], np.ndarray]:
+    """A function that makes a new array for an output, in its memory order, aligned where that pays."""
+    shape, dtype, strides = slot.shape, slot.dtype, slot.strides
+    count = math.prod(shape)
+    if count * dtype.itemsize < 4096:
+        if strides is None or count == 0:
+            return lambda: np.empty(shape, dtype)
+        return lambda: np.ndarray(shape, dtype, np.empty(count, dtype), 0, strides)
+    size = count * dtype.itemsize
+    return lambda: np.ndarray(shape, dtype, aligned_bytes(size), 0, strides)
