@@ -40,6 +40,13 @@ def embedding_dense_backward(grad_output: Tensor, indices: Tensor, num_weights: 
     return table.reshape(batch, num_weights, table.shape[-1])
 
 
+@batching("embedding_renorm", all_batched=True)
+def embedding_renorm(self: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
+    table = self.reshape(-1, self.shape[2])
+    return run_name("embedding_renorm", table, offset_rows(indices, self.shape[1]), max_norm,
+                    norm_type).reshape(self.shape)
+
+
 @batching("one_hot")
 def one_hot(self: Tensor, num_classes: int) -> Tensor:
     if num_classes < 0:

@@ -120,7 +120,10 @@ def put(self: Tensor, index: Tensor, source: Tensor, accumulate: bool) -> Tensor
 @batching("masked_scatter", all_batched=True)
 def masked_scatter(self: Tensor, mask: Tensor, source: Tensor, self_ndim: int, mask_ndim: int) -> Tensor:
     """The n-th true element of the mask takes the n-th element of the source."""
-    mask = pad_ndim(mask, mask_ndim, self_ndim).expand(self.shape)
+    rank = max(self_ndim, mask_ndim)
+    self, mask = pad_ndim(self, self_ndim, rank), pad_ndim(mask, mask_ndim, rank)
+    shape = broadcast_shapes(self.shape, mask.shape)
+    self, mask = self.expand(shape), mask.expand(shape)
     order = (flat(mask).cumsum(1) - 1).clamp(min=0, max=max(flat(source).shape[1] - 1, 0))
     return run_name("where.self", mask, flat(source).gather(1, order).reshape(self.shape), self)
 

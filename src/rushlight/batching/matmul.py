@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.dispatch import run_name
+from ..core.dtypes import DTYPES
+from ..core.shapes import Shape
 from ..core.tensor import Tensor
 from .declare import batching, expand_batch, pad_ndim
 
@@ -91,3 +93,37 @@ def euclidean_dist(x1: Tensor, x2: Tensor, x1_ndim: int, x2_ndim: int) -> Tensor
 @batching("_cdist_backward", all_batched=True)
 def cdist_backward(grad: Tensor, x1: Tensor, x2: Tensor, p: float, cdist: Tensor) -> Tensor:
     return run_name("_cdist_backward", grad, x1, x2, p, cdist)
+
+
+@batching("_trilinear", all_batched=True)
+def trilinear(i1: Tensor, i2: Tensor, i3: Tensor, expand1: Shape, expand2: Shape, expand3: Shape,
+              sumdim: Shape,
+              unroll_dim: int) -> Tensor:
+    past = [tuple([dim + 1 for dim in dims]) for dims in (expand1, expand2, expand3, sumdim)]
+    return run_name("_trilinear", i1, i2, i3, *past, unroll_dim + 1)
+
+
+def pairs(count: int) -> Any:
+    """The numbers of the first and second point of each pair, in the order of pdist."""
+    return run_name("triu_indices", count, count, 1, DTYPES["int64"], None, None, None).unbind(0)
+
+
+@batching("_pdist_forward")
+def pdist_forward(self: Tensor, p: float) -> Tensor:
+    first, second = pairs(self.shape[1])
+    return run_name("linalg_vector_norm", self.index_select(1, first) - self.index_select(1, second), p,
+                    (-1,), False, None)
+
+
+@batching("_pdist_backward", all_batched=True)
+def pdist_backward(grad: Tensor, self: Tensor, p: float, pdist: Tensor) -> Tensor:
+    first, second = pairs(self.shape[1])
+    apart, distance = self.index_select(1, first) - self.index_select(1, second), pdist.unsqueeze(-1)
+    if p == 0:
+        return self * 0
+    if p == float("inf"):
+        slope = apart.sign() * (apart.abs() == distance)
+    else:
+        slope = apart.sign() * (apart.abs() / distance).nan_to_num(0.0).pow(p - 1)
+    pull = (grad.unsqueeze(-1) * slope).masked_fill(distance == 0, 0)
+    return (self * 0).index_add(1, first, pull).index_add(1, second, -pull)

@@ -136,15 +136,17 @@ def may_overlap(shape: Shape, strides: Shape) -> bool:
 class Window:
     """The piece of a storage that a tensor and an `as_strided` of it span together."""
 
-    def __init__(self, like: Tensor, spec: Spec, size: Shape, stride: Shape, storage_offset: int | None) -> None:
+    def __init__(self, like: Tensor, spec: Spec, size: Shape, stride: Shape,
+                 storage_offset: int | None) -> None:
         self.shape, self.strides = spec.known_shape(), spec.known_strides()
         self.size, self.stride = size, stride
         offset = spec.offset if storage_offset is None else storage_offset
         low = min(spec.offset, offset)
         self.offset = offset - low
         self.length = max(extent(self.shape, self.strides) + spec.offset, extent(size, stride) + offset) - low
-        self.own = positions(self.shape, self.strides, spec.offset - low, like)  # where the tensor's elements are
-        self.shown = positions(size, stride, self.offset, like)  # where those of as_strided are
+        # Where the elements of the tensor are, and those of as_strided.
+        self.own = positions(self.shape, self.strides, spec.offset - low, like)
+        self.shown = positions(size, stride, self.offset, like)
 
     def filled(self, x: Tensor) -> Tensor:
         """The storage where `x` is written in the places of the tensor, zeros elsewhere."""
@@ -162,7 +164,8 @@ def as_strided_backward(grad: Tensor, self_spec: Spec, size: Shape, stride: Shap
     storage = grad.new_zeros((window.length,)).index_add(0, window.shown, grad.reshape(-1))
     if may_overlap(window.shape, window.strides):
         shares = grad.new_zeros((window.length,), dtype=DTYPES["int64"])
-        storage = storage / shares.index_add(0, window.own, window.own.new_ones(window.own.shape))
+        shares = shares.index_add(0, window.own, window.own.new_ones(window.own.shape))
+        storage = storage / shares.clamp(min=1)
     return storage.index_select(0, window.own).reshape(window.shape)
 
 

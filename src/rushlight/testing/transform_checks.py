@@ -20,8 +20,10 @@ from .compare import Mismatch, compare
 from .derivative_checks import _direction, _replace
 from .entries import Sample
 from .record import Recorder
+from .snapshot import dtype_name
 
 _MOST_SAMPLES = 12
+_ROUNDING = {"bfloat16": 2e-2, "float16": 2e-3, "float32": 1e-4, "complex64": 1e-4}
 _REFUSALS = ("vmap: We do not support batching operators", "vmap: It looks like you're calling",
              "vmap: called random operation", "must only return Tensors", "vmap: one_hot with")
 
@@ -149,7 +151,8 @@ def _check_pair(case: Case, sample: Sample, record: Recorder) -> None:
         pushed = [forward_ad.unpack_dual(outputs[i]).tangent for i in kept]
     left, right = _product(side, cotangents, pushed), _product(side, grads, tangents)
     scale = max(abs(left), abs(right), _scale(side, grads, tangents), 1e-6)
-    if np.isfinite(left) and np.isfinite(right) and abs(left - right) > 1e-6 * scale:
+    rounding = max(_ROUNDING.get(dtype_name(tensor.dtype), 1e-6) for tensor in (*results, *inputs))
+    if np.isfinite(left) and np.isfinite(right) and abs(left - right) > rounding * scale:
         raise Mismatch(f"forward mode gives {left}, reverse mode {right}")
 
 
