@@ -1,9 +1,9 @@
-"""Matrix products against torch and NumPy in one run: the native code alone, and compiled functions with an epilogue.
+"""Matrix products against torch and NumPy in one run: the native code alone, and compiled layers.
 
     python benchmarks/matmul.py [--threads N] [--rounds N]
 
-Ratios are ours to torch's, smaller is better. With one thread, times are those of the processor, which a busy machine disturbs
-less. The last columns say how long generating and compiling the code took, and how it runs.
+Ratios are ours to torch's, smaller is better. With one thread, times are those of the processor, which a busy
+machine disturbs less. The last columns say how long generating and compiling the code took, and how it runs.
 """
 
 from __future__ import annotations
@@ -13,15 +13,19 @@ import ctypes
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-SHAPES = [(64, 64, 64), (256, 256, 256), (1024, 1024, 1024), (32, 784, 512), (1024, 128, 512), (1024, 512, 128), (1, 784, 512),
-          (8, 512, 512), (100, 100, 100), (512, 1024, 128), (64, 784, 256), (64, 256, 128), (1024, 512, 2048)]
+SHAPES = [(64, 64, 64), (256, 256, 256), (1024, 1024, 1024), (32, 784, 512), (1024, 128, 512), (1024, 512, 128),
+          (1, 784, 512), (8, 512, 512), (100, 100, 100), (512, 1024, 128), (64, 784, 256), (64, 256, 128),
+          (1024, 512, 2048)]
 LAYOUTS = {"nn": (False, False), "nt": (False, True), "tn": (True, False)}
 LAYERS = [(64, 784, 256), (64, 256, 128), (1024, 128, 512), (1024, 512, 2048)]
+
+Clock = Callable[[], float]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -29,9 +33,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--rounds", type=int, default=6)
     options = parser.parse_args(arguments)
-    threads = {name: str(options.threads) for name in ("RUSHLIGHT_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
-    if any(os.environ.get(name) != value for name, value in threads.items()):  # they are read when libraries are loaded
-        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **threads})
+    wanted = dict.fromkeys(("RUSHLIGHT_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(options.threads))
+    if any(os.environ.get(name) != value for name, value in wanted.items()):
+        # The libraries look at these when they are loaded.
+        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **wanted})
     import torch
     torch.set_num_threads(options.threads)
     clock = time.thread_time if options.threads == 1 else time.perf_counter
@@ -39,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     layers(torch, clock, options.rounds)
 
 
-def best_times(contestants: dict[str, Callable[[], object]], clock: Callable[[], float], rounds: int) -> dict[str, float]:
+def best_times(contestants: Mapping[str, Callable[[], object]], clock: Clock, rounds: int) -> dict[str, float]:
     """The best time of each, in interleaved rounds of a few hundredths of a second."""
     best = dict.fromkeys(contestants, float("inf"))
     for thunk in contestants.values():
@@ -54,6 +59,11 @@ def best_times(contestants: dict[str, Callable[[], object]], clock: Callable[[],
     return best
 
 
+def row(name: str, best: Mapping[str, float]) -> str:
+    times = " ".join(f"{1e6 * seconds:8.1f}us" for seconds in best.values())
+    return f"{name:>22} {times}  {best['ours'] / best['torch']:5.2f}"
+
+
 def aligned(*shape: int) -> np.ndarray:
     from rushlight.runtime.executable import aligned_bytes
     memory = aligned_bytes(4 * int(np.prod(shape))).view(np.float32).reshape(shape)
@@ -63,8 +73,8 @@ def aligned(*shape: int) -> np.ndarray:
 
 # The native code of a product.
 
-def products(torch: Any, clock: Callable[[], float], rounds: int) -> None:
-    print(f"{'m, k, n':>18} {'':2} {'torch':>10} {'numpy':>10} {'ours':>10}  ratio   GF/s  compile")
+def products(torch: Any, clock: Clock, rounds: int) -> None:
+    print(f"{'m, k, n':>22} {'torch':>10} {'numpy':>10} {'ours':>10}  ratio   GF/s  compile")
     for rows, depth, columns in SHAPES:
         for name, (left, right) in LAYOUTS.items():
             a = aligned(depth, rows).T if left else aligned(rows, depth)
@@ -72,16 +82,17 @@ def products(torch: Any, clock: Callable[[], float], rounds: int) -> None:
             out, other = aligned(rows, columns), np.empty((rows, columns), np.float32)
             x, y, z = torch.from_numpy(a), torch.from_numpy(b), torch.empty(rows, columns)
             ours, seconds, plan = native(a, b, out)
-            best = best_times({"torch": lambda x=x, y=y, z=z: torch.mm(x, y, out=z),
-                               "numpy": lambda a=a, b=b, o=other: np.matmul(a, b, out=o), "ours": ours}, clock, rounds)
-            assert np.allclose(out, z.numpy(), atol=1e-2)
-            print(f"{f'{rows}, {depth}, {columns}':>18} {name} " + " ".join(f"{1e6 * t:8.1f}us" for t in best.values()),
-                  f" {best['ours'] / best['torch']:5.2f} {2e-9 * rows * depth * columns / best['ours']:6.0f}",
-                  f"{1e3 * seconds:5.1f}ms  {plan}", flush=True)
+            best = best_times({"torch": partial(torch.mm, x, y, out=z),
+                               "numpy": partial(np.matmul, a, b, out=other), "ours": ours}, clock, rounds)
+            if not np.allclose(out, other, atol=1e-2):
+                raise AssertionError(f"a wrong product of {rows}, {depth}, {columns} {name}")
+            rate = 2e-9 * rows * depth * columns / best["ours"]
+            print(row(f"{rows}, {depth}, {columns} {name}", best), f"{rate:6.0f} {1e3 * seconds:6.1f}ms  {plan}",
+                  flush=True)
 
 
-def native(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> tuple[Callable[[], None], float, str]:
-    """A function that runs a product, how long it took to make in processor time, and a description of its plan."""
+def native(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> tuple[Callable[[], object], float, str]:
+    """A function that runs a product, the processor time it took to make, and a description of its plan."""
     from rushlight.codegen.llvm.matmul.plan import plan_product
     from rushlight.codegen.llvm.module import emit_module
     from rushlight.core.dtypes import DTYPES
@@ -92,14 +103,14 @@ def native(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> tuple[Callable[[], 
     from rushlight.runtime.threads import pool
     from rushlight.schedule.memory import Workspace
     from rushlight.schedule.schedule import Schedule
-    left, right = (Matrix(0, 0, *(s // x.itemsize for s in x.strides)) for x in (a, b))
-    product = Product(1, *out.shape, a.shape[1], left, right, DTYPES["float32"])
+    left, right = (Matrix(0, 0, x.strides[0] // x.itemsize, x.strides[1] // x.itemsize) for x in (a, b))
+    product = Product(1, out.shape[0], out.shape[1], a.shape[1], left, right, DTYPES["float32"])
     buffers = [Buffer(f"b{i}", product.dtype, as_index(1), Place.INPUT) for i in range(3)]
     call = Call("matmul0", MATMUL, buffers[:2], buffers[2:], {"product": product})
-    engine(), pool()
+    imports = {"parallel_for": pool().parallel_for_address}
     start = time.thread_time()
     module = emit_module(Schedule([call], Workspace({}, 0)), engine().target)
-    library = engine().build(module.text, ["entry0"], {"parallel_for": pool().parallel_for_address}, use_cache=False)
+    library = engine().build(module.text, ["entry0"], imports, use_cache=False)
     seconds = time.thread_time() - start
     block = (ctypes.c_int64 * (1 + len(module.slots)))()
     block[0] = pool().address
@@ -107,35 +118,47 @@ def native(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> tuple[Callable[[], 
         block[module.slots[buffer]] = array.__array_interface__["data"][0]
     entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(library.addresses["entry0"])
     address = ctypes.addressof(block)
+    kept = block, library
+
+    def run() -> object:
+        entry(address)
+        return kept
+
     plan = plan_product(product, engine().target)
     packed = "".join(name for name, packs in (("A", plan.pack_left), ("B", plan.pack_right)) if packs)
-    text = f"{plan.kernel} {plan.height}x{plan.width} packs {packed or 'nothing'} tasks {plan.row_tasks}x{plan.column_tasks}"
-    return lambda keep=(block, library): entry(address), seconds, text  # type: ignore[misc]
+    tasks = f"{plan.row_tasks}x{plan.column_tasks}"
+    return run, seconds, f"{plan.kernel} {plan.height}x{plan.width} packs {packed or 'nothing'} tasks {tasks}"
 
 
 # Compiled functions.
 
-def layers(torch: Any, clock: Callable[[], float], rounds: int) -> None:
-    """gelu(x @ w.T + b), a call of a compiled function against torch's two operators."""
+def layers(torch: Any, clock: Clock, rounds: int) -> None:
+    """gelu(x @ w.T + b): a call of a compiled function against torch's two operators."""
     import rushlight as rl
-    print("\ngelu(x @ w.T + b): torch, ours (whole calls)")
+    print("\ngelu(x @ w.T + b): whole calls of torch and of ours")
+    functional = torch.nn.functional
+
+    def ours(x: Any, w: Any, b: Any) -> Any:
+        return gelu(b.addmm(x, w.t()))
+
+    def theirs(x: Any, w: Any, b: Any) -> Any:
+        return functional.gelu(functional.linear(x, w, b))
+
     for rows, depth, columns in LAYERS:
         arrays = aligned(rows, depth), aligned(columns, depth), aligned(columns)
-        compiled = rl.compile(lambda x, w, b: gelu(rl, b.addmm(x, w.t())), fullgraph=True)
-        ours = [rl.from_numpy(array) for array in arrays]
+        compiled = rl.compile(ours, fullgraph=True)
+        mine = [rl.from_numpy(array) for array in arrays]
+        other = [torch.from_numpy(array) for array in arrays]
         start = time.thread_time()
-        result = compiled(*ours)
+        result = compiled(*mine)
         seconds = time.thread_time() - start
-        theirs = [torch.from_numpy(array) for array in arrays]
-        functional = torch.nn.functional
-        best = best_times({"torch": lambda t=theirs: functional.gelu(functional.linear(*t)),
-                           "ours": lambda c=compiled, t=ours: c(*t)}, clock, rounds)
-        assert np.allclose(result.numpy(), functional.gelu(functional.linear(*theirs)).numpy(), atol=1e-2)
-        print(f"{f'{rows}, {depth}, {columns}':>18}    " + " ".join(f"{1e6 * t:8.1f}us" for t in best.values()),
-              f" {best['ours'] / best['torch']:5.2f}          first call {1e3 * seconds:5.1f}ms", flush=True)
+        if not np.allclose(result.numpy(), theirs(*other).numpy(), atol=1e-2):
+            raise AssertionError(f"a wrong layer of {rows}, {depth}, {columns}")
+        best = best_times({"torch": partial(theirs, *other), "ours": partial(compiled, *mine)}, clock, rounds)
+        print(row(f"{rows}, {depth}, {columns}", best), f"  first call {1e3 * seconds:6.1f}ms", flush=True)
 
 
-def gelu(rl: Any, x: Any) -> Any:
+def gelu(x: Any) -> Any:
     return x * 0.5 * (1 + (x * 0.5 ** 0.5).erf())
 
 

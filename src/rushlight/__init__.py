@@ -1,6 +1,21 @@
 """Rushlight: a PyTorch-compatible differentiable tensor compiler."""
 
-from . import autograd, func, linalg, masked, nn, random, special, utils
+from . import (
+    _functions,
+    _indexing_api,
+    _pointwise_api,
+    _reduction_api,
+    _shape_api,
+    autograd,
+    func,
+    functional,
+    linalg,
+    masked,
+    nn,
+    random,
+    special,
+    utils,
+)
 from ._compile_api import compile, explain, get_num_threads, set_num_threads
 from ._functions import *  # noqa: F403
 from ._indexing_api import *  # noqa: F403
@@ -75,3 +90,24 @@ half, float, double = float16, float32, float64
 short, int, long = int16, int32, int64
 cfloat, cdouble = complex64, complex128
 bool = bool_
+
+__all__ = [
+    "Generator", "Size", "Tensor", "as_tensor", "asarray", "autograd", "bfloat16", "bool", "can_cast",
+    "cdouble", "cfloat", "channels_last", "channels_last_3d", "compile", "complex128", "complex64",
+    "contiguous_format", "default_generator", "device", "double", "dtype", "enable_grad", "explain",
+    "finfo", "float", "float16", "float32", "float64", "float8_e4m3fn", "float8_e5m2", "fork_rng",
+    "from_dlpack", "from_numpy", "frombuffer", "func", "get_default_dtype", "get_num_threads",
+    "get_rng_state", "half", "iinfo", "inference_mode", "initial_seed", "int", "int16", "int32", "int64",
+    "int8", "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "is_grad_enabled",
+    "is_inference_mode_enabled", "layout", "linalg", "load", "long", "manual_seed", "masked",
+    "memory_format", "nn", "no_grad", "preserve_format", "promote_types", "random", "result_type", "save",
+    "seed", "set_default_dtype", "set_grad_enabled", "set_num_threads", "set_printoptions", "set_rng_state",
+    "short", "sparse_bsc", "sparse_bsr", "sparse_coo", "sparse_csc", "sparse_csr", "special", "strided",
+    "tensor", "typename", "uint16", "uint32", "uint64", "uint8", "utils", "vmap",
+]
+__all__ += _functions.__all__
+__all__ += _indexing_api.__all__
+__all__ += _pointwise_api.__all__
+__all__ += _reduction_api.__all__
+__all__ += _shape_api.__all__
+__all__ += functional.__all__

@@ -1,4 +1,4 @@
-"""Generated matrix products: values, layouts, edges, memory that is not theirs, and independence of the number of threads."""
+"""Generated matrix products: values, layouts, edges, memory that is not theirs, any number of threads."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def engine() -> Engine:
 
 
 class Guarded:
-    """A matrix inside of memory that is full of NaN, which must neither be read (it would show) nor written."""
+    """A matrix inside of memory full of NaN, which must neither be read (it would show) nor written."""
 
     def __init__(self, size: int, dtype: Any, offset: int = 0) -> None:
         self.start = GUARD + offset
@@ -56,7 +56,8 @@ def strided(matrix: Matrix, guarded: Guarded, batch: int, rows: int, columns: in
 
 
 def extent(matrix: Matrix, batch: int, rows: int, columns: int) -> int:
-    return matrix.offset + (batch - 1) * matrix.batch + (rows - 1) * matrix.row + (columns - 1) * matrix.column + 1
+    last = (batch - 1) * matrix.batch + (rows - 1) * matrix.row + (columns - 1) * matrix.column
+    return matrix.offset + last + 1
 
 
 def run(engine: Engine, product: Product, threads: ThreadPool | None = None, seed: int = 0) -> None:
@@ -87,7 +88,8 @@ def execute(engine: Engine, p: Product, operands: list[Guarded], threads: Thread
     call = Call("matmul0", MATMUL, buffers[:2], buffers[2:], {"product": p})
     native = emit_module(Schedule([call], Workspace({}, 0)), engine.target)
     assert native.segments == ["entry0"]
-    library = engine.build(native.text, ["entry0"], {"parallel_for": threads.parallel_for_address}, use_cache=False)
+    imports = {"parallel_for": threads.parallel_for_address}
+    library = engine.build(native.text, ["entry0"], imports, use_cache=False)
     block = (ctypes.c_int64 * (1 + len(native.slots)))()
     block[0] = threads.address
     for buffer, operand in zip(buffers, operands, strict=True):
@@ -96,10 +98,12 @@ def execute(engine: Engine, p: Product, operands: list[Guarded], threads: Thread
 
 
 def layouts(rows: int, columns: int, pad: int = 0) -> dict[str, Matrix]:
-    return {"n": Matrix(0, rows * (columns + pad), columns + pad, 1), "t": Matrix(0, columns * (rows + pad), 1, rows + pad)}
+    return {"n": Matrix(0, rows * (columns + pad), columns + pad, 1),
+            "t": Matrix(0, columns * (rows + pad), 1, rows + pad)}
 
 
-def make(batch: int, rows: int, depth: int, columns: int, kind: str, dtype: str = "float32", pad: int = 0) -> Product:
+def make(batch: int, rows: int, depth: int, columns: int, kind: str, dtype: str = "float32",
+         pad: int = 0) -> Product:
     left, right = layouts(rows, depth, pad)[kind[0]], layouts(depth, columns, pad)[kind[1]]
     return Product(batch, rows, columns, depth, left, right, from_numpy(np.dtype(dtype)))
 
@@ -109,8 +113,8 @@ KINDS = ["nn", "nt", "tn", "tt"]
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("shape", [(1, 1, 1), (1, 1, 9), (3, 2, 1), (6, 8, 16), (7, 13, 5), (13, 17, 33), (64, 64, 64),
-                                   (65, 97, 49), (5, 129, 100)])
+@pytest.mark.parametrize("shape", [(1, 1, 1), (1, 1, 9), (3, 2, 1), (6, 8, 16), (7, 13, 5), (13, 17, 33),
+                                   (64, 64, 64), (65, 97, 49), (5, 129, 100)])
 def test_layouts(engine: Engine, shape: tuple[int, int, int], dtype: str, kind: str) -> None:
     run(engine, make(1, *shape, kind, dtype))
 
@@ -120,7 +124,8 @@ def test_random_sizes_and_strides(engine: Engine, seed: int) -> None:
     rng = np.random.default_rng(seed)
     rows, depth, columns = (int(n) for n in rng.integers(1, 71, 3))
     kind = KINDS[seed % 4]
-    run(engine, make(int(rng.integers(1, 4)), rows, depth, columns, kind, pad=int(rng.integers(0, 4))), seed=seed)
+    batch, pad = int(rng.integers(1, 4)), int(rng.integers(0, 4))
+    run(engine, make(batch, rows, depth, columns, kind, pad=pad), seed=seed)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -137,7 +142,7 @@ def test_offsets_and_broadcast_batches(engine: Engine) -> None:
     float32 = from_numpy(np.dtype("float32"))
     run(engine, Product(3, 5, 11, 7, Matrix(2, 0, 7, 1), Matrix(5, 77, 11, 1), float32))
     run(engine, Product(3, 5, 11, 7, Matrix(2, 40, 1, 5), Matrix(5, 0, 1, 9), float32))
-    run(engine, Product(4, 9, 3, 6, Matrix(0, 500, 40, 3), Matrix(1, 50, 4, 1), float32))  # no contiguous dimension at all
+    run(engine, Product(4, 9, 3, 6, Matrix(0, 500, 40, 3), Matrix(1, 50, 4, 1), float32))
 
 
 @pytest.fixture
@@ -170,7 +175,7 @@ def test_any_number_of_threads_gives_the_same_bits(engine: Engine, threads: Any,
 
 
 def test_special_values(engine: Engine) -> None:
-    """NaN and infinity go to the row and column they belong to, and nowhere else, also where rows are computed twice."""
+    """NaN and infinity go to their own row and column only, also where a row is computed again."""
     p = make(1, 7, 9, 5, "nn")
     left, right, out = Guarded(63, np.float32), Guarded(45, np.float32), Guarded(35, np.float32)
     left.inside[:], right.inside[:] = 1, 1

@@ -1,4 +1,4 @@
-"""Matrix products of compiled functions: the same values as eager code, operands read in place, epilogues fused."""
+"""Matrix products of compiled functions: values of eager code, operands read in place, epilogues fused."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def same(a: rl.Tensor, b: rl.Tensor, tolerance: float = 1e-5) -> None:
     assert a.shape == b.shape
     assert a.dtype is b.dtype
     x, y = (t.to(rl.float64).numpy() if t.dtype.is_floating_point else t.numpy() for t in (a, b))
-    np.testing.assert_allclose(x, y, rtol=tolerance, atol=tolerance * max(1.0, float(np.abs(y).max(initial=0))))
+    scale = max(1.0, float(np.abs(y).max(initial=0)))
+    np.testing.assert_allclose(x, y, rtol=tolerance, atol=tolerance * scale)
 
 
 def check(f: Any, *args: Any, tolerance: float = 1e-5) -> list[Any]:
@@ -103,13 +104,14 @@ def test_addend_is_not_read_without_beta() -> None:
 
 @pytest.mark.parametrize("dtype", [rl.float64, rl.bfloat16, rl.float16])
 def test_other_floats(dtype: Any) -> None:
-    """Narrow floats are summed in float32 and rounded once: as close to the exact product as one rounding allows."""
+    """Narrow floats are summed in float32 and rounded once: as close as one rounding allows."""
     a, b = tensor(33, 65).to(dtype), tensor(65, 41, seed=1).to(dtype)
     result, steps = compiled(lambda a, b: (a @ b).relu(), a, b)
     assert len(products(steps)) == 1
     exact = np.maximum(a.to(rl.float64).numpy() @ b.to(rl.float64).numpy(), 0)
     bound = {rl.float64: 1e-14, rl.bfloat16: 2.0 ** -8, rl.float16: 2.0 ** -10}[dtype]
-    np.testing.assert_allclose(result.to(rl.float64).numpy(), exact, rtol=bound, atol=1e-4 if dtype != rl.float64 else 1e-13)
+    around = 1e-13 if dtype is rl.float64 else 1e-4
+    np.testing.assert_allclose(result.to(rl.float64).numpy(), exact, rtol=bound, atol=around)
 
 
 def test_other_dtypes_stay_calls() -> None:
@@ -136,7 +138,8 @@ def test_epilogue_is_one_kernel(shape: tuple[int, int, int], transposed: bool) -
 
 
 def test_epilogue_of_batches_and_reshaped_results() -> None:
-    assert len(check(lambda a, b, c: (a.bmm(b) + c).sigmoid(), tensor(3, 20, 7), tensor(3, 7, 18), tensor(20, 1))) == 1
+    batches = tensor(3, 20, 7), tensor(3, 7, 18), tensor(20, 1)
+    assert len(check(lambda a, b, c: (a.bmm(b) + c).sigmoid(), *batches)) == 1
     linear = check(lambda x, w, b: (x @ w + b).relu(), tensor(2, 5, 7), tensor(7, 18), tensor(18))
     assert len(linear) == 1
     assert len(check(lambda a, v: a.mv(v).exp(), tensor(50, 30), tensor(30) / 10)) == 1
@@ -190,7 +193,8 @@ def test_whole_layers_in_one_entry() -> None:
         loss = ((hidden @ w2.t() + b2) ** 2).mean()
         return rl.autograd.grad(loss, (w1, b1, w2, b2))
 
-    args = [tensor(64, 50), tensor(40, 50, seed=1), tensor(40, seed=2), tensor(10, 40, seed=3), tensor(10, seed=4)]
+    shapes = (64, 50), (40, 50), (40,), (10, 40), (10,)
+    args = [tensor(*shape, seed=seed) for seed, shape in enumerate(shapes)]
     for parameter in args[1:]:
         parameter.requires_grad_()
     function = rl.compile(f, fullgraph=True)

@@ -53,7 +53,8 @@ class Product:
         return self.batch * self.rows * self.columns
 
     def __str__(self) -> str:
-        return f"{self.batch}x{self.rows}x{self.depth}x{self.columns} {self.dtype.name} {self.left}, {self.right}"
+        sizes = "x".join(map(str, (self.batch, self.rows, self.depth, self.columns)))
+        return f"{sizes} {self.dtype.name} {self.left}, {self.right}"
 
 
 def product_of(call: Call) -> Product:

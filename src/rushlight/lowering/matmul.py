@@ -1,7 +1,8 @@
 """Matrix products: calls of the native routine, with scaling and addends as loops over the result.
 
-The operands keep their strides: a transposed or sliced view of a stored tensor is read where it lies. Narrow floats are
-multiplied and summed in float32 and rounded once. Integers and complex numbers stay calls of their eager kernels.
+The operands keep their strides: a transposed or sliced view of a stored tensor is read where it lies. Narrow
+floats are multiplied and summed in float32 and rounded once. Integers and complex numbers stay calls of their
+eager kernels.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def compute_dtype(dtype: DType) -> DType:
 # The routine.
 
 def multiplied(low: Lowerer, left: Lowered, right: Lowered) -> Lowered:
-    """left [..., m, k] times right [..., k, n], with equal batch dimensions (none or one), summed in the compute dtype."""
+    """left [m, k] times right [k, n], or batches of these, in the dtype they are summed in."""
     dtype = compute_dtype(left.dtype)
     shape = (*left.shape[:-1], right.shape[-1])
     rows, depth, columns = *left.shape[-2:], right.shape[-1]
@@ -42,12 +43,13 @@ def multiplied(low: Lowerer, left: Lowered, right: Lowered) -> Lowered:
     if product.columns == 1 and product.rows > 1 and 1 in (product.left.row, product.left.column):
         product, first, second = _transposed(product), second, first
     out = low.fresh_buffer(dtype, shape)
-    low.definitions.append(Call(f"{MATMUL}{len(low.definitions)}", MATMUL, [first, second], [out], {"product": product}))
+    name = f"{MATMUL}{len(low.definitions)}"
+    low.definitions.append(Call(name, MATMUL, [first, second], [out], {"product": product}))
     return low.stored(out, shape)
 
 
 def _operand(matrix: Lowered, any_strides: bool = False) -> tuple[Buffer, Matrix]:
-    """The buffer and layout of an operand; stored first if it is not, or not in a layout that the routine takes."""
+    """The buffer and layout of an operand; stored first if it is not, or not as the routine takes it."""
     placed = matrix.placed()
     if placed is None or not (any_strides or _has_unit_stride(matrix.shape, placed[1])):
         # A new buffer even of what is stored already, row-major.
@@ -72,10 +74,11 @@ def _tall(p: Product) -> Product:
 
 
 def _transposed(p: Product) -> Product:
-    """A column as a row: the same elements in the same order, and the vectors of the kernel run along them."""
+    """A column as a row: the same elements in the same order, and the kernel's vectors run along them."""
     left, right = p.left, p.right
-    return Product(p.batch, p.columns, p.rows, p.depth, Matrix(right.offset, right.batch, right.column, right.row),
-                   Matrix(left.offset, left.batch, left.column, left.row), p.dtype)
+    new_left = Matrix(right.offset, right.batch, right.column, right.row)
+    new_right = Matrix(left.offset, left.batch, left.column, left.row)
+    return Product(p.batch, p.columns, p.rows, p.depth, new_left, new_right, p.dtype)
 
 
 def combined(product: Lowered, addend: Lowered, beta: Any, alpha: Any, dtype: DType) -> Lowered:
@@ -111,7 +114,8 @@ def bmm(self: Lowered, mat2: Lowered, low: Lowerer, out: Spec) -> Lowered:
 
 
 @lowering("addmm", "addmm.dtype")
-def addmm(self: Lowered, mat1: Lowered, mat2: Lowered, beta: Any, alpha: Any, low: Lowerer, out: Spec) -> Lowered:
+def addmm(self: Lowered, mat1: Lowered, mat2: Lowered, beta: Any, alpha: Any, low: Lowerer,
+          out: Spec) -> Lowered:
     return combined(multiplied(low, mat1, mat2), self, beta, alpha, out.dtype)
 
 
@@ -137,7 +141,8 @@ def mv(self: Lowered, vec: Lowered, low: Lowerer, out: Spec) -> Lowered:
 
 
 @lowering("addmv")
-def addmv(self: Lowered, mat: Lowered, vec: Lowered, beta: Any, alpha: Any, low: Lowerer, out: Spec) -> Lowered:
+def addmv(self: Lowered, mat: Lowered, vec: Lowered, beta: Any, alpha: Any, low: Lowerer,
+          out: Spec) -> Lowered:
     return combined(_without_column(multiplied(low, mat, _column(vec))), self, beta, alpha, out.dtype)
 
 

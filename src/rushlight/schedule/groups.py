@@ -129,7 +129,8 @@ def unflatten(position: Index, variables: tuple[Var, ...]) -> list[Index]:
 class Fuser:
     """Forms groups from definitions in order."""
 
-    def __init__(self, recorder: Recorder, epilogue_obstacle: Callable[[Call, set[Buffer], Definition], str]) -> None:
+    def __init__(self, recorder: Recorder,
+                 epilogue_obstacle: Callable[[Call, set[Buffer], Definition], str]) -> None:
         self.recorder = recorder
         self.epilogue_obstacle = epilogue_obstacle  # why a definition cannot run on the tiles of a call
         self.groups: list[Group] = []
@@ -177,7 +178,7 @@ class Fuser:
         return None
 
     def _joins_product(self, definition: Map | Reduction, at: int) -> bool:
-        """Add `definition` to the matrix product that the last of what it reads comes from, if it is one and it can."""
+        """Add `definition` to the product that the last of what it reads comes from, if there is one and it can."""
         group = self.groups[at] if self.groups else None
         call = group.members[0] if group else None
         if group is None or not isinstance(call, Call) or not group.writes() & set(read(definition)):

@@ -1,8 +1,8 @@
 """What is fused with a matrix product: maps over its result run tile by tile, while the tile is in cache.
 
-A map may join a product if it computes one element for each of the product and reads what the product and the maps that
-joined before compute only at its own element. The product itself is stored for its own sake only if somebody else reads it;
-otherwise its sums pass through the memory of the last map's result.
+A map may join a product if it computes one element for each of the product and reads what the product and the
+maps that joined before compute only at its own element. The product itself is stored for its own sake only if
+somebody else reads it; otherwise its sums pass through the memory of the last map's result.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from .nests import forwarded
 
 
 def epilogue_obstacle(call: Call, written: set[Buffer], definition: Definition) -> str:
-    """Why `definition` cannot run on the tiles of a product, whose group has `written` so far; empty if it can."""
+    """Why `definition` cannot run on the tiles of a product, whose group writes `written`; empty if it can."""
     if call.routine != MATMUL:
         return f"{call.routine} is a call"
     if not isinstance(definition, Map):
         return "a reduction does not run on the tiles of a product"
     if points(definition) != product_of(call).size:
         return f"{definition.buffer} has not one element for each of the product"
-    if any(node.op == "checked_index" or (node.op == "load" and node.data.indirect) for node in walk(definition.value)):
+    if any(_is_gather(node) for node in walk(definition.value)):
         return f"{definition.buffer} reads at indices from memory"
     here = _without_single(flatten(definition.variables), definition.variables)
     for access in loads_in(definition.value):
@@ -36,11 +36,16 @@ def epilogue_obstacle(call: Call, written: set[Buffer], definition: Definition) 
     return ""
 
 
+def _is_gather(node: Expr) -> bool:
+    return node.op == "checked_index" or (node.op == "load" and bool(node.data.indirect))
+
+
 def _without_single(index: Index, variables: Sequence[Var]) -> Index:
     return index.substitute({var: 0 for var in variables if var.extent == 1})
 
 
-def with_epilogue(recorder: Recorder, call: Call, maps: Sequence[Map], needed: Callable[[Buffer], bool]) -> Call:
+def with_epilogue(recorder: Recorder, call: Call, maps: Sequence[Map],
+                  needed: Callable[[Buffer], bool]) -> Call:
     """The call with `maps` as its epilogue; `needed` tells whether anything else reads a buffer."""
     product, result = product_of(call), result_of(call)
     variables = tuple(Var(f"{call.name}_{name}", extent) for name, extent in (
@@ -72,7 +77,8 @@ def with_epilogue(recorder: Recorder, call: Call, maps: Sequence[Map], needed: C
     writes = [s.access.buffer for s in statements]
     outputs = list(dict.fromkeys([*kept, *writes, result]))
     inputs = [*call.inputs[:2], *dict.fromkeys(b for b in reads if b not in outputs)]
-    return Call(call.name, call.routine, inputs, outputs, {**call.attributes, "epilogue": nest, "result": result})
+    attributes = {**call.attributes, "epilogue": nest, "result": result}
+    return Call(call.name, call.routine, inputs, outputs, attributes)
 
 
 def _read_from(recorder: Recorder, value: Expr, old: Buffer, new: Buffer) -> Expr:

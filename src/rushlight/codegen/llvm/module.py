@@ -1,4 +1,4 @@
-"""A schedule as one LLVM module: a function for every nest and product, and an entry for every run of them between calls.
+"""A schedule as one LLVM module: a function for every nest and product, an entry for every run of them.
 
 `entry0(block)` runs the steps of the first segment in order. The block is an array of addresses: slot 0 the thread pool, slot 1 the
 number of an error, then the buffers. Segments end where the schedule calls a routine that is not native code.

@@ -51,7 +51,7 @@ def emit_product(module: Any, call: Call, target: Target, slots: dict[Buffer, in
 
 @dataclass(frozen=True)
 class _Part:
-    """What is being computed: addresses of the operands at its first k, and which tiles and panels of them."""
+    """What is being computed: addresses of the operands at the first k, and which tiles and panels of them."""
 
     batch: Any
     left: Any
@@ -174,7 +174,7 @@ class _Driver:
                     right=self._at(part.right, (k, p.right.row)),
                     depth=e.minimum(e.sub(p.depth, k), e.i64(plan.block))))
         if self.epilogue is not None and plan.kernel == "dot":
-            # A dot tile is narrower than a vector; all of the task's block, which has few rows, is in cache still.
+            # A dot tile is narrower than a vector; the whole part, which has few rows, is in cache still.
             self.epilogue(part.batch, self._rows(part.tiles), self._columns(part.panels))
 
     def _block(self, part: _Part) -> None:
@@ -241,8 +241,8 @@ class _Driver:
             ragged = p.depth % self.lanes != 0 or plan.block % self.lanes != 0
             pack = transpose_panel(self.module, e.target, self.element, plan.width, ragged)
             stride = p.right.column
-        e.call(pack, [self._panel(part, panels[0]), e.i64(stride), e.sub(end, first), self.right_copy, e.i64(room),
-                      e.value(part.depth, e.i64)])
+        source = [self._panel(part, panels[0]), e.i64(stride), e.sub(end, first)]
+        e.call(pack, [*source, self.right_copy, e.i64(room), e.value(part.depth, e.i64)])
 
     # Tiles and panels in elements.
 
@@ -269,7 +269,7 @@ class _Driver:
             row_step, depth_step = p.left.row, p.left.column
         out = self._at(part.out, (rows[0], p.columns), (columns[0], 1))
         count, depth = e.sub(rows[1], rows[0]), e.value(part.depth, e.i64)
-        add = e.i64(0) if part.first_k is None else part.first_k  # the first block of the depth starts from zero
+        add = e.i64(0) if part.first_k is None else part.first_k  # not in the first block of the depth
 
         def run(width: int) -> None:
             shape = Tile(plan.height, width, self.several)

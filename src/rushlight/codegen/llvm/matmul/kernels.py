@@ -1,8 +1,9 @@
 """The innermost kernels: one tile of a product, all its sums in registers.
 
-Each kernel is a function of its own, never inlined, made once a module for a dtype and a tile; strides and depth come at
-run time, so products of any shape share it. Nothing outside of the tile is read or written: columns that are left over at the
-edge of the matrix are masked, and for rows beyond the last one the last one is computed and written again.
+Each kernel is a function of its own, never inlined, made once a module for a dtype and a tile; strides and
+depth come at run time, so products of any shape share it. Nothing outside of the tile is read or written:
+columns that are left over at the edge of the matrix are masked, and for rows beyond the last one the last one
+is computed and written again.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ class Tile:
     adds: bool
 
 
-def define(module: Any, name: str, arguments: Sequence[Any], target: Target, body: Callable[..., None]) -> Any:
+def define(module: Any, name: str, arguments: Sequence[Any], target: Target,
+           body: Callable[..., None]) -> Any:
     """The function `name` of the module; made by `body(emitter, *arguments)` if there is none yet."""
     found = module.globals.get(name)
     if found is None:
@@ -85,7 +87,7 @@ class Columns:
 
 
 def rows_of(e: Emitter, pointer: Any, stride: Any, count: int, element: Any, last: Any = None) -> list[Any]:
-    """The addresses of `count` rows that are `stride` elements apart; after number `last` the same one again."""
+    """The addresses of `count` rows, `stride` elements apart; after number `last` the same one again."""
     rows = [pointer]
     for i in range(1, count):
         step = stride if last is None else e.select(e.compare("<", last, i), e.i64(0), stride)
@@ -96,12 +98,16 @@ def rows_of(e: Emitter, pointer: Any, stride: Any, count: int, element: Any, las
 # Vectors along the columns.
 
 def outer_kernel(module: Any, target: Target, element: Any, tile: Tile) -> Any:
-    """kernel(left, left row, left depth, right, right depth, out, out row, rows, depth, add): a column times a row, again and again."""
+    """A column times a row, again and again, with vectors along the columns.
+
+    kernel(left, left row, left depth, right, right depth, out, out row, rows, depth, add), where the second and
+    later ones of an operand are its strides.
+    """
     name = f"tile_{element}_{tile.rows}x{tile.columns}{'_add' if tile.adds else ''}"
     pointer, i64 = ir.PointerType(), ir.IntType(64)
 
-    def body(e: Emitter, left: Any, left_row: Any, left_depth: Any, right: Any, right_depth: Any, out: Any, out_row: Any,
-             count: Any, depth: Any, add: Any) -> None:
+    def body(e: Emitter, left: Any, left_row: Any, left_depth: Any, right: Any, right_depth: Any, out: Any,
+             out_row: Any, count: Any, depth: Any, add: Any) -> None:
         columns = Columns(e, element, tile.columns)
         last = e.sub(count, 1)
         rows = rows_of(e, left, left_row, tile.rows, element, last)
@@ -123,7 +129,8 @@ def outer_kernel(module: Any, target: Target, element: Any, tile: Tile) -> Any:
     return define(module, name, [pointer, i64, i64, pointer, i64, pointer, i64, i64, i64, i64], target, body)
 
 
-def _write(e: Emitter, columns: Columns, tile: Tile, sums: Sequence[Any], rows: Sequence[Any], add: Any) -> None:
+def _write(e: Emitter, columns: Columns, tile: Tile, sums: Sequence[Any], rows: Sequence[Any],
+           add: Any) -> None:
     count = columns.count
 
     def added() -> list[Any]:
@@ -139,9 +146,10 @@ def _write(e: Emitter, columns: Columns, tile: Tile, sums: Sequence[Any], rows: 
 # Vectors along the depth.
 
 def dot_kernel(module: Any, target: Target, element: Any, tile: Tile, ragged: bool) -> Any:
-    """kernel(left, left row, right, right column, out, out row, rows, depth): rows times columns, each contiguous.
+    """Rows times columns, each contiguous, with vectors along the depth.
 
-    `ragged`: the depth is not a whole number of vectors.
+    kernel(left, left row, right, right column, out, out row, rows, depth). `ragged`: the depth is not a whole
+    number of vectors.
     """
     name = f"dot_{element}_{tile.rows}x{tile.columns}{'_ragged' if ragged else ''}"
     pointer, i64 = ir.PointerType(), ir.IntType(64)
@@ -166,7 +174,8 @@ def dot_kernel(module: Any, target: Target, element: Any, tile: Tile, ragged: bo
 
         sums: Sequence[Any] = [e.zero(kind)] * (tile.rows * tile.columns)
         whole = e.and_(depth, -lanes)
-        sums = e.fold(0, whole, lanes, sums, lambda index, *s: multiplied(lambda at: e.load(at, kind), index, s))
+        sums = e.fold(0, whole, lanes, sums,
+                      lambda index, *state: multiplied(lambda at: e.load(at, kind), index, state))
         if ragged:
             mask = e.tail_mask(e.sub(depth, whole), lanes)
             sums = multiplied(lambda at: e.load_masked(at, kind, mask), whole, sums)
@@ -186,11 +195,12 @@ def _store_sums(e: Emitter, vectors: Sequence[Any], pointer: Any, element: Any) 
 
 
 def lane_sums(e: Emitter, vectors: Sequence[Any]) -> Any:
-    """A vector with the sums of the lanes of 2, 4 or 8 vectors: neighbours are added while the vectors are interleaved."""
+    """The sums of the lanes of 2, 4 or 8 vectors: neighbours are added while the vectors are interleaved."""
     lanes = vectors[0].type.count
     parts, width = list(vectors), 1
     while len(parts) > 1:
-        first = [g + t for g in range(0, lanes, 2 * width) for t in (*range(width), *range(lanes, lanes + width))]
+        pair = (*range(width), *range(lanes, lanes + width))
+        first = [group + lane for group in range(0, lanes, 2 * width) for lane in pair]
         second = [lane + width for lane in first]
         parts = [e.add(e.shuffle(a, first, b), e.shuffle(a, second, b))
                  for a, b in zip(parts[::2], parts[1::2], strict=True)]

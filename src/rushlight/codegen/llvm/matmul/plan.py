@@ -1,7 +1,7 @@
 """How a product runs: which kernel, in which tiles, what is packed, and how many tasks share the work.
 
-In: a `Product` and a `Target`. Out: a `Plan`. The plan depends on the shapes and the instruction set alone, never on the number of
-threads, and no sum is split between tasks: results are the same for any number of threads.
+In: a `Product` and a `Target`. Out: a `Plan`. The plan depends on the shapes and the instruction set alone, never
+on the number of threads, and no sum is split between tasks: results are the same for any number of threads.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from ....runtime.target import Target
 
 TASK_FLOPS = 1_500_000  # the least that is worth handing to another thread
 MOST_TASKS = 64
-PANEL_BYTES = 24 * 1024  # of the right operand, to stay in the first cache level beside a tile of the left one
+PANEL_BYTES = 24 * 1024  # of the right operand, to stay in the first cache level beside a tile of the left
 CHUNK_BYTES = 352 * 1024  # of the left operand, packed, to stay in the second level
-ROWS_BYTES, MOST_DEPTH = 288 * 1024, 384  # of the left operand where it lies, to stay there while panels pass by
+ROWS_BYTES, MOST_DEPTH = 288 * 1024, 384  # of the left operand where it lies, to stay there
 LARGE_BYTES = 1 << 20  # a right operand that does not
 PAGE_BYTES = 4096
 ENOUGH_ROWS = 64  # that use a panel, for copying it to pay
@@ -24,7 +24,7 @@ ENOUGH_ROWS = 64  # that use a panel, for copying it to pay
 
 @dataclass(frozen=True)
 class Plan:
-    """The left operand is cut into tiles of `height` rows, the right one into panels of `width` columns, the depth into blocks."""
+    """The left operand in tiles of `height` rows, the right one in panels of `width` columns, the depth in blocks."""
 
     kernel: str  # "outer": vectors along columns; "dot": vectors along the depth
     height: int  # rows of a tile
@@ -70,14 +70,16 @@ def plan_product(p: Product, target: Target) -> Plan:
 def _outer_tile(p: Product, target: Target, lanes: int) -> tuple[int, int]:
     """Rows and vectors of a tile: as many sums as registers hold, beside a row of the panel and one element.
 
-    Enough sums hide the latency of the multiplications. Where it pays for a kernel of its own, the tile is one that computes few
-    rows in vain.
+    Enough sums hide the latency of the multiplications. Where it pays for a kernel of its own, the tile is one
+    that computes few rows in vain.
     """
     many = target.vector_registers >= 32
     if p.rows <= 3:
         rows, vectors = p.rows, 8 if p.rows == 1 or many else 4
     else:
-        tiles = {(6, 4): 1.0, (5, 4): 1.03, (4, 6): 1.06} if many else {(6, 2): 1.0, (5, 2): 1.03, (4, 3): 1.06}
+        tiles = {(6, 2): 1.0, (5, 2): 1.03, (4, 3): 1.06}
+        if many:
+            tiles = {(rows, 2 * vectors): cost for (rows, vectors), cost in tiles.items()}
         if p.rows > 6 and p.size * p.depth < TASK_FLOPS:
             tiles = dict(list(tiles.items())[:1])
         rows, vectors = min(tiles, key=lambda tile: -(-p.rows // tile[0]) * tile[0] * tiles[tile])
@@ -85,7 +87,7 @@ def _outer_tile(p: Product, target: Target, lanes: int) -> tuple[int, int]:
 
 
 def _block(p: Product, pack_left: bool, pack_right: bool, row_bytes: int) -> int:
-    """The depth of a block: nearly equal ones for which a panel stays in the first cache level, one if nothing is gained."""
+    """The depth of nearly equal blocks for which a panel stays in the first cache level."""
     if pack_left:
         most = PANEL_BYTES * 2 // 3
     elif p.left.column != 1:
@@ -113,7 +115,7 @@ def _right_gains(p: Product) -> bool:
 
 
 def _left_gains(p: Product) -> bool:
-    """Whether to copy tiles of a left operand whose columns are contiguous: a tile uses little of each line."""
+    """Whether to copy tiles of a left operand with contiguous columns: a tile uses little of each line."""
     return p.left.column != 1 and p.left.row == 1 and p.columns >= 64 and p.depth > 96 and p.rows >= 128
 
 
@@ -128,7 +130,8 @@ def _dot_plan(p: Product, target: Target) -> Plan:
     height = min(p.rows, 6 if target.vector_registers >= 32 else 3)
     width = 8 if p.rows == 1 else 4
     tiles, panels = -(-p.rows // height), -(-p.columns // width)
-    return Plan("dot", height, tiles, width, panels, p.depth, False, False, tiles, 1, *_grid(p, tiles, panels, 2, 2))
+    grid = _grid(p, tiles, panels, 2, 2)
+    return Plan("dot", height, tiles, width, panels, p.depth, False, False, tiles, 1, *grid)
 
 
 # Tasks.
@@ -136,8 +139,8 @@ def _dot_plan(p: Product, target: Target) -> Plan:
 def _grid(p: Product, tiles: int, panels: int, panel_cost: float, tile_cost: float) -> tuple[int, int, int]:
     """How many tasks along the batch, the rows and the columns.
 
-    What fetching or packing a panel costs, in rows that could be computed in that time, and a tile, in columns: what each
-    task does again weighs less the larger its block is. Too few tasks leave threads idle.
+    The costs are those of fetching or packing a panel, in rows that could be computed in that time, and a tile,
+    in columns: what each task does again weighs less the larger its block is. Too few tasks leave threads idle.
     """
     wanted = max(1, min(MOST_TASKS, 2 * p.size * p.depth // TASK_FLOPS))
     batch = min(p.batch, wanted)
