@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
-SHAPES = [(64, 64, 64), (256, 256, 256), (1024, 1024, 1024), (32, 784, 512), (1024, 128, 512), (1024, 512, 128),
-          (1, 784, 512), (8, 512, 512), (100, 100, 100), (512, 1024, 128), (64, 784, 256), (64, 256, 128),
-          (1024, 512, 2048)]
+SHAPES = [(64, 64, 64), (256, 256, 256), (1024, 1024, 1024), (32, 784, 512), (1024, 128, 512),
+          (1024, 512, 128), (1, 784, 512), (8, 512, 512), (100, 100, 100), (512, 1024, 128), (64, 784, 256),
+          (64, 256, 128), (1024, 512, 2048)]
 LAYOUTS = {"nn": (False, False), "nt": (False, True), "tn": (True, False)}
 LAYERS = [(64, 784, 256), (64, 256, 128), (1024, 128, 512), (1024, 512, 2048)]
 
@@ -44,7 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     layers(torch, clock, options.rounds)
 
 
-def best_times(contestants: Mapping[str, Callable[[], object]], clock: Clock, rounds: int) -> dict[str, float]:
+def best_times(contestants: Mapping[str, Callable[[], object]], clock: Clock,
+               rounds: int) -> dict[str, float]:
     """The best time of each, in interleaved rounds of a few hundredths of a second."""
     best = dict.fromkeys(contestants, float("inf"))
     for thunk in contestants.values():
@@ -87,8 +88,8 @@ def products(torch: Any, clock: Clock, rounds: int) -> None:
             if not np.allclose(out, other, atol=1e-2):
                 raise AssertionError(f"a wrong product of {rows}, {depth}, {columns} {name}")
             rate = 2e-9 * rows * depth * columns / best["ours"]
-            print(row(f"{rows}, {depth}, {columns} {name}", best), f"{rate:6.0f} {1e3 * seconds:6.1f}ms  {plan}",
-                  flush=True)
+            text = row(f"{rows}, {depth}, {columns} {name}", best)
+            print(text, f"{rate:6.0f} {1e3 * seconds:6.1f}ms  {plan}", flush=True)
 
 
 def native(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> tuple[Callable[[], object], float, str]:

@@ -34,7 +34,7 @@ from .autograd import (
     set_grad_enabled,
 )
 from .core.construct import as_tensor, asarray, from_dlpack, from_numpy, frombuffer, tensor
-from .core.dtypes import DType as dtype
+from .core.dtypes import DType as dtype  # noqa: N813  torch's name
 from .core.dtypes import (
     bfloat16,
     bool_,

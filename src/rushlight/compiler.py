@@ -105,8 +105,8 @@ class CompiledFunction:
             if entry.holds():
                 return run_entry(entry, tensors)
         with self._lock:
-            entry = self._compile(key, args, kwargs, tensors)
-        return self.function(*args, **kwargs) if entry is None else run_entry(entry, tensors)
+            compiled = self._compile(key, args, kwargs, tensors)
+        return self.function(*args, **kwargs) if compiled is None else run_entry(compiled, tensors)
 
     def _compile(self, key: Any, args: Any, kwargs: Any, tensors: list[Tensor]) -> Entry | None:
         for entry in self.entries.get(key, ()):
@@ -217,7 +217,7 @@ def build_entry(call: CapturedCall, tensors: list[Tensor]) -> Entry:
 def run_entry(entry: Entry, tensors: Sequence[Tensor]) -> Any:
     """Run a compiled form on the tensors of a call."""
     if entry.simple:
-        return wrap(entry.artifact.executable.run([tensors[i]._array for i in entry.arguments])[0])
+        return wrap(entry.artifact.executable.run([tensors[i]._array for i in entry.arguments])[0])  # type: ignore[index, misc]
     sources = [source if i is None else tensors[i]
                for i, source in zip(entry.arguments, entry.call.sources, strict=True)]
     if entry.backward is None:

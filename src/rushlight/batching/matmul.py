@@ -25,6 +25,9 @@ def added(self: Tensor, self_batched: bool, self_ndim: int, beta: Any, alpha: An
 
 
 batching(["mm", "bmm"], lambda self, mat2: self.matmul(mat2))
+batching(["mm.dtype", "bmm.dtype"], lambda self, mat2,
+         out_dtype: self.to(out_dtype).matmul(mat2.to(out_dtype)))
+batching("_int_mm", lambda self, mat2: self.to(DTYPES["int32"]).matmul(mat2.to(DTYPES["int32"])))
 batching("mv", lambda self, vec: self.matmul(vec.unsqueeze(-1)).squeeze(-1))
 
 
@@ -43,6 +46,20 @@ def addmm(self: Tensor, mat1: Tensor, mat2: Tensor, beta: Any, alpha: Any, self_
           mat1_batched: bool, mat2_batched: bool, batch: int) -> Tensor:
     mat1 = mat1 if mat1_batched or mat2_batched else expand_batch(mat1, batch)
     return added(self, self_batched, self_ndim, beta, alpha, mat1.matmul(mat2))
+
+
+@batching("addmm.dtype", all_batched=True)
+def addmm_dtype(self: Tensor, mat1: Tensor, mat2: Tensor, out_dtype: Any, beta: Any, alpha: Any,
+                self_ndim: int) -> Tensor:
+    product = mat1.to(out_dtype).matmul(mat2.to(out_dtype))
+    return added(self.to(out_dtype), True, self_ndim, beta, alpha, product)
+
+
+@batching("baddbmm.dtype", all_batched=True)
+def baddbmm_dtype(self: Tensor, batch1: Tensor, batch2: Tensor, out_dtype: Any, beta: Any, alpha: Any,
+                  self_ndim: int) -> Tensor:
+    product = batch1.to(out_dtype).matmul(batch2.to(out_dtype))
+    return added(self.to(out_dtype), True, self_ndim, beta, alpha, product)
 
 
 @batching("addmv")

@@ -16,6 +16,9 @@ batching(["rand_like", "rand_like.generator", "randn_like", "randn_like.generato
           "_standard_gamma", "_sample_dirichlet", "native_dropout", "binomial"], Whole(all_batched=True))
 
 
+batching(["_standard_gamma_grad", "_dirichlet_grad"], Whole(all_batched=True))
+
+
 @batching("normal.Tensor_Tensor", all_batched=True)
 def normal(mean: Tensor, std: Tensor, mean_ndim: int, std_ndim: int) -> Tensor:
     rank = max(mean_ndim, std_ndim)

@@ -190,7 +190,7 @@ def pointwise(*schemas: str, promote: Promotion | Callable[..., Promotion] = Pro
     moves       no arithmetic is done, so that half types compute in themselves
     instruction the handler instruction that equals the body when every parameter has its default
     """
-    options = {"api": api, "dtypes": dtypes, "parameters": parameters, "instruction": instruction, "moves": moves,
+    options: dict[str, Any] = {"api": api, "dtypes": dtypes, "parameters": parameters, "instruction": instruction, "moves": moves,
                "namespace": namespace, "public_name": public_name}
     family = _family()
 

@@ -23,7 +23,7 @@ from .methods import TensorMethods
 from .modes import MODES
 from .shapes import Shape, Spec, contiguous_strides, is_channels_last, is_contiguous, is_dense, numel
 from .storage import Storage, VersionCounter
-from .tokens import Size, channels_last, channels_last_3d, contiguous_format, device, strided
+from .tokens import Size, channels_last, channels_last_3d, contiguous_format, device, make_size, strided
 from .tokens import memory_format as MemoryFormat
 
 AUTOGRAD = 1  # requires grad, or carries a tangent
@@ -78,7 +78,7 @@ class Tensor(TensorMethods):
     @property
     def shape(self) -> Size:
         array = self._array
-        return Size(array.shape if array is not None else self._spec.shape)  # type: ignore[union-attr]
+        return make_size(array.shape if array is not None else self._spec.shape)  # type: ignore[union-attr, arg-type]
 
     @property
     def ndim(self) -> int:

@@ -70,12 +70,12 @@ def count(x: np.ndarray, axes: Axes) -> int:
 
 # Sums and products.
 
-kernel("sum", lambda self, dtype, out: sum_dims(self, None, False, dtype, out))
-
-
 @kernel("sum.dim_IntList")
 def sum_dims(self: np.ndarray, dim: Any, keepdim: bool, dtype: DType | None, out: Spec) -> np.ndarray:
     return total(addends(self, dtype, out), reduction_axes(dim, self.ndim), compute_dtype(out), keepdim)
+
+
+kernel("sum", lambda self, dtype, out: sum_dims(self, None, False, dtype, out))
 
 
 @kernel("nansum")
@@ -85,9 +85,6 @@ def nansum(self: np.ndarray, dim: Any, keepdim: bool, dtype: DType | None, out: 
     return sum_dims(self, dim, keepdim, dtype, out)
 
 
-kernel("mean", lambda self, dtype, out: mean_dims(self, None, False, dtype, out))
-
-
 @kernel("mean.dim")
 def mean_dims(self: np.ndarray, dim: Any, keepdim: bool, dtype: DType | None, out: Spec) -> np.ndarray:
     axes = reduction_axes(dim, self.ndim)
@@ -95,13 +92,16 @@ def mean_dims(self: np.ndarray, dim: Any, keepdim: bool, dtype: DType | None, ou
                      float(count(self, axes)))
 
 
-kernel("prod", lambda self, dtype, out: prod_dims(self, None, False, dtype, out))
+kernel("mean", lambda self, dtype, out: mean_dims(self, None, False, dtype, out))
 
 
 @kernel("prod.dim_int")
 def prod_dims(self: np.ndarray, dim: Any, keepdim: bool, dtype: DType | None, out: Spec) -> np.ndarray:
     x = addends(self, dtype, out)
     return np.prod(x, axis=reduction_axes(dim, self.ndim), dtype=compute_dtype(out), keepdims=keepdim)
+
+
+kernel("prod", lambda self, dtype, out: prod_dims(self, None, False, dtype, out))
 
 
 kernel("trace", lambda self, out: np.trace(self, dtype=compute_dtype(out)))

@@ -20,7 +20,7 @@ from .nests import forwarded
 
 
 def epilogue_obstacle(call: Call, written: set[Buffer], definition: Definition) -> str:
-    """Why `definition` cannot run on the tiles of a product, whose group writes `written`; empty if it can."""
+    """Why `definition` cannot run on the tiles of a product whose group writes `written`; empty if it can."""
     if call.routine != MATMUL:
         return f"{call.routine} is a call"
     if not isinstance(definition, Map):

@@ -51,7 +51,7 @@ def emit_product(module: Any, call: Call, target: Target, slots: dict[Buffer, in
 
 @dataclass(frozen=True)
 class _Part:
-    """What is being computed: addresses of the operands at the first k, and which tiles and panels of them."""
+    """What is being computed: addresses of the operands at the first k, which tiles and panels of them."""
 
     batch: Any
     left: Any

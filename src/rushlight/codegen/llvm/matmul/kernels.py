@@ -100,8 +100,8 @@ def rows_of(e: Emitter, pointer: Any, stride: Any, count: int, element: Any, las
 def outer_kernel(module: Any, target: Target, element: Any, tile: Tile) -> Any:
     """A column times a row, again and again, with vectors along the columns.
 
-    kernel(left, left row, left depth, right, right depth, out, out row, rows, depth, add), where the second and
-    later ones of an operand are its strides.
+    kernel(left, left row, left depth, right, right depth, out, out row, rows, depth, add): addresses, each
+    followed by its strides, then numbers.
     """
     name = f"tile_{element}_{tile.rows}x{tile.columns}{'_add' if tile.adds else ''}"
     pointer, i64 = ir.PointerType(), ir.IntType(64)

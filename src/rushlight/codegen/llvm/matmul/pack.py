@@ -1,7 +1,7 @@
 """Copies of panels of the right operand into a layout that a kernel walks through in order.
 
-A packed panel holds, for every k, its columns. Columns beyond the last one of the matrix hold anything, and are
-never stored to the result; nothing outside of the operand is read.
+A packed panel holds, for every k, its columns. Columns beyond the last one of the matrix hold anything, and
+are never stored to the result; nothing outside of the operand is read.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ ir = LazyModule("llvmlite.ir")
 
 
 def copy_panels(module: Any, target: Target, element: Any, width: int, ragged: bool) -> Any:
-    """pack(source, stride, columns, out, room, depth): panels of a matrix with contiguous rows, `stride` apart.
+    """pack(source, stride, columns, out, room, depth): panels of contiguous rows, `stride` apart.
 
-    Panel n goes to out + n * room. Row by row through all of them: rows may be a page apart. `ragged`: the last
-    panel may have fewer columns than `width`.
+    Panel n goes to out + n * room. Row by row through all of them: rows may be a page apart. `ragged`: the
+    last panel may have fewer columns than `width`.
     """
     pointer, i64 = ir.PointerType(), ir.IntType(64)
     lanes = target.lanes(bits_of(element) // 8)

@@ -1,7 +1,7 @@
 """How a product runs: which kernel, in which tiles, what is packed, and how many tasks share the work.
 
-In: a `Product` and a `Target`. Out: a `Plan`. The plan depends on the shapes and the instruction set alone, never
-on the number of threads, and no sum is split between tasks: results are the same for any number of threads.
+In: a `Product` and a `Target`. Out: a `Plan`. The plan depends on the shapes and the instruction set alone,
+never on the number of threads, and no sum is split between tasks: results are the same for any number.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ENOUGH_ROWS = 64  # that use a panel, for copying it to pay
 
 @dataclass(frozen=True)
 class Plan:
-    """The left operand in tiles of `height` rows, the right one in panels of `width` columns, the depth in blocks."""
+    """Tiles of `height` rows of the left operand, panels of `width` columns of the right one, blocks of depth."""
 
     kernel: str  # "outer": vectors along columns; "dot": vectors along the depth
     height: int  # rows of a tile
@@ -70,8 +70,8 @@ def plan_product(p: Product, target: Target) -> Plan:
 def _outer_tile(p: Product, target: Target, lanes: int) -> tuple[int, int]:
     """Rows and vectors of a tile: as many sums as registers hold, beside a row of the panel and one element.
 
-    Enough sums hide the latency of the multiplications. Where it pays for a kernel of its own, the tile is one
-    that computes few rows in vain.
+    Enough sums hide the latency of the multiplications. Where it pays for a kernel of its own, the tile is
+    one that computes few rows in vain.
     """
     many = target.vector_registers >= 32
     if p.rows <= 3:
@@ -139,8 +139,9 @@ def _dot_plan(p: Product, target: Target) -> Plan:
 def _grid(p: Product, tiles: int, panels: int, panel_cost: float, tile_cost: float) -> tuple[int, int, int]:
     """How many tasks along the batch, the rows and the columns.
 
-    The costs are those of fetching or packing a panel, in rows that could be computed in that time, and a tile,
-    in columns: what each task does again weighs less the larger its block is. Too few tasks leave threads idle.
+    The costs are those of fetching or packing a panel, in rows that could be computed in that time, and a
+    tile, in columns: what each task does again weighs less the larger its block is. Too few tasks leave
+    threads idle.
     """
     wanted = max(1, min(MOST_TASKS, 2 * p.size * p.depth // TASK_FLOPS))
     batch = min(p.batch, wanted)

@@ -1,0 +1,167 @@
+"""Every row of PyTorch's derivative table: what it must have, and that gradcheck confirms it.
+
+`derivatives.csv` lists the operators that have an entry there, with the arguments that have a reverse
+formula. A row whose operator Rushlight does not have yet is skipped, and says so.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import pytest
+
+import rushlight as rl
+from rushlight.autograd import gradcheck, gradgradcheck
+from rushlight.autograd.saved import OpNode
+from rushlight.core.registry import REGISTRY, Kind
+from rushlight.derivatives.declare import NOT_DIFFERENTIABLE
+
+ROWS = list(csv.DictReader((Path(__file__).parent / "derivatives.csv").read_text().splitlines()))
+BACKENDS = ("cudnn", "miopen", "mkldnn", "mps", "nnpack", "_cuda", "_test_")
+
+
+def row_named(name: str) -> dict[str, str]:
+    return next(row for row in ROWS if row["op"] == name)
+
+
+def is_derived(name: str) -> bool:
+    """In-place forms and other backends' names are served by the generic operator."""
+    base = name.partition(".")[0]
+    return (base.endswith("_") and not base.endswith("__")) or any(part in name for part in BACKENDS)
+
+
+@pytest.mark.parametrize("name", [row["op"] for row in ROWS if not is_derived(row["op"])])
+def test_entry(name: str) -> None:
+    if name not in REGISTRY:
+        pytest.skip(f"{name} is not an operator yet")
+    op, row = REGISTRY[name], row_named(name)
+    if op.derivative is None:
+        assert op.kind is Kind.COMPOSITE, f"{name} has neither a derivative nor a body"
+        return
+    entry = op.derivative
+    names = op.schema.argument_names
+    wanted = [argument for argument in row["reverse_for"].split() if argument in names]
+    have = {names[i] for i in entry.targets}
+    assert set(wanted) <= have, f"{name} has no reverse formula for {sorted(set(wanted) - have)}"
+    assert entry.forward is not NOT_DIFFERENTIABLE
+
+
+@pytest.mark.parametrize("op", [op for op in REGISTRY if op.kind is not Kind.COMPOSITE],
+                         ids=lambda op: op.name)
+def test_every_operator_says_what_its_derivative_is(op) -> None:
+    """A formula or NOT_DIFFERENTIABLE for each tensor argument."""
+    tensors = {*op.tensor_positions, *op.list_positions}
+    if not tensors:
+        return
+    assert op.derivative is not None, f"{op.name} has no derivative"
+    said = {*op.derivative.targets, *op.derivative.not_differentiable}
+    silent = [op.schema.argument_names[i] for i in tensors - said]
+    assert not silent, f"{op.name} says nothing about {silent}"
+
+
+# Confirmed by gradcheck, on PyTorch's own samples.
+
+def operators_of(tensors) -> set[str]:
+    """The operators recorded in the graph of `tensors`."""
+    names, seen = set(), set()
+    stack = [t.grad_fn for t in tensors if t.grad_fn is not None]
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if isinstance(node, OpNode):
+            names.add(node.entry.op.name)
+        stack.extend(edge[0] for edge in node.next if edge is not None)
+    return names
+
+
+class Verdicts:
+    """Which operators were confirmed by a sample, for each kind of derivative, and what failed."""
+
+    def __init__(self) -> None:
+        self.confirmed: dict[str, set[str]] = defaultdict(set)
+        self.failed: dict[str, str] = {}
+
+    def check(self, kind: str, names: set[str], label: str, action) -> None:
+        try:
+            action()
+        except Exception as error:
+            self.failed[f"{label} {kind}"] = f"{type(error).__name__}: {str(error)[:200]}"
+        else:
+            self.confirmed[kind] |= names
+
+
+def check_sample(verdicts: Verdicts, label: str, function, arguments, inputs) -> None:
+    from rushlight.testing.conformance import rushlight_backend
+    from rushlight.testing.derivative_checks import _replace
+    side = rushlight_backend()
+
+    def by_inputs(*values):
+        first, args, kwargs = _replace(side, arguments, inputs, values)
+        outputs = side.flat_tensors(function(first, *args, **kwargs))
+        return tuple(o for o in outputs if o.dtype.is_floating_point or o.dtype.is_complex)
+
+    outputs = [o for o in by_inputs(*inputs) if o.requires_grad]
+    names = operators_of(outputs)
+    if not outputs or sum(t.numel() for t in inputs) > 200:
+        return
+    verdicts.check("reverse", names, label, lambda: gradcheck(by_inputs, inputs, fast_mode=True,
+                                                              nondet_tol=1e-12))
+    verdicts.check("forward", names, label, lambda: gradcheck(by_inputs, inputs, fast_mode=True,
+                                                              check_forward_ad=True,
+                                                              check_backward_ad=False))
+    verdicts.check("second", names, label, lambda: gradgradcheck(by_inputs, inputs, fast_mode=True,
+                                                                 nondet_tol=1e-12))
+
+
+@pytest.mark.slow
+def test_gradcheck_confirms_every_row() -> None:
+    from rushlight.testing.case import Case
+    from rushlight.testing.conformance import not_applicable, rushlight_backend, select, torch_backend
+    verdicts = Verdicts()
+    side = rushlight_backend()
+    for entry in select():
+        if entry.excluded is not None or not_applicable(entry, "bwd", "float64") is not None:
+            continue
+        case = Case(entry, "float64", side, torch_backend())
+        try:
+            function, samples = case.function, case.differentiable_samples[:8]
+        except Exception:
+            continue
+        for sample in samples:
+            if case.sanity(sample) is not None:
+                continue
+            try:
+                arguments = side.build(sample.arguments, requires_grad=True)
+                inputs = tuple(t for t in side.flat_tensors(arguments) if t.requires_grad)
+                if inputs:
+                    check_sample(verdicts, f"{entry.full_name}[{sample.index}]", function, arguments, inputs)
+            except Exception as error:
+                verdicts.failed[f"{entry.full_name}[{sample.index}]"] = f"{type(error).__name__}: {str(error)[:200]}"
+    here = [row["op"] for row in ROWS if row["op"] in REGISTRY and row["reverse_for"]
+            and not is_derived(row["op"])
+            and REGISTRY[row["op"]].derivative is not None]
+    missing = {kind: sorted(set(here) - verdicts.confirmed[kind]) for kind
+               in ("reverse", "forward", "second")}
+    report = Counter({kind: len(names) for kind, names in missing.items()})
+    print(f"{len(here)} rows; not confirmed: {dict(report)}")
+    for kind, names in missing.items():
+        print(kind, names)
+    for label, message in sorted(verdicts.failed.items()):
+        print("FAILED", label, message)
+    assert not verdicts.failed
+    assert not any(missing.values())
+
+
+def test_nothing_is_quietly_integer() -> None:
+    """Integer results never require grad, whatever their inputs do."""
+    x = rl.tensor([3.0, 1.0, 2.0], requires_grad=True)
+    assert not x.argsort().requires_grad
+    assert not x.long().requires_grad
+    assert not (x > 1).requires_grad
+    values, indices = x.sort()
+    assert values.requires_grad
+    assert not indices.requires_grad

@@ -1,0 +1,443 @@
+"""Vector mathematics: error bounds, special values, every number of lanes, and exactness where it is
+promised."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import math
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import mpmath as mp
+import numpy as np
+import pytest
+import scipy.special
+
+from rushlight.codegen.llvm.complex import COMPLEX_FUNCTIONS
+from rushlight.codegen.llvm.math import BOUNDS, EXTERN, FUNCTIONS, coefficients
+from rushlight.codegen.llvm.math.rounding import ldexp, nextafter_bfloat16
+from rushlight.kernels.handler import NumpyHandler
+
+
+def neighbour(name: str) -> ModuleType:
+    """A module of this directory that is no test."""
+    spec = importlib.util.spec_from_file_location(f"codegen_{name}", Path(__file__).parent / f"{name}.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+references = neighbour("references")
+FLOATS = ["float32", "float64"]
+LANES = 8
+UNARY = sorted({*references.ELEMENTARY, *references.SPECIAL})
+INTEGERS = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
+
+
+def bound(name: str, dtype: str) -> float:
+    if name not in BOUNDS:
+        return 0.5
+    return BOUNDS[name].single if dtype == "float32" else BOUNDS[name].double
+
+
+@pytest.fixture(scope="module")
+def unary(kernels: Any) -> dict[str, dict[str, Any]]:
+    """All functions of one float, compiled for both types."""
+    return {dtype: kernels.compile({name: FUNCTIONS[name] for name in UNARY}, [dtype], [dtype], LANES)
+            for dtype in FLOATS}
+
+
+@pytest.fixture(scope="module")
+def binary(kernels: Any) -> dict[str, dict[str, Any]]:
+    names = ("atan2", "hypot", "pow", "fmod", "remainder", "floor_div", "trunc_div", "nextafter", "copysign", "zeta")
+    return {dtype: kernels.compile({name: FUNCTIONS[name] for name in names}, [dtype] * 2, [dtype], LANES)
+            for dtype in FLOATS}
+
+
+def assert_within(name: str, dtype: str, errors: np.ndarray, *points: np.ndarray) -> None:
+    worst = int(np.argmax(errors))
+    assert errors[worst] <= bound(name, dtype), (
+        f"{name} of {[float(p[worst]) for p in points]} is off by {errors[worst]} ulp, stated are {bound(name, dtype)}")
+
+
+# Completeness.
+
+def test_every_instruction_of_the_handler_can_be_emitted() -> None:
+    names = {n for n in dir(NumpyHandler) if not n.startswith("_")} - {"constant", "cast", "dtype"}
+    assert not names - set(FUNCTIONS) - set(COMPLEX_FUNCTIONS)
+
+
+def test_bounds_are_as_good_as_asked_for() -> None:
+    for name in ("exp", "log", "tanh", "sigmoid", "erf", "sin", "cos", "rsqrt"):
+        assert BOUNDS[name].single <= 2
+        assert BOUNDS[name].double <= 4
+    assert set(BOUNDS) <= set(FUNCTIONS)
+    for bounds in BOUNDS.values():
+        assert bounds.single <= 4
+
+
+# Error bounds.
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("name", references.ELEMENTARY)
+def test_elementary_functions(unary: Any, name: str, dtype: str) -> None:
+    ranges = [(-1, 1), (0, 2), (-4, 4), (-20, 20), (-100, 100), (-750, 750)]
+    x = np.concatenate([references.edge_values(dtype), references.all_patterns(dtype, 20000, 1),
+                        references.scattered(dtype, ranges, 4000, 2)])
+    got, = unary[dtype][name](x)
+    with np.errstate(all="ignore"):
+        exact = references.ELEMENTARY[name](x.astype(np.longdouble))
+    assert_within(name, dtype, references.ulps(got, exact), x)
+    zeros = (exact == 0) & (x == 0)
+    np.testing.assert_array_equal(np.signbit(got[zeros]), np.signbit(exact[zeros]))
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("name", references.SPECIAL)
+def test_special_functions(unary: Any, name: str, dtype: str) -> None:
+    x = references.scattered(dtype, references.RANGES[name], 60, 3)
+    x = x[(x > 0) & (x < 1)] if name == "ndtri" else x[x > 0] if name in ("lgamma", "digamma") or "_" in name else x
+    if name == "ndtri":
+        x = np.concatenate([x, (10.0 ** -np.arange(1, 38)).astype(dtype)])
+    if name[0] == "i" or name.startswith("bessel_j"):
+        x = np.where(np.arange(len(x)) % 2, x, -x)
+    got, = unary[dtype][name](x)
+    exact = references.from_mpmath(references.SPECIAL[name])(x)
+    oscillates = name[:-1] in ("bessel_j", "bessel_y")
+    floor = np.sqrt(2 / np.pi / np.maximum(np.abs(x), 1)) if oscillates else None
+    assert_within(name, dtype, references.ulps(got, exact, floor), x)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("name", references.BINARY)
+def test_functions_of_two(binary: Any, name: str, dtype: str) -> None:
+    rng = np.random.default_rng(4)
+    edges = [v.ravel() for v in np.meshgrid(references.edge_values(dtype), references.edge_values(dtype))]
+    count = 20000
+    x, y = (np.concatenate([e, references.all_patterns(dtype, count, s), references.scattered(dtype, [(-9, 9)], count, s)])
+            for s, e in enumerate(edges))
+    size = min(len(x), len(y))
+    x, y = x[:size], y[:size]
+    if name == "pow":  # results that are neither 0 nor infinite, with bases near and far from 1
+        x[-count:] = np.exp(rng.uniform(-80, 80, count) * rng.choice([1e-4, 0.01, 1], count))
+        y[-count:] = rng.uniform(-1, 1, count) * (88 if dtype == "float32" else 700) / np.abs(np.log(x[-count:]))
+    got, = binary[dtype][name](x, y)
+    with np.errstate(all="ignore"):
+        exact = references.BINARY[name](x.astype(np.longdouble), y.astype(np.longdouble))
+    assert_within(name, dtype, references.ulps(got, exact), x, y)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_zeta(binary: Any, dtype: str) -> None:
+    x = references.scattered(dtype, [(1.05, 3), (2, 30)], 40, 5)
+    q = references.scattered(dtype, [(0.05, 2), (1, 50)], 40, 6)
+    got, = binary[dtype]["zeta"](x, q)
+    assert_within("zeta", dtype, references.ulps(got, references.from_mpmath(references.zeta)(x, q)), x, q)
+    values = np.array([0.0, 1.0, 2.0, 3.0, -1.0, -2.0, 1.5, -1.5, math.nan])
+    x, q = (v.ravel() for v in np.meshgrid(values, values))
+    got, = binary["float64"]["zeta"](x, q)
+    np.testing.assert_allclose(got, scipy.special.zeta(x, q), rtol=1e-14)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("name", ["sin", "cos", "tan"])
+def test_large_angles_are_reduced_exactly(unary: Any, name: str, dtype: str) -> None:
+    """Beyond the reach of the quick reduction, near multiples of pi/2, and at the largest numbers."""
+    info = np.finfo(dtype)
+    multiples = (np.random.default_rng(8).integers(1, 10**6, 300) * (math.pi / 2)).astype(dtype)
+    x = np.concatenate([multiples, 10.0 ** np.linspace(4, 38 if dtype == "float32" else 308, 300),
+                        [info.max, 99999.5, 1e5, 100000.5, 2.0**30, 2.0**30 + 1, 6381956970095103 * 2.0**797
+                         if dtype == "float64" else 3.0e38]]).astype(dtype)
+    got, = unary[dtype][name](x)
+    exact = references.from_mpmath(lambda v: _at_digits(400, getattr(mp, name), v))(x)
+    assert_within(name, dtype, references.ulps(got, exact), x)
+
+
+def _at_digits(digits: int, function: Any, x: Any) -> Any:
+    with mp.workdps(digits):
+        return +function(x)
+
+
+# Special values.
+
+EXPECTED_AT_EDGES = {
+    "erf": scipy.special.erf, "erfc": scipy.special.erfc, "erfcx": scipy.special.erfcx,
+    "erfinv": scipy.special.erfinv, "ndtri": scipy.special.ndtri, "lgamma": scipy.special.gammaln,
+    "digamma": scipy.special.psi, "i0": scipy.special.i0, "i0e": scipy.special.i0e, "i1": scipy.special.i1,
+    "i1e": scipy.special.i1e, "bessel_k0": scipy.special.k0, "bessel_k1": scipy.special.k1,
+    "bessel_k0e": scipy.special.k0e, "bessel_k1e": scipy.special.k1e,
+}
+
+
+@pytest.mark.parametrize("name", EXPECTED_AT_EDGES)
+def test_special_functions_at_the_edges(unary: Any, name: str) -> None:
+    """Poles, ends of domains, infinities and NaN, as SciPy has them."""
+    x = references.edge_values("float64")
+    x = x[(np.abs(x) < 100) | ~np.isfinite(x)]
+    got, = unary["float64"][name](x)
+    with np.errstate(all="ignore"):
+        want = EXPECTED_AT_EDGES[name](x)
+    np.testing.assert_allclose(got, want, rtol=1e-13)
+    zeros = (want == 0) & (x == 0)
+    np.testing.assert_array_equal(np.signbit(got[zeros]), np.signbit(want[zeros]))
+
+
+def test_bessel_functions_at_the_edges(unary: Any) -> None:
+    x = np.array([0.0, math.inf, -1.0, math.nan])
+    for name, want in {"bessel_j0": [1, 0, scipy.special.j0(1), math.nan],
+                       "bessel_j1": [0, 0, -scipy.special.j1(1), math.nan],
+                       "bessel_y0": [-math.inf, 0, math.nan, math.nan],
+                       "bessel_y1": [-math.inf, 0, math.nan, math.nan]}.items():
+        np.testing.assert_allclose(unary["float64"][name](x)[0], want, rtol=1e-15)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("name", UNARY)
+def test_any_nan_gives_nan(unary: Any, name: str, dtype: str) -> None:
+    """Whatever its sign and payload: bits of a NaN must not leak into exponents."""
+    bits = 8 * np.dtype(dtype).itemsize
+    mantissa = np.finfo(dtype).nmant
+    rng = np.random.default_rng(9)
+    payload = rng.integers(1, 2**mantissa, 400, f"u{bits // 8}")
+    sign = rng.integers(0, 2, 400, f"u{bits // 8}") << (bits - 1)
+    quiet = 1 << (mantissa - 1)
+    nans = (payload | sign | quiet | ((2 ** (bits - mantissa - 1) - 1) << mantissa)).view(dtype)
+    assert np.isnan(unary[dtype][name](nans)[0]).all()
+
+
+def test_negative_arguments_of_gamma_functions(unary: Any) -> None:
+    """There the error is relative to the terms of the reflection formula."""
+    x = -np.random.default_rng(10).uniform(0.05, 40, 400)
+    for name, want in (("lgamma", scipy.special.gammaln(x)), ("digamma", scipy.special.psi(x))):
+        slack = np.abs(np.log(np.abs(x))) * np.abs(x) + np.abs(np.pi / np.tan(np.pi * x)) + 5
+        got, = unary["float64"][name](x)
+        assert (np.abs(got - want) <= 1e-15 * (np.abs(want) + slack)).all()
+
+
+def test_gelu_keeps_its_negative_tail(kernels: Any) -> None:
+    """0.5 x erfc(-x / sqrt 2) does not cancel where 0.5 x (1 + erf(x / sqrt 2)) would be 0."""
+    def gelu(e: Any, x: Any) -> Any:
+        return e.mul(e.mul(x, 0.5), FUNCTIONS["erfc"](e, e.mul(x, -math.sqrt(0.5))))
+
+    x = -np.linspace(0.1, 12.5, 500).astype("float32")
+    got, = kernels.run(gelu, [x], ["float32"], 8)
+    want = x.astype("float64") * scipy.special.ndtr(x.astype("float64"))
+    np.testing.assert_allclose(got[x > -6], want[x > -6], rtol=4e-6)
+    np.testing.assert_allclose(got, want, rtol=2e-5)
+    assert (got[x > -12.4] < 0).all()
+
+
+# Lanes and targets.
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("lanes", [1, 4, 16])
+def test_results_do_not_depend_on_lanes(kernels: Any, unary: Any, lanes: int, dtype: str) -> None:
+    x = np.concatenate([references.edge_values(dtype), references.scattered(dtype, [(-10, 10), (0, 1)], 40, 11),
+                        np.array([1e6, -1e20, 3e30], dtype)])
+    others = kernels.compile({name: FUNCTIONS[name] for name in UNARY}, [dtype], [dtype], lanes)
+    for name in UNARY:
+        np.testing.assert_array_equal(others[name](x)[0], unary[dtype][name](x)[0], err_msg=name)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_without_fma(kernels: Any, dtype: str) -> None:
+    """Emulated where it matters: no more than two more units, and large angles still right."""
+    target = dataclasses.replace(kernels.target, has_fma=False)
+    names = ("exp", "log", "tanh", "sin", "cos", "erfc", "log1p", "asin")
+    x = references.scattered(dtype, [(-1, 1), (-9, 9), (-1e4, 1e4)], 1000, 12)
+    compiled = kernels.compile({name: FUNCTIONS[name] for name in names}, [dtype], [dtype], 8, target)
+    for name in names:
+        got, = compiled[name](x)
+        with np.errstate(all="ignore"):
+            if name == "erfc":
+                exact = scipy.special.erfc(x.astype("float64")).astype(np.longdouble)
+            else:
+                exact = references.ELEMENTARY[name](x.astype(np.longdouble))
+        assert references.ulps(got, exact).max() <= bound(name, dtype) + 2 + 4 * (name == "erfc"), name
+
+
+# Exact functions of floats.
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_remainders_and_neighbours_are_exact(binary: Any, dtype: str) -> None:
+    edges = [v.ravel() for v in np.meshgrid(references.edge_values(dtype), references.edge_values(dtype))]
+    x, y = (np.concatenate([e, references.all_patterns(dtype, 20000, s)[:15000],
+                            references.scattered(dtype, [(-100, 100)], 5000, s)]) for s, e in enumerate(edges, 20))
+    y[-1000:] = np.round(y[-1000:])
+    x[-500:] = y[-500:] * np.arange(500)
+    wanted = {"fmod": np.fmod, "remainder": np.remainder, "floor_div": np.floor_divide, "nextafter": np.nextafter,
+              "copysign": np.copysign, "trunc_div": lambda a, b: np.trunc(a / b)}
+    for name, reference in wanted.items():
+        with np.errstate(all="ignore"):
+            np.testing.assert_array_equal(binary[dtype][name](x, y)[0], reference(x, y), err_msg=name)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_parts_of_numbers(kernels: Any, dtype: str) -> None:
+    x = np.concatenate([references.edge_values(dtype), references.all_patterns(dtype, 20000, 30)])
+    mantissa, exponent = kernels.run(FUNCTIONS["frexp"], [x], [dtype, "int32"], 8)
+    for got, want in zip((mantissa, exponent), np.frexp(x), strict=True):
+        np.testing.assert_array_equal(got, want)
+    n = np.random.default_rng(31).integers(-2300, 2300, len(x), "int32")
+    n[:2] = np.iinfo("int32").max, np.iinfo("int32").min
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(kernels.run(ldexp, [x, n], [dtype], 8)[0], np.ldexp(x, n))
+    names = ("floor", "ceil", "trunc", "round", "isnan", "isinf", "isfinite", "signbit")
+    results = kernels.run(lambda e, v: tuple(FUNCTIONS[n](e, v) for n in names), [x],
+                          [dtype] * 4 + ["bool"] * 4, 8)
+    for name, got in zip(names, results, strict=True):
+        np.testing.assert_array_equal(got, getattr(np, {"round": "rint"}.get(name, name))(x), err_msg=name)
+
+
+def test_neighbours_of_narrow_floats(kernels: Any) -> None:
+    import ml_dtypes
+
+    every = np.arange(65536, dtype="uint16")
+    towards = np.roll(every, 777)
+    half, other = every.view("float16"), towards.view("float16")
+    got, = kernels.run(FUNCTIONS["nextafter"], [half, other], ["float16"], 8)
+    np.testing.assert_array_equal(got, np.nextafter(half, other))
+    brain, other = every.view(ml_dtypes.bfloat16), towards.view(ml_dtypes.bfloat16)
+    got, = kernels.run(nextafter_bfloat16, [brain, other], ["bfloat16"], 8)
+    want = np.nextafter(brain, other)
+    np.testing.assert_array_equal(got.astype("float32"), want.astype("float32"))
+
+
+# Integers and bools.
+
+def some_integers(dtype: str) -> tuple[np.ndarray, np.ndarray]:
+    info, rng = np.iinfo(dtype), np.random.default_rng(40)
+    x, y = (rng.integers(info.min, info.max, 3000, dtype, endpoint=True) for _ in range(2))
+    y[:1500] = rng.integers(max(-6, info.min), 7, 1500)
+    x[:20], y[:10] = info.min, (info.max if info.min == 0 else -1)
+    x[20:40] = info.max
+    return x, y
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_integer_functions(kernels: Any, dtype: str) -> None:
+    x, y = some_integers(dtype)
+    y = np.where(y == 0, 3, y).astype(dtype)
+    signed = x.dtype.kind == "i"
+    wanted = {"floor_div": np.floor_divide, "remainder": np.remainder, "fmod": np.fmod, "gcd": np.gcd,
+              "maximum": np.maximum, "fmin": np.fmin, "bitwise_left_shift": np.left_shift,
+              "bitwise_right_shift": np.right_shift}
+    compiled = kernels.compile({n: lambda e, a, b, n=n: FUNCTIONS[n](e, a, b, signed=signed) for n in wanted},
+                               [dtype] * 2, [dtype], 8)
+    with np.errstate(all="ignore"):
+        for name, kernel in compiled.items():
+            np.testing.assert_array_equal(kernel(x, y)[0], wanted[name](x, y), err_msg=name)
+        quotient = (x.astype(object) // y.astype(object)).tolist()
+    exact = [q + (q * b != a and q < 0) for q, a, b in zip(quotient, x.tolist(), y.tolist(), strict=True)]
+    got, = kernels.run(lambda e, a, b: FUNCTIONS["trunc_div"](e, a, b, signed=signed), [x, y], [dtype], 4)
+    mask = 2 ** np.iinfo(dtype).bits - 1
+    assert [g & mask for g in got.tolist()] == [q & mask for q in exact]
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+@pytest.mark.parametrize("lanes", [1, 8])
+def test_no_division_traps(kernels: Any, dtype: str, lanes: int) -> None:
+    """By zero, and of the least integer by -1; also by constants, which are divided in another way."""
+    info = np.iinfo(dtype)
+    x = np.array([info.min, info.max, 0, 5] * 4, dtype)
+    y = np.repeat(np.array([0, 0, 1, info.max if info.min == 0 else -1], dtype), 4)
+    signed = info.min < 0
+    names = ("floor_div", "remainder", "fmod", "trunc_div")
+
+    def emit(e: Any, a: Any, b: Any) -> tuple[Any, ...]:
+        by_value = [FUNCTIONS[n](e, a, b, signed=signed) for n in names]
+        return *by_value, *[FUNCTIONS[n](e, a, e.constant(c, a), signed=signed) for n in names for c in (0, -1, 7)]
+
+    results = kernels.run(emit, [x, y], [dtype] * 16, lanes)
+    whole = y == 1
+    np.testing.assert_array_equal(results[0][whole], x[whole])
+    np.testing.assert_array_equal(results[1][whole], 0)
+    np.testing.assert_array_equal(results[6], x // x.dtype.type(7))
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_integer_powers(kernels: Any, dtype: str) -> None:
+    x, y = some_integers(dtype)
+    y = (y % 23).astype(dtype)
+    signed = x.dtype.kind == "i"
+    kernel = kernels.compile({"k": lambda e, a, b: FUNCTIONS["pow"](e, a, b, signed=signed)}, [dtype] * 2, [dtype], 8)["k"]
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(kernel(x, y)[0], np.power(x, y))
+    if signed:
+        base = np.array([1, -1, -1, 2, 0, -3], dtype)
+        got, = kernel(base, np.array([-3, -3, -4, -1, -1, -2], dtype))
+        assert got.tolist() == [1, -1, 1, 0, 0, 0]
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64"])
+def test_shifts_beyond_the_width(kernels: Any, dtype: str) -> None:
+    info = np.iinfo(dtype)
+    counts = np.array([0, 1, info.bits - 1, info.bits, info.bits + 1, 100, info.max, info.min or info.max], dtype)
+    x = np.full(8, info.max - 5 if info.min == 0 else -5, dtype)
+    signed = info.min < 0
+    left, right = kernels.run(lambda e, a, n: (FUNCTIONS["bitwise_left_shift"](e, a, n), FUNCTIONS["bitwise_right_shift"](
+        e, a, n, signed=signed)), [x, counts], [dtype] * 2, 8)
+    inside = [int(n) if 0 <= n < info.bits else None for n in counts]
+    mask = 2**info.bits - 1
+    assert [v & mask for v in left.tolist()] == [0 if n is None else (int(x[0]) << n) & mask for n in inside]
+    gone = -1 if signed else 0
+    assert right.tolist() == [gone if n is None else int(x[0]) >> n for n in inside]
+
+
+def test_bools(kernels: Any) -> None:
+    x, y = np.array([0, 0, 1, 1] * 2, bool), np.array([0, 1, 0, 1] * 2, bool)
+    wanted = {"add": x | y, "mul": x & y, "maximum": x | y, "minimum": x & y, "lt": ~x & y, "ge": x | ~y, "eq": x == y,
+              "bitwise_xor": x ^ y, "logical_and": x & y, "logical_xor": x ^ y}
+    results = kernels.run(lambda e, a, b: tuple(FUNCTIONS[n](e, a, b) for n in wanted), [x, y],
+                          ["bool"] * len(wanted), 8)
+    for name, got in zip(wanted, results, strict=True):
+        np.testing.assert_array_equal(got, wanted[name], err_msg=name)
+
+
+def test_truth_of_numbers(kernels: Any) -> None:
+    x = np.array([0.0, -0.0, 1.5, math.nan, 1e-40, math.inf], "float32")
+    both, neither = kernels.run(lambda e, a: (FUNCTIONS["logical_or"](e, a, a), FUNCTIONS["logical_not"](e, a)), [x],
+                                ["bool"] * 2, 4)
+    np.testing.assert_array_equal(both, x.astype(bool))
+    np.testing.assert_array_equal(neither, ~x.astype(bool))
+
+
+# The rest.
+
+def test_extern_functions_call_scipy(kernels: Any) -> None:
+    rng = np.random.default_rng(50)
+    a, x = rng.uniform(0.1, 20, 200), rng.uniform(0, 30, 200)
+    assert set(EXTERN) == {"igamma", "igammac", "airy_ai"}
+    for name, want in (("igamma", scipy.special.gammainc), ("igammac", scipy.special.gammaincc)):
+        np.testing.assert_array_equal(kernels.run(FUNCTIONS[name], [a, x], ["float64"], 4)[0], want(a, x))
+        single, = kernels.run(FUNCTIONS[name], [a.astype("f4"), x.astype("f4")], ["float32"], 8)
+        np.testing.assert_array_equal(single, want(a.astype("f4").astype("f8"), x.astype("f4").astype("f8")).astype("f4"))
+    got, = kernels.run(FUNCTIONS["airy_ai"], [a - 10], ["float64"], 4)
+    np.testing.assert_array_equal(got, scipy.special.airy(a - 10)[0])
+
+
+@pytest.mark.parametrize("lanes", [1, 8])
+def test_iterate_stops_each_lane_by_itself(kernels: Any, lanes: int) -> None:
+    """Fibonacci numbers by a recurrence whose length differs from lane to lane; k counts in the type of the
+    state."""
+    def emit(e: Any, count: Any, zero: Any) -> tuple[Any, Any]:
+        one = e.add(zero, 1.0)
+        a, _, total = FUNCTIONS["iterate"](e, count, (zero, one, zero), lambda k, a, b, s: (b, e.add(a, b), e.add(s, k)))
+        return a, total
+
+    count = np.array([0, 1, 5, 10, -3, 2, 7, 3], "int64")
+    fibonacci, total = kernels.run(emit, [count, np.zeros(8)], ["float64"] * 2, lanes)
+    assert fibonacci.tolist() == [0, 1, 5, 55, 0, 1, 13, 2]
+    assert total.tolist() == [n * (n - 1) / 2 if n > 0 else 0 for n in count.tolist()]
+
+
+def test_coefficients_come_from_the_tool() -> None:
+    tool = neighbour("derive_coefficients")
+    for name, bits in (("EXP2", 32), ("SIN", 32), ("POW_EXP2", 32)):
+        assert tuple(tool.TABLES[name][bits].coefficients()[0]) == getattr(coefficients, name)[bits]
+    assert set(tool.TABLES) == {name for name in dir(coefficients) if name.isupper()}
