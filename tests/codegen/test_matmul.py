@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from rushlight.loops.nest import Buffer, Call, Place
 from rushlight.loops.product import MATMUL, Matrix, Product
 from rushlight.runtime.cache import ObjectCache
 from rushlight.runtime.engine import Engine
+from rushlight.runtime.target import Target
 from rushlight.runtime.threads import ThreadPool, pool
 from rushlight.schedule.memory import Workspace
 from rushlight.schedule.schedule import Schedule
@@ -60,7 +62,7 @@ def extent(matrix: Matrix, batch: int, rows: int, columns: int) -> int:
     return matrix.offset + last + 1
 
 
-def run(engine: Engine, product: Product, threads: ThreadPool | None = None, seed: int = 0) -> None:
+def run(engine: Engine, product: Product, seed: int = 0, target: Target | None = None) -> None:
     """Compile and run a product on guarded operands; compare with a float64 product."""
     p = product
     dtype = p.dtype.numpy
@@ -72,7 +74,7 @@ def run(engine: Engine, product: Product, threads: ThreadPool | None = None, see
     b = strided(p.right, right, p.batch, p.depth, p.columns)
     a[...] = rng.standard_normal(a.shape)
     b[...] = rng.standard_normal(b.shape)
-    execute(engine, p, [left, right, out], threads or pool())
+    execute(engine, p, [left, right, out], pool(), target)
     for operand in (left, right, out):
         operand.check()
     result = out.inside.reshape(p.batch, p.rows, p.columns)
@@ -82,11 +84,12 @@ def run(engine: Engine, product: Product, threads: ThreadPool | None = None, see
     assert error.max() <= p.depth * np.finfo(dtype).eps + 1e-30, (str(p), plan_product(p, engine.target))
 
 
-def execute(engine: Engine, p: Product, operands: list[Guarded], threads: ThreadPool) -> None:
+def execute(engine: Engine, p: Product, operands: list[Guarded], threads: ThreadPool,
+            target: Target | None = None) -> None:
     buffers = [Buffer(name, p.dtype, as_index(1), place) for name, place in (
         ("left", Place.INPUT), ("right", Place.INPUT), ("out", Place.OUTPUT))]
     call = Call("matmul0", MATMUL, buffers[:2], buffers[2:], {"product": p})
-    native = emit_module(Schedule([call], Workspace({}, 0)), engine.target)
+    native = emit_module(Schedule([call], Workspace({}, 0)), target or engine.target)
     assert native.segments == ["entry0"]
     imports = {"parallel_for": threads.parallel_for_address}
     library = engine.build(native.text, ["entry0"], imports, use_cache=False)
@@ -132,6 +135,16 @@ def test_random_sizes_and_strides(engine: Engine, seed: int) -> None:
 @pytest.mark.parametrize("shape", [(257, 257, 257), (130, 1000, 70), (200, 1024, 256)])
 def test_packed_and_blocked(engine: Engine, shape: tuple[int, int, int], kind: str) -> None:
     run(engine, make(1, *shape, kind))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("target", [{"vector_bytes": 16, "has_masked_memory": False, "has_fma": False},
+                                    {"vector_bytes": 64, "vector_registers": 32}])
+def test_other_targets(engine: Engine, target: dict[str, Any], kind: str) -> None:
+    """Tiles of other machines, which this one runs as well, if not as quickly."""
+    for dtype in ("float32", "float64"):
+        for shape in ((7, 19, 33), (1, 20, 70), (140, 120, 129)):
+            run(engine, make(1, *shape, kind, dtype), target=replace(engine.target, **target))
 
 
 def test_large_odd(engine: Engine) -> None:

@@ -102,8 +102,8 @@ def _igamma_series(ops: Any, a: Any, x: Any, slopes: Series, count: Any) -> Any:
     start = [one, *[ops.constant(0, like=x)] * order]
 
     def next_term(k: Any, *state: Any) -> tuple[Any, ...]:
-        term, whole = state[:order + 1], state[order + 1:]
-        term = over_shifted(ops, [ops.mul(x, c) for c in term], ops.add(a, ops.add(k, one)))
+        last, whole = state[:order + 1], state[order + 1:]
+        term = over_shifted(ops, [ops.mul(x, c) for c in last], ops.add(a, ops.add(k, one)))
         return (*term, *[ops.add(w, t) for w, t in zip(whole, term, strict=True)])
 
     state = ops.iterate(count, (*start, *start), next_term)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ....loops.product import Product
 from ....runtime.target import Target
 
-TASK_FLOPS = 1_500_000  # the least that is worth handing to another thread
+TASK_FLOPS = 800_000  # the least that is worth handing to another thread
 MOST_TASKS = 64
 PANEL_BYTES = 24 * 1024  # of the right operand, to stay in the first cache level beside a tile of the left
 CHUNK_BYTES = 352 * 1024  # of the left operand, packed, to stay in the second level
@@ -24,7 +24,7 @@ ENOUGH_ROWS = 64  # that use a panel, for copying it to pay
 
 @dataclass(frozen=True)
 class Plan:
-    """Tiles of `height` rows of the left operand, panels of `width` columns of the right one, blocks of depth."""
+    """Tiles of `height` rows of the left operand, panels of `width` columns of the right, blocks of depth."""
 
     kernel: str  # "outer": vectors along columns; "dot": vectors along the depth
     height: int  # rows of a tile
