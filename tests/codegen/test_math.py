@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import ml_dtypes
 import mpmath as mp
 import numpy as np
 import pytest
@@ -54,7 +55,8 @@ def unary(kernels: Any) -> dict[str, dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def binary(kernels: Any) -> dict[str, dict[str, Any]]:
-    names = ("atan2", "hypot", "pow", "fmod", "remainder", "floor_div", "trunc_div", "nextafter", "copysign", "zeta")
+    names = ("atan2", "hypot", "pow", "fmod", "remainder", "floor_div", "trunc_div", "nextafter", "copysign",
+             "zeta")
     return {dtype: kernels.compile({name: FUNCTIONS[name] for name in names}, [dtype] * 2, [dtype], LANES)
             for dtype in FLOATS}
 
@@ -62,7 +64,7 @@ def binary(kernels: Any) -> dict[str, dict[str, Any]]:
 def assert_within(name: str, dtype: str, errors: np.ndarray, *points: np.ndarray) -> None:
     worst = int(np.argmax(errors))
     assert errors[worst] <= bound(name, dtype), (
-        f"{name} of {[float(p[worst]) for p in points]} is off by {errors[worst]} ulp, stated are {bound(name, dtype)}")
+        f"{name} of {[float(p[worst]) for p in points]} is off by {errors[worst]} ulp, more than stated")
 
 
 # Completeness.
@@ -100,14 +102,16 @@ def test_elementary_functions(unary: Any, name: str, dtype: str) -> None:
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("name", references.SPECIAL)
 def test_special_functions(unary: Any, name: str, dtype: str) -> None:
-    x = references.scattered(dtype, references.RANGES[name], 60, 3)
-    x = x[(x > 0) & (x < 1)] if name == "ndtri" else x[x > 0] if name in ("lgamma", "digamma") or "_" in name else x
+    x = references.scattered(dtype, references.RANGES[name], 40, 3)
+    if name in ("ndtri", "lgamma", "digamma") or "_" in name:
+        x = x[x > 0]
     if name == "ndtri":
+        x = x[x < 1]
         x = np.concatenate([x, (10.0 ** -np.arange(1, 38)).astype(dtype)])
     if name[0] == "i" or name.startswith("bessel_j"):
         x = np.where(np.arange(len(x)) % 2, x, -x)
     got, = unary[dtype][name](x)
-    exact = references.from_mpmath(references.SPECIAL[name])(x)
+    exact = references.SPECIAL[name](x)
     oscillates = name[:-1] in ("bessel_j", "bessel_y")
     floor = np.sqrt(2 / np.pi / np.maximum(np.abs(x), 1)) if oscillates else None
     assert_within(name, dtype, references.ulps(got, exact, floor), x)
@@ -119,13 +123,15 @@ def test_functions_of_two(binary: Any, name: str, dtype: str) -> None:
     rng = np.random.default_rng(4)
     edges = [v.ravel() for v in np.meshgrid(references.edge_values(dtype), references.edge_values(dtype))]
     count = 20000
-    x, y = (np.concatenate([e, references.all_patterns(dtype, count, s), references.scattered(dtype, [(-9, 9)], count, s)])
-            for s, e in enumerate(edges))
+    x, y = (np.concatenate([edge, references.all_patterns(dtype, count, seed),
+                            references.scattered(dtype, [(-9, 9)], count, seed)])
+            for seed, edge in enumerate(edges))
     size = min(len(x), len(y))
     x, y = x[:size], y[:size]
     if name == "pow":  # results that are neither 0 nor infinite, with bases near and far from 1
         x[-count:] = np.exp(rng.uniform(-80, 80, count) * rng.choice([1e-4, 0.01, 1], count))
-        y[-count:] = rng.uniform(-1, 1, count) * (88 if dtype == "float32" else 700) / np.abs(np.log(x[-count:]))
+        largest = 88 if dtype == "float32" else 700
+        y[-count:] = rng.uniform(-largest, largest, count) / np.abs(np.log(x[-count:]))
     got, = binary[dtype][name](x, y)
     with np.errstate(all="ignore"):
         exact = references.BINARY[name](x.astype(np.longdouble), y.astype(np.longdouble))
@@ -165,35 +171,42 @@ def _at_digits(digits: int, function: Any, x: Any) -> Any:
 
 # Special values.
 
-EXPECTED_AT_EDGES = {
-    "erf": scipy.special.erf, "erfc": scipy.special.erfc, "erfcx": scipy.special.erfcx,
-    "erfinv": scipy.special.erfinv, "ndtri": scipy.special.ndtri, "lgamma": scipy.special.gammaln,
-    "digamma": scipy.special.psi, "i0": scipy.special.i0, "i0e": scipy.special.i0e, "i1": scipy.special.i1,
-    "i1e": scipy.special.i1e, "bessel_k0": scipy.special.k0, "bessel_k1": scipy.special.k1,
-    "bessel_k0e": scipy.special.k0e, "bessel_k1e": scipy.special.k1e,
+INF, NAN = math.inf, math.nan
+EDGES: dict[str, dict[float, float]] = {
+    "erf": {INF: 1, -INF: -1},
+    "erfc": {INF: 0, -INF: 2, 0.0: 1},
+    "erfcx": {INF: 0, -INF: INF, 0.0: 1},
+    "erfinv": {1.0: INF, -1.0: -INF, 1.5: NAN, -INF: NAN},
+    "ndtri": {0.0: -INF, 1.0: INF, 0.5: 0, -1.0: NAN, 2.0: NAN},
+    "lgamma": {0.0: INF, -1.0: INF, -5.0: INF, 1.0: 0, 2.0: 0, INF: INF, -INF: INF},
+    "digamma": {0.0: -INF, -1.0: NAN, -5.0: NAN, INF: INF, -INF: NAN, 5e-324: -INF, -5e-324: INF},
+    "i0": {0.0: 1, INF: INF, -INF: INF},
+    "i0e": {0.0: 1, INF: 0, -INF: 0},
+    "i1": {INF: INF, -INF: -INF},
+    "i1e": {INF: 0, -INF: 0},
+    "bessel_j0": {0.0: 1, INF: 0},
+    "bessel_j1": {INF: 0},
+    **{f"bessel_{name}": {0.0: INF, INF: 0, -1.0: NAN} for name in ("k0", "k1", "k0e", "k1e")},
+    **{f"bessel_{name}": {0.0: -INF, INF: 0, -1.0: NAN} for name in ("y0", "y1")},
 }
 
 
-@pytest.mark.parametrize("name", EXPECTED_AT_EDGES)
-def test_special_functions_at_the_edges(unary: Any, name: str) -> None:
-    """Poles, ends of domains, infinities and NaN, as SciPy has them."""
-    x = references.edge_values("float64")
-    x = x[(np.abs(x) < 100) | ~np.isfinite(x)]
-    got, = unary["float64"][name](x)
-    with np.errstate(all="ignore"):
-        want = EXPECTED_AT_EDGES[name](x)
-    np.testing.assert_allclose(got, want, rtol=1e-13)
-    zeros = (want == 0) & (x == 0)
-    np.testing.assert_array_equal(np.signbit(got[zeros]), np.signbit(want[zeros]))
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("name", EDGES)
+def test_special_functions_at_the_edges(unary: Any, name: str, dtype: str) -> None:
+    """Poles, ends of domains and infinities."""
+    x = np.array(list(EDGES[name]), dtype)
+    with np.errstate(under="ignore"):
+        kept = (x != 0) | (np.array(list(EDGES[name])) == 0)  # the least double is no float
+    np.testing.assert_array_equal(unary[dtype][name](x)[0][kept], np.array(list(EDGES[name].values()))[kept])
 
 
-def test_bessel_functions_at_the_edges(unary: Any) -> None:
-    x = np.array([0.0, math.inf, -1.0, math.nan])
-    for name, want in {"bessel_j0": [1, 0, scipy.special.j0(1), math.nan],
-                       "bessel_j1": [0, 0, -scipy.special.j1(1), math.nan],
-                       "bessel_y0": [-math.inf, 0, math.nan, math.nan],
-                       "bessel_y1": [-math.inf, 0, math.nan, math.nan]}.items():
-        np.testing.assert_allclose(unary["float64"][name](x)[0], want, rtol=1e-15)
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("name", ["erf", "erfinv", "i1", "i1e", "bessel_j1"])
+def test_odd_special_functions_keep_the_sign_of_zero(unary: Any, name: str, dtype: str) -> None:
+    got, = unary[dtype][name](np.array([0.0, -0.0], dtype))
+    assert got.tolist() == [0, 0]
+    assert np.signbit(got).tolist() == [False, True]
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -212,11 +225,14 @@ def test_any_nan_gives_nan(unary: Any, name: str, dtype: str) -> None:
 
 def test_negative_arguments_of_gamma_functions(unary: Any) -> None:
     """There the error is relative to the terms of the reflection formula."""
-    x = -np.random.default_rng(10).uniform(0.05, 40, 400)
-    for name, want in (("lgamma", scipy.special.gammaln(x)), ("digamma", scipy.special.psi(x))):
-        slack = np.abs(np.log(np.abs(x))) * np.abs(x) + np.abs(np.pi / np.tan(np.pi * x)) + 5
+    x = -np.random.default_rng(10).uniform(0.05, 40, 100)
+    exact = {"lgamma": lambda v: mp.re(mp.loggamma(v)), "digamma": lambda v: mp.psi(0, v)}
+    terms = {"lgamma": scipy.special.gammaln(-x), "digamma": np.abs(np.pi / np.tan(np.pi * x)) + np.log(-x)}
+    for name, function in exact.items():
         got, = unary["float64"][name](x)
-        assert (np.abs(got - want) <= 1e-15 * (np.abs(want) + slack)).all()
+        want = references.from_mpmath(function)(x)
+        error = np.abs(got - want) / (np.abs(want) + np.abs(terms[name]) + 1)
+        assert error.max() < 4 * np.finfo("float64").eps
 
 
 def test_gelu_keeps_its_negative_tail(kernels: Any) -> None:
@@ -237,8 +253,8 @@ def test_gelu_keeps_its_negative_tail(kernels: Any) -> None:
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("lanes", [1, 4, 16])
 def test_results_do_not_depend_on_lanes(kernels: Any, unary: Any, lanes: int, dtype: str) -> None:
-    x = np.concatenate([references.edge_values(dtype), references.scattered(dtype, [(-10, 10), (0, 1)], 40, 11),
-                        np.array([1e6, -1e20, 3e30], dtype)])
+    x = np.concatenate([references.edge_values(dtype), np.array([1e6, -1e20, 3e30], dtype),
+                        references.scattered(dtype, [(-10, 10), (0, 1)], 40, 11)])
     others = kernels.compile({name: FUNCTIONS[name] for name in UNARY}, [dtype], [dtype], lanes)
     for name in UNARY:
         np.testing.assert_array_equal(others[name](x)[0], unary[dtype][name](x)[0], err_msg=name)
@@ -249,16 +265,14 @@ def test_without_fma(kernels: Any, dtype: str) -> None:
     """Emulated where it matters: no more than two more units, and large angles still right."""
     target = dataclasses.replace(kernels.target, has_fma=False)
     names = ("exp", "log", "tanh", "sin", "cos", "erfc", "log1p", "asin")
-    x = references.scattered(dtype, [(-1, 1), (-9, 9), (-1e4, 1e4)], 1000, 12)
+    near, far = ([(-1, 1), (-9, 9)], [(-1e4, 1e4), (0, 1e15)])
     compiled = kernels.compile({name: FUNCTIONS[name] for name in names}, [dtype], [dtype], 8, target)
     for name in names:
+        x = references.scattered(dtype, near + far if name in ("sin", "cos") else near, 300, 12)
         got, = compiled[name](x)
         with np.errstate(all="ignore"):
-            if name == "erfc":
-                exact = scipy.special.erfc(x.astype("float64")).astype(np.longdouble)
-            else:
-                exact = references.ELEMENTARY[name](x.astype(np.longdouble))
-        assert references.ulps(got, exact).max() <= bound(name, dtype) + 2 + 4 * (name == "erfc"), name
+            exact = {**references.ELEMENTARY, **references.SPECIAL}[name](x.astype(np.longdouble))
+        assert references.ulps(got, exact).max() <= bound(name, dtype) + 2, name
 
 
 # Exact functions of floats.
@@ -266,12 +280,13 @@ def test_without_fma(kernels: Any, dtype: str) -> None:
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_remainders_and_neighbours_are_exact(binary: Any, dtype: str) -> None:
     edges = [v.ravel() for v in np.meshgrid(references.edge_values(dtype), references.edge_values(dtype))]
-    x, y = (np.concatenate([e, references.all_patterns(dtype, 20000, s)[:15000],
-                            references.scattered(dtype, [(-100, 100)], 5000, s)]) for s, e in enumerate(edges, 20))
+    x, y = (np.concatenate([edge, references.all_patterns(dtype, 20000, seed)[:15000],
+                            references.scattered(dtype, [(-100, 100)], 5000, seed)])
+            for seed, edge in enumerate(edges, 20))
     y[-1000:] = np.round(y[-1000:])
     x[-500:] = y[-500:] * np.arange(500)
-    wanted = {"fmod": np.fmod, "remainder": np.remainder, "floor_div": np.floor_divide, "nextafter": np.nextafter,
-              "copysign": np.copysign, "trunc_div": lambda a, b: np.trunc(a / b)}
+    wanted = {"fmod": np.fmod, "remainder": np.remainder, "floor_div": np.floor_divide,
+              "nextafter": np.nextafter, "copysign": np.copysign, "trunc_div": lambda a, b: np.trunc(a / b)}
     for name, reference in wanted.items():
         with np.errstate(all="ignore"):
             np.testing.assert_array_equal(binary[dtype][name](x, y)[0], reference(x, y), err_msg=name)
@@ -295,8 +310,6 @@ def test_parts_of_numbers(kernels: Any, dtype: str) -> None:
 
 
 def test_neighbours_of_narrow_floats(kernels: Any) -> None:
-    import ml_dtypes
-
     every = np.arange(65536, dtype="uint16")
     towards = np.roll(every, 777)
     half, other = every.view("float16"), towards.view("float16")
@@ -304,7 +317,8 @@ def test_neighbours_of_narrow_floats(kernels: Any) -> None:
     np.testing.assert_array_equal(got, np.nextafter(half, other))
     brain, other = every.view(ml_dtypes.bfloat16), towards.view(ml_dtypes.bfloat16)
     got, = kernels.run(nextafter_bfloat16, [brain, other], ["bfloat16"], 8)
-    want = np.nextafter(brain, other)
+    with np.errstate(invalid="ignore"):
+        want = np.nextafter(brain, other)
     np.testing.assert_array_equal(got.astype("float32"), want.astype("float32"))
 
 
@@ -350,14 +364,14 @@ def test_no_division_traps(kernels: Any, dtype: str, lanes: int) -> None:
     names = ("floor_div", "remainder", "fmod", "trunc_div")
 
     def emit(e: Any, a: Any, b: Any) -> tuple[Any, ...]:
-        by_value = [FUNCTIONS[n](e, a, b, signed=signed) for n in names]
-        return *by_value, *[FUNCTIONS[n](e, a, e.constant(c, a), signed=signed) for n in names for c in (0, -1, 7)]
+        divisors = (b, *[e.constant(c, a) for c in (0, -1, 7)])
+        return tuple(FUNCTIONS[n](e, a, divisor, signed=signed) for divisor in divisors for n in names)
 
     results = kernels.run(emit, [x, y], [dtype] * 16, lanes)
     whole = y == 1
     np.testing.assert_array_equal(results[0][whole], x[whole])
     np.testing.assert_array_equal(results[1][whole], 0)
-    np.testing.assert_array_equal(results[6], x // x.dtype.type(7))
+    np.testing.assert_array_equal(results[12], x // x.dtype.type(7))
 
 
 @pytest.mark.parametrize("dtype", INTEGERS)
@@ -365,7 +379,8 @@ def test_integer_powers(kernels: Any, dtype: str) -> None:
     x, y = some_integers(dtype)
     y = (y % 23).astype(dtype)
     signed = x.dtype.kind == "i"
-    kernel = kernels.compile({"k": lambda e, a, b: FUNCTIONS["pow"](e, a, b, signed=signed)}, [dtype] * 2, [dtype], 8)["k"]
+    kernel = kernels.compile({"k": lambda e, a, b: FUNCTIONS["pow"](e, a, b, signed=signed)}, [dtype] * 2,
+                             [dtype], 8)["k"]
     with np.errstate(all="ignore"):
         np.testing.assert_array_equal(kernel(x, y)[0], np.power(x, y))
     if signed:
@@ -377,11 +392,14 @@ def test_integer_powers(kernels: Any, dtype: str) -> None:
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64"])
 def test_shifts_beyond_the_width(kernels: Any, dtype: str) -> None:
     info = np.iinfo(dtype)
-    counts = np.array([0, 1, info.bits - 1, info.bits, info.bits + 1, 100, info.max, info.min or info.max], dtype)
+    counts = np.array([0, 1, info.bits - 1, info.bits, info.bits + 1, 100, info.max, info.min], dtype)
     x = np.full(8, info.max - 5 if info.min == 0 else -5, dtype)
     signed = info.min < 0
-    left, right = kernels.run(lambda e, a, n: (FUNCTIONS["bitwise_left_shift"](e, a, n), FUNCTIONS["bitwise_right_shift"](
-        e, a, n, signed=signed)), [x, counts], [dtype] * 2, 8)
+
+    def emit(e: Any, a: Any, n: Any) -> tuple[Any, ...]:
+        return tuple(FUNCTIONS[f"bitwise_{side}_shift"](e, a, n, signed=signed) for side in ("left", "right"))
+
+    left, right = kernels.run(emit, [x, counts], [dtype] * 2, 8)
     inside = [int(n) if 0 <= n < info.bits else None for n in counts]
     mask = 2**info.bits - 1
     assert [v & mask for v in left.tolist()] == [0 if n is None else (int(x[0]) << n) & mask for n in inside]
@@ -391,8 +409,8 @@ def test_shifts_beyond_the_width(kernels: Any, dtype: str) -> None:
 
 def test_bools(kernels: Any) -> None:
     x, y = np.array([0, 0, 1, 1] * 2, bool), np.array([0, 1, 0, 1] * 2, bool)
-    wanted = {"add": x | y, "mul": x & y, "maximum": x | y, "minimum": x & y, "lt": ~x & y, "ge": x | ~y, "eq": x == y,
-              "bitwise_xor": x ^ y, "logical_and": x & y, "logical_xor": x ^ y}
+    wanted = {"add": x | y, "mul": x & y, "maximum": x | y, "minimum": x & y, "lt": ~x & y, "ge": x | ~y,
+              "eq": x == y, "bitwise_xor": x ^ y, "logical_and": x & y, "logical_xor": x ^ y}
     results = kernels.run(lambda e, a, b: tuple(FUNCTIONS[n](e, a, b) for n in wanted), [x, y],
                           ["bool"] * len(wanted), 8)
     for name, got in zip(wanted, results, strict=True):
@@ -401,8 +419,8 @@ def test_bools(kernels: Any) -> None:
 
 def test_truth_of_numbers(kernels: Any) -> None:
     x = np.array([0.0, -0.0, 1.5, math.nan, 1e-40, math.inf], "float32")
-    both, neither = kernels.run(lambda e, a: (FUNCTIONS["logical_or"](e, a, a), FUNCTIONS["logical_not"](e, a)), [x],
-                                ["bool"] * 2, 4)
+    either, not_ = FUNCTIONS["logical_or"], FUNCTIONS["logical_not"]
+    both, neither = kernels.run(lambda e, a: (either(e, a, a), not_(e, a)), [x], ["bool"] * 2, 4)
     np.testing.assert_array_equal(both, x.astype(bool))
     np.testing.assert_array_equal(neither, ~x.astype(bool))
 
@@ -415,10 +433,13 @@ def test_extern_functions_call_scipy(kernels: Any) -> None:
     assert set(EXTERN) == {"igamma", "igammac", "airy_ai"}
     for name, want in (("igamma", scipy.special.gammainc), ("igammac", scipy.special.gammaincc)):
         np.testing.assert_array_equal(kernels.run(FUNCTIONS[name], [a, x], ["float64"], 4)[0], want(a, x))
-        single, = kernels.run(FUNCTIONS[name], [a.astype("f4"), x.astype("f4")], ["float32"], 8)
-        np.testing.assert_array_equal(single, want(a.astype("f4").astype("f8"), x.astype("f4").astype("f8")).astype("f4"))
-    got, = kernels.run(FUNCTIONS["airy_ai"], [a - 10], ["float64"], 4)
-    np.testing.assert_array_equal(got, scipy.special.airy(a - 10)[0])
+        short = a.astype("f4"), x.astype("f4")
+        single, = kernels.run(FUNCTIONS[name], short, ["float32"], 8)
+        np.testing.assert_array_equal(single, want(*[v.astype("f8") for v in short]).astype("f4"))
+    airy = kernels.compile({"airy": FUNCTIONS["airy_ai"]}, ["float64"], ["float64"], 4)["airy"]
+    np.testing.assert_array_equal(airy(a - 10)[0], scipy.special.airy(a - 10)[0])
+    far = np.array([1.1e6, -1.1e6, -3e8, math.nan])
+    np.testing.assert_allclose(airy(far)[0], NumpyHandler.airy_ai(far), rtol=1e-6)
 
 
 @pytest.mark.parametrize("lanes", [1, 8])
@@ -427,7 +448,8 @@ def test_iterate_stops_each_lane_by_itself(kernels: Any, lanes: int) -> None:
     state."""
     def emit(e: Any, count: Any, zero: Any) -> tuple[Any, Any]:
         one = e.add(zero, 1.0)
-        a, _, total = FUNCTIONS["iterate"](e, count, (zero, one, zero), lambda k, a, b, s: (b, e.add(a, b), e.add(s, k)))
+        a, _, total = FUNCTIONS["iterate"](e, count, (zero, one, zero),
+                                           lambda k, a, b, s: (b, e.add(a, b), e.add(s, k)))
         return a, total
 
     count = np.array([0, 1, 5, 10, -3, 2, 7, 3], "int64")

@@ -1,9 +1,9 @@
 """Arguments for the derivative inventory, as short texts.
 
-In a text, x(2, 3) is a leaf of that shape with values within (-0.9, 0.9), p positive, u within (0, 1), a above 1,
-c complex; n(2, 3) holds whole numbers and k(2, 3) values, both without gradient; i([0, 2]) an index, m(2, 3) a mask.
-Operators that are in neither table get their arguments from the schema: x(2, 3) for a tensor, 1.3 for a number,
-dimension 1.
+In a text, x(2, 3) is a leaf of that shape with values within (-0.9, 0.9), p positive, u within (0, 1), a above
+1, c complex; n(2, 3) holds whole numbers and k(2, 3) values, both without gradient; i([0, 2]) is an index and
+m(2, 3) a mask. Operators without a text get their arguments from the schema: x(2, 3), or what DOMAINS says, for
+a tensor, 1.3 for a number, dimension 1.
 """
 
 from __future__ import annotations
@@ -14,31 +14,35 @@ DOMAINS = {
     **dict.fromkeys(("acosh", "acosh_", "mvlgamma"), "a"),
     **dict.fromkeys(("erfinv", "logit", "special_ndtri", "bernoulli", "poisson", "special_entr"), "u"),
     **dict.fromkeys((
-        "log", "log10", "log2", "log1p", "sqrt", "rsqrt", "digamma", "lgamma", "polygamma_", "pow.Tensor_Scalar",
+        "log", "log10", "log2", "log1p", "sqrt", "rsqrt", "digamma", "lgamma", "pow.Tensor_Scalar",
         "special_bessel_y0", "special_bessel_y1", "special_modified_bessel_k0", "special_modified_bessel_k1",
         "special_scaled_modified_bessel_k0", "special_scaled_modified_bessel_k1", "xlogy.Scalar_Self",
         "special_xlog1py.self_scalar", "_standard_gamma", "_standard_gamma_grad"), "p"),
-    **dict.fromkeys(("pow.Tensor_Tensor", "igamma", "igammac", "addcdiv", "div.Tensor", "fmod.Tensor", "hypot",
-                     "remainder.Tensor"), "p"),
+    **dict.fromkeys(("pow.Tensor_Tensor", "igamma", "igammac", "addcdiv", "div.Tensor", "fmod.Tensor",
+                     "hypot", "remainder.Tensor"), "p"),
     **dict.fromkeys(("xlogy.Tensor", "special_xlog1py", "div.Tensor_mode"), "xp"),
     **dict.fromkeys(("special_zeta", "special_zeta.self_scalar", "special_zeta.other_scalar"), "a"),
-    "polar": "px", "normal.Tensor_Tensor": "xp", "normal.float_Tensor": "p", "threshold_backward": "xx",
+    "polar": "px", "normal.Tensor_Tensor": "xp", "normal.float_Tensor": "p",
     **{f"special_{name}": "xn" for name in (
-        "chebyshev_polynomial_t", "chebyshev_polynomial_u", "chebyshev_polynomial_v", "chebyshev_polynomial_w",
-        "hermite_polynomial_h", "hermite_polynomial_he", "laguerre_polynomial_l", "legendre_polynomial_p")},
+        "chebyshev_polynomial_t", "chebyshev_polynomial_u", "chebyshev_polynomial_v",
+        "chebyshev_polynomial_w", "hermite_polynomial_h", "hermite_polynomial_he", "laguerre_polynomial_l",
+        "legendre_polynomial_p")},
     **{f"special_shifted_chebyshev_polynomial_{kind}": "un" for kind in "tuvw"},
     **{f"special_shifted_chebyshev_polynomial_{kind}.n_scalar": "u" for kind in "tuvw"},
     "_conj_physical": "c", "conj_physical_": "c", "view_as_real": "c",
 }
 
 # Pointwise and linear operators that are also checked for complex inputs (all tensor arguments complex).
-COMPLEX = frozenset("""
-    abs acos acosh add.Tensor add.Scalar addcdiv addcmul addmm angle asin asinh atan atanh baddbmm bmm _conj
-    _neg_view cos cosh cumprod cumsum div.Tensor div.Scalar dot exp exp2 expm1 lerp.Scalar lerp.Tensor
-    linalg_cross linalg_vector_norm log log10 log1p log2 logaddexp mean mm mul.Tensor mul.Scalar mv neg
-    pow.Tensor_Scalar pow.Scalar prod prod.dim_int reciprocal rsqrt sgn sigmoid sin sinc sinh
-    sqrt std.correction sub.Tensor sum tan tanh trace tril vdot var.correction where.self
-""".split())
+COMPLEX = frozenset((
+    "abs", "acos", "acosh", "add.Tensor", "add.Scalar", "addcdiv", "addcmul", "addmm", "angle",
+    "asin", "asinh", "atan", "atanh", "baddbmm", "bmm", "_conj", "_neg_view", "cos", "cosh",
+    "cumprod", "cumsum", "div.Tensor", "div.Scalar", "dot", "exp", "exp2", "expm1", "lerp.Scalar",
+    "lerp.Tensor", "linalg_cross", "linalg_vector_norm", "log", "log10", "log1p", "log2",
+    "logaddexp", "mean", "mm", "mul.Tensor", "mul.Scalar", "mv", "neg", "pow.Tensor_Scalar",
+    "pow.Scalar", "prod", "prod.dim_int", "reciprocal", "rsqrt", "sgn", "sigmoid", "sin", "sinc",
+    "sinh", "sqrt", "std.correction", "sub.Tensor", "sum", "tan", "tanh", "trace", "tril", "vdot",
+    "var.correction", "where.self",
+))
 # fmt: on
 
 ROWS = "x(4, 3), 0, i([0, 2, 1])"
@@ -74,7 +78,7 @@ SAMPLES: dict[str, list[str]] = {
     "div.Scalar_mode": [f"x(2, 3), 0.3, rounding_mode={mode}" for mode in ("None", "'floor'", "'trunc'")],
     "where.self": ["m(2, 3), x(2, 3), x(3)"],
     "polygamma": ["1, p(2, 3)"],
-    "polygamma_": ["p(2, 3), 2"],
+    "polygamma_": ["2, p(2, 3)"],
     "mvlgamma": ["a(2, 3), 2"],
     "round.decimals": ["x(2, 3), decimals=1"],
     "add.Tensor": ["x(2, 3), x(3), alpha=2"],
@@ -94,7 +98,8 @@ SAMPLES: dict[str, list[str]] = {
     "median": ["x(5)"],
     "nanmedian": ["x(5)"],
     "trace": ["x(3, 3)"],
-    "segment_reduce": [f"x(5), {mode!r}, lengths=i([2, 3])" for mode in ("sum", "mean", "max", "min", "prod")],
+    "segment_reduce": [f"x(5), {mode!r}, lengths=i([2, 3])"
+                       for mode in ("sum", "mean", "max", "min", "prod")],
     "one_hot": ["i([0, 2]), 3"],
     "sort.stable": ["x(2, 3), stable=True"],
     "multinomial": ["u(2, 3), 2"],
@@ -135,14 +140,16 @@ SAMPLES: dict[str, list[str]] = {
     "pixel_shuffle": ["x(4, 2, 1), 2"],
     "pixel_unshuffle": ["x(1, 4, 2), 2"],
     "constant_pad_nd": ["x(2, 3), (1, 2, -1, 1), 0.5"],
-    **{f"{kind}_pad{n}": [f"x({WHOLE[n]}), {SHORT[n]}"] for kind in ("reflection", "replication") for n in SHORT},
+    **{f"{kind}_pad{n}": [f"x({WHOLE[n]}), {SHORT[n]}"]
+       for kind in ("reflection", "replication") for n in SHORT},
     **{f"{kind}_pad{n}_backward": [f"x({PADDED[n]}), x({WHOLE[n]}), {SHORT[n]}"]
        for kind in ("reflection", "replication") for n in SHORT},
     # indexing
     "gather": ["x(2, 3), 1, i([[0, 2], [1, 1]])"],
     "take": ["x(2, 3), i([0, 5, 0])"],
     "put": ["x(2, 3), i([0, 5]), x(2)", "x(2, 3), i([0, 5, 0]), x(3), True"],
-    **{f"{name}.Tensor": ["x(4, 3), [i([0, 2, 0])]", "x(4, 3), [None, i([1, 1])]"] for name in ("index", "_unsafe_index")},
+    **{f"{name}.Tensor": ["x(4, 3), [i([0, 2, 0])]", "x(4, 3), [None, i([1, 1])]"]
+       for name in ("index", "_unsafe_index")},
     **{name: ["x(4, 3), [i([0, 2])], x(2, 3)", "x(4, 3), [i([0, 2, 0])], x(3, 3), True"]
        for name in ("index_put", "_unsafe_index_put", "_index_put_impl_")},
     "index_add": [f"{ROWS}, x(3, 3), alpha=2"],
@@ -150,7 +157,8 @@ SAMPLES: dict[str, list[str]] = {
     "index_fill.int_Scalar": [f"{ROWS}, 0.5"],
     "index_fill.int_Tensor": [f"{ROWS}, x()"],
     "index_select": ["x(4, 3), 0, i([0, 2, 0])"],
-    "index_reduce": [f"p(4, 3), 0, i([0, 2, 0]), p(3, 3), {mode!r}" for mode in ("prod", "mean", "amax", "amin")],
+    "index_reduce": [f"p(4, 3), 0, i([0, 2, 0]), p(3, 3), {mode!r}"
+                     for mode in ("prod", "mean", "amax", "amin")],
     "scatter.src": ["x(2, 3), 1, i([[0, 2], [1, 0]]), x(2, 2)"],
     "scatter.value": ["x(2, 3), 1, i([[0, 2], [1, 0]]), 0.5"],
     "scatter_add": ["x(2, 3), 1, i([[0, 0], [1, 0]]), x(2, 2)"],
@@ -160,7 +168,9 @@ SAMPLES: dict[str, list[str]] = {
     "masked_fill.Tensor": ["x(2, 3), m(2, 3), x()"],
     "masked_scatter": ["x(2, 3), m(2, 3), x(6)"],
     "masked_select": ["x(2, 3), m(2, 3)"],
-    # random
+    # creation and random
+    "fill.Tensor": ["x(2, 3), x()"],
+    "fill_.Tensor": ["x(2, 3), x()"],
     "native_dropout": ["x(2, 3), 0.4, True", "x(2, 3), 0.4, False"],
     "native_dropout_backward": ["x(2, 3), m(2, 3), 1.5"],
     "_fused_dropout": ["x(2, 3), 0.6"],
@@ -169,11 +179,12 @@ SAMPLES: dict[str, list[str]] = {
     "random_.from": ["x(2, 3), 1, 9"],
     "random_.to": ["x(2, 3), 9"],
     # embedding and softmax
-    "embedding": ["x(4, 3), i([0, 2, 0])", "x(4, 3), i([0, 2, 0]), 2, True"],
+    "embedding": ["x(4, 3), i([0, 2, 0])", "x(4, 3), i([0, 2, 0]), 1"],
     "embedding_dense_backward": ["x(3, 3), i([0, 2, 0]), 4, -1, False", "x(3, 3), i([0, 2, 0]), 4, 2, True"],
     "embedding_renorm_": ["x(4, 3), i([0, 2]), 0.5, 2.0"],
     "_embedding_bag": ["x(4, 3), i([0, 2, 0]), i([0, 1]), False, 0, False, x(3)",
-                       "x(4, 3), i([0, 2, 0]), i([0, 1]), False, 1", "x(4, 3), i([0, 2, 3]), i([0, 1]), False, 2"],
+                       "x(4, 3), i([0, 2, 0]), i([0, 1]), False, 1",
+                       "x(4, 3), i([0, 2, 3]), i([0, 1]), False, 2"],
     "_embedding_bag_dense_backward": [
         "x(2, 3), i([0, 2, 0]), i([0, 1, 1]), i([1, 2]), i([0, 1]), 4, False, 0, x(3)"],
     **{name: ["x(2, 3), 1, False"] for name in ("_softmax", "_log_softmax")},

@@ -31,6 +31,11 @@ def div(e: Emitter, x: Any, y: Any) -> Any:
 
 
 @function()
+def fma(e: Emitter, x: Any, y: Any, z: Any) -> Any:
+    return e.fma(x, y, z)
+
+
+@function()
 def neg(e: Emitter, x: Any) -> Any:
     return e.neg(x)
 

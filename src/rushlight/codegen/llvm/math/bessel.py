@@ -30,7 +30,9 @@ def _j_near(e: Emitter, a: Any, order: int) -> Any:
     z = e.mul(a, a)
     factor = e.mul(e.mul(e.sub(e.sub(a, first), rest), e.add(a, first)), e.sub(z, second))
     result = e.mul(factor, e.horner(e.sub(z, 12.5), _SMALL[order][0]))
-    return e.mul(result, a) if order else result
+    if order:
+        return e.mul(result, a)
+    return e.select(e.compare("<", a, 1e-4), e.mul_add(z, -0.25, 1.0), result)  # 1 at 0, exactly
 
 
 def _hankel(e: Emitter, a: Any, order: int) -> tuple[Any, Any]:

@@ -45,7 +45,7 @@ BOUNDS: dict[str, Bound] = {
     "atan": Bound(1.5, 1.5),
     "atan2": Bound(1.5, 1.5),
     "hypot": Bound(0.51, 1.25),
-    "pow": Bound(0.51, 1.0),
+    "pow": Bound(0.51, 1.1),
     "rsqrt": Bound(1.5, 1.5),
     "erf": Bound(1.1, 1.25),
     "erfc": Bound(4.0, 4.0),

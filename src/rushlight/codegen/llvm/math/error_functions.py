@@ -102,7 +102,7 @@ def _inverse(e: Emitter, x: Any, y: Any, refine: bool) -> Any:
         v = e.sub(v, e.div(step, e.mul_add(v, step, 1.0)))
     v = e.select(e.compare("==", y, 0.0), e.constant(INFINITY, x), v)
     v = e.select(e.compare("<", y, 0.0), e.constant(float("nan"), x), v)
-    return e.select(e.compare("<=", x, 0.5), near, v)
+    return e.select(e.compare(">", x, 0.5), v, near)  # of NaN, near is NaN
 
 
 @function()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ from ....core.lazy import LazyModule
 from ..emitter import Emitter
 from ..types import lanes_of
 from .registry import function, in_double
+from .trigonometric import sin
 
 ir = LazyModule("llvmlite.ir")
 
@@ -61,8 +63,20 @@ def _lane_by_lane(extern: Extern) -> Any:
     return emit
 
 
-for _extern in EXTERN.values():
-    function(_extern.name)(in_double(_lane_by_lane(_extern)))
+def _airy_ai(e: Emitter, x: Any) -> Any:
+    """SciPy gives up beyond a million: 0 on the right, the leading oscillation on the left, as eager code has
+    it."""
+    distance = e.abs(x)
+    far = e.and_(e.compare(">", distance, 1e6), e.compare("<", distance, float("inf")))
+    phase = e.add(e.mul(e.mul(distance, 2 / 3), e.sqrt(distance)), math.pi / 4)
+    wave = e.div(sin(e, phase), e.sqrt(e.mul(e.sqrt(distance), math.pi)))
+    near = _lane_by_lane(EXTERN["airy_ai"])(e, e.select(far, 0.0, x))
+    return e.select(far, e.select(e.compare(">", x, 0.0), 0.0, wave), near)
+
+
+for _name in ("igamma", "igammac"):
+    function(_name)(in_double(_lane_by_lane(EXTERN[_name])))
+function("airy_ai")(in_double(_airy_ai))
 
 
 def imports(module: Any) -> dict[str, int]:

@@ -63,8 +63,9 @@ def _lgamma(e: Emitter, x: Any) -> Any:
     return e.select(e.or_(pole, e.compare("==", a, INFINITY)), e.constant(INFINITY, x), result)
 
 
-def _digamma_positive(e: Emitter, a: Any) -> Any:
-    """digamma a for a > 0: the recurrence to 1 + t with t in [0, 1), or the series for large a."""
+def _digamma_positive(e: Emitter, a: Any) -> tuple[Any, Any]:
+    """(digamma a, digamma(1 + a)) for a > 0: the recurrence to 1 + t with t in [0, 1), or the series for
+    large a."""
     small = e.compare("<", a, 1.0)
     two, three = e.compare(">=", a, 2.0), e.compare(">=", a, 3.0)
     large = e.compare(">=", a, _DIGAMMA_TAIL_FROM)
@@ -82,17 +83,18 @@ def _digamma_positive(e: Emitter, a: Any) -> Any:
     square = e.mul(terms, terms)  # 1 / a**2 if a is large
     series = e.mul(square, e.horner(square, table.DIGAMMA_TAIL[64]))
     tail = e.sub(_log_positive(e, a), e.mul_add(terms, 0.5, series))
-    return e.select(large, tail, e.add(base, terms))
+    result = e.select(large, tail, e.add(base, terms))
+    return result, e.select(small, base, e.add(result, e.div(1.0, a)))
 
 
 def _digamma(e: Emitter, x: Any) -> Any:
-    """digamma(-a) = digamma(a) + 1/a + pi cot(pi a); NaN at negative integers, infinite at 0."""
+    """digamma(-a) = digamma(1 + a) + pi cot(pi a); NaN at negative integers, infinite at 0."""
     a = e.abs(x)
-    positive = _digamma_positive(e, a)
+    positive, following = _digamma_positive(e, a)
     r = e.sub(a, e.round(a))
     size = e.abs(r)
     cotangent = e.copysign(e.div(sin_pi(e, e.sub(0.5, size)), sin_pi(e, size)), r)
-    reflected = e.add(e.add(positive, e.div(1.0, a)), e.mul(cotangent, math.pi))
+    reflected = e.add(following, e.mul(cotangent, math.pi))
     negative = e.compare("<", x, 0.0)
     result = e.select(negative, reflected, positive)
     whole = e.and_(negative, e.compare("==", e.floor(x), x))

@@ -1,0 +1,340 @@
+"""The derivative inventory: every operator that PyTorch's derivative table names, and what holds for it here.
+
+`report()` walks derivatives.csv and gives one `Row` per operator: whether it is registered, and whether its
+reverse mode, forward mode, double backward and forward over reverse agree with finite differences on small
+float64 samples. In-place rows (`eq_`) run the derived in-place form on a copy of the leaf.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import rushlight
+from rushlight.autograd import gradcheck, gradgradcheck
+from rushlight.core import dispatch
+from rushlight.core.mutation import call_inplace
+from rushlight.core.registry import REGISTRY, OpDef
+from rushlight.core.resolve import bind
+from rushlight.core.schema import REQUIRED, Argument
+
+from .inventory_samples import COMPLEX, DOMAINS, SAMPLES
+
+TABLE = Path(__file__).with_name("derivatives.csv")
+
+# Families that are not built yet: they excuse a row whose operator is not registered. The first match counts.
+NOT_YET: tuple[tuple[str, str], ...] = (
+    ("backend", r"_?(cudnn|miopen|mkldnn|mps|nnpack|lstm_mps)_.*|to_mkldnn|_.*_mps|_pin_memory"),
+    ("sparse", r".*sparse.*|_coalesce|(c?c?(row|col)_)?indices|ccol_indices|_indices|_?values|_to_dense"),
+    ("nested", r".*nested.*|to_padded_tensor"),
+    ("foreach", r"_foreach_.*"),
+    ("quantization", r".*fake_quant.*|_fused_moving_avg_obs_fq_helper"),
+    ("fft", r"_fft_.*"),
+    ("linalg", r"_?linalg_.*|cholesky.*|geqrf|ormqr|lu_unpack|triangular_solve"),
+    ("loss", r".*_loss(2d)?(_forward|_backward)?|binary_cross_entropy.*"),
+    ("attention", r".*attention.*"),
+    ("recurrent", r"_thnn_.*|_pack_padded_sequence"),
+    ("conv", r".*conv.*|col2im|im2col|linear_backward"),
+    ("pooling", r".*pool.*"),
+    ("resample", r"_?upsample.*|_?grid_sampler.*|affine_grid_generator"),
+    ("normalization", r".*(batch|layer|group|weight)_norm.*"),
+    ("activation", r"(hard(sigmoid|swish|shrink|tanh)|silu|mish|c?elu|gelu|glu|leaky_relu|log_sigmoid|"
+                   r"_prelu_kernel|rrelu_with_noise|softplus|softshrink|threshold)_?(_forward|_backward)?"),
+)
+_COMPILED = tuple((family, re.compile(pattern)) for family, pattern in NOT_YET)
+
+# In-place rows whose functional form has another name.
+_FUNCTIONAL = {"bernoulli_.float": "bernoulli.p", "normal_": "normal_functional",
+               "transpose_": "transpose.int"}
+
+OK, CONSTANT, SKIPPED = "ok", "constant", "-"
+_LARGE = 20  # more elements than this, and one direction stands for the whole Jacobian
+STAGES = ("reverse", "forward", "second", "mixed")
+
+
+@dataclass
+class Row:
+    """What holds for one operator of the table.
+
+    reverse, forward, second (reverse over reverse), mixed (forward over reverse): "ok" (agrees with finite
+    differences), "constant" (no gradient flows and none is asked for), "-" (not looked at), or the reason of a
+    failure.
+    """
+
+    op: str
+    family: str
+    not_yet: bool = False  # not registered, and its family is not built yet
+    samples: tuple[str, ...] = ()
+    beyond: tuple[str, ...] = ()  # what PyTorch lacks: arguments it does not implement, "forward"
+    reverse: str = SKIPPED
+    forward: str = SKIPPED
+    second: str = SKIPPED
+    mixed: str = SKIPPED
+
+    @property
+    def holds(self) -> bool:
+        return not self.not_yet and all(getattr(self, stage) in (OK, CONSTANT) for stage in STAGES)
+
+    @property
+    def failures(self) -> list[str]:
+        found = {stage: getattr(self, stage) for stage in STAGES}
+        return [f"{stage}: {text}" for stage, text in found.items() if text not in (OK, CONSTANT, SKIPPED)]
+
+
+def table() -> list[dict[str, str]]:
+    """The rows of derivatives.csv: op, reverse_for, not_implemented_for, forward_mode."""
+    with TABLE.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def not_yet_family(name: str) -> str | None:
+    """The family, not built yet, that an operator belongs to."""
+    base = name.partition(".")[0]
+    return next((family for family, pattern in _COMPILED if pattern.fullmatch(base)), None)
+
+
+def operator_of(name: str) -> tuple[OpDef, bool] | None:
+    """The operator of a row and whether the row is its in-place form; None where it is not registered."""
+    if name in REGISTRY:
+        return REGISTRY[name], False
+    base, _, overload = name.partition(".")
+    functional = _FUNCTIONAL.get(name) or (base.removesuffix("_") + (f".{overload}" if overload else ""))
+    return (REGISTRY[functional], True) if base.endswith("_") and functional in REGISTRY else None
+
+
+def report(pattern: str = "") -> list[Row]:
+    """One row for each operator of the table whose name matches `pattern`."""
+    return [check_row(line) for line in table() if re.search(pattern, line["op"])]
+
+
+def summary(rows: list[Row]) -> str:
+    """Counts by family and stage, then every row that does not hold."""
+    present = [row for row in rows if not row.not_yet]
+    titles = "".join(f"{title:>9}" for title in ("rows", "hold", *STAGES, "constant"))
+    lines = [f"{'family':<14}{titles}"]
+    for family in [*sorted({row.family for row in present}), ""]:
+        chosen = [row for row in present if family in ("", row.family)]
+        counts = [len(chosen), sum(row.holds for row in chosen),
+                  *[sum(getattr(row, stage) == OK for row in chosen) for stage in STAGES],
+                  sum(row.reverse == CONSTANT for row in chosen)]
+        lines.append(f"{family or 'all':<14}{''.join(f'{count:>9}' for count in counts)}")
+    beyond = [row for row in present if row.beyond and row.holds]
+    forward = sum("forward" in row.beyond for row in beyond)
+    lines.append(f"beyond PyTorch: forward mode of {forward} rows, arguments of "
+                 f"{sum(set(row.beyond) != {'forward'} for row in beyond)} rows")
+    later = [row.family for row in rows if row.not_yet]
+    counted = ", ".join(f"{family} {later.count(family)}" for family in sorted(set(later)))
+    lines.append(f"not yet: {len(later)} rows ({counted})")
+    lines += [f"{row.op}: {'; '.join(row.failures)}" for row in present if not row.holds]
+    return "\n".join(lines)
+
+
+# One row.
+
+def check_row(line: dict[str, str]) -> Row:
+    """Look at one line of the table."""
+    name = line["op"]
+    found = operator_of(name)
+    if found is None:
+        family = not_yet_family(name)
+        return Row(name, family or "unknown", not_yet=family is not None, reverse="not registered")
+    op, inplace = found
+    wanted = set(line["reverse_for"].split())
+    texts = tuple(_texts(name, op, wanted))
+    row = Row(name, op.family, samples=texts)
+    try:
+        calls = [_Call(op, inplace, text) for text in texts]
+    except Exception as error:
+        row.reverse = _brief(error)
+        return row
+    row.reverse = _uncovered(op, inplace, wanted, calls) or _outcome(calls, lambda call: call.reverse(bool(wanted)))
+    row.forward = _outcome(calls, _Call.forward)
+    row.second = _outcome(calls, _Call.second)
+    row.mixed = _outcome(calls, _Call.mixed)
+    differentiated = set().union(*[call.differentiated for call in calls])
+    beyond = [name for name in line["not_implemented_for"].split() if name in differentiated]
+    if row.forward == OK and not line["forward_mode"]:
+        beyond.append("forward")
+    row.beyond = tuple(beyond) if row.reverse == OK else ()
+    return row
+
+
+def _uncovered(op: OpDef, inplace: bool, wanted: set[str], calls: list[_Call]) -> str:
+    """Which arguments that want a gradient have no formula, or no sample; nothing when all have both.
+
+    Writing a constant in place gives a gradient of zero without a formula (`eq_`).
+    """
+    if op.derivative is not None and not inplace:
+        without = wanted - {op.schema.argument_names[target] for target in op.derivative.targets}
+        if without:
+            return f"no formula for {', '.join(sorted(without))}"
+    unseen = wanted - set().union(*[call.differentiated for call in calls])
+    return f"no sample differentiates {', '.join(sorted(unseen))}" if unseen else ""
+
+
+def _outcome(calls: list[_Call], check: Callable[[_Call], str]) -> str:
+    outcomes = []
+    for call in calls:
+        try:
+            with warnings.catch_warnings(), np.errstate(all="ignore"):
+                warnings.simplefilter("ignore")
+                outcomes.append(check(call))
+        except Exception as error:
+            return f"{_brief(error)} [{call.text}]"
+    return OK if OK in outcomes else CONSTANT
+
+
+def _brief(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
+
+
+class _Call:
+    """One sample of one operator, as a function of its leaves."""
+
+    def __init__(self, op: OpDef, inplace: bool, text: str) -> None:
+        self.op, self.inplace, self.text = op, inplace, text
+        values = bind(op, *evaluate(text))
+        if isinstance(values, str):
+            raise TypeError(f"{op.name}({text}): {values}")
+        self.values = values
+        names = op.schema.argument_names
+        self.leaves = [leaf for value in values for leaf in _leaves(value)]
+        self.differentiated = {n for n, value in zip(names, values, strict=True) if list(_leaves(value))}
+
+    def __call__(self, *leaves: Any) -> Any:
+        fresh = {id(old): new for old, new in zip(self.leaves, leaves, strict=True)}
+        values = [_replaced(value, fresh) for value in self.values]
+        if self.op.family == "random":
+            rushlight.manual_seed(0)
+        if not self.inplace:
+            return dispatch.call(self.op, tuple(values))
+        first = self.op.tensor_positions[0]
+        values[first] = values[first].clone()
+        return call_inplace(self.op, tuple(values))
+
+    def constant(self) -> bool:
+        result = self(*self.leaves)
+        return not any(o.requires_grad for o in _tensors(result))
+
+    def reverse(self, wanted: bool) -> str:
+        if self.constant():
+            if wanted:
+                raise AssertionError("no output requires a gradient")
+            return CONSTANT
+        large = sum(leaf.numel() for leaf in self.leaves) > _LARGE
+        gradcheck(self, tuple(self.leaves), fast_mode=large)
+        return OK
+
+    def forward(self) -> str:
+        return self._unless_constant(gradcheck, check_forward_ad=True, check_backward_ad=False)
+
+    def second(self) -> str:
+        return self._unless_constant(gradgradcheck)
+
+    def mixed(self) -> str:
+        return self._unless_constant(gradgradcheck, check_fwd_over_rev=True, check_rev_over_rev=False)
+
+    def _unless_constant(self, check: Callable[..., Any], **options: bool) -> str:
+        if self.constant():
+            return CONSTANT
+        check(self, tuple(self.leaves), fast_mode=True, **options)
+        return OK
+
+
+def _tensors(tree: Any) -> Iterator[Any]:
+    if isinstance(tree, rushlight.Tensor):
+        yield tree
+    elif isinstance(tree, tuple | list):
+        for item in tree:
+            yield from _tensors(item)
+
+
+def _leaves(tree: Any) -> Iterator[Any]:
+    return (tensor for tensor in _tensors(tree) if tensor.requires_grad)
+
+
+def _replaced(tree: Any, fresh: dict[int, Any]) -> Any:
+    if isinstance(tree, rushlight.Tensor):
+        return fresh.get(id(tree), tree)
+    if isinstance(tree, tuple | list):
+        return type(tree)(_replaced(item, fresh) for item in tree)
+    return tree
+
+
+# Samples.
+
+_RANGES = {"x": (-0.9, 0.9), "p": (0.3, 1.9), "u": (0.1, 0.9), "a": (1.2, 2.8), "k": (-0.9, 0.9)}
+
+
+def evaluate(text: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments that a sample's text stands for; the same ones each time."""
+    random = np.random.default_rng(7)
+
+    def spread(low: float, high: float, shape: tuple[int, ...]) -> np.ndarray:
+        """Values in random order that keep a distance from each other: no ties, no kink within a step."""
+        count = int(np.prod(shape))
+        places = (random.permutation(count) + random.uniform(0.2, 0.8, count)) / count
+        return (low + (high - low) * places).reshape(shape)
+
+    def real(letter: str) -> Callable[..., Any]:
+        low, high = _RANGES[letter]
+        return lambda *shape: rushlight.from_numpy(spread(low, high, shape)).requires_grad_(letter != "k")
+
+    def complex_(*shape: int) -> Any:
+        values = spread(-0.9, 0.9, shape) + 1j * spread(0.2, 0.8, shape)
+        return rushlight.from_numpy(values).requires_grad_()
+
+    scope: dict[str, Any] = {letter: real(letter) for letter in _RANGES}
+    scope |= {
+        "c": complex_,
+        "n": lambda *shape: rushlight.from_numpy((np.arange(int(np.prod(shape))) % 4 + 1.0).reshape(shape)),
+        "m": lambda *shape: rushlight.from_numpy((np.arange(int(np.prod(shape))) % 3 != 1).reshape(shape)),
+        "i": lambda values: rushlight.from_numpy(np.array(values, np.int64)),
+        "float64": rushlight.float64, "int64": rushlight.int64, "float": float,
+        "arguments": lambda *args, **kwargs: (args, kwargs),
+    }
+    return eval(f"arguments({text})", {"__builtins__": {}}, scope)  # the texts are this package's own
+
+
+def _texts(name: str, op: OpDef, wanted: set[str]) -> Iterator[str]:
+    texts = SAMPLES.get(name) or [_generated(name, op, wanted)]
+    yield from texts
+    if name in COMPLEX:
+        yield re.sub(r"\b[xpua]\(", "c(", texts[0])
+
+
+def _generated(name: str, op: OpDef, wanted: set[str]) -> str:
+    """Arguments by their type: those that have no default, and those that want a gradient."""
+    letters = DOMAINS.get(name, "x")
+    tensors = 0
+    parts = []
+    entry = op.derivative
+    for position, argument in enumerate(op.schema.arguments):
+        if argument.default is not REQUIRED and argument.name not in wanted:
+            continue
+        if argument.type.base == "Tensor":
+            letter = letters[min(tensors, len(letters) - 1)]
+            tensors += 1
+            if entry is not None and entry.targets and position not in entry.targets and letter != "n":
+                letter = "k"
+            text = f"{letter}(2, 3)"
+            text = f"[{text}, {text}]" if argument.type.is_list else text
+        else:
+            text = _plain(argument)
+        keyword = argument.keyword_only or len(parts) != position
+        parts.append(f"{argument.name}={text}" if keyword else text)
+    return ", ".join(parts)
+
+
+def _plain(argument: Argument) -> str:
+    kind = argument.type
+    if kind.base == "int":
+        return "(1,)" if kind.is_list else "1"
+    return {"Scalar": "1.3", "float": "0.5", "bool": "False"}.get(kind.base, "None")
