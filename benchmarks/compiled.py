@@ -1,13 +1,15 @@
 """Compiled functions against torch eager, torch.compile and jax.jit, on the same data in the same run.
 
-A program is written once over a library's module (`lib`), which serves Rushlight, PyTorch and, for the pure programs, JAX's NumPy
-with a few names adapted. `torch.compile` takes part unless the run is quick: its first call takes many seconds.
+A program is written once over a library's module (`lib`), which serves Rushlight, PyTorch and, for the pure
+programs, JAX's NumPy with a few names adapted. `torch.compile` takes part unless the run is quick: its
+first call takes many seconds.
 """
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
+import itertools
 import math
 import shutil
 from collections.abc import Callable, Sequence
@@ -25,7 +27,9 @@ def random_arrays(*shapes: tuple[int, ...]) -> list[np.ndarray]:
     return [generator.standard_normal(shape).astype(np.float32) for shape in shapes]
 
 
-def contestants(program: Callable[[Any], Program], arrays: Sequence[np.ndarray], quick: bool) -> dict[str, Any]:
+def contestants(
+    program: Callable[[Any], Program], arrays: Sequence[np.ndarray], quick: bool
+) -> dict[str, Any]:
     """The program compiled by each library that is installed, ready to be timed."""
     import rushlight
 
@@ -128,7 +132,9 @@ def compiled_row(name: str, quick: bool) -> Row:
 SIZES = (784, 256, 128, 10)
 
 
-def training_step(lib: Any, parameters: Sequence[Any], moments: Sequence[tuple[Any, Any]], count: Any) -> Program:
+def training_step(
+    lib: Any, parameters: Sequence[Any], moments: Sequence[tuple[Any, Any]], count: Any
+) -> Program:
     """Forward, backward and AdamW of a three-layer perceptron, written with tensors and autograd alone."""
     def step(x: Any, target: Any) -> Any:
         hidden = x
@@ -161,7 +167,7 @@ def mlp_step(name: str, quick: bool) -> Row:
 
 def _mlp(module: str, *, compiled: bool) -> Any:
     lib = importlib.import_module(module)
-    arrays = random_arrays(*[shape for i, o in zip(SIZES[:-1], SIZES[1:], strict=True) for shape in ((o, i), (o,))])
+    arrays = random_arrays(*[shape for i, o in itertools.pairwise(SIZES) for shape in ((o, i), (o,))])
     parameters = [lib.tensor(a / math.sqrt(a.shape[-1])) for a in arrays]
     moments = [(lib.zeros_like(p), lib.zeros_like(p)) for p in parameters]
     for parameter in parameters:

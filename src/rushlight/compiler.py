@@ -51,8 +51,14 @@ class Entry:
     def __post_init__(self) -> None:
         call = self.call
         # One new tensor from tensors of the call alone, and nothing else to do.
-        self.simple = (self.backward is None and not call.writes and not call.gradients and None not in self.arguments
-                       and call.structure == LEAF and [leaf.kind for leaf in call.leaves] == ["value"])
+        self.simple = (
+            self.backward is None
+            and not call.writes
+            and not call.gradients
+            and None not in self.arguments
+            and call.structure == LEAF
+            and [leaf.kind for leaf in call.leaves] == ["value"]
+        )
 
     def holds(self) -> bool:
         return all(_describe(tensor) == looks for tensor, looks in self.captured)
@@ -217,7 +223,8 @@ def build_entry(call: CapturedCall, tensors: list[Tensor]) -> Entry:
 def run_entry(entry: Entry, tensors: Sequence[Tensor]) -> Any:
     """Run a compiled form on the tensors of a call."""
     if entry.simple:
-        return wrap(entry.artifact.executable.run([tensors[i]._array for i in entry.arguments])[0])  # type: ignore[index, misc]
+        arrays: Any = [tensors[i]._array for i in entry.arguments if i is not None]
+        return wrap(entry.artifact.executable.run(arrays)[0])
     sources = [source if i is None else tensors[i]
                for i, source in zip(entry.arguments, entry.call.sources, strict=True)]
     if entry.backward is None:

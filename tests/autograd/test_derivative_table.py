@@ -99,7 +99,7 @@ class Verdicts:
 
 
 def check_sample(verdicts: Verdicts, label: str, function, inputs) -> None:
-    """All three kinds of derivatives of `function`; what backward itself calls is confirmed at second order."""
+    """All kinds of derivatives of `function`; what backward itself calls is confirmed at second order."""
     outputs = [o for o in function(*inputs) if o.requires_grad]
     if not outputs or any(t.dtype.name not in DOUBLE for t in (*outputs, *inputs)):
         return

@@ -20,15 +20,16 @@ PARTS = {"complex64": "float32", "complex128": "float64"}
 WIDER = {"complex64": "complex128", "complex128": "clongdouble"}
 UNARY: dict[str, Callable[..., np.ndarray]] = {
     "neg": np.negative, "conj": np.conj, "reciprocal": np.reciprocal, "sqrt": np.sqrt, "exp": np.exp,
-    "expm1": np.expm1, "exp2": lambda z: np.exp(z * np.log(z.real.dtype.type(2))), "log": np.log, "log2": np.log2,
-    "log10": np.log10, "log1p": np.log1p, "sin": np.sin, "cos": np.cos, "tan": np.tan, "sinh": np.sinh,
-    "cosh": np.cosh, "tanh": np.tanh, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan,
-    "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "rsqrt": lambda z: 1 / np.sqrt(z),
+    "expm1": np.expm1, "exp2": lambda z: np.exp(z * np.log(z.real.dtype.type(2))), "log": np.log,
+    "log2": np.log2, "log10": np.log10, "log1p": np.log1p, "sin": np.sin, "cos": np.cos, "tan": np.tan,
+    "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asin": np.arcsin, "acos": np.arccos,
+    "atan": np.arctan, "asinh": np.arcsinh, "acosh": np.arccosh,
+    "atanh": np.arctanh, "rsqrt": lambda z: 1 / np.sqrt(z),
 }
 BINARY = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.true_divide, "pow": np.power}
 # Errors of the whole number in units of eps |z|; that of pow grows with |y log x|.
 BOUND = {"pow": 40.0, "exp2": 40.0}
-EXACT_BOUND = 4.0
+OTHER_BOUND = 4.0
 
 
 def emit_parts(name: str) -> Callable[..., Any]:
@@ -61,7 +62,7 @@ def check(name: str, dtype: str, got: np.ndarray, exact: np.ndarray) -> None:
     with np.errstate(all="ignore"):
         error = np.abs(got - exact) / np.abs(exact) / np.finfo(PARTS[dtype]).eps
     finite = np.isfinite(exact) & (exact != 0)
-    assert error[finite].max() <= BOUND.get(name, EXACT_BOUND)
+    assert error[finite].max() <= BOUND.get(name, OTHER_BOUND)
     np.testing.assert_array_equal(got[exact == 0], 0)
 
 
@@ -77,7 +78,8 @@ def test_values(kernels: Any, name: str, dtype: str) -> None:
     check(name, dtype, joined(real, imag, WIDER[dtype]), exact)
 
 
-@pytest.mark.parametrize("name", ["sqrt", "log", "asin", "acos", "atan", "asinh", "acosh", "atanh", "exp", "sinh", "tanh"])
+@pytest.mark.parametrize("name", ["sqrt", "log", "asin", "acos", "atan", "asinh", "acosh", "atanh", "exp",
+                                  "sinh", "tanh"])
 def test_branch_cuts_and_signed_zeros(kernels: Any, name: str) -> None:
     """On the axes the sign of a zero decides the side of the cut, and results keep their signs."""
     values = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0]
@@ -109,23 +111,26 @@ def test_no_needless_overflow(kernels: Any, dtype: str) -> None:
     kind = PARTS[dtype]
     info = np.finfo(kind)
     large, tiny = info.max / 2, info.tiny * 8
-    x = np.array([complex(large, large), complex(tiny, -tiny), complex(-large, tiny), complex(0, info.smallest_subnormal)],
-                 dtype)
+    least = info.smallest_subnormal
+    x = np.array([complex(large, large), complex(tiny, -tiny), complex(-large, tiny), complex(0, least)])
+    x = x.astype(dtype)
     real, imag = kernels.run(emit_parts("div"), parts_of(x, x), [kind] * 2, 4)
     np.testing.assert_allclose(real, 1, rtol=1e-6)
     np.testing.assert_allclose(imag, 0, atol=1e-6)
     real, imag = kernels.run(emit_parts("sqrt"), parts_of(x), [kind] * 2, 4)
     want = np.sqrt(x.astype("clongdouble"))
-    np.testing.assert_allclose(real.astype("longdouble"), want.real, rtol=1e-6)
-    np.testing.assert_allclose(imag.astype("longdouble"), want.imag, rtol=1e-6)
+    with np.errstate(under="ignore"):
+        np.testing.assert_allclose(real, want.real.astype(kind), rtol=1e-6)
+        np.testing.assert_allclose(imag, want.imag.astype(kind), rtol=1e-6)
     size, = kernels.run(emit_parts("abs"), parts_of(x), [kind], 4)
-    np.testing.assert_allclose(size.astype("longdouble"), np.abs(x.astype("clongdouble")), rtol=1e-6)
+    np.testing.assert_allclose(size, np.abs(x.astype("clongdouble")).astype(kind), rtol=1e-6)
 
 
 def test_exp_where_its_size_overflows(kernels: Any) -> None:
     """e**(710 + i pi/2): the real part is finite though e**710 is not."""
-    x = np.array([complex(710, math.pi / 2), complex(720, math.pi / 2), complex(-800, 1), complex(math.inf, 0),
-                  complex(-math.inf, math.inf), complex(1, math.nan)])
+    quarter, inf = math.pi / 2, math.inf
+    x = np.array([complex(710, quarter), complex(720, quarter), complex(-800, 1), complex(inf, 0),
+                  complex(-inf, inf), complex(1, math.nan)])
     real, imag = kernels.run(emit_parts("exp"), parts_of(x), ["float64"] * 2, 4)
     with np.errstate(all="ignore"):
         exact = np.exp(x[:2].astype("clongdouble"))
@@ -143,7 +148,8 @@ def test_special_values(kernels: Any) -> None:
     real, imag = kernels.run(emit_parts("div"), parts_of(np.array([1 - 2j, 3j]), np.zeros(2, complex)),
                              ["float64"] * 2, 1)
     assert (real[0], imag[0], imag[1]) == (math.inf, -math.inf, math.inf)
-    root = np.array([complex(math.inf, 1), complex(-math.inf, 1), complex(3, -math.inf), complex(math.nan, math.inf)])
+    inf = math.inf
+    root = np.array([complex(inf, 1), complex(-inf, 1), complex(3, -inf), complex(math.nan, inf)])
     real, imag = kernels.run(emit_parts("sqrt"), parts_of(root), ["float64"] * 2, 4)
     np.testing.assert_array_equal(real, np.sqrt(root).real)
     np.testing.assert_array_equal(imag, np.sqrt(root).imag)
@@ -161,10 +167,12 @@ def test_comparison_and_truth(kernels: Any) -> None:
     y = np.roll(x, 3)
     for name, want in (("eq", x == y), ("ne", x != y), ("logical_and", np.logical_and(x, y)),
                        ("logical_xor", np.logical_xor(x, y))):
-        np.testing.assert_array_equal(kernels.run(emit_parts(name), parts_of(x, y), ["bool"], 8)[0], want, err_msg=name)
+        got, = kernels.run(emit_parts(name), parts_of(x, y), ["bool"], 8)
+        np.testing.assert_array_equal(got, want, err_msg=name)
     for name, want in (("isnan", np.isnan(x)), ("isinf", np.isinf(x)), ("isfinite", np.isfinite(x)),
                        ("logical_not", np.logical_not(x))):
-        np.testing.assert_array_equal(kernels.run(emit_parts(name), parts_of(x), ["bool"], 8)[0], want, err_msg=name)
+        got, = kernels.run(emit_parts(name), parts_of(x), ["bool"], 8)
+        np.testing.assert_array_equal(got, want, err_msg=name)
 
 
 @pytest.mark.parametrize("lanes", [1, 4, 8])

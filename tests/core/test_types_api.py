@@ -1,4 +1,5 @@
-"""`result_type` agrees with PyTorch for every pair of dtypes, with and without dimensions, and with numbers."""
+"""`result_type` agrees with PyTorch for every pair of dtypes, with and without dimensions, and with numbers.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +10,29 @@ import torch
 
 import rushlight as rl
 
-NAMES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64",
-         "complex128"]
+NAMES = [
+    "bool",
+    "uint8",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "float16",
+    "bfloat16",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
+]
 NUMBERS = [True, 2, 1.5, 1j]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_result_type(name: str) -> None:
     for other, a, b in itertools.product(NAMES, [(), (2,)], [(), (2,)]):
-        wanted = torch.result_type(torch.ones(a, dtype=getattr(torch, name)), torch.ones(b, dtype=getattr(torch, other)))
+        wanted = torch.result_type(
+            torch.ones(a, dtype=getattr(torch, name)), torch.ones(b, dtype=getattr(torch, other))
+        )
         got = rl.result_type(rl.ones(a, dtype=getattr(rl, name)), rl.ones(b, dtype=getattr(rl, other)))
         assert got.name == _name(wanted), (other, a, b)
     for number in NUMBERS:

@@ -124,14 +124,14 @@ def _tuple(value: Any) -> tuple[Any, ...]:
 
 
 def _edge(tensor: Any) -> Edge | None:
-    return tensor if isinstance(tensor, GradientEdge) else edge_of(tensor)  # type: ignore[return-value]
+    return tensor if isinstance(tensor, GradientEdge) else edge_of(tensor)
 
 
 def _roots(outputs: tuple[Any, ...], grad_outputs: Any, create_graph: bool, *, batched: bool,
            ) -> list[tuple[Edge, Tensor]]:
     grads = (None,) * len(outputs) if grad_outputs is None else _tuple(grad_outputs)
     check(len(grads) == len(outputs), f"got {len(outputs)} tensors and {len(grads)} gradients")
-    roots = []
+    roots: list[tuple[Edge, Tensor]] = []
     for output, given in zip(outputs, grads, strict=True):
         edge = _edge(output)
         if edge is None:
@@ -149,12 +149,12 @@ def _root_gradient(output: Any, given: Any, batched: bool) -> Tensor:
               f"{type(given).__name__}", TypeError)
         if isinstance(output, Tensor):
             _check_gradient(output, given, batched)
-        return given  # type: ignore[no-any-return]
+        return given
     check(isinstance(output, Tensor), "grad_outputs must be given for a GradientEdge")
     check(output.numel() == 1, "grad can be implicitly created only for scalar outputs")
     check(not output.dtype.is_complex, "grad can be implicitly created only for real scalar outputs but got "
           f"rushlight.{output.dtype.name}")
-    return run_name("ones_like", output.detach(), None, None, None, None, None)  # type: ignore[no-any-return]
+    return run_name("ones_like", output.detach(), None, None, None, None, None)
 
 
 def _check_gradient(output: Tensor, given: Tensor, batched: bool) -> None:

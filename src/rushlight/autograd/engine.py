@@ -156,7 +156,7 @@ class Run:
                         array = grad._array
                         if array is None or array.shape != meta[0] or grad.dtype is not meta[1]:
                             grad = self._fitted(node, index, grad, meta)
-                        owned = after.sequence == ACCUMULATE and _is_fresh(node, grad, grads, outputs)
+                        owned = after.sequence == ACCUMULATE and _is_fresh(node, grad, grads or [], outputs)
                         self._deliver(after, number, grad, owned)
                 left = dependencies[after] - 1
                 dependencies[after] = left
@@ -225,13 +225,13 @@ class Run:
                 hook(node.variable)
 
 
-def _is_fresh(node: Node, grad: Tensor, grads: list[Any], outputs: Any) -> bool:
+def _is_fresh(node: Node, grad: Tensor, grads: list[Any] | None, outputs: Any) -> bool:
     """Whether nobody but the engine holds `grad`, so that a leaf may keep it as its gradient."""
     if not node.owns_results() or node.hooks is not None:
         return False
     if grad._storage is not None or grad._base is not None:
         return False
-    return not any(grad is g for g in grads) and sum(grad is o for o in outputs) <= 1
+    return not any(grad is g for g in grads or ()) and sum(grad is o for o in outputs) <= 1
 
 
 def blame(node: Node, grads: list[Any], wanted: Any) -> Any:

@@ -75,7 +75,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
           "supported.")
     dual = run_name("alias", tensor)
     set_tangent(dual, found, tangent)
-    return dual  # type: ignore[no-any-return]
+    return dual
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> Any:

@@ -87,7 +87,7 @@ class BackwardCFunction(Node, FunctionCtx):
 
     def keep(self, outputs: Sequence[Any]) -> None:
         """Save what save_for_backward was given, now that the outputs are known."""
-        kept = []
+        kept: list[tuple[Any, int | None]] = []
         for tensor in self.to_save:
             check(tensor is None or isinstance(tensor, Tensor), "save_for_backward can only save variables, "
                   f"but argument is of type {type(tensor).__name__}", TypeError)
@@ -104,7 +104,7 @@ class BackwardCFunction(Node, FunctionCtx):
         if self._saved:
             self._saved = FREED
 
-    def apply(self, *grads: Any) -> Any:  # type: ignore[override]
+    def apply(self, *grads: Any) -> Any:
         """The engine calls it with a list of gradients, users with the gradients themselves."""
         if len(grads) == 2 and isinstance(grads[0], list):
             grads = tuple(grads[0])
@@ -299,7 +299,7 @@ def _as_view(tensor: Tensor) -> Tensor:
     finally:
         MODES.grad = saved
     view._creation = "custom"
-    return view  # type: ignore[no-any-return]
+    return view
 
 
 def _with_history(ctx: BackwardCFunction, output: Tensor, number: int) -> Tensor:

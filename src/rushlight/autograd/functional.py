@@ -242,7 +242,7 @@ def _jacobian_forward(func: Callable[..., Any], inputs: Tensors) -> Any:
 def _column(trace: Vmap, output: Tensor, tangent: Tensor | None, count: int) -> Tensor:
     if tangent is None:
         return run_name("zeros", (count, *output.shape), output.dtype, None, output.device,
-                        None)  # type: ignore[no-any-return]
+                        None)
     value, batched, _ = trace.front(tangent)
     return value if batched else value.expand(count, *value.shape)
 

@@ -35,7 +35,7 @@ def fresh(tensor: Tensor, recording: bool) -> Tensor:
     check(isinstance(tensor, Tensor), f"expected Tensor inputs, got {type(tensor).__name__}", TypeError)
     tensor = lifted(tensor)
     if recording and tensor.requires_grad:
-        return run_name("alias", tensor)  # type: ignore[no-any-return]
+        return run_name("alias", tensor)
     copy = shallow_copy(tensor)  # not detach(): what vmap wraps keeps its history
     copy._base = copy._view_of = copy._creation = None
     return copy.requires_grad_()
@@ -113,4 +113,4 @@ def dual(tensor: Tensor, tangent: Tensor, level: Level) -> Tensor:
     """`tensor` with a tangent, as an object of its own."""
     made = run_name("alias", lifted(tensor))
     set_tangent(made, level, lifted(tangent))
-    return made  # type: ignore[no-any-return]
+    return made

@@ -28,7 +28,7 @@ def retain_grad(self: Tensor) -> None:
     """Keep the gradient of a tensor that is not a leaf in its `.grad`."""
     check(self.requires_grad, "can't retain_grad on Tensor that has requires_grad=False")
     node = current_node(self)
-    if node is None or getattr(self, "_retains", False):
+    if node is None or self._retains:
         return
     reference = weakref.ref(self)
 
@@ -64,11 +64,11 @@ def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], No
 def _leaf_hooks(tensor: Tensor) -> TensorHooks:
     if tensor._hooks is None:
         tensor._hooks = TensorHooks()
-    return tensor._hooks  # type: ignore[no-any-return]
+    return tensor._hooks
 
 
 def _grad(self: Tensor) -> Any:
-    retained = getattr(self, "_retains", False)
+    retained = self._retains
     if self._grad is None and self.requires_grad and self._node is not None and not retained:
         warnings.warn("The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its "
                       ".grad attribute won't be populated during autograd.backward(). If you indeed want the "
@@ -103,11 +103,13 @@ def _is_leaf(self: Tensor) -> bool:
     return current_node(self) is None
 
 
-Tensor.grad = property(_grad, _set_grad, _delete_grad)  # type: ignore[attr-defined]
-Tensor.grad_fn = property(current_node)  # type: ignore[attr-defined]
-Tensor.is_leaf = property(_is_leaf)  # type: ignore[attr-defined]
-Tensor.retains_grad = property(lambda self: bool(getattr(self, "_retains",
-                                                         False)))  # type: ignore[attr-defined]
+for _name, _property in {
+    "grad": property(_grad, _set_grad, _delete_grad),
+    "grad_fn": property(current_node),
+    "is_leaf": property(_is_leaf),
+    "retains_grad": property(lambda self: self._retains),
+}.items():
+    setattr(Tensor, _name, _property)
 
 
 @tensor_method

@@ -9,7 +9,7 @@ pointwise operators (vmap aligns and broadcasts); everything else has one, or fa
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from ..core.binding import check_names
 from ..core.dispatch import call, run_name
@@ -51,15 +51,21 @@ class Call:
 Rule = Callable[[Call], Any]
 
 
-def batching(names: str | Sequence[str], rule: Callable[..., Any] | None = None, *,
-             all_batched: bool = False) -> Any:
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@overload
+def batching(names: str | Sequence[str], *, all_batched: bool = ...) -> Callable[[Function], Function]: ...
+@overload
+def batching(names: str | Sequence[str], rule: Any, *, all_batched: bool = ...) -> Any: ...
+def batching(names: str | Sequence[str], rule: Any = None, *, all_batched: bool = False) -> Any:
     """Attach a rule to operators; without `rule`, a decorator.
 
     Besides the schema's arguments a rule may name `batch` (the size), `X_batched` and `X_ndim` (the
     dimensions the user sees) of a tensor argument X. With `all_batched`, tensors that are not batched are
     expanded first.
     """
-    def declare(function: Callable[..., Any]) -> Callable[..., Any]:
+    def declare(function: Any) -> Any:
         for name in [names] if isinstance(names, str) else names:
             op = REGISTRY[name]
             if op.batching is not None:
@@ -225,7 +231,7 @@ def shift(dim: Any, ndim: int, *, empty_is_all: bool = False) -> Any:
 def expand_batch(tensor: Tensor, batch: int) -> Tensor:
     """`tensor` with a batch dimension in front along which it does not change."""
     return run_name("expand", run_name("unsqueeze", tensor, 0), (batch, *tensor.shape),
-                    False)  # type: ignore[no-any-return]
+                    False)
 
 
 def pad_ndim(tensor: Tensor, own: int, ndim: int) -> Tensor:

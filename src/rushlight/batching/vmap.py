@@ -137,15 +137,16 @@ class Vmap(Interpreter):
 
     def request(self, op: OpDef, args: Arguments) -> Call:
         """The call as batching rules see it."""
-        values, batched, ndim = list(args), [False] * len(args), [None] * len(args)
+        values, batched = list(args), [False] * len(args)
+        ndim: list[Any] = [None] * len(args)
         for i in op.tensor_positions:
-            values[i], batched[i], ndim[i] = self.front(args[i])  # type: ignore[call-overload]
+            values[i], batched[i], ndim[i] = self.front(args[i])
         for i in op.list_positions:
             if args[i] is not None:
                 fronts = [self.front(t) for t in args[i]]
                 values[i] = tuple([f[0] for f in fronts])
                 batched[i] = tuple([f[1] for f in fronts])  # type: ignore[call-overload]
-                ndim[i] = tuple([f[2] for f in fronts])  # type: ignore[call-overload]
+                ndim[i] = tuple([f[2] for f in fronts])
         return Call(op, values, batched, ndim, self.size)
 
     def _pointwise(self, op: OpDef, args: Arguments) -> Any:

@@ -199,7 +199,7 @@ class Capture(Interpreter):
         if tensor._value_writes != state.writes:  # type: ignore[attr-defined]
             tensor._value = self._read_storage(tensor, state)  # type: ignore[attr-defined]
             tensor._value_writes = state.writes  # type: ignore[attr-defined]
-        return tensor._value  # type: ignore[attr-defined, no-any-return]
+        return tensor._value  # type: ignore[attr-defined]
 
     def _read_storage(self, tensor: Tensor, state: StorageState) -> Value:
         spec = _spec_of(tensor)

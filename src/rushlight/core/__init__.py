@@ -1,1 +1,4 @@
-"""The ground floor: dtypes, shapes, schemas, the registry, the Tensor and dispatch. Imports nothing above it."""
+"""The ground floor.
+
+Dtypes, shapes, schemas, the registry, the Tensor and dispatch. Imports nothing above it.
+"""

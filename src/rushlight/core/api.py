@@ -1,7 +1,8 @@
 """The public functions and methods, made from the registry.
 
-`build(registry)` groups overloads by public name into Packets: module functions by namespace ("" is the package itself),
-Tensor methods, and their in-place forms. Nothing here knows any operator by name, except that Python's arithmetic
+`build(registry)` groups overloads by public name into Packets: module functions by namespace ("" is the
+package itself), Tensor methods, and their in-place forms. Nothing here knows any operator by name, except
+that Python's arithmetic
 operators must be told which operator they mean.
 """
 
@@ -21,9 +22,22 @@ from .tensor import Tensor
 OPERAND = (Tensor, bool, int, float, complex, np.number, np.bool_)
 
 # special method -> public name; the reflected forms swap their operands, the in-place ones use name_.
-BINARY = {"add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "div": "div", "floordiv": "floor_divide",
-          "mod": "remainder", "pow": "pow", "matmul": "matmul", "and": "bitwise_and", "or": "bitwise_or",
-          "xor": "bitwise_xor", "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift"}
+BINARY = {
+    "add": "add",
+    "sub": "sub",
+    "mul": "mul",
+    "truediv": "div",
+    "div": "div",
+    "floordiv": "floor_divide",
+    "mod": "remainder",
+    "pow": "pow",
+    "matmul": "matmul",
+    "and": "bitwise_and",
+    "or": "bitwise_or",
+    "xor": "bitwise_xor",
+    "lshift": "bitwise_left_shift",
+    "rshift": "bitwise_right_shift",
+}
 COMPARISON = ("eq", "ne", "lt", "le", "gt", "ge")
 UNARY = {"neg": "neg", "pos": "positive", "abs": "abs"}
 NO_INPLACE = ("matmul",)
@@ -43,7 +57,9 @@ def build(registry: Registry) -> PublicApi:
     for form, suffix in ((False, ""), (True, "_")):
         functions = _group(registry, FUNCTION, inplace=form)
         for (namespace, name), overloads in functions.items():
-            result.functions.setdefault(namespace, {})[name + suffix] = Packet(name + suffix, overloads, inplace=form)
+            result.functions.setdefault(namespace, {})[name + suffix] = Packet(
+                name + suffix, overloads, inplace=form
+            )
         for (_, name), overloads in _group(registry, METHOD, inplace=form).items():
             shared = result.functions.get("", {}).get(name + suffix)
             same = shared is not None and shared.overloads == overloads
@@ -57,7 +73,7 @@ def _group(registry: Registry, api: Api, *, inplace: bool) -> dict[tuple[str, st
     for op in registry:
         if inplace and not (op.api & (INPLACE | INPLACE_METHOD) and _can_be_inplace(op)):
             continue
-        if op.api & api and (not inplace or op.api & INPLACE) or (
+        if (op.api & api and (not inplace or op.api & INPLACE)) or (
                 inplace and api is METHOD and op.api & INPLACE_METHOD):
             namespace = op.namespace if api is FUNCTION else ""
             groups.setdefault((namespace, op.public_name), []).append(op)
@@ -67,7 +83,10 @@ def _group(registry: Registry, api: Api, *, inplace: bool) -> dict[tuple[str, st
 
 
 def _tensors_first(op: OpDef) -> tuple[bool, ...]:
-    """The order to try overloads in: a 0-d tensor is a tensor before it is a number (max.other before max.dim)."""
+    """The order to try overloads in.
+
+    A 0-d tensor is a tensor before it is a number (max.other before max.dim).
+    """
     return tuple(not argument.type.is_tensor for argument in op.schema.positional)
 
 
@@ -80,7 +99,8 @@ def attach_methods(api: PublicApi) -> None:
     """Give Tensor its operator methods and Python's arithmetic operators."""
     for name, packet in api.methods.items():
         if name in Tensor.__dict__:
-            raise RegistrationError(f"Tensor.{name} is written by hand and also comes from the registry; declare the "
+            raise RegistrationError(f"Tensor.{name} is written by hand and also comes from the registry; "
+                                    "declare the "
                                     "operator with api=INTERNAL or without METHOD")
         setattr(Tensor, name, packet)
     for special, name in BINARY.items():

@@ -1,6 +1,7 @@
 """`rushlight.ops.aten`: every operator by its ATen name and overload, as `torch.ops.aten` spells them.
 
-`aten.add.Tensor(x, y)` calls one overload, `aten.add(x, y)` the first that fits, `aten.add_.Tensor` the derived in-place form.
+`aten.add.Tensor(x, y)` calls one overload, `aten.add(x, y)` the first that fits, `aten.add_.Tensor` the
+derived in-place form.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ class OpOverloadPacket:
 
     def __init__(self, name: str, overloads: list[OpDef], *, inplace: bool) -> None:
         self._packet = Packet(name, overloads, inplace=inplace)
-        self._overloads = {op.schema.overload or "default": OpOverload(op, inplace=inplace) for op in overloads}
+        self._overloads = {
+            op.schema.overload or "default": OpOverload(op, inplace=inplace) for op in overloads
+        }
 
     def __getattr__(self, overload: str) -> OpOverload:
         try:

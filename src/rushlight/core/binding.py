@@ -1,7 +1,8 @@
 """Calling a rule with just the arguments it names.
 
-Shape rules, kernels, formulas and lowerings are plain functions whose parameter names say what they need. `by_name`
-checks those names once, when the rule is declared, and returns a function of the operator's whole argument tuple.
+Shape rules, kernels, formulas and lowerings are plain functions whose parameter names say what they need.
+`by_name` checks those names once, when the rule is declared, and returns a function of the operator's
+whole argument tuple.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ from .errors import RegistrationError
 def parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
     """The names of the parameters of a plain Python function, in order; `from_` names the argument `from`."""
     if not isinstance(function, FunctionType):
-        raise RegistrationError(f"{function!r} must be a plain function or lambda, so that its parameters can be named")
+        raise RegistrationError(f"{function!r} must be a plain function or lambda, so that its parameters "
+                                "can be named")
     code = function.__code__
     if code.co_flags & 0x0C:
-        raise RegistrationError(f"{where(function)}: a rule cannot take *args or **kwargs; name what it needs")
+        raise RegistrationError(f"{where(function)}: a rule cannot take *args or **kwargs; name what it "
+                                "needs")
     names = code.co_varnames[:code.co_argcount + code.co_kwonlyargcount]
     return tuple(name[:-1] if name.endswith("_") and iskeyword(name[:-1]) else name for name in names)
 
@@ -41,7 +44,9 @@ def check_names(function: Callable[..., Any], scope: Sequence[str], owner: str) 
     return names
 
 
-def by_name(function: Callable[..., Any], scope: Sequence[str], owner: str) -> Callable[[tuple[Any, ...]], Any]:
+def by_name(
+    function: Callable[..., Any], scope: Sequence[str], owner: str
+) -> Callable[[tuple[Any, ...]], Any]:
     """`function` as a function of the tuple of values named by `scope`."""
     names = check_names(function, scope, owner)
     if names == tuple(scope):

@@ -1,12 +1,13 @@
 """Running an operator: the one way every call takes.
 
-`call(op, args)` takes an operator and its complete argument tuple in schema order (see resolve.py for how a user's call
-becomes that). Plain tensors go straight to eager execution; a tensor with keys goes through, in this order, the
+`call(op, args)` takes an operator and its complete argument tuple in schema order (see resolve.py for how a
+user's call becomes that). Plain tensors go straight to eager execution; a tensor with keys goes through,
+in this order, the
 transform or capture it belongs to, autograd, and the meta device. Floors above core install their layer with
 `install_layer`.
 
-Eager execution by kind: pointwise bodies run on the NumPy handler, views alias the storage, composites run their
-body, structural operators run their shape rule and then their kernel.
+Eager execution by kind: pointwise bodies run on the NumPy handler, views alias the storage, composites run
+their body, structural operators run their shape rule and then their kernel.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ Layer = Callable[..., Any]
 
 
 class _Ambient(threading.local):
-    """Keys that hold for every call on this thread, whatever its arguments (an active capture, for instance)."""
+    """Keys that hold for every call on this thread, whatever its arguments (an active capture, for instance).
+    """
 
     keys = 0
     trace: Any = None  # the interpreter that runs every operator, if there is one
@@ -42,7 +44,10 @@ _layers: dict[str, Layer] = {}
 
 
 def install_layer(name: str, layer: Layer) -> None:
-    """Install the function that serves calls with the key `name`: "traced", "autograd", or "read" for values."""
+    """Install the function that serves calls with the key `name`.
+
+    "traced", "autograd", or "read" for values.
+    """
     if name in _layers:
         raise RegistrationError(f"the dispatch layer {name} is already installed")
     _layers[name] = layer
@@ -126,7 +131,9 @@ def _view(op: OpDef, args: Arguments, source: Tensor, spec: Spec) -> Tensor:
         if spec.dtype.is_differentiable:
             tensor._keys |= AUTOGRAD  # it takes part in whatever history its base acquires later
             tensor._seen = base._node
-            tensor._creation = source._creation if MODES.grad else "inference" if MODES.inference else "no_grad"
+            tensor._creation = (
+                source._creation if MODES.grad else "inference" if MODES.inference else "no_grad"
+            )
     return tensor
 
 
@@ -136,7 +143,9 @@ def _run_composite(op: OpDef, args: Arguments) -> Any:
     tensors = [args[i] for i in op.operands if args[i] is not None]
     dtype = common([(t.dtype, t.ndim == 0) if isinstance(t, Tensor) else t for t in tensors])
     compute, result = resolve(op.promote, dtype)
-    cast = tuple([a.to(compute) if i in op.operands and isinstance(a, Tensor) else a for i, a in enumerate(args)])
+    cast = tuple(
+        [a.to(compute) if i in op.operands and isinstance(a, Tensor) else a for i, a in enumerate(args)]
+    )
     output = op.body(cast)  # type: ignore[misc]
     if isinstance(output, tuple):
         return tuple([o.to(result) for o in output])
@@ -154,7 +163,8 @@ def _run_structural(op: OpDef, args: Arguments) -> Any:
         if isinstance(specs, Spec):
             return _finish(op, results, specs, arrays)
         if len(results) != len(specs):
-            raise InternalError(f"{op.name}: the kernel returned {len(results)} outputs, its shape rule {len(specs)}")
+            raise InternalError(f"{op.name}: the kernel returned {len(results)} outputs, its shape rule "
+                                f"{len(specs)}")
         return tuple([_finish(op, r, s, arrays) for r, s in zip(results, specs, strict=True)])
 
 
@@ -171,16 +181,20 @@ def _kernel_argument(op: OpDef, value: Any) -> Any:
 
 
 def _finish(op: OpDef, result: Any, spec: Spec, inputs: Sequence[Any]) -> Tensor:
-    """Wrap a kernel's output after checking it against its Spec; an output that aliases an input is copied."""
+    """Wrap a kernel's output after checking it against its Spec.
+
+    An output that aliases an input is copied.
+    """
     if type(result) is not np.ndarray:
         result = np.asarray(result)
     if spec.shape is not None and result.shape != spec.shape:
-        raise InternalError(f"{op.name}: the kernel returned shape {result.shape}, its shape rule {spec.shape}")
+        raise InternalError(f"{op.name}: the kernel returned shape {result.shape}, its shape rule "
+                            f"{spec.shape}")
     if result.dtype != spec.dtype.numpy:
         result = result.astype(spec.dtype.numpy)
-    elif result.base is not None or any(result is a for a in inputs):
-        if not result.flags.writeable or _aliases(result, inputs) or any(s < 0 for s in result.strides):
-            result = result.copy()
+    elif (result.base is not None or any(result is a for a in inputs)) and (
+            not result.flags.writeable or _aliases(result, inputs) or any(s < 0 for s in result.strides)):
+        result = result.copy()
     if spec.strides is None and spec.shape is not None and not result.flags.c_contiguous:
         result = np.ascontiguousarray(result)  # eager, meta and compiled agree on the layout
     tensor = wrap(result)
@@ -210,8 +224,11 @@ def infer(op: OpDef, args: Arguments) -> Any:
 
 def _run_meta(op: OpDef, args: Arguments) -> Any:
     for tensor in tensors_in(op, args) if op.device_position is None else ():
-        check(tensor._keys & META or tensor.ndim == 0, f"{op.schema.name}: all tensors must be on the same device, "
-              "but some are on 'meta' and others on 'cpu'")
+        check(
+            tensor._keys & META or tensor.ndim == 0,
+            f"{op.schema.name}: all tensors must be on the same device, "
+            "but some are on 'meta' and others on 'cpu'",
+        )
     if op.kind is Kind.VIEW:
         return _run_view(op, args)
     specs = infer(op, args)
@@ -229,9 +246,12 @@ _runners: dict[Kind, Callable[[OpDef, Arguments], Any]] = {
 
 
 def read_array(tensor: Tensor) -> np.ndarray:
-    """The values of `tensor` for Python code to look at; a traced tensor asks its trace (which may refuse)."""
+    """The values of `tensor` for Python code to look at.
+
+    A traced tensor asks its trace (which may refuse).
+    """
     if tensor._keys & TRACED:
-        return _layers["read"](tensor)  # type: ignore[no-any-return]
+        return _layers["read"](tensor)
     return tensor.numpy_array()
 
 

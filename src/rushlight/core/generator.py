@@ -92,8 +92,8 @@ def philox(seed: int, offset: int, count: int) -> Words:
 
 
 def philox_blocks(seed: int, counters: npt.NDArray[np.uint64], high: int) -> Words:
-    """Row i: the four words of block counters[i] + 2**64 * high. The streams of different `high` have no block in
-    common, so a sampler by rejection can draw attempt k of any element from the stream high = k."""
+    """Row i: the four words of block counters[i] + 2**64 * high. The streams of different `high` have no
+    block in common, so a sampler by rejection can draw attempt k of any element from the stream high = k."""
     out = np.empty((len(counters), 2), "<u8")
     keys = _round_keys(seed & _MASK64)
     for start in range(0, len(counters), _MAX_BLOCKS):

@@ -1,8 +1,10 @@
 """In-place and out= forms, derived from the functional operator.
 
-`call_inplace` and `call_out` run the functional operator, then write its result into an existing tensor. They check
-everything that PyTorch checks (cast, shape, overlap, leaf that requires grad) before anything is written, and count the
-write in the version counter. Autograd installs `rebase`, which gives the written tensor the history of the result.
+`call_inplace` and `call_out` run the functional operator, then write its result into an existing tensor. They
+check everything that PyTorch checks (cast, shape, overlap, leaf that requires grad) before anything is
+written, and count the
+write in the version counter. Autograd installs `rebase`, which gives the written tensor the history of the
+result.
 """
 
 from __future__ import annotations
@@ -29,10 +31,13 @@ rebase: Callable[[Tensor, Tensor], None] | None = None
 traced_write: Callable[[Tensor, Tensor], None] | None = None
 
 
-def install_autograd(check_writable: Callable[[Tensor, str], None], prepare_write: Callable[[Tensor, Tensor], None],
-                     rebase_history: Callable[[Tensor, Tensor], None]) -> None:
-    """Autograd's part of a write: `check_writable` and, once the new value is known, `prepare_write` may refuse it;
-    `rebase_history` records it."""
+def install_autograd(
+    check_writable: Callable[[Tensor, str], None],
+    prepare_write: Callable[[Tensor, Tensor], None],
+    rebase_history: Callable[[Tensor, Tensor], None],
+) -> None:
+    """Autograd's part of a write: `check_writable` and, once the new value is known, `prepare_write` may
+    refuse it; `rebase_history` records it."""
     global before_write, prepare, rebase
     before_write, prepare, rebase = check_writable, prepare_write, rebase_history
 
@@ -59,14 +64,18 @@ def call_inplace(op: OpDef, args: Arguments) -> Tensor:
         result = result[0]
     check_result(target, result, name)
     if target.dtype is not result.dtype and op.api & Api.EXACT:
-        fail(f"{name}: the result is {result.dtype.name}, which cannot be written in place to a tensor of dtype "
+        fail(f"{name}: the result is {result.dtype.name}, which cannot be written in place to a tensor of "
+             "dtype "
              f"{target.dtype.name}")
     assign(target, result)
     return target
 
 
 def _with_kept_values(op: OpDef, args: Arguments) -> Arguments:
-    """The body of a composite may save its first argument for backward; what it saves must survive the write."""
+    """The body of a composite may save its first argument for backward.
+
+    What it saves must survive the write.
+    """
     if op.kind is Kind.COMPOSITE and op.derivative is None and _records(op, args, args[0]):
         return (call(REGISTRY["clone"], (args[0], None)), *args[1:])
     return args
@@ -97,19 +106,29 @@ def call_out(op: OpDef, args: Arguments, out: Any) -> Any:
         check(isinstance(target, Tensor), f"{op.schema.name}(): argument 'out' must be Tensor, not "
               f"{type(target).__name__}", TypeError)
         check(not (target._keys | _any_keys(op, args)) & AUTOGRAD or not _records(op, args, target),
-              f"{op.schema.name}(): functions with out=... arguments don't support automatic differentiation, but one "
+              f"{op.schema.name}(): functions with out=... arguments don't support automatic "
+              "differentiation, but one "
               "of the arguments requires grad.")
     results = call(op, _with_dtype_of(targets[0], op, args))
     results = results if isinstance(results, tuple) else (results,)
-    check(len(results) == len(targets), f"{op.schema.name}(): out= needs {len(results)} tensors, got {len(targets)}",
-          TypeError)
+    check(
+        len(results) == len(targets),
+        f"{op.schema.name}(): out= needs {len(results)} tensors, got {len(targets)}",
+        TypeError,
+    )
     for target, result in zip(targets, results, strict=True):
         check(target._keys & META == result._keys & META, f"{op.schema.name}(): expected out tensor to be on "
               f"{result.device}, but it is on {target.device}")
-        check(can_cast(result.dtype, target.dtype), f"{op.schema.name}(): result type {result.dtype.torch_name} can't "
-              f"be cast to the desired output type {target.dtype.torch_name}")
-        check(not op.api & Api.EXACT or target.dtype is result.dtype, f"{op.schema.name}(): Expected out tensor to have "
-              f"dtype {result.dtype.name}, but got {target.dtype.name} instead")
+        check(
+            can_cast(result.dtype, target.dtype),
+            f"{op.schema.name}(): result type {result.dtype.torch_name} can't "
+            f"be cast to the desired output type {target.dtype.torch_name}",
+        )
+        check(
+            not op.api & Api.EXACT or target.dtype is result.dtype,
+            f"{op.schema.name}(): Expected out tensor to have "
+            f"dtype {result.dtype.name}, but got {target.dtype.name} instead",
+        )
         if op.api & Api.APART:
             _check_apart(op, args, target, result)
         if target.shape == result.shape:
@@ -126,19 +145,28 @@ def _check_apart(op: OpDef, args: Arguments, target: Tensor, result: Tensor) -> 
     check_no_internal_overlap(target)
     for tensor in tensors_in(op, args):
         check_no_overlap(target, tensor)
-        if target.shape != result.shape and target._storage is not None and target._storage is tensor._storage:
+        if (
+            target.shape != result.shape
+            and target._storage is not None
+            and target._storage is tensor._storage
+        ):
             first, (other_first, other_last) = _span(target)[0], _span(tensor)  # the output will be resized
             check(other_last <= first or first + result.nbytes <= other_first, _PARTIAL)
 
 
 def _with_dtype_of(target: Tensor, op: OpDef, args: Arguments) -> Arguments:
-    """The arguments of a factory with dtype=None replaced by that of its output; a different one is refused."""
+    """The arguments of a factory with dtype=None replaced by that of its output.
+
+    A different one is refused.
+    """
     names = op.schema.argument_names
     if op.tensor_positions or op.list_positions or "dtype" not in names:
         return args
     at = names.index("dtype")
-    check(args[at] in (None, target.dtype), f"{op.schema.name}(): dtype {args[at]} does not match dtype of out "
-          f"parameter ({target.dtype})")
+    check(
+        args[at] in (None, target.dtype),
+        f"{op.schema.name}(): dtype {args[at]} does not match dtype of out parameter ({target.dtype})",
+    )
     return (*args[:at], target.dtype, *args[at + 1:])
 
 
@@ -163,16 +191,21 @@ def check_target(target: Tensor, name: str, api: Api = Api.NONE) -> None:
     if not api & (Api.EXPANDED | Api.EXPANDED_WARNS):
         check_no_internal_overlap(target)
     elif api & Api.EXPANDED_WARNS:
-        warnings.warn(f"Use of {name} on expanded tensors is deprecated. Please clone() the tensor before performing "
+        warnings.warn(f"Use of {name} on expanded tensors is deprecated. Please clone() the tensor before "
+                      "performing "
                       "this operation.", UserWarning, stacklevel=4)
 
 
 def check_result(target: Tensor, result: Tensor, name: str) -> None:
     if result.dtype is not target.dtype:
-        check(can_cast(result.dtype, target.dtype), f"{name}: result type {result.dtype.torch_name} can't be cast to "
-              f"the desired output type {target.dtype.torch_name}")
+        check(
+            can_cast(result.dtype, target.dtype),
+            f"{name}: result type {result.dtype.torch_name} can't be cast to "
+            f"the desired output type {target.dtype.torch_name}",
+        )
     if result.shape != target.shape:
-        fail(f"{name}: output with shape {list(target.shape)} doesn't match the broadcast shape {list(result.shape)}")
+        fail(f"{name}: output with shape {list(target.shape)} doesn't match the broadcast shape "
+             f"{list(result.shape)}")
 
 
 def assign(target: Tensor, result: Tensor) -> None:
@@ -199,7 +232,8 @@ def write(target: Tensor, result: Tensor) -> None:
             if target._neg:
                 values = np.negative(values)
         if not target._array.flags.writeable:
-            raise RuntimeError("the tensor's memory is read-only; clone() it to get a tensor that can be written")
+            raise RuntimeError("the tensor's memory is read-only; clone() it to get a tensor that can be "
+                               "written")
         # Of the elements of an expanded tensor that share one location, one that was changed decides.
         changed = values != target._array if has_internal_overlap(target) else True
         quietly(np.copyto, target._array, values, "unsafe", changed)
@@ -209,9 +243,12 @@ def write(target: Tensor, result: Tensor) -> None:
 # Overlap.
 
 def check_no_internal_overlap(target: Tensor) -> None:
-    """Refuse to write to a tensor in which several elements share one memory location, such as an expanded one."""
+    """Refuse to write to a tensor in which several elements share one memory location, such as an expanded
+    one.
+    """
     if has_internal_overlap(target):
-        raise RuntimeError("unsupported operation: more than one element of the written-to tensor refers to a single "
+        raise RuntimeError("unsupported operation: more than one element of the written-to tensor refers to "
+                           "a single "
                            "memory location. Please clone() the tensor before performing the operation.")
 
 
@@ -220,8 +257,10 @@ def has_internal_overlap(target: Tensor) -> bool:
     array = target._array
     if array is not None and array.flags.c_contiguous:
         return False
-    return any(stride == 0 and size > 1 for size, stride in zip(target.shape, target.strides(), strict=True)) \
+    return (
+        any(stride == 0 and size > 1 for size, stride in zip(target.shape, target.strides(), strict=True))
         and target.numel() > 0
+    )
 
 
 def check_no_partial_overlap(target: Tensor, other: Tensor) -> None:
@@ -233,7 +272,8 @@ def check_no_partial_overlap(target: Tensor, other: Tensor) -> None:
     if _same_elements(target, other):
         return
     if not (is_dense(target.shape, target.strides()) and is_dense(other.shape, other.strides())):
-        return  # too hard to tell cheaply; the result is computed before it is written, so it is right all the same
+        # too hard to tell cheaply; the result is computed before it is written, so it is right all the same
+        return
     first, last = _span(target)
     other_first, other_last = _span(other)
     if first == other_first and last == other_last:
@@ -248,11 +288,17 @@ def check_no_overlap(target: Tensor, other: Tensor) -> None:
 
 
 def _same_elements(target: Tensor, other: Tensor) -> bool:
-    return target._storage is not None and target._storage is other._storage and target._offset == other._offset \
-        and target.shape == other.shape and target.strides() == other.strides()
+    return (
+        target._storage is not None
+        and target._storage is other._storage
+        and target._offset == other._offset
+        and target.shape == other.shape
+        and target.strides() == other.strides()
+    )
 
 
-_PARTIAL = ("unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
+_PARTIAL = ("unsupported operation: some elements of the input tensor and the written-to tensor refer to a "
+            "single memory "
             "location. Please clone() the tensor before performing the operation.")
 
 
@@ -264,18 +310,27 @@ def _span(tensor: Tensor) -> tuple[int, int]:
 # Resizing.
 
 def resize_output(target: Tensor, result: Tensor) -> None:
-    """Give `target` the shape of `result`; warns, as PyTorch does, when a non-empty tensor must be resized."""
+    """Give `target` the shape of `result`.
+
+    Warns, as PyTorch does, when a non-empty tensor must be resized.
+    """
     if target.shape == result.shape:
         return
     if target.numel() != 0:
-        warnings.warn(f"An output with one or more elements was resized since it had shape {list(target.shape)}, which "
-                      f"does not match the required output shape {list(result.shape)}. Pass an output of the right "
+        warnings.warn("An output with one or more elements was resized since it had shape "
+                      f"{list(target.shape)}, which "
+                      f"does not match the required output shape {list(result.shape)}. Pass an output of the "
+                      "right "
                       "shape, or an empty one.", UserWarning, stacklevel=4)
-    strides = result.strides() if is_dense(result.shape, result.strides()) else contiguous_strides(result.shape)
+    strides = (
+        result.strides() if is_dense(result.shape, result.strides()) else contiguous_strides(result.shape)
+    )
     set_geometry(target, tuple(result.shape), strides)
 
 
-def set_geometry(target: Tensor, shape: tuple[int, ...], strides: tuple[int, ...], offset: int | None = None) -> None:
+def set_geometry(
+    target: Tensor, shape: tuple[int, ...], strides: tuple[int, ...], offset: int | None = None
+) -> None:
     """Change shape and strides of `target` in place; its storage grows if it must, keeping its bytes."""
     if AMBIENT.trace is not None:
         AMBIENT.trace.refuse("it changes the shape of a tensor in place")

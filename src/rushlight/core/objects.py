@@ -1,4 +1,5 @@
-"""What makes a Tensor a Python object: values, conversion, printing, iteration, copying and the special methods.
+"""What makes a Tensor a Python object: values, conversion, printing, iteration, copying and the special
+methods.
 
 Importing this module attaches the methods. Operator methods come from the registry (api.py).
 """
@@ -20,7 +21,7 @@ from .mutation import assign, check_no_partial_overlap, check_target, set_geomet
 from .registry import Api
 from .shapes import channels_last_strides, contiguous_strides
 from .storage import Storage
-from .tensor import AUTOGRAD, LAZY, META, TRACED, Tensor, alias, tensor_method, wrap
+from .tensor import LAZY, META, TRACED, Tensor, alias, tensor_method, wrap
 from .tokens import channels_last, channels_last_3d, contiguous_format, device, memory_format, preserve_format
 
 
@@ -50,10 +51,15 @@ def tolist(self: Tensor) -> Any:
 def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
     """The values as an ndarray that shares memory with the tensor."""
     if not force:
-        check(not (self.requires_grad and MODES.grad), "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() "
-              "instead.")
-        check(not self._keys & LAZY, "Can't call numpy() on a tensor whose conjugate or negative bit is set. Use "
-              "tensor.resolve_conj().resolve_neg().numpy() instead.")
+        check(
+            not (self.requires_grad and MODES.grad),
+            "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.",
+        )
+        check(
+            not self._keys & LAZY,
+            "Can't call numpy() on a tensor whose conjugate or negative bit is set. Use "
+            "tensor.resolve_conj().resolve_neg().numpy() instead.",
+        )
         if self._keys & META:
             raise TypeError("can't convert a meta tensor to numpy: it has no data")
     return read_array(self)
@@ -67,21 +73,26 @@ def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndar
 
 
 def _dlpack(self: Tensor, **kwargs: Any) -> Any:
-    check(not self.requires_grad, "Can't export tensors that require gradient, use tensor.detach()", BufferError)
+    check(
+        not self.requires_grad, "Can't export tensors that require gradient, use tensor.detach()", BufferError
+    )
     check(not self._keys & LAZY, "Can't export tensors with the conjugate bit set", BufferError)
     return self.numpy().__dlpack__(**kwargs)
 
 
 @tensor_method
 def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """The tensor in another dtype, device or memory format; itself where nothing changes and copy is False."""
+    """The tensor in another dtype, device or memory format.
+
+    Itself where nothing changes and copy is False.
+    """
     dtype, place, copy, layout_format = _parse_to(args, kwargs)
     same_dtype = dtype is None or dtype is self.dtype
     same_device = place is None or place == self.device
     if same_dtype and same_device and not copy and (
             layout_format in (None, preserve_format) or self.is_contiguous(layout_format)):
         return self
-    return run_name("_to_copy", self, dtype, None, place, None, False, layout_format)  # type: ignore[no-any-return]
+    return run_name("_to_copy", self, dtype, None, place, None, False, layout_format)
 
 
 def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[DType | None, device | None, bool, Any]:
@@ -98,7 +109,11 @@ def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[DType | No
         first = rest.pop(0)
         if isinstance(first, str | device):
             place = first
-            if rest and (rest[0] is None or isinstance(rest[0], DType | type)) and not isinstance(rest[0], bool):
+            if (
+                rest
+                and (rest[0] is None or isinstance(rest[0], DType | type))
+                and not isinstance(rest[0], bool)
+            ):
                 dtype = rest.pop(0)
         elif isinstance(first, DType | type):
             dtype = first
@@ -109,19 +124,32 @@ def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[DType | No
     kwargs.pop("non_blocking", None)
     copy = kwargs.pop("copy", False)
     flags = [flag for flag in rest if isinstance(flag, bool)]
-    check(len(flags) == len(rest) and len(rest) <= 2 and not kwargs, "to() takes a dtype, a device or a tensor, then "
-          f"non_blocking and copy, then memory_format by keyword; got {args} {kwargs}", TypeError)
+    check(
+        len(flags) == len(rest) and len(rest) <= 2 and not kwargs,
+        "to() takes a dtype, a device or a tensor, then "
+        f"non_blocking and copy, then memory_format by keyword; got {args} {kwargs}",
+        TypeError,
+    )
     if len(flags) == 2:
         copy = flags[1]
     if isinstance(dtype, type):
-        dtype = {float: dtypes.float64, complex: dtypes.complex128, int: dtypes.int64, bool: dtypes.bool_}.get(dtype, dtype)
-    check(dtype is None or isinstance(dtype, DType), f"to(): dtype must be a rushlight dtype, not {dtype!r}", TypeError)
+        dtype = {
+            float: dtypes.float64,
+            complex: dtypes.complex128,
+            int: dtypes.int64,
+            bool: dtypes.bool_,
+        }.get(dtype, dtype)
+    check(
+        dtype is None or isinstance(dtype, DType),
+        f"to(): dtype must be a rushlight dtype, not {dtype!r}",
+        TypeError,
+    )
     return dtype, None if place is None else device(place), copy, layout_format
 
 
 def _conversion(name: str, dtype: DType) -> None:
     def convert(self: Tensor, memory_format: memory_format = preserve_format) -> Tensor:
-        return self.to(dtype, memory_format=memory_format)  # type: ignore[no-any-return]
+        return self.to(dtype, memory_format=memory_format)
     convert.__name__ = name
     convert.__doc__ = f"The tensor as {dtype.name}."
     tensor_method(convert)
@@ -147,27 +175,32 @@ def _type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
 
 @tensor_method
 def cpu(self: Tensor, memory_format: memory_format = preserve_format) -> Tensor:
-    return self.to("cpu", memory_format=memory_format)  # type: ignore[no-any-return]
+    return self.to("cpu", memory_format=memory_format)
 
 
 @tensor_method
 def type_as(self: Tensor, other: Tensor) -> Tensor:
-    return self.to(other.dtype)  # type: ignore[no-any-return]
+    return self.to(other.dtype)
 
 
 @tensor_method
 def new_tensor(self: Tensor, data: Any, *, dtype: DType | None = None, device: Any = None,
                requires_grad: bool = False) -> Tensor:
     """A new tensor with a copy of `data`, of this tensor's dtype and device unless told otherwise."""
-    return construct.tensor(data, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
+    return construct.tensor(
+        data, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad
+    )
 
 
 @tensor_method
 def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     """Write `src`, broadcast and cast, into this tensor."""
     if not isinstance(src, Tensor):
-        check(isinstance(src, int | float | complex), "copy_(): argument 'src' must be a Tensor or a number, not "
-              f"{src.__class__.__name__}", TypeError)
+        check(
+            isinstance(src, int | float | complex),
+            f"copy_(): argument 'src' must be a Tensor or a number, not {src.__class__.__name__}",
+            TypeError,
+        )
         src = construct.tensor(src)
     if self.is_meta != src.is_meta:
         check(self.is_meta, "copy_: Cannot copy out of meta tensor; no data!", NotImplementedError)
@@ -203,30 +236,40 @@ def resize_(self: Tensor, *size: Any, memory_format: memory_format = contiguous_
 
 def _size_of(value: Any) -> int:
     if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"resize_(): argument 'size' must be a tuple of ints, not one with a {value.__class__.__name__}")
+        raise TypeError("resize_(): argument 'size' must be a tuple of ints, not one with a "
+                        f"{value.__class__.__name__}")
     return int(value.__index__())
 
 
 @tensor_method
 def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: memory_format | None = None) -> Tensor:
-    """Change the shape in place to that of `the_template`; preserve_format takes over channels-last order as well."""
+    """Change the shape in place to that of `the_template`.
+
+    Preserve_format takes over channels-last order as well.
+    """
     self.resize_(the_template.shape)
     if memory_format is preserve_format:
         formats = [f for f in (channels_last, channels_last_3d) if the_template.is_contiguous(f)]
         memory_format = contiguous_format if the_template.is_contiguous() or not formats else formats[0]
-    return self.resize_(the_template.shape, memory_format=memory_format) if memory_format is not None else self
+    return (
+        self.resize_(the_template.shape, memory_format=memory_format) if memory_format is not None else self
+    )
 
 
 @tensor_method
-def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Tensor:
+def set_(
+    self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None
+) -> Tensor:
     """Make this tensor look at the storage of another tensor, at a storage, or at nothing."""
     check(not self.requires_grad or self.grad_fn is None, "set_: only leaf tensors can be re-pointed")
     if source is None:
         source = wrap(np.empty((0,), self.dtype.numpy))
     check(isinstance(source, Tensor | Storage), "set_(): source must be a tensor or a storage", TypeError)
     if isinstance(source, Tensor):
-        check(source.dtype is self.dtype, f"Could not set tensor of type {source.dtype.name} to a tensor of type "
-              f"{self.dtype.name}")
+        check(
+            source.dtype is self.dtype,
+            f"Could not set tensor of type {source.dtype.name} to a tensor of type {self.dtype.name}",
+        )
         if size is None:
             size, stride, storage_offset = source.shape, source.strides(), source.storage_offset()
         source = source.storage_object
@@ -283,7 +326,10 @@ def _number(self: Tensor) -> Any:
 
 def _real_number(self: Tensor) -> Any:
     value = _number(self)
-    check(not isinstance(value, complex) or value.imag == 0, f"value cannot be converted to a real number: {value}")
+    check(
+        not isinstance(value, complex) or value.imag == 0,
+        f"value cannot be converted to a real number: {value}",
+    )
     return value.real if isinstance(value, complex) else value
 
 
@@ -295,7 +341,8 @@ def _index(self: Tensor) -> int:
 
 def _contains(self: Tensor, element: Any) -> bool:
     if not isinstance(element, Tensor | int | float | complex | bool):
-        raise RuntimeError(f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {element.__class__}")
+        raise RuntimeError("Tensor.__contains__ only supports Tensor or scalar, but you passed in a "
+                           f"{element.__class__}")
     return bool((self == element).any().item())
 
 
@@ -310,10 +357,13 @@ def _repr(self: Tensor) -> str:
 
 
 def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
-    check(self.grad_fn is None, "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
-          "protocol at the moment; use detach().clone()")
+    check(
+        self.grad_fn is None,
+        "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
+        "protocol at the moment; use detach().clone()",
+    )
     if id(self) in memo:
-        return memo[id(self)]  # type: ignore[no-any-return]
+        return memo[id(self)]
     storage = self.storage_object
     if id(storage) not in memo:
         memo[id(storage)] = storage.__class__(None if storage.buffer is None else storage.buffer.copy(),
@@ -343,15 +393,15 @@ def _reduce(self: Tensor) -> Any:
 def _rebuild(array: np.ndarray, dtype: str, requires_grad: bool, cls: Any) -> Tensor:
     result = construct.from_numpy(array.view(dtypes.DTYPES[dtype].numpy))
     result.__class__ = cls
-    return result.requires_grad_(requires_grad)  # type: ignore[no-any-return]
+    return result.requires_grad_(requires_grad)
 
 
 def _real(self: Tensor) -> Tensor:
-    return run_name("real", self)  # type: ignore[no-any-return]
+    return run_name("real", self)
 
 
 def _imag(self: Tensor) -> Tensor:
-    return run_name("imag", self)  # type: ignore[no-any-return]
+    return run_name("imag", self)
 
 
 def _set_part(name: str) -> Any:
@@ -363,15 +413,33 @@ def _transpose_property(name: str) -> Any:
 
 
 SPECIAL_METHODS: dict[str, Any] = {
-    "__array__": _array, "__array_priority__": 1000, "__dlpack__": _dlpack,
-    "__dlpack_device__": lambda self: (1, 0), "__len__": _len, "__iter__": _iter, "__bool__": _truth,
-    "__int__": lambda self: int(_real_number(self)), "__float__": lambda self: float(_real_number(self)),
-    "__complex__": lambda self: complex(_number(self)), "__index__": _index, "__contains__": _contains,
-    "__format__": _format, "__repr__": _repr, "__hash__": lambda self: id(self), "__getitem__": get_item,
-    "__setitem__": set_item, "__deepcopy__": _deepcopy, "__copy__": _copy, "__reduce_ex__": lambda self, p: _reduce(self),
-    "type": _type, "data": _data.setter(_set_data),  # type: ignore[attr-defined]
-    "real": property(_real, _set_part("real")), "imag": property(_imag, _set_part("imag")),
-    "T": _transpose_property("numpy_T"), "mT": _transpose_property("mT"), "H": _transpose_property("matrix_H"),
+    "__array__": _array,
+    "__array_priority__": 1000,
+    "__dlpack__": _dlpack,
+    "__dlpack_device__": lambda self: (1, 0),
+    "__len__": _len,
+    "__iter__": _iter,
+    "__bool__": _truth,
+    "__int__": lambda self: int(_real_number(self)),
+    "__float__": lambda self: float(_real_number(self)),
+    "__complex__": lambda self: complex(_number(self)),
+    "__index__": _index,
+    "__contains__": _contains,
+    "__format__": _format,
+    "__repr__": _repr,
+    "__hash__": lambda self: id(self),
+    "__getitem__": get_item,
+    "__setitem__": set_item,
+    "__deepcopy__": _deepcopy,
+    "__copy__": _copy,
+    "__reduce_ex__": lambda self, p: _reduce(self),
+    "type": _type,
+    "data": _data.setter(_set_data),  # type: ignore[attr-defined]
+    "real": property(_real, _set_part("real")),
+    "imag": property(_imag, _set_part("imag")),
+    "T": _transpose_property("numpy_T"),
+    "mT": _transpose_property("mT"),
+    "H": _transpose_property("matrix_H"),
     "mH": _transpose_property("mH"),
 }
 

@@ -1,7 +1,7 @@
 """Which dtype an elementwise operator computes in, and which one it returns.
 
-`resolve(promote, operands)` follows PyTorch: tensors with dimensions decide, then 0-d tensors, then Python scalars,
-each only if it is of a higher category than those before it.
+`resolve(promote, operands)` follows PyTorch: tensors with dimensions decide, then 0-d tensors, then Python
+scalars, each only if it is of a higher category than those before it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The table of operators: what each one is, and what every stage knows about it.
 
-An operator is declared once, on the ops (or decompositions) floor, by `pointwise`, `view`, `composite` or `define`.
-Other floors attach their stage to it by name (`kernel`, later `derivative`, `lowering`, ...). Attaching twice raises.
+An operator is declared once, on the ops (or decompositions) floor, by `pointwise`, `view`, `composite` or
+`define`. Other floors attach their stage to it by name (`kernel`, later `derivative`, `lowering`, ...).
+Attaching twice raises.
 Names and schemas are ATen's.
 """
 
@@ -19,7 +20,6 @@ from .dtypes import DType
 from .errors import RegistrationError
 from .promotion import Promotion
 from .schema import Schema, parse_schema
-
 
 Rule = TypeVar("Rule", bound=Callable[..., Any])
 
@@ -39,7 +39,8 @@ class Api(enum.Flag):
     METHOD = enum.auto()  # tensor.name(...)
     INPLACE = enum.auto()  # tensor.name_(...), and rushlight.name_ where FUNCTION is set
     OUT = enum.auto()  # rushlight.name(..., out=tensor)
-    INPLACE_METHOD = enum.auto()  # tensor.name_(...) whether or not there is a tensor.name; no rushlight.name_
+    # tensor.name_(...) whether or not there is a tensor.name; no rushlight.name_
+    INPLACE_METHOD = enum.auto()
     EXACT = enum.auto()  # with OUT: out= has the result's dtype
     APART = enum.auto()  # with OUT: out= shares no memory with an input
     EXPANDED = enum.auto()  # with INPLACE: an expanded tensor can be written (fill_)
@@ -47,7 +48,11 @@ class Api(enum.Flag):
 
 
 FUNCTION, METHOD, INPLACE, OUT = Api.FUNCTION, Api.METHOD, Api.INPLACE, Api.OUT
-INPLACE_METHOD, APART_OUT, EXACT_OUT = Api.INPLACE_METHOD, Api.OUT | Api.APART, Api.OUT | Api.APART | Api.EXACT
+INPLACE_METHOD, APART_OUT, EXACT_OUT = (
+    Api.INPLACE_METHOD,
+    Api.OUT | Api.APART,
+    Api.OUT | Api.APART | Api.EXACT,
+)
 INTERNAL = Api.NONE
 
 
@@ -55,10 +60,44 @@ class OpDef:
     """One overload of one operator. Floors above core fill in `derivative`, `lowering` and `batching`."""
 
     __slots__ = (
-        "api", "batching", "body", "check", "checks_numbers", "conditions", "data_dependent", "decomposition", "defaults",
-        "derivative", "device_position", "dtypes", "exact", "family", "instruction", "kernel", "kernel_reads", "kind", "linear", "list_positions",
-        "lowering", "moves", "name", "namespace", "operands", "parameters", "plans", "promote", "promote_by",
-        "public_name", "random", "result_names", "rule", "run", "schema", "settings", "tensor_positions", "tracked",
+        "api",
+        "batching",
+        "body",
+        "check",
+        "checks_numbers",
+        "conditions",
+        "data_dependent",
+        "decomposition",
+        "defaults",
+        "derivative",
+        "device_position",
+        "dtypes",
+        "exact",
+        "family",
+        "instruction",
+        "kernel",
+        "kernel_reads",
+        "kind",
+        "linear",
+        "list_positions",
+        "lowering",
+        "moves",
+        "name",
+        "namespace",
+        "operands",
+        "parameters",
+        "plans",
+        "promote",
+        "promote_by",
+        "public_name",
+        "random",
+        "result_names",
+        "rule",
+        "run",
+        "schema",
+        "settings",
+        "tensor_positions",
+        "tracked",
     )
 
     def __init__(self, schema: Schema, kind: Kind, family: str, *, api: Api, promote: Promotion | None = None,
@@ -79,8 +118,10 @@ class OpDef:
         self.random = random
         self.data_dependent = data_dependent  # the output's shape depends on values
         self.dtypes = dtypes
-        self.instruction = instruction  # the handler instruction that equals the body when parameters have defaults
-        self.tracked = tracked  # of a view: it knows its base, so that a write through it gives the base a new history
+        # the handler instruction that equals the body when parameters have defaults
+        self.instruction = instruction
+        # of a view: it knows its base, so that a write through it gives the base a new history
+        self.tracked = tracked
         self.namespace = namespace  # "" or "linalg", "special", ...: where the public function lives
         self.public_name = public_name or schema.name
         self.kernel: Callable[[tuple[Any, ...]], Any] | None = None
@@ -89,13 +130,16 @@ class OpDef:
         self.decomposition: Callable[..., Any] | None = body if kind is Kind.COMPOSITE else None
         self.lowering: Any = None
         self.batching: Any = None
-        self.run: Callable[[OpDef, tuple[Any, ...]], Any] | None = None  # eager execution, set by dispatch on first use
+        # eager execution, set by dispatch on first use
+        self.run: Callable[[OpDef, tuple[Any, ...]], Any] | None = None
         self.plans: dict[Any, Any] = {}  # promotion plans by input dtypes
         arguments = schema.arguments
         self.defaults = tuple(argument.default for argument in arguments)
         self.tensor_positions = tuple(
             i for i, a in enumerate(arguments) if a.type.base == "Tensor" and not a.type.is_list)
-        self.list_positions = tuple(i for i, a in enumerate(arguments) if a.type.base == "Tensor" and a.type.is_list)
+        self.list_positions = tuple(
+            i for i, a in enumerate(arguments) if a.type.base == "Tensor" and a.type.is_list
+        )
         names = tuple(r.name for r in schema.returns)
         self.result_names = names if len(names) > 1 and all(names) else None
         self.device_position = next((i for i, a in enumerate(arguments) if a.name == "device"), None)
@@ -105,10 +149,13 @@ class OpDef:
         self.settings = tuple(i for i in range(len(arguments)) if i not in self.operands)
         # Filled in by `pointwise` alone.
         self.check: Callable[[tuple[Any, ...]], Any] | None = None
-        self.checks_numbers = False  # the check looks at the values of numbers, so that types do not decide it
-        self.promote_by: Callable[[tuple[Any, ...]], Promotion] | None = None  # promotion that depends on an argument
+        # the check looks at the values of numbers, so that types do not decide it
+        self.checks_numbers = False
+        # promotion that depends on an argument
+        self.promote_by: Callable[[tuple[Any, ...]], Promotion] | None = None
         self.conditions: frozenset[int] = frozenset()  # operands that are not promoted: bool, as they come
-        self.exact: frozenset[int] = frozenset()  # operands whose 0-d value is not rounded to a narrow common dtype
+        # operands whose 0-d value is not rounded to a narrow common dtype
+        self.exact: frozenset[int] = frozenset()
 
     def stages(self) -> dict[str, bool]:
         """Which stages know this operator."""
@@ -134,7 +181,8 @@ class Registry:
 
     def add(self, op: OpDef) -> OpDef:
         if self.frozen:
-            raise RegistrationError(f"{op.name}: the registry is frozen; use rushlight.library to add operators")
+            raise RegistrationError(f"{op.name}: the registry is frozen; use rushlight.library to add "
+                                    "operators")
         if op.name in self.ops:
             raise RegistrationError(f"{op.name} is already defined in {self.ops[op.name].family}")
         self.ops[op.name] = op
@@ -144,7 +192,7 @@ class Registry:
         try:
             return self.ops[name]
         except KeyError:
-            near = [known for known in self.ops if known.split(".")[0] == name.split(".")[0]]
+            near = [known for known in self.ops if known.split(".")[0] == name.split(".", maxsplit=1)[0]]
             hint = f"; did you mean {', '.join(near)}?" if near else ""
             raise RegistrationError(f"there is no operator {name}{hint}") from None
 
@@ -162,7 +210,10 @@ REGISTRY = Registry()
 
 
 def _family() -> str:
-    """The family of the module that called a declaration function: its file name up to a "_" (view_scatter: view)."""
+    """The family of the module that called a declaration function.
+
+    Its file name up to a "_" (view_scatter: view).
+    """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_globals["__name__"] == __name__:
         frame = frame.f_back
@@ -178,20 +229,29 @@ def pointwise(*schemas: str, promote: Promotion | Callable[..., Promotion] = Pro
               public_name: str = "") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Declare an elementwise operator by its scalar body; several schemas are overloads with the same body.
 
-    The body is `body(ops, *arguments)` over a handler `ops`. Tensor and Scalar arguments are operands: promoted, cast
-    to the compute dtype and given as handler values, except the ones listed in `parameters`, which stay Python values
+    The body is `body(ops, *arguments)` over a handler `ops`. Tensor and Scalar arguments are operands:
+    promoted, cast to the compute dtype and given as handler values, except the ones listed in
+    `parameters`, which stay Python values
     (as do bool, str, int arguments).
     promote     a Promotion, or a function that names the arguments it depends on and returns one
     dtypes      restricts the common dtype
     conditions  operands that take no part in promotion: bool tensors, as the first argument of where
-    exact       operands which, as a number or 0-d tensor, keep the precision of the compute dtype (bfloat16 x * 0.1)
-    check       names the arguments it validates: dtypes, types of numbers and parameters, never shapes or data;
+    exact       operands which, as a number or 0-d tensor, keep the precision of the compute dtype (bfloat16 x
+    * 0.1) check       names the arguments it validates: dtypes, types of numbers and parameters, never
+    shapes or data;
                 with `checks_numbers` also the values of numbers
     moves       no arithmetic is done, so that half types compute in themselves
     instruction the handler instruction that equals the body when every parameter has its default
     """
-    options: dict[str, Any] = {"api": api, "dtypes": dtypes, "parameters": parameters, "instruction": instruction, "moves": moves,
-               "namespace": namespace, "public_name": public_name}
+    options: dict[str, Any] = {
+        "api": api,
+        "dtypes": dtypes,
+        "parameters": parameters,
+        "instruction": instruction,
+        "moves": moves,
+        "namespace": namespace,
+        "public_name": public_name,
+    }
     family = _family()
 
     def declare(body: Callable[..., Any]) -> Callable[..., Any]:
@@ -224,7 +284,9 @@ def _set_check(op: OpDef, check: Callable[..., None] | None, checks_numbers: boo
 
 
 def instruction(*schemas: str, name: str = "", **options: Any) -> None:
-    """Declare elementwise operators that are one instruction of the handler, by default the one of the same name."""
+    """Declare elementwise operators that are one instruction of the handler, by default the one of the same
+    name.
+    """
     for text in schemas:
         word = name or parse_schema(text).name
         pointwise(text, instruction=word, **options)(attrgetter(word))
@@ -245,7 +307,9 @@ def _handler_body(body: Callable[..., Any], schema: Schema) -> Callable[..., Any
 
 
 @overload
-def view(schema: str, *, api: Api = ..., namespace: str = ..., tracked: bool = ...) -> Callable[[Rule], Rule]: ...
+def view(
+    schema: str, *, api: Api = ..., namespace: str = ..., tracked: bool = ...
+) -> Callable[[Rule], Rule]: ...
 @overload
 def view(schema: str, rule: Callable[..., Any], *, api: Api = ..., namespace: str = ...,
          tracked: bool = ...) -> Any: ...
@@ -253,25 +317,42 @@ def view(schema: str, rule: Callable[..., Any] | None = None, *, api: Api = FUNC
          namespace: str = "", tracked: bool = True) -> Any:
     """Declare a view by its rule, which returns the Spec(s) of the alias: shape, strides, offset, dtype.
 
-    Views that are not `tracked` have no base: `detach`, which still shares the version counter of its source, and those
-    whose schema declares no alias (`_unsafe_view`), which do not.
+    Views that are not `tracked` have no base: `detach`, which still shares the version counter of its source,
+    and those whose schema declares no alias (`_unsafe_view`), which do not.
     """
     family = _family()
 
     def declare(rule: Callable[..., Any]) -> Callable[..., Any]:
         parsed = parse_schema(schema)
-        REGISTRY.add(OpDef(parsed, Kind.VIEW, family, api=api, moves=True, namespace=namespace, tracked=tracked,
-                           rule=by_name(rule, parsed.argument_names, f"view rule of {parsed.full_name}")))
+        REGISTRY.add(
+            OpDef(
+                parsed,
+                Kind.VIEW,
+                family,
+                api=api,
+                moves=True,
+                namespace=namespace,
+                tracked=tracked,
+                rule=by_name(rule, parsed.argument_names, f"view rule of {parsed.full_name}"),
+            )
+        )
         return rule
 
     return declare if rule is None else declare(rule)
 
 
-def composite(*schemas: str, promote: Promotion | None = None, api: Api = FUNCTION | METHOD, random: bool = False,
-              namespace: str = "", public_name: str = "") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def composite(
+    *schemas: str,
+    promote: Promotion | None = None,
+    api: Api = FUNCTION | METHOD,
+    random: bool = False,
+    namespace: str = "",
+    public_name: str = "",
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Declare an operator as a function of simpler ones; several schemas are overloads with the same body.
 
-    With `promote`, tensor inputs are first cast to the compute dtype and the results rounded once to the result dtype.
+    With `promote`, tensor inputs are first cast to the compute dtype and the results rounded once to the
+    result dtype.
     """
     family = _family()
 
@@ -286,14 +367,38 @@ def composite(*schemas: str, promote: Promotion | None = None, api: Api = FUNCTI
     return declare
 
 
-def define(schema: str, *, shape: Callable[..., Any], api: Api = FUNCTION | METHOD | OUT, moves: bool = False,
-           random: bool = False, data_dependent: bool = False, promote: Promotion | None = None, namespace: str = "",
-           public_name: str = "") -> None:
-    """Declare a structural operator: `shape` validates the arguments it names and returns the Spec(s) of the output."""
+def define(
+    schema: str,
+    *,
+    shape: Callable[..., Any],
+    api: Api = FUNCTION | METHOD | OUT,
+    moves: bool = False,
+    random: bool = False,
+    data_dependent: bool = False,
+    promote: Promotion | None = None,
+    namespace: str = "",
+    public_name: str = "",
+) -> None:
+    """Declare a structural operator.
+
+    `shape` validates the arguments it names and returns the Spec(s) of the output.
+    """
     parsed = parse_schema(schema)
-    REGISTRY.add(OpDef(parsed, Kind.STRUCTURAL, _family(), api=api, moves=moves, random=random, promote=promote,
-                       data_dependent=data_dependent, namespace=namespace, public_name=public_name,
-                       rule=by_name(shape, parsed.argument_names, f"shape rule of {parsed.full_name}")))
+    REGISTRY.add(
+        OpDef(
+            parsed,
+            Kind.STRUCTURAL,
+            _family(),
+            api=api,
+            moves=moves,
+            random=random,
+            promote=promote,
+            data_dependent=data_dependent,
+            namespace=namespace,
+            public_name=public_name,
+            rule=by_name(shape, parsed.argument_names, f"shape rule of {parsed.full_name}"),
+        )
+    )
 
 
 @overload
@@ -303,8 +408,9 @@ def kernel(*names: Any) -> Any: ...
 def kernel(*names: Any) -> Any:
     """Attach an eager kernel: `kernel("flip", function)` or `@kernel("flip", "other")`.
 
-    A kernel names the schema arguments it needs, and `out` for the Spec(s) its shape rule gave; tensors come as ndarrays
-    and it returns ndarrays that alias no input. Half-precision inputs come as float32 and the result is rounded once,
+    A kernel names the schema arguments it needs, and `out` for the Spec(s) its shape rule gave; tensors come
+    as ndarrays and it returns ndarrays that alias no input. Half-precision inputs come as float32 and the
+    result is rounded once,
     unless the operator only moves elements.
     """
     if callable(names[-1]):
@@ -328,11 +434,16 @@ def _attach_kernel(names: Sequence[str], function: Callable[..., Any]) -> None:
             raise RegistrationError(f"{name} is {op.kind.value}; only structural operators have kernels")
         op.kernel = by_name(function, (*op.schema.argument_names, "out"), f"kernel of {name}")
         named = parameter_names(function)
-        op.kernel_reads = frozenset(i for i, argument in enumerate(op.schema.argument_names) if argument in named)
+        op.kernel_reads = frozenset(
+            i for i, argument in enumerate(op.schema.argument_names) if argument in named
+        )
 
 
 def decomposition(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Attach what structural operators are in terms of simpler ones, for stages that want it; eager runs the kernel."""
+    """Attach what structural operators are in terms of simpler ones, for stages that want it.
+
+    Eager runs the kernel.
+    """
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
         for name in names:

@@ -1,9 +1,10 @@
 """From a user's call to an operator and its argument tuple.
 
-A `Packet` holds the overloads that share one public name. Calling it tries them in the order of their declaration,
-with PyTorch's rules for what fits what: numbers, 0-d tensors as scalars, an int for a one-element list, `*size`,
-`input`/`self`, NumPy's spellings `axis` and `keepdims`. A call whose argument types alone decide is remembered, so that
-the next one like it costs a dictionary look-up.
+A `Packet` holds the overloads that share one public name. Calling it tries them in the order of their
+declaration, with PyTorch's rules for what fits what: numbers, 0-d tensors as scalars, an int for a one-
+element list, `*size`,
+`input`/`self`, NumPy's spellings `axis` and `keepdims`. A call whose argument types alone decide is
+remembered, so that the next one like it costs a dictionary look-up.
 """
 
 from __future__ import annotations
@@ -125,7 +126,9 @@ def convert(value: Any, type_: Type) -> Any:
     if not type_.is_list:
         return to_element(value, type_)
     if isinstance(value, list | tuple):
-        items = [None if item is None and type_.element_optional else to_element(item, type_) for item in value]
+        items = [
+            None if item is None and type_.element_optional else to_element(item, type_) for item in value
+        ]
         return NO_MATCH if any(item is NO_MATCH for item in items) else tuple(items)
     if type_.base == "Tensor":
         return NO_MATCH
@@ -152,7 +155,8 @@ def bind(op: OpDef, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, .
     for i, value in enumerate(args):
         converted = convert(value, positional[i].type)
         if converted is NO_MATCH:
-            return f"argument {_public(positional[i])} (position {i + 1}) must be {positional[i].type}, not {_kind(value)}"
+            name, wanted = _public(positional[i]), positional[i].type
+            return f"argument {name} (position {i + 1}) must be {wanted}, not {_kind(value)}"
         values[i] = converted
     if kwargs:
         problem = _bind_keywords(op, kwargs, values)
@@ -174,7 +178,8 @@ def _takes_varargs(positional: Sequence[Argument], args: Sequence[Any]) -> bool:
 
 
 def _pack_varargs(positional: Sequence[Argument], args: Sequence[Any]) -> list[Any] | None:
-    """`args` with trailing ints packed into a list, where the only argument besides self is a list of ints."""
+    """`args` with trailing ints packed into a list, where the only argument besides self is a list of ints.
+    """
     if not positional or not positional[-1].type.is_list or positional[-1].type.base != "int":
         return None
     lead = len(positional) - 1
@@ -274,8 +279,11 @@ class Packet:
         given = [_kind(a) for a in args] + [f"{k}={_kind(v)}" for k, v in kwargs.items()]
         if len(self.overloads) == 1:
             return f"{self.__name__}(): {problems[0]}. The signature is {self.overloads[0].schema}"
-        lines = [f" * {op.schema}\n      {problem}" for op, problem in zip(self.overloads, problems, strict=True)]
-        return (f"{self.__name__}() received an invalid combination of arguments - got ({', '.join(given)}), but "
+        lines = [
+            f" * {op.schema}\n      {problem}" for op, problem in zip(self.overloads, problems, strict=True)
+        ]
+        return (f"{self.__name__}() received an invalid combination of arguments - got ({', '.join(given)}), "
+                "but "
                 f"expected one of:\n" + "\n".join(lines))
 
     def __repr__(self) -> str:

@@ -229,7 +229,8 @@ def broadcast_shapes(*shapes: Sequence[int], name: str = "") -> Shape:
                     where = f"{name}: " if name else ""
                     listed = ", ".join(str(tuple(s)) for s in shapes)
                     fail(
-                        f"{where}shapes {listed} cannot be broadcast together: dimension {i - rank} is {result[i]} "
+                        f"{where}shapes {listed} cannot be broadcast together: dimension {i - rank} is "
+                        f"{result[i]} "
                         f"in one and {size} in another; sizes must be equal or 1"
                     )
                 result[i] = size

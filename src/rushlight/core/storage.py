@@ -1,7 +1,7 @@
 """Memory shared by tensors: the byte buffer, and the counter that tells when it was written.
 
-A fresh tensor owns its NumPy array and has neither object yet; both are made when a view, a detached alias or an
-in-place write first needs them, and are then shared by all aliases.
+A fresh tensor owns its NumPy array and has neither object yet; both are made when a view, a detached alias or
+an in-place write first needs them, and are then shared by all aliases.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The Tensor: a NumPy array with PyTorch's semantics of storage, views, versions and dispatch keys.
 
 What comes in: arrays (shared, never copied here) or, on the meta device, a Spec alone. Invariants:
-- `_array` is an ndarray of `dtype.numpy` with non-negative strides, or None for tensors that have no data of their own
-  (meta tensors and the wrappers of transforms);
+- `_array` is an ndarray of `dtype.numpy` with non-negative strides, or None for tensors that have no data of
+  their own (meta tensors and the wrappers of transforms);
 - aliases share one Storage and, unless detached through `.data`, one VersionCounter;
 - `_keys` is 0 for a plain tensor; any bit makes dispatch take the long way (see dispatch.py).
 
@@ -59,7 +59,9 @@ class Tensor(TensorMethods):
     _output_nr: int = 0
     _grad: Any = None
     _hooks: Any = None
+    _retains: bool = False
     _accumulator: Any = None
+    _retains: bool = False  # of a tensor that is not a leaf: its gradient is kept
     _seen: Any = None  # the node of the base when the history of this view was last made
     _creation: Any = None  # of a view: in which mode it was made, where that restricts writing through it
     _tangents: Any = None
@@ -78,7 +80,9 @@ class Tensor(TensorMethods):
     @property
     def shape(self) -> Size:
         array = self._array
-        return make_size(array.shape if array is not None else self._spec.shape)  # type: ignore[union-attr, arg-type]
+        if array is not None:
+            return make_size(array.shape)
+        return make_size(self._spec.shape)  # type: ignore[union-attr, arg-type]
 
     @property
     def ndim(self) -> int:
@@ -105,7 +109,8 @@ class Tensor(TensorMethods):
         array = self._array
         if array is None:
             return self._spec.known_strides()  # type: ignore[union-attr]
-        if array.flags.c_contiguous:  # also of empty arrays; NumPy says nothing sure of their strides or of size 1
+        # also of empty arrays; NumPy says nothing sure of their strides or of size 1
+        if array.flags.c_contiguous:
             return contiguous_strides(array.shape)
         itemsize = array.itemsize
         return tuple([s // itemsize for s in array.strides])
@@ -182,7 +187,8 @@ class Tensor(TensorMethods):
             return len(shape) == 4 and is_channels_last(shape, strides)
         if memory_format is channels_last_3d:
             return len(shape) == 5 and is_channels_last(shape, strides)
-        raise RuntimeError("is_contiguous: preserve_format is not a memory format to ask for; use contiguous_format, "
+        raise RuntimeError("is_contiguous: preserve_format is not a memory format to ask for; use "
+                           "contiguous_format, "
                            "channels_last or channels_last_3d")
 
     def is_non_overlapping_and_dense(self) -> bool:
@@ -204,13 +210,19 @@ class Tensor(TensorMethods):
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Ask autograd to record what is done with this leaf (or stop doing so)."""
         if self._node is not None:
-            check(requires_grad, "you can only change requires_grad flags of leaf variables. If you want to use a computed "
-                  "variable in a subgraph that doesn't require differentiation use var_no_grad = var.detach().")
+            check(
+                requires_grad,
+                "you can only change requires_grad flags of leaf variables. If you want to use a computed "
+                "variable in a subgraph that doesn't require differentiation use var_no_grad = "
+                "var.detach().",
+            )
             return self
         check(not requires_grad or self.dtype.is_floating_point or self.dtype.is_complex,
-              f"only Tensors of floating point and complex dtype can require gradients, not {self.dtype.name}")
+              "only Tensors of floating point and complex dtype can require gradients, not "
+              f"{self.dtype.name}")
         if self._inference and requires_grad and not MODES.inference:
-            raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
+            raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not "
+                               "allowed.")
         self._requires_grad = requires_grad
         stays = requires_grad or self._tangents or self._base is not None or self._inference
         self._keys = self._keys | AUTOGRAD if stays else self._keys & ~AUTOGRAD
@@ -262,7 +274,8 @@ class Tensor(TensorMethods):
         """The values as an ndarray, shared where possible; lazy conjugation and negation are carried out."""
         array = self._array
         if array is None:
-            raise NotImplementedError("a tensor on the meta device has no data; create it on 'cpu' to read values")
+            raise NotImplementedError("a tensor on the meta device has no data; create it on 'cpu' to read "
+                                      "values")
         if self._keys & LAZY:
             if self._conj:
                 array = np.conjugate(array)
@@ -324,11 +337,16 @@ def array_over(buffer: np.ndarray, shape: Shape, strides: Shape, offset: int, dt
     if 0 in shape:
         return np.empty(shape, dtype.numpy)
     try:
-        return np.ndarray(shape, dtype.numpy, buffer, offset * itemsize, tuple([s * itemsize for s in strides]))
+        return np.ndarray(
+            shape, dtype.numpy, buffer, offset * itemsize, tuple([s * itemsize for s in strides])
+        )
     except ValueError:
         needed = (offset + 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))) * itemsize
-        raise RuntimeError(f"setStorage: sizes {list(shape)}, strides {list(strides)} and storage offset {offset} need "
-                           f"{needed} bytes, but the storage has {buffer.nbytes}") from None
+        raise RuntimeError(
+            f"setStorage: sizes {list(shape)}, strides {list(strides)} and storage offset "
+            f"{offset} need "
+            f"{needed} bytes, but the storage has {buffer.nbytes}"
+        ) from None
 
 
 def legacy_data(args: tuple[Any, ...]) -> np.ndarray:
@@ -341,8 +359,12 @@ def legacy_data(args: tuple[Any, ...]) -> np.ndarray:
     sizes = args[0] if len(args) == 1 and isinstance(args[0], Size) else args
     if not args:
         sizes = (0,)
-    check(all(isinstance(n, int) for n in sizes), "Tensor() takes sizes as integers, or one sequence of data; "
-          "use rushlight.tensor(data) to build a tensor from values", TypeError)
+    check(
+        all(isinstance(n, int) for n in sizes),
+        "Tensor() takes sizes as integers, or one sequence of data; "
+        "use rushlight.tensor(data) to build a tensor from values",
+        TypeError,
+    )
     return np.empty(tuple(sizes), dtype)
 
 

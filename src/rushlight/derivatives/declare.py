@@ -227,7 +227,10 @@ def _entry(op: OpDef, place: str) -> Entry:
 
 
 def _node_name(op: OpDef) -> str:
-    """PyTorch's name of the node: overloads are numbered; numbers count as tensors there, so `x * 2` is `x * y`."""
+    """PyTorch's name of the node.
+
+    Overloads are numbered; numbers count as tensors there, so `x * 2` is `x * y`.
+    """
     base = op.schema.name
     twin = REGISTRY.ops.get(f"{base}.Tensor") if op.schema.overload == "Scalar" else None
     if twin is not None and twin.derivative is not None:

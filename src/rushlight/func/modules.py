@@ -103,5 +103,5 @@ def _stack(tensors: Sequence[Tensor]) -> Tensor:
     check(all(requires) or not any(requires), "Expected params from each model to have the same "
           ".requires_grad")
     if not tensors[0].is_leaf:
-        return run_name("stack", tuple(tensors), 0)  # type: ignore[no-any-return]
+        return run_name("stack", tuple(tensors), 0)
     return run_name("stack", tuple(t.detach() for t in tensors), 0).requires_grad_(requires[0])

@@ -122,7 +122,7 @@ def _unwrap(trace: Vmap, value: Tensor, dim: int | None, func: Callable[..., Any
         if bdim is not None:
             raise ValueError(f"vmap({_name(func)}, ...): `{_name(func)}` can not return a BatchedTensor when "
                              "out_dim is None")
-        return tensor  # type: ignore[no-any-return]
+        return tensor
     if bdim is None:
         tensor = run_name("expand", tensor.unsqueeze(0), (trace.size, *tensor.shape), False)
         bdim = 0
@@ -132,10 +132,10 @@ def _unwrap(trace: Vmap, value: Tensor, dim: int | None, func: Callable[..., Any
                          f"{dim})")
     dim %= rank
     if dim == bdim:
-        return tensor  # type: ignore[no-any-return]
+        return tensor
     order = [d for d in range(rank) if d != bdim]
     order.insert(dim, bdim)
-    return run_name("permute", tensor, tuple(order))  # type: ignore[no-any-return]
+    return run_name("permute", tensor, tuple(order))
 
 
 def _in_chunks(func: Callable[..., Any], size: int, dims: list[Any], leaves: list[Any], spec: Any,

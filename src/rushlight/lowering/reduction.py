@@ -130,7 +130,9 @@ def softmax_backward(grad_output: Lowered, output: Lowered, dim: int, out: Spec)
 def log_softmax_backward(grad_output: Lowered, output: Lowered, dim: int, out: Spec) -> Lowered:
     grad, result, dims = _backward_operands(grad_output, output, dim)
     total = grad.reduce(dims, Combine.SUM, True).expand(grad.shape)
-    return grad.map(lambda ops, g, y, s: ops.sub(g, ops.mul(ops.exp(y), s)), grad.dtype, result, total).cast(out.dtype)
+    return grad.map(lambda ops, g, y, s: ops.sub(g, ops.mul(ops.exp(y), s)), grad.dtype, result, total).cast(
+        out.dtype
+    )
 
 
 def _backward_operands(grad: Lowered, output: Lowered, dim: int) -> tuple[Lowered, Lowered, tuple[int, ...]]:
@@ -207,5 +209,9 @@ def _extreme(best: Combine, position: Combine) -> Any:
 
 lowering("max.dim")(_extreme(Combine.MAXIMUM, Combine.ARG_MAXIMUM))
 lowering("min.dim")(_extreme(Combine.MINIMUM, Combine.ARG_MINIMUM))
-lowering("max")(lambda self, out: folded(self, None, False, Combine.MAXIMUM, out.dtype.opmath).cast(out.dtype))
-lowering("min")(lambda self, out: folded(self, None, False, Combine.MINIMUM, out.dtype.opmath).cast(out.dtype))
+lowering("max")(
+    lambda self, out: folded(self, None, False, Combine.MAXIMUM, out.dtype.opmath).cast(out.dtype)
+)
+lowering("min")(
+    lambda self, out: folded(self, None, False, Combine.MINIMUM, out.dtype.opmath).cast(out.dtype)
+)

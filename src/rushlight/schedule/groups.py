@@ -1,9 +1,11 @@
 """Fusion: which definitions run in one kernel.
 
-A group is a list of definitions that share their outer loop, the rows. A map of N elements with P rows computes N/P elements
-a row; a reduction folds one row to one element. A definition may join a group if everything it reads from the group lies
-in its own row (then it can run right after it, while the row is in cache), nothing it needs is computed after the group, and
-joining saves memory traffic. Groups of maps alone have no rows yet: they run element by element, and take on rows when a
+A group is a list of definitions that share their outer loop, the rows. A map of N elements with P rows
+computes N/P elements a row; a reduction folds one row to one element. A definition may join a group if
+everything it reads from the group lies
+in its own row (then it can run right after it, while the row is in cache), nothing it needs is computed after
+the group, and joining saves memory traffic. Groups of maps alone have no rows yet: they run element by
+element, and take on rows when a
 reduction joins.
 
 Every decision is recorded as text, so that `explain` can tell what was fused and why not.
@@ -22,7 +24,10 @@ from ..lowering.lowered import Definition, Map, Reduction
 
 @dataclass
 class Group:
-    """Definitions of one kernel. `rows` is the extent of the outer loop; None while only elements of one count run."""
+    """Definitions of one kernel.
+
+    `rows` is the extent of the outer loop; None while only elements of one count run.
+    """
 
     members: list[Definition]
     rows: int | None
@@ -72,13 +77,18 @@ class Structured:
 
 
 def structured(recorder: Recorder, definition: Map | Reduction, rows: int) -> Structured | None:
-    """`definition` as one loop over `rows` rows, then its inner loops; None if its shape does not allow it."""
+    """`definition` as one loop over `rows` rows, then its inner loops.
+
+    None if its shape does not allow it.
+    """
     row = Var("row", rows)
     if isinstance(definition, Reduction):
         if points(definition) != rows:
             return None
         moved = dict(zip(definition.outer, unflatten(as_index(row), definition.outer), strict=True))
-        return Structured(definition, row, definition.inner, reindex(recorder, definition.value, moved), as_index(row))
+        return Structured(
+            definition, row, definition.inner, reindex(recorder, definition.value, moved), as_index(row)
+        )
     total = points(definition)
     if rows == 0 or total % rows:
         return None
@@ -155,7 +165,10 @@ class Fuser:
         return points(definition) if isinstance(definition, Reduction) else None
 
     def _join(self, definition: Map | Reduction) -> int | None:
-        """Add `definition` to the latest group that it may join and gains from; returns that group's number."""
+        """Add `definition` to the latest group that it may join and gains from.
+
+        Returns that group's number.
+        """
         reads = set(read(definition))
         earliest = max((self.home[buffer] for buffer in reads if buffer in self.home), default=0)
         if self._joins_product(definition, earliest):
@@ -178,7 +191,9 @@ class Fuser:
         return None
 
     def _joins_product(self, definition: Map | Reduction, at: int) -> bool:
-        """Add `definition` to the product that the last of what it reads comes from, if there is one and it can."""
+        """Add `definition` to the product that the last of what it reads comes from, if there is one and it
+        can.
+        """
         group = self.groups[at] if self.groups else None
         call = group.members[0] if group else None
         if group is None or not isinstance(call, Call) or not group.writes() & set(read(definition)):
@@ -205,7 +220,9 @@ class Fuser:
             return [group.rows]
         if isinstance(definition, Reduction):
             return [points(definition)]
-        counts = {points(member) for member in group.members if not isinstance(member, Call)} | {points(definition)}
+        counts = {points(member) for member in group.members if not isinstance(member, Call)} | {
+            points(definition)
+        }
         return [None] if len(counts) == 1 else [min(counts)]
 
     def _obstacle(self, group: Group, definition: Map | Reduction, rows: int) -> str:

@@ -1,7 +1,8 @@
 """How the loops of a nest run: merged where they can be, in vectors along one of them, split into tasks.
 
-`plan_loops(nest, target lanes)` rewrites the nest with fewer, longer loops and says which variable runs in vectors and how many
-rows a task takes. Nothing here depends on the CPU but the number of lanes; the number of tasks depends on the work alone, so
+`plan_loops(nest, target lanes)` rewrites the nest with fewer, longer loops and says which variable runs in
+vectors and how many rows a task takes. Nothing here depends on the CPU but the number of lanes; the number
+of tasks depends on the work alone, so
 results do not depend on the number of threads.
 """
 
@@ -14,7 +15,8 @@ from ..loops.expr import Access, Recorder, cost, loads_in, reindex, walk
 from ..loops.index import Index, Var, as_index
 from ..loops.nest import Nest, Phase, Place, Reduce, Store
 
-# Work (in rough instructions) below which splitting over threads costs more than it saves, and per task at least.
+# Work (in rough instructions) below which splitting over threads costs more than it saves, and per task at
+# least.
 SERIAL_WORK = 60_000
 TASK_WORK = 24_000
 MOST_TASKS = 64
@@ -52,7 +54,9 @@ def _constant(index: Index) -> int:
 # Merging.
 
 def merge_loops(recorder: Recorder, nest: Nest) -> Nest:
-    """Merge neighbouring loops that every access walks through as through one, and drop loops of one iteration."""
+    """Merge neighbouring loops that every access walks through as through one, and drop loops of one
+    iteration.
+    """
     nest = _drop_single(recorder, nest)
     nest = _merge_outer(recorder, nest)
     return Nest(nest.name, nest.outer, [_merge_inner(recorder, phase) for phase in nest.phases])
@@ -127,7 +131,9 @@ def _prefers_outer(nest: Nest) -> bool:
         return False
     if not any(phase.inner for phase in nest.phases):
         return True
-    if any(s.access.buffer.place is Place.ROW for p in nest.phases for s in p.statements if isinstance(s, Store)):
+    if any(
+        s.access.buffer.place is Place.ROW for p in nest.phases for s in p.statements if isinstance(s, Store)
+    ):
         return False
     outer = sum(_score(s, nest.outer[-1]) for p in nest.phases for s in p.statements)
     inner = sum(_score(s, p.inner[-1]) for p in nest.phases for s in p.statements if p.inner)

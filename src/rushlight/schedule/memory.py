@@ -1,7 +1,7 @@
 """Where temporary buffers lie in the workspace: buffers that do not live at the same time share memory.
 
-In: kernels in order, and the temporaries they use. Out: an offset for each, 64-byte aligned, and the workspace's size. The
-placement is first fit in order of first use, which is deterministic.
+In: kernels in order, and the temporaries they use. Out: an offset for each, 64-byte aligned, and the
+workspace's size. The placement is first fit in order of first use, which is deterministic.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """From a group of definitions to a loop nest.
 
-Each definition becomes a phase of the nest; definitions with the same inner loops share a phase where no value has to be
-finished first. Inside a phase a value goes from statement to statement in registers; between phases a reduced value is
+Each definition becomes a phase of the nest; definitions with the same inner loops share a phase where no
+value has to be finished first. Inside a phase a value goes from statement to statement in registers;
+between phases a reduced value is
 an accumulator, and a row that only this nest reads is a row temporary. What nobody reads is not stored.
 """
 
@@ -30,7 +31,10 @@ class _Draft:
 
 
 def build_nest(recorder: Recorder, group: Group, name: str, needed: Callable[[Buffer], bool]) -> Nest:
-    """The nest that runs `group`; `needed(buffer)` tells whether anything outside of the group reads a buffer."""
+    """The nest that runs `group`.
+
+    `needed(buffer)` tells whether anything outside of the group reads a buffer.
+    """
     members = [member for member in group.members if not isinstance(member, Call)]
     nest = _flat_nest(recorder, members, name, needed) if group.rows is None else _row_nest(
         recorder, members, group.rows, name, needed)
@@ -162,7 +166,11 @@ class _RowNest:
         value = forwarded(self.recorder, value, draft.stored)
 
         def accumulate(node: Expr) -> Expr | None:
-            if node.op == "load" and node.data.buffer in self.reduced and node.data.index == as_index(self.row):
+            if (
+                node.op == "load"
+                and node.data.buffer in self.reduced
+                and node.data.index == as_index(self.row)
+            ):
                 return self.recorder.make("reduced", (), node.dtype, self.reduced[node.data.buffer])
             return None
 
@@ -179,7 +187,10 @@ class _RowNest:
             self.drafts.append(final)
 
     def _drop_unread(self, members: list[Map | Reduction]) -> None:
-        """Remove stores that no later phase and nobody outside reads; others that stay inside become row temporaries."""
+        """Remove stores that no later phase and nobody outside reads.
+
+        Others that stay inside become row temporaries.
+        """
         for member in members:
             buffer = member.buffer
             if not isinstance(member, Map) or self.needed(buffer):
@@ -206,6 +217,12 @@ class _RowNest:
 
         for draft in self.drafts:
             draft.statements = [
-                Store(Access(buffer, s.access.index - start) if s.access.buffer is buffer else s.access,
-                      substitute(self.recorder, s.value, local), s.mode) if isinstance(s, Store) else
-                Reduce(s.name, s.combine, substitute(self.recorder, s.value, local)) for s in draft.statements]
+                Store(
+                    Access(buffer, s.access.index - start) if s.access.buffer is buffer else s.access,
+                    substitute(self.recorder, s.value, local),
+                    s.mode,
+                )
+                if isinstance(s, Store)
+                else Reduce(s.name, s.combine, substitute(self.recorder, s.value, local))
+                for s in draft.statements
+            ]

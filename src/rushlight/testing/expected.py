@@ -19,6 +19,7 @@ SWEEPS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("fwd",), ("float32",)),
     (("fwd",), ("float64", "int64", "bool", "bfloat16", "complex128")),
     (("out", "meta", "errors"), ("float32",)),
+    (("bwd", "gradgrad", "fwad"), ("float64", "complex128")),
 )
 
 DEFAULT_PATH = Path("tests/conformance/expected.json")

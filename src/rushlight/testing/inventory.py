@@ -54,7 +54,7 @@ _COMPILED = tuple((family, re.compile(pattern)) for family, pattern in NOT_YET)
 _FUNCTIONAL = {"bernoulli_.float": "bernoulli.p", "normal_": "normal_functional",
                "transpose_": "transpose.int"}
 
-OK, CONSTANT, SKIPPED = "ok", "constant", "-"
+OK, CONSTANT, SKIPPED, NOT_REGISTERED = "ok", "constant", "-", "not registered"
 _LARGE = 20  # more elements than this, and one direction stands for the whole Jacobian
 STAGES = ("reverse", "forward", "second", "mixed")
 
@@ -64,8 +64,8 @@ class Row:
     """What holds for one operator of the table.
 
     reverse, forward, second (reverse over reverse), mixed (forward over reverse): "ok" (agrees with finite
-    differences), "constant" (no gradient flows and none is asked for), "-" (not looked at), or the reason of a
-    failure.
+    differences), "constant" (no gradient flows and none is asked for), "-" (not looked at), or the reason of
+    a failure.
     """
 
     op: str
@@ -144,7 +144,7 @@ def check_row(line: dict[str, str]) -> Row:
     found = operator_of(name)
     if found is None:
         family = not_yet_family(name)
-        return Row(name, family or "unknown", not_yet=family is not None, reverse="not registered")
+        return Row(name, family or "unknown", not_yet=family is not None, reverse=NOT_REGISTERED)
     op, inplace = found
     wanted = set(line["reverse_for"].split())
     texts = tuple(_texts(name, op, wanted))
@@ -154,7 +154,8 @@ def check_row(line: dict[str, str]) -> Row:
     except Exception as error:
         row.reverse = _brief(error)
         return row
-    row.reverse = _uncovered(op, inplace, wanted, calls) or _outcome(calls, lambda call: call.reverse(bool(wanted)))
+    row.reverse = (_uncovered(op, inplace, wanted, calls)
+                   or _outcome(calls, lambda call: call.reverse(bool(wanted))))
     row.forward = _outcome(calls, _Call.forward)
     row.second = _outcome(calls, _Call.second)
     row.mixed = _outcome(calls, _Call.mixed)

@@ -1,9 +1,9 @@
 """Arguments for the derivative inventory, as short texts.
 
-In a text, x(2, 3) is a leaf of that shape with values within (-0.9, 0.9), p positive, u within (0, 1), a above
-1, c complex; n(2, 3) holds whole numbers and k(2, 3) values, both without gradient; i([0, 2]) is an index and
-m(2, 3) a mask. Operators without a text get their arguments from the schema: x(2, 3), or what DOMAINS says, for
-a tensor, 1.3 for a number, dimension 1.
+In a text, x(2, 3) is a leaf of that shape with values within (-0.9, 0.9), p positive, u within (0, 1), a
+above 1, c complex; n(2, 3) holds whole numbers and k(2, 3) values, both without gradient; i([0, 2]) is an
+index and m(2, 3) a mask. Operators without a text get their arguments from the schema: x(2, 3), or what
+DOMAINS says, for a tensor, 1.3 for a number, dimension 1.
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ class CheckpointFunction(Function):
 
     @staticmethod
     def forward(ctx: Any, run_function: Callable[..., Any], preserve_rng_state: bool,
-                *args: Any) -> Any:  # type: ignore[override]
+                *args: Any) -> Any:
         check_backward_validity(args)
         ctx.run_function = run_function
         ctx.state = default_generator.get_state() if preserve_rng_state else None

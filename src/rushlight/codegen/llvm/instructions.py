@@ -1,7 +1,8 @@
 """Scalar instructions of recorded bodies as LLVM code, for any number of lanes.
 
-`emit_instruction(e, expr, values)` knows the dtypes of an expression, which LLVM's types do not tell (signed or not, bool
-or byte, bfloat16 or int16), and chooses the code. Narrow floats are kept in their memory format; arithmetic on them is
+`emit_instruction(e, expr, values)` knows the dtypes of an expression, which LLVM's types do not tell (signed
+or not, bool or byte, bfloat16 or int16), and chooses the code. Narrow floats are kept in their memory
+format; arithmetic on them is
 done in float and rounded once.
 """
 
@@ -71,7 +72,9 @@ def convert(e: Emitter, x: Any, source: DType, target: DType) -> Any:
 def constant(e: Emitter, value: Any, dtype: DType) -> Any:
     """A scalar constant."""
     if dtype.name in OPAQUE:
-        return e.constant(int.from_bytes(np.asarray(value).astype(dtype.numpy).tobytes(), "little"), element_type(e, dtype))
+        return e.constant(
+            int.from_bytes(np.asarray(value).astype(dtype.numpy).tobytes(), "little"), element_type(e, dtype)
+        )
     if dtype.name in NARROW:
         return narrowed(e, e.constant(float(value), e.float), dtype)
     kind = element_type(e, dtype)

@@ -1,7 +1,8 @@
 """A schedule as one LLVM module: a function for every nest and product, an entry for every run of them.
 
-`entry0(block)` runs the steps of the first segment in order. The block is an array of addresses: slot 0 the thread pool, slot 1 the
-number of an error, then the buffers. Segments end where the schedule calls a routine that is not native code.
+`entry0(block)` runs the steps of the first segment in order. The block is an array of addresses: slot 0 the
+thread pool, slot 1 the number of an error, then the buffers. Segments end where the schedule calls a
+routine that is not native code.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ class NativeModule:
     text: str
     segments: list[str | Call]  # entry names and calls, in order
     slots: dict[Buffer, int]
-    reports: list[str]  # the operators whose checks may fail; the error slot holds the number of one, counted from 1
+    # the operators whose checks may fail; the error slot holds the number of one, counted from 1
+    reports: list[str]
 
 
 def emit_module(schedule: Schedule, target: Target) -> NativeModule:

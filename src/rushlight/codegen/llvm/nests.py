@@ -1,8 +1,10 @@
 """A loop nest as an LLVM function.
 
-`emit_nest` adds to a module the function `name(buffers..., begin, end)`, which runs the nest for a range of its outermost loop, and
-`name.task(block, task)`, which takes the buffers' addresses from a block and works out the range of one task. Loops run in
-vectors along the loop that the plan names, with one lane for what is left over. Buffers come as `noalias` pointers.
+`emit_nest` adds to a module the function `name(buffers..., begin, end)`, which runs the nest for a range of
+its outermost loop, and `name.task(block, task)`, which takes the buffers' addresses from a block and works
+out the range of one task. Loops run in
+vectors along the loop that the plan names, with one lane for what is left over. Buffers come as `noalias`
+pointers.
 """
 
 from __future__ import annotations
@@ -46,8 +48,17 @@ def emit_nest(module: Any, plan: LoopPlan, target: Target, slots: dict[Buffer, i
     Returns the task's name.
     """
     nest = plan.nest
-    buffers = [b for b in dict.fromkeys(a.buffer for a in (*nest.reads(), *nest.writes())) if b.place is not Place.ROW]
-    if any(node.op == "checked_index" for phase in nest.phases for value in phase.values() for node in walk(value)):
+    buffers = [
+        b
+        for b in dict.fromkeys(a.buffer for a in (*nest.reads(), *nest.writes()))
+        if b.place is not Place.ROW
+    ]
+    if any(
+        node.op == "checked_index"
+        for phase in nest.phases
+        for value in phase.values()
+        for node in walk(value)
+    ):
         buffers.append(ERRORS)
     pointer, i64 = ir.PointerType(), ir.IntType(64)
     kind = ir.FunctionType(ir.VoidType(), [pointer] * len(buffers) + [i64, i64])
@@ -114,9 +125,16 @@ class _NestEmitter:
         self._depends: dict[tuple[Expr, Var], bool] = {}
 
     def _lanes(self) -> int:
-        """Lanes that fill a register with the widest type that is computed with (64-bit indices do not count)."""
-        sizes = [node.dtype.itemsize for phase in self.nest.phases for value in phase.values() for node in walk(value)
-                 if node.op not in ("constant", "index")] or [4]
+        """Lanes that fill a register with the widest type that is computed with (64-bit indices do not
+        count).
+        """
+        sizes = [
+            node.dtype.itemsize
+            for phase in self.nest.phases
+            for value in phase.values()
+            for node in walk(value)
+            if node.op not in ("constant", "index")
+        ] or [4]
         widest = max(sizes)
         return self.e.target.lanes(max(4, widest))
 
@@ -155,7 +173,9 @@ class _NestEmitter:
                 self._row()
             else:
                 following = self.nest.outer[depth + 1]
-                self._outer_loop(depth + 1, *self.ranges.get(following, (0, following.extent.constant_value())))
+                self._outer_loop(
+                    depth + 1, *self.ranges.get(following, (0, following.extent.constant_value()))
+                )
 
     def _vector_loop(self, var: Var, begin: Any, end: Any, body: Callable[[], None], *, ragged: bool = False,
                      step: int = 1) -> None:
@@ -269,7 +289,9 @@ class _NestEmitter:
                 with self.e.loop(0, done, self.lanes * copies) as index:
                     for copy in range(copies):
                         at = self.e.add(index, copy * self.lanes) if copy else index
-                        self._at(var, at, self.lanes, partial(self._statements, phase, dict(memo), slots, copy))
+                        self._at(
+                            var, at, self.lanes, partial(self._statements, phase, dict(memo), slots, copy)
+                        )
             rest = extent // self.lanes * self.lanes
             if rest > done:
                 with self.e.loop(done, rest, self.lanes) as index:
@@ -369,13 +391,17 @@ class _NestEmitter:
             beats = self._beats(statement.combine, statement.value.dtype, value, best)
             loses = self._beats(statement.combine, statement.value.dtype, best, value)
             first = e.and_(e.not_(loses), e.compare("<", position, where, signed=False))
-            better = e.and_(e.compare("!=", position, -1), e.or_(e.or_(beats, first), e.compare("==", where, -1)))
+            better = e.and_(
+                e.compare("!=", position, -1), e.or_(e.or_(beats, first), e.compare("==", where, -1))
+            )
             best, where = e.select(better, value, best), e.select(better, position, where)
         return where
 
     # Statements and values.
 
-    def _statements(self, phase: Phase, memo: dict[Expr, Any], slots: dict[str, list[Any]], copy: int = 0) -> None:
+    def _statements(
+        self, phase: Phase, memo: dict[Expr, Any], slots: dict[str, list[Any]], copy: int = 0
+    ) -> None:
         for statement in phase.statements:
             value = self._evaluate(statement.value, memo)
             if isinstance(statement, Store):
@@ -402,8 +428,11 @@ class _NestEmitter:
         if node.op == "load":
             return self._load(node.data, node.dtype, memo)
         if node.op == "index":
-            value = self._index_lanes(node.data) if self.vector_var and node.data.depends_on(self.vector_var) \
+            value = (
+                self._index_lanes(node.data)
+                if self.vector_var and node.data.depends_on(self.vector_var)
                 else self._index(node.data)
+            )
             return e.cast(value, element_type(e, node.dtype))
         if node.op == "reduced":
             return self.reduced[node.data]
@@ -411,7 +440,9 @@ class _NestEmitter:
             return self._checked(memo[node.args[0]], *node.data)
         values = [memo[a] for a in node.args]
         lanes = max(lanes_of(v.type) for v in values)
-        return emit_instruction(e, node, [v if lanes_of(v.type) == lanes else e.splat(v, lanes) for v in values])
+        return emit_instruction(
+            e, node, [v if lanes_of(v.type) == lanes else e.splat(v, lanes) for v in values]
+        )
 
     # Memory.
 
@@ -453,7 +484,10 @@ class _NestEmitter:
             e.store_strided(value, e.address(pointer, self._index(access.index), element), stride)
 
     def _checked(self, value: Any, extent: int, place: str) -> Any:
-        """An index brought into 0..extent-1; one that was outside of it is reported, and 0 is used in its place."""
+        """An index brought into 0..extent-1.
+
+        One that was outside of it is reported, and 0 is used in its place.
+        """
         e = self.e
         wrapped = e.select(e.compare("<", value, 0), e.add(value, extent), value)
         inside = e.compare("<", wrapped, extent, signed=False)
@@ -495,14 +529,20 @@ class _NestEmitter:
     def _atom_lanes(self, atom: Any) -> Any:
         e, lanes = self.e, self.vector_lanes
         if isinstance(atom, Quotient):
-            return _floor_divided(e, self._index_lanes(atom.value), self._index_lanes(atom.divisor), atom.value)
+            return _floor_divided(
+                e, self._index_lanes(atom.value), self._index_lanes(atom.divisor), atom.value
+            )
         if isinstance(atom, Remainder):
             return _remainder(e, self._index_lanes(atom.value), self._index_lanes(atom.divisor), atom.value)
         value = e.value(self.env[atom], e.i64)
         if lanes_of(value.type) > 1:
             return value
         value = e.splat(value, lanes)
-        return e.add(value, e.iota(vector(e.i64, lanes))) if atom is self.vector_var or atom == self.vector_var else value
+        return (
+            e.add(value, e.iota(vector(e.i64, lanes)))
+            if atom is self.vector_var or atom == self.vector_var
+            else value
+        )
 
     def _polynomial(self, index: Index, atom_value: Callable[[Any], Any], lanes: int = 1) -> Any:
         e = self.e
