@@ -121,7 +121,7 @@ def sample(op, dtype, fill):
         if kind == "Tensor":
             kind = rushlight.bool if argument.name == "condition" else dtype
             values.append(rushlight.tensor([1, 0]).to(kind))
-        elif argument.name in ("n", "p", "decimals") or kind == "Scalar":
+        elif argument.name in ("n", "p", "decimals", "order") or kind == "Scalar":
             values.append(1)
         elif kind == "str":
             values.append(fill)

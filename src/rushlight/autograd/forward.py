@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from ..batching.vmap import BatchedTensor
 from ..core.dispatch import Arguments, call, run_name, tensors_in
 from ..core.interpreters import next_level
 from ..core.modes import MODES
@@ -47,19 +48,53 @@ class Level:
 
 
 def tangent_of(tensor: Tensor, level: Level) -> Tensor | None:
-    tangents = tensor._tangents
-    return None if tangents is None else tangents.get(level)
+    """The tangent of `tensor`. That of a view is the same view of its base's tangent, where the base has one."""
+    tangents, base = tensor._tangents, tensor._base
+    own: Tensor | None = None if tangents is None else tangents.get(level)
+    if base is None or base._tangents is None or (own is not None and level in tensor._own_levels):
+        return own
+    source = base._tangents.get(level)
+    if source is None or (own is not None and tensor._tangent_base is source):
+        return own
+    saved, MODES.limit = MODES.limit, level.number
+    try:
+        tangent = _replayed(tensor, base, source)
+    finally:
+        MODES.limit = saved
+    set_tangent(tensor, level, tangent)
+    tensor._tangent_base = source
+    return tangent
 
 
-def set_tangent(tensor: Tensor, level: Level, tangent: Tensor) -> None:
+def _replayed(view: Tensor, base: Tensor, source: Tensor) -> Tensor:
+    """The part of `source`, the tangent of `base`, that belongs to `view`."""
+    steps = []
+    while view is not base:
+        steps.append((view._view_of, view._output_nr))
+        view = view._view_of[1][0]
+        if view._base is None:
+            break
+    for (op, args), number in reversed(steps):
+        result = call(op, (source, *args[1:]))
+        source = result[number] if type(result) is tuple else result
+    return source
+
+
+def set_tangent(tensor: Tensor, level: Level, tangent: Tensor, *, own: bool = False) -> None:
+    """Give `tensor` a tangent; an `own` one does not follow that of the tensor's base."""
     tensor._tangents = {**(tensor._tangents or {}), level: tangent}
     tensor._keys |= AUTOGRAD
+    if own:
+        tensor._own_levels = tensor._own_levels | {level}
 
 
 def levels_among(tensors: Iterable[Tensor]) -> list[Level]:
-    """The open levels at which one of `tensors` has a tangent, outermost first."""
-    found = {level for tensor in tensors if tensor._tangents for level in tensor._tangents
-             if level.active and level.number < MODES.limit}
+    """The open levels at which one of `tensors`, or its base, has a tangent, outermost first."""
+    found = set()
+    for tensor in tensors:
+        for holder in (tensor, tensor._base):
+            if holder is not None and holder._tangents:
+                found.update(level for level in holder._tangents if level.active and level.number < MODES.limit)
     return sorted(found, key=lambda level: level.number)
 
 
@@ -234,41 +269,52 @@ def _dummy(source: int, dummies: list[Any]) -> Any:
 
 
 def write_tangents(target: Tensor, result: Tensor) -> None:
-    """The tangents of a tensor that was just written with `result`: written in place, so that aliases see
-    them."""
-    levels = {level for tensor in (target, result) for level in tensor._tangents or ()
-              if level.active and level.number < MODES.limit}
+    """The tangents of a tensor that was just written with `result`: written in place, so that aliases see them."""
     if not MODES.forward_grad:
         return
-    for level in levels:
-        tangent = tangent_of(result, level)
-        own = tangent_of(target, level)
-        if own is None and target._base is not None:
-            own = _tangent_through_base(target, level)
-        if own is None:
-            assert tangent is not None
-            set_tangent(target, level, tangent.to(target.dtype))
-        elif tangent is None:
-            own.zero_()
-        else:
-            own.copy_(tangent)
+    for level in levels_among((target, result)):
+        saved, MODES.limit = MODES.limit, level.number
+        try:
+            _write_tangent(target, tangent_of(result, level), level)
+        finally:
+            MODES.limit = saved
 
 
-def _tangent_through_base(view: Tensor, level: Level) -> Tensor:
-    """A tangent for a view that has none, as a view of its base's tangent."""
-    base = view._base
-    assert base is not None
-    op, args = view._view_of
-    source = args[0]
-    if tangent_of(source, level) is None:
-        if source is base:
-            set_tangent(base, level, run_name("empty_strided", tuple(base.shape), base.strides(), base.dtype,
-                                              None,
-                                              base.device, None).zero_())
-        else:
-            _tangent_through_base(source, level)
-    tangent = call(op, (tangent_of(source, level), *args[1:]))
-    if type(tangent) is tuple:
-        tangent = tangent[view._output_nr]
-    set_tangent(view, level, tangent)
-    return tangent
+def _write_tangent(target: Tensor, tangent: Tensor | None, level: Level) -> None:
+    base = target._base if level not in target._own_levels else None
+    holder = target if base is None else base
+    whole = tangent_of(holder, level)
+    if whole is None and tangent is None:
+        return
+    if whole is None or (tangent is not None and not _takes(whole, tangent)):
+        if base is None and tangent is not None:
+            set_tangent(target, level, tangent.to(target.dtype).clone(), own=level in target._own_levels)
+            return
+        set_tangent(holder, level, _room(holder, whole, tangent))
+    part = tangent_of(target, level)
+    assert part is not None
+    if tangent is None:
+        part.zero_()
+    else:
+        part.copy_(tangent)
+
+
+def _room(holder: Tensor, whole: Tensor | None, tangent: Any) -> Tensor:
+    """A tangent for `holder` that `tangent` can be written into: the former one, or zeros."""
+    room = run_name("new_empty_strided", tangent, tuple(holder.shape), holder.strides(), holder.dtype, None, None, None)
+    return room.zero_() if whole is None else room.copy_(whole)  # type: ignore[no-any-return]
+
+
+def _takes(whole: Tensor, tangent: Tensor) -> bool:
+    """Whether `tangent` varies along no batch that `whole` does not have."""
+    return _batches(tangent) <= _batches(whole)
+
+
+def _batches(tensor: Any) -> set[Any]:
+    """The open vmaps along whose batch `tensor` varies."""
+    found = set()
+    while isinstance(tensor, BatchedTensor):
+        if tensor._bdim is not None:
+            found.add(tensor._trace)
+        tensor = tensor._value
+    return found

@@ -74,8 +74,21 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
           f"that of the original Tensor: {list(tangent.shape)} and {list(tensor.shape)}; this is not "
           "supported.")
     dual = run_name("alias", tensor)
-    set_tangent(dual, found, tangent)
+    set_tangent(dual, found, _laid_out_as(tangent, tensor), own=True)
     return dual
+
+
+def _laid_out_as(tangent: Tensor, primal: Tensor) -> Tensor:
+    """`tangent` at the same places of a storage of the same size, so that views of any geometry fit both."""
+    if primal._trace is not None or tangent._trace is not None or primal.is_meta:
+        return tangent
+    size = primal.storage_object.nbytes() // primal.dtype.itemsize
+    own = tangent.storage_object.nbytes() // tangent.dtype.itemsize
+    if (tangent.strides(), tangent.storage_offset(), own) == (primal.strides(), primal.storage_offset(), size):
+        return tangent
+    place = run_name("zeros", (size,), tangent.dtype, None, None, None)
+    laid = run_name("as_strided", place, tuple(primal.shape), primal.strides(), primal.storage_offset())
+    return laid.copy_(tangent)  # type: ignore[no-any-return]
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> Any:

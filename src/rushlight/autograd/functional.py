@@ -225,7 +225,7 @@ def _jacobian_forward(func: Callable[..., Any], inputs: Tensors) -> Any:
             level = open_level()
             try:
                 dual = run_name("alias", trace.lift(tensor.detach(), None))
-                set_tangent(dual, level, trace.lift(basis, 0))
+                set_tangent(dual, level, trace.lift(basis, 0), own=True)
                 many, outputs = _call(func, (*given[:i], dual, *given[i + 1:]), "jacobian")
                 columns.append([_column(trace, output, tangent_of(output, level),
                                         count) for output in outputs])

@@ -112,5 +112,5 @@ def without_history(tensor: Any, isolated: bool) -> Any:
 def dual(tensor: Tensor, tangent: Tensor, level: Level) -> Tensor:
     """`tensor` with a tangent, as an object of its own."""
     made = run_name("alias", lifted(tensor))
-    set_tangent(made, level, lifted(tangent))
+    set_tangent(made, level, lifted(tangent), own=True)
     return made

@@ -216,7 +216,8 @@ class Vmap(Interpreter):
                     tensor._versions = source.version_counter
             return
         several = type(result) is tuple
-        for tensor in result if several else (result,):
+        for i, tensor in enumerate(result if several else (result,)):
+            tensor._output_nr = i
             base = tensor._base = source if source._base is None else source._base
             tensor._view_of = (op, args)
             tensor._versions = source.version_counter

@@ -116,6 +116,8 @@ def _run_view(op: OpDef, args: Arguments) -> Any:
     if isinstance(specs, Spec):
         return _view(op, args, source, specs)
     views = tuple([_view(op, args, source, spec) for spec in specs])
+    for i, tensor in enumerate(views):
+        tensor._output_nr = i
     for tensor in views if op.tracked and MODES.grad else ():
         tensor._creation = tensor._creation or "multi_output"
     return views

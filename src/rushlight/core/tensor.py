@@ -65,6 +65,8 @@ class Tensor(TensorMethods):
     _seen: Any = None  # the node of the base when the history of this view was last made
     _creation: Any = None  # of a view: in which mode it was made, where that restricts writing through it
     _tangents: Any = None
+    _tangent_base: Any = None  # of a view: the tangent of the base that its own was taken from
+    _own_levels: frozenset[Any] = frozenset()  # levels whose tangent does not follow that of the base
     _trace: Any = None  # the interpreter of a tensor that is not plain
     _inference: bool = False
 

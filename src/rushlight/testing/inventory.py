@@ -72,7 +72,7 @@ class Row:
     family: str
     not_yet: bool = False  # not registered, and its family is not built yet
     samples: tuple[str, ...] = ()
-    beyond: tuple[str, ...] = ()  # what PyTorch lacks: arguments it does not implement, "forward"
+    beyond: tuple[str, ...] = ()  # what the table lacks: arguments not implemented, "forward"
     reverse: str = SKIPPED
     forward: str = SKIPPED
     second: str = SKIPPED
@@ -127,7 +127,7 @@ def summary(rows: list[Row]) -> str:
         lines.append(f"{family or 'all':<14}{''.join(f'{count:>9}' for count in counts)}")
     beyond = [row for row in present if row.beyond and row.holds]
     forward = sum("forward" in row.beyond for row in beyond)
-    lines.append(f"beyond PyTorch: forward mode of {forward} rows, arguments of "
+    lines.append(f"beyond the table: forward mode of {forward} rows, arguments of "
                  f"{sum(set(row.beyond) != {'forward'} for row in beyond)} rows")
     later = [row.family for row in rows if row.not_yet]
     counted = ", ".join(f"{family} {later.count(family)}" for family in sorted(set(later)))
@@ -315,7 +315,7 @@ def _generated(name: str, op: OpDef, wanted: set[str]) -> str:
     """Arguments by their type: those that have no default, and those that want a gradient."""
     letters = DOMAINS.get(name, "x")
     tensors = 0
-    parts = []
+    parts: list[str] = []
     entry = op.derivative
     for position, argument in enumerate(op.schema.arguments):
         if argument.default is not REQUIRED and argument.name not in wanted:

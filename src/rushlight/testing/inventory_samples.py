@@ -11,7 +11,7 @@ from __future__ import annotations
 # Which values the tensor arguments have, one letter each, where x does not do.
 # fmt: off
 DOMAINS = {
-    **dict.fromkeys(("acosh", "acosh_", "mvlgamma"), "a"),
+    **dict.fromkeys(("acosh", "acosh_"), "a"),
     **dict.fromkeys(("erfinv", "logit", "special_ndtri", "bernoulli", "poisson", "special_entr"), "u"),
     **dict.fromkeys((
         "log", "log10", "log2", "log1p", "sqrt", "rsqrt", "digamma", "lgamma", "pow.Tensor_Scalar",
@@ -20,7 +20,7 @@ DOMAINS = {
         "special_xlog1py.self_scalar", "_standard_gamma", "_standard_gamma_grad"), "p"),
     **dict.fromkeys(("pow.Tensor_Tensor", "igamma", "igammac", "addcdiv", "div.Tensor", "fmod.Tensor",
                      "hypot", "remainder.Tensor"), "p"),
-    **dict.fromkeys(("xlogy.Tensor", "special_xlog1py", "div.Tensor_mode"), "xp"),
+    **dict.fromkeys(("xlogy.Tensor", "special_xlog1py"), "xp"),
     **dict.fromkeys(("special_zeta", "special_zeta.self_scalar", "special_zeta.other_scalar"), "a"),
     "polar": "px", "normal.Tensor_Tensor": "xp", "normal.float_Tensor": "p",
     **{f"special_{name}": "xn" for name in (

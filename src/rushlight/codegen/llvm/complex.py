@@ -1,9 +1,12 @@
 """Complex numbers: a pair of floats, (real, imag), with the functions of the NumPy handler on them.
 
-In:  an emitter and `Complex` values (or floats, for `complex`). Out: a `Complex`, a float (abs, real, imag)
-     or a bool. Branch cuts follow C99's annex G, with signed zeros; the inverse functions are Kahan's
-     ("Branch cuts for complex elementary functions", 1987). A product may be NaN where one factor is
-     infinite, as with PyTorch's vectorised kernels.
+In:  an emitter and `Complex` values (or floats, for `complex`).
+Out: a `Complex`, a float (abs, real, imag) or a bool, from `COMPLEX_FUNCTIONS[name](emitter, *values)`.
+
+Branch cuts follow C99's annex G, with signed zeros; the inverse functions are Kahan's ("Branch cuts for
+complex elementary functions", 1987). The error of a result is a few eps times its size, that of one part may
+be larger; for pow it grows with |y log x|. A product may be NaN where one factor is infinite, as with
+PyTorch's vectorised kernels.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""The emitter: typed helpers over llvmlite's builder that work for any number of lanes, one lane being a
-scalar.
+"""The emitter: typed helpers over llvmlite's builder, for any number of lanes; one lane is a scalar.
 
 In:  an IRBuilder and the Target that is compiled for. Values are llvmlite values (float, double, half, iN,
      i1, ptr, or vectors of these); where an operand may be a Python number, it takes the type of the value
@@ -39,7 +38,7 @@ class Emitter(Control, Memory):
         if found is None:
             found = ir.Function(self.module, ir.FunctionType(result, list(arguments)), name)
             found.linkage = "internal"
-            for attribute in ("noinline", "nounwind", "cold"):
+            for attribute in ("noinline", "nounwind", "cold", "optnone"):  # quick to compile, not to run
                 found.attributes.add(attribute)
             inner = Emitter(ir.IRBuilder(found.append_basic_block("entry")), self.target)
             inner.builder.ret(body(inner, *found.args))

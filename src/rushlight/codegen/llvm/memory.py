@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...core.lazy import LazyModule
+from .constants import literal
 from .conversion import Conversion
 from .types import bits_of, element_of, is_bool, lanes_of, like, vector
 
@@ -102,7 +103,8 @@ class Memory(Conversion):
     def local(self, kind: Any) -> Any:
         """Memory on the stack for one value of a type, reserved once for the whole function."""
         with self.builder.goto_entry_block():
-            return self.builder.alloca(kind)
+            slot = self.builder.alloca(kind)
+        return literal(self.pointer, slot.get_reference())  # llvmlite's own pointer would still have a type
 
     def load(self, pointer: Any, kind: Any, align: int | None = None) -> Any:
         """Contiguous lanes of a type; `align` in bytes, that of one element if not given."""

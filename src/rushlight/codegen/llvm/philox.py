@@ -1,5 +1,4 @@
-"""Random numbers in registers: the words of core/generator.py's stream and the numbers made of them, bit for
-bit.
+"""Random numbers in registers: the stream of core/generator.py and the numbers made of it, bit for bit.
 
 Word number `position` of a seed's stream is one lane of the Philox4x32-10 block number position // 4.
 `Philox` computes any words, each lane by itself; for elements in a row, from a position that is a multiple of

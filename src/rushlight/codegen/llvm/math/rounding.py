@@ -103,6 +103,7 @@ def frexp(e: Emitter, x: Any) -> tuple[Any, Any]:
     return e.select(ordinary, middle, x), e.cast(e.select(ordinary, exponent, 0), e.i32)
 
 
+@function()
 def ldexp(e: Emitter, x: Any, n: Any) -> Any:
     """x 2**n for integers n, rounded once: the mantissa is multiplied by two powers, of which the first is
     exact."""

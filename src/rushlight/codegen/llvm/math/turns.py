@@ -13,7 +13,7 @@ from typing import Any
 
 from ....core.lazy import LazyModule
 from ..emitter import Emitter
-from ..types import bits_of, integer_like, lanes_of, mangle
+from ..types import bits_of, element_of, integer_like, lanes_of, mangle
 from .exponential import MAGIC, MAGIC_BITS
 
 ir = LazyModule("llvmlite.ir")
@@ -73,14 +73,19 @@ def _reduce_large(e: Emitter, kind: Any) -> Any:
 
 
 def _each_lane(e: Emitter, x: Any) -> Any:
-    lanes = lanes_of(x.type)
-    empty = [e.zero(x.type), e.zero(integer_like(x.type))]
-
-    def one(lane: Any, r: Any, n: Any) -> list[Any]:
-        new_r, new_n = _payne_hanek(e, e.extract(x, lane))
-        return [e.insert(r, new_r, lane), e.insert(n, new_n, lane)]
-
-    r, n = one(0, *empty) if lanes == 1 else e.fold(0, lanes, 1, empty, one)
+    """By way of memory, where a loop finds lanes by number."""
+    lanes, element = lanes_of(x.type), element_of(x.type)
+    whole = integer_like(element)
+    if lanes == 1:
+        r, n = _payne_hanek(e, x)
+    else:
+        places = [e.local(kind) for kind in (x.type, x.type, integer_like(x.type))]
+        e.store(x, places[0])
+        with e.loop(0, lanes) as lane:
+            r, n = _payne_hanek(e, e.load(e.address(places[0], lane, element), element))
+            e.store(r, e.address(places[1], lane, element))
+            e.store(n, e.address(places[2], lane, whole))
+        r, n = e.load(places[1], x.type), e.load(places[2], integer_like(x.type))
     both = ir.Constant(ir.LiteralStructType([r.type, n.type]), ir.Undefined)
     return e.builder.insert_value(e.builder.insert_value(both, r, 0), n, 1)
 
@@ -99,40 +104,45 @@ def _payne_hanek(e: Emitter, x: Any) -> tuple[Any, Any]:
     count = e.and_(start, 7)
     window = [e.intrinsic("fshr", e.i64, [high, low, count], [e.i64])
               for low, high in itertools.pairwise(words)]
-    turns = _product(e, m, window)
+    high, low = _product(e, m, window)
     # Quarter turns, 2 bits before the point and 126 after it: n is the nearest integer.
-    n = e.shift_right(e.add(turns, 1 << 125), 126)
-    r = _radians(e, e.sub(turns, e.shift_left(n, 126)))
-    negative = e.compare("<", pattern, 0)
-    r = e.add(e.select(negative, e.neg(r), r), e.sub(wide, wide))  # NaN for infinity
-    n = e.builder.trunc(n, e.i64)
-    n = e.select(negative, e.sub(0, n), n)
+    n = e.shift_right(e.add(high, 1 << 61), 62)
+    high = e.sub(high, e.shift_left(n, 62))
+    flipped = e.shift_right(high, 63, signed=True)  # the size of a negative fraction, but for its last bit
+    r = _radians(e, e.xor(high, flipped), e.xor(low, flipped))
+    signs = e.and_(e.xor(flipped, pattern), -1 << 63)
+    r = e.from_bits(e.xor(e.bits(r), signs))
+    r = e.add(r, e.sub(wide, wide))  # NaN for infinity
+    n = e.select(e.compare("<", pattern, 0), e.sub(0, n), n)
     return (r, n) if e.is_double(x) else (e.narrow(r), e.builder.trunc(n, e.i32))
 
 
-def _product(e: Emitter, m: Any, window: list[Any]) -> Any:
-    """The upper 128 bits of m times the window modulo 2**192."""
-    i128 = ir.IntType(128)
-    low, middle, high = (e.builder.zext(w, i128) for w in window)
-    m = e.builder.zext(m, i128)
-    carried = e.add(e.mul(m, middle), e.shift_right(e.mul(m, low), 64))
-    return e.add(carried, e.shift_left(e.mul(m, high), 64))
+def _high_product(e: Emitter, a: Any, b: Any) -> Any:
+    """The upper 64 bits of the product of unsigned i64."""
+    wide = ir.IntType(128)
+    product = e.mul(e.builder.zext(a, wide), e.builder.zext(b, wide))
+    return e.builder.trunc(e.shift_right(product, 64), e.i64)
 
 
-def _radians(e: Emitter, fraction: Any) -> Any:
-    """A signed i128, 126 bits after the point, times pi/2, rounded once: the product is carried in two
-    doubles."""
-    i128 = fraction.type
-    negative = e.compare("<", fraction, 0)
-    size = e.select(negative, e.sub(0, fraction), fraction)
-    zeros = e.intrinsic("ctlz", i128, [size, e.constant(0, e.i1)], [i128])
-    normal = e.shift_left(size, e.and_(zeros, 127))
-    top = e.builder.trunc(e.shift_right(normal, 65), e.i64)  # 63 bits, so that it is not negative
-    high = e.builder.sitofp(e.and_(top, -1 << 10), e.double)
-    low = e.builder.sitofp(e.and_(top, (1 << 10) - 1), e.double)
-    scale = e.power_of_two(e.sub(-61, e.builder.trunc(zeros, e.i64)))
-    pi2, error = _PI[64][0] / 2, _PI[64][1] / 2
-    product, rest = e.two_product(high, pi2)
-    rest = e.add(rest, e.add(e.mul(high, error), e.mul(low, pi2)))
-    r = e.mul(e.add(product, rest), scale)
-    return e.select(negative, e.neg(r), r)
+def _product(e: Emitter, m: Any, window: list[Any]) -> tuple[Any, Any]:
+    """The upper 128 bits, in two i64, of m times the window modulo 2**192."""
+    first, second, third = window
+    middle = e.mul(m, second)
+    low = e.add(middle, _high_product(e, m, first))
+    carry = e.builder.zext(e.compare("<", low, middle, signed=False), e.i64)
+    return e.add(e.add(e.mul(m, third), _high_product(e, m, second)), carry), low
+
+
+def _radians(e: Emitter, high: Any, low: Any) -> Any:
+    """A fraction of 62 + 64 bits, times pi/2, rounded once: the product is carried in two doubles.
+
+    high is not 0: no double is as near to a multiple of pi/2 as that.
+    """
+    zeros = e.intrinsic("ctlz", e.i64, [high, e.constant(1, e.i1)], [e.i64])
+    normal = e.intrinsic("fshl", e.i64, [high, low, zeros], [e.i64])
+    top = e.builder.sitofp(e.shift_right(normal, 11), e.double)
+    bottom = e.mul(e.builder.sitofp(e.and_(normal, (1 << 11) - 1), e.double), 2.0**-11)
+    half_pi, error = _PI[64][0] / 2, _PI[64][1] / 2
+    product, rest = e.two_product(top, half_pi)
+    rest = e.add(rest, e.mul_add(top, error, e.mul(bottom, half_pi)))
+    return e.mul(e.add(product, rest), e.power_of_two(e.sub(11 - 62, zeros)))
