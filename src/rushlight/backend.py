@@ -66,8 +66,8 @@ def compile_graph(graph: Graph) -> Artifact:
     native = clock("emit", emit_module, plan, engine().target)
     threads = pool()
     entries = [s for s in native.segments if isinstance(s, str)]
-    library = clock("build", lambda: engine().build(native.text, entries,
-                                                    {"parallel_for": threads.parallel_for_address}))
+    imports = {"parallel_for": threads.parallel_for_address, **native.imports}
+    library = clock("build", engine().build, native.text, entries, imports)
     executable = _executable(graph, program, plan.workspace, native, library, threads)
     return Artifact(graph, program, plan, native, executable, clock.seconds | {
         f"llvm {step}": seconds for step, seconds in library.seconds.items()})

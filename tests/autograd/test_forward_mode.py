@@ -48,6 +48,20 @@ def test_tangents(same, name):
     same(scenario)
 
 
+def test_views_share_tangents(same):
+    def scenario(m):
+        with m.autograd.forward_ad.dual_level():
+            x = dual(m, [1.0, 2.0], [1.0, 0.5])
+            base = m.zeros(3)
+            one, other = base[:2], base[1:]
+            early = other * 2
+            one.add_(x)
+            parts = base.split(1)
+            one.mul_(3)
+            return [unpack(m, t) for t in (base, one, other, other * x, early, parts[1])]
+    same(scenario)
+
+
 def test_tangents_are_gone_after_the_level(same):
     def scenario(m):
         forward_ad = m.autograd.forward_ad

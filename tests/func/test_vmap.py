@@ -55,6 +55,8 @@ SCENARIOS = {
         numbers(m, 2, 3, 4), m.tensor([[[0, 1, 2, 0]], [[2, 2, 1, 0]]])),
     "setitem": lambda m, v: v(_assigned)(numbers(m, 5, 3), numbers(m, 5)),
     "in place": lambda m, v: v(lambda a, b: (a * 1).mul_(b).add_(1))(numbers(m, 5, 3), numbers(m, 5, 3)),
+    "geometry in place": lambda m, v: v(lambda a: (a * 1).t_().unsqueeze_(0))(numbers(m, 5, 3, 2)),
+    "data": lambda m, v: v(lambda a: a.data * 2)(numbers(m, 5, 3)),
     "where": lambda m, v: v(lambda a: m.where(a > 0, a, -a))(numbers(m, 5, 3)),
     "cat and stack": lambda m, v: v(lambda a, b: (m.cat([a, b]), m.stack([a, b], -1)), in_dims=(0, None))(
         numbers(m, 5, 3), numbers(m, 3)),
@@ -132,6 +134,13 @@ def test_the_loop_warns_with_the_name():
     finally:
         op.batching = saved
     assert result.tolist() == numbers(rl, 3, 4).cumsum(1).tolist()
+
+
+def test_batched_tensors_can_be_printed():
+    shown = []
+    rl.func.vmap(lambda a: (shown.append(repr(a)), a)[1])(rl.zeros(2, 3))
+    assert shown[0].startswith("BatchedTensor(lvl=")
+    assert "bdim=0" in shown[0]
 
 
 def test_writes_reach_the_caller(same):

@@ -124,7 +124,7 @@ def sample(op, dtype, fill):
         elif argument.name in ("n", "p", "decimals", "order") or kind == "Scalar":
             values.append(1)
         elif kind == "str":
-            values.append(fill)
+            values.append("hermite_polynomial_h" if argument.name == "polynomial" else fill)
         else:
             values.append(0.25 if kind == "float" and fill == "floor" else None)
     return tuple(values)

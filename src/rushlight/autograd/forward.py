@@ -48,7 +48,7 @@ class Level:
 
 
 def tangent_of(tensor: Tensor, level: Level) -> Tensor | None:
-    """The tangent of `tensor`. That of a view is the same view of its base's tangent, where the base has one."""
+    """The tangent of `tensor`; a view has the same view of its base's tangent, where the base has one."""
     tangents, base = tensor._tangents, tensor._base
     own: Tensor | None = None if tangents is None else tangents.get(level)
     if base is None or base._tangents is None or (own is not None and level in tensor._own_levels):
@@ -94,7 +94,8 @@ def levels_among(tensors: Iterable[Tensor]) -> list[Level]:
     for tensor in tensors:
         for holder in (tensor, tensor._base):
             if holder is not None and holder._tangents:
-                found.update(level for level in holder._tangents if level.active and level.number < MODES.limit)
+                found.update(level for level in holder._tangents if level.active
+                             and level.number < MODES.limit)
     return sorted(found, key=lambda level: level.number)
 
 
@@ -269,7 +270,11 @@ def _dummy(source: int, dummies: list[Any]) -> Any:
 
 
 def write_tangents(target: Tensor, result: Tensor) -> None:
-    """The tangents of a tensor that was just written with `result`: written in place, so that aliases see them."""
+    """Tangents of a tensor that was just written with `result`.
+
+    No tangent is written in place: whoever saved one still has it. A write through a view gives the base a
+    new tangent, and other views take theirs from it when they are next used.
+    """
     if not MODES.forward_grad:
         return
     for level in levels_among((target, result)):
@@ -281,33 +286,37 @@ def write_tangents(target: Tensor, result: Tensor) -> None:
 
 
 def _write_tangent(target: Tensor, tangent: Tensor | None, level: Level) -> None:
-    base = target._base if level not in target._own_levels else None
-    holder = target if base is None else base
-    whole = tangent_of(holder, level)
+    own = level in target._own_levels
+    base = None if own else target._base
+    if base is None:
+        given = zeros(meta_of(target)) if tangent is None else tangent.to(target.dtype)
+        set_tangent(target, level, given, own=own)
+        return
+    whole = tangent_of(base, level)
     if whole is None and tangent is None:
         return
-    if whole is None or (tangent is not None and not _takes(whole, tangent)):
-        if base is None and tangent is not None:
-            set_tangent(target, level, tangent.to(target.dtype).clone(), own=level in target._own_levels)
-            return
-        set_tangent(holder, level, _room(holder, whole, tangent))
-    part = tangent_of(target, level)
-    assert part is not None
+    room = run_name("new_empty_strided", _like(whole, tangent), tuple(base.shape), base.strides(), base.dtype,
+                    None,
+                    None, None)
+    if whole is None:
+        room.zero_()
+    else:
+        room.copy_(whole)
+    part = _replayed(target, base, room)
     if tangent is None:
         part.zero_()
     else:
         part.copy_(tangent)
+    set_tangent(base, level, room)
 
 
-def _room(holder: Tensor, whole: Tensor | None, tangent: Any) -> Tensor:
-    """A tangent for `holder` that `tangent` can be written into: the former one, or zeros."""
-    room = run_name("new_empty_strided", tangent, tuple(holder.shape), holder.strides(), holder.dtype, None, None, None)
-    return room.zero_() if whole is None else room.copy_(whole)  # type: ignore[no-any-return]
-
-
-def _takes(whole: Tensor, tangent: Tensor) -> bool:
-    """Whether `tangent` varies along no batch that `whole` does not have."""
-    return _batches(tangent) <= _batches(whole)
+def _like(first: Tensor | None, second: Tensor | None) -> Tensor:
+    """A tensor that varies along every batch along which one of the two does."""
+    if first is None or second is None:
+        return first if second is None else second  # type: ignore[return-value]
+    if _batches(first) >= _batches(second):
+        return first
+    return second if _batches(second) >= _batches(first) else first.sum() + second.sum()
 
 
 def _batches(tensor: Any) -> set[Any]:

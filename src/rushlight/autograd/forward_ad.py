@@ -84,7 +84,8 @@ def _laid_out_as(tangent: Tensor, primal: Tensor) -> Tensor:
         return tangent
     size = primal.storage_object.nbytes() // primal.dtype.itemsize
     own = tangent.storage_object.nbytes() // tangent.dtype.itemsize
-    if (tangent.strides(), tangent.storage_offset(), own) == (primal.strides(), primal.storage_offset(), size):
+    if (tangent.strides(), tangent.storage_offset(), own) == (primal.strides(), primal.storage_offset(),
+                                                              size):
         return tangent
     place = run_name("zeros", (size,), tangent.dtype, None, None, None)
     laid = run_name("as_strided", place, tuple(primal.shape), primal.strides(), primal.storage_offset())

@@ -113,8 +113,6 @@ def save_copy(item: tuple[Tensor, int, Any]) -> Any:
     elif copy._array is not None:
         copy._array = copy._array.copy()
         copy._strides, copy._offset = None, 0
-    if copy._tangents:
-        copy._tangents = {level: tangent.clone() for level, tangent in copy._tangents.items()}
     copy._node, copy._output_nr, copy._requires_grad = node, tensor._output_nr, tensor._requires_grad
     if tensor.requires_grad or tensor._tangents:
         copy._keys |= AUTOGRAD

@@ -31,6 +31,13 @@ class BatchedTensor(Tensor):
     _value: Tensor
     _bdim: int | None
 
+    def __repr__(self) -> str:
+        return f"BatchedTensor(lvl={self._trace.number}, bdim={self._bdim}, value=\n    {self._value!r}\n)"
+
+    @property
+    def data(self) -> BatchedTensor:
+        return wrap_batched(self._value.data, self._bdim, self._trace)
+
 
 def wrap_batched(value: Tensor, bdim: int | None, trace: Vmap) -> BatchedTensor:
     tensor = _new(BatchedTensor)
@@ -280,6 +287,11 @@ class Vmap(Interpreter):
             new = new.to(value.dtype)
         assign(value, new)
         target.version_counter.value += 1
+
+    def take_geometry(self, target: Tensor, view: Tensor) -> None:
+        assert isinstance(target, BatchedTensor)
+        target._value, target._bdim = self.unwrap(view)
+        target._spec = view._spec
 
     def keep_values(self, tensor: Tensor) -> None:
         assert isinstance(tensor, BatchedTensor)

@@ -17,7 +17,7 @@ import numpy as np
 from .dispatch import AMBIENT, Arguments, autograd_layer, install_layer, tensors_in
 from .errors import InternalError
 from .modes import MODES
-from .mutation import install_traced_write
+from .mutation import install_traced_write, set_geometry
 from .registry import OpDef
 from .tensor import AUTOGRAD, Tensor
 
@@ -46,6 +46,10 @@ class Interpreter:
     def process(self, op: OpDef, args: Arguments) -> Any:
         """Run `op` below this level."""
         raise NotImplementedError
+
+    def take_geometry(self, target: Tensor, view: Tensor) -> None:
+        """Give `target` the geometry of `view`, a view of what it was (`target.t_()`)."""
+        set_geometry(target, tuple(view.shape), view.strides(), view.storage_offset())
 
     def keep_values(self, tensor: Tensor) -> None:
         """Make `tensor` independent of later writes to what it wraps."""

@@ -89,7 +89,10 @@ def _reshape_inplace(op: OpDef, args: Arguments, name: str) -> Tensor:
     versions = target.version_counter
     former = target.__copy__()  # stands for the tensor as it was in the history of what it becomes
     result = call(op, (former, *args[1:]))
-    set_geometry(target, tuple(result.shape), result.strides(), result.storage_offset())
+    if target._trace is not None:
+        target._trace.take_geometry(target, result)
+    else:
+        set_geometry(target, tuple(result.shape), result.strides(), result.storage_offset())
     versions.value += 1
     if target._base is not None:
         target._view_of, target._seen = result._view_of, result._seen

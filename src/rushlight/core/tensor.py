@@ -59,7 +59,6 @@ class Tensor(TensorMethods):
     _output_nr: int = 0
     _grad: Any = None
     _hooks: Any = None
-    _retains: bool = False
     _accumulator: Any = None
     _retains: bool = False  # of a tensor that is not a leaf: its gradient is kept
     _seen: Any = None  # the node of the base when the history of this view was last made

@@ -17,6 +17,7 @@ from ...runtime.target import Target
 from ...schedule.memory import buffers_of
 from ...schedule.schedule import Schedule
 from .emitter import Emitter
+from .math import imports
 from .matmul import emit_product
 from .nests import Reports, emit_nest
 
@@ -32,6 +33,7 @@ class NativeModule:
     text: str
     segments: list[str | Call]  # entry names and calls, in order
     slots: dict[Buffer, int]
+    imports: dict[str, int]  # addresses of library routines, by the names under which the code calls them
     # the operators whose checks may fail; the error slot holds the number of one, counted from 1
     reports: list[str]
 
@@ -52,7 +54,7 @@ def emit_module(schedule: Schedule, target: Target) -> NativeModule:
         else:
             pending.append((emit_nest(module, step, target, slots, reports), step.tasks))
     _close_segment(module, target, pending, segments)
-    return NativeModule(str(module), segments, slots, reports.places)
+    return NativeModule(str(module), segments, slots, imports(module), reports.places)
 
 
 def _slots(schedule: Schedule) -> dict[Buffer, int]:
