@@ -28,8 +28,12 @@ def edge_of(tensor: Tensor) -> Edge | None:
 def current_node(tensor: Tensor) -> Any:
     """The node of `tensor`, made anew where its base has got another history since."""
     base = tensor._base
-    if base is None or base._node is tensor._seen:
+    if base is None:
         return tensor._node
+    if base._node is tensor._seen:
+        written = tensor._creation is not None and tensor._seen_version != tensor.version_counter.value
+        if not written or not (tensor._node is not None or base.requires_grad):
+            return tensor._node
     check_creation(tensor, written=False)
     op, args = tensor._view_of
     entry = op.derivative or missing(op)
@@ -41,16 +45,13 @@ def current_node(tensor: Tensor) -> Any:
     return node
 
 
-_CUSTOM = ("This view was created inside a custom Function (or because an input was returned as-is) and the "
-           "autograd logic to handle view+inplace would override the custom backward associated with the "
-           "custom Function, leading to incorrect gradients. This behavior is forbidden. You can fix this by "
-           "cloning the output of the custom Function.")
-_MULTI = ("This view is the output of a function that returns multiple views. Such functions do not allow "
-          "the output views to be modified inplace. You should replace the inplace operation by an "
-          "out-of-place one.")
-_NO_GRAD = ("Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your "
-            "code by moving both the view and the inplace either both inside the no_grad block (if you don't "
-            "want the inplace to be tracked) or both outside (if you want the inplace to be tracked).")
+_CUSTOM = ("The view was created inside a custom Function, or is an input that it returned as it is: "
+           "giving it the history of a write would replace the Function's own backward. Clone the output "
+           "of the Function before writing to it.")
+_MULTI = ("It comes from a function that returns multiple views, and none of those may be written to. Use "
+          "an operator that is not in-place instead.")
+_NO_GRAD = ("Whether the write should be recorded cannot be told: make the view and write to it either "
+            "both inside the no_grad block, so that it is not, or both outside, so that it is.")
 
 
 def check_creation(tensor: Tensor, *, written: bool) -> None:
@@ -59,16 +60,11 @@ def check_creation(tensor: Tensor, *, written: bool) -> None:
     if creation is None:
         return
     change = "is being" if written else "its base or another view of its base has been"
-    if creation == "inference":
-        raise RuntimeError("A view was created in inference mode and its base or another view of its base "
-                           "has been modified inplace in normal mode." if not written
-                           else "A view was created in inference mode and is being "
-                           "created in inference mode and is being mode and is being modified inplace in "
-                           "normal mode.")
-    if creation == "no_grad":
-        raise RuntimeError(f"A view was created in no_grad mode and {change} modified inplace with grad mode "
-                           "enabled. "
-                           + _NO_GRAD)
     node = tensor._node
-    made = "A view" if node is None else f"Output {tensor._output_nr} of {node.operator()} is a view and"
-    raise RuntimeError(f"{made} {change} modified inplace. {_CUSTOM if creation == 'custom' else _MULTI}")
+    output = "" if node is None else f"Output {tensor._output_nr} of {node.operator()} is a view"
+    if creation in ("inference", "no_grad"):
+        made = f"{output} of a view which was" if output else "A view was"
+        mode = "in normal mode." if creation == "inference" else f"with grad mode enabled. {_NO_GRAD}"
+        raise RuntimeError(f"{made} created in {creation} mode and {change} modified inplace {mode}")
+    reason = _CUSTOM if creation == "custom" else _MULTI
+    raise RuntimeError(f"{output or 'A view'} and {change} modified inplace. {reason}")

@@ -252,11 +252,10 @@ def blame(node: Node, grads: list[Any], wanted: Any) -> Any:
 def tell_where(node: Node) -> None:
     import warnings
     if node.trace is None:
-        warnings.warn(f"Error detected in {node.name()}. No forward pass information available. Enable "
-                      "detect anomaly during forward pass for more information.", stacklevel=2)
+        warnings.warn(f"Error detected in {node.name()}, which was recorded outside of anomaly mode; switch "
+                      "it on for the forward pass to see where.", stacklevel=2)
         return
-    warnings.warn(f"Error detected in {node.name()}. Traceback of forward call that caused the "
-                  f"error:\n{node.trace}",
+    warnings.warn(f"Error detected in {node.name()}. It was recorded here:\n{node.trace}",
                   stacklevel=2)
 
 

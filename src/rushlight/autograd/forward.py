@@ -49,7 +49,7 @@ class Level:
 
 def tangent_of(tensor: Tensor, level: Level) -> Tensor | None:
     """The tangent of `tensor`; a view has the same view of its base's tangent, where the base has one."""
-    tangents, base = tensor._tangents, tensor._base
+    tangents, base = tensor._tangents, _holder(tensor, level)
     own: Tensor | None = None if tangents is None else tangents.get(level)
     if base is None or base._tangents is None or (own is not None and level in tensor._own_levels):
         return own
@@ -64,6 +64,19 @@ def tangent_of(tensor: Tensor, level: Level) -> Tensor | None:
     set_tangent(tensor, level, tangent)
     tensor._tangent_base = source
     return tangent
+
+
+def _holder(tensor: Tensor, level: Level) -> Tensor | None:
+    """Whose tangent a view shows part of.
+
+    That of its base, or of a dual tensor between the two; None for a base.
+    """
+    source = tensor
+    while source._view_of is not None:
+        source = source._view_of[1][0]
+        if level in source._own_levels:
+            return source
+    return tensor._base
 
 
 def _replayed(view: Tensor, base: Tensor, source: Tensor) -> Tensor:
@@ -90,7 +103,7 @@ def set_tangent(tensor: Tensor, level: Level, tangent: Tensor, *, own: bool = Fa
 
 def levels_among(tensors: Iterable[Tensor]) -> list[Level]:
     """The open levels at which one of `tensors`, or its base, has a tangent, outermost first."""
-    found = set()
+    found: set[Level] = set()
     for tensor in tensors:
         for holder in (tensor, tensor._base):
             if holder is not None and holder._tangents:
@@ -287,7 +300,7 @@ def write_tangents(target: Tensor, result: Tensor) -> None:
 
 def _write_tangent(target: Tensor, tangent: Tensor | None, level: Level) -> None:
     own = level in target._own_levels
-    base = None if own else target._base
+    base = None if own else _holder(target, level)
     if base is None:
         given = zeros(meta_of(target)) if tangent is None else tangent.to(target.dtype)
         set_tangent(target, level, given, own=own)
@@ -296,8 +309,7 @@ def _write_tangent(target: Tensor, tangent: Tensor | None, level: Level) -> None
     if whole is None and tangent is None:
         return
     room = run_name("new_empty_strided", _like(whole, tangent), tuple(base.shape), base.strides(), base.dtype,
-                    None,
-                    None, None)
+                    None, None, None)
     if whole is None:
         room.zero_()
     else:
@@ -307,7 +319,7 @@ def _write_tangent(target: Tensor, tangent: Tensor | None, level: Level) -> None
         part.zero_()
     else:
         part.copy_(tangent)
-    set_tangent(base, level, room)
+    set_tangent(base, level, room, own=level in base._own_levels)
 
 
 def _like(first: Tensor | None, second: Tensor | None) -> Tensor:

@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..core.dispatch import run_name
+from ..core.dispatch import restrict_view, run_name
 from ..core.errors import check
 from ..core.modes import MODES
 from ..core.tensor import AUTOGRAD, TRACED, Tensor
@@ -146,17 +146,17 @@ class Function(metaclass=_FunctionMeta):
     _backward_cls: type[BackwardCFunction]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        warnings.warn(f"{self.__class__} should not be instantiated. Methods on autograd functions are all "
-                      "static, so you should invoke them on the class itself. Instantiating an autograd "
-                      "function will raise an error in a future version.", DeprecationWarning, stacklevel=2)
+        warnings.warn(f"{self.__class__} should not be instantiated: its methods are static, call "
+                      f"{type(self).__name__}.apply(...). This will become an error.",
+                      DeprecationWarning, stacklevel=2)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError("Legacy autograd function with non-static forward method is deprecated. Please "
-                           "use new-style autograd function with static forward method.")
+        raise RuntimeError("functions with a forward method of instances are not supported; write static "
+                           "methods and call apply")
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
-        raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
+        raise NotImplementedError("this Function has no forward method")
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
@@ -164,26 +164,25 @@ class Function(metaclass=_FunctionMeta):
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
-        raise NotImplementedError("You must implement either the backward or vjp method for your custom "
-                                  "autograd.Function to use it with backward mode AD.")
+        raise NotImplementedError("this Function has neither a backward nor a vjp method; implement one of "
+                                  "them to use it with reverse mode")
 
     vjp = backward
 
     @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
-        raise NotImplementedError("You must implement the jvp function for custom autograd.Function to use "
-                                  "it with forward mode AD.")
+        raise NotImplementedError("this Function has no jvp method; implement it to use it with forward "
+                                  "mode")
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, *args: Any) -> Any:
-        raise NotImplementedError("To use autograd.Function with vmap, you must either override the vmap "
-                                  "staticmethod or set generate_vmap_rule=True.")
+        raise NotImplementedError("to use a Function with vmap, give it a vmap staticmethod or set "
+                                  "generate_vmap_rule = True")
 
     @classmethod
     def _backward_function(cls) -> Callable[..., Any]:
         own, vjp = cls.backward is not Function.backward, cls.vjp is not Function.vjp
-        check(not (own and vjp), "Implementing both 'backward' and 'vjp' for a custom Function is not "
-              "allowed. You should only implement one of them.")
+        check(not (own and vjp), "a Function implements either 'backward' or 'vjp', not both")
         return cls.vjp if vjp else cls.backward
 
     @classmethod
@@ -253,9 +252,8 @@ def _finish(ctx: BackwardCFunction, args: tuple[Any, ...], outputs: list[Any], r
     """The outputs as the caller sees them, with `ctx` as the history of the differentiable ones."""
     inputs = [a for a in args if isinstance(a, Tensor)]
     for dirty in ctx.dirty_tensors:
-        check(any(dirty is o for o in outputs), "Some elements marked as dirty during the forward method "
-              "were not returned as output. The inputs that are modified inplace must all be outputs of the "
-              "Function.")
+        check(any(dirty is o for o in outputs), "tensors that were marked as dirty were not returned as "
+                                                "output; forward must return every input that it writes to")
         dirty.version_counter.value += 1
     if recorded:
         ctx.next = tuple(edge_of(a) if a._keys & AUTOGRAD else None for a in inputs)
@@ -287,7 +285,7 @@ def _finish_one(ctx: BackwardCFunction, output: Tensor, inputs: list[Tensor], re
     if is_input:
         output = _as_view(output)
     elif output._base is not None:
-        output._creation = "custom"
+        restrict_view(output, "custom")
     return _with_history(ctx, output, number)
 
 
@@ -298,7 +296,7 @@ def _as_view(tensor: Tensor) -> Tensor:
         view = run_name("alias", tensor)
     finally:
         MODES.grad = saved
-    view._creation = "custom"
+    restrict_view(view, "custom")
     return view
 
 
@@ -318,11 +316,9 @@ def _written(ctx: BackwardCFunction, output: Tensor, number: int, count: int) ->
           "requires grad is being used in an in-place operation.")
     if base is None:
         return _with_history(ctx, output, number)
-    check(count == 1, "If your Function modifies inplace an input that is a view of another Tensor, your "
-          "Function cannot return more than one Tensor. This is not supported by the current autograd "
-          "engine. You should either make sure the input is not a view (using .clone() for example) or make "
-          "your Function only return one Tensor (potentially splitting it into two Functions: one doing the "
-          "inplace that returns a single Tensor and a second one that does the other operations).")
+    check(count == 1, "a Function that writes to a view of another tensor cannot return more than one "
+                      "Tensor. Clone the input before the call, or split the Function in two: one that "
+                      "writes and returns the written tensor alone, and one for the rest.")
     check(not (base._requires_grad and base._node is None), "a view of a leaf Variable that requires grad is "
           "being used in an in-place operation.")
     edge: Edge = (ctx, number)

@@ -25,9 +25,8 @@ def under_transform(cls: type[Function], args: tuple[Any, ...]) -> Any:
     trace = innermost([a for a in args if isinstance(a, Tensor)])
     if not isinstance(trace, Vmap):
         return NotImplemented
-    check(cls._has_setup_context(), "In order to use an autograd.Function with functorch transforms (vmap, "
-          "grad, jvp, jacrev, ...), it must override the setup_context staticmethod. For more details, "
-          "please see https://pytorch.org/docs/main/notes/extending.func.html")
+    check(cls._has_setup_context(), "a Function under vmap must have its forward and its setup_context "
+                                    "staticmethod apart; this one has no setup_context")
     own = [a for a in args if isinstance(a, Tensor) and trace.owns(a)]
     if any(a._keys & AUTOGRAD for a in own) and any(a.requires_grad or a._tangents for a in own):
         return run(_at_level(cls, trace), args)
@@ -46,11 +45,11 @@ def batched_forward(cls: type[Function], trace: Vmap, args: tuple[Any, ...]) -> 
     unwrapped = [trace.unwrap(a) for a in args]
     values, dims = tuple(v for v, _ in unwrapped), tuple(d for _, d in unwrapped)
     has_rule = cls.vmap is not Function.vmap
-    check(not (has_rule and cls.generate_vmap_rule), f"You tried to vmap over {cls.__name__}, but it has "
-          "both generate_vmap_rule=True and an overriden vmap staticmethod. Please set "
-          "generate_vmap_rule=False or delete the overriden vmap staticmethod to avoid ambiguity.")
-    check(has_rule or cls.generate_vmap_rule, f"You tried to vmap over {cls.__name__}, but it does not have "
-          "vmap support. Please override and implement the vmap staticmethod or set generate_vmap_rule=True.")
+    check(not (has_rule and cls.generate_vmap_rule), f"{cls.__name__} under vmap: it has a vmap "
+                                                     "staticmethod and also generate_vmap_rule=True; keep "
+                                                     "one of the two")
+    check(has_rule or cls.generate_vmap_rule, f"{cls.__name__} under vmap: it says nothing about batches; "
+                                              "give it a vmap staticmethod or set generate_vmap_rule=True")
     saved = MODES.grad, MODES.forward_grad
     MODES.grad = MODES.forward_grad = True
     try:

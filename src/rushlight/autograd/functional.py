@@ -159,10 +159,8 @@ def jacobian(func: Callable[..., Any], inputs: Tensors, create_graph: bool = Fal
              vectorize: bool = False, strategy: str = "reverse-mode") -> Any:
     """The Jacobian of `func`: for each output and input a tensor of shape (*output.shape, *input.shape)."""
     check(strategy in ("forward-mode", "reverse-mode"),
-          'Expected strategy to be either "forward-mode" or "reverse-mode". '
-          'Hint: If your function has more outputs than inputs, "forward-mode" tends to be more performant. '
-          "Otherwise, "
-          'prefer to use "reverse-mode".', AssertionError)
+          "Expected strategy to be either 'forward-mode' or 'reverse-mode'; the first is quicker for "
+          "functions with more outputs than inputs, the second otherwise", AssertionError)
     if strategy == "forward-mode":
         check(not create_graph, "forward-mode strategy with create_graph=True is not supported: use "
               "reverse-mode",

@@ -78,14 +78,11 @@ class _Check:
             if not tensor.requires_grad:
                 continue
             if tensor.dtype.name not in ("float64", "complex128"):
-                warnings.warn(f"Input #{i} requires gradient and is not a double precision floating point or "
-                              "complex. This check will likely fail if all the inputs are not of double "
-                              "precision floating point or complex. ", stacklevel=3)
+                warnings.warn(f"Input #{i} requires gradient and is not a double precision tensor: finite "
+                              "differences are likely too rough for the check to pass", stacklevel=3)
             if any(s == 0 and n > 1 for s, n in zip(tensor.strides(), tensor.shape, strict=True)):
-                raise RuntimeError(f"The {i}th input has a dimension with stride 0. gradcheck only supports "
-                                   "inputs that are non-overlapping to be able to compute the numerical "
-                                   "gradients correctly. You should call .contiguous on the input before "
-                                   "passing it to gradcheck.")
+                raise RuntimeError(f"input {i} has a dimension with stride 0, so that changing one element "
+                                   "changes others; call .contiguous() on it first")
             if tensor.is_leaf:
                 tensor.retain_grad()
 
@@ -193,10 +190,9 @@ class _Check:
                                   allow_unused=True) for _ in range(2))
             for i, (a, b) in enumerate(zip(first, second, strict=True)):
                 if a is not None and b is not None and np.any(np.abs(_real(a) - _real(b)) > self.nondet_tol):
-                    raise GradcheckError("Backward is not reentrant, i.e., running backward with same input "
-                                         "and grad_output multiple times gives different values, although "
-                                         "analytical gradient matches numerical gradient. The tolerance for "
-                                         f"nondeterminism was {self.nondet_tol}. Output {j}, input {i}.")
+                    raise GradcheckError("Backward is not reentrant: run twice with the same input and "
+                                         "gradient it gives values that differ by more than "
+                                         f"{self.nondet_tol} (output {j}, input {i})")
 
     def undefined_gradients(self) -> None:
         """Outputs that nothing is said about count as zero."""

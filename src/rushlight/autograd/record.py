@@ -33,9 +33,17 @@ def autograd_layer(op: OpDef, args: Arguments, keys: int, trace: Any = None) -> 
         entry = _missing.get(op)
         if entry is None:
             entry = _missing[op] = missing(op)
-    edges, mask = _edges(entry, args, trace) if modes.grad and trace not in modes.silent else (None, 0)
-    result = _execute(op, args, keys, trace)
-    node = record(entry, args, result, edges, mask) if mask else None
+    mask, edges, counts = 0, None, None
+    if modes.grad and trace not in modes.silent:
+        if trace is None and not entry.any_lists:
+            edges, mask = _plain_edges(entry, args)
+        else:
+            edges, mask, counts = _edges(entry, args, trace)
+    if trace is None and op.kind is not Kind.COMPOSITE:
+        result = execute(op, args, keys)
+    else:
+        result = _execute(op, args, keys, trace)
+    node = record(entry, result, edges, mask, counts) if mask else None
     if modes.dual_levels and modes.forward_grad:
         forward.propagate(op, entry, args, result, trace)
     if node is not None:
@@ -45,25 +53,42 @@ def autograd_layer(op: OpDef, args: Arguments, keys: int, trace: Any = None) -> 
     return result
 
 
-def _edges(entry: Entry, args: Arguments, trace: Any) -> tuple[Any, int]:
-    """The edges to the differentiable arguments, and the bits of those that have one."""
+def _plain_edges(entry: Entry, args: Arguments) -> tuple[Any, int]:
+    """The edges to the differentiable arguments, none of which is a list, and the bits of those that have
+    one."""
     edges: list[Any] = []
     mask = 0
     bit = 1
     for position in entry.targets:
-        value = args[position]
-        if type(value) is tuple or type(value) is list:
-            several = [_edge(tensor, trace) for tensor in value]
-            edges.append(several)
-            if any(edge is not None for edge in several):
+        tensor = args[position]
+        edge: Any = None
+        if tensor is not None and tensor._keys & AUTOGRAD:
+            if tensor._base is None and tensor._node is not None:
+                edge = (tensor._node, tensor._output_nr)
                 mask |= bit
-        else:
-            edge = _edge(value, trace)
-            edges.append(edge)
-            if edge is not None:
-                mask |= bit
+            else:
+                edge = edge_of(tensor)
+                if edge is not None:
+                    mask |= bit
+        edges.append(edge)
         bit <<= 1
     return edges, mask
+
+
+def _edges(entry: Entry, args: Arguments, trace: Any) -> tuple[Any, int, Any]:
+    """As `_plain_edges`, for any arguments at any level; also how many edges each argument has."""
+    edges: list[Any] = []
+    counts = []
+    mask = 0
+    for number, position in enumerate(entry.targets):
+        value = args[position]
+        several = value if entry.lists[number] and value is not None else (value,)
+        found = [_edge(tensor, trace) for tensor in several]
+        counts.append(len(found))
+        edges.extend(found)
+        if any(edge is not None for edge in found):
+            mask |= 1 << number
+    return edges, mask, tuple(counts) if entry.any_lists else None
 
 
 def _edge(tensor: Any, trace: Any) -> Any:
@@ -73,30 +98,33 @@ def _edge(tensor: Any, trace: Any) -> Any:
     return edge_of(tensor)
 
 
-def record(entry: Entry, args: Arguments, result: Any, edges: Any, mask: int) -> OpNode | None:
+def record(entry: Entry, result: Any, edges: Any, mask: int, counts: Any) -> OpNode | None:
     """Give the differentiable outputs of a call their node; what it saves is captured last, with the tangents
     in place."""
-    results = result if type(result) is tuple else (result,)
     allowed = entry.outputs
-    differentiable = [i for i, r in enumerate(results) if r is not None and r.dtype.is_differentiable
-                      and (allowed is None or i in allowed)]
-    if not differentiable:
-        return None
-    counts = None
-    if entry.any_lists:
-        counts = tuple([len(e) if type(e) is list else 1 for e in edges])
-        edges = [item for e in edges for item in (e if type(e) is list else (e,))]
-    plan = entry.plan(mask)
-    node = OpNode(entry, plan, tuple(edges), tuple([_NOTHING if r is None else meta_of(r) for r in results]),
-                  counts)
-    for i in differentiable:
-        output = results[i]
-        output._node = node
-        output._output_nr = i
-        output._keys |= AUTOGRAD
-        if output._base is not None:
-            output._seen = output._base._node
-    return node
+    plan = entry.plans.get(mask) or entry.plan(mask)
+    if type(result) is not tuple:
+        if not result.dtype.is_differentiable or (allowed is not None and 0 not in allowed):
+            return None
+        node = OpNode(entry, plan, tuple(edges), (meta_of(result),), counts)
+        _give(result, node, 0)
+        return node
+    metas = tuple([_NOTHING if output is None else meta_of(output) for output in result])
+    node = OpNode(entry, plan, tuple(edges), metas, counts)
+    given = False
+    for number, output in enumerate(result):
+        if output is not None and output.dtype.is_differentiable and (allowed is None or number in allowed):
+            _give(output, node, number)
+            given = True
+    return node if given else None
+
+
+def _give(output: Tensor, node: OpNode, number: int) -> None:
+    output._node = node
+    output._output_nr = number
+    output._keys |= AUTOGRAD
+    if output._base is not None:
+        output._seen = output._base._node
 
 
 _NOTHING: Any = None
@@ -104,15 +132,13 @@ _NOTHING: Any = None
 
 def _execute(op: OpDef, args: Arguments, keys: int, trace: Any) -> Any:
     """Run `op` below autograd. What the body of a composite with an entry of its own does is not recorded."""
-    if trace is not None:
+    if trace is not None and (op.kind is not Kind.COMPOSITE or not trace.lowest):
         return trace.process(op, _without_history(args, trace) if op.kind is Kind.COMPOSITE else args)
-    if op.kind is not Kind.COMPOSITE:
-        return execute(op, args, keys)
     modes = MODES
     saved = modes.grad, modes.forward_grad
     modes.grad = modes.forward_grad = False
     try:
-        return execute(op, args, keys)
+        return execute(op, args, keys) if trace is None else trace.process(op, args)
     finally:
         modes.grad, modes.forward_grad = saved
 

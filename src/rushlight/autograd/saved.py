@@ -52,10 +52,8 @@ class Packed:
         finally:
             MODES.grad = saved
         if self.versions.value != self.version:
-            raise RuntimeError("A saved tensor pack hook is modifying its input in place. Tensors provided "
-                               "as input to pack hook can not be modified by in-place operations as this can "
-                               "lead to unexpected side-effects. Please open an issue if you need to perform "
-                               "in-place operations on the input to a pack hook.")
+            raise RuntimeError("A saved tensor pack hook is modifying its input in place; it must leave "
+                               "the tensor as it is (pack a copy)")
 
     def value(self, node: Node, output_nr: int | None) -> Tensor:
         tensor = self.unpack(self.packed)
@@ -87,10 +85,9 @@ def save_tensor(tensor: Any) -> Any:
     if tensor is None:
         return None
     if tensor._inference:
-        raise RuntimeError("Inference tensors cannot be saved for backward. Please do not use Tensors "
-                           "created in inference mode in computation tracked by autograd. To work around "
-                           "this, you can make a clone to get a normal tensor and use it in autograd, or use "
-                           "`rushlight.no_grad()` instead of `rushlight.inference_mode()`.")
+        raise RuntimeError("Inference tensors cannot be saved for backward. Clone the tensor to get one "
+                           "that can, or make it under `rushlight.no_grad()` instead of "
+                           "`rushlight.inference_mode()`.")
     if MODES.saved_hooks:
         return Packed(tensor, MODES.saved_hooks[-1], False)
     if tensor._tangents and MODES.limit != _NO_LIMIT:
@@ -231,8 +228,7 @@ def modified(tensor: Tensor, version: int, source: Node | None, output_nr: int, 
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
         f"[rushlight.{tensor.dtype.torch_name}Tensor {list(tensor.shape)}]{made} is at version "
         f"{tensor._version}; expected version {version} instead. It was saved for the backward of "
-        f"{node.name()}. Hint: enable anomaly detection to find the operation that failed to compute its "
-        "gradient, with rushlight.autograd.set_detect_anomaly(True).")
+        f"{node.name()}; rushlight.autograd.set_detect_anomaly(True) shows where.")
 
 
 _UNPACK: dict[Take, Callable[..., Any]] = {
@@ -252,10 +248,9 @@ def zeros(meta: Meta) -> Tensor:
 
 def second_time() -> RuntimeError:
     return RuntimeError(
-        "Trying to backward through the graph a second time (or directly access saved tensors after they "
-        "have already been freed). Saved intermediate values of the graph are freed when you call "
-        ".backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the graph "
-        "a second time or if you need to access saved tensors after calling backward.")
+        "Trying to backward through the graph a second time, or to read what it saved, after it was freed: "
+        "backward() and autograd.grad() free what they no longer need. Pass retain_graph=True to the first "
+        "call to keep it.")
 
 
 class OpNode(Node):

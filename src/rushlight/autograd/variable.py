@@ -70,11 +70,9 @@ def _leaf_hooks(tensor: Tensor) -> TensorHooks:
 def _grad(self: Tensor) -> Any:
     retained = self._retains
     if self._grad is None and self.requires_grad and self._node is not None and not retained:
-        warnings.warn("The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its "
-                      ".grad attribute won't be populated during autograd.backward(). If you indeed want the "
-                      ".grad field to be populated for a non-leaf Tensor, use .retain_grad() on the non-leaf "
-                      "Tensor. If you access the non-leaf Tensor by mistake, make sure you access the leaf "
-                      "Tensor instead.", UserWarning, stacklevel=2)
+        warnings.warn("The .grad of a tensor that is not a leaf is not filled in by backward(); call "
+                      ".retain_grad() on it before, or look at the leaf it was computed from.",
+                      UserWarning, stacklevel=2)
     return self._grad
 
 
@@ -84,14 +82,11 @@ def _set_grad(self: Tensor, value: Any) -> None:
               f"{type(value).__name__}", TypeError)
         check(value is not self, "can't assign Variable as its own grad")
         check(value.dtype is self.dtype, f"attempting to assign a gradient with dtype '{value.dtype.name}' "
-              f"to a tensor with dtype '{self.dtype.name}'. Please ensure that the gradient and the tensor "
-              "have the same dtype")
-        check(value.device == self.device, "attempting to assign a gradient with device type "
-              f"'{value.device}' to a tensor with device type '{self.device}'. Please ensure that the "
-              "gradient and the tensor are on the same device")
+                                         f"to a tensor with dtype '{self.dtype.name}'; they must be the same")
+        check(value.device == self.device, f"attempting to assign a gradient with device '{value.device}' "
+                                           f"to a tensor on '{self.device}'; they must be the same")
         check(value.shape == self.shape, f"attempting to assign a gradient of size '{list(value.shape)}' to "
-              f"a tensor of size '{list(self.shape)}'. Please ensure that the gradient and the tensor are "
-              "the same size")
+                                         f"a tensor of size '{list(self.shape)}'; they must be the same")
     self._grad = value
 
 

@@ -24,8 +24,8 @@ def check_writable(target: Tensor, name: str) -> None:
     """Refuse writes that autograd cannot record, before anything is computed."""
     if target._inference:
         if not MODES.inference:
-            raise RuntimeError("Inplace update to inference tensor outside InferenceMode is not allowed. You "
-                               "can make a clone to get a normal tensor before doing inplace update.")
+            raise RuntimeError("Inplace update to inference tensor outside InferenceMode is not allowed; "
+                               "clone it to get a tensor that can be written to.")
         return
     if not MODES.grad or not target.requires_grad:
         return

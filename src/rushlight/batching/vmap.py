@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ..core.dispatch import AMBIENT, Arguments, call, execute, run_name, tensors_in
+from ..core.dispatch import AMBIENT, Arguments, call, execute, restrict_view, run_name, tensors_in
 from ..core.dtypes import Category
 from ..core.errors import check
 from ..core.interpreters import Interpreter, next_level
@@ -34,9 +34,9 @@ class BatchedTensor(Tensor):
     def __repr__(self) -> str:
         return f"BatchedTensor(lvl={self._trace.number}, bdim={self._bdim}, value=\n    {self._value!r}\n)"
 
-    @property
-    def data(self) -> BatchedTensor:
-        return wrap_batched(self._value.data, self._bdim, self._trace)
+    @property  # type: ignore[misc]
+    def data(self) -> NoReturn:
+        raise RuntimeError("accessing `data` under vmap transform is not allowed")
 
 
 def wrap_batched(value: Tensor, bdim: int | None, trace: Vmap) -> BatchedTensor:
@@ -231,16 +231,16 @@ class Vmap(Interpreter):
             if tensor.dtype.is_differentiable:
                 tensor._keys |= AUTOGRAD
                 tensor._seen = base._node
-                tensor._creation = source._creation if MODES.grad else "no_grad"
-                if several and MODES.grad:
-                    tensor._creation = tensor._creation or "multi_output"
+                creation = source._creation or ("multi_output" if several else None)
+                if not MODES.grad or creation is not None:
+                    restrict_view(tensor, creation if MODES.grad and creation is not None else "no_grad")
 
     # Random operators.
 
     def _random(self, op: OpDef, args: Arguments) -> Any:
-        check(self.randomness != "error", "vmap: called random operation while in randomness error "
-              "mode. Please either use the 'same' or 'different' randomness flags on vmap or "
-              "perform the randomness operation out of vmap")
+        check(self.randomness != "error", f"vmap: called random operation {op.name} while in randomness "
+                                          "error mode; say randomness='same' or 'different' to vmap, or "
+                                          "draw the numbers outside of it")
         saved = AMBIENT.keys, MODES.traces[:]
         MODES.traces[:] = [trace for trace in MODES.traces if trace.number < self.number]
         AMBIENT.keys = AMBIENT.keys if MODES.traces else AMBIENT.keys & ~RANDOM
@@ -273,11 +273,9 @@ class Vmap(Interpreter):
         value, bdim = self.unwrap(target)
         new, new_bdim = self.unwrap(result)
         if new_bdim is not None and bdim is None:
-            raise RuntimeError("vmap: inplace arithmetic(self, *extra_args) is not possible because there "
-                               "exists a Tensor `other` in extra_args that has more elements than `self`. "
-                               "This happened due to `other` being vmapped over but `self` not being vmapped "
-                               "over in a vmap. Please try to use out-of-place operators instead of inplace "
-                               "arithmetic.")
+            raise RuntimeError("vmap: an in-place operator cannot write a batched value into a tensor that "
+                               "is not batched, which has room for one element only; use an operator that "
+                               "is not in-place")
         if bdim is not None:
             new = expand_batch(new, self.size) if new_bdim is None else self.front(result)[0]
             if bdim != 0:

@@ -66,6 +66,8 @@ class Lifted:
 class Capture(Interpreter):
     """One open capture. Use `with`."""
 
+    lowest = True
+
     def __init__(self) -> None:
         self.number = next_level()
         self.graph = Graph()

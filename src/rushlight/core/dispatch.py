@@ -119,8 +119,14 @@ def _run_view(op: OpDef, args: Arguments) -> Any:
     for i, tensor in enumerate(views):
         tensor._output_nr = i
     for tensor in views if op.tracked and MODES.grad else ():
-        tensor._creation = tensor._creation or "multi_output"
+        restrict_view(tensor, tensor._creation or "multi_output")
     return views
+
+
+def restrict_view(tensor: Tensor, creation: str) -> None:
+    """Note in which way a view was made that forbids writes to its memory to become part of its history."""
+    tensor._creation = creation
+    tensor._seen_version = tensor.version_counter.value
 
 
 def _view(op: OpDef, args: Arguments, source: Tensor, spec: Spec) -> Tensor:
@@ -133,9 +139,9 @@ def _view(op: OpDef, args: Arguments, source: Tensor, spec: Spec) -> Tensor:
         if spec.dtype.is_differentiable:
             tensor._keys |= AUTOGRAD  # it takes part in whatever history its base acquires later
             tensor._seen = base._node
-            tensor._creation = (
-                source._creation if MODES.grad else "inference" if MODES.inference else "no_grad"
-            )
+            creation = source._creation if MODES.grad else "inference" if MODES.inference else "no_grad"
+            if creation is not None:
+                restrict_view(tensor, creation)
     return tensor
 
 

@@ -33,6 +33,7 @@ class Interpreter:
     """One open transform."""
 
     number: int
+    lowest = False  # no level below this one records anything: it stands in place of running on data
 
     def owns(self, tensor: Tensor) -> bool:
         """Whether autograd at this level concerns `tensor`."""

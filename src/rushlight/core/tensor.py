@@ -63,6 +63,7 @@ class Tensor(TensorMethods):
     _retains: bool = False  # of a tensor that is not a leaf: its gradient is kept
     _seen: Any = None  # the node of the base when the history of this view was last made
     _creation: Any = None  # of a view: in which mode it was made, where that restricts writing through it
+    _seen_version: int = 0  # of such a view: how many writes its memory had seen when it was made
     _tangents: Any = None
     _tangent_base: Any = None  # of a view: the tangent of the base that its own was taken from
     _own_levels: frozenset[Any] = frozenset()  # levels whose tangent does not follow that of the base

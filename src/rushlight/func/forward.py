@@ -39,9 +39,8 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
               "be valid to call f(*primals).")
     leaves, spec = pytree.flatten(primals)
     directions, tangent_spec = pytree.flatten(tangents)
-    check(spec == tangent_spec, "jvp(f, primals, tangents): Expected primals and tangents to have the same "
-          "python structure. For example, if primals is a tuple of 3 tensors, tangents also must be. Got "
-          f"primals with structure {spec} and tangents with structure {tangent_spec}")
+    check(spec == tangent_spec, "jvp(f, primals, tangents): primals and tangents must have the same "
+                                f"structure, got {spec} and {tangent_spec}")
     for value, what in ((leaves, "primals"), (directions, "tangents")):
         check(len(value) > 0 and all(isinstance(leaf, Tensor) for leaf in value), "jvp(f, primals, "
               f"tangents): expected {what} to hold at least one tensor and only tensors")

@@ -88,7 +88,7 @@ def _check_scalar(output: Any) -> None:
     check(isinstance(output, Tensor), "grad_and_value(f)(*args): Expected f(*args) to return a tensor, got "
           f"type {type(output)}")
     check(output.ndim == 0, "grad_and_value(f)(*args): Expected f(*args) to return a scalar tensor, got "
-          f"tensor with {output.ndim} dims. Maybe you wanted to use the vjp or jacrev APIs instead?")
+                            f"tensor with {output.ndim} dims; vjp and jacrev take others")
 
 
 def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
@@ -124,8 +124,8 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         if len(cotangents) == 1 and out_spec.type is tuple and isinstance(cotangents[0], tuple):
             given = cotangents[0]
         found, given_spec = pytree.flatten(given)
-        check(given_spec == out_spec, "Expected pytree structure of cotangents to be the same as pytree "
-              f"structure of outputs to the function. cotangents: {given_spec}, primal output: {out_spec}")
+        check(given_spec == out_spec, "Expected the cotangents to have the structure of the function's "
+                                      f"outputs, {out_spec}; got {given_spec}")
         for value, cotangent in zip(outputs, found, strict=True):
             check(isinstance(cotangent, Tensor) and cotangent.shape == value.shape, "Expected cotangents to "
                   f"have the shapes of the outputs: {list(value.shape)}, got "

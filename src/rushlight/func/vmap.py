@@ -52,8 +52,7 @@ def _inputs(in_dims: Any, args: tuple[Any, ...], func: Callable[..., Any],
         raise ValueError(f"{where}expected `in_dims` to be int or a (potentially nested) tuple matching the "
                          f"structure of inputs, got: {type(in_dims)}.")
     if not args:
-        raise ValueError(f"{where}got no inputs. Maybe you forgot to add inputs, or you are trying to vmap "
-                         "over a function with no inputs. The latter is unsupported.")
+        raise ValueError(f"{where}got no inputs, and there is nothing to map over without any.")
     leaves, spec = pytree.flatten(args)
     dims = pytree.broadcast_prefix(in_dims, spec)
     if dims is None:
@@ -78,8 +77,8 @@ def _checked_dim(leaf: Any, dim: Any, where: str) -> Any:
     if dim is None:
         return None
     if not isinstance(leaf, Tensor):
-        raise ValueError(f"{where}Got in_dim={dim} for an input but the input is of type {type(leaf)}. We "
-                         "cannot vmap over non-Tensor arguments, please use None as the respective in_dim")
+        raise ValueError(f"{where}Got in_dim={dim} for an input of type {type(leaf)}; only tensors can be "
+                         "mapped over, so its in_dim must be None")
     if not -leaf.ndim <= dim < leaf.ndim:
         raise ValueError(f"{where}Got in_dim={dim} for some input, but that input is a Tensor of "
                          f"dimensionality {leaf.ndim} so expected in_dim to satisfy -{leaf.ndim} <= in_dim < "
@@ -98,7 +97,7 @@ def _run(func: Callable[..., Any], size: int, dims: list[Any], leaves: list[Any]
         for value in found:
             if not isinstance(value, Tensor):
                 raise ValueError(f"vmap({_name(func)}, ...): `{_name(func)}` must only return Tensors, got "
-                                 f"type {type(value)}. Did you mean to set out_dims= to None for output?")
+                                 f"type {type(value)}")
         wanted = _out_dims(out_dims, out_spec, outputs, func)
         return out_spec.unflatten([_unwrap(trace, value, dim, func)
                                    for value, dim in zip(found, wanted, strict=True)])

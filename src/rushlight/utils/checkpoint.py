@@ -121,10 +121,10 @@ class CheckpointFunction(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        check(MODES.run is None or MODES.run.is_full(), "When use_reentrant=True, rushlight.utils.checkpoint "
-              "is incompatible with .grad() or passing an `inputs` parameter to .backward(). To resolve this "
-              "error, you can either set use_reentrant=False, or call .backward() without passing the "
-              "`inputs` argument.")
+        check(MODES.run is None or MODES.run.is_full(), "checkpoint(use_reentrant=True) is incompatible "
+                                                        "with autograd.grad() and with the `inputs` of "
+                                                        "backward(), which it would not see; use "
+                                                        "use_reentrant=False")
         inputs = list(ctx.others)
         for i, tensor in zip(ctx.places, ctx.saved_tensors, strict=True):
             inputs[i] = tensor
@@ -218,8 +218,7 @@ def _without_reentry(function: Callable[..., Any], args: tuple[Any, ...], kwargs
                      context_fn: Callable[[], tuple[Any, Any]], determinism_check: str,
                      early_stop: bool) -> Any:
     check(determinism_check in ("default", "none"),
-          f"determinism_check should be one of ['default', 'none'], but got "
-          f"but got but got {determinism_check}", ValueError)
+          f"determinism_check should be 'default' or 'none', but got {determinism_check}", ValueError)
     if not MODES.grad:
         return function(*args, **kwargs)
     forward_context, recompute_context = context_fn()
