@@ -37,7 +37,7 @@ def wrong(m, where):
 
 OPTIONS = [{}, {"fast_mode": True}, {"check_forward_ad": True}, {"check_forward_ad": True, "fast_mode": True},
            {"check_batched_grad": True}, {"check_forward_ad": True, "check_backward_ad": False},
-           {"check_grad_dtypes": True}]
+           {"check_grad_dtypes": True}, {"check_forward_ad": True, "check_batched_forward_grad": True}]
 
 
 @pytest.mark.parametrize("options", OPTIONS)

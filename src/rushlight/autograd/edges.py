@@ -67,4 +67,5 @@ def check_creation(tensor: Tensor, *, written: bool) -> None:
         mode = "in normal mode." if creation == "inference" else f"with grad mode enabled. {_NO_GRAD}"
         raise RuntimeError(f"{made} created in {creation} mode and {change} modified inplace {mode}")
     reason = _CUSTOM if creation == "custom" else _MULTI
-    raise RuntimeError(f"{output or 'A view'} and {change} modified inplace. {reason}")
+    made = f"{output} and" if output else "A view"
+    raise RuntimeError(f"{made} {change} modified inplace. {reason}")

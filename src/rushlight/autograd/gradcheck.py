@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..batching.vmap import Vmap
 from ..core.construct import from_numpy
 from ..core.tensor import Tensor
 from .api import grad
@@ -55,6 +56,8 @@ def gradcheck(func: Callable[..., Any], inputs: Any, *, eps: float = 1e-6, atol:
                 check.batched_gradients()
         if check_forward_ad:
             check.forward(numeric)
+            if check_batched_forward_grad:
+                check.batched_tangents()
     except GradcheckError:
         if raise_exception:
             raise
@@ -254,6 +257,33 @@ class _Check:
             return [_real_like(tangent_of(floating[i], level), floating[i]) for i in kept]
         finally:
             close_level(level)
+
+    def batched_tangents(self) -> None:
+        """Tangents for a batch of directions equal those for each of them."""
+        random = np.random.default_rng(4)
+        directions = [[_unit_vector(random, _count(t)) for t in self.leaves] for _ in range(2)]
+        alone = [self._tangents(each) for each in directions]
+        kept = self._differentiable()
+        with Vmap(2) as trace:
+            level = open_level()
+            try:
+                duals = {}
+                for tensor, pair in zip(self.leaves, zip(*directions, strict=True), strict=True):
+                    batch = from_numpy(np.stack([_from_real(d, tensor).numpy() for d in pair]))
+                    dual = trace.pure(tensor.detach())
+                    set_tangent(dual, level, trace.lift(batch, 0))
+                    duals[id(tensor)] = dual
+                floating = [o for o in _tensors((self.func(*_replaced(self.inputs, duals)),))
+                            if o.dtype.is_differentiable]
+                found = [trace.front(tangent_of(floating[i], level)) for i in kept]
+            finally:
+                close_level(level)
+        for j, (value, batched, _) in enumerate(found):
+            for n in range(2):
+                together = _real_like(value[n] if batched else value, floating[kept[j]])
+                if not np.allclose(together, alone[n][j], rtol=self.rtol, atol=self.atol, equal_nan=True):
+                    raise GradcheckError(f"For output {j}: vmap over forward mode gives another result than "
+                                         "a loop over it")
 
     def forward(self, numeric: Any) -> None:
         if numeric is None:
