@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from rushlight.core import dtypes, tokens
 from rushlight.core.schema import REQUIRED, Argument, Schema, SchemaError, Type, parse_schema
 
-INVENTORY = Path("/work/shared/inventory")
+INVENTORY = Path(__file__).resolve().parents[3] / "shared" / "inventory"  # beside the checkout
 # What TorchScript has and native functions have not: generic containers, type variables, tuples, varargs,
 # wildcard aliases and alias annotations of whole lists.
 NOT_NATIVE = re.compile(r"""
