@@ -17,8 +17,8 @@ from ..loops.nest import Nest, Phase, Place, Reduce, Store
 
 # Work (in rough instructions) below which splitting over threads costs more than it saves, and per task at
 # least.
-SERIAL_WORK = 60_000
-TASK_WORK = 24_000
+SERIAL_WORK = 800_000
+TASK_WORK = 200_000
 MOST_TASKS = 64
 
 
