@@ -43,19 +43,6 @@ class Value:
         return f"%{self.name}"
 
 
-class Scalar:
-    """A Python number that may change between calls: an input of the graph, never a frozen constant."""
-
-    __slots__ = ("kind", "name")
-
-    def __init__(self, name: str, kind: type) -> None:
-        self.name = name
-        self.kind = kind
-
-    def __repr__(self) -> str:
-        return f"${self.name}"
-
-
 class Node:
     """One operator call."""
 
@@ -81,7 +68,6 @@ class Graph:
 
     def __init__(self) -> None:
         self.inputs: list[Value] = []
-        self.scalars: list[Scalar] = []
         self.nodes: list[Node] = []
         self.outputs: list[Value] = []
         self._counts: dict[str, int] = {}
@@ -96,11 +82,6 @@ class Graph:
         value = Value(self.fresh(stem), spec)
         self.inputs.append(value)
         return value
-
-    def scalar(self, kind: type, stem: str = "number") -> Scalar:
-        scalar = Scalar(self.fresh(stem), kind)
-        self.scalars.append(scalar)
-        return scalar
 
     def call(self, op: OpDef, args: tuple[Any, ...], specs: Spec | Sequence[Spec], line: str = "") -> Node:
         """Append a call whose outputs have `specs`."""
@@ -173,8 +154,7 @@ def verify(graph: Graph) -> None:
 
 def print_graph(graph: Graph) -> str:
     """The program as text, one call a line."""
-    inputs = ", ".join([f"{v}: {print_spec(v.spec)}" for v in graph.inputs]
-                       + [f"{s}: {s.kind.__name__}" for s in graph.scalars])
+    inputs = ", ".join(f"{v}: {print_spec(v.spec)}" for v in graph.inputs)
     lines = [f"graph({inputs}):"]
     lines.extend(f"  {print_node(node)}" for node in graph.nodes)
     lines.append(f"  return {', '.join(map(str, graph.outputs))}")

@@ -70,7 +70,6 @@ class Combine(enum.Enum):
     ALL = "all"
     ARG_MAXIMUM = "arg_maximum"
     ARG_MINIMUM = "arg_minimum"
-    WELFORD = "welford"  # mean and sum of squared deviations
 
 
 @dataclass(frozen=True)

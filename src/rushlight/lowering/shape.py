@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..core.dtypes import int64
-from ..core.shapes import Spec, wrap_dim, wrap_dims
+from ..core.shapes import Spec, numel, wrap_dim, wrap_dims
 from ..loops.expr import Expr, NotRecordable, Recorder
 from ..loops.index import Index, as_index
 from .declare import lowering
@@ -29,20 +29,13 @@ def roll(self: Lowered, shifts: Sequence[int], dims: Sequence[int]) -> Lowered:
     if 0 in self.shape or self.ndim == 0:
         raise NotRecordable("roll of no elements")
     if not dims:
-        flat = self.reshape((_count(self.shape),))
+        flat = self.reshape((numel(self.shape),))
         return roll(flat, shifts, (0,)).reshape(self.shape)
     moved = [0] * self.ndim
     for dim, shift in zip(dims, shifts, strict=True):
         moved[wrap_dim(dim, self.ndim)] += shift
     return self.reindex(self.shape, lambda index: [
         (i - by % n) % n if by % n else i for i, by, n in zip(index, moved, self.shape, strict=True)])
-
-
-def _count(shape: Sequence[int]) -> int:
-    total = 1
-    for size in shape:
-        total *= size
-    return total
 
 
 def _triangle(keeps: str) -> Callable[[Lowered, int, Lowerer], Lowered]:

@@ -17,7 +17,7 @@ from ..loops.expr import Access, Expr, Recorder, loads_in, reindex, substitute
 from ..loops.index import Index, Var, as_index
 from ..loops.nest import Buffer, Call, Nest, Phase, Place, Reduce, Store, verify
 from ..lowering.lowered import Map, Reduction
-from .groups import Group, Structured, points, structured, unflatten
+from .groups import Group, Structured, flatten, points, structured, unflatten
 
 
 @dataclass
@@ -51,7 +51,7 @@ def _flat_nest(recorder: Recorder, members: list[Map | Reduction], name: str,
         raise InternalError(f"{name}: a nest without rows holds maps only")
     outer = first.variables
     draft = _Draft(())
-    position = _flat(outer)
+    position = flatten(outer)
     for member in members:
         assert isinstance(member, Map)
         moved = dict(zip(member.variables, outer if _extents(member.variables) == _extents(outer) else
@@ -65,13 +65,6 @@ def _flat_nest(recorder: Recorder, members: list[Map | Reduction], name: str,
 
 def _extents(variables: tuple[Var, ...]) -> list[Index]:
     return [var.extent for var in variables]
-
-
-def _flat(variables: tuple[Var, ...]) -> Index:
-    position = as_index(0)
-    for var in variables:
-        position = position * var.extent + var
-    return position
 
 
 def forwarded(recorder: Recorder, value: Expr, stored: dict[Buffer, tuple[Index, Expr]]) -> Expr:
