@@ -45,21 +45,30 @@ class Atom:
         return str(self)
 
 
-class Var(Atom):
-    """A loop variable that runs from 0 to its extent (exclusive)."""
+class Below(Atom):
+    """A number from 0 to an extent (exclusive)."""
 
     __slots__ = ("extent", "name")
+
+    kind: str
 
     def __init__(self, name: str, extent: IndexLike) -> None:
         self.name = name
         self.extent = as_index(extent)
-        super().__init__(("var", name, self.extent))
+        super().__init__((self.kind, name, self.extent))
 
     def bounds(self) -> tuple[Bound, Bound]:
         return 0, max(0, self.extent.bounds()[1] - 1)
 
     def __str__(self) -> str:
         return self.name
+
+
+class Var(Below):
+    """A loop variable that runs from 0 to its extent (exclusive)."""
+
+    __slots__ = ()
+    kind = "var"
 
 
 class Dim(Atom):
@@ -79,21 +88,11 @@ class Dim(Atom):
         return self.name
 
 
-class Indirect(Atom):
+class Indirect(Below):
     """An index that was loaded from memory and checked to lie in 0..extent-1."""
 
-    __slots__ = ("extent", "name")
-
-    def __init__(self, name: str, extent: IndexLike) -> None:
-        self.name = name
-        self.extent = as_index(extent)
-        super().__init__(("indirect", name, self.extent))
-
-    def bounds(self) -> tuple[Bound, Bound]:
-        return 0, max(0, self.extent.bounds()[1] - 1)
-
-    def __str__(self) -> str:
-        return self.name
+    __slots__ = ()
+    kind = "indirect"
 
 
 class Quotient(Atom):
@@ -381,7 +380,7 @@ def _is_var_below(value: Index, divisor: Index) -> bool:
     if coefficient != 1 or len(monomial) != 1:
         return False
     atom = monomial[0]
-    return (isinstance(atom, Var | Indirect) and atom.extent == divisor) or (
+    return (isinstance(atom, Below) and atom.extent == divisor) or (
         isinstance(atom, Remainder) and atom.divisor == divisor)
 
 
