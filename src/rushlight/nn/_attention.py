@@ -1,0 +1,230 @@
+"""`multi_head_attention_forward`.
+
+Projections, attention of several heads, and the projection of the result.
+"""
+
+from __future__ import annotations
+
+import math
+
+from .._functions import API
+from ..core.errors import check
+from ..core.tensor import Tensor
+
+__all__ = ["multi_head_attention_forward"]
+
+_functions = API.functions[""]
+_nn = API.functions["nn.functional"]
+
+
+def multi_head_attention_forward(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    embed_dim_to_check: int,
+    num_heads: int,
+    in_proj_weight: Tensor | None,
+    in_proj_bias: Tensor | None,
+    bias_k: Tensor | None,
+    bias_v: Tensor | None,
+    add_zero_attn: bool,
+    dropout_p: float,
+    out_proj_weight: Tensor,
+    out_proj_bias: Tensor | None,
+    training: bool = True,
+    key_padding_mask: Tensor | None = None,
+    need_weights: bool = True,
+    attn_mask: Tensor | None = None,
+    use_separate_proj_weight: bool = False,
+    q_proj_weight: Tensor | None = None,
+    k_proj_weight: Tensor | None = None,
+    v_proj_weight: Tensor | None = None,
+    static_k: Tensor | None = None,
+    static_v: Tensor | None = None,
+    average_attn_weights: bool = True,
+    is_causal: bool = False,
+) -> tuple[Tensor, Tensor | None]:
+    """Attention of `num_heads` heads over (length, batch, size) tensors, or (length, size) without a batch.
+
+    Returns the output and, if `need_weights`, the weights, averaged over heads unless told otherwise.
+    """
+    batched = _check_ranks(query, key, value, key_padding_mask, attn_mask, num_heads)
+    if not batched:
+        query, key, value = (t.unsqueeze(1) for t in (query, key, value))
+        key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
+    length, batch, size = query.shape
+    check(
+        size == embed_dim_to_check,
+        f"was expecting embedding dimension of {embed_dim_to_check}, but got {size}",
+        AssertionError,
+    )
+    check(size % num_heads == 0, f"embed_dim {size} not divisible by num_heads {num_heads}", AssertionError)
+    check(
+        not is_causal or attn_mask is not None,
+        "Need attn_mask if specifying the is_causal hint; the mask itself is what counts",
+    )
+    key_padding_mask, attn_mask = _as_numbers(key_padding_mask, query), _as_numbers(attn_mask, query)
+    if is_causal and key_padding_mask is None and not need_weights:
+        attn_mask = None  # the hint says it all
+    else:
+        is_causal = False
+    weights = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else None
+    q, k, v = _projected(query, key, value, in_proj_weight, in_proj_bias, weights)
+    if attn_mask is not None and attn_mask.ndim == 2:
+        attn_mask = attn_mask.unsqueeze(0)
+    if bias_k is not None and bias_v is not None:
+        check(
+            static_k is None and static_v is None,
+            "bias cannot be added to static key and value",
+            AssertionError,
+        )
+        k, v = (
+            _functions["cat"]([k, bias_k.repeat(1, batch, 1)]),
+            _functions["cat"]([v, bias_v.repeat(1, batch, 1)]),
+        )
+        attn_mask, key_padding_mask = _one_more(attn_mask), _one_more(key_padding_mask)
+    head = size // num_heads
+    q = q.reshape(length, batch * num_heads, head).transpose(0, 1)
+    k = _heads(k, static_k, batch * num_heads, head)
+    v = _heads(v, static_v, batch * num_heads, head)
+    if add_zero_attn:
+        nothing = k.new_zeros((batch * num_heads, 1, head))
+        k, v = _functions["cat"]([k, nothing], 1), _functions["cat"]([v, nothing], 1)
+        attn_mask, key_padding_mask = _one_more(attn_mask), _one_more(key_padding_mask)
+    mask = _merged(attn_mask, key_padding_mask, batch, num_heads, k.shape[1])
+    dropout = dropout_p if training else 0.0
+    if need_weights:
+        attended, scores = _with_weights(q, k, v, mask, dropout)
+    else:
+        attended, scores = _without_weights(q, k, v, mask, dropout, is_causal, (batch, num_heads)), None
+    joined = attended.transpose(0, 1).reshape(length * batch, size)
+    output = _nn["linear"](joined, out_proj_weight, out_proj_bias).reshape(length, batch, -1)
+    if scores is not None:
+        scores = scores.reshape(batch, num_heads, length, k.shape[1])
+        scores = scores.mean(1) if average_attn_weights else scores
+        scores = scores if batched else scores.squeeze(0)
+    return (output if batched else output.squeeze(1)), scores
+
+
+def _check_ranks(
+    query: Tensor, key: Tensor, value: Tensor, padding: Tensor | None, mask: Tensor | None, heads: int
+) -> bool:
+    check(
+        query.ndim in (2, 3),
+        f"query should be unbatched 2D or batched 3D tensor but received {query.ndim}-D query tensor",
+        AssertionError,
+    )
+    check(
+        key.ndim == query.ndim and value.ndim == query.ndim,
+        f"For a {query.ndim}-D query, expected key and value to be {query.ndim}-D but found {key.ndim}-D and "
+        f"{value.ndim}-D tensors respectively",
+        AssertionError,
+    )
+    if padding is not None:
+        check(
+            padding.ndim == query.ndim - 1,
+            f"expected key_padding_mask of {query.ndim - 1} dimensions, got {padding.ndim}",
+            AssertionError,
+        )
+    if mask is not None:
+        check(
+            mask.ndim in (2, 3), f"expected attn_mask of 2 or 3 dimensions, got {mask.ndim}", AssertionError
+        )
+    return query.ndim == 3
+
+
+def _as_numbers(mask: Tensor | None, like: Tensor) -> Tensor | None:
+    """A mask to add: minus infinity where a boolean one is true (true means: do not look)."""
+    if mask is None or mask.is_floating_point():
+        return mask
+    check(
+        mask.dtype.name == "bool",
+        f"masks must be boolean or floating point, got {mask.dtype.name}",
+        AssertionError,
+    )
+    return _functions["zeros_like"](mask, dtype=like.dtype).masked_fill(mask, -math.inf)
+
+
+def _projected(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    separate: tuple[Tensor | None, ...] | None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    linear = _nn["linear"]
+    biases = (None, None, None) if bias is None else bias.chunk(3)
+    if separate is not None:
+        check(
+            all(w is not None for w in separate),
+            "use_separate_proj_weight needs all three weights",
+            AssertionError,
+        )
+        weights = separate
+    else:
+        check(
+            weight is not None, "use_separate_proj_weight is False but in_proj_weight is None", AssertionError
+        )
+        assert weight is not None
+        if query is key and key is value:
+            return tuple(linear(query, weight, bias).chunk(3, -1))
+        weights = weight.chunk(3)
+    given = zip((query, key, value), weights, biases, strict=True)
+    q, k, v = (linear(x, w, b) for x, w, b in given)
+    return q, k, v
+
+
+def _one_more(mask: Tensor | None) -> Tensor | None:
+    """A mask for one more key, which everybody may look at."""
+    return None if mask is None else _nn["pad"](mask, (0, 1))
+
+
+def _heads(x: Tensor, static: Tensor | None, count: int, head: int) -> Tensor:
+    if static is not None:
+        check(
+            static.shape[0] == count and static.shape[2] == head,
+            f"expecting a static tensor of ({count}, length, {head}), got {tuple(static.shape)}",
+            AssertionError,
+        )
+        return static
+    return x.reshape(x.shape[0], count, head).transpose(0, 1)
+
+
+def _merged(mask: Tensor | None, padding: Tensor | None, batch: int, heads: int, keys: int) -> Tensor | None:
+    if padding is None:
+        return mask
+    check(
+        tuple(padding.shape) == (batch, keys),
+        f"expecting key_padding_mask shape of {(batch, keys)}, but got {tuple(padding.shape)}",
+        AssertionError,
+    )
+    spread = padding.reshape(batch, 1, 1, keys).expand(-1, heads, -1, -1).reshape(batch * heads, 1, keys)
+    return spread if mask is None else mask + spread
+
+
+def _with_weights(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout: float
+) -> tuple[Tensor, Tensor]:
+    scores = (q * (1.0 / math.sqrt(q.shape[-1]))).bmm(k.transpose(-2, -1))
+    weights = (scores if mask is None else scores + mask).softmax(-1)
+    if dropout > 0.0:
+        weights = _functions["dropout"](weights, dropout, True)
+    return weights.bmm(v), weights
+
+
+def _without_weights(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None,
+    dropout: float,
+    is_causal: bool,
+    split: tuple[int, int],
+) -> Tensor:
+    batch, heads = split
+    if mask is not None:
+        mask = mask.unsqueeze(0) if mask.shape[0] == 1 else mask.reshape(batch, heads, -1, k.shape[1])
+    q4, k4, v4 = (t.reshape(batch, heads, t.shape[1], t.shape[2]) for t in (q, k, v))
+    attended: Tensor = _nn["scaled_dot_product_attention"](q4, k4, v4, mask, dropout, is_causal)
+    return attended.reshape(batch * heads, q.shape[1], v.shape[2])
