@@ -20,6 +20,10 @@ class InternalError(Exception):
     """
 
 
+class LinAlgError(RuntimeError):
+    """A matrix does not allow what was asked: it is singular, or not positive-definite."""
+
+
 def check(condition: object, message: str, error: type[Exception] = RuntimeError) -> None:
     """Raise `error(message)` unless `condition` holds."""
     if not condition:

@@ -1,6 +1,7 @@
 """Linear algebra, under PyTorch's names."""
 
 from .._functions import API
+from ..core.errors import LinAlgError
 
 globals().update(API.functions.get("linalg", {}))
-__all__ = list(API.functions.get("linalg", {}))
+__all__ = [*API.functions.get("linalg", {}), "LinAlgError"]
