@@ -1,0 +1,177 @@
+"""Parameter and Buffer: tensors that a Module registers when they are assigned to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .._functions import API
+from ..core.dtypes import DType, get_default_dtype
+from ..core.errors import check
+from ..core.objects import _parse_to
+from ..core.tensor import Tensor
+from ..core.tokens import device as Device
+from ..core.tokens import preserve_format
+from ..serialization import register_tensor_class
+
+__all__ = [
+    "Buffer",
+    "Parameter",
+    "UninitializedBuffer",
+    "UninitializedParameter",
+    "UninitializedTensorMixin",
+    "is_lazy",
+]
+
+_empty = API.functions[""]["empty"]
+
+
+class _ParameterMeta(type):
+    """A tensor of another class counts as a Parameter once `Parameter(tensor)` has marked it."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        if cls is Parameter and isinstance(instance, Tensor) and getattr(instance, "_is_param", False):
+            return True
+        return super().__instancecheck__(instance)
+
+
+class Parameter(Tensor, metaclass=_ParameterMeta):
+    """A tensor that is a parameter of the module it is assigned to."""
+
+    def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
+        if data is None:
+            data = _empty(0)
+        check(isinstance(data, Tensor), f"Parameter() takes a tensor, not a {type(data).__name__}", TypeError)
+        if type(data) is not Tensor and not issubclass(type(data), Parameter):
+            marked: Any = data.detach()
+            marked.__class__ = type(data)
+            marked._is_param = True
+            return marked.requires_grad_(requires_grad)
+        return _as_class(cls, data, requires_grad)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
+        """The values are copied, the gradient is not."""
+        if id(self) not in memo:
+            copied = self.detach().clone(memory_format=preserve_format)
+            memo[id(self)] = _as_class(type(self), copied, self.requires_grad)
+        return memo[id(self)]
+
+    def __repr__(self) -> str:
+        return "Parameter containing:\n" + super().__repr__()
+
+
+class _BufferMeta(type):
+    def __instancecheck__(cls, instance: Any) -> bool:
+        if cls is Buffer and isinstance(instance, Tensor) and getattr(instance, "_is_buffer", False):
+            return True
+        return super().__instancecheck__(instance)
+
+
+class Buffer(Tensor, metaclass=_BufferMeta):
+    """A tensor that is a buffer of the module it is assigned to; saved with it if `persistent`."""
+
+    persistent: bool
+
+    def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Tensor:  # type: ignore[misc]
+        source = _empty(0) if data is None else data
+        result: Any = source.detach().requires_grad_(source.requires_grad)
+        result.persistent = persistent
+        result._is_buffer = True
+        return result
+
+
+def _as_class(cls: type[Any], data: Tensor, requires_grad: bool) -> Any:
+    """`data`, without its history, as an instance of a subclass of Tensor over the same memory."""
+    result = data.detach()
+    result.__class__ = cls
+    if requires_grad or result._requires_grad:
+        result.requires_grad_(requires_grad)
+    return result
+
+
+class UninitializedTensorMixin(Tensor):
+    """A tensor whose shape is not known yet: it has a dtype and a device, and `materialize` gives it the
+    rest."""
+
+    cls_to_become: Any = Tensor
+
+    def materialize(self, shape: Any, device: Any = None, dtype: DType | None = None) -> None:
+        """Become a tensor of `shape`, with memory that is not initialised."""
+        data = _empty(
+            tuple(shape),
+            device=self.device if device is None else device,
+            dtype=self.dtype if dtype is None else dtype,
+        )
+        self.__class__ = self.cls_to_become
+        self.data = data
+
+    def to(self, *args: Any, **kwargs: Any) -> Any:
+        """The same in another dtype or on another device, still without a shape."""
+        dtype, place, _, _ = _parse_to(args, kwargs)
+        made = type(self)(device=place or self.device, dtype=dtype or self.dtype)
+        return made.requires_grad_(self._requires_grad)
+
+    @property
+    def shape(self) -> Any:
+        raise RuntimeError(
+            "Can't access the shape of an uninitialized parameter or buffer. This error usually "
+            "happens in `load_state_dict` when trying to load an uninitialized parameter into an "
+            "initialized one. Call `forward` to initialize the parameters before accessing their "
+            "attributes."
+        )
+
+    def share_memory_(self) -> Any:
+        raise RuntimeError(
+            "Can't share memory on an uninitialized parameter or buffer. Call `forward` to "
+            "initialize the parameters before calling `module.share_memory()`."
+        )
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        if id(self) not in memo:
+            made = type(self)(device=self.device, dtype=self.dtype)
+            memo[id(self)] = made.requires_grad_(self._requires_grad)
+        return memo[id(self)]
+
+
+def is_lazy(param: Any) -> bool:
+    """Whether the shape of `param` is still unknown."""
+    return isinstance(param, UninitializedTensorMixin)
+
+
+class UninitializedParameter(UninitializedTensorMixin, Parameter):
+    """A parameter whose shape the first call of its lazy module decides."""
+
+    cls_to_become = Parameter
+
+    def __new__(
+        cls,
+        requires_grad: bool = True,
+        device: Any = None,
+        dtype: DType | None = None,
+    ) -> UninitializedParameter:
+        return _as_class(cls, _placeholder(device, dtype), requires_grad)
+
+
+class UninitializedBuffer(UninitializedTensorMixin):
+    """A buffer whose shape the first call of its lazy module decides."""
+
+    def __new__(
+        cls,
+        requires_grad: bool = False,
+        device: Any = None,
+        dtype: DType | None = None,
+        persistent: bool = True,
+    ) -> UninitializedBuffer:
+        result: UninitializedBuffer = _as_class(cls, _placeholder(device, dtype), requires_grad)
+        result.persistent = persistent  # type: ignore[attr-defined]
+        result._is_buffer = True  # type: ignore[attr-defined]
+        return result
+
+
+def _placeholder(device: Any, dtype: DType | None) -> Tensor:
+    return _empty(0, device=None if device is None else Device(device), dtype=dtype or get_default_dtype())
+
+
+register_tensor_class("Parameter", lambda tensor: _as_class(Parameter, tensor, tensor.requires_grad))

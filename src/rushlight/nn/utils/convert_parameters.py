@@ -1,0 +1,36 @@
+"""Parameters as one vector, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ..._functions import API
+from ..._types_api import typename
+from ...core.errors import check
+from ...core.tensor import Tensor
+
+__all__ = ["parameters_to_vector", "vector_to_parameters"]
+
+functions: Any = API.functions[""]
+
+
+def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
+    """All parameters, one after the other, as one vector."""
+    given = list(parameters)
+    check(
+        len({param.device for param in given}) <= 1,
+        "Found two parameters on different devices, this is currently not supported.",
+        TypeError,
+    )
+    return functions["cat"]([param.reshape(-1) for param in given])
+
+
+def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
+    """Let the parameters be views of consecutive parts of `vec`."""
+    check(isinstance(vec, Tensor), f"expected Tensor, but got: {typename(vec)}", TypeError)
+    start = 0
+    for param in parameters:
+        count = param.numel()
+        param.data = vec[start : start + count].view_as(param).data
+        start += count
