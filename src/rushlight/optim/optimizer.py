@@ -1,0 +1,535 @@
+"""Optimizer: what all optimizers share.
+
+An optimizer defines `_new_state(param, group)`, the tensors it keeps for a parameter, and
+`_update(batch)`, one step on
+lists: the parameters of one group that have gradients, their gradients, and their states. Everything an
+update keeps
+is written in place, so that a captured step can be run again; hyperparameters are read through the batch,
+which keeps
+them live in compiled code.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import warnings
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from .._functions import API
+from .._types_api import typename
+from ..autograd.grad_mode import enable_grad, set_grad_enabled
+from ..capture.numbers import live_number
+from ..core.dispatch import AMBIENT
+from ..core.dtypes import float32, float64, get_default_dtype
+from ..core.errors import check
+from ..core.tensor import Tensor
+from ..core.tokens import preserve_format
+from ..utils.hooks import HookDict, RemovableHandle, add_hook
+
+__all__ = [
+    "Batch",
+    "Optimizer",
+    "ParamsT",
+    "capturing",
+    "register_optimizer_step_post_hook",
+    "register_optimizer_step_pre_hook",
+    "required",
+]
+
+ParamsT = Iterable[Any]
+functions: Any = API.functions[""]
+
+
+class _Foreach:
+    """`foreach.add_(tensors, ...)` is the operator `_foreach_add_`."""
+
+    def __getattr__(self, name: str) -> Any:
+        function = functions[f"_foreach_{name}"]
+        setattr(self, name, function)
+        return function
+
+
+foreach: Any = _Foreach()
+
+
+class _Required:
+    def __repr__(self) -> str:
+        return "<required parameter>"
+
+
+required = _Required()
+
+_pre_hooks = HookDict()  # of every optimizer
+_post_hooks = HookDict()
+_HOOKS = (
+    "step_pre",
+    "step_post",
+    "state_dict_pre",
+    "state_dict_post",
+    "load_state_dict_pre",
+    "load_state_dict_post",
+)
+
+
+def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """`hook(optimizer, args, kwargs)` runs before the step of every optimizer."""
+    return add_hook(_pre_hooks, hook)
+
+
+def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """`hook(optimizer, args, kwargs)` runs after the step of every optimizer."""
+    return add_hook(_post_hooks, hook)
+
+
+# Capture.
+
+
+def capturing() -> bool:
+    """Whether this step is being captured, so that no value can be looked at."""
+    return AMBIENT.trace is not None
+
+
+@contextmanager
+def outside_of_capture() -> Iterator[None]:
+    """State that a captured step needs is made at once: it is the caller's, not the program's."""
+    saved = AMBIENT.keys, AMBIENT.trace
+    AMBIENT.keys, AMBIENT.trace = 0, None
+    try:
+        yield
+    finally:
+        AMBIENT.keys, AMBIENT.trace = saved
+
+
+class Batch:
+    """The parameters of one group that have gradients, in one step.
+
+    params, grads   lists; gradients are negated to maximize, complex tensors seen as pairs of reals if
+    `as_real`
+    batch.lr        a hyperparameter of the group (in a capture, one that stays live)
+    batch.states    the states of the parameters; `column(name)` is one tensor of each
+    """
+
+    def __init__(self, optimizer: Optimizer, index: int, as_real: bool = True) -> None:
+        self._optimizer, self._index = optimizer, index
+        group = optimizer.param_groups[index]
+        self.leaves = [param for param in group["params"] if param.grad is not None]
+        self.states = [self._state(param, group) for param in self.leaves]
+        self.real = as_real
+        self.params = [self._seen(param) for param in self.leaves]
+        self.grads = [self._seen(param.grad) for param in self.leaves]
+        if self.grads and "maximize" in group and self.maximize:
+            self.grads = list(foreach.neg(self.grads))
+
+    def _state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        state = self._optimizer.state.get(param)
+        if not state:
+            with outside_of_capture():
+                state = self._optimizer._new_state(param, group)
+            if state:
+                self._optimizer.state[param] = state
+        return state
+
+    def _seen(self, tensor: Tensor) -> Tensor:
+        return functions["view_as_real"](tensor) if self.real and tensor.is_complex() else tensor
+
+    def __getattr__(self, name: str) -> Any:
+        """The hyperparameter `name`; a sequence of them as a tuple."""
+        group = self._optimizer.param_groups[self._index]
+        if name not in group:
+            raise AttributeError(f"{type(self._optimizer).__name__} has no hyperparameter {name}")
+        value = group[name]
+        if isinstance(value, tuple | list):
+            return tuple(self._live(name, i) for i in range(len(value)))
+        return self._live(name)
+
+    def _live(self, name: str, item: int | None = None) -> Any:
+        optimizer, index = self._optimizer, self._index
+        value = live_number(
+            lambda: (
+                optimizer.param_groups[index][name]
+                if item is None
+                else optimizer.param_groups[index][name][item]
+            )
+        )
+        return value.squeeze() if isinstance(value, Tensor) and value.ndim else value
+
+    def column(self, name: str) -> list[Tensor]:
+        return [self._seen(state[name]) for state in self.states]
+
+    def advance(self) -> list[Any]:
+        """Count the step; how many there were, for each parameter: numbers, or 0-d tensors in a capture."""
+        steps = [state["step"] for state in self.states]
+        if not capturing():
+            for step in steps:
+                step.add_(1)
+            return [step.item() for step in steps]
+        counted = functions["stack"](steps) + 1
+        foreach.copy_(steps, list(counted.unbind(0)))
+        return list(counted.to(float64).unbind(0))  # single precision would spoil 1 - 0.999**step
+
+    def values(self, scalars: list[Tensor]) -> list[Any]:
+        """The values of 0-d tensors of the state: numbers, or 0-d tensors in a capture."""
+        return [scalar.to(float64) if capturing() else scalar.item() for scalar in scalars]
+
+    def spread(self, value: Any) -> Any:
+        """A hyperparameter as an operand of a foreach operator: a tensor is repeated for every element."""
+        return [value] * len(self.params) if isinstance(value, Tensor) else value
+
+
+def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
+    """`step` between the hooks."""
+
+    @functools.wraps(step)
+    def hooked(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
+        arguments: Any = (self, *args)
+        for hook in (*_pre_hooks.values(), *self._hooks["step_pre"].values()):
+            new = hook(self, arguments, kwargs)
+            if new is not None:
+                check(
+                    isinstance(new, tuple) and len(new) == 2,
+                    f"{step} must return None or a tuple of (new_args, new_kwargs), but got {new}.",
+                )
+                arguments, kwargs = new
+        result = step(*arguments, **kwargs)
+        self._opt_called = True
+        for hook in (*self._hooks["step_post"].values(), *_post_hooks.values()):
+            hook(self, arguments, kwargs)
+        return result
+
+    hooked.hooked = True  # type: ignore[attr-defined]
+    return hooked
+
+
+class Optimizer:
+    """The base of all optimizers."""
+
+    _opt_called = False  # whether there was a step; schedulers want one before their own
+    _as_real = True  # whether complex parameters are updated as pairs of reals
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        step = cls.__dict__.get("step")
+        if step is not None and not hasattr(step, "hooked"):
+            cls.step = _with_hooks(step)  # type: ignore[method-assign]
+
+    def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
+        check(
+            not isinstance(params, Tensor),
+            "params argument given to the optimizer should be an iterable of "
+            f"Tensors or dicts, but got {typename(params)}",
+            TypeError,
+        )
+        self.defaults = defaults
+        self._make_hooks()
+        self.state: defaultdict[Any, Any] = defaultdict(dict)
+        self.param_groups: list[dict[str, Any]] = []
+        groups = list(params)
+        check(len(groups) > 0, "optimizer got an empty parameter list", ValueError)
+        for group in groups if isinstance(groups[0], dict) else [{"params": groups}]:
+            self.add_param_group(group)
+
+    def _make_hooks(self) -> None:
+        self._hooks: dict[str, HookDict] = {name: HookDict() for name in _HOOKS}
+
+    # The step.
+
+    def _new_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        """What is kept for a parameter, before its first step."""
+        return {}
+
+    def _update(self, batch: Batch) -> None:
+        """One step of one group; every optimizer defines it."""
+        raise NotImplementedError
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update the parameters from their gradients; `closure` computes the loss anew and is called
+        first."""
+        loss = None
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
+        live_number(lambda: [len(group["params"]) for group in self.param_groups])  # compiled code asks again
+        with set_grad_enabled(bool(self.defaults.get("differentiable", False))):
+            for index in range(len(self.param_groups)):
+                batch = Batch(self, index, self._as_real)
+                if batch.params:
+                    self._update(batch)
+        return loss
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients, or set them to zero."""
+        for group in self.param_groups:
+            for param in group["params"]:
+                if set_to_none:
+                    # not looked at first: compiled code need not know whether there was one
+                    param.grad = None
+                elif param.grad is not None:
+                    param.grad = param.grad.detach()
+                    param.grad.zero_()
+
+    # Hooks.
+
+    def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """`hook(optimizer, args, kwargs)` runs before a step and may return other arguments."""
+        return add_hook(self._hooks["step_pre"], hook)
+
+    def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        return add_hook(self._hooks["step_post"], hook)
+
+    def register_state_dict_pre_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        return add_hook(self._hooks["state_dict_pre"], hook, prepend=prepend)
+
+    def register_state_dict_post_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """`hook(optimizer, state_dict)` may return another state dict."""
+        return add_hook(self._hooks["state_dict_post"], hook, prepend=prepend)
+
+    def register_load_state_dict_pre_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """`hook(optimizer, state_dict)` may return another state dict."""
+        return add_hook(self._hooks["load_state_dict_pre"], hook, prepend=prepend)
+
+    def register_load_state_dict_post_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        return add_hook(self._hooks["load_state_dict_post"], hook, prepend=prepend)
+
+    # State.
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if "_hooks" not in self.__dict__:
+            self._make_hooks()
+        self.defaults.setdefault("differentiable", False)
+        for group in self.param_groups:
+            for name, value in self.defaults.items():
+                group.setdefault(name, value)
+            for param in group["params"]:
+                step = self.state[param].get("step") if param in self.state else None
+                if isinstance(step, int | float) and self._step_is_tensor:
+                    self.state[param]["step"] = new_step(step)
+
+    _step_is_tensor = True
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state with parameters numbered in the order of the groups, and the groups."""
+        for hook in self._hooks["state_dict_pre"].values():
+            hook(self)
+        numbers: dict[int, int] = {}
+        groups = []
+        start = 0
+        for group in self.param_groups:
+            for i, param in enumerate(group["params"], start):
+                numbers.setdefault(id(param), i)
+            start += len(group["params"])
+            groups.append(
+                {
+                    **{name: value for name, value in group.items() if name != "params"},
+                    "params": [numbers[id(param)] for param in group["params"]],
+                }
+            )
+        state = {
+            numbers[id(key)] if isinstance(key, Tensor) else key: value for key, value in self.state.items()
+        }
+        result: dict[str, Any] = {"state": state, "param_groups": groups}
+        for hook in self._hooks["state_dict_post"].values():
+            new = hook(self, result)
+            result = result if new is None else new
+        return result
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over a state dict; tensors are cast to the dtypes of the parameters they belong to."""
+        state_dict = state_dict.copy()
+        for hook in self._hooks["load_state_dict_pre"].values():
+            new = hook(self, state_dict)
+            state_dict = state_dict if new is None else new
+        saved = copy.deepcopy(state_dict["param_groups"])
+        check(
+            len(saved) == len(self.param_groups),
+            "loaded state dict has a different number of parameter groups",
+            ValueError,
+        )
+        check(
+            all(
+                len(new["params"]) == len(old["params"])
+                for new, old in zip(saved, self.param_groups, strict=True)
+            ),
+            "loaded state dict contains a parameter group that doesn't match the size of optimizer's group",
+            ValueError,
+        )
+        params = {
+            number: (param, new)
+            for old, new in zip(self.param_groups, saved, strict=True)
+            for number, param in zip(new["params"], old["params"], strict=True)
+        }
+        state: defaultdict[Any, Any] = defaultdict(dict)
+        for key, value in state_dict["state"].items():
+            if key in params:
+                param, group = params[key]
+                state[param] = _cast(param, value, group)
+            else:
+                state[key] = value
+        for old, new in zip(self.param_groups, saved, strict=True):
+            new["params"] = old["params"]
+            if "param_names" in old:
+                new.setdefault("param_names", old["param_names"])
+        self.__setstate__({"state": state, "param_groups": saved})
+        for hook in self._hooks["load_state_dict_post"].values():
+            hook(self)
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Optimize more parameters, with hyperparameters of their own where the group names some."""
+        check(
+            isinstance(param_group, dict),
+            f"param_group must be a dict, but got {type(param_group)}",
+            TypeError,
+        )
+        given = param_group["params"]
+        check(
+            not isinstance(given, set),
+            "optimizer parameters need to be organized in ordered collections, but the "
+            "ordering of tensors in sets will change between runs. Please use a list instead.",
+            TypeError,
+        )
+        given = [given] if isinstance(given, Tensor) else list(given)
+        names = [item[0] for item in given if isinstance(item, tuple)]
+        params = [item[1] if isinstance(item, tuple) else item for item in given]
+        check(
+            len(names) in (0, len(params)),
+            "all optimizer params should be with/without names. Some param names are missing",
+            ValueError,
+        )
+        param_group["params"] = params
+        if names:
+            param_group["param_names"] = names
+        for param in params:
+            check(
+                isinstance(param, Tensor),
+                f"optimizer can only optimize Tensors, but one of the params is {typename(param)}",
+                TypeError,
+            )
+            check(
+                self.defaults.get("differentiable") or param.is_leaf or param.retains_grad,
+                "can't optimize a non-leaf Tensor",
+                ValueError,
+            )
+        for name, default in self.defaults.items():
+            check(
+                default is not required or name in param_group,
+                f"parameter group didn't specify a value of required optimization parameter {name}",
+                ValueError,
+            )
+            param_group.setdefault(name, default)
+        self._check_distinct(param_group)
+        self.param_groups.append(param_group)
+
+    def _check_distinct(self, added: dict[str, Any]) -> None:
+        identities = {id(param) for param in added["params"]}
+        if len(identities) != len(added["params"]):
+            warnings.warn(
+                "optimizer contains a parameter group with duplicate parameters; in future, this will cause "
+                "an error",
+                UserWarning,
+                stacklevel=4,
+            )
+        for group in self.param_groups:
+            check(
+                ("param_names" in group) == ("param_names" in added),
+                "all optimizer param groups should be "
+                "with/without names. cannot add param group "
+                f"{'with' if 'param_names' in added else 'without'} names to the optimizer",
+                ValueError,
+            )
+            check(
+                identities.isdisjoint(id(param) for param in group["params"]),
+                "some parameters appear in more than one parameter group",
+                ValueError,
+            )
+
+    def __repr__(self) -> str:
+        lines = [f"{type(self).__name__} ("]
+        for i, group in enumerate(self.param_groups):
+            lines.append(f"Parameter Group {i}")
+            lines.extend(f"    {name}: {group[name]}" for name in sorted(group) if name != "params")
+        return "\n".join([*lines, ")"])
+
+
+Optimizer.step = _with_hooks(Optimizer.step)  # type: ignore[method-assign]
+
+
+def _cast(param: Tensor, value: Any, group: dict[str, Any], key: Any = None) -> Any:
+    """A loaded state for `param`; `step` keeps its dtype."""
+    if isinstance(value, Tensor):
+        if key == "step":
+            return value.to(float32) if group.get("capturable") or group.get("fused") else value
+        return value.to(param.device, param.dtype) if param.is_floating_point() else value.to(param.device)
+    if isinstance(value, dict):
+        return {name: _cast(param, item, group, name) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)([_cast(param, item, group) for item in value])
+    return value
+
+
+def new_step(value: float = 0.0) -> Tensor:
+    """The count of steps: a 0-d float tensor, so that compiled code can count."""
+    return functions["full"]((), float(value), dtype=float64 if get_default_dtype() is float64 else float32)
+
+
+def decayed(batch: Batch) -> list[Tensor]:
+    """The gradients with the weight decay added; a decoupled one changes the parameters at once."""
+    weight_decay = batch.weight_decay
+    if weight_decay == 0:
+        return batch.grads
+    if getattr(batch, "decoupled_weight_decay", False):
+        foreach.mul_(batch.params, 1 - batch.lr * weight_decay)
+        return batch.grads
+    return list(foreach.add(batch.grads, foreach.mul(batch.params, weight_decay)))
+
+
+def average_squares(squares: list[Tensor], grads: list[Tensor], rate: Any) -> None:
+    """The exponential average of the squares of the gradients."""
+    foreach.mul_(squares, rate)
+    foreach.add_(squares, foreach.mul(foreach.mul(grads, grads), 1 - rate))
+
+
+def zeros_like(param: Tensor) -> Tensor:
+    return functions["zeros_like"](param, memory_format=preserve_format)
+
+
+def validate(*conditions: tuple[bool, str]) -> None:
+    """Raise ValueError for the first condition that does not hold: a hyperparameter is not valid."""
+    for holds, message in conditions:
+        check(holds, message, ValueError)
+
+
+def validate_common(lr: Any, weight_decay: Any = 0.0, eps: Any = 0.0, betas: Any = ()) -> None:
+    """The conditions most optimizers share."""
+    if isinstance(lr, Tensor):
+        check(lr.numel() == 1, "Tensor lr must be 1-element", ValueError)
+    validate(
+        (bool(lr >= 0.0), f"Invalid learning rate: {lr}"),
+        (bool(eps >= 0.0), f"Invalid epsilon value: {eps}"),
+        *[
+            (bool(0.0 <= beta < 1.0), f"Invalid beta parameter at index {i}: {beta}")
+            for i, beta in enumerate(betas)
+        ],
+        (bool(weight_decay >= 0.0), f"Invalid weight_decay value: {weight_decay}"),
+    )
+
+
+def validate_modes(fused: bool | None, foreach: bool | None, differentiable: bool) -> None:
+    """`fused` and `foreach` name implementations; here all of them are the same."""
+    if fused:
+        check(not differentiable, "`fused` does not support `differentiable`")
+        check(not foreach, "`fused` and `foreach` cannot be `True` together.")
