@@ -30,6 +30,12 @@ class OpOverload:
             raise TypeError(f"{self.__name__}(): {values}. The signature is {self.op.schema}")
         return call_inplace(self.op, values)
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, OpOverload) and self.op is other.op and self.inplace == other.inplace
+
+    def __hash__(self) -> int:
+        return hash((self.op.name, self.inplace))
+
     def __repr__(self) -> str:
         return f"<OpOverload(op='aten.{self.__name__}')>"
 

@@ -179,3 +179,21 @@ def renorm(self: Tensor, p: Any, dim: int, maxnorm: Any) -> Tensor:
                        DTYPES["float32"] if half else None)
     factor = (maxnorm / (norm + 1e-7)).where(norm > maxnorm, 1.0)
     return self * factor.to(self.dtype)
+
+
+# Assertions: the truth of a bool tensor as a whole.
+
+def _check_bool(self: Tensor, name: str) -> None:
+    check(self.dtype is DTYPES["bool"], f"{name} expects a bool tensor, got {self.dtype.name}")
+
+
+@composite("_is_all_true(Tensor self) -> Tensor", api=FUNCTION | METHOD)
+def is_all_true(self: Tensor) -> Tensor:
+    _check_bool(self, "_is_all_true")
+    return self.all()
+
+
+@composite("_is_any_true(Tensor self) -> Tensor", api=FUNCTION | METHOD)
+def is_any_true(self: Tensor) -> Tensor:
+    _check_bool(self, "_is_any_true")
+    return self.any()

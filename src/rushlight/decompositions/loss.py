@@ -1,0 +1,223 @@
+"""Losses of pairs of numbers and of pairs of vectors in terms of simpler operators.
+
+`reduction` is ATen's number: none, mean or sum. The backward operators need no formulas of their own to be
+differentiated again: the operators they are made of have them.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ..core.dispatch import run_name
+from ..core.errors import check
+from ..core.promotion import Promotion
+from ..core.registry import FUNCTION, INTERNAL, composite
+from ..core.tensor import Tensor
+from ..ops.loss import MEAN, SUM
+
+_PAIR = "Tensor self, Tensor target"
+_BACKWARD = "Tensor grad_output, Tensor self, Tensor target"
+WIDE = Promotion.DEFAULT  # half precision computes in float32 and rounds once
+
+
+def reduced(losses: Tensor, reduction: int) -> Tensor:
+    return losses.mean() if reduction == MEAN else losses.sum() if reduction == SUM else losses
+
+
+def averaged(grad: Tensor, losses: Tensor, reduction: int) -> Tensor:
+    """The gradient of every loss, for the gradient of what they were reduced to."""
+    return grad / losses.numel() if reduction == MEAN and losses.numel() else grad
+
+
+def where(condition: Tensor, self: Tensor, other: Tensor) -> Tensor:
+    return run_name("where.self", condition, self, other)
+
+
+def keep(condition: Tensor, x: Tensor) -> Tensor:
+    return run_name("where.ScalarOther", condition, x, 0)
+
+
+# Distances.
+
+@composite(f"l1_loss({_PAIR}, int reduction=1) -> Tensor", api=INTERNAL)
+def l1_loss(self: Tensor, target: Tensor, reduction: int) -> Tensor:
+    return reduced((self - target).abs(), reduction)
+
+
+@composite(f"mse_loss({_PAIR}, int reduction=1) -> Tensor", promote=WIDE, api=INTERNAL)
+def mse_loss(self: Tensor, target: Tensor, reduction: int) -> Tensor:
+    check_real(self, "mse_loss")
+    difference = self - target
+    return reduced(difference * difference, reduction)
+
+
+def check_real(self: Tensor, name: str) -> None:
+    check(self.dtype.is_floating_point, f'"{name}" not implemented for \'{self.dtype.torch_name}\'',
+          NotImplementedError)
+
+
+@composite(f"mse_loss_backward({_BACKWARD}, int reduction) -> Tensor", promote=WIDE, api=INTERNAL)
+def mse_loss_backward(grad_output: Tensor, self: Tensor, target: Tensor, reduction: int) -> Tensor:
+    difference = self - target
+    return difference * averaged(grad_output * 2, difference, reduction)
+
+
+@composite(f"smooth_l1_loss({_PAIR}, int reduction=1, float beta=1.0) -> Tensor", promote=WIDE, api=INTERNAL)
+def smooth_l1_loss(self: Tensor, target: Tensor, reduction: int, beta: float) -> Tensor:
+    check(beta >= 0, f"smooth_l1_loss does not support negative values for beta: {beta}")
+    if beta == 0:
+        return l1_loss(self, target, reduction)
+    check_real(self, "smooth_l1_loss")
+    distance = (self - target).abs()
+    losses = where(distance < beta, distance * distance * (0.5 / beta), distance - 0.5 * beta)
+    return reduced(losses, reduction)
+
+
+@composite(f"smooth_l1_loss_backward({_BACKWARD}, int reduction, float beta) -> Tensor", promote=WIDE,
+           api=INTERNAL)
+def smooth_l1_loss_backward(grad_output: Tensor, self: Tensor, target: Tensor, reduction: int,
+                            beta: float) -> Tensor:
+    difference = self - target
+    slope = difference.sign() if beta == 0 else (difference / beta).clamp(-1, 1)
+    return slope * averaged(grad_output, difference, reduction)
+
+
+@composite(f"huber_loss({_PAIR}, int reduction=1, float delta=1.0) -> Tensor", promote=WIDE, api=INTERNAL)
+def huber_loss(self: Tensor, target: Tensor, reduction: int, delta: float) -> Tensor:
+    check(delta > 0, f"huber_loss does not support non-positive values for delta: {delta}")
+    check_real(self, "huber_loss")
+    distance = (self - target).abs()
+    losses = where(distance <= delta, distance * distance * 0.5, (distance - 0.5 * delta) * delta)
+    return reduced(losses, reduction)
+
+
+@composite(f"huber_loss_backward({_BACKWARD}, int reduction, float delta) -> Tensor", promote=WIDE,
+           api=INTERNAL)
+def huber_loss_backward(grad_output: Tensor, self: Tensor, target: Tensor, reduction: int,
+                        delta: float) -> Tensor:
+    difference = self - target
+    return difference.clamp(-delta, delta) * averaged(grad_output, difference, reduction)
+
+
+# Probabilities.
+
+_LOG_FLOOR = -100.0  # logarithms of probabilities end here, so that the loss of a sure error is finite
+
+
+@composite(f"binary_cross_entropy({_PAIR}, Tensor? weight=None, int reduction=1) -> Tensor", promote=WIDE,
+           api=INTERNAL)
+def binary_cross_entropy(self: Tensor, target: Tensor, weight: Tensor | None, reduction: int) -> Tensor:
+    check_real(self, "binary_cross_entropy")
+    self = run_name("_functional_assert_async.msg", (self >= 0) & (self <= 1),
+                    "binary_cross_entropy: all elements of input should be between 0 and 1", self)
+    yes, no = self.log().clamp_min(_LOG_FLOOR), (-self).log1p().clamp_min(_LOG_FLOOR)
+    losses = (target - 1) * no - target * yes
+    return reduced(losses if weight is None else losses * weight, reduction)
+
+
+@composite(f"binary_cross_entropy_backward({_BACKWARD}, Tensor? weight=None, int reduction=1) -> Tensor",
+           promote=WIDE, api=INTERNAL)
+def binary_cross_entropy_backward(grad_output: Tensor, self: Tensor, target: Tensor, weight: Tensor | None,
+                                  reduction: int) -> Tensor:
+    slope = (self - target) / ((1 - self) * self).clamp_min(1e-12)
+    if weight is not None:
+        slope = slope * weight
+    return slope * averaged(grad_output, slope, reduction)
+
+
+@composite(f"binary_cross_entropy_with_logits({_PAIR}, Tensor? weight=None, Tensor? pos_weight=None, int "
+           "reduction=1) -> Tensor", promote=WIDE, api=FUNCTION)
+def binary_cross_entropy_with_logits(self: Tensor, target: Tensor, weight: Tensor | None,
+                                     pos_weight: Tensor | None, reduction: int) -> Tensor:
+    log_sigmoid = run_name("log_sigmoid", self)
+    if pos_weight is not None:
+        log_sigmoid = log_sigmoid * ((pos_weight - 1) * target + 1)
+    losses = (1 - target) * self - log_sigmoid
+    return reduced(losses if weight is None else losses * weight, reduction)
+
+
+@composite("kl_div(Tensor self, Tensor target, int reduction=1, *, bool log_target=False) -> Tensor",
+           api=FUNCTION)
+def kl_div(self: Tensor, target: Tensor, reduction: int, log_target: bool) -> Tensor:
+    check(not (self.dtype.is_complex or target.dtype.is_complex), "kl_div: Complex inputs not supported.")
+    if log_target:
+        return reduced(target.exp() * (target - self), reduction)
+    return reduced(run_name("xlogy.Tensor", target, target) - target * self, reduction)
+
+
+@composite("poisson_nll_loss(Tensor input, Tensor target, bool log_input, bool full, float eps, int "
+           "reduction) -> Tensor", api=FUNCTION)
+def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool, full: bool, eps: float,
+                     reduction: int) -> Tensor:
+    losses = input.exp() - target * input if log_input else input - target * (input + eps).log()
+    if full:  # Stirling's approximation of log target!
+        stirling = target * target.log() - target + (target * (2 * math.pi)).log() * 0.5
+        losses = losses + keep(target > 1, stirling)
+    return reduced(losses, reduction)
+
+
+@composite(f"soft_margin_loss({_PAIR}, int reduction=1) -> Tensor", promote=WIDE, api=INTERNAL)
+def soft_margin_loss(self: Tensor, target: Tensor, reduction: int) -> Tensor:
+    """log(1 + exp(-target * self)), without overflow."""
+    return reduced(-run_name("log_sigmoid", self * target), reduction)
+
+
+@composite(f"soft_margin_loss_backward({_BACKWARD}, int reduction) -> Tensor", promote=WIDE, api=INTERNAL)
+def soft_margin_loss_backward(grad_output: Tensor, self: Tensor, target: Tensor, reduction: int) -> Tensor:
+    slope = -target * (-(target * self)).sigmoid()
+    return slope * averaged(grad_output, slope, reduction)
+
+
+# Margins.
+
+@composite("hinge_embedding_loss(Tensor self, Tensor target, float margin=1.0, int reduction=1) -> Tensor",
+           api=FUNCTION)
+def hinge_embedding_loss(self: Tensor, target: Tensor, margin: float, reduction: int) -> Tensor:
+    far = keep(target != 1, (margin - self).clamp_min(0))
+    return reduced(far + keep(target != -1, self), reduction)
+
+
+@composite("margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, int "
+           "reduction=1) -> Tensor", api=FUNCTION)
+def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float,
+                        reduction: int) -> Tensor:
+    check(input1.ndim == input2.ndim == target.ndim, "margin_ranking_loss : All input tensors should have "
+          f"same dimension but got sizes: input1: {list(input1.shape)}, input2: {list(input2.shape)}, "
+          f"target: {list(target.shape)}")
+    return reduced((-target * (input1 - input2) + margin).clamp_min(0), reduction)
+
+
+@composite("cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, int "
+           "reduction=1) -> Tensor", api=FUNCTION)
+def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float,
+                          reduction: int) -> Tensor:
+    check(target.ndim in (0, 1), "0D or 1D target tensor expected, multi-target not supported: its shape is "
+          f"{list(target.shape)}")
+    expected = "1D" if target.ndim == 0 else "2D"
+    check(input1.ndim == input2.ndim == target.ndim + 1, f"{target.ndim}D target tensor expects {expected} "
+          f"input tensors, but found inputs with sizes {list(input1.shape)} and {list(input2.shape)}.")
+    dim, tiny = target.ndim, 1e-12
+    product = (input1 * input2).sum(dim)
+    squares = ((input1 * input1).sum(dim) + tiny) * ((input2 * input2).sum(dim) + tiny)
+    cosine = product / squares.sqrt()
+    near = keep(target == 1, 1 - cosine)
+    return reduced(near + keep(target == -1, (cosine - margin).clamp_min(0)), reduction)
+
+
+@composite("triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1.0, float "
+           "p=2.0, float eps=1e-06, bool swap=False, int reduction=1) -> Tensor", api=FUNCTION)
+def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, margin: float, p: float,
+                        eps: float, swap: bool, reduction: int) -> Tensor:
+    check(anchor.ndim == positive.ndim == negative.ndim, "triplet_margin_loss: All inputs should have same "
+          f"dimension but got anchor: {anchor.ndim}D, positive: {positive.ndim}D, negative: "
+          f"{negative.ndim}D")
+    check(margin > 0, f"triplet_margin_loss: margin must be greater than 0, got {margin}", ValueError)
+
+    def distance(a: Tensor, b: Tensor) -> Tensor:
+        return run_name("pairwise_distance", a, b, p, eps, False)
+
+    away: Any = distance(anchor, negative)
+    if swap:
+        away = run_name("minimum", away, distance(positive, negative))
+    return reduced((distance(anchor, positive) + margin - away).clamp_min(0), reduction)
