@@ -221,6 +221,38 @@ def test_names_and_edges(same):
     same(scenario)
 
 
+NAMES = (
+    "x + 1", "1 + x", "x + y", "x - 1", "1 - x", "x - y", "x * 2", "2 * x", "x * y", "x / 2", "2 / x",
+    "x / y", "x ** 2", "2 ** x", "x ** y", "-x", "x.add(2, alpha=3)", "x.sub(2)", "x.true_divide(2)",
+    "m.rsub(x, 2)", "m.rsub(x, y)", "x.div(2, rounding_mode='floor')", "x.div(y, rounding_mode='trunc')",
+    "x.remainder(2)", "x.remainder(y)", "x.fmod(2)", "x.fmod(y)", "m.copysign(x, 1.)", "m.copysign(x, y)",
+    "x.xlogy(2)", "x.xlogy(y)", "m.xlogy(2, x)", "x.lerp(y, 0.5)", "x.lerp(y, y)", "x.clamp(0, 1)",
+    "x.clamp(min=y)", "x.clamp_min(0)", "x.clamp_max(y)", "x.masked_fill(x > 0, 1.)",
+    "x.masked_fill(x > 0, y[0, 0])", "x.sum()", "x.sum(0)", "x.mean()", "x.mean(0)", "x.prod()",
+    "x.prod(0)", "x.var()", "x.var(0)", "x.std(0)", "x.max()", "x.max(0)[0]", "x.min()", "x.min(0)[0]",
+    "x.median()", "x.median(0)[0]", "x.nanmedian()", "x.nanmedian(0)[0]", "x.mode(0)[0]", "x.amax(0)",
+    "x.norm()", "x.norm(p=3)", "x.logsumexp(0)", "x.cumsum(0)", "x.cumprod(0)", "x.sort()[0]",
+    "x.topk(1)[0]", "x.kthvalue(1)[0]", "x.squeeze()", "x.squeeze(0)", "x.unsqueeze(0)", "x.view(-1)",
+    "x.t()", "x.transpose(0, 1)", "x.permute(1, 0)", "x[0]", "x[0:1]", "x[m.tensor([0])]", "x.expand(2, 2)",
+    "x.unbind()[0]", "x.split(1)[0]", "x.diagonal()", "x @ y", "x.mv(y[0])", "x[0].dot(y[0])",
+    "m.addmm(x, x, y)", "m.cat([x, y])", "m.stack([x, y])", "x.softmax(0)", "x.log_softmax(0)",
+    "x.sigmoid()", "x.relu()", "m.where(x > 0, x, y)", "x.gather(0, m.tensor([[0, 0]]))",
+    "x.scatter(0, m.tensor([[0, 0]]), y)", "x.scatter(0, m.tensor([[0, 0]]), 1.)",
+    "x.index_fill(0, m.tensor([0]), 1.)", "m.normal(x, y)", "m.normal(x, 1.)", "m.normal(0., x)",
+    "x.clone()", "x.to(m.float64)", "m.complex(x, y).abs()", "x.atan2(y)", "x.add_(y)", "x.mul_(2)",
+    "x.sigmoid_()",
+)
+
+
+@pytest.mark.parametrize("expression", NAMES)
+def test_names_of_nodes(same, expression):
+    """As PyTorch numbers overloads: a number is recorded as a tensor where PyTorch takes it for one."""
+    def scenario(m):
+        x, y = ((m.arange(4.0).reshape(2, 2) / 5 + start).requires_grad_() * 1 for start in (0.1, 0.3))
+        return eval(expression, {"m": m, "x": x, "y": y}).grad_fn.name()
+    same(scenario)
+
+
 def test_a_very_long_chain():
     x = rl.ones(2, requires_grad=True)
     y = x

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import rushlight as rl
 from rushlight.core.errors import RegistrationError
 from rushlight.core.registry import REGISTRY
 from rushlight.derivatives.declare import AUTO_ELEMENTWISE, AUTO_LINEAR, NOT_DIFFERENTIABLE, derivative
@@ -12,7 +13,7 @@ from rushlight.derivatives.declare import AUTO_ELEMENTWISE, AUTO_LINEAR, NOT_DIF
 @pytest.fixture
 def undeclared():
     """Operators without a derivative, for a while."""
-    names = ("mul.Tensor", "mul.Scalar", "sum.dim_IntList", "cat", "sort.stable")
+    names = ("mul.Tensor", "mul.Scalar", "sum.dim_IntList", "cat", "sort.stable", "split_with_sizes")
     saved = {name: REGISTRY[name].derivative for name in names}
     for name in names:
         REGISTRY[name].derivative = None
@@ -76,3 +77,23 @@ def test_numbers_of_overloads_count_as_tensors(undeclared):
                self: grad * self)
     assert REGISTRY["mul.Scalar"].derivative.targets == (0,)
     assert REGISTRY["mul.Scalar"].derivative.node_name == REGISTRY["mul.Tensor"].derivative.node_name
+
+
+def test_facts_of_a_list_of_outputs(undeclared):
+    """`results_shape`, or `result_shape`, of an operator that returns a list is a tuple; no tensor is saved.
+    """
+    seen = []
+
+    def backward(grads, self_shape, results_shape, result_dtype, dim):
+        seen.append((results_shape, result_dtype))
+        made = [rl.zeros(shape, dtype=dtype) if grad is None else grad
+                for grad, shape, dtype in zip(grads, results_shape, result_dtype, strict=True)]
+        return rl.cat(made, dim)
+
+    derivative("split_with_sizes", self=backward)
+    x = rl.arange(6.0).reshape(2, 3).requires_grad_()
+    parts = x.split([1, 2], 1)
+    parts[1].sum().backward()
+    assert seen == [(((2, 1), (2, 2)), (rl.float32, rl.float32))]
+    assert x.grad.tolist() == [[0, 1, 1], [0, 1, 1]]
+    assert not REGISTRY["split_with_sizes"].derivative.plan(1).saves_tensors

@@ -161,3 +161,49 @@ def test_transposed_formulas(same):
         same(scenario)
     finally:
         entry.forward = saved
+
+
+COPIES = {
+    "plus a number": lambda m, x: x + 1,
+    "minus a constant": lambda m, x: x - m.ones(2),
+    "clone": lambda m, x: x.clone(),
+    "cast": lambda m, x: x.to(m.float32, copy=True),
+    "where": lambda m, x: m.where(m.tensor([True, True]), x, 0.0),
+}
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_no_tangent_is_shared_with_that_of_an_argument(same, name):
+    """Writing to the result, or to the tangent that a user took from it, leaves the argument's as it was."""
+    def scenario(m):
+        forward_ad = m.autograd.forward_ad
+        with forward_ad.dual_level():
+            given = m.tensor([1.0, 0.5])
+            x = forward_ad.make_dual(m.tensor([1.0, 2.0]), given)
+            y = COPIES[name](m, x)
+            y.mul_(2)
+            z = COPIES[name](m, x)
+            forward_ad.unpack_dual(z).tangent.mul_(3)
+            return unpack(m, x), unpack(m, y), unpack(m, z), given
+    same(scenario)
+
+
+def test_views_of_a_base_whose_tangent_is_laid_out_otherwise(same):
+    """The tangent of `base` is not contiguous where it is, and a view of it is made again from that."""
+    def scenario(m):
+        forward_ad = m.autograd.forward_ad
+        with forward_ad.dual_level():
+            x = forward_ad.make_dual(m.ones(3, 2), m.arange(6.0).reshape(3, 2))
+            base = m.ones(2, 3) * x.t()
+            flat = base.view(6)
+            base.mul_(x.t())
+            return unpack(m, flat), unpack(m, flat * 2)
+    same(scenario)
+
+
+def test_gradient_of_view_as_real_at_an_odd_offset():
+    """A gradient that starts between two pairs in memory is copied, not refused."""
+    x = rl.tensor([1 + 2j, 3 - 1j], dtype=rl.complex128, requires_grad=True)
+    y = rl.cat([rl.ones(1, dtype=rl.float64), rl.view_as_real(x).reshape(-1)])
+    (y * rl.arange(5.0, dtype=rl.float64)).sum().backward()
+    assert x.grad.tolist() == [1 + 2j, 3 + 4j]

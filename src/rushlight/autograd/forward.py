@@ -15,7 +15,7 @@ from ..batching.vmap import BatchedTensor
 from ..core.dispatch import Arguments, call, run_name, tensors_in
 from ..core.interpreters import next_level
 from ..core.modes import MODES
-from ..core.registry import OpDef
+from ..core.registry import Kind, OpDef
 from ..core.tensor import AUTOGRAD, Tensor
 from ..derivatives.declare import (
     ALL,
@@ -58,7 +58,7 @@ def tangent_of(tensor: Tensor, level: Level) -> Tensor | None:
         return own
     saved, MODES.limit = MODES.limit, level.number
     try:
-        tangent = _replayed(tensor, base, source)
+        tangent = _replayed(tensor, base, laid_out(source, base))
     finally:
         MODES.limit = saved
     set_tangent(tensor, level, tangent)
@@ -91,6 +91,18 @@ def _replayed(view: Tensor, base: Tensor, source: Tensor) -> Tensor:
         result = call(op, (source, *args[1:]))
         source = result[number] if type(result) is tuple else result
     return source
+
+
+def laid_out(tangent: Tensor, like: Tensor) -> Tensor:
+    """`tangent` with the strides of its primal `like`, so that what is a view of the one is a view of the
+    other; contiguous, of which there is every view, where those of the primal overlap."""
+    strides = like.strides()
+    if tangent.strides() == strides:
+        return tangent
+    if any(step == 0 and size > 1 for step, size in zip(strides, like.shape, strict=True)):
+        return tangent.contiguous()
+    room = run_name("new_empty_strided", tangent, tuple(like.shape), strides, None, None, None, None)
+    return room.copy_(tangent)
 
 
 def set_tangent(tensor: Tensor, level: Level, tangent: Tensor, *, own: bool = False) -> None:
@@ -131,9 +143,17 @@ def propagate(op: OpDef, entry: Entry, args: Arguments, result: Any, trace: Any 
             tangents = _tangents(op, entry, args, results, level, differentiable)
             for i in differentiable:
                 if tangents[i] is not None:
-                    set_tangent(results[i], level, _fitted(tangents[i], results[i]))
+                    tangent = _fitted(tangents[i], results[i])
+                    if op.kind is not Kind.VIEW and _belongs_to(tensors, tangent, level):
+                        tangent = run_name("clone", tangent, None)
+                    set_tangent(results[i], level, tangent)
         finally:
             modes.limit = saved
+
+
+def _belongs_to(tensors: Iterable[Tensor], tangent: Tensor, level: Level) -> bool:
+    """Whether a tangent is that of an argument itself, which must not change when a user writes to it."""
+    return any(t._tangents is not None and t._tangents.get(level) is tangent for t in tensors)
 
 
 def _fitted(tangent: Tensor, result: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.dispatch import call
+from ..core.dispatch import AMBIENT, call
 from ..core.dtypes import DType
 from ..core.modes import MODES
 from ..core.quiet import quietly
@@ -176,6 +176,8 @@ class AccumulateGrad(Node):
     def accumulate(self, grad: Tensor, owned: bool) -> None:
         """Add `grad`; where it is `owned`, nobody else holds it and it may become the gradient itself."""
         variable = self.variable
+        if AMBIENT.trace is not None:
+            AMBIENT.trace.sees_gradient(variable)
         with self.lock:
             current = variable._grad
             if MODES.grad:

@@ -7,6 +7,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..core.dispatch import AMBIENT
 from ..core.errors import check
 from ..core.tensor import Tensor, tensor_method
 from .api import backward as run_backward
@@ -68,6 +69,8 @@ def _leaf_hooks(tensor: Tensor) -> TensorHooks:
 
 
 def _grad(self: Tensor) -> Any:
+    if AMBIENT.trace is not None:
+        AMBIENT.trace.sees_gradient(self)
     retained = self._retains
     if self._grad is None and self.requires_grad and self._node is not None and not retained:
         warnings.warn("The .grad of a tensor that is not a leaf is not filled in by backward(); call "
@@ -77,6 +80,8 @@ def _grad(self: Tensor) -> Any:
 
 
 def _set_grad(self: Tensor, value: Any) -> None:
+    if AMBIENT.trace is not None:
+        AMBIENT.trace.sees_gradient(self)
     if value is not None:
         check(isinstance(value, Tensor), "assigned grad expected to be a Tensor or None but got grad of type "
               f"{type(value).__name__}", TypeError)
@@ -91,7 +96,7 @@ def _set_grad(self: Tensor, value: Any) -> None:
 
 
 def _delete_grad(self: Tensor) -> None:
-    self._grad = None
+    _set_grad(self, None)
 
 
 def _is_leaf(self: Tensor) -> bool:

@@ -7,7 +7,10 @@ from .. import decompositions as _decompositions  # noqa: F401  the floor below 
 from . import (  # noqa: F401
     creation,
     embedding,
+    fft,
     indexing,
+    linalg,
+    loss,
     matmul,
     random,
     reduction,

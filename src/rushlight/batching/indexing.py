@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core.dispatch import run_name
+from ..core.errors import check
 from ..core.shapes import broadcast_shapes, numel
 from ..core.tensor import Tensor
 from .declare import Along, batching, expand_batch, flat, pad_ndim, shift
@@ -126,6 +127,17 @@ def masked_scatter(self: Tensor, mask: Tensor, source: Tensor, self_ndim: int, m
     self, mask = self.expand(shape), mask.expand(shape)
     order = (flat(mask).cumsum(1) - 1).clamp(min=0, max=max(flat(source).shape[1] - 1, 0))
     return run_name("where.self", mask, flat(source).gather(1, order).reshape(self.shape), self)
+
+
+@batching("masked_select")
+def masked_select(self: Tensor, mask: Tensor, self_ndim: int, mask_batched: bool, batch: int) -> Tensor:
+    """One mask for the whole batch selects as many elements of each."""
+    check(not mask_batched, "vmap: We do not support batching operators that can output dynamic shape. "
+          "Attempted to vmap over aten::masked_select with a mask that differs within the batch.")
+    shape = broadcast_shapes(self.shape[1:], mask.shape, name="masked_select")
+    places = run_name("nonzero", mask.expand(shape).reshape(-1)).squeeze(1)
+    elements = pad_ndim(self, self_ndim, len(shape)).expand((batch, *shape))
+    return flat(elements).index_select(1, places)
 
 
 @batching("nonzero_static")

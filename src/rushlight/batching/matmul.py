@@ -91,24 +91,27 @@ def linalg_cross(self: Tensor, other: Tensor, dim: int, self_ndim: int, other_nd
                     dim if dim < 0 else dim + 1)
 
 
-def common_rank(a: Tensor, a_ndim: int, b: Tensor, b_ndim: int) -> tuple[Tensor, Tensor]:
-    ndim = max(a_ndim, b_ndim)
-    return pad_ndim(a, a_ndim, ndim), pad_ndim(b, b_ndim, ndim)
+def common_rank(*tensors: tuple[Tensor, int]) -> list[Tensor]:
+    """Batched tensors, each given with the dimensions that the user sees, in one number of dimensions."""
+    most = max(ndim for _, ndim in tensors)
+    return [pad_ndim(tensor, ndim, most) for tensor, ndim in tensors]
 
 
 @batching("_cdist_forward", all_batched=True)
 def cdist_forward(x1: Tensor, x2: Tensor, p: float, compute_mode: int | None, x1_ndim: int,
                   x2_ndim: int) -> Tensor:
-    return run_name("_cdist_forward", *common_rank(x1, x1_ndim, x2, x2_ndim), p, compute_mode)
+    return run_name("_cdist_forward", *common_rank((x1, x1_ndim), (x2, x2_ndim)), p, compute_mode)
 
 
 @batching("_euclidean_dist", all_batched=True)
 def euclidean_dist(x1: Tensor, x2: Tensor, x1_ndim: int, x2_ndim: int) -> Tensor:
-    return run_name("_euclidean_dist", *common_rank(x1, x1_ndim, x2, x2_ndim))
+    return run_name("_euclidean_dist", *common_rank((x1, x1_ndim), (x2, x2_ndim)))
 
 
 @batching("_cdist_backward", all_batched=True)
-def cdist_backward(grad: Tensor, x1: Tensor, x2: Tensor, p: float, cdist: Tensor) -> Tensor:
+def cdist_backward(grad: Tensor, x1: Tensor, x2: Tensor, p: float, cdist: Tensor, grad_ndim: int,
+                   x1_ndim: int, x2_ndim: int, cdist_ndim: int) -> Tensor:
+    grad, x1, x2, cdist = common_rank((grad, grad_ndim), (x1, x1_ndim), (x2, x2_ndim), (cdist, cdist_ndim))
     return run_name("_cdist_backward", grad, x1, x2, p, cdist)
 
 

@@ -58,3 +58,8 @@ def aminmax(self: Tensor, dim: int | None, keepdim: bool, self_ndim: int) -> Any
         found = run_name("aminmax", flat(self), 1, False)
         return tuple(f.reshape(f.shape[0], *[1] * self_ndim) if keepdim else f for f in found)
     return run_name("aminmax", self, shift(dim, self_ndim), keepdim)
+
+
+# Segments lie along the last dimension of their bounds; those before it are a batch already.
+
+batching(["segment_reduce", "_segment_reduce_backward"], Along("axis", of="data", all_batched=True))

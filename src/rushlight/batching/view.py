@@ -7,6 +7,7 @@ from typing import Any
 from ..core.dispatch import run_name
 from ..core.shapes import Shape, extent, infer_size, numel
 from ..core.tensor import Tensor
+from ..core.tokens import contiguous_format
 from .declare import Along, Whole, batching, expand_batch, pad_ndim, shift
 
 batching(["alias", "detach", "_conj", "_neg_view", "view_as_real"], Whole())
@@ -18,8 +19,11 @@ batching("diagonal", Along("dim1", "dim2"))
 
 @batching("view_as_complex")
 def view_as_complex(self: Tensor) -> Tensor:
-    """Pairs that the batch dimension pulled apart in memory are put side by side first."""
-    return run_name("view_as_complex", self if self.stride(-1) == 1 else self.contiguous())
+    """Pairs that the batch dimension pulled apart in memory, or out of step, are laid side by side first."""
+    *outer, last = self.stride()
+    aligned = self._trace is None and last == 1 and not self.storage_offset() % 2 and not any(
+        step % 2 for step in outer)
+    return run_name("view_as_complex", self if aligned else run_name("clone", self, contiguous_format))
 
 
 @batching("unfold")

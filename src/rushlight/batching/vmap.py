@@ -8,10 +8,12 @@ inside the vmap has an object of its own to record on.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import numpy as np
 
+from ..core.binding import check_names
 from ..core.dispatch import AMBIENT, Arguments, call, execute, restrict_view, run_name, tensors_in
 from ..core.dtypes import Category
 from ..core.errors import check
@@ -22,7 +24,7 @@ from ..core.promotion import common
 from ..core.registry import Kind, OpDef
 from ..core.shapes import Spec, broadcast_shapes
 from ..core.tensor import AUTOGRAD, LAZY, META, RANDOM, TRACED, Tensor, _new
-from .declare import Call, expand_batch
+from .declare import Call, Generic, expand_batch
 
 
 class BatchedTensor(Tensor):
@@ -309,3 +311,32 @@ def refuse_to_read() -> NoReturn:
 def current_vmap() -> Vmap | None:
     """The innermost open vmap."""
     return next((trace for trace in reversed(MODES.traces) if isinstance(trace, Vmap)), None)
+
+
+class Through(Generic):
+    """vmap goes through a body of simpler operators, which names the arguments it needs, as it goes through
+    that of a composite."""
+
+    def __init__(self, body: Callable[..., Any]) -> None:
+        self.body = body
+        self.asked: dict[str, list[int]] = {}
+
+    def check(self, op: OpDef) -> None:
+        names = op.schema.argument_names
+        asked = check_names(self.body, names, f"the batching rule of {op.name}")
+        self.asked[op.name] = [names.index(name) for name in asked]
+
+    def apply(self, request: Call) -> Any:
+        with Vmap(request.batch) as trace:
+            lifted = [trace.lift(value, 0) if request.batched[i] is True else value
+                      for i, value in enumerate(request.args)]
+            results = self.body(*[lifted[i] for i in self.asked[request.op.name]])
+            if type(results) is tuple:
+                return tuple([self._front(trace, result) for result in results])
+            return self._front(trace, results)
+
+    @staticmethod
+    def _front(trace: Vmap, result: Tensor) -> Tensor:
+        tensor, batched, _ = trace.front(result)
+        found: Tensor = tensor if batched else expand_batch(tensor, trace.size)
+        return found

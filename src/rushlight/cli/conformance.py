@@ -34,7 +34,10 @@ if TYPE_CHECKING:
     Answered = tuple[Task, list[Result]]
     Sweep = tuple[Sequence[str], Sequence[str]]
 
-VARIANTS = ("fwd", "out", "meta", "bwd", "fwad", "gradgrad", "vmap", "adjoint", "compiled")
+VARIANTS = (
+    "fwd", "out", "meta", "bwd", "fwad", "gradgrad", "vmap", "adjoint", "jacobian", "hessian", "decomposed",
+    "compiled",
+)  # fmt: skip
 DTYPES = (
     "float32",
     "float64",

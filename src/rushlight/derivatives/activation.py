@@ -8,6 +8,7 @@ from __future__ import annotations
 from ..core.dispatch import run_name
 from ..core.dtypes import DType
 from ..core.tensor import Tensor
+from ..decompositions.activation import halves
 from .declare import derivative
 
 
@@ -37,3 +38,28 @@ derivative("_log_softmax_backward_data",
            grad_output=lambda grad, output, dim: grad - row_sum(grad * output.exp(), dim),
            output=lambda grad, grad_output, output, dim:
                -grad * output.exp() * row_sum(grad_output, dim))
+
+
+# The gated linear unit.
+
+derivative("glu",
+           self=lambda grad, self, dim: run_name("glu_backward", grad, self, dim),
+           result=lambda self_t, self_p, result, dim: run_name("glu_jvp", result, self_p, self_t, dim))
+derivative("glu_backward",
+           grad_output=lambda grad, self, dim: glu_backward_transposed(grad, self, dim),
+           self=lambda grad, grad_output, self, dim: glu_backward_bend(grad, grad_output, self, dim),
+           result=lambda grad_output_t, grad_output_p, self_t, self_p, result, dim:
+               run_name("glu_backward_jvp", result, grad_output_p, self_p, grad_output_t, self_t, dim))
+
+
+def glu_backward_transposed(grad: Tensor, self: Tensor, dim: int) -> Tensor:
+    (value, gate), (to_value, to_gate) = halves(self, dim), halves(grad, dim)
+    open_ = gate.sigmoid()
+    return to_value * open_ + run_name("sigmoid_backward", to_gate * value, open_)
+
+
+def glu_backward_bend(grad: Tensor, grad_output: Tensor, self: Tensor, dim: int) -> Tensor:
+    (value, gate), (to_value, to_gate) = halves(self, dim), halves(grad, dim)
+    open_ = gate.sigmoid()
+    slope = grad_output * open_ * (1 - open_)
+    return run_name("cat", (to_gate * slope, (to_value + to_gate * value * (1 - open_ * 2)) * slope), dim)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
+
+from ..core.tensor import Tensor
 from .declare import AUTO_ELEMENTWISE, AUTO_LINEAR, NOT_DIFFERENTIABLE, derivative
 from .helpers import nothing
 
@@ -15,3 +18,14 @@ derivative("copy", self=nothing, src=lambda grad: grad, result=AUTO_LINEAR)
 derivative("fill.Scalar", self=nothing, result=AUTO_ELEMENTWISE)
 derivative("fill.Tensor", self=nothing, value=lambda grad: grad.sum(), result=AUTO_LINEAR)
 derivative("zero", self=nothing, result=AUTO_LINEAR)
+
+
+# PyTorch's own tests: one formula warns, one is wrong on purpose, so that it is seen to be used.
+
+def warning(grad: Tensor) -> Tensor:
+    warnings.warn("Warn from backward", stacklevel=2)
+    return grad.clone()
+
+
+derivative("_test_warn_in_autograd", self=warning)
+derivative("_test_autograd_multiple_dispatch.fullcoverage", self=lambda grad: grad + 1, result=AUTO_LINEAR)

@@ -226,17 +226,19 @@ def _entry(op: OpDef, place: str) -> Entry:
     return entry
 
 
-def _node_name(op: OpDef) -> str:
-    """PyTorch's name of the node.
+# Where PyTorch takes a number for a tensor, so that `x * 2` is recorded as `x * y`.
+_NUMBERS_AS_TENSORS = frozenset(("add", "sub", "mul", "div"))
 
-    Overloads are numbered; numbers count as tensors there, so `x * 2` is `x * y`.
-    """
-    base = op.schema.name
-    twin = REGISTRY.ops.get(f"{base}.Tensor") if op.schema.overload == "Scalar" else None
-    if twin is not None and twin.derivative is not None:
-        return str(twin.derivative.node_name)
+
+def _node_name(op: OpDef) -> str:
+    """PyTorch's name of the node: overloads are numbered in the order in which they are declared."""
+    base = op.schema.name.removesuffix("_functional")
     number = _numbers.get(base, 0)
     _numbers[base] = number + 1
+    if base in _NUMBERS_AS_TENSORS and op.schema.overload.startswith("Scalar"):
+        twin = REGISTRY.ops.get(f"{base}.{op.schema.overload.replace('Scalar', 'Tensor')}")
+        if twin is not None and twin.derivative is not None:
+            return str(twin.derivative.node_name)
     return "".join(part.title() for part in base.split("_")) + f"Backward{number}"
 
 

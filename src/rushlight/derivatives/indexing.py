@@ -38,6 +38,10 @@ def masked_select_backward(grad: Tensor, self_shape: Shape, mask: Tensor) -> Ten
     return grad.new_zeros(shape).masked_scatter(mask, grad)
 
 
+derivative("masked_fill.Scalar", self=lambda grad, mask: grad.masked_fill(mask, 0), mask=NOT_DIFFERENTIABLE,
+           result=lambda self_t, mask: self_t.masked_fill(mask, 0))
+derivative("masked_fill.Tensor", self=lambda grad, mask: grad.masked_fill(mask, 0), mask=NOT_DIFFERENTIABLE,
+           value=lambda grad, mask: grad.where(mask, 0).sum(), result=AUTO_LINEAR)
 derivative("masked_select", self=masked_select_backward, mask=NOT_DIFFERENTIABLE, result=AUTO_LINEAR)
 derivative("masked_scatter", self=lambda grad, mask: grad.masked_fill(mask, 0), mask=NOT_DIFFERENTIABLE,
            source=lambda grad, mask, source_shape:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.dispatch import run_name
-from ..core.shapes import Shape, broadcast_shapes
+from ..core.shapes import Shape, Spec, broadcast_shapes
 from ..core.tensor import Tensor
 from .declare import NOT_DIFFERENTIABLE, derivative
 from .helpers import conj
@@ -26,10 +26,18 @@ def times(number: Any, x: Tensor) -> Tensor:
     return x if number == 1 else x * conj(number)
 
 
+def mm_as(spec: Spec, left: Tensor, right: Tensor) -> Tensor:
+    """left @ right for a factor that lies in memory as `spec` says: the gradient of a transposed matrix comes
+    out transposed too, so that the gradient of a weight is laid out as the weight."""
+    if spec.shape is not None and spec.known_strides() == (1, spec.shape[0]):
+        return right.t().mm(left.t()).t()
+    return left.mm(right)
+
+
 # Two factors.
 
-derivative("mm", self=lambda grad, mat2: grad.mm(adjoint(mat2)),
-           mat2=lambda grad, self: adjoint(self).mm(grad),
+derivative("mm", self=lambda grad, mat2, self_spec: mm_as(self_spec, grad, adjoint(mat2)),
+           mat2=lambda grad, self, mat2_spec: mm_as(mat2_spec, adjoint(self), grad),
            result=lambda self_t, mat2_t, self_p, mat2_p: self_t.mm(mat2_p).addmm(self_p, mat2_t))
 derivative("bmm", self=lambda grad, mat2: grad.bmm(adjoint(mat2)),
            mat2=lambda grad, self: adjoint(self).bmm(grad),
@@ -57,8 +65,8 @@ def plus(name: str, beta: Any, alpha: Any, self_t: Tensor, left_t: Tensor, right
 
 
 derivative("addmm", self=lambda grad, beta: times(beta, grad),
-           mat1=lambda grad, mat2, alpha: times(alpha, grad.mm(adjoint(mat2))),
-           mat2=lambda grad, mat1, alpha: times(alpha, adjoint(mat1).mm(grad)),
+           mat1=lambda grad, mat2, alpha, mat1_spec: times(alpha, mm_as(mat1_spec, grad, adjoint(mat2))),
+           mat2=lambda grad, mat1, alpha, mat2_spec: times(alpha, mm_as(mat2_spec, adjoint(mat1), grad)),
            result=lambda self_t, mat1_t, mat2_t, mat1_p, mat2_p, beta, alpha:
                plus("addmm", beta, alpha, self_t, mat1_t, mat2_t, mat1_p, mat2_p))
 derivative("baddbmm", self=lambda grad, beta: times(beta, grad),

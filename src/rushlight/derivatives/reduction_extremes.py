@@ -48,10 +48,14 @@ derivative(["amax", "amin"], self=extreme_backward, result=extreme_tangent)
 derivative("aminmax", self=aminmax_backward,
            result0=lambda self_t, self, dim, keepdim, min: extreme_tangent(self_t, self, dim, keepdim, min),
            result1=lambda self_t, self, dim, keepdim, max: extreme_tangent(self_t, self, dim, keepdim, max))
-derivative(["max", "min", "median", "nanmedian"],
-           self=lambda grad, self, result: shared(grad, attaining(self, result), None),
-           result=lambda self_t, self, result:
-               shared(self_t, attaining(self, result), None).sum())
+
+
+def whole_backward(grad: Tensor, self: Tensor, result: Tensor) -> Tensor:
+    return shared(grad, attaining(self, result), None)
+
+
+def whole_tangent(self_t: Tensor, self: Tensor, result: Tensor) -> Tensor:
+    return shared(self_t, attaining(self, result), None).sum()
 
 
 def selected_backward(grad: Tensor, self_shape: Shape, dim: int, keepdim: bool, indices: Tensor) -> Tensor:
@@ -69,6 +73,9 @@ def selected_tangent(self_t: Tensor, dim: int, keepdim: bool, indices: Tensor) -
     return picked if keepdim else picked.squeeze(dim)
 
 
+# The order in which overloads are declared numbers their nodes, as PyTorch does: MaxBackward0 is max.dim's.
+derivative(["median", "nanmedian"], self=whole_backward, result=whole_tangent)
 derivative(["max.dim", "min.dim", "median.dim", "nanmedian.dim", "mode"],
            self=selected_backward, result0=selected_tangent)
+derivative(["max", "min"], self=whole_backward, result=whole_tangent)
 derivative(["argmax", "argmin"], NOT_DIFFERENTIABLE)

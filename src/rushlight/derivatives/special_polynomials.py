@@ -26,9 +26,9 @@ def shifted_slope_of(name: str) -> Callable[..., Tensor]:
 
 
 def polynomial(name: str, formula: Callable[..., Tensor]) -> None:
-    derivative([f"special_{name}", f"special_{name}.n_scalar"], x=formula, n=NOT_DIFFERENTIABLE,
-               result=AUTO_ELEMENTWISE)
+    derivative(f"special_{name}", x=formula, n=NOT_DIFFERENTIABLE, result=AUTO_ELEMENTWISE)
     derivative(f"special_{name}.x_scalar", NOT_DIFFERENTIABLE)
+    derivative(f"special_{name}.n_scalar", x=formula, result=AUTO_ELEMENTWISE)
 
 
 for _name in RECURRENCES:

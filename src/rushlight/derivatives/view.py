@@ -15,6 +15,7 @@ from ..core.dispatch import run_name
 from ..core.dtypes import DTYPES
 from ..core.shapes import Shape, Spec, extent, wrap_dim, wrap_dims
 from ..core.tensor import Tensor, wrap
+from ..core.tokens import contiguous_format
 from ..decompositions.view_backward import diagonal_backward, select_backward, slice_backward, unfold_backward
 from .declare import AUTO_LINEAR, NOT_DIFFERENTIABLE, derivative
 
@@ -94,10 +95,11 @@ derivative(["split_with_sizes", "unsafe_split_with_sizes"], self=joined, result=
 # Other readings of the same bytes.
 
 def as_complex(x: Tensor) -> Tensor:
-    """The pairs along the last dimension as complex numbers: a view where the memory allows it."""
+    """The pairs along the last dimension as complex numbers: a view where the memory is known to allow it."""
     *outer, last = x.strides()
-    aligned = last == 1 and not x.storage_offset() % 2 and not any(stride % 2 for stride in outer)
-    return run_name("view_as_complex", x if aligned else x.contiguous())
+    aligned = x._trace is None and last == 1 and not x.storage_offset() % 2 and not any(
+        stride % 2 for stride in outer)
+    return run_name("view_as_complex", x if aligned else run_name("clone", x, contiguous_format))
 
 
 def as_real(x: Tensor) -> Tensor:

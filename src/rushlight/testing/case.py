@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ class Case:
     dtype: str
     backend: Backend
     oracle: TorchBackend
+    most: int | None = None  # so many samples, where not all of them
 
     @functools.cached_property
     def function(self) -> Callable[..., Any]:
@@ -41,11 +43,11 @@ class Case:
 
     @functools.cached_property
     def plain_samples(self) -> list[Sample]:
-        return list(self.entry.samples(self.dtype, requires_grad=False))
+        return list(itertools.islice(self.entry.samples(self.dtype, requires_grad=False), self.most))
 
     @functools.cached_property
     def differentiable_samples(self) -> list[Sample]:
-        return list(self.entry.samples(self.dtype, requires_grad=True))
+        return list(itertools.islice(self.entry.samples(self.dtype, requires_grad=True), self.most))
 
     @functools.cached_property
     def comparison(self) -> Comparison:

@@ -18,10 +18,12 @@ from dataclasses import dataclass
 import torch
 
 from . import derivative_checks as derivatives
+from . import property_checks as properties
 from . import transform_checks as transforms
 from .backends import Backend, RushlightBackend, TorchBackend
 from .case import Case
 from .checks import check_compiled, check_errors, check_forward, check_meta, check_out, seed_everything
+from .decomposition_checks import check_decomposed
 from .entries import Entry, entries, entries_by_name, quiet
 from .record import EXCLUDED, FAIL, NOT_APPLICABLE, Failure, Recorder, Result
 
@@ -32,13 +34,23 @@ CHECKS: dict[str, Check] = {
     "out": check_out,
     "meta": check_meta,
     "bwd": derivatives.check_backward,
-    "fwad": derivatives.check_forward_mode,
+    "fwad": lambda case, record: forward_mode_check(case.entry)(case, record),
     "gradgrad": derivatives.check_second_order,
     "vmap": transforms.check_vmap,
-    "adjoint": transforms.check_adjoint,
+    "adjoint": properties.check_adjoint,
+    "jacobian": properties.check_jacobian,
+    "hessian": properties.check_hessian,
+    "decomposed": check_decomposed,
     "compiled": check_compiled,
     "errors": check_errors,
 }
+DERIVATIVES = ("bwd", "gradgrad", "fwad", "adjoint", "jacobian", "hessian")
+
+
+def forward_mode_check(entry: Entry) -> Check:
+    """Against torch's forward mode, or against our own reverse mode and finite differences if it has none."""
+    return derivatives.check_forward_mode if entry.info.supports_forward_ad \
+        else properties.check_own_forward_mode
 
 
 @dataclass(frozen=True)
@@ -70,8 +82,11 @@ def run_entry(
 
 
 @quiet
-def run_task(task: Task, backend: Backend | None = None) -> list[Result]:
-    """All results of a task; the samples of a dtype are made once and shared by its variants."""
+def run_task(task: Task, backend: Backend | None = None, most: int | None = None) -> list[Result]:
+    """All results of a task; the samples of a dtype are made once and shared by its variants.
+
+    With `most`, only so many samples of each dtype run.
+    """
     entry = entries_by_name()[task.name]
     cases: dict[str, Case] = {}
     results = []
@@ -84,7 +99,7 @@ def run_task(task: Task, backend: Backend | None = None) -> list[Result]:
             result.status, result.reason = NOT_APPLICABLE, reason
         else:
             if dtype not in cases:
-                cases = {dtype: Case(entry, dtype, backend or rushlight_backend(), torch_backend())}
+                cases = {dtype: Case(entry, dtype, backend or rushlight_backend(), torch_backend(), most)}
             _run(cases[dtype], CHECKS[variant], result)
         results.append(result)
     return results
@@ -103,7 +118,7 @@ def _run(case: Case, check: Check, result: Result) -> None:
 
 
 def not_applicable(entry: Entry, variant: str, dtype: str) -> str | None:
-    """Why PyTorch itself does not offer this variant of the entry, or None if it does."""
+    """Why there is nothing to check in this variant of the entry, or None if there is."""
     info = entry.info
     if variant == "errors":
         return None if entry.has_error_samples else "torch has no error samples for it"
@@ -111,14 +126,12 @@ def not_applicable(entry: Entry, variant: str, dtype: str) -> str | None:
         return f"torch does not support {dtype} on the CPU"
     if variant == "out":
         return None if info.supports_out else "it has no out= variant"
-    if variant not in ("bwd", "gradgrad", "fwad", "adjoint"):
+    if variant not in DERIVATIVES:
         return None
     if not info.supports_autograd or dtype not in entry.backward_dtypes:
         return f"torch does not differentiate it in {dtype}"
     if variant == "gradgrad" and not info.supports_gradgrad:
         return "torch has no second derivative of it"
-    if variant == "fwad" and not info.supports_forward_ad:
-        return "torch has no forward mode for it"
     return None
 
 

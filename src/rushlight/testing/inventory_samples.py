@@ -8,6 +8,8 @@ DOMAINS says, for a tensor, 1.3 for a number, dimension 1.
 
 from __future__ import annotations
 
+from .inventory_samples_nn import NN_SAMPLES
+
 # Which values the tensor arguments have, one letter each, where x does not do.
 # fmt: off
 DOMAINS = {
@@ -101,6 +103,7 @@ SAMPLES: dict[str, list[str]] = {
     "segment_reduce": [f"x(5), {mode!r}, lengths=i([2, 3])"
                        for mode in ("sum", "mean", "max", "min", "prod")],
     "one_hot": ["i([0, 2]), 3"],
+    **{name: ["m(2, 3)"] for name in ("_is_all_true", "_is_any_true")},
     "sort.stable": ["x(2, 3), stable=True"],
     "multinomial": ["u(2, 3), 2"],
     # views and shapes
@@ -189,6 +192,9 @@ SAMPLES: dict[str, list[str]] = {
         "x(2, 3), i([0, 2, 0]), i([0, 1, 1]), i([1, 2]), i([0, 1]), 4, False, 0, x(3)"],
     **{name: ["x(2, 3), 1, False"] for name in ("_softmax", "_log_softmax")},
     **{f"{name}_backward_data": ["x(2, 3), x(2, 3), 1, float64"] for name in ("_softmax", "_log_softmax")},
+    "glu": ["x(2, 4)"],
+    "glu_backward": ["x(2, 2), x(2, 4), 1"],
     "_masked_softmax": ["x(2, 3), m(2, 3), 1", "x(2, 3), m(2, 3)"],
     "threshold_backward": ["x(2, 3), x(2, 3), 0.1"],
 }
+SAMPLES |= NN_SAMPLES

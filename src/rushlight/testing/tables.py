@@ -87,7 +87,9 @@ UNPREDICTABLE: dict[str, Sanity] = {
         _DROPS, applies=lambda kwargs: kwargs.get("dropout_p", 0.0) > 0.0
     ),
     "nn.functional.multi_head_attention_forward": Sanity(
-        _DROPS, applies=lambda kwargs: kwargs.get("dropout_p", 0.0) > 0.0 and kwargs.get("training", True)
+        _DROPS,
+        varied=False,
+        applies=lambda kwargs: bool(kwargs.get("training", True)),  # its samples drop only then
     ),
     "svd_lowrank": Sanity(_PROJECTS),
     "pca_lowrank": Sanity(_PROJECTS),
@@ -160,9 +162,27 @@ _JUST_ABOVE_FIVE = (
     "which ours agrees to 1e-15)"
 )
 
+_CANCELLING_SPECTRA = (
+    "sums over hundreds of terms of size ten that cancel: scipy's and oneMKL's orders of summation differ by a few "
+    "units in the last place of the largest term, not of the result"
+)
+
+_SEQUENCE_LOGS = (
+    "torch's float32 gradient is 1.3e-4 from its own float64 one, being a difference of logarithms of size "
+    "a hundred; ours, computed in double precision, agrees with the float64 gradient"
+)
+
+_STEEP_SOFTMAX = (
+    "scores of several hundred: the exponential makes a relative error of the weights out of the rounding of a "
+    "score, which depends on the order of a dot product's sum"
+)
+
 LOOSER: dict[str, tuple[dict[str, Tolerance], str]] = {
     "matmul": ({"complex64": Tolerance(1.3e-6, 6e-5)}, _COMPLEX_SUMS),
     "__rmatmul__": ({"complex64": Tolerance(1.3e-6, 6e-5)}, _COMPLEX_SUMS),
+    "nn.functional.ctc_loss": ({"float32": Tolerance(1.3e-6, 2e-4)}, _SEQUENCE_LOGS),
+    "fft.hfft2": ({"float32": Tolerance(1.3e-6, 6e-5)}, _CANCELLING_SPECTRA),
+    "nn.functional.multi_head_attention_forward": ({"float32": Tolerance(1.2e-4, 0.005)}, _STEEP_SOFTMAX),
     "special.bessel_j0": ({"float64": Tolerance(1e-7, 5e-7)}, _JUST_ABOVE_FIVE),
     "special.bessel_y1": ({"float64": Tolerance(1e-7, 5e-7)}, _JUST_ABOVE_FIVE),
 }

@@ -1,31 +1,26 @@
-"""The checks of function transforms, against the operator itself: torch is not asked.
+"""The check of vmap, against the operator itself: torch is not asked.
 
-`vmap`: mapping over a batch of two equals running the function on each element, whichever tensors are mapped.
-The slow loop counts as a failure. `adjoint`: forward mode and reverse mode are each other's transpose, also
-where torch has only one of them.
+Mapping over a batch of two equals running the function on each element, whichever tensors are mapped. The
+slow loop counts as a failure.
 """
 
 from __future__ import annotations
 
-import itertools
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
 from .backends import Backend
 from .case import Case, call
 from .compare import Mismatch, compare
-from .derivative_checks import _direction, _replace
+from .derivative_checks import _replace
 from .entries import Sample
 from .record import Recorder
-from .snapshot import dtype_name
 
 _MOST_SAMPLES = 12
-_ROUNDING = {"bfloat16": 2e-2, "float16": 2e-3, "float32": 1e-4, "complex64": 1e-4}
 _REFUSALS = ("vmap: We do not support batching operators", "vmap: It looks like you're calling",
-             "vmap: called random operation", "must only return Tensors", "vmap: one_hot with")
+             "vmap: called random operation", "must only return Tensors", "vmap: one_hot with",
+             "vmap: an in-place operator cannot write")
 
 
 def check_vmap(case: Case, record: Recorder) -> None:
@@ -116,60 +111,3 @@ def _select(side: Backend, tree: Any, n: int) -> Any:
     if isinstance(tree, tuple) and hasattr(tree, "_fields"):
         return type(tree)(*[_select(side, value, n) for value in tree])
     return type(tree)(_select(side, value, n) for value in tree)
-
-
-def check_adjoint(case: Case, record: Recorder) -> None:
-    """<v, J t> equals <J* v, t> for random directions."""
-    for sample in case.differentiable_samples:
-        record.samples += 1
-        if case.sanity(sample) is not None:
-            record.note("random")
-            continue
-        with record.attempt(sample.index, "adjoint"):
-            _check_pair(case, sample, record)
-
-
-def _check_pair(case: Case, sample: Sample, record: Recorder) -> None:
-    side, function = case.backend, case.function
-    library = side.namespace
-    arguments = side.build(sample.arguments, requires_grad=True)
-    inputs = [tensor for tensor in side.flat_tensors(arguments) if tensor.requires_grad]
-    results = side.flat_tensors(side.translate(sample.process_output)(call(function, arguments)))
-    kept = [i for i, tensor in enumerate(results) if tensor.requires_grad]
-    if not inputs or not kept:
-        record.note("not differentiable")
-        return
-    random = np.random.default_rng(sample.index)
-    cotangents = [_direction(side, random, results[i]) for i in kept]
-    tangents = [_direction(side, random, tensor) for tensor in inputs]
-    grads = library.autograd.grad([results[i] for i in kept], inputs, cotangents, allow_unused=True)
-    forward_ad = library.autograd.forward_ad
-    with forward_ad.dual_level():
-        duals = [forward_ad.make_dual(tensor.detach(), t) for tensor, t in zip(inputs, tangents, strict=True)]
-        replaced = _replace(side, arguments, inputs, duals)
-        outputs = side.flat_tensors(side.translate(sample.process_output)(call(function, replaced)))
-        pushed = [forward_ad.unpack_dual(outputs[i]).tangent for i in kept]
-    left, right = _product(side, cotangents, pushed), _product(side, grads, tangents)
-    scale = max(abs(left), abs(right), _scale(side, grads, tangents), 1e-6)
-    rounding = max(_ROUNDING.get(dtype_name(tensor.dtype), 1e-6) for tensor in (*results, *inputs))
-    if np.isfinite(left) and np.isfinite(right) and abs(left - right) > rounding * scale:
-        raise Mismatch(f"forward mode gives {left}, reverse mode {right}")
-
-
-def _product(side: Backend, first: Sequence[Any], second: Sequence[Any]) -> float:
-    """The real inner product of two lists of tensors; None stands for zero."""
-    total = 0.0
-    for a, b in zip(first, second, strict=True):
-        if a is not None and b is not None:
-            total += float(np.sum(np.real(np.conj(_wide(side, a)) * _wide(side, b))))
-    return total
-
-
-def _scale(side: Backend, first: Sequence[Any], second: Sequence[Any]) -> float:
-    pairs = [(a, b) for a, b in itertools.zip_longest(first, second) if a is not None and b is not None]
-    return sum(float(np.sum(np.abs(_wide(side, a) * _wide(side, b)))) for a, b in pairs)
-
-
-def _wide(side: Backend, tensor: Any) -> np.ndarray:
-    array = side.to_array(tensor)
-    return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
