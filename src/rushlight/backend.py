@@ -3,48 +3,79 @@
     graph passes -> lower -> schedule -> code generation -> JIT
 
 `compile_graph` returns an `Artifact`, which keeps what every stage made, with its time, for `explain` to
-show.
+show. A program that was compiled before, by this process or another, comes from the cache (stored.py) and
+skips everything between the graph passes and linking.
 """
 
 from __future__ import annotations
 
+import builtins
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from . import lowering  # noqa: F401  fills in the lowering rules
 from .codegen.llvm.instructions import supports
+from .codegen.llvm.math.extern import import_address
+from .codegen.llvm.matmul import routine_imports
 from .codegen.llvm.module import NativeModule, emit_module
 from .core.construct import from_numpy
 from .core.dispatch import call
+from .core.dtypes import DTYPES
+from .core.errors import InternalError
 from .core.shapes import contiguous_strides
-from .graph.ir import Graph, Node, map_values, verify
+from .core.tensor import Tensor
+from .graph.ir import Graph, Node, Value, map_values, verify
 from .graph.passes import PASSES
+from .logs import logger, wanted
 from .loops.nest import Buffer, Call, Place
 from .lowering.lower import Program, lower
-from .runtime.engine import engine
+from .runtime.engine import Library, engine
 from .runtime.executable import Executable, Slot
 from .runtime.threads import pool
-from .schedule.memory import Workspace, bytes_of
+from .schedule.memory import bytes_of
 from .schedule.schedule import Schedule, schedule
+from .stored import pack, program_key, unpack
 
 
 @dataclass
 class Artifact:
-    """An executable and what it was made from."""
+    """An executable and the graph it computes.
+
+    What the stages in between made is kept, or, for a program that came from the cache, made again when
+    somebody wants to see it.
+    """
 
     graph: Graph
-    program: Program
-    schedule: Schedule
-    module: NativeModule
     executable: Executable
     seconds: dict[str, float] = field(default_factory=dict)
+    stages: tuple[Program, Schedule, NativeModule] | None = None
+
+    def _stages(self) -> tuple[Program, Schedule, NativeModule]:
+        if self.stages is None:
+            self.stages = _generate(self.graph, Clock())
+        return self.stages
+
+    @property
+    def program(self) -> Program:
+        return self._stages()[0]
+
+    @property
+    def schedule(self) -> Schedule:
+        return self._stages()[1]
+
+    @property
+    def module(self) -> NativeModule:
+        return self._stages()[2]
 
 
-class _Clock:
+class Clock:
+    """Runs passes and keeps their times."""
+
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
 
@@ -55,29 +86,103 @@ class _Clock:
         return result
 
 
-def compile_graph(graph: Graph) -> Artifact:
-    """Compile a functional graph for the host."""
-    clock = _Clock()
+def compile_graph(graph: Graph, *, use_cache: bool = True) -> Artifact:
+    """Compile a functional graph for the host, or find it among those compiled before."""
+    clock = Clock()
     for name, run in PASSES:
         clock(name, run, graph)
         verify(graph)
+    logger("graph").info("after passes\n%s", graph)
+    key = clock("key", program_key, graph)
+    known = clock("cache", _recall, key) if use_cache else None
+    if known is not None:
+        description, library = known
+        artifact = Artifact(graph, _executable(graph, description, library), clock.seconds)
+    else:
+        stages = _generate(graph, clock)
+        native = stages[2]
+        code, steps = clock("build", engine().compile, native.text)
+        description = _describe(graph, *stages)
+        library = clock("link", _link, description, code)
+        if key is not None:
+            engine().cache.store(key, pack(description, code))
+            _remember(key, description, library)
+        seconds = clock.seconds | {f"llvm {step}": value for step, value in steps.items()}
+        artifact = Artifact(graph, _executable(graph, description, library), seconds, stages)
+    _tell(artifact, cached=known is not None)
+    return artifact
+
+
+def _generate(graph: Graph, clock: Clock) -> tuple[Program, Schedule, NativeModule]:
     program = clock("lower", lower, graph, supports)
     plan = clock("schedule", schedule, program, program.recorder)
-    native = clock("emit", emit_module, plan, engine().target)
-    threads = pool()
-    entries = [s for s in native.segments if isinstance(s, str)]
-    imports = {"parallel_for": threads.parallel_for_address, **native.imports}
-    library = clock("build", engine().build, native.text, entries, imports)
-    executable = _executable(graph, program, plan.workspace, native, library, threads)
-    return Artifact(graph, program, plan, native, executable, clock.seconds | {
-        f"llvm {step}": seconds for step, seconds in library.seconds.items()})
+    return program, plan, clock("emit", emit_module, plan, engine().target)
 
 
-def _executable(graph: Graph, program: Program, workspace: Workspace, native: NativeModule, library: Any,
-                threads: Any) -> Executable:
+# Programs compiled before.
+
+_MOST_REMEMBERED = 256
+_remembered: dict[str, tuple[dict[str, Any], Library]] = {}
+
+
+def _remember(key: str, description: dict[str, Any], library: Library) -> None:
+    _remembered[key] = description, library
+    if len(_remembered) > _MOST_REMEMBERED:
+        _remembered.pop(next(iter(_remembered)), None)
+
+
+def _recall(key: str | None) -> tuple[dict[str, Any], Library] | None:
+    """The program with this key from this process or from disk."""
+    if key is None:
+        return None
+    known = _remembered.get(key)
+    if known is not None:
+        return known
+    data = engine().cache.load(key)
+    logger("cache").info("%s: %s", key[:16], "miss" if data is None else f"hit, {len(data)} bytes")
+    if data is None:
+        return None
+    description, code = unpack(data)
+    known = description, _link(description, code)
+    _remember(key, *known)
+    return known
+
+
+def _link(description: dict[str, Any], code: bytes) -> Library:
+    entries = [s for s in description["segments"] if isinstance(s, str)]
+    addresses: dict[str, int] = {"parallel_for": pool().parallel_for_address}
+    names = description["imports"]
+    addresses.update(routine_imports(SimpleNamespace(globals=names), engine().target))
+    for name in names:
+        address = addresses.get(name) or import_address(name)
+        if address is None:
+            raise InternalError(f"there is no routine {name} to link with")
+        addresses[name] = address
+    return engine().link(code, entries, addresses)
+
+
+def _tell(artifact: Artifact, *, cached: bool) -> None:
+    """What RUSHLIGHT_LOG asks to see of a program."""
+    if wanted("loops"):
+        logger("loops").info("%s", "\n".join(str(s if isinstance(s, Call) else s.nest)
+                                              for s in artifact.schedule.steps))
+    if wanted("fusion"):
+        logger("fusion").info("%s", "\n".join(artifact.schedule.notes))
+    if wanted("llvm"):
+        logger("llvm").info("%s", artifact.module.text)
+    if wanted("assembly"):
+        logger("assembly").info("%s", engine().assembly(artifact.module.text))
+    if wanted("time"):
+        lines = [f"  {name:32} {1e3 * value:9.2f} ms" for name, value in artifact.seconds.items()]
+        lines += [f"  {name:32} {count:12,} bytes" for name, count in moved_bytes(artifact).items()]
+        logger("time").info("%s\n%s", "from the cache" if cached else "compiled", "\n".join(lines))
+
+
+# The executable as plain data, and from it.
+
+def _describe(graph: Graph, program: Program, plan: Schedule, native: NativeModule) -> dict[str, Any]:
     slots = native.slots
-    segments = [s if isinstance(s, str) else _extern(s, slots) for s in native.segments]
-    inputs = [slots.get(program.inputs[value]) for value in graph.inputs]
+    number_of = {id(node): i for i, node in enumerate(graph.nodes)}
     extra = 1 + len(slots)
     outputs = []
     for value, buffer in zip(graph.outputs, program.outputs, strict=True):
@@ -86,37 +191,58 @@ def _executable(graph: Graph, program: Program, workspace: Workspace, native: Na
             number, extra = extra, extra + 1
         outputs.append(_slot(number, buffer, value.shape, value.spec.known_strides()))
     temporaries = [_slot(slots[b], b, (b.size.constant_value() or 0,), None, offset)
-                   for b, offset in workspace.offsets.items()]
-    return Executable(library, segments, inputs, outputs, temporaries, workspace.size, extra, threads,
-                      native.reports)
+                   for b, offset in plan.workspace.offsets.items()]
+    segments = [s if isinstance(s, str) else {
+        "node": number_of[id(s.attributes["node"])], "layouts": s.attributes["layouts"],
+        "inputs": [slots[b] for b in s.inputs], "outputs": [slots[b] for b in s.outputs]}
+        for s in native.segments]
+    return {
+        "segments": segments, "inputs": [slots.get(program.inputs[value]) for value in graph.inputs],
+        "outputs": outputs, "temporaries": temporaries, "workspace": plan.workspace.size, "slots": extra,
+        "reports": [[kind.__name__, message] for kind, message in native.reports],
+        "imports": list(native.imports)}
+
+
+def _executable(graph: Graph, description: dict[str, Any], library: Library) -> Executable:
+    segments = [s if isinstance(s, str) else _extern(graph.nodes[s["node"]], s["layouts"], s["inputs"],
+                                                     s["outputs"]) for s in description["segments"]]
+    outputs, temporaries = ([_slot_of(words) for words in description[name]]
+                            for name in ("outputs", "temporaries"))
+    reports = [(getattr(builtins, kind), message) for kind, message in description["reports"]]
+    return Executable(library, segments, description["inputs"], outputs, temporaries,
+                      description["workspace"], description["slots"], pool(), reports)
 
 
 def _slot(number: int, buffer: Buffer, shape: tuple[int, ...], strides: tuple[int, ...] | None,
-          offset: int = 0) -> Slot:
-    dtype: np.dtype = buffer.dtype.numpy
-    steps = None if strides is None or strides == contiguous_strides(shape) else tuple(
-        s * dtype.itemsize for s in strides)
-    return Slot(number, dtype, shape, steps, offset)
+          offset: int = 0) -> list[Any]:
+    size = buffer.dtype.itemsize
+    steps = None if strides is None or strides == contiguous_strides(shape) else [s * size for s in strides]
+    return [number, buffer.dtype.name, list(shape), steps, offset]
 
 
-def _extern(step: Call, slots: dict[Buffer, int]) -> Callable[[dict[int, np.ndarray]], None]:
+def _slot_of(words: list[Any]) -> Slot:
+    number, dtype, shape, steps, offset = words
+    return Slot(number, DTYPES[dtype].numpy, tuple(shape), None if steps is None else tuple(steps), offset)
+
+
+def _extern(node: Node, layouts: list[Any], sources: list[int],
+            targets: list[int]) -> Callable[[dict[int, np.ndarray]], None]:
     """A call of an operator's eager kernel on the buffers of the block."""
-    node: Node = step.attributes["node"]
-    layouts = step.attributes["layouts"]
-    sources = [slots[b] for b in step.inputs]
-    targets = [slots[b] for b in step.outputs]
     several = node.returns_list
 
     def run(arrays: dict[int, np.ndarray]) -> None:
-        tensors = iter(
-            [from_numpy(_seen_as(arrays[s], *layout)) for s, layout in zip(sources, layouts, strict=True)]
-        )
-        result = call(node.op, map_values(node.args, lambda _: next(tensors)))
+        tensors = iter([from_numpy(_seen_as(arrays[s], tuple(shape), tuple(strides)))
+                        for s, (shape, strides) in zip(sources, layouts, strict=True)])
+        result = call(node.op, map_values(node.args, lambda value: _argument(value, next(tensors))))
         for target, output in zip(targets, result if several else (result,), strict=True):
             values = output.numpy_array()
             _seen_as(arrays[target], values.shape, contiguous_strides(values.shape))[...] = values
 
     return run
+
+
+def _argument(value: Value, tensor: Tensor) -> Any:
+    return tensor if value.number is None else tensor.item()
 
 
 def _seen_as(array: np.ndarray, shape: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray:

@@ -1,39 +1,48 @@
 """`rushlight.compile`: a function becomes native code, once for every kind of call.
 
-    capture -> joint graph, partition -> backend (graph passes, lower, schedule, code generation, JIT) -> run
+    capture -> decompose -> joint graph, partition -> backend (graph passes, lower, schedule, code generation,
+    JIT) -> run
 
 A call is described by a key: the structure of its arguments, the shapes, dtypes, strides, aliasing and
-requires_grad of its tensors, the values of everything else, and the modes it runs under. A new key
-compiles a new entry; entries also check the
-tensors that the function took from elsewhere (parameters, closures). A program that cannot be captured runs
-eagerly, or raises under `fullgraph=True`.
+requires_grad of its tensors, the types of its numbers, the values of everything else, and the modes it runs
+under. A new key compiles a new entry. An entry also guards on what the function took from elsewhere: tensors,
+values of Python variables, numbers whose value it needed (capture/guards.py, capture/numbers.py). A program
+that cannot be captured whole runs eagerly (capture/tentative.py), or raises under `fullgraph=True`.
+
+A call of plain tensors takes the short way: the native callable of the entry used last looks at the arguments
+itself (runtime/invoke.py).
 """
 
 from __future__ import annotations
 
 import functools
-import logging
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from sys import getrefcount
 from typing import Any
 
 import numpy as np
 
 from .autograd.function import Function
 from .backend import Artifact, compile_graph
+from .capture.decompose import decompose
+from .capture.guards import Environment, environment_of
+from .capture.numbers import LiveInputs
 from .capture.partition import extract, partition
-from .capture.program import CapturedCall, Leaf, capture_call
-from .capture.trace import CaptureError
+from .capture.program import CapturedCall, Leaf, capture_call, try_capture
+from .capture.random import Draws
 from .core import dtypes
-from .core.dispatch import AMBIENT
+from .core.dispatch import AMBIENT, run_name
 from .core.modes import MODES
 from .core.pytree import LEAF, TreeSpec, flatten
 from .core.tensor import TRACED, Tensor, alias, wrap
+from .logs import logger
+from .runtime.invoke import Invoker, Source, available
 
-log = logging.getLogger("rushlight.compile")
-
-MOST_ENTRIES = 64
+MOST_ENTRIES = 64  # for one key, of which the oldest are dropped
+MOST_CHANGES = 16  # recompilations for one key because of values from elsewhere; then it runs eagerly
 
 
 @dataclass
@@ -44,24 +53,60 @@ class Entry:
     artifact: Artifact
     backward: Artifact | None
     outputs: int  # how many outputs of the forward program are results; the others are saved for backward
-    arguments: list[int | None]  # for each source: which tensor argument it is, None for one from elsewhere
+    # for each source: the number of the tensor argument it is, a tensor whose gradient it is, or None
+    arguments: list[int | Tensor | None]
     # tensors from elsewhere and what they must look like
     captured: list[tuple[Tensor, Any]] = field(default_factory=list)
+    # leaves that the program uses, and whether they had a gradient
+    grads: list[tuple[int | Tensor, bool]] = field(default_factory=list)
+    environment: Environment = field(default_factory=lambda: Environment([]))
 
     def __post_init__(self) -> None:
         call = self.call
-        # One new tensor from tensors of the call alone, and nothing else to do.
-        self.simple = (
-            self.backward is None
-            and not call.writes
-            and not call.gradients
-            and None not in self.arguments
-            and call.structure == LEAF
-            and [leaf.kind for leaf in call.leaves] == ["value"]
+        self.live: LiveInputs = call.live
+        # No effect but new tensors.
+        self.pure = not (call.writes or call.gradients or call.draws or self.live.fills)
+        used = [leaf.index for leaf in call.leaves if leaf.kind in ("value", "view")]
+        used += [leaf.index for _, leaf in call.gradients if leaf.kind in ("value", "view")]
+        written = [output for _, output, _ in call.writes]
+        # outputs that are nothing but the new contents of one tensor
+        self.taken = {output for output in written if output not in used and written.count(output) == 1}
+        self.single = call.structure == LEAF and [leaf.kind for leaf in call.leaves] == ["value"]
+        self.quick = (
+            self.backward is None and self.pure and not self.live.guarded and not self.grads
+            and all(leaf.kind == "value" for leaf in call.leaves)
+            and all(not isinstance(a, Tensor) for a in self.arguments)
         )
 
-    def holds(self) -> bool:
-        return all(_describe(tensor) == looks for tensor, looks in self.captured)
+    def change(self, tensors: Sequence[Tensor], leaves: Sequence[Any]) -> str | None:
+        """Why this entry does not serve a call whose key is right; None if it does."""
+        for tensor, looks in self.captured:
+            if _describe(tensor) != looks:
+                return "a captured tensor changed its shape, dtype, strides or requires_grad"
+        for place, had in self.grads:
+            leaf = tensors[place] if isinstance(place, int) else place
+            if (leaf._grad is not None) != had:
+                return "a gradient is there that was not" if not had else "a gradient is no longer there"
+        for source in self.arguments:
+            if isinstance(source, Tensor) and source._grad is None:
+                return "a gradient is no longer there"
+        if self.live.guarded and not self.live.holds(self.live.read(leaves)):
+            return f"a number has another value: {', '.join(self.live.guards)}"
+        return self.environment.change()
+
+    def holds(self, tensors: Sequence[Tensor], leaves: Sequence[Any]) -> bool:
+        """`change` is None, quicker."""
+        if self.environment.places and not self.environment.holds():
+            return False
+        for tensor, looks in self.captured:
+            array = tensor._array
+            if array is None or array.shape != looks[0] or _describe(tensor) != looks:
+                return False
+        for place, had in self.grads:
+            leaf = tensors[place] if isinstance(place, int) else place
+            if (leaf._grad is not None) != had:
+                return False
+        return not self.live.guarded or self.live.holds(self.live.read(leaves))
 
 
 class CompiledFunction:
@@ -74,102 +119,178 @@ class CompiledFunction:
         self.entries: dict[Any, list[Entry]] = {}
         self.reasons: list[str] = []  # why each entry was compiled
         self.eager: dict[Any, str] = {}  # keys of calls that run eagerly, and why
-        self._plain: dict[Any, Entry] = {}  # entries of calls whose arguments are tensors alone
+        self._fast: Any = None  # the native callable of the entry used last
+        self._fast_entry: Entry | None = None
+        self._fast_states: tuple[Any, ...] = ()
+        self._invokers: dict[int, Invoker] = {}
+        self._changes: dict[Any, int] = {}
         self._lock = threading.RLock()
+        _functions.add(self)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if not kwargs and not AMBIENT.keys:
-            key = _plain_key(args)
-            if key is not None:
-                entry = self._plain.get(key)
-                if entry is not None and (not entry.captured or entry.holds()):
-                    return run_entry(entry, args)
-                result = self._call(args, kwargs)
-                self._remember(key, args)
-                return result
+        fast = self._fast
+        if fast is not None and not kwargs and (not AMBIENT_STATE or _states() == self._fast_states):
+            entry = self._fast_entry
+            if not entry.environment.places or entry.environment.holds():  # type: ignore[union-attr]
+                found = fast(*args)
+                if type(found) is Tensor:
+                    return found
+                if found is not NotImplemented:
+                    return _finish_quick(entry, found)  # type: ignore[arg-type]
         return self._call(args, kwargs)
 
-    def _remember(self, key: Any, args: tuple[Any, ...]) -> None:
-        """Let the next call of plain tensors like these find its entry at once."""
-        leaves, structure = flatten((args, {}))
-        for entry in self.entries.get(_key(leaves, structure), ()):
-            if entry.holds():
-                self._plain[key] = entry
-
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        leaves, structure = flatten((args, kwargs))
+        leaves, structure = _leaves(args, kwargs)
         tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
         if AMBIENT.keys & TRACED or any(t._keys & TRACED for t in tensors):
             return self.function(*args, **kwargs)
         key = _key(leaves, structure)
         if key in self.eager:
             return self.function(*args, **kwargs)
-        for entry in self.entries.get(key, ()):
-            if entry.holds():
-                return run_entry(entry, tensors)
-        with self._lock:
-            compiled = self._compile(key, args, kwargs, tensors)
-        return self.function(*args, **kwargs) if compiled is None else run_entry(compiled, tensors)
+        entry = self._find(key, tensors, leaves)
+        if entry is None:
+            with self._lock:
+                entry = self._find(key, tensors, leaves)
+                if entry is None:
+                    entry, result = self._compile(key, args, kwargs, tensors, leaves)
+            if entry is None:
+                return result
+        aliasing = key[2]  # an entry for arguments that share memory serves no others
+        if entry.quick and not aliasing and not kwargs and len(args) == len(tensors) == len(leaves):
+            self._prepare(entry, tensors)
+        return run_entry(entry, tensors, leaves)
 
-    def _compile(self, key: Any, args: Any, kwargs: Any, tensors: list[Tensor]) -> Entry | None:
+    def _find(self, key: Any, tensors: list[Tensor], leaves: list[Any]) -> Entry | None:
         for entry in self.entries.get(key, ()):
-            if entry.holds():
+            if entry.holds(tensors, leaves):
                 return entry
-        try:
-            call = capture_call(self.function, args, kwargs)
-        except CaptureError as error:
-            if self.fullgraph:
-                raise
-            self.eager[key] = str(error)
-            log.info("%s runs eagerly: %s", self.function, error)
-            return None
-        entry = build_entry(call, tensors)
-        self.reasons.append(self._reason(key))
-        log.info("compiled %s: %s", self.function, self.reasons[-1])
-        found = self.entries.setdefault(key, [])
-        found.append(entry)
-        del found[:-MOST_ENTRIES]
-        return entry
+        return None
 
-    def _reason(self, key: Any) -> str:
+    def _prepare(self, entry: Entry, tensors: list[Tensor]) -> None:
+        """Let the next call like this one find its entry at once."""
+        invoker = self._invokers.get(id(entry))
+        if invoker is None:
+            made = _invoker(entry, tensors)
+            if made is None:
+                return
+            invoker = self._invokers[id(entry)] = made
+        # in this order: a call in another thread must not find a callable without its entry
+        self._fast = None
+        self._fast_entry, self._fast_states = entry, _states()
+        self._fast = invoker.call
+
+    def _forget(self) -> None:
+        """The default dtype, which the short way does not look at, has changed."""
+        self._fast = None
+
+    def _compile(self, key: Any, args: Any, kwargs: Any, tensors: list[Tensor],
+                 leaves: list[Any]) -> tuple[Entry | None, Any]:
+        """A new entry; or None and the result of the call, for a program that has no graph."""
+        reason = self._reason(key, tensors, leaves)
+        if self._changes.get(key, 0) >= MOST_CHANGES and not self.fullgraph:
+            self.eager[key] = f"compiled {MOST_CHANGES} times for values that keep changing; last: {reason}"
+            logger("recompile").warning("%s runs eagerly: %s", self.function, self.eager[key])
+            return None, self.function(*args, **kwargs)
+        environment = environment_of(self.function, (args, kwargs))
+        if self.fullgraph:
+            call = capture_call(self.function, args, kwargs)
+        else:
+            found, result, problem = try_capture(self.function, args, kwargs)
+            if found is None:
+                self.eager[key] = str(problem)
+                logger("breaks").info("%s runs eagerly: %s", self.function, problem)
+                return None, result
+            call = found
+        entry = build_entry(call, tensors)
+        entry.environment = environment.without_numbers_of(call.live.containers)
+        self.reasons.append(reason)
+        logger("recompile").info("compiled %s: %s", self.function, reason)
+        entries = self.entries.setdefault(key, [])
+        self._changes[key] = len(entries)
+        entries.append(entry)
+        del entries[:-MOST_ENTRIES]
+        return entry, None
+
+    def _reason(self, key: Any, tensors: list[Tensor], leaves: list[Any]) -> str:
         if not self.entries:
             return "first call"
         if key in self.entries:
-            return "a captured tensor changed its shape, dtype, strides or requires_grad"
-        known = next(iter(self.entries))
-        for name, old, new in zip(KEY_PARTS, known, key, strict=True):
-            if old != new:
-                return f"{name} changed from {old} to {new}"
-        return "new arguments"
+            return self.entries[key][-1].change(tensors, leaves) or "new arguments"
+        nearest = min(self.entries, key=lambda known: sum(a != b for a, b in zip(known, key, strict=True)))
+        return _difference(nearest, key)
 
 
-KEY_PARTS = ("the structure of the arguments", "an argument", "the aliasing of the arguments", "the modes")
+_functions: weakref.WeakSet[CompiledFunction] = weakref.WeakSet()
 
 
-def _plain_key(args: tuple[Any, ...]) -> Any:
-    """A quick key for a call of plain tensors that share no memory; None for any other call."""
-    parts: list[Any] = [MODES.grad, MODES.inference, dtypes.get_default_dtype()]
-    for arg in args:
-        if type(arg) is not Tensor or arg._array is None or arg._storage is not None or arg._keys > 1:
-            return None
-        array = arg._array
-        parts.append((array.shape, array.strides, arg.dtype, arg._keys))
-    return tuple(parts)
+def _forget_all() -> None:
+    for function in list(_functions):
+        function._forget()
 
 
-def _key(leaves: list[Any], structure: TreeSpec) -> Any:
+dtypes.on_default_change(_forget_all)
+
+
+KEY_PARTS = ("the structure of the arguments", "an argument", "the aliasing of the arguments",
+             "the modes (grad, inference, default dtype)")
+
+
+def _difference(known: Any, key: Any) -> str:
+    """In what a call differs from one that is compiled, in words."""
+    for name, old, new in zip(KEY_PARTS, known, key, strict=True):
+        if old == new:
+            continue
+        if name != "an argument":
+            return f"{name} changed from {old} to {new}"
+        i, before, after = next((i, a, b) for i, (a, b) in enumerate(zip(old, new, strict=True)) if a != b)
+        return f"argument {i} changed from {_in_words(before)} to {_in_words(after)}"
+    return "new arguments"
+
+
+def _in_words(described: Any) -> str:
+    if isinstance(described, tuple) and len(described) == 8:
+        shape, strides, dtype, requires_grad, offset, *_ = described
+        steps = ", ".join(str(s // dtype.itemsize) for s in strides)
+        grad = ", requires grad" if requires_grad else ""
+        return f"{dtype.name}{list(shape)} with strides ({steps}) and offset {offset}{grad}"
+    return repr(described[1]) if isinstance(described, tuple) and len(described) == 2 else str(described)
+
+# Further ambient state that changes what a program does: functions that give a hashable value each.
+AMBIENT_STATE: list[Callable[[], Any]] = []
+
+
+def _states() -> tuple[Any, ...]:
+    return tuple([state() for state in AMBIENT_STATE])
+
+
+def _modes() -> tuple[Any, ...]:
+    return (MODES.grad, MODES.inference, dtypes.get_default_dtype(), *_states())
+
+
+_FLAT = frozenset({Tensor, float, int, bool, type(None)})
+
+
+def _leaves(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Any]:
+    """The leaves of the arguments, and something that tells their structure."""
+    if not kwargs and _FLAT.issuperset(map(type, args)):
+        return list(args), len(args)
+    return flatten((args, kwargs), records=True)
+
+
+def _key(leaves: list[Any], structure: TreeSpec | int) -> Any:
     """What decides which compiled form serves a call."""
     described = tuple([_describe(leaf) if isinstance(leaf, Tensor) else _constant(leaf) for leaf in leaves])
     storages: dict[int, int] = {}
     aliasing: list[Any] = []
     for i, leaf in enumerate(leaves):
-        if isinstance(leaf, Tensor) and leaf._storage is not None:
-            first = storages.setdefault(id(leaf._storage), i)
-            aliasing.append((first, leaf._offset - leaves[first]._offset) if first != i else None)
-    return structure, described, tuple(aliasing), (MODES.grad, MODES.inference, dtypes.get_default_dtype())
+        if isinstance(leaf, Tensor):
+            first = storages.setdefault(id(leaf if leaf._storage is None else leaf._storage), i)
+            if first != i:
+                aliasing.append((i, first, leaf._offset - leaves[first]._offset))
+    return structure, described, tuple(aliasing), _modes()
 
 
 def _describe(tensor: Tensor) -> Any:
@@ -184,65 +305,126 @@ def _describe(tensor: Tensor) -> Any:
         tensor._offset,
         tensor._conj,
         tensor._neg,
+        type(tensor),
     )
 
 
 def _constant(leaf: Any) -> Any:
-    """A value that was specialised; kept apart from equal values of other types."""
+    """A value that was specialised; kept apart from equal values of other types. Numbers are live."""
+    kind = type(leaf)
+    if kind is float or kind is int:
+        return kind
     try:
         hash(leaf)
     except TypeError:
-        return type(leaf), id(leaf)
-    return type(leaf), repr(leaf) if isinstance(leaf, float | complex) else leaf
+        return kind, id(leaf)
+    return kind, repr(leaf) if isinstance(leaf, float | complex) else leaf
 
 
 # Building.
 
-def build_entry(call: CapturedCall, tensors: list[Tensor]) -> Entry:
+def decompose_call(call: CapturedCall) -> None:
+    """Replace operators of its graph by simpler ones."""
+    replaced = decompose(call.graph)
+    call.backward = [None if grad is None else replaced.get(grad, grad) for grad in call.backward]
+
+
+def build_entry(call: CapturedCall, tensors: list[Tensor], *, use_cache: bool = True) -> Entry:
     """Compile a captured call."""
     graph = call.graph
+    logger("graph").info("captured\n%s", graph)
+    decompose_call(call)
     results = list(graph.outputs)
     backward = None
     if call.tangents:
         wanted = [g for g in call.backward if g is not None]
         halves = partition(graph, results, call.tangents, wanted)
-        forward = compile_graph(halves.forward)
-        backward = compile_graph(halves.backward)
+        forward = compile_graph(halves.forward, use_cache=use_cache)
+        backward = compile_graph(halves.backward, use_cache=use_cache)
     else:
-        forward = compile_graph(extract(graph, list(graph.inputs), results))
+        forward = compile_graph(extract(graph, list(graph.inputs), results), use_cache=use_cache)
     where = {id(tensor): i for i, tensor in enumerate(tensors)}
-    arguments = [where.get(id(source)) for source in call.sources]
-    captured = [
-        (source, _describe(source)) for source, i in zip(call.sources, arguments, strict=True) if i is None
-    ]
-    return Entry(call, forward, backward, len(results), arguments, captured)
+    owners = {id(grad): leaf for leaf, grad in call.leaves_used if grad is not None}
+    arguments = [where.get(id(s), owners.get(id(s))) for s in call.sources]
+    captured = [(s, _describe(s)) for s, a in zip(call.sources, arguments, strict=True)
+                if isinstance(s, Tensor) and (a is None or isinstance(a, Tensor))]
+    grads: list[tuple[int | Tensor, bool]] = [
+        (where.get(id(leaf), leaf), grad is not None) for leaf, grad in call.leaves_used]
+    call.gradients = [(where.get(id(target), target), leaf) for target, leaf in call.gradients]
+    return Entry(call, forward, backward, len(results), arguments, captured, grads)
+
+
+def _invoker(entry: Entry, tensors: Sequence[Tensor]) -> Invoker | None:
+    """A native callable for an entry that has no effects, if there can be one."""
+    executable = entry.artifact.executable
+    if not executable.native or not available() or MODES.inference:
+        return None
+    sources = []
+    for source, argument, slot in zip(entry.call.sources, entry.arguments, executable.inputs, strict=True):
+        example = source if argument is None else tensors[argument]  # type: ignore[index]
+        if example._array is None or example._keys > 1 or example._base is not None:
+            return None
+        which = argument if isinstance(argument, int) else -1
+        sources.append(Source(which, source, example, slot))
+    used = {source.which for source in sources}
+    for i, tensor in enumerate(tensors):  # an argument that the program does not use must still look the same
+        if i not in used:
+            if tensor._array is None or tensor._keys > 1 or tensor._base is not None:
+                return None
+            sources.append(Source(i, None, tensor, None))
+    return executable.invoker(len(tensors), sources, tensors=True, single=entry.single)
 
 
 # Running.
 
-def run_entry(entry: Entry, tensors: Sequence[Tensor]) -> Any:
-    """Run a compiled form on the tensors of a call."""
-    if entry.simple:
-        arrays: Any = [tensors[i]._array for i in entry.arguments if i is not None]
-        return wrap(entry.artifact.executable.run(arrays)[0])
-    sources = [source if i is None else tensors[i]
-               for i, source in zip(entry.arguments, entry.call.sources, strict=True)]
+def _finish_quick(entry: Entry, found: Any) -> Any:
+    """The result of a native call that is not a single tensor."""
+    if type(found) is int:
+        entry.artifact.executable.report(found)
+    return entry.call.structure.unflatten([found[leaf.index] for leaf in entry.call.leaves])
+
+
+def run_entry(entry: Entry, tensors: Sequence[Tensor], leaves: Sequence[Any]) -> Any:
+    """Run a compiled form on the leaves of a call, of which `tensors` are the tensors."""
+    call = entry.call
+    numbers = entry.live.read(leaves) if entry.live.roots else []
+    sources: list[Any] = []
+    for place, source in zip(entry.arguments, call.sources, strict=True):
+        if place is None:
+            sources.append(source)
+        elif isinstance(place, int):
+            sources.append(tensors[place])
+        else:
+            sources.append(place._grad)
+    arrays = [_array(entry, source, numbers) for source in sources]
     if entry.backward is None:
-        outputs = [wrap(array) for array in entry.artifact.executable.run([s.numpy_array() for s in sources])]
+        outputs = [wrap(array) for array in entry.artifact.executable.run(arrays)]
     else:
-        different = [sources[i] for i in entry.call.differentiable]
-        results = _Differentiable.apply(entry, sources, *different)
+        different = [sources[i] for i in call.differentiable]
+        results = _Differentiable.apply(entry, arrays, *different)
         outputs = list(results) if isinstance(results, tuple) else [results]
+    del arrays  # nothing but its owner shall hold the memory of a tensor that is written
     _write_back(entry, sources, outputs)
-    return entry.call.structure.unflatten([_returned(leaf, sources, outputs) for leaf in entry.call.leaves])
+    returned = [_returned(leaf, sources, outputs, numbers) for leaf in call.leaves]
+    for target, leaf in call.gradients:
+        owner = tensors[target] if isinstance(target, int) else target
+        owner._grad = _returned(leaf, sources, outputs, numbers)
+    return call.structure.unflatten(returned)
+
+
+def _array(entry: Entry, source: Any, numbers: list[Any]) -> np.ndarray:
+    if isinstance(source, Tensor):
+        assert source._array is not None
+        return source._array  # conjugation is part of the graph
+    return source.fill() if isinstance(source, Draws) else entry.live.fill(source, numbers)
 
 
 class _Differentiable(Function):
     """The forward and backward programs as one node of the tape."""
 
     @staticmethod
-    def forward(ctx: Any, entry: Entry, sources: list[Tensor], *different: Tensor) -> Any:
-        arrays = entry.artifact.executable.run([s.numpy_array() for s in sources])
+    def forward(ctx: Any, entry: Entry, inputs: list[np.ndarray], *different: Tensor) -> Any:
+        arrays = entry.artifact.executable.run(inputs)
         outputs = [wrap(array) for array in arrays[:entry.outputs]]
         ctx.entry = entry
         ctx.saved = arrays[entry.outputs:]
@@ -252,32 +434,73 @@ class _Differentiable(Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Any:
         entry: Entry = ctx.entry
-        wanted = [leaf.index for leaf in entry.call.leaves if leaf.kind == "value" and leaf.requires_grad]
+        wanted = dict.fromkeys(
+            leaf.index for leaf in entry.call.leaves if leaf.kind == "value" and leaf.requires_grad)
         tangents = [np.ascontiguousarray(grads[i].numpy_array()) for i in wanted]
         assert entry.backward is not None
         arrays = iter(entry.backward.executable.run([*ctx.saved, *tangents]))
         return (None, None, *[None if g is None else wrap(next(arrays)) for g in entry.call.backward])
 
 
-def _write_back(entry: Entry, sources: list[Tensor], outputs: list[Tensor]) -> None:
-    """What the program wrote to the caller's tensors, and the gradients it left."""
+def _write_back(entry: Entry, sources: list[Any], outputs: list[Tensor]) -> None:
+    """What the program wrote to the caller's tensors.
+
+    A tensor that nobody else shares memory with takes over the array that was computed; into others it is
+    copied.
+    """
     for source, output, writes in entry.call.writes:
         target = sources[source]
-        assert target._array is not None
-        np.copyto(target._array, outputs[output].numpy_array())
+        new = outputs[output]._array
+        assert new is not None
+        if output in entry.taken and _sole_owner(target) and new.strides == target._array.strides:
+            target._array, target._storage = new, None
+        else:
+            np.copyto(target._array, new)
         target.version_counter.value += writes
-    for leaf, output in entry.call.gradients:
-        leaf._grad = outputs[output]
 
 
-def _returned(leaf: Leaf, sources: list[Tensor], outputs: list[Tensor]) -> Any:
+def _sole_owner(tensor: Tensor) -> bool:
+    """Whether the memory of `tensor` can be reached through it alone.
+
+    Every way to share memory holds a reference: views and detached tensors to the Storage, NumPy and DLPack
+    to the array or to the array that owns its bytes.
+    """
+    storage, array = tensor._storage, tensor._array
+    if tensor._base is not None or tensor._offset or type(array) is not np.ndarray:
+        return False
+    owner = array.base
+    held = 0  # references by the storage
+    if storage is not None:
+        if getrefcount(storage) != 3:
+            return False
+        buffer = storage.buffer
+        base = array if owner is None else owner
+        if buffer is None or getrefcount(buffer) != 3 or buffer.base is not base:
+            return False
+        del base
+        held = 1
+    if owner is None:
+        return getrefcount(array) == 3 + held
+    return type(owner) is np.ndarray and owner.base is None and getrefcount(array) == 3 \
+        and getrefcount(owner) == 3 + held
+
+
+def _returned(leaf: Leaf, sources: list[Any], outputs: list[Tensor], numbers: list[Any]) -> Any:
     if leaf.kind == "value":
         return outputs[leaf.index]
+    if leaf.kind == "view":
+        assert leaf.spec is not None
+        return alias(outputs[leaf.index], leaf.spec)
     if leaf.kind == "python":
         return leaf.python
+    if leaf.kind == "number":
+        return leaf.python(numbers)
     source = sources[leaf.index]
-    assert leaf.spec is not None
-    if leaf.python is not None and source._array is not None and leaf.spec.shape == source._array.shape:
+    spec = leaf.spec
+    assert spec is not None
+    if leaf.python is not None and spec.shape == source._array.shape:
         return source
-    offset = leaf.spec.offset + source.storage_offset()
-    return alias(source, replace(leaf.spec, offset=offset))
+    offset = spec.offset + source.storage_offset()
+    if leaf.requires_grad:
+        return run_name("as_strided", source, spec.known_shape(), spec.known_strides(), offset)
+    return alias(source, replace(spec, offset=offset))

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from .backend import Artifact, moved_bytes
+from .backend import Artifact, Clock, moved_bytes
 from .capture.program import capture_call
-from .compiler import Entry, build_entry
+from .compiler import Entry, build_entry, decompose_call
 from .core.pytree import flatten
 from .core.tensor import Tensor
 from .graph.ir import print_graph
@@ -29,7 +29,8 @@ class Explanation:
     """
 
     captured: str  # the graph as it was captured, gradients included
-    graph: str  # after the graph passes
+    decomposed: str  # in terms of operators that have code of their own
+    graph: str  # after the graph passes, cut into a forward and a backward one
     loops: str  # kernels as loop nests
     fusion: list[str]  # what joined which kernel, and what did not
     llvm: str
@@ -42,6 +43,7 @@ class Explanation:
         moved = "\n".join(f"  {name:32} {value:12,} bytes" for name, value in self.bytes_moved.items())
         parts = {
             "captured graph": self.captured,
+            "decomposed graph": self.decomposed,
             "graph after passes": self.graph,
             "kernels": self.loops,
             "fusion": "\n".join(f"  {note}" for note in self.fusion),
@@ -57,25 +59,30 @@ def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanat
     The function is not run on them.
     """
     function = getattr(function, "function", function)  # a compiled function explains what it compiles
-    leaves, _ = flatten((args, kwargs))
-    call = capture_call(function, args, kwargs)
+    leaves, _ = flatten((args, kwargs), records=True)
+    clock = Clock()
+    call = clock("capture", capture_call, function, args, kwargs)
     captured = print_graph(call.graph)
-    entry = build_entry(call, [leaf for leaf in leaves if isinstance(leaf, Tensor)])
-    return _explanation(captured, entry)
+    clock("decompose", decompose_call, call)
+    decomposed = print_graph(call.graph)
+    entry = build_entry(call, [leaf for leaf in leaves if isinstance(leaf, Tensor)], use_cache=False)
+    return _explanation(captured, decomposed, clock.seconds, entry)
 
 
-def _explanation(captured: str, entry: Entry) -> Explanation:
+def _explanation(captured: str, decomposed: str, seconds: dict[str, float], entry: Entry) -> Explanation:
     named = [("", entry.artifact)] if entry.backward is None else [("forward ", entry.artifact),
                                                                    ("backward ", entry.backward)]
     artifacts = [artifact for _, artifact in named]
     return Explanation(
         captured,
+        decomposed,
         "\n\n".join(print_graph(artifact.graph) for artifact in artifacts),
         "\n\n".join(_kernels(artifact) for artifact in artifacts),
         [prefix + note for prefix, artifact in named for note in artifact.schedule.notes],
         "\n\n".join(artifact.module.text for artifact in artifacts),
         "\n\n".join(engine().assembly(artifact.module.text) for artifact in artifacts),
-        {prefix + name: seconds for prefix, artifact in named for name, seconds in artifact.seconds.items()},
+        seconds | {prefix + name: value
+                   for prefix, artifact in named for name, value in artifact.seconds.items()},
         {prefix + name: count for prefix, artifact in named for name, count in moved_bytes(artifact).items()})
 
 

@@ -149,8 +149,8 @@ def test_recompiles_for_new_shapes_and_values_and_says_why() -> None:
     assert len(compiled.reasons) == 1
     assert_same(compiled(tensor(4), 2), tensor(4) * 2)
     assert_same(compiled(tensor(3), 5), tensor(3) * 5)
-    assert len(compiled.reasons) == 3
-    assert "an argument changed" in compiled.reasons[1]
+    assert len(compiled.reasons) == 2  # the number is live
+    assert compiled.reasons[1].startswith("argument 0 changed from float32[3]")
 
 
 def test_reading_a_value_raises_under_fullgraph_and_falls_back_otherwise() -> None:

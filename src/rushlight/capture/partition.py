@@ -44,6 +44,7 @@ def extract(graph: Graph, inputs: list[Value], outputs: list[Value]) -> Graph:
     mapped: dict[Value, Value] = {}
     for value in inputs:
         mapped[value] = copy.input(value.spec, value.name)
+        mapped[value].number = value.number
     needed = _needed_nodes(graph, set(inputs), outputs)
     for node in graph.nodes:
         if node not in needed:
@@ -55,9 +56,9 @@ def extract(graph: Graph, inputs: list[Value], outputs: list[Value]) -> Graph:
             specs if node.returns_list else specs[0],
             node.line,
         )
-        mapped.update(
-            (old, new) for old, new in zip(node.outputs, twin.outputs, strict=True) if old not in mapped
-        )
+        for old, new in zip(node.outputs, twin.outputs, strict=True):
+            new.number = old.number
+            mapped.setdefault(old, new)
     copy.outputs = [mapped[value] for value in outputs]
     verify(copy)
     return copy
@@ -112,7 +113,7 @@ def _minimum_cut(graph: Graph, primals: list[Value], late: set[Value], gradients
     inputs = set(primals)
     for value in early:
         i = number[value]
-        join(2 * i, 2 * i + 1, 1 if value in inputs else 2 + min(_bytes(value), UNBOUNDED // 2))
+        join(2 * i, 2 * i + 1, 1 if value in inputs else _capacity(value))
         if value in inputs or (value.node is not None and not _repeatable(value.node)):
             join(source, 2 * i, UNBOUNDED)
     for node in graph.nodes:
@@ -141,6 +142,13 @@ def _cut(edges: dict[tuple[int, int], int], early: list[Value], source: int, sin
     reached = np.zeros(size, bool)
     reached[csgraph.breadth_first_order(residual, source, return_predecessors=False)] = True
     return [value for i, value in enumerate(early) if reached[2 * i] and not reached[2 * i + 1]]
+
+
+def _capacity(value: Value) -> int:
+    """The price of saving a value. A view is never saved: its layout means something in its root alone."""
+    if value.node is not None and value.node.op.kind is Kind.VIEW:
+        return UNBOUNDED
+    return 2 + min(_bytes(value), UNBOUNDED // 2)
 
 
 def _repeatable(node: Node) -> bool:

@@ -17,17 +17,23 @@ from ..autograd import grad as autograd_grad
 from ..autograd.tape import FREED
 from ..core.modes import MODES
 from ..core.pytree import TreeSpec, flatten
-from ..core.shapes import Spec
+from ..core.registry import REGISTRY
+from ..core.shapes import Spec, is_dense
 from ..core.tensor import Tensor
 from ..graph.ir import Graph, Value
-from .trace import Capture, CaptureError, user_line
+from .numbers import LiveInputs, LiveNumber
+from .random import Draws
+from .tentative import TentativeCapture
+from .trace import Capture, CaptureError, same_layout, spec_of, user_line
 
 
 @dataclass(frozen=True)
 class Leaf:
     """One leaf of what the call returns."""
 
-    kind: str  # "value": a new tensor; "alias": a view of a tensor of the caller; "python": anything else
+    # "value": a new tensor; "view": a view of a new one; "alias": a view of a tensor of the caller;
+    # "python": anything else
+    kind: str
     index: int = 0  # of the graph output, or of the source
     spec: Spec | None = None
     python: Any = None
@@ -39,11 +45,17 @@ class CapturedCall:
     """What running the function once has shown."""
 
     graph: Graph
-    sources: list[Tensor]  # the caller's tensor behind each graph input, in order
+    # what is behind each graph input, in order: a tensor of the caller, Draws from a generator, or float or
+    # int for the live numbers of that type
+    sources: list[Any]
     leaves: list[Leaf]
     structure: TreeSpec
     writes: list[tuple[int, int, int]]  # (source, graph output, number of writes)
-    gradients: list[tuple[Tensor, int]]  # (leaf, graph output)
+    gradients: list[tuple[Any, Leaf]]  # (a tensor of the caller, what its .grad becomes)
+    live: LiveInputs  # the numbers that stay live
+    # tensors of the caller whose .grad the program looks at or changes, with what it was
+    leaves_used: list[tuple[Tensor, Any]] = field(default_factory=list)
+    draws: list[Draws] = field(default_factory=list)
     differentiable: list[int] = field(default_factory=list)  # sources that returned tensors may depend on
     tangents: list[Value] = field(default_factory=list)  # graph inputs for the gradients of returned tensors
     backward: list[Value | None] = field(default_factory=list)  # gradients of `differentiable`
@@ -54,34 +66,80 @@ def capture_call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: di
     capture = Capture()
     try:
         with capture:
+            args, kwargs = with_live_numbers(capture, args, kwargs)
             returned = function(*args, **kwargs)
             return _Summary(capture).summarize(returned)
     finally:
         capture.restore()
+        capture.close()
+
+
+def try_capture(function: Callable[..., Any], args: tuple[Any, ...],
+                kwargs: dict[str, Any]) -> tuple[CapturedCall | None, Any, CaptureError | None]:
+    """As `capture_call`; a program that has no graph is run to its end instead, each part of it once.
+
+    Gives the captured call, or None with what the function has returned and why it could not be captured.
+    """
+    capture = TentativeCapture()
+    live_args, live_kwargs = with_live_numbers(capture, args, kwargs)
+    try:
+        with capture:
+            returned = function(*live_args, **live_kwargs)
+            if capture.reason is None:
+                try:
+                    return _Summary(capture).summarize(returned), None, None
+                except CaptureError as error:
+                    capture.leave(error)
+            return None, _without_live_numbers(returned), capture.reason
+    except Exception as error:
+        capture.leave(CaptureError(f"the program raised {type(error).__name__}", ""))  # its writes stay
+        raise
+    finally:
+        if capture.reason is None:
+            capture.restore()
+        capture.close()
+
+
+def _without_live_numbers(returned: Any) -> Any:
+    leaves, structure = flatten(returned, records=True)
+    if not any(type(leaf) is LiveNumber for leaf in leaves):
+        return returned
+    return structure.unflatten([leaf.value if type(leaf) is LiveNumber else leaf for leaf in leaves])
+
+
+def with_live_numbers(capture: Capture, args: Any, kwargs: Any) -> Any:
+    """The arguments with live numbers for their floats and ints."""
+    leaves, structure = flatten((args, kwargs), records=True)
+    return structure.unflatten([capture.numbers.argument(i, leaf) if type(leaf) in (float, int) else leaf
+                                for i, leaf in enumerate(leaves)])
 
 
 class _Summary:
     def __init__(self, capture: Capture) -> None:
         self.capture = capture
         self.graph = capture.graph
-        self.outputs: dict[Value, int] = {}
+        self.outputs: dict[tuple[Value, bool], int] = {}  # (value, whether it is differentiable)
 
     def summarize(self, returned: Any) -> CapturedCall:
-        flat, structure = flatten(returned)
-        tensors = [leaf for leaf in flat if isinstance(leaf, Tensor)]
+        flat, structure = flatten(returned, records=True)
         leaves = [self._leaf(leaf) for leaf in flat]
         writes = self._writes()
         gradients = self._gradients()
-        call = CapturedCall(self.graph, [], leaves, structure, writes, gradients)
-        call.sources = self._sources()
-        self._joint(call, tensors)
-        self.graph.outputs = list(self.outputs)
+        live = self.capture.numbers.finish()
+        call = CapturedCall(self.graph, [], leaves, structure, writes, gradients, live)
+        call.draws = list(self.capture.draws.values())
+        call.leaves_used = list(self.capture.gradients.values())
+        call.sources = self._sources(call.live)
+        self._joint(call, flat)
+        self.graph.outputs = [value for value, _ in self.outputs]
         return call
 
-    def _output(self, value: Value) -> int:
-        return self.outputs.setdefault(value, len(self.outputs))
+    def _output(self, value: Value, differentiable: bool = False) -> int:
+        return self.outputs.setdefault((value, differentiable), len(self.outputs))
 
     def _leaf(self, leaf: Any) -> Leaf:
+        if type(leaf) is LiveNumber:
+            return Leaf("number", python=eval(f"lambda v: {leaf.expression}", {}))
         if not isinstance(leaf, Tensor):
             return Leaf("python", python=leaf)
         capture = self.capture
@@ -90,21 +148,33 @@ class _Summary:
         state = capture.states[id(leaf.storage_object)]
         if state.source is not None:
             return self._alias(leaf)
-        value = capture.value_of(leaf)
-        return Leaf(
-            "value", self._output(value), value.spec, requires_grad=leaf.requires_grad and not _is_freed(leaf)
-        )
+        differentiable = leaf.requires_grad and not _is_freed(leaf)
+        spec = spec_of(leaf)
+        if not differentiable and not same_layout(spec, state.spec) and spec.dtype is state.spec.dtype:
+            return Leaf("view", self._output(state.value), spec)
+        value = self._dense(capture.value_of(leaf))
+        return Leaf("value", self._output(value, differentiable), value.spec, requires_grad=differentiable)
+
+    def _dense(self, value: Value) -> Value:
+        """`value`, or a copy of it if it does not fill a run of memory."""
+        spec = value.spec
+        if is_dense(spec.known_shape(), spec.known_strides()) and not spec.conj and not spec.neg:
+            return value
+        dense = Spec(spec.shape, spec.dtype, None)
+        return self.graph.call(REGISTRY["clone"], (value, None), dense, user_line()).outputs[0]
 
     def _alias(self, leaf: Tensor) -> Leaf:
         """A view of a tensor that the caller already has."""
         abstract = self.capture.abstract(leaf)
         state = self.capture.states[id(abstract.storage_object)]
-        if leaf.requires_grad and leaf._trace is self.capture:
+        differentiable = leaf.requires_grad and leaf._trace is self.capture
+        if differentiable and (state.writes or leaf._conj or leaf._neg or leaf.dtype is not state.spec.dtype):
             raise CaptureError("the program returns a differentiable view of one of its inputs", user_line())
         offset = abstract._offset - state.spec.offset  # from where the graph input begins
         spec = Spec(tuple(leaf.shape), leaf.dtype, leaf.strides(), offset, leaf._conj, leaf._neg)
         return Leaf(
-            "alias", self.graph.inputs.index(state.input), spec, python=leaf if leaf._trace is None else None
+            "alias", self.graph.inputs.index(state.input), spec, python=leaf if leaf._trace is None else None,
+            requires_grad=differentiable
         )
 
     def _writes(self) -> list[tuple[int, int, int]]:
@@ -116,19 +186,22 @@ class _Summary:
                 found.append((self.graph.inputs.index(state.input), self._output(state.value), state.writes))
         return found
 
-    def _gradients(self) -> list[tuple[Tensor, int]]:
-        found = []
-        for entry in list(self.capture.lifted.values()):
-            current = entry.tensor._grad
-            if current is not entry.grad and isinstance(current, Tensor):
-                if current._trace is not self.capture:
-                    raise CaptureError("the program sets .grad to a tensor it did not compute", user_line())
-                found.append((entry.tensor, self._output(self.capture.value_of(current))))
+    def _gradients(self) -> list[tuple[Any, Leaf]]:
+        found: list[tuple[Any, Leaf]] = []
+        for tensor, before in self.capture.gradients.values():
+            current = tensor._grad
+            if current is before:
+                continue
+            if isinstance(current, Tensor) and current.requires_grad:
+                raise CaptureError("the program leaves a gradient that is itself differentiable", user_line())
+            found.append((tensor, self._leaf(current)))
         return found
 
-    def _joint(self, call: CapturedCall, tensors: list[Tensor]) -> None:
+    def _joint(self, call: CapturedCall, returned: list[Any]) -> None:
         """Capture the gradients of the returned tensors with respect to the caller's."""
-        roots = [t for t in tensors if t.requires_grad and t._trace is self.capture and not _is_freed(t)]
+        by_output = {leaf.index: tensor for leaf, tensor in zip(call.leaves, returned, strict=True)
+                     if leaf.kind == "value" and leaf.requires_grad}
+        roots = list(by_output.values())
         if not roots or not MODES.grad:
             return
         inputs = [e.tensor for e in self.capture.lifted.values() if e.tensor.requires_grad]
@@ -142,12 +215,14 @@ class _Summary:
             raise CaptureError("differentiable inputs that share memory", user_line())
         call.differentiable = [where[id(tensor)] for tensor in inputs]
         call.tangents = [self.capture.value_of(t) for t in tangents]
-        call.backward = [None if g is None else self.capture.value_of(g) for g in grads]
+        call.backward = [None if g is None else self._dense(self.capture.value_of(g)) for g in grads]
 
-    def _sources(self) -> list[Tensor]:
-        by_input = {
+    def _sources(self, live: LiveInputs) -> list[Any]:
+        by_input: dict[Value, Any] = {
             state.input: state.source for state in self.capture.states.values() if state.source is not None
         }
+        by_input.update((draws.value, draws) for draws in self.capture.draws.values())
+        by_input.update((value, kind) for kind, value in live.inputs.items())
         return [by_input[value] for value in self.graph.inputs if value in by_input]
 
 

@@ -18,18 +18,26 @@ operator whose result shape depends on data, and reading a value, raise `Capture
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ..core.dispatch import AMBIENT, Arguments, execute, infer
+from ..core.dispatch import AMBIENT, Arguments, execute, infer, run_name
+from ..core.dtypes import DTYPES
 from ..core.interpreters import Interpreter, next_level
+from ..core.modes import MODES
 from ..core.registry import REGISTRY, Kind, OpDef
 from ..core.shapes import Spec, extent, is_dense, numel
 from ..core.storage import Storage
 from ..core.tensor import LAZY, TRACED, Tensor, alias
 from ..graph.ir import Graph, Value
+from .numbers import LiveNumber, Numbers, numbers_spec
+from .random import Draws, generator_of, stream_spec, with_generator, words_taken
+
+KEPT = ("a tensor was kept that a function made while it was captured by rushlight.compile; such a tensor "
+        "has no data. Return it from the function instead")
 
 
 class CaptureError(Exception):
@@ -59,7 +67,6 @@ class Lifted:
 
     tensor: Tensor
     value: Value
-    grad: Any
     version: int
 
 
@@ -68,13 +75,18 @@ class Capture(Interpreter):
 
     lowest = True
 
-    def __init__(self) -> None:
+    def __init__(self, graph: Graph | None = None) -> None:
         self.number = next_level()
-        self.graph = Graph()
+        self.graph = Graph() if graph is None else graph
         self.states: dict[int, StorageState] = {}
         self.lifted: dict[int, Lifted] = {}
+        self.draws: dict[int, Draws] = {}  # by the identity of the generator
+        self.numbers = Numbers()
+        # tensors of the caller whose .grad matters, and what it was
+        self.gradients: dict[int, tuple[Tensor, Any]] = {}
         self._twins: dict[int, Tensor] = {}
         self._keep: list[Any] = []
+        self.closed = False
         self._saved: tuple[int, Any] = (0, None)
 
     # Opening and closing.
@@ -89,10 +101,16 @@ class Capture(Interpreter):
 
     def restore(self) -> None:
         """Undo what autograd left on the caller's tensors."""
+        for tensor, grad in self.gradients.values():
+            tensor._grad = grad
         for entry in self.lifted.values():
-            entry.tensor._grad = entry.grad
             if entry.tensor._versions is not None:
                 entry.tensor._versions.value = entry.version
+
+    def close(self) -> None:
+        """Let go of the caller's tensors. Abstract tensors that are still around cannot be used any more."""
+        self.closed = True
+        self.states, self.lifted, self.gradients, self._twins, self._keep = {}, {}, {}, {}, []
 
     def new_input(self, spec: Spec, stem: str) -> Tensor:
         """An abstract tensor that is an input of the graph and no tensor of the caller."""
@@ -104,14 +122,37 @@ class Capture(Interpreter):
         )
         return tensor
 
+    def stand_in(self, value: Value) -> Tensor:
+        """An abstract tensor for a value that the graph has already."""
+        spec = value.spec
+        tensor = self._fresh(spec)
+        tensor._storage, tensor._strides = Storage(None, 0), spec.known_strides()
+        tensor._offset, tensor._conj, tensor._neg = spec.offset, bool(spec.conj), bool(spec.neg)
+        tensor._keys |= LAZY if spec.conj or spec.neg else 0
+        self._adopt(tensor, value, own_storage=True)
+        return tensor
+
     # Running operators.
 
     def owns(self, tensor: Tensor) -> bool:
         return tensor._trace is None or tensor._trace is self
 
     def process(self, op: OpDef, args: Arguments) -> Any:
+        if self.closed:
+            raise RuntimeError(f"{op.name}: {KEPT}")
         if op.kind is Kind.COMPOSITE:
             return execute(op, args)
+        if op.random:
+            random = with_generator(op, args)
+            if random is None:
+                return self._decomposed(op, args)
+            op, args = random
+        live = [i for i, argument in enumerate(args) if type(argument) is LiveNumber]
+        if live or op.list_positions:
+            rewritten = _rewritten(op, args, live)
+            if rewritten is not None:
+                return rewritten()
+            args, live = _specialised(op, args)
         if op.data_dependent:
             raise CaptureError(f"the shape of the result of {op.name} depends on data", user_line())
         lifted = self._map(op, args, self.abstract)
@@ -119,13 +160,82 @@ class Capture(Interpreter):
             results = _run_view(op, lifted)
             specs: Any = _specs(results)
         else:
-            specs = infer(op, lifted)
+            plain = tuple(a.value if type(a) is LiveNumber else a for a in lifted) if live else lifted
+            specs = infer(op, plain)
+            if any(spec.shape is None for spec in ((specs,) if isinstance(specs, Spec) else specs)):
+                raise CaptureError(f"the shape of the result of {op.name} depends on data", user_line())
             results = self._fresh(specs) if isinstance(specs, Spec) else tuple(self._fresh(s) for s in specs)
-        node = self.graph.call(op, self._map(op, lifted, self.value_of), specs, user_line())
+        given = self._map(op, lifted, self.value_of)
+        if live:
+            given = tuple(self._number(a) if type(a) is LiveNumber else a for a in given)
+        if op.random:
+            given = self._with_stream(op, given, lambda: words_taken(op, lifted, specs))
+        node = self.graph.call(op, given, specs, user_line())
         outputs = results if isinstance(results, tuple) else (results,)
         for tensor, value in zip(outputs, node.outputs, strict=True):
             self._adopt(tensor, value, own_storage=op.kind is not Kind.VIEW)
         return results
+
+    def _number(self, number: LiveNumber) -> Value:
+        """A live number as a 0-d value."""
+        kind, place = number.place()
+        inputs = self.numbers.inputs
+        if kind not in inputs:
+            inputs[kind] = self.graph.input(numbers_spec(kind, 1), "numbers")
+        whole = inputs[kind]
+        whole.spec = numbers_spec(kind, max(place + 1, whole.shape[0]))
+        spec = Spec((), whole.dtype, (), place)
+        value = self.graph.call(REGISTRY["select.int"], (whole, 0, place), spec, user_line()).outputs[0]
+        value.number = kind
+        return value
+
+    # Random numbers.
+
+    def _decomposed(self, op: OpDef, args: Arguments) -> Any:
+        if op.decomposition is None:
+            raise CaptureError(f"{op.name} draws random numbers, and nothing says from which generator",
+                               user_line())
+        return op.decomposition(args)
+
+    def draws_of(self, generator: Any) -> Draws:
+        draws = self.draws.get(id(generator))
+        if draws is None:
+            value = self.graph.input(stream_spec(0), "stream")
+            draws = self.draws[id(generator)] = Draws(generator, value)
+        return draws
+
+    def _with_stream(self, op: OpDef, args: Arguments, words: Callable[[], int]) -> Arguments:
+        """`args` with the place of this draw, as a value, for the generator."""
+        at = op.schema.argument_names.index("generator")
+        if isinstance(args[at], Tensor):  # part of the decomposition of a draw that has its place already
+            return (*args[:at], self.value_of(self.abstract(args[at])), *args[at + 1:])
+        draws = self.draws_of(generator_of(op, args))
+        row = draws.begin(words())
+        draws.value.spec = stream_spec(row + 1)
+        spec = Spec((2,), draws.value.dtype, (1,), 2 * row)
+        place = self.graph.call(REGISTRY["select.int"], (draws.value, 0, row), spec, user_line()).outputs[0]
+        return (*args[:at], place, *args[at + 1:])
+
+    def generator_state(self, generator: Any) -> Tensor:
+        """What `get_state` gives inside a program: only `set_state` can use it."""
+        state = self._fresh(Spec((16,), DTYPES["uint8"]))
+        state._keys |= TRACED
+        state._trace = self
+        draws = self.draws_of(generator)
+        state._position = draws.seed, draws.position  # type: ignore[attr-defined]
+        return state
+
+    def seed_generator(self, generator: Any, seed: int) -> None:
+        draws = self.draws_of(generator)
+        draws.seed, draws.position = seed, 0
+
+    def set_generator_state(self, generator: Any, state: Any) -> None:
+        position = getattr(state, "_position", None)
+        if position is None or state._trace is not self:
+            self.refuse("setting the state of a random generator")
+        else:
+            draws = self.draws_of(generator)
+            draws.seed, draws.position = position
 
     def _map(self, op: OpDef, args: Arguments, function: Any) -> Arguments:
         mapped = list(args)
@@ -167,7 +277,7 @@ class Capture(Interpreter):
         """Make a tensor of the caller an input of the graph. Tensors over one storage share its value."""
         storage = tensor.storage_object
         state = self.states.get(id(storage))
-        spec = _spec_of(tensor)
+        spec = spec_of(tensor)
         if state is None:
             dense = is_dense(tensor.shape, tensor.strides())
             whole = (
@@ -192,7 +302,7 @@ class Capture(Interpreter):
         twin._trace = self
         twin._value_writes = -1  # type: ignore[attr-defined]
         self._twins[id(tensor)] = twin
-        self.lifted[id(tensor)] = Lifted(tensor, state.value, tensor._grad, tensor.version_counter.value)
+        self.lifted[id(tensor)] = Lifted(tensor, state.value, tensor.version_counter.value)
         return twin
 
     def value_of(self, tensor: Tensor) -> Value:
@@ -204,8 +314,8 @@ class Capture(Interpreter):
         return tensor._value  # type: ignore[attr-defined]
 
     def _read_storage(self, tensor: Tensor, state: StorageState) -> Value:
-        spec = _spec_of(tensor)
-        if _same_layout(spec, state.spec) and not spec.conj and not spec.neg:
+        spec = spec_of(tensor)
+        if same_layout(spec, state.spec) and not spec.conj and not spec.neg:
             return state.value
         if spec.dtype is not state.spec.dtype:
             raise CaptureError("a write through a view of another dtype", user_line())
@@ -215,10 +325,12 @@ class Capture(Interpreter):
     # Writes and reads.
 
     def write(self, target: Tensor, result: Tensor) -> None:
+        if target._trace is not self and MODES.grad and (target.requires_grad or result.requires_grad):
+            raise CaptureError("an in-place write that gives a tensor of the caller a history", user_line())
         destination = self.abstract(target)
         state = self.states[id(destination.storage_object)]
         value = self.value_of(self.abstract(result))
-        spec = _spec_of(destination)
+        spec = spec_of(destination)
         if spec.conj or spec.neg:
             raise CaptureError("a write through a conjugate or negative view", user_line())
         if value.dtype is not spec.dtype:
@@ -226,7 +338,7 @@ class Capture(Interpreter):
             value = self.graph.call(
                 REGISTRY["_to_copy"], cast, Spec(value.shape, spec.dtype), user_line()
             ).outputs[0]
-        if _same_layout(spec, state.spec):
+        if same_layout(spec, state.spec):
             state.value = value
         else:
             args = (state.value, value, spec.known_shape(), spec.known_strides(), spec.offset)
@@ -236,10 +348,16 @@ class Capture(Interpreter):
         state.writes += 1
         destination.version_counter.value += 1
 
+    def sees_gradient(self, tensor: Tensor) -> None:
+        if tensor._trace is None:
+            self.gradients.setdefault(id(tensor), (tensor, tensor._grad))
+
     def refuse(self, what: str) -> None:
         raise CaptureError(f"not part of a graph: {what}", user_line())
 
     def read(self, tensor: Tensor) -> np.ndarray:
+        if self.closed:
+            raise RuntimeError(KEPT)
         raise CaptureError("the program reads a value (item(), bool(), tolist(), numpy(), an index from a "
                            "tensor) that is "
                            "known only when it runs", user_line())
@@ -260,11 +378,60 @@ def _run_view(op: OpDef, args: Arguments) -> Any:
     return tuple(views) if several else views[0]
 
 
+def _specialised(op: OpDef, args: Arguments) -> tuple[Arguments, list[int]]:
+    """`args` with plain numbers in place of live ones where `op` needs values, and where live ones remain."""
+    stays = op.operands if op.kind is Kind.POINTWISE and not op.checks_numbers else ()
+    plain = tuple(a if i in stays else _plain(a) for i, a in enumerate(args))
+    return plain, [i for i in stays if type(plain[i]) is LiveNumber]
+
+
+def _plain(argument: Any) -> Any:
+    if type(argument) is LiveNumber:
+        return argument.specialise()
+    if type(argument) is tuple and any(type(a) is LiveNumber for a in argument):
+        return tuple(_plain(a) for a in argument)
+    return argument
+
+
+def _rewritten(op: OpDef, args: Arguments, live: list[int]) -> Callable[[], Any] | None:
+    """The call in terms of operators that take the live number as an operand, where there is such a form."""
+    rule = REWRITES.get(op.name)
+    if rule is None or not live:
+        return None
+    names = op.schema.argument_names
+    if any(names[i] not in ("alpha", "value", "fill_value") for i in live):
+        return None
+    spec = infer(op, tuple(a.value if type(a) is LiveNumber else a for a in args))  # validates
+    exact = spec.dtype.is_floating_point or all(isinstance(args[i], int) for i in live)
+    if spec.dtype.opmath is not spec.dtype or spec.dtype is DTYPES["bool"] or not exact:
+        return None  # rounded once, or compared: not the same arithmetic
+    return lambda: rule(spec, *args)
+
+
+def _filled(spec: Spec, number: Any) -> Tensor:
+    ones: Tensor = run_name("full", spec.known_shape(), 1, spec.dtype, None, None, None)
+    return ones * number  # exact
+
+
+# The same arithmetic in the same order, so that the results are the same bits.
+REWRITES: dict[str, Callable[..., Any]] = {
+    "add.Tensor": lambda spec, self, other, alpha: self + other * alpha,
+    "sub.Tensor": lambda spec, self, other, alpha: self - other * alpha,
+    "rsub.Tensor": lambda spec, self, other, alpha: other - self * alpha,
+    "addcmul": lambda spec, self, first, second, value: self + (first * value) * second,
+    "addcdiv": lambda spec, self, first, second, value: self + (first * value) / second,
+    "full": lambda spec, size, value, *rest: _filled(spec, value),
+    "fill.Scalar": lambda spec, self, value: _filled(spec, value),
+    "full_like": lambda spec, self, value, *rest: _filled(spec, value),
+    "new_full": lambda spec, self, size, value, *rest: _filled(spec, value),
+}
+
+
 def _specs(results: Any) -> Any:
-    return tuple(_spec_of(r) for r in results) if isinstance(results, tuple) else _spec_of(results)
+    return tuple(spec_of(r) for r in results) if isinstance(results, tuple) else spec_of(results)
 
 
-def _spec_of(tensor: Tensor) -> Spec:
+def spec_of(tensor: Tensor) -> Spec:
     return Spec(
         tuple(tensor.shape),
         tensor.dtype,
@@ -283,7 +450,7 @@ def _inside(spec: Spec, state: StorageState) -> bool:
         spec.known_shape(), spec.known_strides()) <= size
 
 
-def _same_layout(a: Spec, b: Spec) -> bool:
+def same_layout(a: Spec, b: Spec) -> bool:
     return (a.shape, a.dtype, a.known_strides(), a.offset) == (b.shape, b.dtype, b.known_strides(), b.offset)
 
 

@@ -22,7 +22,7 @@ from ..core.shapes import Spec
 class Value:
     """One tensor of the program: an input (`node` None) or an output of a node."""
 
-    __slots__ = ("constant", "index", "name", "node", "spec")
+    __slots__ = ("constant", "index", "name", "node", "number", "spec")
 
     def __init__(self, name: str, spec: Spec, node: Node | None = None, index: int = 0) -> None:
         self.name = name
@@ -30,6 +30,7 @@ class Value:
         self.node = node
         self.index = index
         self.constant: Any = None  # the tensor behind an input that is the same in every call
+        self.number: type | None = None  # float or int, of a 0-d value that stands for a Python number
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -71,12 +72,16 @@ class Graph:
         self.nodes: list[Node] = []
         self.outputs: list[Value] = []
         self._counts: dict[str, int] = {}
+        self._names: set[str] = set()
 
     def fresh(self, stem: str) -> str:
         """A name nobody has: the stem, then stem_1, stem_2, ..."""
-        count = self._counts.get(stem, 0)
-        self._counts[stem] = count + 1
-        return f"{stem}_{count}" if count else stem
+        name = stem
+        while name in self._names:
+            self._counts[stem] = self._counts.get(stem, 0) + 1
+            name = f"{stem}_{self._counts[stem]}"
+        self._names.add(name)
+        return name
 
     def input(self, spec: Spec, stem: str = "arg") -> Value:
         value = Value(self.fresh(stem), spec)

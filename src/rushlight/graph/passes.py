@@ -1,8 +1,14 @@
 """Passes over the graph: each takes a graph, changes it in place, and leaves it valid.
 
-dead code, common subexpressions, constant folding of views and casts that do nothing, algebraic
-simplification. All of them are exact: no pass changes a value, not even by rounding, and NaN, infinities
-and signed zeros keep their meaning.
+    remove dead code             calls whose results nobody uses
+    compose views                a view of a view is one view of the tensor behind both
+    shorten casts                a cast of a cast is one, where the one in between loses nothing
+    fold constants               exact arithmetic on tensors filled with one number
+    remove identities            x * 1, x - 0, neg(neg(x)), copies, views and casts that change nothing
+    merge common subexpressions  equal calls are computed once
+
+All of them are exact: no pass changes a value, not even by rounding, and NaN, infinities and signed zeros
+keep their meaning.
 """
 
 from __future__ import annotations
@@ -10,7 +16,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..core.registry import Kind
+import numpy as np
+
+from ..core.construct import from_numpy
+from ..core.dispatch import execute
+from ..core.dtypes import DTYPES, Category, DType, finfo, iinfo
+from ..core.registry import REGISTRY, Kind
 from .ir import Graph, Node, Value, map_values
 
 
@@ -69,10 +80,7 @@ def _key(argument: Any) -> Any:
 
 
 def remove_identities(graph: Graph) -> None:
-    """Drop calls that return their input as it is.
-
-    Views to the same shape, casts to the same dtype, x * 1, x + 0 (int).
-    """
+    """Drop calls that return their input as it is: views to the same shape, casts to the same dtype, ..."""
     replacement: dict[Value, Value] = {}
     for node in graph.nodes:
         node.args = map_values(node.args, lambda value: replacement.get(value, value))
@@ -117,11 +125,31 @@ def _same_layout(a: Value, b: Value) -> bool:
 
 
 def _is_one(node: Node) -> bool:
-    return node.args[1] == 1 and isinstance(node.args[1], int | float)
+    """x * 1, x / 1 and x ** 1 are x; with a rounding mode, x / 1 is not."""
+    plain = all(argument is None for argument in node.args[2:])
+    return isinstance(node.args[1], int | float) and node.args[1] == 1 and plain
 
 
-def _is_integer_zero(node: Node) -> bool:
-    return node.args[1] == 0 and isinstance(node.args[1], int) and not node.args[0].dtype.is_floating_point
+def _adds_nothing(node: Node) -> bool:
+    """Of integers, any zero; of floats, x + -0.0 alone, since -0.0 + 0.0 is 0.0."""
+    other, factor = node.args[1], node.args[2]
+    if not isinstance(other, int | float) or other != 0:
+        return False
+    exact = node.args[0].dtype.category <= Category.INTEGRAL
+    return exact or (type(other) is float and str(other) == "-0.0" and _is_plain_one(factor))
+
+
+def _subtracts_nothing(node: Node) -> bool:
+    """Of integers, any zero; of floats x - 0.0, but not x - -0.0."""
+    other, factor = node.args[1], node.args[2]
+    if not isinstance(other, int | float) or other != 0:
+        return False
+    exact = node.args[0].dtype.category <= Category.INTEGRAL
+    return exact or (str(other) != "-0.0" and _is_plain_one(factor))
+
+
+def _is_plain_one(factor: Any) -> bool:
+    return isinstance(factor, int | float) and factor == 1
 
 
 # clone and copies: the graph is functional, so a copy is the same value.
@@ -131,13 +159,160 @@ IDENTITIES: dict[str, Callable[[Node], bool]] = {
     "_to_copy": lambda node: True,
     "mul": _is_one,
     "div": _is_one,
-    "add": _is_integer_zero,
-    "sub": _is_integer_zero,
+    "pow": _is_one,
+    "add": _adds_nothing,
+    "sub": _subtracts_nothing,
 }
+
+# f(f(x)) is x; f(f(x)) is f(x).
+INVOLUTIONS = frozenset({"neg", "bitwise_not", "logical_not"})
+PROJECTIONS = frozenset({"abs", "relu", "floor", "ceil", "trunc", "round"})
+
+
+def undo_twice(graph: Graph) -> None:
+    """neg(neg(x)) is x, abs(abs(x)) is abs(x)."""
+    replacement: dict[Value, Value] = {}
+    for node in graph.nodes:
+        node.args = map_values(node.args, lambda value: replacement.get(value, value))
+        name = node.op.name
+        if name not in INVOLUTIONS | PROJECTIONS or not isinstance(node.args[0], Value):
+            continue
+        inner = node.args[0].node
+        if inner is None or inner.op.name != name:
+            continue
+        source = inner.args[0] if name in INVOLUTIONS else node.args[0]
+        if _same_layout(source, node.outputs[0]):
+            replacement[node.outputs[0]] = source
+    replace_values(graph, replacement)
+    remove_dead_code(graph)
+
+
+# Views.
+
+def compose_views(graph: Graph) -> None:
+    """Make every view a view of the tensor whose memory it is."""
+    for node in graph.nodes:
+        if node.op.kind is not Kind.VIEW or not isinstance(node.args[0], Value):
+            continue
+        root = node.args[0]
+        while root.node is not None and _is_plain_view(root):
+            root = root.node.args[0]
+        if root is node.args[0] or not all(_reads_plainly(value, root) for value in node.outputs):
+            continue
+        if len(node.outputs) == 1:
+            spec = node.outputs[0].spec
+            node.op = REGISTRY["as_strided"]
+            node.args = (root, spec.known_shape(), spec.known_strides(), spec.offset)
+    remove_dead_code(graph)
+
+
+def _is_plain_view(value: Value) -> bool:
+    node = value.node
+    return (node is not None and node.op.kind is Kind.VIEW and isinstance(node.args[0], Value)
+            and _reads_plainly(value, node.args[0]))
+
+
+def _reads_plainly(value: Value, source: Value) -> bool:
+    """Whether `value` is elements of `source` as they are."""
+    return (value.dtype is source.dtype and bool(value.spec.conj) == bool(source.spec.conj)
+            and bool(value.spec.neg) == bool(source.spec.neg) and not value.spec.conj and not value.spec.neg
+            and value.number is None and source.number is None)
+
+
+# Casts.
+
+def shorten_casts(graph: Graph) -> None:
+    """A cast of a cast converts from the first dtype at once, where the one between holds all its values."""
+    for node in graph.nodes:
+        if node.op.name != "_to_copy" or not isinstance(node.args[0], Value):
+            continue
+        inner = node.args[0].node
+        while inner is not None and inner.op.name == "_to_copy" and isinstance(inner.args[0], Value):
+            source = inner.args[0]
+            between, last = inner.outputs[0].dtype, node.outputs[0].dtype
+            same_order = source.spec.known_strides() == inner.outputs[0].spec.known_strides()
+            to_whole = source.dtype.is_floating_point and last.category <= Category.INTEGRAL
+            if not _holds(between, source.dtype) or to_whole or not same_order or source.spec.conj:
+                break
+            node.args = (source, *node.args[1:])
+            inner = source.node
+    remove_dead_code(graph)
+
+
+def _holds(wide: DType, narrow: DType) -> bool:
+    """Whether every value of `narrow` is one of `wide`."""
+    if wide is narrow or narrow is DTYPES["bool"]:
+        return True
+    if narrow.is_complex or wide.is_complex:
+        return wide.is_complex and _holds(wide.to_real(), narrow.to_real())
+    if wide is DTYPES["bool"]:
+        return False
+    if narrow.is_floating_point:
+        if not wide.is_floating_point:
+            return False
+        big, small = finfo(wide), finfo(narrow)
+        return big.eps <= small.eps and big.max >= small.max and big.tiny <= small.tiny
+    limits = iinfo(narrow)
+    if wide.is_floating_point:
+        return max(-limits.min, limits.max) <= 1 / finfo(wide).eps and finfo(wide).max >= limits.max
+    other = iinfo(wide)
+    return other.min <= limits.min and other.max >= limits.max
+
+
+# Constants.
+
+# Instructions that give the same bits wherever they are computed.
+EXACT = frozenset({"add", "sub", "rsub", "mul", "div", "neg", "abs", "eq", "ne", "lt", "le", "gt", "ge",
+                   "logical_not", "logical_and", "logical_or", "maximum", "minimum", "where"})
+FILLED: dict[str, Any] = {"zeros": 0, "ones": 1, "zeros_like": 0, "ones_like": 1, "new_zeros": 0,
+                          "new_ones": 1}
+FILLED_WITH: dict[str, str] = {"full": "fill_value", "full_like": "fill_value", "new_full": "fill_value",
+                               "scalar_tensor": "s", "fill.Scalar": "value"}
+
+
+def constant_of(value: Value) -> Any:
+    """The number that fills a tensor, or None."""
+    node = value.node
+    if node is None:
+        return None
+    if node.op.name in FILLED:
+        return FILLED[node.op.name]
+    if node.op.name in FILLED_WITH:
+        number = node.args[node.op.schema.argument_names.index(FILLED_WITH[node.op.name])]
+        return None if isinstance(number, Value) else number
+    return None
+
+
+def fold_constants(graph: Graph) -> None:
+    """Compute exact operators of filled tensors now, once instead of for each element."""
+    for node in graph.nodes:
+        if node.op.kind is not Kind.POINTWISE or node.op.schema.name not in EXACT or len(node.outputs) != 1:
+            continue
+        inputs = node.inputs()
+        if not inputs or any(value.number is not None for value in inputs):
+            continue
+        numbers = {value: constant_of(value) for value in inputs}
+        if any(number is None for number in numbers.values()):
+            continue
+        output = node.outputs[0]
+
+        def filled(value: Value, numbers: dict[Value, Any] = numbers) -> Any:
+            one = np.empty((1,) * len(value.shape), value.dtype.numpy)
+            one[...] = numbers[value]
+            return from_numpy(one)
+
+        result = execute(node.op, map_values(node.args, filled))
+        node.op = REGISTRY["full"]
+        node.args = (output.shape, result.numpy_array().reshape(-1)[0].item(), output.dtype, None, None, None)
+    remove_dead_code(graph)
 
 
 PASSES: list[tuple[str, Callable[[Graph], None]]] = [
     ("remove dead code", remove_dead_code),
+    ("compose views", compose_views),
+    ("shorten casts", shorten_casts),
+    ("fold constants", fold_constants),
+    ("undo what is done twice", undo_twice),
     ("remove identities", remove_identities),
     ("merge common subexpressions", merge_common_subexpressions),
 ]

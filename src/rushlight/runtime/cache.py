@@ -10,6 +10,7 @@ never an error.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import stat
@@ -30,6 +31,24 @@ def key_of(parts: Iterable[str]) -> str:
         digest.update(len(data).to_bytes(8, "little"))
         digest.update(data)
     return digest.hexdigest()
+
+
+@functools.cache
+def fingerprint() -> str:
+    """Tells this version of the package from any other: names, sizes and times of its files."""
+    root = Path(__file__).parent.parent
+    parts: list[str] = []
+    stack = [root]
+    while stack:
+        with os.scandir(stack.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir():
+                    if entry.name != "__pycache__":
+                        stack.append(Path(entry.path))
+                elif entry.name.endswith(".py"):
+                    info = entry.stat()
+                    parts.append(f"{entry.path[len(str(root)):]} {info.st_size} {info.st_mtime_ns}")
+    return key_of(sorted(parts))
 
 
 def default_directory() -> Path | None:
@@ -56,6 +75,7 @@ class ObjectCache:
         self.directory = directory
         self.hits = 0
         self.misses = 0
+        self._written = 0  # bytes since entries were last looked at
 
     def load(self, key: str) -> bytes | None:
         """The object stored under `key`, if there is one that can be trusted."""
@@ -97,7 +117,11 @@ class ObjectCache:
         except OSError:
             _remove(Path(name))
             return False
-        self._evict()
+        self._written += len(data)
+        # Looking at every entry takes long in a full cache: now and then is enough to keep to the limit.
+        if self._written > LIMIT_BYTES // 64 or key.startswith("00"):
+            self._written = 0
+            self._evict()
         return True
 
     def _evict(self) -> None:

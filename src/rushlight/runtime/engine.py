@@ -12,11 +12,11 @@ import functools
 import itertools
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..core.lazy import LazyModule
-from .cache import ObjectCache, default_directory, key_of
+from .cache import ObjectCache, default_directory, fingerprint, key_of
 from .target import Target, host, initialize
 
 llvm = LazyModule("llvmlite.binding")
@@ -47,6 +47,7 @@ class Engine:
         self.target: Target = host()
         self.cache = cache
         self._machine = _target_machine(self.target)
+        self._quick_machine = _target_machine(self.target, optimize=0)
         self._jit = llvm.create_lljit_compiler(_target_machine(self.target))
 
     def header(self) -> str:
@@ -55,19 +56,19 @@ class Engine:
         )
 
     def build(self, ir: str, exports: Sequence[str], imports: Mapping[str, int] | None = None, *,
-              use_cache: bool = True) -> Library:
+              use_cache: bool = True, quick: bool = False) -> Library:
         """Compile `ir` (or load its object from the cache) and link it.
 
-        `imports` are addresses by symbol name.
+        `imports` are addresses by symbol name. `quick`: without optimisation, for code that runs little.
         """
         seconds: dict[str, float] = {}
         start = time.perf_counter()
-        key = self._key(ir)
+        key = self._key(ir, quick)
         code = self.cache.load(key) if use_cache else None
         if code is not None:
             seconds["cache"] = time.perf_counter() - start
         else:
-            code = self._compile(ir, seconds)
+            code = self._compile(ir, seconds, quick)
             if use_cache:
                 self.cache.store(key, code)
         start = time.perf_counter()
@@ -75,21 +76,50 @@ class Engine:
         seconds["link"] = time.perf_counter() - start
         return library
 
-    def _key(self, ir: str) -> str:
-        version = ".".join(map(str, llvm.llvm_version_info))
-        return key_of((ir, self.target.triple, self.target.cpu, self.target.features, version))
+    def build_named(self, name: str, ir: Callable[[], str], exports: Sequence[str],
+                    imports: Mapping[str, int] | None = None, *, quick: bool = False) -> Library:
+        """As `build`, for code that this version of the package always makes the same under `name`: where it
+        is in the cache, not even its text is made."""
+        key = key_of(("named", name, "quick" * quick, fingerprint(), self.identity()))
+        code = self.cache.load(key)
+        if code is None:
+            code = self._compile(ir(), {}, quick)
+            self.cache.store(key, code)
+        return self.link(code, exports, imports or {})
 
-    def _compile(self, ir: str, seconds: dict[str, float]) -> bytes:
+    def compile(self, ir: str, *, quick: bool = False) -> tuple[bytes, dict[str, float]]:
+        """The object code of `ir`, and the time of each step."""
+        seconds: dict[str, float] = {}
+        return self._compile(ir, seconds, quick), seconds
+
+    def link(self, code: bytes, exports: Sequence[str], imports: Mapping[str, int]) -> Library:
+        """Object code from `compile`, in this process or another like it, made callable."""
+        seconds: dict[str, float] = {}
+        start = time.perf_counter()
+        library = self._link(code, exports, imports, seconds)
+        seconds["link"] = time.perf_counter() - start
+        return library
+
+    def identity(self) -> str:
+        """Everything but the program that decides the object code."""
+        version = ".".join(map(str, llvm.llvm_version_info))
+        return key_of((self.target.triple, self.target.cpu, self.target.features, version))
+
+    def _key(self, ir: str, quick: bool) -> str:
+        return key_of(("quick" * quick + ir, self.identity()))
+
+    def _compile(self, ir: str, seconds: dict[str, float], quick: bool = False) -> bytes:
         with _lock:
             start = time.perf_counter()
             module = llvm.parse_assembly(self.header() + ir)
             module.verify()
             seconds["parse"] = time.perf_counter() - start
             start = time.perf_counter()
-            self._optimize(module)
+            if not quick:
+                self._optimize(module)
             seconds["optimize"] = time.perf_counter() - start
             start = time.perf_counter()
-            code: bytes = self._machine.emit_object(module)
+            code: bytes = (self._quick_machine if quick else self._machine).emit_object(module)
             seconds["emit"] = time.perf_counter() - start
             return code
 
@@ -127,13 +157,13 @@ class Engine:
             return Library(tracker, {name: tracker[name] for name in exports}, code, seconds)
 
 
-def _target_machine(target: Target) -> Any:
+def _target_machine(target: Target, optimize: int = 3) -> Any:
     """Small code model with position-independent code.
 
     The JIT default, the large model, is slower to make and run.
     """
     return llvm.Target.from_triple(target.triple).create_target_machine(
-        cpu=target.cpu, features=target.features, opt=3, codemodel="small", reloc="pic", jit=True)
+        cpu=target.cpu, features=target.features, opt=optimize, codemodel="small", reloc="pic", jit=True)
 
 
 @functools.cache

@@ -16,8 +16,12 @@ from typing import Any
 
 import numpy as np
 
+from ..core.dtypes import BY_NUMPY
 from .engine import Library
+from .invoke import Invoker, Output, Source, available
 from .threads import ThreadPool
+
+LONG_WORK = 1 << 16  # bytes touched by a program above which other Python threads may run meanwhile
 
 
 @dataclass(frozen=True)
@@ -47,36 +51,77 @@ class Executable:
         workspace_size: int,
         slots: int,
         pool: ThreadPool,
-        reports: Sequence[str] = (),
+        reports: Sequence[tuple[type[Exception], str]] = (),
     ) -> None:
         self._library = library
         self._pool = pool
         native = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
         self._segments: list[tuple[bool, Callable[..., Any]]] = [
             (True, native(library.addresses[s])) if isinstance(s, str) else (False, s) for s in segments]
+        self._addresses = [library.addresses[s] for s in segments if isinstance(s, str)]
         self.inputs = list(inputs)
+        self.output_slots = list(outputs)
         self.outputs = [(output.number, allocator(output)) for output in outputs]
         self.temporaries = list(temporaries)
         self.workspace_size = workspace_size
         self._block_type = ctypes.c_int64 * slots
         self.reports = list(reports)
+        self.native = all(native for native, _ in self._segments)
         self._lock = threading.Lock()
-        self._workspace = aligned_bytes(workspace_size)
-        self._native = all(native for native, _ in self._segments)
-        self._template = self._block_over(self._workspace)
+        self._workspace: np.ndarray | None = None
+        self._template: Any = None
+        self._invoker: Invoker | None = None
+        self._call: Any = None if self.native and available() else False  # the native call, made at first use
 
     def run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        call = self._call
+        if call is None:
+            sources = [Source(i, None, array, slot)
+                       for i, (array, slot) in enumerate(zip(inputs, self.inputs, strict=True))]
+            self._invoker = self.invoker(len(inputs), sources, tensors=False, single=False)
+            call = self._call = self._invoker.call
+        if call is not False:
+            found = call(*inputs)
+            if type(found) is list:
+                return found
+            if found is not NotImplemented:
+                self.report(found)
         own = self._lock.acquire(blocking=False)
         try:
-            workspace = self._workspace if own else aligned_bytes(self.workspace_size)
-            return self._run(inputs, workspace)
+            return self._run(inputs, own=own)
         finally:
             if own:
                 self._lock.release()
 
-    def _run(self, inputs: Sequence[np.ndarray], workspace: np.ndarray) -> list[np.ndarray]:
+    def invoker(self, arguments: int, sources: Sequence[Source], *, tensors: bool, single: bool) -> Invoker:
+        """A native callable for this program, which must be native throughout; with a workspace of its own.
+
+        It is valid as long as this object and the Invoker live.
+        """
+        workspace = aligned_bytes(self.workspace_size)
+        template = np.frombuffer(self._block_over(workspace), np.int64)
+        outputs = [Output(o.number, BY_NUMPY[o.dtype], o.shape, o.strides) for o in self.output_slots]
+        touched = self.workspace_size + sum(math.prod(o.shape) * o.dtype.itemsize for o in self.output_slots)
+        for source in sources:
+            example = source.example
+            touched += (example if isinstance(example, np.ndarray) else example._array).nbytes
+        return Invoker(arguments, sources, outputs, self._addresses, template, tensors=tensors, single=single,
+                       release=touched > LONG_WORK, shared=bool(self.workspace_size), keep=workspace)
+
+    def report(self, number: int) -> None:
+        kind, message = self.reports[number - 1]
+        raise kind(message)
+
+    def _run(self, inputs: Sequence[np.ndarray], *, own: bool) -> list[np.ndarray]:
         """Fill in the block, run the segments in order, and give the outputs."""
-        template = self._template if workspace is self._workspace else self._block_over(workspace)
+        if own:
+            if self._workspace is None:
+                self._workspace = aligned_bytes(self.workspace_size)
+                self._template = self._block_over(self._workspace)
+            workspace, template = self._workspace, self._template
+        else:
+            workspace = aligned_bytes(self.workspace_size)
+            template = self._block_over(workspace)
         block = self._block_type.from_buffer_copy(template)
         error = ctypes.c_int64(0)
         block[1] = ctypes.addressof(error)
@@ -88,12 +133,12 @@ class Executable:
             array = allocate()
             block[number] = array.__array_interface__["data"][0]
             outputs.append(array)
-        arrays = None if self._native else self._arrays(inputs, outputs, workspace)
+        arrays = None if self.native else self._arrays(inputs, outputs, workspace)
         address = ctypes.addressof(block)
         for native, segment in self._segments:
             segment(address if native else arrays)
             if error.value:
-                raise IndexError(f"{self.reports[error.value - 1]}: index out of range")
+                self.report(error.value)
         return outputs
 
     def _block_over(self, workspace: np.ndarray) -> Any:

@@ -61,3 +61,6 @@ def initialize() -> None:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     llvm.initialize_native_asmparser()
+    # Loops are emitted with the induction variables they need; looking for others takes up to half of the
+    # time.
+    llvm.set_option("", "-disable-lsr")

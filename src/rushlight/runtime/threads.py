@@ -250,8 +250,8 @@ class ThreadPool:
     """Workers that serve `parallel_for`. `size` counts the caller too."""
 
     def __init__(self, size: int) -> None:
-        self._library: Library = engine().build(
-            _Emitter().build(), ("worker", "parallel_for"), _libc_symbols()
+        self._library: Library = engine().build_named(
+            "pool", lambda: _Emitter().build(), ("worker", "parallel_for"), _libc_symbols()
         )
         self._memory = ctypes.create_string_buffer(POOL_BYTES + 64)
         self.address = (ctypes.addressof(self._memory) + 63) & ~63

@@ -1,0 +1,262 @@
+"""Python numbers that stay live: inputs of the graph, not constants of it.
+
+A float or int argument of a compiled function, and whatever `live_number` reads, becomes a `LiveNumber` while
+the function is captured: it computes like the number it stands for, and remembers how it was computed.
+- As an operand of a tensor operator it becomes a 0-d graph input with a Python number's weak dtype (`x * lr`
+  stays float32). The caller computes it anew, in Python, before every run.
+- A comparison gives a plain bool and a guard on the outcome: `if lr > 0` compiles once for each sign, not for
+  each value.
+- Anything that needs the value itself (a shape, a dimension, `math.sqrt`, formatting) gets it, with a guard
+  on the value: another value compiles another entry.
+
+`Numbers` keeps the roots, guards and used numbers of one capture; `finish` turns them into two functions of
+the roots' present values: `holds` and `evaluate`.
+
+For code that keeps numbers elsewhere (an optimizer's hyperparameters):
+
+    lr = live_number(lambda: group["lr"])
+
+is `group["lr"]` outside of a capture, and inside one a number that compiled code reads before each call.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..core.dispatch import AMBIENT
+from ..core.dtypes import DTYPES
+from ..core.shapes import Spec
+from ..graph.ir import Value
+
+_DTYPES = {float: DTYPES["float64"], int: DTYPES["int64"]}
+
+
+def live_number(read: Callable[[], Any]) -> Any:
+    """`read()`, as a number that stays live in compiled code.
+
+    Anything but a float or int is taken as it is; compiled code then guards on it.
+    """
+    trace = AMBIENT.trace
+    numbers = None if trace is None else getattr(trace, "numbers", None)
+    return read() if numbers is None else numbers.reader(read)
+
+
+class Numbers:
+    """The live numbers of one capture."""
+
+    def __init__(self) -> None:
+        self.roots: list[Callable[[list[Any]], Any]] = []  # each gets the leaves of the arguments
+        self.guards: dict[tuple[str, str], Any] = {}  # (expression, expected value as text): that value
+        self.used: dict[tuple[str, type], int] = {}  # (expression, kind): its place in the input of its kind
+        self.values: dict[tuple[str, type], Any] = {}  # what they are in this capture
+        self.inputs: dict[type, Value] = {}
+        self.open = True
+        self.containers: list[Any] = []  # what readers look into: numbers there need no other guard
+
+    def argument(self, index: int, value: Any) -> Any:
+        """The number that is leaf `index` of the arguments."""
+        self.roots.append(operator.itemgetter(index))
+        return LiveNumber(self, value, f"v[{len(self.roots) - 1}]")
+
+    def reader(self, read: Callable[[], Any]) -> Any:
+        value = read()
+        self.containers.extend(_contents(read))
+        self.roots.append(lambda leaves: read())
+        name = f"v[{len(self.roots) - 1}]"
+        if type(value) is float or type(value) is int:
+            return LiveNumber(self, value, name)
+        self.guard(name, value)
+        return value
+
+    def guard(self, expression: str, value: Any) -> None:
+        if self.open:
+            self.guards[expression, f"{type(value).__name__} {value!r}"] = value
+
+    # Compiled code.
+
+    def finish(self) -> LiveInputs:
+        self.open = False
+        checks = [f"same({expression}, g[{i}])" for i, (expression, _) in enumerate(self.guards)]
+        scope = {"same": same, "g": list(self.guards.values())}
+        holds = eval(f"lambda v: {' and '.join(checks) or 'True'}", scope)
+        orders: dict[type, list[str]] = {float: [], int: []}
+        for expression, kind in self.used:
+            orders[kind].append(expression)
+        fills = {kind: eval(f"lambda v: ({', '.join(e)},)", {}) for kind, e in orders.items() if e}
+        return LiveInputs(list(self.roots), holds, fills, {k: self.inputs[k] for k in fills},
+                          [f"{e} was {v!r}" for (e, _), v in self.guards.items()], list(self.containers))
+
+
+def _contents(read: Callable[[], Any]) -> list[Any]:
+    """The variables that a reader refers to."""
+    found = []
+    for cell in getattr(read, "__closure__", None) or ():
+        try:
+            found.append(cell.cell_contents)
+        except ValueError:
+            continue
+    code = getattr(read, "__code__", None)
+    around = getattr(read, "__globals__", {})
+    return found + [around[name] for name in (code.co_names if code is not None else ()) if name in around]
+
+
+class LiveInputs:
+    """What an entry needs of its live numbers."""
+
+    def __init__(self, roots: list[Any], holds: Callable[[Any], bool], fills: dict[type, Any],
+                 inputs: dict[type, Value], guards: list[str], containers: list[Any]) -> None:
+        self.roots, self._holds, self.fills, self.inputs, self.guards = roots, holds, fills, inputs, guards
+        self.containers = containers
+        self.trivial = not guards and not fills
+        self.guarded = bool(guards)
+
+    def read(self, leaves: Any) -> list[Any]:
+        """The present values of the roots."""
+        return [root(leaves) for root in self.roots]
+
+    def holds(self, values: list[Any]) -> bool:
+        try:
+            return bool(self._holds(values))
+        except ArithmeticError:
+            return False
+
+    def fill(self, kind: type, values: list[Any]) -> np.ndarray:
+        """What the graph input for numbers of `kind` holds. OverflowError for an int that does not fit."""
+        return np.array(self.fills[kind](values), np.float64 if kind is float else np.int64)
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether a guarded value is what it was: same type, same value, NaN and the sign of zero included."""
+    if type(a) is not type(b):
+        return False
+    if type(a) is float:
+        return (a == b and (a != 0 or math.copysign(1, a) == math.copysign(1, b))) or (a != a and b != b)
+    return a is b or bool(a == b)
+
+
+def numbers_spec(kind: type, count: int) -> Spec:
+    return Spec((count,), _DTYPES[kind], (1,), 0)
+
+
+class LiveNumber:
+    """A number that is known only when the compiled program runs; `value` is what it is in this capture."""
+
+    __slots__ = ("expression", "numbers", "value")
+
+    def __init__(self, numbers: Numbers, value: Any, expression: str) -> None:
+        self.numbers, self.value, self.expression = numbers, value, expression
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        return type(self.value)  # isinstance(number, float) holds
+
+    def specialise(self) -> Any:
+        """The plain number, with a guard on it."""
+        self.numbers.guard(self.expression, self.value)
+        return self.value
+
+    def place(self) -> tuple[type, int]:
+        """Where compiled code finds it: the kind of its input, and which element."""
+        kind = type(self.value)
+        used = self.numbers.used
+        found = used.get((self.expression, kind))
+        if found is None:
+            found = used[self.expression, kind] = sum(k is kind for _, k in used)
+            self.numbers.values[self.expression, kind] = self.value
+        return kind, found
+
+    __float__ = lambda self: float(self.specialise())  # noqa: E731
+    __int__ = lambda self: int(self.specialise())  # noqa: E731
+    __complex__ = lambda self: complex(self.specialise())  # noqa: E731
+    __round__ = lambda self, *a: round(self.specialise(), *a)  # noqa: E731
+    __trunc__ = lambda self: math.trunc(self.specialise())  # noqa: E731
+    __floor__ = lambda self: math.floor(self.specialise())  # noqa: E731
+    __ceil__ = lambda self: math.ceil(self.specialise())  # noqa: E731
+
+    def __hash__(self) -> int:
+        return hash(self.specialise())
+
+    def __repr__(self) -> str:
+        return repr(self.specialise())
+
+    def __str__(self) -> str:
+        return str(self.specialise())
+
+    def __index__(self) -> int:
+        return operator.index(self.specialise())
+
+    def __format__(self, spec: str) -> str:
+        return format(self.specialise(), spec)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        return np.array(self.specialise(), dtype)
+
+    def __reduce__(self) -> Any:
+        return type(self.value), (self.specialise(),)
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self
+
+    def __bool__(self) -> bool:
+        outcome = bool(self.value)
+        self.numbers.guard(f"bool({self.expression})", outcome)
+        return outcome
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.specialise(), name)  # is_integer(), hex(), real, ...
+
+
+def _expression(operand: Any) -> str | None:
+    if type(operand) is LiveNumber:
+        return operand.expression
+    if type(operand) in (int, float, bool):
+        return f"float({str(operand)!r})" if operand != operand or operand in (math.inf, -math.inf) else \
+            f"({operand!r})"
+    return None
+
+
+def _computed(symbol: str, compute: Callable[..., Any], *operands: Any) -> Any:
+    """The result of Python's arithmetic, live where it is a float or int; NotImplemented for others."""
+    texts = [_expression(o) for o in operands]
+    if None in texts:
+        return NotImplemented
+    values = [o.value if type(o) is LiveNumber else o for o in operands]
+    numbers = next(o.numbers for o in operands if type(o) is LiveNumber)
+    result = compute(*values)
+    expression = symbol.format(*texts)
+    if not numbers.open:
+        return result
+    if type(result) is float or type(result) is int:
+        return LiveNumber(numbers, result, expression)
+    numbers.guard(expression, result)
+    return result
+
+
+def _install() -> None:
+    for name, symbol in {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%",
+                         "pow": "**"}.items():
+        text, compute = f"({{}} {symbol} {{}})", getattr(operator, name)
+        setattr(LiveNumber, f"__{name}__", lambda a, b, t=text, c=compute: _computed(t, c, a, b))
+        setattr(LiveNumber, f"__r{name}__", lambda a, b, t=text, c=compute: _computed(t, c, b, a))
+    for name, symbol in {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}.items():
+        text, compute = f"({{}} {symbol} {{}})", getattr(operator, name)
+        setattr(LiveNumber, f"__{name}__", lambda a, b, t=text, c=compute: _computed(t, c, a, b))
+    for name, text in {"neg": "(-{})", "pos": "(+{})", "abs": "abs({})"}.items():
+        compute = getattr(operator, name)
+        setattr(LiveNumber, f"__{name}__", lambda a, t=text, c=compute: _computed(t, c, a))
+    for name in ("and", "or", "xor", "lshift", "rshift", "divmod"):  # of ints, and rare: by value
+        compute = divmod if name == "divmod" else getattr(operator, f"__{name}__")
+        setattr(LiveNumber, f"__{name}__", lambda a, b, c=compute: c(a.specialise(), _plain(b)))
+        setattr(LiveNumber, f"__r{name}__", lambda a, b, c=compute: c(_plain(b), a.specialise()))
+
+
+def _plain(operand: Any) -> Any:
+    return operand.specialise() if type(operand) is LiveNumber else operand
+
+
+_install()

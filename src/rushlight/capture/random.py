@@ -1,0 +1,128 @@
+"""Random numbers in a graph: where a draw stands in the stream of its generator is data, not a constant.
+
+The contract with the stages below (lowering, the eager kernels that compiled code calls):
+- Every random node of a captured graph is an operator that has a `generator` argument. Operators without one
+  (`rand`, `randint.low`) become their overload that has one (`rand.generator`, `randint.low_generator`);
+  `native_dropout` becomes its decomposition, `bernoulli.p`. Both draw the same words.
+- That argument holds a Value of dtype int64 and shape (2,): the seed, and the word of its stream at which the
+  words of this node begin, both 64-bit patterns (a seed above 2**63 comes as a negative number). The offset
+  is a multiple of 4. Element i is then what kernels/random.py says for (seed, offset).
+- A lowering rule gets it like any tensor: `generator.load((0,))` is the seed, `generator.load((1,))` the
+  offset. An eager kernel gets it as an ndarray, which `kernels.random.reserve` understands.
+- The value is row k of a graph input of shape (draws, 2), one input for each generator. When the program
+  runs, `Draws.fill` leaves the generator where eager execution would, and writes the rows, so that eager and
+  compiled runs of one seed agree bit for bit and can be mixed. Seeding a generator, and saving and restoring
+  its state, are part of a program.
+
+Invariant: capture draws nothing and leaves every generator as it was.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..core.dtypes import DTYPES
+from ..core.generator import Generator, default_generator
+from ..core.registry import REGISTRY, OpDef
+from ..core.shapes import Spec
+from ..core.tensor import Tensor
+from ..graph.ir import Value
+
+_INT64 = DTYPES["int64"]
+_MASK64 = (1 << 64) - 1
+
+
+@dataclass
+class Draws:
+    """The draws of a program from one generator."""
+
+    generator: Generator
+    value: Value  # the graph input: int64[draws, 2]
+    seed: int | None = None  # that the program gave it; None: it goes on where the caller left it
+    position: int = 0  # where the next draw begins, in words after that
+    starts: list[tuple[int | None, int]] = field(default_factory=list)  # (seed, position) of each draw
+
+    def begin(self, count: int) -> int:
+        """Take `count` words (whole blocks of 4); the number of the draw."""
+        self.starts.append((self.seed, self.position))
+        self.position += (count + 3) // 4 * 4
+        return len(self.starts) - 1
+
+    def fill(self) -> np.ndarray:
+        """What the graph input holds in a call that begins now; leaves the generator as the program does."""
+        seed, offset = self.generator.move(self.seed, self.position)
+        rows = [(seed, offset + start) if own is None else (own, start) for own, start in self.starts]
+        words = [word & _MASK64 for row in rows for word in row]
+        return np.array(words, np.uint64).reshape(-1, 2).view(np.int64)
+
+
+def stream_spec(draws: int) -> Spec:
+    """Of the graph input for a generator."""
+    return Spec((draws, 2), _INT64, (2, 1), 0)
+
+
+def with_generator(op: OpDef, args: tuple[Any, ...]) -> tuple[OpDef, tuple[Any, ...]] | None:
+    """The call as one of an operator that has a generator argument; None if there is no such operator."""
+    names = op.schema.argument_names
+    if "generator" in names:
+        return op, args
+    twin = _TWINS.get(op.name)
+    if twin is None:
+        twin = _TWINS[op.name] = _find_twin(op)
+    if isinstance(twin, str):
+        return None
+    at = twin.schema.argument_names.index("generator")
+    return twin, (*args[:at], None, *args[at:])
+
+
+_TWINS: dict[str, OpDef | str] = {}
+
+
+def _find_twin(op: OpDef) -> OpDef | str:
+    wanted = op.schema.argument_names
+    for other in REGISTRY:
+        names = other.schema.argument_names
+        same = tuple(n for n in names if n != "generator") == tuple(wanted)
+        of_tensors = ("Tensor" in op.schema.overload) == ("Tensor" in other.schema.overload)
+        if other.schema.name == op.schema.name and "generator" in names and same and of_tensors:
+            return other
+    return "none"
+
+
+class _Counted(Exception):
+    pass
+
+
+class _Probe:
+    """Stands for a generator, to see how many words a kernel asks for."""
+
+    def reserve(self, count: int) -> tuple[int, int]:
+        raise _Counted(count)
+
+
+def words_taken(op: OpDef, args: tuple[Any, ...], specs: Any) -> int:
+    """How many words the eager kernel of `op`, which has a generator argument, draws for such arguments.
+
+    The kernel itself says so: it is run up to its request, on ones.
+    """
+    at = op.schema.argument_names.index("generator")
+    given = [_ones(a) if isinstance(a, Tensor) else a for a in args]
+    given[at] = _Probe()
+    assert op.kernel is not None
+    try:
+        op.kernel((*given, specs))
+    except _Counted as counted:
+        return int(counted.args[0])
+    return 0
+
+
+def _ones(tensor: Tensor) -> np.ndarray:
+    return np.broadcast_to(np.ones((), tensor.dtype.opmath.numpy), tuple(tensor.shape))
+
+
+def generator_of(op: OpDef, args: tuple[Any, ...]) -> Generator:
+    found = args[op.schema.argument_names.index("generator")]
+    return default_generator if found is None else found

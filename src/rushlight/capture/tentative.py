@@ -1,0 +1,204 @@
+"""A capture that can be left in the middle: the program goes on eagerly from there, and nothing runs twice.
+
+When a program reads a value, or does anything else that has no place in a graph, a `TentativeCapture`
+computes what it has recorded so far, with the eager kernels, and gives every abstract tensor its data,
+wherever it is referred to. From then on it records nothing: operators run as if there had never been a
+capture. So the call in which it is found out that a program must be broken has the effects of an eager call,
+Python's included.
+"""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import numpy as np
+
+from ..core.construct import from_numpy
+from ..core.dispatch import AMBIENT, Arguments, execute
+from ..core.modes import MODES
+from ..core.mutation import write as write_data
+from ..core.registry import OpDef
+from ..core.shapes import Spec, extent
+from ..core.storage import Storage
+from ..core.tensor import AUTOGRAD, TRACED, Tensor, array_over
+from ..graph.ir import Value, map_values
+from .numbers import LiveNumber
+from .trace import Capture, CaptureError, StorageState
+
+
+class TentativeCapture(Capture):
+    """A capture of a program that may have no graph. `reason` tells why it was left, if it was."""
+
+    reason: CaptureError | None = None
+
+    def leave(self, reason: CaptureError) -> None:
+        """Give every abstract tensor its data and record no more."""
+        if self.reason is not None:
+            return
+        self.reason = reason
+        self.numbers.open = False
+        with _Outside():
+            self._materialise()
+        self.states, self.lifted, self.gradients, self._twins, self._keep = {}, {}, {}, {}, []
+
+    # Every way in which a program meets the capture.
+
+    def process(self, op: OpDef, args: Arguments) -> Any:
+        if self.reason is None:
+            try:
+                return super().process(op, args)
+            except CaptureError as error:
+                self.leave(error)
+        with _Outside():
+            return execute(op, tuple(_plain(a) for a in args))
+
+    def write(self, target: Tensor, result: Tensor) -> None:
+        if self.reason is None:
+            try:
+                return super().write(target, result)
+            except CaptureError as error:
+                self.leave(error)
+        return write_data(target, result)
+
+    def read(self, tensor: Tensor) -> np.ndarray:
+        if self.reason is None:
+            try:
+                return super().read(tensor)
+            except CaptureError as error:
+                self.leave(error)
+        return tensor.numpy_array()
+
+    def refuse(self, what: str) -> None:
+        if self.reason is None:
+            try:
+                super().refuse(what)
+            except CaptureError as error:
+                self.leave(error)
+
+    def sees_gradient(self, tensor: Tensor) -> None:
+        if self.reason is None:
+            super().sees_gradient(tensor)
+
+    def generator_state(self, generator: Any) -> Tensor:
+        if self.reason is None:
+            return super().generator_state(generator)
+        with _Outside():
+            state: Tensor = generator.get_state()
+            return state
+
+    def seed_generator(self, generator: Any, seed: int) -> None:
+        if self.reason is None:
+            super().seed_generator(generator, seed)
+        else:
+            with _Outside():
+                generator.manual_seed(seed)
+
+    def set_generator_state(self, generator: Any, state: Any) -> None:
+        if self.reason is None:
+            super().set_generator_state(generator, state)
+        if self.reason is not None:
+            with _Outside():
+                generator.set_state(state)
+
+    # Data for what was recorded.
+
+    def _materialise(self) -> None:
+        values = self._computed()
+        storages = {id(kept): kept for kept in self._keep if isinstance(kept, Storage)}
+        sources = {id(state): state.source.storage_object for state in self.states.values()
+                   if state.source is not None}
+        for number, state in self.states.items():
+            if state.source is None and number in storages:
+                storages[number].buffer = _bytes_of(values[state.value], state.spec)
+        twins = {id(twin): entry.tensor for entry in self.lifted.values()
+                 for twin in (self._twins[id(entry.tensor)],)}
+        self._write_sources(values)
+        for tensor in self._abstract_tensors():
+            own = self.states.get(id(tensor._storage))
+            if own is not None and id(own) in sources:
+                tensor._storage = sources[id(own)]
+            _give_data(tensor, twins)
+
+    def _computed(self) -> dict[Value, Any]:
+        """Every value of the graph, computed in order."""
+        values: dict[Value, Any] = {}
+        for state in self.states.values():
+            if state.source is not None:
+                values[state.input] = from_numpy(_over_source(state).copy())
+        for draws in self.draws.values():
+            values[draws.value] = from_numpy(draws.fill())
+        for kind, value in self.numbers.inputs.items():
+            numbers = [n for (_, k), n in self.numbers.values.items() if k is kind]
+            values[value] = from_numpy(np.array(numbers, value.dtype.numpy))
+        grad, MODES.grad = MODES.grad, False
+        try:
+            for node in self.graph.nodes:
+                args = map_values(node.args, lambda v: values[v] if v.number is None else values[v].item())
+                result = execute(node.op, args)
+                values.update(zip(node.outputs, result if node.returns_list else (result,), strict=True))
+        finally:
+            MODES.grad = grad
+        return values
+
+    def _write_sources(self, values: dict[Value, Any]) -> None:
+        seen: set[int] = set()
+        for state in self.states.values():
+            if state.source is not None and state.writes and id(state) not in seen:
+                seen.add(id(state))
+                np.copyto(_over_source(state), values[state.value].numpy_array())
+
+    def _abstract_tensors(self) -> list[Tensor]:
+        """All there are, those that autograd has saved included."""
+        return [thing for thing in gc.get_objects()
+                if issubclass(type(thing), Tensor) and thing._trace is self]
+
+
+class _Outside:
+    """Inside, operators run as if there were no capture."""
+
+    def __enter__(self) -> None:
+        self._saved = AMBIENT.keys, AMBIENT.trace
+        AMBIENT.keys, AMBIENT.trace = AMBIENT.keys & ~TRACED, None
+
+    def __exit__(self, *exception: object) -> None:
+        AMBIENT.keys, AMBIENT.trace = self._saved
+
+
+def _over_source(state: StorageState) -> np.ndarray:
+    """The memory of the caller that a graph input stands for."""
+    assert state.source is not None
+    buffer = state.source.storage_object.buffer
+    assert buffer is not None
+    spec = state.spec
+    return array_over(buffer, spec.known_shape(), spec.known_strides(), spec.offset, spec.dtype)
+
+
+def _bytes_of(tensor: Tensor, spec: Spec) -> np.ndarray:
+    """Memory of its own with the values of `tensor`, laid out as `spec`."""
+    shape, strides = spec.known_shape(), spec.known_strides()
+    count = 0 if 0 in shape else spec.offset + extent(shape, strides)
+    buffer = np.zeros(count * spec.dtype.itemsize, np.uint8)
+    array_over(buffer, shape, strides, spec.offset, spec.dtype)[...] = tensor.numpy_array()
+    return buffer
+
+
+def _give_data(tensor: Tensor, twins: dict[int, Tensor]) -> None:
+    storage = tensor._storage
+    if storage is None or storage.buffer is None:
+        return  # the state of a generator
+    shape, strides, offset = tuple(tensor.shape), tensor.strides(), tensor._offset
+    tensor._array = array_over(storage.buffer, shape, strides, offset, tensor.dtype)
+    tensor._strides, tensor._spec, tensor._trace = strides, None, None
+    tensor._keys &= ~TRACED
+    if tensor._base is not None:
+        tensor._base = twins.get(id(tensor._base), tensor._base)
+        if tensor._view_of is not None:
+            op, args = tensor._view_of
+            tensor._view_of = op, tuple(twins.get(id(a), a) if isinstance(a, Tensor) else a for a in args)
+        if tensor.dtype.is_differentiable:
+            tensor._keys |= AUTOGRAD
+
+
+def _plain(argument: Any) -> Any:
+    return argument.value if type(argument) is LiveNumber else argument

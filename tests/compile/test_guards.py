@@ -1,0 +1,346 @@
+"""What a compiled function took from around it may change: it compiles again and says why."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections import OrderedDict, namedtuple
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+import rushlight as rl
+from rushlight import nn, optim
+
+
+def tensor(*shape: int, seed: int = 0) -> rl.Tensor:
+    return rl.from_numpy(np.random.default_rng(seed).standard_normal(shape).astype(np.float32))
+
+
+def assert_same(a, b) -> None:
+    np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=1e-5, atol=1e-6)
+
+
+SCALE = 2.0
+
+
+def helper(x):
+    return x * SCALE
+
+
+def test_globals_of_functions_that_are_called(monkeypatch) -> None:
+    compiled = rl.compile(lambda x: helper(x) + 1, fullgraph=True)
+    assert compiled(rl.ones(2)).tolist() == [3, 3]
+    monkeypatch.setitem(globals(), "SCALE", 5.0)
+    assert compiled(rl.ones(2)).tolist() == [6, 6]
+    assert compiled.reasons[1] == "SCALE changed from 2.0 to 5.0"
+    monkeypatch.setitem(globals(), "SCALE", 2.0)
+    assert compiled(rl.ones(2)).tolist() == [3, 3]
+    assert len(compiled.reasons) == 2
+
+
+def test_variables_of_an_enclosing_function() -> None:
+    offset, flag, weights = 1, True, [tensor(3), tensor(3, seed=1)]
+
+    def f(x):
+        y = x + offset if flag else x - offset
+        return y * weights[0] + weights[1]
+
+    compiled, x = rl.compile(f, fullgraph=True), tensor(3, seed=2)
+    assert_same(compiled(x), f(x))
+    offset = 7
+    assert_same(compiled(x), f(x))
+    assert compiled.reasons[-1] == "offset changed from 1 to 7"
+    flag = False
+    assert_same(compiled(x), f(x))
+    assert compiled.reasons[-1] == "flag changed from True to False"
+    weights[1] = tensor(3, seed=5)
+    assert_same(compiled(x), f(x))
+    assert "weights[1] is another Tensor" in compiled.reasons[-1]
+    weights[1].fill_(3)  # its values are read in every call
+    assert_same(compiled(x), f(x))
+    assert len(compiled.reasons) == 4
+
+
+def test_attributes_and_methods() -> None:
+    class Scaler:
+        def __init__(self) -> None:
+            self.scale, self.w = 2.0, tensor(3)
+
+        def apply(self, x):
+            return x * self.scale + self.w
+
+    s = Scaler()
+    for compiled in (rl.compile(s.apply, fullgraph=True), rl.compile(lambda x: s.apply(x), fullgraph=True),
+                     rl.compile(functools.partial(Scaler.apply, s), fullgraph=True),
+                     functools.partial(rl.compile(lambda s, x: x * s.scale + s.w, fullgraph=True), s)):
+        s.scale, s.w = 2.0, tensor(3)
+        x = tensor(3, seed=1)
+        assert_same(compiled(x), s.apply(x))
+        s.scale = 3.0
+        assert_same(compiled(x), s.apply(x))
+        s.w = tensor(3, seed=9)
+        assert_same(compiled(x), s.apply(x))
+
+
+def test_modules() -> None:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5))
+            self.gain = 2.0
+            self.register_buffer("shift", tensor(4))
+
+        def forward(self, x):
+            return self.inner(x) * self.gain + self.shift
+
+    net = Net()
+    for compiled in (rl.compile(net, fullgraph=True), rl.compile(lambda x: net(x), fullgraph=True)):
+        x = tensor(2, 4)
+
+        def check(reason: str | None, compiled=compiled, x=x) -> None:
+            rl.manual_seed(3)
+            expected = net(x)
+            rl.manual_seed(3)
+            assert_same(compiled(x), expected)
+            if reason is not None:
+                assert reason in compiled.reasons[-1]
+
+        net.train()
+        net.gain = 2.0
+        check("first call")
+        net.eval()
+        check("training changed from True to False")
+        net.inner[0].weight = nn.Parameter(tensor(4, 4, seed=5))
+        check("weight is another Parameter")
+        net.gain = 3.0
+        check("gain changed from 2.0 to 3.0")
+        net.shift = tensor(4, seed=8)
+        check("shift is another Tensor")
+        net.inner[1].train()
+        check("training")
+
+
+def test_modes_and_default_dtype() -> None:
+    def f(x):
+        return x * rl.ones(3) if rl.is_grad_enabled() else x - 1
+
+    compiled, x = rl.compile(f, fullgraph=True), tensor(3)
+    assert_same(compiled(x), f(x))
+    with rl.no_grad():
+        assert_same(compiled(x), f(x))
+    rl.set_default_dtype(rl.float64)
+    try:
+        assert compiled(x).dtype is f(x).dtype is rl.float64
+    finally:
+        rl.set_default_dtype(rl.float32)
+    assert compiled(x).dtype is rl.float32
+
+
+def test_default_arguments() -> None:
+    def f(x, k=2.0):
+        return x * k
+
+    compiled = rl.compile(f, fullgraph=True)
+    assert compiled(rl.ones(1)).item() == 2
+    f.__defaults__ = (3.0,)
+    assert compiled(rl.ones(1)).item() == 3
+
+
+def test_a_program_that_keeps_changing_runs_eagerly() -> None:
+    calls = 0
+
+    def f(x):
+        nonlocal calls
+        calls += 1
+        return x + calls
+
+    compiled = rl.compile(f)
+    for i in range(30):
+        assert compiled(rl.zeros(1)).item() == i + 1
+    assert calls == 30
+
+
+@dataclass
+class Batch:
+    x: rl.Tensor
+    scale: float
+    name: str = "batch"
+
+
+class Named(dict):
+    pass
+
+
+Pair = namedtuple("Pair", ["first", "second"])
+
+
+def test_containers() -> None:
+    def f(batch, pair, options, *, extra):
+        total = batch.x * batch.scale + pair.first - pair.second + options["a"] + extra["n"]["w"]
+        named, pair = Named(y=total * 2), Pair(total, None)
+        return Batch(total, batch.scale * 2), named, pair, OrderedDict(z=total), batch.name
+
+    compiled = rl.compile(f, fullgraph=True)
+    for seed in range(3):
+        t = [tensor(3, seed=10 * seed + i) for i in range(5)]
+        arguments = (Batch(t[0], 0.5 + seed), Pair(t[1], t[2]), Named(a=t[3]))
+        found = compiled(*arguments, extra={"n": {"w": t[4]}})
+        expected = f(*arguments, extra={"n": {"w": t[4]}})
+        assert type(found[0]) is Batch
+        assert type(found[1]) is Named
+        assert type(found[2]) is Pair
+        assert type(found[3]) is OrderedDict
+        assert_same(found[0].x, expected[0].x)
+        assert found[0].scale == expected[0].scale
+        assert_same(found[1]["y"], expected[1]["y"])
+        assert found[2].second is None
+        assert found[4] == "batch"
+    assert len(compiled.reasons) == 1
+
+
+# Gradients of leaves.
+
+def test_gradients_accumulate_in_place() -> None:
+    w, v = tensor(3).requires_grad_(), tensor(3).requires_grad_()
+
+    def f(x, w):
+        (x * w).sum().backward()
+
+    compiled = rl.compile(f, fullgraph=True)
+    for seed in range(4):
+        held = w.grad
+        compiled(tensor(2, 3, seed=seed), w)
+        f(tensor(2, 3, seed=seed), v)
+        assert_same(w.grad, v.grad)
+        assert held is None or w.grad is held
+    assert len(compiled.reasons) == 2
+    w.grad = None
+    compiled(tensor(2, 3), w)
+    assert_same(w.grad, tensor(2, 3).sum(0))
+
+
+@pytest.mark.parametrize("set_to_none", [True, False])
+def test_zero_grad(set_to_none: bool) -> None:
+    def train(function_of):
+        rl.manual_seed(0)
+        model = nn.Linear(3, 2)
+        optimizer = optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+
+        def step(x):
+            optimizer.zero_grad(set_to_none=set_to_none)
+            loss = model(x).square().sum()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        step = function_of(step)
+        losses = [step(tensor(4, 3, seed=i)).item() for i in range(4)]
+        optimizer.param_groups[0]["lr"] = 0.5
+        losses.append(step(tensor(4, 3)).item())
+        return losses, model.weight.grad, model.weight.detach(), step
+
+    eager, compiled = train(lambda f: f), train(lambda f: rl.compile(f, fullgraph=True))
+    np.testing.assert_allclose(compiled[0], eager[0], rtol=1e-4)
+    assert_same(compiled[1], eager[1])
+    assert_same(compiled[2], eager[2])
+    assert len(compiled[3].reasons) <= 2
+
+
+def test_a_gradient_that_is_dropped() -> None:
+    w = tensor(3).requires_grad_()
+
+    def clear():
+        w.grad = None
+
+    compiled = rl.compile(clear, fullgraph=True)
+    for _ in range(2):
+        (w * 2).sum().backward()
+        compiled()
+        assert w.grad is None
+
+
+def test_views_of_differentiable_arguments() -> None:
+    x = tensor(3, 4).requires_grad_()
+    y = rl.compile(lambda x: x.t()[1:], fullgraph=True)(x)
+    assert y.data_ptr() == x.t()[1:].data_ptr()
+    (y * 3).sum().backward()
+    assert x.grad[:, 1:].tolist() == [[3, 3, 3]] * 3
+    assert x.grad[:, 0].tolist() == [0, 0, 0]
+
+
+def test_a_write_that_changes_history_runs_eagerly() -> None:
+    def f(y):
+        y.mul_(3)
+        return y.sum()
+
+    def gradient(function):
+        x = tensor(3).requires_grad_()
+        y = x * 1
+        function(y).backward()
+        return x.grad
+
+    assert_same(gradient(rl.compile(f)), gradient(f))
+
+
+def test_conjugate_arguments() -> None:
+    z = rl.tensor([1 + 2j, 3 - 1j]).conj()
+    assert rl.compile(lambda z: z * 2j, fullgraph=True)(z).tolist() == (z * 2j).tolist()
+
+
+def test_aliased_arguments() -> None:
+    def f(x, y):
+        x.add_(1)
+        return y * 2
+
+    compiled = rl.compile(f, fullgraph=True)
+    x, y = tensor(3), tensor(3, seed=1)
+    assert_same(compiled(x, y), y * 2)
+    x, expected = tensor(3), tensor(3)
+    assert_same(compiled(x, x), f(expected, expected))
+    assert_same(x, expected)
+    x, expected = tensor(6), tensor(6)
+    assert_same(compiled(x[1:4], x[1:4]), f(expected[1:4], expected[1:4]))
+    assert_same(x, expected)
+    compiled = rl.compile(f)  # views that overlap: the write to one shows in the other
+    assert_same(compiled(x[:4], x[2:]), f(expected[:4], expected[2:]))
+    assert_same(x, expected)
+
+
+# Calls.
+
+def test_wrong_calls_take_the_long_way() -> None:
+    compiled = rl.compile(lambda x, y: x + y)
+    x = tensor(3)
+    for _ in range(2):
+        assert_same(compiled(x, x), x + x)
+    assert_same(compiled(x, 2.0), x + 2)
+    assert_same(compiled(x, y=x), x + x)
+    assert_same(compiled(tensor(3, 3).t(), x), tensor(3, 3).t() + x)
+    assert compiled(x.double(), x).dtype is rl.float64
+    assert compiled(x.requires_grad_(), x).requires_grad
+    with pytest.raises(TypeError):
+        compiled(x)
+    with pytest.raises((TypeError, AttributeError)):
+        compiled(object(), "y")
+    assert rl.vmap(compiled)(tensor(2, 3), tensor(2, 3)).shape == (2, 3)
+
+
+def test_threads_do_not_disturb_each_other() -> None:
+    compiled = rl.compile(lambda x, w: (x @ w).softmax(1).sum(0) * x.sum(), fullgraph=True)
+    inputs = [(tensor(64, 32, seed=i), tensor(32, 48, seed=i + 1)) for i in range(4)]
+    expected = [compiled(*pair).numpy() for pair in inputs]
+    wrong: list[int] = []
+
+    def work(i: int) -> None:
+        for _ in range(200):
+            if not np.array_equal(compiled(*inputs[i]).numpy(), expected[i]):
+                wrong.append(i)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
