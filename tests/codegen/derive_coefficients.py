@@ -238,12 +238,12 @@ def erf_weight(z: Any) -> Any:
     return r / mp.erf(r) if z > SMALL else mp.sqrt(mp.pi) / 2
 
 
-def log_erfc(t: Any) -> Any:
-    return mp.log(mp.erfc(t))
+def erfc_root(t: Any) -> Any:
+    return mp.erfc(t) ** (M(1) / 8)
 
 
-def log_erfc_weight(t: Any) -> Any:
-    return mp.erfc(t) / mp.erf(t)
+def erfc_root_weight(t: Any) -> Any:
+    return 8 * mp.erfc(t) / erfc_root(t)
 
 
 def erfcx(x: Any) -> Any:
@@ -477,9 +477,9 @@ TABLES: dict[str, dict[int, Fit]] = {
     "ASIN": {32: single(ASIN, 0, QUARTER, 5, odd_weight(mp.asin)),
              64: double(ASIN, 0, QUARTER, 12, odd_weight(mp.asin))},
     "ATAN": {32: single(ATAN, 0, 1, 8, odd_weight(mp.atan)), 64: double(ATAN, 0, 1, 20, odd_weight(mp.atan))},
-    "ERF": {32: single(erf_slope, 0, M("0.9") ** 2, 6, erf_weight),
+    "ERF": {32: single(erf_slope, 0, M("1.1") ** 2, 6, erf_weight),
             64: double(erf_slope, 0, 1, 12, erf_weight)},
-    "LOG_ERFC": {32: single(log_erfc, M("0.9"), 4, 6, log_erfc_weight)},
+    "ERFC_ROOT": {32: single(erfc_root, M("1.1"), 4, 6, erfc_root_weight)},
     "ERFCX": {32: single(erfcx_mapped(3), -1, 1, 11, relative(erfcx_mapped(3))),
               64: double(erfcx_mapped(4), -1, 1, 24, relative(erfcx_mapped(4)))},
     "ERFINV": {64: double(erfinv_slope, 0, QUARTER, 13, lambda z: M("1.1"), 2)},

@@ -91,6 +91,11 @@ def test_elementary_functions(unary: Any, name: str, dtype: str) -> None:
     ranges = [(-1, 1), (0, 2), (-4, 4), (-20, 20), (-100, 100), (-750, 750)]
     x = np.concatenate([references.edge_values(dtype), references.all_patterns(dtype, 20000, 1),
                         references.scattered(dtype, ranges, 4000, 2)])
+    if name == "sigmoid":  # as eager code, whose e**-x is infinite there
+        flushed = x < (-89 if dtype == "float32" else -710)
+        got, = unary[dtype][name](x[flushed])
+        assert len(got) and not got.any()
+        x = x[~flushed]
     got, = unary[dtype][name](x)
     with np.errstate(all="ignore"):
         exact = references.ELEMENTARY[name](x.astype(np.longdouble))

@@ -8,7 +8,8 @@ Every expression has a dtype, the one its value has in registers; memory may hol
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ..core.dtypes import DTYPES, DType
@@ -16,6 +17,9 @@ from ..core.errors import InternalError
 from .index import Index, Indirect, as_index
 
 BOOL, INT64 = DTYPES["bool"], DTYPES["int64"]
+
+# Instructions that pass their operand on, replaced by something harmless and reported if it is not allowed.
+CHECKS = ("checked_index", "checked_divisor", "checked")
 
 # Instructions whose result is not of the dtype of their first operand.
 COMPARISONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf", "isfinite", "signbit"))
@@ -60,12 +64,25 @@ class Expr:
             return f"{self.data[1]}:{self.dtype.name}"
         if self.op == "load":
             return str(self.data)
-        if self.op in ("index", "reduced", "scalar"):
+        if self.op in ("index", "reduced", "running", "scalar"):
             return f"{self.op}({self.data})"
         extra = f", {self.data}" if self.data is not None else ""
         return f"{self.op}({', '.join(map(str, self.args))}{extra})"
 
     __repr__ = __str__
+
+
+@dataclass(frozen=True)
+class IndexCheck:
+    """What becomes of an index from memory that is out of range: `error` is raised in the name of `place`.
+
+    Negative indices count from the end, or are out of range themselves.
+    """
+
+    place: str
+    error: type[Exception] = IndexError
+    negative: bool = True
+    message: str = "index out of range"
 
 
 class Access:
@@ -91,6 +108,18 @@ class Access:
         return f"{self.buffer}[{self.index}]"
 
 
+@dataclass(frozen=True)
+class Loop:
+    """What a step of an `iterate` computes: new values of the state from `parameters`, which stand for the
+    number of the step, the state and what the step takes from outside."""
+
+    parameters: tuple[Expr, ...]
+    bodies: tuple[Expr, ...]
+
+    def __str__(self) -> str:
+        return f"({', '.join(map(str, self.parameters))}) -> ({', '.join(map(str, self.bodies))})"
+
+
 class Recorder:
     """The handler that records.
 
@@ -100,6 +129,7 @@ class Recorder:
     def __init__(self) -> None:
         self._shared: dict[Expr, Expr] = {}
         self._indirect: dict[Indirect, Expr] = {}
+        self._depth = 0  # of the loops that are being recorded
 
     def make(self, op: str, args: tuple[Expr, ...], dtype: DType, data: Any = None) -> Expr:
         """The expression, or the equal one made before."""
@@ -119,21 +149,36 @@ class Recorder:
         return self.make("load", (), dtype, access)
 
     def index(self, index: Index, dtype: DType) -> Expr:
-        """A loop index as a value."""
-        if self.indirect_in(index):
-            raise NotRecordable("an index loaded from memory as a value")
-        return self.make("index", (), dtype, index)
+        """An index as a value."""
+        plain: dict[Any, int] = {}
+        total: Expr | None = None
+        for monomial, coefficient in index.terms.items():
+            loaded = [atom for atom in monomial if isinstance(atom, Indirect)]
+            rest = Index({tuple(a for a in monomial if a not in loaded): coefficient})
+            if self.indirect_in(rest):
+                raise NotRecordable("an index loaded from memory inside of a division, as a value")
+            if not loaded:
+                plain[monomial] = coefficient
+                continue
+            term = self.make("index", (), dtype, rest)
+            for atom in loaded:
+                term = self.mul(term, self.cast(self._indirect[atom], dtype))
+            total = term if total is None else self.add(total, term)
+        if total is None:
+            return self.make("index", (), dtype, index)
+        return self.add(total, self.make("index", (), dtype, Index(plain))) if plain else total
 
-    def indirect(self, value: Expr, extent: int, place: str) -> Index:
-        """An index that is the value of an expression: counted from the end if negative, and checked at run
-        time.
+    def indirect(self, value: Expr, extent: int, check: IndexCheck | None) -> Index:
+        """An index that is the value of an expression, checked at run time.
 
-        `place` names the operator in the error that a value outside of the extent gives.
+        Without `check` the expression itself sees to it that the value is in 0..extent-1.
         """
-        checked = self.make("checked_index", (self.cast(value, INT64),), INT64, (extent, place))
+        source = self.cast(value, INT64)
+        if check is not None:
+            source = self.make("checked_index", (source,), INT64, (extent, check))
         atom = Indirect(f"x{len(self._indirect)}", extent)
-        found = next((a for a, e in self._indirect.items() if e is checked), atom)
-        self._indirect[found] = checked
+        found = next((a for a, e in self._indirect.items() if e is source and a.extent == extent), atom)
+        self._indirect[found] = source
         return as_index(found)
 
     def indirect_in(self, index: Index) -> tuple[tuple[Indirect, Expr], ...]:
@@ -155,6 +200,14 @@ class Recorder:
     def dtype(self, x: Expr) -> DType:
         return x.dtype
 
+    def bitcast(self, x: Expr, dtype: DType) -> Expr:
+        """The same bits as another dtype of the same size."""
+        return x if x.dtype is dtype else self.make("bitcast", (x,), dtype)
+
+    def checked(self, x: Expr, allowed: Expr, message: str) -> Expr:
+        """`x`; where `allowed` is false, a RuntimeError with that message is reported at run time."""
+        return self.make("checked", (x, allowed), x.dtype, message)
+
     # Instructions with several results.
 
     def frexp(self, x: Expr) -> tuple[Expr, Expr]:
@@ -172,15 +225,79 @@ class Recorder:
     def iterate(
         self, count: Any, state: tuple[Any, ...], step: Callable[..., tuple[Any, ...]]
     ) -> tuple[Any, ...]:
-        """A loop with a data-dependent number of steps.
+        """A loop whose number of steps is a value; a small constant number is unrolled."""
+        if count.op == "constant" and int(count.data[1]) <= MOST_UNROLLED:
+            for k in range(int(count.data[1])):
+                state = step(self.number(k, state[0].dtype), *state)
+            return state
+        dtypes = [state[0].dtype, *[s.dtype for s in state]]
+        parameters = [self._parameter(i, dtype) for i, dtype in enumerate(dtypes)]
+        self._depth += 1
+        try:
+            bodies = step(*parameters)
+        finally:
+            self._depth -= 1
+        bodies, captured = self._closed(bodies, parameters)
+        parameters += [self._parameter(len(dtypes) + i, c.dtype) for i, c in enumerate(captured)]
+        loop = Loop(tuple(parameters), bodies)
+        operands = (count, *state, *captured)
+        return tuple(self.make("iterate", operands, s.dtype, (loop, i)) for i, s in enumerate(state))
 
-        Only a constant number can be recorded, by unrolling.
-        """
-        if not (isinstance(count, Expr) and count.op == "constant"):
-            raise NotRecordable("a loop whose length depends on data")
-        for k in range(int(count.data[1])):
-            state = step(self.number(k, state[0].dtype), *state)
-        return state
+    def _parameter(self, number: int, dtype: DType) -> Expr:
+        """What stands for a value inside of a loop; loops inside of loops have parameters of their own."""
+        return self.make("parameter", (), dtype, (self._depth, number))
+
+    def _closed(self, bodies: Sequence[Expr],
+                parameters: Sequence[Expr]) -> tuple[tuple[Expr, ...], list[Expr]]:
+        """Bodies in which parameters stand for all that does not change in the loop, and what that is."""
+        varying = set(parameters)
+        for body in bodies:
+            varying.update(node for node in walk(body) if any(a in varying for a in node.args))
+        captured: dict[Expr, Expr] = {}
+        done: dict[Expr, Expr] = {}
+
+        def closed(node: Expr) -> Expr:
+            if node in parameters or node.op == "constant":
+                return node
+            if node not in varying:
+                if node not in captured:
+                    captured[node] = self._parameter(len(parameters) + len(captured), node.dtype)
+                return captured[node]
+            return done[node]
+
+        for body in bodies:
+            for node in walk(body):
+                if node in varying and node not in done and node.args:
+                    done[node] = self.make(
+                        node.op, tuple(closed(a) for a in node.args), node.dtype, node.data)
+        return tuple(closed(body) for body in bodies), list(captured)
+
+    def div(self, x: Expr, y: Expr) -> Expr:
+        """1 / (1 + e**-x) is an instruction of its own, quicker and more precise than its parts."""
+        if _is_one(x) and y.op == "add" and _is_one(y.args[0]) and not x.dtype.is_complex:
+            power = y.args[1]
+            if power.op == "exp" and power.args[0].op == "neg":
+                return self.make("sigmoid", power.args[0].args, x.dtype)
+        return self.make("div", (x, y), x.dtype)
+
+    # Integer division: a divisor of 0 is reported at run time, as eager code raises.
+
+    def floor_div(self, x: Expr, y: Expr) -> Expr:
+        return self._divided("floor_div", x, y)
+
+    def trunc_div(self, x: Expr, y: Expr) -> Expr:
+        return self._divided("trunc_div", x, y)
+
+    def remainder(self, x: Expr, y: Expr) -> Expr:
+        return self._divided("remainder", x, y)
+
+    def fmod(self, x: Expr, y: Expr) -> Expr:
+        return self._divided("fmod", x, y)
+
+    def _divided(self, op: str, x: Expr, y: Expr) -> Expr:
+        if not x.dtype.is_floating_point and not (y.op == "constant" and y.data[1]):
+            y = self.make("checked_divisor", (y,), y.dtype)
+        return self.make(op, (x, y), x.dtype)
 
     def __getattr__(self, name: str) -> Callable[..., Expr]:
         if name.startswith("_"):
@@ -192,6 +309,13 @@ class Recorder:
             return self.make(name, args, result_dtype(name, args))
 
         return instruction
+
+
+MOST_UNROLLED = 8  # steps of a loop
+
+
+def _is_one(x: Expr) -> bool:
+    return x.op == "constant" and bool(x.data[1] == 1)
 
 
 class NotRecordable(Exception):
@@ -237,7 +361,9 @@ def cost(expr: Expr) -> int:
 
 WEIGHTS = dict.fromkeys(
     ("exp", "log", "tanh", "sin", "cos", "erf", "sigmoid", "log1p", "expm1", "erfc", "pow"), 12)
-WEIGHTS |= dict.fromkeys(("div", "sqrt", "floor_div", "remainder", "fmod"), 4)
+WEIGHTS |= dict.fromkeys(("div", "sqrt", "floor_div", "trunc_div", "remainder", "fmod"), 4)
+WEIGHTS["iterate"] = 64
+WEIGHTS |= {"random_word": 24, "random_bits64": 24, "random_uniform": 28, "random_normal": 48}
 
 
 def substitute(recorder: Recorder, expr: Expr, replace: Callable[[Expr], Expr | None]) -> Expr:

@@ -300,6 +300,8 @@ def as_index(value: IndexLike) -> Index:
     if isinstance(value, Index):
         return value
     if isinstance(value, Atom):
+        if isinstance(value, Var) and value.extent == 1:
+            return ZERO  # a loop of one iteration is at 0
         return Index({(value,): 1})
     return Index({(): value})
 

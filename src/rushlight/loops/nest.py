@@ -74,15 +74,17 @@ class Combine(enum.Enum):
 
 @dataclass(frozen=True)
 class Store:
-    """buffer[index] = value, or combined with what is there by `mode`."""
+    """buffer[index] = value, or combined with what is there by `mode`; only where `condition` holds."""
 
     access: Access
     value: Expr
     mode: Combine | None = None
+    condition: Expr | None = None
 
     def __str__(self) -> str:
         sign = "=" if self.mode is None else f"{self.mode.value}="
-        return f"{self.access} {sign} {self.value}"
+        when = "" if self.condition is None else f" if {self.condition}"
+        return f"{self.access} {sign} {self.value}{when}"
 
 
 @dataclass(frozen=True)
@@ -108,8 +110,13 @@ class Phase:
     statements: list[Statement] = field(default_factory=list)
 
     def values(self) -> Iterator[Expr]:
+        """What is computed: values, and of stores the positions that are data and the conditions."""
         for statement in self.statements:
             yield statement.value
+            if isinstance(statement, Store):
+                yield from (e for _, e in statement.access.indirect)
+                if statement.condition is not None:
+                    yield statement.condition
 
 
 @dataclass
@@ -145,9 +152,10 @@ class Call:
     attributes: dict[str, Any]
 
     def __str__(self) -> str:
-        given = ", ".join(f"{k}={v}" for k, v in self.attributes.items())
+        given = ", ".join(f"{k}={v}" for k, v in self.attributes.items() if k not in ("nest", "plan"))
         inputs, outputs = (", ".join(map(str, buffers)) for buffers in (self.inputs, self.outputs))
-        return f"{outputs} = {self.routine}({inputs}; {given})"
+        nest = self.attributes.get("nest")
+        return f"{outputs} = {self.routine}({inputs}; {given})" + (f"\n{nest}" if nest else "")
 
 
 Kernel = Nest | Call

@@ -10,6 +10,7 @@ epilogue are then among the inputs and outputs of the call.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from ..core.dtypes import DType
@@ -33,6 +34,29 @@ class Matrix:
 
 
 @dataclass(frozen=True)
+class Windows:
+    """A left operand whose rows and columns lie along several dimensions, as those of a convolution do.
+
+    Row i is the point (p_0, p_1, ...) with that row-major number, and starts sum of p_d * stride_d further
+    on; column k is the point (t_0, t_1, ..., j), sum of t_d * stride_d + j * the column stride of the matrix
+    further. Both are given as pairs of an extent and a stride; the row stride of the matrix is not used.
+    """
+
+    positions: tuple[tuple[int, int], ...]
+    taps: tuple[tuple[int, int], ...]
+
+    @property
+    def segments(self) -> int:
+        """How many runs of columns with one stride there are."""
+        return math.prod(extent for extent, _ in self.taps)
+
+    def __str__(self) -> str:
+        rows, columns = (" + ".join(f"{stride} [{extent}]" for extent, stride in dims)
+                         for dims in (self.positions, self.taps))
+        return f"rows {rows}, columns {columns}"
+
+
+@dataclass(frozen=True)
 class Product:
     """result[b, i, j] = sum over k < depth of left[b, i, k] * right[b, k, j], accumulated in `dtype`.
 
@@ -46,6 +70,7 @@ class Product:
     left: Matrix
     right: Matrix
     dtype: DType
+    windows: Windows | None = None
 
     @property
     def size(self) -> int:
@@ -54,7 +79,8 @@ class Product:
 
     def __str__(self) -> str:
         sizes = "x".join(map(str, (self.batch, self.rows, self.depth, self.columns)))
-        return f"{sizes} {self.dtype.name} {self.left}, {self.right}"
+        windows = "" if self.windows is None else f", {self.windows}"
+        return f"{sizes} {self.dtype.name} {self.left}, {self.right}{windows}"
 
 
 def product_of(call: Call) -> Product:

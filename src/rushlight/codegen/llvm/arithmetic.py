@@ -201,6 +201,11 @@ class Arithmetic(Constants):
     def copysign(self, magnitude: Any, sign: Any) -> Any:
         return self.binary_intrinsic("copysign", magnitude, sign)
 
+    def with_sign(self, size: Any, sign: Any) -> Any:
+        """copysign for a size that has no sign of its own: one instruction less."""
+        bits = bits_of(size.type)
+        return self.from_bits(self.or_(self.bits(size), self.and_(self.bits(sign), 1 << (bits - 1))))
+
     def signbit(self, x: Any) -> Any:
         return self.compare("<", self.bits(x), 0)
 

@@ -5,8 +5,8 @@ Out: a `Complex`, a float (abs, real, imag) or a bool, from `COMPLEX_FUNCTIONS[n
 
 Branch cuts follow C99's annex G, with signed zeros; the inverse functions are Kahan's ("Branch cuts for
 complex elementary functions", 1987). The error of a result is a few eps times its size, that of one part may
-be larger; for pow it grows with |y log x|. A product may be NaN where one factor is infinite, as with
-PyTorch's vectorised kernels.
+be larger; for pow in double it grows with |y log x|. A product may be NaN where one factor is infinite, as
+with PyTorch's vectorised kernels.
 """
 
 from __future__ import annotations
@@ -285,7 +285,13 @@ def log1p(e: Emitter, x: Complex) -> Complex:
 
 @_function()
 def pow(e: Emitter, x: Complex, y: Complex) -> Complex:
-    """e**(y log x); x**0 is 1, and 0 to a power with positive real part is 0."""
+    """e**(y log x); x**0 is 1, and 0 to a power with positive real part is 0.
+
+    Floats are computed in double: the error of y log x is an error of the angle.
+    """
+    if bits_of(x.real.type) == 32:
+        wide = pow(e, *[Complex(e.widen(v.real), e.widen(v.imag)) for v in (x, y)])
+        return Complex(e.narrow(wide.real), e.narrow(wide.imag))
     result = exp(e, mul(e, y, logarithm(e, x)))
     zero = e.and_(e.not_(truth(e, x)), e.compare(">", y.real, 0.0))
     result = where(e, zero, _constant(e, 0.0, x), result)

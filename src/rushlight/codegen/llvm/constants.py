@@ -77,6 +77,8 @@ class Constants:
         self.i1, self.i8, self.i16, self.i32, self.i64 = (ir.IntType(n) for n in (1, 8, 16, 32, 64))
         self.half, self.float, self.double = ir.HalfType(), ir.FloatType(), ir.DoubleType()
         self.pointer = ir.PointerType()
+        # Loops with several results that were emitted here, by what they are made of; see instructions.py.
+        self.loops: dict[Any, Any] = {}
 
     @property
     def module(self) -> Any:

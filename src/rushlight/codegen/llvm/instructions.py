@@ -2,8 +2,9 @@
 
 `emit_instruction(e, expr, values)` knows the dtypes of an expression, which LLVM's types do not tell (signed
 or not, bool or byte, bfloat16 or int16), and chooses the code. Narrow floats are kept in their memory
-format; arithmetic on them is
-done in float and rounded once.
+format; arithmetic on them is done in float and rounded once. A complex number is kept as it is in memory
+too, as one integer of twice the width of its parts (see packed.py): what only moves values need
+not know of it, and LLVM removes the packing between two instructions.
 """
 
 from __future__ import annotations
@@ -15,23 +16,26 @@ import numpy as np
 
 from ...core.dtypes import Category, DType
 from ...core.lazy import LazyModule
-from ...loops.expr import Expr
+from ...loops.expr import CHECKS, Expr, walk
 from .emitter import Emitter
 from .math import FUNCTIONS
-from .types import bool_like
+from .math.rounding import frexp, nextafter_bfloat16
+from .packed import PACKED, Complex, cast_complex, emit_complex, packed, select, supports_complex
+from .philox import RANDOM, Philox, emit_random
+from .types import bits_of, bool_like, lanes_of, like
 
 ir = LazyModule("llvmlite.ir")
 
 NARROW = ("float16", "bfloat16")
 # Only moved, as integers of the same size.
-OPAQUE = {"complex64": 64, "complex128": 128, "float8_e4m3fn": 8, "float8_e5m2": 8}
+OPAQUE = ("float8_e4m3fn", "float8_e5m2")
 COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
 
 def element_type(e: Emitter, dtype: DType) -> Any:
     """The LLVM type of a value of `dtype` in a register; in memory it is the same, but for bool, a byte."""
-    if dtype.name in OPAQUE:
-        return ir.IntType(OPAQUE[dtype.name])
+    if dtype.name in OPAQUE or dtype.is_complex:
+        return ir.IntType(8 * dtype.itemsize)
     if dtype.category is Category.BOOL:
         return e.i1
     if dtype.name == "bfloat16":
@@ -62,6 +66,8 @@ def convert(e: Emitter, x: Any, source: DType, target: DType) -> Any:
     """A cast between dtypes, as eager code makes it."""
     if source is target:
         return x
+    if source.is_complex or target.is_complex:
+        return _convert_complex(e, x, source, target)
     x = widened(e, x, source)
     if target.name in NARROW:
         wide = e.cast(x, e.float, signed_from=signed(source))
@@ -69,9 +75,23 @@ def convert(e: Emitter, x: Any, source: DType, target: DType) -> Any:
     return e.cast(x, element_type(e, target), signed_from=signed(source), signed_to=signed(target))
 
 
+def _convert_complex(e: Emitter, x: Any, source: DType, target: DType) -> Any:
+    """Between complex numbers, and to and from the real ones: a real part is taken, or 0 added as imaginary
+    part; as a bool, whether either part is not zero."""
+    if source.is_complex and target.is_complex:
+        return cast_complex(e, x, source, target)
+    if target.is_complex:
+        part = target.to_real()
+        real = convert(e, x, source, part)
+        return packed(e, Complex(real, e.zero(real)))
+    if target.category is Category.BOOL:
+        return PACKED["truth"](e, x, source)
+    return convert(e, PACKED["real"](e, x, source), source.to_real(), target)
+
+
 def constant(e: Emitter, value: Any, dtype: DType) -> Any:
     """A scalar constant."""
-    if dtype.name in OPAQUE:
+    if dtype.name in OPAQUE or dtype.is_complex:
         return e.constant(
             int.from_bytes(np.asarray(value).astype(dtype.numpy).tobytes(), "little"), element_type(e, dtype)
         )
@@ -85,17 +105,20 @@ def constant(e: Emitter, value: Any, dtype: DType) -> Any:
 
 def emit_instruction(e: Emitter, expr: Expr, values: Sequence[Any]) -> Any:
     """The value of `expr` from the values of its operands, all of one number of lanes."""
-    if expr.op == "cast":
-        return convert(e, values[0], expr.args[0].dtype, expr.dtype)
-    if expr.op == "where":
-        return e.select(truth(e, values[0], expr.args[0].dtype), values[1], values[2])
+    special = WITH_DTYPES.get(expr.op)
+    if special is not None:
+        return special(e, expr, values)
     dtypes = [a.dtype for a in expr.args]
+    if expr.dtype.is_complex or dtypes[0].is_complex:
+        return emit_complex(e, expr.op, dtypes[0], values)
     wide = [widened(e, v, d) for v, d in zip(values, dtypes, strict=True)]
     result = _emit(e, expr.op, dtypes[0], wide)
     return narrowed(e, result, expr.dtype) if expr.dtype.name in NARROW else result
 
 
 def truth(e: Emitter, x: Any, dtype: DType) -> Any:
+    if dtype.is_complex:
+        return PACKED["truth"](e, x, dtype)
     return x if dtype.category is Category.BOOL else e.compare("!=", widened(e, x, dtype), 0)
 
 
@@ -123,27 +146,141 @@ def _plain(dtype: DType) -> DType:
 
 def supports(expr: Expr) -> bool:
     """Whether one instruction (not those of its operands) can be emitted."""
-    if expr.dtype.name in OPAQUE or any(a.dtype.name in OPAQUE for a in expr.args):
-        return expr.op in ("load", "constant", "where")
-    if expr.op in LEAVES or expr.op in ("cast", "where") or expr.op in COMPARE or expr.op in LOGIC:
+    op = expr.op
+    if op in LEAVES or op in ("where", *BITS):
         return True
-    dtype = expr.args[0].dtype
-    if expr.op in INTEGER_ONLY_FLOATS and not dtype.is_floating_point:
+    if expr.dtype.name in OPAQUE or any(a.dtype.name in OPAQUE for a in expr.args):
         return False
-    if expr.op == "nextafter" and dtype.name in NARROW:
-        return False  # the next float is not the next half
+    if op == "cast":
+        return True
+    if op == "iterate":
+        return all(supports(node) for body in expr.data[0].bodies for node in walk(body))
+    dtype = expr.args[0].dtype
+    if expr.dtype.is_complex or dtype.is_complex:
+        return supports_complex(op)
+    if op in WITH_DTYPES or op in COMPARE or op in LOGIC:
+        return True
     if dtype.category is Category.BOOL:
-        return expr.op in BOOL_ARITHMETIC or expr.op.startswith("bitwise_") or expr.op in EXACT_ANSWERS
-    return expr.op in SIGNED or expr.op in SIMPLE or expr.op in FUNCTIONS or expr.op in EXACT_ANSWERS
+        return op in BOOL_ARITHMETIC or op.startswith("bitwise_") or op in EXACT_ANSWERS
+    return op in SIGNED or op in SIMPLE or op in FUNCTIONS or op in EXACT_ANSWERS
 
 
-LEAVES = frozenset(("constant", "load", "index", "reduced", "scalar", "checked_index"))
+# Instructions that look at dtypes themselves.
+
+def _cast(e: Emitter, expr: Expr, values: Sequence[Any]) -> Any:
+    return convert(e, values[0], expr.args[0].dtype, expr.dtype)
+
+
+def _where(e: Emitter, expr: Expr, values: Sequence[Any]) -> Any:
+    condition = truth(e, values[0], expr.args[0].dtype)
+    if expr.dtype.is_complex:
+        return select(e, condition, values[1], values[2], expr.dtype)
+    return e.select(condition, values[1], values[2])
+
+
+def _nextafter(e: Emitter, expr: Expr, values: Sequence[Any]) -> Any:
+    """Among the numbers of the dtype itself: the next float is not the next half."""
+    if expr.dtype.name != "bfloat16":
+        return FUNCTIONS["nextafter"](e, *values)
+    return e.to_bfloat16(nextafter_bfloat16(e, *[e.from_bfloat16(v) for v in values]))
+
+
+def _frexp(e: Emitter, expr: Expr, values: Sequence[Any]) -> Any:
+    mantissa, exponent = frexp(e, values[0])
+    return mantissa if expr.op == "frexp_mantissa" else exponent
+
+
+def _bits(e: Emitter, x: Any) -> Any:
+    """The bits of a value as an integer as wide as it is in memory."""
+    if bits_of(x.type) == 1:
+        return e.cast(x, e.i8)
+    return e.builder.bitcast(x, like(x.type, ir.IntType(bits_of(x.type))))
+
+
+def _from_bits(e: Emitter, x: Any, dtype: DType) -> Any:
+    kind = element_type(e, dtype)
+    return e.compare("!=", x, 0) if kind == e.i1 else e.builder.bitcast(x, like(x.type, kind))
+
+
+def _bitcast(e: Emitter, expr: Expr, values: Sequence[Any]) -> Any:
+    """The same bits as another dtype of the same size."""
+    return _from_bits(e, _bits(e, values[0]), expr.dtype)
+
+
+def _bits_part(e: Emitter, expr: Expr, values: Sequence[Any]) -> Any:
+    """Part number values[1] of the bits of values[0], as a narrower dtype."""
+    x, size = _bits(e, values[0]), 8 * expr.dtype.itemsize
+    distance = e.cast(e.mul(values[1], size), ir.IntType(bits_of(x.type)))
+    part = e.builder.trunc(e.shift_right(x, distance), like(x.type, ir.IntType(size)))
+    return _from_bits(e, part, expr.dtype)
+
+
+def _bits_join(e: Emitter, expr: Expr, values: Sequence[Any]) -> Any:
+    """The bits of several values one after the other, as a wider dtype."""
+    whole: Any = None
+    for i, value in enumerate(values):
+        part = _bits(e, value)
+        wide = e.builder.zext(part, like(part.type, ir.IntType(8 * expr.dtype.itemsize)))
+        wide = e.shift_left(wide, i * bits_of(part.type)) if i else wide
+        whole = wide if whole is None else e.or_(whole, wide)
+    return _from_bits(e, whole, expr.dtype)
+
+
+def _iterate(e: Emitter, expr: Expr, values: Sequence[Any]) -> Any:
+    """One result of a loop; the first that is asked for emits the loop for all."""
+    loop, which = expr.data
+    key = (loop, *[id(v) for v in values])
+    if key not in e.loops:
+        e.loops[key] = (_emit_loop(e, loop, expr, values), list(values))
+    return e.loops[key][0][which]
+
+
+def _emit_loop(e: Emitter, loop: Any, expr: Expr, values: Sequence[Any]) -> Sequence[Any]:
+    count, *given = values
+    state, captured = given[:len(loop.bodies)], given[len(loop.bodies):]
+    lanes = lanes_of(count.type)
+
+    def step(k: Any, *state: Any) -> list[Any]:
+        memo = dict(zip(loop.parameters, (k, *state, *captured), strict=True))
+        return [evaluate(e, body, memo, lanes) for body in loop.bodies]
+
+    results: Sequence[Any] = FUNCTIONS["iterate"].emit(e, count, state, step)
+    return results
+
+
+def evaluate(e: Emitter, expr: Expr, memo: dict[Expr, Any], lanes: int) -> Any:
+    """The value of an expression whose leaves are constants or in `memo`."""
+    for node in walk(expr):
+        if node in memo:
+            continue
+        if node.op == "constant":
+            memo[node] = e.splat(constant(e, node.data[1], node.dtype), lanes)
+        else:
+            memo[node] = emit_instruction(e, node, [memo[a] for a in node.args])
+    return memo[expr]
+
+
+def _random(e: Emitter, expr: Expr, values: Sequence[Any]) -> Any:
+    """Random numbers, each lane by itself; the place of a draw is the same in all."""
+    seed, offset, number = values
+    return emit_random(Philox(e, e.extract(seed, 0)), expr.op, expr.data, offset, number)
+
+
+BITS = ("bitcast", "bits_part", "bits_join")
+WITH_DTYPES: dict[str, Callable[..., Any]] = {
+    "cast": _cast,
+    "where": _where,
+    "nextafter": _nextafter,
+    "frexp_mantissa": _frexp,
+    "frexp_exponent": _frexp,
+    "bitcast": _bitcast,
+    "bits_part": _bits_part,
+    "bits_join": _bits_join,
+    "iterate": _iterate,
+    **dict.fromkeys(RANDOM, _random),
+}
+LEAVES = frozenset(("constant", "load", "index", "reduced", "running", "scalar", "parameter", *CHECKS))
 EXACT_ANSWERS = {"isnan": False, "isinf": False, "isfinite": True}  # of integers and bools
-# Emitted for floats only: with integers some of them raise (a divisor of 0, a negative exponent), which
-# only the eager kernel tells.
-INTEGER_ONLY_FLOATS = frozenset(("pow", "div", "floor_div", "trunc_div", "remainder", "fmod"))
-
-
 LOGIC: dict[str, Callable[..., Any]] = {
     "logical_and": lambda e, x, y: e.and_(x, y),
     "logical_or": lambda e, x, y: e.or_(x, y),
@@ -155,6 +292,8 @@ BOOL_ARITHMETIC: dict[str, Callable[..., Any]] = {
     "mul": lambda e, x, y: e.and_(x, y),
     "maximum": lambda e, x, y: e.or_(x, y),
     "minimum": lambda e, x, y: e.and_(x, y),
+    "fmax": lambda e, x, y: e.or_(x, y),
+    "fmin": lambda e, x, y: e.and_(x, y),
     "abs": lambda e, x: x,
 }
 SIGNED: dict[str, Callable[..., Any]] = {

@@ -6,11 +6,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...core.lazy import LazyModule
-from .constants import literal
+from .constants import literal, splat_text
 from .conversion import Conversion
 from .types import bits_of, element_of, is_bool, lanes_of, like, vector
 
 ir = LazyModule("llvmlite.ir")
+
+
+def alignment(kind: Any) -> int:
+    """That of one element, in bytes; complex numbers are aligned as their parts."""
+    return min(8, bits_of(kind) // 8)
 
 
 class Memory(Conversion):
@@ -23,6 +28,12 @@ class Memory(Conversion):
         if lanes == 1:
             return x
         kind = vector(x.type, lanes)
+        if isinstance(x, ir.FormattedConstant):
+            return literal(kind, splat_text(str(x.type), x.constant, lanes))
+        if bits_of(x.type) > 64:  # no machine has such lanes: copies of their halves
+            halves = self.builder.bitcast(x, vector(self.i64, bits_of(x.type) // 64))
+            every = self.shuffle(halves, list(range(lanes_of(halves.type))) * lanes)
+            return self.builder.bitcast(every, kind)
         first = self.builder.insert_element(ir.Constant(kind, ir.Undefined), x, self.i32(0))
         return self.shuffle(first, [0] * lanes)
 
@@ -59,6 +70,21 @@ class Memory(Conversion):
             lanes = range(2 * lanes_of(parts[0].type))
             parts = [self.shuffle(a, lanes, b) for a, b in zip(parts[::2], parts[1::2], strict=True)]
         return parts[0]
+
+    def transpose(self, rows: Sequence[Any]) -> list[Any]:
+        """The columns of a square of lanes, whose number is a power of two: blocks beside the diagonal are
+        exchanged, of one lane first, then of two, and so on."""
+        lanes = lanes_of(rows[0].type)
+        found, distance = list(rows), 1
+        while distance < lanes:
+            first = [lane + lanes - distance if lane & distance else lane for lane in range(lanes)]
+            second = [lane + lanes if lane & distance else lane + distance for lane in range(lanes)]
+            for i in range(lanes):
+                if not i & distance:
+                    a, b = found[i], found[i | distance]
+                    found[i], found[i | distance] = self.shuffle(a, first, b), self.shuffle(a, second, b)
+            distance *= 2
+        return found
 
     def reduce(self, x: Any, combine: Callable[[Any, Any], Any]) -> Any:
         """All lanes combined into a scalar, halving the vector each time: the order is the same on every
@@ -109,12 +135,12 @@ class Memory(Conversion):
     def load(self, pointer: Any, kind: Any, align: int | None = None) -> Any:
         """Contiguous lanes of a type; `align` in bytes, that of one element if not given."""
         stored = like(kind, self.in_memory(element_of(kind)))
-        x = self.builder.load(pointer, align=align or bits_of(stored) // 8, typ=stored)
+        x = self.builder.load(pointer, align=align or alignment(stored), typ=stored)
         return self._from_memory(x, kind)
 
     def store(self, x: Any, pointer: Any, align: int | None = None) -> Any:
         x = self._to_memory(x)
-        return self.builder.store(x, pointer, align=align or bits_of(x.type) // 8)
+        return self.builder.store(x, pointer, align=align or alignment(x.type))
 
     def _from_memory(self, x: Any, kind: Any) -> Any:
         return self.compare("!=", x, 0) if is_bool(kind) else x
@@ -133,7 +159,7 @@ class Memory(Conversion):
         if lanes_of(kind) == 1:
             return self.branch(mask, lambda: [self.load(pointer, kind, align)],
                                lambda: [self._from_memory(rest, kind)])[0]
-        arguments = [pointer, self.i32(align or bits_of(stored) // 8), mask, rest]
+        arguments = [pointer, self.i32(align or alignment(stored)), mask, rest]
         x = self.intrinsic("masked.load", stored, arguments, [stored, pointer.type])
         return self._from_memory(x, kind)
 
@@ -143,7 +169,7 @@ class Memory(Conversion):
             with self.when(mask):
                 self.store(x, pointer, align)
             return
-        arguments = [x, pointer, self.i32(align or bits_of(x.type) // 8), mask]
+        arguments = [x, pointer, self.i32(align or alignment(x.type)), mask]
         self.intrinsic("masked.store", ir.VoidType(), arguments, [x.type, pointer.type])
 
     def gather(self, pointer: Any, index: Any, element: Any, mask: Any = None) -> Any:
@@ -155,7 +181,7 @@ class Memory(Conversion):
         stored = like(kind, self.in_memory(element))
         addresses = self.address(pointer, index, element)
         mask = self.true(index) if mask is None else mask
-        arguments = [addresses, self.i32(bits_of(stored) // 8), mask, self.zero(stored)]
+        arguments = [addresses, self.i32(alignment(stored)), mask, self.zero(stored)]
         return self._from_memory(
             self.intrinsic("masked.gather", stored, arguments, [stored, addresses.type]), kind)
 
@@ -171,7 +197,7 @@ class Memory(Conversion):
         addresses = self.address(pointer, index, element_of(x.type))
         x = self._to_memory(x)
         mask = self.true(x) if mask is None else mask
-        arguments = [x, addresses, self.i32(bits_of(x.type) // 8), mask]
+        arguments = [x, addresses, self.i32(alignment(x.type)), mask]
         self.intrinsic("masked.scatter", ir.VoidType(), arguments, [x.type, addresses.type])
 
     def load_strided(self, pointer: Any, stride: int | Any, kind: Any) -> Any:

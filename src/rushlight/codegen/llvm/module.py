@@ -7,23 +7,37 @@ routine that is not native code.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ...core.dtypes import DTYPES
 from ...core.lazy import LazyModule
+from ...loops.index import as_index
 from ...loops.nest import ERRORS, Buffer, Call, Place
 from ...loops.product import MATMUL
+from ...loops.templates import SCAN, SCATTER, SORT
 from ...runtime.target import Target
+from ...schedule.loops import LoopPlan
 from ...schedule.memory import buffers_of
 from ...schedule.schedule import Schedule
+from ...schedule.stages import is_native
 from .emitter import Emitter
+from .launch import Kernels, Task, emit_stage
 from .math import imports
-from .matmul import emit_product
-from .nests import Reports, emit_nest
+from .matmul import Scratch, emit_product, place_scratch, routine_imports
+from .nests import Reports
+from .scan import emit_scan
+from .scatter import emit_scatter
+from .sort import emit_sort
 
 ir = LazyModule("llvmlite.ir")
 
 POOL_SLOT, ERROR_SLOT = 0, 1
+
+# Templates that give (the task's name, the number of tasks) themselves.
+TEMPLATES: dict[str, Callable[..., tuple[str, int]]] = {SCAN: emit_scan, SCATTER: emit_scatter,
+                                                        SORT: emit_sort}
 
 
 @dataclass
@@ -34,27 +48,59 @@ class NativeModule:
     segments: list[str | Call]  # entry names and calls, in order
     slots: dict[Buffer, int]
     imports: dict[str, int]  # addresses of library routines, by the names under which the code calls them
-    # the operators whose checks may fail; the error slot holds the number of one, counted from 1
-    reports: list[str]
+    # what checks may find; the error slot holds the number of one, counted from 1
+    reports: list[tuple[type[Exception], str]]
 
 
 def emit_module(schedule: Schedule, target: Target) -> NativeModule:
     """Generate the code of `schedule`."""
     module = ir.Module("rushlight")
     slots = _slots(schedule)
+    products = [[step for step in stage.steps if isinstance(step, Call) and step.routine == MATMUL]
+                for stage in schedule.stages]
+    offsets, scratch_size = place_scratch(products, target)
+    scratch = _add_scratch(schedule, slots, scratch_size)
     segments: list[str | Call] = []
-    pending: list[tuple[str, int]] = []  # tasks and how many of each
+    pending: list[tuple[Task, bool]] = []  # stages and whether their tasks are worth more than one thread
     reports = Reports()
-    for step in schedule.steps:
-        if isinstance(step, Call) and step.routine == MATMUL:
-            pending.append(emit_product(module, step, target, slots))
-        elif isinstance(step, Call):
+    plans = [step for step in schedule.steps if isinstance(step, LoopPlan)]
+    kernels = Kernels(module, target, slots, reports, plans)
+    for number, stage in enumerate(schedule.stages):
+        first = stage.steps[0]
+        if isinstance(first, Call) and not is_native(first):
             _close_segment(module, target, pending, segments)
-            segments.append(step)
-        else:
-            pending.append((emit_nest(module, step, target, slots, reports), step.tasks))
+            segments.append(first)
+            continue
+        tasks: list[Task] = []
+        packing: list[Task] = []  # copies of operands, which the products of the stage wait for
+        for step in stage.steps:
+            if isinstance(step, LoopPlan):
+                tasks.append(kernels.task(step))
+            elif step.routine == MATMUL:
+                place = Scratch(scratch, offsets[step.name])
+                *packs, own = (Task(*phase) for phase in emit_product(module, step, target, slots, place))
+                packing.extend(packs)
+                tasks.append(own)
+            else:
+                tasks.append(Task(*TEMPLATES[step.routine](module, step, target, slots, reports)))
+        if packing:
+            pending.append((emit_stage(module, target, f"packing{number}", packing), stage.parallel))
+        pending.append((emit_stage(module, target, f"stage{number}", tasks), stage.parallel))
     _close_segment(module, target, pending, segments)
-    return NativeModule(str(module), segments, slots, imports(module), reports.places)
+    addresses = imports(module) | routine_imports(module, target)
+    return NativeModule(str(module), segments, slots, addresses, reports.errors)
+
+
+def _add_scratch(schedule: Schedule, slots: dict[Buffer, int], size: int) -> int:
+    """Memory for copies of operands, at the end of the workspace: its slot."""
+    slot = 1 + len(slots)
+    scratch = Buffer("scratch", DTYPES["uint8"], as_index(size), Place.TEMPORARY)
+    slots[scratch] = slot
+    if size:
+        workspace = schedule.workspace
+        workspace.offsets[scratch] = -(-workspace.size // 64) * 64
+        workspace.size = workspace.offsets[scratch] + size
+    return slot
 
 
 def _slots(schedule: Schedule) -> dict[Buffer, int]:
@@ -66,7 +112,7 @@ def _slots(schedule: Schedule) -> dict[Buffer, int]:
     return slots
 
 
-def _close_segment(module: Any, target: Target, pending: list[tuple[str, int]],
+def _close_segment(module: Any, target: Target, pending: list[tuple[Task, bool]],
                    segments: list[str | Call]) -> None:
     if not pending:
         return
@@ -76,11 +122,15 @@ def _close_segment(module: Any, target: Target, pending: list[tuple[str, int]],
     block = function.args[0]
     parallel = e.declare("parallel_for", ir.VoidType(), [e.pointer, e.pointer, e.pointer, e.i64])
     pool = e.load(e.address(block, POOL_SLOT, e.i64), e.pointer)
-    for task, count in pending:
-        if count == 1:
-            e.call(module.globals[task], [block, e.i64(0)])
+    for task, in_parallel in pending:
+        run = module.globals[task.name]
+        if task.count == 1:
+            e.call(run, [block, e.i64(0)])
+        elif in_parallel:
+            e.call(parallel, [pool, run, block, e.i64(task.count)])
         else:
-            e.call(parallel, [pool, module.globals[task], block, e.i64(count)])
+            with e.loop(0, task.count) as number:
+                e.call(run, [block, number])
     e.builder.ret_void()
     segments.append(name)
     pending.clear()

@@ -1,78 +1,72 @@
 """A loop nest as an LLVM function.
 
-`emit_nest` adds to a module the function `name(buffers..., begin, end)`, which runs the nest for a range of
-its outermost loop, and `name.task(block, task)`, which takes the buffers' addresses from a block and works
-out the range of one task. Loops run in
-vectors along the loop that the plan names, with one lane for what is left over. Buffers come as `noalias`
-pointers.
+`emit_nest` adds to a module the function `name(buffers..., begin, end, extent)`, which runs the nest for a
+range of its outermost loop. Where that is its only outer loop, the code does not depend on its extent but for
+the width of the vectors, so that kernels that differ in nothing else can share it (see keys.py). Loops run in
+vectors along the loop that the plan names, several registers wide where there is enough to do, so that the
+latency of one instruction is hidden behind the next. What is left over at the end is computed by a last
+vector that overlaps the one before it, or by a masked one where a point must not be computed twice. Buffers
+come as `noalias` pointers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
-from ...core.dtypes import Category, DType
+from ...core.dtypes import DType
 from ...core.lazy import LazyModule
-from ...loops.expr import Access, Expr, cost, walk
-from ...loops.index import Dim, Index, Indirect, Quotient, Remainder, Var
-from ...loops.nest import ERRORS, Buffer, Combine, Nest, Phase, Place, Reduce, Store
+from ...loops.expr import CHECKS, Expr, cost, loads_in, walk
+from ...loops.index import Index, Var
+from ...loops.nest import ERRORS, Buffer, Nest, Phase, Place, Reduce, Statement, Store, extents
+from ...loops.varying import varying
 from ...runtime.target import Target
 from ...schedule.loops import LoopPlan
-from .emitter import REDUCTION_FLAGS, Emitter
-from .instructions import constant, element_type, emit_instruction, signed
-from .types import lanes_of, vector
+from .emitter import Emitter
+from .instructions import element_type
+from .keys import extent_of, kernel_key, loop_width, machine_lanes
+from .reductions import ARGUMENTS, Accumulator
+from .types import lanes_of
+from .values import Memo, Reports, Values
+
+__all__ = ["NestEmitter", "Reports", "emit_nest", "emit_tile", "kernel_key", "outside_buffers"]
 
 ir = LazyModule("llvmlite.ir")
 
-ACCUMULATORS = 4  # independent partial results of a cheap reduction, to hide the latency of an addition
-CHEAP_BODY = 16
+Shared = frozenset[tuple[str, DType]]
+
+LONG_BODY = 12  # instructions beyond which a second copy of a loop's body costs more than a mask
+NO_SHARED: Shared = frozenset()
 
 
-class Reports:
-    """Errors that generated code may find, by number; 0 stands for none."""
-
-    def __init__(self) -> None:
-        self.places: list[str] = []
-
-    def number(self, place: str) -> int:
-        if place not in self.places:
-            self.places.append(place)
-        return self.places.index(place) + 1
-
-
-def emit_nest(module: Any, plan: LoopPlan, target: Target, slots: dict[Buffer, int], reports: Reports) -> str:
-    """Add the functions of a nest to `module`; `slots` are the buffers' positions in the block.
-
-    Returns the task's name.
-    """
-    nest = plan.nest
-    buffers = [
-        b
-        for b in dict.fromkeys(a.buffer for a in (*nest.reads(), *nest.writes()))
-        if b.place is not Place.ROW
-    ]
-    if any(
-        node.op == "checked_index"
-        for phase in nest.phases
-        for value in phase.values()
-        for node in walk(value)
-    ):
+def outside_buffers(nest: Nest) -> list[Buffer]:
+    """The buffers that the function of a nest takes, in order."""
+    found = dict.fromkeys(a.buffer for a in (*nest.reads(), *nest.writes()))
+    buffers = [b for b in found if b.place is not Place.ROW]
+    if any(node.op in CHECKS for phase in nest.phases for value in phase.values() for node in walk(value)):
         buffers.append(ERRORS)
+    return buffers
+
+
+def emit_nest(module: Any, plan: LoopPlan, target: Target, name: str, buffers: Sequence[Buffer],
+              reports: Reports, shared: Shared = NO_SHARED,
+              emitter: Callable[[Values, LoopPlan], NestEmitter] | None = None) -> Any:
+    """Add the function of a nest to `module`, which takes `buffers`; templates have emitters of their own."""
     pointer, i64 = ir.PointerType(), ir.IntType(64)
-    kind = ir.FunctionType(ir.VoidType(), [pointer] * len(buffers) + [i64, i64])
-    function = ir.Function(module, kind, nest.name)
+    kind = ir.FunctionType(ir.VoidType(), [pointer] * len(buffers) + [i64] * 3)
+    function = ir.Function(module, kind, name)
     function.linkage = "internal"
     function.attributes.add("nounwind")
     for argument in function.args[:len(buffers)]:
         argument.add_attribute("noalias")
     e = Emitter(ir.IRBuilder(function.append_basic_block("entry")), target)
-    emitter = _NestEmitter(e, plan, dict(zip(buffers, function.args, strict=False)))
-    emitter.reports = reports
-    emitter.emit(*function.args[-2:])
+    values = Values(e, dict(zip(buffers, function.args, strict=False)), reports, shared)
+    begin, end, total = function.args[-3:]
+    loops = (emitter or NestEmitter)(values, plan)
+    loops.total = total
+    loops.emit(begin, end)
     e.builder.ret_void()
-    return _emit_task(module, plan, target, function, [slots[b] for b in buffers])
+    return function
 
 
 def emit_tile(e: Emitter, nest: Nest, pointers: dict[Buffer, Any], ranges: Sequence[tuple[Any, Any]], *,
@@ -82,72 +76,36 @@ def emit_tile(e: Emitter, nest: Nest, pointers: dict[Buffer, Any], ranges: Seque
     `ragged`: the range of the last loop is not always a whole number of vectors.
     """
     first, *inner = ranges
-    emitter = _NestEmitter(e, LoopPlan(nest, True, 1, 0), pointers)
+    emitter = NestEmitter(Values(e, pointers, Reports()), LoopPlan(nest, True, 1, 0))
+    emitter.tile = True
     emitter.ragged = ragged
     emitter.emit(*first, *inner)
 
 
-def _emit_task(module: Any, plan: LoopPlan, target: Target, function: Any, slots: Sequence[int]) -> str:
-    pointer, i64 = ir.PointerType(), ir.IntType(64)
-    name = f"{plan.nest.name}.task"
-    task = ir.Function(module, ir.FunctionType(ir.VoidType(), [pointer, i64]), name)
-    task.linkage = "internal"
-    e = Emitter(ir.IRBuilder(task.append_basic_block("entry")), target)
-    block, number = task.args
-    pointers = [e.load(e.address(block, slot, e.i64), e.pointer) for slot in slots]
-    extent = plan.nest.outer[0].extent.constant_value() if plan.nest.outer else 1
-    if plan.tasks == 1:
-        begin, end = e.i64(0), e.i64(extent)
-    else:
-        begin = e.mul(number, plan.rows_per_task)
-        end = e.minimum(e.add(begin, plan.rows_per_task), e.i64(extent))
-    e.call(function, [*pointers, begin, end])
-    e.builder.ret_void()
-    return name
-
-
-class _NestEmitter:
+class NestEmitter:
     """Emits the loops and statements of one nest."""
 
-    def __init__(self, e: Emitter, plan: LoopPlan, pointers: dict[Buffer, Any]) -> None:
-        self.e = e
+    def __init__(self, values: Values, plan: LoopPlan) -> None:
+        self.e = values.e
+        self.values = values
         self.plan = plan
         self.nest = plan.nest
-        self.pointers = pointers
-        self.lanes = self._lanes()
+        self.lanes = machine_lanes(self.nest, values.e.target)
         self.ranges: dict[Var, tuple[Any, Any]] = {}
+        self.total: Any = None  # the extent of a single outer loop, as the caller gives it
+        self.fixed: Memo = {}  # values that do not change along the last outer loop, where it runs in vectors
+        self.tile = False  # a part of the loops, whose ends are not where the loops end
         self.ragged = False
-        self.env: dict[Any, Any] = {}
-        self.vector_var: Var | None = None
-        self.vector_lanes = 1
-        self.reduced: dict[str, Any] = {}
-        self.reports = Reports()
-        self._depends: dict[tuple[Expr, Var], bool] = {}
-
-    def _lanes(self) -> int:
-        """Lanes that fill a register with the widest type that is computed with (64-bit indices do not
-        count).
-        """
-        sizes = [
-            node.dtype.itemsize
-            for phase in self.nest.phases
-            for value in phase.values()
-            for node in walk(value)
-            if node.op not in ("constant", "index")
-        ] or [4]
-        widest = max(sizes)
-        return self.e.target.lanes(max(4, widest))
 
     def emit(self, begin: Any, end: Any, *inner: tuple[Any, Any]) -> None:
         """The loops, for a range of the outermost one, and of the next ones where `inner` gives it."""
         self.ranges = dict(zip(self.nest.outer[1:], inner, strict=False))
-        for buffer in {a.buffer for a in self.nest.writes() if a.buffer.place is Place.ROW}:
+        for buffer in dict.fromkeys(a.buffer for a in self.nest.writes() if a.buffer.place is Place.ROW):
             self._allocate_row(buffer)
-        outer = self.nest.outer
-        if not outer:
+        if self.nest.outer:
+            self._outer_loop(0, begin, end)
+        else:
             self._row()
-            return
-        self._outer_loop(0, begin, end)
 
     def _allocate_row(self, buffer: Buffer) -> None:
         count = buffer.size.constant_value() or 1
@@ -155,462 +113,331 @@ class _NestEmitter:
         slot = self.e.builder.alloca(kind)
         slot.align = 64
         slot.type = self.e.pointer  # opaque, as every other pointer
-        self.pointers[buffer] = slot
+        self.values.pointers[buffer] = slot
 
     # Outer loops.
 
     def _outer_loop(self, depth: int, begin: Any, end: Any) -> None:
-        var = self.nest.outer[depth]
-        last = depth == len(self.nest.outer) - 1
-        if last and self.plan.vector_outer:
-            whole = self.ragged or (
-                depth == 0 and self.plan.tasks > 1 and self.plan.rows_per_task % self.lanes != 0)
-            self._vector_loop(var, begin, end, lambda: self._row(), ragged=whole)
-            return
-        with self.e.loop(begin, end, 1) as index:
-            self.env[var] = index
-            if last:
-                self._row()
+        outer = self.nest.outer
+        if depth == len(outer) - 1:
+            self._last_outer(begin, end)
+        elif self.plan.block and depth == len(outer) - 2:
+            across = self._across(outer[depth])
+            if across:
+                self._in_squares(outer[depth], begin, end, across)
             else:
-                following = self.nest.outer[depth + 1]
-                self._outer_loop(
-                    depth + 1, *self.ranges.get(following, (0, following.extent.constant_value()))
-                )
+                self._blocked(outer[depth], begin, end)
+        else:
+            with self.e.loop(begin, end, 1) as index:
+                self.values.env[outer[depth]] = index
+                self._outer_loop(depth + 1, *self._range(outer[depth + 1]))
 
-    def _vector_loop(self, var: Var, begin: Any, end: Any, body: Callable[[], None], *, ragged: bool = False,
-                     step: int = 1) -> None:
-        """Run `body` along `var` in vectors (of `step` vectors a turn), then lane by lane for the rest."""
-        e, lanes = self.e, self.lanes
-        extent = var.extent.constant_value() or 0
-        width = lanes * step
-        if extent >= width:
-            stop = self._vector_end(begin, end, width, extent)
-            with e.loop(begin, stop, width) as index:
-                self._at(var, index, lanes, body)
-            begin = stop
-        if extent % width or ragged:
+    def _range(self, var: Var) -> tuple[Any, Any]:
+        return self.ranges.get(var, (0, var.extent.constant_value()))
+
+    def _last_outer(self, begin: Any, end: Any) -> None:
+        var = self.nest.outer[-1]
+        if not self.plan.vector_outer:
+            with self.e.loop(begin, end, 1) as index:
+                self.values.env[var] = index
+                self._row()
+            return
+        statements = [s for phase in self.nest.phases for s in phase.statements]
+        width = self.lanes if self.tile else self._width(statements, var)
+        single = len(self.nest.outer) == 1 and not self.tile
+        whole = not self.ragged if self.tile else (
+            not single and extent_of(var) % width == 0 and self.plan.block % width == 0)
+        self.fixed = {}
+        if not any(phase.inner for phase in self.nest.phases) and not any(
+                isinstance(s, Reduce) for s in statements):
+            every = Phase((var,), statements)
+            self.fixed = self._hoisted(every, width)
+        self._in_vectors(var, begin, end, width, self._row, whole=whole,
+                         repeatable=not self.tile and _repeatable(statements), statements=statements,
+                         total=self.total if single else None)
+
+    def _blocked(self, var: Var, begin: Any, end: Any) -> None:
+        """The last two loops, block by block of the last one, so that what lies across is read while it is in
+        cache."""
+        e, last = self.e, self.nest.outer[-1]
+        extent = extent_of(last)
+        with e.loop(0, extent, self.plan.block) as first:
+            stop = e.minimum(e.add(first, self.plan.block), e.i64(extent))
             with e.loop(begin, end, 1) as index:
-                self._at(var, index, 1, body)
+                self.values.env[var] = index
+                self._last_outer(first, stop)
 
-    def _vector_end(self, begin: Any, end: Any, width: int, extent: int) -> Any:
-        """The largest begin + k * width that is at most `end`."""
-        if isinstance(begin, int) and isinstance(end, int):
-            return begin + (end - begin) // width * width
-        e = self.e
-        length = e.sub(end, begin)
-        return e.add(begin, e.sub(length, e.builder.srem(length, e.i64(width))))
+    def _across(self, near: Var) -> list[Expr]:
+        """Loads that are contiguous along `near`, but not along the last loop, if all that is not contiguous
+        along the last loop is of this kind, and the statements are so short that they may be written out for
+        every lane."""
+        last, lanes = self.nest.outer[-1], self.lanes
+        statements = [s for phase in self.nest.phases for s in phase.statements]
+        found: dict[Expr, None] = {}
+        for statement in statements:
+            for node in walk(statement.value):
+                index = node.data.index if node.op == "load" else node.data if node.op == "index" else None
+                if node.op in CHECKS or (node.op == "load" and node.data.indirect):
+                    return []
+                if index is not None and index.stride(last) not in (0, 1):
+                    if node.op == "index" or index.stride(last) is None or index.stride(near) != 1:
+                        return []
+                    found[node] = None
+            if not isinstance(statement, Store) or statement.access.index.stride(last) != 1:
+                return []
+        short = sum(cost(s.value) for s in statements) <= LONG_BODY
+        large = lanes > 1 and extent_of(near) >= lanes and extent_of(last) >= lanes
+        return list(found) if short and large and _repeatable(statements) else []
+
+    def _in_squares(self, near: Var, begin: Any, end: Any, across: Sequence[Expr]) -> None:
+        """The last two loops in squares of a vector's size, which are transposed in registers.
+
+        Squares are visited in groups that fill whole cache lines on both sides.
+        """
+        e, last, lanes = self.e, self.nest.outer[-1], self.lanes
+        extent, group = extent_of(last), 2 * lanes
+        with e.loop(0, extent, self.plan.block) as first:
+            stop = e.minimum(e.add(first, self.plan.block), e.i64(extent))
+            with e.loop(begin, end, group) as row, e.loop(first, stop, group) as column:
+                column_end = e.minimum(e.add(column, group), stop)
+                row_end = e.minimum(e.add(row, group), e.value(end, e.i64))
+                with e.loop(column, column_end, lanes) as c, e.loop(row, row_end, lanes) as r:
+                    self._square(near, e.minimum(r, extent_of(near) - lanes),
+                                 e.minimum(c, extent - lanes), across)
+
+    def _square(self, near: Var, row: Any, column: Any, across: Sequence[Expr]) -> None:
+        e, values, last, lanes = self.e, self.values, self.nest.outer[-1], self.lanes
+        turned: dict[Expr, list[Any]] = {}
+        for node in across:
+            vectors = []
+            for k in range(lanes):
+                values.env[last] = e.add(column, k) if k else column
+                values.place(near, row, lanes)
+                vectors.append(values.evaluate(node, {}))
+            turned[node] = e.transpose(vectors)
+        for k in range(lanes):
+            values.env[near] = e.add(row, k) if k else row
+            values.place(last, column, lanes)
+            memo = {node: vectors[k] for node, vectors in turned.items()}
+            for phase in self.nest.phases:
+                for statement in phase.statements:
+                    assert isinstance(statement, Store)
+                    values.store(statement, values.evaluate(statement.value, memo), memo)
+        values.leave()
+
+    # Loops in vectors.
+
+    def _width(self, statements: Sequence[Statement], var: Var) -> int:
+        return loop_width(statements, var, self.lanes)
+
+    def _maskable(self, statements: Sequence[Statement], var: Var) -> bool:
+        """Whether the machine has masked loads and stores for all that differs from lane to lane."""
+        sizes = {access.buffer.dtype.itemsize for s in statements for access in _accesses(s)
+                 if access.indirect or access.index.depends_on(var)}
+        return self.e.target.has_masked_memory and sizes <= {4, 8}
+
+    def _in_vectors(self, var: Var, begin: Any, end: Any, width: int, body: Callable[[], None], *,
+                    whole: bool, repeatable: bool, statements: Sequence[Statement],
+                    total: Any = None) -> None:
+        """Run `body` along `var` in vectors of `width` lanes.
+
+        `whole`: there is nothing left over. `repeatable`: a point may be computed twice. `total`: the extent
+        of `var`, if it is not to be written into the code.
+        """
+        e, extent = self.e, extent_of(var)
+        if whole or (repeatable and extent >= width):
+            with e.loop(begin, end, width) as index:
+                last = extent - width if total is None else e.sub(total, width)
+                at = index if whole else e.minimum(index, last)
+                self.values.place(var, at, width)
+                body()
+            self.values.leave()
+            return
+        stop = begin
+        if extent >= width:
+            stop = _whole_end(e, begin, end, width)
+            with e.loop(begin, stop, width) as index:
+                self.values.place(var, index, width)
+                body()
+        lanes = self.lanes if self._maskable(statements, var) else 1
+        with e.loop(stop, end, lanes) as index:
+            mask = e.tail_mask(e.sub(e.value(end, e.i64), index), lanes) if lanes > 1 else None
+            self.values.place(var, index, lanes, mask)
+            body()
+        self.values.leave()
+
+    def _vector_loop(self, var: Var, begin: Any, end: Any, body: Callable[[], None], *,
+                     ragged: bool) -> None:
+        """Run `body` along `var` in vectors of one register, then lane by lane; no point runs twice."""
+        lanes = self.lanes if extent_of(var) >= self.lanes else 1
+        stop = _whole_end(self.e, begin, end, lanes)
+        for first, last, width in ((begin, stop, lanes), (stop, end, 1)):
+            if width > 1 or lanes == 1 or ragged or extent_of(var) % lanes:
+                with self.e.loop(first, last, width) as index:
+                    self._at(var, index, width, body)
 
     def _at(self, var: Var, index: Any, lanes: int, body: Callable[[], None]) -> None:
-        self.env[var] = index
-        self.vector_var, self.vector_lanes = var, lanes
+        self.values.place(var, index, lanes)
         body()
-        self.vector_var, self.vector_lanes = None, 1
+        self.values.leave()
 
     # One row: the phases in order.
 
     def _row(self) -> None:
-        self.reduced = {}
+        self.values.reduced = {}
         for phase in self.nest.phases:
             self._phase(phase)
 
     def _phase(self, phase: Phase) -> None:
-        memo = self._hoisted(phase)
         if not phase.inner:
-            self._single_point(phase, memo)
-            return
-        if self.plan.vector_outer:
-            self._phase_in_lanes(phase, memo)
+            self._single_point(phase)
+        elif self.plan.vector_outer:
+            self._phase_in_lanes(phase)
         else:
-            self._phase_in_vectors(phase, memo)
+            self._phase_in_vectors(phase)
 
-    def _single_point(self, phase: Phase, memo: dict[Expr, Any]) -> None:
+    def _single_point(self, phase: Phase) -> None:
         """A phase without loops: what is folded is one value."""
+        memo = self._for_lanes(self.fixed)
         for statement in phase.statements:
-            value = self._evaluate(statement.value, memo)
+            value = self.values.evaluate(statement.value, memo)
             if isinstance(statement, Store):
-                self._store(statement, value, memo)
+                self.values.store(statement, value, memo)
             else:
                 only = self.e.constant(0, self.e.i64) if statement.combine in ARGUMENTS else value
-                self.reduced[statement.name] = only
+                self.values.reduced[statement.name] = only
 
-    def _hoisted(self, phase: Phase) -> dict[Expr, Any]:
-        """Values that do not change in the inner loops, computed before them."""
-        memo: dict[Expr, Any] = {}
-        if not phase.inner:
-            return memo
-        fixed: list[Expr] = []
+    def _hoisted(self, phase: Phase, lanes: int) -> Memo:
+        """Values that do not change in the inner loops, computed before them and spread over `lanes`."""
+        moving = varying(phase.values(), phase.inner)
+        operands = {a for node in moving for a in node.args} | set(phase.values())
+        memo: Memo = {}
         for value in phase.values():
             for node in walk(value):
-                if node.op != "constant" and not any(self._varies(node, v) for v in phase.inner):
-                    fixed.append(node)
-        for node in fixed:
-            self._evaluate(node, memo)
+                if node.op != "constant" and node not in moving:
+                    self.values.evaluate(node, memo)
+        if lanes > 1:
+            for node, value in memo.items():
+                if node in operands and node.op != "constant" and lanes_of(value.type) == 1:
+                    memo[node] = self.e.splat(value, lanes)
         return memo
 
-    def _varies(self, expr: Expr, var: Var) -> bool:
-        key = (expr, var)
-        known = self._depends.get(key)
-        if known is None:
-            known = any(
-                (node.op == "load" and node.data.index.depends_on(var)) or
-                (node.op == "index" and node.data.depends_on(var)) for node in walk(expr))
-            self._depends[key] = known
-        return known
+    def _for_lanes(self, memo: Memo) -> Memo:
+        """Values that were spread over a vector, for as many lanes as there are now."""
+        e, lanes = self.e, self.values.lanes
+        return {node: value if lanes_of(value.type) in (1, lanes) else e.shuffle(value, range(lanes))
+                for node, value in memo.items()}
 
-    def _phase_in_lanes(self, phase: Phase, memo: dict[Expr, Any]) -> None:
-        """Inner loops one by one, every lane a row of its own."""
-        slots = self._accumulators(phase, self.vector_lanes, 1)
-        self._inner_loops(phase.inner, lambda: self._statements(phase, dict(memo), slots, 0))
+    def _statements(self, phase: Phase, memo: Memo, accumulators: dict[str, Accumulator],
+                    mask: Any = None) -> None:
+        values = self.values
         for statement in phase.statements:
-            if isinstance(statement, Reduce):
-                self.reduced[statement.name] = self._finish(statement, slots[statement.name], across=False)
+            value = values.evaluate(statement.value, memo)
+            if isinstance(statement, Store):
+                values.store(statement, value, memo)
+            else:
+                accumulator = accumulators[statement.name]
+                position = None
+                if statement.combine in ARGUMENTS:
+                    kind = accumulator.position_type
+                    position = values.spread(self.e.cast(values.index_lanes(_position(phase)), kind))
+                accumulator.fold(values.spread(value), position, mask)
+
+    def _accumulators(self, phase: Phase, lanes: int) -> dict[str, Accumulator]:
+        few = (extents(phase.inner).constant_value() or 0) < 1 << 31
+        return {s.name: Accumulator(self.e, s, lanes, 32 if few else 64)
+                for s in phase.statements if isinstance(s, Reduce)}
+
+    def _phase_in_lanes(self, phase: Phase) -> None:
+        """Inner loops one by one, every lane a row of its own."""
+        memo = self._hoisted(phase, 1)
+        accumulators = self._accumulators(phase, self.values.lanes)
+        self._inner_loops(phase.inner, lambda: self._statements(phase, dict(memo), accumulators))
+        self.values.reduced.update((name, a.lanewise()) for name, a in accumulators.items())
 
     def _inner_loops(self, variables: Sequence[Var], body: Callable[[], None]) -> None:
         if not variables:
             body()
             return
         var = variables[0]
-        with self.e.loop(0, var.extent.constant_value() or 0, 1) as index:
-            self.env[var] = index
+        with self.e.loop(0, extent_of(var), 1) as index:
+            self.values.env[var] = index
             self._inner_loops(variables[1:], body)
 
-    def _phase_in_vectors(self, phase: Phase, memo: dict[Expr, Any]) -> None:
+    def _phase_in_vectors(self, phase: Phase) -> None:
         """The last inner loop in vectors; partial results of the lanes are combined at the end."""
         var = phase.inner[-1]
-        extent = var.extent.constant_value() or 0
-        reduces = [s for s in phase.statements if isinstance(s, Reduce)]
-        cheap = reduces and sum(cost(s.value) for s in phase.statements) <= CHEAP_BODY
-        copies = ACCUMULATORS if cheap and extent >= ACCUMULATORS * self.lanes else 1
-        slots = self._accumulators(phase, self.lanes, copies)
-
-        def along() -> None:
-            done = extent // (self.lanes * copies) * self.lanes * copies
-            if done:
-                with self.e.loop(0, done, self.lanes * copies) as index:
-                    for copy in range(copies):
-                        at = self.e.add(index, copy * self.lanes) if copy else index
-                        self._at(
-                            var, at, self.lanes, partial(self._statements, phase, dict(memo), slots, copy)
-                        )
-            rest = extent // self.lanes * self.lanes
-            if rest > done:
-                with self.e.loop(done, rest, self.lanes) as index:
-                    self._at(var, index, self.lanes, lambda: self._statements(phase, dict(memo), slots, 0))
-            if extent > rest:
-                with self.e.loop(rest, extent, 1) as index:
-                    self._at(var, index, 1, lambda: self._statements(phase, dict(memo), slots, -1))
-
-        self._inner_loops(phase.inner[:-1], along)
-        for statement in reduces:
-            self.reduced[statement.name] = self._finish(statement, slots[statement.name], across=True)
-
-    # Accumulators: one slot per copy, and a scalar one (the last) for what is left over.
-
-    def _accumulators(self, phase: Phase, lanes: int, copies: int) -> dict[str, list[Any]]:
-        slots: dict[str, list[Any]] = {}
-        for statement in phase.statements:
-            if isinstance(statement, Reduce):
-                widths = [lanes] * copies + [1]
-                slots[statement.name] = [self._slot(statement, width) for width in widths]
-        return slots
-
-    def _slot(self, statement: Reduce, lanes: int) -> Any:
-        e = self.e
-        dtype = statement.value.dtype
-        neutral = e.splat(constant(e, neutral_value(statement.combine, dtype), dtype), lanes)
-        entry = [self._alloca(neutral.type)]
-        e.builder.store(neutral, entry[0])
-        if statement.combine in ARGUMENTS:
-            position = e.splat(e.i64(-1), lanes)
-            entry.append(self._alloca(position.type))
-            e.builder.store(position, entry[1])
-        return entry
-
-    def _alloca(self, kind: Any) -> Any:
-        """A stack slot in the entry block, which becomes a register."""
-        with self.e.builder.goto_entry_block():
-            return self.e.builder.alloca(kind)
-
-    def _accumulate(self, statement: Reduce, value: Any, slot: list[Any], phase: Phase) -> None:
-        e = self.e
-        dtype = statement.value.dtype
-        old = e.builder.load(slot[0], typ=value.type)
-        if statement.combine not in ARGUMENTS:
-            e.builder.store(combined(e, statement.combine, dtype, old, value), slot[0])
-            return
-        position = self._position(phase)
-        old_position = e.builder.load(slot[1], typ=position.type)
-        better = e.or_(self._beats(statement.combine, dtype, value, old), e.compare("==", old_position, -1))
-        e.builder.store(e.select(better, value, old), slot[0])
-        e.builder.store(e.select(better, position, old_position), slot[1])
-
-    def _position(self, phase: Phase) -> Any:
-        """The row-major position in the inner loops, in every lane."""
-        index = Index({})
-        for var in phase.inner:
-            index = index * var.extent + var
-        return self._index_lanes(index)
-
-    def _beats(self, combine: Combine, dtype: DType, new: Any, old: Any) -> Any:
-        e = self.e
-        sign = ">" if combine is Combine.ARG_MAXIMUM else "<"
-        better = e.compare(sign, new, old, signed=signed(dtype))
-        if dtype.is_floating_point:
-            better = e.or_(better, e.and_(e.is_nan(new), e.not_(e.is_nan(old))))
-        return better
-
-    def _finish(self, statement: Reduce, slots: list[list[Any]], *, across: bool) -> Any:
-        """The final value of an accumulator: copies, then lanes, then what was left over."""
-        e = self.e
-        dtype = statement.value.dtype
-        if statement.combine in ARGUMENTS:
-            return self._finish_argument(statement, slots, across=across)
-        parts = [e.builder.load(slot[0], typ=self._slot_type(slot[0])) for slot in slots]
-        total = parts[0]
-        for part in parts[1:-1]:
-            total = combined(e, statement.combine, dtype, total, part)
-        if not across:
-            return total
-        total = e.reduce(total, lambda a, b: combined(e, statement.combine, dtype, a, b))
-        return combined(e, statement.combine, dtype, total, parts[-1])
-
-    def _slot_type(self, slot: Any) -> Any:
-        return slot.allocated_type
-
-    def _finish_argument(self, statement: Reduce, slots: list[list[Any]], *, across: bool) -> Any:
-        e = self.e
-        pairs: list[tuple[Any, Any]] = []
-        for slot in slots if across else slots[:1]:
-            value = e.builder.load(slot[0], typ=self._slot_type(slot[0]))
-            position = e.builder.load(slot[1], typ=self._slot_type(slot[1]))
-            if not across:
-                return position
-            pairs.extend((e.extract(value, i), e.extract(position, i)) for i in range(lanes_of(value.type)))
-        best, where = pairs[0]
-        for value, position in pairs[1:]:
-            beats = self._beats(statement.combine, statement.value.dtype, value, best)
-            loses = self._beats(statement.combine, statement.value.dtype, best, value)
-            first = e.and_(e.not_(loses), e.compare("<", position, where, signed=False))
-            better = e.and_(
-                e.compare("!=", position, -1), e.or_(e.or_(beats, first), e.compare("==", where, -1))
-            )
-            best, where = e.select(better, value, best), e.select(better, position, where)
-        return where
-
-    # Statements and values.
-
-    def _statements(
-        self, phase: Phase, memo: dict[Expr, Any], slots: dict[str, list[Any]], copy: int = 0
-    ) -> None:
-        for statement in phase.statements:
-            value = self._evaluate(statement.value, memo)
-            if isinstance(statement, Store):
-                self._store(statement, value, memo)
-            else:
-                self._accumulate(statement, self._spread(value), slots[statement.name][copy], phase)
-
-    def _spread(self, value: Any) -> Any:
-        """`value` in every lane of the loop that runs in vectors."""
-        return value if lanes_of(value.type) > 1 else self.e.splat(value, self.vector_lanes)
-
-    def _evaluate(self, expr: Expr, memo: dict[Expr, Any]) -> Any:
-        if expr in memo:
-            return memo[expr]
-        for node in walk(expr):
-            if node not in memo:
-                memo[node] = self._emit(node, memo)
-        return memo[expr]
-
-    def _emit(self, node: Expr, memo: dict[Expr, Any]) -> Any:
-        e = self.e
-        if node.op == "constant":
-            return constant(e, node.data[1], node.dtype)
-        if node.op == "load":
-            return self._load(node.data, node.dtype, memo)
-        if node.op == "index":
-            value = (
-                self._index_lanes(node.data)
-                if self.vector_var and node.data.depends_on(self.vector_var)
-                else self._index(node.data)
-            )
-            return e.cast(value, element_type(e, node.dtype))
-        if node.op == "reduced":
-            return self.reduced[node.data]
-        if node.op == "checked_index":
-            return self._checked(memo[node.args[0]], *node.data)
-        values = [memo[a] for a in node.args]
-        lanes = max(lanes_of(v.type) for v in values)
-        return emit_instruction(
-            e, node, [v if lanes_of(v.type) == lanes else e.splat(v, lanes) for v in values]
-        )
-
-    # Memory.
-
-    def _stride(self, index: Index) -> int | None:
-        """Elements between lanes: 0 for one lane, None if it is not the same everywhere."""
-        if self.vector_var is None or self.vector_lanes == 1:
-            return 0
-        step = index.stride(self.vector_var)
-        return None if step is None else step.constant_value()
-
-    def _load(self, access: Access, dtype: DType, memo: dict[Expr, Any]) -> Any:
-        e = self.e
-        pointer, element = self.pointers[access.buffer], element_type(e, dtype)
-        for atom, expr in access.indirect:
-            self.env[atom] = memo[expr]
-        stride = self._stride(access.index)
-        if any(lanes_of(memo[expr].type) > 1 for _, expr in access.indirect):
-            stride = None
-        if stride is None:
-            return e.gather(pointer, self._index_lanes(access.index), element)
-        address = e.address(pointer, self._index(access.index), element)
-        if stride == 0:
-            return e.load(address, element)
-        return e.load_strided(address, stride, vector(element, self.vector_lanes))
-
-    def _store(self, statement: Store, value: Any, memo: dict[Expr, Any]) -> None:
-        e = self.e
-        access = statement.access
-        pointer = self.pointers[access.buffer]
-        element = element_type(e, access.buffer.dtype)
-        stride = self._stride(access.index)
-        if stride == 0:
-            e.store(e.extract(value, 0), e.address(pointer, self._index(access.index), element))
-            return
-        value = self._spread(value)
-        if stride is None:
-            e.scatter(value, pointer, self._index_lanes(access.index))
+        folds = any(isinstance(s, Reduce) for s in phase.statements)
+        repeatable = _repeatable(phase.statements)
+        width = self._width(phase.statements, var)
+        if folds and not repeatable:
+            width = self.lanes  # as wide as the masked vector at the end
+        whole = extent_of(var) % width == 0
+        if not whole and not (repeatable and extent_of(var) >= width) and not self._maskable(
+                phase.statements, var):
+            width = 1 if folds else width
+        memo = self._hoisted(phase, width)
+        accumulators = self._accumulators(phase, width)
+        if folds and not whole and repeatable and extent_of(var) >= width:
+            self._inner_loops(phase.inner[:-1], lambda: self._overlapping(phase, width, memo, accumulators))
         else:
-            e.store_strided(value, e.address(pointer, self._index(access.index), element), stride)
+            def run() -> None:
+                self._statements(phase, self._for_lanes(memo), accumulators, self.values.mask)
 
-    def _checked(self, value: Any, extent: int, place: str) -> Any:
-        """An index brought into 0..extent-1.
+            self._inner_loops(phase.inner[:-1], lambda: self._in_vectors(
+                var, 0, extent_of(var), width, run, whole=whole or width == 1,
+                repeatable=repeatable and not folds, statements=phase.statements))
+        self.values.reduced.update((name, a.finish()) for name, a in accumulators.items())
 
-        One that was outside of it is reported, and 0 is used in its place.
+    def _overlapping(self, phase: Phase, width: int, memo: Memo,
+                     accumulators: dict[str, Accumulator]) -> None:
+        """A folding loop whose last vector overlaps the one before it; lanes seen before do not count again.
+
+        A short body is written out a second time for that vector, a long one has the mask in every turn.
         """
-        e = self.e
-        wrapped = e.select(e.compare("<", value, 0), e.add(value, extent), value)
-        inside = e.compare("<", wrapped, extent, signed=False)
-        with e.when(e.not_(e.all(inside))):
-            e.store(e.constant(self.reports.number(place), e.i64), self.pointers[ERRORS])
-        return e.select(inside, wrapped, 0)
-
-    # Index arithmetic.
-
-    def _index(self, index: Index) -> Any:
-        """An index at the first lane, as an i64."""
-        return self._polynomial(index, lambda atom: self._atom(atom))
-
-    def _atom(self, atom: Any) -> Any:
-        e = self.e
-        if isinstance(atom, Quotient):
-            return _floor_divided(e, self._index(atom.value), self._index(atom.divisor), atom.value)
-        if isinstance(atom, Remainder):
-            return _remainder(e, self._index(atom.value), self._index(atom.divisor), atom.value)
-        if isinstance(atom, Dim):
-            raise NotImplementedError("extents known only at call time")
-        return e.value(self.env[atom], e.i64)
-
-    def _index_lanes(self, index: Index) -> Any:
-        """An index in each lane, as a vector of i64."""
-        e, lanes = self.e, self.vector_lanes
-        if lanes == 1:
-            return self._index(index)
-        stride = self._stride(index)
-        if stride is not None and not self._loaded_in_lanes(index):
-            first = e.splat(self._index(index), lanes)
-            return first if stride == 0 else e.add(first, e.mul(e.iota(vector(e.i64, lanes)), stride))
-        return self._polynomial(index, self._atom_lanes, lanes)
-
-    def _loaded_in_lanes(self, index: Index) -> bool:
-        """Whether an index that was loaded differs from lane to lane."""
-        return any(isinstance(atom, Indirect) and lanes_of(self.env[atom].type) > 1 for atom in index.atoms())
-
-    def _atom_lanes(self, atom: Any) -> Any:
-        e, lanes = self.e, self.vector_lanes
-        if isinstance(atom, Quotient):
-            return _floor_divided(
-                e, self._index_lanes(atom.value), self._index_lanes(atom.divisor), atom.value
-            )
-        if isinstance(atom, Remainder):
-            return _remainder(e, self._index_lanes(atom.value), self._index_lanes(atom.divisor), atom.value)
-        value = e.value(self.env[atom], e.i64)
-        if lanes_of(value.type) > 1:
-            return value
-        value = e.splat(value, lanes)
-        return (
-            e.add(value, e.iota(vector(e.i64, lanes)))
-            if atom is self.vector_var or atom == self.vector_var
-            else value
-        )
-
-    def _polynomial(self, index: Index, atom_value: Callable[[Any], Any], lanes: int = 1) -> Any:
-        e = self.e
-        total: Any = None
-        for monomial, coefficient in index.terms.items():
-            if not monomial:
-                continue
-            term: Any = None
-            for atom in monomial:
-                value = atom_value(atom)
-                term = value if term is None else e.mul(term, value)
-            if coefficient != 1:
-                term = e.mul(term, coefficient)
-            total = term if total is None else e.add(total, term)
-        if total is None:
-            return e.constant(index.constant, vector(e.i64, lanes))
-        return e.add(total, index.constant) if index.constant else total
+        e, var = self.e, phase.inner[-1]
+        extent = extent_of(var)
+        lane = e.iota(ir.VectorType(e.i32, width))
+        if sum(cost(s.value) for s in phase.statements) >= LONG_BODY:
+            with e.loop(0, extent, width) as index:
+                at = e.minimum(index, extent - width)
+                self.values.place(var, at, width)
+                seen = e.splat(e.cast(e.sub(index, at), e.i32), width)
+                self._statements(phase, dict(memo), accumulators, e.compare(">=", lane, seen))
+        else:
+            done = extent // width * width
+            with e.loop(0, done, width) as index:
+                self.values.place(var, index, width)
+                self._statements(phase, dict(memo), accumulators)
+            self.values.place(var, extent - width, width)
+            seen = e.constant(done - (extent - width), lane.type)
+            self._statements(phase, dict(memo), accumulators, e.compare(">=", lane, seen))
+        self.values.leave()
 
 
-def _floor_divided(e: Emitter, value: Any, divisor: Any, source: Index) -> Any:
-    if source.bounds()[0] >= 0:
-        return e.builder.udiv(value, divisor)
-    quotient = e.builder.sdiv(value, divisor)
-    rest = e.builder.srem(value, divisor)
-    return e.sub(quotient, e.cast(e.compare("<", rest, 0), e.i64, signed_from=False))
+def _whole_end(e: Emitter, begin: Any, end: Any, width: int) -> Any:
+    """The largest begin + k * width that is at most `end`."""
+    if isinstance(begin, int) and isinstance(end, int):
+        return begin + (end - begin) // width * width
+    length = e.sub(end, begin)
+    return e.add(begin, e.sub(length, e.builder.srem(length, e.i64(width))))
 
 
-def _remainder(e: Emitter, value: Any, divisor: Any, source: Index) -> Any:
-    rest = e.builder.urem(value, divisor) if source.bounds()[0] >= 0 else e.builder.srem(value, divisor)
-    if source.bounds()[0] >= 0:
-        return rest
-    return e.select(e.compare("<", rest, 0), e.add(rest, divisor), rest)
+def _accesses(statement: Statement) -> list[Any]:
+    found = loads_in(statement.value)
+    return [*found, statement.access] if isinstance(statement, Store) else found
 
 
-# Reductions.
-
-ARGUMENTS = (Combine.ARG_MAXIMUM, Combine.ARG_MINIMUM)
-
-
-def neutral_value(combine: Combine, dtype: DType) -> Any:
-    """What folding starts from."""
-    if combine in (Combine.SUM, Combine.ANY):
-        return 0
-    if combine in (Combine.PRODUCT, Combine.ALL):
-        return 1
-    low = combine in (Combine.MAXIMUM, Combine.ARG_MAXIMUM)
-    if dtype.is_floating_point:
-        return float("-inf") if low else float("inf")
-    if dtype.category is Category.BOOL:
-        return 0 if low else 1
-    bits = 8 * dtype.itemsize
-    if dtype.is_signed:
-        return -(1 << (bits - 1)) if low else (1 << (bits - 1)) - 1
-    return 0 if low else (1 << bits) - 1
+def _repeatable(statements: Sequence[Statement]) -> bool:
+    """Whether a point that is computed a second time gives the same: nothing is read that is written here."""
+    written = {s.access.buffer for s in statements if isinstance(s, Store)}
+    return not any(isinstance(s, Store) and s.mode is not None for s in statements) and not any(
+        access.buffer in written for s in statements for access in loads_in(s.value))
 
 
-def combined(e: Emitter, combine: Combine, dtype: DType, a: Any, b: Any) -> Any:
-    """Two partial results folded into one."""
-    boolean = dtype.category is Category.BOOL
-    flags = REDUCTION_FLAGS if dtype.is_floating_point else ()
-    if combine is Combine.ANY or (boolean and combine in (Combine.SUM, Combine.MAXIMUM)):
-        return e.or_(a, b)
-    if combine is Combine.ALL or (boolean and combine in (Combine.PRODUCT, Combine.MINIMUM)):
-        return e.and_(a, b)
-    if combine is Combine.SUM:
-        return e.add(a, b, flags)
-    if combine is Combine.PRODUCT:
-        return e.mul(a, b, flags)
-    if combine is Combine.MAXIMUM:
-        return e.maximum(a, b, signed=signed(dtype))
-    return e.minimum(a, b, signed=signed(dtype))
+def _position(phase: Phase) -> Index:
+    """The row-major position in the inner loops."""
+    index = Index({})
+    for var in phase.inner:
+        index = index * var.extent + var
+    return index

@@ -2,8 +2,7 @@
 
 Word number `position` of a seed's stream is one lane of the Philox4x32-10 block number position // 4.
 `Philox` computes any words, each lane by itself; for elements in a row, from a position that is a multiple of
-4, `*_row` methods compute every block once instead of once per word. Make a `Philox` outside the loop that
-uses it: the key schedule is computed where it is made.
+4, `*_row` methods compute every block once instead of once per word.
 
 Every operation on floats here is rounded by itself: no fma, as core/generator.py defines the results so.
 """
@@ -14,14 +13,16 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from ...core.lazy import LazyModule
 from .emitter import Emitter
 from .math.logarithm import exponent_as_float
-from .types import MANTISSA_BITS, bits_of, lanes_of, like, vector
+from .types import MANTISSA_BITS, bits_of, lanes_of, like, mangle, vector
+
+ir = LazyModule("llvmlite.ir")
 
 ROUNDS = 10
 MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
-_MASK64 = (1 << 64) - 1
 
 # Random bits of a uniform, by the name of its dtype: the width of the significand.
 UNIFORM_BITS = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8, "float8_e4m3fn": 4,
@@ -33,30 +34,12 @@ class Philox:
 
     def __init__(self, e: Emitter, seed: Any) -> None:
         self.e = e
-        self._keys = [self._round_keys(seed, i) for i in range(ROUNDS)]
-
-    def _round_keys(self, seed: Any, number: int) -> tuple[Any, Any]:
-        """Both 32-bit keys of a round, each in the upper half of an i64."""
-        steps = [((number * step) << 32) & _MASK64 for step in KEY_STEPS]
-        if isinstance(seed, int):
-            first = ((seed << 32) + steps[0]) & _MASK64
-            return first, ((seed & _MASK64) >> 32 << 32) + steps[1] & _MASK64
-        low, high = self.e.shift_left(seed, 32), self.e.and_(seed, -1 << 32)
-        return self.e.add(low, steps[0]), self.e.add(high, steps[1])
+        self.seed = e.value(seed, e.i64)
 
     def blocks(self, counter: Any) -> tuple[Any, Any]:
         """The four words of blocks, as (word1 << 32 | word0, word3 << 32 | word2), for i64 counters."""
-        e = self.e
-        lanes = lanes_of(counter.type)
-        first = _swap_halves(e, counter)
-        second = e.zero(counter)
-        for key in self._keys:
-            key0, key1 = (k if isinstance(k, int) else e.splat(k, lanes) for k in key)
-            product0 = e.mul(e.shift_right(first, 32), MULTIPLIERS[0])
-            product1 = e.mul(e.shift_right(second, 32), MULTIPLIERS[1])
-            first, second = (e.xor(e.xor(e.shift_left(first, 32), product1), key0),
-                             e.xor(e.xor(e.shift_left(second, 32), product0), key1))
-        return _swap_halves(e, first), _swap_halves(e, second)
+        both = self.e.call(_blocks_function(self.e, counter.type), [counter, self.seed])
+        return self.e.builder.extract_value(both, 0), self.e.builder.extract_value(both, 1)
 
     # One lane, one position; lanes need not be in a row.
 
@@ -120,6 +103,59 @@ class Philox:
         source = self.bits64_row(position, lanes) if double else self.words_row(position, lanes)
         a, b = e.shuffle(source, range(0, lanes, 2)), e.shuffle(source, range(1, lanes, 2))
         return _interleave(e, *box_muller(e, a, b))
+
+
+def _blocks_function(e: Emitter, kind: Any) -> Any:
+    """The function from (counters, seed) to both halves of the blocks, which a module has once."""
+    name = f"math.philox.{mangle(kind)}"
+    function = e.module.globals.get(name)
+    if function is None:
+        result = ir.LiteralStructType([kind, kind])
+        function = ir.Function(e.module, ir.FunctionType(result, [kind, e.i64]), name)
+        function.linkage = "internal"
+        for attribute in ("noinline", "nounwind"):
+            function.attributes.add(attribute)
+        inner = Emitter(ir.IRBuilder(function.append_basic_block("entry")), e.target)
+        low, high = _blocks(inner, *function.args)
+        both = inner.builder.insert_value(ir.Constant(result, ir.Undefined), low, 0)
+        inner.builder.ret(inner.builder.insert_value(both, high, 1))
+    return function
+
+
+def _blocks(e: Emitter, counter: Any, seed: Any) -> tuple[Any, Any]:
+    """The rounds are a loop: they depend on each other, so that unrolled they would take as long.
+
+    Both 32-bit keys of a round are in the upper halves of i64.
+    """
+    lanes = lanes_of(counter.type)
+    keys = [e.splat(key, lanes) for key in (e.shift_left(seed, 32), e.and_(seed, -1 << 32))]
+
+    def one(_: Any, first: Any, second: Any, key0: Any, key1: Any) -> list[Any]:
+        product0 = e.mul(e.shift_right(first, 32), MULTIPLIERS[0])
+        product1 = e.mul(e.shift_right(second, 32), MULTIPLIERS[1])
+        return [e.xor(e.xor(e.shift_left(first, 32), product1), key0),
+                e.xor(e.xor(e.shift_left(second, 32), product0), key1),
+                e.add(key0, KEY_STEPS[0] << 32), e.add(key1, KEY_STEPS[1] << 32)]
+
+    start = [_swap_halves(e, counter), e.zero(counter), *keys]
+    first, second, *_ = e.fold(0, ROUNDS, 1, start, one)
+    return _swap_halves(e, first), _swap_halves(e, second)
+
+
+# Instructions of recorded bodies, of (seed, offset, number of the element).
+RANDOM = ("random_word", "random_bits64", "random_uniform", "random_normal")
+
+
+def emit_random(stream: Philox, op: str, dtype: str | None, offset: Any, number: Any) -> Any:
+    """Element `number` of a draw that begins at `offset`; `dtype` names the format of a uniform."""
+    e = stream.e
+    if op == "random_word":
+        return stream.words(e.add(offset, number))
+    if op == "random_bits64":
+        return stream.bits64(e.add(offset, e.shift_left(number, 1)))
+    if op == "random_uniform":
+        return stream.uniform(offset, number, dtype or "float32")
+    return stream.normal(offset, number, double=dtype == "float64")
 
 
 def _swap_halves(e: Emitter, x: Any) -> Any:

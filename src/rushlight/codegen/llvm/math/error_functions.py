@@ -61,16 +61,18 @@ def _erfc_positive(e: Emitter, a: Any) -> Any:
 
 @function()
 def erf(e: Emitter, x: Any) -> Any:
-    """x (1 + p(x**2)) near 0; else 1 - erfc, which for floats is e to the power of a polynomial."""
+    """x (1 + p(x**2)) near 0; else 1 - erfc, which for floats is the eighth power of a polynomial."""
     bits = bits_of(x.type)
     a = e.abs(x)
-    near = e.mul_add(a, e.horner(e.mul(a, a), table.ERF[bits]), a)
+    near = e.mul_add(x, e.horner(e.mul(x, x), table.ERF[bits]), x)
     if bits == 32:
-        bounded = e.at_most(a, 4.0)
-        far = e.sub(1.0, exp_normal(e, e.horner(bounded, table.LOG_ERFC[32])))
+        root = e.horner(e.at_most(a, 4.0), table.ERFC_ROOT[32])
+        for _ in range(3):
+            root = e.mul(root, root)
+        far = e.sub(1.0, root)
     else:
         far = e.sub(1.0, _erfc_roughly(e, e.at_most(a, 6.0)))
-    return e.copysign(e.select(e.compare("<", a, 0.9 if bits == 32 else 1.0), near, far), x)
+    return e.select(e.compare("<", a, 1.1 if bits == 32 else 1.0), near, e.with_sign(far, x))
 
 
 @function()

@@ -75,9 +75,9 @@ def exp_normal(e: Emitter, x: Any) -> Any:
 
 def exp_parts(e: Emitter, x: Any) -> tuple[Any, Any]:
     """(m, n + MAGIC) with e**x = m 2**n, for what is to be multiplied by m before it is scaled: n may exceed
-    exponents."""
+    exponents, as far as two factors can express it."""
     low, high = _EXP_RANGE[bits_of(x.type)]
-    shifted, r = reduce_exp(e, e.clamp(x, low, high + 48.0))
+    shifted, r = reduce_exp(e, e.clamp(x, low, 2 * high - 3.0))
     return e.add(expm1_reduced(e, r, table.EXP[bits_of(x.type)]), 1.0), shifted
 
 
@@ -103,11 +103,16 @@ def expm1(e: Emitter, x: Any) -> Any:
 
 @function()
 def sigmoid(e: Emitter, x: Any) -> Any:
-    """With t = e**-|x| and q = t / (1 + t): q for x < 0 and 1 - q otherwise. q = t - t q loses no bits for
-    small t."""
-    t = exp(e, e.neg(e.abs(x)))
-    q = e.div(t, e.add(t, 1.0))
-    return e.select(e.compare("<", x, 0.0), e.mul_add(e.neg(t), q, t), e.sub(1.0, q))
+    """1 / (1 + e**-x) as (1/2) / (1/2 + 2**(n-1) (1 + p)), where 1/2 + 2**(n-1) is exact or nearly so.
+
+    What would be subnormal beyond the largest e**-x is 0.
+    """
+    bits = bits_of(x.type)
+    end = _EXP_RANGE[bits][1]
+    shifted, r = reduce_exp(e, e.clamp(e.neg(x), -80.0, end))
+    half = power(e, shifted, minus=1)
+    half_sum = e.mul_add(expm1_reduced(e, r, table.EXP[bits]), half, e.add(half, 0.5))
+    return e.select(e.compare("<", x, -end), 0.0, e.div(0.5, half_sum))
 
 
 @function()
@@ -117,12 +122,12 @@ def tanh(e: Emitter, x: Any) -> Any:
         shifted, r = reduce_exp(e, e.mul(e.at_most(a, 20.0), 2.0))
         factor = power(e, shifted)
         z = e.mul_add(expm1_reduced(e, r, table.EXPM1[64]), factor, e.sub(factor, 1.0))
-        return e.copysign(e.div(z, e.add(z, 2.0)), x)
+        return e.with_sign(e.div(z, e.add(z, 2.0)), x)
     z = e.mul(a, a)
     small = e.mul_add(e.mul(a, z), e.horner(z, table.TANH[32]), a)
     square = exp_normal(e, e.mul(e.at_most(a, 10.0), 2.0))
     large = e.sub(1.0, e.div(2.0, e.add(square, 1.0)))
-    return e.copysign(e.select(e.compare("<", a, 0.625), small, large), x)
+    return e.with_sign(e.select(e.compare("<", a, 0.625), small, large), x)
 
 
 def exp_over(e: Emitter, a: Any, power: int) -> Any:

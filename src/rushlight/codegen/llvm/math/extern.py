@@ -85,6 +85,12 @@ def imports(module: Any) -> dict[str, int]:
     return {extern.symbol: _address(extern) for extern in used}
 
 
+def import_address(symbol: str) -> int | None:
+    """The address of an extern function by its symbol; None for any other symbol."""
+    extern = next((e for e in EXTERN.values() if e.symbol == symbol), None)
+    return None if extern is None else _address(extern)
+
+
 def _address(extern: Extern) -> int:
     exports = importlib.import_module("scipy.special.cython_special").__pyx_capi__
     api = ctypes.pythonapi

@@ -69,7 +69,7 @@ def _by_parts(e: Emitter, x: Any) -> tuple[Any, Any, Any]:
 def _reduce_large(e: Emitter, kind: Any) -> Any:
     """The function from a vector x to {r, n}."""
     result = ir.LiteralStructType([kind, integer_like(kind)])
-    return e.function(f"rushlight.reduce_turns.{mangle(kind)}", result, [kind], _each_lane)
+    return e.function(f"math.reduce_turns.{mangle(kind)}", result, [kind], _each_lane)
 
 
 def _each_lane(e: Emitter, x: Any) -> Any:
@@ -98,7 +98,7 @@ def _payne_hanek(e: Emitter, x: Any) -> tuple[Any, Any]:
     k = e.sub(e.and_(e.shift_right(pattern, 52), 0x7FF), 1075)
     m = e.or_(e.and_(pattern, (1 << 52) - 1), 1 << 52)
     start = e.sub(_TABLE_BITS - 190, k)  # the window begins at this bit of the table
-    table = e.table("rushlight.two_per_pi", _TWO_PER_PI.to_bytes(_TABLE_BYTES, "little"))
+    table = e.table("math.two_per_pi", _TWO_PER_PI.to_bytes(_TABLE_BYTES, "little"))
     base = e.address(table, e.shift_right(start, 3), e.i8)
     words = [e.load(e.address(base, 8 * i, e.i8), e.i64, align=1) for i in range(4)]
     count = e.and_(start, 7)

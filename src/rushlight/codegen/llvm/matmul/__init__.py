@@ -1,5 +1,6 @@
 """Matrix products: register-blocked kernels for the target's vectors, and the loops around them."""
 
-from .driver import emit_product
+from .emit import Scratch, emit_product, place_scratch
+from .routines import routine_imports
 
-__all__ = ["emit_product"]
+__all__ = ["Scratch", "emit_product", "place_scratch", "routine_imports"]

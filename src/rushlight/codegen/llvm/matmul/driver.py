@@ -1,308 +1,195 @@
-"""The loops around the kernels of a product.
-
-`emit_product` adds to a module the task `name.task(block, number)`, which computes one block of the result:
+"""The loops around the kernels of a product, as a routine: one block of the result for each task.
 
     for each matrix of the batch
         for each block of the depth
-            for each chunk of tiles of the left operand (packed, if the plan says so)
-                for each panel of the right operand (packed, if the plan says so)
-                    for each tile of the chunk: the kernel; after the last block of the depth, the epilogue
+            for each chunk of tiles of the left operand
+                for each panel of the right operand
+                    the kernel, on all tiles of the chunk
+                    after the last block of the depth: the epilogue
 
-Packed copies lie on the stack of the thread that runs the task.
+All sizes, strides (in bytes) and addresses come from an array of fields and from the block.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Any
 
 from ....core.lazy import LazyModule
-from ....loops.nest import Buffer, Call
-from ....loops.product import epilogue_of, product_of, result_of
-from ....runtime.target import Target
 from ..emitter import Emitter
-from ..instructions import element_type
-from ..nests import emit_tile
-from ..types import vector
-from .kernels import Tile, define, dot_kernel, outer_kernel
-from .pack import copy_panels, transpose_panel
-from .plan import packed_rows, plan_product
+from .kernels import KERNEL, shifted
+from .routines import Callee, fields_of, routine
 
 ir = LazyModule("llvmlite.ir")
 
-Range = tuple[Any, Any]  # first and end, numbers or i64 values
+FIELDS = (
+    "batch", "rows", "columns", "depth",
+    "height", "tiles", "width", "panels", "block", "chunk",
+    "batch_tasks", "row_tasks", "column_tasks",
+    "left", "left_offset", "left_batch", "left_tile", "left_row", "left_depth",
+    "right", "right_offset", "right_batch", "right_panel", "right_depth", "right_column",
+    "direct",  # panels that are read where they are; the others are in a copy
+    "copy", "copy_offset", "copy_batch", "copy_panel", "copy_depth",
+    # where rows and runs of columns of the left operand start: 0, or the slot of a table
+    "offsets", "offsets_offset", "segments_offset", "segment_depth",
+    "out", "out_batch", "out_row", "size",
+    "epilogue",  # NONE, EARLY or LATE
+)
+NONE, EARLY, LATE = range(3)  # the epilogue runs on a chunk times a panel, or on all that the task computes
+EPILOGUE = "pnnnnn"  # block; number of the matrix, first and last row, first and last column
+MOST_HEIGHT = 16
+EDGE_BYTES = 32768  # a chunk of tiles of one panel
 
 
-def emit_product(module: Any, call: Call, target: Target, slots: dict[Buffer, int]) -> tuple[str, int]:
-    """Add the code of a product to `module`; returns the name of its task and how many tasks there are."""
-    name = f"{call.name}.task"
-    kind = ir.FunctionType(ir.VoidType(), [ir.PointerType(), ir.IntType(64)])
-    task = ir.Function(module, kind, name)
-    task.linkage = "internal"
-    task.attributes.add("nounwind")
-    e = Emitter(ir.IRBuilder(task.append_basic_block("entry")), target)
-    block, number = task.args
-    driver = _Driver(module, e, call, block, slots)
-    driver.emit(number)
-    e.builder.ret_void()
-    return name, driver.plan.tasks
+@routine("product", "ppnppp", quick=True)
+def product(e: Emitter, fields: Any, block: Any, number: Any, kernel: Any, move: Any, epilogue: Any) -> None:
+    """Task `number` of a product."""
+    callees = Callee(kernel, KERNEL), Callee(move, "pnpnnn"), Callee(epilogue, EPILOGUE)
+    _Loops(e, fields, block, *callees).emit(number)
 
 
-@dataclass(frozen=True)
-class _Part:
-    """What is being computed: addresses of the operands at the first k, which tiles and panels of them."""
+class _Loops:
+    def __init__(self, e: Emitter, fields: Any, block: Any, kernel: Any, move: Any, epilogue: Any) -> None:
+        self.e, self.block, self.kernel, self.move, self.epilogue = e, block, kernel, move, epilogue
+        self.f = fields_of(e, fields, FIELDS)
+        self.row_offsets = e.local(ir.ArrayType(e.i64, 2 * MOST_HEIGHT))
+        self.edge = e.local(ir.ArrayType(e.i8, EDGE_BYTES))
+        self.no_offset = e.local(e.i64)
 
-    batch: Any
-    left: Any
-    right: Any
-    out: Any
-    tiles: Range
-    panels: Range
-    depth: Any
-    first_k: Any  # None if the depth is one block
+    def _at(self, slot: str, offset: str | None = None) -> Any:
+        e, f = self.e, self.f
+        pointer = e.load(e.address(self.block, f[slot], e.i64), e.pointer)
+        return pointer if offset is None else shifted(e, pointer, f[offset])
 
-
-class _Driver:
-    """Emits the body of the task."""
-
-    def __init__(self, module: Any, e: Emitter, call: Call, block: Any, slots: dict[Buffer, int]) -> None:
-        self.module = module
-        self.e = e
-        self.call = call
-        self.p = product_of(call)
-        self.plan = plan_product(self.p, e.target)
-        self.element = element_type(e, self.p.dtype)
-        self.lanes = e.target.lanes(self.p.dtype.itemsize)
-        self.step = packed_rows(self.plan.height, self.lanes)  # from k to k + 1 in a packed tile
-        self.several = self.plan.blocks(self.p.depth) > 1
-        buffers = dict.fromkeys([*call.inputs, *call.outputs, result_of(call)])
-        self.pointers = {b: e.load(e.address(block, slots[b], e.i64), e.pointer) for b in buffers}
-        self.left_copy = self._room(self.plan.chunk * self.step) if self.plan.pack_left else None
-        self.right_copy = self._room(self.plan.width * self.plan.together) if self.plan.pack_right else None
-        self.epilogue = self._epilogue()
-
-    def _room(self, width: int) -> Any:
-        """Space for `width` elements for each k of a block."""
-        slot = self.e.builder.alloca(ir.ArrayType(self.element, width * self._whole_block()))
-        slot.align = 64
-        slot.type = self.e.pointer
-        return slot
-
-    def _whole_block(self) -> int:
-        """The depth of a block, rounded up to whole vectors: packing may write so far."""
-        return -(-self.plan.block // self.lanes) * self.lanes
-
-    def _at(self, pointer: Any, *terms: tuple[Any, int]) -> Any:
-        """The address of an element, `terms` being indices with their strides."""
-        e = self.e
-        for index, stride in terms:
-            if isinstance(index, int):
-                pointer = e.address(pointer, index * stride, self.element) if index * stride else pointer
-            elif stride:
-                pointer = e.address(pointer, e.mul(index, stride), self.element)
-        return pointer
-
-    def _loop(self, bounds: Range, step: int = 1) -> Any:
-        return self.e.loop(bounds[0], bounds[1], step)
-
-    # The epilogue: a function of its own, so that the kernels of all tile shapes share it.
-
-    def _epilogue(self) -> Callable[..., None] | None:
-        """run(batch, rows, columns): an index and two ranges, in elements of the product."""
-        e, nest = self.e, epilogue_of(self.call)
-        if nest is None:
-            return None
-        buffers = list(dict.fromkeys(a.buffer for a in (*nest.reads(), *nest.writes())))
-        narrow = self.plan.width % self.lanes != 0 and self.plan.column_tasks > 1
-        ragged = narrow or self.p.columns % self.lanes != 0
-
-        def body(inner: Emitter, *arguments: Any) -> None:
-            batch, row, rows_end, column, columns_end = arguments[len(buffers):]
-            ranges = [(batch, inner.add(batch, 1)), (row, rows_end), (column, columns_end)]
-            emit_tile(inner, nest, dict(zip(buffers, arguments, strict=False)), ranges, ragged=ragged)
-
-        types = [e.pointer] * len(buffers) + [e.i64] * 5
-        function = define(self.module, nest.name, types, e.target, body)
-
-        def run(batch: Any, rows: Range, columns: Range) -> None:
-            numbers = [e.value(n, e.i64) for n in (batch, *rows, *columns)]
-            e.call(function, [*[self.pointers[b] for b in buffers], *numbers])
-
-        return run
-
-    # Which part of the result a task has.
-
-    def emit(self, number: Any) -> None:
-        plan, p = self.plan, self.p
-        column = self._digit(number, 1, plan.column_tasks)
-        row = self._digit(number, plan.column_tasks, plan.row_tasks)
-        batch = self._digit(number, plan.column_tasks * plan.row_tasks, plan.batch_tasks)
-        tiles = self._share(row, plan.row_tasks, plan.tiles)
-        panels = self._share(column, plan.column_tasks, plan.panels)
-        left = self._at(self.pointers[self.call.inputs[0]], (1, p.left.offset))
-        right = self._at(self.pointers[self.call.inputs[1]], (1, p.right.offset))
-        out = self.pointers[result_of(self.call)]
-        with self._loop(self._share(batch, plan.batch_tasks, p.batch)) as b:
-            self._matrix(_Part(b, self._at(left, (b, p.left.batch)), self._at(right, (b, p.right.batch)),
-                               self._at(out, (b, p.rows * p.columns)), tiles, panels, p.depth, None))
-
-    def _digit(self, number: Any, step: int, count: int) -> Any:
-        if count == 1:
-            return 0
-        quotient = self.e.builder.udiv(number, self.e.i64(step)) if step > 1 else number
-        return self.e.builder.urem(quotient, self.e.i64(count))
-
-    def _share(self, number: Any, count: int, total: int) -> Range:
+    def _share(self, number: Any, count: Any, total: Any) -> tuple[Any, Any]:
         """The range of `total` that belongs to number `number` of `count`."""
-        if count == 1:
-            return 0, total
         e = self.e
-        first, end = (e.builder.udiv(e.mul(n, total), e.i64(count)) for n in (number, e.add(number, 1)))
+        first, end = (e.builder.udiv(e.mul(n, total), count) for n in (number, e.add(number, 1)))
         return first, end
 
-    # Loops over the depth and over chunks.
+    def _offsets(self) -> None:
+        """Where the rows of a tile are, then those of the last tile: its last row again and again."""
+        e, f = self.e, self.f
+        table = e.load(e.address(self.block, f["offsets"], e.i64), e.pointer)
+        self.table = e.compare("!=", f["offsets"], 0)
+        self.rows_table = shifted(e, table, f["offsets_offset"])
+        self.segments_table = shifted(e, table, f["segments_offset"])
+        e.store(e.i64(0), self.no_offset)
+        last = e.sub(e.sub(f["rows"], e.mul(e.sub(f["tiles"], 1), f["height"])), 1)
+        with e.loop(0, f["height"]) as i:
+            e.store(e.mul(i, f["left_row"]), e.address(self.row_offsets, i, e.i64))
+            e.store(e.mul(e.minimum(i, last), f["left_row"]),
+                    e.address(self.row_offsets, e.add(i, MOST_HEIGHT), e.i64))
 
-    def _matrix(self, part: _Part) -> None:
-        e, p, plan = self.e, self.p, self.plan
-        if not self.several:
-            self._block(part)
-        else:
-            with e.loop(0, p.depth, plan.block) as k:
-                self._block(replace(
-                    part, left=self._at(part.left, (k, p.left.column)), first_k=k,
-                    right=self._at(part.right, (k, p.right.row)),
-                    depth=e.minimum(e.sub(p.depth, k), e.i64(plan.block))))
-        if self.epilogue is not None and plan.kernel == "dot":
-            # A dot tile is narrower than a vector; the whole part, which has few rows, is in cache still.
-            self.epilogue(part.batch, self._rows(part.tiles), self._columns(part.panels))
+    def emit(self, number: Any) -> None:
+        e, f = self.e, self.f
+        self._offsets()
+        left, right = self._at("left", "left_offset"), self._at("right", "right_offset")
+        copy, out = self._at("copy", "copy_offset"), self._at("out")
+        column = e.builder.urem(number, f["column_tasks"])
+        number = e.builder.udiv(number, f["column_tasks"])
+        row, batch = e.builder.urem(number, f["row_tasks"]), e.builder.udiv(number, f["row_tasks"])
+        tiles = self._share(row, f["row_tasks"], f["tiles"])
+        panels = self._share(column, f["column_tasks"], f["panels"])
+        with e.loop(*self._share(batch, f["batch_tasks"], f["batch"])) as b:
+            matrices = [shifted(e, pointer, e.mul(b, f[step])) for pointer, step in (
+                (left, "left_batch"), (right, "right_batch"), (copy, "copy_batch"), (out, "out_batch"))]
+            with e.loop(0, f["depth"], f["block"]) as k, e.loop(*tiles, f["chunk"]) as first:
+                end = e.minimum(e.add(first, f["chunk"]), tiles[1])
+                with e.loop(*panels) as panel:
+                    self._panel(b, matrices, k, (first, end), panel)
+            with e.when(e.compare("==", f["epilogue"], LATE)):
+                self._epilogue(b, tiles, panels)
 
-    def _block(self, part: _Part) -> None:
-        e, plan = self.e, self.plan
-        if plan.chunk >= plan.tiles:
-            self._chunk(part)
-            return
-        with self._loop(part.tiles, plan.chunk) as first:
-            end = e.minimum(e.add(first, plan.chunk), e.value(part.tiles[1], e.i64))
-            self._chunk(replace(part, tiles=(first, end)))
+    def _panel(self, b: Any, matrices: list[Any], k: Any, tiles: tuple[Any, Any], panel: Any) -> None:
+        e, f = self.e, self.f
+        left, right, copy, out = matrices
+        copied = e.sub(panel, f["direct"])
+        direct = e.compare("<", copied, 0)
+        right = e.select(direct, shifted(e, right, e.mul(panel, f["right_panel"])),
+                         shifted(e, copy, e.mul(copied, f["copy_panel"])))
+        right_depth = e.select(direct, f["right_depth"], f["copy_depth"])
+        right = shifted(e, right, e.mul(k, right_depth))
+        left = shifted(e, left, e.select(self.table, e.i64(0), e.mul(k, f["left_depth"])))
+        column = e.mul(panel, f["width"])
+        columns = e.minimum(e.sub(f["columns"], column), f["width"])
+        depth = e.minimum(e.sub(f["depth"], k), f["block"])
+        out = shifted(e, out, e.mul(column, f["size"]))
+        whole = e.builder.udiv(f["rows"], f["height"])  # the last tile may have fewer rows
+        with e.loop(0, 2) as part:
+            last = e.compare("==", part, 1)
+            start = e.select(last, e.maximum(tiles[0], whole), tiles[0])
+            end = e.select(last, tiles[1], e.minimum(tiles[1], whole))
+            with e.when(e.compare("<", start, end)):
+                row = e.mul(start, f["height"])
+                rows = e.minimum(e.sub(f["rows"], row), e.mul(e.sub(end, start), f["height"]))
+                self._tiles(start, e.sub(end, start), shifted(e, left, e.mul(start, f["left_tile"])), last,
+                            right, right_depth, depth, shifted(e, out, e.mul(row, f["out_row"])), rows,
+                            columns, k)
+        done = e.and_(e.compare("==", f["epilogue"], EARLY), e.compare("==", e.add(k, depth), f["depth"]))
+        with e.when(done):
+            self._epilogue(b, tiles, (panel, e.add(panel, 1)))
 
-    def _chunk(self, part: _Part) -> None:
-        plan, e = self.plan, self.e
-        if plan.pack_left:
-            self._pack_left(part)
-        if not plan.pack_right:
-            with self._loop(part.panels) as panel:
-                self._tiles(part, panel, self._panel(part, panel), self.p.right.row)
-            return
-        room = plan.width * self._whole_block()
-        with self._loop(part.panels, plan.together) as first:
-            end = e.minimum(e.add(first, plan.together), e.value(part.panels[1], e.i64))
-            self._pack_right(part, (first, end), room)
-            with self._loop((first, end)) as panel:
-                copy = self._at(self.right_copy, (e.sub(panel, first), room))
-                self._tiles(part, panel, copy, plan.width)
+    def _tiles(self, first: Any, tiles: Any, left: Any, last: Any, right: Any, right_depth: Any, depth: Any,
+               out: Any, rows: Any, columns: Any, add: Any) -> None:
+        """Run the kernel; tiles that are not whole are computed beside, and what is there of them copied."""
+        e, f = self.e, self.f
+        partial = e.or_(last, e.compare("<", columns, f["width"]))
+        edge_row = e.mul(f["width"], f["size"])
+        words = e.shift_right(e.mul(columns, f["size"]), 2)
+        with e.when(e.and_(partial, e.compare("!=", add, 0))):
+            e.call(self.move, [out, f["out_row"], self.edge, edge_row, rows, words])
+        step = e.mul(f["height"], 8)
+        offsets = e.select(self.table, shifted(e, self.rows_table, e.mul(first, step)), e.address(
+            self.row_offsets, e.select(last, e.i64(MOST_HEIGHT), e.i64(0)), e.i64))
+        first_segment, segments = (e.builder.udiv(x, f["segment_depth"]) for x in (add, depth))
+        segment_offsets = e.select(
+            self.table, e.address(self.segments_table, first_segment, e.i64), self.no_offset)
+        out_row = e.select(partial, edge_row, f["out_row"])
+        e.call(self.kernel, [
+            left, offsets, f["left_depth"], e.select(self.table, segments, e.i64(1)), segment_offsets,
+            e.select(self.table, f["segment_depth"], depth), right, right_depth, f["right_column"],
+            columns, e.select(partial, self.edge, out), out_row, add, tiles, f["left_tile"],
+            e.select(self.table, step, e.i64(0)), e.mul(out_row, f["height"])])
+        with e.when(partial):
+            e.call(self.move, [self.edge, edge_row, out, f["out_row"], rows, words])
 
-    def _tiles(self, part: _Part, panel: Any, start: Any, step: int) -> None:
-        with self._loop(part.tiles) as tile:
-            self._tile(part, tile, panel, start, step)
+    def _epilogue(self, b: Any, tiles: tuple[Any, Any], panels: tuple[Any, Any]) -> None:
+        e, f = self.e, self.f
+        rows, columns = ([e.mul(first, f[step]), e.minimum(e.mul(end, f[step]), f[total])]
+                         for (first, end), step, total in (
+                             (tiles, "height", "rows"), (panels, "width", "columns")))
+        e.call(self.epilogue, [self.block, b, *rows, *columns])
 
-    # Packing.
 
-    def _pack_left(self, part: _Part) -> None:
-        """Copy tiles of a matrix whose columns are contiguous: column by column, each through all tiles."""
-        e, p = self.e, self.p
-        kind = vector(self.element, self.lanes)
-        with self._loop((0, part.depth)) as k, self._loop(part.tiles) as tile:
-            row = e.mul(tile, self.plan.height)
-            source = self._at(part.left, (k, p.left.column), (row, 1))
-            out = self._at(self._left_tile(part, tile), (k, self.step))
-            for start in range(0, self.step, self.lanes):
-                # On into the next tile, as far as the matrix goes: that does no harm.
-                mask = e.tail_mask(e.sub(p.rows - start, row), self.lanes)
-                x = e.load_masked(self._at(source, (start, 1)), kind, mask)
-                e.store(x, self._at(out, (start, 1)))
 
-    def _left_tile(self, part: _Part, tile: Any) -> Any:
-        """The packed copy of a tile."""
-        number = self.e.sub(tile, self.e.value(part.tiles[0], self.e.i64))
-        return self._at(self.left_copy, (number, self._whole_block() * self.step))
+TABLE_FIELDS = ("out", "rows_offset", "rows", "padded", "taps_offset", *(
+    f"{kind}{d}_{what}" for kind in ("row", "tap") for d in range(4) for what in ("extent", "stride")))
 
-    def _panel(self, part: _Part, panel: Any) -> Any:
-        """Where a panel starts in the matrix."""
-        return self._at(part.right, (self.e.mul(panel, self.plan.width), self.p.right.column))
 
-    def _pack_right(self, part: _Part, panels: Range, room: int) -> None:
-        e, p, plan = self.e, self.p, self.plan
-        first, end = self._columns(panels)
-        if p.right.column == 1:
-            pack = copy_panels(self.module, e.target, self.element, plan.width, p.columns % plan.width != 0)
-            stride = p.right.row
-        else:
-            ragged = p.depth % self.lanes != 0 or plan.block % self.lanes != 0
-            pack = transpose_panel(self.module, e.target, self.element, plan.width, ragged)
-            stride = p.right.column
-        source = [self._panel(part, panels[0]), e.i64(stride), e.sub(end, first)]
-        e.call(pack, [*source, self.right_copy, e.i64(room), e.value(part.depth, e.i64)])
+@routine("table", "ppn", quick=True)
+def table(e: Emitter, fields: Any, block: Any, number: Any) -> None:
+    """Write where the rows of a left operand with windows start, the last one again and again up to whole
+    tiles, and where its runs of columns start."""
+    f = fields_of(e, fields, TABLE_FIELDS)
+    out = e.load(e.address(block, f["out"], e.i64), e.pointer)
+    next_place = e.local(e.pointer)
+    last = e.local(e.i64)
 
-    # Tiles and panels in elements.
-
-    def _rows(self, tiles: Range) -> Range:
-        return self._elements(tiles, self.plan.height, self.p.rows)
-
-    def _columns(self, panels: Range) -> Range:
-        return self._elements(panels, self.plan.width, self.p.columns)
-
-    def _elements(self, numbers: Range, length: int, total: int) -> Range:
-        e = self.e
-        first, end = (e.mul(e.value(n, e.i64), length) for n in numbers)
-        return first, e.minimum(end, e.i64(total))
-
-    # One tile.
-
-    def _tile(self, part: _Part, tile: Any, panel: Any, panel_start: Any, panel_step: int) -> None:
-        e, p, plan = self.e, self.p, self.plan
-        rows, columns = self._rows((tile, e.add(tile, 1))), self._columns((panel, e.add(panel, 1)))
-        if plan.pack_left:
-            source, row_step, depth_step = self._left_tile(part, tile), 1, self.step
-        else:
-            source = self._at(part.left, (rows[0], p.left.row))
-            row_step, depth_step = p.left.row, p.left.column
-        out = self._at(part.out, (rows[0], p.columns), (columns[0], 1))
-        count, depth = e.sub(rows[1], rows[0]), e.value(part.depth, e.i64)
-        add = e.i64(0) if part.first_k is None else part.first_k  # not in the first block of the depth
-
-        def run(width: int) -> None:
-            shape = Tile(plan.height, width, self.several)
-            left = [source, e.i64(row_step)]
-            result = [out, e.i64(p.columns), count, depth]
-            if plan.kernel == "dot":
-                kernel = dot_kernel(self.module, e.target, self.element, shape, p.depth % self.lanes != 0)
-                e.call(kernel, [*left, panel_start, e.i64(p.right.column), *result])
+    def write(kind: str, dim: int, base: Any) -> None:
+        with e.loop(0, f[f"{kind}{dim}_extent"]) as point:
+            offset = e.add(base, e.mul(point, f[f"{kind}{dim}_stride"]))
+            if dim < 3:
+                write(kind, dim + 1, offset)
             else:
-                kernel = outer_kernel(self.module, e.target, self.element, shape)
-                e.call(kernel, [*left, e.i64(depth_step), panel_start, e.i64(panel_step), *result, add])
+                place = e.load(next_place, e.pointer)
+                e.store(offset, place)
+                e.store(offset, last)
+                e.builder.store(e.address(place, 1, e.i64), next_place, align=8)
 
-        self._by_width(panel, run)
-        if self.epilogue is None or plan.kernel == "dot":
-            return
-        if part.first_k is None:
-            self.epilogue(part.batch, rows, columns)
-        else:
-            with e.when(e.compare("==", e.add(part.first_k, depth), p.depth)):
-                self.epilogue(part.batch, rows, columns)
-
-    def _by_width(self, panel: Any, run: Callable[[int], None]) -> None:
-        """`run(columns)` for the number of columns that a panel has: the last one may have fewer."""
-        plan = self.plan
-        rest = self.p.columns - (plan.panels - 1) * plan.width
-        if rest == plan.width or plan.panels == 1:
-            run(rest)
-            return
-
-        def chosen(width: int) -> Callable[[], list[Any]]:
-            def emit() -> list[Any]:
-                run(width)
-                return []
-            return emit
-
-        self.e.branch(self.e.compare("<", panel, plan.panels - 1), chosen(plan.width), chosen(rest))
+    for kind in ("row", "tap"):
+        e.builder.store(shifted(e, out, f[f"{kind}s_offset"]), next_place, align=8)
+        write(kind, 0, e.i64(0))
+        if kind == "row":
+            rows = shifted(e, out, f["rows_offset"])
+            with e.loop(f["rows"], f["padded"]) as row:
+                e.store(e.load(last, e.i64), e.address(rows, row, e.i64))

@@ -1,202 +1,153 @@
-"""The innermost kernels: one tile of a product, all its sums in registers.
+"""The innermost kernels: tiles of a product one below the other, the sums of each in registers.
 
-Each kernel is a function of its own, never inlined, made once a module for a dtype and a tile; strides and
-depth come at run time, so products of any shape share it. Nothing outside of the tile is read or written:
-columns that are left over at the edge of the matrix are masked, and for rows beyond the last one the last one
-is computed and written again.
+Strides are in bytes. A kernel computes and writes whole tiles: the caller gives it room for them, a panel of
+the right operand that is whole, and for rows of the left operand that are not there the offset of one that
+is.
+
+The sums of an element are added in the order of the depth, in every kernel with vectors along the columns,
+whatever the tile, and however the depth is cut into blocks: a block continues the sums of the one before.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ....core.lazy import LazyModule
-from ....runtime.target import Target
 from ..emitter import Emitter
 from ..types import bits_of, vector
+from .routines import element_named, routine
 
 ir = LazyModule("llvmlite.ir")
 
-
-@dataclass(frozen=True)
-class Tile:
-    """Up to `rows` times `columns` of the result; `adds` if the kernel can add to what is there."""
-
-    rows: int
-    columns: int
-    adds: bool
+# Arguments of a kernel: the left operand, the offsets of the rows of a tile of it, and from k to k + 1; how
+# many segments the depth has, their offsets, the depth of each; the right operand, from k to k + 1, from
+# column to column, how many columns are there; the result, from row to row, whether to add to what is there;
+# how many tiles, and from tile to tile in the left operand, in the offsets of rows, and in the result.
+KERNEL = "ppnnpnpnnnpnnnnnn"
 
 
-def define(module: Any, name: str, arguments: Sequence[Any], target: Target,
-           body: Callable[..., None]) -> Any:
-    """The function `name` of the module; made by `body(emitter, *arguments)` if there is none yet."""
-    found = module.globals.get(name)
-    if found is None:
-        found = ir.Function(module, ir.FunctionType(ir.VoidType(), list(arguments)), name)
-        found.linkage = "internal"
-        found.attributes.add("noinline")
-        found.attributes.add("nounwind")
-        for argument in found.args:
-            if isinstance(argument.type, ir.PointerType):
-                argument.add_attribute("noalias")
-        e = Emitter(ir.IRBuilder(found.append_basic_block("entry")), target)
-        body(e, *found.args)
-        e.builder.ret_void()
-    return found
+def shifted(e: Emitter, pointer: Any, offset: Any) -> Any:
+    """The address `offset` bytes on."""
+    return e.address(pointer, offset, e.i8)
 
 
-def lane_mask(count: int, lanes: int) -> Any:
-    """True in the first `count` lanes."""
-    return ir.Constant(ir.VectorType(ir.IntType(1), lanes), [int(lane < count) for lane in range(lanes)])
-
-
-class Columns:
-    """A run of columns as vectors, the last one masked if it is not whole."""
-
-    def __init__(self, e: Emitter, element: Any, columns: int) -> None:
-        self.e = e
-        self.element = element
-        self.lanes = e.target.lanes(bits_of(element) // 8)
-        self.kind = vector(element, self.lanes)
-        self.count = -(-columns // self.lanes)
-        rest = columns % self.lanes
-        self.mask = lane_mask(rest, self.lanes) if rest else None
-
-    def _address(self, pointer: Any, number: int) -> Any:
-        return self.e.address(pointer, number * self.lanes, self.element) if number else pointer
-
-    def load(self, pointer: Any) -> list[Any]:
-        vectors = []
-        for number in range(self.count):
-            address = self._address(pointer, number)
-            if self.mask is not None and number == self.count - 1:
-                vectors.append(self.e.load_masked(address, self.kind, self.mask))
-            else:
-                vectors.append(self.e.load(address, self.kind))
-        return vectors
-
-    def store(self, vectors: Sequence[Any], pointer: Any) -> None:
-        for number, x in enumerate(vectors):
-            address = self._address(pointer, number)
-            if self.mask is not None and number == self.count - 1:
-                self.e.store_masked(x, address, self.mask)
-            else:
-                self.e.store(x, address)
-
-
-def rows_of(e: Emitter, pointer: Any, stride: Any, count: int, element: Any, last: Any = None) -> list[Any]:
-    """The addresses of `count` rows, `stride` elements apart; after number `last` the same one again."""
+def rows_of(e: Emitter, pointer: Any, stride: Any, count: int) -> list[Any]:
     rows = [pointer]
-    for i in range(1, count):
-        step = stride if last is None else e.select(e.compare("<", last, i), e.i64(0), stride)
-        rows.append(e.address(rows[-1], step, element))
+    for _ in range(1, count):
+        rows.append(shifted(e, rows[-1], stride))
     return rows
 
 
-# Vectors along the columns.
+def offset_rows(e: Emitter, pointer: Any, offsets: Any, count: int) -> list[Any]:
+    return [shifted(e, pointer, e.load(e.address(offsets, i, e.i64), e.i64)) for i in range(count)]
 
-def outer_kernel(module: Any, target: Target, element: Any, tile: Tile) -> Any:
-    """A column times a row, again and again, with vectors along the columns.
 
-    kernel(left, left row, left depth, right, right depth, out, out row, rows, depth, add): addresses, each
-    followed by its strides, then numbers.
-    """
-    name = f"tile_{element}_{tile.rows}x{tile.columns}{'_add' if tile.adds else ''}"
-    pointer, i64 = ir.PointerType(), ir.IntType(64)
+@routine("tile", KERNEL)
+def tile(e: Emitter, left: Any, row_offsets: Any, left_depth: Any, segments: Any, offsets: Any, depth: Any,
+         right: Any, right_depth: Any, right_column: Any, columns: Any, out: Any, out_row: Any, add: Any,
+         tiles: Any, left_tile: Any, offsets_tile: Any, out_tile: Any, element: str, height: int,
+         vectors: int) -> None:
+    """A column times a row, again and again, with vectors along the columns."""
+    scalar = element_named(element)
+    size = bits_of(scalar) // 8
+    lanes = e.target.lanes(size)
+    kind = vector(scalar, lanes)
 
-    def body(e: Emitter, left: Any, left_row: Any, left_depth: Any, right: Any, right_depth: Any, out: Any,
-             out_row: Any, count: Any, depth: Any, add: Any) -> None:
-        columns = Columns(e, element, tile.columns)
-        last = e.sub(count, 1)
-        rows = rows_of(e, left, left_row, tile.rows, element, last)
+    def side_by_side(pointer: Any) -> list[Any]:
+        return [e.address(pointer, j * lanes, scalar) if j else pointer for j in range(vectors)]
+
+    def each(left: Any, row_offsets: Any, out: Any) -> None:
+        rows = offset_rows(e, left, row_offsets, height)
+        places = [at for row in rows_of(e, out, out_row, height) for at in side_by_side(row)]
+        sums = e.branch(e.compare("!=", add, 0), lambda: [e.load(at, kind) for at in places],
+                        lambda: [e.zero(kind)] * len(places))
 
         def step(left_over: Any, offset: Any, panel: Any, *sums: Any) -> tuple[Any, list[Any]]:
-            b = columns.load(panel)
+            b = [e.load(at, kind) for at in side_by_side(panel)]
             following = []
             for i, row in enumerate(rows):
-                a = e.splat(e.load(e.address(row, offset, element), element), columns.lanes)
-                following += [e.mul_add(a, x, sums[i * columns.count + j]) for j, x in enumerate(b)]
+                a = e.splat(e.load(shifted(e, row, offset), scalar), lanes)
+                following += [e.mul_add(a, x, sums[i * vectors + j]) for j, x in enumerate(b)]
             left_over = e.sub(left_over, 1)
             return e.compare(">", left_over, 0), [left_over, e.add(offset, left_depth),
-                                                  e.address(panel, right_depth, element), *following]
+                                                  shifted(e, panel, right_depth), *following]
 
-        zeros = [e.zero(columns.kind)] * (tile.rows * columns.count)
-        sums = e.repeat([depth, e.i64(0), right, *zeros], step)[3:]
-        _write(e, columns, tile, sums, rows_of(e, out, out_row, tile.rows, element, last), add)
+        def segment(number: Any, panel: Any, *sums: Any) -> tuple[Any, list[Any]]:
+            start = e.load(e.address(offsets, number, e.i64), e.i64)
+            _, _, *following = e.repeat([depth, start, panel, *sums], step)
+            number = e.add(number, 1)
+            return e.compare("<", number, segments), [number, *following]
 
-    return define(module, name, [pointer, i64, i64, pointer, i64, pointer, i64, i64, i64, i64], target, body)
+        sums = e.repeat([e.i64(0), right, *sums], segment)[2:]
+        for x, at in zip(sums, places, strict=True):
+            e.store(x, at)
 
-
-def _write(e: Emitter, columns: Columns, tile: Tile, sums: Sequence[Any], rows: Sequence[Any],
-           add: Any) -> None:
-    count = columns.count
-
-    def added() -> list[Any]:
-        old = [x for row in rows for x in columns.load(row)]
-        return [e.add(x, y) for x, y in zip(old, sums, strict=True)]
-
-    if tile.adds:
-        sums = e.branch(e.compare("!=", add, 0), added, lambda: list(sums))
-    for i, row in enumerate(rows):
-        columns.store(sums[i * count:(i + 1) * count], row)
+    _for_tiles(e, tiles, (left, left_tile), (row_offsets, offsets_tile), (out, out_tile), each)
 
 
-# Vectors along the depth.
+def _for_tiles(e: Emitter, tiles: Any, left: tuple[Any, Any], offsets: tuple[Any, Any], out: tuple[Any, Any],
+               each: Callable[[Any, Any, Any], None]) -> None:
+    """`each` with the pointers of one tile after the other; the pairs are pointers with their steps."""
+    def one(left_over: Any, *pointers: Any) -> tuple[Any, list[Any]]:
+        each(*pointers)
+        left_over = e.sub(left_over, 1)
+        steps = (left[1], offsets[1], out[1])
+        return e.compare(">", left_over, 0), [left_over, *[
+            shifted(e, pointer, step) for pointer, step in zip(pointers, steps, strict=True)]]
 
-def dot_kernel(module: Any, target: Target, element: Any, tile: Tile, ragged: bool) -> Any:
-    """Rows times columns, each contiguous, with vectors along the depth.
+    e.repeat([tiles, left[0], offsets[0], out[0]], one)
 
-    kernel(left, left row, right, right column, out, out row, rows, depth). `ragged`: the depth is not a whole
-    number of vectors.
+
+@routine("dot", KERNEL)
+def dot(e: Emitter, left: Any, row_offsets: Any, left_depth: Any, segments: Any, offsets: Any, depth: Any,
+        right: Any, right_depth: Any, right_column: Any, columns: Any, out: Any, out_row: Any, add: Any,
+        tiles: Any, left_tile: Any, offsets_tile: Any, out_tile: Any, element: str, height: int,
+        width: int) -> None:
+    """Rows times columns, each contiguous, with vectors along the depth; one segment, nothing is added to.
+
+    For columns that are not there the last one is computed again.
     """
-    name = f"dot_{element}_{tile.rows}x{tile.columns}{'_ragged' if ragged else ''}"
-    pointer, i64 = ir.PointerType(), ir.IntType(64)
+    scalar = element_named(element)
+    size = bits_of(scalar) // 8
+    lanes = e.target.lanes(size)
+    kind = vector(scalar, lanes)
+    beside = [right]
+    for j in range(1, width):
+        beside.append(shifted(e, beside[-1], e.select(e.compare(">", columns, j), right_column, e.i64(0))))
 
-    def body(e: Emitter, left: Any, left_row: Any, right: Any, right_column: Any, out: Any, out_row: Any,
-             count: Any, depth: Any) -> None:
-        lanes = target.lanes(bits_of(element) // 8)
-        kind = vector(element, lanes)
-        last = e.sub(count, 1)
-        rows = rows_of(e, left, left_row, tile.rows, element, last)
-        columns = rows_of(e, right, right_column, tile.columns, element)
+    def each(left: Any, row_offsets: Any, out: Any) -> None:
+        rows = offset_rows(e, left, row_offsets, height)
 
-        def multiplied(load: Callable[[Any], Any], index: Any, sums: Sequence[Any]) -> list[Any]:
-            a = [load(e.address(row, index, element)) for row in rows]
+        def multiplied(load: Callable[[Any], Any], offset: Any, sums: Sequence[Any]) -> list[Any]:
+            a = [load(shifted(e, row, offset)) for row in rows]
             following = list(sums)
-            for j, column in enumerate(columns):
-                b = load(e.address(column, index, element))
+            for j, column in enumerate(beside):
+                b = load(shifted(e, column, offset))
                 for i, x in enumerate(a):
-                    at = i * tile.columns + j
+                    at = i * width + j
                     following[at] = e.mul_add(x, b, following[at])
             return following
 
-        sums: Sequence[Any] = [e.zero(kind)] * (tile.rows * tile.columns)
-        whole = e.and_(depth, -lanes)
-        sums = e.fold(0, whole, lanes, sums,
-                      lambda index, *state: multiplied(lambda at: e.load(at, kind), index, state))
-        if ragged:
-            mask = e.tail_mask(e.sub(depth, whole), lanes)
-            sums = multiplied(lambda at: e.load_masked(at, kind, mask), whole, sums)
-        for i, row in enumerate(rows_of(e, out, out_row, tile.rows, element, last)):
-            _store_sums(e, sums[i * tile.columns:(i + 1) * tile.columns], row, element)
+        sums: Sequence[Any] = [e.zero(kind)] * (height * width)
+        whole = e.mul(e.and_(depth, -lanes), size)
+        sums = e.fold(0, whole, lanes * size, sums,
+                      lambda offset, *state: multiplied(lambda at: e.load(at, kind), offset, state))
+        rest = e.and_(depth, lanes - 1)
+        mask = e.tail_mask(rest, lanes)
+        sums = e.branch(e.compare(">", rest, 0), lambda: multiplied(
+            lambda at: e.load_masked(at, kind, mask), whole, sums), lambda: list(sums))
+        for i, row in enumerate(rows_of(e, out, out_row, height)):
+            e.store(_lane_sums(e, sums[i * width:(i + 1) * width]), row)
 
-    return define(module, name, [pointer, i64, pointer, i64, pointer, i64, i64, i64], target, body)
-
-
-def _store_sums(e: Emitter, vectors: Sequence[Any], pointer: Any, element: Any) -> None:
-    """The sum over the lanes of each vector, one after the other."""
-    if len(vectors) in (2, 4, 8) and len(vectors) <= vectors[0].type.count:
-        e.store(lane_sums(e, vectors), pointer)
-        return
-    for j, x in enumerate(vectors):
-        e.store(e.reduce(x, e.add), e.address(pointer, j, element))
+    _for_tiles(e, tiles, (left, left_tile), (row_offsets, offsets_tile), (out, out_tile), each)
 
 
-def lane_sums(e: Emitter, vectors: Sequence[Any]) -> Any:
-    """The sums of the lanes of 2, 4 or 8 vectors: neighbours are added while the vectors are interleaved."""
+def _lane_sums(e: Emitter, vectors: Sequence[Any]) -> Any:
+    """A vector of the sums of the lanes of each: neighbours are added while the vectors are interleaved."""
     lanes = vectors[0].type.count
+    if len(vectors) not in (2, 4, 8) or len(vectors) > lanes:
+        return e.concatenate([e.reduce(x, e.add) for x in vectors])
     parts, width = list(vectors), 1
     while len(parts) > 1:
         pair = (*range(width), *range(lanes, lanes + width))
@@ -209,3 +160,14 @@ def lane_sums(e: Emitter, vectors: Sequence[Any]) -> Any:
     while (count := total.type.count) > len(vectors):
         total = e.add(e.shuffle(total, range(count // 2)), e.shuffle(total, range(count // 2, count)))
     return total
+
+
+@routine("move", "pnpnnn")
+def move(e: Emitter, source: Any, source_row: Any, target: Any, target_row: Any, rows: Any,
+         words: Any) -> None:
+    """Copy rows of words of 4 bytes."""
+    with e.loop(0, rows) as row:
+        start, end = (shifted(e, at, e.mul(row, step))
+                      for at, step in ((source, source_row), (target, target_row)))
+        with e.loop(0, words) as word:
+            e.store(e.load(e.address(start, word, e.i32), e.i32), e.address(end, word, e.i32))

@@ -1,7 +1,9 @@
-"""Copies of panels of the right operand into a layout that a kernel walks through in order.
+"""Copies of an operand in the order in which a kernel walks through it.
 
-A packed panel holds, for every k, its columns. Columns beyond the last one of the matrix hold anything, and
-are never stored to the result; nothing outside of the operand is read.
+A slab holds, for every k, `width` units side by side: rows of the left operand, or columns of the right. It
+has room for the depth rounded up to whole vectors, and a vector more: a store may reach beyond its units,
+into what the next one writes or nobody reads. Units beyond the last one of the matrix are copies of it or
+zeros, which never get into the result. Nothing outside of the operand is read. Strides are in bytes.
 """
 
 from __future__ import annotations
@@ -9,104 +11,87 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ....core.lazy import LazyModule
-from ....runtime.target import Target
 from ..emitter import Emitter
 from ..types import bits_of, vector
-from .kernels import define
+from .kernels import shifted
+from .routines import Callee, element_named, fields_of, routine
 
-ir = LazyModule("llvmlite.ir")
+# source, from unit to unit, from k to k + 1; how many units and k there are; out, units of a slab, from slab
+# to slab
+PACK = "pnnnnpnn"
+GROUP_BYTES = 2048  # that a task of copying reads of each k, which may be a page apart
+TRANSPOSED_SLABS, COPIED_DEPTH = 4, 128  # what else a task packs
 
 
-def copy_panels(module: Any, target: Target, element: Any, width: int, ragged: bool) -> Any:
-    """pack(source, stride, columns, out, room, depth): panels of contiguous rows, `stride` apart.
+def slab_bytes(depth: int, width: int, lanes: int, size: int) -> int:
+    """Bytes from one slab to the next."""
+    elements = -(-depth // lanes) * lanes * width + lanes
+    return -(-elements * size // 64) * 64
 
-    Panel n goes to out + n * room. Row by row through all of them: rows may be a page apart. `ragged`: the
-    last panel may have fewer columns than `width`.
+
+@routine("copy", PACK)
+def copy(e: Emitter, source: Any, unit: Any, depth_step: Any, units: Any, depth: Any, out: Any, width: Any,
+         room: Any, element: str) -> None:
+    """Of an operand whose units are contiguous for each k."""
+    scalar = element_named(element)
+    size = bits_of(scalar) // 8
+    lanes = e.target.lanes(size)
+    kind = vector(scalar, lanes)
+    step = e.mul(width, size)
+    with e.loop(0, depth) as k:
+        row = shifted(e, source, e.mul(k, depth_step))
+        slab = shifted(e, out, e.mul(k, step))
+
+        def next_slab(first: Any, slab: Any, row: Any) -> tuple[Any, list[Any]]:
+            with e.loop(0, width, lanes) as at:
+                x = e.load_masked(e.address(row, at, scalar), kind,
+                                  e.tail_mask(e.sub(e.sub(units, first), at), lanes))
+                e.store(x, e.address(slab, at, scalar))
+            first = e.add(first, width)
+            return e.compare("<", first, units), [first, shifted(e, slab, room), shifted(e, row, step)]
+
+        e.repeat([e.i64(0), slab, row], next_slab)
+
+
+@routine("transpose", PACK)
+def transpose(e: Emitter, source: Any, unit: Any, depth_step: Any, units: Any, depth: Any, out: Any,
+              width: Any, room: Any, element: str) -> None:
+    """Of an operand in which each unit is contiguous along the depth."""
+    scalar = element_named(element)
+    size = bits_of(scalar) // 8
+    lanes = e.target.lanes(size)
+    kind = vector(scalar, lanes)
+
+    def next_slab(first: Any, slab: Any) -> tuple[Any, list[Any]]:
+        with e.loop(0, width, lanes) as at:
+            number = e.add(first, at)
+            with e.when(e.compare("<", number, units)):
+                start = shifted(e, source, e.mul(number, unit))
+                last = e.sub(e.sub(units, number), 1)
+                offsets = [e.mul(e.minimum(e.i64(i), last), unit) for i in range(lanes)]
+                with e.loop(0, depth, lanes) as k:
+                    mask = e.tail_mask(e.sub(depth, k), lanes)
+                    column = e.address(start, k, scalar)
+                    rows = [e.load_masked(shifted(e, column, offset), kind, mask) for offset in offsets]
+                    target = e.address(slab, e.add(e.mul(k, width), at), scalar)
+                    for x in transposed(e, rows):
+                        e.store(x, target)
+                        target = e.address(target, width, scalar)
+        first = e.add(first, width)
+        return e.compare("<", first, units), [first, shifted(e, slab, room)]
+
+    e.repeat([e.i64(0), out], next_slab)
+
+
+def transposed(e: Emitter, rows: Sequence[Any]) -> list[Any]:
+    """The columns of a square of as many vectors as they have lanes.
+
+    Rounds of interleaving: first lanes inside of 16 bytes, for which machines have instructions, then runs.
     """
-    pointer, i64 = ir.PointerType(), ir.IntType(64)
-    lanes = target.lanes(bits_of(element) // 8)
-    kind = vector(element, lanes)
-
-    def body(e: Emitter, source: Any, stride: Any, columns: Any, out: Any, room: Any, depth: Any) -> None:
-        panels = e.builder.udiv(e.add(columns, width - 1), e.i64(width))
-        with e.loop(0, depth, 1) as k:
-            row = e.address(source, e.mul(k, stride), element)
-            start = e.address(out, e.mul(k, width), element)
-            with e.loop(0, panels, 1) as n:
-                first = e.mul(n, width)
-                panel = e.address(start, e.mul(n, room), element)
-                for at in range(0, width, lanes):
-                    column = e.add(first, at)
-                    address = e.address(row, column, element)
-                    if ragged:
-                        x = e.load_masked(address, kind, e.tail_mask(e.sub(columns, column), lanes))
-                    else:
-                        x = e.load(address, kind)
-                    e.store(x, e.address(panel, at, element))
-
-    name = f"copy_panels_{element}_{width}{'_ragged' if ragged else ''}"
-    return define(module, name, [pointer, i64, i64, pointer, i64, i64], target, body)
-
-
-def transpose_panel(module: Any, target: Target, element: Any, width: int, ragged: bool) -> Any:
-    """pack(source, stride, columns, out, room, depth): a panel of contiguous columns, `stride` apart.
-
-    `ragged`: the depth is not a whole number of vectors; the copy has room for one that is.
-    """
-    pointer, i64 = ir.PointerType(), ir.IntType(64)
-    lanes = target.lanes(bits_of(element) // 8)
-
-    def body(e: Emitter, source: Any, stride: Any, columns: Any, out: Any, room: Any, depth: Any) -> None:
-        whole = e.and_(depth, -lanes)
-        with e.loop(0, columns, lanes) as column:
-            start = e.address(source, e.mul(column, stride), element)
-            panel = e.address(out, column, element)
-            last = e.sub(e.sub(columns, column), 1)
-
-            def square(k: Any, masked: bool) -> None:
-                function = _square(module, target, element, width, masked)
-                left = e.sub(depth, k)
-                e.call(function, [e.address(start, k, element), stride, last,
-                                  e.address(panel, e.mul(k, width), element), left])
-
-            with e.loop(0, whole, lanes) as k:
-                square(k, False)
-            if ragged:
-                with e.when(e.compare("<", whole, depth)):
-                    square(whole, True)
-
-    name = f"transpose_panel_{element}_{width}{'_ragged' if ragged else ''}"
-    return define(module, name, [pointer, i64, i64, pointer, i64, i64], target, body)
-
-
-def _square(module: Any, target: Target, element: Any, width: int, masked: bool) -> Any:
-    """square(source, stride, last, out, depth): out[k * width + i] = source[min(i, last) * stride + k].
-
-    For i and k below the number of lanes; if `masked`, from k = depth on it is 0, and nothing is read.
-    """
-    pointer, i64 = ir.PointerType(), ir.IntType(64)
-    lanes = target.lanes(bits_of(element) // 8)
-    kind = vector(element, lanes)
-
-    def body(e: Emitter, source: Any, stride: Any, last: Any, out: Any, depth: Any) -> None:
-        mask = e.tail_mask(depth, lanes) if masked else None
-        rows = []
-        for i in range(lanes):
-            address = e.address(source, e.mul(e.minimum(e.i64(i), last), stride), element) if i else source
-            rows.append(e.load(address, kind) if mask is None else e.load_masked(address, kind, mask))
-        for k, column in enumerate(transpose(e, rows)):
-            e.store(column, e.address(out, k * width, element))
-
-    name = f"transpose_{element}_{width}{'_masked' if masked else ''}"
-    return define(module, name, [pointer, i64, i64, pointer, i64], target, body)
-
-
-def transpose(e: Emitter, rows: Sequence[Any]) -> list[Any]:
-    """The columns of a square of as many vectors as they have lanes, in log2 rounds of interleaving."""
     lanes = len(rows)
-    current = list(rows)
-    step = 1
+    current, step = list(rows), 1
+    if lanes >= 4 and bits_of(rows[0].type) == 32:
+        current, step = [x for i in range(0, lanes, 4) for x in _quartet(e, current[i:i + 4])], 4
     while step < lanes:
         low = [b + t for b in range(0, lanes, 2 * step) for t in (*range(step), *range(lanes, lanes + step))]
         high = [lane + step for lane in low]
@@ -118,3 +103,53 @@ def transpose(e: Emitter, rows: Sequence[Any]) -> list[Any]:
         current = following
         step *= 2
     return current
+
+
+def _quartet(e: Emitter, rows: Sequence[Any]) -> list[Any]:
+    """Four rows of 32-bit lanes: the columns of every 4 x 4 block of them."""
+    lanes = rows[0].type.count
+    blocks = range(0, lanes, 4)
+
+    def mixed(a: Any, b: Any, pattern: Sequence[int]) -> Any:
+        return e.shuffle(a, [block + (p if p < 4 else p - 4 + lanes) for block in blocks for p in pattern], b)
+
+    halves = ((0, 4, 1, 5), (2, 6, 3, 7))
+    pairs = ([mixed(a, b, pattern) for a, b in (rows[:2], rows[2:])] for pattern in halves)
+    return [mixed(a, b, pattern) for a, b in pairs for pattern in ((0, 1, 4, 5), (2, 3, 6, 7))]
+
+
+# The task.
+
+PACK_FIELDS = ("source", "offset", "batch_step", "unit", "depth_step", "units", "depth", "out", "out_offset",
+               "out_batch", "width", "room", "groups", "group_units", "parts", "part_depth", "size")
+
+
+def shares(units: int, depth: int, width: int, lanes: int, size: int, *,
+           copies: bool) -> tuple[int, int, int, int]:
+    """How the tasks of a packing divide it: groups of units, the units of each, parts of the depth, its
+    depth."""
+    group = width * (max(1, GROUP_BYTES // (width * size)) if copies else TRANSPOSED_SLABS)
+    # A store may reach into the next k only if the same task writes that after it.
+    part = COPIED_DEPTH if copies and width % lanes == 0 else depth
+    return -(-units // group), group, -(-depth // part), part
+
+
+@routine("packing", "ppnp", quick=True)
+def packing(e: Emitter, fields: Any, block: Any, number: Any, pack: Any) -> None:
+    """Task `number` of a packing: a part of a few slabs of one matrix of the batch. `fields` are
+    PACK_FIELDS."""
+    f = fields_of(e, fields, PACK_FIELDS)
+    part, number = e.builder.urem(number, f["parts"]), e.builder.udiv(number, f["parts"])
+    batch, group = e.builder.udiv(number, f["groups"]), e.builder.urem(number, f["groups"])
+    k = e.mul(part, f["part_depth"])
+    source = e.load(e.address(block, f["source"], e.i64), e.pointer)
+    source = shifted(e, source, e.add(f["offset"], e.mul(batch, f["batch_step"])))
+    first = e.mul(group, f["group_units"])
+    source = shifted(e, source, e.add(e.mul(first, f["unit"]), e.mul(k, f["depth_step"])))
+    out = e.load(e.address(block, f["out"], e.i64), e.pointer)
+    out = shifted(e, out, e.add(f["out_offset"], e.mul(batch, f["out_batch"])))
+    out = shifted(e, out, e.mul(e.builder.udiv(first, f["width"]), f["room"]))
+    out = shifted(e, out, e.mul(e.mul(k, f["width"]), f["size"]))
+    units = e.minimum(e.sub(f["units"], first), f["group_units"])
+    depth = e.minimum(e.sub(f["depth"], k), f["part_depth"])
+    e.call(Callee(pack, PACK), [source, f["unit"], f["depth_step"], units, depth, out, f["width"], f["room"]])

@@ -11,63 +11,70 @@ from dataclasses import dataclass
 
 from ....loops.product import Product
 from ....runtime.target import Target
+from .driver import EDGE_BYTES
+from .pack import slab_bytes
 
 TASK_FLOPS = 800_000  # the least that is worth handing to another thread
 MOST_TASKS = 64
-PANEL_BYTES = 24 * 1024  # of the right operand, to stay in the first cache level beside a tile of the left
-CHUNK_BYTES = 352 * 1024  # of the left operand, packed, to stay in the second level
-ROWS_BYTES, MOST_DEPTH = 288 * 1024, 384  # of the left operand where it lies, to stay there
-LARGE_BYTES = 1 << 20  # a right operand that does not
-PAGE_BYTES = 4096
-ENOUGH_ROWS = 64  # that use a panel, for copying it to pay
+BLOCK = 1024  # of the depth: a panel of the right operand and rows of the left stay in the second cache level
+WINDOWS_BLOCK = 576  # where rows of the left operand overlap, and are far from each other
+CHUNK_ROWS = 96  # of the left operand, as deep as a block, to stay in the second level
+ENOUGH_ROWS = 128  # that use a panel, for copying it to pay
+FEW_PANELS = 4  # whose rows are near each other as they are
 
 
 @dataclass(frozen=True)
 class Plan:
     """Tiles of `height` rows of the left operand, panels of `width` columns of the right, blocks of depth."""
 
-    kernel: str  # "outer": vectors along columns; "dot": vectors along the depth
+    kernel: str  # "tile": vectors along columns; "dot": vectors along the depth
     height: int  # rows of a tile
     tiles: int
     width: int  # columns of a panel
     panels: int
     block: int  # depth of a block
+    chunk: int  # tiles that meet a panel one after the other
     pack_left: bool
-    pack_right: bool
-    chunk: int  # tiles that are packed at a time
-    together: int  # panels that are packed at a time
+    direct: int  # panels that are read where they are; the others, up to the last one, are packed
     batch_tasks: int
     row_tasks: int
     column_tasks: int
+    room_left: int = 0  # bytes of a slab
+    room_right: int = 0
 
     @property
     def tasks(self) -> int:
         return self.batch_tasks * self.row_tasks * self.column_tasks
 
-    def blocks(self, depth: int) -> int:
-        return -(-depth // self.block)
+    def table_bytes(self, p: Product) -> int:
+        """The size of the table of where rows and runs of columns of the left operand start."""
+        return 0 if p.windows is None else 8 * (self.tiles * self.height + p.windows.segments)
+
+    @property
+    def packed_panels(self) -> int:
+        return self.panels - self.direct
 
 
 def plan_product(p: Product, target: Target) -> Plan:
     lanes = target.lanes(p.dtype.itemsize)
-    if p.right.column != 1 and _prefers_dot(p, lanes):
+    if p.windows is None and p.right.column != 1 and _prefers_dot(p, lanes):
         return _dot_plan(p, target)
-    height, vectors = _outer_tile(p, target, lanes)
+    height, vectors = _tile(p, target, lanes)
     width = lanes * vectors
     tiles, panels = -(-p.rows // height), -(-p.columns // width)
-    size = p.dtype.itemsize
-    pack_right, pack_left = p.right.column != 1 or _right_gains(p), _left_gains(p)
-    panel_cost = 12 if p.right.column != 1 or pack_left else 8
-    grid = _grid(p, tiles, panels, panel_cost if pack_right else 2, 24 if pack_left else 2)
-    if p.right.column == 1 and p.rows < ENOUGH_ROWS * grid[1]:
-        pack_right = False
-    block = _block(p, pack_left, pack_right, width * size)
-    chunk = max(1, CHUNK_BYTES // (block * packed_rows(height, lanes) * size)) if pack_left else tiles
-    together = 4 if p.right.column == 1 else 1  # rows may be a page apart: read several lines of each
-    return Plan("outer", height, tiles, width, panels, block, pack_left, pack_right, chunk, together, *grid)
+    pack_left = _left_gains(p)
+    if p.right.column != 1 or (_right_gains(p) and panels > FEW_PANELS):
+        direct = 0
+    else:
+        direct = p.columns // width  # kernels read whole panels
+    block = _block(p)
+    rooms = (slab_bytes(p.depth, n, lanes, p.dtype.itemsize) for n in (height, width))
+    chunk = _chunk(height, width * p.dtype.itemsize)
+    return Plan("tile", height, tiles, width, panels, block, chunk, pack_left, direct,
+                *_grid(p, tiles, panels), *rooms)
 
 
-def _outer_tile(p: Product, target: Target, lanes: int) -> tuple[int, int]:
+def _tile(p: Product, target: Target, lanes: int) -> tuple[int, int]:
     """Rows and vectors of a tile: as many sums as registers hold, beside a row of the panel and one element.
 
     Enough sums hide the latency of the multiplications. Where it pays for a kernel of its own, the tile is
@@ -77,46 +84,40 @@ def _outer_tile(p: Product, target: Target, lanes: int) -> tuple[int, int]:
     if p.rows <= 3:
         rows, vectors = p.rows, 8 if p.rows == 1 or many else 4
     else:
-        tiles = {(6, 2): 1.0, (5, 2): 1.03, (4, 3): 1.06}
+        tiles = {(6, 2): 1.0, (4, 3): 1.06}
         if many:
             tiles = {(rows, 2 * vectors): cost for (rows, vectors), cost in tiles.items()}
-        if p.rows > 6 and p.size * p.depth < TASK_FLOPS:
-            tiles = dict(list(tiles.items())[:1])
         rows, vectors = min(tiles, key=lambda tile: -(-p.rows // tile[0]) * tile[0] * tiles[tile])
     return min(rows, p.rows), min(vectors, -(-p.columns // lanes))
 
 
-def _block(p: Product, pack_left: bool, pack_right: bool, row_bytes: int) -> int:
-    """The depth of nearly equal blocks for which a panel stays in the first cache level."""
-    if pack_left:
-        most = PANEL_BYTES * 2 // 3
-    elif p.left.column != 1:
-        most = PANEL_BYTES // 3  # each k has a line of the left operand, too
-    elif pack_right:
-        most = PANEL_BYTES
-    else:
+def _block(p: Product) -> int:
+    """The depth of nearly equal blocks; of windows, a whole number of segments."""
+    most = BLOCK if p.windows is None else WINDOWS_BLOCK
+    if p.depth <= most * 4 // 3:
         return p.depth
-    most //= row_bytes
-    return p.depth if p.depth <= most + most // 3 else -(-p.depth // -(-p.depth // most))
+    blocks, segment = -(-p.depth // most), 1
+    if p.windows is not None:
+        segment = p.depth // p.windows.segments
+    return min(p.depth, -(-p.depth // (blocks * segment)) * segment)
 
 
-def packed_rows(rows: int, lanes: int) -> int:
-    """Rows of a packed tile: whole vectors."""
-    return -(-rows // lanes) * lanes
+def _chunk(height: int, row_bytes: int) -> int:
+    """Tiles that meet a panel one after the other."""
+    return max(1, min(CHUNK_ROWS, EDGE_BYTES // row_bytes) // height)
 
 
 # Packing.
 
 def _right_gains(p: Product) -> bool:
-    """Whether to copy panels of a right operand whose rows are contiguous."""
-    size = p.dtype.itemsize
-    return p.rows >= ENOUGH_ROWS and (
-        p.right.row * size % (PAGE_BYTES // 4) == 0 or p.depth * p.columns * size > LARGE_BYTES)
+    """Whether to copy panels of a right operand whose rows are contiguous: they are read in order then."""
+    return p.rows >= ENOUGH_ROWS and p.depth >= 64
 
 
 def _left_gains(p: Product) -> bool:
     """Whether to copy tiles of a left operand with contiguous columns: a tile uses little of each line."""
-    return p.left.column != 1 and p.left.row == 1 and p.columns >= 64 and p.depth > 96 and p.rows >= 128
+    return (p.windows is None and p.left.column != 1 and p.left.row == 1 and p.columns >= 64
+            and p.rows >= 48 and p.depth > 48)
 
 
 def _prefers_dot(p: Product, lanes: int) -> bool:
@@ -130,29 +131,26 @@ def _dot_plan(p: Product, target: Target) -> Plan:
     height = min(p.rows, 6 if target.vector_registers >= 32 else 3)
     width = 8 if p.rows == 1 else 4
     tiles, panels = -(-p.rows // height), -(-p.columns // width)
-    grid = _grid(p, tiles, panels, 2, 2)
-    return Plan("dot", height, tiles, width, panels, p.depth, False, False, tiles, 1, *grid)
+    chunk = _chunk(height, width * p.dtype.itemsize)
+    return Plan("dot", height, tiles, width, panels, p.depth, chunk, False, panels, *_grid(p, tiles, panels))
 
 
 # Tasks.
 
-def _grid(p: Product, tiles: int, panels: int, panel_cost: float, tile_cost: float) -> tuple[int, int, int]:
+def _grid(p: Product, tiles: int, panels: int) -> tuple[int, int, int]:
     """How many tasks along the batch, the rows and the columns.
 
-    The costs are those of fetching or packing a panel, in rows that could be computed in that time, and a
-    tile, in columns: what each task does again weighs less the larger its block is. Too few tasks leave
-    threads idle.
+    A task fetches its part of both operands: that weighs less the nearer its block is to a square. Too few
+    tasks leave threads idle.
     """
     wanted = max(1, min(MOST_TASKS, 2 * p.size * p.depth // TASK_FLOPS))
     batch = min(p.batch, wanted)
     wanted //= batch
     best, least = (1, 1), math.inf
-    # The rows of a task, as deep as a block, should stay in the second cache level while panels pass by.
-    fewest = -(-p.rows * min(p.depth, MOST_DEPTH) * p.dtype.itemsize // ROWS_BYTES)
-    for rows in range(min(tiles, wanted, fewest), min(tiles, wanted) + 1):
+    for rows in range(1, min(tiles, wanted) + 1):
         for columns in {min(panels, wanted // rows), min(panels, -(-wanted // (2 * rows)))}:
             count = batch * rows * columns
-            again = panel_cost * rows / p.rows + tile_cost * columns / p.columns
+            again = 2 * rows / p.rows + 2 * columns / p.columns
             cost = (1 + 1 / count if count > 1 else 4) * (1 + again)
             if cost < least:
                 best, least = (rows, columns), cost

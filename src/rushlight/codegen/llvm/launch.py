@@ -1,0 +1,126 @@
+"""How kernels are started: tasks that know their buffers, and stages whose tasks run side by side.
+
+A task is a function `void(block, number)`, which takes the buffers' addresses from the block and works out
+its share of the loops. Kernels that differ in their buffers alone share one function. The kernels of a stage
+do not depend on each other: their tasks are numbered through and given to the thread pool in one launch.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...core.dtypes import DType
+from ...core.lazy import LazyModule
+from ...loops.expr import walk
+from ...loops.nest import Buffer, Nest
+from ...runtime.target import Target
+from ...schedule.loops import LoopPlan
+from .emitter import Emitter
+from .nests import NestEmitter, Reports, emit_nest, kernel_key, outside_buffers
+from .values import Values, costly
+
+ir = LazyModule("llvmlite.ir")
+
+
+@dataclass(frozen=True)
+class Task:
+    """A function of the module and how often it runs, with the numbers from 0 on."""
+
+    name: str
+    count: int
+
+
+def shared_instructions(nests: Sequence[Nest]) -> frozenset[tuple[str, DType]]:
+    """Long instructions that occur more than once in a module: their code is written once."""
+    uses: Counter[tuple[str, DType]] = Counter()
+    for nest in nests:
+        for phase in nest.phases:
+            nodes = {node for value in phase.values() for node in walk(value) if costly(node)}
+            uses.update((node.op, node.dtype) for node in nodes)
+    return frozenset(use for use, count in uses.items() if count > 1)
+
+
+class Kernels:
+    """The functions of the nests of one module."""
+
+    def __init__(self, module: Any, target: Target, slots: dict[Buffer, int], reports: Reports,
+                 plans: Sequence[LoopPlan]) -> None:
+        self.module = module
+        self.target = target
+        self.slots = slots
+        self.reports = reports
+        self._keys = {id(plan): kernel_key(plan, target) for plan in plans}
+        different = {self._keys[id(plan)]: plan.nest for plan in plans}
+        self._shared = shared_instructions(list(different.values()))
+        self._functions: dict[Any, Any] = {}
+
+    def task(self, plan: LoopPlan) -> Task:
+        """The task of a nest; adds its function to the module unless an equal nest has done so."""
+        key = self._keys[id(plan)]
+        buffers = outside_buffers(plan.nest)
+        function = self._functions.get(key)
+        if function is None:
+            function = emit_nest(self.module, plan, self.target, plan.nest.name, buffers, self.reports,
+                                 self._shared)
+            self._functions[key] = function
+        return emit_task(self.module, plan, self.target, function, [self.slots[b] for b in buffers])
+
+
+def emit_template(module: Any, plan: LoopPlan, target: Target, slots: dict[Buffer, int], reports: Reports,
+                  emitter: Callable[[Values, LoopPlan], NestEmitter]) -> tuple[str, int]:
+    """Add the function of a nest that has an emitter of its own, and its task: the name and how many."""
+    buffers = outside_buffers(plan.nest)
+    function = emit_nest(module, plan, target, plan.nest.name, buffers, reports, emitter=emitter)
+    task = emit_task(module, plan, target, function, [slots[b] for b in buffers])
+    return task.name, task.count
+
+
+def emit_task(module: Any, plan: LoopPlan, target: Target, function: Any, slots: Sequence[int]) -> Task:
+    name = f"{plan.nest.name}.task"
+    task, e = task_function(module, name, target)
+    block, number = task.args
+    pointers = [e.load(e.address(block, slot, e.i64), e.pointer) for slot in slots]
+    extent = plan.nest.outer[0].extent.constant_value() if plan.nest.outer else 1
+    begin, end = e.i64(0), e.i64(extent)
+    if plan.tasks > 1:
+        begin = e.mul(number, plan.rows_per_task)
+        end = e.minimum(e.add(begin, plan.rows_per_task), end)
+    e.call(function, [*pointers, begin, end, e.i64(extent)])
+    e.builder.ret_void()
+    return Task(name, plan.tasks)
+
+
+def task_function(module: Any, name: str, target: Target) -> tuple[Any, Emitter]:
+    kind = ir.FunctionType(ir.VoidType(), [ir.PointerType(), ir.IntType(64)])
+    function = ir.Function(module, kind, name)
+    function.linkage = "internal"
+    function.attributes.add("nounwind")
+    return function, Emitter(ir.IRBuilder(function.append_basic_block("entry")), target)
+
+
+def emit_stage(module: Any, target: Target, name: str, tasks: Sequence[Task]) -> Task:
+    """One task for all of `tasks`, whose numbers follow each other."""
+    if len(tasks) == 1:
+        return tasks[0]
+    function, e = task_function(module, name, target)
+    block, number = function.args
+    starts = [0]
+    for task in tasks:
+        starts.append(starts[-1] + task.count)
+
+    def choose(low: int, high: int) -> tuple[()]:
+        """Run the task with the number, known to be one of tasks[low:high]."""
+        if high - low == 1:
+            e.call(module.globals[tasks[low].name], [block, e.sub(number, starts[low])])
+            return ()
+        middle = (low + high) // 2
+        e.branch(e.compare("<", number, starts[middle]), lambda: choose(low, middle),
+                 lambda: choose(middle, high))
+        return ()
+
+    choose(0, len(tasks))
+    e.builder.ret_void()
+    return Task(name, starts[-1])

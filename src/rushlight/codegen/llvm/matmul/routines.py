@@ -1,0 +1,109 @@
+"""Routines that every product of a process shares: compiled when first asked for, then linked by address.
+
+A routine is a function of which everything but its dtype and its tile comes at run time, so that a program
+with many products contains only calls of a few. Its name says what it is:
+"rushlight.32-16-fma.tile.float.6.2", for 16 vector registers of 32 bytes, is made by the function that
+`@routine("tile", ...)` registered, with the arguments "float", 6 and 2. A module declares the routines it
+calls; `routine_imports` compiles those that are not there yet, in modules of their own, and gives the
+addresses of all.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from ....core.lazy import LazyModule
+from ....runtime.engine import Library, engine
+from ....runtime.target import Target
+from ..emitter import Emitter
+
+ir = LazyModule("llvmlite.ir")
+
+PREFIX = "rushlight."
+
+Body = Callable[..., None]
+
+_bodies: dict[str, tuple[str, Body, bool]] = {}
+_libraries: list[Library] = []  # whose code may run as long as the process does
+_addresses: dict[str, int] = {}
+_lock = threading.Lock()
+
+
+def routine(kind: str, signature: str, *, quick: bool = False) -> Callable[[Body], Body]:
+    """`body(emitter, *arguments, *what the name says)` emits a routine; `signature` has a letter for each
+    argument: p for a pointer, n for an i64. `quick`: it takes little time to run, and is to take little to
+    compile."""
+    def register(body: Body) -> Body:
+        _bodies[kind] = (signature, body, quick)
+        return body
+
+    return register
+
+
+def declared(module: Any, target: Target, kind: str, *details: Any) -> Any:
+    """A routine as a function of `module`, to be called or passed on."""
+    machine = f"{target.vector_bytes}-{target.vector_registers}{'-fma' * target.has_fma}"
+    name = PREFIX + ".".join([machine, kind, *map(str, details)])
+    found = module.globals.get(name)
+    return ir.Function(module, function_type(_bodies[kind][0]), name) if found is None else found
+
+
+def function_type(signature: str) -> Any:
+    kinds = {"p": ir.PointerType(), "n": ir.IntType(64)}
+    return ir.FunctionType(ir.VoidType(), [kinds[letter] for letter in signature])
+
+
+class Callee:
+    """A function pointer with its type, in the form that llvmlite's `call` wants."""
+
+    def __init__(self, pointer: Any, signature: str) -> None:
+        self._pointer = pointer
+        self.function_type = self.ftype = function_type(signature)
+        self.type = pointer.type
+        self.attributes = ()
+        self.args = ()
+        self.name = pointer.name
+
+    def get_reference(self) -> str:
+        return str(self._pointer.get_reference())
+
+
+def fields_of(e: Emitter, pointer: Any, names: Sequence[str]) -> dict[str, Any]:
+    """The numbers of an array, by name."""
+    return {name: e.load(e.address(pointer, i, e.i64), e.i64) for i, name in enumerate(names)}
+
+
+def element_named(name: str) -> Any:
+    return {"float": ir.FloatType(), "double": ir.DoubleType()}[name]
+
+
+def routine_imports(module: Any, target: Target) -> dict[str, int]:
+    """The addresses of all routines that `module` declares, by name."""
+    names = [name for name in module.globals if name.startswith(PREFIX)]
+    with _lock:
+        for quick in (False, True):
+            missing = [name for name in names
+                       if name not in _addresses and _bodies[name.split(".")[2]][2] == quick]
+            if not missing:
+                continue
+            library = engine().build_named("routines " + " ".join(missing), partial(emitted, missing, target),
+                                           missing, quick=quick)
+            _libraries.append(library)
+            _addresses.update((name, library.addresses[name]) for name in missing)
+    return {name: _addresses[name] for name in names}
+
+
+def emitted(names: Sequence[str], target: Target) -> str:
+    """The text of a module that defines routines."""
+    module = ir.Module("rushlight_routines")
+    for name in names:
+        _, _, kind, *details = name.split(".")
+        function = declared(module, target, kind, *details)
+        function.attributes.add("nounwind")
+        e = Emitter(ir.IRBuilder(function.append_basic_block("entry")), target)
+        _bodies[kind][1](e, *function.args, *[int(d) if d.isdigit() else d for d in details])
+        e.builder.ret_void()
+    return str(module)

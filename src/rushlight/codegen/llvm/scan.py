@@ -1,0 +1,102 @@
+"""Scans: loops along which a value is carried from one element to the next.
+
+Where the rows lie side by side each lane runs a row of its own. Along a row a vector of elements is folded to
+running values in as many steps as doubling takes, and then joined with what was carried so far.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...core.lazy import LazyModule
+from ...loops.expr import Expr
+from ...loops.nest import Buffer, Call, Phase, Store
+from ...loops.templates import Fold
+from ...runtime.target import Target
+from .instructions import constant
+from .launch import emit_template
+from .nests import NestEmitter, Reports
+from .types import lanes_of
+
+ir = LazyModule("llvmlite.ir")
+
+
+def emit_scan(module: Any, call: Call, target: Target, slots: dict[Buffer, int],
+              reports: Reports) -> tuple[str, int]:
+    """Add the functions of a scan; returns the task's name and the number of tasks."""
+    plan, folds = call.attributes["plan"], call.attributes["folds"]
+
+    def emitter(*given: Any) -> ScanEmitter:
+        made = ScanEmitter(*given)
+        made.folds = folds
+        return made
+
+    return emit_template(module, plan, target, slots, reports, emitter)
+
+
+class ScanEmitter(NestEmitter):
+    """A nest of one phase whose reductions are running ones."""
+
+    folds: dict[str, Fold]
+
+    def _phase(self, phase: Phase) -> None:
+        memo = self._hoisted(phase, 1)
+        lanes = self.values.lanes if self.plan.vector_outer else 1
+        carried = {name: self._carried(fold, lanes) for name, fold in self.folds.items()}
+        if self.plan.vector_outer or not phase.inner:
+            self._inner_loops(phase.inner, lambda: self._points(phase, dict(memo), carried))
+            return
+        var, = phase.inner
+        extent = var.extent.constant_value() or 0
+        whole = extent // self.lanes * self.lanes
+        if not all(fold.associative for fold in self.folds.values()):
+            whole = 0
+        for begin, end, width in ((0, whole, self.lanes), (whole, extent, 1)):
+            if begin < end:
+                with self.e.loop(begin, end, width) as index:
+                    self._at(var, index, width, lambda: self._points(phase, dict(memo), carried))
+
+    def _carried(self, fold: Fold, lanes: int) -> Any:
+        """A stack slot with the running value of the row, or of each lane's row."""
+        e = self.e
+        neutral = e.splat(constant(e, fold.neutral, fold.running.dtype), lanes)
+        with e.builder.goto_entry_block():
+            slot = e.builder.alloca(neutral.type)
+        e.builder.store(neutral, slot)
+        return slot
+
+    def _points(self, phase: Phase, memo: dict[Expr, Any], carried: dict[str, Any]) -> None:
+        for statement in phase.statements:
+            value = self.values.evaluate(statement.value, memo)
+            if isinstance(statement, Store):
+                self.values.store(statement, value, memo)
+            else:
+                fold = self.folds[statement.name]
+                memo[fold.running] = self._advanced(fold, self.values.spread(value), carried[statement.name])
+
+    def _advanced(self, fold: Fold, value: Any, slot: Any) -> Any:
+        """The running values of a vector of elements; what is carried on goes to `slot`."""
+        e = self.e
+        before = e.builder.load(slot, typ=slot.allocated_type)
+        lanes = lanes_of(value.type)
+        if lanes == lanes_of(before.type):  # one element of each row
+            after = self._step(fold, before, value)
+            e.builder.store(after, slot)
+            return after
+        after = self._step(fold, e.splat(before, lanes), self._prefixes(fold, value))
+        e.builder.store(e.extract(after, lanes - 1), slot)
+        return after
+
+    def _prefixes(self, fold: Fold, value: Any) -> Any:
+        """The fold of the lanes up to each lane."""
+        e, lanes = self.e, lanes_of(value.type)
+        neutral = e.splat(constant(e, fold.neutral, fold.running.dtype), lanes)
+        distance = 1
+        while distance < lanes:
+            moved = [*range(distance), *range(lanes, 2 * lanes - distance)]
+            value = self._step(fold, e.shuffle(neutral, moved, value), value)
+            distance *= 2
+        return value
+
+    def _step(self, fold: Fold, old: Any, new: Any) -> Any:
+        return self.values.evaluate(fold.step, {fold.old: old, fold.new: new})

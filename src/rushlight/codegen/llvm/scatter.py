@@ -1,0 +1,84 @@
+"""Scatters: stores at positions that are data.
+
+Points run in the order that the plan gives, in vectors where neighbouring points go to neighbouring
+positions. A position is checked like every index from memory: nothing is written outside of the buffer.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...core.lazy import LazyModule
+from ...loops.expr import Expr
+from ...loops.nest import Buffer, Call, Phase, Store
+from ...runtime.target import Target
+from .instructions import element_type
+from .launch import emit_template
+from .nests import NestEmitter, Reports
+from .reductions import combined
+from .types import lanes_of, vector
+
+ir = LazyModule("llvmlite.ir")
+
+
+def emit_scatter(module: Any, call: Call, target: Target, slots: dict[Buffer, int],
+                 reports: Reports) -> tuple[str, int]:
+    """Add the functions of a scatter; returns the task's name and the number of tasks."""
+    plan = call.attributes["plan"]
+    return emit_template(module, plan, target, slots, reports, ScatterEmitter)
+
+
+class ScatterEmitter(NestEmitter):
+    """A nest of one store."""
+
+    def emit(self, begin: Any, end: Any, *inner: tuple[Any, Any]) -> None:
+        """The loops, for a range of the first one."""
+        first = self.nest.outer[:1]
+        self.ranges = dict.fromkeys(first, (begin, end))
+        self._loops(0)
+
+    def _loops(self, depth: int) -> None:
+        order = self.plan.order
+        if depth == len(order):
+            self._point({})
+            return
+        var = order[depth]
+        begin, end = self.ranges.get(var, (0, var.extent.constant_value()))
+        if depth == len(order) - 1:
+            memo = self._hoisted(Phase((var,), self.nest.phases[0].statements), 1)
+            if self.plan.vector_outer:
+                self._vector_loop(var, begin, end, lambda: self._point(dict(memo)), ragged=var in self.ranges)
+            else:
+                with self.e.loop(begin, end, 1) as index:
+                    self._at(var, index, 1, lambda: self._point(dict(memo)))
+            return
+        with self.e.loop(begin, end, 1) as index:
+            self.values.env[var] = index
+            self._loops(depth + 1)
+
+    def _point(self, memo: dict[Expr, Any]) -> None:
+        store, = self.nest.phases[0].statements
+        assert isinstance(store, Store)
+        condition = None if store.condition is None else self.values.evaluate(store.condition, memo)
+        if condition is not None and lanes_of(condition.type) == 1:
+            with self.e.when(condition):
+                self._write(store, dict(memo), None)
+        else:
+            self._write(store, memo, condition)
+
+    def _write(self, store: Store, memo: dict[Expr, Any], mask: Any) -> None:
+        e = self.e
+        for atom, expr in store.access.indirect:
+            self.values.env[atom] = self.values.evaluate(expr, memo)
+        value = self.values.spread(self.values.evaluate(store.value, memo))
+        element = element_type(e, store.access.buffer.dtype)
+        pointer = self.values.pointers[store.access.buffer]
+        address = e.address(pointer, self.values.index(store.access.index), element)
+        kind = vector(element, lanes_of(value.type))
+        if store.mode is not None:
+            old = e.load(address, kind)
+            value = combined(e, store.mode, store.value.dtype, old, value)
+        if mask is None:
+            e.store(value, address)
+        else:
+            e.store_masked(value, address, mask)

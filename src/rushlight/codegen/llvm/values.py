@@ -1,0 +1,280 @@
+"""The values of expressions at a point of the loops, or at as many points as there are lanes.
+
+`Values` knows where the loops are (`env`), which of them runs in vectors and how many lanes a vector has, and
+emits loads, stores, index arithmetic and instructions for that place. With a `mask`, only the lanes where it
+is true touch memory or report errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...core.dtypes import DType
+from ...core.lazy import LazyModule
+from ...loops.expr import WEIGHTS, Access, Expr, IndexCheck, walk
+from ...loops.index import Dim, Index, Indirect, Quotient, Remainder, Var
+from ...loops.nest import ERRORS, Buffer, Store
+from .emitter import Emitter
+from .instructions import constant, element_type, emit_instruction
+from .math import FUNCTIONS
+from .types import lanes_of, mangle, vector
+
+ir = LazyModule("llvmlite.ir")
+
+# An instruction at least this costly becomes a function of its own if a module uses it more than once.
+WORTH_SHARING = 12
+SHARED_DTYPES = ("float32", "float64")
+
+Memo = dict[Expr, Any]
+
+
+class Reports:
+    """Errors that generated code may find, by number; 0 stands for none."""
+
+    def __init__(self) -> None:
+        self.errors: list[tuple[type[Exception], str]] = []
+
+    def number(self, check: IndexCheck) -> int:
+        """Of an index that is out of range."""
+        return self.number_of(check.error, f"{check.place}: {check.message}")
+
+    def number_of(self, error: type[Exception], message: str) -> int:
+        if (error, message) not in self.errors:
+            self.errors.append((error, message))
+        return self.errors.index((error, message)) + 1
+
+
+def costly(node: Expr) -> bool:
+    """Whether an instruction is so long that its code should not be repeated."""
+    return WEIGHTS.get(node.op, 1) >= WORTH_SHARING and node.op in FUNCTIONS and (
+        node.dtype.name in SHARED_DTYPES and all(a.dtype is node.dtype for a in node.args))
+
+
+class Values:
+    """Emits values and memory accesses for the loops of one nest."""
+
+    def __init__(self, e: Emitter, pointers: dict[Buffer, Any], reports: Reports,
+                 shared: frozenset[tuple[str, DType]] = frozenset()) -> None:
+        self.e = e
+        self.pointers = pointers
+        self.reports = reports
+        self.shared = shared  # (instruction, dtype) whose code the module has once
+        self.env: dict[Any, Any] = {}
+        self.vector_var: Var | None = None
+        self.lanes = 1
+        self.mask: Any = None
+        self.reduced: dict[str, Any] = {}
+
+    def place(self, var: Var, index: Any, lanes: int, mask: Any = None) -> None:
+        """From here on `var` is at `index`, and in the lanes after the first at what follows."""
+        self.env[var] = index
+        self.vector_var, self.lanes, self.mask = var, lanes, mask
+
+    def leave(self) -> None:
+        """No loop runs in vectors from here on."""
+        self.vector_var, self.lanes, self.mask = None, 1, None
+
+    # Values.
+
+    def evaluate(self, expr: Expr, memo: Memo) -> Any:
+        if expr in memo:
+            return memo[expr]
+        for node in walk(expr):
+            if node not in memo:
+                memo[node] = self._emit(node, memo)
+        return memo[expr]
+
+    def spread(self, value: Any) -> Any:
+        """`value` in every lane of the loop that runs in vectors."""
+        return value if lanes_of(value.type) > 1 else self.e.splat(value, self.lanes)
+
+    def _emit(self, node: Expr, memo: Memo) -> Any:
+        e = self.e
+        if node.op == "constant":
+            return constant(e, node.data[1], node.dtype)
+        if node.op == "load":
+            return self._load(node.data, node.dtype, memo)
+        if node.op == "index":
+            lanes = self.vector_var is not None and node.data.depends_on(self.vector_var)
+            value = self.index_lanes(node.data) if lanes else self.index(node.data)
+            return e.cast(value, element_type(e, node.dtype))
+        if node.op == "reduced":
+            return self.reduced[node.data]
+        if node.op == "checked_index":
+            return self._checked(memo[node.args[0]], *node.data)
+        if node.op == "checked_divisor":
+            return self._checked_divisor(memo[node.args[0]])
+        if node.op == "checked":
+            value, allowed = (memo[a] for a in node.args)
+            self._report(e.not_(allowed), self.reports.number_of(RuntimeError, node.data))
+            return value
+        values = [memo[a] for a in node.args]
+        lanes = max(lanes_of(v.type) for v in values)
+        values = [v if lanes_of(v.type) == lanes else e.splat(v, lanes) for v in values]
+        if (node.op, node.dtype) in self.shared and costly(node):
+            return self._call_shared(node, values)
+        return emit_instruction(e, node, values)
+
+    def _call_shared(self, node: Expr, values: list[Any]) -> Any:
+        """A call of the function that the module has for an instruction."""
+        kinds = [v.type for v in values]
+        name = f"{node.op}.{'.'.join(map(mangle, kinds))}"
+        function = self.e.module.globals.get(name)
+        if function is None:
+            function = ir.Function(self.e.module, ir.FunctionType(kinds[0], kinds), name)
+            function.linkage = "internal"
+            for attribute in ("noinline", "nounwind"):
+                function.attributes.add(attribute)
+            inner = Emitter(ir.IRBuilder(function.append_basic_block("entry")), self.e.target)
+            inner.builder.ret(emit_instruction(inner, node, list(function.args)))
+        return self.e.call(function, values)
+
+    def _checked(self, value: Any, extent: int, check: IndexCheck) -> Any:
+        """An index brought into 0..extent-1.
+
+        One that was outside of it is reported, and 0 is used in its place.
+        """
+        e = self.e
+        wrapped = e.select(e.compare("<", value, 0), e.add(value, extent), value) if check.negative else value
+        inside = e.compare("<", wrapped, extent, signed=False)
+        self._report(e.not_(inside), self.reports.number(check))
+        return e.select(inside, wrapped, 0)
+
+    def _checked_divisor(self, value: Any) -> Any:
+        """An integer divisor; where it is 0, which is reported, 1."""
+        zero = self.e.compare("==", value, 0)
+        self._report(zero, self.reports.number_of(
+            RuntimeError, "ZeroDivisionError: integer division or modulo by zero"))
+        return self.e.select(zero, 1, value)
+
+    def _report(self, wrong: Any, number: int) -> None:
+        e = self.e
+        if self.mask is not None and lanes_of(wrong.type) > 1:
+            wrong = e.and_(wrong, self.mask)
+        with e.when(e.any(wrong)):
+            e.store(e.constant(number, e.i64), self.pointers[ERRORS])
+
+    # Memory.
+
+    def stride(self, index: Index) -> int | None:
+        """Elements between lanes: 0 for one lane, None if it is not the same everywhere."""
+        if self.vector_var is None or self.lanes == 1:
+            return 0
+        step = index.stride(self.vector_var)
+        return None if step is None else step.constant_value()
+
+    def _load(self, access: Access, dtype: DType, memo: Memo) -> Any:
+        e = self.e
+        pointer, element = self.pointers[access.buffer], element_type(e, dtype)
+        for atom, expr in access.indirect:
+            self.env[atom] = memo[expr]
+        stride = self.stride(access.index)
+        if any(lanes_of(memo[expr].type) > 1 for _, expr in access.indirect):
+            stride = None
+        if stride is None:
+            return e.gather(pointer, self.index_lanes(access.index), element, self.mask)
+        address = e.address(pointer, self.index(access.index), element)
+        if stride == 0:
+            return e.load(address, element)
+        kind = vector(element, self.lanes)
+        if self.mask is not None:
+            return e.load_masked(address, kind, self.mask) if stride == 1 else e.gather(
+                pointer, self.index_lanes(access.index), element, self.mask)
+        return e.load_strided(address, stride, kind)
+
+    def store(self, statement: Store, value: Any, memo: Memo) -> None:
+        e = self.e
+        access = statement.access
+        for atom, expr in access.indirect:
+            self.env[atom] = self.evaluate(expr, memo)
+        pointer = self.pointers[access.buffer]
+        element = element_type(e, access.buffer.dtype)
+        stride = self.stride(access.index)
+        if stride == 0:
+            e.store(e.extract(value, 0), e.address(pointer, self.index(access.index), element))
+            return
+        value = self.spread(value)
+        if stride is None or (self.mask is not None and stride != 1):
+            e.scatter(value, pointer, self.index_lanes(access.index), self.mask)
+            return
+        address = e.address(pointer, self.index(access.index), element)
+        if self.mask is not None:
+            e.store_masked(value, address, self.mask)
+        else:
+            e.store_strided(value, address, stride)
+
+    # Index arithmetic.
+
+    def index(self, index: Index) -> Any:
+        """An index at the first lane, as an i64."""
+        return self._polynomial(index, self._atom)
+
+    def _atom(self, atom: Any) -> Any:
+        e = self.e
+        if isinstance(atom, Quotient):
+            return _floor_divided(e, self.index(atom.value), self.index(atom.divisor), atom.value)
+        if isinstance(atom, Remainder):
+            return _remainder(e, self.index(atom.value), self.index(atom.divisor), atom.value)
+        if isinstance(atom, Dim):
+            raise NotImplementedError("extents known only at call time")
+        return e.value(self.env[atom], e.i64)
+
+    def index_lanes(self, index: Index) -> Any:
+        """An index in each lane, as a vector of i64."""
+        e, lanes = self.e, self.lanes
+        if lanes == 1:
+            return self.index(index)
+        stride = self.stride(index)
+        if stride is not None and not self._loaded_in_lanes(index):
+            first = e.splat(self.index(index), lanes)
+            return first if stride == 0 else e.add(first, e.mul(e.iota(vector(e.i64, lanes)), stride))
+        return self._polynomial(index, self._atom_lanes, lanes)
+
+    def _loaded_in_lanes(self, index: Index) -> bool:
+        """Whether an index that was loaded differs from lane to lane."""
+        return any(isinstance(atom, Indirect) and lanes_of(self.env[atom].type) > 1 for atom in index.atoms())
+
+    def _atom_lanes(self, atom: Any) -> Any:
+        e, lanes = self.e, self.lanes
+        if isinstance(atom, Quotient):
+            return _floor_divided(e, self.index_lanes(atom.value), self.index_lanes(atom.divisor), atom.value)
+        if isinstance(atom, Remainder):
+            return _remainder(e, self.index_lanes(atom.value), self.index_lanes(atom.divisor), atom.value)
+        value = e.value(self.env[atom], e.i64)
+        if lanes_of(value.type) > 1:
+            return value
+        value = e.splat(value, lanes)
+        return e.add(value, e.iota(vector(e.i64, lanes))) if atom == self.vector_var else value
+
+    def _polynomial(self, index: Index, atom_value: Callable[[Any], Any], lanes: int = 1) -> Any:
+        e = self.e
+        total: Any = None
+        for monomial, coefficient in index.terms.items():
+            if not monomial:
+                continue
+            term: Any = None
+            for atom in monomial:
+                value = atom_value(atom)
+                term = value if term is None else e.mul(term, value)
+            if coefficient != 1:
+                term = e.mul(term, coefficient)
+            total = term if total is None else e.add(total, term)
+        if total is None:
+            return e.constant(index.constant, vector(e.i64, lanes))
+        return e.add(total, index.constant) if index.constant else total
+
+
+def _floor_divided(e: Emitter, value: Any, divisor: Any, source: Index) -> Any:
+    if source.bounds()[0] >= 0:
+        return e.builder.udiv(value, divisor)
+    quotient = e.builder.sdiv(value, divisor)
+    rest = e.builder.srem(value, divisor)
+    return e.sub(quotient, e.cast(e.compare("<", rest, 0), e.i64, signed_from=False))
+
+
+def _remainder(e: Emitter, value: Any, divisor: Any, source: Index) -> Any:
+    rest = e.builder.urem(value, divisor) if source.bounds()[0] >= 0 else e.builder.srem(value, divisor)
+    if source.bounds()[0] >= 0:
+        return rest
+    return e.select(e.compare("<", rest, 0), e.add(rest, divisor), rest)
