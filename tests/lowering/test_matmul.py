@@ -114,10 +114,25 @@ def test_other_floats(dtype: Any) -> None:
     np.testing.assert_allclose(result.to(rl.float64).numpy(), exact, rtol=bound, atol=around)
 
 
+@pytest.mark.parametrize("dtype", [np.int64, np.int32, np.int16, np.int8, np.uint8])
+def test_integers_are_exact(dtype: Any) -> None:
+    """Also where they wrap around."""
+    rng = np.random.default_rng(0)
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    a, b, c = (rl.from_numpy(rng.integers(low, high, shape, dtype=dtype))
+               for shape in ((9, 13), (13, 21), (21,)))
+    for f, *args in ((lambda a, b: a @ b, a, b), (lambda c, a, b: c.addmm(a, b, beta=3, alpha=2), c, a, b),
+                     (lambda a, b: b.t().mv(a[0]), a, b), (lambda a: a[0].dot(a[1]), a)):
+        result, steps = compiled(f, *args)
+        assert not any(isinstance(step, Call) and step.routine == "extern" for step in steps)
+        assert result.dtype is args[0].dtype
+        assert (result.numpy() == f(*args).numpy()).all()
+
+
 def test_other_dtypes_stay_calls() -> None:
-    integers = rl.from_numpy(np.arange(12).reshape(3, 4))
-    result, _ = compiled(lambda a: a @ a.t(), integers)
-    same(result, integers @ integers.t())
+    numbers = rl.from_numpy((np.arange(12) * (1 + 2j)).reshape(3, 4))
+    result, _ = compiled(lambda a: a @ a.t(), numbers)
+    assert np.allclose(result.numpy(), (numbers @ numbers.t()).numpy())
 
 
 # Epilogues.

@@ -3,4 +3,16 @@
 Importing the package attaches the lowering rules, one module per family.
 """
 
-from . import creation, indexing, matmul, reduction, shape  # noqa: F401
+from . import (  # noqa: F401
+    conv,
+    creation,
+    embedding,
+    indexing,
+    loss,
+    matmul,
+    random,
+    reduction,
+    scan,
+    shape,
+    sorting,
+)

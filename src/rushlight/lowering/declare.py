@@ -1,4 +1,4 @@
-"""Declaring how an operator is lowered: `@lowering("flip")`, and EXTERN for what stays a library call.
+"""Declaring how an operator is lowered: `@lowering("flip")`, and `extern` for what stays a library call.
 
 A rule takes the arguments it names, tensors as `Lowered`, and returns `Lowered` (a tuple for several
 outputs). It may also name `low` (the Lowerer) and `out` (the Spec, or Specs, of the outputs). Pointwise
@@ -17,13 +17,21 @@ from ..core.registry import REGISTRY, Kind
 
 
 class Extern:
-    """The operator runs as a call of its eager kernel on whole buffers."""
+    """The operator runs as a call of its eager kernel on whole buffers, for the given reason."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
 
     def __repr__(self) -> str:
-        return "EXTERN"
+        return f"EXTERN: {self.reason}"
 
 
-EXTERN = Extern()
+def extern(reason: str, *names: str) -> None:
+    """Say that the operators `names` stay library calls, and why."""
+    for name in names:
+        if REGISTRY[name].lowering is not None:
+            raise RegistrationError(f"{name} already has a lowering")
+        REGISTRY[name].lowering = Extern(reason)
 
 
 def lowering(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -125,7 +125,7 @@ class _GraphLowering:
 
     def _pointwise(self, node: Node) -> tuple[Lowered, ...]:
         op = node.op
-        described = map_values(node.args, lambda value: meta_tensor(_described(value.spec)))
+        described = map_values(node.args, _stand_in)
         plan = plan_for(op, described, [described[i] for i in op.operands])
         shape = node.outputs[0].shape
         operands = {i: self.values[node.args[i]].expand(shape) for i in op.operands
@@ -170,31 +170,55 @@ class _GraphLowering:
         strides, offset = value.spec.known_strides(), value.spec.offset
         if value.dtype is root.dtype:
             return source.reindex(value.shape, lambda index: _unravel(root.spec, dot(index, strides, offset)))
-        if root.dtype.is_complex and value.dtype is root.dtype.to_real():
-            return self._parts_of_complex(root, value, source)
-        raise NotRecordable("a view of the bits as another dtype")
+        return self._bits_as(value, self._memory_of(root, source))
 
-    def _parts_of_complex(self, root: Value, value: Value, source: Lowered) -> Lowered:
+    def _memory_of(self, root: Value, source: Lowered) -> Callable[[Index], Expr]:
+        """What lies at a position of the storage of `root`; the storage of an input may have gaps."""
+        buffer = self.input_buffers.get(root)
+        if buffer is None:
+            return lambda position: source.load(_unravel(root.spec, position))
+        ops, first = self.low.recorder, root.spec.offset
+        return lambda position: ops.load_at(buffer, position - first, buffer.dtype)
+
+    def _bits_as(self, value: Value, at: Callable[[Index], Expr]) -> Lowered:
+        """The memory of the root as another dtype: its bits, a part of them, or those of several elements."""
         strides, offset = value.spec.known_strides(), value.spec.offset
+        ops, dtype = self.low.recorder, value.dtype
 
         def element(index: Indices) -> Expr:
-            ops = self.low.recorder
             position = dot(index, strides, offset)
-            number = source.load(_unravel(root.spec, position // 2))
-            part = position % 2
-            if part.constant_value() is not None:
-                return ops.imag(number) if part == 1 else ops.real(number)
-            odd = ops.index(part, INT64)
-            return ops.where(ops.eq(odd, ops.number(1, INT64)), ops.imag(number), ops.real(number))
+            inside = _root(value).dtype.itemsize // dtype.itemsize
+            if inside > 1:
+                return _part_of(ops, at(position // inside), position % inside, dtype)
+            across = dtype.itemsize // _root(value).dtype.itemsize
+            parts = tuple(at(position * across + i) for i in range(across))
+            if dtype.is_complex and parts[0].dtype is dtype.to_real():
+                return ops.complex(*parts)
+            return ops.make("bits_join" if across > 1 else "bitcast", parts, dtype)
 
-        return self.low.generated(value.shape, value.dtype, element)
+        return self.low.generated(value.shape, dtype, element)
 
 
 INT64 = DTYPES["int64"]
 
 
+def _part_of(ops: Recorder, whole: Expr, part: Index, dtype: DType) -> Expr:
+    """Part number `part` of an element's bits; of a complex number, one of its parts."""
+    if not (whole.dtype.is_complex and dtype is whole.dtype.to_real()):
+        return ops.make("bits_part", (whole, ops.index(part, INT64)), dtype)
+    if part.constant_value() is not None:
+        return ops.imag(whole) if part == 1 else ops.real(whole)
+    odd = ops.eq(ops.index(part, INT64), ops.number(1, INT64))
+    return ops.where(odd, ops.imag(whole), ops.real(whole))
+
+
 def _component(elements: Callable[[Indices], tuple[Expr, ...]], i: int) -> Callable[[Indices], Expr]:
     return lambda index: elements(index)[i]
+
+
+def _stand_in(value: Value) -> Any:
+    """What promotion sees of a value: a tensor without data, or a Python number."""
+    return meta_tensor(_described(value.spec)) if value.number is None else value.number(1)
 
 
 def _described(spec: Spec) -> Spec:

@@ -163,6 +163,8 @@ class Lowered:
 
     def reshape(self, shape: Sequence[int]) -> Lowered:
         """The same elements in row-major order under another shape."""
+        if tuple(shape) == self.shape:
+            return self
         strides, sizes = contiguous_strides(shape), self.shape
         steps = contiguous_strides(sizes)
 
@@ -236,6 +238,10 @@ class Lowered:
         ARG_ reductions give the row-major position inside the reduced dimensions.
         """
         owner = self.owner
+        wide = self.dtype.opmath
+        if wide is not self.dtype:  # narrow floats are folded as floats, and rounded once
+            folded = self.cast(wide).reduce(dims, combine, keepdim)
+            return folded.cast(dtype or self.dtype) if folded.dtype is wide else folded
         kept = [d for d in range(self.ndim) if d not in dims]
         outer = owner.variables([self.shape[d] for d in kept])
         inner = owner.variables([self.shape[d] for d in dims])
@@ -251,7 +257,5 @@ class Lowered:
         target = owner.fresh_buffer(result, shape)
         value = self.load(index)
         owner.check(value)
-        if value.dtype.is_complex or value.dtype.opmath is not value.dtype:
-            raise NotRecordable(f"a reduction of {value.dtype.name}")
         owner.definitions.append(Reduction(target, outer, inner, combine, value))
         return owner.stored(target, shape)

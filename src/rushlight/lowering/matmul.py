@@ -1,27 +1,29 @@
 """Matrix products: calls of the native routine, with scaling and addends as loops over the result.
 
 The operands keep their strides: a transposed or sliced view of a stored tensor is read where it lies. Narrow
-floats are multiplied and summed in float32 and rounded once. Integers and complex numbers stay calls of their
-eager kernels.
+floats are multiplied and summed in float32 and rounded once. Products of integers are plain sums. Those of
+complex numbers stay calls of their eager kernels.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from ..core.dtypes import DTYPES, DType
+from ..core.dtypes import DTYPES, Category, DType
 from ..core.shapes import Spec
-from ..loops.expr import NotRecordable
+from ..loops.expr import Expr, NotRecordable
 from ..loops.nest import Buffer, Call, Combine
 from ..loops.product import MATMUL, Matrix, Product
 from .declare import lowering
-from .lowered import Lowered, Lowerer
+from .lowered import Indices, Lowered, Lowerer
 
 NATIVE = (DTYPES["float32"], DTYPES["float64"])
 
 
 def compute_dtype(dtype: DType) -> DType:
     """The dtype in which products are summed; NotRecordable if there is no native code for it."""
+    if dtype.category is Category.INTEGRAL:
+        return dtype
     if dtype.opmath not in NATIVE or dtype.itemsize == 1:
         raise NotRecordable(f"a matrix product of {dtype.name}")
     return dtype.opmath
@@ -37,6 +39,8 @@ def multiplied(low: Lowerer, left: Lowered, right: Lowered) -> Lowered:
     batch = left.shape[0] if left.ndim == 3 else 1
     if 0 in shape or depth == 0:
         return low.full(shape, 0, dtype)
+    if dtype.category is Category.INTEGRAL:
+        return _summed(low, left.cheap(), right.cheap())
     first, a = _operand(left.cast(dtype), any_strides=True)
     second, b = _operand(right.cast(dtype))
     product = _tall(Product(batch, rows, columns, depth, a, b, dtype))
@@ -46,6 +50,16 @@ def multiplied(low: Lowerer, left: Lowered, right: Lowered) -> Lowered:
     name = f"{MATMUL}{len(low.definitions)}"
     low.definitions.append(Call(name, MATMUL, [first, second], [out], {"product": product}))
     return low.stored(out, shape)
+
+
+def _summed(low: Lowerer, left: Lowered, right: Lowered) -> Lowered:
+    """A sum for each element, exact as integers are."""
+    def term(index: Indices) -> Expr:
+        *batch, row, column, k = index
+        return low.recorder.mul(left.load((*batch, row, k)), right.load((*batch, k, column)))
+
+    shape = (*left.shape[:-1], right.shape[-1], left.shape[-1])
+    return low.generated(shape, left.dtype, term).reduce((len(shape) - 1,), Combine.SUM, False, left.dtype)
 
 
 def _operand(matrix: Lowered, any_strides: bool = False) -> tuple[Buffer, Matrix]:
@@ -84,21 +98,21 @@ def _transposed(p: Product) -> Product:
 def combined(product: Lowered, addend: Lowered, beta: Any, alpha: Any, dtype: DType) -> Lowered:
     """beta * addend + alpha * product, rounded to `dtype` once; with beta = 0 the addend is not looked at."""
     compute = product.dtype
-    _real(beta)
-    _real(alpha)
+    beta, alpha = _real(beta, compute), _real(alpha, compute)
     if alpha != 1:
-        product = product.map(lambda ops, x: ops.mul(x, ops.constant(float(alpha), like=x)), compute)
+        product = product.map(lambda ops, x: ops.mul(x, ops.constant(alpha, like=x)), compute)
     if beta == 0:
         return product.cast(dtype)
     added = addend.cast(compute).expand(product.shape)
     if beta != 1:
-        added = added.map(lambda ops, x: ops.mul(x, ops.constant(float(beta), like=x)), compute)
+        added = added.map(lambda ops, x: ops.mul(x, ops.constant(beta, like=x)), compute)
     return product.map(lambda ops, x, y: ops.add(y, x), compute, added).cast(dtype)
 
 
-def _real(number: Any) -> None:
+def _real(number: Any, dtype: DType) -> Any:
     if isinstance(number, complex):
         raise NotRecordable("a complex factor of a real product")
+    return int(number) if dtype.category is Category.INTEGRAL else float(number)
 
 
 # The operators.

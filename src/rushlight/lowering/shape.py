@@ -1,20 +1,26 @@
-"""Flipping, rolling, masking and padding as index arithmetic.
+"""Flipping, rolling, joining, masking and padding as index arithmetic.
 
-An element that may lie outside of its source is read at an index brought back inside by a remainder, and then
-replaced: generated code never reads outside of a buffer.
+Where an element is chosen among several that may lie outside of their source, each is read at an index that
+is brought back inside by a remainder: generated code never reads outside of a buffer.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..core.dtypes import int64
-from ..core.shapes import Spec, numel, wrap_dim, wrap_dims
+from ..core.registry import REGISTRY
+from ..core.shapes import Spec, contiguous_strides, is_dense, numel, wrap_dim, wrap_dims
+from ..core.tensor import meta_tensor
 from ..loops.expr import Expr, NotRecordable, Recorder
 from ..loops.index import Index, as_index
-from .declare import lowering
+from .assemble import Part, assembled, is_small, layout, overwritten
+from .declare import extern, lowering
 from .lowered import Indices, Lowered, Lowerer
+from .scatter import Points, reduced_into
+from .sorting import bisected
 
 
 @lowering("flip")
@@ -27,15 +33,38 @@ def flip(self: Lowered, dims: Sequence[int]) -> Lowered:
 @lowering("roll")
 def roll(self: Lowered, shifts: Sequence[int], dims: Sequence[int]) -> Lowered:
     if 0 in self.shape or self.ndim == 0:
-        raise NotRecordable("roll of no elements")
+        return self
     if not dims:
         flat = self.reshape((numel(self.shape),))
         return roll(flat, shifts, (0,)).reshape(self.shape)
     moved = [0] * self.ndim
     for dim, shift in zip(dims, shifts, strict=True):
         moved[wrap_dim(dim, self.ndim)] += shift
-    return self.reindex(self.shape, lambda index: [
-        (i - by % n) % n if by % n else i for i, by, n in zip(index, moved, self.shape, strict=True)])
+    moved = [by % n for by, n in zip(moved, self.shape, strict=True)]
+    if is_small(self.shape) or sum(map(bool, moved)) > MOST_ROLLED:
+        return self.reindex(self.shape, lambda index: [
+            (i - by) % n if by else i for i, by, n in zip(index, moved, self.shape, strict=True)])
+    return _rolled(self, moved)
+
+
+MOST_ROLLED = 2  # dimensions that are rolled by moving blocks: each doubles their number
+
+
+def _rolled(self: Lowered, moved: Sequence[int]) -> Lowered:
+    """The blocks that a roll by `moved` (0 <= moved < shape) leaves whole, each in its new place."""
+    source = self.cheap()
+    # Along each dimension: (where a block begins, where it goes, how long it is).
+    cuts = [[(0, by, n - by), (n - by, 0, by)] if by else [(0, 0, n)]
+            for by, n in zip(moved, self.shape, strict=True)]
+    parts = []
+    for block in itertools.product(*cuts):
+        starts, places, sizes = zip(*block, strict=True)
+        parts.append((sliced(source, starts, sizes), places))
+    return assembled(self.owner, self.shape, contiguous_strides(self.shape), parts)
+
+
+def sliced(x: Lowered, starts: Sequence[int], sizes: Sequence[int]) -> Lowered:
+    return x.reindex(sizes, lambda index: [i + start for i, start in zip(index, starts, strict=True)])
 
 
 def _triangle(keeps: str) -> Callable[[Lowered, int, Lowerer], Lowered]:
@@ -63,43 +92,110 @@ def inside(ops: Recorder, position: Index, extent: int) -> Expr:
 
 @lowering("constant_pad_nd")
 def constant_pad(self: Lowered, pad: Sequence[int], value: Any, low: Lowerer, out: Spec) -> Lowered:
-    if 0 in self.shape or 0 in out.known_shape():
-        raise NotRecordable("padding of no elements")
+    shape, strides = out.known_shape(), out.known_strides()
+    border = low.full(shape, value, out.dtype)
     before = [0] * self.ndim
-    changed = [False] * self.ndim
     for k in range(len(pad) // 2):
         before[self.ndim - 1 - k] = pad[2 * k]
-        changed[self.ndim - 1 - k] = bool(pad[2 * k] or pad[2 * k + 1])
+    starts = [max(-b, 0) for b in before]  # of what is kept
+    places = [max(b, 0) for b in before]
+    sizes = [min(n - start, total - place) for n, start, total, place in zip(
+        self.shape, starts, shape, places, strict=True)]
+    if 0 in shape or min(sizes, default=1) <= 0:
+        return border
+    inner = sliced(self, starts, sizes)
+    if tuple(sizes) == shape:
+        return inner
+    if is_small(shape):
+        return _chosen(inner, places, border)
+    dense = layout(shape, strides)
+    return overwritten(border, dense, Part(inner, dense, sum(
+        p * d for p, d in zip(places, dense, strict=True))))
 
+
+def _chosen(inner: Lowered, places: Sequence[int], outer: Lowered) -> Lowered:
+    """`outer` with `inner` in the place that begins at `places`, chosen element by element."""
     def element(index: Indices) -> Expr:
-        ops = low.recorder
-        source = [i - b for i, b in zip(index, before, strict=True)]
-        safe = [i % n if moved else i for i, n, moved in zip(source, self.shape, changed, strict=True)]
-        result = self.load(safe)
-        outside = ops.number(out.dtype.numpy.type(value).item(), out.dtype)
-        for position, extent, moved in zip(source, self.shape, changed, strict=True):
-            if moved:
-                result = ops.where(inside(ops, position, extent), result, outside)
+        ops = outer.owner.recorder
+        local = [i - start for i, start in zip(index, places, strict=True)]
+        moved = [n != total for n, total in zip(inner.shape, outer.shape, strict=True)]
+        safe = [i % n if m else i for i, n, m in zip(local, inner.shape, moved, strict=True)]
+        result, border = inner.load(safe), outer.load(index)
+        for i, n, m in zip(local, inner.shape, moved, strict=True):
+            if m:
+                result = ops.where(inside(ops, i, n), result, border)
         return result
 
-    return low.generated(out.known_shape(), out.dtype, element)
+    return outer.owner.generated(outer.shape, outer.dtype, element)
+
+
+# Borders that show the inside: by reflection, or by repeating the outermost elements.
+
+def _border(name: str) -> None:
+    def shown(ops: Recorder, position: Index, size: int) -> Index:
+        """The element that a position, counted from the first element inside, shows."""
+        low, high = ops.number(0, int64), ops.number(size - 1, int64)
+        at = ops.index(position, int64)
+        if name.startswith("replication"):
+            return ops.indirect(ops.minimum(ops.maximum(at, low), high), size, None)
+        at = ops.abs(at)
+        back = ops.sub(ops.number(2 * (size - 1), int64), at)
+        inside_one = ops.minimum(ops.maximum(ops.where(ops.le(at, high), at, back), low), high)
+        return ops.indirect(inside_one, size, None)
+
+    def places(ops: Recorder, shape: Sequence[int], padding: Sequence[int], index: Indices) -> list[Index]:
+        found = list(index)
+        for k in range(len(padding) // 2):
+            d = len(shape) - 1 - k
+            if padding[2 * k] or padding[2 * k + 1]:
+                found[d] = shown(ops, index[d] - padding[2 * k], shape[d])
+        return found
+
+    @lowering(name)
+    def padded(self: Lowered, padding: Sequence[int], low: Lowerer, out: Spec) -> Lowered:
+        source = self.cheap()
+        if 0 in self.shape:
+            return low.full(out.known_shape(), 0, out.dtype)
+        return source.reindex(out.known_shape(), lambda index: places(
+            low.recorder, self.shape, padding, index))
+
+    @lowering(f"{name}_backward")
+    def backward(grad_output: Lowered, padding: Sequence[int], low: Lowerer, out: Spec) -> Lowered:
+        shape, source = out.known_shape(), grad_output.cheap()
+        base = low.full(shape, 0, out.dtype)
+        points = Points(grad_output.shape, lambda index: places(low.recorder, shape, padding, index))
+        return reduced_into(base, points, source.load, "sum", True, out)
+
+
+for _rank in (1, 2, 3):
+    _border(f"reflection_pad{_rank}d")
+    _border(f"replication_pad{_rank}d")
+
+
+MOST_CHOSEN = 4  # parts of a concatenation that is chosen element by element
 
 
 @lowering("cat")
 def cat(tensors: Sequence[Lowered], dim: int, low: Lowerer, out: Spec) -> Lowered:
-    parts = [t.cheap() for t in tensors if not (t.ndim == 1 and t.shape[0] == 0) and 0 not in t.shape]
-    if not parts or len(parts) > 8 or any(t.dtype is not out.dtype for t in parts):
-        raise NotRecordable("a concatenation of nothing, of many, or of several dtypes")
-    at = wrap_dim(dim, parts[0].ndim)
+    parts = [t.cast(out.dtype) for t in tensors if 0 not in t.shape]
+    shape = out.known_shape()
+    if not parts:
+        return low.full(shape, 0, out.dtype)
+    at = wrap_dim(dim, len(shape))
     starts = [sum(p.shape[at] for p in parts[:k]) for k in range(len(parts))]
+    if len(parts) == 1:
+        return parts[0].reindex(shape, lambda index: index)
+    if len(parts) > MOST_CHOSEN or not is_small(shape):
+        return assembled(low, shape, out.known_strides(), [
+            (part, [start if d == at else 0 for d in range(len(shape))])
+            for part, start in zip(parts, starts, strict=True)])
+    parts = [part.cheap() for part in parts]
 
     def element(index: Indices) -> Expr:
-        ops = low.recorder
-        position = index[at]
+        ops, position = low.recorder, index[at]
         result: Expr | None = None
         for part, start in zip(reversed(parts), reversed(starts), strict=True):
-            local = (position - start) % part.shape[at] if len(parts) > 1 else position
-            value = part.load([*index[:at], local, *index[at + 1:]])
+            value = part.load([*index[:at], (position - start) % part.shape[at], *index[at + 1:]])
             if result is None:
                 result = value
             else:
@@ -108,8 +204,58 @@ def cat(tensors: Sequence[Lowered], dim: int, low: Lowerer, out: Spec) -> Lowere
         assert result is not None
         return result
 
-    return low.generated(out.known_shape(), out.dtype, element)
+    return low.generated(shape, out.dtype, element)
 
+
+# The numbers of the rows and columns of a triangle.
+
+def _triangle_indices(name: str) -> None:
+    @lowering(name)
+    def rule(row: int, col: int, offset: int, low: Lowerer, out: Spec) -> Lowered:
+        """The row by bisection of how many elements the rows before it have, the column from what is left."""
+        ops = low.recorder
+
+        def start(r: Expr) -> Expr:
+            """How many elements rows 0 to r - 1 have, r a value."""
+            if name == "tril_indices":
+                return _lower_before(ops, r, col, offset)
+            return ops.sub(ops.mul(r, ops.number(col, int64)), _lower_before(ops, r, col, offset - 1))
+
+        def element(index: Indices) -> Expr:
+            one = ops.number(1, int64)
+            number = ops.index(index[1], int64)
+            found = bisected(ops, row, lambda r: ops.le(start(ops.add(r, one)), number))
+            left = ops.sub(number, start(found))
+            if name == "triu_indices":
+                first = ops.maximum(ops.add(found, ops.number(offset, int64)), ops.number(0, int64))
+                left = ops.add(left, first)
+            at_row = ops.eq(ops.index(index[0], int64), ops.number(0, int64))
+            return ops.cast(ops.where(at_row, found, left), out.dtype)
+
+        return low.generated(out.known_shape(), out.dtype, element)
+
+
+def _lower_before(ops: Recorder, r: Expr, col: int, offset: int) -> Expr:
+    """How many (i, j), i < r and j < col, have j <= i + offset: the sum of min(max(i + offset + 1, 0), col)."""
+    def number(value: int) -> Expr:
+        return ops.number(value, int64)
+
+    def ramp(shift: int) -> Expr:
+        """The sum over i < r of max(i + shift, 0): of the numbers from max(shift, 0) up to r + shift - 1."""
+        last = ops.maximum(ops.add(r, number(shift - 1)), number(0))
+        top = ops.floor_div(ops.mul(last, ops.add(last, number(1))), number(2))
+        below = max(shift - 1, 0)
+        return ops.where(ops.gt(r, number(0)), ops.sub(top, number(below * (below + 1) // 2)), number(0))
+
+    return ops.sub(ramp(offset + 1), ramp(offset + 1 - col))
+
+
+_triangle_indices("tril_indices")
+_triangle_indices("triu_indices")
+extern("the shape of the result depends on data", "repeat_interleave.Tensor")
+
+
+# Twins of views: the elements that the view shows are those of another tensor.
 
 @lowering("as_strided_scatter")
 def as_strided_scatter(self: Lowered, src: Lowered, size: Sequence[int], stride: Sequence[int],
@@ -126,8 +272,10 @@ def as_strided_scatter(self: Lowered, src: Lowered, size: Sequence[int], stride:
             raise NotRecordable("a view whose elements overlap")
         covered = step * extent
     strides = out.known_strides()
-    offset = (storage_offset or 0) - out.offset
+    offset = (out.offset if storage_offset is None else storage_offset) - out.offset
     source = src.cheap()
+    if not is_small(self.shape) and is_dense(self.shape, strides):
+        return overwritten(self, strides, Part(source, tuple(stride), offset))
 
     def element(index: Indices) -> Expr:
         ops = low.recorder
@@ -150,3 +298,28 @@ def as_strided_scatter(self: Lowered, src: Lowered, size: Sequence[int], stride:
 
 def _both(ops: Recorder, a: Expr | None, b: Expr) -> Expr:
     return b if a is None else ops.logical_and(a, b)
+
+
+def _twin(name: str, view: str) -> None:
+    """The twin of `view`, whose shape rule says where in `self` it looks."""
+    rule = REGISTRY[view].rule
+    assert rule is not None
+
+    def replaced(self: Lowered, src: Lowered, low: Lowerer, out: Spec, *arguments: Any) -> Lowered:
+        shown = rule((meta_tensor(Spec(self.shape, self.dtype, out.known_strides(), out.offset)), *arguments))
+        return as_strided_scatter(
+            self, src, shown.known_shape(), shown.known_strides(), shown.offset, low, out)
+
+    if view == "select.int":
+        lowering(name)(lambda self, src, dim, index, low, out: replaced(self, src, low, out, dim, index))
+    elif view == "slice.Tensor":
+        lowering(name)(lambda self, src, dim, start, end, step, low, out: replaced(
+            self, src, low, out, dim, start, end, step))
+    else:
+        lowering(name)(lambda self, src, offset, dim1, dim2, low, out: replaced(
+            self, src, low, out, offset, dim1, dim2))
+
+
+_twin("select_scatter", "select.int")
+_twin("slice_scatter", "slice.Tensor")
+_twin("diagonal_scatter", "diagonal")

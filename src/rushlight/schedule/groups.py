@@ -13,8 +13,8 @@ Every decision is recorded as text, so that `explain` can tell what was fused an
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from ..loops.expr import Access, Expr, Recorder, loads_in, reindex
 from ..loops.index import Index, Var, as_index
@@ -22,22 +22,35 @@ from ..loops.nest import Buffer, Call, extents
 from ..lowering.lowered import Definition, Map, Reduction
 
 
-@dataclass
 class Group:
     """Definitions of one kernel.
 
     `rows` is the extent of the outer loop; None while only elements of one count run.
     """
 
-    members: list[Definition]
-    rows: int | None
-    notes: list[str] = field(default_factory=list)
+    def __init__(self, first: Definition, rows: int | None) -> None:
+        self.members: list[Definition] = []
+        self.rows = rows
+        self.notes: list[str] = []
+        self._writes: set[Buffer] = set()
+        self._reads: set[Buffer] = set()
+        self.checked: int | None = None  # for how many rows the members are known to go together
+        self.widths: dict[Buffer, int] = {}  # elements a row of what they write
+        self.add(first)
+
+    def add(self, definition: Definition) -> None:
+        self.members.append(definition)
+        self._writes.update(written(definition))
+        self._reads.update(read(definition))
 
     def writes(self) -> set[Buffer]:
-        return {buffer for member in self.members for buffer in written(member)}
+        return self._writes
 
     def reads(self) -> set[Buffer]:
-        return {buffer for member in self.members for buffer in read(member)}
+        return self._reads
+
+    def touches(self, buffers: set[Buffer]) -> set[Buffer]:
+        return buffers & (self._writes | self._reads)
 
 
 def written(definition: Definition) -> list[Buffer]:
@@ -65,6 +78,9 @@ def _number(index: Index) -> int:
 
 # One definition under a given number of rows.
 
+FEW = 16  # elements
+
+
 @dataclass(frozen=True)
 class Structured:
     """A definition with the loop over rows made explicit."""
@@ -76,33 +92,53 @@ class Structured:
     position: Index  # where it writes, in elements of its buffer
 
 
+class Forms:
+    """Definitions under numbers of rows, worked out once."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+        self._known: dict[tuple[Buffer, int], Structured | None] = {}
+
+    def get(self, definition: Map | Reduction, rows: int) -> Structured | None:
+        key = (definition.buffer, rows)
+        if key not in self._known:
+            self._known[key] = structured(self.recorder, definition, rows)
+        return self._known[key]
+
+
 def structured(recorder: Recorder, definition: Map | Reduction, rows: int) -> Structured | None:
-    """`definition` as one loop over `rows` rows, then its inner loops.
+    """`definition` as one loop over `rows` rows, then its inner loops, whose variables have the same names in
+    every definition.
 
     None if its shape does not allow it.
     """
     row = Var("row", rows)
+    position = as_index(row)
     if isinstance(definition, Reduction):
         if points(definition) != rows:
             return None
-        moved = dict(zip(definition.outer, unflatten(as_index(row), definition.outer), strict=True))
-        return Structured(
-            definition, row, definition.inner, reindex(recorder, definition.value, moved), as_index(row)
-        )
-    total = points(definition)
-    if rows == 0 or total % rows:
-        return None
-    width = total // rows
-    lead = _leading(definition.variables, rows)
-    if lead is not None:
-        outer, inner = definition.variables[:lead], definition.variables[lead:]
-        moved = dict(zip(outer, unflatten(as_index(row), outer), strict=True))
+        outer, inside = definition.outer, definition.inner
+        inner = _columns(inside)
     else:
-        inner = (Var(f"{definition.buffer.name}_c", width),)
-        flat = as_index(row) * width + inner[0]
-        moved = dict(zip(definition.variables, unflatten(flat, definition.variables), strict=True))
-    position = as_index(row) * width + flatten(inner)
+        total = points(definition)
+        if rows == 0 or total % rows:
+            return None
+        lead = _leading(definition.variables, rows)
+        if lead is None:
+            inner = (Var("c0", total // rows),)
+            flat = position * (total // rows) + inner[0]
+            moved = dict(zip(definition.variables, unflatten(flat, definition.variables), strict=True))
+            return Structured(definition, row, inner, reindex(recorder, definition.value, moved), flat)
+        outer, inside = definition.variables[:lead], definition.variables[lead:]
+        inner = _columns(inside)
+        position = position * (total // rows) + flatten(inner)
+    moved = dict(zip(outer, unflatten(as_index(row), outer), strict=True))
+    moved.update(zip(inside, map(as_index, inner), strict=True))
     return Structured(definition, row, inner, reindex(recorder, definition.value, moved), position)
+
+
+def _columns(variables: tuple[Var, ...]) -> tuple[Var, ...]:
+    return tuple(Var(f"c{d}", var.extent) for d, var in enumerate(variables))
 
 
 def _leading(variables: tuple[Var, ...], rows: int) -> int | None:
@@ -134,6 +170,21 @@ def unflatten(position: Index, variables: tuple[Var, ...]) -> list[Index]:
     return [position // s % var.extent for s, var in zip(reversed(steps), variables, strict=True)]
 
 
+def small_first(definitions: Sequence[Definition]) -> list[Definition]:
+    """The definitions, led by the few numbers that need nothing but the caller's memory (the scale factors of
+    an optimizer, for example), so that what reads them besides may join what was computed before."""
+    early: list[Definition] = []
+    others: list[Definition] = []
+    late: set[Buffer] = set()
+    for definition in definitions:
+        if isinstance(definition, Call) or points(definition) > FEW or not late.isdisjoint(read(definition)):
+            others.append(definition)
+            late.update(written(definition))
+        else:
+            early.append(definition)
+    return early + others
+
+
 # Joining.
 
 class Fuser:
@@ -141,7 +192,7 @@ class Fuser:
 
     def __init__(self, recorder: Recorder,
                  epilogue_obstacle: Callable[[Call, set[Buffer], Definition], str]) -> None:
-        self.recorder = recorder
+        self.forms = Forms(recorder)
         self.epilogue_obstacle = epilogue_obstacle  # why a definition cannot run on the tiles of a call
         self.groups: list[Group] = []
         self.home: dict[Buffer, int] = {}
@@ -156,7 +207,7 @@ class Fuser:
         if not isinstance(definition, Call):
             at = self._join(definition)
         if at is None:
-            self.groups.append(Group([definition], self._own_rows(definition)))
+            self.groups.append(Group(definition, self._own_rows(definition)))
             at = len(self.groups) - 1
         for buffer in written(definition):
             self.home[buffer] = at
@@ -177,14 +228,14 @@ class Fuser:
             group = self.groups[at]
             if any(isinstance(member, Call) for member in group.members):
                 continue
-            shared = reads & (group.writes() | group.reads())
+            shared = group.touches(reads)
             if not shared:
                 continue
             rows, reason = self._common_rows(group, definition)
             if reason:
                 group.notes.append(f"{definition.buffer} stays apart: {reason}")
                 continue
-            group.members.append(definition)
+            group.add(definition)
             group.rows = rows
             group.notes.append(f"{definition.buffer} joined: shares {', '.join(sorted(map(str, shared)))}")
             return at
@@ -202,7 +253,7 @@ class Fuser:
         group.notes.append(f"{definition.buffer} stays apart: {reason}" if reason else
                            f"{definition.buffer} joined: runs on the tiles of {call.name}")
         if not reason:
-            group.members.append(definition)
+            group.add(definition)
         return not reason
 
     def _common_rows(self, group: Group, definition: Map | Reduction) -> tuple[int | None, str]:
@@ -227,16 +278,25 @@ class Fuser:
 
     def _obstacle(self, group: Group, definition: Map | Reduction, rows: int) -> str:
         """Why the members and `definition` cannot all run row by row; empty if they can."""
-        members = [member for member in group.members if not isinstance(member, Call)]
-        ready: dict[Buffer, int] = {}
-        for member in [*members, definition]:
-            form = structured(self.recorder, member, rows)
-            if form is None:
-                return f"{member.buffer} does not divide into {rows} rows"
-            for access in loads_in(form.value):
-                if access.buffer in ready and not in_own_row(access, form.row, ready[access.buffer]):
-                    return f"{member.buffer} reads {access.buffer} outside of its own row"
-            ready[member.buffer] = points(member) // rows if rows else 0
+        if group.checked != rows:
+            widths: dict[Buffer, int] = {}
+            for member in group.members:
+                if not isinstance(member, Call):
+                    reason = self._apart(member, rows, widths)
+                    if reason:
+                        return reason
+            group.checked, group.widths = rows, widths
+        return self._apart(definition, rows, group.widths)
+
+    def _apart(self, definition: Map | Reduction, rows: int, widths: dict[Buffer, int]) -> str:
+        """Why a definition cannot run in the rows of those in `widths`; if it can, it is added to them."""
+        form = self.forms.get(definition, rows)
+        if form is None:
+            return f"{definition.buffer} does not divide into {rows} rows"
+        for access in loads_in(form.value):
+            if access.buffer in widths and not in_own_row(access, form.row, widths[access.buffer]):
+                return f"{definition.buffer} reads {access.buffer} outside of its own row"
+        widths[definition.buffer] = points(definition) // rows if rows else 0
         return ""
 
 

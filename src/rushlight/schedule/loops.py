@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..loops.expr import Access, Recorder, cost, loads_in, reindex, walk
-from ..loops.index import Index, Var, as_index
+from ..loops.index import Index, Quotient, Remainder, Var, as_index
 from ..loops.nest import Nest, Phase, Place, Reduce, Store
 
 # Work (in rough instructions) below which splitting over threads costs more than it saves, and per task at
@@ -30,10 +30,13 @@ class LoopPlan:
     vector_outer: bool  # the last outer loop runs in vectors, instead of the last inner loop of each phase
     tasks: int
     rows_per_task: int  # points of the outermost loop
+    block: int = 0  # points of the last outer loop that run before the one above it moves on; 0 for all
+    work: int = 0  # rough instructions
 
 
 def plan_loops(recorder: Recorder, nest: Nest) -> LoopPlan:
     nest = merge_loops(recorder, nest)
+    nest, block = _blocked(nest)
     vector_outer = _prefers_outer(nest)
     work = _work(nest)
     extent = _constant(nest.outer[0].extent) if nest.outer else 1
@@ -41,7 +44,9 @@ def plan_loops(recorder: Recorder, nest: Nest) -> LoopPlan:
     rows = -(-extent // tasks)
     if vector_outer and len(nest.outer) == 1 and tasks > 1:
         rows = -(-rows // 64) * 64  # keep the tasks' first elements on whole vectors
-    return LoopPlan(nest, vector_outer, -(-extent // rows) if rows else 1, rows)
+    if block and len(nest.outer) == 2:
+        rows = -(-rows // 32) * 32  # and transposes on whole cache lines
+    return LoopPlan(nest, vector_outer, -(-extent // rows) if rows else 1, rows, block, work)
 
 
 def _constant(index: Index) -> int:
@@ -58,6 +63,7 @@ def merge_loops(recorder: Recorder, nest: Nest) -> Nest:
     iteration.
     """
     nest = _drop_single(recorder, nest)
+    nest = _unmerged(recorder, nest)
     nest = _merge_outer(recorder, nest)
     return Nest(nest.name, nest.outer, [_merge_inner(recorder, phase) for phase in nest.phases])
 
@@ -72,9 +78,34 @@ def _drop_single(recorder: Recorder, nest: Nest) -> Nest:
     return Nest(nest.name, outer, phases)
 
 
+def _unmerged(recorder: Recorder, nest: Nest) -> Nest:
+    """Outer loops over several dimensions at once, told apart by division, as loops of their own."""
+    for at, var in enumerate(nest.outer):
+        extent = _constant(var.extent)
+        divisors = {d for phase in nest.phases for s in phase.statements for index in _indices(s)
+                    for d in _divisors(index, var) if 1 < d < extent and extent % d == 0}
+        if divisors:
+            step = min(divisors)
+            high, low = Var(f"{var.name}_", extent // step), Var(f"{var.name}{step}", step)
+            values = {var: as_index(high) * step + low}
+            phases = [Phase(p.inner, _moved(recorder, p.statements, values)) for p in nest.phases]
+            outer = (*nest.outer[:at], high, low, *nest.outer[at + 1:])
+            return _unmerged(recorder, Nest(nest.name, outer, phases))
+    return nest
+
+
+def _divisors(index: Index, var: Var) -> list[int]:
+    """What `var` itself is divided by somewhere in an index."""
+    return [atom.divisor.constant_value() or 0 for atom in index.atoms()
+            if isinstance(atom, Quotient | Remainder) and atom.value == as_index(var)]
+
+
 def _moved(recorder: Recorder, statements: list[Any], values: dict[Any, Any]) -> list[Any]:
-    return [Store(Access(s.access.buffer, s.access.index.substitute(values), s.access.indirect),
-                  reindex(recorder, s.value, values), s.mode) if isinstance(s, Store) else
+    return [Store(Access(s.access.buffer, s.access.index.substitute(values), tuple(
+                      (atom, reindex(recorder, e, values)) for atom, e in s.access.indirect)),
+                  reindex(recorder, s.value, values), s.mode,
+                  None if s.condition is None else reindex(recorder, s.condition, values))
+            if isinstance(s, Store) else
             Reduce(s.name, s.combine, reindex(recorder, s.value, values)) for s in statements]
 
 
@@ -116,6 +147,10 @@ def _indices(statement: Any) -> list[Index]:
     indices.extend(node.data for node in walk(statement.value) if node.op == "index")
     if isinstance(statement, Store):
         indices.append(statement.access.index)
+        others = [e for _, e in statement.access.indirect]
+        others.extend([] if statement.condition is None else [statement.condition])
+        indices.extend(access.index for e in others for access in loads_in(e))
+        indices.extend(node.data for e in others for node in walk(e) if node.op == "index")
     return indices
 
 
@@ -146,6 +181,34 @@ def _score(statement: Any, var: Var) -> int:
         stride = index.stride(var)
         total += -2 if stride is None else 2 if stride == 1 else 1 if stride == 0 else -2
     return total
+
+
+# Transposes.
+
+BLOCK = 64  # points along which a block of a transpose runs: so many cache lines are in use at a time
+
+
+def _blocked(nest: Nest) -> tuple[Nest, int]:
+    """The nest with its outer loops in an order in which what is read across lies in cache when it is read
+    again, and how many points of the last loop a block has; 0 if nothing is read across."""
+    if len(nest.outer) < 2 or any(phase.inner for phase in nest.phases):
+        return nest, 0
+    last = nest.outer[-1]
+    indices = [index for phase in nest.phases for s in phase.statements for index in _indices(s)]
+    if _constant(last.extent) < 2 * BLOCK or not any(_is_far(index, last) for index in indices):
+        return nest, 0
+    near = [var for var in nest.outer[:-1] if _constant(var.extent) >= 8 and any(
+        index.stride(var) == 1 and _is_far(index, last) for index in indices)]
+    if not near:
+        return nest, 0
+    others = [var for var in nest.outer[:-1] if var is not near[-1]]
+    return Nest(nest.name, (*others, near[-1], last), nest.phases), BLOCK
+
+
+def _is_far(index: Index, var: Var) -> bool:
+    step = index.stride(var)
+    distance = None if step is None else step.constant_value()
+    return distance is not None and abs(distance) >= 16
 
 
 # Work.

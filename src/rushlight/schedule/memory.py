@@ -1,7 +1,7 @@
 """Where temporary buffers lie in the workspace: buffers that do not live at the same time share memory.
 
-In: kernels in order, and the temporaries they use. Out: an offset for each, 64-byte aligned, and the
-workspace's size. The placement is first fit in order of first use, which is deterministic.
+In: stages of kernels in order, and the temporaries they use. Out: an offset for each, 64-byte aligned, and
+the workspace's size. The placement is first fit in order of first use, which is deterministic.
 """
 
 from __future__ import annotations
@@ -35,19 +35,17 @@ def bytes_of(buffer: Buffer) -> int:
     return count * buffer.dtype.itemsize
 
 
-def plan_memory(kernels: list[Kernel]) -> Workspace:
-    """Offsets of the temporaries of `kernels`."""
-    last_use: dict[Buffer, int] = {}
-    for at, kernel in enumerate(kernels):
-        for buffer in buffers_of(kernel):
-            if buffer.place is Place.TEMPORARY:
-                last_use[buffer] = at
+def plan_memory(stages: list[list[Kernel]]) -> Workspace:
+    """Offsets of the temporaries of kernels; those of a stage run at the same time."""
+    used = [list(dict.fromkeys(
+        b for kernel in stage for b in buffers_of(kernel) if b.place is Place.TEMPORARY)) for stage in stages]
+    last_use = {buffer: at for at, buffers in enumerate(used) for buffer in buffers}
     offsets: dict[Buffer, int] = {}
     live: list[tuple[int, int, Buffer]] = []  # (start, end, buffer), sorted by start
     size = 0
-    for at, kernel in enumerate(kernels):
-        for buffer in buffers_of(kernel):
-            if buffer.place is not Place.TEMPORARY or buffer in offsets:
+    for at, buffers in enumerate(used):
+        for buffer in buffers:
+            if buffer in offsets:
                 continue
             length = -(-max(bytes_of(buffer), 1) // ALIGNMENT) * ALIGNMENT
             start = _first_gap(live, length)

@@ -10,14 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from ..core.errors import InternalError
 from ..loops.expr import Access, Expr, Recorder, loads_in, reindex, substitute
 from ..loops.index import Index, Var, as_index
 from ..loops.nest import Buffer, Call, Nest, Phase, Place, Reduce, Store, verify
+from ..loops.varying import moving_cost
 from ..lowering.lowered import Map, Reduction
-from .groups import Group, Structured, flatten, points, structured, unflatten
+from .groups import Forms, Group, Structured, flatten, points, unflatten
+
+# A row that takes at most so many instructions an element is computed again by each phase that reads it,
+# rather than stored and loaded.
+CHEAPER = 2
 
 
 @dataclass
@@ -30,14 +34,14 @@ class _Draft:
     folds: set[Buffer] = field(default_factory=set)
 
 
-def build_nest(recorder: Recorder, group: Group, name: str, needed: Callable[[Buffer], bool]) -> Nest:
+def build_nest(forms: Forms, group: Group, name: str, needed: Callable[[Buffer], bool]) -> Nest:
     """The nest that runs `group`.
 
     `needed(buffer)` tells whether anything outside of the group reads a buffer.
     """
     members = [member for member in group.members if not isinstance(member, Call)]
-    nest = _flat_nest(recorder, members, name, needed) if group.rows is None else _row_nest(
-        recorder, members, group.rows, name, needed)
+    nest = _flat_nest(forms.recorder, members, name, needed) if group.rows is None else _RowNest(
+        forms, group.rows, name, needed).build(members)
     verify(nest)
     return nest
 
@@ -81,14 +85,10 @@ def forwarded(recorder: Recorder, value: Expr, stored: dict[Buffer, tuple[Index,
 
 # Row by row.
 
-def _row_nest(recorder: Recorder, members: list[Map | Reduction], rows: int, name: str,
-              needed: Callable[[Buffer], bool]) -> Nest:
-    return _RowNest(recorder, rows, name, needed).build(members)
-
-
 class _RowNest:
-    def __init__(self, recorder: Recorder, rows: int, name: str, needed: Callable[[Buffer], bool]) -> None:
-        self.recorder = recorder
+    def __init__(self, forms: Forms, rows: int, name: str, needed: Callable[[Buffer], bool]) -> None:
+        self.forms = forms
+        self.recorder = forms.recorder
         self.row = Var("row", rows)
         self.rows = rows
         self.name = name
@@ -96,10 +96,11 @@ class _RowNest:
         self.drafts: list[_Draft] = []
         self.reduced: dict[Buffer, str] = {}
         self.home: dict[Buffer, int] = {}
+        self.repeated: dict[Buffer, tuple[Index, Expr]] = {}  # what later phases compute again
 
     def build(self, members: list[Map | Reduction]) -> Nest:
         for member in members:
-            form = structured(self.recorder, member, self.rows)
+            form = self.forms.get(member, self.rows)
             if form is None:
                 raise InternalError(f"{self.name}: {member.buffer} does not divide into {self.rows} rows")
             self._add(form)
@@ -110,9 +111,8 @@ class _RowNest:
 
     def _add(self, form: Structured) -> None:
         """Put a definition into the first phase in which it can run."""
-        at, draft, inner_map = self._phase_for(form)
-        value = reindex(self.recorder, form.value, inner_map)
-        value = self._local(value, draft)
+        at, draft = self._phase_for(form)
+        value = self._local(form.value, draft)
         definition = form.definition
         self.home[definition.buffer] = at
         if isinstance(definition, Reduction):
@@ -121,20 +121,20 @@ class _RowNest:
             draft.folds.add(definition.buffer)
             draft.statements.append(Reduce(accumulator, definition.combine, value))
         else:
-            position = form.position.substitute(inner_map)
-            draft.stored[definition.buffer] = (position, value)
-            draft.statements.append(Store(Access(definition.buffer, position), value))
+            draft.stored[definition.buffer] = (form.position, value)
+            draft.statements.append(Store(Access(definition.buffer, form.position), value))
+            instructions, loads = moving_cost(value, form.inner)
+            if not self.needed(definition.buffer) and instructions <= CHEAPER and loads <= 1:
+                self.repeated[definition.buffer] = (form.position, value)
 
-    def _phase_for(self, form: Structured) -> tuple[int, _Draft, dict[Any, Any]]:
+    def _phase_for(self, form: Structured) -> tuple[int, _Draft]:
         for at in range(self._earliest(form), len(self.drafts)):
             draft = self.drafts[at]
-            if _extents(draft.inner) == _extents(form.inner):
-                inner_map = dict(zip(form.inner, draft.inner, strict=True))
-                if self._elementwise(form, draft, at, inner_map):
-                    return at, draft, inner_map
+            if draft.inner == form.inner and self._elementwise(form, draft, at):
+                return at, draft
         draft = _Draft(form.inner)
         self.drafts.append(draft)
-        return len(self.drafts) - 1, draft, {}
+        return len(self.drafts) - 1, draft
 
     def _earliest(self, form: Structured) -> int:
         """The first phase after all reductions that the definition reads have ended."""
@@ -145,18 +145,14 @@ class _RowNest:
                 after = max(after, home + 1 if access.buffer in self.reduced else home)
         return after
 
-    def _elementwise(self, form: Structured, draft: _Draft, at: int, inner_map: dict[Any, Any]) -> bool:
+    def _elementwise(self, form: Structured, draft: _Draft, at: int) -> bool:
         """Whether what the definition reads from phase `at` is the element that was just computed."""
-        for access in loads_in(form.value):
-            if self.home.get(access.buffer) == at:
-                position, _ = draft.stored[access.buffer]
-                if access.index.substitute(inner_map) != position:
-                    return False
-        return True
+        return all(access.index == draft.stored[access.buffer][0] for access in loads_in(form.value)
+                   if self.home.get(access.buffer) == at)
 
     def _local(self, value: Expr, draft: _Draft) -> Expr:
         """Reads of what this nest computed, as registers or accumulators where possible."""
-        value = forwarded(self.recorder, value, draft.stored)
+        value = forwarded(self.recorder, value, draft.stored | self.repeated)
 
         def accumulate(node: Expr) -> Expr | None:
             if (

@@ -7,15 +7,16 @@ somebody else reads it; otherwise its sums pass through the memory of the last m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
+from dataclasses import replace
 
 from ..core.errors import InternalError
-from ..loops.expr import Access, Expr, Recorder, loads_in, reindex, substitute, walk
+from ..loops.expr import CHECKS, Access, Expr, Recorder, loads_in, reindex, substitute, walk
 from ..loops.index import Index, Var
-from ..loops.nest import Buffer, Call, Nest, Phase, Store, verify
-from ..loops.product import MATMUL, product_of, result_of
+from ..loops.nest import Buffer, Call, Nest, Phase, Place, Store, verify
+from ..loops.product import MATMUL, Matrix, Product, product_of, result_of
 from ..lowering.lowered import Definition, Map
-from .groups import flatten, points, unflatten
+from .groups import flatten, points, read, unflatten
 from .nests import forwarded
 
 
@@ -37,7 +38,7 @@ def epilogue_obstacle(call: Call, written: set[Buffer], definition: Definition) 
 
 
 def _is_gather(node: Expr) -> bool:
-    return node.op == "checked_index" or (node.op == "load" and bool(node.data.indirect))
+    return node.op in CHECKS or (node.op == "load" and bool(node.data.indirect))
 
 
 def _without_single(index: Index, variables: Sequence[Var]) -> Index:
@@ -85,6 +86,70 @@ def _read_from(recorder: Recorder, value: Expr, old: Buffer, new: Buffer) -> Exp
     def moved(node: Expr) -> Expr | None:
         if node.op == "load" and node.data.buffer is old:
             return recorder.load(Access(new, node.data.index, node.data.indirect), node.dtype)
+        return None
+
+    return substitute(recorder, value, moved)
+
+
+# Products that are read transposed.
+
+def turn_products(recorder: Recorder, definitions: Sequence[Definition]) -> list[Definition]:
+    """Products whose every reader is a map that reads the transposed result compute that one instead, so that
+    the map can run on their tiles: the gradient of a weight and the update of the weight, for example."""
+    readers: dict[Buffer, list[Definition]] = {}
+    for definition in definitions:
+        for buffer in read(definition):
+            readers.setdefault(buffer, []).append(definition)
+    turned: dict[Buffer, Call] = {}
+    for definition in definitions:
+        if isinstance(definition, Call) and definition.routine == MATMUL and len(definition.outputs) == 1:
+            result, product = definition.outputs[0], transposed(product_of(definition))
+            users = readers.get(result, [])
+            if users and result.place is Place.TEMPORARY and product is not None and all(
+                    isinstance(user, Map) and _reads_transposed(user, result, product) for user in users):
+                turned[result] = Call(definition.name, MATMUL, definition.inputs[::-1], definition.outputs,
+                                      {**definition.attributes, "product": product})
+    if not turned:
+        return list(definitions)
+    found: list[Definition] = []
+    for definition in definitions:
+        if isinstance(definition, Call):
+            found.append(turned.get(definition.outputs[0], definition) if definition.outputs else definition)
+        elif any(buffer in turned for buffer in read(definition)):
+            assert isinstance(definition, Map)
+            here = flatten(definition.variables)
+            found.append(replace(definition, value=_read_at(recorder, definition.value, turned, here)))
+        else:
+            found.append(definition)
+    return found
+
+
+def transposed(p: Product) -> Product | None:
+    """The product with rows and columns exchanged, if its kernel can read the operands then."""
+    left, right = p.left, p.right
+    if p.windows or 1 not in (left.row, left.column) or p.rows == 1 or p.columns == 1:
+        return None
+    return Product(p.batch, p.columns, p.rows, p.depth,
+                   Matrix(right.offset, right.batch, right.column, right.row),
+                   Matrix(left.offset, left.batch, left.column, left.row), p.dtype)
+
+
+def _reads_transposed(user: Map, result: Buffer, product: Product) -> bool:
+    """Whether a map reads, at the element of its own number, the element of the transposed product."""
+    if points(user) != product.size:
+        return False
+    sizes = (product.batch, product.rows, product.columns)
+    batch, row, column = unflatten(flatten(user.variables), tuple(
+        Var(f"t{d}", size) for d, size in enumerate(sizes)))
+    there = batch * (product.rows * product.columns) + column * product.rows + row
+    return all(not access.indirect and access.index == there
+               for access in loads_in(user.value) if access.buffer is result)
+
+
+def _read_at(recorder: Recorder, value: Expr, buffers: Container[Buffer], here: Index) -> Expr:
+    def moved(node: Expr) -> Expr | None:
+        if node.op == "load" and node.data.buffer in buffers:
+            return recorder.load(Access(node.data.buffer, here), node.dtype)
         return None
 
     return substitute(recorder, value, moved)

@@ -2,31 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ..loops.expr import Recorder
-from ..loops.nest import Buffer, Call, Kernel, Place
+from ..loops.nest import Buffer, Call, Place
+from ..loops.templates import COPY, SCAN, SCATTER, SORT, nest_of
 from ..lowering.lower import Program
-from ..lowering.lowered import Map
-from .groups import Fuser, Group
+from ..lowering.lowered import Definition, Map
+from .groups import Forms, Fuser, Group, small_first
 from .loops import LoopPlan, plan_loops
 from .memory import Workspace, plan_memory
 from .nests import build_nest
-from .products import epilogue_obstacle, with_epilogue
+from .products import epilogue_obstacle, turn_products, with_epilogue
+from .split import split_reductions
+from .stages import Stage, form_stages
+from .templates import plan_sort, planned, scan_obstacle, with_maps
 
 
 @dataclass
 class Schedule:
-    """What runs, in order: loop plans and calls."""
+    """What runs, in order: loop plans and calls, and which of them run together."""
 
     steps: list[LoopPlan | Call]
     workspace: Workspace
     notes: list[str] = field(default_factory=list)
+    stages: list[Stage] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.stages = self.stages or form_stages(self.steps)
 
 
 def schedule(program: Program, recorder: Recorder) -> Schedule:
     """Fuse, plan loops, lay out memory."""
-    groups = Fuser(recorder, epilogue_obstacle).run(program.definitions)
+    fuser = Fuser(recorder, _joins_call)
+    definitions = small_first(split_reductions(recorder, program.definitions))
+    groups = fuser.run(turn_products(recorder, definitions))
     readers: dict[Buffer, set[int]] = {}
     for number, group in enumerate(groups):
         for buffer in group.reads():
@@ -34,18 +45,38 @@ def schedule(program: Program, recorder: Recorder) -> Schedule:
     steps: list[LoopPlan | Call] = []
     notes: list[str] = []
     for number, group in enumerate(groups):
-        steps.append(_step(recorder, group, number, readers))
+        steps.append(_step(fuser.forms, group, number, readers))
         notes.extend(f"kernel {number}: {note}" for note in group.notes)
-    kernels: list[Kernel] = [step if isinstance(step, Call) else step.nest for step in steps]
-    return Schedule(steps, plan_memory(kernels), notes)
+    stages = form_stages(steps)
+    kernels = [[step if isinstance(step, Call) else step.nest for step in stage.steps] for stage in stages]
+    return Schedule([step for stage in stages for step in stage.steps], plan_memory(kernels), notes, stages)
 
 
-def _step(recorder: Recorder, group: Group, number: int, readers: dict[Buffer, set[int]]) -> LoopPlan | Call:
+def _step(forms: Forms, group: Group, number: int, readers: dict[Buffer, set[int]]) -> LoopPlan | Call:
     def needed(buffer: Buffer) -> bool:
         return buffer.place is Place.OUTPUT or bool(readers.get(buffer, set()) - {number})
 
     first = group.members[0]
     if isinstance(first, Call):
         maps = [member for member in group.members[1:] if isinstance(member, Map)]
-        return with_epilogue(recorder, first, maps, needed) if maps else first
-    return plan_loops(recorder, build_nest(recorder, group, f"kernel{number}", needed))
+        return _call_step(forms.recorder, first, maps, needed)
+    return plan_loops(forms.recorder, build_nest(forms, group, f"kernel{number}", needed))
+
+
+def _joins_call(call: Call, written: set[Buffer], definition: Definition) -> str:
+    """Why `definition` cannot run together with `call`; empty if it can."""
+    obstacle = scan_obstacle if call.routine == SCAN else epilogue_obstacle
+    return obstacle(call, written, definition)
+
+
+def _call_step(recorder: Recorder, call: Call, maps: list[Map],
+               needed: Callable[[Buffer], bool]) -> LoopPlan | Call:
+    if call.routine == SCAN:
+        return planned(recorder, with_maps(recorder, call, maps, needed))
+    if call.routine == COPY:
+        return plan_loops(recorder, nest_of(call))
+    if call.routine == SCATTER:
+        return planned(recorder, call)
+    if call.routine == SORT:
+        return plan_sort(call, needed)
+    return with_epilogue(recorder, call, maps, needed) if maps else call

@@ -1,0 +1,268 @@
+"""Sorting rows by the native template, and what follows from sorted rows; searching as unrolled bisection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..core.dtypes import DTYPES
+from ..core.promotion import common
+from ..core.shapes import Spec, memory_order, numel, strides_in_order, wrap_dim
+from ..loops.expr import Expr, IndexCheck, NotRecordable, Recorder
+from ..loops.nest import Call, Combine
+from ..loops.templates import SORT, Layout, Sort
+from .declare import extern, lowering
+from .lowered import Indices, Lowered, Lowerer
+from .scatter import at_least_1d
+
+INT64, BOOL = DTYPES["int64"], DTYPES["bool"]
+Pair = tuple[Lowered, Lowered]
+
+
+def sorted_rows(self: Lowered, dim: int, count: int, descending: bool,
+                strides: tuple[int, ...] | None = None) -> Pair:
+    """The first `count` elements of each row along `dim` in order, and their positions.
+
+    `strides` (dense) say how the results are laid out.
+    """
+    low = self.owner
+    shape = (*self.shape[:dim], count, *self.shape[dim + 1:])
+    if 0 in shape:
+        return low.full(shape, 0, self.dtype), low.full(shape, 0, INT64)
+    if self.dtype.is_complex:
+        raise NotRecordable("complex numbers have no order")
+    low.check(self.example())
+    placed = self.placed()
+    if placed is None:
+        stored = self.realize()
+        placed = stored.buffer, stored.strides, 0
+    buffer, steps, offset = placed
+    dense = strides_in_order(shape, memory_order(shape, strides)) if strides else None
+    values, positions = low.fresh_buffer(self.dtype, shape), low.fresh_buffer(INT64, shape)
+    results = low.stored(values, shape, dense), low.stored(positions, shape, dense)
+
+    def layout(given: tuple[int, ...], start: int = 0) -> Layout:
+        return Layout((*given[:dim], *given[dim + 1:]), given[dim], start)
+
+    sort = Sort(self.dtype, (*shape[:dim], *shape[dim + 1:]), self.shape[dim], count, descending,
+                layout(steps, offset), layout(results[0].strides), layout(results[1].strides))
+    low.definitions.append(Call(f"sort{len(low.definitions)}", SORT, [buffer], [values, positions],
+                                {"sort": sort, "values": values, "positions": positions}))
+    return results
+
+
+def _dims(self: Lowered, dim: int) -> tuple[Lowered, int]:
+    return at_least_1d(self), wrap_dim(dim, self.ndim)
+
+
+@lowering("sort.stable")
+def sort(self: Lowered, dim: int, descending: bool, out: tuple[Spec, Spec]) -> Pair:
+    rows, at = _dims(self, dim)
+    strides = out[0].known_strides() if self.ndim else None
+    values, positions = sorted_rows(rows, at, rows.shape[at], descending, strides)
+    return values.reshape(self.shape), positions.reshape(self.shape)
+
+
+@lowering("topk")
+def topk(self: Lowered, k: int, dim: int, largest: bool, out: tuple[Spec, Spec]) -> Pair:
+    rows, at = _dims(self, dim)
+    values, positions = sorted_rows(rows, at, k if self.ndim else 1, largest)
+    shape = out[0].known_shape()
+    return values.reshape(shape), positions.reshape(shape)
+
+
+@lowering("kthvalue")
+def kthvalue(self: Lowered, k: int, dim: int, out: tuple[Spec, Spec]) -> Pair:
+    rows, at = _dims(self, dim)
+    if 0 in rows.shape:
+        return _nothing(self, out)
+    found = sorted_rows(rows, at, k, False)
+    kth = [x.reindex((*rows.shape[:at], 1, *rows.shape[at + 1:]),
+                     lambda i, x=x: (*i[:at], i[at] + k - 1, *i[at + 1:])) for x in found]
+    shape = out[0].known_shape()
+    return kth[0].reshape(shape), kth[1].reshape(shape)
+
+
+def _nothing(self: Lowered, out: tuple[Spec, Spec]) -> Pair:
+    shape = out[0].known_shape()
+    return self.owner.full(shape, 0, out[0].dtype), self.owner.full(shape, 0, INT64)
+
+
+# Medians: the lower of two middle elements; of a row with NaN the first NaN, unless NaNs are left out.
+
+def _medians(rows: Lowered, at: int, ignore_nan: bool) -> Pair:
+    """Along `at`, whose extent becomes 1."""
+    ops, n = rows.owner.recorder, rows.shape[at]
+    source = rows.cheap()
+    shape = (*rows.shape[:at], 1, *rows.shape[at + 1:])
+    if not rows.dtype.is_floating_point:
+        found = sorted_rows(source, at, (n - 1) // 2 + 1, False)
+        first, second = (x.reindex(shape, lambda i, x=x: (*i[:at], i[at] + (n - 1) // 2, *i[at + 1:]))
+                         for x in found)
+        return first, second
+    found = sorted_rows(source, at, n, False)
+    nans = source.map(lambda o, x: o.cast(o.isnan(x), INT64), INT64).reduce((at,), Combine.SUM, True)
+
+    def number(value: int) -> Expr:
+        return ops.number(value, INT64)
+
+    def middle(index: Indices) -> list[Any]:
+        missing = nans.load(index)
+        present = ops.sub(number(n), missing)
+        if ignore_nan:
+            last = ops.maximum(ops.sub(present, number(1)), number(0))
+            wanted = ops.floor_div(last, number(2))
+        else:
+            wanted = ops.where(ops.gt(missing, number(0)), present, number((n - 1) // 2))
+        return [*index[:at], ops.indirect(wanted, n, None), *index[at + 1:]]
+
+    return found[0].reindex(shape, middle), found[1].reindex(shape, middle)
+
+
+def _declare_median(name: str, ignore_nan: bool) -> None:
+    @lowering(name)
+    def of_all(self: Lowered, low: Lowerer, out: Spec) -> Lowered:
+        if 0 in self.shape:
+            missing = float("nan") if out.dtype.is_floating_point else 0
+            if not out.dtype.is_floating_point:
+                raise NotRecordable("NaN as an integer")
+            return low.full((), missing, out.dtype)
+        return _medians(self.reshape((numel(self.shape),)), 0, ignore_nan)[0].reshape(())
+
+    @lowering(f"{name}.dim")
+    def along(self: Lowered, dim: int, out: tuple[Spec, Spec]) -> Pair:
+        rows, at = _dims(self, dim)
+        if 0 in rows.shape:
+            return _nothing(self, out)
+        shape = out[0].known_shape()
+        values, positions = _medians(rows, at, ignore_nan)
+        return values.reshape(shape), positions.reshape(shape)
+
+
+_declare_median("median", False)
+_declare_median("nanmedian", True)
+
+
+# Searching.
+
+def _less(ops: Recorder, a: Expr, b: Expr) -> Expr:
+    """Whether a comes before b; NaN comes last."""
+    smaller = ops.lt(a, b)
+    if not a.dtype.is_floating_point:
+        return smaller
+    return ops.logical_or(smaller, ops.logical_and(ops.isnan(b), ops.logical_not(ops.isnan(a))))
+
+
+def bisected(ops: Recorder, count: int, before: Callable[[Expr], Expr]) -> Expr:
+    """How many of the first `count` numbers satisfy `before`, which holds up to some number."""
+    found = ops.number(0, INT64)
+    step = 1 << max(count.bit_length() - 1, 0)
+    while step and count:
+        probe = ops.add(found, ops.number(step, INT64))
+        inside = ops.le(probe, ops.number(count, INT64))
+        safe = ops.minimum(ops.sub(probe, ops.number(1, INT64)), ops.number(count - 1, INT64))
+        found = ops.where(ops.logical_and(inside, before(safe)), probe, found)
+        step //= 2
+    return found
+
+
+def insertion_points(sequence: Lowered, values: Lowered, right: bool, sorter: Lowered | None,
+                     out: Spec) -> Lowered:
+    """How many elements of its sorted row of `sequence` are below each value; with `right`, or equal."""
+    low, ops = sequence.owner, sequence.owner.recorder
+    compute = common([(sequence.dtype, False), (values.dtype, values.ndim == 0)]).opmath
+    n = sequence.shape[-1]
+    source, given = sequence.cheap(), values.cast(compute).cheap()
+    order = None if sorter is None else sorter.cheap()
+    check = IndexCheck("searchsorted()", RuntimeError, negative=False, message="sorter index out of range")
+
+    def element(index: Indices) -> Expr:
+        value = given.load(index)
+        row = index[:-1] if sequence.ndim > 1 else ()
+
+        def before(number: Expr) -> Expr:
+            at = ops.indirect(number, n, None)
+            if order is not None:
+                at = ops.indirect(order.load((*row, at)), n, check)
+            known = ops.cast(source.load((*row, at)), compute)
+            return ops.logical_not(_less(ops, value, known)) if right else _less(ops, known, value)
+
+        return ops.cast(bisected(ops, n, before), out.dtype)
+
+    return low.generated(out.known_shape(), out.dtype, element)
+
+
+def _number(low: Lowerer, value: Any, like: Lowered) -> Lowered:
+    """A Python number as a tensor that takes part in promotion as one."""
+    dtype = common([(like.dtype, False), value])
+    return low.full((), value, dtype)
+
+
+@lowering("searchsorted.Tensor")
+def searchsorted(sorted_sequence: Lowered, self: Lowered, right: bool, side: str | None,
+                 sorter: Lowered | None, out: Spec) -> Lowered:
+    return insertion_points(sorted_sequence, self, right or side == "right", sorter, out)
+
+
+@lowering("searchsorted.Scalar")
+def searchsorted_number(sorted_sequence: Lowered, self: Any, right: bool, side: str | None,
+                        sorter: Lowered | None, low: Lowerer, out: Spec) -> Lowered:
+    value = _number(low, self, sorted_sequence)
+    return insertion_points(sorted_sequence, value, right or side == "right", sorter, out)
+
+
+lowering("bucketize.Tensor")(lambda self, boundaries, right, out: insertion_points(
+    boundaries, self, right, None, out))
+lowering("bucketize.Scalar")(lambda self, boundaries, right, low, out: insertion_points(
+    boundaries, _number(low, self, boundaries), right, None, out))
+
+
+# Membership.
+
+FEW = 32  # values that are compared one by one
+
+
+def _is_in(elements: Lowered, known: Lowered, invert: bool, low: Lowerer) -> Lowered:
+    dtype = common([(x.dtype, x.ndim == 0) for x in (elements, known)]).opmath
+    count = numel(known.shape)
+    wanted, values = elements.cast(dtype).cheap(), known.cast(dtype).reshape((count,))
+    if count == 0 or 0 in elements.shape:
+        return low.full(elements.shape, invert, BOOL)
+    if count > FEW:
+        values = sorted_rows(values, 0, count, False)[0]
+    else:
+        values = values.cheap()
+
+    def element(index: Indices) -> Expr:
+        ops = low.recorder
+        value = wanted.load(index)
+        if count <= FEW:
+            found = ops.eq(value, values.load((0,)))
+            for k in range(1, count):
+                found = ops.logical_or(found, ops.eq(value, values.load((k,))))
+        else:
+            place = bisected(ops, count, lambda number: _less(
+                ops, values.load((ops.indirect(number, count, None),)), value))
+            at = ops.indirect(ops.minimum(place, ops.number(count - 1, INT64)), count, None)
+            found = ops.eq(values.load((at,)), value)
+        return ops.logical_not(found) if invert else found
+
+    return low.generated(elements.shape, BOOL, element)
+
+
+def _python_number(low: Lowerer, value: Any) -> Lowered:
+    dtype = DTYPES["float64" if isinstance(value, float) else "int64"]
+    return low.full((), value, dtype)
+
+
+lowering("isin.Tensor_Tensor")(lambda elements, test_elements, invert, low: _is_in(
+    elements, test_elements, invert, low))
+lowering("isin.Tensor_Scalar")(lambda elements, test_element, invert, low: _is_in(
+    elements, _python_number(low, test_element), invert, low))
+lowering("isin.Scalar_Tensor")(lambda element, test_elements, invert, low: _is_in(
+    _python_number(low, element), test_elements, invert, low))
+
+
+
+extern("the shape of the result depends on data", "_unique", "_unique2", "unique_dim",
+       "unique_dim_consecutive", "unique_consecutive")

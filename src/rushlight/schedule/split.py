@@ -1,0 +1,132 @@
+"""Large reductions with few results, in two steps: parts of the loop are folded side by side, then the parts.
+
+How a loop is cut depends on its length alone, so the result does not depend on the number of threads. What is
+left over by equal parts is folded on its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ..core.dtypes import DTYPES
+from ..core.errors import InternalError
+from ..loops.expr import Expr, Recorder, loads_in, reindex
+from ..loops.index import Var, as_index
+from ..loops.nest import Buffer, Combine, Place, extents
+from ..lowering.lowered import Definition, Map, Reduction
+from .groups import flatten, points, read
+
+FEW_RESULTS = 16  # with as many, there is a task for each
+PART = 1 << 14  # elements that a part has at least
+MOST_PARTS = 64
+TALL, BAND = 1 << 19, 16  # elements of a matrix that is read in bands, and the rows of a band
+
+# The instruction that folds two values, and the reductions of the steps of an ARG_ reduction.
+INSTRUCTION = {Combine.SUM: "add", Combine.PRODUCT: "mul", Combine.MAXIMUM: "maximum",
+               Combine.MINIMUM: "minimum", Combine.ANY: "logical_or", Combine.ALL: "logical_and"}
+EXTREME = {Combine.ARG_MAXIMUM: Combine.MAXIMUM, Combine.ARG_MINIMUM: Combine.MINIMUM}
+
+
+def split_reductions(recorder: Recorder, definitions: Sequence[Definition]) -> list[Definition]:
+    """The definitions, with reductions that are worth it in two steps."""
+    found: list[Definition] = []
+    for definition in definitions:
+        if isinstance(definition, Reduction) and _is_large(definition):
+            for step in _plain(recorder, definition):
+                found.extend(_split(recorder, step))
+        elif isinstance(definition, Reduction) and _is_tall(definition) and _stands_alone(
+                definition, definitions):
+            found.extend(split_reductions(recorder, _split(recorder, definition)))
+        else:
+            found.append(definition)
+    return found
+
+
+def _is_large(reduction: Reduction) -> bool:
+    longest = max((_extent(var) for var in reduction.inner), default=0)
+    total = extents(reduction.inner).constant_value() or 0
+    return points(reduction) < FEW_RESULTS and total >= 4 * PART and longest >= 8
+
+
+def _is_tall(reduction: Reduction) -> bool:
+    """Whether rows of a large matrix are folded into one row: it is better read in bands of rows than in
+    columns."""
+    if len(reduction.inner) != 1 or not reduction.outer or reduction.combine in EXTREME:
+        return False
+    total = points(reduction) * _extent(reduction.inner[0])
+    accesses = [access for access in loads_in(reduction.value) if access.index.depends_on(reduction.inner[0])]
+    return total >= TALL and _extent(reduction.inner[0]) >= 4 * BAND and all(
+        not access.indirect and access.index.stride(reduction.outer[-1]) == 1 for access in accesses)
+
+
+def _stands_alone(reduction: Reduction, definitions: Sequence[Definition]) -> bool:
+    """Whether nothing that reads the result reads again what was folded, and would share its loops."""
+    sources = set(read(reduction))
+    return not any(reduction.buffer in read(d) and not sources.isdisjoint(read(d)) for d in definitions)
+
+
+def _plain(recorder: Recorder, reduction: Reduction) -> list[Reduction]:
+    """Where the best value is found first, then the first position that has it."""
+    if reduction.combine not in EXTREME:
+        return [reduction]
+    value = reduction.value
+    int64 = DTYPES["int64"]
+    best = Buffer(f"{reduction.buffer.name}_best", value.dtype, reduction.buffer.size, Place.TEMPORARY)
+    found = recorder.load_at(best, flatten(reduction.outer), value.dtype)
+    there = recorder.eq(value, found)
+    if value.dtype.is_floating_point:
+        there = recorder.logical_or(there, recorder.isnan(value))
+    position = recorder.index(flatten(reduction.inner), int64)
+    far = recorder.number((1 << 63) - 1, int64)
+    return [replace(reduction, buffer=best, combine=EXTREME[reduction.combine]),
+            replace(reduction, combine=Combine.MINIMUM, value=recorder.where(there, position, far))]
+
+
+def _split(recorder: Recorder, reduction: Reduction) -> list[Definition]:
+    longest = max(reduction.inner, key=_extent)
+    total = extents(reduction.inner).constant_value() or 0
+    extent = _extent(longest)
+    few = points(reduction) < FEW_RESULTS
+    parts = min(MOST_PARTS, max(2, total // PART), extent) if few else max(2, extent // BAND)
+    length = extent // parts
+    if few and length >= 64:
+        length -= length % 64  # whole vectors
+    parts = extent // length
+    rest = extent - parts * length
+    name, dtype = reduction.buffer.name, reduction.value.dtype
+    chunk, along = Var(f"{name}_part", parts), Var(f"{longest.name}_in", length)
+    partial = Buffer(f"{name}_parts", dtype, reduction.buffer.size * parts, Place.TEMPORARY)
+    steps: list[Definition] = [Reduction(
+        partial, (chunk, *reduction.outer), _exchanged(reduction.inner, longest, along), reduction.combine,
+        reindex(recorder, reduction.value, {longest: as_index(chunk) * length + along}))]
+    parted = recorder.load_at(partial, flatten((chunk, *reduction.outer)), dtype)
+    if not rest:
+        return [*steps, Reduction(reduction.buffer, reduction.outer, (chunk,), reduction.combine, parted)]
+    whole, left = (Buffer(f"{name}_{part}", dtype, reduction.buffer.size, Place.TEMPORARY)
+                   for part in ("whole", "rest"))
+    beyond = Var(f"{longest.name}_rest", rest)
+    steps.append(Reduction(whole, reduction.outer, (chunk,), reduction.combine, parted))
+    steps.append(Reduction(
+        left, reduction.outer, _exchanged(reduction.inner, longest, beyond), reduction.combine,
+        reindex(recorder, reduction.value, {longest: as_index(beyond) + parts * length})))
+    here = flatten(reduction.outer)
+    both = [recorder.load_at(buffer, here, dtype) for buffer in (whole, left)]
+    steps.append(Map(reduction.buffer, reduction.outer, _folded(recorder, reduction.combine, *both)))
+    return steps
+
+
+def _folded(recorder: Recorder, combine: Combine, a: Expr, b: Expr) -> Expr:
+    folded: Expr = getattr(recorder, INSTRUCTION[combine])(a, b)
+    return folded
+
+
+def _exchanged(variables: tuple[Var, ...], old: Var, new: Var) -> tuple[Var, ...]:
+    return tuple(new if var is old else var for var in variables)
+
+
+def _extent(var: Var) -> int:
+    value = var.extent.constant_value()
+    if value is None:
+        raise InternalError("a reduction over an extent that is not known at compile time")
+    return value

@@ -1,0 +1,212 @@
+"""What is fused, what runs together, and that neither changes results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rushlight
+from rushlight.loops.nest import Call, Place
+from rushlight.runtime.threads import pool
+from rushlight.schedule.loops import LoopPlan
+from rushlight.schedule.memory import buffers_of, bytes_of
+from rushlight.schedule.schedule import Schedule
+
+
+def compiled(function: Callable[..., Any], *arrays: np.ndarray) -> tuple[Any, Any]:
+    """(the result, the artifact) of a compiled call."""
+    run = rushlight.compile(function, fullgraph=True)
+    result = run(*[rushlight.tensor(a) for a in arrays])
+    (entry,), = run.entries.values()
+    return result, entry.artifact
+
+
+def normal(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def nests(schedule: Schedule) -> list[LoopPlan]:
+    return [step for step in schedule.steps if isinstance(step, LoopPlan)]
+
+
+# Fusion.
+
+def layer_norm_gelu(x: Any, weight: Any, bias: Any) -> Any:
+    centred = x - x.mean(-1, keepdim=True)
+    scaled = centred * rushlight.rsqrt((centred * centred).mean(-1, keepdim=True) + 1e-5) * weight + bias
+    return scaled * 0.5 * (1 + rushlight.erf(scaled * 0.7071))
+
+
+@pytest.mark.parametrize(("function", "shapes"), [
+    (lambda x: rushlight.softmax(x, 1), [(40, 30)]),
+    (lambda x: rushlight.log_softmax(x, -1), [(40, 30)]),
+    (layer_norm_gelu, [(40, 30), (30,), (30,)]),
+    (lambda x, y: rushlight.tanh(x * y + 0.1) * rushlight.sigmoid(y), [(40, 30), (40, 30)]),
+])
+def test_one_kernel_and_no_workspace(function: Callable[..., Any], shapes: list[tuple[int, ...]]) -> None:
+    _, artifact = compiled(function, *[normal(*shape) for shape in shapes])
+    assert len(artifact.schedule.steps) == 1
+    assert artifact.schedule.workspace.size == 0
+
+
+def test_a_row_that_is_cheap_to_compute_is_not_stored() -> None:
+    _, artifact = compiled(layer_norm_gelu, normal(40, 30), normal(30), normal(30))
+    plan, = nests(artifact.schedule)
+    assert not any(access.buffer.place is Place.ROW for access in plan.nest.writes())
+
+
+def test_the_update_of_a_weight_runs_on_the_tiles_of_its_gradient() -> None:
+    def update(x: Any, grad: Any, weight: Any, scale: Any) -> Any:
+        gradient = (x.t() @ grad).t()
+        return weight - gradient / (1 - scale)
+
+    x, grad, weight, scale = normal(16, 24), normal(16, 40), normal(40, 24), np.float32(0.5).reshape(())
+    result, artifact = compiled(update, x, grad, weight, scale)
+    np.testing.assert_allclose(result.numpy(), weight - (x.T @ grad).T / 0.5, rtol=1e-5, atol=1e-5)
+    products = [step for step in artifact.schedule.steps if isinstance(step, Call)]
+    assert len(products) == 1
+    assert "epilogue" in products[0].attributes
+
+
+# Stages.
+
+def many_updates(*tensors: Any) -> Any:
+    return [rushlight.sqrt(t * t + 1) for t in tensors]
+
+
+def test_independent_kernels_run_in_one_stage_and_share_their_code() -> None:
+    sizes = (1000, 4096, 77, 300, 12, 5)
+    arrays = [normal(n, seed=n) for n in sizes]
+    result, artifact = compiled(many_updates, *arrays)
+    for ours, array in zip(result, arrays, strict=True):
+        np.testing.assert_allclose(ours.numpy(), np.sqrt(array * array + 1), rtol=1e-6)
+    assert len(artifact.schedule.stages) == 1
+    assert len(artifact.schedule.steps) == len(sizes)
+    functions = [line for line in artifact.module.text.splitlines()
+                 if line.startswith("define") and '@"kernel' in line and ".task" not in line]
+    assert 1 <= len(functions) < len(sizes)
+
+
+def test_a_stage_does_not_write_what_it_reads() -> None:
+    def steps(x: Any) -> Any:
+        y = x.sum(0)
+        z = rushlight.cumsum(x, 0) * y
+        return z.sum(1), y.sum(), rushlight.softmax(z, 0)
+
+    _, artifact = compiled(steps, normal(30, 40))
+    schedule = artifact.schedule
+    for stage in schedule.stages:
+        written: list[Any] = []
+        read: list[Any] = []
+        for step in stage.steps:
+            kernel = step if isinstance(step, Call) else step.nest
+            writes = kernel.outputs if isinstance(kernel, Call) else [a.buffer for a in kernel.writes()]
+            reads = kernel.inputs if isinstance(kernel, Call) else [a.buffer for a in kernel.reads()]
+            assert not set(writes) & set(written)
+            assert not set(writes) & set(read)
+            assert not set(reads) & set(written)
+            written += writes
+            read += [b for b in reads if b not in writes]
+
+
+def test_buffers_of_one_time_do_not_overlap() -> None:
+    def steps(x: Any, y: Any) -> Any:
+        for _ in range(4):
+            x, y = (x @ y).softmax(0), (y @ x).cumsum(0).softmax(1)
+        return x + y
+
+    _, artifact = compiled(steps, normal(20, 20), normal(20, 20))
+    schedule = artifact.schedule
+    times: dict[Any, tuple[int, int]] = {}
+    for at, stage in enumerate(schedule.stages):
+        for step in stage.steps:
+            for buffer in buffers_of(step if isinstance(step, Call) else step.nest):
+                if buffer.place is Place.TEMPORARY:
+                    times[buffer] = (times.get(buffer, (at, at))[0], at)
+    spans = [(schedule.workspace.offsets[b], bytes_of(b), *times[b]) for b in times]
+    assert len(spans) > 2
+    assert all(offset % 64 == 0 for offset, *_ in spans)
+    for i, (offset, size, first, last) in enumerate(spans):
+        for other, length, begin, end in spans[:i]:
+            assert last < begin or end < first or offset + size <= other or other + length <= offset
+
+
+# Reductions in parts.
+
+@pytest.mark.parametrize("size", [65536, 70001, 300_000])
+@pytest.mark.parametrize(("name", "dtype"), [
+    ("sum", np.float32), ("sum", np.int64), ("amax", np.float32), ("amin", np.int32), ("argmax", np.float32),
+    ("argmin", np.int64), ("all", np.bool_), ("any", np.bool_)])
+def test_large_reductions(size: int, name: str, dtype: type) -> None:
+    values = (normal(size) * 50).astype(dtype)
+    result, artifact = compiled(lambda x: getattr(x, name)(), values)
+    assert len(artifact.schedule.steps) > 1
+    exact = values.astype(np.float64) if dtype is np.float32 and name == "sum" else values
+    expected = getattr(np, name)(exact)
+    np.testing.assert_allclose(result.numpy(), expected, rtol=1e-4, atol=1e-2 if name == "sum" else 0)
+
+
+def test_large_reductions_of_nan() -> None:
+    values = normal(100_000)
+    values[[70_000, 40_000]] = np.nan
+    assert compiled(lambda x: x.argmax(), values)[0].item() == 40_000
+    assert np.isnan(compiled(lambda x: x.max(), values)[0].item())
+    assert np.isnan(compiled(lambda x: x.min(), values)[0].item())
+
+
+@pytest.mark.parametrize("shape", [(2000, 300), (3, 1000, 200), (1500, 7, 60)])
+def test_bands_of_rows(shape: tuple[int, ...]) -> None:
+    values = normal(*shape)
+    for dim in range(len(shape)):
+        for name in ("sum", "amax"):
+            result, _ = compiled(lambda x, name=name, dim=dim: getattr(x, name)(dim), values)
+            expected = getattr(np, name)(values.astype(np.float64), dim)
+            np.testing.assert_allclose(result.numpy(), expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("function", [
+    lambda x: x.sum(), lambda x: x.sum(0), lambda x: x.mean(1), lambda x: rushlight.softmax(x, 0),
+    lambda x: (x @ x.t()).sum(), lambda x: x.t().contiguous() * 2,
+])
+def test_results_do_not_depend_on_the_number_of_threads(function: Callable[..., Any]) -> None:
+    values = normal(700, 1100)
+    before = pool().size
+    results = []
+    try:
+        for threads in (1, 2, 5):
+            pool().resize(threads)
+            results.append(compiled(function, values)[0].numpy())
+    finally:
+        pool().resize(before)
+    for other in results[1:]:
+        np.testing.assert_array_equal(results[0], other)
+
+
+# Loops.
+
+def test_rows_of_several_dimensions_run_without_division() -> None:
+    result, artifact = compiled(lambda x: x.sum(1), values := normal(6, 50, 40))
+    np.testing.assert_allclose(result.numpy(), values.sum(1), rtol=1e-5, atol=1e-5)
+    plan, = nests(artifact.schedule)
+    assert plan.vector_outer
+    assert "//" not in str(plan.nest) and "%" not in str(plan.nest)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int8, np.bool_])
+@pytest.mark.parametrize("shape", [(300, 500), (129, 131), (8, 130), (130, 9), (5, 130, 260)])
+def test_transposes(shape: tuple[int, ...], dtype: type) -> None:
+    values = (normal(*shape) * 9).astype(dtype)
+    result, _ = compiled(lambda x: x.transpose(-1, -2).contiguous(), values)
+    np.testing.assert_array_equal(result.numpy(), values.swapaxes(-1, -2))
+    result, _ = compiled(lambda x: x.permute(*reversed(range(x.ndim))) == 1, values)
+    np.testing.assert_array_equal(result.numpy(), values.T == 1)
+
+
+def test_a_transposed_operand_of_a_map() -> None:
+    values = normal(200, 200)
+    result, artifact = compiled(lambda x: x + x.t() * 2, values)
+    np.testing.assert_allclose(result.numpy(), values + values.T * 2, rtol=1e-6)
+    assert nests(artifact.schedule)[0].block
