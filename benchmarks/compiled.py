@@ -3,23 +3,30 @@
 A program is written once over a library's module (`lib`), which serves Rushlight, PyTorch and, for the pure
 programs, JAX's NumPy with a few names adapted. `torch.compile` takes part unless the run is quick: its
 first call takes many seconds.
+
+A `Case` is made anew for every cold compile; `cold_row` times the first call of it (imports and the compilers
+themselves are warmed up by another program, our object cache is empty), `cached_row` the first call when our
+object cache has its code.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
-import itertools
 import math
 import shutil
+import tempfile
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from timing import OURS, Row, timed
+from timing import BEST, OURS, Row, once, only_once, timed
 
 Program = Callable[..., Any]
+TORCH, INDUCTOR, JAX = "torch", "torch.compile", "jax.jit"
 
 
 def random_arrays(*shapes: tuple[int, ...]) -> list[np.ndarray]:
@@ -27,34 +34,12 @@ def random_arrays(*shapes: tuple[int, ...]) -> list[np.ndarray]:
     return [generator.standard_normal(shape).astype(np.float32) for shape in shapes]
 
 
-def contestants(
-    program: Callable[[Any], Program], arrays: Sequence[np.ndarray], quick: bool
-) -> dict[str, Any]:
-    """The program compiled by each library that is installed, ready to be timed."""
-    import rushlight
-
-    ours = rushlight.compile(program(rushlight), fullgraph=True)
-    tensors = [rushlight.tensor(a) for a in arrays]
-    found: dict[str, Any] = {OURS: timed(lambda: ours(*tensors))}
+def peers(quick: bool) -> list[str]:
+    """The peers that are installed; with torch.compile unless the run is quick."""
+    found = []
     if importlib.util.find_spec("torch") is not None:
-        import torch
-
-        eager, theirs = program(torch), [torch.tensor(a) for a in arrays]
-        found["torch"] = timed(lambda: eager(*theirs))
-        if not quick and shutil.which("g++"):
-            compiled = torch.compile(eager)
-            found["torch.compile"] = timed(lambda: compiled(*theirs))
-    if importlib.util.find_spec("jax") is not None:
-        found["jax.jit"] = _jax(program, arrays)
-    return found
-
-
-def _jax(program: Callable[[Any], Program], arrays: Sequence[np.ndarray]) -> Any:
-    import jax
-
-    compiled = jax.jit(program(JaxNames()))
-    given = [jax.numpy.asarray(a) for a in arrays]
-    return timed(lambda: jax.block_until_ready(compiled(*given)))
+        found += [TORCH] if quick or not shutil.which("g++") else [TORCH, INDUCTOR]
+    return found + ([JAX] if importlib.util.find_spec("jax") is not None else [])
 
 
 class JaxNames:
@@ -110,70 +95,192 @@ def small(lib: Any) -> Program:
     return lambda x, y: x + y
 
 
-# (program, shapes of its arguments, bar: our time over the best peer's)
-PROGRAMS: dict[str, tuple[Callable[[Any], Program], list[tuple[int, ...]], float]] = {
-    "compiled softmax 4096x1024": (softmax, [(4096, 1024)], 1 / 1.5),
-    "compiled layer_norm+gelu 4096x768": (layer_norm_gelu, [(4096, 768), (768,), (768,)], 1 / 1.4),
-    "compiled chain, 1M elements": (chain, [(1_000_000,), (1_000_000,)], 1 / 1.6),
-    "compiled chain, 1k elements": (chain, [(1000,), (1000,)], 1 / 2),
-    "compiled linear+gelu 1024x512x2048": (linear_gelu, [(1024, 512), (2048, 512), (2048,)], 1 / 1.15),
-    "compiled a + b, 4 elements": (small, [(4,), (4,)], 1 / 2),
+# --- cases: a function of a library and what it is called with, ready for its first call -----------
+
+Case = Callable[[str], Callable[[], Any]]  # by the contestant's name
+
+
+def pure_case(program: Callable[[Any], Program], shapes: Sequence[tuple[int, ...]]) -> Case:
+    """A program without state."""
+    arrays = random_arrays(*shapes)
+
+    def make(contestant: str) -> Callable[[], Any]:
+        if contestant == JAX:
+            import jax
+
+            jitted, given = jax.jit(program(JaxNames())), [jax.numpy.asarray(a) for a in arrays]
+            return lambda: jax.block_until_ready(jitted(*given))
+        lib = importlib.import_module("rushlight" if contestant == OURS else "torch")
+        function = program(lib)
+        if contestant != TORCH:
+            function = lib.compile(function, fullgraph=True)
+        tensors = [lib.tensor(a) for a in arrays]
+        return lambda: function(*tensors)
+
+    return make
+
+
+SIZES = (784, 256, 128, 10)
+BATCH = 64
+RATE, DECAY, BETAS, EPSILON = 1e-3, 1e-2, (0.9, 0.999), 1e-8
+
+
+def mlp_case() -> Case:
+    """Forward, backward and AdamW of an MLP 784-256-128-10 at batch 64, in one function."""
+    weights = [a / math.sqrt(a.shape[1]) for a in random_arrays(*zip(SIZES[1:], SIZES[:-1], strict=True))]
+    x, target = random_arrays((BATCH, SIZES[0]))[0], np.arange(BATCH) % SIZES[-1]
+
+    def make(contestant: str) -> Callable[[], Any]:
+        if contestant == JAX:
+            return _jax_training(weights, x, target)
+        lib = importlib.import_module("rushlight" if contestant == OURS else "torch")
+        nn, optim = (importlib.import_module(f"{lib.__name__}.{part}") for part in ("nn", "optim"))
+        layers: list[Any] = []
+        for weight in weights:
+            layers += [nn.Linear(weight.shape[1], weight.shape[0]), nn.ReLU()]
+        model = nn.Sequential(*layers[:-1])
+        with lib.no_grad():
+            for layer, weight in zip(layers[::2], weights, strict=True):
+                layer.weight.copy_(lib.tensor(weight))
+                layer.bias.zero_()
+        optimizer = optim.AdamW(model.parameters(), lr=RATE, weight_decay=DECAY, betas=BETAS, eps=EPSILON)
+        loss_function = nn.CrossEntropyLoss()
+
+        def step(x: Any, target: Any) -> Any:
+            optimizer.zero_grad()
+            loss = loss_function(model(x), target)
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        run = step if contestant == TORCH else lib.compile(step)
+        inputs, labels = lib.tensor(x), lib.tensor(target)
+        return lambda: run(inputs, labels)
+
+    return make
+
+
+def _jax_training(weights: Sequence[np.ndarray], x: np.ndarray, target: np.ndarray) -> Callable[[], Any]:
+    import jax
+    from jax import numpy as jnp
+
+    def loss_of(parameters: Any, x: Any, target: Any) -> Any:
+        for k, (weight, bias) in enumerate(parameters):
+            x = x @ weight.T + bias
+            x = jax.nn.relu(x) if k < len(parameters) - 1 else x
+        scores = jax.nn.log_softmax(x)
+        return -jnp.take_along_axis(scores, target[:, None], 1).mean()
+
+    def step(state: Any, x: Any, target: Any) -> Any:
+        parameters, first, second, count = state
+        loss, gradients = jax.value_and_grad(loss_of)(parameters, x, target)
+        count = count + 1
+        tree = jax.tree_util.tree_map
+        first = tree(lambda m, g: BETAS[0] * m + (1 - BETAS[0]) * g, first, gradients)
+        second = tree(lambda v, g: BETAS[1] * v + (1 - BETAS[1]) * g * g, second, gradients)
+        parameters = tree(lambda p, m, v: p * (1 - RATE * DECAY) - RATE * (m / (1 - BETAS[0] ** count)) / (
+            jnp.sqrt(v / (1 - BETAS[1] ** count)) + EPSILON), parameters, first, second)
+        return (parameters, first, second, count), loss
+
+    jitted = jax.jit(step, donate_argnums=0)
+    parameters = [(jnp.asarray(w), jnp.zeros(w.shape[0])) for w in weights]
+    zeros = jax.tree_util.tree_map(jnp.zeros_like, parameters)
+    state: Any = (parameters, zeros, jax.tree_util.tree_map(jnp.zeros_like, parameters), jnp.float32(0))
+    inputs, labels = jnp.asarray(x), jnp.asarray(target)
+
+    def run() -> Any:
+        nonlocal state
+        state, loss = jitted(state, inputs, labels)
+        return jax.block_until_ready(loss)
+
+    return run
+
+
+# (the case, bars for a call)
+CASES: dict[str, tuple[Callable[[], Case], dict[str, float]]] = {
+    "softmax 4096x1024": (lambda: pure_case(softmax, [(4096, 1024)]), {BEST: 1 / 1.5}),
+    "layer_norm+gelu 4096x768": (
+        lambda: pure_case(layer_norm_gelu, [(4096, 768), (768,), (768,)]), {BEST: 1 / 1.4}),
+    "chain, 1M elements": (lambda: pure_case(chain, [(1_000_000,), (1_000_000,)]), {BEST: 1 / 1.6}),
+    "chain, 1k elements": (lambda: pure_case(chain, [(1000,), (1000,)]), {BEST: 1 / 2}),
+    "linear+gelu 1024x512x2048": (
+        lambda: pure_case(linear_gelu, [(1024, 512), (2048, 512), (2048,)]), {BEST: 1 / 1.15}),
+    "MLP training step": (mlp_case, {BEST: 1 / 1.3}),
+    "call overhead, a + b of 4 elements": (
+        lambda: pure_case(small, [(4,), (4,)]), {INDUCTOR: 1 / 4, JAX: 1 / 2}),
 }
 
 
-def compiled_row(name: str, quick: bool) -> Row:
-    """A program of PROGRAMS, compiled."""
-    program, shapes, bar = PROGRAMS[name]
-    return Row(name, contestants(program, random_arrays(*shapes), quick), bar, 5 if quick else 30)
+# --- rows ------------------------------------------------------------------------------------------
 
 
-# --- a training step -------------------------------------------------------------------------------
-
-SIZES = (784, 256, 128, 10)
-
-
-def training_step(
-    lib: Any, parameters: Sequence[Any], moments: Sequence[tuple[Any, Any]], count: Any
-) -> Program:
-    """Forward, backward and AdamW of a three-layer perceptron, written with tensors and autograd alone."""
-    def step(x: Any, target: Any) -> Any:
-        hidden = x
-        for k in range(3):
-            hidden = hidden @ parameters[2 * k].t() + parameters[2 * k + 1]
-            hidden = hidden.relu() if k < 2 else hidden
-        loss = -hidden.log_softmax(1).gather(1, target.unsqueeze(1)).mean()
-        loss.backward()
-        with lib.no_grad():
-            count.add_(1)
-            first_scale, second_scale = 1 - 0.9 ** count, 1 - 0.999 ** count
-            for parameter, (first, second) in zip(parameters, moments, strict=True):
-                gradient = parameter.grad
-                first.mul_(0.9).add_(gradient, alpha=0.1)
-                second.mul_(0.999).add_(gradient * gradient, alpha=0.001)
-                parameter.mul_(1 - 1e-5)
-                parameter.sub_(1e-3 * (first / first_scale) / ((second / second_scale).sqrt() + 1e-8))
-                parameter.grad = None
-        return loss
-
-    return step
+def run_row(name: str, quick: bool) -> Row:
+    """The time of a call, after the first."""
+    make_case, bars = CASES[name]
+    case = make_case()
+    return Row(f"compiled {name}", {each: timed(case(each)) for each in (OURS, *peers(quick))}, bars,
+               5 if quick else 30)
 
 
-def mlp_step(name: str, quick: bool) -> Row:
-    """One training step of an MLP 784-256-128-10 at batch 64: ours compiled whole, PyTorch's eagerly."""
-    return Row(name, {OURS: _mlp("rushlight", compiled=True), **(
-        {"torch": _mlp("torch", compiled=False)} if importlib.util.find_spec("torch") else {})}, 1 / 1.3,
-        5 if quick else 30)
+def cold_row(name: str, quick: bool) -> Row:
+    """The time of the first call, with nothing in our object cache."""
+    case = CASES[name][0]()
+    contestants = {OURS: functools.partial(_first_call, case, OURS, fresh=True)}
+    for peer in peers(quick):
+        if peer != TORCH:
+            first = functools.partial(_first_call, case, peer)
+            contestants[peer] = only_once(first) if peer == INDUCTOR else first
+    bars = {JAX: 1.0, **({INDUCTOR: 1 / 20} if name == "MLP training step" else {})}
+    return Row(f"cold compile, {name}", contestants, bars, 2 if quick else 5)
 
 
-def _mlp(module: str, *, compiled: bool) -> Any:
-    lib = importlib.import_module(module)
-    arrays = random_arrays(*[shape for i, o in itertools.pairwise(SIZES) for shape in ((o, i), (o,))])
-    parameters = [lib.tensor(a / math.sqrt(a.shape[-1])) for a in arrays]
-    moments = [(lib.zeros_like(p), lib.zeros_like(p)) for p in parameters]
-    for parameter in parameters:
-        parameter.requires_grad_()
-    step = training_step(lib, parameters, moments, lib.tensor(0.0))
-    x = lib.tensor(random_arrays((64, 784))[0])
-    target = lib.tensor(np.arange(64) % 10)
-    run = lib.compile(step, fullgraph=True) if compiled else step
-    return timed(lambda: run(x, target))
+def cached_row(name: str, quick: bool) -> Row:
+    """The time of the first call with our code on disk, against that without."""
+    case = CASES[name][0]()
+    return Row(f"from disk, {name}", {
+        OURS: functools.partial(_first_call, case, OURS),
+        "rushlight, cold": functools.partial(_first_call, case, OURS, fresh=True),
+    }, {BEST: 1 / 3}, 3 if quick else 6)
+
+
+def _first_call(case: Case, contestant: str, *, fresh: bool = False) -> float:
+    _warm_up(contestant)
+    if contestant == OURS:
+        _use_cache(_new_directory() if fresh else _kept_directory())
+        if not fresh:
+            case(contestant)()  # fills the cache, the first time
+    elif contestant == INDUCTOR:
+        _forget_inductor()
+    else:
+        import jax
+
+        jax.clear_caches()
+    return once(case(contestant))()
+
+
+@functools.cache
+def _warm_up(contestant: str) -> None:
+    """Load what a compiler needs, by compiling something else."""
+    pure_case(lambda lib: lambda x: lib.exp(x) + 1, [(5,)])(contestant)()
+
+
+def _use_cache(directory: Path) -> None:
+    from rushlight.runtime.cache import ObjectCache
+    from rushlight.runtime.engine import engine
+
+    engine().cache = ObjectCache(directory)
+
+
+def _new_directory() -> Path:
+    return Path(tempfile.mkdtemp(prefix="rushlight-bench-"))
+
+
+_kept_directory = functools.cache(_new_directory)
+
+
+def _forget_inductor() -> None:
+    import torch
+    from torch._inductor import config
+
+    torch._dynamo.reset()
+    config.force_disable_caches = True

@@ -19,10 +19,24 @@ from typing import Any
 
 import numpy as np
 
-SHAPES = [(64, 64, 64), (256, 256, 256), (1024, 1024, 1024), (32, 784, 512), (1024, 128, 512),
-          (1024, 512, 128), (1, 784, 512), (8, 512, 512), (100, 100, 100), (512, 1024, 128), (64, 784, 256),
-          (64, 256, 128), (1024, 512, 2048)]
-LAYOUTS = {"nn": (False, False), "nt": (False, True), "tn": (True, False)}
+# Batch, rows, depth, columns, and which operands are transposed.
+CASES = [
+    (1, 64, 64, 64, "nn"), (1, 64, 64, 64, "nt"), (1, 100, 100, 100, "nn"), (1, 256, 256, 256, "nn"),
+    (1, 256, 256, 256, "nt"), (1, 256, 256, 256, "tn"), (1, 1024, 1024, 1024, "nn"),
+    (1, 1024, 1024, 1024, "nt"),
+    (1, 32, 784, 512, "nn"), (1, 32, 784, 512, "nt"), (1, 8, 512, 512, "nn"), (1, 8, 512, 512, "nt"),
+    (1, 1, 784, 512, "nn"), (1, 1, 784, 512, "nt"), (1, 1, 1024, 1024, "nt"),
+    # a layer of the examples, forward and backward
+    (1, 1024, 512, 2048, "nn"), (1, 1024, 512, 2048, "nt"), (1, 512, 1024, 2048, "tn"),
+    (1, 1024, 2048, 512, "nn"),
+    # the multilayer perceptron
+    (1, 64, 784, 256, "nt"), (1, 64, 256, 128, "nt"), (1, 64, 128, 10, "nt"), (1, 256, 64, 784, "tn"),
+    (1, 128, 64, 256, "tn"), (1, 10, 64, 128, "tn"), (1, 64, 10, 128, "nn"), (1, 64, 128, 256, "nn"),
+    # the transformer
+    (1, 1024, 128, 128, "nt"), (1, 1024, 128, 512, "nt"), (1, 1024, 512, 128, "nt"), (1, 1024, 128, 96, "nt"),
+    (1, 1024, 512, 128, "nn"), (1, 128, 1024, 512, "tn"), (1, 512, 1024, 128, "tn"),
+    (1, 128, 1024, 128, "tn"),
+    (32, 128, 32, 128, "nt"), (32, 128, 128, 32, "nn"), (32, 128, 128, 32, "tn")]
 LAYERS = [(64, 784, 256), (64, 256, 128), (1024, 128, 512), (1024, 512, 2048)]
 
 Clock = Callable[[], float]
@@ -32,16 +46,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="time matrix products")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--dtype", choices=("float32", "float64"), default="float32")
+    parser.add_argument("--only", choices=("products", "layers"))
     options = parser.parse_args(arguments)
     wanted = dict.fromkeys(("RUSHLIGHT_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(options.threads))
+    wanted["OPENBLAS_THREAD_TIMEOUT"] = "4"  # NumPy's threads are not to spin while others are measured
     if any(os.environ.get(name) != value for name, value in wanted.items()):
         # The libraries look at these when they are loaded.
         os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **wanted})
     import torch
     torch.set_num_threads(options.threads)
     clock = time.thread_time if options.threads == 1 else time.perf_counter
-    products(torch, clock, options.rounds)
-    layers(torch, clock, options.rounds)
+    if options.only != "layers":
+        products(torch, clock, options.rounds, np.dtype(options.dtype))
+    if options.only != "products":
+        layers(torch, clock, options.rounds)
 
 
 def best_times(contestants: Mapping[str, Callable[[], object]], clock: Clock,
@@ -52,6 +71,8 @@ def best_times(contestants: Mapping[str, Callable[[], object]], clock: Clock,
         thunk()
     for _ in range(rounds):
         for name, thunk in contestants.items():
+            time.sleep(0.003)  # until the threads of the one before are asleep
+            thunk()
             end = time.perf_counter() + 0.03
             while time.perf_counter() < end:
                 start = clock()
@@ -65,31 +86,37 @@ def row(name: str, best: Mapping[str, float]) -> str:
     return f"{name:>22} {times}  {best['ours'] / best['torch']:5.2f}"
 
 
-def aligned(*shape: int) -> np.ndarray:
+def aligned(*shape: int, dtype: Any = np.float32) -> np.ndarray:
     from rushlight.runtime.executable import aligned_bytes
-    memory = aligned_bytes(4 * int(np.prod(shape))).view(np.float32).reshape(shape)
+    memory = aligned_bytes(np.dtype(dtype).itemsize * int(np.prod(shape))).view(dtype).reshape(shape)
     memory[...] = np.random.default_rng(0).standard_normal(shape)
     return memory
 
 
 # The native code of a product.
 
-def products(torch: Any, clock: Clock, rounds: int) -> None:
-    print(f"{'m, k, n':>22} {'torch':>10} {'numpy':>10} {'ours':>10}  ratio   GF/s  compile")
-    for rows, depth, columns in SHAPES:
-        for name, (left, right) in LAYOUTS.items():
-            a = aligned(depth, rows).T if left else aligned(rows, depth)
-            b = aligned(columns, depth).T if right else aligned(depth, columns)
-            out, other = aligned(rows, columns), np.empty((rows, columns), np.float32)
-            x, y, z = torch.from_numpy(a), torch.from_numpy(b), torch.empty(rows, columns)
-            ours, seconds, plan = native(a, b, out)
-            best = best_times({"torch": partial(torch.mm, x, y, out=z),
-                               "numpy": partial(np.matmul, a, b, out=other), "ours": ours}, clock, rounds)
-            if not np.allclose(out, other, atol=1e-2):
-                raise AssertionError(f"a wrong product of {rows}, {depth}, {columns} {name}")
-            rate = 2e-9 * rows * depth * columns / best["ours"]
-            text = row(f"{rows}, {depth}, {columns} {name}", best)
-            print(text, f"{rate:6.0f} {1e3 * seconds:6.1f}ms  {plan}", flush=True)
+def products(torch: Any, clock: Clock, rounds: int, dtype: np.dtype) -> None:
+    print(f"{'batch, m, k, n':>22} {'torch':>10} {'numpy':>10} {'ours':>10}  ratio   GF/s  compile")
+    ratios = []
+    for batch, rows, depth, columns, kind in CASES:
+        a = aligned(batch, *((depth, rows) if kind[0] == "t" else (rows, depth)), dtype=dtype)
+        b = aligned(batch, *((columns, depth) if kind[1] == "t" else (depth, columns)), dtype=dtype)
+        a, b = (x.swapaxes(1, 2) if letter == "t" else x for x, letter in zip((a, b), kind, strict=True))
+        out, other = aligned(batch, rows, columns, dtype=dtype), np.empty((batch, rows, columns), dtype)
+        x, y, z = (torch.from_numpy(array) for array in (a, b, np.empty_like(out)))
+        multiply = torch.bmm
+        if batch == 1:
+            x, y, z, multiply = x[0], y[0], z[0], torch.mm
+        ours, seconds, plan = native(a, b, out)
+        best = best_times({"torch": partial(multiply, x, y, out=z),
+                           "numpy": partial(np.matmul, a, b, out=other), "ours": ours}, clock, rounds)
+        if not np.allclose(out, other, atol=1e-2):
+            raise AssertionError(f"a wrong product of {batch}, {rows}, {depth}, {columns} {kind}")
+        rate = 2e-9 * batch * rows * depth * columns / best["ours"]
+        text = row(f"{batch}, {rows}, {depth}, {columns} {kind}", best)
+        ratios.append(best["ours"] / best["torch"])
+        print(text, f"{rate:6.0f} {1e3 * seconds:6.1f}ms  {plan}", flush=True)
+    print(f"geometric mean of the ratios {np.exp(np.mean(np.log(ratios))):.2f}")
 
 
 def native(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> tuple[Callable[[], object], float, str]:
@@ -101,32 +128,38 @@ def native(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> tuple[Callable[[], 
     from rushlight.loops.nest import Buffer, Call, Place
     from rushlight.loops.product import MATMUL, Matrix, Product
     from rushlight.runtime.engine import engine
+    from rushlight.runtime.executable import aligned_bytes
     from rushlight.runtime.threads import pool
     from rushlight.schedule.memory import Workspace
     from rushlight.schedule.schedule import Schedule
-    left, right = (Matrix(0, 0, x.strides[0] // x.itemsize, x.strides[1] // x.itemsize) for x in (a, b))
-    product = Product(1, out.shape[0], out.shape[1], a.shape[1], left, right, DTYPES["float32"])
+    left, right = (Matrix(0, *(step // x.itemsize for step in x.strides)) for x in (a, b))
+    batch, rows, columns = out.shape
+    product = Product(batch, rows, columns, a.shape[2], left, right, DTYPES[out.dtype.name])
     buffers = [Buffer(f"b{i}", product.dtype, as_index(1), Place.INPUT) for i in range(3)]
     call = Call("matmul0", MATMUL, buffers[:2], buffers[2:], {"product": product})
-    imports = {"parallel_for": pool().parallel_for_address}
+    schedule = Schedule([call], Workspace({}, 0))
     start = time.thread_time()
-    module = emit_module(Schedule([call], Workspace({}, 0)), engine().target)
+    module = emit_module(schedule, engine().target)
+    imports = {"parallel_for": pool().parallel_for_address, **module.imports}
     library = engine().build(module.text, ["entry0"], imports, use_cache=False)
     seconds = time.thread_time() - start
     block = (ctypes.c_int64 * (1 + len(module.slots)))()
     block[0] = pool().address
     for buffer, array in zip(buffers, (a, b, out), strict=True):
         block[module.slots[buffer]] = array.__array_interface__["data"][0]
+    scratch = aligned_bytes(schedule.workspace.size)
+    for buffer, offset in schedule.workspace.offsets.items():
+        block[module.slots[buffer]] = scratch.__array_interface__["data"][0] + offset
     entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(library.addresses["entry0"])
     address = ctypes.addressof(block)
-    kept = block, library
+    kept = block, library, scratch
 
     def run() -> object:
         entry(address)
         return kept
 
     plan = plan_product(product, engine().target)
-    packed = "".join(name for name, packs in (("A", plan.pack_left), ("B", plan.pack_right)) if packs)
+    packed = "".join(name for name, packs in (("A", plan.pack_left), ("B", plan.packed_panels)) if packs)
     tasks = f"{plan.row_tasks}x{plan.column_tasks}"
     return run, seconds, f"{plan.kernel} {plan.height}x{plan.width} packs {packed or 'nothing'} tasks {tasks}"
 

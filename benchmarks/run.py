@@ -1,8 +1,8 @@
 """`make bench`: side-by-side timings of Rushlight and its peers, with the bars they must meet.
 
-    python benchmarks/run.py [REGEX] [--quick] [--json FILE]
+    python benchmarks/run.py [--rows REGEX] [--quick] [--json FILE]
 
-The exit status is 1 when a bar is missed. More rows: add a function to ROWS.
+The exit status is 1 when a bar is missed. More rows: add a function to ROWS, or a case to compiled.CASES.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from compiled import PROGRAMS, compiled_row, mlp_step
-from timing import OURS, Outcome, Row, measure, timed
+from compiled import CASES, cached_row, cold_row, run_row
+from timing import BEST, OURS, Outcome, Row, measure, timed
 
 PEERS = ("torch",)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _options(arguments)
-    wanted = re.compile(options.pattern)
+    wanted = re.compile(options.rows)
     console = Console()
     if not console.is_terminal:
-        console = Console(width=140)
+        console = Console(width=180)
     outcomes = []
     for name, make in ROWS.items():
         if wanted.search(name):
@@ -43,17 +43,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 outcomes.append(measure(make(name, options.quick)))
     console.print(_table(outcomes))
     if options.json:
-        data = [{"name": o.row.name, "best": o.best, "ratio": o.ratio, "bar": o.row.bar} for o in outcomes]
+        data = [{"name": o.row.name, "best": o.best, "bars": dict(o.row.bars),
+                 "ratios": {peer: ratio for peer, ratio, _ in o.verdicts()}} for o in outcomes]
         options.json.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
-    return int(any(outcome.met is False for outcome in outcomes))
+    missed = [o.row.name for o in outcomes if not o.met]
+    console.print(f"{len(outcomes) - len(missed)} of {len(outcomes)} rows meet their bars")
+    return int(bool(missed))
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Side-by-side timings, best of many interleaved rounds.")
-    parser.add_argument(
-        "pattern", nargs="?", default="", metavar="REGEX", help="only rows whose name contains a match"
-    )
-    parser.add_argument("--quick", action="store_true", help="fewer rounds")
+    parser.add_argument("--rows", default="", metavar="REGEX", help="only rows whose name contains a match")
+    parser.add_argument("--quick", action="store_true", help="fewer rounds, and without torch.compile")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers")
     return parser.parse_args(arguments)
 
@@ -64,7 +65,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
 def import_time(name: str, quick: bool) -> Row:
     """Seconds until `import x` is done, in a fresh interpreter, less the interpreter's own start."""
     contestants = {each: functools.partial(_import_seconds, each) for each in (OURS, *_installed())}
-    return Row(name, contestants, 0.25, 3 if quick else 7)
+    return Row(name, contestants, {BEST: 0.25}, 3 if quick else 7)
 
 
 def _import_seconds(module: str) -> float:
@@ -89,7 +90,8 @@ def small_add(name: str, quick: bool) -> Row:
         a, b = library.ones(4), library.ones(4)
         return timed(lambda: a + b)
 
-    return Row(name, {each: contestant(each) for each in (OURS, *_installed())}, 6.0, 10 if quick else 50)
+    contestants = {each: contestant(each) for each in (OURS, *_installed())}
+    return Row(name, contestants, {BEST: 6.0}, 10 if quick else 50)
 
 
 def backward_chain(name: str, quick: bool) -> Row:
@@ -104,15 +106,21 @@ def backward_chain(name: str, quick: bool) -> Row:
         loss = y.sum()
         return timed(lambda: loss.backward(retain_graph=True))
 
-    return Row(name, {each: contestant(each) for each in (OURS, *_installed())}, 8.0, 5 if quick else 20)
+    contestants = {each: contestant(each) for each in (OURS, *_installed())}
+    return Row(name, contestants, {BEST: 8.0}, 5 if quick else 20)
+
+
+def _of_case(make: Callable[[str, bool], Row], case: str, name: str, quick: bool) -> Row:
+    return make(case, quick)
 
 
 ROWS: dict[str, Callable[[str, bool], Row]] = {
     "import": import_time,
     "a + b, 4 elements": small_add,
     "backward, 1,000 operators": backward_chain,
-    **dict.fromkeys(PROGRAMS, compiled_row),
-    "compiled MLP training step": mlp_step,
+    **{f"{title}{case}": functools.partial(_of_case, make, case)
+       for title, make in (("compiled ", run_row), ("cold compile, ", cold_row), ("from disk, ", cached_row))
+       for case in CASES},
 }
 
 
@@ -129,8 +137,8 @@ def _table(outcomes: Sequence[Outcome]) -> Table:
     table.add_column("row")
     for name in names:
         table.add_column(name, justify="right")
-    table.add_column("ratio to best peer", justify="right")
-    table.add_column("bar")
+    table.add_column("ratio, bar")
+    table.add_column("")
     for outcome in outcomes:
         table.add_row(
             outcome.row.name, *(_seconds(outcome.best.get(name)) for name in names), *_verdict(outcome)
@@ -139,10 +147,11 @@ def _table(outcomes: Sequence[Outcome]) -> Table:
 
 
 def _verdict(outcome: Outcome) -> tuple[str, str]:
-    if outcome.ratio is None:
-        return "-", f"bar: <= {outcome.row.bar:g} (no peer installed)"
-    state = "[green]met[/]" if outcome.met else "[red]missed[/]"
-    return f"{outcome.ratio:.3g}", f"bar: <= {outcome.row.bar:g}, {state}"
+    parts = []
+    for peer, ratio, bar in outcome.verdicts():
+        text = "not measured" if ratio is None else f"{ratio:.2f}"
+        parts.append(f"{text} of {peer}, bar {bar:.2f}")
+    return "\n".join(parts), "[green]met[/]" if outcome.met else "[red]missed[/]"
 
 
 def _seconds(seconds: float | None) -> str:

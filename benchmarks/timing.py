@@ -1,7 +1,7 @@
 """Fair timing of the same work in several libraries: interleaved rounds, the best of each.
 
 In a round every contestant runs once, in turn, so that a noisy moment hits all of them; what counts is the
-best round of each. A row compares Rushlight with its peers as a ratio, which must stay below a bar.
+best round of each. A row compares Rushlight with its peers as ratios, which must stay below bars.
 """
 
 from __future__ import annotations
@@ -12,17 +12,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 OURS = "rushlight"
+BEST = "the best peer"
 
 Thunk = Callable[[], object]
 
 
 @dataclass(frozen=True)
 class Row:
-    """One measurement: contestants by name, and the bar for our time over the best peer's."""
+    """One measurement: contestants by name, and bars for our time over a peer's, or over that of BEST."""
 
     name: str
     contestants: Mapping[str, Callable[[], float]]  # each call gives seconds for one unit of work
-    bar: float
+    bars: Mapping[str, float]
     rounds: int = 30
 
 
@@ -33,18 +34,22 @@ class Outcome:
     row: Row
     best: dict[str, float] = field(default_factory=dict)
 
-    @property
-    def peer(self) -> float | None:
-        return min((seconds for name, seconds in self.best.items() if name != OURS), default=None)
+    def ratio(self, peer: str) -> float | None:
+        """Our time over a peer's: smaller is better."""
+        if peer == BEST:
+            theirs = min((seconds for name, seconds in self.best.items() if name != OURS), default=None)
+        else:
+            theirs = self.best.get(peer)
+        return self.best[OURS] / theirs if theirs else None
+
+    def verdicts(self) -> list[tuple[str, float | None, float]]:
+        """(peer, ratio, bar) for each bar of the row."""
+        return [(peer, self.ratio(peer), bar) for peer, bar in self.row.bars.items()]
 
     @property
-    def ratio(self) -> float | None:
-        """Our time over the best peer's: smaller is better."""
-        return self.best[OURS] / self.peer if self.peer and OURS in self.best else None
-
-    @property
-    def met(self) -> bool | None:
-        return None if self.ratio is None else self.ratio <= self.row.bar
+    def met(self) -> bool:
+        """Whether every bar against a peer that is installed holds."""
+        return all(ratio is None or ratio <= bar for _, ratio, bar in self.verdicts())
 
 
 def measure(row: Row) -> Outcome:
@@ -73,6 +78,30 @@ def timed(thunk: Thunk, *, seconds: float = 0.02) -> Callable[[], float]:
         return (time.perf_counter() - started) / count
 
     return run
+
+
+def once(thunk: Thunk) -> Callable[[], float]:
+    """A contestant that is measured one call at a time, with garbage collected before."""
+
+    def run() -> float:
+        gc.collect()
+        started = time.perf_counter()
+        thunk()
+        return time.perf_counter() - started
+
+    return run
+
+
+def only_once(run: Callable[[], float]) -> Callable[[], float]:
+    """A contestant that is too slow to be measured more than once: further rounds repeat the result."""
+    results: list[float] = []
+
+    def first() -> float:
+        if not results:
+            results.append(run())
+        return results[0]
+
+    return first
 
 
 def _calls_for(thunk: Thunk, seconds: float) -> int:
