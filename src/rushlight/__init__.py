@@ -1,5 +1,8 @@
 """Rushlight: a PyTorch-compatible differentiable tensor compiler."""
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from . import (
     _functions,
     _indexing_api,
@@ -7,12 +10,14 @@ from . import (
     _reduction_api,
     _shape_api,
     autograd,
+    fft,
     func,
     functional,
     linalg,
     masked,
     nn,
     random,
+    signal,
     special,
     utils,
 )
@@ -81,8 +86,12 @@ from .core.tokens import (
 )
 from .func import vmap
 from .functional import *  # noqa: F403
+from .linalg._lowrank import lu, pca_lowrank, svd_lowrank
 from .random import fork_rng, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 from .serialization import load, save
+
+if TYPE_CHECKING:
+    from . import optim
 
 __version__ = "0.1.0"
 
@@ -94,16 +103,17 @@ bool = bool_
 __all__ = [
     "Generator", "Size", "Tensor", "as_tensor", "asarray", "autograd", "bfloat16", "bool", "can_cast",
     "cdouble", "cfloat", "channels_last", "channels_last_3d", "compile", "complex128", "complex64",
-    "contiguous_format", "default_generator", "device", "double", "dtype", "enable_grad", "explain",
+    "contiguous_format", "default_generator", "device", "double", "dtype", "enable_grad", "explain", "fft",
     "finfo", "float", "float16", "float32", "float64", "float8_e4m3fn", "float8_e5m2", "fork_rng",
     "from_dlpack", "from_numpy", "frombuffer", "func", "get_default_dtype", "get_num_threads",
     "get_rng_state", "half", "iinfo", "inference_mode", "initial_seed", "int", "int16", "int32", "int64",
     "int8", "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "is_grad_enabled",
-    "is_inference_mode_enabled", "layout", "linalg", "load", "long", "manual_seed", "masked",
-    "memory_format", "nn", "no_grad", "preserve_format", "promote_types", "random", "result_type", "save",
-    "seed", "set_default_dtype", "set_grad_enabled", "set_num_threads", "set_printoptions", "set_rng_state",
-    "short", "sparse_bsc", "sparse_bsr", "sparse_coo", "sparse_csc", "sparse_csr", "special", "strided",
-    "tensor", "typename", "uint16", "uint32", "uint64", "uint8", "utils", "vmap",
+    "is_inference_mode_enabled", "layout", "linalg", "load", "long", "lu", "manual_seed", "masked",
+    "memory_format", "nn", "no_grad", "pca_lowrank", "optim", "preserve_format", "promote_types", "random", "result_type",
+    "save", "seed", "set_default_dtype", "set_grad_enabled", "set_num_threads", "set_printoptions",
+    "set_rng_state", "short", "signal", "sparse_bsc", "sparse_bsr", "sparse_coo", "sparse_csc",
+    "sparse_csr", "special", "strided", "tensor", "typename", "uint16", "uint32", "uint64", "uint8",
+    "utils", "vmap",
 ]
 __all__ += _functions.__all__
 __all__ += _indexing_api.__all__
@@ -111,3 +121,10 @@ __all__ += _pointwise_api.__all__
 __all__ += _reduction_api.__all__
 __all__ += _shape_api.__all__
 __all__ += functional.__all__
+
+
+def __getattr__(name: str) -> Any:
+    """Subpackages that are loaded when they are first asked for."""
+    if name == "optim":
+        return importlib.import_module(".optim", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -71,10 +71,10 @@ def build(registry: Registry) -> PublicApi:
 def _group(registry: Registry, api: Api, *, inplace: bool) -> dict[tuple[str, str], list[OpDef]]:
     groups: dict[tuple[str, str], list[OpDef]] = {}
     for op in registry:
-        if inplace and not (op.api & (INPLACE | INPLACE_METHOD) and _can_be_inplace(op)):
+        if inplace and not (op.api & (INPLACE | INPLACE_METHOD | Api.INPLACE_FUNCTION) and _can_be_inplace(op)):
             continue
         if (op.api & api and (not inplace or op.api & INPLACE)) or (
-                inplace and api is METHOD and op.api & INPLACE_METHOD):
+                inplace and op.api & (INPLACE_METHOD if api is METHOD else Api.INPLACE_FUNCTION)):
             namespace = op.namespace if api is FUNCTION else ""
             groups.setdefault((namespace, op.public_name), []).append(op)
     for overloads in groups.values():
@@ -92,7 +92,9 @@ def _tensors_first(op: OpDef) -> tuple[bool, ...]:
 
 def _can_be_inplace(op: OpDef) -> bool:
     arguments = op.schema.arguments
-    return bool(arguments) and arguments[0].type.is_tensor and arguments[0].name in ("self", "input")
+    if not arguments or arguments[0].name not in ("self", "input"):
+        return False
+    return arguments[0].type.is_tensor or arguments[0].type.is_tensor_list
 
 
 def attach_methods(api: PublicApi) -> None:

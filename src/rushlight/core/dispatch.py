@@ -151,13 +151,14 @@ def _run_composite(op: OpDef, args: Arguments) -> Any:
     tensors = [args[i] for i in op.operands if args[i] is not None]
     dtype = common([(t.dtype, t.ndim == 0) if isinstance(t, Tensor) else t for t in tensors])
     compute, result = resolve(op.promote, dtype)
-    cast = tuple(
-        [a.to(compute) if i in op.operands and isinstance(a, Tensor) else a for i, a in enumerate(args)]
-    )
+    cast = tuple([
+        a.to(compute) if i in op.operands and isinstance(a, Tensor) and a.dtype is not compute else a
+        for i, a in enumerate(args)
+    ])
     output = op.body(cast)  # type: ignore[misc]
     if isinstance(output, tuple):
-        return tuple([o.to(result) for o in output])
-    return output.to(result)
+        return tuple([o if o.dtype is result else o.to(result) for o in output])
+    return output if output.dtype is result else output.to(result)
 
 
 def _run_structural(op: OpDef, args: Arguments) -> Any:

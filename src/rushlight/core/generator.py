@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import tokens
+from .dispatch import AMBIENT
 from .dtypes import DType, bfloat16, float8_e4m3fn, float8_e5m2, float16, float32, float64
 from .tensor import Tensor, wrap
 
@@ -343,18 +344,23 @@ class Generator:
         seed = operator.index(seed)
         if not -(1 << 63) <= seed <= _MASK64:
             raise ValueError(f"manual_seed: the seed must be in [-2**63, 2**64), got {seed}")
+        if AMBIENT.trace is not None:
+            AMBIENT.trace.seed_generator(self, seed & _MASK64)
+            return self
         with self._lock:
             self._seed, self._offset = seed & _MASK64, 0
         return self
 
     def seed(self) -> int:
         """Seeds with randomness of the operating system and returns that seed."""
+        _refuse_in_capture("seeding a random generator with randomness of the system")
         seed = int.from_bytes(os.urandom(8), "little")
         self.manual_seed(seed)
         return seed
 
     def initial_seed(self) -> int:
         """The seed of the current stream."""
+        _refuse_in_capture("reading the seed of a random generator")
         return self._seed
 
     def reserve(self, count: int) -> tuple[int, int]:
@@ -366,12 +372,24 @@ class Generator:
             self._offset = (offset + (count + 3) // 4 * 4) & _MASK64
             return self._seed, offset
 
+    def move(self, seed: int | None, count: int) -> tuple[int, int]:
+        """(seed, offset) as they are; then go on by `count` words, or to word `count` of a new `seed`."""
+        with self._lock:
+            before = self._seed, self._offset
+            if seed is None:
+                self._offset = (self._offset + count) & _MASK64
+            else:
+                self._seed, self._offset = seed, count
+            return before
+
     def get_offset(self) -> int:
         """The next word that will be handed out."""
+        _refuse_in_capture("reading the position of a random generator")
         return self._offset
 
     def set_offset(self, offset: int) -> None:
         """Moves to word `offset`, a multiple of 4."""
+        _refuse_in_capture("moving a random generator")
         if offset % 4 or not 0 <= offset <= _MASK64:
             raise RuntimeError(f"set_offset: the offset must be a multiple of 4 in [0, 2**64), got {offset}")
         with self._lock:
@@ -379,12 +397,18 @@ class Generator:
 
     def get_state(self) -> Tensor:
         """The state as a tensor of 16 bytes: seed, then offset, each as a little-endian 64-bit number."""
+        if AMBIENT.trace is not None:
+            state: Tensor = AMBIENT.trace.generator_state(self)
+            return state
         with self._lock:
             data = self._seed.to_bytes(8, "little") + self._offset.to_bytes(8, "little")
         return wrap(np.frombuffer(data, np.uint8).copy())
 
     def set_state(self, state: Tensor | npt.NDArray[np.uint8]) -> Generator:
         """Takes over a state from `get_state`."""
+        if AMBIENT.trace is not None:
+            AMBIENT.trace.set_generator_state(self, state)
+            return self
         if isinstance(state, Tensor):
             state = state.numpy_array()
         if not isinstance(state, np.ndarray) or state.dtype != np.uint8:
@@ -409,6 +433,12 @@ class Generator:
 
     def __repr__(self) -> str:
         return f"<rushlight.Generator device={self._device} seed={self._seed} offset={self._offset}>"
+
+
+def _refuse_in_capture(what: str) -> None:
+    """The state of a generator is data of a captured program, known when it runs."""
+    if AMBIENT.trace is not None:
+        AMBIENT.trace.refuse(what)
 
 
 def _restore(device: tokens.device, state: npt.NDArray[np.uint8]) -> Generator:

@@ -59,6 +59,9 @@ class Interpreter:
         """Give `target` the values of `result`."""
         raise NotImplementedError
 
+    def sees_gradient(self, tensor: Tensor) -> None:
+        """The program looks at, or is about to change, the .grad of `tensor`."""
+
     def refuse(self, what: str) -> None:
         """The program does something that this transform has no way to express."""
         raise RuntimeError(f"not possible inside a transform: {what}")

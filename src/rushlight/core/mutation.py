@@ -50,6 +50,8 @@ def install_traced_write(write: Callable[[Tensor, Tensor], None]) -> None:
 
 def call_inplace(op: OpDef, args: Arguments) -> Tensor:
     """`op` with its first tensor overwritten by the (first) result; returns that tensor."""
+    if op.list_positions and op.list_positions[0] == 0:
+        return _call_list_inplace(op, args)
     target = args[op.tensor_positions[0]]
     name = f"{op.public_name}_"
     if op.schema.returns[0].type.alias is not None:
@@ -69,6 +71,22 @@ def call_inplace(op: OpDef, args: Arguments) -> Tensor:
              f"{target.dtype.name}")
     assign(target, result)
     return target
+
+
+def _call_list_inplace(op: OpDef, args: Arguments) -> Any:
+    """`op` of a list with every tensor of it overwritten by its result; returns the list."""
+    targets, name = args[0], f"{op.public_name}_"
+    for target in targets:
+        check_target(target, name, op.api)
+    values = targets
+    if MODES.grad and any(tensor.requires_grad for tensor in tensors_in(op, args)):
+        values = tuple([call(REGISTRY["clone"], (target, None)) for target in targets])  # saved for backward
+    results = call(op, (values, *args[1:]))
+    for target, result in zip(targets, results, strict=True):
+        check_result(target, result, name)
+    for target, result in zip(targets, results, strict=True):
+        assign(target, result)
+    return list(targets)
 
 
 def _with_kept_values(op: OpDef, args: Arguments) -> Arguments:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from . import construct, dtypes, printing
-from .dispatch import read_array, run_name
+from .dispatch import AMBIENT, read_array, run_name
 from .dtypes import DType
 from .errors import check
 from .indexing import get_item, set_item
@@ -353,6 +353,8 @@ def _format(self: Tensor, spec: str) -> str:
 
 
 def _repr(self: Tensor) -> str:
+    if self._trace is not None and self._trace is AMBIENT.trace:
+        read_array(self)  # a captured program prints a value: its capture refuses, or ends
     return printing.format_tensor(self)
 
 

@@ -6,6 +6,7 @@ other leaves.
 
 from __future__ import annotations
 
+import dataclasses
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -41,7 +42,11 @@ class TreeSpec:
             pairs = zip(self.context[0], parts, strict=True)
             if self.type is defaultdict:
                 return defaultdict(self.context[1], pairs)
+            if self.type not in (dict, OrderedDict):
+                return _record(self.type, self.context[1], pairs)
             return self.type(pairs)
+        if dataclasses.is_dataclass(self.type):
+            return _record(self.type, zip(self.context, parts, strict=True), ())
         return self.type(parts)
 
     def __repr__(self) -> str:
@@ -59,8 +64,23 @@ def _is_named(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields")
 
 
-def _children(tree: Any) -> tuple[Any, Any, list[Any]] | None:
+def _record(kind: Any, attributes: Any, items: Any) -> Any:
+    """A data class, or a dictionary of a class of its own, without running its constructor."""
+    made = kind.__new__(kind)
+    for name, value in attributes:
+        object.__setattr__(made, name, value)
+    if issubclass(kind, dict):
+        dict.update(made, items)
+    return made
+
+
+def _children(tree: Any, records: bool = False) -> tuple[Any, Any, list[Any]] | None:
     kind = type(tree)
+    if records and dataclasses.is_dataclass(kind) and not isinstance(tree, dict):
+        names = tuple(f.name for f in dataclasses.fields(kind) if hasattr(tree, f.name))
+        return kind, names, [getattr(tree, name) for name in names]
+    if records and isinstance(tree, dict) and kind not in (dict, OrderedDict, defaultdict):
+        return kind, (tuple(tree), ()), list(tree.values())
     if kind in (list, tuple) or _is_named(kind):
         return kind, None, list(tree)
     if kind in (dict, OrderedDict, defaultdict):
@@ -69,19 +89,23 @@ def _children(tree: Any) -> tuple[Any, Any, list[Any]] | None:
     return None
 
 
-def flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Any], TreeSpec]:
-    """The leaves of `tree` from left to right, and its structure."""
+def flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None, *,
+            records: bool = False) -> tuple[list[Any], TreeSpec]:
+    """The leaves of `tree` from left to right, and its structure.
+
+    With `records`, data classes and classes derived from dict are containers too.
+    """
     leaves: list[Any] = []
-    return leaves, _flatten(tree, leaves, is_leaf)
+    return leaves, _flatten(tree, leaves, is_leaf, records)
 
 
-def _flatten(tree: Any, leaves: list[Any], is_leaf: Callable[[Any], bool] | None) -> TreeSpec:
-    found = None if is_leaf is not None and is_leaf(tree) else _children(tree)
+def _flatten(tree: Any, leaves: list[Any], is_leaf: Callable[[Any], bool] | None, records: bool) -> TreeSpec:
+    found = None if is_leaf is not None and is_leaf(tree) else _children(tree, records)
     if found is None:
         leaves.append(tree)
         return LEAF
     kind, context, parts = found
-    return TreeSpec(kind, context, tuple([_flatten(part, leaves, is_leaf) for part in parts]))
+    return TreeSpec(kind, context, tuple([_flatten(part, leaves, is_leaf, records) for part in parts]))
 
 
 def unflatten(leaves: Iterable[Any], spec: TreeSpec) -> Any:

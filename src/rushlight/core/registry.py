@@ -41,6 +41,7 @@ class Api(enum.Flag):
     OUT = enum.auto()  # rushlight.name(..., out=tensor)
     # tensor.name_(...) whether or not there is a tensor.name; no rushlight.name_
     INPLACE_METHOD = enum.auto()
+    INPLACE_FUNCTION = enum.auto()  # rushlight.name_(...) whether or not there is a rushlight.name
     EXACT = enum.auto()  # with OUT: out= has the result's dtype
     APART = enum.auto()  # with OUT: out= shares no memory with an input
     EXPANDED = enum.auto()  # with INPLACE: an expanded tensor can be written (fill_)

@@ -39,11 +39,15 @@ Words = np.ndarray
 
 _LOW32 = np.uint64(0xFFFFFFFF)
 _BITS32 = np.uint64(32)
+_MASK64 = (1 << 64) - 1
 
 
 # Words.
 
-def reserve(generator: Generator | None, count: int) -> tuple[int, int]:
+def reserve(generator: Any, count: int) -> tuple[int, int]:
+    """(seed, offset) of `count` words. Compiled code gives that pair in place of a generator."""
+    if isinstance(generator, np.ndarray):
+        return int(generator[0]) & _MASK64, int(generator[1]) & _MASK64
     return (generator or default_generator).reserve(count)
 
 

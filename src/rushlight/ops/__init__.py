@@ -5,11 +5,16 @@ Importing the package fills the registry.
 
 from . import (  # noqa: F401
     activation,
+    activation_elementwise,
     creation,
     creation_windows,
     embedding,
+    fft,
     indexing,
+    linalg,
     indexing_dim,
+    loss,
+    loss_ctc,
     matmul,
     pointwise,
     pointwise_arithmetic,
