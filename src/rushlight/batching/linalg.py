@@ -6,11 +6,24 @@ from ..core.dispatch import run_name
 from ..core.tensor import Tensor
 from .declare import Whole, batching
 
-batching([
-    "linalg_cholesky_ex", "linalg_inv_ex", "_linalg_det", "_linalg_slogdet", "linalg_lu_factor_ex", "linalg_lu",
-    "linalg_qr", "_linalg_svd", "_linalg_eigh", "linalg_eig", "_linalg_eigvals", "linalg_ldl_factor_ex",
-    "linalg_matrix_exp",
-], Whole())
+batching(
+    [
+        "linalg_cholesky_ex",
+        "linalg_inv_ex",
+        "_linalg_det",
+        "_linalg_slogdet",
+        "linalg_lu_factor_ex",
+        "linalg_lu",
+        "linalg_qr",
+        "_linalg_svd",
+        "_linalg_eigh",
+        "linalg_eig",
+        "_linalg_eigvals",
+        "linalg_ldl_factor_ex",
+        "linalg_matrix_exp",
+    ],
+    Whole(),
+)
 batching(["lu_unpack"], Whole())
 
 
@@ -22,7 +35,7 @@ def aligned(tensor: Tensor, ndim: int, batched: bool, rank: int) -> Tensor:
 
 
 @batching("_linalg_solve_ex")
-def solve(A, B, left, check_errors, A_batched, A_ndim, B_batched, B_ndim):  # noqa: N803  names of the schema
+def solve(A, B, left, check_errors, A_batched, A_ndim, B_batched, B_ndim):
     shape_a = A.shape[1:] if A_batched else A.shape
     shape_b = B.shape[1:] if B_batched else B.shape
     vector = B_ndim == 1 or (A_ndim - 1 == B_ndim and tuple(shape_b) == tuple(shape_a[:-1]))
@@ -33,26 +46,36 @@ def solve(A, B, left, check_errors, A_batched, A_ndim, B_batched, B_ndim):  # no
     side = aligned(side, columns, B_batched, rank)
     size = A.shape[0] if A_batched else B.shape[0]
     if not A_batched:  # the factors are results too, so they need the batch
-        matrix = A.expand(size, *A.shape) if A_ndim == rank else A.reshape(
-            (1,) * (rank - A_ndim) + tuple(A.shape)).expand(size, *(1,) * (rank - A_ndim), *A.shape)
+        matrix = (
+            A.expand(size, *A.shape)
+            if A_ndim == rank
+            else A.reshape((1,) * (rank - A_ndim) + tuple(A.shape)).expand(
+                size, *(1,) * (rank - A_ndim), *A.shape
+            )
+        )
     result, lu, pivots, info = run_name("_linalg_solve_ex", matrix, side, left, check_errors)
     extra = rank - A_ndim
-    trimmed = [x.reshape(size, *x.shape[1 + extra:]) for x in (lu, pivots, info)]
+    trimmed = [x.reshape(size, *x.shape[1 + extra :]) for x in (lu, pivots, info)]
     return (result.squeeze(-1) if vector else result, *trimmed)
 
 
 @batching("linalg_solve_triangular")
-def solve_triangular(self, B, upper, left, unitriangular, self_batched, self_ndim, B_batched, B_ndim):  # noqa: N803
+def solve_triangular(self, B, upper, left, unitriangular, self_batched, self_ndim, B_batched, B_ndim):
     rank = max(self_ndim, B_ndim)
     matrix, side = aligned(self, self_ndim, self_batched, rank), aligned(B, B_ndim, B_batched, rank)
     return run_name("linalg_solve_triangular", matrix, side, upper, left, unitriangular)
 
 
 @batching("linalg_ldl_solve", all_batched=True)
-def ldl_solve(LD, pivots, B, hermitian, LD_ndim, B_ndim):  # noqa: N803
+def ldl_solve(LD, pivots, B, hermitian, LD_ndim, B_ndim):
     rank = max(LD_ndim, B_ndim)
-    return run_name("linalg_ldl_solve", aligned(LD, LD_ndim, True, rank), aligned(pivots, LD_ndim - 1, True, rank - 1),
-                    aligned(B, B_ndim, True, rank), hermitian)
+    return run_name(
+        "linalg_ldl_solve",
+        aligned(LD, LD_ndim, True, rank),
+        aligned(pivots, LD_ndim - 1, True, rank - 1),
+        aligned(B, B_ndim, True, rank),
+        hermitian,
+    )
 
 
 @batching("linalg_lstsq", all_batched=True)

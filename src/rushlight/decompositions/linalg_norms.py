@@ -20,15 +20,23 @@ INT64 = DTYPES["int64"]
 
 # Norms.
 
+
 def check_norm_dtype(self: Tensor, dtype: DType | None, name: str) -> Tensor:
-    check(self.is_floating_point() or self.is_complex(),
-          f"{name}: Expected a floating point or complex tensor as input. Got {self.dtype.name}")
+    check(
+        self.is_floating_point() or self.is_complex(),
+        f"{name}: Expected a floating point or complex tensor as input. Got {self.dtype.name}",
+    )
     if dtype is None:
         return self
-    check(dtype.is_floating_point or dtype.is_complex, f"{name}: dtype should be floating point or complex, got {dtype.name}")
-    check(dtype.is_complex == self.is_complex(),
-          f"{name}: dtype should be {'complex' if self.is_complex() else 'real'} for a "
-          f"{'complex' if self.is_complex() else 'real'} input, got {dtype.name}")
+    check(
+        dtype.is_floating_point or dtype.is_complex,
+        f"{name}: dtype should be floating point or complex, got {dtype.name}",
+    )
+    check(
+        dtype.is_complex == self.is_complex(),
+        f"{name}: dtype should be {'complex' if self.is_complex() else 'real'} for a "
+        f"{'complex' if self.is_complex() else 'real'} input, got {dtype.name}",
+    )
     return self.to(dtype)
 
 
@@ -39,9 +47,14 @@ def matrix_dims(self: Tensor, dim: Sequence[int], name: str) -> tuple[int, int]:
     return first, second
 
 
-@linalg("linalg_matrix_norm(Tensor self, Scalar ord, int[] dim=[-2, -1], bool keepdim=False, *, "
-        "ScalarType? dtype=None) -> Tensor", "matrix_norm")
-def linalg_matrix_norm(self: Tensor, ord: Any, dim: Sequence[int], keepdim: bool, dtype: DType | None) -> Tensor:
+@linalg(
+    "linalg_matrix_norm(Tensor self, Scalar ord, int[] dim=[-2, -1], bool keepdim=False, *, "
+    "ScalarType? dtype=None) -> Tensor",
+    "matrix_norm",
+)
+def linalg_matrix_norm(
+    self: Tensor, ord: Any, dim: Sequence[int], keepdim: bool, dtype: DType | None
+) -> Tensor:
     name = "linalg.matrix_norm"
     check_matrix(self, name)
     size = abs(float(ord))
@@ -83,9 +96,14 @@ def _restored(x: Tensor, rows: int, columns: int, keepdim: bool) -> Tensor:
     return x
 
 
-@linalg('linalg_matrix_norm.str_ord(Tensor self, str ord="fro", int[] dim=[-2, -1], bool keepdim=False, *, '
-        'ScalarType? dtype=None) -> Tensor', "matrix_norm")
-def linalg_matrix_norm_str(self: Tensor, ord: str, dim: Sequence[int], keepdim: bool, dtype: DType | None) -> Tensor:
+@linalg(
+    'linalg_matrix_norm.str_ord(Tensor self, str ord="fro", int[] dim=[-2, -1], bool keepdim=False, *, '
+    "ScalarType? dtype=None) -> Tensor",
+    "matrix_norm",
+)
+def linalg_matrix_norm_str(
+    self: Tensor, ord: str, dim: Sequence[int], keepdim: bool, dtype: DType | None
+) -> Tensor:
     name = "linalg.matrix_norm"
     check_matrix(self, name)
     check(ord in ("fro", "nuc"), f"{name}: Order {ord} not supported.")
@@ -96,30 +114,52 @@ def linalg_matrix_norm_str(self: Tensor, ord: str, dim: Sequence[int], keepdim: 
     return _restored(singular_values(self, rows, columns).sum(-1), rows, columns, keepdim)
 
 
-@linalg("linalg_norm(Tensor self, Scalar? ord=None, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) "
-        "-> Tensor", "norm")
-def linalg_norm(self: Tensor, ord: Any, dim: Sequence[int] | None, keepdim: bool, dtype: DType | None) -> Tensor:
+@linalg(
+    "linalg_norm(Tensor self, Scalar? ord=None, int[1]? dim=None, bool keepdim=False, *, ScalarType? "
+    "dtype=None) "
+    "-> Tensor",
+    "norm",
+)
+def linalg_norm(
+    self: Tensor, ord: Any, dim: Sequence[int] | None, keepdim: bool, dtype: DType | None
+) -> Tensor:
     if dim is not None:
-        check(len(dim) in (1, 2), f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {tuple(dim)}")
+        check(
+            len(dim) in (1, 2),
+            f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {tuple(dim)}",
+        )
     elif ord is not None:
-        check(self.ndim in (1, 2), f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got "
-              f"{self.ndim}D.")
+        check(
+            self.ndim in (1, 2),
+            f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {self.ndim}D.",
+        )
     if ord is not None and (len(dim) == 2 if dim is not None else self.ndim == 2):
         return run_name("linalg_matrix_norm", self, ord, (0, 1) if dim is None else dim, keepdim, dtype)
     return run_name("linalg_vector_norm", self, 2 if ord is None else ord, dim, keepdim, dtype)
 
 
-@linalg("linalg_norm.ord_str(Tensor self, str ord, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) "
-        "-> Tensor", "norm")
-def linalg_norm_str(self: Tensor, ord: str, dim: Sequence[int] | None, keepdim: bool, dtype: DType | None) -> Tensor:
-    check(dim is None or len(dim) in (1, 2),
-          f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {dim}")
-    check(dim is not None or self.ndim in (1, 2),
-          f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {self.ndim}D.")
+@linalg(
+    "linalg_norm.ord_str(Tensor self, str ord, int[1]? dim=None, bool keepdim=False, *, ScalarType? "
+    "dtype=None) "
+    "-> Tensor",
+    "norm",
+)
+def linalg_norm_str(
+    self: Tensor, ord: str, dim: Sequence[int] | None, keepdim: bool, dtype: DType | None
+) -> Tensor:
+    check(
+        dim is None or len(dim) in (1, 2),
+        f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {dim}",
+    )
+    check(
+        dim is not None or self.ndim in (1, 2),
+        f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {self.ndim}D.",
+    )
     return run_name("linalg_matrix_norm.str_ord", self, ord, (0, 1) if dim is None else dim, keepdim, dtype)
 
 
 # Conditions.
+
 
 @linalg("linalg_cond(Tensor self, Scalar? p=None) -> Tensor", "cond")
 def linalg_cond(self: Tensor, p: Any) -> Tensor:
@@ -142,7 +182,9 @@ def linalg_cond_str(self: Tensor, p: str) -> Tensor:
     if p == "nuc":  # of the singular values of both
         values = run_name("linalg_svdvals", self, None)
         return values.sum(-1) * values.reciprocal().sum(-1)
-    return _cond_by_inverse(self, lambda x: run_name("linalg_matrix_norm.str_ord", x, p, (-2, -1), False, None))
+    return _cond_by_inverse(
+        self, lambda x: run_name("linalg_matrix_norm.str_ord", x, p, (-2, -1), False, None)
+    )
 
 
 def _cond_by_inverse(self: Tensor, norm: Any) -> Tensor:
@@ -150,12 +192,13 @@ def _cond_by_inverse(self: Tensor, norm: Any) -> Tensor:
     if 0 in self.shape:
         return self.new_zeros(self.shape[:-2]).to(real(self))
     inverse, info = run_name("linalg_inv_ex", self, False)
-    singular = (info > 0)
+    singular = info > 0
     inverse = inverse.masked_fill(singular.unsqueeze(-1).unsqueeze(-1), math.inf)
     return norm(self) * norm(inverse)
 
 
 # Ranks and pseudo-inverses. What is below a tolerance counts as zero.
+
 
 def tolerance(values: Tensor, atol: Any, rtol: Any, shape: Sequence[int]) -> Tensor:
     """max(atol, rtol * largest); rtol is eps * max(m, n) unless one of the two is given."""
@@ -170,7 +213,11 @@ def tolerance(values: Tensor, atol: Any, rtol: Any, shape: Sequence[int]) -> Ten
         relative = rtol.unsqueeze(-1) if isinstance(rtol, Tensor) else rtol
     absolute = 0.0 if atol is None else atol.unsqueeze(-1) if isinstance(atol, Tensor) else atol
     scaled = top * relative
-    return scaled.clamp(min=absolute) if not isinstance(absolute, Tensor) else run_name("maximum", scaled, absolute)
+    return (
+        scaled.clamp(min=absolute)
+        if not isinstance(absolute, Tensor)
+        else run_name("maximum", scaled, absolute)
+    )
 
 
 def magnitudes(self: Tensor, hermitian: bool) -> Tensor:
@@ -185,14 +232,21 @@ def rank(self: Tensor, atol: Any, rtol: Any, hermitian: bool) -> Tensor:
     return (values > tolerance(values, atol, rtol, self.shape)).sum(-1)
 
 
-@linalg("linalg_matrix_rank.atol_rtol_float(Tensor self, *, float? atol=None, float? rtol=None, bool hermitian=False) "
-        "-> Tensor", "matrix_rank")
+@linalg(
+    "linalg_matrix_rank.atol_rtol_float(Tensor self, *, float? atol=None, float? rtol=None, bool "
+    "hermitian=False) "
+    "-> Tensor",
+    "matrix_rank",
+)
 def matrix_rank_floats(self: Tensor, atol: float | None, rtol: float | None, hermitian: bool) -> Tensor:
     return rank(self, atol, rtol, hermitian)
 
 
-@linalg("linalg_matrix_rank.atol_rtol_tensor(Tensor input, *, Tensor? atol=None, Tensor? rtol=None, "
-        "bool hermitian=False) -> Tensor", "matrix_rank")
+@linalg(
+    "linalg_matrix_rank.atol_rtol_tensor(Tensor input, *, Tensor? atol=None, Tensor? rtol=None, "
+    "bool hermitian=False) -> Tensor",
+    "matrix_rank",
+)
 def matrix_rank_tensors(input: Tensor, atol: Tensor | None, rtol: Tensor | None, hermitian: bool) -> Tensor:
     return rank(input, atol, rtol, hermitian)
 
@@ -202,7 +256,9 @@ def matrix_rank(self: Tensor, tol: float, hermitian: bool) -> Tensor:
     return rank(self, tol, 0.0, hermitian)
 
 
-@linalg("linalg_matrix_rank.tol_tensor(Tensor input, Tensor tol, bool hermitian=False) -> Tensor", "matrix_rank")
+@linalg(
+    "linalg_matrix_rank.tol_tensor(Tensor input, Tensor tol, bool hermitian=False) -> Tensor", "matrix_rank"
+)
 def matrix_rank_tensor(input: Tensor, tol: Tensor, hermitian: bool) -> Tensor:
     return rank(input, tol, 0.0, hermitian)
 
@@ -229,14 +285,21 @@ def _inverted(values: Tensor, size: Tensor, least: Tensor) -> Tensor:
     return values.masked_fill(small, 1.0).reciprocal().masked_fill(small, 0.0)
 
 
-@linalg("linalg_pinv.atol_rtol_tensor(Tensor self, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False) "
-        "-> Tensor", "pinv")
+@linalg(
+    "linalg_pinv.atol_rtol_tensor(Tensor self, *, Tensor? atol=None, Tensor? rtol=None, bool "
+    "hermitian=False) "
+    "-> Tensor",
+    "pinv",
+)
 def pinv_tensors(self: Tensor, atol: Tensor | None, rtol: Tensor | None, hermitian: bool) -> Tensor:
     return pseudo_inverse(self, atol, rtol, hermitian)
 
 
-@linalg("linalg_pinv.atol_rtol_float(Tensor self, *, float? atol=None, float? rtol=None, bool hermitian=False) -> Tensor",
-        "pinv")
+@linalg(
+    "linalg_pinv.atol_rtol_float(Tensor self, *, float? atol=None, float? rtol=None, bool hermitian=False) "
+    "-> Tensor",
+    "pinv",
+)
 def pinv_floats(self: Tensor, atol: float | None, rtol: float | None, hermitian: bool) -> Tensor:
     def tensor(number: float | None) -> Tensor | None:
         return None if number is None else run_name("full", (), number, real(self), None, self.device, None)
@@ -258,5 +321,3 @@ def pinv_rcond(self: Tensor, rcond: Tensor, hermitian: bool) -> Tensor:
 @composite("pinverse(Tensor self, float rcond=1.0000000000000001e-15) -> Tensor", api=FUNCTION | METHOD)
 def pinverse(self: Tensor, rcond: float) -> Tensor:
     return pinv_floats(self, 0.0, rcond, False)
-
-

@@ -1,7 +1,8 @@
 """Derivatives of factorizations and solvers.
 
-Notation: G is the gradient of a result, A^H the conjugate transpose; every formula is that of the perturbed defining
-equations (A X = B, A = L L^H, A = Q R, ...), with PyTorch's choice of gauge where a factor is defined up to one.
+Notation: G is the gradient of a result, A^H the conjugate transpose; every formula is that of the perturbed
+defining equations (A X = B, A = L L^H, A = Q R, ...), with PyTorch's choice of gauge where a factor is
+defined up to one.
 """
 
 from __future__ import annotations
@@ -26,7 +27,11 @@ def triangular(a: Tensor, b: Tensor, *, upper: bool, left: bool = True, unit: bo
 
 def with_diagonal(x: Tensor, diagonal: Tensor) -> Tensor:
     """`x` with another diagonal."""
-    return x - run_name("diag_embed", x.diagonal(0, -2, -1), 0, -2, -1) + run_name("diag_embed", diagonal, 0, -2, -1)
+    return (
+        x
+        - run_name("diag_embed", x.diagonal(0, -2, -1), 0, -2, -1)
+        + run_name("diag_embed", diagonal, 0, -2, -1)
+    )
 
 
 def lower_half(x: Tensor) -> Tensor:
@@ -40,21 +45,24 @@ def real_part(x: Tensor) -> Tensor:
 
 # Inverses, determinants, solvers.
 
-derivative("linalg_inv_ex",
-           A=lambda grad, inverse: -inverse.mH.matmul(grad).matmul(inverse.mH),
-           result=lambda A_t, inverse: (-inverse.matmul(A_t).matmul(inverse), None))  # noqa: N803
+derivative(
+    "linalg_inv_ex",
+    A=lambda grad, inverse: -inverse.mH.matmul(grad).matmul(inverse.mH),
+    result=lambda A_t, inverse: (-inverse.matmul(A_t).matmul(inverse), None),
+)
 
 
 def scaled_inverse_adjoint(a: Tensor, lu: Tensor, pivots: Tensor, scale: Tensor) -> Tensor:
-    """scale * A^-H. Where nothing of it is recorded, the factors at hand serve, and exact zeros among the pivots are
-    moved a little: the product with a determinant then has the right limit for a singular matrix."""
+    """scale * A^-H. Where nothing of it is recorded, the factors at hand serve, and exact zeros among the
+    pivots are moved a little: the product with a determinant then has the right limit for a singular
+    matrix."""
     identity = run_name("diag_embed", scale.unsqueeze(-1).expand(*scale.shape, a.shape[-1]), 0, -2, -1)
     if MODES.grad:
         return solve(a.mH, identity)
     return run_name("linalg_lu_solve", lu, pivots, identity, True, True)
 
 
-def det_backward(grad: Tensor, A: Tensor, result0: Tensor, LU: Tensor, pivots: Tensor) -> Tensor:  # noqa: N803
+def det_backward(grad: Tensor, A: Tensor, result0: Tensor, LU: Tensor, pivots: Tensor) -> Tensor:
     if MODES.grad:
         return scaled_inverse_adjoint(A, LU, pivots, grad * result0.conj())
     diagonal = LU.diagonal(0, -2, -1)
@@ -72,13 +80,17 @@ def _det_of(diagonal: Tensor, pivots: Tensor) -> Tensor:
     return diagonal.prod(-1) * (1 - 2 * odd).to(diagonal.dtype)
 
 
-derivative("_linalg_det", A=det_backward, differentiable_outputs=(0,),
-           result=lambda A_t, A_p, result0: (  # noqa: N803
-               result0 * solve(A_p, A_t).diagonal(0, -2, -1).sum(-1), None, None))
+derivative(
+    "_linalg_det",
+    A=det_backward,
+    differentiable_outputs=(0,),
+    result=lambda A_t, A_p, result0: (result0 * solve(A_p, A_t).diagonal(0, -2, -1).sum(-1), None, None),
+)
 
 
-def slogdet_backward(grads: tuple[Tensor | None, ...], A: Tensor, sign: Tensor, LU: Tensor,  # noqa: N803
-                     pivots: Tensor) -> Tensor | None:
+def slogdet_backward(
+    grads: tuple[Tensor | None, ...], A: Tensor, sign: Tensor, LU: Tensor, pivots: Tensor
+) -> Tensor | None:
     of_sign, of_size = grads[:2]
     scale = None if of_size is None else of_size.to(A.dtype)
     if A.is_complex() and of_sign is not None:
@@ -88,7 +100,7 @@ def slogdet_backward(grads: tuple[Tensor | None, ...], A: Tensor, sign: Tensor, 
     return None if scale is None else scaled_inverse_adjoint(A, LU, pivots, scale)
 
 
-def slogdet_forward(A_t: Tensor, A_p: Tensor, sign: Tensor) -> tuple[Any, ...]:  # noqa: N803
+def slogdet_forward(A_t: Tensor, A_p: Tensor, sign: Tensor) -> tuple[Any, ...]:
     trace = solve(A_p, A_t).diagonal(0, -2, -1).sum(-1)
     if not A_p.is_complex():
         return None, trace, None, None
@@ -99,8 +111,16 @@ def slogdet_forward(A_t: Tensor, A_p: Tensor, sign: Tensor) -> tuple[Any, ...]: 
 derivative("_linalg_slogdet", A=slogdet_backward, differentiable_outputs=(0, 1), result=slogdet_forward)
 
 
-def solve_backward(grad: Tensor, A: Tensor, B: Tensor, result0: Tensor, LU: Tensor, pivots: Tensor,  # noqa: N803
-                   left: bool, needs: tuple[bool, bool]) -> tuple[Tensor | None, Tensor | None]:
+def solve_backward(
+    grad: Tensor,
+    A: Tensor,
+    B: Tensor,
+    result0: Tensor,
+    LU: Tensor,
+    pivots: Tensor,
+    left: bool,
+    needs: tuple[bool, bool],
+) -> tuple[Tensor | None, Tensor | None]:
     vector = is_vector(A, B)
     gradient = grad.unsqueeze(-1) if vector else grad
     if MODES.grad:
@@ -114,8 +134,9 @@ def solve_backward(grad: Tensor, A: Tensor, B: Tensor, result0: Tensor, LU: Tens
     return of_a, (of_b.squeeze(-1) if vector else of_b) if needs[1] else None
 
 
-def solve_forward(A_t: Tensor, B_t: Tensor, A_p: Tensor, B_p: Tensor, result0: Tensor,  # noqa: N803
-                  left: bool) -> tuple[Any, ...]:
+def solve_forward(
+    A_t: Tensor, B_t: Tensor, A_p: Tensor, B_p: Tensor, result0: Tensor, left: bool
+) -> tuple[Any, ...]:
     vector = is_vector(A_p, B_p)
     x = result0.unsqueeze(-1) if vector else result0
     side = B_t.unsqueeze(-1) if vector else B_t
@@ -126,8 +147,15 @@ def solve_forward(A_t: Tensor, B_t: Tensor, A_p: Tensor, B_p: Tensor, result0: T
 derivative("_linalg_solve_ex", ("A", "B"), solve_backward, differentiable_outputs=(0,), result=solve_forward)
 
 
-def triangular_backward(grad: Tensor, self: Tensor, result: Tensor, upper: bool, left: bool, unitriangular: bool,
-                        needs: tuple[bool, bool]) -> tuple[Tensor | None, Tensor | None]:
+def triangular_backward(
+    grad: Tensor,
+    self: Tensor,
+    result: Tensor,
+    upper: bool,
+    left: bool,
+    unitriangular: bool,
+    needs: tuple[bool, bool],
+) -> tuple[Tensor | None, Tensor | None]:
     of_b = triangular(self.mH, grad, upper=not upper, left=left, unit=unitriangular)
     of_a = None
     if needs[0]:
@@ -136,8 +164,9 @@ def triangular_backward(grad: Tensor, self: Tensor, result: Tensor, upper: bool,
     return of_a, of_b if needs[1] else None
 
 
-def triangular_forward(self_t: Tensor, B_t: Tensor, self_p: Tensor, result: Tensor, upper: bool,  # noqa: N803
-                       left: bool, unitriangular: bool) -> Tensor:
+def triangular_forward(
+    self_t: Tensor, B_t: Tensor, self_p: Tensor, result: Tensor, upper: bool, left: bool, unitriangular: bool
+) -> Tensor:
     seen = self_t.triu(int(unitriangular)) if upper else self_t.tril(-int(unitriangular))
     side = B_t - (seen.matmul(result) if left else result.matmul(seen))
     return triangular(self_p, side, upper=upper, left=left, unit=unitriangular)
@@ -148,14 +177,15 @@ derivative("linalg_solve_triangular", ("self", "B"), triangular_backward, result
 
 # Cholesky and LU.
 
-def cholesky_backward(grad: Tensor, L: Tensor, upper: bool) -> Tensor:  # noqa: N803
+
+def cholesky_backward(grad: Tensor, L: Tensor, upper: bool) -> Tensor:
     lower, gradient = (L.mH, grad.mH) if upper else (L, grad)
     inner = lower.mH.matmul(gradient)
     whole = inner.tril() + inner.tril(-1).mH
     return triangular(lower.mH, triangular(lower, whole, upper=False, left=False), upper=True) * 0.5
 
 
-def cholesky_forward(self_t: Tensor, L: Tensor, upper: bool) -> tuple[Tensor, None]:  # noqa: N803
+def cholesky_forward(self_t: Tensor, L: Tensor, upper: bool) -> tuple[Tensor, None]:
     lower = L.mH if upper else L
     inner = triangular(lower, triangular(lower.mH, self_t, upper=True, left=False), upper=False)
     tangent = lower.matmul(lower_half(inner))
@@ -163,14 +193,6 @@ def cholesky_forward(self_t: Tensor, L: Tensor, upper: bool) -> tuple[Tensor, No
 
 
 derivative("linalg_cholesky_ex", self=cholesky_backward, result=cholesky_forward)
-
-
-def hermitian(x: Tensor) -> Tensor:
-    return (x + x.mH) * 0.5
-
-
-derivative("cholesky", self=lambda grad, result, upper: hermitian(cholesky_backward(grad, result, upper)),
-           result=lambda self_t, result, upper: cholesky_forward(hermitian(self_t), result, upper)[0])
 
 
 def product_of_factor(moved: Tensor, factor: Tensor, upper: bool) -> Tensor:
@@ -184,38 +206,51 @@ def onto_factor(gradient: Tensor, factor: Tensor, upper: bool) -> Tensor:
     return factor.matmul(both) if upper else both.matmul(factor)
 
 
-def cholesky_solve_backward(grad: Tensor, input2: Tensor, result: Tensor, upper: bool,
-                            needs: tuple[bool, bool]) -> tuple[Tensor | None, Tensor | None]:
+def cholesky_solve_backward(
+    grad: Tensor, input2: Tensor, result: Tensor, upper: bool, needs: tuple[bool, bool]
+) -> tuple[Tensor | None, Tensor | None]:
     of_b = run_name("cholesky_solve", grad, input2, upper)
     of_factor = -onto_factor(of_b.matmul(result.mH), input2, upper) if needs[1] else None
     return of_b if needs[0] else None, of_factor
 
 
-derivative("cholesky_solve", ("self", "input2"), cholesky_solve_backward,
-           result=lambda self_t, input2_t, input2_p, result, upper: run_name(
-               "cholesky_solve", self_t - product_of_factor(input2_t, input2_p, upper).matmul(result), input2_p, upper))
-derivative("cholesky_inverse",
-           self=lambda grad, self, result, upper: -onto_factor(
-               result.matmul(grad).matmul(result), self, upper),
-           result=lambda self_t, self_p, result, upper: -result.matmul(
-               product_of_factor(self_t, self_p, upper)).matmul(result))
+derivative(
+    "cholesky_solve",
+    ("self", "input2"),
+    cholesky_solve_backward,
+    result=lambda self_t, input2_t, input2_p, result, upper: run_name(
+        "cholesky_solve",
+        self_t - product_of_factor(input2_t, input2_p, upper).matmul(result),
+        input2_p,
+        upper,
+    ),
+)
+derivative(
+    "cholesky_inverse",
+    self=lambda grad, self, result, upper: -onto_factor(result.matmul(grad).matmul(result), self, upper),
+    result=lambda self_t, self_p, result, upper: (
+        -result.matmul(product_of_factor(self_t, self_p, upper)).matmul(result)
+    ),
+)
 
 
-def lu_backward(of_l: Tensor | None, of_u: Tensor | None, permutation: Tensor, l: Tensor, u: Tensor) -> Tensor:  # noqa: E741
+def lu_backward(
+    of_l: Tensor | None, of_u: Tensor | None, permutation: Tensor, lower: Tensor, upper: Tensor
+) -> Tensor:
     """A = P L U. The part of a wide U, or a tall L, beyond the square follows from the rest."""
-    m, n = l.shape[-2], u.shape[-1]
+    m, n = lower.shape[-2], upper.shape[-1]
     k = min(m, n)
-    of_l = run_name("zeros_like", l, None, None, None, None, None) if of_l is None else of_l
-    of_u = run_name("zeros_like", u, None, None, None, None, None) if of_u is None else of_u
-    l1, u1 = l.narrow(-2, 0, k), u.narrow(-1, 0, k)
+    of_l = run_name("zeros_like", lower, None, None, None, None, None) if of_l is None else of_l
+    of_u = run_name("zeros_like", upper, None, None, None, None, None) if of_u is None else of_u
+    l1, u1 = lower.narrow(-2, 0, k), upper.narrow(-1, 0, k)
     of_l1, of_u1 = of_l.narrow(-2, 0, k), of_u.narrow(-1, 0, k)
     beyond = None
     if n > k:
         beyond = triangular(l1.mH, of_u.narrow(-1, k, n - k), upper=True, unit=True)
-        of_l1 = of_l1 - beyond.matmul(u.narrow(-1, k, n - k).mH)
+        of_l1 = of_l1 - beyond.matmul(upper.narrow(-1, k, n - k).mH)
     elif m > k:
         beyond = triangular(u1.mH, of_l.narrow(-2, k, m - k), upper=False, left=False)
-        of_u1 = of_u1 - l.narrow(-2, k, m - k).mH.matmul(beyond)
+        of_u1 = of_u1 - lower.narrow(-2, k, m - k).mH.matmul(beyond)
     inner = l1.mH.matmul(of_l1).tril(-1) + of_u1.matmul(u1.mH).triu()
     first = triangular(l1.mH, triangular(u1.mH, inner, upper=False, left=False), upper=True, unit=True)
     if beyond is not None:
@@ -223,35 +258,40 @@ def lu_backward(of_l: Tensor | None, of_u: Tensor | None, permutation: Tensor, l
     return permutation.matmul(first)
 
 
-def lu_forward(moved: Tensor, permutation: Tensor, l: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:  # noqa: E741
-    m, n = l.shape[-2], u.shape[-1]
+def lu_forward(moved: Tensor, permutation: Tensor, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:
+    m, n = lower.shape[-2], upper.shape[-1]
     k = min(m, n)
-    l1, u1 = l.narrow(-2, 0, k), u.narrow(-1, 0, k)
+    l1, u1 = lower.narrow(-2, 0, k), upper.narrow(-1, 0, k)
     change = permutation.mT.matmul(moved)
     square = change.narrow(-2, 0, k).narrow(-1, 0, k)
     inner = triangular(l1, triangular(u1, square, upper=True, left=False), upper=False, unit=True)
     of_l, of_u = l1.matmul(inner.tril(-1)), inner.triu().matmul(u1)
     if n > k:
-        rest = change.narrow(-1, k, n - k) - of_l.matmul(u.narrow(-1, k, n - k))
+        rest = change.narrow(-1, k, n - k) - of_l.matmul(upper.narrow(-1, k, n - k))
         of_u = run_name("cat", (of_u, triangular(l1, rest, upper=False, unit=True)), -1)
     elif m > k:
-        rest = change.narrow(-2, k, m - k) - l.narrow(-2, k, m - k).matmul(of_u)
+        rest = change.narrow(-2, k, m - k) - lower.narrow(-2, k, m - k).matmul(of_u)
         of_l = run_name("cat", (of_l, triangular(u1, rest, upper=True, left=False)), -2)
     return of_l, of_u
 
 
-derivative("linalg_lu", A=lambda grads, P, L, U: lu_backward(grads[1], grads[2], P, L, U),  # noqa: N803
-           differentiable_outputs=(1, 2),
-           result=lambda A_t, P, L, U: (None, *lu_forward(A_t, P, L, U)))  # noqa: N803
+derivative(
+    "linalg_lu",
+    A=lambda grads, P, L, U: lu_backward(grads[1], grads[2], P, L, U),
+    differentiable_outputs=(1, 2),
+    result=lambda A_t, P, L, U: (None, *lu_forward(A_t, P, L, U)),
+)
 
 
-def lu_factor_backward(grad: Tensor, LU: Tensor, pivots: Tensor) -> Tensor:  # noqa: N803
+def lu_factor_backward(grad: Tensor, LU: Tensor, pivots: Tensor) -> Tensor:
     permutation, lower, upper = run_name("lu_unpack", LU, pivots, True, True)
     k = min(LU.shape[-2:])
-    return lu_backward(grad.narrow(-1, 0, k).tril(-1), grad.narrow(-2, 0, k).triu(), permutation, lower, upper)
+    return lu_backward(
+        grad.narrow(-1, 0, k).tril(-1), grad.narrow(-2, 0, k).triu(), permutation, lower, upper
+    )
 
 
-def lu_factor_forward(A_t: Tensor, LU: Tensor, pivots: Tensor) -> tuple[Tensor, None, None]:  # noqa: N803
+def lu_factor_forward(A_t: Tensor, LU: Tensor, pivots: Tensor) -> tuple[Tensor, None, None]:
     permutation, lower, upper = run_name("lu_unpack", LU, pivots, True, True)
     of_l, of_u = lu_forward(A_t, permutation, lower, upper)
     return packed(of_l.tril(-1), of_u.triu(), LU.shape), None, None
@@ -270,7 +310,9 @@ def packed(of_l: Tensor, of_u: Tensor, shape: Any) -> Tensor:
 derivative("linalg_lu_factor_ex", A=lu_factor_backward, differentiable_outputs=(0,), result=lu_factor_forward)
 
 
-def lu_unpack_backward(grads: tuple[Tensor | None, ...], LU_data_shape: Any, L: Tensor, U: Tensor) -> Tensor | None:  # noqa: N803
+def lu_unpack_backward(
+    grads: tuple[Tensor | None, ...], LU_data_shape: Any, L: Tensor, U: Tensor
+) -> Tensor | None:
     of_l, of_u = grads[1:]
     if of_l is None and of_u is None:
         return None
@@ -279,12 +321,17 @@ def lu_unpack_backward(grads: tuple[Tensor | None, ...], LU_data_shape: Any, L: 
     return packed(of_l.tril(-1), of_u.triu(), LU_data_shape)
 
 
-def lu_unpack_forward(LU_data_t: Tensor, unpack_data: bool) -> tuple[Any, ...]:  # noqa: N803
+def lu_unpack_forward(LU_data_t: Tensor, unpack_data: bool) -> tuple[Any, ...]:
     if not unpack_data:
         return None, None, None
     k = min(LU_data_t.shape[-2:])
     return None, LU_data_t.narrow(-1, 0, k).tril(-1), LU_data_t.narrow(-2, 0, k).triu()
 
 
-derivative("lu_unpack", LU_data=lu_unpack_backward, LU_pivots=NOT_DIFFERENTIABLE, differentiable_outputs=(1, 2),
-           result=lu_unpack_forward)
+derivative(
+    "lu_unpack",
+    LU_data=lu_unpack_backward,
+    LU_pivots=NOT_DIFFERENTIABLE,
+    differentiable_outputs=(1, 2),
+    result=lu_unpack_forward,
+)

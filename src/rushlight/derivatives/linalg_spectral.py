@@ -1,4 +1,5 @@
-"""Derivatives of QR, singular values, eigenvalues, pseudo-inverses, least squares and the matrix exponential."""
+"""Derivatives of QR, singular values, eigenvalues, pseudo-inverses, least squares and the matrix
+exponential."""
 
 from __future__ import annotations
 
@@ -25,6 +26,7 @@ def skew(x: Tensor) -> Tensor:
 
 # QR: Q^H dQ is skew and dR R^-1 upper triangular, which splits Q^H dA R^-1 between them.
 
+
 def upper_with_adjoint(x: Tensor) -> Tensor:
     """X + X^H of an upper triangle, with the real diagonal once."""
     whole = x + x.mH
@@ -36,8 +38,9 @@ def tall_qr_backward(of_q: Tensor, of_r: Tensor, q: Tensor, r: Tensor) -> Tensor
     return triangular(r.mH, of_q + q.matmul(inner), upper=False, left=False)
 
 
-def qr_backward(grads: tuple[Tensor | None, Tensor | None], Q: Tensor, R: Tensor, A: Tensor,  # noqa: N803
-                mode: str) -> Tensor:
+def qr_backward(
+    grads: tuple[Tensor | None, Tensor | None], Q: Tensor, R: Tensor, A: Tensor, mode: str
+) -> Tensor:
     check_qr_mode(A, mode)
     of_q = zeros(Q) if grads[0] is None else grads[0]
     of_r = zeros(R) if grads[1] is None else grads[1]
@@ -53,12 +56,18 @@ def qr_backward(grads: tuple[Tensor | None, Tensor | None], Q: Tensor, R: Tensor
 
 def check_qr_mode(a: Tensor, mode: str) -> None:
     m, n = a.shape[-2:]
-    check(mode != "r", "The derivative of linalg.qr depends on Q, which is not computed when mode='r'. Please use "
-          "linalg.qr(A, mode='reduced') if you are going to require gradients.")
-    check(mode == "reduced" or m <= n, "The QR decomposition is not differentiable when mode='complete' and nrows > ncols")
+    check(
+        mode != "r",
+        "The derivative of linalg.qr depends on Q, which is not computed when mode='r'. Please use "
+        "linalg.qr(A, mode='reduced') if you are going to require gradients.",
+    )
+    check(
+        mode == "reduced" or m <= n,
+        "The QR decomposition is not differentiable when mode='complete' and nrows > ncols",
+    )
 
 
-def qr_forward(A_t: Tensor, Q: Tensor, R: Tensor, A_p: Tensor, mode: str) -> tuple[Tensor, Tensor]:  # noqa: N803
+def qr_forward(A_t: Tensor, Q: Tensor, R: Tensor, A_p: Tensor, mode: str) -> tuple[Tensor, Tensor]:
     check_qr_mode(A_p, mode)
     m, n = A_p.shape[-2:]
     k = min(m, n)
@@ -84,19 +93,30 @@ derivative("linalg_qr", A=qr_backward, result=qr_forward)
 
 # Singular values.
 
+
 def gaps(values: Tensor) -> Tensor:
     """E[i, j] = v[j] - v[i], and 1 on the diagonal."""
     difference = values.unsqueeze(-2) - values.unsqueeze(-1)
     return with_diagonal(difference, run_name("ones_like", values, None, None, None, None, None))
 
 
-def svd_backward(grads: tuple[Tensor | None, ...], U: Tensor, S: Tensor, Vh: Tensor, A: Tensor,  # noqa: N803
-                 full_matrices: bool, compute_uv: bool) -> Tensor | None:
+def svd_backward(
+    grads: tuple[Tensor | None, ...],
+    U: Tensor,
+    S: Tensor,
+    Vh: Tensor,
+    A: Tensor,
+    full_matrices: bool,
+    compute_uv: bool,
+) -> Tensor | None:
     of_u, of_s, of_vh = grads
     if of_u is None and of_s is None and of_vh is None:
         return None
-    check(compute_uv, "svd_backward: Setting compute_uv to false in torch.svd doesn't compute singular matrices, and hence "
-          "we cannot compute backward. Please use torch.svd(compute_uv=True)")
+    check(
+        compute_uv,
+        "svd_backward: Setting compute_uv to false in torch.svd doesn't compute singular matrices, and hence "
+        "we cannot compute backward. Please use torch.svd(compute_uv=True)",
+    )
     m, n = A.shape[-2:]
     k = min(m, n)
     u, vh = U.narrow(-1, 0, k), Vh.narrow(-2, 0, k)
@@ -125,13 +145,14 @@ def svd_backward(grads: tuple[Tensor | None, ...], U: Tensor, S: Tensor, Vh: Ten
     return result
 
 
-def svd_forward(A_t: Tensor, U: Tensor, S: Tensor, Vh: Tensor, full_matrices: bool,  # noqa: N803
-                A_p: Tensor, compute_uv: bool) -> tuple[Any, ...]:
+def svd_forward(
+    A_t: Tensor, U: Tensor, S: Tensor, Vh: Tensor, full_matrices: bool, A_p: Tensor, compute_uv: bool
+) -> tuple[Any, ...]:
     check(compute_uv, "forward mode of svd needs the singular vectors")
     m, n = A_p.shape[-2:]
     k = min(m, n)
     whole_u, whole_vh = U, Vh
-    U, Vh = U.narrow(-1, 0, k), Vh.narrow(-2, 0, k)  # noqa: N806
+    U, Vh = U.narrow(-1, 0, k), Vh.narrow(-2, 0, k)
     s = S.to(A_p.dtype)
     inner = U.mH.matmul(A_t).matmul(Vh.mH)
     of_s = real_part(inner.diagonal(0, -2, -1))
@@ -157,7 +178,8 @@ def svd_forward(A_t: Tensor, U: Tensor, S: Tensor, Vh: Tensor, full_matrices: bo
 
 
 def completed(tangent: Tensor, whole: Tensor, k: int) -> Tensor:
-    """The tangents of all columns of a unitary matrix from those of its first k: the others stay orthogonal to them."""
+    """The tangents of all columns of a unitary matrix from those of its first k: the others stay orthogonal
+    to them."""
     extra = whole.shape[-1] - k
     if not extra:
         return tangent
@@ -170,8 +192,10 @@ derivative("_linalg_svd", A=svd_backward, result=svd_forward)
 
 # Eigenvalues.
 
-def eigh_backward(grads: tuple[Tensor | None, Tensor | None], eigenvalues: Tensor, eigenvectors: Tensor,
-                  compute_v: bool) -> Tensor | None:
+
+def eigh_backward(
+    grads: tuple[Tensor | None, Tensor | None], eigenvalues: Tensor, eigenvectors: Tensor, compute_v: bool
+) -> Tensor | None:
     of_values, of_vectors = grads
     if of_values is None and of_vectors is None:
         return None
@@ -187,7 +211,7 @@ def eigh_backward(grads: tuple[Tensor | None, Tensor | None], eigenvalues: Tenso
     return (result + result.mH) * 0.5  # only Hermitian changes mean anything
 
 
-def eigh_forward(A_t: Tensor, eigenvalues: Tensor, eigenvectors: Tensor, compute_v: bool) -> tuple[Any, ...]:  # noqa: N803
+def eigh_forward(A_t: Tensor, eigenvalues: Tensor, eigenvectors: Tensor, compute_v: bool) -> tuple[Any, ...]:
     check(compute_v, "forward mode of eigh needs the eigenvectors")
     inner = eigenvectors.mH.matmul(A_t).matmul(eigenvectors)
     turn = inner / gaps(eigenvalues).to(inner.dtype)
@@ -198,8 +222,9 @@ def eigh_forward(A_t: Tensor, eigenvalues: Tensor, eigenvectors: Tensor, compute
 derivative("_linalg_eigh", A=eigh_backward, result=eigh_forward)
 
 
-def eig_backward(grads: tuple[Tensor | None, Tensor | None], eigenvalues: Tensor,
-                 eigenvectors: Tensor) -> Tensor | None:
+def eig_backward(
+    grads: tuple[Tensor | None, Tensor | None], eigenvalues: Tensor, eigenvectors: Tensor
+) -> Tensor | None:
     """Vectors are of unit length, which takes the part along themselves out of their gradient."""
     of_values, of_vectors = grads
     if of_values is None and of_vectors is None:
@@ -238,6 +263,7 @@ derivative("_linalg_eigvals", self=eigvals_backward)
 
 # Pseudo-inverse and least squares (Golub and Pereyra, for matrices of constant rank).
 
+
 def pinv_backward(grad: Tensor, pinv: Tensor, a: Tensor) -> Tensor:
     adjoint, p = grad.mH, pinv
     k = adjoint.matmul(p)
@@ -253,18 +279,22 @@ def pinv_forward(moved: Tensor, pinv: Tensor, a: Tensor) -> Tensor:
     return left - left.matmul(a).matmul(p) + right - p.matmul(a.matmul(right)) - p.matmul(moved).matmul(p)
 
 
-derivative("linalg_pinv.atol_rtol_tensor",
-           self=lambda grad, self, result: pinv_backward(grad, result, self),
-           atol=NOT_DIFFERENTIABLE, rtol=NOT_DIFFERENTIABLE,
-           result=lambda self_t, self_p, result: pinv_forward(self_t, result, self_p))
+derivative(
+    "linalg_pinv.atol_rtol_tensor",
+    self=lambda grad, self, result: pinv_backward(grad, result, self),
+    atol=NOT_DIFFERENTIABLE,
+    rtol=NOT_DIFFERENTIABLE,
+    result=lambda self_t, self_p, result: pinv_forward(self_t, result, self_p),
+)
 
 
 def as_columns(self: Tensor, b: Tensor) -> bool:
     return self.ndim - 1 == b.ndim and tuple(b.shape) == tuple(self.shape[:-1])
 
 
-def lstsq_backward(grads: tuple[Tensor | None, ...], self: Tensor, b: Tensor, solution: Tensor,
-                   needs: tuple[bool, bool]) -> tuple[Tensor | None, Tensor | None]:
+def lstsq_backward(
+    grads: tuple[Tensor | None, ...], self: Tensor, b: Tensor, solution: Tensor, needs: tuple[bool, bool]
+) -> tuple[Tensor | None, Tensor | None]:
     vector = as_columns(self, b)
     side, x = (b.unsqueeze(-1), solution.unsqueeze(-1)) if vector else (b, solution)
     of_a: Tensor | None = None
@@ -274,7 +304,9 @@ def lstsq_backward(grads: tuple[Tensor | None, ...], self: Tensor, b: Tensor, so
         pinv = pseudo_inverse(self)
         of_a = pinv_backward(gradient.matmul(side.mH), pinv, self) if needs[0] else None
         of_b = pinv.mH.matmul(gradient) if needs[1] else None
-    if grads[1] is not None and grads[1].numel():  # at the minimum the solution does not matter to the residual
+    if (
+        grads[1] is not None and grads[1].numel()
+    ):  # at the minimum the solution does not matter to the residual
         pull = (self.matmul(x) - side) * (2 * grads[1]).unsqueeze(-2)
         of_a = _sum(of_a, pull.matmul(x.mH)) if needs[0] else None
         of_b = _sum(of_b, -pull) if needs[1] else None
@@ -285,8 +317,9 @@ def _sum(a: Tensor | None, b: Tensor) -> Tensor:
     return b if a is None else a + b
 
 
-def lstsq_forward(self_t: Tensor, b_t: Tensor, self_p: Tensor, b_p: Tensor, solution: Tensor,
-                  residuals: Tensor) -> tuple[Any, ...]:
+def lstsq_forward(
+    self_t: Tensor, b_t: Tensor, self_p: Tensor, b_p: Tensor, solution: Tensor, residuals: Tensor
+) -> tuple[Any, ...]:
     vector = as_columns(self_p, b_p)
     side, moved = (b_p.unsqueeze(-1), b_t.unsqueeze(-1)) if vector else (b_p, b_t)
     x = solution.unsqueeze(-1) if vector else solution
@@ -294,7 +327,12 @@ def lstsq_forward(self_t: Tensor, b_t: Tensor, self_p: Tensor, b_p: Tensor, solu
     tangent = pinv_forward(self_t, pinv, self_p).matmul(side) + pinv.matmul(moved)
     gap = self_p.matmul(x) - side
     change = real_part(gap.conj() * (self_t.matmul(x) - moved)).sum(-2) * 2
-    return tangent.squeeze(-1) if vector else tangent, change if residuals.numel() else zeros(residuals), None, None
+    return (
+        tangent.squeeze(-1) if vector else tangent,
+        change if residuals.numel() else zeros(residuals),
+        None,
+        None,
+    )
 
 
 def pseudo_inverse(a: Tensor) -> Tensor:
@@ -306,17 +344,21 @@ derivative("linalg_lstsq", ("self", "b"), lstsq_backward, differentiable_outputs
 
 # The exponential: exp of [[A, E], [0, A]] has the derivative of exp at A in direction E above its diagonal.
 
+
 def exponential_derivative(a: Tensor, direction: Tensor) -> Tensor:
     n = a.shape[-1]
     above = run_name("cat", (a, direction), -1)
     below = run_name("cat", (zeros(a), a), -1)
-    return run_name("linalg_matrix_exp", run_name("cat", (above, below), -2)).narrow(-2, 0, n).narrow(-1, n, n)
+    return (
+        run_name("linalg_matrix_exp", run_name("cat", (above, below), -2)).narrow(-2, 0, n).narrow(-1, n, n)
+    )
 
 
-derivative("linalg_matrix_exp",
-           self=lambda grad, self: exponential_derivative(self.mH, grad),
-           result=lambda self_t, self_p: exponential_derivative(self_p, self_t))
+derivative(
+    "linalg_matrix_exp",
+    self=lambda grad, self: exponential_derivative(self.mH, grad),
+    result=lambda self_t, self_p: exponential_derivative(self_p, self_t),
+)
 
 derivative("linalg_ldl_factor_ex", NOT_DIFFERENTIABLE)
 derivative("linalg_ldl_solve", NOT_DIFFERENTIABLE)
-

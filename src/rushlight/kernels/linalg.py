@@ -1,4 +1,5 @@
-"""Factorizations and solvers on NumPy arrays: LAPACK through NumPy where it works on batches, SciPy where not."""
+"""Factorizations and solvers on NumPy arrays: LAPACK through NumPy where it works on batches, SciPy where "
+"not."""
 
 from __future__ import annotations
 
@@ -39,6 +40,7 @@ def report(info: np.ndarray, wanted: bool, name: str, message: Callable[[int], s
 
 # LU.
 
+
 def lu_factor(a: np.ndarray, pivot: bool = True) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(LU, pivots counted from 1, info)."""
     m, n = a.shape[-2:]
@@ -64,15 +66,17 @@ def _lu_without_pivots(a: np.ndarray) -> tuple[np.ndarray, int]:
         for k in range(min(a.shape)):
             if lu[k, k] == 0 and not info:
                 info = k + 1
-            lu[k + 1:, k] /= lu[k, k]
-            lu[k + 1:, k + 1:] -= np.outer(lu[k + 1:, k], lu[k, k + 1:])
+            lu[k + 1 :, k] /= lu[k, k]
+            lu[k + 1 :, k + 1 :] -= np.outer(lu[k + 1 :, k], lu[k, k + 1 :])
     return lu, info
 
 
 def permutations(pivots: np.ndarray, m: int) -> np.ndarray:
     """For each list of row exchanges, which row comes to each place."""
     if pivots.size and (pivots.min() < 1 or pivots.max() > m):
-        raise RuntimeError(f"pivots given to lu_unpack and lu_solve must be in 1..{m}; they are those that lu_factor returns")
+        raise RuntimeError(
+            f"pivots given to lu_unpack and lu_solve must be in 1..{m}; they are those that lu_factor returns"
+        )
     order = np.broadcast_to(np.arange(m), (*pivots.shape[:-1], m)).copy()
     for at in np.ndindex(pivots.shape[:-1]):
         row = order[at]
@@ -95,20 +99,25 @@ def unpacked(lu: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.tril(lu[..., :k], -1) + np.eye(m, k, dtype=lu.dtype), np.triu(lu[..., :k, :])
 
 
-def lu_factor_ex(A: np.ndarray, pivot: bool, check_errors: bool) -> tuple[np.ndarray, ...]:  # noqa: N803
+def lu_factor_ex(A: np.ndarray, pivot: bool, check_errors: bool) -> tuple[np.ndarray, ...]:
     lu, pivots, info = lu_factor(A, pivot)
-    report(info, check_errors, "torch.linalg.lu_factor_ex",
-           lambda i: f"U[{i},{i}] is zero and using it on lu_solve would result in a division by zero.")
+    report(
+        info,
+        check_errors,
+        "torch.linalg.lu_factor_ex",
+        lambda i: f"U[{i},{i}] is zero and using it on lu_solve would result in a division by zero.",
+    )
     return lu, pivots, info
 
 
-def lu(A: np.ndarray, pivot: bool) -> tuple[np.ndarray, ...]:  # noqa: N803
+def lu(A: np.ndarray, pivot: bool) -> tuple[np.ndarray, ...]:
     packed, pivots, _ = lu_factor(A, pivot)
     return (permutation_matrices(permutations(pivots, A.shape[-2]), A.dtype), *unpacked(packed))
 
 
-def lu_unpack(LU_data: np.ndarray, LU_pivots: np.ndarray, unpack_data: bool, unpack_pivots: bool,  # noqa: N803
-              out: tuple[Spec, ...]) -> tuple[np.ndarray, ...]:
+def lu_unpack(
+    LU_data: np.ndarray, LU_pivots: np.ndarray, unpack_data: bool, unpack_pivots: bool, out: tuple[Spec, ...]
+) -> tuple[np.ndarray, ...]:
     nothing = np.empty((0,), LU_data.dtype)
     m = LU_data.shape[-2]
     matrix = permutation_matrices(permutations(LU_pivots, m), LU_data.dtype) if unpack_pivots else nothing
@@ -120,22 +129,24 @@ def sign_of_exchanges(pivots: np.ndarray) -> np.ndarray:
     return 1 - 2 * (exchanged % 2)
 
 
-def det(A: np.ndarray) -> tuple[np.ndarray, ...]:  # noqa: N803
+def det(A: np.ndarray) -> tuple[np.ndarray, ...]:
     packed, pivots, _ = lu_factor(A)
     diagonal = np.diagonal(packed, axis1=-2, axis2=-1)
     return (diagonal.prod(-1) * sign_of_exchanges(pivots)).astype(A.dtype), packed, pivots
 
 
-def slogdet(A: np.ndarray) -> tuple[np.ndarray, ...]:  # noqa: N803
+def slogdet(A: np.ndarray) -> tuple[np.ndarray, ...]:
     packed, pivots, _ = lu_factor(A)
     diagonal = np.diagonal(packed, axis1=-2, axis2=-1)
     size = np.abs(diagonal)
     with np.errstate(all="ignore"):
-        signs = np.where(size == 0, 0, diagonal / np.where(size == 0, 1, size)).prod(-1) * sign_of_exchanges(pivots)
+        signs = np.where(size == 0, 0, diagonal / np.where(size == 0, 1, size)).prod(-1) * sign_of_exchanges(
+            pivots
+        )
         return signs.astype(A.dtype), np.log(size).sum(-1).astype(size.dtype), packed, pivots
 
 
-def inverse(A: np.ndarray, check_errors: bool) -> tuple[np.ndarray, np.ndarray]:  # noqa: N803
+def inverse(A: np.ndarray, check_errors: bool) -> tuple[np.ndarray, np.ndarray]:
     info = np.zeros(A.shape[:-2], np.int32)
     try:
         return np.linalg.inv(A), info
@@ -146,17 +157,32 @@ def inverse(A: np.ndarray, check_errors: bool) -> tuple[np.ndarray, np.ndarray]:
         packed, pivots, status = routine("getrf", A)(A[at])
         info[at] = status
         result[at] = np.full(A.shape[-2:], np.inf) if status else routine("getri", A)(packed, pivots)[0]
-    report(info, check_errors, "linalg.inv", lambda i: f"The diagonal element {i} is zero, the inversion could not be "
-           "completed because the input matrix is singular.")
+    report(
+        info,
+        check_errors,
+        "linalg.inv",
+        lambda i: (
+            f"The diagonal element {i} is zero, the inversion could not be "
+            "completed because the input matrix is singular."
+        ),
+    )
     return result, info
 
 
-def solve(A: np.ndarray, B: np.ndarray, left: bool, check_errors: bool,  # noqa: N803
-          out: tuple[Spec, ...]) -> tuple[np.ndarray, ...]:
+def solve(
+    A: np.ndarray, B: np.ndarray, left: bool, check_errors: bool, out: tuple[Spec, ...]
+) -> tuple[np.ndarray, ...]:
     packed, pivots, info = lu_factor(A)
-    report(info, check_errors, "torch.linalg.solve", lambda i: "The solver failed because the input matrix is singular.")
+    report(
+        info,
+        check_errors,
+        "torch.linalg.solve",
+        lambda i: "The solver failed because the input matrix is singular.",
+    )
     shape = out[0].known_shape()
-    vector = len(shape) < max(A.ndim, B.ndim) or B.ndim == 1 or (A.ndim - 1 == B.ndim and B.shape == A.shape[:-1])
+    vector = (
+        len(shape) < max(A.ndim, B.ndim) or B.ndim == 1 or (A.ndim - 1 == B.ndim and B.shape == A.shape[:-1])
+    )
     right = B[..., None] if vector else B
     batch = shape[:-1] if vector else shape[:-2]
     result = np.empty((*batch, *right.shape[-2:]), A.dtype)
@@ -174,15 +200,18 @@ def solve(A: np.ndarray, B: np.ndarray, left: bool, check_errors: bool,  # noqa:
     return (result[..., 0] if vector else result), packed, pivots, info
 
 
-def solve_triangular(self: np.ndarray, B: np.ndarray, upper: bool, left: bool, unitriangular: bool,  # noqa: N803
-                     out: Spec) -> np.ndarray:
+def solve_triangular(
+    self: np.ndarray, B: np.ndarray, upper: bool, left: bool, unitriangular: bool, out: Spec
+) -> np.ndarray:
     shape = out.known_shape()
     result = np.empty(shape, B.dtype)
     matrices = np.broadcast_to(self, (*shape[:-2], *self.shape[-2:]))
     sides = np.broadcast_to(B, shape)
     if not result.size:
         return result
-    trsm = getattr(LazyModule("scipy.linalg.blas"), {"f": "s", "d": "d", "F": "c", "D": "z"}[B.dtype.char] + "trsm")
+    trsm = getattr(
+        LazyModule("scipy.linalg.blas"), {"f": "s", "d": "d", "F": "c", "D": "z"}[B.dtype.char] + "trsm"
+    )
     with np.errstate(all="ignore"):
         for at in np.ndindex(shape[:-2]):
             result[at] = trsm(1, matrices[at], sides[at], side=not left, lower=not upper, diag=unitriangular)
@@ -191,45 +220,57 @@ def solve_triangular(self: np.ndarray, B: np.ndarray, upper: bool, left: bool, u
 
 # Cholesky, QR, singular and eigenvalues.
 
+
 def cholesky(self: np.ndarray, upper: bool, check_errors: bool) -> tuple[np.ndarray, np.ndarray]:
     info = np.zeros(self.shape[:-2], np.int32)
     result = np.zeros_like(self)
     for at in each(self):
         if self.shape[-1]:
             result[at], info[at] = routine("potrf", self)(self[at], lower=not upper, clean=1)
-    report(info, check_errors, "linalg.cholesky",
-           lambda i: "The factorization could not be completed because the input is not positive-definite (the leading "
-           f"minor of order {i} is not positive-definite).")
+    report(
+        info,
+        check_errors,
+        "linalg.cholesky",
+        lambda i: (
+            "The factorization could not be completed because the input is not positive-definite (the "
+            "leading "
+            f"minor of order {i} is not positive-definite)."
+        ),
+    )
     return result, info
 
 
-def qr(A: np.ndarray, mode: str) -> tuple[np.ndarray, np.ndarray]:  # noqa: N803
+def qr(A: np.ndarray, mode: str) -> tuple[np.ndarray, np.ndarray]:
     if mode == "r":
         return np.empty((0,), A.dtype), np.linalg.qr(A, "r")
     q, r = np.linalg.qr(A, mode)
     return q, r
 
 
-def svd(A: np.ndarray, full_matrices: bool, compute_uv: bool) -> tuple[np.ndarray, ...]:  # noqa: N803
+def svd(A: np.ndarray, full_matrices: bool, compute_uv: bool) -> tuple[np.ndarray, ...]:
     try:
         if compute_uv:
             u, s, vh = np.linalg.svd(A, full_matrices=full_matrices)
             return u, s, vh
         return np.empty((0,), A.dtype), np.linalg.svd(A, compute_uv=False), np.empty((0,), A.dtype)
     except np.linalg.LinAlgError as error:
-        raise LinAlgError("linalg.svd: The algorithm failed to converge because the input matrix is ill-conditioned or "
-                          "has too many repeated singular values") from error
+        raise LinAlgError(
+            "linalg.svd: The algorithm failed to converge because the input matrix is ill-conditioned or "
+            "has too many repeated singular values"
+        ) from error
 
 
-def eigh(A: np.ndarray, UPLO: str, compute_v: bool) -> tuple[np.ndarray, np.ndarray]:  # noqa: N803
+def eigh(A: np.ndarray, UPLO: str, compute_v: bool) -> tuple[np.ndarray, np.ndarray]:
     try:
         if compute_v:
             values, vectors = np.linalg.eigh(A, UPLO.upper())
             return values, vectors
         return np.linalg.eigvalsh(A, UPLO.upper()), np.empty((0,), A.dtype)
     except np.linalg.LinAlgError as error:
-        raise LinAlgError("linalg.eigh: The algorithm failed to converge because the input matrix is ill-conditioned or "
-                          "has too many repeated eigenvalues") from error
+        raise LinAlgError(
+            "linalg.eigh: The algorithm failed to converge because the input matrix is ill-conditioned or "
+            "has too many repeated eigenvalues"
+        ) from error
 
 
 def eig(self: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -251,6 +292,7 @@ def _check_finite(a: np.ndarray, name: str) -> None:
 
 # LDL, least squares, exponential.
 
+
 def ldl_factor(self: np.ndarray, hermitian: bool, check_errors: bool) -> tuple[np.ndarray, ...]:
     packed = np.empty_like(self)
     pivots = np.empty(self.shape[:-1], np.int32)
@@ -260,12 +302,16 @@ def ldl_factor(self: np.ndarray, hermitian: bool, check_errors: bool) -> tuple[n
         if self.shape[-1]:
             factors, order, info[at] = routine(name, self)(self[at], lower=1)
             packed[at], pivots[at] = np.tril(factors), order
-    report(info, check_errors, "torch.linalg.ldl_factor_ex",
-           lambda i: f"The factorization is completed but D[{i},{i}] is zero")
+    report(
+        info,
+        check_errors,
+        "torch.linalg.ldl_factor_ex",
+        lambda i: f"The factorization is completed but D[{i},{i}] is zero",
+    )
     return packed, pivots, info
 
 
-def ldl_solve(LD: np.ndarray, pivots: np.ndarray, B: np.ndarray, hermitian: bool, out: Spec) -> np.ndarray:  # noqa: N803
+def ldl_solve(LD: np.ndarray, pivots: np.ndarray, B: np.ndarray, hermitian: bool, out: Spec) -> np.ndarray:
     shape = out.known_shape()
     result = np.empty(shape, B.dtype)
     factors = np.broadcast_to(LD, (*shape[:-2], *LD.shape[-2:]))
@@ -290,16 +336,19 @@ def _check_ldl_pivots(pivots: np.ndarray) -> None:
                 good = False
             i += 1 if row[i] > 0 else 2
     if not good:
-        raise RuntimeError(f"linalg.ldl_solve: pivots must be those of linalg.ldl_factor, with rows in 1..{n}")
+        raise RuntimeError(
+            f"linalg.ldl_solve: pivots must be those of linalg.ldl_factor, with rows in 1..{n}"
+        )
 
 
-def lstsq(self: np.ndarray, b: np.ndarray, rcond: float | None, driver: str | None,
-          out: tuple[Spec, ...]) -> tuple[np.ndarray, ...]:
+def lstsq(
+    self: np.ndarray, b: np.ndarray, rcond: float | None, driver: str | None, out: tuple[Spec, ...]
+) -> tuple[np.ndarray, ...]:
     solution_spec, residual_spec, rank_spec, values_spec = out
     m, n = self.shape[-2:]
     vector = self.ndim - 1 == b.ndim and b.shape == self.shape[:-1]
     right = b[..., None] if vector else b
-    batch = solution_spec.known_shape()[:-1 if vector else -2]
+    batch = solution_spec.known_shape()[: -1 if vector else -2]
     matrices = np.broadcast_to(self, (*batch, m, n))
     sides = np.broadcast_to(right, (*batch, m, right.shape[-1]))
     cut = rcond if rcond is not None else np.finfo(self.dtype).eps * max(m, n)
@@ -317,9 +366,12 @@ def lstsq(self: np.ndarray, b: np.ndarray, rcond: float | None, driver: str | No
             residuals = np.where((rank < n)[..., None], np.nan, residuals) if driver is None else residuals
     first = tuple(0 for _ in range(len(batch) - (self.ndim - 2)))
     rank, values = rank[first], values[first]
-    return (solution[..., 0] if vector else solution, residuals.astype(residual_spec.dtype.numpy),
-            rank if rank_spec.known_shape() != (0,) or driver != "gels" else np.empty((0,), np.int64),
-            values if driver in ("gelsd", "gelss") else np.empty((0,), values_spec.dtype.numpy))
+    return (
+        solution[..., 0] if vector else solution,
+        residuals.astype(residual_spec.dtype.numpy),
+        rank if rank_spec.known_shape() != (0,) or driver != "gels" else np.empty((0,), np.int64),
+        values if driver in ("gelsd", "gelss") else np.empty((0,), values_spec.dtype.numpy),
+    )
 
 
 def matrix_exp(self: np.ndarray) -> np.ndarray:

@@ -4,4 +4,5 @@ from .._functions import API
 from ..core.errors import LinAlgError
 
 globals().update(API.functions.get("linalg", {}))
-__all__ = [*API.functions.get("linalg", {}), "LinAlgError"]
+__all__ = list(API.functions.get("linalg", {}))
+__all__ += ["LinAlgError"]

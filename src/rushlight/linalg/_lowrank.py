@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .._functions import API
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, tensor_method
 
 __all__ = ["lu", "pca_lowrank", "svd_lowrank"]
 
@@ -11,7 +11,9 @@ _functions = API.functions[""]
 _linalg = API.functions["linalg"]
 
 
-def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: tuple[Tensor, ...] | None = None) -> tuple[Tensor, ...]:  # noqa: N803
+def lu(
+    A: Tensor, pivot: bool = True, get_infos: bool = False, out: tuple[Tensor, ...] | None = None
+) -> tuple[Tensor, ...]:
     """The packed LU factorization with its pivots, and on request whether each matrix was regular."""
     factors, pivots, infos = _linalg["lu_factor_ex"](A, pivot=pivot)
     found = (factors, pivots, infos) if get_infos else (factors, pivots)
@@ -22,8 +24,20 @@ def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: tuple[Tensor
     return out
 
 
-def svd_lowrank(A: Tensor, q: int | None = 6, niter: int | None = 2,  # noqa: N803
-                M: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:  # noqa: N803
+def _lu_method(self: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tensor, ...]:
+    return lu(self, pivot, get_infos)
+
+
+_lu_method.__name__ = "lu"
+tensor_method(_lu_method)
+
+
+def svd_lowrank(
+    A: Tensor,
+    q: int | None = 6,
+    niter: int | None = 2,
+    M: Tensor | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
     """(U, S, V) of rank q, close to those of A - M: Halko, Martinsson and Tropp, algorithm 5.1."""
     q = 6 if q is None else q
     m, n = A.shape[-2:]
@@ -46,8 +60,12 @@ def _range(a: Tensor, q: int, niter: int) -> Tensor:
     return basis
 
 
-def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True,  # noqa: N803
-                niter: int = 2) -> tuple[Tensor, Tensor, Tensor]:
+def pca_lowrank(
+    A: Tensor,
+    q: int | None = None,
+    center: bool = True,
+    niter: int = 2,
+) -> tuple[Tensor, Tensor, Tensor]:
     """Principal components of the rows of A, which are centred unless told otherwise."""
     m, n = A.shape[-2:]
     q = min(6, m, n) if q is None else q
