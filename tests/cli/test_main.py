@@ -15,7 +15,7 @@ from rushlight.cli.main import main
 def test_help_lists_the_commands(capsys):
     assert main([]) == 0
     text = capsys.readouterr().out
-    assert all(name in text for name in ("conformance", "demo", "ops"))
+    assert all(name in text for name in ("conformance", "demo", "ops", "tour"))
 
 
 def test_the_module_runs_as_a_program():
@@ -50,7 +50,7 @@ def test_ops_that_match_nothing_say_so(capsys):
         (["conformance", "--ops", "^no_such_entry$"], "no entry matches"),
         (["conformance", "--ops", "("], "not a regular expression"),
         (["ops", "("], "not a regular expression"),
-        (["demo", "nowhere"], "no stop nowhere; the tour has creation"),
+        (["tour", "nowhere"], "no stop nowhere; the tour has creation"),
     ],
 )
 def test_wrong_questions_get_an_answer_and_status_2(arguments, message, capsys):

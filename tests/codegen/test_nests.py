@@ -122,8 +122,8 @@ for dtype in (np.float32, np.float64, np.int8):
         for shape in ((3, 1), (3, 7), (2, 9), (3, 33), (17, 100), (40, 41), (9, 130)):
             if dtype is np.int8 and program is programs[1]:
                 continue
-            x, y = (before_the_end(np.rint(generator.standard_normal(shape) * 5).astype(dtype)) for _ in range(2))
-            given = rushlight.from_numpy(x), rushlight.from_numpy(y)
+            numbers = np.rint(generator.standard_normal((2, *shape)) * 5).astype(dtype)
+            given = [rushlight.from_numpy(before_the_end(array)) for array in numbers]
             expected = program(*given).numpy()
             np.testing.assert_allclose(run(*given).numpy(), expected, rtol=1e-5, atol=1e-5)
 print("untouched")

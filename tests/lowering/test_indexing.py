@@ -22,7 +22,7 @@ def test_reading(dtype: str) -> None:
     x = tensor(6, 7, 5, dtype=dtype)
     i, j = indices(4, below=6), indices(3, 1, below=5)
     check(lambda x, i, j: (x[i], x[:, :, j], x[i[:3], :, j], x[i - 6, 2], x.index_select(1, i),
-                           x.take(i * 7), x.gather(1, j.expand(3, 1, 5) * 1)), x, i, j)
+                           x.take(i * 7), x.gather(1, j.reshape(3, 1, 1).expand(3, 1, 5))), x, i, j)
     check(lambda x, j: x.take_along_dim(j.reshape(1, 3, 1), 2), x[:, :3], j)
 
 

@@ -110,12 +110,6 @@ MISSING: dict[str, list[str]] = {
     "fold": ["Fold"],
     "unfold": ["Unfold"],
     "embedding_bag": ["EmbeddingBag"],
-    "rnn_tanh": ["RNN"],
-    "lstm": ["LSTM"],
-    "gru": ["GRU"],
-    "rnn_tanh_cell": ["RNNCell"],
-    "lstm_cell": ["LSTMCell"],
-    "gru_cell": ["GRUCell"],
 }
 # Modules that are compared in a weaker way, and why.
 NO_VALUES = {

@@ -5,6 +5,7 @@ Importing the package fills the registry.
 
 from .. import decompositions as _decompositions  # noqa: F401  the floor below first
 from . import (  # noqa: F401
+    conv,
     creation,
     embedding,
     fft,
@@ -13,6 +14,7 @@ from . import (  # noqa: F401
     loss,
     matmul,
     random,
+    recurrent,
     reduction,
     scan,
     shape,

@@ -1,194 +1,223 @@
-"""`rushlight demo`: a tour of the eager library, stop by stop: torch-style code and what it prints.
+"""`rushlight demo`: a small GPT learns to write Python, its whole training step one native function.
 
-A stop is a function of a `print` that indents. Its source is shown before it runs: what is read is what ran.
+It trains on the source of the standard library, which every machine has, shows the loss, the speed and the
+time left while it does, compares with the same steps run eagerly, and leaves a page with the loss curve.
 """
 
 from __future__ import annotations
 
 import argparse
-import inspect
-import textwrap
+import html
+import importlib.util
+import sys
 import time
-from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 from rich.console import Console
 from rich.panel import Panel
-from rich.syntax import Syntax
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-import rushlight as torch
+import rushlight
 from rushlight.cli.main import UsageError
 
-Print = Callable[..., None]
-Stop = Callable[[Print], None]
+PROMPT = "def "
+NEXT = (
+    "rushlight demo --size medium --steps 2000    a larger model, for longer",
+    "python examples/gpt.py --eager               the same program without the compiler",
+    "rushlight tour                               the library, stop by stop",
+    "rushlight conformance --ops softmax          how operators compare with PyTorch's",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--steps", type=int, default=600, help="training steps (default: 600)")
+    parser.add_argument("--size", choices=("tiny", "small", "medium"), default="small", help="of the model")
+    parser.add_argument("--seed", type=int, default=0, help="of weights and batches (default: 0)")
     parser.add_argument(
-        "stops", nargs="*", metavar="STOP", help=f"only these stops of the tour: {', '.join(STOPS)}"
+        "--eager-steps", type=int, default=20, help="steps run eagerly to compare (default: 20)"
     )
-    parser.add_argument("--seed", type=int, default=0, help="seed of the random numbers (default: 0)")
+    parser.add_argument("--out", type=Path, default=Path("rushlight-demo"), help="where the page goes")
+
+
+@dataclass
+class Record:
+    """What the demo saw."""
+
+    size: str
+    parameters: int = 0
+    losses: list[float] = field(default_factory=list)
+    first_step: float = 0.0  # seconds, compilation included
+    seconds: float = 0.0
+    eager_seconds: float = 0.0  # per step
+    eager_gap: float = 0.0  # largest difference between the losses of eager and compiled steps
+    held_out: tuple[float, float] = (0.0, 0.0)  # before and after
+    samples: tuple[str, str] = ("", "")
+    characters: int = 0  # a step
+
+    @property
+    def step_seconds(self) -> float:
+        later = len(self.losses) - 1
+        return (self.seconds - self.first_step) / later if later > 0 else self.seconds
 
 
 def run(options: argparse.Namespace) -> int:
-    unknown = [name for name in options.stops if name not in STOPS]
-    if unknown:
-        raise UsageError(f"no stop {', '.join(unknown)}; the tour has {', '.join(STOPS)}")
+    if options.steps < 1 or options.eager_steps < 0:
+        raise UsageError("--steps must be at least 1 and --eager-steps at least 0")
+    gpt = load_example("gpt")
     console = Console()
     console.print(
         Panel(
-            "[bold]Rushlight[/]: a small, quick torch. The code below is what ran; read torch as rushlight."
+            "[bold]Rushlight[/] trains a character-level GPT on Python's own standard library.\n"
+            "Forward, backward, clipping and AdamW are one native function, compiled now."
         )
     )
-    started = time.perf_counter()
-    for name in options.stops or STOPS:
-        torch.manual_seed(options.seed)
-        title, stop = STOPS[name]
-        _show(console, title, stop)
-    console.print(
-        f"\n[dim]{time.perf_counter() - started:.1f} s. Next: rushlight ops, rushlight conformance --help[/]"
+    text = gpt.load_text()
+    config = gpt.SIZES[options.size]
+    trainer = gpt.Trainer(text, config, seed=options.seed)
+    record = Record(
+        options.size,
+        sum(p.numel() for p in trainer.model.parameters()),
+        characters=config.batch * config.context,
     )
+    console.print(f"{len(text.train):,} characters to learn from, {record.parameters:,} parameters")
+    before = trainer.held_out_loss(), trainer.generate(PROMPT, seed=options.seed)
+    _show_sample(console, "before", before[1])
+    train(console, trainer, options.steps, record)
+    record.held_out = before[0], trainer.held_out_loss()
+    record.samples = before[1], trainer.generate(PROMPT, seed=options.seed)
+    _show_sample(console, "after", record.samples[1])
+    if options.eager_steps:
+        compare_eager(gpt, text, config, options, record)
+    for line in summary(record):
+        console.print(line)
+    page = write_page(record, options.out)
+    console.print(f"\nThe loss curve and this summary: [bold]{page}[/]\nWhat to try next:")
+    for line in NEXT:
+        console.print(f"  {line}", highlight=False)
     return 0
 
 
-def _show(console: Console, title: str, stop: Stop) -> None:
-    console.rule(f"[bold]{title}[/]", align="left")
-    source = "".join(inspect.getsourcelines(stop)[0][1:])
-    console.print(
-        Syntax(
-            textwrap.dedent(source).strip(),
-            "python",
-            theme="ansi_dark",
-            background_color="default",
-            word_wrap=True,
-        )
+def load_example(name: str) -> ModuleType:
+    """A program of examples/, beside the sources or inside of the installed package."""
+    package = Path(rushlight.__file__).parent
+    for folder in (package / "examples", package.parents[1] / "examples"):
+        path = folder / f"{name}.py"
+        if path.is_file():
+            spec = importlib.util.spec_from_file_location(f"rushlight_example_{name}", path)
+            assert spec is not None
+            assert spec.loader is not None
+            module = importlib.util.module_from_spec(spec)
+            sys.modules[spec.name] = module
+            spec.loader.exec_module(module)
+            return module
+    raise UsageError(f"examples/{name}.py is not here; run this in a checkout of the project")
+
+
+def train(console: Console, trainer: Any, steps: int, record: Record) -> None:
+    columns = (
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("loss {task.fields[loss]}"),
+        TextColumn("{task.fields[rate]} characters/s"),
+        TimeRemainingColumn(),
     )
-    console.print()
-    stop(_printer(console))
-    console.print()
+    started = time.perf_counter()
+    with Progress(*columns, console=console) as progress:
+        bar = progress.add_task("train", total=steps, loss="-", rate="-")
+        for loss in trainer.run(steps):
+            record.losses.append(loss)
+            record.seconds = time.perf_counter() - started
+            if len(record.losses) == 1:
+                record.first_step = record.seconds
+            rate = f"{record.characters / record.step_seconds:,.0f}"
+            progress.update(bar, advance=1, loss=f"{loss:.3f}", rate=rate)
 
 
-def _printer(console: Console) -> Print:
-    """A print that indents, puts values of several lines below one another, and marks nothing up."""
-
-    def show(*values: object) -> None:
-        texts = [str(value) for value in values]
-        joined = ("\n" if any("\n" in text for text in texts) else "  ").join(texts)
-        text = textwrap.indent(joined, "    ")
-        console.print(text, style="cyan", markup=False, highlight=False, soft_wrap=True)
-
-    return show
-
-
-def creation(print: Print) -> None:
-    a = torch.arange(6).reshape(2, 3)
-    print(a)
-    print(torch.linspace(0, 1, 5), torch.eye(2, dtype=torch.float64))
-    print(torch.tensor([[1, 2.5], [3, 4]]), torch.full((2,), True).dtype)
-    print(torch.arange(3) + 0.5, torch.ones(2, dtype=torch.bfloat16) * 3)
+def compare_eager(
+    gpt: ModuleType, text: Any, config: Any, options: argparse.Namespace, record: Record
+) -> None:
+    """The first steps again without the compiler, from the same seed."""
+    eager = gpt.Trainer(text, config, seed=options.seed, compiled=False)
+    count = min(options.eager_steps, len(record.losses))
+    started = time.perf_counter()
+    losses = list(eager.run(count))
+    record.eager_seconds = (time.perf_counter() - started) / count
+    record.eager_gap = max(abs(a - b) for a, b in zip(losses, record.losses, strict=False))
 
 
-def broadcasting(print: Print) -> None:
-    rows, columns = torch.arange(1, 4).unsqueeze(1), torch.arange(1, 6)
-    print(rows * columns)
-    print((rows == columns).int())
-    small = torch.ones(2, dtype=torch.int8)
-    print((small + 2).dtype, (small + 2.0).dtype, (small + columns[0]).dtype)
+def summary(record: Record) -> list[str]:
+    lines = [
+        f"loss {record.losses[0]:.3f} at first, {sum(record.losses[-20:]) / len(record.losses[-20:]):.3f} at last",
+        f"held-out loss {record.held_out[0]:.3f} before, {record.held_out[1]:.3f} after",
+        f"first step, compilation included: {record.first_step:.2f} s",
+        f"a step: {1e3 * record.step_seconds:.1f} ms, {record.characters / record.step_seconds:,.0f} characters/s",
+    ]
+    if record.eager_seconds:
+        lines.append(
+            f"a step run eagerly: {1e3 * record.eager_seconds:.1f} ms, "
+            f"{record.eager_seconds / record.step_seconds:.1f} times as long; the losses differ by at most "
+            f"{record.eager_gap:.1e}"
+        )
+    return lines
 
 
-def views(print: Print) -> None:
-    base = torch.zeros(3, 4)
-    base[1] = 1  # writes through a view
-    base.t()[2:, ::2].add_(5)  # a view of a view of a view, still the same memory
-    base.diagonal().fill_(-1)
-    print(base)
-    window = torch.arange(8).unfold(0, 4, 2)
-    print(window, window.stride(), window.is_contiguous())
+def _show_sample(console: Console, when: str, sample: str) -> None:
+    console.print(Panel(sample, title=f"what it writes {when} training"), markup=False, highlight=False)
 
 
-def indexing(print: Print) -> None:
-    a = torch.arange(20).reshape(4, 5)
-    print(a[1:, [0, 2]], a[..., -1])
-    print(a[a % 3 == 0])
-    a[[0, 3], 1:3] = torch.tensor([[100], [200]])
-    print(a)
-    bins = torch.tensor([0, 1, 1, 4])
-    print(torch.zeros(5).scatter_add(0, bins, torch.ones(4)))
+# The page.
 
 
-def printing(print: Print) -> None:
-    print(torch.randn(3, 3) * 1e6)
-    print(torch.arange(2000.0).reshape(40, 50))
-    print(torch.tensor([1 + 2j, 3 - 0.5j]), torch.empty(2, 3, device="meta"))
+def write_page(record: Record, folder: Path) -> Path:
+    """demo.html and loss.svg in `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    picture = loss_curve(record.losses)
+    (folder / "loss.svg").write_text(picture, encoding="utf-8")
+    items = "".join(f"<li>{html.escape(line)}</li>" for line in summary(record))
+    samples = "".join(
+        f"<h2>{when} training</h2><pre>{html.escape(text)}</pre>"
+        for when, text in zip(("Before", "After"), record.samples, strict=True)
+    )
+    page = folder / "demo.html"
+    page.write_text(
+        "<!doctype html><html lang='en'><meta charset='utf-8'><title>Rushlight demo</title>"
+        "<style>body{font:16px/1.5 system-ui;max-width:48rem;margin:2rem auto;padding:0 1rem}"
+        "pre{background:#f4f4f2;padding:1rem;overflow:auto}svg{width:100%;height:auto}</style>"
+        f"<h1>A GPT of {record.parameters:,} parameters</h1>{picture}<ul>{items}</ul>{samples}</html>",
+        encoding="utf-8",
+    )
+    return page
 
 
-def reductions(print: Print) -> None:
-    a = torch.randn(4, 5)
-    print(a.sum(), a.mean(dim=1), a.amax(dim=(0, 1)))
-    values, indices = a.max(dim=0)
-    print(values, indices)
-    print(torch.var_mean(a, dim=1, keepdim=True))
-    print(torch.logsumexp(a, 1), a.cumsum(0)[-1])
+def loss_curve(losses: list[float], width: int = 720, height: int = 300) -> str:
+    """The losses as a picture: every step as a thin line, a running mean over it."""
+    left, bottom, top = 50, height - 30, 15
+    high, low = max(losses), min(losses)
+    span = (high - low) or 1.0
 
+    def path(values: list[float]) -> str:
+        step = (width - left - 15) / max(len(values) - 1, 1)
+        return " ".join(
+            f"{left + i * step:.1f},{bottom - (v - low) / span * (bottom - top):.1f}"
+            for i, v in enumerate(values)
+        )
 
-def sorting(print: Print) -> None:
-    a = torch.tensor([3, 1, 2, 3, 1])
-    print(a.sort(stable=True))
-    print(torch.unique(a, return_counts=True), a.topk(2).values)
-    print(torch.searchsorted(torch.tensor([1, 3, 5]), a))
-
-
-def einsum(print: Print) -> None:
-    a, b = torch.randn(2, 3, 4), torch.randn(2, 4, 5)
-    batched = torch.einsum("bij,bjk->bik", a, b)
-    print(batched.shape, torch.allclose(batched, a @ b, atol=1e-6))
-    print(torch.einsum("bij->j", a), torch.einsum("ii", torch.eye(3)))
-
-
-def randomness(print: Print) -> None:
-    generator = torch.Generator().manual_seed(7)
-    first = torch.randn(3, generator=generator)
-    again = torch.randn(3, generator=torch.Generator().manual_seed(7))
-    print(first, torch.equal(first, again))
-    state = torch.get_rng_state()
-    before = torch.rand(2)
-    torch.set_rng_state(state)
-    print(torch.equal(before, torch.rand(2)), torch.randperm(6))
-
-
-def clusters(print: Print) -> None:
-    truth = torch.tensor([[0.0, 0.0], [5.0, 5.0], [0.0, 6.0]])
-    points = truth.repeat_interleave(200, dim=0) + torch.randn(600, 2)
-    centres = points[[0, 250, 500]].clone()
-    for _ in range(8):
-        nearest = torch.cdist(points, centres).argmin(dim=1)
-        sums = torch.zeros_like(centres).index_add_(0, nearest, points)
-        centres = sums / torch.bincount(nearest, minlength=3).unsqueeze(1)
-    print(centres)
-    print("largest error:", (centres - truth).abs().amax().item())
-
-
-def components(print: Print) -> None:
-    data = torch.randn(500, 2) @ torch.tensor([[3.0, 1.0], [0.0, 0.5]])
-    data -= data.mean(dim=0)
-    covariance = data.mT @ data / (len(data) - 1)
-    direction = torch.ones(2)
-    for _ in range(50):  # power iteration finds the first principal component
-        direction = covariance @ direction
-        direction /= direction.square().sum().sqrt()
-    explained = direction @ covariance @ direction / covariance.diagonal().sum()
-    print(direction, f"explains {explained.item():.1%} of the variance")
-
-
-STOPS: dict[str, tuple[str, Stop]] = {
-    "creation": ("Making tensors; dtypes and promotion", creation),
-    "broadcasting": ("Broadcasting", broadcasting),
-    "views": ("Views share memory", views),
-    "indexing": ("Indexing, for reading and for writing", indexing),
-    "printing": ("Printing", printing),
-    "reductions": ("Reductions", reductions),
-    "sorting": ("Sorting and searching", sorting),
-    "einsum": ("Einsum", einsum),
-    "randomness": ("Random numbers that can be repeated", randomness),
-    "clusters": ("A small job: k-means", clusters),
-    "components": ("Another: the first principal component", components),
-}
+    smooth, mean = [], losses[0]
+    for loss in losses:
+        mean += 0.05 * (loss - mean)
+        smooth.append(mean)
+    labels = "".join(
+        f"<text x='{left - 8}' y='{bottom - k / 4 * (bottom - top) + 4:.0f}' text-anchor='end'>{low + k / 4 * span:.2f}"
+        "</text>"
+        for k in range(5)
+    )
+    return (
+        f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {width} {height}' font-family='system-ui' "
+        f"font-size='12' role='img' aria-label='training loss'>"
+        f"<polyline points='{path(losses)}' fill='none' stroke='#c9c4b8' stroke-width='1'/>"
+        f"<polyline points='{path(smooth)}' fill='none' stroke='#b5471b' stroke-width='2'/>{labels}"
+        f"<text x='{width - 15}' y='{height - 8}' text-anchor='end'>{len(losses)} steps</text></svg>"
+    )

@@ -14,7 +14,8 @@ COMMANDS = {
         "rushlight.cli.conformance",
         "compare every operator with PyTorch on PyTorch's own samples",
     ),
-    "demo": ("rushlight.cli.demo", "a tour of the library, in a minute"),
+    "demo": ("rushlight.cli.demo", "train a small GPT, its whole step compiled"),
+    "tour": ("rushlight.cli.tour", "the library, stop by stop"),
     "ops": ("rushlight.cli.ops", "search the operators: schema, kind, stages present"),
 }
 

@@ -9,7 +9,7 @@ from ..core.tensor import Tensor
 from ..decompositions.loss import averaged
 from ..ops.loss import MEAN, NONE, SUM
 from .declare import NOT_DIFFERENTIABLE, derivative
-from .pointwise import keep, zero
+from .pointwise import zero
 
 # Negative log likelihood is linear in the input, and backward in the gradient. The weights are constants.
 
@@ -129,16 +129,6 @@ derivative("_functional_assert_async.msg", self=NOT_DIFFERENTIABLE, dep_token=la
 
 # Connectionist temporal classification; the gradient is that of normalized log_probs (kernels/loss_ctc.py).
 
-def ctc_tangent(moved: Tensor, log_probs: Tensor, input_lengths: Any, loss: Tensor, zero_infinity: bool,
-                slope: Tensor) -> Tensor:
-    """The tangent of the losses; log_probs need not be normalized: that part of `slope` is undone."""
-    steps = input_lengths if isinstance(input_lengths, Tensor) else log_probs.new_tensor(input_lengths)
-    during = run_name("arange", len(log_probs), None, None, None, None).unsqueeze(1) < steps
-    if zero_infinity:
-        during = during & (loss != float("inf"))
-    return ((slope - keep(during.unsqueeze(2), log_probs.exp())) * moved).sum((0, 2))
-
-
 def _declare_ctc(overload: str) -> None:
     name = f"_ctc_loss{overload}"
     backward, second = f"_ctc_loss_backward{overload}", f"_ctc_loss_backward_backward{overload}"
@@ -159,9 +149,8 @@ def _declare_ctc(overload: str) -> None:
                **constants, differentiable_outputs=(0,),
                result0=lambda log_probs_t, log_probs_p, targets, input_lengths, target_lengths, result0,
                result1, blank, zero_infinity:
-                   ctc_tangent(log_probs_t, log_probs_p, input_lengths, result0, zero_infinity, slope(
-                       log_probs_p, targets, input_lengths, target_lengths, result0, result1, blank,
-                       zero_infinity)),
+                   (log_probs_t * slope(log_probs_p, targets, input_lengths, target_lengths, result0, result1,
+                                        blank, zero_infinity)).sum((0, 2)),
                result1=lambda log_probs_t: None)
     derivative(backward,
                grad=lambda grad, log_probs, targets, input_lengths, target_lengths, neg_log_likelihood,

@@ -6,6 +6,7 @@ Importing the package fills the registry.
 from .. import ops as _ops  # noqa: F401  the floor below first
 from . import (  # noqa: F401
     activation,
+    conv,
     creation,
     creation_windows,
     embedding,
@@ -21,6 +22,7 @@ from . import (  # noqa: F401
     random,
     random_gradients,
     random_rejection,
+    recurrent,
     reduction,
     reduction_counts,
     reduction_extremes,

@@ -8,7 +8,8 @@ Every expression has a dtype, the one its value has in registers; memory may hol
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,9 +34,10 @@ class Expr:
     `op` names an instruction; leaves are "constant", "load", "index", "reduced" and "scalar".
     """
 
-    __slots__ = ("_hash", "args", "data", "dtype", "op")
+    __slots__ = ("_hash", "_parts", "args", "data", "dtype", "op")
 
     def __init__(self, op: str, args: tuple[Expr, ...], dtype: DType, data: Any = None) -> None:
+        self._parts: tuple[Expr, ...] | None = None  # see `walk`
         self.op = op
         self.args = args
         self.dtype = dtype
@@ -60,19 +62,12 @@ class Expr:
         return 0
 
     def __str__(self) -> str:
-        if self.op == "constant":
-            return f"{self.data[1]}:{self.dtype.name}"
-        if self.op == "load":
-            return str(self.data)
-        if self.op in ("index", "reduced", "running", "scalar"):
-            return f"{self.op}({self.data})"
-        extra = f", {self.data}" if self.data is not None else ""
-        return f"{self.op}({', '.join(map(str, self.args))}{extra})"
+        return spelled(self)
 
     __repr__ = __str__
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class IndexCheck:
     """What becomes of an index from memory that is out of range: `error` is raised in the name of `place`.
 
@@ -83,6 +78,9 @@ class IndexCheck:
     error: type[Exception] = IndexError
     negative: bool = True
     message: str = "index out of range"
+
+    def __repr__(self) -> str:
+        return self.place
 
 
 class Access:
@@ -330,23 +328,67 @@ def result_dtype(name: str, args: tuple[Expr, ...]) -> DType:
     return args[0].dtype
 
 
-def walk(expr: Expr) -> Iterator[Expr]:
-    """`expr` and everything it is made of, operands first, each once; indices loaded from memory included."""
-    seen: set[Expr] = set()
+def walk(expr: Expr) -> Sequence[Expr]:
+    """`expr` and everything it is made of, operands first, each once; indices loaded from memory included.
+
+    Worked out once: expressions do not change.
+    """
+    if expr._parts is None:
+        if not expr.args and not (expr.op == "load" and expr.data.indirect):
+            expr._parts = (expr,)
+        else:
+            expr._parts = tuple(_walk(expr))
+    return expr._parts
+
+
+def _walk(expr: Expr) -> list[Expr]:
+    seen: dict[Expr, None] = {}
     stack: list[tuple[Expr, bool]] = [(expr, False)]
     while stack:
         node, ready = stack.pop()
         if node in seen:
             continue
         if ready:
-            seen.add(node)
-            yield node
-            continue
-        stack.append((node, True))
-        operands = list(node.args)
-        if node.op == "load":
-            operands.extend(e for _, e in node.data.indirect)
-        stack.extend((operand, False) for operand in reversed(operands))
+            seen[node] = None
+        elif node._parts is not None:
+            seen.update(dict.fromkeys(node._parts))
+        else:
+            stack.append((node, True))
+            stack.extend((operand, False) for operand in reversed(_operands(node)))
+    return list(seen)
+
+
+def spelled(expr: Expr) -> str:
+    """The text of an expression; parts that are used often and are not short are written once, as t0, ..."""
+    nodes = list(walk(expr))
+    uses = Counter(operand for node in nodes for operand in _operands(node))
+    texts: dict[Expr, str] = {}
+    names: list[str] = []
+    for node in nodes:
+        texts[node] = _spelled_node(node, texts)
+        if uses[node] > 1 and len(texts[node]) > LONG_TEXT:
+            names.append(f"t{len(names)} = {texts[node]}")
+            texts[node] = f"t{len(names) - 1}"
+    return "; ".join([*names, texts[expr]])
+
+
+LONG_TEXT = 60  # characters
+
+
+def _operands(node: Expr) -> list[Expr]:
+    return [*node.args, *(e for _, e in node.data.indirect)] if node.op == "load" else list(node.args)
+
+
+def _spelled_node(node: Expr, texts: Mapping[Expr, str]) -> str:
+    if node.op == "constant":
+        return f"{node.data[1]}:{node.dtype.name}"
+    if node.op == "load":
+        where = ", ".join(f"{atom} = {texts[e]}" for atom, e in node.data.indirect)
+        return f"{node.data} where {where}" if where else str(node.data)
+    if node.op in ("index", "reduced", "running", "scalar"):
+        return f"{node.op}({node.data})"
+    extra = f", {node.data}" if node.data is not None else ""
+    return f"{node.op}({', '.join(texts[a] for a in node.args)}{extra})"
 
 
 def loads_in(expr: Expr) -> list[Access]:

@@ -139,9 +139,10 @@ Monomial = tuple[Atom, ...]
 class Index:
     """A polynomial: `terms` maps products of atoms to non-zero integer coefficients; () is the constant."""
 
-    __slots__ = ("_bounds", "_hash", "terms")
+    __slots__ = ("_atoms", "_bounds", "_hash", "terms")
 
     def __init__(self, terms: Mapping[Monomial, int]) -> None:
+        self._atoms: frozenset[Atom] | None = None
         self.terms = {monomial: c for monomial, c in terms.items() if c}
         self._hash = hash(frozenset(self.terms.items()))
         self._bounds: tuple[Bound, Bound] | None = None
@@ -167,15 +168,17 @@ class Index:
         """The constant term."""
         return self.terms.get((), 0)
 
-    def atoms(self) -> set[Atom]:
+    def atoms(self) -> frozenset[Atom]:
         """All atoms, those inside divisions included."""
-        found: set[Atom] = set()
-        for monomial in self.terms:
-            for atom in monomial:
-                found.add(atom)
-                if isinstance(atom, Quotient | Remainder):
-                    found |= atom.value.atoms() | atom.divisor.atoms()
-        return found
+        if self._atoms is None:
+            found: set[Atom] = set()
+            for monomial in self.terms:
+                for atom in monomial:
+                    found.add(atom)
+                    if isinstance(atom, Quotient | Remainder):
+                        found |= atom.value.atoms() | atom.divisor.atoms()
+            self._atoms = frozenset(found)
+        return self._atoms
 
     def bounds(self) -> tuple[Bound, Bound]:
         """The least and greatest value, or a safe estimate of them."""
@@ -210,11 +213,13 @@ class Index:
         return as_index(other) + -self
 
     def __mul__(self, other: IndexLike) -> Index:
+        if isinstance(other, int):
+            return Index({monomial: c * other for monomial, c in self.terms.items()}) if other else ZERO
         other = as_index(other)
         terms: dict[Monomial, int] = {}
         for a, x in self.terms.items():
             for b, y in other.terms.items():
-                product = tuple(sorted(a + b, key=Atom.sort_key))
+                product = tuple(sorted(a + b, key=Atom.sort_key)) if a and b else a + b
                 terms[product] = terms.get(product, 0) + x * y
         return _recombined(Index(terms))
 
@@ -238,6 +243,8 @@ class Index:
 
     def substitute(self, values: Mapping[Any, Any]) -> Index:
         """The expression with atoms replaced."""
+        if self.atoms().isdisjoint(values):
+            return self
         result: Index = ZERO
         for monomial, coefficient in self.terms.items():
             product = as_index(coefficient)

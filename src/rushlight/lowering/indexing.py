@@ -99,7 +99,9 @@ lowering("scatter_reduce.two")(lambda self, dim, index, src, reduce, include_sel
 # Whole slices at the indices of one dimension.
 
 @lowering("index_select")
-def index_select(self: Lowered, dim: int, index: Lowered, out: Spec) -> Lowered:
+def index_select(self: Lowered, dim: int, index: Lowered, low: Lowerer, out: Spec) -> Lowered:
+    if 0 in out.known_shape():
+        return low.full(out.known_shape(), 0, out.dtype)
     _check_sizes(self, index)
     at, source, where = wrap_dim(dim, self.ndim), at_least_1d(self.cheap()), at_least_1d(index.cheap())
     place = _slices(source, at, where, IndexCheck("index_select", negative=False))

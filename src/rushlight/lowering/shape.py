@@ -215,17 +215,18 @@ def _triangle_indices(name: str) -> None:
         """The row by bisection of how many elements the rows before it have, the column from what is left."""
         ops = low.recorder
 
-        def start(r: Expr) -> Expr:
-            """How many elements rows 0 to r - 1 have, r a value."""
+        def twice_start(r: Expr) -> Expr:
+            """Twice how many elements rows 0 to r - 1 have, r a value."""
             if name == "tril_indices":
-                return _lower_before(ops, r, col, offset)
-            return ops.sub(ops.mul(r, ops.number(col, int64)), _lower_before(ops, r, col, offset - 1))
+                return _twice_lower_before(ops, r, col, offset)
+            whole = ops.mul(r, ops.number(2 * col, int64))
+            return ops.sub(whole, _twice_lower_before(ops, r, col, offset - 1))
 
         def element(index: Indices) -> Expr:
-            one = ops.number(1, int64)
-            number = ops.index(index[1], int64)
-            found = bisected(ops, row, lambda r: ops.le(start(ops.add(r, one)), number))
-            left = ops.sub(number, start(found))
+            one, two = ops.number(1, int64), ops.number(2, int64)
+            twice = ops.index(index[1] * 2, int64)
+            found = bisected(ops, row, lambda r: ops.le(twice_start(ops.add(r, one)), twice))
+            left = ops.floor_div(ops.sub(twice, twice_start(found)), two)
             if name == "triu_indices":
                 first = ops.maximum(ops.add(found, ops.number(offset, int64)), ops.number(0, int64))
                 left = ops.add(left, first)
@@ -235,17 +236,20 @@ def _triangle_indices(name: str) -> None:
         return low.generated(out.known_shape(), out.dtype, element)
 
 
-def _lower_before(ops: Recorder, r: Expr, col: int, offset: int) -> Expr:
-    """How many (i, j), i < r and j < col, have j <= i + offset: the sum of min(max(i + offset + 1, 0), col)."""
+def _twice_lower_before(ops: Recorder, r: Expr, col: int, offset: int) -> Expr:
+    """Twice how many (i, j), i < r and j < col, have j <= i + offset.
+
+    That number is the sum over i of min(max(i + offset + 1, 0), col).
+    """
     def number(value: int) -> Expr:
         return ops.number(value, int64)
 
     def ramp(shift: int) -> Expr:
-        """The sum over i < r of max(i + shift, 0): of the numbers from max(shift, 0) up to r + shift - 1."""
+        """Twice the sum over i < r of max(i + shift, 0), the numbers from max(shift, 0) to r + shift - 1."""
         last = ops.maximum(ops.add(r, number(shift - 1)), number(0))
-        top = ops.floor_div(ops.mul(last, ops.add(last, number(1))), number(2))
+        top = ops.mul(last, ops.add(last, number(1)))
         below = max(shift - 1, 0)
-        return ops.where(ops.gt(r, number(0)), ops.sub(top, number(below * (below + 1) // 2)), number(0))
+        return ops.where(ops.gt(r, number(0)), ops.sub(top, number(below * (below + 1))), number(0))
 
     return ops.sub(ramp(offset + 1), ramp(offset + 1 - col))
 
@@ -270,7 +274,7 @@ def as_strided_scatter(self: Lowered, src: Lowered, size: Sequence[int], stride:
     for step, extent, _ in reversed(pairs):
         if step < covered:
             raise NotRecordable("a view whose elements overlap")
-        covered = step * extent
+        covered += step * (extent - 1)
     strides = out.known_strides()
     offset = (out.offset if storage_offset is None else storage_offset) - out.offset
     source = src.cheap()

@@ -32,10 +32,8 @@ def sorted_rows(self: Lowered, dim: int, count: int, descending: bool,
     if self.dtype.is_complex:
         raise NotRecordable("complex numbers have no order")
     low.check(self.example())
-    placed = self.placed()
-    if placed is None:
-        stored = self.realize()
-        placed = stored.buffer, stored.strides, 0
+    placed = self.placed() or self.realize().placed()
+    assert placed is not None
     buffer, steps, offset = placed
     dense = strides_in_order(shape, memory_order(shape, strides)) if strides else None
     values, positions = low.fresh_buffer(self.dtype, shape), low.fresh_buffer(INT64, shape)
@@ -76,11 +74,15 @@ def kthvalue(self: Lowered, k: int, dim: int, out: tuple[Spec, Spec]) -> Pair:
     rows, at = _dims(self, dim)
     if 0 in rows.shape:
         return _nothing(self, out)
-    found = sorted_rows(rows, at, k, False)
-    kth = [x.reindex((*rows.shape[:at], 1, *rows.shape[at + 1:]),
-                     lambda i, x=x: (*i[:at], i[at] + k - 1, *i[at + 1:])) for x in found]
+    values, positions = sorted_rows(rows, at, k, False)
     shape = out[0].known_shape()
-    return kth[0].reshape(shape), kth[1].reshape(shape)
+    return _at(values, at, k - 1).reshape(shape), _at(positions, at, k - 1).reshape(shape)
+
+
+def _at(x: Lowered, dim: int, number: int) -> Lowered:
+    """The elements with one number along a dimension, whose extent becomes 1."""
+    return x.reindex((*x.shape[:dim], 1, *x.shape[dim + 1:]),
+                     lambda index: (*index[:dim], number, *index[dim + 1:]))
 
 
 def _nothing(self: Lowered, out: tuple[Spec, Spec]) -> Pair:
@@ -96,10 +98,8 @@ def _medians(rows: Lowered, at: int, ignore_nan: bool) -> Pair:
     source = rows.cheap()
     shape = (*rows.shape[:at], 1, *rows.shape[at + 1:])
     if not rows.dtype.is_floating_point:
-        found = sorted_rows(source, at, (n - 1) // 2 + 1, False)
-        first, second = (x.reindex(shape, lambda i, x=x: (*i[:at], i[at] + (n - 1) // 2, *i[at + 1:]))
-                         for x in found)
-        return first, second
+        values, positions = sorted_rows(source, at, (n - 1) // 2 + 1, False)
+        return _at(values, at, (n - 1) // 2), _at(positions, at, (n - 1) // 2)
     found = sorted_rows(source, at, n, False)
     nans = source.map(lambda o, x: o.cast(o.isnan(x), INT64), INT64).reduce((at,), Combine.SUM, True)
 

@@ -11,8 +11,10 @@ from ..core.errors import check
 from ..core.tensor import Tensor
 from ._activation import *  # noqa: F403
 from ._attention import *  # noqa: F403
+from ._conv import *  # noqa: F403
 from ._loss import *  # noqa: F403
 from ._normalization import *  # noqa: F403
+from ._pooling import *  # noqa: F403
 
 # Operators under the same name and signature.
 _SAME = ("bilinear", "channel_shuffle", "cosine_similarity", "pairwise_distance", "pdist", "pixel_shuffle",

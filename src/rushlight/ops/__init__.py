@@ -6,6 +6,7 @@ Importing the package fills the registry.
 from . import (  # noqa: F401
     activation,
     activation_elementwise,
+    conv,
     creation,
     creation_windows,
     embedding,
@@ -22,7 +23,9 @@ from . import (  # noqa: F401
     pointwise_complex,
     pointwise_functions,
     pointwise_logic,
+    pooling,
     random,
+    recurrent,
     reduction,
     reduction_counts,
     reduction_extremes,

@@ -209,8 +209,9 @@ def check_row(line: dict[str, str]) -> Row:
         row.forward = _outcome(calls, _Call.forward)
         row.second = _outcome(calls, _Call.second)
         row.mixed = _outcome(calls, _Call.mixed)
-    if name in ON_PURPOSE and row.reverse.startswith("GradcheckError"):
-        row.reverse = FORMULA
+    for stage in ("reverse", "forward") if name in ON_PURPOSE else ():
+        if getattr(row, stage).startswith("GradcheckError"):
+            setattr(row, stage, FORMULA)
     differentiated = set().union(*[call.differentiated for call in calls])
     beyond = [name for name in line["not_implemented_for"].split() if name in differentiated]
     if row.forward == OK and not line["forward_mode"]:
@@ -344,7 +345,7 @@ DRAWS: dict[str, Callable[[Any, Any], np.ndarray]] = {
     "normal.Tensor_Tensor": _fixed_draw, "_standard_gamma": _gamma_of_fixed_rank,
 }
 
-# Rows whose reverse formula is not that of the function: PyTorch's tests see by it which formula was used, or
+# Rows whose formula is not that of the function: PyTorch's tests see by it which formula was used, or
 # its gradient is that of log probabilities that stay normalized (the composition with log_softmax is tested).
 ON_PURPOSE = frozenset(("_test_autograd_multiple_dispatch.fullcoverage", "_ctc_loss", "_ctc_loss.Tensor",
                         "_cudnn_ctc_loss", "_cudnn_ctc_loss.Tensor"))

@@ -8,6 +8,7 @@ DOMAINS says, for a tensor, 1.3 for a number, dimension 1.
 
 from __future__ import annotations
 
+from .inventory_samples_conv import CONV_SAMPLES
 from .inventory_samples_nn import NN_SAMPLES
 
 # Which values the tensor arguments have, one letter each, where x does not do.
@@ -197,4 +198,4 @@ SAMPLES: dict[str, list[str]] = {
     "_masked_softmax": ["x(2, 3), m(2, 3), 1", "x(2, 3), m(2, 3)"],
     "threshold_backward": ["x(2, 3), x(2, 3), 0.1"],
 }
-SAMPLES |= NN_SAMPLES
+SAMPLES |= CONV_SAMPLES | NN_SAMPLES

@@ -29,6 +29,10 @@ from .snapshot import dtype_name
 
 OWN_REFERENCE = "forward mode checked against own reverse mode and finite differences, not PyTorch"
 READ_BEYOND = frozenset(("as_strided.partial_views",))  # a tensor of the same values has other neighbours
+# What torch's suite puts before a function whose input must be hermitian, triangular, or normalised.
+_CONSTRAINTS = frozenset(("gradcheck_wrapper_hermitian_input", "gradcheck_wrapper_triangular_input",
+                          "gradcheck_wrapper_triangular_input_real_positive_diagonal",
+                          "gradcheck_wrapper_ctc_loss"))
 _DIRECTIONS = 3
 _OUTPUTS = 4  # more outputs than this are combined into so many, at random
 _ROUNDING = {"bfloat16": 2e-2, "float16": 2e-3, "float32": 1e-4, "complex64": 1e-4}
@@ -75,7 +79,8 @@ class Curve:
     """One sample as a function of `count` real numbers; at zero it is the sample itself."""
 
     def __init__(self, case: Case, sample: Sample, count: int) -> None:
-        self.side, self.function, self.sample, self.count = case.backend, case.function, sample, count
+        self.side, self.sample, self.count = case.backend, sample, count
+        self.function = _constrained(case)
         self.arguments = self.side.build(sample.arguments, requires_grad=True)
         self.inputs = [tensor for tensor in self.side.flat_tensors(self.arguments) if tensor.requires_grad]
         results = self.results(self.arguments)
@@ -116,6 +121,15 @@ class Curve:
         if tensor.dtype.is_complex:
             tensor = library.view_as_real(tensor)
         return tensor.to(library.float64).reshape(-1)
+
+
+def _constrained(case: Case) -> Callable[..., Any]:
+    """The function of an entry, after what makes its input as it must be where it moves."""
+    function, wrapper = case.function, case.entry.info.gradcheck_wrapper
+    if getattr(wrapper, "__name__", "") not in _CONSTRAINTS:
+        return function
+    translated = case.backend.translate(wrapper)
+    return lambda *args, **kwargs: translated(function, *args, **kwargs)
 
 
 def _each_sample(case: Case, record: Recorder, name: str, count: int,

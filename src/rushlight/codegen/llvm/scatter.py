@@ -12,6 +12,7 @@ from ...core.lazy import LazyModule
 from ...loops.expr import Expr
 from ...loops.nest import Buffer, Call, Phase, Store
 from ...runtime.target import Target
+from ...schedule.templates import ScatterPlan
 from .instructions import element_type
 from .launch import emit_template
 from .nests import NestEmitter, Reports
@@ -38,6 +39,7 @@ class ScatterEmitter(NestEmitter):
         self._loops(0)
 
     def _loops(self, depth: int) -> None:
+        assert isinstance(self.plan, ScatterPlan)
         order = self.plan.order
         if depth == len(order):
             self._point({})

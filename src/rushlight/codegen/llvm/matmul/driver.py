@@ -5,7 +5,7 @@
             for each chunk of tiles of the left operand
                 for each panel of the right operand
                     the kernel, on all tiles of the chunk
-                    after the last block of the depth: the epilogue
+                    after the last block of the depth, and a few panels: the epilogue
 
 All sizes, strides (in bytes) and addresses come from an array of fields and from the block.
 """
@@ -34,7 +34,8 @@ FIELDS = (
     "out", "out_batch", "out_row", "size",
     "epilogue",  # NONE, EARLY or LATE
 )
-NONE, EARLY, LATE = range(3)  # the epilogue runs on a chunk times a panel, or on all that the task computes
+NONE, EARLY, LATE = range(3)  # the epilogue runs on a chunk times a few panels, or on all of the task
+EPILOGUE_PANELS = 4
 EPILOGUE = "pnnnnn"  # block; number of the matrix, first and last row, first and last column
 MOST_HEIGHT = 16
 EDGE_BYTES = 32768  # a chunk of tiles of one panel
@@ -96,11 +97,12 @@ class _Loops:
             with e.loop(0, f["depth"], f["block"]) as k, e.loop(*tiles, f["chunk"]) as first:
                 end = e.minimum(e.add(first, f["chunk"]), tiles[1])
                 with e.loop(*panels) as panel:
-                    self._panel(b, matrices, k, (first, end), panel)
+                    self._panel(b, matrices, k, (first, end), panels, panel)
             with e.when(e.compare("==", f["epilogue"], LATE)):
                 self._epilogue(b, tiles, panels)
 
-    def _panel(self, b: Any, matrices: list[Any], k: Any, tiles: tuple[Any, Any], panel: Any) -> None:
+    def _panel(self, b: Any, matrices: list[Any], k: Any, tiles: tuple[Any, Any], panels: tuple[Any, Any],
+               panel: Any) -> None:
         e, f = self.e, self.f
         left, right, copy, out = matrices
         copied = e.sub(panel, f["direct"])
@@ -125,9 +127,12 @@ class _Loops:
                 self._tiles(start, e.sub(end, start), shifted(e, left, e.mul(start, f["left_tile"])), last,
                             right, right_depth, depth, shifted(e, out, e.mul(row, f["out_row"])), rows,
                             columns, k)
-        done = e.and_(e.compare("==", f["epilogue"], EARLY), e.compare("==", e.add(k, depth), f["depth"]))
-        with e.when(done):
-            self._epilogue(b, tiles, (panel, e.add(panel, 1)))
+        number = e.builder.urem(e.sub(panel, panels[0]), e.i64(EPILOGUE_PANELS))
+        following = e.add(panel, 1)
+        enough = e.or_(e.compare("==", number, EPILOGUE_PANELS - 1), e.compare("==", following, panels[1]))
+        last_block = e.compare("==", e.add(k, depth), f["depth"])
+        with e.when(e.and_(e.and_(e.compare("==", f["epilogue"], EARLY), last_block), enough)):
+            self._epilogue(b, tiles, (e.sub(panel, number), following))
 
     def _tiles(self, first: Any, tiles: Any, left: Any, last: Any, right: Any, right_depth: Any, depth: Any,
                out: Any, rows: Any, columns: Any, add: Any) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from rushlight.cli.demo import STOPS
 from rushlight.cli.main import main
+from rushlight.cli.tour import STOPS
 
 
 @pytest.mark.parametrize("stop", STOPS)
 def test_stop(stop, capsys):
-    assert main(["demo", stop]) == 0
+    assert main(["tour", stop]) == 0
     assert "tensor(" in capsys.readouterr().out

@@ -1,0 +1,333 @@
+"""Means and maxima of windows, in terms of slices, selections and sums.
+
+A window of several dimensions is a window along each: its sum is the sum of sums, its maximum the maximum of
+maxima. So all pools go along one dimension after the other, tap by tap: tap t of all windows is a slice of
+the input, or a selection where windows reach over its ends or differ in size. As in PyTorch the first of
+equal maxima counts and the last NaN; indices are positions in the flattened plane.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import repeat
+from typing import Any
+
+from ..core.dispatch import run_name
+from ..core.dtypes import DTYPES
+from ..core.errors import check
+from ..core.registry import FUNCTION, INTERNAL, composite
+from ..core.shapes import Shape, numel
+from ..core.tensor import Tensor
+from ..ops.dtype_sets import FLOATS, REAL_NUMBERS
+from ..ops.pooling import Line, adaptive_sizes, check_input, lines
+
+INT64 = DTYPES["int64"]
+MEANS = FLOATS | {INT64}
+
+
+def counted(count: int, like: Tensor) -> Tensor:
+    return run_name("arange", count, INT64, None, like.device, None)
+
+
+def quotient(x: Tensor, by: int) -> Tensor:
+    """x divided by a positive number, rounded down."""
+    return run_name("div.Scalar_mode", x, by, "floor")
+
+
+def shaped(x: Tensor, dim: int) -> Tensor:
+    """A vector along dimension `dim`, which is negative."""
+    return x.reshape((-1, *[1] * (-dim - 1)))
+
+
+# Taps of windows.
+
+def taps(x: Tensor, dim: int, line: Line) -> Iterator[tuple[Tensor, Tensor]]:
+    """Tap by tap of all windows along `dim`: elements and their positions.
+
+    Where a tap lies outside of the input, another one of the same window comes again.
+    """
+    places = counted(line.count, x)
+    if line.inside:
+        for tap in range(line.kernel):
+            start = tap * line.dilation
+            end = start + (line.count - 1) * line.stride + 1
+            yield run_name("slice.Tensor", x, dim, start, end, line.stride), places * line.stride + start
+        return
+    starts = places * line.stride - line.padding
+    first = (-quotient(starts, line.dilation)).clamp_min(0)
+    last = quotient(line.size - 1 - starts, line.dilation).clamp_max(line.kernel - 1)
+    for tap in range(line.kernel):
+        at = starts + run_name("minimum", first.clamp_min(tap), last) * line.dilation
+        yield run_name("index_select", x, dim, at), at
+
+
+def adaptive_ends(size: int, count: int, like: Tensor) -> tuple[Tensor, Tensor, int]:
+    """Starts and ends of `count` windows that cover `size` elements evenly, and the most elements of one.
+
+    The windows that an element lies in are found by the same rule with `size` and `count` exchanged.
+    """
+    places = counted(count, like)
+    starts, ends = quotient(places * size, count), quotient((places + 1) * size + (count - 1), count)
+    return starts, ends, max(-(-(i + 1) * size // count) - i * size // count for i in range(count))
+
+
+def adaptive_taps(x: Tensor, dim: int, count: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """As `taps`, of adaptive windows."""
+    starts, ends, most = adaptive_ends(x.shape[dim], count, x)
+    for tap in range(most):
+        at = run_name("minimum", starts + tap, ends - 1)
+        yield run_name("index_select", x, dim, at), at
+
+
+# Maxima.
+
+def chosen(condition: Tensor, yes: Tensor, no: Tensor) -> Tensor:
+    return run_name("where.self", condition, yes, no)
+
+
+def maxima(x: Tensor, all_taps: Sequence[Any]) -> tuple[Tensor, Tensor]:
+    """Maxima of windows and their positions in the plane; `all_taps` give the taps along each dimension."""
+    rank = len(all_taps)
+    width, places = 1, None
+    for dim, taps_along in zip(range(-1, -rank - 1, -1), reversed(all_taps), strict=True):
+        size = x.shape[dim]
+        found = where = None
+        known = repeat(None) if places is None else (index for index, _ in taps_along(places, dim))
+        for (value, at), index in zip(taps_along(x, dim), known, strict=False):
+            place = shaped(at, dim) * width
+            place = place if index is None else place + index
+            if found is None or where is None:
+                found, where = value, place.expand(value.shape)
+                continue
+            better = value > found
+            if value.dtype.is_floating_point:
+                better = better | value.isnan()
+            found, where = chosen(better, value, found), chosen(better, place, where)
+        assert found is not None
+        x, places, width = found, where, width * size
+    assert places is not None
+    return x.contiguous(), places.contiguous()
+
+
+def at_places(x: Tensor, indices: Tensor, rank: int) -> Tensor:
+    """The elements of the planes of x at flat positions."""
+    return x.flatten(-rank).gather(-1, indices.flatten(-rank)).reshape(indices.shape)
+
+
+def to_places(grad: Tensor, indices: Tensor, like: Tensor, rank: int) -> Tensor:
+    """Zeros of the shape of `like`, with grad added at flat positions of the planes."""
+    check(tuple(grad.shape) == tuple(indices.shape), f"max pool backward: expected a gradient of shape "
+          f"{list(indices.shape)}, but got {list(grad.shape)}")
+    zeros = grad.new_zeros((*like.shape[:-rank], numel(like.shape[-rank:])))
+    return zeros.scatter_add(-1, indices.flatten(-rank), grad.flatten(-rank)).reshape(like.shape)
+
+
+def _declare_max(rank: int) -> None:
+    name = f"max_pool{rank}d"
+    more = (f"int[{rank}] kernel_size, int[{rank}] stride=[], int[{rank}] padding=0, int[{rank}] dilation=1, "
+            "bool ceil_mode=False")
+
+    @composite(f"{name}_with_indices(Tensor self, {more}) -> (Tensor, Tensor)", api=INTERNAL)
+    def with_indices(self: Tensor, kernel_size: Shape, stride: Shape, padding: Shape, dilation: Shape,
+                     ceil_mode: bool) -> tuple[Tensor, Tensor]:
+        along = lines(self, rank, kernel_size, stride, padding, dilation, ceil_mode, name)
+        check_input(self, rank, REAL_NUMBERS, name)
+        return maxima(self, [lambda x, dim, line=line: taps(x, dim, line) for line in along])
+
+    @composite(f"{name}_with_indices_backward(Tensor grad_output, Tensor self, int[{rank}] kernel_size, "
+               f"int[{rank}] stride, int[{rank}] padding, int[{rank}] dilation, bool ceil_mode, Tensor "
+               "indices) -> Tensor", api=INTERNAL)
+    def backward(grad_output: Tensor, self: Tensor, indices: Tensor) -> Tensor:
+        return to_places(grad_output, indices, self, rank)
+
+    @composite(f"{name}(Tensor self, {more}) -> Tensor", api=FUNCTION)
+    def max_pool(self: Tensor, kernel_size: Shape, stride: Shape, padding: Shape, dilation: Shape,
+                 ceil_mode: bool) -> Tensor:
+        return run_name(f"{name}_with_indices", self, kernel_size, stride, padding, dilation, ceil_mode)[0]
+
+
+for _rank in (2, 3):
+    _declare_max(_rank)
+
+_MAX1 = ("int[1] kernel_size, int[1] stride=[], int[1] padding=[0], int[1] dilation=[1], bool "
+         "ceil_mode=False")
+
+
+@composite(f"max_pool1d_with_indices(Tensor self, {_MAX1}) -> (Tensor, Tensor)", api=FUNCTION)
+def max_pool1d_with_indices(self: Tensor, kernel_size: Shape, stride: Shape, padding: Shape, dilation: Shape,
+                            ceil_mode: bool) -> tuple[Tensor, Tensor]:
+    check_input(self, 1, FLOATS, "max_pool1d")
+    for word, given in (("kernel_size", kernel_size), ("stride", stride), ("padding", padding),
+                        ("dilation", dilation)):
+        check(len(given) == 1 or (word == "stride" and not given), f"max_pool1d() {word} must be an int, "
+              f"list of ints or tuple of ints of size 1 but got size {len(given)}")
+    found = run_name("max_pool2d_with_indices", self.unsqueeze(-2), (1, *kernel_size),
+                     (1, *(stride or kernel_size)), (0, *padding), (1, *dilation), ceil_mode)
+    return found[0].squeeze(-2), found[1].squeeze(-2)
+
+
+@composite(f"max_pool1d(Tensor self, {_MAX1}) -> Tensor", api=FUNCTION)
+def max_pool1d(self: Tensor, kernel_size: Shape, stride: Shape, padding: Shape, dilation: Shape,
+               ceil_mode: bool) -> Tensor:
+    return run_name("max_pool1d_with_indices", self, kernel_size, stride, padding, dilation, ceil_mode)[0]
+
+
+@composite("max_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride=[], int[2] "
+           "padding=0, int[2] dilation=1, bool ceil_mode=False) -> Tensor", api=INTERNAL)
+def max_pool2d_backward(grad_output: Tensor, self: Tensor, kernel_size: Shape, stride: Shape, padding: Shape,
+                        dilation: Shape, ceil_mode: bool) -> Tensor:
+    indices = run_name("max_pool2d_with_indices", self, kernel_size, stride, padding, dilation, ceil_mode)[1]
+    return to_places(grad_output, indices, self, 2)
+
+
+def _declare_adaptive_max(rank: int) -> None:
+    name = f"adaptive_max_pool{rank}d"
+
+    @composite(f"{name}(Tensor self, int[{rank}] output_size) -> (Tensor, Tensor)", api=INTERNAL)
+    def adaptive_max_pool(self: Tensor, output_size: Shape) -> tuple[Tensor, Tensor]:
+        sizes = adaptive_sizes(self, rank, output_size, FLOATS, name)
+        check(0 not in self.shape[-rank - 1:], f"{name}: Expected input to have non-zero size for non-batch "
+              f"dimensions, but input has sizes {list(self.shape)}")
+        if 0 in sizes:
+            empty = self.new_zeros((*self.shape[:-rank], *sizes))
+            return empty, empty.to(INT64)
+        return maxima(self, [lambda x, dim, count=count: adaptive_taps(x, dim, count) for count in sizes])
+
+    @composite(f"{name}_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor", api=INTERNAL)
+    def backward(grad_output: Tensor, self: Tensor, indices: Tensor) -> Tensor:
+        return to_places(grad_output, indices, self, rank)
+
+
+for _rank in (2, 3):
+    _declare_adaptive_max(_rank)
+
+
+@composite("adaptive_max_pool1d(Tensor self, int[1] output_size) -> (Tensor, Tensor)", api=FUNCTION)
+def adaptive_max_pool1d(self: Tensor, output_size: Shape) -> tuple[Tensor, Tensor]:
+    sizes = adaptive_sizes(self, 1, output_size, FLOATS, "adaptive_max_pool1d")
+    values, indices = run_name("adaptive_max_pool2d", self.unsqueeze(-2), (1, *sizes))
+    return values.squeeze(-2), indices.squeeze(-2)
+
+
+# Back from maxima.
+
+def unpooled(self: Tensor, indices: Tensor, output_size: Shape, rank: int) -> Tensor:
+    """Zeros of a given size with the elements of self at flat positions of the planes."""
+    name = f"max_unpool{rank}d"
+    check(indices.dtype is INT64, f"{name}: elements in indices should be type int64 but got: "
+          f"{indices.dtype.name}")
+    check(len(output_size) == rank, f"{name}: There should be exactly {rank} elements in output_size, but "
+          f"got {len(output_size)} elements.")
+    check(self.ndim in (rank + 1, rank + 2), f"{name}: Input to {name} should be a {rank + 1}d or "
+          f"{rank + 2}d Tensor, but got a tensor with {self.ndim} dimensions.")
+    check(tuple(self.shape) == tuple(indices.shape), f"{name}: Expected shape of indices to be same as that "
+          f"of the input tensor ({list(self.shape)}) but got indices tensor with shape: "
+          f"{list(indices.shape)}")
+    check(0 not in self.shape[1:], f"{name}: Expected input to have non-zero size for non-batch dimensions, "
+          f"but got {list(self.shape)}")
+    check(self.dtype in FLOATS, f'"{name}" not implemented for \'{self.dtype.torch_name}\'',
+          NotImplementedError)
+    zeros = self.new_zeros((*self.shape[:-rank], numel(output_size)))
+    filled = zeros.scatter(-1, indices.flatten(-rank), self.flatten(-rank))
+    return filled.reshape((*self.shape[:-rank], *output_size))
+
+
+@composite("max_unpool2d(Tensor self, Tensor indices, SymInt[2] output_size) -> Tensor", api=INTERNAL)
+def max_unpool2d(self: Tensor, indices: Tensor, output_size: Shape) -> Tensor:
+    return unpooled(self, indices, output_size, 2)
+
+
+@composite("max_unpool3d(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] padding) "
+           "-> Tensor", api=INTERNAL)
+def max_unpool3d(self: Tensor, indices: Tensor, output_size: Shape, stride: Shape, padding: Shape) -> Tensor:
+    check(len(stride) == 3 and min(stride) > 0, f"max_unpool3d: strides should be three and greater than "
+          f"zero, but got stride: {list(stride)}")
+    check(len(padding) == 3, f"max_unpool3d: There should be exactly 3 elements in padding, but got "
+          f"{list(padding)}")
+    return unpooled(self, indices, output_size, 3)
+
+
+# Random windows.
+
+def fractional_places(samples: Tensor, size: int, kernel: int, count: int) -> Tensor:
+    """Starts [batch, channels, count] of windows at about equal distances, from one random number each."""
+    if count == 1:
+        return (samples * 0).to(INT64).unsqueeze(-1) + (size - kernel)
+    alpha = samples.new_zeros(()) + (size - kernel)
+    alpha = alpha / (count - 1)
+    steps = counted(count - 1, samples).to(samples.dtype)
+    moved = ((samples.unsqueeze(-1) + steps) * alpha).to(INT64) - (samples * alpha).to(INT64).unsqueeze(-1)
+    last = moved.new_full((*samples.shape, 1), size - kernel)
+    return run_name("cat", (moved, last), -1)
+
+
+def fractional(self: Tensor, kernel_size: Shape, output_size: Shape, random_samples: Tensor,
+               rank: int) -> tuple[Tensor, Tensor]:
+    name = f"fractional_max_pool{rank}d"
+    check(len(kernel_size) == rank and len(output_size) == rank, f"{name}: kernel_size and output_size must "
+          f"be single ints or tuples of {rank} ints, but got {list(kernel_size)} and {list(output_size)}")
+    check_input(self, rank, FLOATS, name)
+    space = self.shape[-rank:]
+    check(all(o + k - 1 <= n for o, k, n in zip(output_size, kernel_size, space, strict=True)), f"{name}: "
+          f"pool size {list(kernel_size)} too large relative to input size {list(space)} for output_size "
+          f"{list(output_size)}")
+    check(random_samples.dtype is self.dtype, f"{name}: Expect _random_samples to have the same dtype as "
+          f"input, {self.dtype.name}, but got {random_samples.dtype.name}")
+    batch = self if self.ndim == rank + 2 else self.unsqueeze(0)
+    images, channels = batch.shape[:2]
+    check(random_samples.ndim == 3 and random_samples.shape[0] >= images
+          and random_samples.shape[1] >= channels and random_samples.shape[2] == rank,
+          f"{name}: Expect _random_samples of shape [{images}, {channels}, {rank}], but got "
+          f"{list(random_samples.shape)}")
+    samples = random_samples.narrow(0, 0, images).narrow(1, 0, channels)
+    order = range(rank) if rank == 3 else (1, 0)  # in two dimensions the first number is that of the width
+    flat = None
+    for dim, number in enumerate(order):
+        starts = fractional_places(samples.select(2, number), space[dim], kernel_size[dim], output_size[dim])
+        shape = [1] * rank
+        shape[dim] = output_size[dim]
+        starts = starts.reshape((images, channels, *shape))
+        flat = starts if flat is None else flat * space[dim] + starts
+    assert flat is not None
+    values, indices = _maxima_from(batch.flatten(2), flat, space, kernel_size)
+    if self.ndim == rank + 2:
+        return values, indices
+    return values.squeeze(0), indices.squeeze(0)
+
+
+def _maxima_from(planes: Tensor, starts: Tensor, space: Sequence[int], kernel: Shape) -> tuple[Tensor, Tensor]:
+    """Maxima of windows that start at flat positions."""
+    found = where = None
+    for tap in range(numel(kernel)):
+        offset, rest, width = 0, tap, 1
+        for size, count in zip(reversed(space), reversed(kernel), strict=True):
+            offset, rest, width = offset + rest % count * width, rest // count, width * size
+        at = starts + offset
+        value = planes.gather(2, at.flatten(2)).reshape(at.shape)
+        if found is None or where is None:
+            found, where = value, at
+            continue
+        better = (value > found) | value.isnan()
+        found, where = chosen(better, value, found), chosen(better, at, where)
+    assert found is not None
+    assert where is not None
+    return found, where
+
+
+def _declare_fractional(rank: int) -> None:
+    name = f"fractional_max_pool{rank}d"
+
+    @composite(f"{name}(Tensor self, int[{rank}] kernel_size, int[{rank}] output_size, Tensor random_samples) "
+               "-> (Tensor, Tensor)", api=INTERNAL)
+    def fractional_max_pool(self: Tensor, kernel_size: Shape, output_size: Shape,
+                            random_samples: Tensor) -> tuple[Tensor, Tensor]:
+        return fractional(self, kernel_size, output_size, random_samples, rank)
+
+    @composite(f"{name}_backward(Tensor grad_output, Tensor self, int[{rank}] kernel_size, int[{rank}] "
+               "output_size, Tensor indices) -> Tensor", api=INTERNAL)
+    def backward(grad_output: Tensor, self: Tensor, indices: Tensor) -> Tensor:
+        return to_places(grad_output, indices, self, rank)
+
+
+for _rank in (2, 3):
+    _declare_fractional(_rank)

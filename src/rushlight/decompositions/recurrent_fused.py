@@ -1,0 +1,125 @@
+"""Cells from gates that are computed already, and their backward operators.
+
+The workspace of an LSTM cell is its four gates; that of a GRU cell its three, the old state, and the hidden
+share of the new gate. PyTorch runs these operators on accelerators only.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core.dispatch import run_name
+from ..core.registry import INTERNAL, composite
+from ..core.tensor import Tensor
+from .recurrent import State, gru_step, lstm_step
+
+_GATES = "Tensor input_gates, Tensor hidden_gates"
+_BIASES = "Tensor? input_bias=None, Tensor? hidden_bias=None"
+FIVE = "(Tensor, Tensor, Tensor, Tensor, Tensor)"
+
+
+def biased(gates: Tensor, bias: Tensor | None) -> Tensor:
+    return gates if bias is None else gates + bias
+
+
+def cat(*parts: Tensor) -> Tensor:
+    return run_name("cat", parts, 1)
+
+
+def of_sigmoid(grad: Tensor, s: Tensor) -> Tensor:
+    return grad * s * (1 - s)
+
+
+def of_tanh(grad: Tensor, t: Tensor) -> Tensor:
+    return grad * (1 - t * t)
+
+
+def with_biases(gates: State, state: Tensor, has_bias: bool) -> tuple[Any, ...]:
+    """The gradients of a cell: of both shares of the gates, of the state, and of both biases."""
+    biases = tuple(g.sum(0) for g in gates) if has_bias else (None, None)
+    return (*gates, state, *biases)
+
+
+# LSTM.
+
+@composite(f"_thnn_fused_lstm_cell({_GATES}, Tensor cx, {_BIASES}) -> (Tensor, Tensor, Tensor)", api=INTERNAL)
+def fused_lstm_cell(input_gates: Tensor, hidden_gates: Tensor, cx: Tensor, input_bias: Tensor | None,
+                    hidden_bias: Tensor | None) -> State:
+    gates = biased(input_gates, input_bias) + biased(hidden_gates, hidden_bias)
+    hy, cy, parts = lstm_step(gates, cx)
+    return hy, cy, cat(*parts)
+
+
+def lstm_gradients(grad_hy: Tensor | None, grad_cy: Tensor | None, cx: Tensor, cy: Tensor,
+                   parts: State) -> State:
+    """The gradients of the gates and of the old cell."""
+    i, f, g, o = parts
+    out = cy.tanh()
+    to_cell = cy.new_zeros(cy.shape) if grad_cy is None else grad_cy
+    to_out = o.new_zeros(o.shape)
+    if grad_hy is not None:
+        to_cell = to_cell + of_tanh(grad_hy * o, out)
+        to_out = of_sigmoid(grad_hy * out, o)
+    gates = cat(of_sigmoid(to_cell * g, i), of_sigmoid(to_cell * cx, f), of_tanh(to_cell * i, g), to_out)
+    return gates, to_cell * f
+
+
+@composite("_thnn_fused_lstm_cell_backward_impl(Tensor? grad_hy, Tensor? grad_cy, Tensor cx, Tensor cy, "
+           "Tensor workspace, bool has_bias) -> (Tensor, Tensor, Tensor)", api=INTERNAL)
+def fused_lstm_cell_backward_impl(grad_hy: Tensor | None, grad_cy: Tensor | None, cx: Tensor, cy: Tensor,
+                                  workspace: Tensor, has_bias: bool) -> tuple[Any, ...]:
+    gates, to_cell = lstm_gradients(grad_hy, grad_cy, cx, cy, tuple(workspace.chunk(4, 1)))
+    return gates, to_cell, gates.sum(0) if has_bias else None
+
+
+@composite("_thnn_fused_lstm_cell_backward(Tensor? grad_hy, Tensor? grad_cy, Tensor cx, Tensor cy, Tensor "
+           f"workspace, bool has_bias) -> {FIVE}", api=INTERNAL)
+def fused_lstm_cell_backward(grad_hy: Tensor | None, grad_cy: Tensor | None, cx: Tensor, cy: Tensor,
+                             workspace: Tensor, has_bias: bool) -> tuple[Any, ...]:
+    gates, to_cell = lstm_gradients(grad_hy, grad_cy, cx, cy, tuple(workspace.chunk(4, 1)))
+    return with_biases((gates, gates), to_cell, has_bias)
+
+
+@composite("_thnn_differentiable_lstm_cell_backward(Tensor? grad_hy, Tensor? grad_cy, Tensor input_gates, "
+           "Tensor hidden_gates, Tensor? input_bias, Tensor? hidden_bias, Tensor cx, Tensor cy) -> "
+           f"{FIVE}", api=INTERNAL)
+def lstm_cell_backward(grad_hy: Tensor | None, grad_cy: Tensor | None, input_gates: Tensor,
+                       hidden_gates: Tensor, input_bias: Tensor | None, hidden_bias: Tensor | None,
+                       cx: Tensor, cy: Tensor) -> tuple[Any, ...]:
+    parts = lstm_step(biased(input_gates, input_bias) + biased(hidden_gates, hidden_bias), cx)[2]
+    gates, to_cell = lstm_gradients(grad_hy, grad_cy, cx, cy, parts)
+    return with_biases((gates, gates), to_cell, input_bias is not None)
+
+
+# GRU.
+
+@composite(f"_thnn_fused_gru_cell({_GATES}, Tensor hx, {_BIASES}) -> (Tensor, Tensor)", api=INTERNAL)
+def fused_gru_cell(input_gates: Tensor, hidden_gates: Tensor, hx: Tensor, input_bias: Tensor | None,
+                   hidden_bias: Tensor | None) -> State:
+    hy, (r, z, n, h_new) = gru_step(biased(input_gates, input_bias), biased(hidden_gates, hidden_bias), hx)
+    return hy, cat(r, z, n, hx, h_new)
+
+
+def gru_gradients(grad_hy: Tensor, hx: Tensor, parts: State) -> tuple[State, Tensor]:
+    """The gradients of both shares of the gates, and of the old state."""
+    r, z, n, h_new = parts
+    to_new = of_tanh(grad_hy * (1 - z), n)
+    to_reset, to_update = of_sigmoid(to_new * h_new, r), of_sigmoid(grad_hy * (hx - n), z)
+    return (cat(to_reset, to_update, to_new), cat(to_reset, to_update, to_new * r)), grad_hy * z
+
+
+@composite(f"_thnn_fused_gru_cell_backward(Tensor grad_hy, Tensor workspace, bool has_bias) -> {FIVE}",
+           api=INTERNAL)
+def fused_gru_cell_backward(grad_hy: Tensor, workspace: Tensor, has_bias: bool) -> tuple[Any, ...]:
+    r, z, n, hx, h_new = workspace.chunk(5, 1)
+    gates, to_state = gru_gradients(grad_hy, hx, (r, z, n, h_new))
+    return with_biases(gates, to_state, has_bias)
+
+
+@composite("_thnn_differentiable_gru_cell_backward(Tensor grad_hy, Tensor input_gates, Tensor hidden_gates, "
+           f"Tensor hx, Tensor? input_bias, Tensor? hidden_bias) -> {FIVE}", api=INTERNAL)
+def gru_cell_backward(grad_hy: Tensor, input_gates: Tensor, hidden_gates: Tensor, hx: Tensor,
+                      input_bias: Tensor | None, hidden_bias: Tensor | None) -> tuple[Any, ...]:
+    parts = gru_step(biased(input_gates, input_bias), biased(hidden_gates, hidden_bias), hx)[1]
+    gates, to_state = gru_gradients(grad_hy, hx, parts)
+    return with_biases(gates, to_state, input_bias is not None)

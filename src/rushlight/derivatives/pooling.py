@@ -1,0 +1,34 @@
+"""Derivatives of pooling: means are linear; maxima are selections by the indices that were found."""
+
+from __future__ import annotations
+
+from ..core.dispatch import run_name
+from ..decompositions.pooling import at_places, to_places
+from .declare import AUTO_LINEAR, derivative
+
+
+def _declare(rank: int) -> None:
+    derivative([f"max_pool{rank}d_with_indices", f"adaptive_max_pool{rank}d", f"fractional_max_pool{rank}d"],
+               self=lambda grad0, self, result1: to_places(grad0, result1, self, rank),
+               result0=lambda self_t, result1: at_places(self_t, result1, rank))
+    derivative(f"avg_pool{rank}d",
+               self=lambda grad, self, kernel_size, stride, padding, ceil_mode, count_include_pad,
+               divisor_override:
+                   run_name(f"avg_pool{rank}d_backward", grad, self, kernel_size, stride, padding, ceil_mode,
+                            count_include_pad, divisor_override),
+               result=AUTO_LINEAR)
+    derivative(f"_adaptive_avg_pool{rank}d",
+               self=lambda grad, self: run_name(f"_adaptive_avg_pool{rank}d_backward", grad, self),
+               result=AUTO_LINEAR)
+    derivative(f"avg_pool{rank}d_backward",
+               grad_output=lambda grad, kernel_size, stride, padding, ceil_mode, count_include_pad,
+               divisor_override:
+                   run_name(f"avg_pool{rank}d", grad, kernel_size, stride, padding, ceil_mode,
+                            count_include_pad, divisor_override))
+    derivative(f"_adaptive_avg_pool{rank}d_backward",
+               grad_output=lambda grad, grad_output_shape:
+                   run_name(f"_adaptive_avg_pool{rank}d", grad, tuple(grad_output_shape[-rank:])))
+
+
+for _rank in (2, 3):
+    _declare(_rank)
