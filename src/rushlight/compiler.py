@@ -39,6 +39,7 @@ from .core.modes import MODES
 from .core.pytree import LEAF, TreeSpec, flatten
 from .core.tensor import TRACED, Tensor, alias, wrap
 from .logs import logger
+from .runtime import guards
 from .runtime.invoke import Invoker, Source, available
 
 MOST_ENTRIES = 64  # for one key, of which the oldest are dropped
@@ -357,7 +358,7 @@ def build_entry(call: CapturedCall, tensors: list[Tensor], *, use_cache: bool = 
 def _invoker(entry: Entry, tensors: Sequence[Tensor]) -> Invoker | None:
     """A native callable for an entry that has no effects, if there can be one."""
     executable = entry.artifact.executable
-    if not executable.native or not available() or MODES.inference:
+    if not executable.native or not available() or MODES.inference or guards.enabled():
         return None
     sources = []
     for source, argument, slot in zip(entry.call.sources, entry.arguments, executable.inputs, strict=True):

@@ -15,8 +15,8 @@ DTYPES = ["float32", "float64", "float16", "bfloat16", "int64", "int32", "int16"
 @pytest.mark.parametrize("shape", [(9, 37), (2, 1500)], ids=["network", "digits"])
 def test_sort(shape: tuple[int, ...], dtype: str) -> None:
     x = tensor(*shape, dtype=dtype)
-    check(lambda x: (*x.sort(1, stable=True), *x.sort(1, descending=True, stable=True)), x)
-    check(lambda x: (x.argsort(0, stable=True), x.sort(0, True)[0], x.msort()), x)
+    check(lambda x: (*x.sort(dim=1, stable=True), *x.sort(dim=1, descending=True, stable=True)), x)
+    check(lambda x: (x.argsort(dim=0, stable=True), x.sort(0, True)[0], x.msort()), x)
 
 
 @pytest.mark.parametrize("dtype", [d for d in DTYPES if d != "bool"])
@@ -93,5 +93,5 @@ def test_membership(dtype: str, count: int) -> None:
 
 
 def test_unused_results_are_not_written() -> None:
-    text = check(lambda x: x.argsort(1, stable=True), tensor(9, 37))
+    text = check(lambda x: x.argsort(dim=1, stable=True), tensor(9, 37))
     assert "sort" in text

@@ -96,20 +96,7 @@ MORE = {
 INNER_DROPOUT = ("Transformer", "MultiheadAttention", "RNN", "LSTM", "GRU")
 # Functions or operators that are not there yet, and the modules that call them.
 MISSING: dict[str, list[str]] = {
-    **{f"conv{n}d": [f"Conv{n}d", f"LazyConv{n}d"] for n in (1, 2, 3)},
-    **{f"conv_transpose{n}d": [f"ConvTranspose{n}d", f"LazyConvTranspose{n}d"] for n in (1, 2, 3)},
-    **{f"{kind.lower()}_pool{n}d": [f"{kind}Pool{n}d"] for kind in ("Max", "Avg", "LP") for n in (1, 2, 3)},
-    **{
-        f"adaptive_{kind.lower()}_pool{n}d": [f"Adaptive{kind}Pool{n}d"]
-        for kind in ("Max", "Avg")
-        for n in (1, 2, 3)
-    },
-    **{f"max_unpool{n}d": [f"MaxUnpool{n}d"] for n in (1, 2, 3)},
-    **{f"fractional_max_pool{n}d": [f"FractionalMaxPool{n}d"] for n in (2, 3)},
     "interpolate": ["Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d"],
-    "fold": ["Fold"],
-    "unfold": ["Unfold"],
-    "embedding_bag": ["EmbeddingBag"],
 }
 # Modules that are compared in a weaker way, and why.
 NO_VALUES = {

@@ -150,10 +150,12 @@ def compare_eager(
 
 def summary(record: Record) -> list[str]:
     lines = [
-        f"loss {record.losses[0]:.3f} at first, {sum(record.losses[-20:]) / len(record.losses[-20:]):.3f} at last",
+        f"loss {record.losses[0]:.3f} at first, {sum(record.losses[-20:]) / len(record.losses[-20:]):.3f} "
+        "at last",
         f"held-out loss {record.held_out[0]:.3f} before, {record.held_out[1]:.3f} after",
         f"first step, compilation included: {record.first_step:.2f} s",
-        f"a step: {1e3 * record.step_seconds:.1f} ms, {record.characters / record.step_seconds:,.0f} characters/s",
+        f"a step: {1e3 * record.step_seconds:.1f} ms, {record.characters / record.step_seconds:,.0f} "
+        "characters/s",
     ]
     if record.eager_seconds:
         lines.append(
@@ -210,7 +212,8 @@ def loss_curve(losses: list[float], width: int = 720, height: int = 300) -> str:
         mean += 0.05 * (loss - mean)
         smooth.append(mean)
     labels = "".join(
-        f"<text x='{left - 8}' y='{bottom - k / 4 * (bottom - top) + 4:.0f}' text-anchor='end'>{low + k / 4 * span:.2f}"
+        f"<text x='{left - 8}' y='{bottom - k / 4 * (bottom - top) + 4:.0f}' "
+        f"text-anchor='end'>{low + k / 4 * span:.2f}"
         "</text>"
         for k in range(5)
     )

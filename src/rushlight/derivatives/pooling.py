@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from ..core.dispatch import run_name
 from ..decompositions.pooling import at_places, to_places
-from .declare import AUTO_LINEAR, derivative
+from .declare import AUTO_LINEAR, NOT_DIFFERENTIABLE, derivative
 
 
 def _declare(rank: int) -> None:
     derivative([f"max_pool{rank}d_with_indices", f"adaptive_max_pool{rank}d", f"fractional_max_pool{rank}d"],
                self=lambda grad0, self, result1: to_places(grad0, result1, self, rank),
                result0=lambda self_t, result1: at_places(self_t, result1, rank))
+    derivative([f"max_pool{rank}d_with_indices_backward", f"adaptive_max_pool{rank}d_backward",
+                f"fractional_max_pool{rank}d_backward"],
+               grad_output=lambda grad, indices: at_places(grad, indices, rank),
+               self=lambda grad: None,  # only its shape matters
+               indices=NOT_DIFFERENTIABLE,
+               result=lambda grad_output_t, self_p, indices: to_places(grad_output_t, indices, self_p, rank))
     derivative(f"avg_pool{rank}d",
                self=lambda grad, self, kernel_size, stride, padding, ceil_mode, count_include_pad,
                divisor_override:
@@ -24,10 +30,18 @@ def _declare(rank: int) -> None:
                grad_output=lambda grad, kernel_size, stride, padding, ceil_mode, count_include_pad,
                divisor_override:
                    run_name(f"avg_pool{rank}d", grad, kernel_size, stride, padding, ceil_mode,
-                            count_include_pad, divisor_override))
+                            count_include_pad, divisor_override),
+               self=lambda grad: None,
+               result=lambda grad_output_t, self_p, kernel_size, stride, padding, ceil_mode,
+               count_include_pad, divisor_override:
+                   run_name(f"avg_pool{rank}d_backward", grad_output_t, self_p, kernel_size, stride, padding,
+                            ceil_mode, count_include_pad, divisor_override))
     derivative(f"_adaptive_avg_pool{rank}d_backward",
                grad_output=lambda grad, grad_output_shape:
-                   run_name(f"_adaptive_avg_pool{rank}d", grad, tuple(grad_output_shape[-rank:])))
+                   run_name(f"_adaptive_avg_pool{rank}d", grad, tuple(grad_output_shape[-rank:])),
+               self=lambda grad: None,
+               result=lambda grad_output_t, self_p:
+                   run_name(f"_adaptive_avg_pool{rank}d_backward", grad_output_t, self_p))
 
 
 for _rank in (2, 3):

@@ -12,6 +12,7 @@ from ..core.tensor import Tensor
 from ._activation import *  # noqa: F403
 from ._attention import *  # noqa: F403
 from ._conv import *  # noqa: F403
+from ._embedding import *  # noqa: F403
 from ._loss import *  # noqa: F403
 from ._normalization import *  # noqa: F403
 from ._pooling import *  # noqa: F403

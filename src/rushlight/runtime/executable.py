@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..core.dtypes import BY_NUMPY
+from . import guards
 from .engine import Library
 from .invoke import Invoker, Output, Source, available
 from .threads import ThreadPool
@@ -56,7 +57,7 @@ class Executable:
         self._library = library
         self._pool = pool
         native = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-        self._segments: list[tuple[bool, Callable[..., Any]]] = [
+        self.segments: list[tuple[bool, Callable[..., Any]]] = [
             (True, native(library.addresses[s])) if isinstance(s, str) else (False, s) for s in segments]
         self._addresses = [library.addresses[s] for s in segments if isinstance(s, str)]
         self.inputs = list(inputs)
@@ -66,7 +67,7 @@ class Executable:
         self.workspace_size = workspace_size
         self._block_type = ctypes.c_int64 * slots
         self.reports = list(reports)
-        self.native = all(native for native, _ in self._segments)
+        self.native = all(native for native, _ in self.segments)
         self._lock = threading.Lock()
         self._workspace: np.ndarray | None = None
         self._template: Any = None
@@ -74,6 +75,8 @@ class Executable:
         self._call: Any = None if self.native and available() else False  # the native call, made at first use
 
     def run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        if guards.enabled():
+            return guards.run_guarded(self, inputs)
         call = self._call
         if call is None:
             sources = [Source(i, None, array, slot)
@@ -135,16 +138,21 @@ class Executable:
             outputs.append(array)
         arrays = None if self.native else self._arrays(inputs, outputs, workspace)
         address = ctypes.addressof(block)
-        for native, segment in self._segments:
+        for native, segment in self.segments:
             segment(address if native else arrays)
             if error.value:
                 self.report(error.value)
         return outputs
 
-    def _block_over(self, workspace: np.ndarray) -> Any:
-        """A block with the addresses that are the same in every call that uses `workspace`."""
+    def new_block(self) -> Any:
+        """An empty block of addresses, the pool's filled in."""
         block = self._block_type()
         block[0] = self._pool.address
+        return block
+
+    def _block_over(self, workspace: np.ndarray) -> Any:
+        """A block with the addresses that are the same in every call that uses `workspace`."""
+        block = self.new_block()
         base = workspace.__array_interface__["data"][0]
         for temporary in self.temporaries:
             block[temporary.number] = base + temporary.offset

@@ -20,6 +20,7 @@ SWEEPS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("fwd",), ("float64", "int64", "bool", "bfloat16", "complex128")),
     (("out", "meta", "errors"), ("float32",)),
     (("bwd", "gradgrad", "fwad"), ("float64", "complex128")),
+    (("compiled",), ("float32", "float64", "int64", "bool", "bfloat16", "complex64")),
 )
 
 DEFAULT_PATH = Path("tests/conformance/expected.json")

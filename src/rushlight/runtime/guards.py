@@ -1,0 +1,118 @@
+"""Guard zones: a way to run compiled programs that finds every write outside of their buffers.
+
+With RUSHLIGHT_GUARD=1 in the environment, or inside of `guarding()`, each buffer of a call lies alone
+between two zones of a known pattern, which are looked at after every segment. The pattern is NaN for floats,
+so a value read from outside of a buffer shows in the results. Slow; for tests and for finding bugs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..core.errors import InternalError
+
+if TYPE_CHECKING:
+    from .executable import Executable
+
+ZONE = 512  # bytes on each side
+PATTERN = 0xFF
+
+_enabled = bool(os.environ.get("RUSHLIGHT_GUARD"))
+
+
+def enabled() -> bool:
+    return _enabled
+
+
+@contextlib.contextmanager
+def guarding() -> Iterator[None]:
+    """Run compiled programs between guard zones."""
+    global _enabled
+    before, _enabled = _enabled, True
+    try:
+        yield
+    finally:
+        _enabled = before
+
+
+class Guarded:
+    """Memory for one buffer between two zones."""
+
+    def __init__(self, name: str, size: int) -> None:
+        self.name = name
+        self.memory = np.full(size + 2 * ZONE + 64, PATTERN, np.uint8)
+        self.start = ZONE + (-(self.memory.ctypes.data + ZONE)) % 64
+        self.end = self.start + size
+
+    @property
+    def address(self) -> int:
+        return int(self.memory.ctypes.data) + self.start
+
+    @property
+    def inside(self) -> np.ndarray:
+        return self.memory[self.start : self.end]
+
+    def check(self, when: str) -> None:
+        for side, zone in (("before", self.memory[: self.start]), ("behind", self.memory[self.end :])):
+            touched = np.flatnonzero(zone != PATTERN)
+            if touched.size:
+                raise InternalError(f"{when} wrote {touched.size} bytes {side} {self.name}")
+
+
+class _Input(Guarded):
+    """A copy of an input, which must not change."""
+
+    def __init__(self, name: str, array: np.ndarray) -> None:
+        low, high = (
+            np.lib.array_utils.byte_bounds(array) if array.size else (array.ctypes.data, array.ctypes.data)
+        )
+        super().__init__(name, high - low)
+        if high > low:
+            ctypes.memmove(self.address, low, high - low)
+        self.first = self.address + (array.ctypes.data - low)
+        self.before = self.inside.copy()
+
+    def check(self, when: str) -> None:
+        super().check(when)
+        if not np.array_equal(self.inside, self.before):
+            raise InternalError(f"{when} wrote to {self.name}")
+
+
+def run_guarded(program: Executable, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """One call of `program` between guard zones."""
+    block = program.new_block()
+    error = ctypes.c_int64(0)
+    block[1] = ctypes.addressof(error)
+    zones: list[Guarded] = []
+    arrays: dict[int, np.ndarray] = {}
+    for i, (slot, array) in enumerate(zip(program.inputs, inputs, strict=True)):
+        if slot is not None:
+            given = _Input(f"input {i}", array)
+            block[slot] = given.first
+            zones.append(given)
+            arrays[slot] = array
+    outputs = []
+    for kind, slots in (("output", program.output_slots), ("temporary", program.temporaries)):
+        for slot in slots:
+            size = int(np.prod(slot.shape, dtype=np.int64)) * slot.dtype.itemsize
+            zone = Guarded(f"{kind} {slot.number}", size)
+            block[slot.number] = zone.address
+            zones.append(zone)
+            strides = slot.strides if size else None
+            view = np.ndarray(slot.shape, slot.dtype, zone.inside, 0, strides)
+            arrays[slot.number] = view
+            if kind == "output":
+                outputs.append(view)
+    for number, (native, segment) in enumerate(program.segments):
+        segment(ctypes.addressof(block) if native else arrays)
+        for zone in zones:
+            zone.check(f"segment {number}")
+        if error.value:
+            program.report(error.value)
+    return [output.copy(order="K") for output in outputs]
