@@ -17,9 +17,11 @@ RUNS = {
     "gpt": gpt_losses,
     "mlp": lambda steps, compiled=True: load_example("mlp").run(steps, compiled=compiled)[0],
     "vae": lambda steps, compiled=True: load_example("vae").run(steps, compiled=compiled)[0],
+    "convnet": lambda steps, compiled=True: load_example("convnet").run(steps, compiled=compiled)[0],
+    "tagger": lambda steps, compiled=True: load_example("tagger").run(steps, compiled=compiled)[0],
 }
 # (steps, the last losses over the first)
-LEARNS = {"gpt": (60, 0.8), "mlp": (100, 0.5), "vae": (100, 0.6)}
+LEARNS = {"gpt": (60, 0.8), "mlp": (100, 0.5), "vae": (100, 0.6), "convnet": (40, 0.8), "tagger": (60, 0.7)}
 
 
 @pytest.mark.parametrize("name", RUNS)
