@@ -9,7 +9,7 @@ import argparse
 
 import rushlight as rl
 from rushlight import nn
-from rushlight.nn import functional as F  # noqa: N812  torch's habit
+from rushlight.nn import functional as F
 
 SIDE = 16
 SHAPES = ("disc", "square", "cross")

@@ -9,14 +9,14 @@ import argparse
 
 import rushlight as rl
 from rushlight import nn
-from rushlight.nn import functional as F  # noqa: N812  torch's habit
+from rushlight.nn import functional as F
 
 LENGTH = 16
 DEEPEST = 4
 
 
 def sequences(count: int, generator: rl.Generator) -> tuple[rl.Tensor, rl.Tensor]:
-    """Random brackets (0 opens, 1 closes), and how deep each is: opening deeper than allowed changes nothing."""
+    """Random brackets (0 opens, 1 closes), and how deep each is; there is a deepest level."""
     brackets = rl.randint(0, 2, (count, LENGTH), generator=generator)
     depth, depths = rl.zeros(count, dtype=rl.int64), []
     for step in brackets.unbind(1):

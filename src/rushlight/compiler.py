@@ -69,6 +69,9 @@ class Entry:
         self.pure = not (call.writes or call.gradients or call.draws or self.live.fills)
         used = [leaf.index for leaf in call.leaves if leaf.kind in ("value", "view")]
         used += [leaf.index for _, leaf in call.gradients if leaf.kind in ("value", "view")]
+        # outputs whose gradients the backward program takes, in its order
+        self.differentiated = list(dict.fromkeys(
+            leaf.index for leaf in call.leaves if leaf.kind == "value" and leaf.requires_grad))
         written = [output for _, output, _ in call.writes]
         # outputs that are nothing but the new contents of one tensor
         self.taken = {output for output in written if output not in used and written.count(output) == 1}
@@ -430,14 +433,14 @@ class _Differentiable(Function):
         ctx.entry = entry
         ctx.saved = arrays[entry.outputs:]
         ctx.set_materialize_grads(True)
+        wanted = entry.differentiated
+        ctx.mark_non_differentiable(*[output for i, output in enumerate(outputs) if i not in wanted])
         return tuple(outputs) if len(outputs) != 1 else outputs[0]
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Any:
         entry: Entry = ctx.entry
-        wanted = dict.fromkeys(
-            leaf.index for leaf in entry.call.leaves if leaf.kind == "value" and leaf.requires_grad)
-        tangents = [np.ascontiguousarray(grads[i].numpy_array()) for i in wanted]
+        tangents = [np.ascontiguousarray(grads[i].numpy_array()) for i in entry.differentiated]
         assert entry.backward is not None
         arrays = iter(entry.backward.executable.run([*ctx.saved, *tangents]))
         return (None, None, *[None if g is None else wrap(next(arrays)) for g in entry.call.backward])

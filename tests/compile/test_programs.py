@@ -24,8 +24,7 @@ def programs(draw, gradients=False):
 
 def tolerance(program: Program) -> float:
     """Rounding grows through up to 40 operators; float32 anywhere limits all that follows."""
-    single = any(a.dtype == np.float32 for a in program.inputs) or any("32" in s.name for s in program.steps)
-    return 5e-4 if single else 1e-9
+    return 5e-4 if program.single else 1e-9
 
 
 def assert_same(eager, compiled, tol, program):

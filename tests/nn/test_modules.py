@@ -96,7 +96,6 @@ MORE = {
 INNER_DROPOUT = ("Transformer", "MultiheadAttention", "RNN", "LSTM", "GRU")
 # Functions or operators that are not there yet, and the modules that call them.
 MISSING: dict[str, list[str]] = {
-    "interpolate": ["Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d"],
 }
 # Modules that are compared in a weaker way, and why.
 NO_VALUES = {

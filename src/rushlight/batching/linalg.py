@@ -8,23 +8,36 @@ from .declare import Whole, batching
 
 batching(
     [
-        "linalg_cholesky_ex",
-        "linalg_inv_ex",
-        "_linalg_det",
-        "_linalg_slogdet",
-        "linalg_lu_factor_ex",
-        "linalg_lu",
-        "linalg_qr",
-        "_linalg_svd",
-        "_linalg_eigh",
-        "linalg_eig",
-        "_linalg_eigvals",
-        "linalg_ldl_factor_ex",
-        "linalg_matrix_exp",
+        "linalg_cholesky_ex", "linalg_inv_ex", "_linalg_det", "_linalg_slogdet", "linalg_lu_factor_ex",
+        "linalg_lu", "linalg_eig", "_linalg_eigvals", "linalg_ldl_factor_ex", "linalg_matrix_exp",
     ],
     Whole(),
-)
-batching(["lu_unpack"], Whole())
+)  # fmt: skip
+
+
+def with_batch(results: tuple[Tensor, ...], batch: int) -> tuple[Tensor, ...]:
+    """Results that were not asked for are empty; under vmap they have a batch like the others."""
+    return tuple(x.new_empty((batch, 0)) if tuple(x.shape) == (0,) else x for x in results)
+
+
+@batching("linalg_qr")
+def qr(A, mode, batch):
+    return with_batch(run_name("linalg_qr", A, mode), batch)
+
+
+@batching("_linalg_svd")
+def svd(A, full_matrices, compute_uv, driver, batch):
+    return with_batch(run_name("_linalg_svd", A, full_matrices, compute_uv, driver), batch)
+
+
+@batching("_linalg_eigh")
+def eigh(A, UPLO, compute_v, batch):
+    return with_batch(run_name("_linalg_eigh", A, UPLO, compute_v), batch)
+
+
+@batching("lu_unpack", all_batched=True)
+def lu_unpack(LU_data, LU_pivots, unpack_data, unpack_pivots, batch):
+    return with_batch(run_name("lu_unpack", LU_data, LU_pivots, unpack_data, unpack_pivots), batch)
 
 
 def aligned(tensor: Tensor, ndim: int, batched: bool, rank: int) -> Tensor:
@@ -79,5 +92,17 @@ def ldl_solve(LD, pivots, B, hermitian, LD_ndim, B_ndim):
 
 
 @batching("linalg_lstsq", all_batched=True)
-def lstsq(self, b, rcond, driver):
-    return run_name("linalg_lstsq", self, b, rcond, driver)
+def lstsq(self, b, rcond, driver, self_ndim, b_ndim, batch):
+    vector = self_ndim - 1 == b_ndim and tuple(b.shape) == tuple(self.shape[:-1])
+    side = b.unsqueeze(-1) if vector else b
+    columns = b_ndim + 1 if vector else b_ndim
+    rank = max(self_ndim, columns)
+    found = run_name(
+        "linalg_lstsq",
+        aligned(self, self_ndim, True, rank),
+        aligned(side, columns, True, rank),
+        rcond,
+        driver,
+    )
+    solution, *others = with_batch(found, batch)
+    return (solution.squeeze(-1) if vector else solution, *others)

@@ -32,6 +32,8 @@ from . import (  # noqa: F401
     recurrent_fused,
     reduction,
     reduction_statistics,
+    resample,
+    resample_grid,
     scan,
     shape,
     shape_pad,

@@ -20,8 +20,8 @@ _FLAGS = "bool benchmark, bool deterministic"
 
 
 @composite(f"miopen_convolution(Tensor self, Tensor weight, Tensor? bias, {_SETTINGS}, {_FLAGS}) -> Tensor",
-           f"miopen_depthwise_convolution(Tensor self, Tensor weight, Tensor? bias, {_SETTINGS}, {_FLAGS}) -> "
-           "Tensor",
+           f"miopen_depthwise_convolution(Tensor self, Tensor weight, Tensor? bias, {_SETTINGS}, {_FLAGS}) "
+           "-> Tensor",
            f"mkldnn_convolution(Tensor self, Tensor weight, Tensor? bias, {_SETTINGS}) -> Tensor",
            f"_mps_convolution(Tensor self, Tensor weight, Tensor? bias, {_SETTINGS}) -> Tensor", api=FUNCTION)
 def convolution(self: Tensor, weight: Tensor, bias: Tensor | None, padding: Shape, stride: Shape,
@@ -44,8 +44,8 @@ def convolution_transpose(self: Tensor, weight: Tensor, bias: Tensor | None, pad
                     groups)
 
 
-@composite(f"cudnn_convolution_transpose(Tensor self, Tensor weight, {_SPREAD}, {_FLAGS}, bool allow_tf32) -> "
-           "Tensor", f"_mps_convolution_transpose(Tensor self, Tensor weight, {_SPREAD}) -> Tensor",
+@composite(f"cudnn_convolution_transpose(Tensor self, Tensor weight, {_SPREAD}, {_FLAGS}, bool allow_tf32) "
+           "-> Tensor", f"_mps_convolution_transpose(Tensor self, Tensor weight, {_SPREAD}) -> Tensor",
            api=FUNCTION)
 def cudnn_convolution_transpose(self: Tensor, weight: Tensor, padding: Shape, output_padding: Shape,
                                 stride: Shape, dilation: Shape, groups: int) -> Tensor:

@@ -9,10 +9,9 @@ from ..core.errors import check
 from ..core.registry import FUNCTION, INTERNAL, composite, decomposition
 from ..core.shapes import Shape
 from ..core.tensor import Tensor
-from ..ops.conv import blocks
+from ..ops.conv import blocks, each
 from ..ops.conv import conv_tbc as check_tbc
 from ..ops.conv import conv_tbc_backward as check_tbc_backward
-from ..ops.conv import each
 
 Parts = tuple[Any, ...]
 

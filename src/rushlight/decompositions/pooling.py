@@ -16,8 +16,9 @@ from ..core.dispatch import run_name
 from ..core.dtypes import DTYPES
 from ..core.errors import check
 from ..core.registry import FUNCTION, INTERNAL, composite
-from ..core.shapes import Shape, numel
+from ..core.shapes import Shape, numel, suggests_channels_last
 from ..core.tensor import Tensor
+from ..core.tokens import channels_last, channels_last_3d
 from ..ops.dtype_sets import FLOATS, REAL_NUMBERS
 from ..ops.pooling import Line, adaptive_sizes, check_input, lines
 
@@ -79,15 +80,22 @@ def adaptive_taps(x: Tensor, dim: int, count: int) -> Iterator[tuple[Tensor, Ten
         yield run_name("index_select", x, dim, at), at
 
 
+def laid_out(x: Tensor, like: Tensor) -> Tensor:
+    """x with its channels last in memory if `like` has them so, else contiguous."""
+    if suggests_channels_last(like.shape, like.strides()):
+        return x.contiguous(memory_format=channels_last if x.ndim == 4 else channels_last_3d)
+    return x.contiguous()
+
+
 # Maxima.
 
 def chosen(condition: Tensor, yes: Tensor, no: Tensor) -> Tensor:
     return run_name("where.self", condition, yes, no)
 
 
-def maxima(x: Tensor, all_taps: Sequence[Any]) -> tuple[Tensor, Tensor]:
+def maxima(x: Tensor, all_taps: Sequence[Any], adaptive: bool = False) -> tuple[Tensor, Tensor]:
     """Maxima of windows and their positions in the plane; `all_taps` give the taps along each dimension."""
-    rank = len(all_taps)
+    rank, source = len(all_taps), x
     width, places = 1, None
     for dim, taps_along in zip(range(-1, -rank - 1, -1), reversed(all_taps), strict=True):
         size = x.shape[dim]
@@ -106,7 +114,9 @@ def maxima(x: Tensor, all_taps: Sequence[Any]) -> tuple[Tensor, Tensor]:
         assert found is not None
         x, places, width = found, where, width * size
     assert places is not None
-    return x.contiguous(), places.contiguous()
+    if rank == 3 and adaptive:
+        return x.contiguous(), places.contiguous()
+    return laid_out(x, source), laid_out(places, source)
 
 
 def at_places(x: Tensor, indices: Tensor, rank: int) -> Tensor:
@@ -119,7 +129,8 @@ def to_places(grad: Tensor, indices: Tensor, like: Tensor, rank: int) -> Tensor:
     check(tuple(grad.shape) == tuple(indices.shape), f"max pool backward: expected a gradient of shape "
           f"{list(indices.shape)}, but got {list(grad.shape)}")
     zeros = grad.new_zeros((*like.shape[:-rank], numel(like.shape[-rank:])))
-    return zeros.scatter_add(-1, indices.flatten(-rank), grad.flatten(-rank)).reshape(like.shape)
+    found = zeros.scatter_add(-1, indices.flatten(-rank), grad.flatten(-rank)).reshape(like.shape)
+    return laid_out(found, like) if rank == 2 else found
 
 
 def _declare_max(rank: int) -> None:
@@ -172,8 +183,8 @@ def max_pool1d(self: Tensor, kernel_size: Shape, stride: Shape, padding: Shape, 
     return run_name("max_pool1d_with_indices", self, kernel_size, stride, padding, dilation, ceil_mode)[0]
 
 
-@composite("max_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride=[], int[2] "
-           "padding=0, int[2] dilation=1, bool ceil_mode=False) -> Tensor", api=INTERNAL)
+@composite("max_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride=[], "
+           "int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> Tensor", api=INTERNAL)
 def max_pool2d_backward(grad_output: Tensor, self: Tensor, kernel_size: Shape, stride: Shape, padding: Shape,
                         dilation: Shape, ceil_mode: bool) -> Tensor:
     indices = run_name("max_pool2d_with_indices", self, kernel_size, stride, padding, dilation, ceil_mode)[1]
@@ -191,7 +202,8 @@ def _declare_adaptive_max(rank: int) -> None:
         if 0 in sizes:
             empty = self.new_zeros((*self.shape[:-rank], *sizes))
             return empty, empty.to(INT64)
-        return maxima(self, [lambda x, dim, count=count: adaptive_taps(x, dim, count) for count in sizes])
+        return maxima(self, [lambda x, dim, count=count: adaptive_taps(x, dim, count) for count in sizes],
+                      adaptive=True)
 
     @composite(f"{name}_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor", api=INTERNAL)
     def backward(grad_output: Tensor, self: Tensor, indices: Tensor) -> Tensor:
@@ -268,7 +280,8 @@ def fractional(self: Tensor, kernel_size: Shape, output_size: Shape, random_samp
           f"be single ints or tuples of {rank} ints, but got {list(kernel_size)} and {list(output_size)}")
     check_input(self, rank, FLOATS, name)
     space = self.shape[-rank:]
-    check(all(o + k - 1 <= n for o, k, n in zip(output_size, kernel_size, space, strict=True)), f"{name}: "
+    room = [n - (o + k - 1) for o, k, n in zip(output_size, kernel_size, space, strict=True)]
+    check(min(room) >= rank - 2, f"{name}: "
           f"pool size {list(kernel_size)} too large relative to input size {list(space)} for output_size "
           f"{list(output_size)}")
     check(random_samples.dtype is self.dtype, f"{name}: Expect _random_samples to have the same dtype as "
@@ -295,7 +308,8 @@ def fractional(self: Tensor, kernel_size: Shape, output_size: Shape, random_samp
     return values.squeeze(0), indices.squeeze(0)
 
 
-def _maxima_from(planes: Tensor, starts: Tensor, space: Sequence[int], kernel: Shape) -> tuple[Tensor, Tensor]:
+def _maxima_from(planes: Tensor, starts: Tensor, space: Sequence[int],
+                 kernel: Shape) -> tuple[Tensor, Tensor]:
     """Maxima of windows that start at flat positions."""
     found = where = None
     for tap in range(numel(kernel)):
@@ -317,8 +331,8 @@ def _maxima_from(planes: Tensor, starts: Tensor, space: Sequence[int], kernel: S
 def _declare_fractional(rank: int) -> None:
     name = f"fractional_max_pool{rank}d"
 
-    @composite(f"{name}(Tensor self, int[{rank}] kernel_size, int[{rank}] output_size, Tensor random_samples) "
-               "-> (Tensor, Tensor)", api=INTERNAL)
+    @composite(f"{name}(Tensor self, int[{rank}] kernel_size, int[{rank}] output_size, Tensor "
+               "random_samples) -> (Tensor, Tensor)", api=INTERNAL)
     def fractional_max_pool(self: Tensor, kernel_size: Shape, output_size: Shape,
                             random_samples: Tensor) -> tuple[Tensor, Tensor]:
         return fractional(self, kernel_size, output_size, random_samples, rank)

@@ -14,7 +14,12 @@ from ..core.tensor import Tensor
 from ..ops.dtype_sets import FLOATS
 from ..ops.pooling import Line, adaptive_sizes, check_input, lines
 from .normalization import wide
-from .pooling import INT64, MEANS, adaptive_ends, counted, quotient, shaped
+from .pooling import INT64, MEANS, adaptive_ends, counted, laid_out, quotient, shaped
+
+
+def placed(x: Tensor, like: Tensor) -> Tensor:
+    """In two dimensions means keep the order of channels in memory, as in PyTorch."""
+    return laid_out(x, like) if like.ndim == 4 else x.contiguous()
 
 
 def sums(x: Tensor, dim: int, line: Line) -> Tensor:
@@ -100,7 +105,7 @@ def _declare_avg(rank: int) -> None:
         total = wide(self)
         for dim, line in zip(range(-rank, 0), along, strict=True):
             total = sums(total, dim, line)
-        return divided(total, by).to(self.dtype)
+        return placed(divided(total, by).to(self.dtype), self)
 
     @composite(f"{name}_backward(Tensor grad_output, Tensor self, int[{rank}] kernel_size, int[{rank}] "
                f"stride, int[{rank}] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) "
@@ -112,7 +117,7 @@ def _declare_avg(rank: int) -> None:
         grad = divided(wide(grad_output), by)
         for dim, line in zip(range(-rank, 0), along, strict=True):
             grad = spread(grad, dim, line)
-        return grad.to(self.dtype)
+        return placed(grad.to(self.dtype), self)
 
 
 for _rank in (2, 3):
@@ -178,7 +183,7 @@ def _declare_adaptive_avg(rank: int) -> None:
         total = wide(self)
         for dim, count in zip(range(-rank, 0), sizes, strict=True):
             total = adaptive_sums(total, dim, count)
-        return divided(total, adaptive_counts(self.shape[-rank:], sizes, self)).to(self.dtype)
+        return placed(divided(total, adaptive_counts(self.shape[-rank:], sizes, self)).to(self.dtype), self)
 
     @composite(f"_{name}_backward(Tensor grad_output, Tensor self) -> Tensor", api=INTERNAL)
     def backward(grad_output: Tensor, self: Tensor) -> Tensor:
@@ -190,7 +195,7 @@ def _declare_adaptive_avg(rank: int) -> None:
         grad = divided(wide(grad_output), adaptive_counts(space, sizes, self))
         for dim, size in zip(range(-rank, 0), space, strict=True):
             grad = adaptive_sums(grad, dim, size)
-        return grad.to(self.dtype)
+        return placed(grad.to(self.dtype), self)
 
     @composite(f"{name}(Tensor self, SymInt[{rank}] output_size) -> Tensor", api=INTERNAL)
     def by_size(self: Tensor, output_size: Shape) -> Tensor:

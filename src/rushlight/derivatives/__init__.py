@@ -31,6 +31,7 @@ from . import (  # noqa: F401
     reduction,
     reduction_counts,
     reduction_extremes,
+    resample,
     scan,
     shape,
     sorting,

@@ -10,6 +10,7 @@ from .declare import AUTO_LINEAR, NOT_DIFFERENTIABLE, derivative
 def _declare(rank: int) -> None:
     derivative([f"max_pool{rank}d_with_indices", f"adaptive_max_pool{rank}d", f"fractional_max_pool{rank}d"],
                self=lambda grad0, self, result1: to_places(grad0, result1, self, rank),
+               random_samples=NOT_DIFFERENTIABLE,
                result0=lambda self_t, result1: at_places(self_t, result1, rank))
     derivative([f"max_pool{rank}d_with_indices_backward", f"adaptive_max_pool{rank}d_backward",
                 f"fractional_max_pool{rank}d_backward"],

@@ -97,8 +97,10 @@ _declare_truth("all", Combine.ALL)
 @lowering("_softmax")
 def softmax(self: Lowered, dim: int, out: Spec) -> Lowered:
     x, dims = _stable(self, dim, out)
-    total = x.reduce(dims, Combine.SUM, True, x.dtype).expand(x.shape)
-    return x.map(lambda ops, e, s: ops.div(e, s), x.dtype, total).cast(out.dtype)
+    total = x.reduce(dims, Combine.SUM, True, x.dtype)
+    # The total is at least 1, so its inverse is a normal number: one division a row, one product an element.
+    inverse = total.map(lambda ops, s: ops.div(ops.constant(1, like=s), s), x.dtype).expand(x.shape)
+    return x.map(lambda ops, e, i: ops.mul(e, i), x.dtype, inverse).cast(out.dtype)
 
 
 def _stable(self: Lowered, dim: int, out: Spec) -> tuple[Lowered, tuple[int, ...]]:

@@ -12,7 +12,11 @@ from ..core.tensor import Tensor
 _SAME = ("conv1d", "conv2d", "conv3d", "conv_tbc", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
 globals().update({name: API.functions[""][name] for name in _SAME})
 
-__all__ = ["fold", "unfold", *_SAME]
+__all__ = [  # noqa: PLE0604
+    *_SAME,
+    "fold",
+    "unfold",
+]
 
 
 def pair(value: Any) -> tuple[int, ...]:

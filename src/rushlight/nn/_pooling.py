@@ -27,7 +27,7 @@ __all__ = [
 
 
 def _numbers(value: Any, rank: int) -> tuple[Any, ...]:
-    """A number for each dimension; None, which PyTorch takes for a stride that is the kernel's size, is ()."""
+    """A number for each dimension; of None, a stride that is the kernel's size, there are none."""
     if value is None:
         return ()
     return (value,) * rank if isinstance(value, int) else tuple(value)
@@ -76,8 +76,8 @@ for _rank in (1, 2, 3):
 
 
 def _declare_fractional(rank: int) -> None:
-    def fractional_max_pool(input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
-                            return_indices: bool = False,
+    def fractional_max_pool(input: Tensor, kernel_size: Any, output_size: Any = None,
+                            output_ratio: Any = None, return_indices: bool = False,
                             _random_samples: Tensor | None = None) -> tuple[Tensor, Tensor]:
         name = f"fractional_max_pool{rank}d"
         check(output_size is not None or output_ratio is not None,

@@ -16,6 +16,7 @@ from ._embedding import *  # noqa: F403
 from ._loss import *  # noqa: F403
 from ._normalization import *  # noqa: F403
 from ._pooling import *  # noqa: F403
+from ._resample import *  # noqa: F403
 
 # Operators under the same name and signature.
 _SAME = ("bilinear", "channel_shuffle", "cosine_similarity", "pairwise_distance", "pdist", "pixel_shuffle",

@@ -43,8 +43,8 @@ def spread(size: int, kernel: int, stride: int, padding: int, dilation: int, mor
 
 def check_dtypes(input: Tensor, weight: Tensor, bias: Tensor | None, name: str,
                  transposed: bool = False) -> None:
-    check(input.dtype in (SPREAD if transposed else NUMBERS), f'"{name}" not implemented for \'{input.dtype.torch_name}\'',
-          NotImplementedError)
+    check(input.dtype in (SPREAD if transposed else NUMBERS),
+          f'"{name}" not implemented for \'{input.dtype.torch_name}\'', NotImplementedError)
     for word, tensor in (("weight", weight), ("bias", bias)):
         check(tensor is None or tensor.dtype is input.dtype, f"{name}: Input type ({input.dtype.name}) and "
               f"{word} type ({None if tensor is None else tensor.dtype.name}) should be the same")
@@ -120,8 +120,8 @@ define("convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, 
        "dilation, bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor", shape=convolution,
        api=FUNCTION)
 define("convolution_backward(Tensor grad_output, Tensor input, Tensor weight, SymInt[]? bias_sizes, SymInt[] "
-       "stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, "
-       "bool[3] output_mask) -> (Tensor, Tensor, Tensor)", shape=convolution_backward, api=INTERNAL)
+       "stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt "
+       "groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)", shape=convolution_backward, api=INTERNAL)
 
 
 # Sliding blocks of an image, [batch, channels, height, width], as columns
