@@ -127,7 +127,8 @@ def test_families_are_files() -> None:
     families = {op.family for op in OPS}
     assert families <= files, families - files
     for floor in ("kernels", "derivatives", "batching", "lowering"):
-        known = {"declare", "helpers", "handler", "accumulate", "vmap", "lower", "lowered", "rules", "dtype"}
+        known = {"declare", "helpers", "handler", "accumulate", "vmap", "lower", "lowered", "rules", "dtype",
+                 "assemble", "scatter"}
         stray = {path.stem.partition("_")[0] for path in (PACKAGE / floor).glob("*.py")
                  if not path.stem.startswith("__")} - families - known
         assert not stray, f"{floor}: {stray}"

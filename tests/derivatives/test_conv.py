@@ -30,6 +30,7 @@ def leaves(shapes: Any, lib: Any, dtype: str = "float64") -> list[Any]:
     return [lib.tensor(d).requires_grad_() for d in drawn]
 
 
+@pytest.mark.filterwarnings("ignore:Using padding='same'")  # torch's, of its own copies
 @pytest.mark.parametrize(("name", "x", "weight", "bias", "settings"), CASES)
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 def test_gradients(name: str, x: Any, weight: Any, bias: Any, settings: Any, dtype: str) -> None:

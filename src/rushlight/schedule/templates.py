@@ -74,8 +74,22 @@ def with_maps(recorder: Recorder, call: Call, maps: Sequence[Map], needed: Calla
 
 def planned(recorder: Recorder, call: Call) -> Call:
     """The template with its loops planned."""
-    plan = plan_scatter(recorder, call) if call.routine == SCATTER else plan_loops(recorder, nest_of(call))
+    plan = plan_scatter(recorder, call) if call.routine == SCATTER else plan_scan(recorder, call)
     return Call(call.name, call.routine, call.inputs, call.outputs, {**call.attributes, "plan": plan})
+
+
+def plan_scan(recorder: Recorder, call: Call) -> LoopPlan:
+    """Where a step is long, each lane runs a row of its own, wherever the rows lie: it then takes one step an
+    element, while a vector along the row takes as many as doubling does."""
+    plan = plan_loops(recorder, nest_of(call))
+    long = any(cost(fold.step) >= LONG_STEP for fold in call.attributes["folds"].values())
+    if long and plan.nest.outer and _extent(plan.nest.outer[-1]) >= MANY_ROWS:
+        plan.vector_outer = True
+    return plan
+
+
+LONG_STEP = 12  # instructions
+MANY_ROWS = 16
 
 
 # Scatters.
