@@ -225,7 +225,7 @@ def run_row(name: str, quick: bool) -> Row:
 def cold_row(name: str, quick: bool) -> Row:
     """The time of the first call, with nothing in our object cache."""
     case = CASES[name][0]()
-    contestants = {OURS: functools.partial(_first_call, case, OURS, fresh=True)}
+    contestants: dict[str, Any] = {OURS: functools.partial(_first_call, case, OURS, fresh=True)}
     for peer in peers(quick):
         if peer != TORCH:
             first = functools.partial(_first_call, case, peer)

@@ -134,7 +134,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             # gelu is x (1 + erf) / 2, also in eager code and in torch: below 0 the sum cancels.
             error = ulps(target, exact.astype(np.longdouble), np.abs(x) / 2 if name == "gelu" else None)
             kernel = kernels[name]
-            times = best({"ours": lambda k=kernel, x=x, t=target: k(x, t), **peers(name, dtype, x)},
+            times = best({"ours": lambda k=kernel, x=x, t=target: k(x, t), **peers(name, dtype, x)},  # type: ignore[misc]
                          given.rounds)
             others = [times[p] for p in ("numpy", "torch") if p in times]
             print(f"{name:10} {dtype:8} {times['ours']:10.3f} {error:6.2f} {times.get('numpy', 0):8.3f} "

@@ -109,10 +109,12 @@ __all__ = [
     "get_rng_state", "half", "iinfo", "inference_mode", "initial_seed", "int", "int16", "int32", "int64",
     "int8", "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "is_grad_enabled",
     "is_inference_mode_enabled", "layout", "linalg", "load", "long", "lu", "manual_seed", "masked",
-    "memory_format", "nn", "no_grad", "pca_lowrank", "optim", "preserve_format", "promote_types", "random", "result_type",
+    "memory_format", "nn", "no_grad", "pca_lowrank", "optim", "preserve_format", "promote_types",
+    "random", "result_type",
     "save", "seed", "set_default_dtype", "set_grad_enabled", "set_num_threads", "set_printoptions",
     "set_rng_state", "short", "signal", "sparse_bsc", "sparse_bsr", "sparse_coo", "sparse_csc",
-    "sparse_csr", "special", "strided", "tensor", "typename", "uint16", "uint32", "uint64", "uint8",
+    "sparse_csr", "special", "strided",
+    "svd_lowrank", "tensor", "typename", "uint16", "uint32", "uint64", "uint8",
     "utils", "vmap",
 ]
 __all__ += _functions.__all__

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..core.dispatch import run_name
 from ..core.tensor import Tensor
 from .declare import Whole, batching
@@ -21,22 +23,22 @@ def with_batch(results: tuple[Tensor, ...], batch: int) -> tuple[Tensor, ...]:
 
 
 @batching("linalg_qr")
-def qr(A, mode, batch):
+def qr(A: Any, mode: Any, batch: Any) -> Any:
     return with_batch(run_name("linalg_qr", A, mode), batch)
 
 
 @batching("_linalg_svd")
-def svd(A, full_matrices, compute_uv, driver, batch):
+def svd(A: Any, full_matrices: Any, compute_uv: Any, driver: Any, batch: Any) -> Any:
     return with_batch(run_name("_linalg_svd", A, full_matrices, compute_uv, driver), batch)
 
 
 @batching("_linalg_eigh")
-def eigh(A, UPLO, compute_v, batch):
+def eigh(A: Any, UPLO: Any, compute_v: Any, batch: Any) -> Any:
     return with_batch(run_name("_linalg_eigh", A, UPLO, compute_v), batch)
 
 
 @batching("lu_unpack", all_batched=True)
-def lu_unpack(LU_data, LU_pivots, unpack_data, unpack_pivots, batch):
+def lu_unpack(LU_data: Any, LU_pivots: Any, unpack_data: Any, unpack_pivots: Any, batch: Any) -> Any:
     return with_batch(run_name("lu_unpack", LU_data, LU_pivots, unpack_data, unpack_pivots), batch)
 
 
@@ -48,7 +50,9 @@ def aligned(tensor: Tensor, ndim: int, batched: bool, rank: int) -> Tensor:
 
 
 @batching("_linalg_solve_ex")
-def solve(A, B, left, check_errors, A_batched, A_ndim, B_batched, B_ndim):
+def solve(
+    A: Any, B: Any, left: Any, check_errors: Any, A_batched: Any, A_ndim: Any, B_batched: Any, B_ndim: Any
+) -> Any:
     shape_a = A.shape[1:] if A_batched else A.shape
     shape_b = B.shape[1:] if B_batched else B.shape
     vector = B_ndim == 1 or (A_ndim - 1 == B_ndim and tuple(shape_b) == tuple(shape_a[:-1]))
@@ -73,14 +77,24 @@ def solve(A, B, left, check_errors, A_batched, A_ndim, B_batched, B_ndim):
 
 
 @batching("linalg_solve_triangular")
-def solve_triangular(self, B, upper, left, unitriangular, self_batched, self_ndim, B_batched, B_ndim):
+def solve_triangular(
+    self: Any,
+    B: Any,
+    upper: Any,
+    left: Any,
+    unitriangular: Any,
+    self_batched: Any,
+    self_ndim: Any,
+    B_batched: Any,
+    B_ndim: Any,
+) -> Any:
     rank = max(self_ndim, B_ndim)
     matrix, side = aligned(self, self_ndim, self_batched, rank), aligned(B, B_ndim, B_batched, rank)
     return run_name("linalg_solve_triangular", matrix, side, upper, left, unitriangular)
 
 
 @batching("linalg_ldl_solve", all_batched=True)
-def ldl_solve(LD, pivots, B, hermitian, LD_ndim, B_ndim):
+def ldl_solve(LD: Any, pivots: Any, B: Any, hermitian: Any, LD_ndim: Any, B_ndim: Any) -> Any:
     rank = max(LD_ndim, B_ndim)
     return run_name(
         "linalg_ldl_solve",
@@ -92,7 +106,7 @@ def ldl_solve(LD, pivots, B, hermitian, LD_ndim, B_ndim):
 
 
 @batching("linalg_lstsq", all_batched=True)
-def lstsq(self, b, rcond, driver, self_ndim, b_ndim, batch):
+def lstsq(self: Any, b: Any, rcond: Any, driver: Any, self_ndim: Any, b_ndim: Any, batch: Any) -> Any:
     vector = self_ndim - 1 == b_ndim and tuple(b.shape) == tuple(self.shape[:-1])
     side = b.unsqueeze(-1) if vector else b
     columns = b_ndim + 1 if vector else b_ndim

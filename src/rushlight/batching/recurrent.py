@@ -13,7 +13,8 @@ Pair = tuple[Tensor, Tensor]
 
 
 def check_same(batched: bool, name: str, what: str) -> None:
-    check(not batched, f"vmap: {name} has an output whose shape depends on {what}, which must be the same for "
+    check(not batched, f"vmap: {name} has an output whose shape depends on {what}, which must be the same "
+          f"for "
           "the whole batch")
 
 

@@ -71,7 +71,8 @@ def build(registry: Registry) -> PublicApi:
 def _group(registry: Registry, api: Api, *, inplace: bool) -> dict[tuple[str, str], list[OpDef]]:
     groups: dict[tuple[str, str], list[OpDef]] = {}
     for op in registry:
-        if inplace and not (op.api & (INPLACE | INPLACE_METHOD | Api.INPLACE_FUNCTION) and _can_be_inplace(op)):
+        writes = op.api & (INPLACE | INPLACE_METHOD | Api.INPLACE_FUNCTION)
+        if inplace and not (writes and _can_be_inplace(op)):
             continue
         if (op.api & api and (not inplace or op.api & INPLACE)) or (
                 inplace and op.api & (INPLACE_METHOD if api is METHOD else Api.INPLACE_FUNCTION)):

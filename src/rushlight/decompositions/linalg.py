@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
 
 from ..core.dispatch import run_name
 from ..core.dtypes import DTYPES
@@ -16,8 +17,12 @@ from ..ops.linalg import LINALG, check_matrix, check_numbers, check_same_dtype, 
 INT64 = DTYPES["int64"]
 
 
-def linalg(schema: str, name: str, api: Any = LINALG) -> Any:
-    return composite(schema, api=api, namespace="linalg", public_name=name)
+Body = TypeVar("Body", bound=Callable[..., Any])
+
+
+def linalg(schema: str, name: str, api: Any = LINALG) -> Callable[[Body], Body]:
+    declare: Any = composite(schema, api=api, namespace="linalg", public_name=name)
+    return cast(Callable[[Body], Body], declare)
 
 
 def eye_like(a: Tensor, n: int) -> Tensor:

@@ -27,7 +27,8 @@ class Parameters:
 
     def __init__(self, tensors: Sequence[Tensor], has_biases: bool, projected: bool) -> None:
         self.w_ih, self.w_hh = tensors[:2]
-        self.b_ih, self.b_hh = tensors[2:4] if has_biases else (None, None)
+        self.b_ih: Tensor | None = tensors[2] if has_biases else None
+        self.b_hh: Tensor | None = tensors[3] if has_biases else None
         self.w_hr = tensors[-1] if projected else None
 
 
@@ -161,8 +162,8 @@ def run_layers(cell: Cell, x: Tensor, sizes: Sequence[int] | None, hidden: Seque
             parameters = Parameters(params[at * group:(at + 1) * group], has_biases, projected)
             gates = linear(x, parameters.w_ih, parameters.b_ih)
             steps = gates.unbind(0) if sizes is None else run_name("split_with_sizes", gates, tuple(sizes), 0)
-            outputs, state = run_steps(cell, steps, sizes or [x.shape[1]] * len(steps), starts[at], parameters,
-                                       direction == 1)
+            rows = sizes or [x.shape[1]] * len(steps)
+            outputs, state = run_steps(cell, steps, rows, starts[at], parameters, direction == 1)
             parts.append(run_name("stack" if sizes is None else "cat", tuple(outputs), 0))
             last.append(state)
         x = parts[0] if directions == 1 else run_name("cat", tuple(parts), -1)

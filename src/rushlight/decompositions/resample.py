@@ -28,7 +28,7 @@ class Tap(NamedTuple):
     """For every output element the index of an input element, its weight (None: 1), and whether it counts
     (None: all do)."""
 
-    index: Tensor
+    index: Tensor  # type: ignore[assignment]
     weight: Tensor | None = None
     valid: Tensor | None = None
 
@@ -223,8 +223,8 @@ class Method(NamedTuple):
     def forward(self, x: Tensor, output_size: Sequence[int], align_corners: bool, scales: Scales) -> Tensor:
         self.check(x.shape, output_size)
         moved_only, byte = not self.corners, x.dtype.name == "uint8"
-        check(x.dtype.is_floating_point or (byte and (moved_only or self.rank == 2)), f'"{self.name}" not implemented for \'{x.dtype.torch_name}\'',
-              NotImplementedError)
+        check(x.dtype.is_floating_point or (byte and (moved_only or self.rank == 2)),
+              f'"{self.name}" not implemented for \'{x.dtype.torch_name}\'', NotImplementedError)
         compute = (FLOAT32 if moved_only else FLOAT64) if byte else x.dtype.opmath
         result = x if moved_only or x.dtype is compute else x.to(compute)
         axes = self.axes(x, x.shape[2:], output_size, align_corners, scales, compute)
@@ -238,7 +238,8 @@ class Method(NamedTuple):
                  align_corners: bool, scales: Scales) -> Tensor:
         self.check(input_size, output_size)
         expected = (*input_size[:2], *output_size)
-        check(tuple(grad.shape) == expected, f"{self.name}_backward: Expected grad_output to have the shape of "
+        check(tuple(grad.shape) == expected, f"{self.name}_backward: Expected grad_output to have the shape "
+              f"of "
               f"the output, {list(expected)}, but got {list(grad.shape)}")
         compute = grad.dtype.opmath
         result = grad if grad.dtype is compute else grad.to(compute)
@@ -310,7 +311,8 @@ BACKWARD: dict[tuple[int, bool], Callable[[Body], Body]] = {
         run(grad_output, output_size, input_size, align_corners, (scales_d, scales_h, scales_w)),
 }
 VECTORS: dict[bool, Callable[[Body], Body]] = {
-    False: lambda run: lambda input, output_size, scale_factors: run(input, output_size, False, scale_factors),
+    False: lambda run: lambda input, output_size, scale_factors:
+        run(input, output_size, False, scale_factors),
     True: lambda run: lambda input, output_size, align_corners, scale_factors:
         run(input, output_size, align_corners, scale_factors),
 }
@@ -323,7 +325,8 @@ def declare(method: Method) -> None:
                        ["scales_d", "scales_h", "scales_w"][3 - rank:]))
     composite(f"{name}(Tensor self, SymInt[{rank}] output_size, {corners}{scales}) -> Tensor",
               api=INTERNAL)(FORWARD[form](method.forward))
-    composite(f"{name}_backward(Tensor grad_output, SymInt[{rank}] output_size, SymInt[{rank + 2}] input_size, "
+    composite(f"{name}_backward(Tensor grad_output, SymInt[{rank}] output_size, SymInt[{rank + 2}] "
+        f"input_size, "
               f"{corners}{scales}) -> Tensor", api=INTERNAL)(BACKWARD[form](method.backward))
     composite(f"{name}.vec(Tensor input, SymInt[]? output_size, {corners}float[]? scale_factors) -> Tensor",
               api=INTERNAL)(VECTORS[method.corners](method.with_factors))

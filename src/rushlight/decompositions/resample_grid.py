@@ -20,11 +20,12 @@ from .resample import CUBIC, INT64, cubic_weights
 
 BILINEAR, NEAREST, BICUBIC = range(3)
 ZEROS, BORDER, REFLECTION = range(3)
+BOOL = DTYPES["bool"]
 GRADED = frozenset(DTYPES[name] for name in ("float16", "bfloat16", "float32", "float64"))
 
 
 class GridTap(NamedTuple):
-    index: Tensor
+    index: Tensor  # type: ignore[assignment]
     weight: Tensor
     slope: Tensor | None  # of the weight, along the grid's own coordinate; None: 0
     valid: Tensor | None  # None: everywhere
@@ -55,7 +56,7 @@ class Side(NamedTuple):
         """The place inside of the image that stands for one anywhere, and its slope; None for 1."""
         if self.padding == ZEROS:
             return place, None
-        slope = run_name("ones_like", place, None, None, None, None, None)
+        slope = ones_like(place)
         if self.padding == REFLECTION:
             place, slope = self.reflected(place, slope)
         outside = (place <= 0) | (place >= self.size - 1)
@@ -87,13 +88,14 @@ class Side(NamedTuple):
             base = place.floor()
             t = place - base
             return [self.tap(self.padded(base + k)[0], weight, slope * self.unit)
-                    for k, weight, slope in zip((-1, 0, 1, 2), cubic_weights(t), cubic_slopes(t), strict=True)]
+                    for k, weight, slope in zip((-1, 0, 1, 2), cubic_weights(t), cubic_slopes(t),
+                                                strict=True)]
         place, slope = self.padded(place)
         if mode == NEAREST:
-            return [self.tap(place.round(), run_name("ones_like", place, None, None, None, None, None), None)]
+            return [self.tap(place.round(), ones_like(place), None)]
         base = place.floor()
         t = place - base
-        slope = (run_name("ones_like", t, None, None, None, None, None) if slope is None else slope) * self.unit
+        slope = (ones_like(t) if slope is None else slope) * self.unit
         return [self.tap(base, 1 - t, -slope), self.tap(base + 1, t, slope)]
 
 
@@ -132,6 +134,10 @@ class Sampling:
         return index.unsqueeze(1).expand((-1, self.shape[1], -1))
 
 
+def ones_like(x: Tensor) -> Tensor:
+    return run_name("ones_like", x, None, None, None, None, None)
+
+
 def counted(values: Tensor, valid: Tensor | None) -> Tensor:
     return values if valid is None else values.where(valid, 0.0)
 
@@ -156,9 +162,11 @@ def check_sampler(input: Tensor, grid: Tensor, mode: int, padding: int, ndims: S
     check(input.dtype is grid.dtype, f"{name}: expected input and grid to have same dtype, but input has "
           f"{input.dtype.name} and grid has {grid.dtype.name}")
     check(input.ndim in ndims and input.ndim == grid.ndim, f"{name}: expected "
-          f"{' or '.join(f'{n}D' for n in ndims)} input and grid with same number of dimensions, but got input "
+          f"{' or '.join(f'{n}D' for n in ndims)} input and grid with same number of dimensions, but got "
+          f"input "
           f"with sizes {list(input.shape)} and grid with sizes {list(grid.shape)}")
-    check(input.shape[0] == grid.shape[0], f"{name}: expected grid and input to have same batch size, but got "
+    check(input.shape[0] == grid.shape[0], f"{name}: expected grid and input to have same batch size, but "
+          f"got "
           f"input with sizes {list(input.shape)} and grid with sizes {list(grid.shape)}")
     check(grid.shape[-1] == input.ndim - 2, f"{name}: expected grid to have size {input.ndim - 2} in last "
           f"dimension, but got grid with sizes {list(grid.shape)}")
@@ -196,7 +204,10 @@ def sampled_backward(grad_output: Tensor, input: Tensor, grid: Tensor, mode: int
     sampling = Sampling(x, places, mode, padding, align_corners)
     flat, grad = x.reshape((*x.shape[:2], -1)), grad.reshape((*grad.shape[:2], -1))
     to_input, rank = flat.new_zeros(flat.shape), len(sampling.sizes)
-    to_grid = [grad.new_zeros(sampling.places.shape[:2]) for _ in range(rank)]
+    # Zeros that are a function of the gradient, also where nothing is added to them: they have a derivative.
+    zeros = grad.sum(1).masked_fill(run_name("ones_like", sampling.taps[0][0].index, BOOL, None, None, None,
+                                             None), 0.0)
+    to_grid = [zeros] * rank
     for taps, index, valid in sampling.combinations():
         wide = sampling.wide(index)
         weight = weight_of(taps)

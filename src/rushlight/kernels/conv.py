@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product as taps_of
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -60,8 +61,11 @@ class Geometry:
         total = np.zeros((*lead, *sizes), columns.dtype)
         if columns.size:
             for taps in taps_of(*map(range, self.kernel)):
-                total[(..., *self.places(taps, result))] += columns[(..., *taps, *[slice(None)] * rank)]
-        return total[(..., *[slice(p, p + n) for p, n in zip(self.padding, space, strict=True)])]
+                to: Any = (..., *self.places(taps, result))
+                tap: Any = (..., *taps, *[slice(None)] * rank)
+                total[to] += columns[tap]
+        inner: Any = (..., *[slice(p, p + n) for p, n in zip(self.padding, space, strict=True)])
+        return total[inner]
 
 
 def correlated(x: Array, weight: Array, geometry: Geometry, result: Sizes, groups: int) -> Array:
@@ -88,8 +92,8 @@ def weight_gradient(x: Array, grad: Array, geometry: Geometry, groups: int) -> A
     images, channels, outside, result = x.shape[0], x.shape[1], grad.shape[1], grad.shape[2:]
     depth, points = channels // groups * prod(geometry.kernel), prod(result)
     columns = geometry.seen(x, result).reshape(images, groups, depth, points)
-    left = grad.reshape(images, groups, outside // groups, points)
-    left = left.transpose(1, 2, 0, 3).reshape(groups, outside // groups, images * points)
+    split = grad.reshape(images, groups, outside // groups, points)
+    left = split.transpose(1, 2, 0, 3).reshape(groups, outside // groups, images * points)
     right = columns.transpose(1, 0, 3, 2).reshape(groups, images * points, depth)
     return product(left, right).reshape(outside, channels // groups, *geometry.kernel)
 

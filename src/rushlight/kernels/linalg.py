@@ -15,6 +15,7 @@ from ..core.shapes import Spec
 
 lapack = LazyModule("scipy.linalg.lapack")
 scipy_linalg = LazyModule("scipy.linalg")
+numpy_linalg: Any = np.linalg  # whose overloads know letters and modes only as literals
 
 
 def routine(name: str, like: np.ndarray) -> Callable[..., Any]:
@@ -242,8 +243,8 @@ def cholesky(self: np.ndarray, upper: bool, check_errors: bool) -> tuple[np.ndar
 
 def qr(A: np.ndarray, mode: str) -> tuple[np.ndarray, np.ndarray]:
     if mode == "r":
-        return np.empty((0,), A.dtype), np.linalg.qr(A, "r")
-    q, r = np.linalg.qr(A, mode)
+        return np.empty((0,), A.dtype), numpy_linalg.qr(A, "r")
+    q, r = numpy_linalg.qr(A, mode)
     return q, r
 
 
@@ -263,9 +264,9 @@ def svd(A: np.ndarray, full_matrices: bool, compute_uv: bool) -> tuple[np.ndarra
 def eigh(A: np.ndarray, UPLO: str, compute_v: bool) -> tuple[np.ndarray, np.ndarray]:
     try:
         if compute_v:
-            values, vectors = np.linalg.eigh(A, UPLO.upper())
+            values, vectors = numpy_linalg.eigh(A, UPLO.upper())
             return values, vectors
-        return np.linalg.eigvalsh(A, UPLO.upper()), np.empty((0,), A.dtype)
+        return numpy_linalg.eigvalsh(A, UPLO.upper()), np.empty((0,), A.dtype)
     except np.linalg.LinAlgError as error:
         raise LinAlgError(
             "linalg.eigh: The algorithm failed to converge because the input matrix is ill-conditioned or "
@@ -375,7 +376,9 @@ def lstsq(
 
 
 def matrix_exp(self: np.ndarray) -> np.ndarray:
-    return scipy_linalg.expm(self).astype(self.dtype) if self.size else self.copy()
+    """In double precision: squaring makes small errors large."""
+    wide = np.complex128 if self.dtype.kind == "c" else np.float64
+    return scipy_linalg.expm(self.astype(wide)).astype(self.dtype) if self.size else self.copy()
 
 
 kernel("linalg_cholesky_ex", cholesky)

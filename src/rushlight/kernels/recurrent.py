@@ -19,7 +19,8 @@ def pack_padded_sequence(input: np.ndarray, lengths: np.ndarray,
                          batch_first: bool) -> tuple[np.ndarray, np.ndarray]:
     name = "_pack_padded_sequence"
     steps = input.swapaxes(0, 1) if batch_first else input
-    check((lengths > 0).all(), f"{name}: Length of all samples has to be greater than 0, but found an element "
+    check((lengths > 0).all(), f"{name}: Length of all samples has to be greater than 0, but found an "
+          f"element "
           "in 'lengths' that is <= 0")
     check((lengths[1:] <= lengths[:-1]).all(), f"{name}: `lengths` array must be sorted in decreasing order "
           "when `enforce_sorted` is True. You can pass `enforce_sorted=False` to pack_padded_sequence and/or "

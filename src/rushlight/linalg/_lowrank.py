@@ -15,8 +15,8 @@ def lu(
     A: Tensor, pivot: bool = True, get_infos: bool = False, out: tuple[Tensor, ...] | None = None
 ) -> tuple[Tensor, ...]:
     """The packed LU factorization with its pivots, and on request whether each matrix was regular."""
-    factors, pivots, infos = _linalg["lu_factor_ex"](A, pivot=pivot)
-    found = (factors, pivots, infos) if get_infos else (factors, pivots)
+    everything = _linalg["lu_factor_ex"](A, pivot=pivot)
+    found = everything if get_infos else tuple(everything[:2])
     if out is None:
         return found
     for target, result in zip(out, found, strict=True):
@@ -25,7 +25,7 @@ def lu(
 
 
 def _lu_method(self: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tensor, ...]:
-    return lu(self, pivot, get_infos)
+    return tuple(lu(self, pivot, get_infos))
 
 
 _lu_method.__name__ = "lu"

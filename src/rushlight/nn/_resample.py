@@ -41,7 +41,8 @@ def interpolate(
     if mode in _WITHOUT_CORNERS:
         check(
             align_corners is None,
-            "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | "
+            "align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic "
+            "| "
             "trilinear",
             ValueError,
         )
@@ -56,7 +57,8 @@ def interpolate(
         factors = None
     check(
         not antialias or (mode in _ANTIALIASED and input.ndim == 4),
-        "Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires a 4-D tensor as "
+        "Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires a 4-D tensor "
+        "as "
         "input",
         ValueError,
     )
@@ -129,7 +131,8 @@ def _resampled(
         NotImplementedError,
     )
     raise NotImplementedError(
-        f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {input.ndim}D) for the modes: nearest | "
+        f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {input.ndim}D) for the modes: "
+        f"nearest | "
         f"linear | bilinear | bicubic | trilinear | lanczos | area | nearest-exact (got {mode})"
     )
 
@@ -192,12 +195,14 @@ def grid_sample(
     """The image at the places of a grid, which go from -1 to 1 and name the last dimension first."""
     check(
         mode in _MODES,
-        f"nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: '{mode}'",
+        f"nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: "
+        f"'{mode}'",
         ValueError,
     )
     check(
         padding_mode in _PADDINGS,
-        "nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or 'reflection', but got: "
+        "nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or 'reflection', but "
+        "got: "
         f"'{padding_mode}'",
         ValueError,
     )

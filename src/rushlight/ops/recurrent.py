@@ -39,7 +39,8 @@ def pad_packed_sequence(data: Tensor, batch_sizes: Tensor, total_length: int) ->
     check(batch_sizes.ndim == 1 and batch_sizes.shape[0] > 0, f"{name}: batch_sizes must be a vector with at "
           f"least one step, but its shape is {list(batch_sizes.shape)}")
     check_integers(batch_sizes, name, "batch_sizes")
-    check(total_length <= 0 or total_length >= batch_sizes.shape[0], f"{name}: Expected total_length to be at "
+    check(total_length <= 0 or total_length >= batch_sizes.shape[0], f"{name}: Expected total_length to be "
+          f"at "
           f"least the length of the longest sequence in input, but got total_length={total_length} and max "
           f"sequence length being {batch_sizes.shape[0]}")
     return Spec(None, data.dtype), Spec(None, INT64)

@@ -99,14 +99,14 @@ def run_guarded(program: Executable, inputs: Sequence[np.ndarray]) -> list[np.nd
             arrays[slot] = array
     outputs = []
     for kind, slots in (("output", program.output_slots), ("temporary", program.temporaries)):
-        for slot in slots:
-            size = int(np.prod(slot.shape, dtype=np.int64)) * slot.dtype.itemsize
-            zone = Guarded(f"{kind} {slot.number}", size)
-            block[slot.number] = zone.address
+        for place in slots:
+            size = int(np.prod(place.shape, dtype=np.int64)) * place.dtype.itemsize
+            zone = Guarded(f"{kind} {place.number}", size)
+            block[place.number] = zone.address
             zones.append(zone)
-            strides = slot.strides if size else None
-            view = np.ndarray(slot.shape, slot.dtype, zone.inside, 0, strides)
-            arrays[slot.number] = view
+            strides = place.strides if size else None
+            view = np.ndarray(place.shape, place.dtype, zone.inside, 0, strides)
+            arrays[place.number] = view
             if kind == "output":
                 outputs.append(view)
     for number, (native, segment) in enumerate(program.segments):

@@ -82,7 +82,7 @@ CONV_SAMPLES: dict[str, list[str]] = {
     "adaptive_max_pool2d_backward": [f"x(1, 2, 1, 2), {_IMAGE}, {_AT2}"],
     "adaptive_max_pool3d_backward": [f"x(1, 2, 1, 1, 2), {_BOX}, {_AT3}"],
     "fractional_max_pool2d": [f"{_IMAGE}, (2, 2), (2, 3), by(x(1, 2, 2), lambda v: v.abs())"],
-    "fractional_max_pool3d": [f"{_BOX}, (2, 2, 2), (2, 2, 2), by(x(1, 2, 3), lambda v: v.abs())"],
+    "fractional_max_pool3d": [f"{_BOX}, (2, 2, 2), (1, 2, 1), by(x(1, 2, 3), lambda v: v.abs())"],
     "fractional_max_pool2d_backward": [f"x(1, 2, 1, 2), {_IMAGE}, (2, 2), (1, 2), {_AT2}"],
     "fractional_max_pool3d_backward": [f"x(1, 2, 1, 1, 2), {_BOX}, (2, 2, 2), (1, 1, 2), {_AT3}"],
     "max_unpool2d": [f"x(1, 2, 1, 2), {_AT2}, (2, 4)"],
