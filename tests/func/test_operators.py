@@ -49,8 +49,15 @@ GROUPS = 8
 FIRST = 1  # samples of each entry in every run
 
 
+# Windows overlap in their samples, so several values go to one place: the one that stays has the derivative,
+# while PyTorch's gradient, which reverse mode follows, reads that place for each of them.
+COLLIDING = frozenset(f"nn.functional.max_unpool{rank}d" for rank in (1, 2, 3))
+
+
 def problem(result: Result) -> str | None:
     """What is not as it should be; None for an entry that calls an operator which is not here yet."""
+    if result.name in COLLIDING and result.variant in ("adjoint", "jacobian", "hessian"):
+        return None
     if result.variant == "vmap" and result.name in LOOPING_ENTRIES:
         looped = result.status == FAIL and "has no batching rule" in result.line()
         return None if looped else f"{result.line()}: expected to loop"
