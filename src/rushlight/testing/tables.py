@@ -183,7 +183,6 @@ LOOSER: dict[str, tuple[dict[str, Tolerance], str]] = {
     "__rmatmul__": ({"complex64": Tolerance(1.3e-6, 6e-5)}, _COMPLEX_SUMS),
     "nn.functional.ctc_loss": ({"float32": Tolerance(1.3e-6, 2e-4)}, _SEQUENCE_LOGS),
     "fft.hfft2": ({"float32": Tolerance(1.3e-6, 6e-5)}, _CANCELLING_SPECTRA),
-    "matrix_exp": ({"float32": Tolerance(3e-6, 1e-5)}, "in double here; PyTorch's own error is 2e-6"),
     "nn.functional.multi_head_attention_forward": ({"float32": Tolerance(1.2e-4, 0.005)}, _STEEP_SOFTMAX),
     "special.bessel_j0": ({"float64": Tolerance(1e-7, 5e-7)}, _JUST_ABOVE_FIVE),
     "special.bessel_y1": ({"float64": Tolerance(1e-7, 5e-7)}, _JUST_ABOVE_FIVE),
