@@ -95,7 +95,12 @@ def _replayed(view: Tensor, base: Tensor, source: Tensor) -> Tensor:
 
 def laid_out(tangent: Tensor, like: Tensor) -> Tensor:
     """`tangent` with the strides of its primal `like`, so that what is a view of the one is a view of the
-    other; contiguous, of which there is every view, where those of the primal overlap."""
+    other; contiguous, of which there is every view, where those of the primal overlap. Nor may it be lazily
+    conjugated or negated where its primal is not: such a tensor has no view as real numbers."""
+    if tangent._conj and not like._conj:
+        tangent = tangent.resolve_conj()
+    if tangent._neg and not like._neg:
+        tangent = tangent.resolve_neg()
     strides = like.strides()
     if tangent.strides() == strides:
         return tangent

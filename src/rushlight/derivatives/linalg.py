@@ -63,6 +63,8 @@ def scaled_inverse_adjoint(a: Tensor, lu: Tensor, pivots: Tensor, scale: Tensor)
 
 
 def det_backward(grad: Tensor, A: Tensor, result0: Tensor, LU: Tensor, pivots: Tensor) -> Tensor:
+    if A.shape[-1] == 1:  # the determinant is the number itself: nothing to divide, no second derivative
+        return grad[..., None, None]
     if MODES.grad:
         return scaled_inverse_adjoint(A, LU, pivots, grad * result0.conj())
     diagonal = LU.diagonal(0, -2, -1)
