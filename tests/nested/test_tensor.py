@@ -1,0 +1,452 @@
+"""Nested tensors as objects: making them, what they say of themselves, autograd, errors."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import rushlight as rl
+from rushlight.core.dispatch import call
+from rushlight.core.registry import REGISTRY
+from rushlight.core.schema import REQUIRED
+from rushlight.core.tensor import TRACED
+
+from .conftest import SIZES, assert_same, scope
+
+LIBRARIES = (torch, rl)
+
+
+def in_both(program: Callable[[Any], Any]) -> None:
+    """The program gives the same with torch and with rushlight, or raises an error of the same type."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            expected = program(torch)
+        except Exception as error:
+            with pytest.raises(type(error)) as caught:
+                program(rl)
+            assert str(caught.value)
+            return
+        assert_same(program(rl), expected)
+
+
+def larger(nested: Any) -> Any:
+    return nested.masked_select(nested > 1.5)
+
+
+MADE: list[Callable[[Any], Any]] = [
+    lambda L: L.nested.nested_tensor([[1.0, 2.0], [3.0]], layout=L.jagged),
+    lambda L: L.nested.nested_tensor([L.ones(2, 3), L.zeros(1, 3)], layout=L.jagged, dtype=L.float64),
+    lambda L: L.nested.nested_tensor([L.ones(3, 2), L.zeros(3, 1)], layout=L.jagged),
+    lambda L: L.nested.nested_tensor([np.ones((2, 2)), np.zeros((0, 2))], layout=L.jagged),
+    lambda L: L.nested.nested_tensor([L.ones(2)], layout=L.jagged, requires_grad=True).requires_grad,
+    lambda L: L.nested.nested_tensor([], layout=L.jagged),
+    lambda L: L.nested.nested_tensor([L.ones(2), L.ones(2, 2)], layout=L.jagged),
+    lambda L: L.nested.nested_tensor([L.ones(2), L.ones(2, dtype=L.float64)], layout=L.jagged),
+    lambda L: L.nested.nested_tensor([L.ones(()), L.ones(())], layout=L.jagged),
+    lambda L: L.nested.nested_tensor([L.ones(2, 3), L.ones(3, 4)], layout=L.jagged),
+    lambda L: L.nested.nested_tensor([L.ones(2)], layout=L.sparse_coo),
+    lambda L: L.nested.as_nested_tensor(L.arange(6.0).reshape(2, 3), layout=L.jagged),
+    lambda L: L.nested.as_nested_tensor([L.ones(2, 3), L.zeros(1, 3)], layout=L.jagged),
+    lambda L: L.nested.as_nested_tensor((L.ones(2),), dtype=L.float64, layout=L.jagged),
+    lambda L: L.nested.as_nested_tensor(L.ones(3), layout=L.jagged),
+    lambda L: L.nested.as_nested_tensor([[1.0]], layout=L.jagged),
+    lambda L: L.nested.as_nested_tensor("text", layout=L.jagged),
+    lambda L: L.nested.nested_tensor_from_jagged(L.arange(6.0).reshape(6, 1), L.tensor([0, 2, 6])),
+    lambda L: L.nested.nested_tensor_from_jagged(L.arange(6.0), lengths=L.tensor([2, 0, 4])),
+    lambda L: L.nested.nested_tensor_from_jagged(L.arange(6.0), L.tensor([0, 3, 6]), L.tensor([2, 1])),
+    lambda L: L.nested.nested_tensor_from_jagged(L.ones(2, 6), L.tensor([0, 3, 6]), jagged_dim=2),
+    lambda L: L.nested.nested_tensor_from_jagged(L.ones(6)),
+    lambda L: L.nested.nested_tensor_from_jagged(L.ones(6), L.tensor([0, 6]), jagged_dim=0),
+    lambda L: L.nested.narrow(L.arange(12.0).reshape(3, 4), 1, L.tensor([0, 1, 2]), L.tensor([2, 3, 1]),
+                              layout=L.jagged),
+    lambda L: L.nested.narrow(L.arange(24.0).reshape(3, 4, 2), 1, 1, L.tensor([2, 3, 1]), layout=L.jagged),
+    lambda L: L.nested.narrow(L.ones(3, 4), 0, 1, 2, layout=L.jagged),
+    lambda L: L.nested.narrow(L.ones(3, 4), 1, "a", 2, layout=L.jagged),
+    lambda L: L.nested.narrow(L.ones(3, 4), 1, L.tensor([0, 1]), 2, layout=L.jagged),
+    lambda L: L.nested.masked_select(L.arange(4.0).reshape(2, 2), L.tensor([[True, True], [False] * 2])),
+    lambda L: L.nested.masked_select(L.arange(6.0).reshape(3, 2), L.tensor([True, False])),
+    lambda L: larger(L.nested.nested_tensor([[1.0, 2.0], [0.5], [3.0]], layout=L.jagged)),
+]
+
+
+@pytest.mark.parametrize("number", range(len(MADE)))
+def test_made_like_pytorch(number: int) -> None:
+    in_both(MADE[number])
+
+
+ERRORS = [
+    "n.unbind(1)", "n.sum(0)", "n.sum((1, 2))", "n.softmax(0)", "n.select(1, 0)", "n[9]", "n.transpose(0, 1)",
+    "n.transpose(0, 2)", "n.permute(1, 0, 2)", "n.permute(0, 1)", "n.permute(0, 1, 1)", "n.view(B, 7, 4)",
+    "n.view(-1)", "n.unsqueeze(0)", "n.squeeze(1)", "n.squeeze(0)", "n.flatten(0, 1)", "n.flatten(1, 2)",
+    "n.split(1, 1)", "n.chunk(2, 1)", "n.narrow(1, 0, 1)", "L.cat([n, m], 0)", "L.cat([n, m], 1)",
+    "L.stack([n, m], 0)", "L.stack([n, m], 1)", "L.stack([n, h], 2)", "n + L.ones(7, 9, 4)",
+    "n + L.ones(1, 3, 3, 4)",
+    "n + L.nested.nested_tensor([L.ones(5, 4), L.ones(1, 4), L.ones(1, 4)], layout=L.jagged)",
+    "n + n.transpose(1, 2)", "n @ L.ones(3, 2)", "n @ n", "n.bmm(L.ones(4, 2))", "F.layer_norm(e, (3,))",
+    "F.layer_norm(n, (4, 4))", "F.rms_norm(n, (n.size(1), 4))", "F.linear(n.transpose(1, 2), w)",
+    "F.scaled_dot_product_attention(h, h, v)", "F.scaled_dot_product_attention(h, h, h.double())",
+    "F.scaled_dot_product_attention(n.unsqueeze(1), n.unsqueeze(1), n.unsqueeze(2))",
+    "n.expand(B, n.size(1), 7)",
+    "n.expand(5, n.size(1), 4)", "n.size(5)", "n.sum(7)", "n.masked_select(n > 0)",
+    "N.to_padded_tensor(v, 0.0)",
+    "v.to_padded_tensor(0.0)", "n.broadcast_to(2, B, n.size(1), 4)", "n.detach().add_(h)",
+]
+
+
+@pytest.mark.parametrize("expression", ERRORS)
+def test_errors_are_those_of_pytorch(expression: str) -> None:
+    in_both(lambda lib: eval(expression, scope(lib, SIZES["several"], "float32")))
+
+
+# Operators that make nested tensors; PyTorch's have the strided layout, so that rows are compared.
+
+def buffer(lib: Any, sizes: Any, strides: Any, offsets: Any) -> Any:
+    return lib._nested_view_from_buffer(lib.arange(12.0), *(lib.tensor(x) for x in (sizes, strides, offsets)))
+
+
+OPERATORS: list[Callable[[Any], Any]] = [
+    lambda L: L._nested_tensor_from_tensor_list([L.ones(2, 3), L.zeros(1, 3)]),
+    lambda L: L._nested_tensor_from_tensor_list([L.ones(2, 3), L.zeros(2, 1)], L.float64),
+    lambda L: L._nested_tensor_from_mask(L.arange(12.0).reshape(2, 3, 2),
+                                         L.tensor([[True, True, False], [True, False, False]])),
+    lambda L: L._nested_tensor_from_mask(L.ones(1, 3, 2), L.tensor([[True, False, True]])),
+    lambda L: L._nested_tensor_from_mask(L.ones(2, 3), L.ones(2, 3).bool()),
+    lambda L: L._nested_tensor_from_mask(L.ones(2, 3, 2), L.ones(2, 3)),
+    lambda L: L._nested_tensor_from_mask(L.ones(2, 3, 2), L.ones(2, 2).bool()),
+    lambda L: L._nested_from_padded(L.arange(12.0).reshape(2, 3, 2), L.tensor([[2, 2], [3, 2]])),
+    lambda L: L._nested_from_padded(L.arange(12.0).reshape(2, 3, 2), L.tensor([[2, 1], [3, 1]])),
+    lambda L: L._nested_from_padded(L.arange(24.0).reshape(2, 2, 3, 2), L.tensor([[2, 4], [3, 4]]), True),
+    lambda L: buffer(L, [[2, 2], [4, 2]], [[2, 1], [2, 1]], [0, 4]),
+    lambda L: buffer(L, [[2, 2], [3, 2]], [[2, 1], [2, 1]], [0, 6]),
+    lambda L: buffer(L, [[2, 2], [2, 3]], [[1, 2], [1, 2]], [0, 4]),
+]
+
+
+@pytest.mark.parametrize("number", range(len(OPERATORS)))
+def test_operators_that_make_rows(number: int) -> None:
+    in_both(lambda lib: list(OPERATORS[number](lib).unbind()))
+
+
+def test_dropout() -> None:
+    nested = rl.nested.nested_tensor([rl.ones(50, 4), rl.ones(3, 4)], requires_grad=True)
+    rl.manual_seed(0)
+    kept = rl.nn.functional.dropout(nested, 0.5)
+    assert kept.shape == nested.shape and set(kept.values().unique().tolist()) == {0.0, 2.0}
+    kept.sum().backward()
+    assert nested.grad.tolist() == kept.tolist()
+    rl.manual_seed(0)
+    assert rl.nn.functional.dropout(nested.values(), 0.5).tolist() == kept.values().tolist()
+
+
+def test_shape_and_text() -> None:
+    nested = rl.nested.nested_tensor([rl.ones(2, 3), rl.ones(4, 3)], layout=rl.jagged)
+    size = repr(nested.size(1))
+    assert size[0] == "j" and size[1:].isdecimal()
+    assert repr(nested.shape) == f"rushlight.Size([2, {size}, 3])"
+    assert repr(nested.stride()) == f"(3*{size}, 3, 1)"
+    assert repr(nested) == (f"NestedTensor(size=(2, {size}, 3), offsets=tensor([0, 2, 6]), contiguous=True)")
+    assert repr(nested.requires_grad_()) == (f"NestedTensor(size=(2, {size}, 3), offsets=tensor([0, 2, 6]), "
+                                             "requires_grad=True, contiguous=True)")
+    assert "grad_fn=<MulBackward0" in repr(nested * 2)
+    assert nested.is_nested and nested.layout is rl.jagged and not nested.values().is_nested
+    assert nested._max_seqlen == 4 and nested._min_seqlen == 2
+    assert nested.shape[:1] + (nested.size(1), 7) == (2, nested.size(1), 7)
+    assert isinstance(nested, rl.Tensor) and type(nested).__name__ == "NestedTensor"
+
+
+def test_ragged_sizes() -> None:
+    size = rl.nested.nested_tensor([rl.ones(2), rl.ones(4)]).size(1)
+    other = rl.nested.nested_tensor([rl.ones(3), rl.ones(4)]).size(1)
+    assert size == size and size != other and size != 2 and hash(size) == hash(size)
+    assert size >= 2 and size > 1 and not size < 2 and not size <= 1
+    assert 2 * size != size and repr(size * 3) == f"3*{size!r}" and 2 * size > size
+    with pytest.raises(ValueError, match="differs from row to row"):
+        _ = size > 5
+    with pytest.raises(TypeError, match="stands for the lengths of all rows"):
+        int(size)
+    with pytest.raises(TypeError):
+        rl.zeros(3, size)
+
+
+def test_equal_lengths_fit_together() -> None:
+    """PyTorch refuses operands that were made apart, even of equal lengths; here lengths decide."""
+    first = rl.nested.nested_tensor([[1.0, 2.0], [3.0]])
+    second = rl.nested.nested_tensor([[10.0, 20.0], [30.0]])
+    assert first.shape == second.shape
+    assert (first + second).tolist() == [[11.0, 22.0], [33.0]]
+
+
+def holes(lib: Any) -> Any:
+    base = lib.arange(24.0).reshape(3, 4, 2)
+    return lib.nested.narrow(base, 1, lib.tensor([0, 1, 2]), lib.tensor([2, 3, 1]), layout=lib.jagged)
+
+
+@pytest.mark.parametrize("program", [
+    lambda n: n * 2, lambda n: n + n, lambda n: n.sum(-1), lambda n: n.unbind(), lambda n: n.contiguous(),
+    lambda n: n.numel(), lambda n: n.is_contiguous(), lambda n: n.lengths(), lambda n: n.offsets(),
+    lambda n: n.clone(), lambda n: n[1], lambda n: n.softmax(-1), lambda n: n.values(),
+    lambda n: n.transpose(1, 2),
+])
+def test_holes_like_pytorch(program: Callable[[Any], Any]) -> None:
+    in_both(lambda lib: program(holes(lib)))
+
+
+def test_holes_beyond_pytorch() -> None:
+    """What belongs to no row is in no result."""
+    nested = holes(rl)
+    rows = [r.numpy() for r in nested.unbind()]
+    assert nested.sum().item() == sum(r.sum() for r in rows)
+    assert nested.sum(1).tolist() == [r.sum(0).tolist() for r in rows]
+    assert nested.to_padded_tensor(-1.0)[2].tolist() == [*rows[2].tolist(), [-1.0, -1.0], [-1.0, -1.0]]
+    whole = nested.contiguous()
+    assert (whole + nested).tolist() == (nested + whole).tolist() == [(2 * r).tolist() for r in rows]
+    assert (nested + rl.ones(3, 1, 2)).tolist() == [(r + 1).tolist() for r in rows]
+    assert nested[1:].tolist() == [r.tolist() for r in rows[1:]]
+    assert nested.max().item() == max(r.max() for r in rows)
+
+
+# Autograd.
+
+def test_leaf() -> None:
+    nested = rl.nested.nested_tensor([[1.0, 2.0], [3.0]], requires_grad=True)
+    assert nested.is_leaf and nested.grad is None and nested.grad_fn is None
+    (nested * nested).sum().backward()
+    assert nested.grad.is_nested and nested.grad.shape == nested.shape
+    assert nested.grad.tolist() == [[2.0, 4.0], [6.0]]
+    nested.grad.zero_()
+    assert nested.grad.tolist() == [[0.0, 0.0], [0.0]]
+    nested.grad = None
+    assert nested.grad is None
+    assert not nested.detach().requires_grad
+    with pytest.raises(TypeError, match="is a nested tensor"):
+        nested.grad = rl.ones(3)
+
+
+def test_rows_get_their_gradients() -> None:
+    rows = [rl.ones(2, 3, requires_grad=True), rl.ones(1, 3, requires_grad=True)]
+    nested = rl.nested.as_nested_tensor(rows, layout=rl.jagged)
+    assert not nested.is_leaf and nested.requires_grad
+    (nested * rl.tensor([1.0, 2.0, 3.0])).sum().backward()
+    assert [row.grad.tolist() for row in rows] == [[[1, 2, 3], [1, 2, 3]], [[1, 2, 3]]]
+
+
+def test_backward_and_grad_take_nested_tensors() -> None:
+    nested = rl.nested.nested_tensor([[1.0, 2.0], [3.0]], requires_grad=True)
+    out = nested ** 3
+    grad, = rl.autograd.grad(out.sum(), nested, create_graph=True)
+    assert grad.is_nested and grad.tolist() == [[3.0, 12.0], [27.0]]
+    second, = rl.autograd.grad(grad, [nested], grad_outputs=[rl.ones_like(grad)])
+    assert second.tolist() == [[6.0, 12.0], [18.0]]
+    out.backward(rl.full_like(out, 2.0))
+    assert nested.grad.tolist() == [[6.0, 24.0], [54.0]]
+    unused, = rl.autograd.grad((nested * 0).sum() * 0 + rl.ones((), requires_grad=True), nested)
+    assert unused.tolist() == [[0.0, 0.0], [0.0]]
+    with pytest.raises(RuntimeError, match="only for scalar outputs"):
+        (nested * 2).backward()
+
+
+def test_hooks() -> None:
+    nested = rl.nested.nested_tensor([[1.0, 2.0], [3.0]], requires_grad=True)
+    seen = []
+    nested.register_hook(lambda grad: seen.append(grad.tolist()) or grad * 10)
+    middle = nested * 2
+    middle.retain_grad()
+    middle.sum().backward()
+    assert seen == [[[2.0, 2.0], [2.0]]]
+    assert nested.grad.tolist() == [[20.0, 20.0], [20.0]] and middle.grad.tolist() == [[1.0, 1.0], [1.0]]
+
+
+def test_writes() -> None:
+    nested = rl.nested.nested_tensor([[1.0, 2.0], [3.0]])
+    values = nested.values()
+    assert nested.add_(1).mul_(nested) is nested
+    assert values.tolist() == [4.0, 9.0, 16.0]
+    nested.copy_(rl.nested.nested_tensor([[5.0, 6.0], [7.0]]))
+    nested[1] = 0.5
+    assert nested.tolist() == [[5.0, 6.0], [0.5]]
+    with pytest.raises(RuntimeError):
+        nested.copy_(rl.nested.nested_tensor([[5.0], [7.0, 6.0]]))
+    leaf = rl.nested.nested_tensor([[1.0], [2.0, 3.0]], requires_grad=True)
+    with pytest.raises(RuntimeError, match="leaf"):
+        leaf.add_(1)
+    twice = leaf * 2
+    twice.mul_(leaf)
+    twice.sum().backward()
+    assert leaf.grad.tolist() == [[4.0], [8.0, 12.0]]
+    for out in (rl.empty(3), nested):
+        with pytest.raises(NotImplementedError, match="out= does not take nested tensors"):
+            rl.add(nested, 1, out=out)
+
+
+def test_modes() -> None:
+    nested = rl.nested.nested_tensor([[1.0, 2.0], [3.0]], requires_grad=True)
+    with rl.no_grad():
+        assert not (nested * 2).requires_grad
+    with rl.inference_mode():
+        assert rl.nn.functional.silu(nested).softmax(1).values().is_inference()
+
+
+def test_copies() -> None:
+    nested = rl.nested.nested_tensor([[1.0, 2.0], [3.0]], requires_grad=True)
+    for other in (copy.deepcopy(nested), pickle.loads(pickle.dumps(nested)), copy.copy(nested)):
+        assert other.tolist() == nested.tolist() and other.requires_grad and other.shape == nested.shape
+
+
+def test_modules() -> None:
+    """A block of a transformer gives every row what it gives the row alone."""
+    rl.manual_seed(0)
+    norm, project, out = rl.nn.LayerNorm(8), rl.nn.Linear(8, 24), rl.nn.Linear(8, 8)
+    table = rl.nn.Embedding(10, 8)
+
+    def block(tokens: Any) -> Any:
+        x = table(tokens)
+        q, k, v = (part.unflatten(-1, [2, 4]).transpose(1, 2) for part in project(norm(x)).chunk(3, -1))
+        attended = rl.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return x + out(attended.transpose(1, 2).flatten(-2))
+
+    rows = [rl.tensor([1, 2, 3]), rl.tensor([4]), rl.tensor([5, 6, 7, 8, 9])]
+    nested = block(rl.nested.nested_tensor(rows, layout=rl.jagged))
+    for found, tokens in zip(nested.unbind(), rows, strict=True):
+        expected = block(tokens.unsqueeze(0)).squeeze(0)
+        np.testing.assert_allclose(found.detach().numpy(), expected.detach().numpy(), 1e-5, 1e-6)
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_transformer_layers(norm_first: bool) -> None:
+    """Attention stays within rows: nothing is padded, no mask is needed."""
+    rl.manual_seed(0)
+    layer = rl.nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True, norm_first=norm_first)
+    encoder = rl.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+    rows = [rl.randn(n, 8) for n in (3, 1, 4)]
+    nested = rl.nested.as_nested_tensor(rows, layout=rl.jagged)
+    for model in (layer, encoder):
+        model.zero_grad()
+        found = model(nested)
+        found.sum().backward()
+        ours = [p.grad.numpy().copy() for p in model.parameters()]
+        model.zero_grad()
+        expected = [model(row.unsqueeze(0)).squeeze(0) for row in rows]
+        sum(row.sum() for row in expected).backward()
+        for row, dense in zip(found.unbind(), expected, strict=True):
+            np.testing.assert_allclose(row.detach().numpy(), dense.detach().numpy(), 1e-4, 1e-5)
+        for grad, parameter in zip(ours, model.parameters(), strict=True):
+            np.testing.assert_allclose(grad, parameter.grad.numpy(), 1e-3, 1e-4)
+
+
+def test_multihead_attention() -> None:
+    rl.manual_seed(0)
+    for module in (rl.nn.MultiheadAttention(8, 2, batch_first=True),
+                   rl.nn.MultiheadAttention(8, 4, kdim=6, vdim=5, bias=False, batch_first=True)):
+        query, key, value = ([rl.randn(n, size) for n in lengths] for lengths, size in (
+            ((2, 3), 8), ((4, 1), module.kdim), ((4, 1), module.vdim)))
+        found, weights = module(*(rl.nested.as_nested_tensor(x) for x in (query, key, value)),
+                                need_weights=False)
+        assert weights is None
+        for row, *inputs in zip(found.unbind(), query, key, value, strict=True):
+            expected = module(*(x.unsqueeze(0) for x in inputs))[0].squeeze(0)
+            np.testing.assert_allclose(row.detach().numpy(), expected.detach().numpy(), 1e-4, 1e-5)
+    with pytest.raises(AssertionError, match="need_weights=False"):
+        module(*(rl.nested.as_nested_tensor(x) for x in (query, key, value)))
+
+
+# Transforms.
+
+def test_function_transforms() -> None:
+    nested = rl.nested.nested_tensor([[1.0, 2.0], [3.0]])
+    assert rl.func.grad(lambda x: (x ** 3).sum())(nested).tolist() == [[3.0, 12.0], [27.0]]
+    value, back = rl.func.vjp(lambda x: x * x, nested)
+    assert value.tolist() == [[1.0, 4.0], [9.0]]
+    assert back(rl.ones_like(nested))[0].tolist() == [[2.0, 4.0], [6.0]]
+    _, tangent = rl.func.jvp(lambda x: x * x, (nested,), (rl.full_like(nested, 2.0),))
+    assert tangent.tolist() == [[4.0, 8.0], [12.0]]
+    assert not nested.requires_grad
+    with rl.autograd.forward_ad.dual_level():
+        dual = rl.autograd.forward_ad.make_dual(nested, rl.ones_like(nested))
+        assert rl.autograd.forward_ad.unpack_dual(dual.exp().log()).tangent.tolist() == [[1.0, 1.0], [1.0]]
+    assert rl.vmap(lambda s: (nested * s).sum(1))(rl.arange(3.0)).tolist() == [[0, 0], [3, 3], [6, 6]]
+    with pytest.raises(ValueError, match="cannot be mapped over"):
+        rl.vmap(lambda x: x)(nested)
+    with pytest.raises(ValueError, match="must only return Tensors"):
+        rl.vmap(lambda s: nested * s)(rl.arange(3.0))
+
+
+class Square(rl.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return x * x
+
+
+def test_custom_function_refuses() -> None:
+    with pytest.raises(NotImplementedError, match=r"Square.apply: .* takes no nested tensor"):
+        Square.apply(rl.nested.nested_tensor([[1.0, 2.0], [3.0]], requires_grad=True))
+
+
+def test_meta_device() -> None:
+    nested = rl.nested.nested_tensor([rl.ones(2, 3), rl.ones(1, 3)]).to("meta")
+    assert nested.is_meta and (nested * 2).softmax(1).is_meta
+    assert tuple(nested.sum(1).shape) == (2, 3) and tuple(nested.to_padded_tensor(0.0).shape) == (2, 2, 3)
+    assert tuple((nested + rl.ones(2, 1, 3, device="meta")).mean(1).shape) == (2, 3)
+
+
+# What is not there.
+
+def test_what_has_no_rule_says_so() -> None:
+    nested = rl.nested.nested_tensor([[1.0, 2.0], [3.0]])
+    with pytest.raises(NotImplementedError, match=r"flip: there is no rule .* unbind\(\).* to_padded_tensor"):
+        nested.flip(0)
+    with pytest.raises(NotImplementedError, match="use layout=rushlight"):
+        rl.nested.nested_tensor([[1.0]], layout=rl.strided)
+    with pytest.raises(TypeError, match="not one array"):
+        nested.numpy()
+    with pytest.raises(TypeError, match="not one array"):
+        np.asarray(nested)
+
+
+def test_offsets_are_checked() -> None:
+    for offsets, lengths in (([0, 7], None), ([1, 3, 6], None), ([0, 4, 2, 6], None), ([0, 2, 6], [3, 5]),
+                             ([0, 2, 6], [1]), ([0, 2, 6], [-1, 2])):
+        with pytest.raises(RuntimeError, match="offsets"):
+            rl.nested.nested_tensor_from_jagged(rl.ones(6), rl.tensor(offsets),
+                                                None if lengths is None else rl.tensor(lengths))
+
+
+def test_every_operator_runs_or_says_why() -> None:
+    """No operator crashes on nested tensors, or takes them for dense ones."""
+    nested = rl.nested.nested_tensor([rl.ones(2, 4), rl.ones(1, 4)])
+    strange = []
+    for op in REGISTRY:
+        arguments = op.schema.arguments
+        if not op.tensor_positions or any(
+                a.type.base not in ("Tensor", "Scalar", "int", "float", "bool") and a.default is REQUIRED
+                and not a.type.optional for a in arguments):
+            continue
+        values = tuple(_argument(a, nested) for a in arguments)
+        try:
+            result = call(op, values)
+        except (NotImplementedError, RuntimeError, ValueError, TypeError, IndexError, AssertionError):
+            continue
+        except Exception as error:
+            strange.append(f"{op.name}: {error!r}")
+            continue
+        for part in result if isinstance(result, tuple) else (result,):
+            if isinstance(part, rl.Tensor) and not part.is_nested and part._keys & TRACED:
+                strange.append(f"{op.name}: a traced result")
+    assert not strange
+
+
+def _argument(argument: Any, nested: Any) -> Any:
+    kind = argument.type
+    if kind.base == "Tensor":
+        return (nested, nested) if kind.is_list else nested
+    if kind.optional:
+        return None
+    plain = {"Scalar": 1.0, "int": 1, "float": 0.5, "bool": False}.get(kind.base, argument.default)
+    return (plain,) if kind.is_list else plain
