@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import inspect
 import pickle
 
 import numpy as np
@@ -305,24 +304,6 @@ def test_wrong_parameters(params):
         make(torch, torch.optim)
     with pytest.raises(type(theirs.value)):
         make(rl, optim)
-
-
-MISSING = {"SparseAdam": "there are no sparse gradients"}
-
-
-def test_every_optimizer_with_the_same_signature():
-    names = [n for n in dir(torch.optim) if isinstance(getattr(torch.optim, n), type)]
-    missing = {n for n in names if not hasattr(optim, n)}
-    assert missing == set(MISSING)
-    different = []
-    for name in names:
-        if name not in MISSING and name != "Optimizer":
-            theirs, ours = (
-                inspect.signature(getattr(m, name)).parameters.values() for m in (torch.optim, optim)
-            )
-            if [(p.name, p.kind, p.default) for p in theirs] != [(p.name, p.kind, p.default) for p in ours]:
-                different.append(name)
-    assert not different
 
 
 def test_repr():

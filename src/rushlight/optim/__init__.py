@@ -10,6 +10,8 @@ from .lbfgs import LBFGS
 from .muon import Muon
 from .optimizer import Optimizer
 from .sgd import ASGD, SGD
+from .sparse_adam import SparseAdam
+from .swap import swap_in_optimizer_params_and_state
 
 __all__ = [
     "ASGD",
@@ -27,8 +29,10 @@ __all__ = [
     "RMSprop",
     "Rprop",
     "SGD",
+    "SparseAdam",
     "lr_scheduler",
     "swa_utils",
+    "swap_in_optimizer_params_and_state",
 ]
 
 

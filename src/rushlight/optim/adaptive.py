@@ -7,6 +7,7 @@ from typing import Any
 from ..core.dtypes import finfo
 from ..core.errors import check
 from ..core.tensor import Tensor
+from ..kernels.sparse import put
 from .optimizer import (
     Batch,
     Optimizer,
@@ -28,6 +29,8 @@ __all__ = ["Adadelta", "Adafactor", "Adagrad", "RMSprop", "Rprop"]
 
 class Adagrad(Optimizer):
     """Divides by the root of the sum of all squared gradients."""
+
+    _takes_sparse = True
 
     def __init__(
         self,
@@ -72,7 +75,7 @@ class Adagrad(Optimizer):
                     self.state[param] = self._new_state(param, group)
 
     def _new_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
-        start = group["initial_accumulator_value"]
+        start = self.defaults["initial_accumulator_value"]  # whatever the group says, as in PyTorch
         start = complex(start, start) if param.is_complex() else start
         return {"step": new_step(), "sum": functions["full_like"](param, start)}
 
@@ -82,10 +85,28 @@ class Adagrad(Optimizer):
     def _update(self, batch: Batch) -> None:
         sums = batch.column("sum")
         rates = [batch.lr / (1 + (step - 1) * batch.lr_decay) for step in batch.advance()]
-        grads = decayed(batch)
+        grads, params = decayed(batch), batch.params
+        if any(grad._parts is not None for grad in grads):
+            check(batch.weight_decay == 0, "weight_decay option is not compatible with sparse gradients")
+            sparse = [i for i, grad in enumerate(grads) if grad._parts is not None]
+            for i in sparse:
+                self._update_sparse(params[i], grads[i], sums[i], rates[i], batch.eps)
+            params, grads, sums, rates = ([value for i, value in enumerate(column) if i not in sparse]
+                                          for column in (params, grads, sums, rates))
+            if not params:
+                return
         foreach.add_(sums, foreach.mul(grads, grads))
         roots = foreach.add(foreach.sqrt(sums), batch.eps)
-        foreach.sub_(batch.params, foreach.mul(foreach.div(grads, roots), rates))
+        foreach.sub_(params, foreach.mul(foreach.div(grads, roots), rates))
+
+    @staticmethod
+    def _update_sparse(param: Tensor, grad: Tensor, total: Tensor, rate: Any, eps: float) -> None:
+        """Elements without a gradient keep their sum and their value."""
+        grad = grad.coalesce()
+        total.add_(grad * grad)
+        seen = total.sparse_mask(grad)
+        steps = grad._values() / (seen._values().sqrt() + eps)
+        param.sub_(put(steps * rate, grad))
 
 
 class Adadelta(Optimizer):
@@ -310,7 +331,7 @@ class Adafactor(Optimizer):
             size = param.norm(2) / param.numel() ** 0.5
             if batch.weight_decay != 0:
                 param.mul_(1 - lr * batch.weight_decay)
-            update = self._variance(batch, state, grad, step**batch.beta2_decay).rsqrt() * grad
+            update = self._variance(batch, state, grad, batch.power(step, batch.beta2_decay)).rsqrt() * grad
             length = update.norm(2) / (update.numel() ** 0.5 * batch.d)
             param.sub_(update * (size.clamp_min(batch.eps[1]) * rate / length.clamp_min(1.0)))
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from .._functions import API
 from .._types_api import typename
-from ..autograd.grad_mode import enable_grad, set_grad_enabled
+from ..autograd.grad_mode import enable_grad, is_grad_enabled, set_grad_enabled
 from ..capture.numbers import live_number
 from ..core.dispatch import AMBIENT
 from ..core.dtypes import float32, float64, get_default_dtype
@@ -117,21 +117,17 @@ class Batch:
         self._optimizer, self._index = optimizer, index
         group = optimizer.param_groups[index]
         self.leaves = [param for param in group["params"] if param.grad is not None]
-        self.states = [self._state(param, group) for param in self.leaves]
+        self.states = [optimizer._state_of(param, group) for param in self.leaves]
+        if is_grad_enabled():  # what this step writes may be saved for the gradient of the one before
+            for state in self.states:
+                state.update({k: v.clone() for k, v in state.items() if isinstance(v, Tensor)})
         self.real = as_real
         self.params = [self._seen(param) for param in self.leaves]
         self.grads = [self._seen(param.grad) for param in self.leaves]
+        check(optimizer._takes_sparse or all(grad._parts is None for grad in self.grads),
+              f"{type(optimizer).__name__} does not support sparse gradients; SGD, Adagrad and SparseAdam do")
         if self.grads and "maximize" in group and self.maximize:
             self.grads = list(foreach.neg(self.grads))
-
-    def _state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
-        state = self._optimizer.state.get(param)
-        if not state:
-            with outside_of_capture():
-                state = self._optimizer._new_state(param, group)
-            if state:
-                self._optimizer.state[param] = state
-        return state
 
     def _seen(self, tensor: Tensor) -> Tensor:
         return functions["view_as_real"](tensor) if self.real and tensor.is_complex() else tensor
@@ -167,9 +163,15 @@ class Batch:
             for step in steps:
                 step.add_(1)
             return [step.item() for step in steps]
-        counted = functions["stack"](steps) + 1
-        foreach.copy_(steps, list(counted.unbind(0)))
-        return list(counted.to(float64).unbind(0))  # single precision would spoil 1 - 0.999**step
+        counted = foreach.add(steps, 1)
+        foreach.copy_(steps, counted)
+        return [count.to(float64) for count in counted]  # single precision would spoil 1 - 0.999**step
+
+    def power(self, base: Any, exponent: Any) -> Any:
+        """base ** exponent; of a tensor in a capture, with an exponent that stays live."""
+        if not isinstance(base, Tensor) or isinstance(exponent, Tensor):
+            return base**exponent
+        return functions["pow"](base, functions["zeros"]((), dtype=float64) + exponent)
 
     def values(self, scalars: list[Tensor]) -> list[Any]:
         """The values of 0-d tensors of the state: numbers, or 0-d tensors in a capture."""
@@ -180,8 +182,9 @@ class Batch:
         return [value] * len(self.params) if isinstance(value, Tensor) else value
 
 
-def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
-    """`step` between the hooks."""
+def _with_hooks(func: Callable[..., Any]) -> Callable[..., Any]:
+    """The step `func` between the hooks."""
+    step = func
 
     @functools.wraps(step)
     def hooked(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
@@ -207,8 +210,13 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
 class Optimizer:
     """The base of all optimizers."""
 
+    OptimizerPreHook = Callable[..., Any]
+    OptimizerPostHook = Callable[..., None]
+    profile_hook_step = staticmethod(_with_hooks)
+
     _opt_called = False  # whether there was a step; schedulers want one before their own
     _as_real = True  # whether complex parameters are updated as pairs of reals
+    _takes_sparse = False  # whether gradients may be sparse
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -240,6 +248,22 @@ class Optimizer:
     def _new_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         """What is kept for a parameter, before its first step."""
         return {}
+
+    def _state_of(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        state = self.state.get(param)
+        if not state:
+            with outside_of_capture():
+                state = self._new_state(param, group)
+            if state:
+                self.state[param] = state
+        return state
+
+    def _make_state(self) -> None:
+        """Make what the next step keeps for parameters, where it is not there yet."""
+        for group in self.param_groups:
+            for param in group["params"]:
+                if param.grad is not None:
+                    self._state_of(param, group)
 
     def _update(self, batch: Batch) -> None:
         """One step of one group; every optimizer defines it."""

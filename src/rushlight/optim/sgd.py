@@ -29,6 +29,7 @@ class SGD(Optimizer):
     """Steps against the gradient, or against its average with momentum."""
 
     _as_real = False
+    _takes_sparse = True
 
     def __init__(
         self,
@@ -77,8 +78,21 @@ class SGD(Optimizer):
             grads = foreach.add(grads, foreach.mul(averages, momentum)) if batch.nesterov else averages
         foreach.sub_(batch.params, foreach.mul(grads, batch.lr))
 
+    def _make_state(self) -> None:
+        for group in self.param_groups:
+            if group["momentum"] != 0 and group["dampening"] == 0:  # else it matters which step is the first
+                for param in group["params"]:
+                    if param.grad is not None:
+                        self._make_average(param)
+
+    def _make_average(self, param: Tensor) -> None:
+        if self.state[param].get("momentum_buffer") is None:
+            with outside_of_capture():
+                self.state[param]["momentum_buffer"] = zeros_like(param)
+
     def _averages(self, batch: Batch, grads: list[Tensor], momentum: Any) -> list[Tensor]:
         """The averaged gradients; the first average is the gradient itself, whatever the dampening."""
+        grads = [grad if grad._parts is None else grad.to_dense() for grad in grads]
         state, leaves = self.state, batch.leaves
         dampening = batch.dampening
         known = [
@@ -92,9 +106,7 @@ class SGD(Optimizer):
             else:
                 live_number(lambda: [state[param].get("momentum_buffer") is not None for param in leaves])
         for param in leaves:
-            if state[param].get("momentum_buffer") is None:
-                with outside_of_capture():
-                    state[param]["momentum_buffer"] = zeros_like(param)
+            self._make_average(param)
         averages = [state[param]["momentum_buffer"] for param in leaves]
         old = [i for i, is_old in enumerate(known) if is_old]
         new = [i for i, is_old in enumerate(known) if not is_old]
@@ -156,7 +168,7 @@ class ASGD(Optimizer):
         foreach.mul_(params, [1 - decay * rate for rate in now])
         foreach.sub_(params, foreach.mul(grads, now))
         foreach.add_(averages, foreach.mul(foreach.sub(params, averages), batch.values(shares)))
-        foreach.copy_(rates, [_tensor(lr / (1 + decay * lr * step) ** power) for step in steps])
+        foreach.copy_(rates, [_tensor(lr / batch.power(1 + decay * lr * step, power)) for step in steps])
         foreach.copy_(shares, [_tensor(1 / _at_least_one(step - start)) for step in steps])
 
 
