@@ -28,8 +28,8 @@ def ours(value: Any) -> Any:
         return type(value)(ours(item) for item in value)
     if isinstance(value, dict):
         return {key: ours(item) for key, item in value.items()}
-    if isinstance(value, torch.nn.TransformerEncoderLayer):
-        return rl.nn.TransformerEncoderLayer(
+    if isinstance(value, torch.nn.TransformerEncoderLayer | torch.nn.TransformerDecoderLayer):
+        return getattr(rl.nn, type(value).__name__)(
             value.linear1.in_features,
             value.self_attn.num_heads,
             value.linear1.out_features,
@@ -40,6 +40,8 @@ def ours(value: Any) -> Any:
             value.norm_first,
             value.linear1.bias is not None,
         )
+    if isinstance(value, torch.nn.LayerNorm):
+        return rl.nn.LayerNorm(value.normalized_shape, value.eps)
     return _translate(value)
 
 

@@ -30,6 +30,8 @@ def case(*args, inputs, **kwargs):
     return ModuleInput(constructor_input=FunctionInput(*args, **kwargs), forward_input=FunctionInput(*inputs))
 
 
+CLASSES = torch.tensor([[[0, 1], [2, 0]], [[1, 1], [0, 2]]])
+
 # What PyTorch's own table of modules leaves out.
 MORE = {
     "Identity": [case(inputs=(tensor(2, 3),))],
@@ -55,8 +57,24 @@ MORE = {
         case(5, 3, scale_grad_by_freq=True, inputs=(torch.tensor([[0, 0], [1, 2]]),)),
     ],
     "EmbeddingBag": [
-        case(5, 3, mode=mode, inputs=(torch.tensor([0, 4, 2, 2]), torch.tensor([0, 1])))
-        for mode in ("sum", "mean", "max")
+        *[
+            case(5, 3, mode=mode, inputs=(torch.tensor([0, 4, 2, 2]), torch.tensor([0, 1])))
+            for mode in ("sum", "mean", "max")
+        ],
+        case(5, 3, padding_idx=2, inputs=(torch.tensor([[0, 4], [2, 2]]),)),
+        case(5, 3, include_last_offset=True, inputs=(torch.tensor([0, 4, 2]), torch.tensor([0, 1, 3]))),
+        case(5, 3, mode="sum", inputs=(torch.tensor([0, 4, 2]), torch.tensor([0, 1]), tensor(3))),
+        case(5, 3, max_norm=1.0, scale_grad_by_freq=True, inputs=(torch.tensor([[0, 4], [4, 4]]),)),
+    ],
+    "NLLLoss2d": [case(torch.rand(3, dtype=torch.float64), inputs=(tensor(2, 3, 2, 2), CLASSES))],
+    "TransformerDecoder": [
+        case(
+            torch.nn.TransformerDecoderLayer(4, 2, 6, 0.0, batch_first=first),
+            2,
+            torch.nn.LayerNorm(4) if first else None,
+            inputs=(tensor(2, 3, 4), tensor(2, 3, 4)),
+        )
+        for first in (False, True)
     ],
     "CrossMapLRN2d": [case(3, inputs=(tensor(1, 5, 3, 3),))],
     "TripletMarginLoss": [case(swap=True, inputs=(tensor(3, 4), tensor(3, 4), tensor(3, 4)))],
@@ -78,9 +96,13 @@ MORE = {
             div_value=2.0,
             head_bias=True,
             inputs=(tensor(6, 8), torch.tensor([0, 3, 5, 11, 19, 4])),
-        )
+        ),
+        case(8, 20, [7], inputs=(tensor(3, 8), torch.tensor([0, 19, 4]))),
     ],
-    "SyncBatchNorm": [case(3, inputs=(tensor(2, 3, 4),))],
+    "SyncBatchNorm": [
+        case(3, inputs=(tensor(2, 3, 4),)),
+        case(3, affine=False, track_running_stats=False, inputs=(tensor(2, 3, 4),)),
+    ],
     "LazyBatchNorm1d": [case(inputs=(tensor(4, 3),))],
     "LazyBatchNorm2d": [case(affine=False, inputs=(tensor(4, 3, 2, 2),))],
     "LazyBatchNorm3d": [case(inputs=(tensor(4, 3, 2, 2, 2),))],
@@ -88,7 +110,10 @@ MORE = {
     "LazyInstanceNorm2d": [case(inputs=(tensor(4, 3, 2, 2),))],
     "LazyInstanceNorm3d": [case(track_running_stats=True, inputs=(tensor(4, 3, 2, 2, 2),))],
     "LazyLinear": [case(3, inputs=(tensor(2, 4),)), case(3, bias=False, inputs=(tensor(2, 4),))],
-    "RMSNorm": [case((3, 4), eps=1e-3, inputs=(tensor(2, 3, 4),))],
+    "RMSNorm": [
+        case((3, 4), eps=1e-3, inputs=(tensor(2, 3, 4),)),
+        case(4, elementwise_affine=False, inputs=(tensor(2, 3, 4),)),
+    ],
     "LSTM": [case(3, 4, 2, bidirectional=True, proj_size=2, inputs=(tensor(5, 2, 3),))],
 }
 
@@ -105,7 +130,12 @@ NO_VALUES = {
 }
 # Modules that behave differently in training; of the others evaluation is enough.
 TRAINED = re.compile("Norm|RNN|LSTM|GRU|Transformer|MultiheadAttention|Linear$")
-MOST = 3  # cases for each module
+MOST = 6  # cases of PyTorch's table for each module
+# Modules that have no forward of their own, or need more than one device; their tests are elsewhere.
+NO_FORWARD = {
+    "Container", "DataParallel", "Module", "ModuleDict", "ModuleList", "ParameterDict", "ParameterList",
+    "RNNBase", "RNNCellBase", "Sequential",
+}
 
 
 def table():
@@ -125,6 +155,41 @@ def table():
                     found += made[::step][:MOST] if len(made) > MOST else made
             for i, sample in enumerate(found):
                 yield pytest.param(name, sample, training, id=f"{name}-{i}-{'train' if training else 'eval'}")
+
+
+def test_every_module_is_in_the_table():
+    names = {
+        name
+        for name in dir(torch.nn)
+        if isinstance(getattr(torch.nn, name), type) and issubclass(getattr(torch.nn, name), torch.nn.Module)
+    }
+    assert names - NO_FORWARD == {info.module_cls.__name__ for info in module_db} | set(MORE)
+
+
+def containers(m):
+    """One of every container, with weights in all of them."""
+    return m.nn.ModuleDict({
+        "list": m.nn.ModuleList([m.nn.Linear(2, 3), m.nn.Conv1d(1, 2, 3)]),
+        "sequence": m.nn.Sequential(m.nn.BatchNorm1d(3), m.nn.Sequential(m.nn.Linear(3, 1, bias=False))),
+        "numbers": m.nn.ParameterList([m.nn.Parameter(m.ones(2)), m.nn.Parameter(m.ones(3, 1))]),
+        "names": m.nn.ParameterDict({"a": m.nn.Parameter(m.ones(4)), "b": m.nn.Parameter(m.ones(()))}),
+    })
+
+
+def test_containers(tmp_path):
+    module, mine = containers(torch), containers(rl)
+    assert same_text(repr(module), repr(mine))
+    load(module, mine, tmp_path)
+
+    def run(c, m, x):
+        y = c["sequence"](c["list"][0](x))
+        return y.sum() * c["names"]["b"] + c["numbers"][1].sum() * c["names"]["a"].sum() + c["list"][1](
+            y.reshape(1, 1, -1)).sum()
+
+    x = torch.randn(4, 2)
+    result, my_result = run(module, torch, x), run(mine, rl, ours(x))
+    torch.testing.assert_close(theirs(my_result), plain(result))
+    compare_gradients(module, mine, ((), {}), ((), {}), result, my_result)
 
 
 def there(function: str) -> bool:
@@ -178,6 +243,7 @@ def test_module(name, sample, training, tmp_path):
         pytest.skip("its function is not there yet")
     constructor, call = sample.constructor_input, sample.forward_input
     module = getattr(torch.nn, name)(*constructor.args, **constructor.kwargs)
+    module.zero_grad()  # a module among the arguments is that of the case before
     mine = getattr(nn, name)(*ours(constructor.args), **ours(constructor.kwargs))
     assert same_text(repr(module), repr(mine))
     for each in (module, mine):

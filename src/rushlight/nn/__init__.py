@@ -9,8 +9,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from . import functional as functional
+from ._factory import factory_kwargs as factory_kwargs
 
 if TYPE_CHECKING:
+    from . import attention as attention
+    from . import common_types as common_types
+    from . import grad as grad
     from . import init as init
     from . import modules as modules
     from . import parameter as parameter
@@ -21,7 +25,7 @@ if TYPE_CHECKING:
     from .parameter import UninitializedBuffer as UninitializedBuffer
     from .parameter import UninitializedParameter as UninitializedParameter
 
-_SUBMODULES = ("init", "modules", "parameter", "utils")
+_SUBMODULES = ("attention", "common_types", "grad", "init", "modules", "parameter", "utils")
 _PARAMETERS = ("Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter")
 
 
@@ -29,7 +33,7 @@ def __getattr__(name: str) -> Any:
     if name in _SUBMODULES:
         return importlib.import_module(f".{name}", __name__)
     if name == "__all__":
-        return [*_modules().__all__, *_SUBMODULES, *_PARAMETERS, "functional"]
+        return [*_modules().__all__, *_SUBMODULES, *_PARAMETERS, "factory_kwargs", "functional"]
     if name.startswith("_"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     source = importlib.import_module(".parameter", __name__) if name in _PARAMETERS else _modules()

@@ -106,6 +106,29 @@ def multi_head_attention_forward(
     return (output if batched else output.squeeze(1)), scores
 
 
+def nested_attention_forward(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    num_heads: int,
+    projection: tuple[Tensor | None, Tensor | None, tuple[Tensor | None, ...] | None],
+    output: tuple[Tensor, Tensor | None],
+    dropout_p: float,
+    is_causal: bool,
+) -> Tensor:
+    """Attention of `num_heads` heads within each row of nested (batch, ragged length, size) tensors.
+
+    `projection` is the weight and bias of queries, keys and values together, or three weights; `output` that
+    of the result.
+    """
+    weight, bias, separate = projection
+    heads = (x.unflatten(-1, (num_heads, -1)).transpose(1, 2)
+             for x in _projected(query, key, value, weight, bias, separate))
+    attended = _nn["scaled_dot_product_attention"](*heads, None, dropout_p, is_causal)
+    found: Tensor = _nn["linear"](attended.transpose(1, 2).flatten(-2), *output)
+    return found
+
+
 def _check_ranks(
     query: Tensor, key: Tensor, value: Tensor, padding: Tensor | None, mask: Tensor | None, heads: int
 ) -> bool:

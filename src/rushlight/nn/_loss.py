@@ -164,8 +164,9 @@ def linear_cross_entropy(input: Tensor, linear_weight: Tensor, target: Tensor, *
     table = linear_weight.reshape((numel(classes), features)).to(dtype)
     logits = run_name("linear", input.to(dtype), table, bias).reshape(shape)
     weight = None if weight is None else weight.to(dtype)
-    return cross_entropy(logits, target, weight, reduction=reduction, label_smoothing=label_smoothing,
-                         ignore_index=-100 if ignore_index is None else ignore_index).to(input.dtype)
+    result = cross_entropy(logits, target, weight, reduction=reduction, label_smoothing=label_smoothing,
+                           ignore_index=-100 if ignore_index is None else ignore_index)
+    return result if dtype is input.dtype else result.to(input.dtype)
 
 
 def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None,

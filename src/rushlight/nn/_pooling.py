@@ -33,11 +33,17 @@ def _numbers(value: Any, rank: int) -> tuple[Any, ...]:
     return (value,) * rank if isinstance(value, int) else tuple(value)
 
 
-def _with_choice(name: str, pool: Callable[..., tuple[Tensor, Tensor]]) -> None:
-    """Make `name`, which returns indices if asked to, and `name`_with_indices, which always does."""
+def _with_choice(name: str, pool: Callable[..., tuple[Tensor, Tensor]],
+                 plain: Callable[..., Tensor] | None = None) -> None:
+    """Make `name`, which returns indices if asked to, and `name`_with_indices, which always does.
+
+    `plain` is the operator without indices, where it is one of its own.
+    """
     def chosen(*args: Any, **kwargs: Any) -> Any:
-        values, indices = pool(*args, **kwargs)
         asked = kwargs.get("return_indices", args[position] if len(args) > position else False)
+        if plain is not None and not asked:
+            return plain(*args, **kwargs)
+        values, indices = pool(*args, **kwargs)
         return (values, indices) if asked else values
 
     position = pool.__code__.co_varnames[:pool.__code__.co_argcount].index("return_indices")
@@ -55,11 +61,16 @@ def _declare_max(rank: int) -> None:
         return run_name(f"max_pool{rank}d_with_indices", input, *(
             _numbers(given, rank) for given in (kernel_size, stride, padding, dilation)), ceil_mode)
 
+    def plain_max_pool(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0,
+                       dilation: Any = 1, ceil_mode: bool = False, return_indices: bool = False) -> Tensor:
+        return run_name(f"max_pool{rank}d", input, *(
+            _numbers(given, rank) for given in (kernel_size, stride, padding, dilation)), ceil_mode)
+
     def adaptive_max_pool(input: Tensor, output_size: Any,
                           return_indices: bool = False) -> tuple[Tensor, Tensor]:
         return run_name(f"adaptive_max_pool{rank}d", input, _sizes(input, output_size, rank))
 
-    _with_choice(f"max_pool{rank}d", max_pool)
+    _with_choice(f"max_pool{rank}d", max_pool, plain_max_pool)
     _with_choice(f"adaptive_max_pool{rank}d", adaptive_max_pool)
 
 

@@ -5,6 +5,8 @@ Those that are operators as they stand come from the registry; the others adapt 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from .._functions import API
 from ..core.dispatch import run_name
 from ..core.errors import check
@@ -17,12 +19,18 @@ from ._loss import *  # noqa: F403
 from ._normalization import *  # noqa: F403
 from ._pooling import *  # noqa: F403
 from ._resample import *  # noqa: F403
+from ._scaled import *  # noqa: F403
 
 # Operators under the same name and signature.
-_SAME = ("bilinear", "channel_shuffle", "cosine_similarity", "pairwise_distance", "pdist", "pixel_shuffle",
-         "pixel_unshuffle")
+_SAME = ("bilinear", "channel_shuffle", "cosine_similarity", "native_channel_shuffle", "pairwise_distance",
+         "pdist", "pixel_shuffle", "pixel_unshuffle")
 globals().update({name: API.functions[""][name] for name in _SAME})
 globals().update(API.functions["nn.functional"])
+
+
+def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
+    """`input` with pairs of widths before and after, for the last dimension first."""
+    return API.functions["nn.functional"]["pad"](input, pad, mode, value)
 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:

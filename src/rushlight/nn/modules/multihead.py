@@ -7,6 +7,7 @@ from typing import Any
 from ...core.errors import check
 from ...core.tensor import Tensor
 from .. import init
+from .._attention import nested_attention_forward
 from ._simple import F, new_parameter
 from .linear import NonDynamicallyQuantizableLinear
 from .module import Module
@@ -104,6 +105,13 @@ class MultiheadAttention(Module):
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
         """The attended values and, if `need_weights`, the attention weights."""
+        if query.is_nested:
+            plain = self.batch_first and not (need_weights or self.add_zero_attn)
+            check(plain and key_padding_mask is None and attn_mask is None and self.bias_k is None,
+                  "MultiheadAttention of nested tensors needs batch_first=True and need_weights=False, and "
+                  "takes no masks (is_causal=True masks what comes later), no bias of keys and values and no "
+                  "zero attention", AssertionError)
+            return self._nested(query, key, value, is_causal), None
         swap = self.batch_first and query.ndim == 3
         if swap:
             query, key, value = (tensor.transpose(1, 0) for tensor in (query, key, value))
@@ -140,6 +148,13 @@ class MultiheadAttention(Module):
             **separate,
         )
         return output.transpose(1, 0) if swap else output, weights
+
+    def _nested(self, query: Tensor, key: Tensor, value: Tensor, is_causal: bool) -> Tensor:
+        weights = (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
+        projection = self.in_proj_weight, self.in_proj_bias, None if self._qkv_same_embed_dim else weights
+        return nested_attention_forward(query, key, value, self.num_heads, projection,
+                                        (self.out_proj.weight, self.out_proj.bias),
+                                        self.dropout if self.training else 0.0, is_causal)
 
     def merge_masks(
         self, attn_mask: Tensor | None, key_padding_mask: Tensor | None, query: Tensor

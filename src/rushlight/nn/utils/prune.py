@@ -59,7 +59,11 @@ class BasePruningMethod(ABC):
         cls, module: Module, name: str, *args: Any, importance_scores: Tensor | None = None, **kwargs: Any
     ) -> BasePruningMethod:
         """Prune the parameter `name`; what was pruned before stays so."""
-        method: BasePruningMethod = cls(*args, **kwargs)
+        return cls._apply(module, name, cls(*args, **kwargs), importance_scores)
+
+    @classmethod
+    def _apply(cls, module: Module, name: str, method: BasePruningMethod,
+               importance_scores: Tensor | None = None) -> BasePruningMethod:
         method._tensor_name = name
         former = [
             (number, hook)
@@ -219,6 +223,12 @@ class Identity(BasePruningMethod):
 
     PRUNING_TYPE = "unstructured"
 
+    @classmethod
+    def apply(  # type: ignore[override]
+        cls, module: Module, name: str
+    ) -> BasePruningMethod:
+        return cls._apply(module, name, cls())
+
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         return default_mask
 
@@ -246,12 +256,24 @@ class _Unstructured(BasePruningMethod):
 class RandomUnstructured(_Unstructured):
     """Prunes elements at random."""
 
+    @classmethod
+    def apply(  # type: ignore[override]
+        cls, module: Module, name: str, amount: Any
+    ) -> BasePruningMethod:
+        return cls._apply(module, name, cls(amount))
+
     def _order(self, t: Tensor) -> Tensor:
         return functions["rand_like"](t)
 
 
 class L1Unstructured(_Unstructured):
     """Prunes the smallest elements."""
+
+    @classmethod
+    def apply(  # type: ignore[override]
+        cls, module: Module, name: str, amount: Any, importance_scores: Tensor | None = None
+    ) -> BasePruningMethod:
+        return cls._apply(module, name, cls(amount), importance_scores)
 
     def _order(self, t: Tensor) -> Tensor:
         return t.detach().abs()
@@ -291,6 +313,12 @@ class RandomStructured(_Structured):
         self.amount = amount
         self.dim = dim
 
+    @classmethod
+    def apply(  # type: ignore[override]
+        cls, module: Module, name: str, amount: Any, dim: int = -1
+    ) -> BasePruningMethod:
+        return cls._apply(module, name, cls(amount, dim))
+
     def _order(self, t: Tensor, size: int) -> Tensor:
         return functions["rand"](size)
 
@@ -304,6 +332,13 @@ class LnStructured(_Structured):
         self.n = n
         self.dim = dim
 
+    @classmethod
+    def apply(  # type: ignore[override]
+        cls, module: Module, name: str, amount: Any, n: Any, dim: int,
+        importance_scores: Tensor | None = None
+    ) -> BasePruningMethod:
+        return cls._apply(module, name, cls(amount, n, dim), importance_scores)
+
     def _order(self, t: Tensor, size: int) -> Tensor:
         others = [d for d in range(t.ndim) if d != self.dim % t.ndim]
         return t.detach().norm(p=self.n, dim=others)
@@ -316,6 +351,12 @@ class CustomFromMask(BasePruningMethod):
 
     def __init__(self, mask: Tensor) -> None:
         self.mask = mask
+
+    @classmethod
+    def apply(  # type: ignore[override]
+        cls, module: Module, name: str, mask: Tensor
+    ) -> BasePruningMethod:
+        return cls._apply(module, name, cls(mask))
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         check(

@@ -106,6 +106,10 @@ class DataLoader:
                 return
             yield batch
 
+    def check_worker_number_rationality(self) -> None:
+        """Warn if there are more workers than processors to run them."""
+        _check_workers(self.num_workers)
+
     def index_batches(self) -> Iterator[Any]:
         """What to fetch, batch by batch."""
         return iter(self.batch_sampler if self.batch_sampler is not None else self.sampler)
@@ -168,12 +172,16 @@ def _check_counts(workers: int, timeout: float, prefetch: int | None, persistent
         raise ValueError("prefetch_factor option should be non-negative")
     if persistent and workers == 0:
         raise ValueError("persistent_workers option needs num_workers > 0")
+    _check_workers(workers)
+
+
+def _check_workers(workers: int) -> None:
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if workers > available:
         warnings.warn(
             f"DataLoader: {workers} worker processes on a machine with {available} cores for this process; "
             "more than there are cores may be slow",
-            stacklevel=3,
+            stacklevel=4,
         )
 
 

@@ -167,7 +167,7 @@ class Subset(Dataset[T_co]):
 
 
 def random_split(
-    dataset: Dataset[T], lengths: Sequence[int | float], generator: Any = None
+    dataset: Dataset[T], lengths: Sequence[int | float], generator: Any = rl_random.default_generator
 ) -> list[Subset[T]]:
     """Parts of a dataset at random, of given lengths or, if they add up to 1, fractions.
 
