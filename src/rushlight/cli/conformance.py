@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 VARIANTS = (
     "fwd", "out", "meta", "bwd", "fwad", "gradgrad", "vmap", "adjoint", "jacobian", "hessian", "decomposed",
-    "compiled",
+    "compiled", "compiled_bwd",
 )  # fmt: skip
 DTYPES = (
     "float32",

@@ -14,6 +14,10 @@ COMMANDS = {
         "rushlight.cli.conformance",
         "compare every operator with PyTorch on PyTorch's own samples",
     ),
+    "coverage": (
+        "rushlight.cli.coverage",
+        "PyTorch's tables of operators, and what each stage here has of every row",
+    ),
     "demo": ("rushlight.cli.demo", "train a small GPT, its whole step compiled"),
     "tour": ("rushlight.cli.tour", "the library, stop by stop"),
     "ops": ("rushlight.cli.ops", "search the operators: schema, kind, stages present"),

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import functools
 import json
 import re
 import sys
@@ -29,6 +30,7 @@ from rushlight.autograd import gradcheck, gradgradcheck
 from rushlight.core import dispatch
 from rushlight.core.lazy import LazyModule
 from rushlight.core.mutation import call_inplace
+from rushlight.core.nested import NestedTensor
 from rushlight.core.registry import REGISTRY, OpDef
 from rushlight.core.resolve import bind
 from rushlight.core.schema import REQUIRED, Argument
@@ -107,6 +109,12 @@ def table() -> list[dict[str, str]]:
     """The rows of derivatives.csv: op, reverse_for, not_implemented_for, forward_mode."""
     with TABLE.open(newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
+
+
+@functools.cache
+def facts_of() -> frozenset[str]:
+    """The names of all rows."""
+    return frozenset(line["op"] for line in table())
 
 
 def later_family(name: str) -> str | None:
@@ -196,19 +204,19 @@ def check_row(line: dict[str, str]) -> Row:
         return Row(name, later_family(name) or "pointwise", reverse=NOT_REGISTERED)
     op, inplace = found
     wanted = set(line["reverse_for"].split())
-    texts = tuple(_texts(name, op, wanted))
+    texts = tuple(texts_of(name, op, wanted))
     row = Row(name, op.family, samples=texts)
     try:
-        calls = [_Call(op, inplace, text) for text in texts]
+        calls = [Witness(op, inplace, text) for text in texts]
     except Exception as error:
         row.reverse = _brief(error)
         return row
-    with _standing_in(op):
+    with standing_in(op):
         row.reverse = (_uncovered(op, inplace, wanted, calls)
                        or _outcome(calls, lambda call: call.reverse(bool(wanted))))
-        row.forward = _outcome(calls, _Call.forward)
-        row.second = _outcome(calls, _Call.second)
-        row.mixed = _outcome(calls, _Call.mixed)
+        row.forward = _outcome(calls, Witness.forward)
+        row.second = _outcome(calls, Witness.second)
+        row.mixed = _outcome(calls, Witness.mixed)
     for stage in ("reverse", "forward") if name in ON_PURPOSE else ():
         if getattr(row, stage).startswith("GradcheckError"):
             setattr(row, stage, FORMULA)
@@ -220,7 +228,7 @@ def check_row(line: dict[str, str]) -> Row:
     return row
 
 
-def _uncovered(op: OpDef, inplace: bool, wanted: set[str], calls: list[_Call]) -> str:
+def _uncovered(op: OpDef, inplace: bool, wanted: set[str], calls: list[Witness]) -> str:
     """Which arguments that want a gradient have no formula, or no sample; nothing when all have both.
 
     Writing a constant in place gives a gradient of zero without a formula (`eq_`).
@@ -233,7 +241,7 @@ def _uncovered(op: OpDef, inplace: bool, wanted: set[str], calls: list[_Call]) -
     return f"no sample differentiates {', '.join(sorted(unseen))}" if unseen else ""
 
 
-def _outcome(calls: list[_Call], check: Callable[[_Call], str]) -> str:
+def _outcome(calls: list[Witness], check: Callable[[Witness], str]) -> str:
     outcomes = []
     for call in calls:
         try:
@@ -249,12 +257,12 @@ def _brief(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
 
 
-class _Call:
-    """One sample of one operator, as a function of its leaves."""
+class Witness:
+    """A sample of an operator, as a function of its leaves."""
 
-    def __init__(self, op: OpDef, inplace: bool, text: str) -> None:
+    def __init__(self, op: OpDef, inplace: bool, text: str, seed: int = 7) -> None:
         self.op, self.inplace, self.text = op, inplace, text
-        values = bind(op, *evaluate(text))
+        values = bind(op, *evaluate(text, seed))
         if isinstance(values, str):
             raise TypeError(f"{op.name}({text}): {values}")
         self.values = values
@@ -262,15 +270,38 @@ class _Call:
         self.leaves = [leaf for value in values for leaf in _leaves(value)]
         self.differentiated = {n for n, value in zip(names, values, strict=True) if list(_leaves(value))}
 
+    @property
+    def tensors(self) -> list[Any]:
+        """All tensor arguments."""
+        return [tensor for value in self.values for tensor in _tensors(value)]
+
     def __call__(self, *leaves: Any) -> Any:
         fresh = {id(old): new for old, new in zip(self.leaves, leaves, strict=True)}
-        values = [_replaced(value, fresh) for value in self.values]
+        return self._run([_replaced(value, fresh) for value in self.values])
+
+    def with_tensors(self, fresh: dict[int, Any]) -> Any:
+        """The call with other tensors in place of the tensor arguments, given by the id of these."""
+        def replaced(tree: Any) -> Any:
+            if isinstance(tree, tuple | list):
+                return type(tree)(replaced(item) for item in tree)
+            return fresh[id(tree)] if isinstance(tree, rushlight.Tensor) else tree
+
+        return self._run([replaced(value) for value in self.values])
+
+    def _run(self, values: list[Any]) -> Any:
         if self.op.random or self.op.family == "random":
             rushlight.manual_seed(0)
         if not self.inplace:
-            return dispatch.call(self.op, tuple(values))
-        first = self.op.tensor_positions[0]
-        values[first] = values[first].clone()
+            for i in self.op.schema.mutable_arguments:  # running statistics stay as they are
+                values[i] = None if values[i] is None else values[i].clone()
+            result = dispatch.call(self.op, tuple(values))
+            if isinstance(result, NestedTensor):
+                return result.values()  # that is what autograd and finite differences look at
+            free = self.op.name in PHASES and any(leaf.is_complex() for leaf in self.leaves)
+            return PHASES[self.op.name](*result) if free else result
+        lists = self.op.list_positions
+        first = 0 if lists[:1] == (0,) else self.op.tensor_positions[0]
+        values[first] = [t.clone() for t in values[first]] if first in lists else values[first].clone()
         return call_inplace(self.op, tuple(values))
 
     def constant(self) -> bool:
@@ -283,7 +314,7 @@ class _Call:
                 raise AssertionError("no output requires a gradient")
             return CONSTANT
         large = sum(leaf.numel() for leaf in self.leaves) > _LARGE
-        gradcheck(self, tuple(self.leaves), fast_mode=large)
+        gradcheck(self, tuple(self.leaves), fast_mode=large, masked=True)
         return OK
 
     def forward(self) -> str:
@@ -298,7 +329,7 @@ class _Call:
     def _unless_constant(self, check: Callable[..., Any], **options: bool) -> str:
         if self.constant():
             return CONSTANT
-        check(self, tuple(self.leaves), fast_mode=True, **options)
+        check(self, tuple(self.leaves), fast_mode=True, masked=True, **options)
         return OK
 
 
@@ -311,18 +342,30 @@ def _tensors(tree: Any) -> Iterator[Any]:
 
 
 def _leaves(tree: Any) -> Iterator[Any]:
-    return (tensor for tensor in _tensors(tree) if tensor.requires_grad)
+    """The tensors that are differentiated; of one that was made of a leaf (`of`), that leaf."""
+    for tensor in _tensors(tree):
+        if tensor.requires_grad:
+            yield tensor._follows[0] if hasattr(tensor, "_follows") else tensor
 
 
 def _replaced(tree: Any, fresh: dict[int, Any]) -> Any:
     if isinstance(tree, rushlight.Tensor):
         source, function = getattr(tree, "_follows", (None, None))
         if source is not None and function is not None:
-            return function(fresh.get(id(source), source)).detach()
+            return function(fresh.get(id(source), source))
         return fresh.get(id(tree), tree)
     if isinstance(tree, tuple | list):
         return type(tree)(_replaced(item, fresh) for item in tree)
     return tree
+
+
+# What is defined of complex eigenvectors and singular vectors: their phase is the library's choice, not a
+# function of the matrix, and drops out of the products of each vector with its own conjugate or partner.
+PHASES: dict[str, Callable[..., Any]] = {
+    "_linalg_eigh": lambda values, v: (values, v.mT.unsqueeze(-1) * v.mH.unsqueeze(-2)),
+    "linalg_eig": lambda values, v: (values, v.mT.unsqueeze(-1) * v.mH.unsqueeze(-2)),
+    "_linalg_svd": lambda u, s, vh: (s, u.mT.unsqueeze(-1) * vh.unsqueeze(-2)),
+}
 
 
 # Draws.
@@ -345,14 +388,21 @@ DRAWS: dict[str, Callable[[Any, Any], np.ndarray]] = {
     "normal.Tensor_Tensor": _fixed_draw, "_standard_gamma": _gamma_of_fixed_rank,
 }
 
-# Rows whose formula is not that of the function: PyTorch's tests see by it which formula was used, or
-# its gradient is that of log probabilities that stay normalized (the composition with log_softmax is tested).
+# Rows whose formula is not that of the function: PyTorch's tests see by it which formula was used, its
+# gradient is that of log probabilities that stay normalized (the composition with log_softmax is tested), or
+# it looks through rounding (tests/decompositions/test_quantization.py compares with PyTorch).
 ON_PURPOSE = frozenset(("_test_autograd_multiple_dispatch.fullcoverage", "_ctc_loss", "_ctc_loss.Tensor",
-                        "_cudnn_ctc_loss", "_cudnn_ctc_loss.Tensor"))
+                        "_cudnn_ctc_loss", "_cudnn_ctc_loss.Tensor",
+                        "fake_quantize_per_tensor_affine_cachemask",
+                        "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams",
+                        "fake_quantize_per_channel_affine_cachemask",
+                        "_fake_quantize_learnable_per_tensor_affine",
+                        "_fake_quantize_learnable_per_channel_affine", "_fused_moving_avg_obs_fq_helper",
+                        "_fused_moving_avg_obs_fq_helper_functional"))
 
 
 @contextlib.contextmanager
-def _standing_in(op: OpDef) -> Iterator[None]:
+def standing_in(op: OpDef) -> Iterator[None]:
     """The function that a draw stands for, in place of its kernel."""
     if op.name not in DRAWS:
         yield
@@ -371,15 +421,29 @@ _RANGES = {"x": (-0.9, 0.9), "p": (0.3, 1.9), "u": (0.1, 0.9), "a": (1.2, 2.8), 
 
 
 def _follower(source: Any, function: Callable[[Any], Any]) -> Any:
-    """A value without gradient that is computed anew from `source` in every call."""
-    value = function(source).detach()
+    """A value that is computed anew from `source` in every call; gradients lead back to `source`."""
+    value = function(source)
     value._follows = source, function
     return value
 
 
-def evaluate(text: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments that a sample's text stands for; the same ones each time."""
-    random = np.random.default_rng(7)
+def sparse_tensor(kind: str, values: np.ndarray) -> Any:
+    """A sparse matrix that lacks every third of `values`."""
+    values = np.where(np.arange(values.size).reshape(values.shape) % 3 != 1, values, 0.0)
+    if kind == "hybrid":
+        return rushlight.from_numpy(np.stack([values, 2 * values + 0.1], axis=-1)).to_sparse(2)
+    dense = rushlight.from_numpy(values)
+    if kind == "uncoalesced":
+        found = dense.to_sparse()
+        return rushlight.sparse_coo_tensor(rushlight.cat([found.indices(), found.indices().flip(1)], 1),
+                                           rushlight.cat([found.values(), 0.3 - found.values()]), found.shape)
+    return dense.to_sparse(layout=getattr(rushlight, f"sparse_{kind}"),
+                           blocksize=(1, 2) if kind in ("bsr", "bsc") else None)
+
+
+def evaluate(text: str, seed: int = 7) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments that a sample's text stands for; the same ones each time, others for another seed."""
+    random = np.random.default_rng(seed)
 
     def spread(low: float, high: float, shape: tuple[int, ...]) -> np.ndarray:
         """Values in random order that keep a distance from each other: no ties, no kink within a step."""
@@ -395,20 +459,36 @@ def evaluate(text: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
         values = spread(-0.9, 0.9, shape) + 1j * spread(0.2, 0.8, shape)
         return rushlight.from_numpy(values).requires_grad_()
 
+    def matrix(of: Callable[[Any], Any], default: str) -> Callable[..., Any]:
+        """Square matrices of a kind, each a function of a leaf of the same size."""
+        return lambda size, leaf=None: _follower((leaf or scope[default])(size, size), of)
+
     scope: dict[str, Any] = {letter: real(letter) for letter in _RANGES}
     scope |= {
         "c": complex_,
+        "spd": matrix(lambda v: v @ v.mH + rushlight.eye(v.shape[0], dtype=v.dtype), "x"),
+        "hermitian": matrix(lambda v: v + v.mH, "x"),
+        "lower": matrix(lambda v: v.tril() + rushlight.eye(v.shape[0], dtype=v.dtype), "x"),
         "n": lambda *shape: rushlight.from_numpy((np.arange(int(np.prod(shape))) % 4 + 1.0).reshape(shape)),
         "m": lambda *shape: rushlight.from_numpy((np.arange(int(np.prod(shape))) % 3 != 1).reshape(shape)),
+        "z": lambda *shape: rushlight.from_numpy((np.arange(int(np.prod(shape))) % 4 + 1).reshape(shape)),
         "i": lambda values: rushlight.from_numpy(np.array(values, np.int64)),
-        "by": _follower,
+        "i8": lambda *shape: rushlight.from_numpy(np.asarray(random.integers(-5, 5, shape), np.int8)),
+        "i32": lambda values: rushlight.from_numpy(np.array(values, np.int32)),
+        "s": lambda kind, *shape: sparse_tensor(kind, spread(-0.9, 0.9, shape)).requires_grad_(),
+        "sk": lambda kind, *shape: sparse_tensor(kind, spread(-0.9, 0.9, shape)),
+        "layout": lambda name: getattr(rushlight, name),
+        "of": _follower,
+        "nested": lambda leaf, *ends: _follower(leaf, lambda values: (
+            rushlight.nested.nested_tensor_from_jagged(values, rushlight.tensor([0, *ends])))),
+        "by": lambda source, function: _follower(source, lambda value: function(value).detach()),
         "float64": rushlight.float64, "int64": rushlight.int64, "float": float,
         "arguments": lambda *args, **kwargs: (args, kwargs),
     }
     return eval(f"arguments({text})", {"__builtins__": {}}, scope)  # the texts are this package's own
 
 
-def _texts(name: str, op: OpDef, wanted: set[str]) -> Iterator[str]:
+def texts_of(name: str, op: OpDef, wanted: set[str]) -> Iterator[str]:
     texts = SAMPLES.get(name) or [_generated(name, op, wanted)]
     yield from texts
     if name in COMPLEX:

@@ -8,8 +8,11 @@ DOMAINS says, for a tensor, 1.3 for a number, dimension 1.
 
 from __future__ import annotations
 
+from .inventory_samples_backend import BACKEND_SAMPLES
 from .inventory_samples_conv import CONV_SAMPLES
+from .inventory_samples_linalg import LINALG_SAMPLES
 from .inventory_samples_nn import NN_SAMPLES
+from .inventory_samples_sparse import SPARSE_SAMPLES
 
 # Which values the tensor arguments have, one letter each, where x does not do.
 # fmt: off
@@ -54,6 +57,14 @@ WHOLE = {"1d": "2, 4", "2d": "2, 3, 4", "3d": "2, 3, 3, 3"}
 PADDED = {"1d": "2, 7", "2d": "2, 4, 7", "3d": "2, 5, 4, 5"}
 
 SAMPLES: dict[str, list[str]] = {
+    # nested
+    "_nested_tensor_from_tensor_list": ["[x(2, 3), x(0, 3), x(4, 3)]", "[x(2, 3), x(2, 1)]"],
+    "_nested_tensor_from_mask": ["x(2, 3, 2), i([[1, 1, 0], [1, 0, 0]]) > 0"],
+    "_nested_from_padded": ["x(2, 3, 2), i([[2, 2], [3, 2]])", "x(2, 2, 3, 2), i([[2, 4], [3, 4]]), True",
+                            "x(2, 3, 4), i([[2, 4], [2, 1]])"],
+    "_nested_view_from_buffer": ["x(10), i([[2, 2], [3, 2]]), i([[2, 1], [2, 1]]), i([0, 4])",
+                                 "x(12), i([[2, 2], [3, 2]]), i([[2, 1], [2, 1]]), i([0, 6])"],
+    "to_padded_tensor": ["nested(x(5, 2), 2, 5), 0.5", "nested(x(5, 2), 1, 5), 0.5, (2, 6, 3)"],
     # matmul
     "addbmm": ["x(2, 4), x(3, 2, 3), x(3, 3, 4), beta=0.5, alpha=1.5"],
     "addmm": ["x(2, 4), x(2, 3), x(3, 4), beta=0.5, alpha=1.5"],
@@ -198,4 +209,4 @@ SAMPLES: dict[str, list[str]] = {
     "_masked_softmax": ["x(2, 3), m(2, 3), 1", "x(2, 3), m(2, 3)"],
     "threshold_backward": ["x(2, 3), x(2, 3), 0.1"],
 }
-SAMPLES |= CONV_SAMPLES | NN_SAMPLES
+SAMPLES |= BACKEND_SAMPLES | CONV_SAMPLES | LINALG_SAMPLES | NN_SAMPLES | SPARSE_SAMPLES

@@ -76,4 +76,14 @@ NN_SAMPLES: dict[str, list[str]] = {
     "miopen_batch_norm_backward": [f"x(4, 3), x(4, 3), x(3), None, None, {_STATS}, 1e-3"],
     "cudnn_batch_norm_backward": [f"x(4, 3), x(4, 3), x(3), None, None, {_STATS}, 1e-3, k(0)"],
     "_weight_norm_interface": ["x(3, 2), x(3, 1)", "x(3, 2), x(1, 2), 1"],
+    # quantization
+    "fake_quantize_per_tensor_affine_cachemask": ["x(2, 3), 0.1, 1, -5, 4"],
+    "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams": [
+        "x(2, 3), by(k(1), lambda v: v * 0 + 0.1), i([1]), i([1]), -5, 4"],
+    "fake_quantize_per_channel_affine_cachemask": [
+        "x(2, 3), k(2).float() * 0 + 0.1, i([1, 0]).int(), 0, -5, 4"],
+    "_fake_quantize_learnable_per_tensor_affine": ["x(2, 3), u(1), x(1), -5, 4, 0.7"],
+    "_fake_quantize_learnable_per_channel_affine": ["x(2, 3), u(2), x(2), 0, -5, 4, 0.7"],
+    "_fused_moving_avg_obs_fq_helper": [
+        "x(2, 3), i([1]), i([1]), k(1).float(), k(1).float() + 1, k(1).float(), i([1]).int(), 0.1, -5, 4, 0"],
 }
