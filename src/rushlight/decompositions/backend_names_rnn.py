@@ -1,0 +1,483 @@
+"""Recurrent networks that PyTorch names after a library: the loop of `recurrent`, and its way back.
+
+The backward operators of those libraries read what the forward pass left in a workspace. Here the workspace
+is empty: states are computed again, and the gradients run through the steps in the opposite order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..core.dispatch import run_name
+from ..core.errors import check
+from ..core.registry import FUNCTION, INTERNAL, composite
+from ..core.tensor import Tensor
+from .recurrent import (
+    Cell,
+    Parameters,
+    State,
+    gru_of,
+    gru_step,
+    joined,
+    linear,
+    lstm_of,
+    lstm_step,
+    relu_of,
+    rows_of,
+    run_layers,
+    run_steps,
+    tanh_of,
+)
+from .recurrent_fused import gru_gradients, lstm_gradients
+
+# Gradients of the new state, the input's share of the gates, the old state and the parameters -> gradients of
+# both shares of the gates, of the old state apart from the hidden share, and of the projection.
+CellBackward = Callable[[State, Tensor, State, Parameters], tuple[Tensor, Tensor, State, Tensor | None]]
+
+
+def lstm_back(
+    grads: State, gates: Tensor, state: State, p: Parameters
+) -> tuple[Tensor, Tensor, State, Tensor | None]:
+    out, cy, parts = lstm_step(gates + linear(state[0], p.w_hh, p.b_hh), state[1])
+    to_out, to_projection = grads[0], None
+    if p.w_hr is not None:
+        to_out, to_projection = grads[0] @ p.w_hr, grads[0].mT @ out
+    to_gates, to_cell = lstm_gradients(to_out, grads[1], state[1], cy, parts)
+    return to_gates, to_gates, (state[0].new_zeros(state[0].shape), to_cell), to_projection
+
+
+def gru_back(
+    grads: State, gates: Tensor, state: State, p: Parameters
+) -> tuple[Tensor, Tensor, State, Tensor | None]:
+    parts = gru_step(gates, linear(state[0], p.w_hh, p.b_hh), state[0])[1]
+    (of_input, of_hidden), to_state = gru_gradients(grads[0], state[0], parts)
+    return of_input, of_hidden, (to_state,), None
+
+
+def tanh_back(
+    grads: State, gates: Tensor, state: State, p: Parameters
+) -> tuple[Tensor, Tensor, State, Tensor | None]:
+    out = tanh_of(gates, state, p)[0]
+    to_gates = grads[0] * (1 - out * out)
+    return to_gates, to_gates, (state[0].new_zeros(state[0].shape),), None
+
+
+def relu_back(
+    grads: State, gates: Tensor, state: State, p: Parameters
+) -> tuple[Tensor, Tensor, State, Tensor | None]:
+    to_gates = run_name("threshold_backward", grads[0], relu_of(gates, state, p)[0], 0)
+    return to_gates, to_gates, (state[0].new_zeros(state[0].shape),), None
+
+
+# By the number that the libraries give to each kind of network.
+CELLS: tuple[tuple[Cell, CellBackward], ...] = (
+    (relu_of, relu_back),
+    (tanh_of, tanh_back),
+    (lstm_of, lstm_back),
+    (gru_of, gru_back),
+)
+
+
+def states_before(
+    cell: Cell,
+    gates: Sequence[Tensor],
+    sizes: Sequence[int],
+    start: State,
+    p: Parameters,
+    order: Sequence[int],
+) -> dict[int, State]:
+    """The state that each step begins with."""
+    before: dict[int, State] = {}
+    state, rows = rows_of(start, 0, sizes[order[0]]), sizes[order[0]]
+    for t in order:
+        state = rows_of(state, 0, min(rows, sizes[t]))
+        if sizes[t] > rows:
+            state = joined([state, rows_of(start, rows, sizes[t])])
+        rows, before[t] = sizes[t], state
+        state = cell(gates[t], state, p)
+    return before
+
+
+def back_through_steps(
+    mode: int,
+    gates: Sequence[Tensor],
+    sizes: Sequence[int],
+    start: State,
+    p: Parameters,
+    reverse: bool,
+    grad_outputs: Sequence[Tensor],
+    grad_last: State,
+) -> tuple[list[Tensor], State, list[Tensor]]:
+    """Gradients of every step's share of the input, of the first state, and of w_hh, b_hh and w_hr."""
+    cell, back = CELLS[mode]
+    steps = range(len(gates))
+    order = list(reversed(steps)) if reverse else list(steps)
+    before = states_before(cell, gates, sizes, start, p, order)
+    to_gates: dict[int, Tensor] = {}
+    begun: list[State] = []
+    sums: list[Tensor] = []
+    rows = sizes[order[-1]]
+    carried = rows_of(grad_last, 0, rows)
+    for t in reversed(order):
+        if sizes[t] < rows:  # the rest of the rows began at the step just seen
+            begun.append(rows_of(carried, sizes[t], rows))
+            carried = rows_of(carried, 0, sizes[t])
+        elif sizes[t] > rows:  # the rest of the rows ended here
+            carried = joined([carried, rows_of(grad_last, rows, sizes[t])])
+        rows = sizes[t]
+        grads = (carried[0] + grad_outputs[t], *carried[1:])
+        to_gates[t], of_hidden, old, of_projection = back(grads, gates[t], before[t], p)
+        carried = (old[0] + of_hidden @ p.w_hh, *old[1:])
+        parts = [of_hidden.mT @ before[t][0]]
+        parts += [] if p.b_hh is None else [of_hidden.sum(0)]
+        parts += [] if of_projection is None else [of_projection]
+        sums = parts if not sums else [total + part for total, part in zip(sums, parts, strict=True)]
+    return [to_gates[t] for t in steps], joined([carried, *reversed(begun)]), sums
+
+
+def back_through_layers(
+    mode: int,
+    x: Tensor,
+    sizes: Sequence[int] | None,
+    hidden: Sequence[Tensor],
+    params: Sequence[Tensor],
+    has_biases: bool,
+    num_layers: int,
+    bidirectional: bool,
+    grad_output: Tensor,
+    grad_last: Sequence[Tensor],
+) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+    """Gradients of the input, steps first, of the first states and of all parameters."""
+    directions = 2 if bidirectional else 1
+    projected = len(hidden) == 2 and hidden[0].shape[2] != hidden[1].shape[2]
+    group = 2 + 2 * has_biases + projected
+    starts, ends = (
+        [tuple(s) for s in zip(*(t.unbind(0) for t in h), strict=True)] for h in (hidden, grad_last)
+    )
+    inputs, cell = [x], CELLS[mode][0]
+
+    def steps_of(t: Tensor) -> Sequence[Tensor]:
+        return t.unbind(0) if sizes is None else run_name("split_with_sizes", t, tuple(sizes), 0)
+
+    def together(parts: Sequence[Tensor]) -> Tensor:
+        joint: Tensor = run_name("stack" if sizes is None else "cat", tuple(parts), 0)
+        return joint
+
+    def layer_of(at: int) -> tuple[Parameters, Sequence[Tensor], Sequence[int]]:
+        p = Parameters(params[at * group : (at + 1) * group], has_biases, projected)
+        gates = steps_of(linear(inputs[at // directions], p.w_ih, p.b_ih))
+        return p, gates, sizes or [x.shape[1]] * len(gates)
+
+    for layer in range(num_layers - 1):
+        parts = []
+        for way in range(directions):
+            p, gates, rows = layer_of(layer * directions + way)
+            parts.append(
+                together(run_steps(cell, gates, rows, starts[layer * directions + way], p, way == 1)[0])
+            )
+        inputs.append(run_name("cat", tuple(parts), -1))
+    of_states: dict[int, State] = {}
+    of_params: dict[int, list[Tensor]] = {}
+    for layer in reversed(range(num_layers)):
+        of_input = None
+        for way, grad in enumerate(grad_output.chunk(directions, -1)):
+            at = layer * directions + way
+            p, gates, rows = layer_of(at)
+            found, of_states[at], sums = back_through_steps(
+                mode, gates, rows, starts[at], p, way == 1, steps_of(grad), ends[at]
+            )
+            of_gates = together(found)
+            share = of_gates @ p.w_ih
+            of_input = share if of_input is None else of_input + share
+            flat, data = of_gates.flatten(0, -2), inputs[layer].flatten(0, -2)
+            biases = [flat.sum(0)] if has_biases else []
+            of_params[at] = [flat.mT @ data, sums[0], *biases, *sums[1:]]
+        assert of_input is not None
+        grad_output = of_input
+    count = num_layers * directions
+    states = [
+        run_name("stack", tuple(of_states[at][i] for at in range(count)), 0) for i in range(len(hidden))
+    ]
+    return grad_output, states, [t for at in range(count) for t in of_params[at]]
+
+
+# The operators.
+
+
+def nothing(like: Tensor) -> Tensor:
+    return like.new_empty((0,))
+
+
+def run_network(
+    mode: int,
+    input: Tensor,
+    hidden: Sequence[Tensor],
+    rest: Sequence[Any],
+    batch_first: bool,
+    batch_sizes: Sequence[int],
+) -> tuple[Tensor, ...]:
+    if batch_sizes:
+        return run_layers(CELLS[mode][0], input, list(batch_sizes), hidden, *rest)
+    x = input.transpose(0, 1) if batch_first else input
+    output, *last = run_layers(CELLS[mode][0], x, None, hidden, *rest)
+    return (output.transpose(0, 1) if batch_first else output), *last
+
+
+def back_through_network(
+    mode: int,
+    input: Tensor,
+    hidden: Sequence[Tensor],
+    params: Sequence[Tensor],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+    batch_sizes: Sequence[int],
+    grad_output: Tensor | None,
+    grad_last: Sequence[Tensor | None],
+) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+    check(
+        not (train and dropout > 0.0 and num_layers > 1),
+        "the backward of a recurrent network does not know "
+        "which values dropout kept between the layers; differentiate the forward pass instead",
+    )
+    swapped = batch_first and not batch_sizes
+    x = input.transpose(0, 1) if swapped else input
+    ends = [h.new_zeros(h.shape) if g is None else g for g, h in zip(grad_last, hidden, strict=True)]
+    if grad_output is None:
+        width = hidden[0].shape[2] * (2 if bidirectional else 1)
+        grad_output = x.new_zeros((*x.shape[:-1], width))
+    elif swapped:
+        grad_output = grad_output.transpose(0, 1)
+    to_input, states, of_params = back_through_layers(
+        mode,
+        x,
+        list(batch_sizes) or None,
+        hidden,
+        params,
+        has_biases,
+        num_layers,
+        bidirectional,
+        grad_output,
+        ends,
+    )
+    return (to_input.transpose(0, 1) if swapped else to_input), states, of_params
+
+
+def states_of(hx: Any, cx: Any, mode: int) -> tuple[Any, ...]:
+    return (hx, cx) if mode == 2 else (hx,)
+
+
+def declare(name: str, buffer: str, sizes: str, projected: str, number: str) -> None:
+    rest = (
+        f"int mode, {number} hidden_size{projected}, int num_layers, bool batch_first, float dropout, bool "
+        f"train, bool bidirectional, {sizes} batch_sizes, Tensor? dropout_state"
+    )
+
+    @composite(
+        f"{name}(Tensor input, Tensor[] weight, int weight_stride0{buffer}, Tensor hx, Tensor? cx, {rest}) "
+        "-> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+        api=FUNCTION,
+    )
+    def network(
+        input: Tensor,
+        weight: Sequence[Tensor],
+        weight_stride0: int,
+        hx: Tensor,
+        cx: Tensor | None,
+        mode: int,
+        num_layers: int,
+        batch_first: bool,
+        dropout: float,
+        train: bool,
+        bidirectional: bool,
+        batch_sizes: Sequence[int],
+    ) -> tuple[Tensor, ...]:
+        output, hy, *cy = run_network(
+            mode,
+            input,
+            states_of(hx, cx, mode),
+            (weight, weight_stride0 >= 4, num_layers, dropout, train, bidirectional),
+            batch_first,
+            batch_sizes,
+        )
+        return output, hy, *(cy or [nothing(hx)]), nothing(hx), nothing(hx)
+
+    @composite(
+        f"{name}_backward(Tensor input, Tensor[] weight, int weight_stride0, Tensor weight_buf, Tensor hx, "
+        "Tensor? cx, Tensor output, Tensor? grad_output, Tensor? grad_hy, Tensor? grad_cy, "
+        f"{rest}, Tensor reserve, bool[4] output_mask) -> (Tensor, Tensor, Tensor, Tensor[])",
+        api=INTERNAL,
+    )
+    def network_backward(
+        input: Tensor,
+        weight: Sequence[Tensor],
+        weight_stride0: int,
+        hx: Tensor,
+        cx: Tensor | None,
+        grad_output: Tensor | None,
+        grad_hy: Tensor | None,
+        grad_cy: Tensor | None,
+        mode: int,
+        num_layers: int,
+        batch_first: bool,
+        dropout: float,
+        train: bool,
+        bidirectional: bool,
+        batch_sizes: Sequence[int],
+    ) -> tuple[Any, ...]:
+        to_input, states, of_params = back_through_network(
+            mode,
+            input,
+            states_of(hx, cx, mode),
+            weight,
+            weight_stride0 >= 4,
+            num_layers,
+            dropout,
+            train,
+            bidirectional,
+            batch_first,
+            batch_sizes,
+            grad_output,
+            states_of(grad_hy, grad_cy, mode),
+        )
+        return to_input, states[0], states[1] if len(states) > 1 else nothing(hx), of_params
+
+
+declare("_cudnn_rnn", ", Tensor? weight_buf", "SymInt[]", ", SymInt proj_size", "SymInt")
+declare("miopen_rnn", "", "int[]", "", "int")
+
+_MPS = (
+    "Tensor[] hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool "
+    "bidirectional, bool batch_first"
+)
+
+
+@composite(
+    f"_lstm_mps(Tensor input, {_MPS}) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)", api=INTERNAL
+)
+def lstm_mps(
+    input: Tensor,
+    hx: Sequence[Tensor],
+    params: Sequence[Tensor],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> tuple[Tensor, ...]:
+    rest = (params, has_biases, num_layers, dropout, train, bidirectional)
+    return (*run_network(2, input, hx, rest, batch_first, ()), *[nothing(input) for _ in range(3)])
+
+
+@composite(
+    "lstm_mps_backward(Tensor? grad_y, Tensor? grad_hy, Tensor? grad_cy, Tensor z_state, Tensor "
+    f"cell_state_fwd, Tensor input, Tensor layersOutputs, {_MPS}) -> (Tensor, Tensor[], Tensor[])",
+    api=INTERNAL,
+)
+def lstm_mps_backward(
+    grad_y: Tensor | None,
+    grad_hy: Tensor | None,
+    grad_cy: Tensor | None,
+    input: Tensor,
+    hx: Sequence[Tensor],
+    params: Sequence[Tensor],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> tuple[Any, ...]:
+    return back_through_network(
+        2,
+        input,
+        hx,
+        params,
+        has_biases,
+        num_layers,
+        dropout,
+        train,
+        bidirectional,
+        batch_first,
+        (),
+        grad_y,
+        (grad_hy, grad_cy),
+    )
+
+
+# One layer in one direction, whose states have no dimension of layers.
+
+
+@composite(
+    "mkldnn_rnn_layer(Tensor input, Tensor weight0, Tensor weight1, Tensor weight2, Tensor weight3, Tensor "
+    "hx_, Tensor cx_, bool reverse, int[] batch_sizes, int mode, int hidden_size, int num_layers, bool "
+    "has_biases, bool bidirectional, bool batch_first, bool train) -> (Tensor, Tensor, Tensor, Tensor)",
+    api=FUNCTION,
+)
+def mkldnn_rnn_layer(
+    input: Tensor,
+    weight0: Tensor,
+    weight1: Tensor,
+    weight2: Tensor,
+    weight3: Tensor,
+    hx_: Tensor,
+    cx_: Tensor,
+    reverse: bool,
+    mode: int,
+    has_biases: bool,
+) -> tuple[Tensor, ...]:
+    p = Parameters((weight0, weight1, weight2, weight3), has_biases, False)
+    gates = linear(input, p.w_ih, p.b_ih).unbind(0)
+    start = tuple(t.reshape(t.shape[-2:]) for t in states_of(hx_, cx_, mode))
+    outputs, last = run_steps(CELLS[mode][0], gates, [input.shape[1]] * len(gates), start, p, reverse)
+    hy, *cy = [t.reshape(hx_.shape) for t in last]
+    return run_name("stack", tuple(outputs), 0), hy, *(cy or [cx_.new_zeros(cx_.shape)]), nothing(input)
+
+
+@composite(
+    "mkldnn_rnn_layer_backward(Tensor input, Tensor weight1, Tensor weight2, Tensor weight3, Tensor "
+    "weight4, Tensor hx_, Tensor cx_tmp, Tensor output, Tensor hy_, Tensor cy_, Tensor? grad_output, "
+    "Tensor? grad_hy, Tensor? grad_cy, bool reverse, int mode, int hidden_size, int num_layers, bool "
+    "has_biases, bool train, bool bidirectional, int[] batch_sizes, bool batch_first, Tensor workspace) -> "
+    "(Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
+    api=INTERNAL,
+)
+def mkldnn_rnn_layer_backward(
+    input: Tensor,
+    weight1: Tensor,
+    weight2: Tensor,
+    weight3: Tensor,
+    weight4: Tensor,
+    hx_: Tensor,
+    cx_tmp: Tensor,
+    output: Tensor,
+    grad_output: Tensor | None,
+    grad_hy: Tensor | None,
+    grad_cy: Tensor | None,
+    reverse: bool,
+    mode: int,
+    has_biases: bool,
+) -> tuple[Tensor, ...]:
+    p = Parameters((weight1, weight2, weight3, weight4), has_biases, False)
+    gates = linear(input, p.w_ih, p.b_ih).unbind(0)
+    start = tuple(t.reshape(t.shape[-2:]) for t in states_of(hx_, cx_tmp, mode))
+    ends = tuple(
+        t.new_zeros(t.shape) if g is None else g.reshape(t.shape)
+        for g, t in zip(states_of(grad_hy, grad_cy, mode), start, strict=True)
+    )
+    of_output = output.new_zeros(output.shape) if grad_output is None else grad_output
+    found, of_start, sums = back_through_steps(
+        mode, gates, [input.shape[1]] * len(gates), start, p, reverse, of_output.unbind(0), ends
+    )
+    of_gates = run_name("stack", tuple(found), 0)
+    flat, data = of_gates.flatten(0, 1), input.flatten(0, 1)
+    of_hidden = of_start[0].reshape(hx_.shape)
+    of_cell = of_start[1].reshape(cx_tmp.shape) if mode == 2 else cx_tmp.new_zeros(cx_tmp.shape)
+    of_bias = flat.sum(0) if has_biases else weight3.new_zeros(weight3.shape)
+    of_hidden_bias = sums[1] if has_biases else weight4.new_zeros(weight4.shape)
+    return of_gates @ p.w_ih, flat.mT @ data, sums[0], of_bias, of_hidden_bias, of_hidden, of_cell
