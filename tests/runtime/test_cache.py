@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from rushlight import core
 from rushlight.runtime import cache as cache_module
 from rushlight.runtime.cache import SUFFIX, ObjectCache, default_directory, key_of
 
@@ -26,6 +27,16 @@ def test_round_trip(cache: ObjectCache) -> None:
     assert cache.store("k", b"code")
     assert cache.load("k") == b"code"
     assert (cache.hits, cache.misses) == (1, 1)
+
+
+def test_code_of_changed_files_is_not_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process whose files were replaced after it had read them stored its code, with the layout of its
+    tables, under the name of the new files; the next process corrupted memory with it."""
+    fingerprint = cache_module.fingerprint.__wrapped__
+    monkeypatch.setattr(core, "IMPORTED_AT", 2**63 - 1)
+    assert fingerprint() == fingerprint()
+    monkeypatch.setattr(core, "IMPORTED_AT", 0)
+    assert fingerprint() != fingerprint()
 
 
 def test_keys_separate_their_parts() -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -54,3 +57,32 @@ def test_invalid_ir_raises(tmp_path: Path) -> None:
 
 def test_assembly_can_be_read(tmp_path: Path) -> None:
     assert "plus" in Engine(ObjectCache(tmp_path)).assembly(ADD)
+
+
+FAR = """
+import ctypes
+import rushlight as rl
+x = rl.randn(64, 64)
+rl.compile(lambda x: x.exp() + x.sin())(x)
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+reserve = lambda size: libc.mmap(None, size, 0, 0x4022, -1, 0)  # private, anonymous, backed by nothing
+wall = reserve(6 << 30)
+for size in (1 << 20, 1 << 14):  # no room above the wall but for single pages
+    for _ in range(100_000):
+        if reserve(size) < wall:
+            break
+for i in range(2, 8):
+    program = lambda x: (x * float(i)).sin().exp().softmax(-1) + (x * 0.1 * i).tanh() * x.erf() @ x
+    assert rl.compile(program)(x).allclose(program(x), atol=1e-4)
+print("done")
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reserves memory as Linux does")
+def test_sections_stay_near_each_other() -> None:
+    """Code and constants that were placed apart, with gigabytes between them, could not be linked."""
+    done = subprocess.run([sys.executable, "-c", FAR], capture_output=True, text=True,
+                          env={**os.environ, "RUSHLIGHT_CACHE_DIR": ""})
+    assert done.stdout == "done\n", done.stderr

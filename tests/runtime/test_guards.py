@@ -6,7 +6,11 @@ import numpy as np
 import pytest
 
 import rushlight as rl
+from rushlight import backend
+from rushlight.codegen.llvm import nests
 from rushlight.core.errors import InternalError
+from rushlight.loops.nest import Place
+from rushlight.runtime import executable
 from rushlight.runtime.guards import ZONE, Guarded, guarding
 
 
@@ -53,3 +57,38 @@ def flat(results):
     for result in results:
         found.extend(result if isinstance(result, tuple) else [result])
     return found
+
+
+def test_a_compiled_function_that_ran_before_is_guarded(monkeypatch):
+    """The native callable of an entry used before ran without zones inside of `guarding()`."""
+    calls = []
+    guarded = executable.guards.run_guarded
+    monkeypatch.setattr(executable.guards, "run_guarded", lambda *args: calls.append(1) or guarded(*args))
+    x = rl.randn(5)
+    double = rl.compile(lambda a: a * 2)
+    double(x), double(x)
+    with guarding():
+        double(x), double(x)
+    double(x)
+    assert len(calls) == 2
+
+
+def row_program(x):
+    rows = (x * 2).sin().exp() + x.tanh()
+    return (rows - rows.mean(1, keepdim=True)) * rows.amax(1, keepdim=True)
+
+
+def test_a_write_beside_a_row_temporary_is_noticed(monkeypatch):
+    """The zones of row temporaries are part of the generated code: here they lie one element too near."""
+    x = rl.randn(4, 37)
+    with guarding():
+        compiled = rl.compile(row_program, fullgraph=True)
+        np.testing.assert_allclose(compiled(x).numpy(), row_program(x).numpy(), rtol=1e-5, atol=1e-5)
+        (entry,) = next(iter(compiled.entries.values()))
+        nests_of = [step.nest for step in entry.artifact.schedule.steps]
+        assert any(access.buffer.place is Place.ROW for nest in nests_of for access in nest.writes())
+        monkeypatch.setattr(backend, "program_key", lambda graph: None)  # nobody is to find this code
+        exact = nests.row_bytes
+        monkeypatch.setattr(nests, "row_bytes", lambda buffer: exact(buffer) - buffer.dtype.itemsize)
+        with pytest.raises(SystemError, match="wrote outside of row"):
+            rl.compile(lambda x: row_program(x * 2), fullgraph=True)(x)

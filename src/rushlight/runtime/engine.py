@@ -48,7 +48,9 @@ class Engine:
         self.cache = cache
         self._machine = _target_machine(self.target)
         self._quick_machine = _target_machine(self.target, optimize=0)
-        self._jit = llvm.create_lljit_compiler(_target_machine(self.target))
+        # JITLink places the sections of an object side by side. The older linker asks for each on its own,
+        # and in a process with gigabytes of arrays between them the offsets of the small code model overflow.
+        self._jit = llvm.create_lljit_compiler(_target_machine(self.target), use_jit_link=True)
 
     def header(self) -> str:
         return (

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,6 +53,7 @@ class Executable:
         slots: int,
         pool: ThreadPool,
         reports: Sequence[tuple[type[Exception], str]] = (),
+        updates: Mapping[int, int] | None = None,
     ) -> None:
         self._library = library
         self._pool = pool
@@ -67,22 +68,29 @@ class Executable:
         self.workspace_size = workspace_size
         self._block_type = ctypes.c_int64 * slots
         self.reports = list(reports)
+        # positions of outputs that are inputs, updated in place; `outputs` are the others
+        self.updates = dict(sorted((updates or {}).items()))
         self.native = all(native for native, _ in self.segments)
         self._lock = threading.Lock()
         self._workspace: np.ndarray | None = None
         self._template: Any = None
-        self._invoker: Invoker | None = None
         self._call: Any = None if self.native and available() else False  # the native call, made at first use
 
     def run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """The outputs; those in `updates` are the given arrays, with new contents."""
+        found = self._run_on(inputs)
+        for position, given in self.updates.items():
+            found.insert(position, inputs[given])
+        return found
+
+    def _run_on(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         if guards.enabled():
             return guards.run_guarded(self, inputs)
         call = self._call
         if call is None:
             sources = [Source(i, None, array, slot)
                        for i, (array, slot) in enumerate(zip(inputs, self.inputs, strict=True))]
-            self._invoker = self.invoker(len(inputs), sources, tensors=False, single=False)
-            call = self._call = self._invoker.call
+            call = self._call = self.invoker(len(inputs), sources, tensors=False, single=False).call
         if call is not False:
             found = call(*inputs)
             if type(found) is list:
@@ -98,8 +106,6 @@ class Executable:
 
     def invoker(self, arguments: int, sources: Sequence[Source], *, tensors: bool, single: bool) -> Invoker:
         """A native callable for this program, which must be native throughout; with a workspace of its own.
-
-        It is valid as long as this object and the Invoker live.
         """
         workspace = aligned_bytes(self.workspace_size)
         template = np.frombuffer(self._block_over(workspace), np.int64)
@@ -109,7 +115,8 @@ class Executable:
             example = source.example
             touched += (example if isinstance(example, np.ndarray) else example._array).nbytes
         return Invoker(arguments, sources, outputs, self._addresses, template, tensors=tensors, single=single,
-                       release=touched > LONG_WORK, shared=bool(self.workspace_size), keep=workspace)
+                       release=touched > LONG_WORK, shared=bool(self.workspace_size),
+                       keep=(workspace, self._library, self._pool))
 
     def report(self, number: int) -> None:
         kind, message = self.reports[number - 1]

@@ -1,8 +1,11 @@
 """Guard zones: a way to run compiled programs that finds every write outside of their buffers.
 
-With RUSHLIGHT_GUARD=1 in the environment, or inside of `guarding()`, each buffer of a call lies alone
-between two zones of a known pattern, which are looked at after every segment. The pattern is NaN for floats,
-so a value read from outside of a buffer shows in the results. Slow; for tests and for finding bugs.
+With RUSHLIGHT_GUARD=1 in the environment, or inside of `guarding()`, each buffer of a call (inputs, outputs,
+and every temporary, which share the workspace otherwise) lies alone between two zones of a known pattern,
+which are looked at after every segment. The pattern is NaN for floats, so a value read from outside of a
+buffer shows in the results. Row temporaries, on the stack of generated code, have zones in programs that were
+compiled in this mode; the code looks at them itself and reports an error. Slow; for tests and for finding
+bugs.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,23 +25,39 @@ if TYPE_CHECKING:
 
 ZONE = 512  # bytes on each side
 PATTERN = 0xFF
+ROW_ZONE = 64  # bytes on each side of a row temporary
 
 _enabled = bool(os.environ.get("RUSHLIGHT_GUARD"))
+
+
+_listeners: list[Callable[[], None]] = []
 
 
 def enabled() -> bool:
     return _enabled
 
 
+def on_change(listener: Callable[[], None]) -> None:
+    """Have `listener` called when the mode is entered or left."""
+    _listeners.append(listener)
+
+
 @contextlib.contextmanager
 def guarding() -> Iterator[None]:
     """Run compiled programs between guard zones."""
-    global _enabled
-    before, _enabled = _enabled, True
+    before = _enabled
+    _set(True)
     try:
         yield
     finally:
-        _enabled = before
+        _set(before)
+
+
+def _set(value: bool) -> None:
+    global _enabled
+    _enabled = value
+    for listener in _listeners:
+        listener()
 
 
 class Guarded:
@@ -66,9 +85,9 @@ class Guarded:
 
 
 class _Input(Guarded):
-    """A copy of an input, which must not change."""
+    """A copy of an input, which must not change unless it is updated."""
 
-    def __init__(self, name: str, array: np.ndarray) -> None:
+    def __init__(self, name: str, array: np.ndarray, updated: bool) -> None:
         low, high = (
             np.lib.array_utils.byte_bounds(array) if array.size else (array.ctypes.data, array.ctypes.data)
         )
@@ -76,11 +95,16 @@ class _Input(Guarded):
         if high > low:
             ctypes.memmove(self.address, low, high - low)
         self.first = self.address + (array.ctypes.data - low)
-        self.before = self.inside.copy()
+        self.before = None if updated else self.inside.copy()
+
+    def seen_as(self, array: np.ndarray) -> np.ndarray:
+        """The copy, laid out as `array`, of which it is one."""
+        at = self.first - self.address
+        return np.ndarray(array.shape, array.dtype, self.inside, at, array.strides) if array.size else array
 
     def check(self, when: str) -> None:
         super().check(when)
-        if not np.array_equal(self.inside, self.before):
+        if self.before is not None and not np.array_equal(self.inside, self.before):
             raise InternalError(f"{when} wrote to {self.name}")
 
 
@@ -91,12 +115,15 @@ def run_guarded(program: Executable, inputs: Sequence[np.ndarray]) -> list[np.nd
     block[1] = ctypes.addressof(error)
     zones: list[Guarded] = []
     arrays: dict[int, np.ndarray] = {}
+    updated: dict[int, _Input | None] = dict.fromkeys(program.updates.values())
     for i, (slot, array) in enumerate(zip(program.inputs, inputs, strict=True)):
         if slot is not None:
-            given = _Input(f"input {i}", array)
+            given = _Input(f"input {i}", array, i in updated)
+            if i in updated:
+                updated[i] = given
             block[slot] = given.first
             zones.append(given)
-            arrays[slot] = array
+            arrays[slot] = given.seen_as(array)
     outputs = []
     for kind, slots in (("output", program.output_slots), ("temporary", program.temporaries)):
         for place in slots:
@@ -115,4 +142,7 @@ def run_guarded(program: Executable, inputs: Sequence[np.ndarray]) -> list[np.nd
             zone.check(f"segment {number}")
         if error.value:
             program.report(error.value)
+    for i, memory in updated.items():
+        if memory is not None and inputs[i].size:
+            ctypes.memmove(inputs[i].ctypes.data, memory.first, inputs[i].nbytes)
     return [output.copy(order="K") for output in outputs]

@@ -70,15 +70,18 @@ class Output:
     strides: tuple[int, ...] | None  # in bytes; None: contiguous
 
 
+class _Words(np.ndarray):
+    """The table: as the callable's `self` it lives as long as the callable, and `kept` with it."""
+
+    kept: Any = None
+
+
 class Invoker:
-    """A native callable. `call` is the function; this object keeps what it refers to alive."""
+    """A native callable. `call` is the function; it keeps alive what it refers to."""
 
     def __init__(self, arguments: int, sources: Sequence[Source], outputs: Sequence[Output],
                  segments: Sequence[int], template: np.ndarray, *, tensors: bool, single: bool, release: bool,
                  shared: bool, keep: Any) -> None:
-        # what the table refers to by address, but not the examples, whose memory is the caller's
-        self._keep = (keep, [(s.constant, type(s.example), _array_of(s.example).dtype) for s in sources],
-                      [o.dtype for o in outputs])
         table = _Table(FIELDS)
         table.fields.update({
             ARGUMENTS: arguments, TENSORS: int(tensors), RELEASE: int(release), BUSY: 0, SHARED: int(shared),
@@ -88,8 +91,11 @@ class Invoker:
         table.fields[SEGMENT_TABLE] = table.append(segments)
         table.fields[SOURCE_TABLE] = table.append([w for s in sources for w in _source_words(s, table)])
         table.fields[OUTPUT_TABLE] = table.append([w for o in outputs for w in _output_words(o, table)])
-        self.table = table.finish()
-        self.call = _native().make(self.table)
+        words = table.finish().view(_Words)
+        # what the table refers to by address, but not the examples, whose memory is the caller's
+        words.kept = (keep, [(s.constant, type(s.example), _array_of(s.example).dtype) for s in sources],
+                      [o.dtype for o in outputs])
+        self.call = _native().make(words)
 
 
 class _Table:

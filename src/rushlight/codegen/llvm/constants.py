@@ -7,6 +7,7 @@ beside it.
 from __future__ import annotations
 
 import functools
+import re
 import struct
 from collections.abc import Sequence
 from typing import Any
@@ -66,6 +67,25 @@ def literal(kind: Any, text: str) -> Any:
     result = ir.FormattedConstant(ir.IntType(8), text)
     result.type = kind
     return result
+
+
+_SPLAT = re.compile(r"splat \(i\d+ (-?\d+)\)")
+
+
+def integer_of(value: Any) -> int | None:
+    """The number that every lane of a constant integer holds; None for other values."""
+    found = getattr(value, "constant", None)
+    if isinstance(found, int):
+        return found
+    if not isinstance(found, str):
+        return None
+    splat = _SPLAT.fullmatch(found)
+    if splat is not None:
+        return int(splat[1])
+    if found.startswith("<"):
+        lanes = {lane.split()[-1] for lane in found[1:-1].split(",")}
+        found = lanes.pop() if len(lanes) == 1 else ""
+    return int(found) if re.fullmatch(r"-?\d+", found) else None
 
 
 class Constants:

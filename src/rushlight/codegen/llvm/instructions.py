@@ -298,6 +298,8 @@ BOOL_ARITHMETIC: dict[str, Callable[..., Any]] = {
 }
 SIGNED: dict[str, Callable[..., Any]] = {
     "maximum": Emitter.maximum, "minimum": Emitter.minimum, "fmax": Emitter.fmax, "fmin": Emitter.fmin,
+    "abs": lambda e, x, signed: e.abs(x) if signed else x,
+    "signbit": lambda e, x, signed: e.signbit(x) if signed else e.constant(0, bool_like(x.type)),
 }
 SIMPLE: dict[str, Callable[..., Any]] = {
     "add": lambda e, x, y: e.add(x, y),
@@ -305,7 +307,6 @@ SIMPLE: dict[str, Callable[..., Any]] = {
     "mul": lambda e, x, y: e.mul(x, y),
     "div": lambda e, x, y: e.div(x, y),
     "neg": lambda e, x: e.neg(x),
-    "abs": lambda e, x: e.abs(x),
     "bitwise_and": lambda e, x, y: e.and_(x, y),
     "bitwise_or": lambda e, x, y: e.or_(x, y),
     "bitwise_xor": lambda e, x, y: e.xor(x, y),
@@ -313,7 +314,6 @@ SIMPLE: dict[str, Callable[..., Any]] = {
     "isnan": lambda e, x: e.is_nan(x),
     "isinf": lambda e, x: e.compare("==", e.abs(x), float("inf")),
     "isfinite": lambda e, x: e.compare("<", e.abs(x), float("inf")),
-    "signbit": lambda e, x: e.signbit(x),
     "copysign": lambda e, x, y: e.copysign(x, y),
     "floor": lambda e, x: e.floor(x),
     "ceil": lambda e, x: e.ceil(x),

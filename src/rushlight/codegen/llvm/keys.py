@@ -125,5 +125,6 @@ def _index_key(index: Index, names: dict[Any, str]) -> Any:
 def _atom_key(atom: Any, names: dict[Any, str]) -> str:
     if isinstance(atom, Quotient | Remainder):
         parts = (_index_key(part, names) for part in (atom.value, atom.divisor))
-        return f"{type(atom).__name__}({', '.join(map(str, parts))})"
+        sign = "" if atom.value.bounds()[0] >= 0 else "signed "  # by which the code differs, see values.py
+        return f"{sign}{type(atom).__name__}({', '.join(map(str, parts))})"
     return names.get(atom, str(atom))

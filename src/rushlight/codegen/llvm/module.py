@@ -21,7 +21,7 @@ from ...runtime.target import Target
 from ...schedule.loops import LoopPlan
 from ...schedule.memory import buffers_of
 from ...schedule.schedule import Schedule
-from ...schedule.stages import is_native
+from ...schedule.stages import is_native, reads_writes
 from .emitter import Emitter
 from .launch import Kernels, Task, emit_stage
 from .math import imports
@@ -52,17 +52,30 @@ class NativeModule:
     reports: list[tuple[type[Exception], str]]
 
 
+@dataclass(frozen=True)
+class Pending:
+    """A stage to run: whether its tasks are worth more than one thread, and whether it, and all after it,
+    runs only if no error was found."""
+
+    task: Task
+    parallel: bool
+    unless_failed: bool = False
+
+
 def emit_module(schedule: Schedule, target: Target) -> NativeModule:
     """Generate the code of `schedule`."""
     module = ir.Module("rushlight")
     slots = _slots(schedule)
     products = [[step for step in stage.steps if isinstance(step, Call) and step.routine == MATMUL]
                 for stage in schedule.stages]
-    offsets, scratch_size = place_scratch(products, target)
+    workspace = schedule.workspace
+    tops = workspace.tops or [workspace.size] * len(products)
+    offsets, scratch_size = place_scratch(products, tops, target)
     scratch = _add_scratch(schedule, slots, scratch_size)
     segments: list[str | Call] = []
-    pending: list[tuple[Task, bool]] = []  # stages and whether their tasks are worth more than one thread
+    pending: list[Pending] = []
     reports = Reports()
+    careful = True  # until the first stage that writes to memory of the caller which has contents
     plans = [step for step in schedule.steps if isinstance(step, LoopPlan)]
     kernels = Kernels(module, target, slots, reports, plans)
     for number, stage in enumerate(schedule.stages):
@@ -84,22 +97,25 @@ def emit_module(schedule: Schedule, target: Target) -> NativeModule:
             else:
                 tasks.append(Task(*TEMPLATES[step.routine](module, step, target, slots, reports)))
         if packing:
-            pending.append((emit_stage(module, target, f"packing{number}", packing), stage.parallel))
-        pending.append((emit_stage(module, target, f"stage{number}", tasks), stage.parallel))
+            pending.append(Pending(emit_stage(module, target, f"packing{number}", packing), stage.parallel))
+        updates = any(b.place is Place.UPDATED for step in stage.steps for b in reads_writes(step)[1])
+        pending.append(Pending(emit_stage(module, target, f"stage{number}", tasks), stage.parallel,
+                               unless_failed=careful and updates and bool(reports.errors)))
+        careful = careful and not updates
     _close_segment(module, target, pending, segments)
     addresses = imports(module) | routine_imports(module, target)
     return NativeModule(str(module), segments, slots, addresses, reports.errors)
 
 
 def _add_scratch(schedule: Schedule, slots: dict[Buffer, int], size: int) -> int:
-    """Memory for copies of operands, at the end of the workspace: its slot."""
+    """Memory for copies of operands, all of the workspace: its slot."""
     slot = 1 + len(slots)
     scratch = Buffer("scratch", DTYPES["uint8"], as_index(size), Place.TEMPORARY)
     slots[scratch] = slot
     if size:
         workspace = schedule.workspace
-        workspace.offsets[scratch] = -(-workspace.size // 64) * 64
-        workspace.size = workspace.offsets[scratch] + size
+        workspace.offsets[scratch] = 0
+        workspace.size = max(workspace.size, size)
     return slot
 
 
@@ -112,7 +128,7 @@ def _slots(schedule: Schedule) -> dict[Buffer, int]:
     return slots
 
 
-def _close_segment(module: Any, target: Target, pending: list[tuple[Task, bool]],
+def _close_segment(module: Any, target: Target, pending: list[Pending],
                    segments: list[str | Call]) -> None:
     if not pending:
         return
@@ -122,11 +138,16 @@ def _close_segment(module: Any, target: Target, pending: list[tuple[Task, bool]]
     block = function.args[0]
     parallel = e.declare("parallel_for", ir.VoidType(), [e.pointer, e.pointer, e.pointer, e.i64])
     pool = e.load(e.address(block, POOL_SLOT, e.i64), e.pointer)
-    for task, in_parallel in pending:
+    for stage in pending:
+        task = stage.task
         run = module.globals[task.name]
+        if stage.unless_failed:
+            error = e.load(e.load(e.address(block, ERROR_SLOT, e.i64), e.pointer), e.i64)
+            with e.builder.if_then(e.compare("!=", error, 0)):
+                e.builder.ret_void()
         if task.count == 1:
             e.call(run, [block, e.i64(0)])
-        elif in_parallel:
+        elif stage.parallel:
             e.call(parallel, [pool, run, block, e.i64(task.count)])
         else:
             with e.loop(0, task.count) as number:

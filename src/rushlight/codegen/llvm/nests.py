@@ -20,10 +20,10 @@ from ...loops.expr import CHECKS, Expr, cost, loads_in, walk
 from ...loops.index import Index, Var
 from ...loops.nest import ERRORS, Buffer, Nest, Phase, Place, Reduce, Statement, Store, extents
 from ...loops.varying import varying
+from ...runtime import guards
 from ...runtime.target import Target
 from ...schedule.loops import LoopPlan
 from .emitter import Emitter
-from .instructions import element_type
 from .keys import extent_of, kernel_key, loop_width, machine_lanes
 from .reductions import ARGUMENTS, Accumulator
 from .types import lanes_of
@@ -36,6 +36,7 @@ ir = LazyModule("llvmlite.ir")
 Shared = frozenset[tuple[str, DType]]
 
 LONG_BODY = 12  # instructions beyond which a second copy of a loop's body costs more than a mask
+SQUARE_BODY = 32  # and beyond which a copy for every lane costs more than gathering
 NO_SHARED: Shared = frozenset()
 
 
@@ -43,9 +44,15 @@ def outside_buffers(nest: Nest) -> list[Buffer]:
     """The buffers that the function of a nest takes, in order."""
     found = dict.fromkeys(a.buffer for a in (*nest.reads(), *nest.writes()))
     buffers = [b for b in found if b.place is not Place.ROW]
-    if any(node.op in CHECKS for phase in nest.phases for value in phase.values() for node in walk(value)):
+    nodes = (node for phase in nest.phases for value in phase.values() for node in walk(value))
+    if any(node.op in CHECKS for node in nodes) or (guards.enabled() and len(buffers) < len(found)):
         buffers.append(ERRORS)
     return buffers
+
+
+def row_bytes(buffer: Buffer) -> int:
+    """The size of a row temporary."""
+    return (buffer.size.constant_value() or 1) * buffer.dtype.itemsize
 
 
 def emit_nest(module: Any, plan: LoopPlan, target: Target, name: str, buffers: Sequence[Buffer],
@@ -70,15 +77,17 @@ def emit_nest(module: Any, plan: LoopPlan, target: Target, name: str, buffers: S
 
 
 def emit_tile(e: Emitter, nest: Nest, pointers: dict[Buffer, Any], ranges: Sequence[tuple[Any, Any]], *,
-              ragged: bool) -> None:
+              ragged: bool, registers: int = 1) -> None:
     """The code of a nest for a range of each outer loop, in vectors along the last one.
 
-    `ragged`: the range of the last loop is not always a whole number of vectors.
+    `ragged`: the range of the last loop is not always a whole number of vectors. `registers`: if it is, how
+    many of them a vector may have.
     """
     first, *inner = ranges
     emitter = NestEmitter(Values(e, pointers, Reports()), LoopPlan(nest, True, 1, 0))
     emitter.tile = True
     emitter.ragged = ragged
+    emitter.registers = registers
     emitter.emit(*first, *inner)
 
 
@@ -96,24 +105,44 @@ class NestEmitter:
         self.fixed: Memo = {}  # values that do not change along the last outer loop, where it runs in vectors
         self.tile = False  # a part of the loops, whose ends are not where the loops end
         self.ragged = False
+        self.registers = 1
 
     def emit(self, begin: Any, end: Any, *inner: tuple[Any, Any]) -> None:
         """The loops, for a range of the outermost one, and of the next ones where `inner` gives it."""
         self.ranges = dict(zip(self.nest.outer[1:], inner, strict=False))
-        for buffer in dict.fromkeys(a.buffer for a in self.nest.writes() if a.buffer.place is Place.ROW):
+        rows = list(dict.fromkeys(a.buffer for a in self.nest.writes() if a.buffer.place is Place.ROW))
+        for buffer in rows:
             self._allocate_row(buffer)
         if self.nest.outer:
             self._outer_loop(0, begin, end)
         else:
             self._row()
+        if guards.enabled():
+            for buffer in rows:
+                self._check_row(buffer)
 
     def _allocate_row(self, buffer: Buffer) -> None:
-        count = buffer.size.constant_value() or 1
-        kind = ir.ArrayType(self.e.in_memory(element_type(self.e, buffer.dtype)), count)
-        slot = self.e.builder.alloca(kind)
+        """Memory on the stack; in guard mode between two zones."""
+        e, zone = self.e, guards.ROW_ZONE * guards.enabled()
+        slot = e.builder.alloca(ir.ArrayType(e.i8, row_bytes(buffer) + 2 * zone))
         slot.align = 64
-        slot.type = self.e.pointer  # opaque, as every other pointer
-        self.values.pointers[buffer] = slot
+        slot.type = e.pointer  # opaque, as every other pointer
+        self.values.pointers[buffer] = e.address(slot, zone, e.i8) if zone else slot
+        if zone:
+            for place in self._row_zones(buffer):
+                e.store(e.constant(guards.PATTERN, ir.VectorType(e.i8, zone)), place)
+
+    def _row_zones(self, buffer: Buffer) -> list[Any]:
+        start = self.values.pointers[buffer]
+        return [self.e.address(start, at, self.e.i8) for at in (-guards.ROW_ZONE, row_bytes(buffer))]
+
+    def _check_row(self, buffer: Buffer) -> None:
+        """Report an error if anything was written beside a row temporary."""
+        e = self.e
+        number = self.values.reports.number_of(SystemError, f"{self.nest.name} wrote outside of row {buffer}")
+        for place in self._row_zones(buffer):
+            found = e.load(place, ir.VectorType(e.i8, guards.ROW_ZONE))
+            self.values.report(e.compare("!=", found, guards.PATTERN), number)
 
     # Outer loops.
 
@@ -143,7 +172,9 @@ class NestEmitter:
                 self._row()
             return
         statements = [s for phase in self.nest.phases for s in phase.statements]
-        width = self.lanes if self.tile else self._width(statements, var)
+        width = self._width(statements, var)
+        if self.tile:
+            width = min(width, self.lanes * self.registers)
         single = len(self.nest.outer) == 1 and not self.tile
         whole = not self.ragged if self.tile else (
             not single and extent_of(var) % width == 0 and self.plan.block % width == 0)
@@ -185,7 +216,7 @@ class NestEmitter:
                     found[node] = None
             if not isinstance(statement, Store) or statement.access.index.stride(last) != 1:
                 return []
-        short = sum(cost(s.value) for s in statements) <= LONG_BODY
+        short = sum(cost(s.value) for s in statements) <= SQUARE_BODY
         large = lanes > 1 and extent_of(near) >= lanes and extent_of(last) >= lanes
         return list(found) if short and large and _repeatable(statements) else []
 

@@ -15,6 +15,7 @@ from ...core.lazy import LazyModule
 from ...loops.expr import WEIGHTS, Access, Expr, IndexCheck, walk
 from ...loops.index import Dim, Index, Indirect, Quotient, Remainder, Var
 from ...loops.nest import ERRORS, Buffer, Store
+from .constants import integer_of
 from .emitter import Emitter
 from .instructions import constant, element_type, emit_instruction
 from .math import FUNCTIONS
@@ -107,7 +108,7 @@ class Values:
             return self._checked_divisor(memo[node.args[0]])
         if node.op == "checked":
             value, allowed = (memo[a] for a in node.args)
-            self._report(e.not_(allowed), self.reports.number_of(RuntimeError, node.data))
+            self.report(e.not_(allowed), self.reports.number_of(RuntimeError, node.data))
             return value
         values = [memo[a] for a in node.args]
         lanes = max(lanes_of(v.type) for v in values)
@@ -138,17 +139,18 @@ class Values:
         e = self.e
         wrapped = e.select(e.compare("<", value, 0), e.add(value, extent), value) if check.negative else value
         inside = e.compare("<", wrapped, extent, signed=False)
-        self._report(e.not_(inside), self.reports.number(check))
+        self.report(e.not_(inside), self.reports.number(check))
         return e.select(inside, wrapped, 0)
 
     def _checked_divisor(self, value: Any) -> Any:
         """An integer divisor; where it is 0, which is reported, 1."""
         zero = self.e.compare("==", value, 0)
-        self._report(zero, self.reports.number_of(
+        self.report(zero, self.reports.number_of(
             RuntimeError, "ZeroDivisionError: integer division or modulo by zero"))
         return self.e.select(zero, 1, value)
 
-    def _report(self, wrong: Any, number: int) -> None:
+    def report(self, wrong: Any, number: int) -> None:
+        """Where any lane is wrong, that is what the program reports."""
         e = self.e
         if self.mask is not None and lanes_of(wrong.type) > 1:
             wrong = e.and_(wrong, self.mask)
@@ -265,15 +267,28 @@ class Values:
         return e.add(total, index.constant) if index.constant else total
 
 
+def _exponent(divisor: Any) -> int | None:
+    """k where the divisor is the constant 2**k, k > 0: what LLVM makes of those is not to be trusted (see
+    math/integers.py)."""
+    number = integer_of(divisor) or 0
+    return number.bit_length() - 1 if number > 1 and not number & (number - 1) else None
+
+
 def _floor_divided(e: Emitter, value: Any, divisor: Any, source: Index) -> Any:
     if source.bounds()[0] >= 0:
         return e.builder.udiv(value, divisor)
+    power = _exponent(divisor)
+    if power is not None:
+        return e.shift_right(value, power, signed=True)
     quotient = e.builder.sdiv(value, divisor)
     rest = e.builder.srem(value, divisor)
     return e.sub(quotient, e.cast(e.compare("<", rest, 0), e.i64, signed_from=False))
 
 
 def _remainder(e: Emitter, value: Any, divisor: Any, source: Index) -> Any:
+    power = _exponent(divisor)
+    if power is not None:
+        return e.and_(value, (1 << power) - 1)
     rest = e.builder.urem(value, divisor) if source.bounds()[0] >= 0 else e.builder.srem(value, divisor)
     if source.bounds()[0] >= 0:
         return rest

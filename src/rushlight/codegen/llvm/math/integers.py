@@ -3,6 +3,9 @@
 A divisor of 0, for which PyTorch raises, is taken as 1 here: who must raise asks beforehand. The least
 integer divided by -1 wraps around. AVX has no integer division: quotients of up to 32 bits are exact in a
 float type that holds them.
+
+Divisions by powers of two are shifts here, not left to LLVM: LLVM 22 loses the shift of
+(x + (x >> 63 unsigned)) >> 1, its own form of x / 2, where x is a product of narrow 64-bit values.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from ....core.lazy import LazyModule
+from ..constants import integer_of
 from ..emitter import Emitter
 from ..types import bits_of, element_of, is_float
 from . import rounding
@@ -22,6 +26,9 @@ ir = LazyModule("llvmlite.ir")
 def divide(e: Emitter, x: Any, y: Any, signed: bool) -> tuple[Any, Any]:
     """(quotient, remainder), the quotient rounded towards zero."""
     bits = bits_of(x.type)
+    power = _exponent(y) if signed else None
+    if power is not None:
+        return _shifted(e, x, *power)
     unsafe = e.compare("==", y, 0)
     minus = e.compare("==", y, -1) if signed else unsafe
     divisor = e.select(e.or_(unsafe, minus), 1, y)
@@ -37,8 +44,29 @@ def divide(e: Emitter, x: Any, y: Any, signed: bool) -> tuple[Any, Any]:
     return quotient, e.sub(x, e.mul(quotient, divisor))
 
 
+def _exponent(y: Any) -> tuple[int, bool] | None:
+    """(k, False) if y is the constant 2**k, (k, True) if it is -2**k, for k > 0."""
+    number = integer_of(y)
+    size = 0 if number is None else abs(number)
+    if number is None or size < 2 or size & (size - 1):
+        return None
+    return size.bit_length() - 1, number < 0
+
+
+def _shifted(e: Emitter, x: Any, power: int, negative: bool) -> tuple[Any, Any]:
+    """`divide` by a power of two, or by a negative one."""
+    floor = e.shift_right(x, power, signed=True)
+    low = e.and_(x, (1 << power) - 1)
+    up = e.and_(e.compare("<", x, 0), e.compare("!=", low, 0))
+    quotient = e.add(floor, e.builder.zext(up, x.type))
+    return e.neg(quotient) if negative else quotient, e.sub(x, e.shift_left(quotient, power))
+
+
 def _floored(e: Emitter, x: Any, y: Any, signed: bool) -> tuple[Any, Any]:
     """(quotient, remainder), the quotient rounded down."""
+    power = _exponent(y) if signed else None
+    if power is not None and not power[1]:
+        return e.shift_right(x, power[0], signed=True), e.and_(x, (1 << power[0]) - 1)
     quotient, rest = divide(e, x, y, signed)
     if not signed:
         return quotient, rest

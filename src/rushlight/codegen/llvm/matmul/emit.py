@@ -34,19 +34,22 @@ class Scratch:
     offset: int
 
 
-def place_scratch(stages: Sequence[Sequence[Call]], target: Target) -> tuple[dict[str, int], int]:
-    """An offset for the scratch memory of each product, by its name, and how much there is in all.
+def place_scratch(stages: Sequence[Sequence[Call]], tops: Sequence[int],
+                  target: Target) -> tuple[dict[str, int], int]:
+    """An offset for the scratch memory of each product, by its name, and where the last of it ends.
 
-    `stages` are products that may run at the same time; those of different stages share memory.
+    `stages` are products that may run at the same time, `tops` where the memory begins that nobody uses then;
+    those of different stages share memory.
     """
     offsets: dict[str, int] = {}
     size = 0
-    for calls in stages:
-        end = 0
+    for calls, top in zip(stages, tops, strict=True):
+        end = -(-top // 64) * 64
         for call in calls:
+            needed = scratch_bytes(call, target)
             offsets[call.name] = end
-            end += scratch_bytes(call, target)
-        size = max(size, end)
+            end += needed
+            size = max(size, end) if needed else size
     return offsets, size
 
 
@@ -229,10 +232,16 @@ class _Product:
         lanes = self.target.lanes(self.size)
         ragged = self.p.columns % lanes != 0 or (self.plan.width % lanes != 0 and self.plan.column_tasks > 1)
         shared: dict[Any, Any] = self.module.__dict__.setdefault("tile_functions", {})
-        key = (kernel_key(LoopPlan(nest, True, 1, 0), self.target), ragged)
+        wide = self._divides(2), self._divides(4)
+        key = (kernel_key(LoopPlan(nest, True, 1, 0), self.target), ragged, wide)
         if key not in shared:
             shared[key] = self._new_tile_function(nest, buffers, ragged)
         return shared[key]
+
+    def _divides(self, registers: int) -> bool:
+        """Whether every range of columns is a whole number of so many registers."""
+        width = registers * self.target.lanes(self.size)
+        return self.p.columns % width == 0 and (self.plan.width % width == 0 or self.plan.column_tasks == 1)
 
     def _new_tile_function(self, nest: Nest, buffers: Sequence[Buffer], ragged: bool) -> Any:
         pointer, i64 = ir.PointerType(), ir.IntType(64)
@@ -245,7 +254,11 @@ class _Product:
             argument.add_attribute("noalias")
         e = Emitter(ir.IRBuilder(function.append_basic_block("entry")), self.target)
         batch, row, rows_end, column, columns_end = function.args[len(buffers):]
+        registers = 1
+        while not ragged and registers < 4 and self._divides(2 * registers):
+            registers *= 2
         emit_tile(e, nest, dict(zip(buffers, function.args, strict=False)),
-                  [(batch, e.add(batch, 1)), (row, rows_end), (column, columns_end)], ragged=ragged)
+                  [(batch, e.add(batch, 1)), (row, rows_end), (column, columns_end)], ragged=ragged,
+                  registers=registers)
         e.builder.ret_void()
         return function
