@@ -8,12 +8,15 @@ from typing import Any
 from .core.lazy import LazyModule
 
 _compiler = LazyModule("rushlight.compiler")
+_module = LazyModule("rushlight.nn.modules.module")
+_compiled_module = LazyModule("rushlight.nn.modules._compiled")
 
 
 def compile(model: Callable[..., Any] | None = None, *, fullgraph: bool = False, dynamic: bool | None = None,
             backend: Any = None, mode: str | None = None, options: dict[str, Any] | None = None,
             disable: bool = False) -> Any:
-    """A function with the same results as `model`, compiled to native code, once for every kind of call.
+    """A function with the same results as `model`, compiled to native code, once for every kind of call; of a
+    module, a module with the same parameters and attributes.
 
     `fullgraph=True` raises where the program cannot be captured whole; otherwise such a call runs eagerly.
     `backend`, `mode` and `options` are accepted for compatibility. Without `model` it is a decorator:
@@ -29,7 +32,11 @@ def compile(model: Callable[..., Any] | None = None, *, fullgraph: bool = False,
             options=options,
             disable=disable,
         )
-    return model if disable else _compiler.CompiledFunction(model, fullgraph)
+    if disable:
+        return model
+    if isinstance(model, _module.Module):
+        return _compiled_module.OptimizedModule(model, {"fullgraph": fullgraph})
+    return _compiler.CompiledFunction(model, fullgraph)
 
 
 def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -23,6 +23,7 @@ from .codegen.llvm.instructions import supports
 from .codegen.llvm.math.extern import import_address
 from .codegen.llvm.matmul import routine_imports
 from .codegen.llvm.module import NativeModule, emit_module
+from .core.autocast import autocast_off
 from .core.construct import from_numpy
 from .core.dispatch import call
 from .core.dtypes import DTYPES
@@ -110,6 +111,8 @@ def compile_graph(graph: Graph, *, use_cache: bool = True) -> Artifact:
         seconds = clock.seconds | {f"llvm {step}": value for step, value in steps.items()}
         artifact = Artifact(graph, _executable(graph, description, library), seconds, stages)
     _tell(artifact, cached=known is not None)
+    if use_cache:
+        artifact.stages = None  # they take more memory than the program; `explain` makes its own
     return artifact
 
 
@@ -185,7 +188,11 @@ def _describe(graph: Graph, program: Program, plan: Schedule, native: NativeModu
     number_of = {id(node): i for i, node in enumerate(graph.nodes)}
     extra = 1 + len(slots)
     outputs = []
-    for value, buffer in zip(graph.outputs, program.outputs, strict=True):
+    updates: list[tuple[int, int]] = []  # outputs that are the memory of an input, which has them then
+    for position, (value, buffer) in enumerate(zip(graph.outputs, program.outputs, strict=True)):
+        if buffer in plan.updates:
+            updates.append((position, graph.updates[position]))
+            continue
         number = slots.get(buffer)
         if number is None:  # an output without elements is written by nobody
             number, extra = extra, extra + 1
@@ -200,7 +207,7 @@ def _describe(graph: Graph, program: Program, plan: Schedule, native: NativeModu
         "segments": segments, "inputs": [slots.get(program.inputs[value]) for value in graph.inputs],
         "outputs": outputs, "temporaries": temporaries, "workspace": plan.workspace.size, "slots": extra,
         "reports": [[kind.__name__, message] for kind, message in native.reports],
-        "imports": list(native.imports)}
+        "imports": list(native.imports), "updates": updates}
 
 
 def _executable(graph: Graph, description: dict[str, Any], library: Library) -> Executable:
@@ -210,7 +217,8 @@ def _executable(graph: Graph, description: dict[str, Any], library: Library) -> 
                             for name in ("outputs", "temporaries"))
     reports = [(getattr(builtins, kind), message) for kind, message in description["reports"]]
     return Executable(library, segments, description["inputs"], outputs, temporaries,
-                      description["workspace"], description["slots"], pool(), reports)
+                      description["workspace"], description["slots"], pool(), reports,
+                      dict(description["updates"]))
 
 
 def _slot(number: int, buffer: Buffer, shape: tuple[int, ...], strides: tuple[int, ...] | None,
@@ -233,7 +241,8 @@ def _extern(node: Node, layouts: list[Any], sources: list[int],
     def run(arrays: dict[int, np.ndarray]) -> None:
         tensors = iter([from_numpy(_seen_as(arrays[s], tuple(shape), tuple(strides)))
                         for s, (shape, strides) in zip(sources, layouts, strict=True)])
-        result = call(node.op, map_values(node.args, lambda value: _argument(value, next(tensors))))
+        with autocast_off():  # the graph has its casts
+            result = call(node.op, map_values(node.args, lambda value: _argument(value, next(tensors))))
         for target, output in zip(targets, result if several else (result,), strict=True):
             values = output.numpy_array()
             _seen_as(arrays[target], values.shape, contiguous_strides(values.shape))[...] = values

@@ -34,8 +34,11 @@ from .capture.partition import extract, partition
 from .capture.program import CapturedCall, Leaf, capture_call, try_capture
 from .capture.random import Draws
 from .core import dtypes
+from .core.autocast import autocast_key
 from .core.dispatch import AMBIENT, run_name
+from .core.dispatch import call as run_operator
 from .core.modes import MODES
+from .core.nested import NestedTensor
 from .core.pytree import LEAF, TreeSpec, flatten
 from .core.tensor import TRACED, Tensor, alias, wrap
 from .logs import logger
@@ -43,7 +46,19 @@ from .runtime import guards
 from .runtime.invoke import Invoker, Source, available
 
 MOST_ENTRIES = 64  # for one key, of which the oldest are dropped
+MOST_LENGTHS = 16  # batches of nested rows; with other lengths than these it runs eagerly
 MOST_CHANGES = 16  # recompilations for one key because of values from elsewhere; then it runs eagerly
+
+
+@dataclass(frozen=True, eq=False)
+class GradientOf:
+    """A source that is the gradient of a leaf: of an argument, given by its number, or of another tensor."""
+
+    leaf: int | Tensor
+    looks: Any  # as `_describe` gives them
+
+    def find(self, tensors: Sequence[Tensor]) -> Any:
+        return (tensors[self.leaf] if isinstance(self.leaf, int) else self.leaf)._grad
 
 
 @dataclass
@@ -54,8 +69,8 @@ class Entry:
     artifact: Artifact
     backward: Artifact | None
     outputs: int  # how many outputs of the forward program are results; the others are saved for backward
-    # for each source: the number of the tensor argument it is, a tensor whose gradient it is, or None
-    arguments: list[int | Tensor | None]
+    # for each source: the number of the tensor argument it is, or whose gradient it is, or None
+    arguments: list[int | GradientOf | None]
     # tensors from elsewhere and what they must look like
     captured: list[tuple[Tensor, Any]] = field(default_factory=list)
     # leaves that the program uses, and whether they had a gradient
@@ -67,19 +82,19 @@ class Entry:
         self.live: LiveInputs = call.live
         # No effect but new tensors.
         self.pure = not (call.writes or call.gradients or call.draws or self.live.fills)
-        used = [leaf.index for leaf in call.leaves if leaf.kind in ("value", "view")]
-        used += [leaf.index for _, leaf in call.gradients if leaf.kind in ("value", "view")]
         # outputs whose gradients the backward program takes, in its order
         self.differentiated = list(dict.fromkeys(
             leaf.index for leaf in call.leaves if leaf.kind == "value" and leaf.requires_grad))
-        written = [output for _, output, _ in call.writes]
-        # outputs that are nothing but the new contents of one tensor
-        self.taken = {output for output in written if output not in used and written.count(output) == 1}
+        self.taken = taken_over(call)
+        # inputs that the program itself writes to, if they are in memory that is reached through them alone
+        self.updated = self.artifact.executable.updates
+        self.invoker: Invoker | None = None  # the native callable, made when the entry is used again
+        self.gradients = [a for a in self.arguments if isinstance(a, GradientOf)]
         self.single = call.structure == LEAF and [leaf.kind for leaf in call.leaves] == ["value"]
         self.quick = (
             self.backward is None and self.pure and not self.live.guarded and not self.grads
             and all(leaf.kind == "value" for leaf in call.leaves)
-            and all(not isinstance(a, Tensor) for a in self.arguments)
+            and not self.gradients
         )
 
     def change(self, tensors: Sequence[Tensor], leaves: Sequence[Any]) -> str | None:
@@ -91,9 +106,10 @@ class Entry:
             leaf = tensors[place] if isinstance(place, int) else place
             if (leaf._grad is not None) != had:
                 return "a gradient is there that was not" if not had else "a gradient is no longer there"
-        for source in self.arguments:
-            if isinstance(source, Tensor) and source._grad is None:
-                return "a gradient is no longer there"
+        for gradient in self.gradients:
+            grad = gradient.find(tensors)
+            if grad is None or _describe(grad) != gradient.looks:
+                return "a gradient has another dtype, layout or requires_grad"
         if self.live.guarded and not self.live.holds(self.live.read(leaves)):
             return f"a number has another value: {', '.join(self.live.guards)}"
         return self.environment.change()
@@ -104,11 +120,19 @@ class Entry:
             return False
         for tensor, looks in self.captured:
             array = tensor._array
-            if array is None or array.shape != looks[0] or _describe(tensor) != looks:
+            if array is None or len(looks) != 8:
+                return False
+            shape, strides, dtype, requires_grad, offset, conj, neg, kind = looks
+            if (array.shape != shape or array.strides != strides or tensor.dtype is not dtype
+                    or tensor.requires_grad is not requires_grad or tensor._offset != offset
+                    or tensor._conj is not conj or tensor._neg is not neg or type(tensor) is not kind):
                 return False
         for place, had in self.grads:
             leaf = tensors[place] if isinstance(place, int) else place
             if (leaf._grad is not None) != had:
+                return False
+        for gradient in self.gradients:
+            if _describe(gradient.find(tensors)) != gradient.looks:
                 return False
         return not self.live.guarded or self.live.holds(self.live.read(leaves))
 
@@ -123,10 +147,9 @@ class CompiledFunction:
         self.entries: dict[Any, list[Entry]] = {}
         self.reasons: list[str] = []  # why each entry was compiled
         self.eager: dict[Any, str] = {}  # keys of calls that run eagerly, and why
-        self._fast: Any = None  # the native callable of the entry used last
-        self._fast_entry: Entry | None = None
-        self._fast_states: tuple[Any, ...] = ()
-        self._invokers: dict[int, Invoker] = {}
+        # of the entry used last: its native callable, itself, and the ambient state it is for; read and
+        # replaced as one, since calls run in several threads
+        self._fast: tuple[Any, Entry, tuple[Any, ...]] | None = None
         self._changes: dict[Any, int] = {}
         self._lock = threading.RLock()
         _functions.add(self)
@@ -136,14 +159,15 @@ class CompiledFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         fast = self._fast
-        if fast is not None and not kwargs and (not AMBIENT_STATE or _states() == self._fast_states):
-            entry = self._fast_entry
-            if not entry.environment.places or entry.environment.holds():  # type: ignore[union-attr]
-                found = fast(*args)
+        if fast is not None and not kwargs:
+            native, entry, states = fast
+            if (not AMBIENT_STATE or _states() == states) and (
+                    not entry.environment.places or entry.environment.holds()):
+                found = native(*args)
                 if type(found) is Tensor:
                     return found
                 if found is not NotImplemented:
-                    return _finish_quick(entry, found)  # type: ignore[arg-type]
+                    return _finish_quick(entry, found)
         return self._call(args, kwargs)
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -163,37 +187,38 @@ class CompiledFunction:
             if entry is None:
                 return result
         aliasing = key[2]  # an entry for arguments that share memory serves no others
-        if entry.quick and not aliasing and not kwargs and len(args) == len(tensors) == len(leaves):
+        plain = structure == len(args) == len(tensors)  # no containers, whose parts look like arguments
+        if entry.quick and not aliasing and not kwargs and plain:
             self._prepare(entry, tensors)
         return run_entry(entry, tensors, leaves)
 
     def _find(self, key: Any, tensors: list[Tensor], leaves: list[Any]) -> Entry | None:
-        for entry in self.entries.get(key, ()):
+        for entry in reversed(self.entries.get(key, ())):  # what was compiled last is what runs now
             if entry.holds(tensors, leaves):
                 return entry
         return None
 
     def _prepare(self, entry: Entry, tensors: list[Tensor]) -> None:
         """Let the next call like this one find its entry at once."""
-        invoker = self._invokers.get(id(entry))
-        if invoker is None:
-            made = _invoker(entry, tensors)
-            if made is None:
-                return
-            invoker = self._invokers[id(entry)] = made
-        # in this order: a call in another thread must not find a callable without its entry
-        self._fast = None
-        self._fast_entry, self._fast_states = entry, _states()
-        self._fast = invoker.call
+        if guards.enabled():
+            return
+        if entry.invoker is None:
+            entry.invoker = _invoker(entry, tensors)
+        if entry.invoker is not None:
+            self._fast = (entry.invoker.call, entry, _states())
 
     def _forget(self) -> None:
-        """The default dtype, which the short way does not look at, has changed."""
+        """The default dtype or the guard mode, which the short way does not look at, has changed."""
         self._fast = None
 
     def _compile(self, key: Any, args: Any, kwargs: Any, tensors: list[Tensor],
                  leaves: list[Any]) -> tuple[Entry | None, Any]:
         """A new entry; or None and the result of the call, for a program that has no graph."""
         reason = self._reason(key, tensors, leaves)
+        if (_ragged(key[0]) and not self.fullgraph
+                and sum(_ragged(known[0]) for known in self.entries) >= MOST_LENGTHS):
+            self.eager["nested tensors"] = f"compiled for {MOST_LENGTHS} batches of rows of different lengths"
+            return None, self.function(*args, **kwargs)
         if self._changes.get(key, 0) >= MOST_CHANGES and not self.fullgraph:
             self.eager[key] = f"compiled {MOST_CHANGES} times for values that keep changing; last: {reason}"
             logger("recompile").warning("%s runs eagerly: %s", self.function, self.eager[key])
@@ -236,10 +261,11 @@ def _forget_all() -> None:
 
 
 dtypes.on_default_change(_forget_all)
+guards.on_change(_forget_all)
 
 
 KEY_PARTS = ("the structure of the arguments", "an argument", "the aliasing of the arguments",
-             "the modes (grad, inference, default dtype)")
+             "the modes (grad, inference, default dtype, autocast)")
 
 
 def _difference(known: Any, key: Any) -> str:
@@ -271,7 +297,7 @@ def _states() -> tuple[Any, ...]:
 
 
 def _modes() -> tuple[Any, ...]:
-    return (MODES.grad, MODES.inference, dtypes.get_default_dtype(), *_states())
+    return (MODES.grad, MODES.inference, dtypes.get_default_dtype(), autocast_key(), *_states())
 
 
 _FLAT = frozenset({Tensor, float, int, bool, type(None)})
@@ -284,21 +310,32 @@ def _leaves(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], A
     return flatten((args, kwargs), records=True)
 
 
+def _ragged(structure: Any) -> bool:
+    """Whether there is a nested tensor among the arguments."""
+    return isinstance(structure, TreeSpec) and (
+        structure.type is NestedTensor or any(_ragged(child) for child in structure.children))
+
+
 def _key(leaves: list[Any], structure: TreeSpec | int) -> Any:
     """What decides which compiled form serves a call."""
     described = tuple([_describe(leaf) if isinstance(leaf, Tensor) else _constant(leaf) for leaf in leaves])
     storages: dict[int, int] = {}
+    objects: dict[int, int] = {}
+    # (an argument, the first that shares memory with it, how far that is, the first that is the same tensor)
     aliasing: list[Any] = []
     for i, leaf in enumerate(leaves):
         if isinstance(leaf, Tensor):
             first = storages.setdefault(id(leaf if leaf._storage is None else leaf._storage), i)
+            itself = objects.setdefault(id(leaf), i)
             if first != i:
-                aliasing.append((i, first, leaf._offset - leaves[first]._offset))
+                aliasing.append((i, first, leaf._offset - leaves[first]._offset, itself))
     return structure, described, tuple(aliasing), _modes()
 
 
 def _describe(tensor: Tensor) -> Any:
     array = tensor._array
+    if tensor._parts is not None:
+        return tensor.shape, tensor.dtype, tensor.layout, tensor.requires_grad
     if array is None:
         return tensor.shape, tensor.dtype, tensor.strides(), tensor.device
     return (
@@ -346,22 +383,43 @@ def build_entry(call: CapturedCall, tensors: list[Tensor], *, use_cache: bool = 
         forward = compile_graph(halves.forward, use_cache=use_cache)
         backward = compile_graph(halves.backward, use_cache=use_cache)
     else:
-        forward = compile_graph(extract(graph, list(graph.inputs), results), use_cache=use_cache)
+        whole = extract(graph, list(graph.inputs), results)
+        taken = taken_over(call)
+        # not of tensors with gaps: a copy of one has not the memory that the program writes to
+        whole.updates = {output: source for source, output, _ in call.writes if output in taken
+                         and call.sources[source]._array.shape == graph.inputs[source].shape}
+        forward = compile_graph(whole, use_cache=use_cache)
     where = {id(tensor): i for i, tensor in enumerate(tensors)}
-    owners = {id(grad): leaf for leaf, grad in call.leaves_used if grad is not None}
-    arguments = [where.get(id(s), owners.get(id(s))) for s in call.sources]
+    owners: dict[int, int | GradientOf] = {
+        id(grad): GradientOf(where.get(id(leaf), leaf), _describe(grad))
+        for leaf, grad in call.leaves_used if grad is not None}
+    arguments = [(owners | where).get(id(s)) for s in call.sources]
     captured = [(s, _describe(s)) for s, a in zip(call.sources, arguments, strict=True)
-                if isinstance(s, Tensor) and (a is None or isinstance(a, Tensor))]
+                if isinstance(s, Tensor) and a is None]
     grads: list[tuple[int | Tensor, bool]] = [
         (where.get(id(leaf), leaf), grad is not None) for leaf, grad in call.leaves_used]
-    call.gradients = [(where.get(id(target), target), leaf) for target, leaf in call.gradients]
+    placed = owners | where
+    call.differentiable = [placed.get(id(tensor), tensor) for tensor in call.differentiable]
+    call.leaves = [_placed(leaf, where) for leaf in call.leaves]
+    call.gradients = [(where.get(id(target), target), _placed(leaf, where))
+                      for target, leaf in call.gradients]
+    # the tensors of this call are of no use to others, and their memory is the caller's
+    call.sources = [s if a is None else None for s, a in zip(call.sources, arguments, strict=True)]
+    call.leaves_used = []
     return Entry(call, forward, backward, len(results), arguments, captured, grads)
+
+
+def _placed(leaf: Leaf, where: dict[int, int]) -> Leaf:
+    """A leaf that is a tensor of the caller, with its place among the arguments."""
+    if not isinstance(leaf.python, Tensor) or leaf.kind not in ("alias", "given"):
+        return leaf
+    return replace(leaf, python=None, given=where.get(id(leaf.python), leaf.python))
 
 
 def _invoker(entry: Entry, tensors: Sequence[Tensor]) -> Invoker | None:
     """A native callable for an entry that has no effects, if there can be one."""
     executable = entry.artifact.executable
-    if not executable.native or not available() or MODES.inference or guards.enabled():
+    if not executable.native or not available() or MODES.inference:
         return None
     sources = []
     for source, argument, slot in zip(entry.call.sources, entry.arguments, executable.inputs, strict=True):
@@ -399,20 +457,30 @@ def run_entry(entry: Entry, tensors: Sequence[Tensor], leaves: Sequence[Any]) ->
         elif isinstance(place, int):
             sources.append(tensors[place])
         else:
-            sources.append(place._grad)
+            sources.append(place.find(tensors))
+    shared = [i for i in entry.updated.values() if not _may_update(sources[i])]
     arrays = [_array(entry, source, numbers) for source in sources]
+    for i in shared:
+        arrays[i] = arrays[i].copy(order="K")
     if entry.backward is None:
-        outputs = [wrap(array) for array in entry.artifact.executable.run(arrays)]
+        found = entry.artifact.executable.run(arrays)
+        for i in shared:
+            np.copyto(sources[i]._array, arrays[i])
+        updated = entry.updated  # nobody asks for these outputs
+        outputs: list[Any] = [None if i in updated else wrap(array) for i, array in enumerate(found)]
+        del found
     else:
-        different = [sources[i] for i in call.differentiable]
+        different = [tensors[place] if isinstance(place, int) else
+                     place.find(tensors) if isinstance(place, GradientOf) else place
+                     for place in call.differentiable]
         results = _Differentiable.apply(entry, arrays, *different)
         outputs = list(results) if isinstance(results, tuple) else [results]
     del arrays  # nothing but its owner shall hold the memory of a tensor that is written
     _write_back(entry, sources, outputs)
-    returned = [_returned(leaf, sources, outputs, numbers) for leaf in call.leaves]
+    returned = [_returned(leaf, tensors, sources, outputs, numbers) for leaf in call.leaves]
     for target, leaf in call.gradients:
         owner = tensors[target] if isinstance(target, int) else target
-        owner._grad = _returned(leaf, sources, outputs, numbers)
+        owner._grad = _returned(leaf, tensors, sources, outputs, numbers)
     return call.structure.unflatten(returned)
 
 
@@ -454,13 +522,39 @@ def _write_back(entry: Entry, sources: list[Any], outputs: list[Tensor]) -> None
     """
     for source, output, writes in entry.call.writes:
         target = sources[source]
+        if output in entry.updated:
+            target.version_counter.value += writes
+            continue
         new = outputs[output]._array
         assert new is not None
         if output in entry.taken and _sole_owner(target) and new.strides == target._array.strides:
             target._array, target._storage = new, None
         else:
-            np.copyto(target._array, new)
+            np.copyto(_whole(target._array, new), new)
         target.version_counter.value += writes
+
+
+def _whole(array: np.ndarray, new: np.ndarray) -> np.ndarray:
+    """The memory that `new` is the contents of: of an array with gaps, all from its first element to its
+    last.
+    """
+    if array.shape == new.shape:
+        return array
+    return np.lib.stride_tricks.as_strided(array, new.shape, new.strides)
+
+
+def taken_over(call: CapturedCall) -> set[int]:
+    """Outputs that are nothing but the new contents of one tensor."""
+    used = {leaf.index for leaf in (*call.leaves, *(leaf for _, leaf in call.gradients))
+            if leaf.kind in ("value", "view")}
+    written = [output for _, output, _ in call.writes]
+    return {output for output in written if output not in used and written.count(output) == 1}
+
+
+def _may_update(tensor: Tensor) -> bool:
+    """Whether a program may write to the memory of `tensor` while it runs: no other input has a part in it.
+    """
+    return _sole_owner(tensor) and tensor._array.flags.writeable  # type: ignore[union-attr]
 
 
 def _sole_owner(tensor: Tensor) -> bool:
@@ -489,7 +583,8 @@ def _sole_owner(tensor: Tensor) -> bool:
         and getrefcount(owner) == 3 + held
 
 
-def _returned(leaf: Leaf, sources: list[Any], outputs: list[Tensor], numbers: list[Any]) -> Any:
+def _returned(leaf: Leaf, tensors: Sequence[Tensor], sources: list[Any], outputs: list[Tensor],
+              numbers: list[Any]) -> Any:
     if leaf.kind == "value":
         return outputs[leaf.index]
     if leaf.kind == "view":
@@ -499,11 +594,18 @@ def _returned(leaf: Leaf, sources: list[Any], outputs: list[Tensor], numbers: li
         return leaf.python
     if leaf.kind == "number":
         return leaf.python(numbers)
+    given = tensors[leaf.given] if isinstance(leaf.given, int) else leaf.given
+    if leaf.kind == "given":
+        return given
     source = sources[leaf.index]
+    if leaf.kind == "replayed":
+        for op, rest in leaf.python:
+            source = run_operator(op, (source, *rest))
+        return source
     spec = leaf.spec
     assert spec is not None
-    if leaf.python is not None and spec.shape == source._array.shape:
-        return source
+    if given is not None and spec.shape == tuple(given.shape):
+        return given
     offset = spec.offset + source.storage_offset()
     if leaf.requires_grad:
         return run_name("as_strided", source, spec.known_shape(), spec.known_strides(), offset)

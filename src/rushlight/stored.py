@@ -15,6 +15,7 @@ from typing import Any
 from .core.dtypes import DType
 from .core.tokens import device, layout, memory_format
 from .graph.ir import Graph, Value
+from .runtime import guards
 from .runtime.cache import fingerprint, key_of
 from .runtime.engine import engine
 
@@ -24,7 +25,7 @@ _TOKENS = (device, layout, memory_format)
 def program_key(graph: Graph) -> str | None:
     """The key of a graph after its passes; None if it has no exact text."""
     try:
-        return key_of((_text(graph), *_surroundings()))
+        return key_of((_text(graph), "guarded" * guards.enabled(), *_surroundings()))
     except _NoText:
         return None
 
@@ -46,6 +47,7 @@ def _text(graph: Graph) -> str:
         arguments = ", ".join(_argument(a, names) for a in node.args)
         lines.append(f"{outputs} = {node.op.name}({arguments}) {node.returns_list}")
     lines.append(" ".join(names[v] for v in graph.outputs))
+    lines.append(f"updates {sorted(graph.updates.items())}")
     return "\n".join(lines)
 
 

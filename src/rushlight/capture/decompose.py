@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..core.autocast import autocast_off
 from ..core.registry import REGISTRY, Kind, OpDef
 from ..core.tensor import Tensor
 from ..graph.ir import Graph, Node, Value, map_values
@@ -50,7 +51,7 @@ def _expand(graph: Graph, node: Node) -> list[Value]:
     before = len(graph.nodes)
     capture = Capture(graph)
     assert node.op.decomposition is not None
-    with capture:
+    with autocast_off(), capture:
         results = node.op.decomposition(map_values(node.args, capture.stand_in))
     outputs = results if isinstance(results, tuple | list) else (results,)
     values = [

@@ -15,6 +15,7 @@ from typing import Any
 
 from ..autograd import grad as autograd_grad
 from ..autograd.tape import FREED
+from ..core.autocast import autocast_off
 from ..core.modes import MODES
 from ..core.pytree import TreeSpec, flatten
 from ..core.registry import REGISTRY
@@ -31,13 +32,16 @@ from .trace import Capture, CaptureError, same_layout, spec_of, user_line
 class Leaf:
     """One leaf of what the call returns."""
 
-    # "value": a new tensor; "view": a view of a new one; "alias": a view of a tensor of the caller;
-    # "python": anything else
+    # "value": a new tensor; "view": a view of a new one; "alias": a view of a tensor of the caller; "given":
+    # a tensor of the caller itself; "replayed": a view that its operators make again; "number": a live
+    # number; "python": anything else
     kind: str
     index: int = 0  # of the graph output, or of the source
     spec: Spec | None = None
-    python: Any = None
+    python: Any = None  # of an alias: the tensor of the caller that it is, if it is one
     requires_grad: bool = False
+    # the caller's tensor in `python`, as a number among the tensors of the arguments if it is one of them
+    given: int | Tensor | None = None
 
 
 @dataclass
@@ -53,10 +57,10 @@ class CapturedCall:
     writes: list[tuple[int, int, int]]  # (source, graph output, number of writes)
     gradients: list[tuple[Any, Leaf]]  # (a tensor of the caller, what its .grad becomes)
     live: LiveInputs  # the numbers that stay live
-    # tensors of the caller whose .grad the program looks at or changes, with what it was
+    # tensors of the caller whose .grad the program looks at, with what it was
     leaves_used: list[tuple[Tensor, Any]] = field(default_factory=list)
     draws: list[Draws] = field(default_factory=list)
-    differentiable: list[int] = field(default_factory=list)  # sources that returned tensors may depend on
+    differentiable: list[Any] = field(default_factory=list)  # tensors of the caller that results depend on
     tangents: list[Value] = field(default_factory=list)  # graph inputs for the gradients of returned tensors
     backward: list[Value | None] = field(default_factory=list)  # gradients of `differentiable`
 
@@ -125,12 +129,13 @@ class _Summary:
         leaves = [self._leaf(leaf) for leaf in flat]
         writes = self._writes()
         gradients = self._gradients()
-        live = self.capture.numbers.finish()
-        call = CapturedCall(self.graph, [], leaves, structure, writes, gradients, live)
+        inputs, tangents, backward = self._joint(leaves, flat)
+        live = self.capture.numbers.finish()  # formulas of gradients may use numbers, too
+        call = CapturedCall(self.graph, self._sources(live), leaves, structure, writes, gradients, live)
         call.draws = list(self.capture.draws.values())
-        call.leaves_used = list(self.capture.gradients.values())
-        call.sources = self._sources(call.live)
-        self._joint(call, flat)
+        call.leaves_used = [(used.tensor, used.before) for used in self.capture.gradients.values()
+                            if used.looked]
+        call.differentiable, call.tangents, call.backward = inputs, tangents, backward
         self.graph.outputs = [value for value, _ in self.outputs]
         return call
 
@@ -144,7 +149,9 @@ class _Summary:
             return Leaf("python", python=leaf)
         capture = self.capture
         if leaf._trace is not capture:
-            return Leaf("python", python=leaf) if id(leaf) not in capture.lifted else self._alias(leaf)
+            if leaf._trace is not None:
+                return Leaf("python", python=leaf)
+            return self._alias(leaf) if id(leaf) in capture.lifted else Leaf("given", python=leaf)
         state = capture.states[id(leaf.storage_object)]
         if state.source is not None:
             return self._alias(leaf)
@@ -169,13 +176,26 @@ class _Summary:
         state = self.capture.states[id(abstract.storage_object)]
         differentiable = leaf.requires_grad and leaf._trace is self.capture
         if differentiable and (state.writes or leaf._conj or leaf._neg or leaf.dtype is not state.spec.dtype):
-            raise CaptureError("the program returns a differentiable view of one of its inputs", user_line())
+            steps = None if state.writes else self._steps(leaf, state.source)
+            if steps is None:
+                raise CaptureError("the program returns a differentiable view of one of its inputs",
+                                   user_line())
+            return Leaf("replayed", self.graph.inputs.index(state.input), python=steps, requires_grad=True)
         offset = abstract._offset - state.spec.offset  # from where the graph input begins
         spec = Spec(tuple(leaf.shape), leaf.dtype, leaf.strides(), offset, leaf._conj, leaf._neg)
         return Leaf(
             "alias", self.graph.inputs.index(state.input), spec, python=leaf if leaf._trace is None else None,
             requires_grad=differentiable
         )
+
+    def _steps(self, view: Tensor, source: Tensor | None) -> list[tuple[Any, tuple[Any, ...]]] | None:
+        """The view operators, each with its further arguments, that lead from `source` to `view`."""
+        steps: list[tuple[Any, tuple[Any, ...]]] = []
+        while view._view_of is not None:
+            op, (view, *rest) = view._view_of
+            steps.append((op, tuple(rest)))
+        known = source is not None and view is self.capture.abstract(source)
+        return steps[::-1] if known and not any(isinstance(a, Tensor) for _, r in steps for a in r) else None
 
     def _writes(self) -> list[tuple[int, int, int]]:
         found = []
@@ -188,34 +208,37 @@ class _Summary:
 
     def _gradients(self) -> list[tuple[Any, Leaf]]:
         found: list[tuple[Any, Leaf]] = []
-        for tensor, before in self.capture.gradients.values():
+        for used in self.capture.gradients.values():
+            tensor = used.tensor
             current = tensor._grad
-            if current is before:
+            if current is used.before and used.looked:
                 continue
             if isinstance(current, Tensor) and current.requires_grad:
                 raise CaptureError("the program leaves a gradient that is itself differentiable", user_line())
             found.append((tensor, self._leaf(current)))
         return found
 
-    def _joint(self, call: CapturedCall, returned: list[Any]) -> None:
-        """Capture the gradients of the returned tensors with respect to the caller's."""
-        by_output = {leaf.index: tensor for leaf, tensor in zip(call.leaves, returned, strict=True)
+    def _joint(self, leaves: list[Leaf],
+               returned: list[Any]) -> tuple[list[Tensor], list[Value], list[Value | None]]:
+        """Capture the gradients of the returned tensors with respect to the caller's.
+
+        Gives those tensors of the caller, the graph inputs for the gradients that come in, and for each
+        tensor its gradient.
+        """
+        by_output = {leaf.index: tensor for leaf, tensor in zip(leaves, returned, strict=True)
                      if leaf.kind == "value" and leaf.requires_grad}
         roots = list(by_output.values())
         if not roots or not MODES.grad:
-            return
+            return [], [], []
         inputs = [e.tensor for e in self.capture.lifted.values() if e.tensor.requires_grad]
         tangents = []
         for root in roots:
             tangent = self.capture.new_input(Spec(tuple(root.shape), root.dtype, None), "tangent")
             tangents.append(tangent)
-        grads = autograd_grad(roots, inputs, tangents, allow_unused=True)
-        where = {id(source): i for i, source in enumerate(call.sources)}
-        if any(id(tensor) not in where for tensor in inputs):
-            raise CaptureError("differentiable inputs that share memory", user_line())
-        call.differentiable = [where[id(tensor)] for tensor in inputs]
-        call.tangents = [self.capture.value_of(t) for t in tangents]
-        call.backward = [None if g is None else self._dense(self.capture.value_of(g)) for g in grads]
+        with autocast_off():  # as where the caller would run it: after the region
+            grads = autograd_grad(roots, inputs, tangents, allow_unused=True)
+        return inputs, [self.capture.value_of(t) for t in tangents], [
+            None if g is None else self._dense(self.capture.value_of(g)) for g in grads]
 
     def _sources(self, live: LiveInputs) -> list[Any]:
         by_input: dict[Value, Any] = {

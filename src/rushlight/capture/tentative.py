@@ -76,9 +76,9 @@ class TentativeCapture(Capture):
             except CaptureError as error:
                 self.leave(error)
 
-    def sees_gradient(self, tensor: Tensor) -> None:
+    def sees_gradient(self, tensor: Tensor, replaces: bool = False) -> None:
         if self.reason is None:
-            super().sees_gradient(tensor)
+            super().sees_gradient(tensor, replaces)
 
     def generator_state(self, generator: Any) -> Tensor:
         if self.reason is None:

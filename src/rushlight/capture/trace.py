@@ -19,12 +19,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from ..core.dispatch import AMBIENT, Arguments, execute, infer, run_name
+from ..core.dispatch import AMBIENT, Arguments, execute, infer, run_name, tensors_in
 from ..core.dtypes import DTYPES
 from ..core.interpreters import Interpreter, next_level
 from ..core.modes import MODES
@@ -50,7 +50,11 @@ class CaptureError(Exception):
 
 @dataclass
 class StorageState:
-    """What a storage holds, as far as the program has run."""
+    """What a storage holds, as far as the program has run.
+
+    Of a storage of the caller the graph knows the part that the first tensor over it covers, which is `spec`:
+    in the graph offsets count from the beginning of that part, in tensors from the beginning of the storage.
+    """
 
     value: Value  # laid out as `spec` over the whole storage
     spec: Spec
@@ -59,6 +63,14 @@ class StorageState:
 
     def __post_init__(self) -> None:
         self.input = self.value
+        self.base = 0 if self.source is None else self.spec.offset
+
+    def in_graph(self, spec: Spec) -> Spec:
+        """The spec of a tensor over this storage as the graph counts offsets."""
+        if not self.base:
+            return spec
+        size = spec.dtype.itemsize
+        return replace(spec, offset=(spec.offset * size - self.base * self.spec.dtype.itemsize) // size)
 
 
 @dataclass
@@ -68,6 +80,19 @@ class Lifted:
     tensor: Tensor
     value: Value
     version: int
+
+
+@dataclass
+class UsedGradient:
+    """A tensor of the caller whose .grad the program uses, and what that was.
+
+    `looked`: the program looked at it, or added to it, before it put another in its place; if not, nothing
+    depends on what was there.
+    """
+
+    tensor: Tensor
+    before: Any
+    looked: bool
 
 
 class Capture(Interpreter):
@@ -82,8 +107,7 @@ class Capture(Interpreter):
         self.lifted: dict[int, Lifted] = {}
         self.draws: dict[int, Draws] = {}  # by the identity of the generator
         self.numbers = Numbers()
-        # tensors of the caller whose .grad matters, and what it was
-        self.gradients: dict[int, tuple[Tensor, Any]] = {}
+        self.gradients: dict[int, UsedGradient] = {}
         self._twins: dict[int, Tensor] = {}
         self._keep: list[Any] = []
         self.closed = False
@@ -101,8 +125,8 @@ class Capture(Interpreter):
 
     def restore(self) -> None:
         """Undo what autograd left on the caller's tensors."""
-        for tensor, grad in self.gradients.values():
-            tensor._grad = grad
+        for used in self.gradients.values():
+            used.tensor._grad = used.before
         for entry in self.lifted.values():
             if entry.tensor._versions is not None:
                 entry.tensor._versions.value = entry.version
@@ -140,6 +164,9 @@ class Capture(Interpreter):
     def process(self, op: OpDef, args: Arguments) -> Any:
         if self.closed:
             raise RuntimeError(f"{op.name}: {KEPT}")
+        if op.kind is Kind.SPARSE or any(tensor._parts is not None for tensor in tensors_in(op, args)):
+            raise CaptureError(f"{op.name} makes or takes a sparse tensor, which has no place in a graph",
+                               user_line())
         if op.kind is Kind.COMPOSITE:
             return execute(op, args)
         if op.random:
@@ -148,7 +175,7 @@ class Capture(Interpreter):
                 return self._decomposed(op, args)
             op, args = random
         live = [i for i, argument in enumerate(args) if type(argument) is LiveNumber]
-        if live or op.list_positions:
+        if live or any(type(a) is tuple and any(type(x) is LiveNumber for x in a) for a in args):
             rewritten = _rewritten(op, args, live)
             if rewritten is not None:
                 return rewritten()
@@ -166,6 +193,8 @@ class Capture(Interpreter):
                 raise CaptureError(f"the shape of the result of {op.name} depends on data", user_line())
             results = self._fresh(specs) if isinstance(specs, Spec) else tuple(self._fresh(s) for s in specs)
         given = self._map(op, lifted, self.value_of)
+        if op.tensor_positions and isinstance(lifted[op.tensor_positions[0]], Tensor):
+            given, specs = self._in_graph(op, lifted[op.tensor_positions[0]], given, specs)
         if live:
             given = tuple(self._number(a) if type(a) is LiveNumber else a for a in given)
         if op.random:
@@ -175,6 +204,23 @@ class Capture(Interpreter):
         for tensor, value in zip(outputs, node.outputs, strict=True):
             self._adopt(tensor, value, own_storage=op.kind is not Kind.VIEW)
         return results
+
+    def _in_graph(self, op: OpDef, tensor: Tensor, args: Arguments, specs: Any) -> tuple[Arguments, Any]:
+        """Arguments and results of an operator on a tensor, with offsets as the graph counts them."""
+        state = self.states[id(tensor.storage_object)]
+        if not state.base:
+            return args, specs
+        names = op.schema.argument_names
+        if "storage_offset" in names:
+            at = names.index("storage_offset")
+            if args[at] is not None:
+                offset = state.in_graph(Spec((), tensor.dtype, (), args[at])).offset
+                if offset < 0 and state.writes:
+                    raise CaptureError("a view of memory before the tensor that it is a view of", user_line())
+                args = (*args[:at], offset, *args[at + 1:])
+        if op.kind is Kind.VIEW:
+            specs = state.in_graph(specs) if isinstance(specs, Spec) else tuple(map(state.in_graph, specs))
+        return args, specs
 
     def _number(self, number: LiveNumber) -> Value:
         """A live number as a 0-d value."""
@@ -287,7 +333,7 @@ class Capture(Interpreter):
                     (extent(spec.known_shape(), spec.known_strides()),), tensor.dtype, None, spec.offset
                 )
             )
-            state = StorageState(self.graph.input(whole), whole, 0, tensor)
+            state = StorageState(self.graph.input(replace(whole, offset=0)), whole, 0, tensor)
             self.states[id(storage)] = state
         if not _inside(spec, state):
             raise CaptureError("inputs that overlap in memory", user_line())
@@ -319,6 +365,7 @@ class Capture(Interpreter):
             return state.value
         if spec.dtype is not state.spec.dtype:
             raise CaptureError("a write through a view of another dtype", user_line())
+        spec = state.in_graph(spec)
         args = (state.value, spec.known_shape(), spec.known_strides(), spec.offset)
         return self.graph.call(REGISTRY["as_strided"], args, spec, user_line()).outputs[0]
 
@@ -341,19 +388,44 @@ class Capture(Interpreter):
         if same_layout(spec, state.spec):
             state.value = value
         else:
-            args = (state.value, value, spec.known_shape(), spec.known_strides(), spec.offset)
+            inside = state.in_graph(spec)
+            args = (state.value, value, inside.known_shape(), inside.known_strides(), inside.offset)
             state.value = self.graph.call(
-                REGISTRY["as_strided_scatter"], args, state.spec, user_line()
+                REGISTRY["as_strided_scatter"], args, state.in_graph(state.spec), user_line()
             ).outputs[0]
         state.writes += 1
         destination.version_counter.value += 1
 
-    def sees_gradient(self, tensor: Tensor) -> None:
-        if tensor._trace is None:
-            self.gradients.setdefault(id(tensor), (tensor, tensor._grad))
+    def set_geometry(self, target: Tensor, shape: tuple[int, ...], strides: tuple[int, ...],
+                     offset: int) -> bool:
+        """Change the shape of a tensor of the program, whose storage grows, with zeros, if it must; whether
+        that could be done: tensors of the caller keep theirs."""
+        state = self.states.get(id(target.storage_object))
+        if target._trace is not self or state is None or state.source is not None:
+            return False
+        held, needed = numel(state.spec.known_shape()), offset + extent(shape, strides)
+        if needed > held:
+            flat, grown = (Spec((size,), target.dtype, (1,), 0) for size in (held, needed))
+            args: Arguments = (state.value, (held,), (1,), 0)
+            value = self.graph.call(REGISTRY["as_strided"], args, flat, user_line()).outputs[0]
+            args = (value, (0, needed - held), 0)
+            state.value = self.graph.call(REGISTRY["constant_pad_nd"], args, grown, user_line()).outputs[0]
+            state.spec = grown
+            state.writes += 1
+        target._spec = Spec(shape, target.dtype, strides, offset)
+        target._strides, target._offset = strides, offset
+        target._value_writes = -1  # type: ignore[attr-defined]
+        return True
+
+    def sees_gradient(self, tensor: Tensor, replaces: bool = False) -> None:
+        if tensor._trace is None and id(tensor) not in self.gradients:
+            self.gradients[id(tensor)] = UsedGradient(tensor, tensor._grad, not replaces)
 
     def refuse(self, what: str) -> None:
         raise CaptureError(f"not part of a graph: {what}", user_line())
+
+    def depends_on(self, tensor: Tensor) -> bool:
+        return not self.closed
 
     def read(self, tensor: Tensor) -> np.ndarray:
         if self.closed:

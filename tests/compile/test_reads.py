@@ -1,0 +1,44 @@
+"""What a compiled program may not take for granted: values of the caller's tensors, and containers."""
+
+from __future__ import annotations
+
+import pytest
+
+import rushlight as rl
+from rushlight import nn
+from rushlight.capture.trace import CaptureError
+
+
+def test_value_of_an_argument_is_read_every_time() -> None:
+    """Regression: `item()` of an argument itself, before any operator, was taken from the first call."""
+    scale = rl.compile(lambda x, n: x * n.item())
+    assert scale(rl.ones(2), rl.tensor(2.0)).tolist() == [2, 2]
+    assert scale(rl.ones(2), rl.tensor(3.0)).tolist() == [3, 3]
+    assert "reads a value" in next(iter(scale.eager.values()))
+    choose = rl.compile(lambda x, n: x * 2 if n else x * 3)
+    assert [choose(rl.ones(()), rl.tensor(flag)).item() for flag in (1, 0, 1)] == [2, 3, 2]
+    with pytest.raises(CaptureError, match="reads a value"):
+        rl.compile(lambda x, n: x * n.item(), fullgraph=True)(rl.ones(2), rl.tensor(2.0))
+
+
+def test_value_of_a_buffer_is_read_every_time() -> None:
+    class Scaled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("factor", rl.tensor(2.0))
+
+        def forward(self, x: rl.Tensor) -> rl.Tensor:
+            return x * float(self.factor)
+
+    module = Scaled()
+    compiled = rl.compile(module)
+    assert compiled(rl.ones(2)).tolist() == [2, 2]
+    module.factor.fill_(5.0)
+    assert compiled(rl.ones(2)).tolist() == [5, 5]
+
+
+def test_a_list_is_not_its_item() -> None:
+    """Regression: after `f([x])`, `f(x)` was served by the program of the list."""
+    f = rl.compile(lambda a: a[0] * 2 if isinstance(a, list) else a * 3)
+    x = rl.ones(2)
+    assert [f(a).tolist()[0] for a in ([x], [x], x, [x])] == [2, 2, 3, 2]
