@@ -12,7 +12,7 @@ import dataclasses
 import functools
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -185,7 +185,7 @@ def _is_rounded_once(case: Case, sample: Sample, actual: Any, expected: Any) -> 
     if case.dtype not in HALF:
         return False
     try:
-        arguments = case.oracle.build(_in_float32(sample.arguments))
+        arguments = case.oracle.build(widened(sample.arguments, dict.fromkeys(HALF, "float32")))
         wide = case.outcome(case.oracle, case.entry.info.op, sample, arguments)
         compare(actual, _rounded(wide, expected), case.comparison)
     except Exception:
@@ -193,18 +193,19 @@ def _is_rounded_once(case: Case, sample: Sample, actual: Any, expected: Any) -> 
     return True
 
 
-def _in_float32(arguments: Any) -> Any:
-    """A snapshot with every half-precision tensor and dtype widened."""
+def widened(arguments: Any, wider: Mapping[str, str]) -> Any:
+    """A snapshot with every tensor and dtype in `wider` made so."""
     storages: dict[int, StorageSpec] = {}
+    tokens = {getattr(torch, narrow): Foreign(getattr(torch, wide)) for narrow, wide in wider.items()}
 
     def leaf(value: Any) -> Any:
-        if isinstance(value, Foreign) and value.value in (torch.bfloat16, torch.float16):
-            return Foreign(torch.float32)
-        if not isinstance(value, TensorSpec) or value.dtype not in HALF:
+        if isinstance(value, Foreign) and isinstance(value.value, torch.dtype):
+            return tokens.get(value.value, value)
+        if not isinstance(value, TensorSpec) or value.dtype not in wider:
             return value
-        old = value.storage
-        storage = storages.setdefault(id(old), StorageSpec(old.array.astype(np.float32), old.shared))
-        return dataclasses.replace(value, storage=storage, dtype="float32")
+        old, wide = value.storage, wider[value.dtype]
+        storage = storages.setdefault(id(old), StorageSpec(old.array.astype(wide), old.shared))
+        return dataclasses.replace(value, storage=storage, dtype=wide)
 
     return map_tree(leaf, arguments)
 
@@ -220,3 +221,36 @@ def _rounded(wide: Any, like: Any) -> Any:
         pairs = zip(wide.items, like.items, strict=True)
         return dataclasses.replace(wide, items=tuple(_rounded(w, item) for w, item in pairs))
     return wide
+
+
+# --- single precision --------------------------------------------------------------------------------
+
+DOUBLE = {"float32": "float64", "complex64": "complex128"}
+_LOST = 8.0  # three bits: what another order of the same sums may lose more than the first
+
+
+def is_as_exact(case: Case, sample: Sample, actual: Any, expected: Any) -> bool:
+    """Whether a single-precision result is as near to the eager function's own result in double precision as
+    `expected` is, give or take three bits: where terms cancel, no two orders of summation agree."""
+    compare(actual, expected, Comparison({}, values=False))
+    if not all(outcome.dtype in DOUBLE for outcome in tensor_outcomes(expected)):
+        return False
+    library = case.backend.namespace
+    arguments = case.backend.build(widened(sample.arguments, DOUBLE))
+    library.set_default_dtype(library.float64)  # of what is made of integers
+    try:
+        truth = case.backend.describe(call(case.function, arguments))
+    finally:
+        library.set_default_dtype(library.float32)
+    triples = zip(*(tensor_outcomes(outcome) for outcome in (actual, expected, truth)), strict=True)
+    return all(is_as_near(*[outcome.array for outcome in triple]) for triple in triples)
+
+
+def is_as_near(ours: np.ndarray | None, theirs: np.ndarray | None, truth: np.ndarray | None) -> bool:
+    if ours is None or theirs is None or truth is None:
+        return False
+    finite = np.isfinite(theirs)
+    if not np.array_equal(ours[~finite], theirs[~finite], equal_nan=True):
+        return False
+    errors = [np.abs(a[finite] - truth[finite]).max(initial=0.0) for a in (ours, theirs)]
+    return bool(errors[0] <= _LOST * errors[1])

@@ -19,7 +19,7 @@ import torch
 from rushlight.runtime.guards import guarding
 
 from .backends import Backend, Memory
-from .case import Case, call, present
+from .case import Case, call, is_as_exact, present
 from .compare import Comparison, Mismatch, compare, stride_differences
 from .entries import ErrorSample, Sample
 from .outcome import Items, TensorOutcome, tensor_outcomes
@@ -216,6 +216,8 @@ def _torch_refuses_meta(case: Case, arguments: Any) -> bool:
 
 def check_compiled(case: Case, record: Recorder) -> None:
     """The compiled function gives what the eager one gives, random numbers included, and writes nowhere else.
+
+    Where rounding makes the difference, it is as near to the same computation in double precision.
     """
     function = case.function
     compiled = case.backend.compile(function)
@@ -229,9 +231,16 @@ def check_compiled(case: Case, record: Recorder) -> None:
         blank = case.sanity(sample)
         comparison = Comparison(case.entry.tolerances, values=blank is None or blank.values)
         with record.attempt(sample.index, "compiled"):
-            compare(_seeded(case, compiled, sample), expected, comparison)
-            with guarding():
-                compare(_seeded(case, compiled, sample), expected, comparison)
+            with guarding():  # first, so that the program is compiled in this mode
+                results = [_seeded(case, compiled, sample)]
+            results.append(_seeded(case, compiled, sample))
+            for result in results:
+                try:
+                    compare(result, expected, comparison)
+                except Mismatch:
+                    if not is_as_exact(case, sample, result, expected):
+                        raise
+                    record.note("as exact as eager execution, judged by double precision")
 
 
 def _seeded(case: Case, function: Callable[..., Any], sample: Sample) -> Any:

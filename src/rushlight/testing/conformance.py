@@ -42,9 +42,10 @@ CHECKS: dict[str, Check] = {
     "hessian": properties.check_hessian,
     "decomposed": check_decomposed,
     "compiled": check_compiled,
+    "compiled_bwd": derivatives.check_compiled_backward,
     "errors": check_errors,
 }
-DERIVATIVES = ("bwd", "gradgrad", "fwad", "adjoint", "jacobian", "hessian")
+DERIVATIVES = ("bwd", "gradgrad", "fwad", "adjoint", "jacobian", "hessian", "compiled_bwd")
 
 
 def forward_mode_check(entry: Entry) -> Check:

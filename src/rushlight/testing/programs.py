@@ -6,6 +6,8 @@ it prints as Python, and `program.run(inputs)` executes it.
 
 Steps whose result jumps where its operand moves a little (floor, comparisons, sorting) are only drawn for
 values that are exact, that is, equal bit for bit however they are computed; all others agree within rounding.
+How much that is depends on the program: `program.in_double(inputs, noise)` runs it in double precision, with
+a random error of single precision after every step that rounds to it, which shows how far results move.
 """
 
 from __future__ import annotations
@@ -39,6 +41,9 @@ class Step:
         return f"{self.name}({given})"
 
 
+SINGLE = 2.0**-24  # the largest relative error of rounding to single precision
+
+
 @dataclass
 class Program:
     """Steps over inputs. Values are numbered: the inputs, then one for each step."""
@@ -46,6 +51,8 @@ class Program:
     inputs: list[np.ndarray]
     steps: list[Step] = field(default_factory=list)
     outputs: tuple[int, ...] = ()
+    layouts: list[str] = field(default_factory=list)  # how the inputs lie in memory: one of LAYOUTS
+    rounding: list[bool] = field(default_factory=list)  # steps that round to single precision
     single: bool = False  # some value is float32, which limits how well two executions can agree
 
     def run(self, *inputs: Tensor) -> tuple[Tensor, ...]:
@@ -55,11 +62,37 @@ class Program:
         return tuple(values[i] for i in self.outputs)
 
     def tensors(self, requires_grad: bool = False) -> list[Tensor]:
-        made = [rl.tensor(array) for array in self.inputs]
-        return [t.requires_grad_() if requires_grad and t.is_floating_point() else t for t in made]
+        made: list[Tensor] = []
+        for array, layout in zip(self.inputs, self.layouts, strict=True):
+            made.append(laid_out(array, layout, made))
+        return [t.detach().requires_grad_() if requires_grad and t.is_floating_point() else t for t in made]
+
+    # Rounding.
+
+    def in_double(self, inputs: Sequence[Tensor], noise: np.random.Generator | None = None) -> list[Tensor]:
+        """The outputs for inputs in double precision; with `noise`, after random errors of the size that
+        rounding to single precision has."""
+        values = list(inputs)
+        for step, rounds in zip(self.steps, self.rounding, strict=True):
+            operands = [values[i] for i in step.operands]
+            if step.name == "to_float32":
+                result = operands[0].to(rl.float64, copy=True)
+            else:
+                result = OPERATIONS[step.name].run(*operands, *step.parameters)
+            if rounds and noise is not None:
+                errors = rl.tensor(1 + SINGLE * noise.uniform(-1, 1, tuple(result.shape)))
+                result = result.mul_(errors) if step.name.endswith("_") else result * errors
+            values.append(result)
+        return [values[i] for i in self.outputs]
+
+    def doubled(self, requires_grad: bool = False) -> list[Tensor]:
+        """Inputs as `tensors` makes them, in double precision."""
+        wide = [array.astype(np.float64) if array.dtype == np.float32 else array for array in self.inputs]
+        return Program(wide, layouts=self.layouts).tensors(requires_grad)
 
     def __str__(self) -> str:
-        lines = [f"v{i} = tensor of {a.dtype} {a.shape}" for i, a in enumerate(self.inputs)]
+        lines = [f"v{i} = tensor of {a.dtype} {a.shape}, {layout}"
+                 for i, (a, layout) in enumerate(zip(self.inputs, self.layouts, strict=True))]
         lines += [f"v{len(self.inputs) + i} = {step}" for i, step in enumerate(self.steps)]
         return "\n".join([*lines, f"return {', '.join(f'v{i}' for i in self.outputs)}"])
 
@@ -90,9 +123,12 @@ class Drawing:
             return None
         return fitting[-1 - min(self.choose(len(fitting)), self.choose(len(fitting)))]
 
-    def add_input(self, array: np.ndarray) -> None:
+    def add_input(self, array: np.ndarray, layout: str = "plain") -> None:
+        if layout == "shared":  # the memory of the input before it
+            array = self.program.inputs[-1]
         self.program.inputs.append(array)
-        self.values.append(rl.tensor(array))
+        self.program.layouts.append(layout)
+        self.values.append(laid_out(array, layout, self.values))
         self.program.single |= self.values[-1].dtype is rl.float32
         self.exact.append(True)
 
@@ -107,6 +143,7 @@ class Drawing:
         if name.endswith("_"):
             self._spoil(operands[0], exact)
         self.program.steps.append(Step(name, operands, parameters))
+        self.program.rounding.append(result.dtype is rl.float32 and not operation.exact)
         self.values.append(result)
         self.program.single |= result.dtype is rl.float32
         self.exact.append(exact)
@@ -140,16 +177,37 @@ SHAPES: tuple[tuple[int, ...], ...] = (
 )
 
 
+LAYOUTS = ("plain", "behind", "with gaps", "transposed")
+
+
+def laid_out(array: np.ndarray, layout: str, before: Sequence[Tensor]) -> Tensor:
+    """A tensor with the values of `array`; `before` are the inputs before it."""
+    if layout == "shared":
+        return before[-1].detach()
+    if layout == "behind":  # not at the beginning of its memory
+        whole = np.concatenate([np.full(3, 9, array.dtype), array.reshape(-1)])
+        return rl.tensor(whole)[3:].view(array.shape)
+    if layout == "with gaps" and array.ndim:
+        return rl.tensor(np.repeat(array, 2, -1))[..., ::2]
+    if layout == "transposed" and array.ndim:
+        return rl.tensor(np.ascontiguousarray(array.T)).permute(*range(array.ndim)[::-1])
+    return rl.tensor(array)
+
+
 def draw_program(choose: Choose, *, gradients: bool = False, shortest: int = 5, longest: int = 40) -> Program:
     """A program of `shortest` to `longest` operators. With `gradients` it is differentiable in its inputs."""
     drawing = Drawing(choose, gradients)
     generator = np.random.default_rng(choose(1000))
     for _ in range(1 + choose(3)):
         shape = SHAPES[choose(len(SHAPES))]
-        drawing.add_input(generator.uniform(-2, 2, shape).astype((np.float64, np.float32)[choose(4) == 0]))
+        array = generator.uniform(-2, 2, shape).astype((np.float64, np.float32)[choose(4) == 0])
+        drawing.add_input(array, LAYOUTS[max(0, choose(2 * len(LAYOUTS)) - len(LAYOUTS))])
+    if choose(8) == 7:
+        drawing.add_input(array, "shared")
     drawing.add_input(generator.integers(-3, 4, SHAPES[choose(len(SHAPES))]))
     names = [name for name in OPERATIONS if not (gradients and name.endswith("_") and name in INTEGER_ONLY)]
-    count = shortest + choose(longest - shortest + 1)
+    spread = longest - shortest + 1
+    count = shortest + min(choose(spread), choose(spread))
     attempts = 0
     while len(drawing.program.steps) < count and attempts < 3 * longest:
         attempts += 1

@@ -88,7 +88,7 @@ class Curve:
         if not self.inputs or not self.kept:
             raise NothingToDo
         random = np.random.default_rng(sample.index)
-        self.directions = [[_direction(self.side, random, tensor) for _ in range(count)]
+        self.directions = [[_along(self.side, random, tensor) for _ in range(count)]
                            for tensor in self.inputs]
         tensors = (*results, *self.side.flat_tensors(self.arguments))
         self.unit = max(_UNIT.get(dtype_name(tensor.dtype), _DOUBLE) for tensor in tensors)
@@ -117,6 +117,7 @@ class Curve:
 
     def _real(self, tensor: Any) -> Any:
         library = self.side.namespace
+        tensor = tensor.to_dense()
         tensor = tensor.resolve_conj()
         if tensor.dtype.is_complex:
             tensor = library.view_as_real(tensor)
@@ -165,8 +166,8 @@ def _compare_modes(curve: Curve) -> None:
     arguments, inputs, kept = curve.arguments, curve.inputs, curve.kept
     results = curve.results(arguments)
     random = np.random.default_rng(curve.sample.index)
-    cotangents = [_direction(side, random, results[i]) for i in kept]
-    tangents = [_direction(side, random, tensor) for tensor in inputs]
+    cotangents = [_along(side, random, results[i]) for i in kept]
+    tangents = [_along(side, random, tensor) for tensor in inputs]
     grads = library.autograd.grad([results[i] for i in kept], inputs, cotangents, allow_unused=True)
     forward_ad = library.autograd.forward_ad
     with forward_ad.dual_level():
@@ -178,6 +179,12 @@ def _compare_modes(curve: Curve) -> None:
     rounding = max(_ROUNDING.get(dtype_name(tensor.dtype), 1e-6) for tensor in (*results, *inputs))
     if np.isfinite(left) and np.isfinite(right) and abs(left - right) > rounding * scale:
         raise Mismatch(f"forward mode gives {left}, reverse mode {right}")
+
+
+def _along(side: Backend, random: np.random.Generator, tensor: Any) -> Any:
+    """A random direction; of a sparse tensor one along the elements that it has."""
+    direction = _direction(side, random, tensor)
+    return direction if dtype_name(tensor.layout) == "strided" else direction.sparse_mask(tensor.detach())
 
 
 def _product(side: Backend, first: Sequence[Any], second: Sequence[Any]) -> float:
@@ -195,7 +202,7 @@ def _scale(side: Backend, first: Sequence[Any], second: Sequence[Any]) -> float:
 
 
 def _wide(side: Backend, tensor: Any) -> np.ndarray:
-    array = side.to_array(tensor)
+    array = side.to_array(tensor.to_dense())
     return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
 
 
