@@ -71,6 +71,7 @@ class Graph:
         self.inputs: list[Value] = []
         self.nodes: list[Node] = []
         self.outputs: list[Value] = []
+        self.updates: dict[int, int] = {}  # outputs that replace the contents of an input, both by number
         self._counts: dict[str, int] = {}
         self._names: set[str] = set()
 

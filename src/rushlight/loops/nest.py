@@ -30,6 +30,7 @@ class Place(enum.Enum):
 
     INPUT = "input"  # memory of the caller, read
     OUTPUT = "output"  # memory of the caller, written
+    UPDATED = "updated"  # memory of the caller, read and then written
     TEMPORARY = "temporary"  # workspace
     ROW = "row"  # workspace of one task, valid during one outer point
     CONSTANT = "constant"  # memory of a tensor that belongs to the compiled function

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from itertools import product
 from math import gcd, prod
 
+from ..core.dtypes import Category
 from ..core.registry import REGISTRY
 from ..core.shapes import Spec, contiguous_strides
 from ..loops.expr import Expr
@@ -44,7 +45,7 @@ def correlated(low: Lowerer, x: Lowered, weight: Lowered, stride: Sizes, before:
     kernel, inside = weight.shape[2:], weight.shape[1]
     sizes = _seen(result, stride, dilation, kernel)
     images, outside = x.shape[0], weight.shape[0] // groups
-    if groups > 1 and inside * outside < FEW_PRODUCTS:
+    if (groups > 1 and inside * outside < FEW_PRODUCTS) or x.dtype.category is Category.INTEGRAL:
         return _summed(low, x, weight, stride, before, result, dilation, groups)
     source = bordered(low, _channels_last(x), before, sizes)
     image, *space, channel = source.strides
@@ -192,12 +193,19 @@ def bordered(low: Lowerer, x: Lowered, before: Sizes, sizes: Sizes, *, channels_
     shape = (x.shape[0], *sizes, x.shape[-1])
     if channels_last and shape == x.shape and not any(places):
         return _stored(x)
+    key = ((*shape, *starts, *places, *counts, channels_last), x.example())
+    known = low.operands.get(key)
+    if known is not None:  # of the forward pass, which the gradient by the weight needs again
+        return low.stored(known[0], shape, known[1])
     inner = sliced(x, (0, *starts, 0), (x.shape[0], *counts, x.shape[-1]))
     dense = contiguous_strides(shape if channels_last else (shape[0], shape[-1], *shape[1:-1]))
     strides = dense if channels_last else (dense[0], *dense[2:], dense[1])
     zeros = low.full(shape, 0, x.dtype)
     offset = sum(p * along for p, along in zip(places, strides[1:-1], strict=True))
-    return overwritten(zeros, strides, Part(inner, strides, offset))
+    result = overwritten(zeros, strides, Part(inner, strides, offset))
+    assert result.buffer is not None
+    low.operands[key] = result.buffer, result.strides, 0
+    return result
 
 
 def _flipped(weight: Lowered, groups: int) -> Lowered:

@@ -9,13 +9,13 @@ computed into a contiguous buffer of its own, or is an input's buffer as it is.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..core.dtypes import BY_NUMPY, DTYPES, DType
 from ..core.pointwise import plan_for
 from ..core.registry import Kind
-from ..core.shapes import Shape, Spec
+from ..core.shapes import Shape, Spec, is_dense
 from ..core.tensor import meta_tensor
 from ..graph.ir import Graph, Node, Value, map_values
 from ..loops.expr import Expr, NotRecordable, Recorder
@@ -32,6 +32,8 @@ class Program:
     inputs: dict[Value, Buffer]
     outputs: list[Buffer]
     recorder: Recorder
+    # outputs and the inputs whose contents they replace, where both lie alike
+    updates: list[tuple[Buffer, Buffer]] = field(default_factory=list)
 
 
 def lower(graph: Graph, supports: Callable[[Expr], bool]) -> Program:
@@ -40,6 +42,9 @@ def lower(graph: Graph, supports: Callable[[Expr], bool]) -> Program:
     `supports` tells which instructions have native code.
     """
     return _GraphLowering(graph, supports).run()
+
+
+PRODUCTS = ("mm", "bmm", "addmm", "baddbmm")
 
 
 class _GraphLowering:
@@ -51,6 +56,7 @@ class _GraphLowering:
         users = graph.users()
         outputs = set(graph.outputs)
         self.use_count = {value: len(nodes) + (value in outputs) for value, nodes in users.items()}
+        self._users = users
 
     def run(self) -> Program:
         for value in self.graph.inputs:
@@ -58,7 +64,18 @@ class _GraphLowering:
         for node in self.graph.nodes:
             self._lower_node(node)
         outputs = [self._output(value) for value in self.graph.outputs]
-        return Program(self.low.definitions, self.input_buffers, outputs, self.low.recorder)
+        return Program(self.low.definitions, self.input_buffers, outputs, self.low.recorder,
+                       self._updates(outputs))
+
+    def _updates(self, outputs: list[Buffer]) -> list[tuple[Buffer, Buffer]]:
+        found = []
+        for output, given in self.graph.updates.items():
+            new, old = self.graph.outputs[output], self.graph.inputs[given]
+            alike = new.dtype is old.dtype and new.shape == old.shape and (
+                new.spec.known_strides() == old.spec.known_strides())
+            if alike and old.constant is None and is_dense(old.shape, old.spec.known_strides()):
+                found.append((outputs[output], self.input_buffers[old]))
+        return [pair for pair in found if pair[0].place is Place.OUTPUT and outputs.count(pair[0]) == 1]
 
     def _lower_input(self, value: Value) -> None:
         """Memory as the caller lays it out; the pointer given at run time is that of the first element."""
@@ -87,11 +104,29 @@ class _GraphLowering:
         for value, lowered in zip(node.outputs, results, strict=True):
             if node.op.kind is not Kind.VIEW:
                 lowered = lowered.laid_out(value.spec.known_strides())
+                if lowered.buffer is None and self._multiplied_and_more(value):
+                    placed = lowered.placed()
+                    if placed is None or placed[1] != value.spec.known_strides():
+                        lowered = lowered.realize()  # once for all: products take stored operands
             self.values[value] = lowered.shared(self.use_count[value])
+
+    def _multiplied_and_more(self, value: Value) -> bool:
+        """Whether a value is an operand of products and used by others as well, views of it included."""
+        users = {node.op.name in PRODUCTS for node in self._through_views(value)}
+        return len(users) == 2
+
+    def _through_views(self, value: Value) -> list[Node]:
+        found: list[Node] = []
+        for node in self._users.get(value, ()):
+            if node.op.kind is Kind.VIEW:
+                found.extend(user for output in node.outputs for user in self._through_views(output))
+            else:
+                found.append(node)
+        return found
 
     def _results(self, node: Node) -> tuple[Lowered, ...]:
         op = node.op
-        before = len(self.low.definitions)
+        before, copies = len(self.low.definitions), len(self.low.operands)
         try:
             if op.kind is Kind.POINTWISE:
                 return self._pointwise(node)
@@ -108,6 +143,8 @@ class _GraphLowering:
                 return results
         except NotRecordable:
             del self.low.definitions[before:]  # what a rule defined before it gave up
+            for key in list(self.low.operands)[copies:]:
+                del self.low.operands[key]
         return self._extern(node)
 
     def _extern(self, node: Node) -> tuple[Lowered, ...]:

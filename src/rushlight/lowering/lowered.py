@@ -58,6 +58,8 @@ class Lowerer:
         self.buffers: list[Buffer] = []
         self._counter = 0
         self._points: dict[tuple[int, ...], tuple[Var, ...]] = {}
+        # copies of operands of products, by shape and element at the sample point
+        self.operands: dict[tuple[tuple[int, ...], Expr], tuple[Buffer, tuple[int, ...], int]] = {}
 
     def fresh_buffer(self, dtype: DType, shape: Sequence[int], place: Place = Place.TEMPORARY,
                      name: str | None = None) -> Buffer:

@@ -7,11 +7,13 @@ complex numbers stay calls of their eager kernels.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ..core.dtypes import DTYPES, Category, DType
 from ..core.shapes import Spec
-from ..loops.expr import Expr, NotRecordable
+from ..loops.expr import Expr, NotRecordable, loads_in
+from ..loops.index import Var
 from ..loops.nest import Buffer, Call, Combine
 from ..loops.product import MATMUL, Matrix, Product
 from .declare import lowering
@@ -66,14 +68,45 @@ def _operand(matrix: Lowered, any_strides: bool = False) -> tuple[Buffer, Matrix
     """The buffer and layout of an operand; stored first if it is not, or not as the routine takes it."""
     placed = matrix.placed()
     if placed is None or not (any_strides or _has_unit_stride(matrix.shape, placed[1])):
-        # A new buffer even of what is stored already, row-major.
-        matrix = Lowered(matrix.owner, matrix.shape, matrix.dtype, matrix.load).realize()
-        placed = matrix.placed()
-        assert placed is not None
+        placed = _stored_operand(matrix)
     buffer, strides, offset = placed
     # A dimension of one element has any stride: say 1, which is the one that kernels look for.
     *_, row, column = [1 if size == 1 else stride for size, stride in zip(matrix.shape, strides, strict=True)]
     return buffer, Matrix(offset, strides[0] if matrix.ndim == 3 else 0, row, column)
+
+
+def _stored_operand(matrix: Lowered) -> tuple[Buffer, tuple[int, ...], int]:
+    """A dense copy of a matrix, row-major or, if it is read in that order, column-major; where a copy of it
+    or of its transpose is there, that one. A new buffer even of what is stored already."""
+    low, (*batch, rows, columns) = matrix.owner, matrix.shape
+    turned_shape = (*batch, columns, rows)
+    here, there = low.sample_point(matrix.shape), low.sample_point(turned_shape)
+    turned = (*there[:-2], there[-1], there[-2])
+    as_is, as_turned = (matrix.shape, matrix.load(here)), (turned_shape, matrix.load(turned))
+    known = low.operands.get(as_turned)
+    if as_is not in low.operands and (known or _reads_along(as_turned[1], there[-1])
+                                      > _reads_along(as_is[1], here[-1])):
+        if known is None:
+            known = low.operands[as_turned] = _copied(matrix, turned_shape, lambda index: (
+                *index[:-2], index[-1], index[-2]))
+        buffer, (*outer, row, column), offset = known
+        return buffer, (*outer, column, row), offset
+    if as_is not in low.operands:
+        low.operands[as_is] = _copied(matrix, matrix.shape, lambda index: index)
+    return low.operands[as_is]
+
+
+def _copied(matrix: Lowered, shape: tuple[int, ...],
+            index: Callable[[Indices], Indices]) -> tuple[Buffer, tuple[int, ...], int]:
+    copy = Lowered(matrix.owner, shape, matrix.dtype, lambda at: matrix.load(index(at))).realize()
+    placed = copy.placed()
+    assert placed is not None
+    return placed
+
+
+def _reads_along(value: Expr, var: Var) -> int:
+    """How many loads are contiguous along a loop."""
+    return sum(access.index.stride(var) == 1 for access in loads_in(value))
 
 
 def _has_unit_stride(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:

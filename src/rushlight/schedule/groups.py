@@ -13,6 +13,7 @@ Every decision is recorded as text, so that `explain` can tell what was fused an
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -79,6 +80,8 @@ def _number(index: Index) -> int:
 # One definition under a given number of rows.
 
 FEW = 16  # elements
+MANY_READERS = 8  # of a few numbers, beyond which they say nothing about who belongs together
+FEW_ROWS, SHORT_ROW, LARGE = 64, 16, 1 << 16  # maps of so many elements want more rows, and longer ones
 
 
 @dataclass(frozen=True)
@@ -196,8 +199,13 @@ class Fuser:
         self.epilogue_obstacle = epilogue_obstacle  # why a definition cannot run on the tiles of a call
         self.groups: list[Group] = []
         self.home: dict[Buffer, int] = {}
+        self._directions: dict[tuple[Buffer, int], int] = {}
+        self.common: set[Buffer] = set()  # a few numbers that many read, such as hyperparameters
 
     def run(self, definitions: list[Definition]) -> list[Group]:
+        readers = Counter(buffer for definition in definitions for buffer in read(definition))
+        self.common = {buffer for buffer, count in readers.items()
+                       if count > MANY_READERS and _number(buffer.size) <= FEW}
         for definition in definitions:
             self._place(definition)
         return self.groups
@@ -228,7 +236,7 @@ class Fuser:
             group = self.groups[at]
             if any(isinstance(member, Call) for member in group.members):
                 continue
-            shared = group.touches(reads)
+            shared = group.touches(reads - self.common)
             if not shared:
                 continue
             rows, reason = self._common_rows(group, definition)
@@ -259,7 +267,7 @@ class Fuser:
     def _common_rows(self, group: Group, definition: Map | Reduction) -> tuple[int | None, str]:
         """The rows of the group with `definition` in it, or why it cannot be in it."""
         candidates = self._row_candidates(group, definition)
-        reason = "its elements do not divide into the group's rows"
+        reason = "there would be too few rows, or too short ones"
         for rows in candidates:
             reason = self._obstacle(group, definition, rows if rows is not None else points(definition))
             if not reason:
@@ -274,7 +282,10 @@ class Fuser:
         counts = {points(member) for member in group.members if not isinstance(member, Call)} | {
             points(definition)
         }
-        return [None] if len(counts) == 1 else [min(counts)]
+        if len(counts) == 1:
+            return [None]
+        few, many = min(counts), max(counts)
+        return [] if many >= LARGE and (few < FEW_ROWS or many < SHORT_ROW * few) else [few]
 
     def _obstacle(self, group: Group, definition: Map | Reduction, rows: int) -> str:
         """Why the members and `definition` cannot all run row by row; empty if they can."""
@@ -296,8 +307,23 @@ class Fuser:
         for access in loads_in(form.value):
             if access.buffer in widths and not in_own_row(access, form.row, widths[access.buffer]):
                 return f"{definition.buffer} reads {access.buffer} outside of its own row"
+        along = direction(form)
+        if along and any(self._directions[buffer, rows] == -along for buffer in widths):
+            return f"{definition.buffer} is contiguous along other loops than the group"
+        self._directions[definition.buffer, rows] = along
         widths[definition.buffer] = points(definition) // rows if rows else 0
         return ""
+
+
+def direction(form: Structured) -> int:
+    """1 if what it reads and writes is mostly contiguous inside of a row, -1 if from row to row, else 0."""
+    if extents(form.inner) == 1:
+        return 0
+    indices = [access.index for access in loads_in(form.value)]
+    if isinstance(form.definition, Map):
+        indices.append(form.position)
+    inside, across = (sum(index.stride(var) == 1 for index in indices) for var in (form.inner[-1], form.row))
+    return (inside > across) - (across > inside)
 
 
 def in_own_row(access: Access, row: Var, width: int) -> bool:

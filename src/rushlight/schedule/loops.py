@@ -170,8 +170,13 @@ def _prefers_outer(nest: Nest) -> bool:
         s.access.buffer.place is Place.ROW for p in nest.phases for s in p.statements if isinstance(s, Store)
     ):
         return False
-    outer = sum(_score(s, nest.outer[-1]) for p in nest.phases for s in p.statements)
-    inner = sum(_score(s, p.inner[-1]) for p in nest.phases for s in p.statements if p.inner)
+    outer = inner = 0
+    for phase in nest.phases:
+        turns = 1  # what runs often counts most
+        for var in phase.inner:
+            turns *= _constant(var.extent)
+        outer += turns * sum(_score(s, nest.outer[-1]) for s in phase.statements)
+        inner += turns * sum(_score(s, phase.inner[-1]) for s in phase.statements) if phase.inner else 0
     return outer > inner
 
 
@@ -186,6 +191,7 @@ def _score(statement: Any, var: Var) -> int:
 # Transposes.
 
 BLOCK = 64  # points along which a block of a transpose runs: so many cache lines are in use at a time
+SQUARE = 16  # points that are worth transposing in registers
 
 
 def _blocked(nest: Nest) -> tuple[Nest, int]:
@@ -195,7 +201,7 @@ def _blocked(nest: Nest) -> tuple[Nest, int]:
         return nest, 0
     last = nest.outer[-1]
     indices = [index for phase in nest.phases for s in phase.statements for index in _indices(s)]
-    if _constant(last.extent) < 2 * BLOCK or not any(_is_far(index, last) for index in indices):
+    if _constant(last.extent) < SQUARE or not any(_is_far(index, last) for index in indices):
         return nest, 0
     near = [var for var in nest.outer[:-1] if _constant(var.extent) >= 8 and any(
         index.stride(var) == 1 and _is_far(index, last) for index in indices)]

@@ -1,12 +1,13 @@
 """Where temporary buffers lie in the workspace: buffers that do not live at the same time share memory.
 
 In: stages of kernels in order, and the temporaries they use. Out: an offset for each, 64-byte aligned, and
-the workspace's size. The placement is first fit in order of first use, which is deterministic.
+the workspace's size. The placement is first fit, large ones first, which is deterministic.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from bisect import insort
+from dataclasses import dataclass, field
 
 from ..loops.nest import Buffer, Call, Kernel, Place
 
@@ -17,6 +18,7 @@ ALIGNMENT = 64
 class Workspace:
     offsets: dict[Buffer, int]
     size: int
+    tops: list[int] = field(default_factory=list)  # for each stage, where the memory begins that nobody uses
 
 
 def buffers_of(kernel: Kernel) -> list[Buffer]:
@@ -35,32 +37,47 @@ def bytes_of(buffer: Buffer) -> int:
     return count * buffer.dtype.itemsize
 
 
+LARGE = 4096  # bytes
+
+
 def plan_memory(stages: list[list[Kernel]]) -> Workspace:
     """Offsets of the temporaries of kernels; those of a stage run at the same time."""
-    used = [list(dict.fromkeys(
-        b for kernel in stage for b in buffers_of(kernel) if b.place is Place.TEMPORARY)) for stage in stages]
-    last_use = {buffer: at for at, buffers in enumerate(used) for buffer in buffers}
+    first: dict[Buffer, int] = {}
+    last: dict[Buffer, int] = {}
+    for at, stage in enumerate(stages):
+        for buffer in dict.fromkeys(b for kernel in stage for b in buffers_of(kernel)):
+            if buffer.place is Place.TEMPORARY:
+                first.setdefault(buffer, at)
+                last[buffer] = at
+    lengths = {b: -(-max(bytes_of(b), 1) // ALIGNMENT) * ALIGNMENT for b in first}
+    # What is largest is placed first, so that it does not have to fit between what is small; the many small
+    # ones have a place of their own, where the order of first use will do.
+    large = sorted((b for b in first if lengths[b] >= LARGE), key=lambda b: -lengths[b])
+    small = [b for b in first if lengths[b] < LARGE]
     offsets: dict[Buffer, int] = {}
-    live: list[tuple[int, int, Buffer]] = []  # (start, end, buffer), sorted by start
-    size = 0
-    for at, buffers in enumerate(used):
-        for buffer in buffers:
-            if buffer in offsets:
-                continue
-            length = -(-max(bytes_of(buffer), 1) // ALIGNMENT) * ALIGNMENT
-            start = _first_gap(live, length)
-            offsets[buffer] = start
-            live.append((start, start + length, buffer))
-            live.sort(key=lambda item: item[0])
-            size = max(size, start + length)
-        live = [item for item in live if last_use[item[2]] > at]
-    return Workspace(offsets, size)
+    size = _place(large, 0, first, last, lengths, offsets)
+    size = max(size, _place(small, size, first, last, lengths, offsets))
+    tops = [0] * len(stages)
+    for buffer, start in offsets.items():
+        for at in range(first[buffer], last[buffer] + 1):
+            tops[at] = max(tops[at], start + lengths[buffer])
+    return Workspace(offsets, size, tops)
 
 
-def _first_gap(live: list[tuple[int, int, Buffer]], length: int) -> int:
-    start = 0
-    for low, high, _ in live:
-        if low - start >= length:
-            break
-        start = max(start, high)
-    return start
+def _place(buffers: list[Buffer], base: int, first: dict[Buffer, int], last: dict[Buffer, int],
+           lengths: dict[Buffer, int], offsets: dict[Buffer, int]) -> int:
+    """Place buffers in turn, each in the first gap from `base` on that is free all its life; gives the end of
+    the last one."""
+    placed: list[tuple[int, int, Buffer]] = []  # (start, end, buffer), sorted by start
+    size = base
+    for buffer in buffers:
+        start, born, dies = base, first[buffer], last[buffer]
+        for low, high, other in placed:
+            if first[other] <= dies and last[other] >= born:
+                if low - start >= lengths[buffer]:
+                    break
+                start = max(start, high)
+        offsets[buffer] = start
+        insort(placed, (start, start + lengths[buffer], buffer), key=lambda item: item[0])
+        size = max(size, start + lengths[buffer])
+    return size

@@ -22,6 +22,9 @@ from .groups import Forms, Group, Structured, flatten, points, unflatten
 # A row that takes at most so many instructions an element is computed again by each phase that reads it,
 # rather than stored and loaded.
 CHEAPER = 2
+# Row temporaries lie on the stack of the thread that runs the row: all of a nest together take at most so
+# many bytes. Longer rows would not stay in the core's cache either; they are kept in the workspace.
+ROW_BYTES = 1 << 18
 
 
 @dataclass
@@ -97,6 +100,7 @@ class _RowNest:
         self.reduced: dict[Buffer, str] = {}
         self.home: dict[Buffer, int] = {}
         self.repeated: dict[Buffer, tuple[Index, Expr]] = {}  # what later phases compute again
+        self.row_bytes = 0  # of the row temporaries
 
     def build(self, members: list[Map | Reduction]) -> Nest:
         for member in members:
@@ -178,7 +182,7 @@ class _RowNest:
     def _drop_unread(self, members: list[Map | Reduction]) -> None:
         """Remove stores that no later phase and nobody outside reads.
 
-        Others that stay inside become row temporaries.
+        Others that stay inside become row temporaries, as long as these are small.
         """
         for member in members:
             buffer = member.buffer
@@ -190,8 +194,12 @@ class _RowNest:
                 for draft in self.drafts:
                     draft.statements = [s for s in draft.statements
                                         if not (isinstance(s, Store) and s.access.buffer is buffer)]
-            else:
-                self._make_row_temporary(buffer, points(member) // self.rows)
+                continue
+            width = points(member) // self.rows
+            size = width * buffer.dtype.itemsize
+            if self.row_bytes + size <= ROW_BYTES:
+                self.row_bytes += size
+                self._make_row_temporary(buffer, width)
 
     def _make_row_temporary(self, buffer: Buffer, width: int) -> None:
         """Keep one row of `buffer` per task instead of all of it."""

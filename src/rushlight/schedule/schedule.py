@@ -18,6 +18,7 @@ from .products import epilogue_obstacle, turn_products, with_epilogue
 from .split import split_reductions
 from .stages import Stage, form_stages
 from .templates import plan_sort, planned, scan_obstacle, with_maps
+from .updates import update_in_place
 
 
 @dataclass
@@ -28,6 +29,8 @@ class Schedule:
     workspace: Workspace
     notes: list[str] = field(default_factory=list)
     stages: list[Stage] = field(default_factory=list)
+    # outputs that are written to the memory of an input, which has their contents then
+    updates: dict[Buffer, Buffer] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.stages = self.stages or form_stages(self.steps)
@@ -47,9 +50,11 @@ def schedule(program: Program, recorder: Recorder) -> Schedule:
     for number, group in enumerate(groups):
         steps.append(_step(fuser.forms, group, number, readers))
         notes.extend(f"kernel {number}: {note}" for note in group.notes)
-    stages = form_stages(steps)
+    stages, updates = update_in_place(steps, program.updates)
+    notes.extend(f"{new} is written in place of {old}" for new, old in updates)
     kernels = [[step if isinstance(step, Call) else step.nest for step in stage.steps] for stage in stages]
-    return Schedule([step for stage in stages for step in stage.steps], plan_memory(kernels), notes, stages)
+    return Schedule([step for stage in stages for step in stage.steps], plan_memory(kernels), notes, stages,
+                    dict(updates))
 
 
 def _step(forms: Forms, group: Group, number: int, readers: dict[Buffer, set[int]]) -> LoopPlan | Call:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..loops.nest import Buffer, Call
+from ..loops.nest import Buffer, Call, Place
 from ..loops.product import MATMUL, product_of
 from ..loops.templates import SCAN, SCATTER, SORT
 from .loops import SERIAL_WORK, LoopPlan
@@ -71,6 +71,43 @@ def form_stages(steps: Sequence[Step]) -> list[Stage]:
             read[buffer] = max(at, read.get(buffer, -1))
         for buffer in writes:
             written[buffer] = at
+    _sink(stages)
     for stage in stages:
         stage.parallel = sum(map(work_of, stage.steps)) >= SERIAL_WORK
     return stages
+
+
+LARGE_FILL = 1 << 14  # elements
+
+
+def _sink(stages: list[Stage]) -> None:
+    """Move large steps that need nothing but the caller's memory (zeros around an image, for example) to
+    right before what needs them: their results are in cache then, and take memory for a shorter time."""
+    needed: dict[Buffer, int] = {}  # the first stage that touches a buffer, of those seen so far
+    for number in range(len(stages) - 1, -1, -1):
+        kept: list[Step] = []
+        for step in stages[number].steps:
+            reads, writes = reads_writes(step)
+            latest = min((needed[b] - 1 for b in (*reads, *writes) if b in needed), default=number)
+            while latest > number and _stands_alone(stages[latest]):
+                latest -= 1
+            fill = isinstance(step, LoopPlan) and not any(b.place is Place.TEMPORARY for b in reads) and any(
+                b.place is Place.TEMPORARY and (b.size.constant_value() or 0) >= LARGE_FILL for b in writes)
+            if fill and latest > number:
+                stages[latest].steps.append(step)
+                for buffer in (*reads, *writes):
+                    needed[buffer] = min(latest, needed.get(buffer, latest))
+            else:
+                kept.append(step)
+        stages[number].steps = kept
+        for step in kept:
+            for buffers in reads_writes(step):
+                for buffer in buffers:
+                    needed[buffer] = number
+    stages[:] = [stage for stage in stages if stage.steps]
+
+
+def _stands_alone(stage: Stage) -> bool:
+    """Whether a stage is a call that is not native code."""
+    first = stage.steps[0]
+    return isinstance(first, Call) and not is_native(first)

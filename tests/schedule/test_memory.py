@@ -1,0 +1,88 @@
+"""Temporaries: none overlaps another that lives at the same time, and those on the stack are small."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rushlight as rl
+from rushlight.loops.nest import Call, Place
+from rushlight.schedule.memory import bytes_of
+from rushlight.schedule.nests import ROW_BYTES
+from rushlight.schedule.schedule import Schedule
+from rushlight.schedule.stages import reads_writes
+from rushlight.testing.programs import draw_program
+
+
+def lives(schedule: Schedule) -> dict[Any, tuple[int, int]]:
+    """The first and the last stage that uses each temporary."""
+    found: dict[Any, tuple[int, int]] = {}
+    for number, stage in enumerate(schedule.stages):
+        for step in stage.steps:
+            for buffer in (b for part in reads_writes(step) for b in part):
+                if buffer.place is Place.TEMPORARY:
+                    found[buffer] = (found.get(buffer, (number, 0))[0], number)
+    return found
+
+
+def check(schedule: Schedule) -> int:
+    """Returns how many pairs share memory, one after the other."""
+    times, workspace = lives(schedule), schedule.workspace
+    shared = 0
+    places = {b: (at, at + bytes_of(b)) for b, at in workspace.offsets.items()}
+    assert set(times) <= set(places)
+    assert all(end <= workspace.size for _, end in places.values())
+    for a, (first, last) in times.items():
+        for b, (other_first, other_last) in times.items():
+            if a is not b and places[a][0] < places[b][1] and places[b][0] < places[a][1]:
+                assert last < other_first or other_last < first, f"{a} and {b}"
+                shared += 1
+    for step in schedule.steps:
+        writes = [] if isinstance(step, Call) else [a.buffer for a in step.nest.writes()]
+        assert sum(bytes_of(b) for b in set(writes) if b.place is Place.ROW) <= ROW_BYTES
+    return shared
+
+
+def schedules(compiled: Any) -> list[Schedule]:
+    entries = [entry for found in compiled.entries.values() for entry in found]
+    return [a.schedule for entry in entries for a in (entry.artifact, entry.backward) if a is not None]
+
+
+@pytest.mark.parametrize("gradients", [False, True])
+def test_random_programs(gradients: bool) -> None:
+    for seed in range(25):
+        source = random.Random(seed)
+        program = draw_program(lambda n, s=source: s.randrange(n) if n > 1 else 0, gradients=gradients)
+        compiled = rl.compile(program.run, fullgraph=True)
+        compiled(*program.tensors(requires_grad=gradients))
+        for schedule in schedules(compiled):
+            check(schedule)
+
+
+def test_memory_is_used_again() -> None:
+    def chain(x: Any) -> Any:
+        for _ in range(6):
+            x = (x @ x).softmax(0).flip(0)
+        return x
+
+    compiled = rl.compile(chain, fullgraph=True)
+    compiled(rl.randn(16, 16))
+    assert sum(map(check, schedules(compiled))) > 0
+
+
+@pytest.mark.parametrize("width", [1000, 30_000, 100_000])
+def test_long_rows_are_not_kept_on_the_stack(width: int) -> None:
+    """Three rows of a million floats took more stack than a thread has."""
+    def program(x: Any) -> Any:
+        parts = [(x * 2).sin().exp(), (x * 3).cos().exp(), (x * 5).sin().exp()]
+        a, b, c = (part - part.mean(-1, keepdim=True) for part in parts)
+        return a * b * c.tanh()
+
+    x = rl.randn(20, width)
+    compiled = rl.compile(program, fullgraph=True)
+    np.testing.assert_allclose(compiled(x).numpy(), program(x).numpy(), rtol=1e-4, atol=1e-5)
+    for schedule in schedules(compiled):
+        check(schedule)
