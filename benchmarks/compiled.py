@@ -6,7 +6,7 @@ first call takes many seconds.
 
 A `Case` is made anew for every cold compile; `cold_row` times what the first call of it takes beyond the next
 ones (imports and the compilers themselves are warmed up by another program, our object cache is empty),
-`cached_row` the same when our object cache has its code.
+`cached_row` the same when our object cache has its code. Training steps are in training.py.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from timing import BEST, OURS, Row, once, only_once, timed
+from timing import BEST, OURS, FirstCall, Row, only_once, timed
+from training import Case, conv_case, gpt_case, mlp_case, peak_memory
 
 Program = Callable[..., Any]
 TORCH, INDUCTOR, JAX = "torch", "torch.compile", "jax.jit"
@@ -97,9 +98,6 @@ def small(lib: Any) -> Program:
 
 # --- cases: a function of a library and what it is called with, ready for its first call -----------
 
-Case = Callable[[str], Callable[[], Any]]  # by the contestant's name
-
-
 def pure_case(program: Callable[[Any], Program], shapes: Sequence[tuple[int, ...]]) -> Case:
     """A program without state."""
     arrays = random_arrays(*shapes)
@@ -120,82 +118,6 @@ def pure_case(program: Callable[[Any], Program], shapes: Sequence[tuple[int, ...
     return make
 
 
-SIZES = (784, 256, 128, 10)
-BATCH = 64
-RATE, DECAY, BETAS, EPSILON = 1e-3, 1e-2, (0.9, 0.999), 1e-8
-
-
-def mlp_case() -> Case:
-    """Forward, backward and AdamW of an MLP 784-256-128-10 at batch 64, in one function."""
-    weights = [a / math.sqrt(a.shape[1]) for a in random_arrays(*zip(SIZES[1:], SIZES[:-1], strict=True))]
-    x, target = random_arrays((BATCH, SIZES[0]))[0], np.arange(BATCH) % SIZES[-1]
-
-    def make(contestant: str) -> Callable[[], Any]:
-        if contestant == JAX:
-            return _jax_training(weights, x, target)
-        lib = importlib.import_module("rushlight" if contestant == OURS else "torch")
-        nn, optim = (importlib.import_module(f"{lib.__name__}.{part}") for part in ("nn", "optim"))
-        layers: list[Any] = []
-        for weight in weights:
-            layers += [nn.Linear(weight.shape[1], weight.shape[0]), nn.ReLU()]
-        model = nn.Sequential(*layers[:-1])
-        with lib.no_grad():
-            for layer, weight in zip(layers[::2], weights, strict=True):
-                layer.weight.copy_(lib.tensor(weight))
-                layer.bias.zero_()
-        optimizer = optim.AdamW(model.parameters(), lr=RATE, weight_decay=DECAY, betas=BETAS, eps=EPSILON)
-        loss_function = nn.CrossEntropyLoss()
-
-        def step(x: Any, target: Any) -> Any:
-            optimizer.zero_grad()
-            loss = loss_function(model(x), target)
-            loss.backward()
-            optimizer.step()
-            return loss
-
-        run = step if contestant == TORCH else lib.compile(step)
-        inputs, labels = lib.tensor(x), lib.tensor(target)
-        return lambda: run(inputs, labels)
-
-    return make
-
-
-def _jax_training(weights: Sequence[np.ndarray], x: np.ndarray, target: np.ndarray) -> Callable[[], Any]:
-    import jax
-    from jax import numpy as jnp
-
-    def loss_of(parameters: Any, x: Any, target: Any) -> Any:
-        for k, (weight, bias) in enumerate(parameters):
-            x = x @ weight.T + bias
-            x = jax.nn.relu(x) if k < len(parameters) - 1 else x
-        scores = jax.nn.log_softmax(x)
-        return -jnp.take_along_axis(scores, target[:, None], 1).mean()
-
-    def step(state: Any, x: Any, target: Any) -> Any:
-        parameters, first, second, count = state
-        loss, gradients = jax.value_and_grad(loss_of)(parameters, x, target)
-        count = count + 1
-        tree = jax.tree_util.tree_map
-        first = tree(lambda m, g: BETAS[0] * m + (1 - BETAS[0]) * g, first, gradients)
-        second = tree(lambda v, g: BETAS[1] * v + (1 - BETAS[1]) * g * g, second, gradients)
-        parameters = tree(lambda p, m, v: p * (1 - RATE * DECAY) - RATE * (m / (1 - BETAS[0] ** count)) / (
-            jnp.sqrt(v / (1 - BETAS[1] ** count)) + EPSILON), parameters, first, second)
-        return (parameters, first, second, count), loss
-
-    jitted = jax.jit(step, donate_argnums=0)
-    parameters = [(jnp.asarray(w), jnp.zeros(w.shape[0])) for w in weights]
-    zeros = jax.tree_util.tree_map(jnp.zeros_like, parameters)
-    state: Any = (parameters, zeros, jax.tree_util.tree_map(jnp.zeros_like, parameters), jnp.float32(0))
-    inputs, labels = jnp.asarray(x), jnp.asarray(target)
-
-    def run() -> Any:
-        nonlocal state
-        state, loss = jitted(state, inputs, labels)
-        return jax.block_until_ready(loss)
-
-    return run
-
-
 # (the case, bars for a call)
 CASES: dict[str, tuple[Callable[[], Case], dict[str, float]]] = {
     "softmax 4096x1024": (lambda: pure_case(softmax, [(4096, 1024)]), {BEST: 1 / 1.5}),
@@ -206,12 +128,17 @@ CASES: dict[str, tuple[Callable[[], Case], dict[str, float]]] = {
     "linear+gelu 1024x512x2048": (
         lambda: pure_case(linear_gelu, [(1024, 512), (2048, 512), (2048,)]), {BEST: 1 / 1.15}),
     "MLP training step": (mlp_case, {BEST: 1 / 1.3}),
+    "GPT training step": (gpt_case, {BEST: 1 / 1.5}),
+    "conv net training step": (conv_case, {BEST: 1 / 1.2}),
     "call overhead, a + b of 4 elements": (
         lambda: pure_case(small, [(4,), (4,)]), {INDUCTOR: 1 / 4, JAX: 1 / 2}),
 }
 
 
 # --- rows ------------------------------------------------------------------------------------------
+
+# Bars for a cold compile, beside that against jax.jit.
+COLD_BARS = {"MLP training step": {INDUCTOR: 1 / 20}, "GPT training step": {INDUCTOR: 1 / 15}}
 
 
 def run_row(name: str, quick: bool) -> Row:
@@ -223,41 +150,47 @@ def run_row(name: str, quick: bool) -> Row:
 
 
 def cold_row(name: str, quick: bool) -> Row:
-    """The time of the first call, with nothing in our object cache."""
+    """The time of the first call beyond that of the next ones, with nothing in our object cache."""
     case = CASES[name][0]()
-    contestants: dict[str, Any] = {OURS: functools.partial(_first_call, case, OURS, fresh=True)}
+    contestants: dict[str, Any] = {OURS: _first_call(case, OURS, _use_new_cache)}
     for peer in peers(quick):
-        if peer != TORCH:
-            first = functools.partial(_first_call, case, peer)
-            contestants[peer] = only_once(first) if peer == INDUCTOR else first
-    bars = {JAX: 1.0, **({INDUCTOR: 1 / 20} if name == "MLP training step" else {})}
-    return Row(f"cold compile, {name}", contestants, bars, 2 if quick else 5)
+        if peer == INDUCTOR:
+            contestants[peer] = only_once(_first_call(case, peer, _forget_inductor))
+        elif peer == JAX:
+            contestants[peer] = _first_call(case, peer, _forget_jax)
+    return Row(f"cold compile, {name}", contestants, {JAX: 1.0, **COLD_BARS.get(name, {})},
+               2 if quick else 5)
 
 
 def cached_row(name: str, quick: bool) -> Row:
     """The time of the first call with our code on disk, against that without."""
     case = CASES[name][0]()
-    return Row(f"from disk, {name}", {
-        OURS: functools.partial(_first_call, case, OURS),
-        "rushlight, cold": functools.partial(_first_call, case, OURS, fresh=True),
-    }, {BEST: 1 / 3}, 3 if quick else 6)
+
+    def from_disk() -> None:
+        _use_cache(_kept_directory())
+        case(OURS)()  # fills the cache, the first time
+        _use_cache(_kept_directory())
+
+    return Row(f"from disk, {name}", {OURS: _first_call(case, OURS, from_disk),
+                                      "rushlight, cold": _first_call(case, OURS, _use_new_cache)},
+               {BEST: 1 / 3}, 3 if quick else 6)
 
 
-def _first_call(case: Case, contestant: str, *, fresh: bool = False) -> float:
-    _warm_up(contestant)
-    if contestant == OURS:
-        _use_cache(_new_directory() if fresh else _kept_directory())
-        if not fresh:
-            case(contestant)()  # fills the cache, the first time
-            _use_cache(_kept_directory())
-    elif contestant == INDUCTOR:
-        _forget_inductor()
-    else:
-        import jax
+def memory_row(name: str, quick: bool) -> Row:
+    """The peak memory of a step, in a process of its own."""
+    contestants = {each: functools.partial(peak_memory, name, each) for each in (OURS, *peers(quick))
+                   if each != INDUCTOR}
+    return Row(f"peak memory, {name}", contestants, {TORCH: 1.0} if name != "MLP training step" else {},
+               1 if quick else 2, unit="B")
 
-        jax.clear_caches()
-    call = once(case(contestant))
-    return max(1e-6, call() - min(call(), call()))
+
+def _first_call(case: Case, contestant: str, prepare: Callable[[], None]) -> FirstCall:
+    def fresh() -> Callable[[], Any]:
+        _warm_up(contestant)
+        prepare()
+        return case(contestant)
+
+    return FirstCall(fresh)
 
 
 @functools.cache
@@ -281,6 +214,16 @@ def _new_directory() -> Path:
 
 
 _kept_directory = functools.cache(_new_directory)
+
+
+def _use_new_cache() -> None:
+    _use_cache(_new_directory())
+
+
+def _forget_jax() -> None:
+    import jax
+
+    jax.clear_caches()
 
 
 def _forget_inductor() -> None:

@@ -24,8 +24,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from compiled import CASES, cached_row, cold_row, run_row
+from compiled import CASES, cached_row, cold_row, memory_row, run_row
 from timing import BEST, OURS, Outcome, Row, measure, timed
+from training import TRAINING
 
 PEERS = ("torch",)
 
@@ -121,6 +122,7 @@ ROWS: dict[str, Callable[[str, bool], Row]] = {
     **{f"{title}{case}": functools.partial(_of_case, make, case)
        for title, make in (("compiled ", run_row), ("cold compile, ", cold_row), ("from disk, ", cached_row))
        for case in CASES},
+    **{f"peak memory, {case}": functools.partial(_of_case, memory_row, case) for case in TRAINING},
 }
 
 
@@ -141,7 +143,8 @@ def _table(outcomes: Sequence[Outcome]) -> Table:
     table.add_column("")
     for outcome in outcomes:
         table.add_row(
-            outcome.row.name, *(_seconds(outcome.best.get(name)) for name in names), *_verdict(outcome)
+            outcome.row.name, *(_quantity(outcome.best.get(name), outcome.row.unit) for name in names),
+            *_verdict(outcome)
         )
     return table
 
@@ -154,13 +157,16 @@ def _verdict(outcome: Outcome) -> tuple[str, str]:
     return "\n".join(parts), "[green]met[/]" if outcome.met else "[red]missed[/]"
 
 
-def _seconds(seconds: float | None) -> str:
-    if seconds is None:
+def _quantity(value: float | None, unit: str) -> str:
+    """Seconds or bytes in a readable unit."""
+    if value is None:
         return "-"
-    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
-        if seconds >= scale:
-            return f"{seconds / scale:.3g} {unit}"
-    return f"{seconds * 1e9:.3g} ns"
+    if unit == "B":
+        return f"{value / 2**20:.3g} MiB"
+    for name, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if value >= scale:
+            return f"{value / scale:.3g} {name}"
+    return f"{value * 1e9:.3g} ns"
 
 
 if __name__ == "__main__":

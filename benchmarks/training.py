@@ -1,0 +1,332 @@
+"""Training steps (forward, backward, AdamW) of whole models: an MLP, a GPT and a convolutional network.
+
+A model is written once over a library's `nn` (Rushlight's or PyTorch's) and once by hand for JAX, with the
+same mathematics: `losses` gives the first losses of a contestant, which agree. All weights are NumPy arrays
+that every contestant starts from.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import importlib
+import itertools
+import math
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from timing import OURS
+
+JAX = "jax.jit"
+EAGER = "torch"
+
+Case = Callable[[str], Callable[[], Any]]  # by the contestant's name: a function that runs one step
+Arrays = dict[str, np.ndarray]
+
+RATE, DECAY, BETAS, EPSILON = 1e-3, 1e-2, (0.9, 0.999), 1e-8
+
+
+def training_case(build: Callable[[Any], Any], jax_loss: Callable[..., Any], weights: Arrays, x: np.ndarray,
+                  target: np.ndarray) -> Case:
+    """`build(lib)` gives a module whose parameters have the names of `weights`; `jax_loss(parameters, x,
+    target)` is the loss of the same model."""
+
+    def make(contestant: str) -> Callable[[], Any]:
+        if contestant == JAX:
+            return _jax_training(jax_loss, weights, x, target)
+        lib = importlib.import_module("rushlight" if contestant == OURS else "torch")
+        nn, optim = (importlib.import_module(f"{lib.__name__}.{part}") for part in ("nn", "optim"))
+        model = build(lib)
+        with lib.no_grad():
+            for name, parameter in model.named_parameters():
+                parameter.copy_(lib.tensor(weights[name]))
+        optimizer = optim.AdamW(model.parameters(), lr=RATE, weight_decay=DECAY, betas=BETAS, eps=EPSILON)
+        loss_function = nn.CrossEntropyLoss()
+
+        def step(x: Any, target: Any) -> Any:
+            optimizer.zero_grad()
+            loss = loss_function(model(x), target)
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        run = step if contestant == EAGER else lib.compile(step)
+        inputs, labels = lib.tensor(x), lib.tensor(target)
+        return lambda: run(inputs, labels)
+
+    return make
+
+
+def _jax_training(loss_of: Callable[..., Any], weights: Arrays, x: np.ndarray,
+                  target: np.ndarray) -> Callable[[], Any]:
+    import jax
+    from jax import numpy as jnp
+
+    def step(state: Any, x: Any, target: Any) -> Any:
+        parameters, first, second, count = state
+        loss, gradients = jax.value_and_grad(loss_of)(parameters, x, target)
+        count = count + 1
+        tree = jax.tree_util.tree_map
+        first = tree(lambda m, g: BETAS[0] * m + (1 - BETAS[0]) * g, first, gradients)
+        second = tree(lambda v, g: BETAS[1] * v + (1 - BETAS[1]) * g * g, second, gradients)
+        parameters = tree(lambda p, m, v: p * (1 - RATE * DECAY) - RATE * (m / (1 - BETAS[0] ** count)) / (
+            jnp.sqrt(v / (1 - BETAS[1] ** count)) + EPSILON), parameters, first, second)
+        return (parameters, first, second, count), loss
+
+    jitted = jax.jit(step, donate_argnums=0)
+    parameters = {name: jnp.asarray(array) for name, array in weights.items()}
+    zeros, more = ({name: jnp.zeros_like(p) for name, p in parameters.items()} for _ in range(2))
+    state: Any = (parameters, zeros, more, jnp.float32(0))
+    inputs, labels = jnp.asarray(x), jnp.asarray(target)
+
+    def run() -> Any:
+        nonlocal state
+        state, loss = jitted(state, inputs, labels)
+        return jax.block_until_ready(loss)
+
+    return run
+
+
+def _jax_cross_entropy(scores: Any, target: Any) -> Any:
+    import jax
+
+    chances = jax.nn.log_softmax(scores)
+    return -jax.numpy.take_along_axis(chances, target[:, None], 1).mean()
+
+
+def _random(shapes: Mapping[str, tuple[int, ...]]) -> Arrays:
+    """Weights by name: small numbers, and for one dimension zeros, or ones where the name says a scale."""
+    generator = np.random.default_rng(0)
+    found = {}
+    for name, shape in shapes.items():
+        if len(shape) == 1:
+            found[name] = np.full(shape, float("norm" in name and name.endswith("weight")), np.float32)
+        else:
+            scale = 1 / math.sqrt(math.prod(shape[1:]))
+            found[name] = (scale * generator.standard_normal(shape)).astype(np.float32)
+    return found
+
+
+def losses(case: Case, contestant: str, steps: int = 3) -> list[float]:
+    """The losses of the first steps."""
+    run = case(contestant)
+    return [float(run()) for _ in range(steps)]
+
+
+# --- an MLP ----------------------------------------------------------------------------------------
+
+SIZES = (784, 256, 128, 10)
+BATCH = 64
+
+
+def mlp_case() -> Case:
+    """784-256-128-10 at batch 64."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    for k, (n, m) in enumerate(zip(SIZES[1:], SIZES[:-1], strict=True)):
+        shapes |= {f"{2 * k}.weight": (n, m), f"{2 * k}.bias": (n,)}
+
+    def build(lib: Any) -> Any:
+        nn = importlib.import_module(f"{lib.__name__}.nn")
+        layers: list[Any] = []
+        for n, m in itertools.pairwise(SIZES):
+            layers += [nn.Linear(n, m), nn.ReLU()]
+        return nn.Sequential(*layers[:-1])
+
+    def loss_of(parameters: Any, x: Any, target: Any) -> Any:
+        import jax
+
+        for k in range(len(SIZES) - 1):
+            x = x @ parameters[f"{2 * k}.weight"].T + parameters[f"{2 * k}.bias"]
+            x = jax.nn.relu(x) if k < len(SIZES) - 2 else x
+        return _jax_cross_entropy(x, target)
+
+    x = np.random.default_rng(1).standard_normal((BATCH, SIZES[0])).astype(np.float32)
+    return training_case(build, loss_of, _random(shapes), x, np.arange(BATCH) % SIZES[-1])
+
+
+# --- a GPT -----------------------------------------------------------------------------------------
+
+LAYERS, HEADS, WIDTH, CONTEXT, TEXTS, CHARACTERS = 4, 4, 128, 128, 8, 128
+
+
+def gpt_case() -> Case:
+    """4 layers of width 128 with 4 heads, 8 texts of 128 tokens."""
+    shapes: dict[str, tuple[int, ...]] = {"tokens.weight": (CHARACTERS, WIDTH), "places": (CONTEXT, WIDTH)}
+    for layer in range(LAYERS):
+        linear = {"qkv": (3 * WIDTH, WIDTH), "project": (WIDTH, WIDTH), "expand": (4 * WIDTH, WIDTH),
+                  "contract": (WIDTH, 4 * WIDTH)}
+        for name, shape in linear.items():
+            shapes |= {f"blocks.{layer}.{name}.weight": shape, f"blocks.{layer}.{name}.bias": shape[:1]}
+        for name in ("norm1", "norm2"):
+            shapes |= {f"blocks.{layer}.{name}.{part}": (WIDTH,) for part in ("weight", "bias")}
+    shapes |= {"norm.weight": (WIDTH,), "norm.bias": (WIDTH,), "scores.weight": (CHARACTERS, WIDTH)}
+    weights = _random(shapes)
+    generator = np.random.default_rng(1)
+    text, target = (generator.integers(0, CHARACTERS, (TEXTS, CONTEXT)) for _ in range(2))
+    return training_case(_gpt, _jax_gpt_loss, weights, text, target.reshape(-1))
+
+
+def _gpt(lib: Any) -> Any:
+    nn = importlib.import_module(f"{lib.__name__}.nn")
+    functional = importlib.import_module(f"{lib.__name__}.nn.functional")
+
+    class Block(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm1, self.norm2 = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+            self.qkv, self.project = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+            self.expand, self.contract = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
+
+        def forward(self, x: Any) -> Any:
+            parts = self.qkv(self.norm1(x)).view(TEXTS, CONTEXT, 3, HEADS, WIDTH // HEADS)
+            q, k, v = parts.permute(2, 0, 3, 1, 4).unbind(0)
+            mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+            x = x + self.project(mixed.transpose(1, 2).reshape(TEXTS, CONTEXT, WIDTH))
+            return x + self.contract(functional.gelu(self.expand(self.norm2(x))))
+
+    class GPT(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.tokens = nn.Embedding(CHARACTERS, WIDTH)
+            self.places = nn.Parameter(lib.zeros(CONTEXT, WIDTH))
+            self.blocks = nn.Sequential(*[Block() for _ in range(LAYERS)])
+            self.norm = nn.LayerNorm(WIDTH)
+            self.scores = nn.Linear(WIDTH, CHARACTERS, bias=False)
+
+        def forward(self, text: Any) -> Any:
+            x = self.blocks(self.tokens(text) + self.places)
+            return self.scores(self.norm(x)).flatten(0, 1)
+
+    return GPT()
+
+
+def _jax_gpt_loss(parameters: Any, text: Any, target: Any) -> Any:
+    import jax
+    from jax import numpy as jnp
+
+    def linear(x: Any, name: str) -> Any:
+        return x @ parameters[f"{name}.weight"].T + parameters[f"{name}.bias"]
+
+    def norm(x: Any, name: str) -> Any:
+        centred = x - x.mean(-1, keepdims=True)
+        scale = jax.lax.rsqrt((centred * centred).mean(-1, keepdims=True) + 1e-5)
+        return centred * scale * parameters[f"{name}.weight"] + parameters[f"{name}.bias"]
+
+    x = parameters["tokens.weight"][text] + parameters["places"]
+    mask = jnp.tril(jnp.ones((CONTEXT, CONTEXT), bool))
+    for layer in range(LAYERS):
+        name = f"blocks.{layer}"
+        parts = linear(norm(x, f"{name}.norm1"), f"{name}.qkv")
+        parts = parts.reshape(TEXTS, CONTEXT, 3, HEADS, WIDTH // HEADS)
+        q, k, v = jnp.transpose(parts, (2, 0, 3, 1, 4))
+        scores = q @ jnp.swapaxes(k, -1, -2) / math.sqrt(WIDTH // HEADS)
+        mixed = jax.nn.softmax(jnp.where(mask, scores, -jnp.inf)) @ v
+        mixed = jnp.swapaxes(mixed, 1, 2).reshape(TEXTS, CONTEXT, WIDTH)
+        x = x + linear(mixed, f"{name}.project")
+        inner = jax.nn.gelu(linear(norm(x, f"{name}.norm2"), f"{name}.expand"), approximate=False)
+        x = x + linear(inner, f"{name}.contract")
+    scores = norm(x, "norm") @ parameters["scores.weight"].T
+    return _jax_cross_entropy(scores.reshape(-1, CHARACTERS), target)
+
+
+# --- a convolutional network -----------------------------------------------------------------------
+
+CHANNELS = (3, 32, 64, 128)
+IMAGES, SIDE, CLASSES = 32, 32, 10
+
+
+def conv_case() -> Case:
+    """Three blocks (convolution, batch norm, ReLU, pooling) and a linear layer, on 32 images of 3x32x32."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    for k, (n, m) in enumerate(itertools.pairwise(CHANNELS)):
+        shapes |= {f"{4 * k}.weight": (m, n, 3, 3), f"{4 * k}.bias": (m,)}
+        shapes |= {f"{4 * k + 1}.weight": (m,), f"{4 * k + 1}.bias": (m,)}
+    blocks = len(CHANNELS) - 1
+    features = CHANNELS[-1] * (SIDE >> blocks) ** 2
+    last = 4 * blocks + 1
+    shapes |= {f"{last}.weight": (CLASSES, features), f"{last}.bias": (CLASSES,)}
+    weights = _random(shapes)
+    for k in range(blocks):
+        weights[f"{4 * k + 1}.weight"][:] = 1  # the scale of a normalization
+
+    def build(lib: Any) -> Any:
+        nn = importlib.import_module(f"{lib.__name__}.nn")
+        layers: list[Any] = []
+        for n, m in itertools.pairwise(CHANNELS):
+            layers += [nn.Conv2d(n, m, 3, padding=1), nn.BatchNorm2d(m), nn.ReLU(), nn.MaxPool2d(2)]
+        return nn.Sequential(*layers, nn.Flatten(), nn.Linear(features, CLASSES))
+
+    def loss_of(parameters: Any, x: Any, target: Any) -> Any:
+        import jax
+        from jax import numpy as jnp
+
+        for k in range(blocks):
+            weight, bias = parameters[f"{4 * k}.weight"], parameters[f"{4 * k}.bias"]
+            x = jax.lax.conv_general_dilated(x, weight, (1, 1), "SAME") + bias[:, None, None]
+            centred = x - x.mean((0, 2, 3), keepdims=True)
+            scale = jax.lax.rsqrt((centred * centred).mean((0, 2, 3), keepdims=True) + 1e-5)
+            weight, bias = parameters[f"{4 * k + 1}.weight"], parameters[f"{4 * k + 1}.bias"]
+            x = jax.nn.relu(centred * scale * weight[:, None, None] + bias[:, None, None])
+            window = (1, 1, 2, 2)
+            x = jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, window, window, "VALID")
+        x = x.reshape(IMAGES, -1) @ parameters[f"{last}.weight"].T + parameters[f"{last}.bias"]
+        return _jax_cross_entropy(x, target)
+
+    x = np.random.default_rng(1).standard_normal((IMAGES, 3, SIDE, SIDE)).astype(np.float32)
+    return training_case(build, loss_of, weights, x, np.arange(IMAGES) % CLASSES)
+
+
+TRAINING: dict[str, Callable[[], Case]] = {
+    "MLP training step": mlp_case, "GPT training step": gpt_case, "conv net training step": conv_case}
+
+
+# --- memory ----------------------------------------------------------------------------------------
+
+
+def peak_memory(name: str, contestant: str) -> float:
+    """Bytes that a step of a contestant needs at most, beyond what its process has after loading it.
+
+    A process of its own: the library and its compiler are loaded by another program first; then the model is
+    made and warmed up, and the peak of further steps is taken.
+    """
+    done = subprocess.run([sys.executable, __file__, name, contestant], capture_output=True, text=True,
+                          check=True, cwd=Path(__file__).parent)
+    return float(done.stdout.split()[-1])
+
+
+def _peak_of(name: str, contestant: str) -> int:
+    tiny = training_case(_tiny, lambda p, x, target: _jax_cross_entropy(x @ p["0.weight"].T, target),
+                         _random({"0.weight": (5, 7)}), np.ones((3, 7), np.float32), np.arange(3))(contestant)
+    for _ in range(3):
+        tiny()
+    before = _status("VmRSS")
+    run = TRAINING[name]()(contestant)
+    for _ in range(5):
+        run()
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)  # what compiling has freed is not part of a step
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak starts anew
+    for _ in range(5):
+        run()
+    return _status("VmHWM") - before
+
+
+def _tiny(lib: Any) -> Any:
+    nn = importlib.import_module(f"{lib.__name__}.nn")
+    return nn.Sequential(nn.Linear(7, 5, bias=False))
+
+
+def _status(field: str) -> int:
+    for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
+        if line.startswith(field + ":"):
+            return 1024 * int(line.split()[1])
+    raise OSError(f"/proc/self/status has no {field}")
+
+
+if __name__ == "__main__":
+    print(_peak_of(sys.argv[1], sys.argv[2]))
