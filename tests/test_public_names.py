@@ -9,7 +9,7 @@ from rushlight import _functions
 from rushlight.core.registry import OUT
 
 NAMESPACES = {"": torch, "special": torch.special, "linalg": torch.linalg, "fft": torch.fft,
-              "nn.functional": torch.nn.functional}
+              "nn.functional": torch.nn.functional, "sparse": torch.sparse}
 
 
 @pytest.mark.parametrize("namespace", sorted(_functions.API.functions))

@@ -8,16 +8,21 @@ from . import (
     _indexing_api,
     _pointwise_api,
     _reduction_api,
+    _settings_api,
     _shape_api,
+    _tensor_api,  # noqa: F401  methods of tensors
+    amp,
     autograd,
     fft,
     func,
     functional,
     linalg,
     masked,
+    nested,
     nn,
     random,
     signal,
+    sparse,
     special,
     utils,
 )
@@ -26,8 +31,25 @@ from ._functions import *  # noqa: F403
 from ._indexing_api import *  # noqa: F403
 from ._pointwise_api import *  # noqa: F403
 from ._reduction_api import *  # noqa: F403
+from ._settings_api import *  # noqa: F403
 from ._shape_api import *  # noqa: F403
 from ._types_api import result_type, typename
+from .amp.autocast_mode import (
+    autocast,
+    autocast_decrement_nesting,
+    autocast_increment_nesting,
+    clear_autocast_cache,
+    get_autocast_cpu_dtype,
+    get_autocast_dtype,
+    is_autocast_cache_enabled,
+    is_autocast_cpu_enabled,
+    is_autocast_enabled,
+    set_autocast_cache_enabled,
+    set_autocast_cpu_dtype,
+    set_autocast_cpu_enabled,
+    set_autocast_dtype,
+    set_autocast_enabled,
+)
 from .autograd import (
     enable_grad,
     inference_mode,
@@ -74,6 +96,7 @@ from .core.tokens import (
     channels_last_3d,
     contiguous_format,
     device,
+    jagged,
     layout,
     memory_format,
     preserve_format,
@@ -86,9 +109,18 @@ from .core.tokens import (
 )
 from .func import vmap
 from .functional import *  # noqa: F403
+from .linalg._lobpcg import lobpcg
 from .linalg._lowrank import lu, pca_lowrank, svd_lowrank
 from .random import fork_rng, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 from .serialization import load, save
+from .sparse import (
+    sparse_bsc_tensor,
+    sparse_bsr_tensor,
+    sparse_compressed_tensor,
+    sparse_coo_tensor,
+    sparse_csc_tensor,
+    sparse_csr_tensor,
+)
 
 if TYPE_CHECKING:
     from . import optim
@@ -101,19 +133,28 @@ cfloat, cdouble = complex64, complex128
 bool = bool_
 
 __all__ = [
-    "Generator", "Size", "Tensor", "as_tensor", "asarray", "autograd", "bfloat16", "bool", "can_cast",
-    "cdouble", "cfloat", "channels_last", "channels_last_3d", "compile", "complex128", "complex64",
+    "Generator", "Size", "Tensor", "amp", "as_tensor", "asarray", "autocast", "autocast_decrement_nesting",
+    "autocast_increment_nesting", "autograd", "bfloat16", "bool", "can_cast",
+    "cdouble", "cfloat", "channels_last", "channels_last_3d", "clear_autocast_cache", "compile",
+    "complex128", "complex64",
     "contiguous_format", "default_generator", "device", "double", "dtype", "enable_grad", "explain", "fft",
     "finfo", "float", "float16", "float32", "float64", "float8_e4m3fn", "float8_e5m2", "fork_rng",
-    "from_dlpack", "from_numpy", "frombuffer", "func", "get_default_dtype", "get_num_threads",
+    "from_dlpack", "from_numpy", "frombuffer", "func", "get_autocast_cpu_dtype", "get_autocast_dtype",
+    "get_default_dtype", "get_num_threads",
     "get_rng_state", "half", "iinfo", "inference_mode", "initial_seed", "int", "int16", "int32", "int64",
-    "int8", "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "is_grad_enabled",
-    "is_inference_mode_enabled", "layout", "linalg", "load", "long", "lu", "manual_seed", "masked",
-    "memory_format", "nn", "no_grad", "pca_lowrank", "optim", "preserve_format", "promote_types",
+    "int8", "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "is_autocast_cache_enabled",
+    "is_autocast_cpu_enabled", "is_autocast_enabled", "is_grad_enabled",
+    "is_inference_mode_enabled", "jagged", "layout", "linalg", "load", "lobpcg", "long", "lu", "manual_seed",
+    "masked",
+    "memory_format", "nested", "nn", "no_grad", "pca_lowrank", "optim", "preserve_format", "promote_types",
     "random", "result_type",
-    "save", "seed", "set_default_dtype", "set_grad_enabled", "set_num_threads", "set_printoptions",
-    "set_rng_state", "short", "signal", "sparse_bsc", "sparse_bsr", "sparse_coo", "sparse_csc",
-    "sparse_csr", "special", "strided",
+    "save", "seed", "set_autocast_cache_enabled", "set_autocast_cpu_dtype", "set_autocast_cpu_enabled",
+    "set_autocast_dtype", "set_autocast_enabled", "set_default_dtype", "set_grad_enabled", "set_num_threads",
+    "set_printoptions",
+    "set_rng_state", "short", "signal", "sparse", "sparse_bsc",
+    "sparse_bsc_tensor", "sparse_bsr", "sparse_bsr_tensor", "sparse_compressed_tensor", "sparse_coo",
+    "sparse_coo_tensor", "sparse_csc", "sparse_csc_tensor", "sparse_csr", "sparse_csr_tensor", "special",
+    "strided",
     "svd_lowrank", "tensor", "typename", "uint16", "uint32", "uint64", "uint8",
     "utils", "vmap",
 ]
@@ -121,6 +162,7 @@ __all__ += _functions.__all__
 __all__ += _indexing_api.__all__
 __all__ += _pointwise_api.__all__
 __all__ += _reduction_api.__all__
+__all__ += _settings_api.__all__
 __all__ += _shape_api.__all__
 __all__ += functional.__all__
 

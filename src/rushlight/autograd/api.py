@@ -8,6 +8,7 @@ from typing import Any
 from ..batching.vmap import Vmap
 from ..core.dispatch import run_name
 from ..core.errors import check
+from ..core.nested import NestedTensor
 from ..core.tensor import Tensor
 from .edges import edge_of
 from .engine import Run
@@ -81,6 +82,7 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
         raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but "
                          "got: allow_unused=False.")
     allow_unused = materialize_grads if allow_unused is None else allow_unused
+    inputs = _several(inputs)
     wanted = _tuple(inputs)
     roots = _roots(_tuple(outputs), grad_outputs, create_graph, batched=is_grads_batched)
     check(len(wanted) > 0, "grad requires non-empty inputs.", ValueError)
@@ -99,6 +101,8 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
     if materialize_grads:
         results = [run_name("zeros_like", tensor, None, None, None, None, None) if result is None else result
                    for tensor, result in zip(wanted, results, strict=True)]
+    results = [tensor.like(result) if isinstance(tensor, NestedTensor) and result is not None else result
+               for tensor, result in zip(inputs, results, strict=True)]
     if not create_graph:
         results = [result if result is None or not result.requires_grad else result.detach() for result
                    in results]
@@ -120,6 +124,11 @@ def _unbatched(trace: Vmap, grad: Tensor) -> Tensor:
 
 
 def _tuple(value: Any) -> tuple[Any, ...]:
+    """One or several as a tuple; a nested tensor is its values here."""
+    return tuple([each._values if isinstance(each, NestedTensor) else each for each in _several(value)])
+
+
+def _several(value: Any) -> tuple[Any, ...]:
     return (value,) if isinstance(value, Tensor | GradientEdge) else tuple(value)
 
 

@@ -14,18 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from ..core.dispatch import call
 from ..core.modes import MODES
 from ..core.quiet import quietly
-from ..core.registry import REGISTRY
 from ..core.tensor import Tensor
 from .edges import edge_of
 from .fit import can_fit, fit
 from .hooks import run_post_hooks, run_pre_hooks, run_tensor_hooks
-from .tape import ACCUMULATE, AccumulateGrad, Edge, Node
-
-_ADD = REGISTRY["add.Tensor"]
-
+from .tape import ACCUMULATE, AccumulateGrad, Edge, Node, added
 
 NOTHING: Any = object()
 
@@ -131,7 +126,7 @@ class Run:
         if (node, number) in self.sums and not (current._keys or grad._keys) and current.dtype is grad.dtype:
             quietly(np.add, current._array, grad._array, current._array)
             return
-        buffer[number] = call(_ADD, (current, grad, 1))
+        buffer[number] = added(current, grad)
         self.sums.add((node, number))
         if node.sequence == ACCUMULATE:
             self.owned.add(node)

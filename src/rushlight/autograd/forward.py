@@ -101,6 +101,8 @@ def laid_out(tangent: Tensor, like: Tensor) -> Tensor:
         tangent = tangent.resolve_conj()
     if tangent._neg and not like._neg:
         tangent = tangent.resolve_neg()
+    if like._parts is not None or tangent._parts is not None:
+        return tangent
     strides = like.strides()
     if tangent.strides() == strides:
         return tangent

@@ -8,6 +8,7 @@ from typing import Any
 from ..core.dispatch import run_name
 from ..core.errors import check
 from ..core.modes import MODES
+from ..core.nested import NestedTensor, matching_values
 from ..core.tensor import Tensor
 from .forward import Level, set_tangent, tangent_of
 from .grad_mode import Mode
@@ -73,6 +74,9 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     check(tensor.shape == tangent.shape, "Trying to set a forward gradient that has a different size than "
           f"that of the original Tensor: {list(tangent.shape)} and {list(tensor.shape)}; this is not "
           "supported.")
+    if isinstance(tensor, NestedTensor):
+        return tensor.like(make_dual(tensor.values(), matching_values(tangent, tensor, "make_dual"),
+                                     level=level))
     dual = run_name("alias", tensor)
     set_tangent(dual, found, _laid_out_as(tangent, tensor), own=True)
     return dual
@@ -81,6 +85,8 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
 def _laid_out_as(tangent: Tensor, primal: Tensor) -> Tensor:
     """`tangent` at the same places of a storage of the same size, so that views of any geometry fit both."""
     if primal._trace is not None or tangent._trace is not None or primal.is_meta:
+        return tangent
+    if primal._parts is not None or tangent._parts is not None:
         return tangent
     size = primal.storage_object.nbytes() // primal.dtype.itemsize
     own = tangent.storage_object.nbytes() // tangent.dtype.itemsize
@@ -97,6 +103,9 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> Any:
     found = _level(level)
     if found is None:
         return UnpackedDualTensor(tensor, None)
+    if isinstance(tensor, NestedTensor):
+        parts = unpack_dual(tensor.values(), level=level)
+        return UnpackedDualTensor(*[None if part is None else tensor.like(part) for part in parts])
     tangent = tangent_of(tensor, found)
     if tangent is None:
         return UnpackedDualTensor(tensor, None)

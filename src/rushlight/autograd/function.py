@@ -195,6 +195,9 @@ class Function(metaclass=_FunctionMeta):
         if kwargs or cls._has_setup_context():
             args = _bound(cls, args, kwargs)
         if any(isinstance(a, Tensor) and a._keys & TRACED for a in args) and _transform is not None:
+            check(not any(isinstance(a, Tensor) and a.is_nested for a in args), f"{cls.__name__}.apply: a "
+                  "custom Function takes no nested tensor; give it values() and use "
+                  "nested_tensor_from_jagged on what it returns", NotImplementedError)
             handled = _transform(cls, args)
             if handled is not NotImplemented:
                 return handled

@@ -14,7 +14,11 @@ import numpy as np
 
 from ..batching.vmap import Vmap
 from ..core.construct import from_numpy
+from ..core.dispatch import run_name
+from ..core.sparse import with_values
 from ..core.tensor import Tensor
+from ..kernels.sparse import structure
+from ..kernels.sparse_conversion import filled
 from .api import grad
 from .forward import set_tangent, tangent_of
 from .forward_ad import close_level, open_level
@@ -32,14 +36,19 @@ def gradcheck(func: Callable[..., Any], inputs: Any, *, eps: float = 1e-6, atol:
               check_batched_forward_grad: bool = False,
               check_forward_ad: bool = False, check_backward_ad: bool = True, fast_mode: bool = False,
               masked: bool | None = None) -> bool:
-    """Whether the derivatives of `func` at `inputs` (double precision) agree with finite differences."""
+    """Whether the derivatives of `func` at `inputs` (double precision) agree with finite differences.
+
+    Of sparse inputs the elements that are stored are variables if `masked`, all elements otherwise. Sparse
+    outputs are compared as strided tensors.
+    """
     if not (check_forward_ad or check_backward_ad):
         raise AssertionError("Expected at least one of check_forward_ad or check_backward_ad to be True")
     if check_batched_grad and not check_backward_ad:
         raise AssertionError("Setting check_batched_grad=True requires check_backward_ad to be True")
     if check_batched_forward_grad and not check_forward_ad:
         raise AssertionError("Setting check_batched_forward_grad=True requires check_forward_ad to be True")
-    check = _Check(func, inputs, eps, atol, rtol, nondet_tol)
+    given = _as_tuple(inputs)
+    check = _Check(_strided_outputs(func), given if masked else _filled(given), eps, atol, rtol, nondet_tol)
     try:
         check.inputs_are_usable()
         if check.outputs_are_constant():
@@ -83,7 +92,8 @@ class _Check:
             if tensor.dtype.name not in ("float64", "complex128"):
                 warnings.warn(f"Input #{i} requires gradient and is not a double precision tensor: finite "
                               "differences are likely too rough for the check to pass", stacklevel=3)
-            if any(s == 0 and n > 1 for s, n in zip(tensor.strides(), tensor.shape, strict=True)):
+            if tensor._parts is None and any(
+                    s == 0 and n > 1 for s, n in zip(tensor.strides(), tensor.shape, strict=True)):
                 raise RuntimeError(f"input {i} has a dimension with stride 0, so that changing one element "
                                    "changes others; call .contiguous() on it first")
             if tensor.is_leaf:
@@ -325,19 +335,46 @@ def _replaced(tree: Any, by_identity: dict[int, Tensor]) -> Any:
     return tree
 
 
+def _strided_outputs(func: Callable[..., Any]) -> Callable[..., Any]:
+    def strided(tree: Any) -> Any:
+        if isinstance(tree, Tensor):
+            return tree if tree._parts is None else tree.to_dense()
+        return type(tree)(map(strided, tree)) if type(tree) in (tuple, list) else tree
+
+    return lambda *args: strided(func(*args))
+
+
+def _filled(tree: Any) -> Any:
+    """`tree` with sparse tensors that require grad replaced by ones that store all of their elements."""
+    if isinstance(tree, Tensor):
+        is_variable = tree._parts is not None and tree.requires_grad
+        return filled(tree.detach()).requires_grad_() if is_variable else tree
+    return type(tree)(map(_filled, tree)) if type(tree) in (tuple, list) else tree
+
+
+def _stored(tensor: Tensor) -> Tensor:
+    """What of `tensor` is varied: the values of a sparse one."""
+    return tensor if tensor._parts is None else tensor._parts.values
+
+
 def _count(tensor: Tensor) -> int:
-    return tensor.numel() * (2 if tensor.dtype.is_complex else 1)
+    return _stored(tensor).numel() * (2 if tensor.dtype.is_complex else 1)
 
 
 def _real(tensor: Tensor) -> np.ndarray:
     """The values as a real vector."""
+    tensor = tensor if tensor._parts is None else run_name("_to_dense", tensor.detach(), None, None)
     array = np.ascontiguousarray(tensor.detach().numpy(force=True)).reshape(-1)
     return array.view(np.float64 if array.dtype == np.complex128 else np.float32).astype(np.float64) \
         if np.iscomplexobj(array) else array.astype(np.float64)
 
 
 def _real_like(tensor: Tensor | None, like: Tensor) -> np.ndarray:
-    return np.zeros(_count(like)) if tensor is None else _real(tensor)
+    if tensor is None:
+        return np.zeros(_count(like))
+    if like._parts is not None:
+        tensor = run_name("_sparse_take", tensor.detach(), structure(like))
+    return _real(tensor)
 
 
 def _from_real(values: np.ndarray, like: Tensor) -> Tensor:
@@ -345,7 +382,8 @@ def _from_real(values: np.ndarray, like: Tensor) -> Tensor:
     array = np.ascontiguousarray(values, np.float64)
     if like.dtype.is_complex:
         array = array.view(np.complex128)
-    return from_numpy(array.astype(like.dtype.numpy).reshape(tuple(like.shape)))
+    made = from_numpy(array.astype(like.dtype.numpy).reshape(tuple(_stored(like).shape)))
+    return made if like._parts is None else with_values(like, made)
 
 
 def _units(output: Tensor) -> Iterator[Tensor]:
@@ -361,7 +399,7 @@ def _unit_vector(random: np.random.Generator, count: int) -> np.ndarray:
 
 def _real_view(tensor: Tensor) -> np.ndarray:
     """The tensor's own memory as real numbers, to be changed behind autograd's back."""
-    array = tensor.detach().numpy()
+    array = _stored(tensor).detach().numpy()
     if not np.iscomplexobj(array):
         return array
     part = np.float64 if array.dtype == np.complex128 else np.float32
@@ -371,7 +409,7 @@ def _real_view(tensor: Tensor) -> np.ndarray:
 
 def _perturbed(tensor: Tensor, eps: float) -> Iterator[None]:
     """Change one element of `tensor` at a time, up and then down, by `eps`."""
-    array = tensor.detach().numpy()
+    array = _stored(tensor).detach().numpy()
     steps = (eps, 1j * eps) if np.iscomplexobj(array) else (eps,)
     for index in np.ndindex(*array.shape):
         original = array[index].copy()
@@ -390,9 +428,10 @@ def gradgradcheck(func: Callable[..., Any], inputs: Any, grad_outputs: Any = Non
                   check_rev_over_rev: bool = True,
                   fast_mode: bool = False, masked: bool = False) -> bool:
     """Whether the second derivatives of `func` at `inputs` agree with finite differences of the first."""
+    func = _strided_outputs(func)
     if not (check_fwd_over_rev or check_rev_over_rev):
         raise AssertionError("Expected at least one of check_fwd_over_rev or check_rev_over_rev to be True")
-    given = _as_tuple(inputs)
+    given = _as_tuple(inputs) if masked else _filled(_as_tuple(inputs))
     outputs = [o for o in _tensors((func(*given),)) if o.requires_grad and o.dtype.is_differentiable]
     weights = _weights(outputs,
                        gen_non_contig_grad_outputs) if grad_outputs is None else _tensors((grad_outputs,))
@@ -414,7 +453,7 @@ def gradgradcheck(func: Callable[..., Any], inputs: Any, grad_outputs: Any = Non
                      check_grad_dtypes=check_grad_dtypes,
                      check_batched_grad=check_batched_grad, fast_mode=fast_mode,
                      check_forward_ad=check_fwd_over_rev,
-                     check_backward_ad=check_rev_over_rev)
+                     check_backward_ad=check_rev_over_rev, masked=masked)
 
 
 def _weights(outputs: Sequence[Tensor], non_contiguous: bool) -> list[Tensor]:

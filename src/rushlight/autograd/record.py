@@ -11,7 +11,7 @@ from typing import Any
 from ..core.dispatch import Arguments, execute, install_layer
 from ..core.modes import MODES
 from ..core.registry import Kind, OpDef
-from ..core.tensor import AUTOGRAD, Tensor
+from ..core.tensor import AUTOGRAD, SPARSE, Tensor
 from ..derivatives.declare import Entry, missing
 from . import forward
 from .edges import edge_of
@@ -26,8 +26,12 @@ def autograd_layer(op: OpDef, args: Arguments, keys: int, trace: Any = None) -> 
     for plain ones."""
     entry = op.derivative
     modes = MODES
+    if keys & SPARSE and op.sparse is not None and op.sparse.through:
+        entry = None
     if entry is None:
-        if op.kind is Kind.COMPOSITE:
+        if op.kind is Kind.COMPOSITE or op.sparse is not None:
+            if trace is not None and op.kind is not Kind.COMPOSITE:
+                trace.refuse(f"{op.name} makes or takes a sparse tensor")
             result = execute(op, args, keys)
             return mark_inference(op, args, result) if modes.inference else result
         entry = _missing.get(op)

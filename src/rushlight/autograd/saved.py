@@ -110,6 +110,8 @@ def save_copy(item: tuple[Tensor, int, Any]) -> Any:
     elif copy._array is not None:
         copy._array = copy._array.copy()
         copy._strides, copy._offset = None, 0
+    elif copy._parts is not None:
+        copy._parts = copy._parts.copy()
     copy._node, copy._output_nr, copy._requires_grad = node, tensor._output_nr, tensor._requires_grad
     if tensor.requires_grad or tensor._tangents:
         copy._keys |= AUTOGRAD

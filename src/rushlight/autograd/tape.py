@@ -181,14 +181,24 @@ class AccumulateGrad(Node):
         with self.lock:
             current = variable._grad
             if MODES.grad:
-                variable._grad = grad if current is None else call(_ADD, (current, grad, 1))
+                variable._grad = grad if current is None else added(current, grad)
             elif current is None:
                 variable._grad = _stripped(grad) if owned else call(_CLONE, (grad.detach(), None))
             elif _plain(current) and _plain(grad) and current.dtype is grad.dtype:
                 quietly(np.add, current._array, grad._array, current._array)
                 current.version_counter.value += 1
+            elif current._parts is not None and grad._parts is None:
+                variable._grad = added(current, grad)
             else:
                 current.add_(grad)
+
+
+def added(current: Tensor, grad: Tensor) -> Tensor:
+    """The sum of two gradients; that of a sparse one and a strided one is strided."""
+    if current._parts is not None and grad._parts is None:
+        current, grad = grad, current
+    total: Tensor = call(_ADD, (current, grad, 1))
+    return total
 
 
 def accumulator(tensor: Tensor) -> AccumulateGrad:

@@ -81,7 +81,7 @@ def _grad(self: Tensor) -> Any:
 
 def _set_grad(self: Tensor, value: Any) -> None:
     if AMBIENT.trace is not None:
-        AMBIENT.trace.sees_gradient(self)
+        AMBIENT.trace.sees_gradient(self, replaces=True)
     if value is not None:
         check(isinstance(value, Tensor), "assigned grad expected to be a Tensor or None but got grad of type "
               f"{type(value).__name__}", TypeError)

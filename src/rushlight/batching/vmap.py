@@ -42,6 +42,8 @@ class BatchedTensor(Tensor):
 
 
 def wrap_batched(value: Tensor, bdim: int | None, trace: Vmap) -> BatchedTensor:
+    check(value._parts is None, "vmap: a sparse tensor cannot take part in a vmap; call .to_dense() on it "
+          "first")
     tensor = _new(BatchedTensor)
     shape, strides = tuple(value.shape), value.strides()
     if bdim is not None:

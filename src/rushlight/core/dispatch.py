@@ -24,7 +24,7 @@ from .pointwise import infer_pointwise, run_pointwise
 from .promotion import common, resolve
 from .registry import REGISTRY, Kind, OpDef
 from .shapes import Spec
-from .tensor import AUTOGRAD, META, RANDOM, TRACED, Tensor, alias, meta_tensor, wrap
+from .tensor import AUTOCAST, AUTOGRAD, META, RANDOM, SPARSE, TRACED, Tensor, alias, meta_tensor, wrap
 
 Arguments = tuple[Any, ...]
 Layer = Callable[..., Any]
@@ -66,6 +66,8 @@ def call(op: OpDef, args: Arguments) -> Any:
                 if tensor is not None:
                     keys |= tensor._keys
     if keys:
+        if keys & AUTOCAST and op.autocast is not None:
+            return _layers["autocast"](op, args)
         if keys & TRACED or (keys & RANDOM and op.random):
             return _layers["traced"](op, args, keys)
         if keys & AUTOGRAD and "autograd" in _layers:
@@ -84,8 +86,11 @@ def execute(op: OpDef, args: Arguments, keys: int | None = None) -> Any:
         keys = _keys_of(op, args)
     if op.device_position is not None and args[op.device_position] is not None:
         keys = keys | META if args[op.device_position].type == "meta" else keys & ~META
-    if keys & META and op.kind is not Kind.COMPOSITE:
-        return _run_meta(op, args)
+    if keys & (META | SPARSE):
+        if keys & SPARSE and (op.sparse is not None or op.kind is not Kind.COMPOSITE):
+            return _run_sparse(op, args)
+        if keys & META and op.kind is not Kind.COMPOSITE:
+            return _run_meta(op, args)
     run = op.run
     if run is None:
         run = op.run = _runners[op.kind]
@@ -177,6 +182,19 @@ def _run_structural(op: OpDef, args: Arguments) -> Any:
         return tuple([_finish(op, r, s, arrays) for r, s in zip(results, specs, strict=True)])
 
 
+def _run_sparse(op: OpDef, args: Arguments) -> Any:
+    """Run the kernel for tensors that are not strided."""
+    layouts = {tensor.layout for tensor in tensors_in(op, args) if tensor._parts is not None}
+    kernel = op.sparse
+    if kernel is None or (kernel.layouts is not None and not layouts <= kernel.layouts):
+        refused = layouts if kernel is None or kernel.layouts is None else layouts - kernel.layouts
+        raise NotImplementedError(
+            f"{op.name} is not implemented for tensors of layout {', '.join(sorted(map(repr, refused)))}; "
+            "call .to_dense() on them first")
+    with np.errstate(all="ignore"):
+        return kernel.function(args)
+
+
 def _kernel_argument(op: OpDef, value: Any) -> Any:
     if isinstance(value, Tensor):
         array = value.numpy_array()
@@ -240,6 +258,8 @@ def _run_meta(op: OpDef, args: Arguments) -> Any:
         )
     if op.kind is Kind.VIEW:
         return _run_view(op, args)
+    if op.kind is Kind.SPARSE:
+        raise NotImplementedError(f"{op.name}: there are no sparse tensors on the meta device")
     specs = infer(op, args)
     if isinstance(specs, Spec):
         return meta_tensor(specs)
@@ -251,16 +271,26 @@ _runners: dict[Kind, Callable[[OpDef, Arguments], Any]] = {
     Kind.VIEW: _run_view,
     Kind.COMPOSITE: _run_composite,
     Kind.STRUCTURAL: _run_structural,
+    Kind.SPARSE: _run_sparse,
 }
+
+
+def readable(tensor: Tensor) -> bool:
+    """Whether the values are there to be checked: not on the meta device, nor while a call is captured."""
+    trace = AMBIENT.trace
+    return not tensor._keys & (META | TRACED) and (trace is None or not trace.depends_on(tensor))
 
 
 def read_array(tensor: Tensor) -> np.ndarray:
     """The values of `tensor` for Python code to look at.
 
-    A traced tensor asks its trace (which may refuse).
+    A traced tensor asks its trace (which may refuse), and so does, under capture, a tensor of the caller.
     """
     if tensor._keys & TRACED:
         return _layers["read"](tensor)
+    trace = AMBIENT.trace
+    if trace is not None and trace.depends_on(tensor):
+        return trace.read(tensor)
     return tensor.numpy_array()
 
 

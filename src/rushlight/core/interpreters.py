@@ -34,6 +34,7 @@ class Interpreter:
 
     number: int
     lowest = False  # no level below this one records anything: it stands in place of running on data
+    transparent = False  # autograd concerns what it wraps alone
 
     def owns(self, tensor: Tensor) -> bool:
         """Whether autograd at this level concerns `tensor`."""
@@ -59,8 +60,8 @@ class Interpreter:
         """Give `target` the values of `result`."""
         raise NotImplementedError
 
-    def sees_gradient(self, tensor: Tensor) -> None:
-        """The program looks at, or is about to change, the .grad of `tensor`."""
+    def sees_gradient(self, tensor: Tensor, replaces: bool = False) -> None:
+        """The program looks at the .grad of `tensor`, or replaces it by another without looking."""
 
     def refuse(self, what: str) -> None:
         """The program does something that this transform has no way to express."""
@@ -69,6 +70,10 @@ class Interpreter:
     def read(self, tensor: Tensor) -> np.ndarray:
         """The values of `tensor`, where the transform can give them."""
         raise NotImplementedError
+
+    def depends_on(self, tensor: Tensor) -> bool:
+        """Whether a plain tensor has other values when what is recorded now runs again."""
+        return False
 
 
 def innermost(tensors: list[Tensor]) -> Interpreter | None:
@@ -86,7 +91,7 @@ def run_traced(op: OpDef, args: Arguments, keys: int) -> Any:
     trace = innermost(tensors) or AMBIENT.trace or (MODES.traces[-1] if MODES.traces else None)
     if trace is None:
         raise InternalError(f"{op.name}: a traced tensor belongs to no interpreter")
-    own = AUTOGRAD if MODES.inference else 0
+    own = AUTOGRAD if MODES.inference and not trace.transparent else 0
     for tensor in tensors:
         if trace.owns(tensor):
             own |= tensor._keys

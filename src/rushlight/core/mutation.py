@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from .autocast import autocast_off
 from .dispatch import AMBIENT, Arguments, call, tensors_in
 from .dtypes import can_cast
 from .errors import check, fail
@@ -23,7 +24,7 @@ from .promotion import Promotion
 from .quiet import quietly
 from .registry import REGISTRY, Api, Kind, OpDef
 from .shapes import Spec, contiguous_strides, extent, is_dense
-from .tensor import AUTOGRAD, LAZY, META, TRACED, Tensor, array_over
+from .tensor import AUTOCAST, AUTOGRAD, LAZY, META, TRACED, Tensor, array_over
 
 before_write: Callable[[Tensor, str], None] | None = None
 prepare: Callable[[Tensor, Tensor], None] | None = None
@@ -50,6 +51,11 @@ def install_traced_write(write: Callable[[Tensor, Tensor], None]) -> None:
 
 def call_inplace(op: OpDef, args: Arguments) -> Tensor:
     """`op` with its first tensor overwritten by the (first) result; returns that tensor."""
+    if AMBIENT.keys & AUTOCAST and op.autocast is not None:
+        with autocast_off():  # what is written to decides
+            return call_inplace(op, args)
+    if len(op.schema.returns) > 1 and (written := _written_arguments(op)):
+        return _call_named_inplace(op, args, written)
     if op.list_positions and op.list_positions[0] == 0:
         return _call_list_inplace(op, args)
     target = args[op.tensor_positions[0]]
@@ -73,6 +79,31 @@ def call_inplace(op: OpDef, args: Arguments) -> Tensor:
     return target
 
 
+def _written_arguments(op: OpDef) -> list[int]:
+    """For each output the argument that it is written to, if the schema tells by names (`grads_out`)."""
+    names = op.schema.argument_names
+    outputs = [(r.name or "").removesuffix("_out") for r in op.schema.returns]
+    if not any(name in names for name in outputs):
+        return []
+    return [names.index(name) if name in names else i for i, name in enumerate(outputs)]
+
+
+def _call_named_inplace(op: OpDef, args: Arguments, written: list[int]) -> Any:
+    """`op` with several arguments overwritten, each a tensor or a list of them; returns the first if it is a
+    tensor."""
+    name = f"{op.public_name}_"
+    targets = [args[i] if isinstance(args[i], tuple | list) else (args[i],) for i in written]
+    for target in (target for some in targets for target in some):
+        check_target(target, name, op.api)
+    results = [r if isinstance(r, tuple | list) else (r,) for r in call(op, args)]
+    pairs = [pair for some, new in zip(targets, results, strict=True) for pair in zip(some, new, strict=True)]
+    for target, result in pairs:
+        check_result(target, result, name)
+    for target, result in pairs:
+        assign(target, result)
+    return args[0] if isinstance(args[0], Tensor) else None
+
+
 def _call_list_inplace(op: OpDef, args: Arguments) -> Any:
     """`op` of a list with every tensor of it overwritten by its result; returns the list."""
     targets, name = args[0], f"{op.public_name}_"
@@ -94,8 +125,12 @@ def _with_kept_values(op: OpDef, args: Arguments) -> Arguments:
 
     What it saves must survive the write.
     """
-    if op.kind is Kind.COMPOSITE and op.derivative is None and _records(op, args, args[0]):
-        return (call(REGISTRY["clone"], (args[0], None)), *args[1:])
+    first = op.tensor_positions[0]
+    target = args[first]
+    through = (op.kind is Kind.COMPOSITE and op.derivative is None) or (
+        target._array is None and target._parts is not None)
+    if through and _records(op, args, target):
+        return (*args[:first], call(REGISTRY["clone"], (target, None)), *args[first + 1:])
     return args
 
 
@@ -109,6 +144,8 @@ def _reshape_inplace(op: OpDef, args: Arguments, name: str) -> Tensor:
     result = call(op, (former, *args[1:]))
     if target._trace is not None:
         target._trace.take_geometry(target, result)
+    elif target._parts is not None:
+        target._parts, target._spec = result._parts, result._spec
     else:
         set_geometry(target, tuple(result.shape), result.strides(), result.storage_offset())
     versions.value += 1
@@ -122,6 +159,9 @@ def _reshape_inplace(op: OpDef, args: Arguments, name: str) -> Tensor:
 
 def call_out(op: OpDef, args: Arguments, out: Any) -> Any:
     """`op` with its results written to `out`, a tensor or one per output; returns `out`."""
+    if AMBIENT.keys & AUTOCAST and op.autocast is not None:
+        with autocast_off():
+            return call_out(op, args, out)
     targets = out if isinstance(out, tuple | list) else (out,)
     for target in targets:
         check(isinstance(target, Tensor), f"{op.schema.name}(): argument 'out' must be Tensor, not "
@@ -138,6 +178,8 @@ def call_out(op: OpDef, args: Arguments, out: Any) -> Any:
         TypeError,
     )
     for target, result in zip(targets, results, strict=True):
+        check(not (target.is_nested or result.is_nested), f"{op.schema.name}(): out= does not take nested "
+              "tensors; write to them with copy_()", NotImplementedError)
         check(target._keys & META == result._keys & META, f"{op.schema.name}(): expected out tensor to be on "
               f"{result.device}, but it is on {target.device}")
         check(
@@ -245,7 +287,9 @@ def assign(target: Tensor, result: Tensor) -> None:
 
 def write(target: Tensor, result: Tensor) -> None:
     """Copy the values of `result` (same shape) into the memory of `target`; counts as one write."""
-    if target._array is not None:
+    if (target._array is None or result._array is None) and (target._parts or result._parts):
+        _write_sparse(target, result)
+    elif target._array is not None:
         values = result.numpy_array()
         if target._keys & LAZY:
             if target._conj:
@@ -259,6 +303,26 @@ def write(target: Tensor, result: Tensor) -> None:
         changed = values != target._array if has_internal_overlap(target) else True
         quietly(np.copyto, target._array, values, "unsafe", changed)
     target.version_counter.value += 1
+
+
+def _write_sparse(target: Tensor, result: Tensor) -> None:
+    """`write` where one of the two is not strided.
+
+    Values whose places stay are written to their memory, so that aliases of them see it.
+    """
+    if target._parts is None:
+        write(target, call(REGISTRY["_to_dense"], (result, None, None)))
+        target.version_counter.value -= 1  # one write, counted by the caller
+        return
+    check(result.layout is target.layout, f"a {result.layout.name} tensor cannot be written to a "
+          f"{target.layout.name} tensor in place; convert one of the two first")
+    parts = result._parts
+    if parts.values.dtype is not target.dtype:
+        parts = parts.with_values(parts.values.to(target.dtype))
+    if target._parts.same_structure(parts):
+        write(target._parts.values, parts.values)
+    else:
+        target._parts = parts
 
 
 # Overlap.
@@ -276,7 +340,7 @@ def check_no_internal_overlap(target: Tensor) -> None:
 def has_internal_overlap(target: Tensor) -> bool:
     """Whether `target` is expanded. Other overlaps inside a tensor (unfold) are not found, as in PyTorch."""
     array = target._array
-    if array is not None and array.flags.c_contiguous:
+    if array.flags.c_contiguous if array is not None else target._parts is not None:
         return False
     return (
         any(stride == 0 and size > 1 for size, stride in zip(target.shape, target.strides(), strict=True))
@@ -337,6 +401,9 @@ def resize_output(target: Tensor, result: Tensor) -> None:
     """
     if target.shape == result.shape:
         return
+    if target._parts is not None:
+        target._spec = Spec(tuple(result.shape), target.dtype)
+        return
     if target.numel() != 0:
         warnings.warn("An output with one or more elements was resized since it had shape "
                       f"{list(target.shape)}, which "
@@ -353,10 +420,12 @@ def set_geometry(
     target: Tensor, shape: tuple[int, ...], strides: tuple[int, ...], offset: int | None = None
 ) -> None:
     """Change shape and strides of `target` in place; its storage grows if it must, keeping its bytes."""
-    if AMBIENT.trace is not None:
-        AMBIENT.trace.refuse("it changes the shape of a tensor in place")
-    storage = target.storage_object
     offset = target._offset if offset is None else offset
+    if AMBIENT.trace is not None:
+        if AMBIENT.trace.set_geometry(target, shape, strides, offset):
+            return
+        AMBIENT.trace.refuse("it changes the shape of a tensor of the caller in place")
+    storage = target.storage_object
     span = extent(shape, strides)
     needed = (offset + span) * target.dtype.itemsize if span else 0
     if storage.buffer is None:

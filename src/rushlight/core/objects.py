@@ -20,8 +20,9 @@ from .modes import MODES
 from .mutation import assign, check_no_partial_overlap, check_target, set_geometry
 from .registry import Api
 from .shapes import channels_last_strides, contiguous_strides
+from .sparse import Parts, make_sparse
 from .storage import Storage
-from .tensor import LAZY, META, TRACED, Tensor, alias, tensor_method, wrap
+from .tensor import LAZY, META, SPARSE, TRACED, Tensor, alias, tensor_method, wrap
 from .tokens import channels_last, channels_last_3d, contiguous_format, device, memory_format, preserve_format
 
 
@@ -285,7 +286,7 @@ def set_(
 @property  # type: ignore[misc]
 def _data(self: Tensor) -> Tensor:
     """The same memory without history; writes through it are not seen by version checks."""
-    result = alias(self, self.spec())
+    result = alias(self, self.spec()) if self._parts is None else make_sparse(self._parts, tuple(self.shape))
     result._versions = None
     return result
 
@@ -293,9 +294,11 @@ def _data(self: Tensor) -> Tensor:
 def _set_data(self: Tensor, value: Tensor) -> None:
     check(isinstance(value, Tensor), "Variable data has to be a tensor", TypeError)
     self._array, self.dtype, self._spec = value._array, value.dtype, value._spec
-    self._storage, self._offset, self._strides = value.storage_object, value._offset, value._strides
+    self._storage = value.storage_object if value._parts is None else None
+    self._offset, self._strides, self._parts = value._offset, value._strides, value._parts
     self._conj, self._neg = value._conj, value._neg
-    self._keys = (self._keys & ~(META | LAZY)) | (value._keys & (META | LAZY))
+    kinds = META | LAZY | SPARSE
+    self._keys = (self._keys & ~kinds) | (value._keys & kinds)
 
 
 def _len(self: Tensor) -> int:
@@ -355,7 +358,7 @@ def _format(self: Tensor, spec: str) -> str:
 def _repr(self: Tensor) -> str:
     if self._trace is not None and self._trace is AMBIENT.trace:
         read_array(self)  # a captured program prints a value: its capture refuses, or ends
-    return printing.format_tensor(self)
+    return printing.format_tensor(self) if self._parts is None else printing.format_sparse(self)
 
 
 def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
@@ -366,6 +369,8 @@ def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
     )
     if id(self) in memo:
         return memo[id(self)]
+    if self._parts is not None:
+        return _deepcopy_sparse(self, memo)
     storage = self.storage_object
     if id(storage) not in memo:
         memo[id(storage)] = storage.__class__(None if storage.buffer is None else storage.buffer.copy(),
@@ -382,6 +387,15 @@ def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
     return result
 
 
+def _deepcopy_sparse(self: Tensor, memo: dict[int, Any]) -> Tensor:
+    result = memo[id(self)] = make_sparse(self._parts.copy(), tuple(self.shape))
+    result.__class__ = self.__class__
+    result.requires_grad_(self.requires_grad)
+    if self._grad is not None:
+        result._grad = _deepcopy(self._grad, memo)
+    return result
+
+
 def _copy(self: Tensor) -> Tensor:
     result = object.__new__(self.__class__)
     result.__dict__.update(self.__dict__)
@@ -389,11 +403,19 @@ def _copy(self: Tensor) -> Tensor:
 
 
 def _reduce(self: Tensor) -> Any:
+    if self._parts is not None:
+        return _rebuild_sparse, (self._parts, tuple(self.shape), self.requires_grad, self.__class__)
     return _rebuild, (self.numpy(force=True), self.dtype.name, self.requires_grad, self.__class__)
 
 
 def _rebuild(array: np.ndarray, dtype: str, requires_grad: bool, cls: Any) -> Tensor:
     result = construct.from_numpy(array.view(dtypes.DTYPES[dtype].numpy))
+    result.__class__ = cls
+    return result.requires_grad_(requires_grad)
+
+
+def _rebuild_sparse(parts: Parts, shape: tuple[int, ...], requires_grad: bool, cls: Any) -> Tensor:
+    result = make_sparse(parts, shape)
     result.__class__ = cls
     return result.requires_grad_(requires_grad)
 

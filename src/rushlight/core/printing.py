@@ -252,6 +252,29 @@ def format_tensor(tensor: Printable, *, prefix: str = "tensor(", tangent: object
     return add_suffixes(prefix + contents, suffixes, len(prefix))
 
 
+def format_sparse(tensor: Any, *, prefix: str = "tensor(") -> str:
+    """The repr of a tensor that is not strided: its members, one below the other."""
+    parts, indent = tensor._parts, len(prefix)
+    name = tensor.layout.name
+    if name == "sparse_coo":
+        members = {"indices": parts.indices, "values": parts.values}
+    else:
+        names = ("crow", "col") if name in ("sparse_csr", "sparse_bsr") else ("ccol", "row")
+        members = {f"{names[0]}_indices": parts.compressed, f"{names[1]}_indices": parts.plain,
+                   "values": parts.values}
+    lines = []
+    for label, member in members.items():
+        opening = f"{label}=tensor("
+        text = format_array(member.numpy_array(), member.dtype, indent + len(opening))
+        empty = f", size={tuple(member.shape)}" if member.numel() == 0 else ""
+        lines.append(f"{opening}{text}{empty})")
+    suffixes = [f"size={tuple(tensor.shape)}", f"nnz={parts.nnz}",
+                *_dtype_unless(_is_evident(tensor.dtype), tensor.dtype),
+                f"layout={tensor.layout!r}", *_autograd_suffixes(tensor)]
+    between = ",\n" + " " * indent
+    return add_suffixes(prefix + between.join(lines), suffixes, indent, new_line=name == "sparse_coo")
+
+
 def _dtype_unless(evident: bool, dtype: DType) -> list[str]:
     return [] if evident else [f"dtype={dtype!r}"]
 
@@ -280,7 +303,7 @@ def _node_name(node: Any) -> str:
     return name.rsplit("::", 1)[-1] if isinstance(name, str) else type(node).__name__
 
 
-def add_suffixes(text: str, suffixes: list[str], indent: int) -> str:
+def add_suffixes(text: str, suffixes: list[str], indent: int, *, new_line: bool = False) -> str:
     """`text` with each suffix after a comma, on a new line where the line would become too long, and `)`.
 
     Lines break where PyTorch breaks them: a dtype counts with the length of PyTorch's name for it.
@@ -288,9 +311,9 @@ def add_suffixes(text: str, suffixes: list[str], indent: int) -> str:
     column = len(text) - text.rfind("\n") + 1
     for suffix in suffixes:
         length = len(suffix.replace("rushlight.", "torch."))
-        if column + length + 2 > _options.linewidth:
+        if new_line or column + length + 2 > _options.linewidth:
             text += ",\n" + " " * indent + suffix
-            column = indent + length
+            column, new_line = indent + length, False
         else:
             text += ", " + suffix
             column += length + 2

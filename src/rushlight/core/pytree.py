@@ -36,6 +36,8 @@ class TreeSpec:
         if self.type is None:
             return next(leaves)
         parts = [child._build(leaves) for child in self.children]
+        if self.type in _RECORDS:
+            return _RECORDS[self.type][1](self.context, parts)
         if _is_named(self.type):
             return self.type(*parts)
         if issubclass(self.type, dict):
@@ -53,7 +55,20 @@ class TreeSpec:
         if self.type is None:
             return "*"
         inside = ", ".join(repr(child) for child in self.children)
+        if self.type in _RECORDS:
+            inside += f", {self.context}"
         return f"{self.type.__name__}({inside})"
+
+
+# kind -> (a value's context and parts, a value from both): further containers
+_RECORDS: dict[Any, tuple[Callable[[Any], tuple[Any, list[Any]]], Callable[[Any, list[Any]], Any]]] = {}
+
+
+def register_record(kind: type, taken_apart: Callable[[Any], tuple[Any, list[Any]]],
+                    built: Callable[[Any, list[Any]], Any]) -> None:
+    """Make `kind` a container: of a context, which is hashable and tells one structure from another, and
+    parts."""
+    _RECORDS[kind] = (taken_apart, built)
 
 
 LEAF = TreeSpec()
@@ -76,6 +91,8 @@ def _record(kind: Any, attributes: Any, items: Any) -> Any:
 
 def _children(tree: Any, records: bool = False) -> tuple[Any, Any, list[Any]] | None:
     kind = type(tree)
+    if kind in _RECORDS:
+        return (kind, *_RECORDS[kind][0](tree))
     if records and dataclasses.is_dataclass(kind) and not isinstance(tree, dict):
         names = tuple(f.name for f in dataclasses.fields(kind) if hasattr(tree, f.name))
         return kind, names, [getattr(tree, name) for name in names]

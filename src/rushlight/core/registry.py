@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
 from types import FrameType
-from typing import Any, TypeVar, overload
+from typing import Any, NamedTuple, TypeVar, overload
 
 from .binding import by_name, check_names, parameter_names
 from .dtypes import DType
@@ -29,6 +29,7 @@ class Kind(enum.Enum):
     VIEW = "view"  # index arithmetic on the storage of its first argument
     COMPOSITE = "composite"  # a function of simpler operators
     STRUCTURAL = "structural"  # a shape rule and a kernel
+    SPARSE = "sparse"  # makes, or looks inside of, tensors that are not strided; its kernel takes tensors
 
 
 class Api(enum.Flag):
@@ -62,6 +63,7 @@ class OpDef:
 
     __slots__ = (
         "api",
+        "autocast",
         "batching",
         "body",
         "check",
@@ -97,6 +99,7 @@ class OpDef:
         "run",
         "schema",
         "settings",
+        "sparse",
         "tensor_positions",
         "tracked",
     )
@@ -127,6 +130,8 @@ class OpDef:
         self.public_name = public_name or schema.name
         self.kernel: Callable[[tuple[Any, ...]], Any] | None = None
         self.kernel_reads: frozenset[int] = frozenset()  # positions of the arguments that the kernel names
+        self.sparse: SparseKernel | None = None  # how it runs where an argument is not strided
+        self.autocast: Any = None  # in which dtype it computes under autocast (autocast.Policy)
         self.derivative: Any = None
         self.decomposition: Callable[..., Any] | None = body if kind is Kind.COMPOSITE else None
         self.lowering: Any = None
@@ -161,8 +166,9 @@ class OpDef:
     def stages(self) -> dict[str, bool]:
         """Which stages know this operator."""
         return {
-            "shape": self.rule is not None or self.kind in (Kind.POINTWISE, Kind.COMPOSITE),
-            "eager": self.kernel is not None or self.kind is not Kind.STRUCTURAL,
+            "shape": self.rule is not None or self.kind in (Kind.POINTWISE, Kind.COMPOSITE, Kind.SPARSE),
+            "eager": (self.kernel or self.sparse) is not None
+                     or self.kind not in (Kind.STRUCTURAL, Kind.SPARSE),
             "derivative": self.derivative is not None,
             "decomposition": self.decomposition is not None,
             "lowering": self.lowering is not None or self.kind in (Kind.POINTWISE, Kind.VIEW),
@@ -438,6 +444,52 @@ def _attach_kernel(names: Sequence[str], function: Callable[..., Any]) -> None:
         op.kernel_reads = frozenset(
             i for i, argument in enumerate(op.schema.argument_names) if argument in named
         )
+
+
+class SparseKernel(NamedTuple):
+    """How an operator runs on arguments that are not strided."""
+
+    function: Callable[[tuple[Any, ...]], Any]
+    layouts: frozenset[Any] | None  # the layouts it knows, None for all of them
+    through: bool  # it is made of operators, through which it is differentiated
+
+
+def sparse_operator(schema: str, *, api: Api = FUNCTION | METHOD, namespace: str = "",
+                    public_name: str = "") -> None:
+    """Declare an operator that makes sparse tensors, or looks inside of them.
+
+    What it returns depends on data, so that it has no place in a graph.
+    """
+    REGISTRY.add(OpDef(parse_schema(schema), Kind.SPARSE, _family(), api=api, data_dependent=True,
+                       namespace=namespace, public_name=public_name))
+
+
+def sparse_kernel(*names: str, layouts: Sequence[Any] | None = None,
+                  through: bool = True) -> Callable[[Rule], Rule]:
+    """Attach how operators run where an argument is not strided.
+
+    The function names the schema arguments it needs; it takes and returns tensors. Arguments of layouts that
+    are not listed are refused before it is called. It looks at structure as it likes, but what it does with
+    values it does by operators, and is differentiated `through` them; otherwise it runs below autograd, and
+    the operator's derivative is what is declared for it.
+    """
+
+    def declare(function: Rule) -> Rule:
+        for name in names:
+            op = REGISTRY[name]
+            attach_sparse(op, by_name(function, op.schema.argument_names, f"sparse kernel of {name}"),
+                          layouts=layouts, through=through)
+        return function
+
+    return declare
+
+
+def attach_sparse(op: OpDef, function: Callable[[tuple[Any, ...]], Any], *,
+                  layouts: Sequence[Any] | None = None, through: bool = True) -> None:
+    """Attach a sparse kernel that takes the whole argument tuple."""
+    if op.sparse is not None:
+        raise RegistrationError(f"{op.name} already has a sparse kernel")
+    op.sparse = SparseKernel(function, None if layouts is None else frozenset(layouts), through)
 
 
 def decomposition(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -23,6 +23,7 @@ from .dispatch import call
 from .dtypes import DType
 from .generator import Generator
 from .mutation import call_inplace, call_out
+from .nested_int import NestedInt
 from .registry import OpDef
 from .schema import REQUIRED, Argument, Type
 from .tensor import Tensor
@@ -63,6 +64,8 @@ def _to_int(value: Any, type_: Type) -> Any:
         return NO_MATCH
     if isinstance(value, int | np.integer):
         return int(value)
+    if isinstance(value, NestedInt):
+        return value
     if isinstance(value, Tensor):
         if value.ndim == 0 and not value.dtype.is_floating_point and not value.dtype.is_complex \
                 and value.dtype is not dtypes.DTYPES["bool"]:

@@ -23,14 +23,26 @@ from .methods import TensorMethods
 from .modes import MODES
 from .shapes import Shape, Spec, contiguous_strides, is_channels_last, is_contiguous, is_dense, numel
 from .storage import Storage, VersionCounter
-from .tokens import Size, channels_last, channels_last_3d, contiguous_format, device, make_size, strided
+from .tokens import (
+    Size,
+    channels_last,
+    channels_last_3d,
+    contiguous_format,
+    device,
+    make_size,
+    sparse_coo,
+    sparse_csr,
+    strided,
+)
 from .tokens import memory_format as MemoryFormat
 
 AUTOGRAD = 1  # requires grad, or carries a tangent
 TRACED = 2  # belongs to a transform or to a capture
 META = 4  # has no data
 LAZY = 8  # conjugate or negative bit set
+SPARSE = 32  # not strided: what it consists of is in `_parts` (see sparse.py)
 RANDOM = 16  # ambient only: a transform wants to see every random operator
+AUTOCAST = 128  # ambient only: operators with a policy have their arguments cast (see autocast.py)
 
 CPU = device("cpu")
 META_DEVICE = device("meta")
@@ -53,6 +65,7 @@ class Tensor(TensorMethods):
     _view_of: Any = None  # (operator, arguments) that made the view from its base or from another view
     _conj: bool = False
     _neg: bool = False
+    _parts: Any = None  # of a tensor that is not strided: its member tensors
     # Autograd's fields; autograd/ gives them their meaning.
     _requires_grad: bool = False
     _node: Any = None
@@ -110,6 +123,7 @@ class Tensor(TensorMethods):
             return self._strides
         array = self._array
         if array is None:
+            check(self._parts is None, f"{self.layout.name} tensors do not have strides")
             return self._spec.known_strides()  # type: ignore[union-attr]
         # also of empty arrays; NumPy says nothing sure of their strides or of size 1
         if array.flags.c_contiguous:
@@ -118,7 +132,10 @@ class Tensor(TensorMethods):
         return tuple([s // itemsize for s in array.strides])
 
     def stride(self, dim: int | None = None) -> Any:
-        strides = self.strides()
+        if self._parts is not None and self.layout is sparse_coo:
+            strides: Shape = (0,) * self.ndim  # as in PyTorch
+        else:
+            strides = self.strides()
         if dim is None:
             return strides
         rank = len(strides)
@@ -153,15 +170,16 @@ class Tensor(TensorMethods):
 
     @property
     def layout(self) -> Any:
-        return strided
+        return strided if self._parts is None else self._parts.layout
 
     @property
     def is_meta(self) -> bool:
         return bool(self._keys & META)
 
     is_cpu = property(lambda self: not self.is_meta)
-    is_cuda = is_sparse = is_sparse_csr = is_quantized = is_mkldnn = is_nested = is_mps = is_xpu = property(
-        lambda self: False)
+    is_sparse = property(lambda self: self.layout is sparse_coo)
+    is_sparse_csr = property(lambda self: self.layout is sparse_csr)
+    is_cuda = is_quantized = is_mkldnn = is_nested = is_mps = is_xpu = property(lambda self: False)
 
     def is_floating_point(self) -> bool:
         return self.dtype.is_floating_point
@@ -182,6 +200,8 @@ class Tensor(TensorMethods):
         return self._inference
 
     def is_contiguous(self, memory_format: MemoryFormat = contiguous_format) -> bool:
+        if self._parts is not None and self.layout is sparse_coo:
+            return False
         shape, strides = self.shape, self.strides()
         if memory_format is contiguous_format:
             return is_contiguous(shape, strides)
@@ -243,6 +263,9 @@ class Tensor(TensorMethods):
         if storage is None:
             array = self._array
             if array is None:
+                if self._parts is not None:
+                    raise NotImplementedError(f"Cannot access storage of a {self.layout.name} tensor: its "
+                                              "members have one each; see indices() and values()")
                 storage = Storage(None, self.nbytes)
             else:
                 storage = Storage.of_array(array)
@@ -256,6 +279,7 @@ class Tensor(TensorMethods):
         return self._offset
 
     def data_ptr(self) -> int:
+        check(self._parts is None, "Cannot access data pointer of Tensor that doesn't have storage")
         if self._array is None or self._array.size == 0:
             return 0
         return int(self._array.__array_interface__["data"][0])
@@ -276,6 +300,9 @@ class Tensor(TensorMethods):
         """The values as an ndarray, shared where possible; lazy conjugation and negation are carried out."""
         array = self._array
         if array is None:
+            if self._parts is not None:
+                raise TypeError(f"can't convert a {self.layout.name} tensor to an array; use "
+                                "Tensor.to_dense() first")
             raise NotImplementedError("a tensor on the meta device has no data; create it on 'cpu' to read "
                                       "values")
         if self._keys & LAZY:
@@ -288,6 +315,8 @@ class Tensor(TensorMethods):
 
     def spec(self) -> Spec:
         """Shape, dtype, strides and offset, without data."""
+        if self._parts is not None:
+            return self._spec  # type: ignore[return-value]
         return Spec(tuple(self.shape), self.dtype, self.strides(), self.storage_offset())
 
 

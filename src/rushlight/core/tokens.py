@@ -17,6 +17,8 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn, SupportsIndex, final, overload
 
+from .nested_int import NestedInt
+
 
 class _Immutable:
     __slots__ = ()
@@ -185,7 +187,7 @@ class Size(tuple[int, ...]):
     def __new__(cls, sizes: Iterable[SupportsIndex] = ()) -> Size:
         size = make_size(sizes)
         for extent in size:
-            if extent.__class__ is not int:
+            if type(extent) is not int:  # a live number passes for an int by its __class__
                 return make_size([_checked_extent(*item) for item in enumerate(size)])
         return size
 
@@ -232,6 +234,8 @@ class Size(tuple[int, ...]):
 
 
 def _checked_extent(position: int, extent: SupportsIndex) -> int:
+    if isinstance(extent, NestedInt):
+        return extent  # type: ignore[return-value]
     try:
         return operator.index(extent)
     except TypeError:

@@ -115,8 +115,8 @@ def take_along_dim(self: Tensor, indices: Tensor, dim: int | None) -> Tensor:
 @composite("gather_backward(Tensor grad, Tensor self, int dim, Tensor index, bool sparse_grad) -> Tensor",
            api=INTERNAL)
 def gather_backward(grad: Tensor, self: Tensor, dim: int, index: Tensor, sparse_grad: bool) -> Tensor:
-    check(not sparse_grad, "gather: sparse gradients are not supported; pass sparse_grad=False",
-          NotImplementedError)
+    if sparse_grad:
+        return run_name("_gather_sparse_backward", self, dim, index, grad)
     return grad.new_zeros(self.shape).scatter_add(dim, index, grad)
 
 

@@ -232,6 +232,17 @@ def rank(self: Tensor, atol: Any, rtol: Any, hermitian: bool) -> Tensor:
     return (values > tolerance(values, atol, rtol, self.shape)).sum(-1)
 
 
+# The overloads for tensors come first: a 0-d tensor would fit a float as well, and be read.
+
+@linalg(
+    "linalg_matrix_rank.atol_rtol_tensor(Tensor input, *, Tensor? atol=None, Tensor? rtol=None, "
+    "bool hermitian=False) -> Tensor",
+    "matrix_rank",
+)
+def matrix_rank_tensors(input: Tensor, atol: Tensor | None, rtol: Tensor | None, hermitian: bool) -> Tensor:
+    return rank(input, atol, rtol, hermitian)
+
+
 @linalg(
     "linalg_matrix_rank.atol_rtol_float(Tensor self, *, float? atol=None, float? rtol=None, bool "
     "hermitian=False) "
@@ -243,24 +254,15 @@ def matrix_rank_floats(self: Tensor, atol: float | None, rtol: float | None, her
 
 
 @linalg(
-    "linalg_matrix_rank.atol_rtol_tensor(Tensor input, *, Tensor? atol=None, Tensor? rtol=None, "
-    "bool hermitian=False) -> Tensor",
-    "matrix_rank",
+    "linalg_matrix_rank.tol_tensor(Tensor input, Tensor tol, bool hermitian=False) -> Tensor", "matrix_rank"
 )
-def matrix_rank_tensors(input: Tensor, atol: Tensor | None, rtol: Tensor | None, hermitian: bool) -> Tensor:
-    return rank(input, atol, rtol, hermitian)
+def matrix_rank_tensor(input: Tensor, tol: Tensor, hermitian: bool) -> Tensor:
+    return rank(input, tol, 0.0, hermitian)
 
 
 @linalg("linalg_matrix_rank(Tensor self, float tol, bool hermitian=False) -> Tensor", "matrix_rank")
 def matrix_rank(self: Tensor, tol: float, hermitian: bool) -> Tensor:
     return rank(self, tol, 0.0, hermitian)
-
-
-@linalg(
-    "linalg_matrix_rank.tol_tensor(Tensor input, Tensor tol, bool hermitian=False) -> Tensor", "matrix_rank"
-)
-def matrix_rank_tensor(input: Tensor, tol: Tensor, hermitian: bool) -> Tensor:
-    return rank(input, tol, 0.0, hermitian)
 
 
 def pseudo_inverse(self: Tensor, atol: Any, rtol: Any, hermitian: bool) -> Tensor:

@@ -35,14 +35,14 @@ def nll_loss_nd(self: Tensor, target: Tensor, weight: Tensor | None, reduction: 
         check(self.shape[0] == batch, f"Expected input batch_size ({self.shape[0]}) to match target "
               f"batch_size ({batch}).", ValueError)
     if self.ndim <= 2:
-        return nll_loss(self, target, weight, reduction, ignore_index)
+        return run_name("nll_loss", self, target, weight, reduction, ignore_index)
     if self.ndim == 4:
-        return nll_loss2d(self, target, weight, reduction, ignore_index)
+        return run_name("nll_loss2d", self, target, weight, reduction, ignore_index)
     shape, wanted = tuple(self.shape), (self.shape[0], *self.shape[2:])
     check(tuple(target.shape) == wanted, f"Expected target size {list(wanted)}, got {list(target.shape)}")
     inner = numel(shape[2:])
-    result = nll_loss2d(self.contiguous().reshape((shape[0], shape[1], inner, 1)),
-                        target.contiguous().reshape((shape[0], inner, 1)), weight, reduction, ignore_index)
+    result = run_name("nll_loss2d", self.contiguous().reshape((shape[0], shape[1], inner, 1)),
+                      target.contiguous().reshape((shape[0], inner, 1)), weight, reduction, ignore_index)
     return result.reshape(wanted) if reduction == NONE else result
 
 

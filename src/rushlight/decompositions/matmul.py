@@ -137,6 +137,8 @@ def tensordot(self: Tensor, other: Tensor, dims_self: Sequence[int], dims_other:
     inside = math.prod(self.shape[dim] for dim in left)
     tall = self.permute((*kept_left, *left)).reshape(math.prod(rows), inside)
     wide = other.permute((*right, *kept_right)).reshape(inside, math.prod(columns))
+    if math.prod(rows) == math.prod(columns) == 1:  # a number: autocast does not lower its precision
+        return tall.view(inside).dot(wide.view(inside)).view((*rows, *columns))
     return tall.mm(wide).view((*rows, *columns))
 
 

@@ -155,8 +155,13 @@ def native_batch_norm_functional(input: Tensor, weight: Tensor | None, bias: Ten
                                  running_mean: Tensor, running_var: Tensor, training: bool, momentum: float,
                                  eps: float) -> Parts:
     """As _native_batch_norm_legit, returning the new running statistics instead of writing them."""
-    mean, variance = running_mean.clone(), running_var.clone()
-    return (*native_batch_norm(input, weight, bias, mean, variance, training, momentum, eps), mean, variance)
+    if not training or input.numel() == 0:
+        new = running_mean.clone(), running_var.clone()
+        return (*native_batch_norm(input, weight, bias, *new, training, momentum, eps), *new)
+    checked(input, weight, bias, running_mean, running_var)
+    output, mean, invstd, variance = trained(input, weight, bias, eps)
+    return (output, mean.detach(), invstd.detach(), updated(running_mean, mean, momentum),
+            updated(running_var, unbiased(variance, input), momentum))
 
 
 def reserve(input: Tensor) -> Tensor:

@@ -6,21 +6,16 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from ..core.dispatch import read_array, run_name
+from ..core.dispatch import read_array, readable, run_name
 from ..core.dtypes import DTYPES, Category
 from ..core.errors import check
 from ..core.registry import FUNCTION, METHOD, OUT, Api, composite
 from ..core.shapes import wrap_dim
-from ..core.tensor import META, TRACED, Tensor
+from ..core.tensor import Tensor
 
 _QUANTILE_DTYPES = (DTYPES["float32"], DTYPES["float64"])
 _INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 _LARGEST = 2**24  # ranks are computed in the input's dtype, and float32 counts no further
-
-
-def readable(tensor: Tensor) -> bool:
-    """Whether the values are there to be checked: not on the meta device, nor while a call is captured."""
-    return not tensor._keys & (META | TRACED)
 
 
 # Quantiles.

@@ -404,4 +404,5 @@ def missing(op: OpDef) -> Entry:
 def needs_entry(op: OpDef) -> bool:
     """Whether the completeness test asks for a derivative: composites may differentiate through their body.
     """
-    return op.kind is not Kind.COMPOSITE and bool(op.tensor_positions or op.list_positions)
+    through = op.kind is Kind.SPARSE and op.sparse is not None and op.sparse.through
+    return op.kind is not Kind.COMPOSITE and not through and bool(op.tensor_positions or op.list_positions)

@@ -46,7 +46,9 @@ def read(grad: Tensor, dim: int, index: Tensor, src_shape: Shape) -> Tensor:
     return from_corner(grad.gather(dim, index), src_shape)
 
 
-def gather_backward(grad: Tensor, self_shape: Shape, dim: int, index: Tensor) -> Tensor:
+def gather_backward(grad: Tensor, self_shape: Shape, dim: int, index: Tensor, sparse_grad: bool) -> Tensor:
+    if sparse_grad:
+        return run_name("_gather_sparse_backward", grad.new_zeros(()).expand(self_shape), dim, index, grad)
     return grad.new_zeros(self_shape).scatter_add(dim, index, grad)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from ..batching.vmap import Vmap
 from ..core import pytree
 from ..core.dispatch import run_name
+from ..core.nested import NestedTensor
 from ..core.tensor import Tensor
 
 _RANDOMNESS = ("error", "different", "same")
@@ -44,6 +45,11 @@ def _name(func: Callable[..., Any]) -> str:
     return getattr(func, "__name__", repr(func))
 
 
+def _whole(value: Any) -> bool:
+    """A nested tensor is one input here, not its values."""
+    return isinstance(value, NestedTensor)
+
+
 def _inputs(in_dims: Any, args: tuple[Any, ...], func: Callable[..., Any],
             ) -> tuple[int, list[Any], list[Any], Any]:
     """The size of the batch, the dimension of each leaf of the inputs, the leaves and their structure."""
@@ -53,7 +59,7 @@ def _inputs(in_dims: Any, args: tuple[Any, ...], func: Callable[..., Any],
                          f"structure of inputs, got: {type(in_dims)}.")
     if not args:
         raise ValueError(f"{where}got no inputs, and there is nothing to map over without any.")
-    leaves, spec = pytree.flatten(args)
+    leaves, spec = pytree.flatten(args, _whole)
     dims = pytree.broadcast_prefix(in_dims, spec)
     if dims is None:
         raise ValueError(f"{where}in_dims is not compatible with the structure of `inputs`. in_dims has "
@@ -79,6 +85,9 @@ def _checked_dim(leaf: Any, dim: Any, where: str) -> Any:
     if not isinstance(leaf, Tensor):
         raise ValueError(f"{where}Got in_dim={dim} for an input of type {type(leaf)}; only tensors can be "
                          "mapped over, so its in_dim must be None")
+    if leaf.is_nested:
+        raise ValueError(f"{where}a nested tensor cannot be mapped over: its rows have different sizes; use "
+                         "unbind(), or its in_dim must be None")
     if not -leaf.ndim <= dim < leaf.ndim:
         raise ValueError(f"{where}Got in_dim={dim} for some input, but that input is a Tensor of "
                          f"dimensionality {leaf.ndim} so expected in_dim to satisfy -{leaf.ndim} <= in_dim < "
@@ -93,9 +102,9 @@ def _run(func: Callable[..., Any], size: int, dims: list[Any], leaves: list[Any]
         batched = [leaf if dim is None else trace.lift(leaf, dim)
                    for leaf, dim in zip(leaves, dims, strict=True)]
         outputs = func(*spec.unflatten(batched), **kwargs)
-        found, out_spec = pytree.flatten(outputs)
+        found, out_spec = pytree.flatten(outputs, _whole)
         for value in found:
-            if not isinstance(value, Tensor):
+            if not isinstance(value, Tensor) or value.is_nested:
                 raise ValueError(f"vmap({_name(func)}, ...): `{_name(func)}` must only return Tensors, got "
                                  f"type {type(value)}")
         wanted = _out_dims(out_dims, out_spec, outputs, func)

@@ -30,6 +30,12 @@ from . import (  # noqa: F401
     shape,
     shape_pad,
     sorting,
+    sparse,
+    sparse_conversion,
+    sparse_matmul,
+    sparse_pointwise,
+    sparse_reduction,
+    sparse_shape,
     special,
     view,
 )

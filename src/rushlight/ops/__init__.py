@@ -33,6 +33,7 @@ from . import (  # noqa: F401
     shape,
     shape_pad,
     sorting,
+    sparse,
     special,
     special_derivatives,
     special_polynomials,

@@ -1,0 +1,147 @@
+"""Switches of PyTorch's that change nothing here, kept and answered; and functions of numbers named sym_*.
+
+Results do not depend on the number of threads or on a run, so that deterministic algorithms are the only
+ones; a product of float32 is computed in float32.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = [
+    "are_deterministic_algorithms_enabled",
+    "get_deterministic_debug_mode",
+    "get_float32_matmul_precision",
+    "get_num_interop_threads",
+    "is_deterministic_algorithms_warn_only_enabled",
+    "is_warn_always_enabled",
+    "set_deterministic_debug_mode",
+    "set_float32_matmul_precision",
+    "set_flush_denormal",
+    "set_num_interop_threads",
+    "set_warn_always",
+    "sym_float",
+    "sym_int",
+    "sym_ite",
+    "sym_max",
+    "sym_min",
+    "sym_not",
+    "sym_sqrt",
+    "sym_sum",
+    "use_deterministic_algorithms",
+]
+
+
+@dataclass
+class _Settings:
+    deterministic: bool = False
+    warn_only: bool = False
+    warn_always: bool = False
+    precision: str = "highest"
+    interop_threads: int = 1
+
+
+_settings = _Settings()
+_MODES = ("default", "warn", "error")
+
+
+def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
+    _settings.deterministic, _settings.warn_only = bool(mode), bool(mode and warn_only)
+
+
+def are_deterministic_algorithms_enabled() -> bool:
+    return _settings.deterministic
+
+
+def is_deterministic_algorithms_warn_only_enabled() -> bool:
+    return _settings.warn_only
+
+
+def set_deterministic_debug_mode(debug_mode: int | str) -> None:
+    if debug_mode not in (0, 1, 2, *_MODES):
+        raise RuntimeError(
+            f"invalid value of debug_mode, expected `default`, `warn`, `error` or 0, 1, 2, but got "
+            f"{debug_mode}"
+        )
+    number = _MODES.index(debug_mode) if isinstance(debug_mode, str) else int(debug_mode)
+    use_deterministic_algorithms(number > 0, warn_only=number == 1)
+
+
+def get_deterministic_debug_mode() -> int:
+    return 0 if not _settings.deterministic else 1 if _settings.warn_only else 2
+
+
+def set_float32_matmul_precision(precision: str) -> None:
+    """Whatever is allowed, products of float32 have all of its digits."""
+    if precision not in ("highest", "high", "medium"):
+        raise RuntimeError(
+            f"Float32MatmulPrecision should be one of 'highest', 'high', 'medium', but got {precision!r}"
+        )
+    _settings.precision = precision
+
+
+def get_float32_matmul_precision() -> str:
+    return _settings.precision
+
+
+def set_flush_denormal(mode: bool) -> bool:
+    """Denormal numbers are kept: flushing them is not supported, which False says."""
+    return False
+
+
+def set_warn_always(b: bool) -> None:
+    _settings.warn_always = bool(b)
+
+
+def is_warn_always_enabled() -> bool:
+    return _settings.warn_always
+
+
+def set_num_interop_threads(number: int) -> None:
+    """Operators do not run beside each other; the number is kept."""
+    if number <= 0:
+        raise RuntimeError(f"Expected a positive number of threads, but got {number}")
+    _settings.interop_threads = int(number)
+
+
+def get_num_interop_threads() -> int:
+    return _settings.interop_threads
+
+
+# Functions of numbers; shapes are known, so that there are no symbols.
+
+
+def sym_int(a: Any) -> int:
+    return int(a)
+
+
+def sym_float(a: Any) -> float:
+    return float(a)
+
+
+def sym_not(a: Any) -> bool:
+    return not a
+
+
+def sym_max(a: Any, b: Any) -> Any:
+    """The larger number, a float if one of them is."""
+    return float(max(a, b)) if isinstance(a, float) or isinstance(b, float) else max(a, b)
+
+
+def sym_min(a: Any, b: Any) -> Any:
+    return float(min(a, b)) if isinstance(a, float) or isinstance(b, float) else min(a, b)
+
+
+def sym_ite(b: Any, t: Any, f: Any) -> Any:
+    return t if b else f
+
+
+def sym_sqrt(a: Any) -> float:
+    return math.sqrt(a)
+
+
+def sym_sum(args: Iterable[Any]) -> Any:
+    return sum(args)

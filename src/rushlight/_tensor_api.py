@@ -1,0 +1,87 @@
+"""Methods of a tensor that are no operators: writes by Python functions, along the diagonal, and its
+layout."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .core.construct import from_numpy
+from .core.errors import check
+from .core.tensor import Tensor, tensor_method
+
+
+@tensor_method
+def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
+    """Write a number along the main diagonal; with `wrap` it goes on below the square part of a tall
+    matrix."""
+    check(self.ndim >= 2, "dimensions must larger than 1")
+    if self.ndim > 2:
+        check(len(set(self.shape)) == 1, "all dimensions of input must be of equal length")
+    rows, columns = self.shape[0], self.shape[1]
+    step = sum(self.stride())
+    self.as_strided((min(self.shape),), (step,), self.storage_offset()).fill_(fill_value)
+    if wrap and self.ndim == 2 and rows > columns + 1:
+        for first in range(columns + 1, rows, columns + 1):
+            count = min(columns, rows - first)
+            self.narrow(0, first, count).diagonal().fill_(fill_value)
+    return self
+
+
+def _written(self: Tensor, function: Callable[..., Any], others: tuple[Tensor, ...], name: str) -> Tensor:
+    """Each element replaced by what `function` makes of it and the elements of the others."""
+    check(callable(function), f"{name}: the argument must be a function", TypeError)
+    check(
+        not self.requires_grad,
+        f"{name}: can't be called on a tensor that requires grad. Use it on a detached one",
+    )
+    arrays = [t.detach().expand(self.shape).numpy() for t in others]
+    mine = self.detach().numpy()
+    places = np.ndindex(*mine.shape)
+    made = [function(*[a[place].item() for a in (mine, *arrays)]) for place in places]
+    self.copy_(from_numpy(np.array(made, mine.dtype).reshape(mine.shape)))
+    return self
+
+
+@tensor_method
+def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
+    """Replace every element x by callable(x): a loop in Python, slow and out of any graph."""
+    return _written(self, callable, (), "apply_")
+
+
+@tensor_method
+def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
+    """Replace every element x by callable(x, y), with the element y of `tensor`."""
+    return _written(self, callable, (tensor,), "map_")
+
+
+@tensor_method
+def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any], Any]) -> Tensor:
+    return _written(self, callable, (x, y), "map2_")
+
+
+@tensor_method
+def dim_order(self: Tensor) -> tuple[int, ...]:
+    """The dimensions from the one with the largest stride to the one with the smallest."""
+    return tuple(sorted(range(self.ndim), key=lambda d: (-self.stride()[d], d)))
+
+
+@tensor_method
+def as_subclass(self: Tensor, cls: type) -> Tensor:
+    """The same data and history as an object of a class derived from Tensor."""
+    check(
+        isinstance(cls, type) and issubclass(cls, Tensor),
+        "as_subclass: cls must be a subclass of Tensor",
+        TypeError,
+    )
+    made = self.view(self.shape)
+    made.__class__ = cls
+    return made
+
+
+@tensor_method
+def pin_memory(self: Tensor, device: Any = None) -> Tensor:
+    """The tensor itself: all memory is the processor's own, where pages need not be pinned."""
+    return self
