@@ -172,10 +172,10 @@ def gpt_case() -> Case:
 
 
 def _gpt(lib: Any) -> Any:
-    nn = importlib.import_module(f"{lib.__name__}.nn")
+    nn: Any = importlib.import_module(f"{lib.__name__}.nn")
     functional = importlib.import_module(f"{lib.__name__}.nn.functional")
 
-    class Block(nn.Module):
+    class Block(nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
             self.norm1, self.norm2 = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
@@ -189,7 +189,7 @@ def _gpt(lib: Any) -> Any:
             x = x + self.project(mixed.transpose(1, 2).reshape(TEXTS, CONTEXT, WIDTH))
             return x + self.contract(functional.gelu(self.expand(self.norm2(x))))
 
-    class GPT(nn.Module):
+    class GPT(nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
             self.tokens = nn.Embedding(CHARACTERS, WIDTH)

@@ -30,7 +30,8 @@ NOT_HERE = {
          "boolean_dispatch", "handle_torch_function", "has_torch_function", "has_torch_function_unary",
          "has_torch_function_variadic"), JIT),
     "nn.init": {},
-    "nn.modules": dict.fromkeys(("channelshuffle", "pixelshuffle", "utils"), "where a module is written"),
+    "nn.modules": dict.fromkeys(("channelshuffle", "linear_cross_entropy", "pixelshuffle", "utils"),
+                                "where a module is written"),
     "nn.parameter": {},
     "nn.grad": {},
     "nn.attention": dict.fromkeys(

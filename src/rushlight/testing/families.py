@@ -88,7 +88,7 @@ def family_of(name: str, aten_name: str, registered: Mapping[str, str]) -> str:
     """The family of an entry; `registered` maps the base name of each registered operator to its family."""
     short = name.removeprefix("nn.functional.").removeprefix("torch.ops.aten.").removesuffix(".default")
     for known in (short, aten_name, name.replace(".", "_")):
-        if known in registered and not name.startswith("masked."):
+        if registered.get(known) in FAMILIES and not name.startswith("masked."):  # not a backend's name
             return registered[known]
     return next(family for family, pattern in _COMPILED if pattern.fullmatch(name))
 
