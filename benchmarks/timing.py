@@ -127,7 +127,9 @@ def only_once(contestant: FirstCall) -> Callable[[], float]:
 
 
 def _calls_for(thunk: Thunk, seconds: float) -> int:
-    """How many calls take about so many seconds, found by doubling; this also warms up."""
+    """How many calls take about so many seconds, found by doubling, after calls that may compile."""
+    for _ in range(3):
+        thunk()
     count = 1
     while True:
         started = time.perf_counter()
