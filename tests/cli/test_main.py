@@ -20,7 +20,7 @@ def test_help_lists_the_commands(capsys):
 
 def test_the_module_runs_as_a_program():
     done = subprocess.run(
-        [sys.executable, "-m", "rushlight.cli.main", "--help"], capture_output=True, text=True, check=True
+        [sys.executable, "-m", "rushlight", "--help"], capture_output=True, text=True, check=True
     )
     assert "usage: rushlight" in done.stdout
 

@@ -65,7 +65,3 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
         if name in arguments:
             importlib.import_module(module).add_arguments(sub)
     return parser
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -70,12 +70,16 @@ def build(registry: Registry) -> PublicApi:
 
 def _group(registry: Registry, api: Api, *, inplace: bool) -> dict[tuple[str, str], list[OpDef]]:
     groups: dict[tuple[str, str], list[OpDef]] = {}
+    # as ints: operators of enum.Flag are slow, and this is part of every import
+    wanted, in_place = api.value, INPLACE.value
+    alone = (INPLACE_METHOD if api is METHOD else Api.INPLACE_FUNCTION).value
     for op in registry:
-        writes = op.api & (INPLACE | INPLACE_METHOD | Api.INPLACE_FUNCTION)
-        if inplace and not (writes and _can_be_inplace(op)):
-            continue
-        if (op.api & api and (not inplace or op.api & INPLACE)) or (
-                inplace and op.api & (INPLACE_METHOD if api is METHOD else Api.INPLACE_FUNCTION)):
+        bits = op.api.value
+        if inplace:
+            found = bits & alone or (bits & wanted and bits & in_place)
+        else:
+            found = bits & wanted
+        if found and (not inplace or _can_be_inplace(op)):
             namespace = op.namespace if api is FUNCTION else ""
             groups.setdefault((namespace, op.public_name), []).append(op)
     for overloads in groups.values():

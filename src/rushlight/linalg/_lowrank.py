@@ -52,7 +52,7 @@ def svd_lowrank(
 
 def _range(a: Tensor, q: int, niter: int) -> Tensor:
     """An orthonormal basis that nearly spans the range of `a`, by power iteration from random columns."""
-    start = _functions["randn"]((a.shape[-1], q), dtype=a.dtype)
+    start = _functions["randn"]((a.shape[-1], q), dtype=a.dtype, device=a.device)
     basis = _linalg["qr"](a.matmul(start))[0]
     for _ in range(niter):
         basis = _linalg["qr"](a.mH.matmul(basis))[0]

@@ -8,6 +8,8 @@ from typing import Any
 
 from ..core.dispatch import run_name
 from ..core.errors import check
+from ..core.mutation import call_out
+from ..core.registry import REGISTRY
 from ..core.tensor import Tensor
 
 __all__ = [
@@ -123,15 +125,19 @@ def avg_pool1d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any
 
 
 def avg_pool2d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-               count_include_pad: bool = True, divisor_override: int | None = None) -> Tensor:
+               count_include_pad: bool = True, divisor_override: int | None = None, *,
+               out: Tensor | None = None) -> Tensor:
     numbers = (_numbers(given, 2) for given in (kernel_size, stride, padding))
-    return run_name("avg_pool2d", input, *numbers, ceil_mode, count_include_pad, divisor_override)
+    args = (input, *numbers, ceil_mode, count_include_pad, divisor_override)
+    return run_name("avg_pool2d", *args) if out is None else call_out(REGISTRY["avg_pool2d"], args, out)
 
 
 def avg_pool3d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-               count_include_pad: bool = True, divisor_override: int | None = None) -> Tensor:
+               count_include_pad: bool = True, divisor_override: int | None = None, *,
+               out: Tensor | None = None) -> Tensor:
     numbers = (_numbers(given, 3) for given in (kernel_size, stride, padding))
-    return run_name("avg_pool3d", input, *numbers, ceil_mode, count_include_pad, divisor_override)
+    args = (input, *numbers, ceil_mode, count_include_pad, divisor_override)
+    return run_name("avg_pool3d", *args) if out is None else call_out(REGISTRY["avg_pool3d"], args, out)
 
 
 def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:

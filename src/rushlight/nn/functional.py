@@ -40,10 +40,10 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
 def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None,
               norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False) -> Tensor:
     """Rows of `weight`, those longer than `max_norm` shortened first, in place."""
-    rows = weight.shape[0]
     if padding_idx is None:
         padding_idx = -1
     else:
+        rows = weight.shape[0]
         check(
             -rows <= padding_idx < rows,
             f"Padding_idx must be within num_embeddings, got {padding_idx}",
