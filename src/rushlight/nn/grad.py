@@ -7,20 +7,17 @@ from typing import Any
 
 from ..core.dispatch import run_name
 from ..core.tensor import Tensor
+from ._pooling import _numbers
 
 __all__ = ["conv1d_input", "conv1d_weight", "conv2d_input", "conv2d_weight", "conv3d_input", "conv3d_weight"]
-
-
-def _each(value: Any, rank: int) -> tuple[int, ...]:
-    return (value,) * rank if isinstance(value, int) else tuple(value)
 
 
 def _gradient(rank: int, grad_output: Tensor, input: Tensor, weight: Tensor, options: tuple[Any, ...],
               which: int) -> Tensor:
     stride, padding, dilation, groups = options
     mask = tuple(i == which for i in range(3))
-    result = run_name("convolution_backward", grad_output, input, weight, None, _each(stride, rank),
-                      _each(padding, rank), _each(dilation, rank), False, (0,) * rank, groups, mask)
+    result = run_name("convolution_backward", grad_output, input, weight, None, _numbers(stride, rank),
+                      _numbers(padding, rank), _numbers(dilation, rank), False, (0,) * rank, groups, mask)
     found: Tensor = result[which]
     return found
 

@@ -237,11 +237,12 @@ def is_as_exact(case: Case, sample: Sample, actual: Any, expected: Any) -> bool:
         return False
     library = case.backend.namespace
     arguments = case.backend.build(widened(sample.arguments, DOUBLE))
+    usual = library.get_default_dtype()
     library.set_default_dtype(library.float64)  # of what is made of integers
     try:
         truth = case.backend.describe(call(case.function, arguments))
     finally:
-        library.set_default_dtype(library.float32)
+        library.set_default_dtype(usual)
     triples = zip(*(tensor_outcomes(outcome) for outcome in (actual, expected, truth)), strict=True)
     return all(is_as_near(*[outcome.array for outcome in triple]) for triple in triples)
 
