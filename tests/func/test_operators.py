@@ -44,7 +44,6 @@ def test_every_operator_has_a_batching_rule() -> None:
 
 
 PROPERTIES = ("vmap", "adjoint", "jacobian", "hessian")
-MISSING = ("not available", "has no attribute", "there is no operator", "No module named")
 GROUPS = 8
 FIRST = 1  # samples of each entry in every run
 
@@ -54,6 +53,9 @@ FIRST = 1  # samples of each entry in every run
 COLLIDING = frozenset(f"nn.functional.max_unpool{rank}d" for rank in (1, 2, 3))
 
 
+NOT_HERE = frozenset(("chalf",))  # NumPy has no half-precision complex numbers
+
+
 # vmap takes no sparse tensors, as in PyTorch; Jacobians and Hessians use it.
 SPARSE_ENTRIES = frozenset(("sparse.sampled_addmm", "sparse.mm.reduce", "to_sparse"))
 REFUSALS = ("sparse tensor cannot take part in a vmap", "makes or takes a sparse tensor",
@@ -61,17 +63,22 @@ REFUSALS = ("sparse tensor cannot take part in a vmap", "makes or takes a sparse
 
 
 def problem(result: Result) -> str | None:
-    """What is not as it should be; None for an entry that calls an operator which is not here yet."""
-    if result.name in SPARSE_ENTRIES and result.variant != "adjoint" and result.status == FAIL:
-        return None if any(text in result.line() for text in REFUSALS) else result.line()
-    if result.name in COLLIDING and result.variant in ("adjoint", "jacobian", "hessian"):
-        return None
-    if result.variant == "vmap" and result.name in LOOPING_ENTRIES:
-        looped = result.status == FAIL and "has no batching rule" in result.line()
-        return None if looped else f"{result.line()}: expected to loop"
-    if result.status != FAIL or any(text in result.line() for text in MISSING):
-        return None
-    return result.line()
+    """What is not as it should be: a failure of an entry without an exception, or of another kind than its
+    exception tells."""
+    if result.status != FAIL:
+        loops = result.variant == "vmap" and result.name in LOOPING_ENTRIES and result.status == PASS
+        return f"{result.line()}: expected to loop" if loops else None
+    excused: tuple[str, ...] = ()
+    if result.name in SPARSE_ENTRIES and result.variant != "adjoint":
+        excused = REFUSALS
+    elif result.name in COLLIDING and result.variant != "vmap":
+        excused = ("forward mode gives", "jacfwd gives", "the Hessian is")
+    elif result.name in LOOPING_ENTRIES and result.variant == "vmap":
+        excused = ("has no batching rule",)
+    elif result.name in NOT_HERE:
+        excused = ("has no attribute",)
+    others = [f.message for f in result.failures if not any(text in f.message for text in excused)]
+    return result.line() if others else None
 
 
 @pytest.mark.parametrize("group", range(GROUPS))
