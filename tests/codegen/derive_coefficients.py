@@ -151,6 +151,7 @@ def relative(f: Function) -> Function:
 
 LN2_HALF = mp.log(2) / 2 * M("1.0005")
 ATANH_END = M("0.02945")
+TANH_END = M("0.203") ** 2
 
 
 def exp_tail(r: Any) -> Any:
@@ -464,7 +465,8 @@ TABLES: dict[str, dict[int, Fit]] = {
               64: double(exp_tail, -LN2_HALF, LN2_HALF, 10, expm1_weight)},
     "EXP2": {32: single(exp2_slope, -HALF, HALF, 5, exp2_weight),
              64: double(exp2_slope, -HALF, HALF, 11, exp2_weight)},
-    "TANH": {32: single(TANH, 0, M("0.625") ** 2, 5, odd_weight(mp.tanh))},
+    "TANH": {32: single(TANH, 0, TANH_END, 2, odd_weight(mp.tanh)),
+             64: double(TANH, 0, TANH_END, 6, odd_weight(mp.tanh))},
     "SINH": {32: single(SINH, 0, 1, 3, odd_weight(mp.sinh)), 64: double(SINH, 0, 1, 6, odd_weight(mp.sinh))},
     "LOG": {32: single(log_tail, mp.sqrt(HALF) - 1, mp.sqrt(2) - 1, 8, log_tail_weight),
             64: double(atanh_tail, 0, ATANH_END, 6, atanh_tail_weight)},

@@ -17,6 +17,7 @@ from ...loops.index import as_index
 from ...loops.nest import ERRORS, Buffer, Call, Place
 from ...loops.product import MATMUL
 from ...loops.templates import SCAN, SCATTER, SORT
+from ...runtime import profile
 from ...runtime.target import Target
 from ...schedule.loops import LoopPlan
 from ...schedule.memory import buffers_of
@@ -30,6 +31,7 @@ from .nests import Reports
 from .scan import emit_scan
 from .scatter import emit_scatter
 from .sort import emit_sort
+from .timing import Timers
 
 ir = LazyModule("llvmlite.ir")
 
@@ -50,6 +52,7 @@ class NativeModule:
     imports: dict[str, int]  # addresses of library routines, by the names under which the code calls them
     # what checks may find; the error slot holds the number of one, counted from 1
     reports: list[tuple[type[Exception], str]]
+    timers: list[profile.Timer]  # of a program that keeps times
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,7 @@ class Pending:
     task: Task
     parallel: bool
     unless_failed: bool = False
+    timer: int = 0
 
 
 def emit_module(schedule: Schedule, target: Target) -> NativeModule:
@@ -78,33 +82,48 @@ def emit_module(schedule: Schedule, target: Target) -> NativeModule:
     careful = True  # until the first stage that writes to memory of the caller which has contents
     plans = [step for step in schedule.steps if isinstance(step, LoopPlan)]
     kernels = Kernels(module, target, slots, reports, plans)
+    timers = Timers(module, target) if profile.enabled() else None
+
+    def timed(task: Task, step: LoopPlan | Call, part: str = "") -> Task:
+        return task if timers is None else timers.task(task, step, part)
+
+    def launched(name: str) -> int:
+        return 0 if timers is None else timers.launch(name)
+
     for number, stage in enumerate(schedule.stages):
         first = stage.steps[0]
         if isinstance(first, Call) and not is_native(first):
-            _close_segment(module, target, pending, segments)
+            _close_segment(module, target, pending, segments, timers)
             segments.append(first)
             continue
         tasks: list[Task] = []
         packing: list[Task] = []  # copies of operands, which the products of the stage wait for
         for step in stage.steps:
             if isinstance(step, LoopPlan):
-                tasks.append(kernels.task(step))
+                tasks.append(timed(kernels.task(step), step))
             elif step.routine == MATMUL:
                 place = Scratch(scratch, offsets[step.name])
                 *packs, own = (Task(*phase) for phase in emit_product(module, step, target, slots, place))
-                packing.extend(packs)
-                tasks.append(own)
+                packing.extend(timed(pack, step, pack.name) for pack in packs)
+                tasks.append(timed(own, step))
             else:
-                tasks.append(Task(*TEMPLATES[step.routine](module, step, target, slots, reports)))
+                template = TEMPLATES[step.routine]
+                tasks.append(timed(Task(*template(module, step, target, slots, reports)), step))
         if packing:
-            pending.append(Pending(emit_stage(module, target, f"packing{number}", packing), stage.parallel))
+            pending.append(Pending(emit_stage(module, target, f"packing{number}", packing), stage.parallel,
+                                   timer=launched(f"packing{number}")))
         updates = any(b.place is Place.UPDATED for step in stage.steps for b in reads_writes(step)[1])
         pending.append(Pending(emit_stage(module, target, f"stage{number}", tasks), stage.parallel,
-                               unless_failed=careful and updates and bool(reports.errors)))
+                               unless_failed=careful and updates and bool(reports.errors),
+                               timer=launched(f"stage{number}: {', '.join(task.name for task in tasks)}")))
         careful = careful and not updates
-    _close_segment(module, target, pending, segments)
+    _close_segment(module, target, pending, segments, timers)
     addresses = imports(module) | routine_imports(module, target)
-    return NativeModule(str(module), segments, slots, addresses, reports.errors)
+    if timers is not None:
+        timers.finish()
+        addresses[profile.CLOCK] = profile.clock_address()
+    return NativeModule(str(module), segments, slots, addresses, reports.errors,
+                        [] if timers is None else timers.timers)
 
 
 def _add_scratch(schedule: Schedule, slots: dict[Buffer, int], size: int) -> int:
@@ -129,7 +148,7 @@ def _slots(schedule: Schedule) -> dict[Buffer, int]:
 
 
 def _close_segment(module: Any, target: Target, pending: list[Pending],
-                   segments: list[str | Call]) -> None:
+                   segments: list[str | Call], timers: Timers | None) -> None:
     if not pending:
         return
     name = f"entry{len(segments)}"
@@ -138,6 +157,8 @@ def _close_segment(module: Any, target: Target, pending: list[Pending],
     block = function.args[0]
     parallel = e.declare("parallel_for", ir.VoidType(), [e.pointer, e.pointer, e.pointer, e.i64])
     pool = e.load(e.address(block, POOL_SLOT, e.i64), e.pointer)
+    if timers is not None and not any(isinstance(segment, str) for segment in segments):
+        timers.count_call(e)
     for stage in pending:
         task = stage.task
         run = module.globals[task.name]
@@ -145,6 +166,7 @@ def _close_segment(module: Any, target: Target, pending: list[Pending],
             error = e.load(e.load(e.address(block, ERROR_SLOT, e.i64), e.pointer), e.i64)
             with e.builder.if_then(e.compare("!=", error, 0)):
                 e.builder.ret_void()
+        start = None if timers is None else timers.now(e)
         if task.count == 1:
             e.call(run, [block, e.i64(0)])
         elif stage.parallel:
@@ -152,6 +174,8 @@ def _close_segment(module: Any, target: Target, pending: list[Pending],
         else:
             with e.loop(0, task.count) as number:
                 e.call(run, [block, number])
+        if timers is not None:
+            timers.add(e, stage.timer, start)
     e.builder.ret_void()
     segments.append(name)
     pending.clear()

@@ -31,7 +31,7 @@ BOUNDS: dict[str, Bound] = {
     "log10": Bound(1.0, 1.0),
     "log1p": Bound(1.5, 1.5),
     "sigmoid": Bound(1.9, 1.9, "x >= -89, float64 x >= -710; below, where it is subnormal, it is 0"),
-    "tanh": Bound(1.5, 2.75),
+    "tanh": Bound(1.95, 2.5),
     "sinh": Bound(1.75, 1.75),
     "cosh": Bound(1.5, 1.5),
     "asinh": Bound(2.0, 2.0),

@@ -115,19 +115,36 @@ def sigmoid(e: Emitter, x: Any) -> Any:
     return e.select(e.compare("<", x, -end), 0.0, e.div(0.5, half_sum))
 
 
+# Where tanh is about 1/2, and what |x| is multiplied by to give n. For float n is 1 up to there.
+_TANH_HALF = 0.5494
+_TANH_STEPS = {32: 1.5 / _TANH_HALF, 64: 2 * LOG2_E}
+
+
 @function()
 def tanh(e: Emitter, x: Any) -> Any:
-    a = e.abs(x)
-    if e.is_double(x):  # z / (z + 2) with z = e**2a - 1
-        shifted, r = reduce_exp(e, e.mul(e.at_most(a, 20.0), 2.0))
-        factor = power(e, shifted)
-        z = e.mul_add(expm1_reduced(e, r, table.EXPM1[64]), factor, e.sub(factor, 1.0))
-        return e.with_sign(e.div(z, e.add(z, 2.0)), x)
-    z = e.mul(a, a)
-    small = e.mul_add(e.mul(a, z), e.horner(z, table.TANH[32]), a)
-    square = exp_normal(e, e.mul(e.at_most(a, 10.0), 2.0))
-    large = e.sub(1.0, e.div(2.0, e.add(square, 1.0)))
-    return e.with_sign(e.select(e.compare("<", a, 0.625), small, large), x)
+    """|x| = n ln(2) / 2 + u: with f = 2**n and t = tanh u, a short polynomial, the sum of hyperbolic tangents is
+    ((f - 1) + (f + 1) t) / ((f + 1) + (f - 1) t).
+
+    Above 1/2 it is taken as 1 - 2 (1 - t) / ((f + 1) + (f - 1) t), whose rounding errors weigh less. For float, n
+    falls behind for large x, where t counts for little.
+    """
+    bits = bits_of(x.type)
+    a = e.at_most(e.abs(x), 10.0 if bits == 32 else 20.0)
+    shifted = e.mul_add(a, _TANH_STEPS[bits], MAGIC[bits])
+    n = e.sub(shifted, MAGIC[bits])
+    high, low = LN2[bits]
+    if bits == 32:  # n is small: ln 2 rounded to float is good enough
+        u = e.mul_add(n, -(high + low) / 2, a)
+    else:
+        u = e.mul_add(n, -low / 2, e.mul_add(n, -high / 2, a))
+    z = e.mul(u, u)
+    t = e.mul_add(e.mul(u, z), e.horner(z, table.TANH[bits]), u)
+    f = power(e, shifted)
+    less, more = e.sub(f, 1.0), e.add(f, 1.0)
+    far = e.compare(">", a, _TANH_HALF)
+    above = e.mul_add(e.select(far, 2.0, more), t, e.select(far, -2.0, less))
+    start = e.select(far, e.constant(1.0, x.type), 0.0)
+    return e.with_sign(e.add(e.div(above, e.mul_add(less, t, more)), start), x)
 
 
 def exp_over(e: Emitter, a: Any, power: int) -> Any:
