@@ -47,7 +47,8 @@ def sigmoid(x: Array) -> Array:
 
 
 ELEMENTARY: dict[str, Callable[..., Array]] = {
-    "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2, "log10": np.log10,
+    "exp": np.exp, "exp_nonpositive": np.exp, "exp2": np.exp2, "expm1": np.expm1,
+    "log": np.log, "log2": np.log2, "log10": np.log10,
     "log1p": np.log1p, "sigmoid": sigmoid, "tanh": np.tanh, "sinh": np.sinh, "cosh": np.cosh,
     "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "sin": np.sin, "cos": np.cos,
     "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "rsqrt": lambda x: 1 / np.sqrt(x),

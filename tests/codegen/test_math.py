@@ -96,6 +96,8 @@ def test_elementary_functions(unary: Any, name: str, dtype: str) -> None:
         got, = unary[dtype][name](x[flushed])
         assert len(got) and not got.any()
         x = x[~flushed]
+    if name == "exp_nonpositive":
+        x = x[~(x > 0)]
     got, = unary[dtype][name](x)
     with np.errstate(all="ignore"):
         exact = references.ELEMENTARY[name](x.astype(np.longdouble))

@@ -134,3 +134,27 @@ print("untouched")
 def test_nothing_is_read_beyond_the_end_of_a_buffer() -> None:
     done = subprocess.run([sys.executable, "-c", GUARDED], capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "untouched", f"status {done.returncode}: {done.stderr[-2000:]}"
+
+
+def test_exponentials_of_what_is_below_its_maximum_take_the_short_way() -> None:
+    x = rushlight.randn(6, 40)
+    assert "exp_nonpositive" in rushlight.explain(lambda x: rushlight.softmax(x, 1), x).loops
+    assert "exp_nonpositive" in rushlight.explain(lambda x: rushlight.log_softmax(x * 2, 1), x).loops
+
+    def of_others(x: Any, y: Any) -> Any:
+        return rushlight.exp(x - y.amax(1, keepdim=True)) + rushlight.exp(x - x.amin(1, keepdim=True))
+
+    assert "exp_nonpositive" not in rushlight.explain(of_others, x, x + 1).loops
+    for row in ([0.0, np.nan], [np.inf, 0.0], [-np.inf, 1.0], [-np.inf, -np.inf], [-1e30, 90.0]):
+        given = rushlight.tensor([row * 20])
+        got = rushlight.compile(lambda x: rushlight.softmax(x, 1))(given)
+        np.testing.assert_allclose(got.numpy(), rushlight.softmax(given, 1).numpy(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("columns", [7, 40, 5000])
+def test_rows_are_fetched_before_they_are_written(columns: int) -> None:
+    x = rushlight.randn(9, columns)
+    fetched = "llvm.prefetch" in rushlight.explain(lambda x: rushlight.softmax(x, 1), x).llvm
+    assert fetched == (columns < 4096)
+    got = rushlight.compile(lambda x: rushlight.softmax(x, 1))(x)
+    np.testing.assert_allclose(got.numpy(), rushlight.softmax(x, 1).numpy(), rtol=1e-5)

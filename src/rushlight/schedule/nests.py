@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from ..core.errors import InternalError
 from ..loops.expr import Access, Expr, Recorder, loads_in, reindex, substitute
 from ..loops.index import Index, Var, as_index
-from ..loops.nest import Buffer, Call, Nest, Phase, Place, Reduce, Store, verify
+from ..loops.nest import Buffer, Call, Combine, Nest, Phase, Place, Reduce, Store, verify
 from ..loops.varying import moving_cost
 from ..lowering.lowered import Map, Reduction
 from .groups import Forms, Group, Structured, flatten, points, unflatten
@@ -98,6 +98,7 @@ class _RowNest:
         self.needed = needed
         self.drafts: list[_Draft] = []
         self.reduced: dict[Buffer, str] = {}
+        self.largest: dict[str, Expr] = {}  # by accumulator, what it holds the maximum of
         self.home: dict[Buffer, int] = {}
         self.repeated: dict[Buffer, tuple[Index, Expr]] = {}  # what later phases compute again
         self.row_bytes = 0  # of the row temporaries
@@ -123,6 +124,8 @@ class _RowNest:
             accumulator = f"acc_{definition.buffer.name}"
             self.reduced[definition.buffer] = accumulator
             draft.folds.add(definition.buffer)
+            if definition.combine is Combine.MAXIMUM:
+                self.largest[accumulator] = value
             draft.statements.append(Reduce(accumulator, definition.combine, value))
         else:
             draft.stored[definition.buffer] = (form.position, value)
@@ -165,9 +168,17 @@ class _RowNest:
                 and node.data.index == as_index(self.row)
             ):
                 return self.recorder.make("reduced", (), node.dtype, self.reduced[node.data.buffer])
+            if node.op == "exp" and self._is_nonpositive(node.args[0]):
+                return self.recorder.make("exp_nonpositive", node.args, node.dtype)
             return None
 
         return substitute(self.recorder, value, accumulate)
+
+    def _is_nonpositive(self, value: Expr) -> bool:
+        """Whether it is an element less the maximum of all (or NaN, if that is): softmax and its kin."""
+        if value.op != "sub" or value.args[1].op != "reduced" or not value.dtype.is_floating_point:
+            return False
+        return self.largest.get(value.args[1].data) == value.args[0]
 
     def _store_reduced(self, members: list[Map | Reduction]) -> None:
         """Write the reductions that somebody outside reads, in a phase of their own at the end."""

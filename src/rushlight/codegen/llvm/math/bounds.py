@@ -24,6 +24,7 @@ _POSITIVE = "x > 0; below, the same times the terms of the reflection formula, w
 
 BOUNDS: dict[str, Bound] = {
     "exp": Bound(1.1, 1.1),
+    "exp_nonpositive": Bound(1.1, 1.1, "x <= 0"),
     "exp2": Bound(0.9, 0.9),
     "expm1": Bound(1.5, 2.0),
     "log": Bound(0.9, 0.9),

@@ -67,6 +67,19 @@ def exp(e: Emitter, x: Any) -> Any:
     return scale_fully(e, e.add(expm1_reduced(e, r, table.EXP[bits]), 1.0), shifted)
 
 
+# What e**x for x <= 0 is multiplied by meanwhile: its logarithm to the base 2.
+_LIFT = {32: 64, 64: 512}
+
+
+@function()
+def exp_nonpositive(e: Emitter, x: Any) -> Any:
+    """exp for x <= 0 or NaN: one factor is enough, as 2**n can be lifted to where it is normal."""
+    bits = bits_of(x.type)
+    shifted, r = reduce_exp(e, e.at_least(x, _EXP_RANGE[bits][0]))
+    factor = power(e, shifted, minus=-_LIFT[bits])
+    return e.mul(e.mul_add(expm1_reduced(e, r, table.EXP[bits]), factor, factor), 2.0 ** -_LIFT[bits])
+
+
 def exp_normal(e: Emitter, x: Any) -> Any:
     """exp for x known to give a normal number."""
     shifted, r = reduce_exp(e, x)

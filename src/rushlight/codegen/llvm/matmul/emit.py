@@ -240,8 +240,11 @@ class _Product:
 
     def _divides(self, registers: int) -> bool:
         """Whether every range of columns is a whole number of so many registers."""
-        width = registers * self.target.lanes(self.size)
-        return self.p.columns % width == 0 and (self.plan.width % width == 0 or self.plan.column_tasks == 1)
+        width, plan = registers * self.target.lanes(self.size), self.plan
+        share, rest = divmod(plan.panels, plan.column_tasks)
+        steps = (share * plan.width, driver.EPILOGUE_PANELS * plan.width)  # between where ranges begin
+        return self.p.columns % width == 0 and (plan.width % width == 0 or (
+            rest == 0 and all(step % width == 0 for step in steps)))
 
     def _new_tile_function(self, nest: Nest, buffers: Sequence[Buffer], ragged: bool) -> Any:
         pointer, i64 = ir.PointerType(), ir.IntType(64)

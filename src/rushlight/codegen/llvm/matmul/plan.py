@@ -141,17 +141,18 @@ def _grid(p: Product, tiles: int, panels: int) -> tuple[int, int, int]:
     """How many tasks along the batch, the rows and the columns.
 
     A task fetches its part of both operands: that weighs less the nearer its block is to a square. Too few
-    tasks leave threads idle.
+    tasks leave threads idle. Where all have as many panels, epilogues may run in wider vectors.
     """
     wanted = max(1, min(MOST_TASKS, 2 * p.size * p.depth // TASK_FLOPS))
     batch = min(p.batch, wanted)
     wanted //= batch
     best, least = (1, 1), math.inf
     for rows in range(1, min(tiles, wanted) + 1):
-        for columns in {min(panels, wanted // rows), min(panels, -(-wanted // (2 * rows)))}:
+        most = {min(panels, wanted // rows), min(panels, -(-wanted // (2 * rows)))}
+        for columns in {*most, *(1 << n.bit_length() - 1 for n in most)}:
             count = batch * rows * columns
             again = 2 * rows / p.rows + 2 * columns / p.columns
-            cost = (1 + 1 / count if count > 1 else 4) * (1 + again)
+            cost = (1 + 1 / count if count > 1 else 4) * (1 + again) * (1.01 if panels % columns else 1)
             if cost < least:
                 best, least = (rows, columns), cost
     return batch, *best
