@@ -16,7 +16,7 @@ from typing import Any
 
 from ...core.dtypes import DType
 from ...core.lazy import LazyModule
-from ...loops.expr import CHECKS, Access, Expr, cost, loads_in, walk
+from ...loops.expr import CHECKS, Expr, cost, loads_in, walk
 from ...loops.index import Index, Var
 from ...loops.nest import ERRORS, Buffer, Nest, Phase, Place, Reduce, Statement, Store, extents
 from ...loops.varying import varying
@@ -24,6 +24,7 @@ from ...runtime import guards
 from ...runtime.target import Target
 from ...schedule.loops import LoopPlan
 from .emitter import Emitter
+from .fetch import to_fetch
 from .keys import extent_of, kernel_key, loop_width, machine_lanes
 from .reductions import ARGUMENTS, Accumulator
 from .types import lanes_of
@@ -37,7 +38,6 @@ Shared = frozenset[tuple[str, DType]]
 
 LONG_BODY = 12  # instructions beyond which a second copy of a loop's body costs more than a mask
 SQUARE_BODY = 32  # and beyond which a copy for every lane costs more than gathering
-FETCHED = 1 << 14  # bytes of a row that stay in the first cache from one phase to the next
 NO_SHARED: Shared = frozenset()
 
 
@@ -413,29 +413,17 @@ class NestEmitter:
         if folds and not whole and repeatable and extent_of(var) >= width:
             self._inner_loops(phase.inner[:-1], lambda: self._overlapping(phase, width, memo, accumulators))
         else:
-            written = self._written_next(phase)
+            fetched = to_fetch(self.nest, phase)
 
             def run() -> None:
-                for access in written:
-                    self.values.fetch_for_write(access, width)
+                for access, write in fetched:
+                    self.values.fetch(access, width, write=write)
                 self._statements(phase, self._for_lanes(memo), accumulators, self.values.mask)
 
             self._inner_loops(phase.inner[:-1], lambda: self._in_vectors(
                 var, 0, extent_of(var), width, run, whole=whole or width == 1,
                 repeatable=repeatable and not folds, statements=phase.statements))
         self.values.reduced.update((name, a.finish()) for name, a in accumulators.items())
-
-    def _written_next(self, phase: Phase) -> list[Access]:
-        """What the next phase writes at the same points, to be fetched while this one computes: its stores
-        would wait for memory, as they come with little arithmetic between them."""
-        following = self.nest.phases[self.nest.phases.index(phase) + 1:]
-        if not following or following[0].inner != phase.inner:
-            return []
-        var = phase.inner[-1]
-        stores = [s.access for s in following[0].statements if isinstance(s, Store)]
-        return [access for access in stores if access.buffer.place is not Place.ROW and not access.indirect
-                and access.index.stride(var) == 1
-                and (extents(phase.inner).constant_value() or 0) * access.buffer.dtype.itemsize <= FETCHED]
 
     def _overlapping(self, phase: Phase, width: int, memo: Memo,
                      accumulators: dict[str, Accumulator]) -> None:

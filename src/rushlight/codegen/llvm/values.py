@@ -208,14 +208,14 @@ class Values:
         else:
             e.store_strided(value, address, stride)
 
-    def fetch_for_write(self, access: Access, lanes: int) -> None:
-        """Ask for the cache lines that a store to `access` in so many lanes will write; it cannot fault."""
+    def fetch(self, access: Access, lanes: int, *, write: bool) -> None:
+        """Ask for the cache lines that so many lanes will read or write; it cannot fault."""
         e, dtype = self.e, access.buffer.dtype
         start = e.address(self.pointers[access.buffer], self.index(access.index), element_type(e, dtype))
         prefetch = e.declare("llvm.prefetch.p0", ir.VoidType(), [e.pointer, e.i32, e.i32, e.i32])
         for line in range(0, lanes * dtype.itemsize, CACHE_LINE):
             address = e.address(start, line, e.i8) if line else start
-            e.builder.call(prefetch, [address, e.i32(1), e.i32(3), e.i32(1)])  # to write, to stay, data
+            e.builder.call(prefetch, [address, e.i32(int(write)), e.i32(3), e.i32(1)])  # to stay; data
 
     # Index arithmetic.
 

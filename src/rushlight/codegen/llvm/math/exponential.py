@@ -135,11 +135,11 @@ _TANH_STEPS = {32: 1.5 / _TANH_HALF, 64: 2 * LOG2_E}
 
 @function()
 def tanh(e: Emitter, x: Any) -> Any:
-    """|x| = n ln(2) / 2 + u: with f = 2**n and t = tanh u, a short polynomial, the sum of hyperbolic tangents is
+    """|x| = n ln(2) / 2 + u: with f = 2**n and t = tanh u, a short polynomial, the addition theorem gives
     ((f - 1) + (f + 1) t) / ((f + 1) + (f - 1) t).
 
-    Above 1/2 it is taken as 1 - 2 (1 - t) / ((f + 1) + (f - 1) t), whose rounding errors weigh less. For float, n
-    falls behind for large x, where t counts for little.
+    Above 1/2 it is taken as 1 - 2 (1 - t) / ((f + 1) + (f - 1) t), whose rounding errors weigh less. For
+    float, n falls behind for large x, where t counts for little.
     """
     bits = bits_of(x.type)
     a = e.at_most(e.abs(x), 10.0 if bits == 32 else 20.0)

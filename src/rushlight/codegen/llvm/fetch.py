@@ -1,0 +1,33 @@
+"""Which memory a phase of a nest asks for while it computes, so that others need not wait for it."""
+
+from __future__ import annotations
+
+from ...loops.expr import Access, loads_in
+from ...loops.index import as_index
+from ...loops.nest import Nest, Phase, Place, Store, extents
+
+ROW_BYTES = 1 << 14  # of a row that stays in the first cache from one phase to the next
+
+
+def to_fetch(nest: Nest, phase: Phase) -> list[tuple[Access, bool]]:
+    """What the next phase writes at the same points, and what the first phase reads of the next row; with
+    whether it is to be written.
+
+    Both come with little arithmetic to hide the wait behind, and the machine does not see a row coming that
+    begins a new page.
+    """
+    at = nest.phases.index(phase)
+    following = nest.phases[at + 1:at + 2]
+    if not nest.outer or not following or following[0].inner != phase.inner:
+        return []
+    found = [(s.access, True) for s in following[0].statements if isinstance(s, Store)]
+    first, row = nest.phases[0], nest.outer[-1]
+    if found and first.inner == phase.inner:
+        reads = dict.fromkeys(access for value in first.values() for access in loads_in(value))
+        found += [(Access(access.buffer, access.index.substitute({row: as_index(row) + 1})), False)
+                  for access in reads if access.index.depends_on(row) and not access.indirect]
+    points = extents(phase.inner).constant_value() or 0
+    return [(access, write) for access, write in found
+            if access.buffer.place is not Place.ROW and not access.indirect
+            and access.index.stride(phase.inner[-1]) == 1
+            and points * access.buffer.dtype.itemsize <= ROW_BYTES]
