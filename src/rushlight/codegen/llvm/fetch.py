@@ -20,7 +20,8 @@ def to_fetch(nest: Nest, phase: Phase) -> list[tuple[Access, bool]]:
     following = nest.phases[at + 1:at + 2]
     if not nest.outer or not following or following[0].inner != phase.inner:
         return []
-    found = [(s.access, True) for s in following[0].statements if isinstance(s, Store)]
+    found = [(s.access, True) for s in following[0].statements
+             if isinstance(s, Store) and s.access.buffer.place is not Place.ROW]
     first, row = nest.phases[0], nest.outer[-1]
     if found and first.inner == phase.inner:
         reads = dict.fromkeys(access for value in first.values() for access in loads_in(value))

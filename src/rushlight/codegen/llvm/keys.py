@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ...loops.expr import Expr, loads_in, walk
+from ...loops.expr import Expr, cost, loads_in, walk
 from ...loops.index import Index, Quotient, Remainder, Var
 from ...loops.nest import Buffer, Nest, Place, Reduce, Statement, Store
 from ...runtime.target import Target
@@ -20,13 +20,18 @@ def machine_lanes(nest: Nest, target: Target) -> int:
     return target.lanes(max(4, *sizes)) if sizes else target.lanes(4)
 
 
+LONG_FOLD = 12  # instructions that hide the latency of the fold themselves
+
+
 def loop_width(statements: Sequence[Statement], var: Var, lanes: int) -> int:
-    """Lanes of a loop: as many registers as can be had without waste, up to four.
+    """Lanes of a loop: as many registers as can be had without waste, up to four; two where what is folded
+    takes long to compute.
 
     Where lanes are gathered, or many values are alive, one register has to do.
     """
     extent = extent_of(var)
     streams: set[Any] = set()
+    long = False
     for statement in statements:
         if any(access.indirect for access in loads_in(statement.value)):
             return lanes
@@ -40,7 +45,8 @@ def loop_width(statements: Sequence[Statement], var: Var, lanes: int) -> int:
             if statement.combine in ARGUMENTS:
                 return lanes
             streams.add(statement.name)
-    most = 4 if len(streams) <= 4 else 2 if len(streams) <= 8 else 1
+            long = long or cost(statement.value) >= LONG_FOLD
+    most = 4 if len(streams) <= 4 and not long else 2 if len(streams) <= 8 else 1
     for registers in (4, 2):
         width = registers * lanes
         if registers <= most and extent >= width and -extent % width <= extent // 8:

@@ -18,6 +18,11 @@ def alignment(kind: Any) -> int:
     return min(8, bits_of(kind) // 8)
 
 
+def poison(kind: Any) -> Any:
+    """A value that nobody reads."""
+    return literal(kind, "poison")
+
+
 class Memory(Conversion):
     """Vectors to and from memory. Addresses are opaque pointers; bools are bytes in memory."""
 
@@ -34,7 +39,7 @@ class Memory(Conversion):
             halves = self.builder.bitcast(x, vector(self.i64, bits_of(x.type) // 64))
             every = self.shuffle(halves, list(range(lanes_of(halves.type))) * lanes)
             return self.builder.bitcast(every, kind)
-        first = self.builder.insert_element(ir.Constant(kind, ir.Undefined), x, self.i32(0))
+        first = self.builder.insert_element(poison(kind), x, self.i32(0))
         return self.shuffle(first, [0] * lanes)
 
     def extract(self, x: Any, lane: Any) -> Any:
@@ -56,13 +61,13 @@ class Memory(Conversion):
         if count == 1:
             return self.concatenate([a if lane == 0 else b for lane in lanes])
         mask = ir.Constant(ir.VectorType(self.i32, len(lanes)), list(lanes))
-        return self.builder.shuffle_vector(a, ir.Constant(a.type, ir.Undefined) if b is None else b, mask)
+        return self.builder.shuffle_vector(a, poison(a.type) if b is None else b, mask)
 
     def concatenate(self, parts: Sequence[Any]) -> Any:
         """Parts of equal type one after the other, as one vector; their number is a power of two, or they are
         scalars."""
         if lanes_of(parts[0].type) == 1:
-            result = ir.Constant(vector(parts[0].type, len(parts)), ir.Undefined)
+            result = poison(vector(parts[0].type, len(parts)))
             for lane, part in enumerate(parts):
                 result = self.insert(result, part, lane)
             return result if len(parts) > 1 else parts[0]

@@ -132,7 +132,17 @@ class Accumulator:
         """The result of all lanes together."""
         if self.combine in ARGUMENTS:
             return self._first_best()
+        if self.second is not None:
+            return self._extreme()
         return self.e.reduce(self.lanewise(), lambda a, b: combined(self.e, self.combine, self.dtype, a, b))
+
+    def _extreme(self) -> Any:
+        """The plain extreme of all lanes, or NaN if any lane met one."""
+        e = self.e
+        op = ">" if self.combine is Combine.MAXIMUM else "<"
+        best = e.reduce(self._load(self.value), lambda a, b: e.select(e.compare(op, a, b), a, b))
+        met = e.any(e.compare("!=", self._load(self.second), 0))
+        return e.select(met, constant(e, float("nan"), self.dtype), best)
 
     def _first_best(self) -> Any:
         """The first position among the best values of the lanes, halving the vectors each time."""

@@ -7,6 +7,9 @@
                     the kernel, on all tiles of the chunk
                     after the last block of the depth, and a few panels: the epilogue
 
+Of a product with a triangle, tiles that nobody looks at are filled with zeros, and the depth of a chunk times
+a panel is cut to where the triangle is.
+
 All sizes, strides (in bytes) and addresses come from an array of fields and from the block.
 """
 
@@ -15,6 +18,7 @@ from __future__ import annotations
 from typing import Any
 
 from ....core.lazy import LazyModule
+from ....loops.product import Side
 from ..emitter import Emitter
 from .kernels import KERNEL, shifted
 from .routines import Callee, fields_of, routine
@@ -33,6 +37,7 @@ FIELDS = (
     "offsets", "offsets_offset", "segments_offset", "segment_depth",
     "out", "out_batch", "out_row", "size",
     "epilogue",  # NONE, EARLY or LATE
+    "triangle", "diagonal",  # a Side, or 0; then there is one block of the depth
 )
 NONE, EARLY, LATE = range(3)  # the epilogue runs on a chunk times a few panels, or on all of the task
 EPILOGUE_PANELS = 4
@@ -41,16 +46,20 @@ MOST_HEIGHT = 16
 EDGE_BYTES = 32768  # a chunk of tiles of one panel
 
 
-@routine("product", "ppnppp", quick=True)
-def product(e: Emitter, fields: Any, block: Any, number: Any, kernel: Any, move: Any, epilogue: Any) -> None:
+@routine("product", "ppnpppp", quick=True)
+def product(e: Emitter, fields: Any, block: Any, number: Any, kernel: Any, move: Any, clear: Any,
+            epilogue: Any) -> None:
     """Task `number` of a product."""
-    callees = Callee(kernel, KERNEL), Callee(move, "pnpnnn"), Callee(epilogue, EPILOGUE)
+    callees = (Callee(kernel, KERNEL), Callee(move, "pnpnnn"), Callee(clear, "pnnn"),
+               Callee(epilogue, EPILOGUE))
     _Loops(e, fields, block, *callees).emit(number)
 
 
 class _Loops:
-    def __init__(self, e: Emitter, fields: Any, block: Any, kernel: Any, move: Any, epilogue: Any) -> None:
-        self.e, self.block, self.kernel, self.move, self.epilogue = e, block, kernel, move, epilogue
+    def __init__(self, e: Emitter, fields: Any, block: Any, kernel: Any, move: Any, clear: Any,
+                 epilogue: Any) -> None:
+        self.e, self.block = e, block
+        self.kernel, self.move, self.clear, self.epilogue = kernel, move, clear, epilogue
         self.f = fields_of(e, fields, FIELDS)
         self.row_offsets = e.local(ir.ArrayType(e.i64, 2 * MOST_HEIGHT))
         self.edge = e.local(ir.ArrayType(e.i8, EDGE_BYTES))
@@ -110,12 +119,15 @@ class _Loops:
         right = e.select(direct, shifted(e, right, e.mul(panel, f["right_panel"])),
                          shifted(e, copy, e.mul(copied, f["copy_panel"])))
         right_depth = e.select(direct, f["right_depth"], f["copy_depth"])
-        right = shifted(e, right, e.mul(k, right_depth))
-        left = shifted(e, left, e.select(self.table, e.i64(0), e.mul(k, f["left_depth"])))
         column = e.mul(panel, f["width"])
         columns = e.minimum(e.sub(f["columns"], column), f["width"])
-        depth = e.minimum(e.sub(f["depth"], k), f["block"])
         out = shifted(e, out, e.mul(column, f["size"]))
+        chunk, tiles = tiles, (self._first_tile(tiles, column, columns, out), tiles[1])
+        begin, end = self._depth_of(chunk, column, columns)
+        block_end = e.minimum(e.add(k, f["block"]), f["depth"])
+        start, depth = e.add(k, begin), e.sub(e.minimum(block_end, end), e.add(k, begin))
+        right = shifted(e, right, e.mul(start, right_depth))
+        left = shifted(e, left, e.select(self.table, e.i64(0), e.mul(start, f["left_depth"])))
         whole = e.builder.udiv(f["rows"], f["height"])  # the last tile may have fewer rows
         with e.loop(0, 2) as part:
             last = e.compare("==", part, 1)
@@ -130,9 +142,41 @@ class _Loops:
         number = e.builder.urem(e.sub(panel, panels[0]), e.i64(EPILOGUE_PANELS))
         following = e.add(panel, 1)
         enough = e.or_(e.compare("==", number, EPILOGUE_PANELS - 1), e.compare("==", following, panels[1]))
-        last_block = e.compare("==", e.add(k, depth), f["depth"])
+        last_block = e.compare("==", block_end, f["depth"])
         with e.when(e.and_(e.and_(e.compare("==", f["epilogue"], EARLY), last_block), enough)):
-            self._epilogue(b, tiles, (e.sub(panel, number), following))
+            self._epilogue(b, chunk, (e.sub(panel, number), following))
+
+    # Triangles.
+
+    def _beyond(self, at: Any) -> Any:
+        """`at` less the diagonal, but not below 0."""
+        return self.e.maximum(self.e.sub(at, self.f["diagonal"]), self.e.i64(0))
+
+    def _first_tile(self, tiles: tuple[Any, Any], column: Any, columns: Any, out: Any) -> Any:
+        """The first tile of a chunk that has anything of use in a panel; what is above it becomes zero."""
+        e, f = self.e, self.f
+        first = e.builder.udiv(self._beyond(column), f["height"])
+        first = e.minimum(e.maximum(first, tiles[0]), tiles[1])
+        first = e.select(e.compare("==", f["triangle"], Side.RESULT), first, tiles[0])
+        row = e.mul(tiles[0], f["height"])
+        rows = e.sub(e.minimum(e.mul(first, f["height"]), f["rows"]), row)
+        with e.when(e.compare(">", rows, 0)):
+            words = e.shift_right(e.mul(columns, f["size"]), 2)
+            e.call(self.clear, [shifted(e, out, e.mul(row, f["out_row"])), f["out_row"], rows, words])
+        return first
+
+    def _depth_of(self, tiles: tuple[Any, Any], column: Any, columns: Any) -> tuple[Any, Any]:
+        """Where in the depth a chunk times a panel has terms that are not zero."""
+        e, f = self.e, self.f
+        side, begin, end = f["triangle"], e.i64(0), f["depth"]
+        row, rows_end = e.mul(tiles[0], f["height"]), e.mul(tiles[1], f["height"])
+        for upper, lower, first, last in (
+                (Side.LEFT_UPPER, Side.LEFT_LOWER, row, rows_end),
+                (Side.RIGHT_LOWER, Side.RIGHT_UPPER, column, e.add(column, columns))):
+            begin = e.select(e.compare("==", side, upper), self._beyond(first), begin)
+            end = e.select(e.compare("==", side, lower),
+                           e.minimum(e.add(last, f["diagonal"]), f["depth"]), end)
+        return begin, end
 
     def _tiles(self, first: Any, tiles: Any, left: Any, last: Any, right: Any, right_depth: Any, depth: Any,
                out: Any, rows: Any, columns: Any, add: Any) -> None:

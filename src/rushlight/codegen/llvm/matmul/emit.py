@@ -101,7 +101,8 @@ class _Product:
         across = plan.width if plan.kernel == "dot" else plan.width // self.target.lanes(self.size)
         self._task(driver.FIELDS, self._fields(left_copy), "product",
                    self._routine(plan.kernel, plan.height, across),
-                   declared(self.module, self.target, "move"), self._epilogue())
+                   *(declared(self.module, self.target, kind) for kind in ("move", "clear")),
+                   self._epilogue())
         return [*packs, (self.task.name, plan.tasks)]
 
     def _routine(self, kind: str, *details: Any) -> Any:
@@ -146,7 +147,9 @@ class _Product:
             "copy_panel": plan.room_right, "copy_depth": plan.width * size,
             "offsets": 0, "offsets_offset": 0, "segments_offset": 0, "segment_depth": p.depth,
             "out": self.slots[result_of(self.call)], "out_batch": p.rows * p.columns * size,
-            "out_row": p.columns * size, "size": size, "epilogue": self._when()}
+            "out_row": p.columns * size, "size": size, "epilogue": self._when(),
+            "triangle": 0 if plan.triangle is None else plan.triangle.side,
+            "diagonal": 0 if plan.triangle is None else plan.triangle.diagonal}
         if plan.pack_left:
             fields |= {"left": self.scratch.slot, "left_offset": self.scratch.offset,
                        "left_batch": plan.tiles * plan.room_left if p.left.batch else 0,

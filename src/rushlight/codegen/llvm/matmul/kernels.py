@@ -171,3 +171,17 @@ def move(e: Emitter, source: Any, source_row: Any, target: Any, target_row: Any,
                       for at, step in ((source, source_row), (target, target_row)))
         with e.loop(0, words) as word:
             e.store(e.load(e.address(start, word, e.i32), e.i32), e.address(end, word, e.i32))
+
+
+@routine("clear", "pnnn")
+def clear(e: Emitter, target: Any, target_row: Any, rows: Any, words: Any) -> None:
+    """Fill rows of words of 4 bytes with zeros."""
+    lanes = e.target.lanes(4)
+    zeros = e.zero(vector(e.i32, lanes))
+    whole = e.and_(words, -lanes)
+    with e.loop(0, rows) as row:
+        start = shifted(e, target, e.mul(row, target_row))
+        with e.loop(0, whole, lanes) as word:
+            e.store(zeros, e.address(start, word, e.i32))
+        with e.loop(whole, words) as word:
+            e.store(e.i32(0), e.address(start, word, e.i32))

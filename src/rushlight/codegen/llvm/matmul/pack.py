@@ -19,7 +19,8 @@ from .routines import Callee, element_named, fields_of, routine
 # source, from unit to unit, from k to k + 1; how many units and k there are; out, units of a slab, from slab
 # to slab
 PACK = "pnnnnpnn"
-GROUP_BYTES = 2048  # that a task of copying reads of each k, which may be a page apart
+# that a task of copying reads of each k, which may be a page apart; less where it has to copy all of the depth
+GROUP_BYTES, SMALL_GROUP_BYTES = 2048, 512
 TRANSPOSED_SLABS, COPIED_DEPTH = 4, 128  # what else a task packs
 
 
@@ -128,9 +129,13 @@ def shares(units: int, depth: int, width: int, lanes: int, size: int, *,
            copies: bool) -> tuple[int, int, int, int]:
     """How the tasks of a packing divide it: groups of units, the units of each, parts of the depth, its
     depth."""
-    group = width * (max(1, GROUP_BYTES // (width * size)) if copies else TRANSPOSED_SLABS)
     # A store may reach into the next k only if the same task writes that after it.
-    part = COPIED_DEPTH if copies and width % lanes == 0 else depth
+    divided = copies and width % lanes == 0
+    part = COPIED_DEPTH if divided else depth
+    most = GROUP_BYTES if divided else SMALL_GROUP_BYTES
+    group = width * (max(1, most // (width * size)) if copies else TRANSPOSED_SLABS)
+    groups = -(-units // group)
+    group = -(-units // (groups * width)) * width  # of nearly equal size
     return -(-units // group), group, -(-depth // part), part
 
 
