@@ -24,14 +24,13 @@ LONG_FOLD = 12  # instructions that hide the latency of the fold themselves
 
 
 def loop_width(statements: Sequence[Statement], var: Var, lanes: int) -> int:
-    """Lanes of a loop: as many registers as can be had without waste, up to four; two where what is folded
-    takes long to compute.
+    """Lanes of a loop: as many registers as can be had without waste, up to four.
 
-    Where lanes are gathered, or many values are alive, one register has to do.
+    Where lanes are gathered, many values are alive, or what is folded takes long to compute, one register has
+    to do.
     """
     extent = extent_of(var)
     streams: set[Any] = set()
-    long = False
     for statement in statements:
         if any(access.indirect for access in loads_in(statement.value)):
             return lanes
@@ -42,11 +41,10 @@ def loop_width(statements: Sequence[Statement], var: Var, lanes: int) -> int:
             if stride == 1:
                 streams.add(key)
         if isinstance(statement, Reduce):
-            if statement.combine in ARGUMENTS:
+            if statement.combine in ARGUMENTS or cost(statement.value) >= LONG_FOLD:
                 return lanes
             streams.add(statement.name)
-            long = long or cost(statement.value) >= LONG_FOLD
-    most = 4 if len(streams) <= 4 and not long else 2 if len(streams) <= 8 else 1
+    most = 4 if len(streams) <= 4 else 2 if len(streams) <= 8 else 1
     for registers in (4, 2):
         width = registers * lanes
         if registers <= most and extent >= width and -extent % width <= extent // 8:
