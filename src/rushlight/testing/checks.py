@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import types
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,11 +34,7 @@ def check_forward(case: Case, record: Recorder) -> None:
     function = case.function
     method = _variant(case, case.entry.info.method_variant, record, "method")
     inplace = _variant(case, case.entry.info.inplace_variant, record, "inplace")
-    for sample in case.plain_samples:
-        record.samples += 1
-        expected = _expected(case, sample, record)
-        if expected is None:
-            continue
+    for sample, expected in _answered(case, record):
         with record.attempt(sample.index):
             _check_function(case, function, sample, expected, record)
         if not isinstance(sample.arguments[0], TensorSpec):
@@ -57,6 +53,15 @@ class _Expected:
     raw: Any
     outcome: Any
     memory: Memory
+
+
+def _answered(case: Case, record: Recorder) -> Iterator[tuple[Sample, _Expected]]:
+    """The samples that torch has an answer to, with that."""
+    for sample in case.plain_samples:
+        record.samples += 1
+        expected = _expected(case, sample, record)
+        if expected is not None:
+            yield sample, expected
 
 
 def _expected(case: Case, sample: Sample, record: Recorder) -> _Expected | None:
@@ -126,11 +131,7 @@ def _check_inplace(case: Case, inplace: Callable[..., Any], sample: Sample, reco
 def check_out(case: Case, record: Recorder) -> None:
     """`out=` receives the result, and is what the call returns."""
     function = case.function
-    for sample in case.plain_samples:
-        record.samples += 1
-        expected = _expected(case, sample, record)
-        if expected is None:
-            continue
+    for sample, expected in _answered(case, record):
         wanted = _as_written(expected.outcome)
         try:
             case.judge(
@@ -175,11 +176,7 @@ def _as_written(expected: Any) -> Any:
 def check_meta(case: Case, record: Recorder) -> None:
     """Shape and dtype without data. A sample counts as refused only if torch's meta device refuses it too."""
     function = case.function
-    for sample in case.plain_samples:
-        record.samples += 1
-        expected = _expected(case, sample, record)
-        if expected is None:
-            continue
+    for sample, expected in _answered(case, record):
         arguments = _on_meta(sample.arguments)
         try:
             actual = case.backend.describe(call(function, case.backend.build(arguments, device="meta")))

@@ -146,6 +146,9 @@ def _served(line: Line, name: str, text: str) -> Line:
     def by(op: str, form: str = FUNCTIONAL) -> Line:
         return Line(line.table, line.row, line.marks, op, form)
 
+    space, _, rest = name.partition(".")
+    if space in _namespaces():
+        name = f"{space}::{rest}"
     name = name.removeprefix("prims.")
     if line.row.startswith("prims.") and name in PRIMS:
         return by(PRIMS[name])
@@ -194,9 +197,17 @@ def overloads(name: str) -> list[OpDef]:
 
 
 @functools.cache
+def _namespaces() -> frozenset[str]:
+    """The namespaces of operators that are not ATen's."""
+    return frozenset(op.schema.namespace for op in REGISTRY) - {"", "aten"}
+
+
+@functools.cache
 def _by_name() -> dict[str, list[OpDef]]:
     found: dict[str, list[OpDef]] = {}
     for op in REGISTRY:
+        if op.schema.namespace in _namespaces():
+            continue
         found.setdefault(op.schema.name, []).append(op)
     return found
 

@@ -16,6 +16,8 @@ _SIZES = {
     "3d": ("x(1, 2, 3, 2, 4)", "(2, 5, 3)"),
 }
 _HEADS = "x(1, 2, 3, 2), x(1, 2, 4, 2), x(1, 2, 4, 2)"
+_GRIDS = {"": "0.1, 2", "tensor": "u(1).detach().float(), i([2])",
+          "channel": "u(3).detach().float(), i([2, 0, -4]), 1"}
 _ENDS = {"Scalar_Tensor": "0.3, k()", "Tensor_Scalar": "k(), 0.3", "Tensor_Tensor": "k(), k()"}
 
 
@@ -171,6 +173,13 @@ WITNESSES: dict[str, str] = {
     "_fused_moving_avg_obs_fq_helper_functional": "x(2, 3), i([1]), i([1]), k(1).float(), k(1).float() + 1, "
     "k(1).float(), i([1]).int(), 0.1, -5, 4, 0",
     "_amp_update_scale": "k(1).float(), i([1]).int(), k(1).float(), 2.0, 0.5, 3",
+    **{
+        f"quantized_decomposed::{name}.{kind}".removesuffix("."): f"{value}, {_GRIDS[kind]}, -128, 127, int8"
+        for name, value in (("quantize_per_tensor", "k(2, 3).float()"), ("dequantize_per_tensor", "i8(2, 3)"))
+        for kind in ("", "tensor")
+    },
+    "quantized_decomposed::quantize_per_channel": f"k(2, 3).float(), {_GRIDS['channel']}, -128, 127, int8",
+    "quantized_decomposed::dequantize_per_channel": f"i8(2, 3), {_GRIDS['channel']}, -128, 127, int8",
     # special
     **{f"special_gamma{name}": "p(2, 3), p(2, 3)" for name in ("inc", "incc")},
     # shape

@@ -7,7 +7,8 @@ compared with the oracle in value, dtype and shape, tell whether the two are the
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from rushlight.core.registry import REGISTRY, Kind, OpDef
@@ -19,30 +20,38 @@ from .record import Recorder
 
 @contextlib.contextmanager
 def decomposed() -> Iterator[dict[str, set[str]]]:
-    """Run decompositions where there are kernels. Gives {operator: operators that its decomposition ran}."""
+    """Run decompositions where there are kernels. Gives {operator: operators that its decomposition ran},
+    of all that are defined by simpler ones."""
     calls: dict[str, set[str]] = {}
     running: list[str] = []
-    chosen = [op for op in REGISTRY if op.kind is Kind.STRUCTURAL and op.decomposition is not None]
-    before = {op: op.run for op in chosen}
+    structural = [op for op in REGISTRY if op.kind is Kind.STRUCTURAL and op.decomposition is not None]
+    composites = [op for op in REGISTRY if op.kind is Kind.COMPOSITE]
+    before = {op: (op.run, op.body) for op in (*structural, *composites)}
 
-    def run(op: OpDef, args: tuple[Any, ...]) -> Any:
+    def tracked(op: OpDef, body: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         if running:
             calls.setdefault(running[-1], set()).add(op.name)
         running.append(op.name)
         try:
-            assert op.decomposition is not None
-            results = op.decomposition(args)
+            return body(args)
         finally:
             running.pop()
+
+    def run(op: OpDef, args: tuple[Any, ...]) -> Any:
+        assert op.decomposition is not None
+        results = tracked(op, op.decomposition, args)
         return tuple(results) if isinstance(results, list) else results
 
-    for op in chosen:
+    for op in structural:
         op.run = run
+    for op in composites:
+        assert op.body is not None
+        op.body = functools.partial(tracked, op, op.body)
     try:
         yield calls
     finally:
-        for op, runner in before.items():
-            op.run = runner
+        for op, (runner, body) in before.items():
+            op.run, op.body = runner, body
 
 
 def check_decomposed(case: Case, record: Recorder) -> None:

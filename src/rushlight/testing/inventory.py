@@ -482,7 +482,7 @@ def evaluate(text: str, seed: int = 7) -> tuple[tuple[Any, ...], dict[str, Any]]
         "nested": lambda leaf, *ends: _follower(leaf, lambda values: (
             rushlight.nested.nested_tensor_from_jagged(values, rushlight.tensor([0, *ends])))),
         "by": lambda source, function: _follower(source, lambda value: function(value).detach()),
-        "float64": rushlight.float64, "int64": rushlight.int64, "float": float,
+        "float64": rushlight.float64, "int64": rushlight.int64, "int8": rushlight.int8, "float": float,
         "arguments": lambda *args, **kwargs: (args, kwargs),
     }
     return eval(f"arguments({text})", {"__builtins__": {}}, scope)  # the texts are this package's own

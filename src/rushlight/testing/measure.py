@@ -81,6 +81,11 @@ def measure(key: str) -> dict[str, str]:
     return found
 
 
+def measure_decomposition(op: OpDef) -> str:
+    """What holds of its decomposition alone."""
+    return _outcome(_decomposition, op, False, witness_text(op, False))
+
+
 def witness_text(op: OpDef, inplace: bool) -> str:
     name = (
         f"{op.schema.name}_" + (f".{op.schema.overload}" if op.schema.overload else "")
@@ -131,7 +136,7 @@ def _looks(tensor: Any) -> tuple[Any, ...]:
 
 
 def _has_out(op: OpDef) -> bool:
-    return bool(op.api & Api.OUT) and op.kind is not Kind.SPARSE
+    return bool(op.api & Api.OUT) and op.kind not in (Kind.SPARSE, Kind.QUANTIZED)
 
 
 def _out(op: OpDef, inplace: bool, text: str) -> str:

@@ -105,16 +105,16 @@ class Recorder:
             result.status = FAIL
         elif not self.checked:
             result.status = NOT_APPLICABLE
-            result.reason = (
-                "torch gives no sample that can be compared"
-                if not self.samples
-                else (
-                    f"torch itself refuses all {self.samples} samples"
-                    if self.notes["torch refused"]
-                    else "nothing to compare"
-                )
-            )
+            result.reason = self._why_nothing()
         return result
+
+    def _why_nothing(self) -> str:
+        if not self.samples:
+            return "torch gives no sample that can be compared"
+        for note, who in (("torch refused", "torch itself"), ("vmap refused", "vmap, as in torch,")):
+            if self.notes[note]:
+                return f"{who} refuses all {self.samples} samples"
+        return "nothing to compare"
 
 
 def describe_error(error: BaseException) -> str:
