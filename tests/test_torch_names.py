@@ -14,9 +14,7 @@ import rushlight
 # Reason -> the names that it explains, as a regular expression.
 NOT_HERE: dict[str, dict[str, str]] = {
     "functions": {
-        "quantized tensors are not a layout here": r"q_.*|quantize_.*|quantized_.*|int_repr|dequantize|"
-            r"empty_quantized|"
-        r"fbgemm_.*|choose_qparams_.*",
+        "names a kernel of another library": r"quantized_(batch_norm|gru.*|lstm.*|rnn.*)|fbgemm_.*",
         "belongs to TorchScript": r"fork|wait|parse_.*|import_ir_.*|merge_type_.*|unify_type_list|"
             r"get_file_path|"
         r"prepare_multiprocessing_environment|init_num_threads|compiled_with_cxx11_abi|classproperty|typename",
@@ -33,7 +31,6 @@ NOT_HERE: dict[str, dict[str, str]] = {
         r"set_anomaly_enabled|thread_safe_generator",
     },
     "methods": {
-        "quantized tensors are not a layout here": r"q_.*|qscheme|int_repr|dequantize",
         "concerns devices that are not the processor": r"cuda|ipu|xpu|mtia|is_(ipu|maia|mtia|vulkan|xla)|"
         r"is_distributed|record_stream|share_memory_",
         "removed from PyTorch, where it raises": r"eig|lstsq|solve|symeig|reinforce|volatile",

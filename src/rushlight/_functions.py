@@ -4,15 +4,27 @@ signatures.
 Importing this module imports every floor, freezes the registry and attaches the operator methods to Tensor.
 """
 
-# isort: off  the floors, from the ground up
-from . import (
-    decompositions,  # noqa: F401
-    derivatives,  # noqa: F401
-    kernels,  # noqa: F401
-    ops,
-)
+# ruff: noqa: E402  collection of garbage is off while the floors are imported
+import gc
 
-# isort: on
+_collects = gc.isenabled()
+gc.disable()
+try:
+    # isort: off  the floors, from the ground up
+    from . import (
+        decompositions,  # noqa: F401
+        derivatives,  # noqa: F401
+        kernels,  # noqa: F401
+        ops,
+    )
+
+    # isort: on
+finally:
+    if _collects:
+        if not gc.get_freeze_count():
+            gc.freeze()  # what was made here stays: all of it is old at once, without looking for garbage
+            gc.unfreeze()
+        gc.enable()
 from .core import objects  # noqa: F401
 from .core.api import attach_methods, build
 from .core.aten import OpNamespace
@@ -21,6 +33,7 @@ from .core.registry import REGISTRY
 REGISTRY.frozen = True
 API = build(REGISTRY)
 attach_methods(API)
-ops.aten = OpNamespace(REGISTRY)
+for _namespace in {"aten", *(op.schema.namespace for op in REGISTRY)} - {""}:
+    setattr(ops, _namespace, OpNamespace(REGISTRY, _namespace))
 globals().update(API.functions.get("", {}))
 __all__ = list(API.functions.get("", {}))

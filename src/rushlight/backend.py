@@ -35,6 +35,7 @@ from .graph.passes import PASSES
 from .logs import logger, wanted
 from .loops.nest import Buffer, Call, Place
 from .lowering.lower import Program, lower
+from .runtime import profile
 from .runtime.engine import Library, engine
 from .runtime.executable import Executable, Slot
 from .runtime.threads import pool
@@ -153,7 +154,9 @@ def _recall(key: str | None) -> tuple[dict[str, Any], Library] | None:
 
 def _link(description: dict[str, Any], code: bytes) -> Library:
     entries = [s for s in description["segments"] if isinstance(s, str)]
-    addresses: dict[str, int] = {"parallel_for": pool().parallel_for_address}
+    entries += [profile.TIMES] if description["timers"] else []
+    addresses: dict[str, int] = {"parallel_for": pool().parallel_for_address,
+                                 profile.CLOCK: profile.clock_address()}
     names = description["imports"]
     addresses.update(routine_imports(SimpleNamespace(globals=names), engine().target))
     for name in names:
@@ -161,7 +164,11 @@ def _link(description: dict[str, Any], code: bytes) -> Library:
         if address is None:
             raise InternalError(f"there is no routine {name} to link with")
         addresses[name] = address
-    return engine().link(code, entries, addresses)
+    library = engine().link(code, entries, addresses)
+    if description["timers"]:
+        profile.add_program([profile.Timer(*words) for words in description["timers"]],
+                            library.addresses[profile.TIMES])
+    return library
 
 
 def _tell(artifact: Artifact, *, cached: bool) -> None:
@@ -207,7 +214,8 @@ def _describe(graph: Graph, program: Program, plan: Schedule, native: NativeModu
         "segments": segments, "inputs": [slots.get(program.inputs[value]) for value in graph.inputs],
         "outputs": outputs, "temporaries": temporaries, "workspace": plan.workspace.size, "slots": extra,
         "reports": [[kind.__name__, message] for kind, message in native.reports],
-        "imports": list(native.imports), "updates": updates}
+        "imports": list(native.imports), "updates": updates,
+        "timers": [timer.to_words() for timer in native.timers]}
 
 
 def _executable(graph: Graph, description: dict[str, Any], library: Library) -> Executable:
@@ -258,7 +266,9 @@ def _seen_as(array: np.ndarray, shape: tuple[int, ...], strides: tuple[int, ...]
     """The memory of `array` under another shape and strides (in elements)."""
     if 0 in shape:
         return np.empty(shape, array.dtype)
-    return np.lib.stride_tricks.as_strided(array, shape, tuple(s * array.itemsize for s in strides))
+    words = array.view(f"V{array.itemsize}")  # NumPy's interface has no name for every dtype
+    seen = np.lib.stride_tricks.as_strided(words, shape, tuple(s * array.itemsize for s in strides))
+    return seen.view(array.dtype)
 
 
 def moved_bytes(artifact: Artifact) -> dict[str, int]:

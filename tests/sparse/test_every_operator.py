@@ -14,9 +14,10 @@ from rushlight.core.registry import REGISTRY, Kind, OpDef
 from rushlight.core.schema import REQUIRED
 
 VALUES = np.arange(24).reshape(4, 6) % 3 * 1.0
-REFUSALS = (RuntimeError, TypeError, ValueError, IndexError)
-# Whose results are memory as it was found, or not tensors.
-UNCOMPARED = ("empty", "new_empty", "_nested", "_fused", "histogramdd")
+# quantized_decomposed refuses dtypes with an AssertionError, as PyTorch does
+REFUSALS = (RuntimeError, TypeError, ValueError, IndexError, AssertionError)
+# Whose results are memory as it was found, or not tensors; or which fill what is stored, as in PyTorch.
+UNCOMPARED = ("empty", "new_empty", "_nested", "_fused", "histogramdd", "ones_like", "full_like")
 FAMILIES = sorted({op.family for op in REGISTRY if op.tensor_positions or op.list_positions})
 
 _PLAIN: dict[str, Any] = {"Scalar": 1.5, "float": 1.5, "str": "sum", "ScalarType": rl.float64}

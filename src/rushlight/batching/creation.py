@@ -52,12 +52,15 @@ def fill(self: Tensor, value: Tensor, self_ndim: int) -> Tensor:
     return run_name("copy", self, pad_ndim(value, 0, self_ndim), False)
 
 
-def lines(start: Any, end: Any, steps: int) -> Tensor:
-    """Evenly spaced numbers between batched ends, counted from the nearer end, in double precision."""
+def lines(start: Any, end: Any, steps: int, dtype: Any) -> Tensor:
+    """Evenly spaced numbers between batched ends, counted from the nearer end, in double precision. The ends
+    of a range of integers are integers."""
     start, end = column(start), column(end)
+    if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
+        start, end = start.trunc(), end.trunc()
     count = run_name("arange", steps, DTYPES["float64"], None, None, None)
     step = (end - start) / max(steps - 1, 1)
-    near = count < steps / 2
+    near = count < steps // 2 if steps > 1 else count == 0
     return run_name("where.self", near, start + step * count, end - step * (steps - 1 - count))
 
 
@@ -77,9 +80,9 @@ def in_dtype(values: Tensor, dtype: Any) -> Tensor:
 
 @batching(["linspace.Tensor_Tensor", "linspace.Tensor_Scalar", "linspace.Scalar_Tensor"])
 def linspace(start: Any, end: Any, steps: int, dtype: Any) -> Tensor:
-    return in_dtype(lines(start, end, steps), dtype)
+    return in_dtype(lines(start, end, steps, dtype), dtype)
 
 
 @batching(["logspace.Tensor_Tensor", "logspace.Tensor_Scalar", "logspace.Scalar_Tensor"])
 def logspace(start: Any, end: Any, steps: int, base: float, dtype: Any) -> Tensor:
-    return in_dtype(run_name("pow.Scalar", base, lines(start, end, steps)), dtype)
+    return in_dtype(run_name("pow.Scalar", base, lines(start, end, steps, dtype)), dtype)

@@ -12,6 +12,12 @@ from .declare import batching, expand_batch, pad_ndim
 
 
 def scaled(alpha: Any, tensor: Tensor) -> Tensor:
+    """alpha * tensor in the dtype of the tensor, as the kernels have it: a number is cast to that first."""
+    dtype = tensor.dtype
+    if isinstance(alpha, complex) and not dtype.is_complex:
+        alpha = alpha.real
+    if isinstance(alpha, float) and not (dtype.is_floating_point or dtype.is_complex):
+        alpha = int(alpha)
     return tensor if alpha == 1 else tensor * alpha
 
 

@@ -44,6 +44,8 @@ class BatchedTensor(Tensor):
 def wrap_batched(value: Tensor, bdim: int | None, trace: Vmap) -> BatchedTensor:
     check(value._parts is None, "vmap: a sparse tensor cannot take part in a vmap; call .to_dense() on it "
           "first")
+    check(value._quantizer is None, "vmap: a quantized tensor cannot take part in a vmap; call dequantize() "
+          "on it first")
     tensor = _new(BatchedTensor)
     shape, strides = tuple(value.shape), value.strides()
     if bdim is not None:
@@ -103,8 +105,8 @@ class Vmap(Interpreter):
     # Running operators.
 
     def process(self, op: OpDef, args: Arguments) -> Any:
-        if op.random:
-            return self._random(op, args)
+        if op.random:  # a composite may draw or not: that is up to its body
+            return execute(op, args, TRACED) if op.kind is Kind.COMPOSITE else self._random(op, args)
         if not self._any_batched(op, args):
             result = self._wrap_results(call(op, self._unwrapped(op, args)), None)
         elif op.batching is not None:
@@ -249,10 +251,6 @@ class Vmap(Interpreter):
         MODES.traces[:] = [trace for trace in MODES.traces if trace.number < self.number]
         AMBIENT.keys = AMBIENT.keys if MODES.traces else AMBIENT.keys & ~RANDOM
         try:
-            if op.kind is Kind.COMPOSITE:
-                MODES.traces[:] = saved[1]
-                AMBIENT.keys = saved[0]
-                return execute(op, args, TRACED)
             if self.randomness == "same":
                 return self._same(op, args)
             if op.batching is not None:

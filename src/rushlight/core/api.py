@@ -83,7 +83,8 @@ def _group(registry: Registry, api: Api, *, inplace: bool) -> dict[tuple[str, st
             namespace = op.namespace if api is FUNCTION else ""
             groups.setdefault((namespace, op.public_name), []).append(op)
     for overloads in groups.values():
-        overloads.sort(key=_tensors_first)
+        if len(overloads) > 1:
+            overloads.sort(key=_tensors_first)
     return groups
 
 

@@ -1,7 +1,7 @@
 """`rushlight.ops.aten`: every operator by its ATen name and overload, as `torch.ops.aten` spells them.
 
 `aten.add.Tensor(x, y)` calls one overload, `aten.add(x, y)` the first that fits, `aten.add_.Tensor` the
-derived in-place form.
+derived in-place form. Operators that are not ATen's are found under the namespace of their schema.
 """
 
 from __future__ import annotations
@@ -37,13 +37,14 @@ class OpOverload:
         return hash((self.op.name, self.inplace))
 
     def __repr__(self) -> str:
-        return f"<OpOverload(op='aten.{self.__name__}')>"
+        return f"<OpOverload(op='{self.op.schema.namespace or 'aten'}.{self.__name__}')>"
 
 
 class OpOverloadPacket:
     """All overloads of one name; attributes are the overloads (`default` for the unnamed one)."""
 
-    def __init__(self, name: str, overloads: list[OpDef], *, inplace: bool) -> None:
+    def __init__(self, name: str, overloads: list[OpDef], *, inplace: bool, namespace: str = "aten") -> None:
+        self._name = f"{namespace}.{name}"
         self._packet = Packet(name, overloads, inplace=inplace)
         self._overloads = {
             op.schema.overload or "default": OpOverload(op, inplace=inplace) for op in overloads
@@ -53,7 +54,7 @@ class OpOverloadPacket:
         try:
             return self._overloads[overload]
         except KeyError:
-            raise AttributeError(f"aten.{self._packet.__name__} has no overload '{overload}'; it has "
+            raise AttributeError(f"{self._name} has no overload '{overload}'; it has "
                                  f"{', '.join(self._overloads)}") from None
 
     def overloads(self) -> list[str]:
@@ -63,25 +64,29 @@ class OpOverloadPacket:
         return self._packet(*args, **kwargs)
 
     def __repr__(self) -> str:
-        return f"<OpOverloadPacket(op='aten.{self._packet.__name__}')>"
+        return f"<OpOverloadPacket(op='{self._name}')>"
 
 
 class OpNamespace:
-    """The operators of a registry as attributes, looked up when first asked for."""
+    """The operators of one namespace of a registry as attributes, looked up when first asked for."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, namespace: str = "aten") -> None:
         self._registry = registry
+        self._namespace = namespace
 
     def __getattr__(self, name: str) -> OpOverloadPacket:
-        overloads = [op for op in self._registry if op.schema.name == name]
+        overloads = [op for op in self._operators() if op.schema.name == name]
         inplace = not overloads and name.endswith("_") and not name.endswith("__")
         if inplace:
-            overloads = [op for op in self._registry if op.schema.name == name[:-1]]
+            overloads = [op for op in self._operators() if op.schema.name == name[:-1]]
         if not overloads:
-            raise AttributeError(f"there is no operator aten::{name}")
-        packet = OpOverloadPacket(name, overloads, inplace=inplace)
+            raise AttributeError(f"there is no operator {self._namespace}::{name}")
+        packet = OpOverloadPacket(name, overloads, inplace=inplace, namespace=self._namespace)
         setattr(self, name, packet)
         return packet
 
+    def _operators(self) -> list[OpDef]:
+        return [op for op in self._registry if (op.schema.namespace or "aten") == self._namespace]
+
     def __dir__(self) -> list[str]:
-        return sorted({op.schema.name for op in self._registry})
+        return sorted({op.schema.name for op in self._operators()})

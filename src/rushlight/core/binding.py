@@ -8,12 +8,14 @@ whole argument tuple.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from keyword import iskeyword
+from keyword import kwlist
 from operator import itemgetter
 from types import FunctionType
 from typing import Any
 
 from .errors import RegistrationError
+
+_ESCAPED = {f"{word}_": word for word in kwlist}
 
 
 def parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
@@ -26,7 +28,9 @@ def parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
         raise RegistrationError(f"{where(function)}: a rule cannot take *args or **kwargs; name what it "
                                 "needs")
     names = code.co_varnames[:code.co_argcount + code.co_kwonlyargcount]
-    return tuple(name[:-1] if name.endswith("_") and iskeyword(name[:-1]) else name for name in names)
+    if _ESCAPED.keys().isdisjoint(names):
+        return names
+    return tuple(_ESCAPED.get(name, name) for name in names)
 
 
 def where(function: Callable[..., Any]) -> str:

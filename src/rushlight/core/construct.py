@@ -94,6 +94,8 @@ def _checked_dtype(dtype: Any, name: str) -> DType | None:
     dtype = _PYTHON_DTYPES.get(dtype, dtype) if isinstance(dtype, type) else dtype
     check(dtype is None or isinstance(dtype, DType), f"{name}(): argument 'dtype' must be a rushlight dtype, "
           f"not {type(dtype).__name__}", TypeError)
+    check(dtype is None or not dtype.is_quantized, f"{name}(): cannot make a tensor of a quantized dtype; "
+          "quantize_per_tensor and quantize_per_channel do")
     return dtype
 
 
@@ -125,6 +127,7 @@ def frombuffer(buffer: Any, *, dtype: DType, count: int = -1, offset: int = 0,
     check(_has_buffer(buffer),
           f"frombuffer: a {type(buffer).__name__} does not implement Python's buffer protocol",
           ValueError)
+    _checked_dtype(dtype, "frombuffer")
     size, item = memoryview(buffer).nbytes, dtype.itemsize
     check(size > 0 and count != 0, f"both buffer length ({size}) and count ({count}) must not be 0",
           ValueError)

@@ -22,9 +22,24 @@ from .errors import InternalError, RegistrationError, check
 from .modes import MODES
 from .pointwise import infer_pointwise, run_pointwise
 from .promotion import common, resolve
+from .quantized import grids_of_views
+from .quiet import quietly
 from .registry import REGISTRY, Kind, OpDef
 from .shapes import Spec
-from .tensor import AUTOCAST, AUTOGRAD, META, RANDOM, SPARSE, TRACED, Tensor, alias, meta_tensor, wrap
+from .tensor import (
+    AUTOCAST,
+    AUTOGRAD,
+    META,
+    QUANTIZED,
+    RANDOM,
+    SPARSE,
+    TRACED,
+    Tensor,
+    alias,
+    meta_tensor,
+    wrap,
+)
+from .tokens import strided
 
 Arguments = tuple[Any, ...]
 Layer = Callable[..., Any]
@@ -84,9 +99,14 @@ def execute(op: OpDef, args: Arguments, keys: int | None = None) -> Any:
     """Run `op` below autograd and transforms: on data, or on the meta device."""
     if keys is None:
         keys = _keys_of(op, args)
-    if op.device_position is not None and args[op.device_position] is not None:
-        keys = keys | META if args[op.device_position].type == "meta" else keys & ~META
-    if keys & (META | SPARSE):
+    if op.device_position is not None:
+        if args[op.device_position] is not None:
+            keys = keys | META if args[op.device_position].type == "meta" else keys & ~META
+        if _asked_layout(op, args) is not None:
+            keys |= SPARSE
+    if keys & (META | SPARSE | QUANTIZED):
+        if keys & QUANTIZED:
+            return _run_quantized(op, args)
         if keys & SPARSE and (op.sparse is not None or op.kind is not Kind.COMPOSITE):
             return _run_sparse(op, args)
         if keys & META and op.kind is not Kind.COMPOSITE:
@@ -95,6 +115,20 @@ def execute(op: OpDef, args: Arguments, keys: int | None = None) -> Any:
     if run is None:
         run = op.run = _runners[op.kind]
     return run(op, args)
+
+
+def _asked_layout(op: OpDef, args: Arguments) -> Any:
+    """The sparse layout that an argument asks for, of an operator that makes such tensors; else None."""
+    if op.sparse is None or op.sparse.layout_at is None:
+        return None
+    layout = args[op.sparse.layout_at]
+    return None if layout is strided else layout
+
+
+def is_sparse_call(op: OpDef, args: Arguments) -> bool:
+    """Whether an operator takes or makes a sparse tensor."""
+    return (op.kind is Kind.SPARSE or _asked_layout(op, args) is not None
+            or any(tensor._parts is not None for tensor in tensors_in(op, args)))
 
 
 def _keys_of(op: OpDef, args: Arguments) -> int:
@@ -172,14 +206,17 @@ def _run_structural(op: OpDef, args: Arguments) -> Any:
         raise NotImplementedError(f"{op.name} has no kernel")
     reads = op.kernel_reads
     arrays = [_kernel_argument(op, a) if i in reads else a for i, a in enumerate(args)]
-    with np.errstate(all="ignore"):
-        results = op.kernel((*arrays, specs))
-        if isinstance(specs, Spec):
-            return _finish(op, results, specs, arrays)
-        if len(results) != len(specs):
-            raise InternalError(f"{op.name}: the kernel returned {len(results)} outputs, its shape rule "
-                                f"{len(specs)}")
-        return tuple([_finish(op, r, s, arrays) for r, s in zip(results, specs, strict=True)])
+    return quietly(_computed, op, arrays, specs)
+
+
+def _computed(op: OpDef, arrays: list[Any], specs: Any) -> Any:
+    results = op.kernel((*arrays, specs))  # type: ignore[misc]
+    if isinstance(specs, Spec):
+        return _finish(op, results, specs, arrays)
+    if len(results) != len(specs):
+        raise InternalError(f"{op.name}: the kernel returned {len(results)} outputs, its shape rule "
+                            f"{len(specs)}")
+    return tuple([_finish(op, r, s, arrays) for r, s in zip(results, specs, strict=True)])
 
 
 def _run_sparse(op: OpDef, args: Arguments) -> Any:
@@ -193,6 +230,23 @@ def _run_sparse(op: OpDef, args: Arguments) -> Any:
             "call .to_dense() on them first")
     with np.errstate(all="ignore"):
         return kernel.function(args)
+
+
+def _run_quantized(op: OpDef, args: Arguments) -> Any:
+    """Run the kernel for quantized tensors; a view takes a view of the integers, a composite its body."""
+    if op.quantized is not None:
+        with np.errstate(all="ignore"):
+            return op.quantized(args)
+    if op.kind is Kind.COMPOSITE and op.promote is None:
+        return op.body(args)  # type: ignore[misc]
+    if op.kind is not Kind.VIEW:
+        raise NotImplementedError(f"{op.name} is not implemented for quantized tensors; call dequantize() on "
+                                  "them first")
+    grids = grids_of_views(op, args)
+    views = _run_view(op, args)
+    for view, grid in zip(views if isinstance(views, tuple) else (views,), grids, strict=True):
+        view._quantizer = grid
+    return views
 
 
 def _kernel_argument(op: OpDef, value: Any) -> Any:
@@ -224,6 +278,9 @@ def _finish(op: OpDef, result: Any, spec: Spec, inputs: Sequence[Any]) -> Tensor
         result = result.copy()
     if spec.strides is None and spec.shape is not None and not result.flags.c_contiguous:
         result = np.ascontiguousarray(result)  # eager, meta and compiled agree on the layout
+    if spec.dtype.is_quantized:
+        raise RuntimeError(f"{op.name} cannot make a tensor of dtype {spec.dtype.name}; quantize_per_tensor "
+                           "and quantize_per_channel do")
     tensor = wrap(result)
     if spec.strides is not None and result.size == 0:
         tensor._strides = spec.strides  # NumPy keeps no strides for arrays without elements
@@ -258,8 +315,8 @@ def _run_meta(op: OpDef, args: Arguments) -> Any:
         )
     if op.kind is Kind.VIEW:
         return _run_view(op, args)
-    if op.kind is Kind.SPARSE:
-        raise NotImplementedError(f"{op.name}: there are no sparse tensors on the meta device")
+    if op.kind in (Kind.SPARSE, Kind.QUANTIZED):
+        raise NotImplementedError(f"{op.name}: there are no {op.kind.value} tensors on the meta device")
     specs = infer(op, args)
     if isinstance(specs, Spec):
         return meta_tensor(specs)
@@ -272,6 +329,7 @@ _runners: dict[Kind, Callable[[OpDef, Arguments], Any]] = {
     Kind.COMPOSITE: _run_composite,
     Kind.STRUCTURAL: _run_structural,
     Kind.SPARSE: _run_sparse,
+    Kind.QUANTIZED: _run_quantized,
 }
 
 

@@ -33,6 +33,7 @@ class Category(enum.IntEnum):
     INTEGRAL = 1
     FLOATING = 2
     COMPLEX = 3
+    QUANTIZED = 4  # takes no part in promotion
 
 
 class DType:
@@ -47,11 +48,12 @@ class DType:
     is_complex          True for complex types
     is_differentiable   True for floating and complex types: those that can require grad
     is_signed           True where negative values exist
+    is_quantized        True for qint8, quint8 and qint32: integers that stand for points of a grid
     opmath              the dtype arithmetic runs in: float32 for the 8 and 16 bit floats, else itself
     """
 
-    __slots__ = ("category", "is_complex", "is_differentiable", "is_floating_point", "is_signed", "itemsize",
-                 "name", "numpy", "opmath", "torch_name")
+    __slots__ = ("category", "is_complex", "is_differentiable", "is_floating_point", "is_quantized",
+                 "is_signed", "itemsize", "name", "numpy", "opmath", "torch_name")
 
     name: str
     torch_name: str
@@ -62,6 +64,7 @@ class DType:
     is_complex: bool
     is_differentiable: bool
     is_signed: bool
+    is_quantized: bool
     opmath: DType
 
     def __init__(self, name: str, torch_name: str, numpy: np.dtype[Any], category: Category, signed: bool,
@@ -76,8 +79,9 @@ class DType:
         put("itemsize", numpy.itemsize)
         put("is_floating_point", category is Category.FLOATING)
         put("is_complex", category is Category.COMPLEX)
-        put("is_differentiable", category >= Category.FLOATING)
+        put("is_differentiable", category in (Category.FLOATING, Category.COMPLEX))
         put("is_signed", signed)
+        put("is_quantized", category is Category.QUANTIZED)
         put("opmath", self if opmath is None else opmath)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
@@ -137,6 +141,13 @@ float8_e5m2 = _float("float8_e5m2", "Float8_e5m2", ml_dtypes.float8_e5m2, float3
 complex64 = DType("complex64", "ComplexFloat", np.dtype(np.complex64), Category.COMPLEX, True)
 complex128 = DType("complex128", "ComplexDouble", np.dtype(np.complex128), Category.COMPLEX, True)
 
+# Not among DTYPES: arrays of their integers are those of int8, uint8 and int32, and no operator computes in
+# them (core/quantized.py).
+qint8 = DType("qint8", "QInt8", np.dtype(np.int8), Category.QUANTIZED, True)
+quint8 = DType("quint8", "QUInt8", np.dtype(np.uint8), Category.QUANTIZED, False)
+qint32 = DType("qint32", "QInt32", np.dtype(np.int32), Category.QUANTIZED, True)
+QUANTIZED: dict[str, DType] = {dtype.name: dtype for dtype in (qint8, quint8, qint32)}
+
 _REAL = {complex64: float32, complex128: float64}
 _COMPLEX = {float16: complex64, bfloat16: complex64, float32: complex64, float64: complex128,
             complex64: complex64, complex128: complex128}
@@ -162,7 +173,7 @@ def __getattr__(name: str) -> DType:
 
 def dtype_named(name: str) -> DType:
     """The dtype called `name`, aliases included; KeyError for an unknown name."""
-    found = DTYPES.get(name)
+    found = DTYPES.get(name) or QUANTIZED.get(name)
     return ALIASES[name] if found is None else found
 
 
@@ -229,6 +240,9 @@ def _refuse(a: DType, b: DType) -> NoReturn:
     for value in (a, b):
         if not isinstance(value, DType):
             raise TypeError(f"promote_types: expected a dtype, got {type(value).__name__}")
+    if a.is_quantized or b.is_quantized:
+        raise RuntimeError(f"promotion is not supported for quantized types: attempted to promote "
+                           f"{a.torch_name} and {b.torch_name}; call dequantize() first")
     group = "float8 types" if a in _FLOAT8 or b in _FLOAT8 else "uint16, uint32 and uint64"
     raise RuntimeError(f"promotion is not supported for {group}: attempted to promote {a.torch_name} and "
                        f"{b.torch_name}; convert one operand explicitly with .to(dtype)")
@@ -236,6 +250,8 @@ def _refuse(a: DType, b: DType) -> NoReturn:
 
 def can_cast(from_: DType, to: DType) -> bool:
     """Whether the category of `from_` fits `to`: not complex to real, float to int, or int to bool."""
+    if from_.is_quantized or to.is_quantized:
+        return not from_.is_complex
     return from_.category <= to.category or (from_.category is Category.COMPLEX and to.is_complex)
 
 
@@ -398,7 +414,7 @@ class iinfo(_Info):
     __slots__ = ("max", "min")
 
     def __init__(self, type: DType) -> None:
-        if not isinstance(type, DType) or type.category is not Category.INTEGRAL:
+        if not isinstance(type, DType) or not (type.category is Category.INTEGRAL or type.is_quantized):
             raise TypeError(f"iinfo: requires an integer dtype, got {type!r}; use finfo for floating point")
         self.bits = type.itemsize * 8
         self.dtype = type.name

@@ -59,7 +59,8 @@ def as_value(value: Any, like: Tensor) -> Tensor:
                         "number or a tensor")
     if type(value) is int:
         _check_int64(value)
-    return run_name("full", (), value, like.dtype, None, like.device, None)
+    dtype = DTYPES["float32"] if like.dtype.is_quantized else like.dtype
+    return run_name("full", (), value, dtype, None, like.device, None)
 
 
 def _without_leading_ones(value: Tensor) -> Tensor:

@@ -9,6 +9,8 @@ result.
 
 from __future__ import annotations
 
+import gc
+import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -20,11 +22,14 @@ from .dispatch import AMBIENT, Arguments, call, tensors_in
 from .dtypes import can_cast
 from .errors import check, fail
 from .modes import MODES
+from .pointwise import run_in_place
 from .promotion import Promotion
+from .quantized import write_quantized
 from .quiet import quietly
 from .registry import REGISTRY, Api, Kind, OpDef
 from .shapes import Spec, contiguous_strides, extent, is_dense
-from .tensor import AUTOCAST, AUTOGRAD, LAZY, META, TRACED, Tensor, array_over
+from .storage import Storage
+from .tensor import AUTOCAST, AUTOGRAD, LAZY, META, TRACED, Tensor, array_over, wrap
 
 before_write: Callable[[Tensor, str], None] | None = None
 prepare: Callable[[Tensor, Tensor], None] | None = None
@@ -51,6 +56,9 @@ def install_traced_write(write: Callable[[Tensor, Tensor], None]) -> None:
 
 def call_inplace(op: OpDef, args: Arguments) -> Tensor:
     """`op` with its first tensor overwritten by the (first) result; returns that tensor."""
+    if op.kind is Kind.POINTWISE and not AMBIENT.keys and op.tensor_positions[0] == 0 \
+            and run_in_place(op, args):
+        return args[0]
     if AMBIENT.keys & AUTOCAST and op.autocast is not None:
         with autocast_off():  # what is written to decides
             return call_inplace(op, args)
@@ -289,6 +297,8 @@ def write(target: Tensor, result: Tensor) -> None:
     """Copy the values of `result` (same shape) into the memory of `target`; counts as one write."""
     if (target._array is None or result._array is None) and (target._parts or result._parts):
         _write_sparse(target, result)
+    elif target._quantizer is not None or result._quantizer is not None:
+        write_quantized(target, result)
     elif target._array is not None:
         values = result.numpy_array()
         if target._keys & LAZY:
@@ -425,6 +435,7 @@ def set_geometry(
         if AMBIENT.trace.set_geometry(target, shape, strides, offset):
             return
         AMBIENT.trace.refuse("it changes the shape of a tensor of the caller in place")
+    shared = _holders(target) > _ALONE
     storage = target.storage_object
     span = extent(shape, strides)
     needed = (offset + span) * target.dtype.itemsize if span else 0
@@ -433,8 +444,32 @@ def set_geometry(
         storage._meta_bytes = max(storage._meta_bytes, needed)
     else:
         if needed > storage.buffer.nbytes:
-            grown = np.zeros(needed, np.uint8)
-            grown[:storage.buffer.nbytes] = storage.buffer
-            storage.buffer = grown
+            _grow(storage, needed, shared)
         target._array = array_over(storage.buffer, shape, strides, offset, target.dtype)
     target._strides, target._offset = strides, offset
+
+
+def _grow(storage: Storage, needed: int, shared: bool) -> None:
+    """More memory for a storage. Its other tensors move along: no tensor keeps a list of its aliases, since
+    that would cost every view, so they are looked for among all objects."""
+    assert storage.buffer is not None
+    grown = np.zeros(needed, np.uint8)
+    grown[:storage.buffer.nbytes] = storage.buffer
+    storage.buffer = grown
+    for other in gc.get_objects() if shared else ():
+        if issubclass(type(other), Tensor) and other._storage is storage:
+            other._array = array_over(grown, other.shape, other.strides(), other._offset, other.dtype)
+
+
+def _holders(tensor: Tensor) -> int:
+    """How many references there are to the storage of a tensor."""
+    return sys.getrefcount(tensor._storage) if tensor._storage is not None else 0
+
+
+def _count_of_one() -> int:
+    tensor = wrap(np.empty(1))
+    assert tensor.storage_object is not None
+    return _holders(tensor)
+
+
+_ALONE = _count_of_one()

@@ -18,11 +18,12 @@ from .errors import check
 from .indexing import get_item, set_item
 from .modes import MODES
 from .mutation import assign, check_no_partial_overlap, check_target, set_geometry
+from .quantized import integers_of, make_quantized
 from .registry import Api
 from .shapes import channels_last_strides, contiguous_strides
 from .sparse import Parts, make_sparse
 from .storage import Storage
-from .tensor import LAZY, META, SPARSE, TRACED, Tensor, alias, tensor_method, wrap
+from .tensor import LAZY, META, QUANTIZED, SPARSE, TRACED, Tensor, alias, tensor_method, wrap
 from .tokens import channels_last, channels_last_3d, contiguous_format, device, memory_format, preserve_format
 
 
@@ -33,6 +34,8 @@ def item(self: Tensor) -> Any:
         raise RuntimeError(f"a Tensor with {self.numel()} elements cannot be converted to Scalar")
     if self._keys & META and not self._keys & TRACED:
         raise RuntimeError("Tensor.item() cannot be called on meta tensors")
+    if self._quantizer is not None:
+        return run_name("dequantize.self", self).item()
     value = read_array(self)
     if value.dtype.kind == "V" or value.dtype.name not in np.sctypeDict:
         return float(value.reshape(()))
@@ -165,7 +168,7 @@ for _name, _dtype in {"float": "float32", "double": "float64", "half": "float16"
 def _type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     """Without argument the type's name, such as 'rushlight.FloatTensor'; otherwise a cast."""
     if dtype is None:
-        return f"rushlight.{self.dtype.torch_name}Tensor"
+        return f"rushlight.{'quantized.' if self.dtype.is_quantized else ''}{self.dtype.torch_name}Tensor"
     if isinstance(dtype, str):
         short = dtype.rpartition(".")[2].removesuffix("Tensor")
         matching = [d for d in dtypes.DTYPES.values() if short in (d.torch_name, d.name)]
@@ -266,6 +269,9 @@ def set_(
     if source is None:
         source = wrap(np.empty((0,), self.dtype.numpy))
     check(isinstance(source, Tensor | Storage), "set_(): source must be a tensor or a storage", TypeError)
+    own = isinstance(source, Tensor) and source._trace is not None and self._trace is not None
+    if AMBIENT.trace is not None and not own:
+        AMBIENT.trace.refuse("set_: it makes a tensor look at other memory")
     if isinstance(source, Tensor):
         check(
             source.dtype is self.dtype,
@@ -286,18 +292,23 @@ def set_(
 @property  # type: ignore[misc]
 def _data(self: Tensor) -> Tensor:
     """The same memory without history; writes through it are not seen by version checks."""
-    result = alias(self, self.spec()) if self._parts is None else make_sparse(self._parts, tuple(self.shape))
+    if self._parts is not None:
+        return make_sparse(self._parts, tuple(self.shape))
+    captured = AMBIENT.trace is not None and self._trace in (None, AMBIENT.trace)
+    result: Tensor = run_name("detach", self) if captured else alias(self, self.spec())
     result._versions = None
     return result
 
 
 def _set_data(self: Tensor, value: Tensor) -> None:
     check(isinstance(value, Tensor), "Variable data has to be a tensor", TypeError)
+    if AMBIENT.trace is not None and AMBIENT.trace.replace_data(self, value):
+        return
     self._array, self.dtype, self._spec = value._array, value.dtype, value._spec
     self._storage = value.storage_object if value._parts is None else None
     self._offset, self._strides, self._parts = value._offset, value._strides, value._parts
-    self._conj, self._neg = value._conj, value._neg
-    kinds = META | LAZY | SPARSE
+    self._conj, self._neg, self._quantizer = value._conj, value._neg, value._quantizer
+    kinds = META | LAZY | SPARSE | QUANTIZED
     self._keys = (self._keys & ~kinds) | (value._keys & kinds)
 
 
@@ -356,8 +367,10 @@ def _format(self: Tensor, spec: str) -> str:
 
 
 def _repr(self: Tensor) -> str:
-    if self._trace is not None and self._trace is AMBIENT.trace:
+    if AMBIENT.trace is not None and self._trace in (None, AMBIENT.trace) and self._parts is None:
         read_array(self)  # a captured program prints a value: its capture refuses, or ends
+    if self._quantizer is not None:
+        return printing.format_quantized(self, run_name("dequantize.self", self))
     return printing.format_tensor(self) if self._parts is None else printing.format_sparse(self)
 
 
@@ -372,12 +385,20 @@ def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
     if self._parts is not None:
         return _deepcopy_sparse(self, memo)
     storage = self.storage_object
+    if AMBIENT.trace is not None and self._trace in (None, AMBIENT.trace) and id(storage) not in memo:
+        memo[id(storage)] = storage
+        return _finish_copy(self, run_name("clone", run_name("detach", self), preserve_format), memo)
+    if AMBIENT.trace is not None and id(storage) in memo:
+        AMBIENT.trace.refuse("it copies tensors that share memory")
     if id(storage) not in memo:
         memo[id(storage)] = storage.__class__(None if storage.buffer is None else storage.buffer.copy(),
                                               storage.nbytes())
     carrier = alias(self, self.spec())
     carrier._storage = memo[id(storage)]
-    result = alias(carrier, self.spec())
+    return _finish_copy(self, alias(carrier, self.spec()), memo)
+
+
+def _finish_copy(self: Tensor, result: Tensor, memo: dict[int, Any]) -> Tensor:
     result.__class__ = self.__class__
     result._versions = None
     memo[id(self)] = result
@@ -397,14 +418,20 @@ def _deepcopy_sparse(self: Tensor, memo: dict[int, Any]) -> Tensor:
 
 
 def _copy(self: Tensor) -> Tensor:
+    if AMBIENT.trace is not None:
+        AMBIENT.trace.meet(self)
     result = object.__new__(self.__class__)
     result.__dict__.update(self.__dict__)
+    if AMBIENT.trace is not None:
+        AMBIENT.trace.copied(self, result)
     return result
 
 
 def _reduce(self: Tensor) -> Any:
     if self._parts is not None:
         return _rebuild_sparse, (self._parts, tuple(self.shape), self.requires_grad, self.__class__)
+    if self._quantizer is not None:
+        return make_quantized, (integers_of(self).clone(), self._quantizer)
     return _rebuild, (self.numpy(force=True), self.dtype.name, self.requires_grad, self.__class__)
 
 

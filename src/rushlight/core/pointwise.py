@@ -131,6 +131,35 @@ def run_pointwise(op: OpDef, args: Arguments) -> Any:
     return _finished(result, plan.result, operands)
 
 
+def run_in_place(op: OpDef, args: Arguments) -> bool:
+    """Compute straight into the memory of the first argument, if one NumPy call does it and nothing but that
+    memory changes; otherwise False, with nothing done."""
+    target = args[0]
+    storage, array = target._storage, target._array
+    operands = [args[i] for i in op.operands]
+    for operand in operands:
+        if isinstance(operand, Tensor) and (operand._keys or operand._array is None or (
+                storage is not None and operand._storage is storage and operand is not target)):
+            return False
+    if target._base is not None or op.operands[0] != 0 or not array.flags.carray:
+        return False
+    plan = plan_for(op, args, operands)
+    if plan.ufunc is None or plan.result_dtype is not target.dtype or plan.casts[0]:
+        return False
+    for i in op.settings:
+        if args[i] is not op.defaults[i]:
+            return False
+    if op.check is not None and not plan.checked:
+        op.check(args)
+    values = [_value(o, cast) for o, cast in zip(operands, plan.casts, strict=True)]
+    try:
+        quietly(plan.ufunc, *values, array)
+    except (TypeError, ValueError):  # shapes or dtypes that do not fit: the long way says so
+        return False
+    target.version_counter.value += 1
+    return True
+
+
 def _run_body(op: OpDef, args: Arguments, values: Sequence[Any]) -> Any:
     full = list(args)
     for i, value in zip(op.operands, values, strict=True):

@@ -275,6 +275,18 @@ def format_sparse(tensor: Any, *, prefix: str = "tensor(") -> str:
     return add_suffixes(prefix + between.join(lines), suffixes, indent, new_line=name == "sparse_coo")
 
 
+def format_quantized(tensor: Any, values: Any, *, prefix: str = "tensor(") -> str:
+    """The repr of a quantized tensor: the values that its integers stand for, and how they do."""
+    grid, indent = tensor._quantizer, len(prefix)
+    suffixes = [f"size={tuple(tensor.shape)}", f"dtype={tensor.dtype!r}",
+                f"quantization_scheme={grid.scheme!r}"]
+    if hasattr(grid, "axis"):
+        suffixes += [f"scale={grid.scales!r}", f"zero_point={grid.zero_points!r}", f"axis={grid.axis}"]
+    else:
+        suffixes += [f"scale={grid.scale}", f"zero_point={grid.zero_point}"]
+    return add_suffixes(prefix + format_array(values.numpy_array(), values.dtype, indent), suffixes, indent)
+
+
 def _dtype_unless(evident: bool, dtype: DType) -> list[str]:
     return [] if evident else [f"dtype={dtype!r}"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -153,7 +153,3 @@ def broadcast_prefix(prefix: Any, spec: TreeSpec,
             return None
         result.extend(values)
     return result
-
-
-def leaves_of(trees: Sequence[Any]) -> list[Any]:
-    return flatten(list(trees))[0]

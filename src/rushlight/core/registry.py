@@ -30,6 +30,7 @@ class Kind(enum.Enum):
     COMPOSITE = "composite"  # a function of simpler operators
     STRUCTURAL = "structural"  # a shape rule and a kernel
     SPARSE = "sparse"  # makes, or looks inside of, tensors that are not strided; its kernel takes tensors
+    QUANTIZED = "quantized"  # makes, or looks inside of, quantized tensors; its kernel takes tensors
 
 
 class Api(enum.Flag):
@@ -93,6 +94,7 @@ class OpDef:
         "promote",
         "promote_by",
         "public_name",
+        "quantized",
         "random",
         "result_names",
         "rule",
@@ -131,6 +133,8 @@ class OpDef:
         self.kernel: Callable[[tuple[Any, ...]], Any] | None = None
         self.kernel_reads: frozenset[int] = frozenset()  # positions of the arguments that the kernel names
         self.sparse: SparseKernel | None = None  # how it runs where an argument is not strided
+        # how it runs where an argument is quantized
+        self.quantized: Callable[[tuple[Any, ...]], Any] | None = None
         self.autocast: Any = None  # in which dtype it computes under autocast (autocast.Policy)
         self.derivative: Any = None
         self.decomposition: Callable[..., Any] | None = body if kind is Kind.COMPOSITE else None
@@ -140,19 +144,18 @@ class OpDef:
         self.run: Callable[[OpDef, tuple[Any, ...]], Any] | None = None
         self.plans: dict[Any, Any] = {}  # promotion plans by input dtypes
         arguments = schema.arguments
-        self.defaults = tuple(argument.default for argument in arguments)
-        self.tensor_positions = tuple(
-            i for i, a in enumerate(arguments) if a.type.base == "Tensor" and not a.type.is_list)
-        self.list_positions = tuple(
-            i for i, a in enumerate(arguments) if a.type.base == "Tensor" and a.type.is_list
-        )
-        names = tuple(r.name for r in schema.returns)
+        # (lists, not generators, here and below: this is a good part of every import)
+        self.defaults = tuple([argument.default for argument in arguments])
+        self.tensor_positions = tuple([i for i, a in enumerate(arguments) if a.type.is_tensor])
+        self.list_positions = tuple([i for i, a in enumerate(arguments) if a.type.is_tensor_list])
+        names = tuple([r.name for r in schema.returns])
         self.result_names = names if len(names) > 1 and all(names) else None
-        self.device_position = next((i for i, a in enumerate(arguments) if a.name == "device"), None)
+        self.device_position = schema.argument_names.index("device") \
+            if "device" in schema.argument_names else None
         self.parameters = tuple(parameters)
-        self.operands = tuple(i for i, a in enumerate(arguments)
-                              if a.type.base in ("Tensor", "Scalar") and a.name not in parameters)
-        self.settings = tuple(i for i in range(len(arguments)) if i not in self.operands)
+        self.operands = tuple([i for i, a in enumerate(arguments)
+                               if a.type.base in ("Tensor", "Scalar") and a.name not in parameters])
+        self.settings = tuple([i for i in range(len(arguments)) if i not in self.operands])
         # Filled in by `pointwise` alone.
         self.check: Callable[[tuple[Any, ...]], Any] | None = None
         # the check looks at the values of numbers, so that types do not decide it
@@ -166,9 +169,9 @@ class OpDef:
     def stages(self) -> dict[str, bool]:
         """Which stages know this operator."""
         return {
-            "shape": self.rule is not None or self.kind in (Kind.POINTWISE, Kind.COMPOSITE, Kind.SPARSE),
-            "eager": (self.kernel or self.sparse) is not None
-                     or self.kind not in (Kind.STRUCTURAL, Kind.SPARSE),
+            "shape": self.rule is not None or self.kind not in (Kind.VIEW, Kind.STRUCTURAL),
+            "eager": (self.kernel or self.sparse or self.quantized) is not None
+                     or self.kind in (Kind.POINTWISE, Kind.VIEW, Kind.COMPOSITE),
             "derivative": self.derivative is not None,
             "decomposition": self.decomposition is not None,
             "lowering": self.lowering is not None or self.kind in (Kind.POINTWISE, Kind.VIEW),
@@ -184,6 +187,7 @@ class Registry:
 
     def __init__(self) -> None:
         self.ops: dict[str, OpDef] = {}
+        self._overloads: dict[str, list[OpDef]] = {}
         self.frozen = False
 
     def add(self, op: OpDef) -> OpDef:
@@ -193,7 +197,12 @@ class Registry:
         if op.name in self.ops:
             raise RegistrationError(f"{op.name} is already defined in {self.ops[op.name].family}")
         self.ops[op.name] = op
+        self._overloads.setdefault(op.schema.name, []).append(op)
         return op
+
+    def overloads(self, name: str) -> list[OpDef]:
+        """The operators of that name without overload ("add"), in order of declaration."""
+        return list(self._overloads.get(name, ()))
 
     def __getitem__(self, name: str) -> OpDef:
         try:
@@ -452,6 +461,7 @@ class SparseKernel(NamedTuple):
     function: Callable[[tuple[Any, ...]], Any]
     layouts: frozenset[Any] | None  # the layouts it knows, None for all of them
     through: bool  # it is made of operators, through which it is differentiated
+    layout_at: int | None = None  # the argument that asks for a layout, if it makes tensors of such
 
 
 def sparse_operator(schema: str, *, api: Api = FUNCTION | METHOD, namespace: str = "",
@@ -464,32 +474,65 @@ def sparse_operator(schema: str, *, api: Api = FUNCTION | METHOD, namespace: str
                        namespace=namespace, public_name=public_name))
 
 
-def sparse_kernel(*names: str, layouts: Sequence[Any] | None = None,
-                  through: bool = True) -> Callable[[Rule], Rule]:
+def sparse_kernel(*names: str, layouts: Sequence[Any] | None = None, through: bool = True,
+                  makes: bool = False) -> Callable[[Rule], Rule]:
     """Attach how operators run where an argument is not strided.
 
     The function names the schema arguments it needs; it takes and returns tensors. Arguments of layouts that
     are not listed are refused before it is called. It looks at structure as it likes, but what it does with
     values it does by operators, and is differentiated `through` them; otherwise it runs below autograd, and
-    the operator's derivative is what is declared for it.
+    the operator's derivative is what is declared for it. One that `makes` sparse tensors also runs where the
+    argument `layout` asks for one.
     """
 
     def declare(function: Rule) -> Rule:
         for name in names:
             op = REGISTRY[name]
             attach_sparse(op, by_name(function, op.schema.argument_names, f"sparse kernel of {name}"),
-                          layouts=layouts, through=through)
+                          layouts=layouts, through=through,
+                          layout_at=op.schema.argument_names.index("layout") if makes else None)
         return function
 
     return declare
 
 
 def attach_sparse(op: OpDef, function: Callable[[tuple[Any, ...]], Any], *,
-                  layouts: Sequence[Any] | None = None, through: bool = True) -> None:
+                  layouts: Sequence[Any] | None = None, through: bool = True,
+                  layout_at: int | None = None) -> None:
     """Attach a sparse kernel that takes the whole argument tuple."""
     if op.sparse is not None:
         raise RegistrationError(f"{op.name} already has a sparse kernel")
-    op.sparse = SparseKernel(function, None if layouts is None else frozenset(layouts), through)
+    op.sparse = SparseKernel(function, None if layouts is None else frozenset(layouts), through, layout_at)
+
+
+def quantized_operator(schema: str, *, api: Api = FUNCTION | METHOD) -> None:
+    """Declare an operator that makes quantized tensors, or looks inside of them.
+
+    Such a tensor has no place in a graph.
+    """
+    REGISTRY.add(OpDef(parse_schema(schema), Kind.QUANTIZED, _family(), api=api, data_dependent=True))
+
+
+def quantized_kernel(*names: str) -> Callable[[Rule], Rule]:
+    """Attach how operators run where an argument is quantized.
+
+    The function names the schema arguments it needs; it takes and returns tensors.
+    """
+
+    def declare(function: Rule) -> Rule:
+        for name in names:
+            op = REGISTRY[name]
+            attach_quantized(op, by_name(function, op.schema.argument_names, f"quantized kernel of {name}"))
+        return function
+
+    return declare
+
+
+def attach_quantized(op: OpDef, function: Callable[[tuple[Any, ...]], Any]) -> None:
+    """Attach a quantized kernel that takes the whole argument tuple."""
+    if op.quantized is not None:
+        raise RegistrationError(f"{op.name} already has a quantized kernel")
+    op.quantized = function
 
 
 def decomposition(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -228,6 +228,8 @@ class Packet:
         self.overloads = list(overloads)
         self.inplace = inplace
         self._plans: dict[Any, tuple[OpDef, tuple[Any, ...]]] = {}
+        # for calls such as x.view(2, 3): how many arguments come before the ints, which are one list
+        self._packing: dict[Any, tuple[OpDef, int, tuple[Any, ...]]] = {}
         self._factory = any(_is_factory(op) for op in overloads)
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
@@ -239,6 +241,10 @@ class Packet:
                     return call_inplace(op, args + rest)
                 result = call(op, args + rest)
                 return result if op.result_names is None else named_result(op, result)
+            packing = self._packing.get(tuple([type(a) for a in args]))
+            if packing is not None:
+                op, lead, rest = packing
+                return call(op, (*args[:lead], args[lead:], *rest))
         return self._resolve_and_call(args, kwargs)
 
     def _resolve_and_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -269,14 +275,21 @@ class Packet:
 
     def _remember(self, op: OpDef, args: tuple[Any, ...], values: tuple[Any, ...]) -> None:
         """Keep the decision if any call with the same argument types is bound to be resolved the same way."""
-        for i, value in enumerate(args):
+        lead = len(op.schema.positional) - 1  # before a list of ints that was given as several arguments
+        packed = 0 <= lead < len(args) and all(type(a) is int for a in args[lead:]) \
+            and values[lead] == args[lead:]
+        for i, value in enumerate(args[:lead] if packed else args):
             if values[i] is not value or not (type(value) in _PLAIN or isinstance(value, Tensor)):
                 return
             if isinstance(value, Tensor) and any(
                     i < len(o.schema.positional) and o.schema.positional[i].type.base != "Tensor"
                     for o in self.overloads[:self.overloads.index(op)]):
                 return
-        self._plans[tuple([type(a) for a in args])] = (op, values[len(args):])
+        types = tuple([type(a) for a in args])
+        if not packed:
+            self._plans[types] = (op, values[len(args):])
+        elif not self.inplace and op.result_names is None:
+            self._packing[types] = (op, lead, values[lead + 1:])
 
     def _no_match(self, args: tuple[Any, ...], kwargs: dict[str, Any], problems: Sequence[str]) -> str:
         given = [_kind(a) for a in args] + [f"{k}={_kind(v)}" for k, v in kwargs.items()]

@@ -165,7 +165,7 @@ _INPLACE_DUNDER = re.compile(
 class Schema:
     """The signature of an operator.
 
-    namespace   `aten`, or empty
+    namespace   `aten`, or empty for it; `quantized_decomposed`, ... for operators that are not ATen's
     name        `add`
     overload    `Tensor`, or empty
     arguments   all of them in order: the positional ones, then the keyword-only ones
@@ -178,10 +178,15 @@ class Schema:
     arguments: tuple[Argument, ...]
     returns: tuple[Argument, ...]
 
-    @functools.cached_property
-    def full_name(self) -> str:
-        """`add.Tensor`, or `relu` where there is no overload name."""
-        return f"{self.name}.{self.overload}" if self.overload else self.name
+    # `add.Tensor`, or `relu` where there is no overload name; `space::add` if it is not ATen's
+    full_name: str = dataclasses.field(init=False, repr=False, compare=False)
+    argument_names: tuple[str, ...] = dataclasses.field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        name = f"{self.name}.{self.overload}" if self.overload else self.name
+        if self.namespace not in ("", "aten"):
+            name = f"{self.namespace}::{name}"
+        self.__dict__.update(full_name=name, argument_names=tuple([a.name for a in self.arguments]))
 
     @functools.cached_property
     def positional(self) -> tuple[Argument, ...]:
@@ -190,10 +195,6 @@ class Schema:
     @functools.cached_property
     def keyword_only(self) -> tuple[Argument, ...]:
         return tuple(argument for argument in self.arguments if argument.keyword_only)
-
-    @functools.cached_property
-    def argument_names(self) -> tuple[str, ...]:
-        return tuple(argument.name for argument in self.arguments)
 
     @functools.cached_property
     def tensor_arguments(self) -> tuple[int, ...]:
@@ -239,7 +240,7 @@ class Schema:
         results = ", ".join(map(str, self.returns))
         if len(self.returns) != 1:
             results = f"({results})"
-        prefix = f"{self.namespace}::" if self.namespace else ""
+        prefix = "aten::" if self.namespace == "aten" else ""  # any other is part of the full name
         return f"{prefix}{self.full_name}({', '.join(parts)}) -> {results}"
 
 

@@ -21,7 +21,7 @@ from .dtypes import BY_NUMPY, DType
 from .errors import check
 from .methods import TensorMethods
 from .modes import MODES
-from .shapes import Shape, Spec, contiguous_strides, is_channels_last, is_contiguous, is_dense, numel
+from .shapes import Shape, Spec, contiguous_strides, is_channels_last, is_contiguous, numel
 from .storage import Storage, VersionCounter
 from .tokens import (
     Size,
@@ -41,6 +41,7 @@ TRACED = 2  # belongs to a transform or to a capture
 META = 4  # has no data
 LAZY = 8  # conjugate or negative bit set
 SPARSE = 32  # not strided: what it consists of is in `_parts` (see sparse.py)
+QUANTIZED = 64  # integers that stand for points of the grid in `_quantizer` (see quantized.py)
 RANDOM = 16  # ambient only: a transform wants to see every random operator
 AUTOCAST = 128  # ambient only: operators with a policy have their arguments cast (see autocast.py)
 
@@ -48,6 +49,14 @@ CPU = device("cpu")
 META_DEVICE = device("meta")
 
 _new = object.__new__
+
+# What a capture wants to know: called with a tensor before its requires_grad flag changes.
+_before_flag: Callable[[Any], None] | None = None
+
+
+def install_before_flag(function: Callable[[Any], None]) -> None:
+    global _before_flag
+    _before_flag = function
 
 
 class Tensor(TensorMethods):
@@ -66,6 +75,7 @@ class Tensor(TensorMethods):
     _conj: bool = False
     _neg: bool = False
     _parts: Any = None  # of a tensor that is not strided: its member tensors
+    _quantizer: Any = None  # of a quantized tensor: what its integers stand for
     # Autograd's fields; autograd/ gives them their meaning.
     _requires_grad: bool = False
     _node: Any = None
@@ -85,6 +95,8 @@ class Tensor(TensorMethods):
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Tensor:
         """`Tensor(2, 3)` is an uninitialised float tensor, `Tensor([1, 2])` a float tensor of the data."""
+        if len(args) == 1 and cls is Tensor and isinstance(args[0], Tensor):
+            return args[0].detach()
         tensor = _new(cls)
         data = legacy_data(args)
         tensor._array, tensor.dtype = data, BY_NUMPY[data.dtype]
@@ -179,7 +191,8 @@ class Tensor(TensorMethods):
     is_cpu = property(lambda self: not self.is_meta)
     is_sparse = property(lambda self: self.layout is sparse_coo)
     is_sparse_csr = property(lambda self: self.layout is sparse_csr)
-    is_cuda = is_quantized = is_mkldnn = is_nested = is_mps = is_xpu = property(lambda self: False)
+    is_quantized = property(lambda self: self._quantizer is not None)
+    is_cuda = is_mkldnn = is_nested = is_mps = is_xpu = property(lambda self: False)
 
     def is_floating_point(self) -> bool:
         return self.dtype.is_floating_point
@@ -213,9 +226,6 @@ class Tensor(TensorMethods):
                            "contiguous_format, "
                            "channels_last or channels_last_3d")
 
-    def is_non_overlapping_and_dense(self) -> bool:
-        return is_dense(self.shape, self.strides())
-
     # Autograd's view of the tensor; the engine is in autograd/.
 
     @property
@@ -245,6 +255,8 @@ class Tensor(TensorMethods):
         if self._inference and requires_grad and not MODES.inference:
             raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not "
                                "allowed.")
+        if self._requires_grad is not requires_grad and _before_flag is not None:
+            _before_flag(self)
         self._requires_grad = requires_grad
         stays = requires_grad or self._tangents or self._base is not None or self._inference
         self._keys = self._keys | AUTOGRAD if stays else self._keys & ~AUTOGRAD
@@ -305,7 +317,10 @@ class Tensor(TensorMethods):
                                 "Tensor.to_dense() first")
             raise NotImplementedError("a tensor on the meta device has no data; create it on 'cpu' to read "
                                       "values")
-        if self._keys & LAZY:
+        if self._keys & (LAZY | QUANTIZED):
+            if self._quantizer is not None:
+                raise TypeError(f"can't convert a tensor of dtype {self.dtype.name} to an array; use "
+                                "Tensor.dequantize() or Tensor.int_repr() first")
             if self._conj:
                 array = np.conjugate(array)
             if self._neg:
@@ -349,8 +364,8 @@ def alias(source: Tensor, spec: Spec) -> Tensor:
     tensor._storage, tensor._offset, tensor._strides = storage, spec.offset, strides
     tensor._versions = source.version_counter
     if source._keys:
-        tensor._keys = source._keys & (META | LAZY)
-        tensor._conj, tensor._neg = source._conj, source._neg
+        tensor._keys = source._keys & (META | LAZY | QUANTIZED)
+        tensor._conj, tensor._neg, tensor._quantizer = source._conj, source._neg, source._quantizer
     if spec.conj is not None or spec.neg is not None:
         tensor._conj = tensor._conj if spec.conj is None else spec.conj
         tensor._neg = tensor._neg if spec.neg is None else spec.neg

@@ -156,6 +156,12 @@ class memory_format(_Token):
     __slots__ = ()
 
 
+class qscheme(_Token):
+    """How the integers of a quantized tensor stand for numbers."""
+
+    __slots__ = ()
+
+
 strided = layout("strided")
 sparse_coo = layout("sparse_coo")
 sparse_csr = layout("sparse_csr")
@@ -168,6 +174,12 @@ contiguous_format = memory_format("contiguous_format")
 preserve_format = memory_format("preserve_format")
 channels_last = memory_format("channels_last")
 channels_last_3d = memory_format("channels_last_3d")
+
+per_tensor_affine = qscheme("per_tensor_affine")
+per_channel_affine = qscheme("per_channel_affine")
+per_tensor_symmetric = qscheme("per_tensor_symmetric")
+per_channel_symmetric = qscheme("per_channel_symmetric")
+per_channel_affine_float_qparams = qscheme("per_channel_affine_float_qparams")
 
 LAYOUTS: dict[str, layout] = {token.name: token for token in (
     strided, sparse_coo, sparse_csr, sparse_csc, sparse_bsr, sparse_bsc, jagged)}

@@ -38,6 +38,8 @@ from . import (  # noqa: F401
     pooling,
     pooling_means,
     quantization,
+    quantization_decomposed,
+    quantization_tensors,
     random,
     recurrent,
     recurrent_fused,

@@ -16,7 +16,7 @@ def alias(target: str, name: str, *, family: str, api: Api | None = None, namesp
 
     `api` is how `name` is exposed; None means as each overload of the target is.
     """
-    for op in [op for op in REGISTRY if op.schema.name == target]:
+    for op in REGISTRY.overloads(target):
         overload = op.schema.overload
         if overloads is not None:
             if overload not in overloads:

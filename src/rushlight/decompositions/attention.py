@@ -80,9 +80,12 @@ def repeated_heads(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool) 
 
 
 @composite(
-    "_scaled_dot_product_attention_math(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, "
-    "float dropout_p=0., bool is_causal=False, Tensor? dropout_mask=None, *, float? scale=None, "
-    "bool enable_gqa=False) -> (Tensor, Tensor)",
+    *[
+        f"{name}(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0., "
+        "bool is_causal=False, Tensor? dropout_mask=None, *, float? scale=None, bool enable_gqa=False) "
+        "-> (Tensor, Tensor)"
+        for name in ("_scaled_dot_product_attention_math", "_scaled_dot_product_attention_math_for_mps")
+    ],
     api=INTERNAL,
 )
 def attention_math(
@@ -290,4 +293,5 @@ def _in_blocks(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, d
         return False
     if query.shape[0] != key.shape[0] or query.shape[0] != value.shape[0]:
         return False
-    return mask is None or not (mask.requires_grad and MODES.grad)
+    # The gradient and the tangent of a mask need all scores at once.
+    return mask is None or not ((mask.requires_grad and MODES.grad) or MODES.dual_levels)

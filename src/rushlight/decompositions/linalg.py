@@ -331,11 +331,6 @@ def linalg_svd(A: Tensor, full_matrices: bool, driver: str | None) -> tuple[Tens
     return run_name("_linalg_svd", A, full_matrices, True, driver)
 
 
-def needs_vectors(a: Tensor) -> bool:
-    """Values alone are differentiated through the vectors, so these are computed where history is kept."""
-    return bool(a.requires_grad or a._tangents)
-
-
 @linalg("linalg_svdvals(Tensor A, *, str? driver=None) -> Tensor", "svdvals")
 def linalg_svdvals(A: Tensor, driver: str | None) -> Tensor:
     return run_name("_linalg_svd", A, False, True, driver)[1]

@@ -397,7 +397,7 @@ def cdist_forward(x1: Tensor, x2: Tensor, p: float) -> Tensor:
 @decomposition("_euclidean_dist")
 def euclidean_dist(x1: Tensor, x2: Tensor) -> Tensor:
     squares1, squares2 = ((t * t).sum(-1, keepdim=True) for t in (x1, x2))
-    return (squares1 + squares2.mT - 2 * x1.matmul(x2.mT)).clamp(min=0).sqrt()
+    return (x1.matmul(x2.mT) * -2 + squares1 + squares2.mT).clamp(min=0).sqrt()  # the kernel's order
 
 
 @composite("pdist(Tensor self, float p=2.) -> Tensor", api=FUNCTION)

@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from ..core.dispatch import run_name
+from ..core.dispatch import AMBIENT, readable, run_name
 from ..core.dtypes import DTYPES, Category, DType
 from ..core.errors import check
 from ..core.registry import FUNCTION, INTERNAL, composite
 from ..core.shapes import wrap_dim
-from ..core.tensor import META, TRACED, Tensor
+from ..core.tensor import Tensor
 from .normalization import wide
 
 Parts = tuple[Any, ...]
@@ -135,11 +135,14 @@ def check_channels(self: Tensor, scale: Tensor, zero_point: Tensor, axis: int, q
     check(scale.numel() == self.shape[axis], f"{name}: scale must have an element for each of the "
           f"{self.shape[axis]} channels, but it has {scale.numel()}")
     check_input(self, quant_min, quant_max, name)
-    if zero_point.dtype is INT and not zero_point._keys & (META | TRACED) and zero_point.numel():
+    if zero_point.dtype is INT and readable(zero_point) and zero_point.numel():
         values = zero_point.numpy_array()
         check(quant_min <= values.min() and values.max() <= quant_max, f"{name}: `zero_point` must be "
               f"between `quant_min` and `quant_max`: it ranges from {values.min()} to {values.max()}, not in "
               f"{quant_min} .. {quant_max}")
+    elif zero_point.dtype is INT and AMBIENT.trace is not None:
+        run_name("_assert_async.msg", (zero_point >= quant_min) & (zero_point <= quant_max),
+                 f"{name}: `zero_point` must be between `quant_min` and `quant_max`")
 
 
 def along(values: Tensor, x: Tensor, axis: int) -> Tensor:
@@ -266,10 +269,11 @@ def choose(condition: Tensor, a: Tensor, b: Tensor) -> Tensor:
     return run_name("where.self", condition, a, b)
 
 
-def grid_for(low: Tensor, high: Tensor, quant_min: int, quant_max: int, symmetric: bool) -> Parts:
+def grid_for(low: Tensor, high: Tensor, quant_min: int, quant_max: int, symmetric: bool,
+             width: DType = FLOAT) -> Parts:
     """Scale and zero point of a grid that covers low .. high and holds 0; on both sides alike if `symmetric`.
 
-    Extremes are float32, all else is double precision.
+    Extremes are float32, the scale is rounded to `width`, all else is double precision.
     """
     steps = quant_max - quant_min
     mixed = (low < 0) & (high > 0)
@@ -288,7 +292,7 @@ def grid_for(low: Tensor, high: Tensor, quant_min: int, quant_max: int, symmetri
     reach = number(_SMALLEST * steps, FLOAT)
     low, high = (choose(small, choose(high == 0, -reach, choose(low == 0, low, low * amplified)), low),
                  choose(small, choose(low == 0, reach, choose(high == 0, high, high * amplified)), high))
-    scale = scale.clamp(min=_SMALLEST).to(FLOAT).to(DOUBLE)
+    scale = scale.clamp(min=_SMALLEST).to(width).to(DOUBLE)
     below, above = low.to(DOUBLE) / scale, high.to(DOUBLE) / scale
     nearer = abs(quant_min) + below.abs() < abs(quant_max) + above.abs()
     origin = choose(nearer, quant_min - below, quant_max - above)

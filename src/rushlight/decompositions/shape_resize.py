@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ..core.dispatch import run_name
+from ..core.dispatch import AMBIENT, run_name
 from ..core.errors import check
 from ..core.registry import INTERNAL, composite
 from ..core.tensor import Tensor
@@ -59,5 +59,8 @@ def assert_async(self: Tensor) -> None:
 
 @composite("_assert_async.msg(Tensor self, str assert_msg) -> ()", api=INTERNAL)
 def assert_async_with(self: Tensor, assert_msg: str) -> None:
-    """Reads the value, which ends a capture: what nobody uses would be left out of a graph."""
-    check(self.is_meta or bool(self.all()), assert_msg)
+    """In a capture the check is made when its program runs."""
+    holds = self.all()
+    token = run_name("_functional_assert_async.msg", holds, assert_msg, holds)
+    if AMBIENT.trace is not None:
+        AMBIENT.trace.keep(token)

@@ -13,12 +13,11 @@ import numpy as np
 from ..core.dispatch import call, run_name
 from ..core.errors import check
 from ..core.registry import REGISTRY, OpDef, attach_sparse, sparse_kernel
-from ..core.sparse import BLOCKED, COMPRESSED, Coo, make_sparse
+from ..core.sparse import COMPRESSED, Coo, make_sparse
 from ..core.tensor import Tensor
-from ..core.tokens import sparse_coo, strided
+from ..core.tokens import sparse_coo
 from .sparse import (
     coordinates,
-    empty_coo,
     flat,
     index_tensor,
     is_sparse,
@@ -84,9 +83,6 @@ def _on_values(op: OpDef, *, additive: bool) -> Any:
 for _name in (*ADDITIVE, *ZERO_PRESERVING):
     attach_sparse(REGISTRY[_name], _on_values(REGISTRY[_name], additive=_name in ADDITIVE))
 
-
-for _name in ("randn_like", "rand_like"):
-    attach_sparse(REGISTRY[_name], _on_values(REGISTRY[_name], additive=False), layouts=COMPRESSED)
 
 
 @sparse_kernel("pow.Tensor_Scalar")
@@ -281,40 +277,7 @@ for _name in ("div.Tensor", "div.Tensor_mode", "floor_divide"):
     attach_sparse(REGISTRY[_name], _divide(REGISTRY[_name], additive=_name == "div.Tensor"))
 
 
-# Zeros, copies, casts.
-
-
-@sparse_kernel("zero")
-def zero(self: Tensor) -> Tensor:
-    return zeros_like(self, None)
-
-
-@sparse_kernel("zeros_like", "empty_like")
-def zeros_of_layout(self: Tensor, dtype: Any, layout: Any) -> Tensor:
-    if layout in (None, self.layout):
-        return zeros_like(self, dtype)
-    dense, block = self._parts.dense_dim, None if layout not in BLOCKED else self._parts.block
-    zeros = run_name("zeros", tuple(self.shape), dtype or self.dtype, None, None, None)
-    return zeros if layout is strided else convert(zeros, layout, dense, block)
-
-
-def zeros_like(self: Tensor, dtype: Any) -> Tensor:
-    dtype = dtype or self.dtype
-    if isinstance(self._parts, Coo):
-        return empty_coo(tuple(self.shape), self._parts.sparse_dim, dtype)
-    values = self._parts.values
-    return make_sparse(
-        self._parts.copy().with_values(run_name("zeros", tuple(values.shape), dtype, None, None, None)),
-        tuple(self.shape),
-    )
-
-
-@sparse_kernel("new_zeros")
-def new_zeros(self: Tensor, size: Any, dtype: Any) -> Tensor:
-    if isinstance(self._parts, Coo):
-        return empty_coo(tuple(size), len(size), dtype or self.dtype)
-    zeros = run_name("zeros", tuple(size), dtype or self.dtype, None, None, None)
-    return zeros if self.layout in BLOCKED or len(size) < 2 else convert(zeros, self.layout, None, None)
+# Copies, casts.
 
 
 @sparse_kernel("clone", through=False)

@@ -1,8 +1,8 @@
 """Reductions and normalizations that look only at the elements a mask selects.
 
 A mask is a bool tensor (or converts to one) that broadcasts to the input; elements where it is False are left
-out. A result of no elements is the operation's identity where it has one, NaN otherwise. Masks and inputs are
-strided.
+out. A result of no elements is the operation's identity where it has one, NaN otherwise. `sum`, `prod`,
+`amax`, `amin` and `mean` take sparse tensors, too (masked/_sparse.py).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from ..core.dtypes import DTYPES, Category, DType, iinfo
 from ..core.errors import check
 from ..core.shapes import Shape, wrap_dims
 from ..core.tensor import Tensor
+from ._sparse import reduced
 
 __all__ = ["amax", "amin", "argmax", "argmin", "cumprod", "cumsum", "log_softmax", "logaddexp", "logsumexp",
            "mean",
@@ -37,6 +38,8 @@ def _full_mask(input: Tensor, mask: Tensor) -> Tensor:
 
 def _selected(input: Tensor, mask: Tensor | None, identity: Any) -> Tensor:
     """`input` with the elements left out replaced by `identity`."""
+    check(input._parts is None, f"masked: this operation expects a strided tensor, got {input.layout}",
+          ValueError)
     if mask is None:
         return input
     return input.where(_full_mask(input, mask), scalar_tensor(identity, input.dtype))
@@ -74,6 +77,8 @@ def _count(input: Tensor, dims: Shape, keepdim: bool, mask: Tensor | None) -> Te
 def sum(input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: DType | None = None,
         mask: Tensor | None = None) -> Tensor:
     """The sum of the selected elements."""
+    if input._parts is not None:
+        return reduced("sum", input, _dims(dim, input.ndim), keepdim, _sum_dtype(input, dtype), mask)
     return _selected(input, mask, 0).sum(_dims(dim, input.ndim), bool(keepdim),
                                          dtype=_sum_dtype(input, dtype))
 
@@ -81,6 +86,8 @@ def sum(input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: DType 
 def prod(input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: DType | None = None,
          mask: Tensor | None = None) -> Tensor:
     """The product of the selected elements."""
+    if input._parts is not None:
+        return reduced("prod", input, _dims(dim, input.ndim), keepdim, _sum_dtype(input, dtype), mask)
     result = _selected(input, mask, 1).to(_sum_dtype(input, dtype))
     for d in reversed(_dims(dim, input.ndim)):
         result = result.prod(d, bool(keepdim))
@@ -100,6 +107,8 @@ def cumprod(input: Tensor, dim: int, *, dtype: DType | None = None, mask: Tensor
 def amax(input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: DType | None = None,
          mask: Tensor | None = None) -> Tensor:
     """The largest of the selected elements."""
+    if input._parts is not None:
+        return reduced("amax", input, _dims(dim, input.ndim), keepdim, dtype or input.dtype, mask)
     selected = _selected(input, mask, _lowest(input.dtype))
     return selected.amax(_dims(dim, input.ndim), bool(keepdim)).to(dtype or input.dtype)
 
@@ -107,6 +116,8 @@ def amax(input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: DType
 def amin(input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: DType | None = None,
          mask: Tensor | None = None) -> Tensor:
     """The smallest of the selected elements."""
+    if input._parts is not None:
+        return reduced("amin", input, _dims(dim, input.ndim), keepdim, dtype or input.dtype, mask)
     selected = _selected(input, mask, _highest(input.dtype))
     return selected.amin(_dims(dim, input.ndim), bool(keepdim)).to(dtype or input.dtype)
 
@@ -130,6 +141,8 @@ def mean(input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: DType
     check(wanted.category >= Category.FLOATING, "masked.mean: the dtype must be floating point or complex, "
           f"got {wanted.torch_name}; pass dtype=", ValueError)
     dims = _dims(dim, input.ndim)
+    if input._parts is not None:
+        return reduced("mean", input, dims, keepdim, wanted, mask)
     return sum(input, dims, keepdim=keepdim, dtype=dtype, mask=mask) / _count(input, dims, bool(keepdim),
                                                                               mask)
 

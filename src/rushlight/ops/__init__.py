@@ -24,6 +24,7 @@ from . import (  # noqa: F401
     pointwise_functions,
     pointwise_logic,
     pooling,
+    quantization,
     random,
     recurrent,
     reduction,

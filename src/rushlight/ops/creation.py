@@ -74,7 +74,7 @@ def check_representable(value: Any, dtype: DType, name: str) -> None:
         info = dtypes.iinfo(dtype)
         low = -info.max if not dtype.is_signed else info.min
         check(low <= value <= info.max, _overflow(value, dtype, name))
-    elif not dtype.is_complex:
+    elif dtype.is_floating_point:
         check(not math.isfinite(value) or abs(value) <= dtypes.finfo(dtype).max,
               _overflow(value, dtype, name))
 
