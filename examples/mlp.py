@@ -5,8 +5,9 @@ python examples/mlp.py --steps 300
 
 from __future__ import annotations
 
-import argparse
 import math
+
+from command_line import classify
 
 import rushlight as rl
 from rushlight import nn
@@ -67,16 +68,5 @@ def run(steps: int, *, seed: int = 0, compiled: bool = True) -> tuple[list[float
     return losses, training.accuracy(*spirals(1000, generator))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--steps", type=int, default=300)
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    losses, accuracy = run(options.steps, seed=options.seed)
-    print(f"loss {losses[0]:.3f} at first, {losses[-1]:.3f} at last; {accuracy:.1%} of new points right")
-
-
 if __name__ == "__main__":
-    main()
+    classify(__doc__, 300, run, "points")

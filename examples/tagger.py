@@ -5,7 +5,7 @@ python examples/tagger.py --steps 200
 
 from __future__ import annotations
 
-import argparse
+from command_line import classify
 
 import rushlight as rl
 from rushlight import nn
@@ -66,16 +66,5 @@ def run(steps: int, *, seed: int = 0, compiled: bool = True) -> tuple[list[float
     return losses, training.accuracy(*sequences(200, generator))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--steps", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    losses, accuracy = run(options.steps, seed=options.seed)
-    print(f"loss {losses[0]:.3f} at first, {losses[-1]:.3f} at last; {accuracy:.1%} of new tags right")
-
-
 if __name__ == "__main__":
-    main()
+    classify(__doc__, 200, run, "tags")

@@ -5,7 +5,7 @@ python examples/vae.py --steps 300
 
 from __future__ import annotations
 
-import argparse
+from command_line import options
 
 import rushlight as rl
 from rushlight import nn
@@ -73,13 +73,8 @@ def as_text(picture: rl.Tensor) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--steps", type=int, default=300)
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    losses, training = run(options.steps, seed=options.seed)
+    chosen = options(__doc__, 300)
+    losses, training = run(chosen.steps, seed=chosen.seed)
     print(f"loss {losses[0]:.1f} at first, {losses[-1]:.1f} at last; a drawing of its own:")
     with rl.no_grad():
         print(as_text(training.model.decoder(rl.randn(1, LATENT)).sigmoid()))

@@ -62,6 +62,7 @@ FLOORS = [
     ],
     ["stored"],
     ["backend"],
+    ["entries"],
     ["compiler"],
     ["explaining"],
     ["__init__"],

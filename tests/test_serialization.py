@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import json
 import math
@@ -21,15 +20,9 @@ import torch
 import rushlight
 from rushlight.serialization import SerializationError
 
+from .files import load_with_flipped_bytes, saved, through
+
 ALL_DTYPES = [dtype for name, dtype in sorted(rushlight.core.dtypes.DTYPES.items())]
-
-
-def through(obj: Any, **options: Any) -> Any:
-    """`obj` after being saved and loaded."""
-    file = io.BytesIO()
-    rushlight.save(obj, file)
-    file.seek(0)
-    return rushlight.load(file, **options)
 
 
 def same(actual: Any, expected: Any) -> bool:
@@ -284,12 +277,6 @@ def test_map_location() -> None:
 
 # Damage.
 
-def saved(obj: Any) -> bytes:
-    file = io.BytesIO()
-    rushlight.save(obj, file)
-    return file.getvalue()
-
-
 def with_header(change: Any) -> bytes:
     data = saved({"a": rushlight.arange(4), "b": rushlight.ones(2)})
     length = int.from_bytes(data[:8], "little")
@@ -379,13 +366,7 @@ def test_every_truncation_is_refused() -> None:
 
 
 def test_flipped_bytes_never_do_worse_than_raise() -> None:
-    data = bytearray(saved({"a": rushlight.arange(3), "b": [1, "x", (2.5, None)]}))
-    rng = np.random.default_rng(0)
-    for position in rng.integers(0, len(data), 400):
-        broken = bytearray(data)
-        broken[position] ^= int(rng.integers(1, 256))
-        with contextlib.suppress(SerializationError):
-            rushlight.load(io.BytesIO(bytes(broken)))
+    load_with_flipped_bytes(saved({"a": rushlight.arange(3), "b": [1, "x", (2.5, None)]}))
 
 
 def test_text_files_are_refused() -> None:

@@ -11,7 +11,6 @@ size of the file, before anything is allocated.
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Sequence
@@ -19,6 +18,10 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import numpy as np
+
+from .core.lazy import LazyModule
+
+json = LazyModule("json")
 
 ITEM_SIZES = {"BOOL": 1, "U8": 1, "I8": 1, "F8_E4M3": 1, "F8_E5M2": 1, "U16": 2, "I16": 2, "F16": 2,
               "BF16": 2, "U32": 4, "I32": 4, "F32": 4, "U64": 8, "I64": 8, "F64": 8}

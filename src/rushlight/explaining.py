@@ -13,9 +13,9 @@ from typing import Any
 
 from .backend import Artifact, Clock, moved_bytes
 from .capture.program import capture_call
-from .compiler import Entry, build_entry, decompose_call
 from .core.pytree import flatten
 from .core.tensor import Tensor
+from .entries import Entry, build_entry, decompose_call
 from .graph.ir import print_graph
 from .loops.nest import Call
 from .runtime.engine import engine

@@ -6,7 +6,9 @@ readers find a state dict under its own names; the tree itself is JSON in the fi
 share memory are stored once and share memory again when loaded. Nothing in a file is executed, and a file is
 checked before anything is built from it.
 
-Numbers of complex dtype are stored as pairs of reals. A tensor's strides are kept where it is dense; a view
+A sparse or nested tensor is several entries, one for each of its members, and is put together of them again
+by the functions that make such tensors, which check them. Numbers of complex dtype are stored as pairs of
+reals. A tensor's strides are kept where it is dense; a view
 of part of a storage that nothing else in the tree uses is stored alone, without the rest of the storage.
 """
 
@@ -14,12 +16,10 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import json
 import os
 import stat
-import tempfile
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -27,9 +27,17 @@ import numpy as np
 from ._safetensors import Entry, Header, SerializationError, in_file_order, read_array, read_header, write
 from .core.construct import from_numpy
 from .core.dtypes import DTYPES, DType
+from .core.errors import check
+from .core.lazy import LazyModule
+from .core.nested import NestedTensor, rebuild
 from .core.shapes import Shape, Spec, contiguous_strides, extent, is_contiguous, is_dense
+from .core.sparse import Coo
 from .core.tensor import Tensor, alias, meta_tensor
-from .core.tokens import Size, device
+from .core.tokens import LAYOUTS, Size, device
+from .sparse import sparse_compressed_tensor, sparse_coo_tensor
+
+json = LazyModule("json")
+tempfile = LazyModule("tempfile")
 
 __all__ = ["SerializationError", "load", "register_tensor_class", "save"]
 
@@ -201,6 +209,9 @@ class _Writer:
 
     def _tensor(self, value: Tensor, path: tuple[str, ...]) -> dict[str, Any]:
         kind = type(value).__name__
+        if isinstance(value, NestedTensor):
+            members = {"values": value._values, "offsets": value.offsets(), "lengths": value.lengths()}
+            return {_TAG: "nested", "ragged_idx": value._ragged_idx, **self._members(members, path)}
         if type(value) is not Tensor and kind not in _tensor_classes:
             raise TypeError(f"save: cannot save the {kind} at {_place(path)}; save a plain tensor of its "
                             "values")
@@ -209,6 +220,8 @@ class _Writer:
             record["class"] = kind
         if value.requires_grad:
             record["requires_grad"] = True
+        if value._parts is not None:
+            return {**record, _TAG: "sparse", **self._sparse(value, path)}
         if value.is_meta:
             return {**record, "device": "meta"}
         record["entry"] = self._name(path)
@@ -216,6 +229,19 @@ class _Writer:
         key = id(storage) if not value.is_conj() and not value.is_neg() and storage.nbytes() else id(record)
         self._groups.setdefault(key, []).append((value, record))
         return record
+
+    def _sparse(self, value: Tensor, path: tuple[str, ...]) -> dict[str, Any]:
+        parts = value._parts
+        if isinstance(parts, Coo):
+            members = {"indices": parts.indices, "values": parts.values}
+            return {"layout": "sparse_coo", "coalesced": parts.coalesced, **self._members(members, path)}
+        members = {"compressed_indices": parts.compressed, "plain_indices": parts.plain,
+                   "values": parts.values}
+        return {"layout": value.layout.name, **self._members(members, path)}
+
+    def _members(self, members: Mapping[str, Tensor | None], path: tuple[str, ...]) -> dict[str, Any]:
+        """The tensors that a tensor consists of, each an entry of its own."""
+        return {"members": {name: self.encode(member, (*path, name)) for name, member in members.items()}}
 
     def _name(self, path: tuple[str, ...]) -> str:
         name = base = ".".join(path) or "tensor"
@@ -321,9 +347,38 @@ class _Reader:
             result = meta_tensor(Spec(shape, dtype, strides))
         else:
             result = self._placed(self._entries[record["entry"]], record, dtype, shape, strides, offset, path)
-        if record.get("requires_grad"):
-            result.requires_grad_()
-        return _tensor_classes[record["class"]](result) if "class" in record else result
+        return _finished(result, record)
+
+    def sparse(self, record: dict[str, Any], path: str) -> Tensor:
+        members, shape = self._members(record, path), tuple(record["shape"])
+        if not all(type(n) is int and 0 <= n < 2**62 for n in shape):
+            raise _damaged(path, f"shape {shape}")
+        try:
+            if record["layout"] == "sparse_coo":
+                result = sparse_coo_tensor(members["indices"], members["values"], shape,
+                                           check_invariants=True, is_coalesced=bool(record["coalesced"]))
+            else:
+                result = sparse_compressed_tensor(**members, size=shape, layout=LAYOUTS[record["layout"]],
+                                                  check_invariants=True)
+        except RuntimeError as error:
+            raise _damaged(path, str(error)) from None
+        return _finished(result, record)
+
+    def nested(self, record: dict[str, Any], path: str) -> Tensor:
+        members, dim = self._members(record, path), record["ragged_idx"]
+        values, offsets, lengths = (members[name] for name in ("values", "offsets", "lengths"))
+        if type(dim) is not int or not 1 <= dim <= values.ndim:
+            raise _damaged(path, f"ragged_idx {dim}")
+        try:
+            return rebuild(values, offsets, lengths, dim)
+        except RuntimeError as error:
+            raise _damaged(path, str(error)) from None
+
+    def _members(self, record: dict[str, Any], path: str) -> dict[str, Any]:
+        check(self._place.type != "meta", f"load: {path.lstrip('.') or 'the object'} is a {record[_TAG]} "
+              "tensor, which is not made without data; load the file without map_location",
+              NotImplementedError)
+        return {name: self.decode(member, f"{path}.{name}") for name, member in record["members"].items()}
 
     def _placed(self, entry: Entry, record: dict[str, Any], dtype: DType, shape: Shape, strides: Shape,
                 offset: int, path: str) -> Tensor:
@@ -353,6 +408,12 @@ class _Reader:
         result = alias(memory, Spec(shape, dtype, strides))
         np.copyto(result.numpy_array(), source.numpy_array())
         return result
+
+
+def _finished(tensor: Tensor, record: dict[str, Any]) -> Tensor:
+    if record.get("requires_grad"):
+        tensor.requires_grad_()
+    return _tensor_classes[record["class"]](tensor) if "class" in record else tensor
 
 
 def _expected(entry: Entry, dtype: DType, shape: Shape) -> Entry:
@@ -388,7 +449,8 @@ def _decode_array(reader: _Reader, tree: dict[str, Any], path: str) -> Any:
 
 _DECODERS: dict[str, Callable[[_Reader, dict[str, Any], str], Any]] = {
     "dict": _decode_dict, "ordered": _decode_dict, "tuple": _decode_items, "size": _decode_items,
-    "tensor": _Reader.tensor, "array": _decode_array, "scalar": _decode_array,
+    "tensor": _Reader.tensor, "sparse": _Reader.sparse, "nested": _Reader.nested,
+    "array": _decode_array, "scalar": _decode_array,
     "float": lambda reader, tree, path: float(tree["value"]),
     "complex": lambda reader, tree, path: complex(float(tree["value"][0]), float(tree["value"][1])),
     "bytes": lambda reader, tree, path: base64.b64decode(tree["value"], validate=True),

@@ -15,7 +15,7 @@ from typing import Any
 from .core.dtypes import DType
 from .core.tokens import device, layout, memory_format
 from .graph.ir import Graph, Value
-from .runtime import guards
+from .runtime import guards, profile
 from .runtime.cache import fingerprint, key_of
 from .runtime.engine import engine
 
@@ -25,14 +25,15 @@ _TOKENS = (device, layout, memory_format)
 def program_key(graph: Graph) -> str | None:
     """The key of a graph after its passes; None if it has no exact text."""
     try:
-        return key_of((_text(graph), "guarded" * guards.enabled(), *_surroundings()))
+        return key_of((_text(graph), "guarded" * guards.enabled(), "timed" * profile.enabled(),
+                       *_surroundings()))
     except _NoText:
         return None
 
 
 @functools.cache
 def _surroundings() -> tuple[str, ...]:
-    return ("program 1", fingerprint(), engine().identity())
+    return ("program 2", fingerprint(), engine().identity())
 
 
 class _NoText(Exception):

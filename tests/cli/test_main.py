@@ -49,6 +49,7 @@ def test_ops_that_match_nothing_say_so(capsys):
         (["conformance", "--dtypes", "float33"], "--dtypes: float33 unknown"),
         (["conformance", "--ops", "^no_such_entry$"], "no entry matches"),
         (["conformance", "--ops", "("], "not a regular expression"),
+        (["conformance", "--summary", "nowhere.json"], "no file nowhere.json"),
         (["ops", "("], "not a regular expression"),
         (["tour", "nowhere"], "no stop nowhere; the tour has creation"),
     ],

@@ -15,7 +15,7 @@ from rushlight.codegen.llvm.module import emit_module
 from rushlight.core.dtypes import from_numpy
 from rushlight.loops.index import as_index
 from rushlight.loops.nest import Buffer, Call, Place
-from rushlight.loops.product import MATMUL, Matrix, Product
+from rushlight.loops.product import MATMUL, Matrix, Product, Side, Triangle
 from rushlight.runtime.cache import ObjectCache
 from rushlight.runtime.engine import Engine
 from rushlight.runtime.target import Target
@@ -217,3 +217,64 @@ def test_kernels_are_shared(engine: Engine) -> None:
     assert len(kernels) == 1
     again = emit_module(Schedule([calls[0]], Workspace({}, 0)), engine.target)
     assert again.imports.items() <= native.imports.items()
+
+
+# Triangles.
+
+def beyond(side: Side, diagonal: int, p: Product) -> tuple[str, np.ndarray]:
+    """Whose elements are zero, or not of use, and where."""
+    whose = side.name.split("_")[0].lower()
+    shape = {"left": (p.rows, p.depth), "right": (p.depth, p.columns), "result": (p.rows, p.columns)}[whose]
+    row, column = np.ogrid[:shape[0], :shape[1]]
+    upper = side in (Side.LEFT_UPPER, Side.RIGHT_UPPER)
+    return whose, (row > column + diagonal) if upper else (column > row + diagonal)
+
+
+@pytest.mark.parametrize("side", list(Side))
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("sizes", "diagonal"), [
+    ((3, 128, 128, 32), 0), ((2, 32, 128, 128), 0), ((1, 77, 77, 77), 0), ((2, 50, 61, 40), 3),
+    ((1, 5, 7, 3), 0), ((1, 130, 130, 129), 20), ((2, 40, 2000, 33), 1), ((1, 1, 9, 9), 0)])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_triangles(engine: Engine, side: Side, kind: str, sizes: tuple[int, ...], diagonal: int,
+                   dtype: str) -> None:
+    p = replace(make(sizes[0], *sizes[1:], kind, dtype), triangle=Triangle(side, diagonal))
+    left = Guarded(extent(p.left, p.batch, p.rows, p.depth), dtype)
+    right = Guarded(extent(p.right, p.batch, p.depth, p.columns), dtype)
+    out = Guarded(p.size, dtype)
+    a = strided(p.left, left, p.batch, p.rows, p.depth)
+    b = strided(p.right, right, p.batch, p.depth, p.columns)
+    rng = np.random.default_rng(1)
+    a[...], b[...] = rng.standard_normal(a.shape), rng.standard_normal(b.shape)
+    whose, zeros = beyond(side, diagonal, p)
+    if whose != "result":
+        {"left": a, "right": b}[whose][:, zeros] = 0
+    execute(engine, p, [left, right, out], pool())
+    for operand in (left, right, out):
+        operand.check()
+    result = out.inside.reshape(p.batch, p.rows, p.columns)
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+    if whose == "result":
+        wrong = np.where(zeros, (result != 0) & ~np.isclose(result, exact, 1e-4, 1e-4), False)
+        assert not wrong.any()
+        result, exact = (np.where(zeros, 0, x) for x in (result, exact))
+    scale = np.abs(a).astype(np.float64) @ np.abs(b).astype(np.float64)
+    assert (np.abs(result - exact) <= (p.depth * np.finfo(dtype).eps) * scale).all()
+
+
+@pytest.mark.parametrize("side", list(Side))
+def test_what_is_beyond_a_triangle_is_not_computed(engine: Engine, side: Side) -> None:
+    """NaN far from the diagonal does not show, and a result there is zero."""
+    p = replace(make(2, 128, 128, 128, "nn"), triangle=Triangle(side, 0))
+    left, right, out = (Guarded(2 * 128 * 128, np.float32) for _ in range(3))
+    for operand in (left, right):
+        operand.inside[:] = 1
+    whose, zeros = beyond(side, 0, p)
+    far = zeros & (np.abs(np.subtract.outer(np.arange(128), np.arange(128))) > 100)
+    if whose != "result":
+        {"left": left, "right": right}[whose].inside.reshape(2, 128, 128)[:, far] = np.nan
+    execute(engine, p, [left, right, out], pool())
+    result = out.inside.reshape(2, 128, 128)
+    assert not np.isnan(result).any()
+    if whose == "result":
+        assert (result[:, far] == 0).all()

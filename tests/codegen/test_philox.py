@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable
 from typing import Any
 
-import llvmlite.ir as ir
 import numpy as np
 import pytest
 
-from rushlight.codegen.llvm.emitter import Emitter
 from rushlight.codegen.llvm.philox import UNIFORM_BITS, Philox, box_muller, uniform_of_bits
 from rushlight.core import dtypes, generator
 
@@ -60,39 +57,6 @@ def test_elements_need_no_order(kernels: Any) -> None:
     order = np.random.default_rng(1).permutation(COUNT)
     got, = kernels.run(lambda e, i: Philox(e, 99).normal(e.constant(4, i), i), [order], ["float32"], 8)
     np.testing.assert_array_equal(got, generator.randn(99, 4, COUNT)[order])
-
-
-@pytest.mark.parametrize("lanes", [4, 8, 16, 32])
-@pytest.mark.parametrize("kind", ["words", "uniform", "uniform64", "normal", "normal64"])
-def test_rows(kernels: Any, kind: str, lanes: int) -> None:
-    """A row of elements from one position, every block computed once."""
-    seed, offset = STREAMS[1]
-    double = kind.endswith("64")
-    emits = {"words": lambda p, at: p.words_row(at, lanes), "uniform": lambda p, at: p.uniform_row(at, lanes),
-             "uniform64": lambda p, at: p.uniform_row(at, lanes, "float64"),
-             "normal": lambda p, at: p.normal_row(at, lanes),
-             "normal64": lambda p, at: p.normal_row(at, lanes, True)}
-    module = ir.Module()
-    arguments = [ir.PointerType(), ir.IntType(64), ir.IntType(64)]
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), arguments), "f")
-    target, seed_value, first = function.args
-    e = Emitter(ir.IRBuilder(function.append_basic_block()), kernels.target)
-    stream = Philox(e, seed_value)
-    element = e.double if double else e.i32 if kind == "words" else e.float
-    with e.loop(0, COUNT, lanes) as i:
-        position = e.add(first, e.mul(i, 2) if double else i)
-        e.store(emits[kind](stream, position), e.address(target, i, element))
-    e.builder.ret_void()
-    library = kernels.engine.build(str(module), ["f"], use_cache=False)
-    got = np.zeros(COUNT, "float64" if double else "uint32" if kind == "words" else "float32")
-    ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64)(library.addresses["f"])(
-        got.ctypes.data, seed, offset)
-    dtype = dtypes.float64 if double else dtypes.float32
-    if kind == "words":
-        want = generator.philox(seed, offset, COUNT)
-    else:
-        want = (generator.rand if kind.startswith("uniform") else generator.randn)(seed, offset, COUNT, dtype)
-    np.testing.assert_array_equal(got, want)
 
 
 @pytest.mark.parametrize("bits", [32, 64])

@@ -218,3 +218,17 @@ def test_breaks_after_a_write(kind: str) -> None:
         for a, b in zip((*found, *ours), (*wanted, *theirs), strict=True):
             np.testing.assert_array_equal(a.numpy(), b.numpy())
     assert compiled.eager
+
+
+def test_a_view_has_the_gradient_of_its_own_argument() -> None:
+    """Of two leaves over one memory the gradient of a returned view went to the first."""
+    def program(a: rl.Tensor, b: rl.Tensor) -> tuple[rl.Tensor, ...]:
+        return a * 1, b.unfold(0, 2, 1), b.conj().t()
+
+    for run in (program, rl.compile(program, fullgraph=True)):
+        first = (rl.arange(6.0).reshape(2, 3) * (1 + 1j)).requires_grad_()
+        second = first.detach().requires_grad_()
+        _, windows, turned = run(first, second)
+        (windows.sum() + turned.sum()).real.backward()
+        assert first.grad is None
+        assert second.grad.tolist() == [[2.0] * 3] * 2

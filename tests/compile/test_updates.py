@@ -142,3 +142,17 @@ def test_between_guard_zones() -> None:
         expected = w.numpy_array() * np.float32(0.5) - g.numpy_array()
         step(w, g)
     np.testing.assert_array_equal(w.numpy_array(), expected)
+
+
+def test_a_write_that_casts_keeps_the_memory_order() -> None:
+    """A view made before the write looked at the cast values in the order of another layout."""
+    def program(x: rl.Tensor, number: rl.Tensor) -> rl.Tensor:
+        y = x.transpose(0, 1) * 1.0
+        view = y[:, 1:3:2]
+        y.add_(number)
+        return view
+
+    x, number = rl.arange(12.0).reshape(3, 4), rl.tensor([100.0], dtype=rl.float64)
+    compiled = rl.compile(program, fullgraph=True)(x, number)
+    assert compiled.tolist() == program(x, number).tolist()
+    assert compiled.stride() == (1, 8)

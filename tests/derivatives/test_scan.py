@@ -111,6 +111,19 @@ def test_logcumsumexp_of_distant_elements() -> None:
     torch.testing.assert_close(torch.tensor(gradient.tolist(), dtype=torch.float64), expected)
 
 
+def test_logcumsumexp_of_large_elements() -> None:
+    """The derivatives depend on differences of elements only; the result has few digits behind the point."""
+    x = rushlight.tensor([0.25, -0.5, 1., 0.], requires_grad=True)
+    weights = rushlight.tensor([1., -2., 0.5, 3.])
+    for offset in (0., 10_000.):
+        (gradient,) = rushlight.autograd.grad((x + offset).logcumsumexp(0), x, weights)
+        tangent = rushlight.func.jvp(lambda t: (t + offset).logcumsumexp(0), (x.detach(),), (weights,))[1]
+        powers = x.detach().double().exp()
+        jacobian = (powers[None] / powers.cumsum(0)[:, None]).tril()
+        assert gradient.tolist() == pytest.approx((weights.double() @ jacobian).tolist(), rel=1e-5)
+        assert tangent.tolist() == pytest.approx((jacobian @ weights.double()).tolist(), rel=1e-5)
+
+
 MASK = rushlight.tensor([[True, False, True, True], [False, True, True, True]])
 SMOOTH: list[Callable[[Any], Any]] = [
     lambda x: x.cumsum(0),

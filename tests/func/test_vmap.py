@@ -125,6 +125,35 @@ def test_different_random_numbers():
     assert len(set(nested[0].tolist())) == 3
 
 
+def test_scalars_of_integer_products_are_integers(same):
+    def scenario(m):
+        x = m.arange(24).reshape(2, 3, 4)
+        return [m.func.vmap(lambda a: m.addmm(a, a, a[:, :3].t() @ a, alpha=2.6, beta=1.9))(x),
+                m.func.vmap(lambda a: m.addmv(a[:, 0], a, a[0], alpha=0.6, beta=2.5))(x),
+                m.func.vmap(lambda a: m.linspace(a, 7.9, 5, dtype=m.int64))(m.tensor([-3.7, 0.9]))]
+
+    same(scenario)
+
+
+QUIET = {
+    "dropout": lambda m, x: m.nn.functional.dropout(x, training=False),
+    "dropout1d": lambda m, x: m.nn.functional.dropout1d(x, training=False),
+    "alpha dropout": lambda m, x: m.nn.functional.alpha_dropout(x, training=False),
+    "feature alpha dropout": lambda m, x: m.nn.functional.feature_alpha_dropout(x, training=False),
+    "nothing dropped": lambda m, x: m.nn.functional.dropout(x, 0.0),
+    "module": lambda m, x: m.nn.Dropout(0.5).eval()(x),
+}
+
+
+@pytest.mark.parametrize("name", QUIET)
+def test_what_draws_nothing_is_not_random(same, name):
+    same(lambda m: m.func.vmap(lambda a: QUIET[name](m, a))(numbers(m, 3, 2, 4, 5)))
+
+
+def test_what_draws_is_random(same):
+    same(lambda m: m.func.vmap(m.nn.functional.dropout)(numbers(m, 3, 2)))  # refused
+
+
 def test_the_loop_warns_with_the_name():
     op = REGISTRY["cumsum"]
     saved, op.batching = op.batching, None

@@ -378,17 +378,6 @@ def test_function_transforms() -> None:
         rl.vmap(lambda s: nested * s)(rl.arange(3.0))
 
 
-class Square(rl.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Any) -> Any:
-        return x * x
-
-
-def test_custom_function_refuses() -> None:
-    with pytest.raises(NotImplementedError, match=r"Square.apply: .* takes no nested tensor"):
-        Square.apply(rl.nested.nested_tensor([[1.0, 2.0], [3.0]], requires_grad=True))
-
-
 def test_meta_device() -> None:
     nested = rl.nested.nested_tensor([rl.ones(2, 3), rl.ones(1, 3)]).to("meta")
     assert nested.is_meta and (nested * 2).softmax(1).is_meta

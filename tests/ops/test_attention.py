@@ -61,6 +61,22 @@ def test_second_derivatives_of_blocks(monkeypatch):
     )
 
 
+@pytest.mark.parametrize("block", [4, 256])
+def test_tangent_of_a_mask(monkeypatch, block):
+    monkeypatch.setattr(attention, "BLOCK", block)
+    arrays, mask, tangent = operands(), *RNG.standard_normal((2, 11, 13))
+    query, key, value = map(torch.tensor, arrays)
+
+    def written_out(mask):
+        return (query @ key.mT * 0.7 + mask).softmax(-1) @ value
+
+    expected = torch.func.jvp(written_out, (torch.tensor(mask),), (torch.tensor(tangent),))[1]
+    tensors = [rl.tensor(a) for a in arrays]
+    actual = rl.func.jvp(lambda mask: F.scaled_dot_product_attention(*tensors, mask, scale=0.7),
+                         (rl.tensor(mask),), (rl.tensor(tangent),))[1]
+    np.testing.assert_allclose(actual.numpy(), expected.numpy(), rtol=1e-9, atol=1e-11)
+
+
 def test_blocks_compile_and_save_no_weights(monkeypatch):
     monkeypatch.setattr(attention, "BLOCK", 16)
     arrays = [RNG.standard_normal((1, 2, 64, 8)).astype(np.float32) for _ in range(3)]

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import rushlight
+from rushlight.loops.expr import walk
 from rushlight.loops.nest import Call, Place
 from rushlight.runtime.threads import pool
 from rushlight.schedule.loops import LoopPlan
@@ -210,3 +211,56 @@ def test_a_transposed_operand_of_a_map() -> None:
     result, artifact = compiled(lambda x: x + x.t() * 2, values)
     np.testing.assert_allclose(result.numpy(), values + values.T * 2, rtol=1e-6)
     assert nests(artifact.schedule)[0].block
+
+
+# Parts, bands and rows.
+
+def test_parts_of_one_buffer_are_written_together() -> None:
+    def program(a: Any, b: Any, c: Any) -> Any:
+        return rushlight.cat([a + 1, b * 2, c.t()], 0).permute(1, 0).contiguous().exp()
+
+    arrays = [normal(40, 40, seed=s) for s in range(3)]
+    result, artifact = compiled(program, *arrays)
+    stages = [[step.nest.name for step in stage.steps if isinstance(step, LoopPlan) and step.part]
+              for stage in artifact.schedule.stages]
+    assert sorted(map(len, stages))[-1] == 3
+    a, b, c = arrays
+    np.testing.assert_allclose(result.numpy(), np.exp(np.concatenate([a + 1, b * 2, c.T]).T), rtol=1e-6)
+
+
+def test_a_part_over_a_whole_comes_after_it() -> None:
+    def program(x: Any, y: Any) -> Any:
+        return rushlight.slice_scatter(x * 2, y + 1, 0, 3, 9)
+
+    x, y = normal(20, 30), normal(6, 30, seed=1)
+    result, _ = compiled(program, x, y)
+    expected = x * 2
+    expected[3:9] = y + 1
+    np.testing.assert_array_equal(result.numpy(), expected)
+
+
+@pytest.mark.parametrize(("shape", "dims"), [((8, 128, 128), (0, 1)), ((1024, 128), (0,)),
+                                             ((3, 4, 100, 96), (0, 1, 2))])
+def test_tall_sums_are_folded_in_bands(shape: tuple[int, ...], dims: tuple[int, ...]) -> None:
+    x = normal(*shape)
+    result, artifact = compiled(lambda x: x.sum(dims), x)
+    assert len(artifact.schedule.steps) > 1
+    np.testing.assert_allclose(result.numpy(), x.astype(np.float64).sum(dims), rtol=1e-5, atol=1e-4)
+
+
+def test_the_largest_of_a_stored_row_is_known() -> None:
+    """In softmax that looks whether all of a row is masked, the masked row is stored for the next phase."""
+    def program(x: Any, mask: Any) -> Any:
+        masked = x + mask
+        empty = (masked == -float("inf")).all(-1, keepdim=True)
+        return masked.softmax(-1).masked_fill(empty, 0.0)
+
+    x, mask = normal(6, 64, 64), np.where(np.tri(64, k=-1, dtype=bool), 0, -np.inf).astype(np.float32)
+    result, artifact = compiled(program, x, mask)
+    operations = {node.op for plan in nests(artifact.schedule) for phase in plan.nest.phases
+                  for value in phase.values() for node in walk(value)}
+    assert "exp_nonpositive" in operations
+    assert "exp" not in operations
+    with np.errstate(invalid="ignore"):
+        weights = np.exp(x + mask) / np.exp(x + mask).sum(-1, keepdims=True)
+    np.testing.assert_allclose(result.numpy(), np.nan_to_num(weights), rtol=1e-5, atol=1e-7)

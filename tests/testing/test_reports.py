@@ -9,7 +9,7 @@ import re
 import pytest
 from rich.console import Console
 
-from rushlight.testing import expected, report
+from rushlight.testing import expected, rates, report
 from rushlight.testing.page import render
 from rushlight.testing.record import FAIL, NOT_APPLICABLE, PASS, Failure, Recorder, Result
 
@@ -48,6 +48,23 @@ def test_json_round_trip(tmp_path):
     data = json.loads((tmp_path / "r.json").read_text())
     assert [Result.from_json(item) for item in data["results"]] == results()
     assert data["totals"] == {"fwd float32": {"pass": 1, "fail": 1, "n/a": 1}}
+
+
+def test_rates_count_what_applies_in_all_files(tmp_path):
+    sum_, cumsum, gcd = results()
+    other = Result("cumsum", "scan", "bwd", "float64", PASS, samples=5)
+    report.write_json(tmp_path / "1.json", [Result(*sum_.key[:1], "reduction", "fwd", "float32", FAIL), gcd])
+    report.write_json(tmp_path / "2.json", [sum_, cumsum, other])
+    found = rates.read([tmp_path / "1.json", tmp_path / "2.json"])
+    assert found == [sum_, gcd, cumsum, other]  # the later file wins
+    lines = [line.strip("│┃┏┓┗┛├┤┡┩ ") for line in printed(rates.print_rates, found, {}).splitlines()]
+    cells = [[cell.strip() for cell in line.split("│")] for line in lines]
+    assert ["fwd", "1/2  50.0%", "-", "1/2  50.0%"] in cells
+    assert ["bwd", "-", "1/1  100.0%", "1/1  100.0%"] in cells
+    assert ["all", "1/2  50.0%", "1/1  100.0%", "2/3  66.7%"] in cells
+    assert "1 fail: 0 of them listed with a reason in expected.json" in lines
+    assert "not listed: cumsum fwd [float32] sample 3 (method): AttributeError: </script><b>" in lines
+    assert rates.unlisted(found, {"fwd float32": {"cumsum": "why"}}) == []
 
 
 def test_page_is_self_contained_and_safe():

@@ -131,6 +131,46 @@ class BackwardCFunction(Node, FunctionCtx):
         return [grad for grad, is_tensor in zip(grads, self._inputs, strict=True) if is_tensor]
 
 
+class WrappedContext:
+    """The context as the methods of a function see it that runs as part of another: tensors they save are
+    unwrapped, with a note each on how to wrap them again when they are read.
+    """
+
+    def __init__(self, ctx: BackwardCFunction, unwrap: Callable[[Any], tuple[Any, Any]],
+                 wrap: Callable[[Any, Any], Any]) -> None:
+        self.__dict__.update(_ctx=ctx, _unwrap=unwrap, _wrap=wrap)
+
+    def save_for_backward(self, *tensors: Any) -> None:
+        unwrapped = [self._unwrap(t) for t in tensors]
+        self._ctx.saved_notes = [note for _, note in unwrapped]
+        self._ctx.save_for_backward(*[t for t, _ in unwrapped])
+
+    def save_for_forward(self, *tensors: Any) -> None:
+        unwrapped = [self._unwrap(t) for t in tensors]
+        self._ctx.forward_notes = [note for _, note in unwrapped]
+        self._ctx.save_for_forward(*[t for t, _ in unwrapped])
+
+    def mark_non_differentiable(self, *tensors: Any) -> None:
+        self._ctx.mark_non_differentiable(*[self._unwrap(t)[0] for t in tensors])
+
+    def mark_dirty(self, *tensors: Any) -> None:
+        self._ctx.mark_dirty(*[self._unwrap(t)[0] for t in tensors])
+
+    @property
+    def saved_tensors(self) -> tuple[Any, ...]:
+        return tuple(map(self._wrap, self._ctx.saved_tensors, self._ctx.saved_notes))
+
+    @property
+    def saved_for_forward(self) -> tuple[Any, ...]:
+        return tuple(map(self._wrap, self._ctx.saved_for_forward, self._ctx.forward_notes))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ctx, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._ctx, name, value)
+
+
 class _FunctionMeta(type):
     """Gives each Function its own class of nodes."""
 
@@ -195,9 +235,6 @@ class Function(metaclass=_FunctionMeta):
         if kwargs or cls._has_setup_context():
             args = _bound(cls, args, kwargs)
         if any(isinstance(a, Tensor) and a._keys & TRACED for a in args) and _transform is not None:
-            check(not any(isinstance(a, Tensor) and a.is_nested for a in args), f"{cls.__name__}.apply: a "
-                  "custom Function takes no nested tensor; give it values() and use "
-                  "nested_tensor_from_jagged on what it returns", NotImplementedError)
             handled = _transform(cls, args)
             if handled is not NotImplemented:
                 return handled
@@ -208,7 +245,7 @@ _transform: Callable[[type[Function], tuple[Any, ...]], Any] | None = None
 
 
 def install_transform(handler: Callable[[type[Function], tuple[Any, ...]], Any]) -> None:
-    """How vmap treats a custom function; the handler returns NotImplemented for what it leaves alone."""
+    """How vmap and nested tensors are treated; the handler returns NotImplemented for what it leaves."""
     global _transform
     _transform = handler
 

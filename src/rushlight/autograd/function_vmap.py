@@ -7,6 +7,7 @@ vmapped ones; so the level below records the custom backward, and not what forwa
 
 from __future__ import annotations
 
+import functools
 from collections import namedtuple
 from typing import Any
 
@@ -15,13 +16,16 @@ from ..core.errors import check
 from ..core.interpreters import innermost
 from ..core.modes import MODES
 from ..core.tensor import AUTOGRAD, Tensor
-from .function import BackwardCFunction, Function, install_transform, run
+from .function import BackwardCFunction, Function, WrappedContext, install_transform, run
+from .function_nested import on_values
 
 VmapInfo = namedtuple("VmapInfo", ["batch_size", "randomness"])
 
 
 def under_transform(cls: type[Function], args: tuple[Any, ...]) -> Any:
-    """Run a custom function whose arguments belong to a vmap."""
+    """Run a custom function whose arguments are nested or belong to a vmap."""
+    if any(isinstance(a, Tensor) and a.is_nested for a in args):
+        return on_values(cls, args)
     trace = innermost([a for a in args if isinstance(a, Tensor)])
     if not isinstance(trace, Vmap):
         return NotImplemented
@@ -71,45 +75,8 @@ def _wrapped(trace: Vmap, value: Any, dim: int | None) -> Any:
     return trace.lift(value, dim) if isinstance(value, Tensor) else value
 
 
-class _Context:
-    """The context the user's methods see: tensors they save are unwrapped, and wrapped again when they are
-    read."""
-
-    def __init__(self, ctx: BackwardCFunction, trace: Vmap) -> None:
-        self.__dict__["_ctx"] = ctx
-        self.__dict__["_trace"] = trace
-
-    def save_for_backward(self, *tensors: Any) -> None:
-        unwrapped = [self._trace.unwrap(t) for t in tensors]
-        self._ctx._saved_dims = [d for _, d in unwrapped]
-        self._ctx.save_for_backward(*[t for t, _ in unwrapped])
-
-    def save_for_forward(self, *tensors: Any) -> None:
-        unwrapped = [self._trace.unwrap(t) for t in tensors]
-        self._ctx._forward_dims = [d for _, d in unwrapped]
-        self._ctx.save_for_forward(*[t for t, _ in unwrapped])
-
-    def mark_non_differentiable(self, *tensors: Any) -> None:
-        self._ctx.mark_non_differentiable(*[self._trace.unwrap(t)[0] for t in tensors])
-
-    def mark_dirty(self, *tensors: Any) -> None:
-        self._ctx.mark_dirty(*[self._trace.unwrap(t)[0] for t in tensors])
-
-    @property
-    def saved_tensors(self) -> tuple[Any, ...]:
-        dims = self._ctx._saved_dims
-        return tuple(_wrapped(self._trace, t, d) for t, d in zip(self._ctx.saved_tensors, dims, strict=True))
-
-    @property
-    def saved_for_forward(self) -> tuple[Any, ...]:
-        kept = zip(self._ctx.saved_for_forward, self._ctx._forward_dims, strict=True)
-        return tuple(_wrapped(self._trace, t, d) for t, d in kept)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._ctx, name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        setattr(self._ctx, name, value)
+def _context(ctx: BackwardCFunction, trace: Vmap) -> WrappedContext:
+    return WrappedContext(ctx, trace.unwrap, functools.partial(_wrapped, trace))
 
 
 def _vmapped(cls: type[Function], trace: Vmap, in_dims: tuple[Any, ...]) -> Any:
@@ -131,20 +98,20 @@ def _vmapped(cls: type[Function], trace: Vmap, in_dims: tuple[Any, ...]) -> Any:
         @staticmethod
         def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
             inner = tuple(_wrapped(trace, v, d) for v, d in zip(inputs, in_dims, strict=True))
-            ctx._saved_dims = ctx._forward_dims = ()
-            cls.setup_context(_Context(ctx, trace), inner, _rewrap(output))
+            ctx.saved_notes = ctx.forward_notes = ()
+            cls.setup_context(_context(ctx, trace), inner, _rewrap(output))
 
         @staticmethod
         def backward(ctx: Any, *grads: Any) -> Any:
             inner = _rewrap(grads) if isinstance(Vmapped.out_dims, tuple) else (_rewrap(grads[0]),)
-            found = cls._backward_function()(_Context(ctx, trace), *inner)
+            found = cls._backward_function()(_context(ctx, trace), *inner)
             return tuple(_summed(g, d) for g, d in zip(found if isinstance(found, tuple) else (found,),
                                                        in_dims, strict=False))
 
         @staticmethod
         def jvp(ctx: Any, *tangents: Any) -> Any:
             inner = [_wrapped(trace, t, d) for t, d in zip(tangents, in_dims, strict=True)]
-            found = cls.jvp(_Context(ctx, trace), *inner)
+            found = cls.jvp(_context(ctx, trace), *inner)
             outputs = found if isinstance(found, tuple) else (found,)
             dims = Vmapped.out_dims if isinstance(found, tuple) else (Vmapped.out_dims,)
             moved = tuple(_moved(t, d) for t, d in zip(outputs, dims, strict=True))

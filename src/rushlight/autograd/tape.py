@@ -24,14 +24,16 @@ from ..core.dtypes import DType
 from ..core.modes import MODES
 from ..core.quiet import quietly
 from ..core.registry import REGISTRY
+from ..core.shapes import contiguous_strides, is_dense
 from ..core.tensor import META, Tensor
+from ..core.tokens import contiguous_format
 
 Edge = tuple["Node", int]
 Meta = tuple[tuple[int, ...], DType, bool]
 
 sequence = itertools.count()
 ACCUMULATE = sys.maxsize
-_ADD, _CLONE = REGISTRY["add.Tensor"], REGISTRY["clone"]
+_ADD, _CLONE, _COPY = REGISTRY["add.Tensor"], REGISTRY["clone"], REGISTRY["copy"]
 FREED: Any = object()  # stands for the saved values of a node whose graph was freed
 
 
@@ -183,7 +185,7 @@ class AccumulateGrad(Node):
             if MODES.grad:
                 variable._grad = grad if current is None else added(current, grad)
             elif current is None:
-                variable._grad = _stripped(grad) if owned else call(_CLONE, (grad.detach(), None))
+                variable._grad = _in_order_of(variable, grad, owned)
             elif _plain(current) and _plain(grad) and current.dtype is grad.dtype:
                 quietly(np.add, current._array, grad._array, current._array)
                 current.version_counter.value += 1
@@ -191,6 +193,23 @@ class AccumulateGrad(Node):
                 variable._grad = added(current, grad)
             else:
                 current.add_(grad)
+
+
+def _in_order_of(variable: Tensor, grad: Tensor, owned: bool) -> Tensor:
+    """`grad`, or a copy of it that lies in memory as the leaf does (in order, if the leaf has gaps)."""
+    mine, other = variable._array, grad._array
+    simple = mine is not None and other is not None and mine.flags.c_contiguous and other.flags.c_contiguous
+    strided = variable._parts is None and grad._parts is None and not (variable.is_nested or grad.is_nested)
+    if simple or not strided or variable.dtype is not grad.dtype:
+        return _stripped(grad) if owned else call(_CLONE, (grad.detach(), None))
+    dense = is_dense(variable.shape, variable.strides())
+    wanted = variable.strides() if dense else contiguous_strides(variable.shape)
+    if all(a == b for a, b, n in zip(grad.strides(), wanted, variable.shape, strict=True) if n > 1):
+        return _stripped(grad) if owned else call(_CLONE, (grad.detach(), None))
+    if not dense:
+        return call(_CLONE, (grad.detach(), contiguous_format))
+    result: Tensor = call(_COPY, (variable.detach(), grad.detach(), False))
+    return result
 
 
 def added(current: Tensor, grad: Tensor) -> Tensor:

@@ -14,18 +14,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..autograd import grad as autograd_grad
+from ..autograd.edges import current_node
 from ..autograd.tape import FREED
 from ..core.autocast import autocast_off
 from ..core.modes import MODES
 from ..core.pytree import TreeSpec, flatten
 from ..core.registry import REGISTRY
-from ..core.shapes import Spec, is_dense
+from ..core.shapes import Spec, extent, is_dense
 from ..core.tensor import Tensor
 from ..graph.ir import Graph, Value
+from .geometry import Change
 from .numbers import LiveInputs, LiveNumber
 from .random import Draws
 from .tentative import TentativeCapture
-from .trace import Capture, CaptureError, same_layout, spec_of, user_line
+from .trace import Capture, CaptureError, Lifted, same_layout, spec_of, user_line
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,7 @@ class Leaf:
     requires_grad: bool = False
     # the caller's tensor in `python`, as a number among the tensors of the arguments if it is one of them
     given: int | Tensor | None = None
+    of: int | Tensor | None = None  # of a differentiable view: the tensor of the caller, likewise
 
 
 @dataclass
@@ -54,12 +57,16 @@ class CapturedCall:
     sources: list[Any]
     leaves: list[Leaf]
     structure: TreeSpec
-    writes: list[tuple[int, int, int]]  # (source, graph output, number of writes)
+    writes: list[tuple[int, int]]  # (source, graph output)
     gradients: list[tuple[Any, Leaf]]  # (a tensor of the caller, what its .grad becomes)
     live: LiveInputs  # the numbers that stay live
     # tensors of the caller whose .grad the program looks at, with what it was
     leaves_used: list[tuple[Tensor, Any]] = field(default_factory=list)
     draws: list[Draws] = field(default_factory=list)
+    versions: list[tuple[Any, int]] = field(default_factory=list)  # (a tensor of the caller, changes counted)
+    changes: list[Change] = field(default_factory=list)  # tensors of the caller that get another shape
+    replaced: list[tuple[Any, Leaf]] = field(default_factory=list)  # that get other data, and which
+    flags: list[tuple[Any, bool]] = field(default_factory=list)  # arguments whose requires_grad changes
     differentiable: list[Any] = field(default_factory=list)  # tensors of the caller that results depend on
     tangents: list[Value] = field(default_factory=list)  # graph inputs for the gradients of returned tensors
     backward: list[Value | None] = field(default_factory=list)  # gradients of `differentiable`
@@ -71,6 +78,7 @@ def capture_call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: di
     try:
         with capture:
             args, kwargs = with_live_numbers(capture, args, kwargs)
+            meet_arguments(capture, args, kwargs)
             returned = function(*args, **kwargs)
             return _Summary(capture).summarize(returned)
     finally:
@@ -88,6 +96,7 @@ def try_capture(function: Callable[..., Any], args: tuple[Any, ...],
     live_args, live_kwargs = with_live_numbers(capture, args, kwargs)
     try:
         with capture:
+            meet_arguments(capture, live_args, live_kwargs)
             returned = function(*live_args, **live_kwargs)
             if capture.reason is None:
                 try:
@@ -118,6 +127,19 @@ def with_live_numbers(capture: Capture, args: Any, kwargs: Any) -> Any:
                                 for i, leaf in enumerate(leaves)])
 
 
+def meet_arguments(capture: Capture, args: Any, kwargs: Any) -> None:
+    """Let the graph know of each storage that several arguments share the widest part first."""
+    leaves, _ = flatten((args, kwargs), records=True)
+    capture.arguments = {id(leaf) for leaf in leaves if isinstance(leaf, Tensor)}
+    shared: dict[int, dict[int, Tensor]] = {}
+    for leaf in leaves:
+        if isinstance(leaf, Tensor) and leaf._storage is not None and leaf._array is not None:
+            shared.setdefault(id(leaf._storage), {})[id(leaf)] = leaf
+    for some in shared.values():
+        if len(some) > 1:
+            capture.abstract(max(some.values(), key=lambda t: (extent(t.shape, t.strides()), -t._offset)))
+
+
 class _Summary:
     def __init__(self, capture: Capture) -> None:
         self.capture = capture
@@ -129,10 +151,17 @@ class _Summary:
         leaves = [self._leaf(leaf) for leaf in flat]
         writes = self._writes()
         gradients = self._gradients()
+        for value in self.capture.kept:
+            self._output(value)
         inputs, tangents, backward = self._joint(leaves, flat)
         live = self.capture.numbers.finish()  # formulas of gradients may use numbers, too
         call = CapturedCall(self.graph, self._sources(live), leaves, structure, writes, gradients, live)
         call.draws = list(self.capture.draws.values())
+        call.versions = self._versions()
+        call.changes = self.capture.geometries.changes()
+        call.replaced = [(tensor, self._leaf(value)) for tensor, value in self.capture.replaced.values()]
+        call.flags = [(tensor, tensor._requires_grad) for tensor, before in self.capture.flags.values()
+                      if id(tensor) in self.capture.arguments and tensor._requires_grad is not before]
         call.leaves_used = [(used.tensor, used.before) for used in self.capture.gradients.values()
                             if used.looked]
         call.differentiable, call.tangents, call.backward = inputs, tangents, backward
@@ -151,7 +180,12 @@ class _Summary:
         if leaf._trace is not capture:
             if leaf._trace is not None:
                 return Leaf("python", python=leaf)
-            return self._alias(leaf) if id(leaf) in capture.lifted else Leaf("given", python=leaf)
+            known = id(leaf) in capture.lifted or id(leaf) in capture.copies
+            itself = not known or id(leaf) in capture.replaced
+            return Leaf("given", python=leaf) if itself else self._alias(leaf)
+        if leaf.requires_grad and current_node(leaf) is None:
+            raise CaptureError("the program returns a leaf that it made (requires_grad_(), Parameter)",
+                               user_line())
         state = capture.states[id(leaf.storage_object)]
         if state.source is not None:
             return self._alias(leaf)
@@ -176,35 +210,51 @@ class _Summary:
         state = self.capture.states[id(abstract.storage_object)]
         differentiable = leaf.requires_grad and leaf._trace is self.capture
         if differentiable and (state.writes or leaf._conj or leaf._neg or leaf.dtype is not state.spec.dtype):
-            steps = None if state.writes else self._steps(leaf, state.source)
+            steps = None if state.writes else self._steps(leaf)
             if steps is None:
                 raise CaptureError("the program returns a differentiable view of one of its inputs",
                                    user_line())
-            return Leaf("replayed", self.graph.inputs.index(state.input), python=steps, requires_grad=True)
+            return Leaf("replayed", self.graph.inputs.index(state.input), python=steps, requires_grad=True,
+                        of=self._viewed(leaf))
         offset = abstract._offset - state.spec.offset  # from where the graph input begins
         spec = Spec(tuple(leaf.shape), leaf.dtype, leaf.strides(), offset, leaf._conj, leaf._neg)
         return Leaf(
-            "alias", self.graph.inputs.index(state.input), spec, python=leaf if leaf._trace is None else None,
-            requires_grad=differentiable
+            "alias", self.graph.inputs.index(state.input), spec,
+            python=leaf if leaf._trace is None and id(leaf) not in self.capture.copies else None,
+            requires_grad=differentiable, of=self._viewed(leaf) if differentiable else None
         )
 
-    def _steps(self, view: Tensor, source: Tensor | None) -> list[tuple[Any, tuple[Any, ...]]] | None:
-        """The view operators, each with its further arguments, that lead from `source` to `view`."""
+    def _steps(self, view: Tensor) -> list[tuple[Any, tuple[Any, ...]]] | None:
+        """The view operators, with their further arguments, that lead from the caller's tensor to `view`."""
         steps: list[tuple[Any, tuple[Any, ...]]] = []
+        known = self._viewed(view) is not None
         while view._view_of is not None:
             op, (view, *rest) = view._view_of
             steps.append((op, tuple(rest)))
-        known = source is not None and view is self.capture.abstract(source)
         return steps[::-1] if known and not any(isinstance(a, Tensor) for _, r in steps for a in r) else None
 
-    def _writes(self) -> list[tuple[int, int, int]]:
+    def _viewed(self, view: Tensor) -> Tensor | None:
+        """The tensor of the caller that `view` shows; others over its memory have gradients of their own."""
+        while view._view_of is not None:
+            view = view._view_of[1][0]
+        found = (e.tensor for e in self.capture.lifted.values() if self.capture.abstract(e.tensor) is view)
+        return next(found, None)
+
+    def _writes(self) -> list[tuple[int, int]]:
         found = []
         seen: set[int] = set()
         for state in self.capture.states.values():
             if state.source is not None and state.writes and id(state) not in seen:
                 seen.add(id(state))
-                found.append((self.graph.inputs.index(state.input), self._output(state.value), state.writes))
+                found.append((self.graph.inputs.index(state.input), self._output(state.value)))
         return found
+
+    def _versions(self) -> list[tuple[Any, int]]:
+        first: dict[int, Lifted] = {}  # by counter; it knows what the counter was
+        for lifted in self.capture.lifted.values():
+            first.setdefault(id(lifted.tensor.version_counter), lifted)
+        counted = [(e.tensor, e.tensor.version_counter.value - e.version) for e in first.values()]
+        return [(tensor, count) for tensor, count in counted if count]
 
     def _gradients(self) -> list[tuple[Any, Leaf]]:
         found: list[tuple[Any, Leaf]] = []
@@ -235,6 +285,9 @@ class _Summary:
         for root in roots:
             tangent = self.capture.new_input(Spec(tuple(root.shape), root.dtype, None), "tangent")
             tangents.append(tangent)
+        if not inputs:
+            raise CaptureError("the program returns a result that depends on a leaf of its own making",
+                               user_line())
         with autocast_off():  # as where the caller would run it: after the region
             grads = autograd_grad(roots, inputs, tangents, allow_unused=True)
         return inputs, [self.capture.value_of(t) for t in tangents], [

@@ -40,7 +40,11 @@ class TentativeCapture(Capture):
         self.numbers.open = False
         with _Outside():
             self._materialise()
+            for tensor, value in self.replaced.values():
+                tensor.data = value
         self.states, self.lifted, self.gradients, self._twins, self._keep = {}, {}, {}, {}, []
+        self.replaced, self.flags = {}, {}
+        self.geometries.forget()
 
     # Every way in which a program meets the capture.
 
@@ -75,6 +79,42 @@ class TentativeCapture(Capture):
                 super().refuse(what)
             except CaptureError as error:
                 self.leave(error)
+
+    def set_geometry(self, target: Tensor, shape: tuple[int, ...], strides: tuple[int, ...],
+                     offset: int) -> bool:
+        if self.reason is None:
+            try:
+                return super().set_geometry(target, shape, strides, offset)
+            except CaptureError as error:
+                self.leave(error)
+        return False
+
+    def replace_data(self, target: Tensor, value: Tensor) -> bool:
+        if self.reason is None:
+            try:
+                return super().replace_data(target, value)
+            except CaptureError as error:
+                self.leave(error)
+        return False
+
+    def sees_flag(self, tensor: Tensor) -> None:
+        if self.reason is None:
+            super().sees_flag(tensor)
+
+    def meet(self, tensor: Tensor) -> None:
+        if self.reason is None:
+            try:
+                super().meet(tensor)
+            except CaptureError as error:
+                self.leave(error)
+
+    def copied(self, tensor: Tensor, copy: Tensor) -> None:
+        if self.reason is None:
+            super().copied(tensor, copy)
+
+    def keep(self, tensor: Tensor) -> None:
+        if self.reason is None:
+            super().keep(tensor)
 
     def sees_gradient(self, tensor: Tensor, replaces: bool = False) -> None:
         if self.reason is None:

@@ -24,17 +24,19 @@ from typing import Any
 
 import numpy as np
 
-from ..core.dispatch import AMBIENT, Arguments, execute, infer, run_name, tensors_in
+from ..core.dispatch import AMBIENT, Arguments, execute, infer, is_sparse_call, run_name, tensors_in
 from ..core.dtypes import DTYPES
 from ..core.interpreters import Interpreter, next_level
 from ..core.modes import MODES
 from ..core.registry import REGISTRY, Kind, OpDef
 from ..core.shapes import Spec, extent, is_dense, numel
 from ..core.storage import Storage
-from ..core.tensor import LAZY, TRACED, Tensor, alias
+from ..core.tensor import LAZY, TRACED, Tensor, alias, install_before_flag
 from ..graph.ir import Graph, Value
+from .geometry import Geometries
 from .numbers import LiveNumber, Numbers, numbers_spec
 from .random import Draws, generator_of, stream_spec, with_generator, words_taken
+from .rewrites import rewritten, specialised
 
 KEPT = ("a tensor was kept that a function made while it was captured by rushlight.compile; such a tensor "
         "has no data. Return it from the function instead")
@@ -108,6 +110,12 @@ class Capture(Interpreter):
         self.draws: dict[int, Draws] = {}  # by the identity of the generator
         self.numbers = Numbers()
         self.gradients: dict[int, UsedGradient] = {}
+        self.geometries = Geometries()
+        self.replaced: dict[int, tuple[Tensor, Tensor]] = {}  # tensors of the caller whose .data was set
+        self.arguments: set[int] = set()  # identities of the tensors among the arguments
+        self.flags: dict[int, tuple[Tensor, bool]] = {}  # tensors whose requires_grad was set, what it was
+        self.kept: list[Value] = []  # results that nobody may ask for but that must be computed
+        self.copies: set[int] = set()  # identities of tensors made here over memory of the caller
         self._twins: dict[int, Tensor] = {}
         self._keep: list[Any] = []
         self.closed = False
@@ -127,7 +135,11 @@ class Capture(Interpreter):
         """Undo what autograd left on the caller's tensors."""
         for used in self.gradients.values():
             used.tensor._grad = used.before
-        for entry in self.lifted.values():
+        self.geometries.restore()
+        for tensor, before in self.flags.values():
+            if id(tensor) in self.arguments:
+                tensor.requires_grad_(before)
+        for entry in reversed(self.lifted.values()):  # of those over one storage the first knows the version
             if entry.tensor._versions is not None:
                 entry.tensor._versions.value = entry.version
 
@@ -135,6 +147,8 @@ class Capture(Interpreter):
         """Let go of the caller's tensors. Abstract tensors that are still around cannot be used any more."""
         self.closed = True
         self.states, self.lifted, self.gradients, self._twins, self._keep = {}, {}, {}, {}, []
+        self.replaced, self.flags = {}, {}
+        self.geometries.forget()
 
     def new_input(self, spec: Spec, stem: str) -> Tensor:
         """An abstract tensor that is an input of the graph and no tensor of the caller."""
@@ -164,7 +178,10 @@ class Capture(Interpreter):
     def process(self, op: OpDef, args: Arguments) -> Any:
         if self.closed:
             raise RuntimeError(f"{op.name}: {KEPT}")
-        if op.kind is Kind.SPARSE or any(tensor._parts is not None for tensor in tensors_in(op, args)):
+        if op.kind is Kind.QUANTIZED or any(t._quantizer is not None for t in tensors_in(op, args)):
+            raise CaptureError(f"{op.name} makes or takes a quantized tensor, which has no place in a graph",
+                               user_line())
+        if is_sparse_call(op, args):
             raise CaptureError(f"{op.name} makes or takes a sparse tensor, which has no place in a graph",
                                user_line())
         if op.kind is Kind.COMPOSITE:
@@ -176,10 +193,10 @@ class Capture(Interpreter):
             op, args = random
         live = [i for i, argument in enumerate(args) if type(argument) is LiveNumber]
         if live or any(type(a) is tuple and any(type(x) is LiveNumber for x in a) for a in args):
-            rewritten = _rewritten(op, args, live)
-            if rewritten is not None:
-                return rewritten()
-            args, live = _specialised(op, args)
+            other = rewritten(op, args, live)
+            if other is not None:
+                return other()
+            args, live = specialised(op, args)
         if op.data_dependent:
             raise CaptureError(f"the shape of the result of {op.name} depends on data", user_line())
         lifted = self._map(op, args, self.abstract)
@@ -348,8 +365,23 @@ class Capture(Interpreter):
         twin._trace = self
         twin._value_writes = -1  # type: ignore[attr-defined]
         self._twins[id(tensor)] = twin
-        self.lifted[id(tensor)] = Lifted(tensor, state.value, tensor.version_counter.value)
+        self.lifted.setdefault(id(tensor), Lifted(tensor, state.value, tensor.version_counter.value))
         return twin
+
+    def meet(self, tensor: Tensor) -> None:
+        """Something other than an operator is about to share the memory of `tensor`."""
+        if tensor._trace is None and tensor._array is not None:
+            self.abstract(tensor)
+
+    def copied(self, tensor: Tensor, copy: Tensor) -> None:
+        """`copy` was made, over the memory of `tensor`."""
+        if tensor._trace is None and tensor._array is not None:
+            self.copies.add(id(copy))
+            self._keep.append(copy)
+
+    def keep(self, tensor: Tensor) -> None:
+        """Compute `tensor` whether somebody uses it or not."""
+        self.kept.append(self.value_of(self.abstract(tensor)))
 
     def value_of(self, tensor: Tensor) -> Value:
         """The value of an abstract tensor now."""
@@ -386,7 +418,7 @@ class Capture(Interpreter):
                 REGISTRY["_to_copy"], cast, Spec(value.shape, spec.dtype), user_line()
             ).outputs[0]
         if same_layout(spec, state.spec):
-            state.value = value
+            state.value = self._ordered(value, spec)
         else:
             inside = state.in_graph(spec)
             args = (state.value, value, inside.known_shape(), inside.known_strides(), inside.offset)
@@ -396,14 +428,30 @@ class Capture(Interpreter):
         state.writes += 1
         destination.version_counter.value += 1
 
+    def _ordered(self, value: Value, spec: Spec) -> Value:
+        """`value` in the memory order of `spec`, which views of the storage rely on."""
+        order, wanted = (
+            [step for step, size in zip(s.known_strides(), s.known_shape(), strict=True) if size > 1]
+            for s in (value.spec, spec))
+        if order == wanted or 0 in spec.known_shape():
+            return value
+        laid_out = Spec(spec.shape, spec.dtype, spec.known_strides(), 0)
+        return self.graph.call(REGISTRY["clone"], (value, None), laid_out, user_line()).outputs[0]
+
     def set_geometry(self, target: Tensor, shape: tuple[int, ...], strides: tuple[int, ...],
                      offset: int) -> bool:
-        """Change the shape of a tensor of the program, whose storage grows, with zeros, if it must; whether
-        that could be done: tensors of the caller keep theirs."""
+        """Change the shape of a tensor; whether that could be done. A storage of the program grows, with
+        zeros, if it must; one of the caller does not."""
+        if target._trace is None:
+            return self._set_callers_geometry(target, Spec(shape, target.dtype, strides, offset))
         state = self.states.get(id(target.storage_object))
-        if target._trace is not self or state is None or state.source is not None:
+        if target._trace is not self or state is None:
             return False
         held, needed = numel(state.spec.known_shape()), offset + extent(shape, strides)
+        if state.source is not None and not _inside(Spec(shape, target.dtype, strides, offset), state):
+            return False
+        if state.source is not None:
+            needed = held
         if needed > held:
             flat, grown = (Spec((size,), target.dtype, (1,), 0) for size in (held, needed))
             args: Arguments = (state.value, (held,), (1,), 0)
@@ -416,6 +464,40 @@ class Capture(Interpreter):
         target._strides, target._offset = strides, offset
         target._value_writes = -1  # type: ignore[attr-defined]
         return True
+
+    def _set_callers_geometry(self, target: Tensor, spec: Spec) -> bool:
+        if target._array is None or target.requires_grad or id(target) in self.replaced:
+            return False
+        state = self.states[id(self.abstract(target).storage_object)]
+        if not _inside(spec, state):
+            return False
+        self.geometries.set(target, spec.known_shape(), spec.known_strides(), spec.offset)
+        self._lift(target)
+        return True
+
+    def replace_data(self, target: Tensor, value: Tensor) -> bool:
+        """`target.data = value`; whether that could be done. A tensor of the caller is `value` henceforth."""
+        fits = (value.shape, value.dtype, value._parts) == (target.shape, target.dtype, target._parts)
+        known = target._trace in (None, self) and value._trace in (None, self)
+        if not fits or not known or target in self.geometries:
+            self.refuse("it gives a tensor data of another kind")
+            return False
+        new = run_name("detach", value)
+        if target._trace is None:
+            self.abstract(target)
+            new._versions = target.version_counter
+            self._twins[id(target)] = new
+            self.replaced[id(target)] = target, new
+        else:
+            for name in _PLACE:
+                setattr(target, name, getattr(new, name))
+            target._keys = (target._keys & ~LAZY) | (new._keys & LAZY)
+        return True
+
+    def sees_flag(self, tensor: Tensor) -> None:
+        """The requires_grad flag of `tensor` is about to change."""
+        if tensor._trace is None:
+            self.flags.setdefault(id(tensor), (tensor, tensor._requires_grad))
 
     def sees_gradient(self, tensor: Tensor, replaces: bool = False) -> None:
         if tensor._trace is None and id(tensor) not in self.gradients:
@@ -450,55 +532,6 @@ def _run_view(op: OpDef, args: Arguments) -> Any:
     return tuple(views) if several else views[0]
 
 
-def _specialised(op: OpDef, args: Arguments) -> tuple[Arguments, list[int]]:
-    """`args` with plain numbers in place of live ones where `op` needs values, and where live ones remain."""
-    stays = op.operands if op.kind is Kind.POINTWISE and not op.checks_numbers else ()
-    plain = tuple(a if i in stays else _plain(a) for i, a in enumerate(args))
-    return plain, [i for i in stays if type(plain[i]) is LiveNumber]
-
-
-def _plain(argument: Any) -> Any:
-    if type(argument) is LiveNumber:
-        return argument.specialise()
-    if type(argument) is tuple and any(type(a) is LiveNumber for a in argument):
-        return tuple(_plain(a) for a in argument)
-    return argument
-
-
-def _rewritten(op: OpDef, args: Arguments, live: list[int]) -> Callable[[], Any] | None:
-    """The call in terms of operators that take the live number as an operand, where there is such a form."""
-    rule = REWRITES.get(op.name)
-    if rule is None or not live:
-        return None
-    names = op.schema.argument_names
-    if any(names[i] not in ("alpha", "value", "fill_value") for i in live):
-        return None
-    spec = infer(op, tuple(a.value if type(a) is LiveNumber else a for a in args))  # validates
-    exact = spec.dtype.is_floating_point or all(isinstance(args[i], int) for i in live)
-    if spec.dtype.opmath is not spec.dtype or spec.dtype is DTYPES["bool"] or not exact:
-        return None  # rounded once, or compared: not the same arithmetic
-    return lambda: rule(spec, *args)
-
-
-def _filled(spec: Spec, number: Any) -> Tensor:
-    ones: Tensor = run_name("full", spec.known_shape(), 1, spec.dtype, None, None, None)
-    return ones * number  # exact
-
-
-# The same arithmetic in the same order, so that the results are the same bits.
-REWRITES: dict[str, Callable[..., Any]] = {
-    "add.Tensor": lambda spec, self, other, alpha: self + other * alpha,
-    "sub.Tensor": lambda spec, self, other, alpha: self - other * alpha,
-    "rsub.Tensor": lambda spec, self, other, alpha: other - self * alpha,
-    "addcmul": lambda spec, self, first, second, value: self + (first * value) * second,
-    "addcdiv": lambda spec, self, first, second, value: self + (first * value) / second,
-    "full": lambda spec, size, value, *rest: _filled(spec, value),
-    "fill.Scalar": lambda spec, self, value: _filled(spec, value),
-    "full_like": lambda spec, self, value, *rest: _filled(spec, value),
-    "new_full": lambda spec, self, size, value, *rest: _filled(spec, value),
-}
-
-
 def _specs(results: Any) -> Any:
     return tuple(spec_of(r) for r in results) if isinstance(results, tuple) else spec_of(results)
 
@@ -518,6 +551,8 @@ def _inside(spec: Spec, state: StorageState) -> bool:
     """Whether a tensor of the caller lies in the part of its storage that the graph input covers."""
     size = numel(state.spec.known_shape())
     first = spec.offset - state.spec.offset
+    if 0 in spec.known_shape():
+        return spec.dtype is state.spec.dtype
     return spec.dtype is state.spec.dtype and first >= 0 and first + extent(
         spec.known_shape(), spec.known_strides()) <= size
 
@@ -525,6 +560,17 @@ def _inside(spec: Spec, state: StorageState) -> bool:
 def same_layout(a: Spec, b: Spec) -> bool:
     return (a.shape, a.dtype, a.known_strides(), a.offset) == (b.shape, b.dtype, b.known_strides(), b.offset)
 
+
+# Where a tensor of the program has its values.
+_PLACE = ("_storage", "_strides", "_offset", "_spec", "_conj", "_neg", "_value", "_value_writes")
+
+
+def _before_flag(tensor: Tensor) -> None:
+    if AMBIENT.trace is not None:
+        AMBIENT.trace.sees_flag(tensor)
+
+
+install_before_flag(_before_flag)
 
 _PACKAGE = __name__.partition(".")[0]
 

@@ -24,7 +24,7 @@ from rich.progress import (
 
 from rushlight.cli.main import UsageError
 from rushlight.testing import require_oracle
-from rushlight.testing.expected import SWEEPS
+from rushlight.testing.expected import SWEEPS, load
 
 if TYPE_CHECKING:
     from rushlight.testing.conformance import Task
@@ -100,6 +100,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all results")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write one page to sort and search")
     parser.add_argument(
+        "--summary",
+        type=Path,
+        nargs="+",
+        metavar="FILE",
+        help="run nothing; read results written with --json and print what share holds, by variant, dtype "
+        "and over all (status 1 if a failure is not in tests/conformance/expected.json)",
+    )
+    parser.add_argument(
         "--update-expected",
         action="store_true",
         help="rewrite tests/conformance/expected.json from this run, keeping the written reasons; without "
@@ -111,11 +119,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     if options.update_expected and options.oracle_only:
         raise UsageError("--update-expected is about Rushlight; leave out --oracle-only")
-    sweeps = _sweeps(options)
-    require_oracle()
     console = Console()
     if not console.is_terminal:
         console = Console(width=200)  # a file or a pipe: tables should not be squeezed into 80 columns
+    if options.summary:
+        return _summarise(console, options.summary)
+    sweeps = _sweeps(options)
+    require_oracle()
     with console.status("loading PyTorch and its samples"):
         from rushlight.testing import conformance
     chosen = _chosen(options)
@@ -128,6 +138,17 @@ def run(options: argparse.Namespace) -> int:
         results += _run_all(console, options, conformance.tasks(chosen, dtypes, variants))
     _report(console, options, results)
     return int(any(result.status == "fail" for result in results))
+
+
+def _summarise(console: Console, paths: Sequence[Path]) -> int:
+    from rushlight.testing import rates
+
+    missing = [str(path) for path in paths if not path.is_file()]
+    if missing:
+        raise UsageError(f"--summary: no file {', '.join(missing)}")
+    results, known = rates.read(paths), load()
+    rates.print_rates(console, results, known)
+    return int(bool(rates.unlisted(results, known)))
 
 
 def _sweeps(options: argparse.Namespace) -> Sequence[Sweep]:

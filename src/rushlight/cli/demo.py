@@ -109,6 +109,8 @@ def load_example(name: str) -> ModuleType:
             spec = importlib.util.spec_from_file_location(f"rushlight_example_{name}", path)
             assert spec is not None
             assert spec.loader is not None
+            if str(folder) not in sys.path:  # for what examples share
+                sys.path.append(str(folder))
             module = importlib.util.module_from_spec(spec)
             sys.modules[spec.name] = module
             spec.loader.exec_module(module)

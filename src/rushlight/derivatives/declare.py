@@ -11,7 +11,6 @@ Nothing in this module computes: it only says what is saved, for whom, and which
 from __future__ import annotations
 
 import enum
-import re
 import sys
 from collections.abc import Callable, Sequence
 from operator import itemgetter
@@ -162,10 +161,11 @@ def derivative(names: str | Sequence[str], /, *rest: Any, differentiable_outputs
     place = f"{caller.f_code.co_filename}:{caller.f_lineno}"
     ops = [_operator(name, place) for name in overloads]
     groups = _groups(rest, formulas, place)
+    tensors = dict.fromkeys([name for op in ops for name in _tensor_arguments(op)])
     for names_of_group, _ in groups:
         for name in names_of_group:
-            if not any(name in _tensor_arguments(op) for op in ops):
-                listed = ", ".join(dict.fromkeys(n for op in ops for n in _tensor_arguments(op)))
+            if name not in tensors:
+                listed = ", ".join(tensors)
                 raise RegistrationError(f"{place}: {', '.join(overloads)} has no tensor argument {name}; its "
                                         f"tensor arguments are {listed}")
     for op in ops:
@@ -190,7 +190,7 @@ def _operator(name: str, place: str) -> OpDef:
 
 
 def _is_result(key: str) -> bool:
-    return re.fullmatch(r"result\d*", key) is not None
+    return key.startswith("result") and (key == "result" or key[6:].isdecimal())
 
 
 def _tensor_arguments(op: OpDef) -> list[str]:
@@ -247,8 +247,8 @@ def _node_name(op: OpDef) -> str:
 def _fill_reverse(entry: Entry, groups: list[tuple[tuple[str, ...], Any]], place: str) -> None:
     op = entry.op
     names = op.schema.argument_names
-    present = [(tuple(n for n in group if n in _tensor_arguments(op)), group, formula) for group,
-               formula in groups]
+    tensors = _tensor_arguments(op)
+    present = [(tuple([n for n in group if n in tensors]), group, formula) for group, formula in groups]
     covered = [n for kept, _, _ in present for n in kept]
     if len(set(covered)) != len(covered):
         twice = next(n for n in covered if covered.count(n) > 1)
@@ -294,7 +294,7 @@ def _source(op: OpDef, name: str, formula: Callable[..., Any]) -> Any:
         return GRADS
     if name == "needs":
         return NEEDS
-    if re.fullmatch(r"grad\d+", name):
+    if name.startswith("grad") and name[4:].isdecimal():
         if int(name[4:]) >= len(op.schema.returns):
             raise _unknown(op, name, formula)
         return int(name[4:])

@@ -34,3 +34,21 @@ derivative("_fake_quantize_learnable_per_channel_affine", ("self", "scale", "zer
            lambda grad, self, scale, zero_point, axis, quant_min, quant_max, grad_factor:
                run_name("_fake_quantize_learnable_per_channel_affine_backward", grad, self, scale, zero_point,
                         axis, quant_min, quant_max, grad_factor))
+
+# Quantized tensors have no gradients.
+derivative("quantize_per_tensor", self=NOT_DIFFERENTIABLE)
+derivative("quantize_per_tensor.tensor_qparams", self=NOT_DIFFERENTIABLE, scale=NOT_DIFFERENTIABLE,
+           zero_point=NOT_DIFFERENTIABLE)
+derivative("quantize_per_tensor.tensors", tensors=NOT_DIFFERENTIABLE, scales=NOT_DIFFERENTIABLE,
+           zero_points=NOT_DIFFERENTIABLE)
+derivative("quantize_per_channel", self=NOT_DIFFERENTIABLE, scales=NOT_DIFFERENTIABLE,
+           zero_points=NOT_DIFFERENTIABLE)
+derivative("_make_per_tensor_quantized_tensor", self=NOT_DIFFERENTIABLE)
+derivative("_make_per_channel_quantized_tensor", self=NOT_DIFFERENTIABLE, scale=NOT_DIFFERENTIABLE,
+           zero_point=NOT_DIFFERENTIABLE)
+derivative("_empty_per_channel_affine_quantized", scales=NOT_DIFFERENTIABLE, zero_points=NOT_DIFFERENTIABLE)
+derivative("empty_quantized", qtensor=NOT_DIFFERENTIABLE)
+derivative("choose_qparams_optimized", input=NOT_DIFFERENTIABLE)
+for _name in ("int_repr", "q_scale", "q_zero_point", "q_per_channel_scales", "q_per_channel_zero_points",
+              "q_per_channel_axis", "qscheme"):
+    derivative(_name, self=NOT_DIFFERENTIABLE)

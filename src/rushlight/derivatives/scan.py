@@ -96,24 +96,31 @@ derivative(["cummax", "cummin"], self=selected_backward,
 
 # Exponentials.
 
-def share(part: Tensor, whole: Tensor) -> Tensor:
-    """exp(part - whole); nothing has a share of exp(-inf) = 0."""
-    real = whole.real if whole.dtype.is_complex else whole
-    return (part - whole).exp().where(real != float("-inf"), 0)
+def running_sums(self: Tensor, dim: int) -> tuple[Tensor, Tensor, Tensor]:
+    """exp(self - m), the links exp(m[i - 1] - m[i]), and the sums of the exponentials so far, where m is the
+    largest element so far: none of them overflows, or loses digits where all elements are large. Nothing
+    depends on m, which is a constant to derivatives; a sum of nothing is 1, so that it can be divided by."""
+    largest = (self.real if self.dtype.is_complex else self).detach().cummax(dim)[0]
+    nothing = largest == float("-inf")
+    powers = (self - largest.masked_fill(nothing, 0)).exp()
+    links = (head(largest, dim) - tail(largest, dim)).exp().masked_fill(head(nothing, dim), 0)
+    sums = recurrence(links, powers, dim)
+    return powers, links, sums.masked_fill(sums == 0, 1)
 
 
-def logcumsumexp_backward(grad: Tensor, self: Tensor, dim: int, result: Tensor) -> Tensor:
-    """An element's share in its own sum, times what the gradients from there on pass back along the sums."""
+def logcumsumexp_backward(grad: Tensor, self: Tensor, dim: int) -> Tensor:
+    """An element's exponential, times what the gradients from there on pass back along the sums."""
     if self.ndim == 0 or self.shape[dim] <= 1:
         return grad
-    links = share(head(result, dim), tail(result, dim))
-    return conj(share(self, result)) * recurrence(conj(links), grad, dim, reverse=True)
+    powers, links, sums = running_sums(self, dim)
+    return conj(powers) * recurrence(links, grad / conj(sums), dim, reverse=True)
 
 
-def logcumsumexp_tangent(self_t: Tensor, self: Tensor, dim: int, result: Tensor) -> Tensor:
+def logcumsumexp_tangent(self_t: Tensor, self: Tensor, dim: int) -> Tensor:
     if self.ndim == 0 or self.shape[dim] <= 1:
         return self_t
-    return recurrence(share(head(result, dim), tail(result, dim)), share(self, result) * self_t, dim)
+    powers, links, sums = running_sums(self, dim)
+    return recurrence(links, powers * self_t, dim) / sums
 
 
 derivative("logcumsumexp", self=logcumsumexp_backward, result=logcumsumexp_tangent)

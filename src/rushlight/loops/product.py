@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from enum import IntEnum
 
 from ..core.dtypes import DType
 from .nest import Buffer, Call, Nest
@@ -56,6 +57,30 @@ class Windows:
         return f"rows {rows}, columns {columns}"
 
 
+class Side(IntEnum):
+    """Where a triangle is: an operand that is zero beyond a diagonal, or what is of use of the result."""
+
+    RESULT = 1  # elements with column > row + diagonal may be zero instead
+    LEFT_LOWER = 2  # left[i, k] is zero where k > i + diagonal
+    LEFT_UPPER = 3  # where i > k + diagonal
+    RIGHT_LOWER = 4  # right[k, j] is zero where j > k + diagonal
+    RIGHT_UPPER = 5  # where k > j + diagonal
+
+
+@dataclass(frozen=True)
+class Triangle:
+    side: Side
+    diagonal: int  # 0 or more
+
+    def __str__(self) -> str:
+        return f"{self.side.name.lower().replace('_', ' ')} triangle {self.diagonal}"
+
+
+# The same triangle of the transposed product.
+TURNED = {Side.LEFT_LOWER: Side.RIGHT_UPPER, Side.LEFT_UPPER: Side.RIGHT_LOWER,
+          Side.RIGHT_LOWER: Side.LEFT_UPPER, Side.RIGHT_UPPER: Side.LEFT_LOWER}
+
+
 @dataclass(frozen=True)
 class Product:
     """result[b, i, j] = sum over k < depth of left[b, i, k] * right[b, k, j], accumulated in `dtype`.
@@ -71,6 +96,7 @@ class Product:
     right: Matrix
     dtype: DType
     windows: Windows | None = None
+    triangle: Triangle | None = None
 
     @property
     def size(self) -> int:
@@ -80,7 +106,18 @@ class Product:
     def __str__(self) -> str:
         sizes = "x".join(map(str, (self.batch, self.rows, self.depth, self.columns)))
         windows = "" if self.windows is None else f", {self.windows}"
-        return f"{sizes} {self.dtype.name} {self.left}, {self.right}{windows}"
+        triangle = "" if self.triangle is None else f", {self.triangle}"
+        return f"{sizes} {self.dtype.name} {self.left}, {self.right}{windows}{triangle}"
+
+
+def transposed(p: Product) -> Product:
+    """The product with rows and columns exchanged, its operands and its triangle with them; a triangle of the
+    result has no other form, and is left out."""
+    side = None if p.triangle is None else TURNED.get(p.triangle.side)
+    triangle = None if p.triangle is None or side is None else Triangle(side, p.triangle.diagonal)
+    return Product(p.batch, p.columns, p.rows, p.depth,
+                   Matrix(p.right.offset, p.right.batch, p.right.column, p.right.row),
+                   Matrix(p.left.offset, p.left.batch, p.left.column, p.left.row), p.dtype, None, triangle)
 
 
 def product_of(call: Call) -> Product:

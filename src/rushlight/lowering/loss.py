@@ -9,7 +9,7 @@ from ..core.shapes import Spec
 from ..loops.expr import Expr, IndexCheck, NotRecordable
 from ..loops.nest import Combine
 from ..ops.loss import MEAN, NONE
-from .declare import lowering
+from .declare import extern, lowering
 from .lowered import Indices, Lowered, Lowerer
 
 INT64 = DTYPES["int64"]
@@ -94,3 +94,8 @@ def nll_loss_backward(grad_output: Lowered, self: Lowered, target: Lowered, weig
 def functional_assert(self: Lowered, assert_msg: str, dep_token: Lowered) -> Lowered:
     allowed = self.expand(dep_token.shape)
     return dep_token.map(lambda ops, x, ok: ops.checked(x, ok, assert_msg), dep_token.dtype, allowed)
+
+
+extern("how long sequences and targets are is data", "_ctc_loss", "_ctc_loss_backward",
+       "_ctc_loss_backward_backward", "_ctc_loss.Tensor", "_ctc_loss_backward.Tensor",
+       "_ctc_loss_backward_backward.Tensor")

@@ -22,6 +22,7 @@ from ..loops.expr import Expr, NotRecordable, Recorder
 from ..loops.index import Index, as_index, dot
 from ..loops.nest import Buffer, Call, Place
 from .lowered import Definition, Indices, Lowered, Lowerer
+from .triangles import triangles
 
 
 @dataclass
@@ -57,6 +58,7 @@ class _GraphLowering:
         outputs = set(graph.outputs)
         self.use_count = {value: len(nodes) + (value in outputs) for value, nodes in users.items()}
         self._users = users
+        self._triangles = triangles(graph)
 
     def run(self) -> Program:
         for value in self.graph.inputs:
@@ -133,6 +135,7 @@ class _GraphLowering:
             if op.kind is Kind.VIEW:
                 return tuple(self._view(node, value) for value in node.outputs)
             if callable(op.lowering):
+                self.low.triangle = self._triangles.get(node)
                 specs: Any = (
                     tuple(v.spec for v in node.outputs) if node.returns_list else node.outputs[0].spec
                 )

@@ -17,6 +17,7 @@ from ..core.shapes import contiguous_strides, is_dense, memory_order, reduced_sh
 from ..loops.expr import Expr, NotRecordable, Recorder, cost, loads_in, walk
 from ..loops.index import Index, Var, as_index, dot
 from ..loops.nest import Buffer, Call, Combine, Place
+from ..loops.product import Triangle
 
 Indices = tuple[Index, ...]
 Element = Callable[[Indices], Expr]
@@ -55,6 +56,7 @@ class Lowerer:
         self.recorder = Recorder()
         self._supports = supports
         self.definitions: list[Definition] = []
+        self.triangle: Triangle | None = None  # of the product that is being lowered
         self.buffers: list[Buffer] = []
         self._counter = 0
         self._points: dict[tuple[int, ...], tuple[Var, ...]] = {}

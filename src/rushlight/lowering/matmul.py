@@ -15,8 +15,8 @@ from ..core.shapes import Spec
 from ..loops.expr import Expr, NotRecordable, loads_in
 from ..loops.index import Var
 from ..loops.nest import Buffer, Call, Combine
-from ..loops.product import MATMUL, Matrix, Product
-from .declare import lowering
+from ..loops.product import MATMUL, Matrix, Product, Triangle, transposed
+from .declare import extern, lowering
 from .lowered import Indices, Lowered, Lowerer
 
 NATIVE = (DTYPES["float32"], DTYPES["float64"])
@@ -33,7 +33,7 @@ def compute_dtype(dtype: DType) -> DType:
 
 # The routine.
 
-def multiplied(low: Lowerer, left: Lowered, right: Lowered) -> Lowered:
+def multiplied(low: Lowerer, left: Lowered, right: Lowered, triangle: Triangle | None = None) -> Lowered:
     """left [m, k] times right [k, n], or batches of these, in the dtype they are summed in."""
     dtype = compute_dtype(left.dtype)
     shape = (*left.shape[:-1], right.shape[-1])
@@ -45,9 +45,10 @@ def multiplied(low: Lowerer, left: Lowered, right: Lowered) -> Lowered:
         return _summed(low, left.cheap(), right.cheap())
     first, a = _operand(left.cast(dtype), any_strides=True)
     second, b = _operand(right.cast(dtype))
-    product = _tall(Product(batch, rows, columns, depth, a, b, dtype))
+    product = _tall(Product(batch, rows, columns, depth, a, b, dtype, triangle=triangle))
     if product.columns == 1 and product.rows > 1 and 1 in (product.left.row, product.left.column):
-        product, first, second = _transposed(product), second, first
+        # A column as a row: the same elements in the same order, and the kernel's vectors run along them.
+        product, first, second = transposed(product), second, first
     out = low.fresh_buffer(dtype, shape)
     name = f"{MATMUL}{len(low.definitions)}"
     low.definitions.append(Call(name, MATMUL, [first, second], [out], {"product": product}))
@@ -120,14 +121,6 @@ def _tall(p: Product) -> Product:
     return p
 
 
-def _transposed(p: Product) -> Product:
-    """A column as a row: the same elements in the same order, and the kernel's vectors run along them."""
-    left, right = p.left, p.right
-    new_left = Matrix(right.offset, right.batch, right.column, right.row)
-    new_right = Matrix(left.offset, left.batch, left.column, left.row)
-    return Product(p.batch, p.columns, p.rows, p.depth, new_left, new_right, p.dtype)
-
-
 def combined(product: Lowered, addend: Lowered, beta: Any, alpha: Any, dtype: DType) -> Lowered:
     """beta * addend + alpha * product, rounded to `dtype` once; with beta = 0 the addend is not looked at."""
     compute = product.dtype
@@ -157,7 +150,7 @@ def mm(self: Lowered, mat2: Lowered, low: Lowerer, out: Spec) -> Lowered:
 
 @lowering("bmm", "bmm.dtype")
 def bmm(self: Lowered, mat2: Lowered, low: Lowerer, out: Spec) -> Lowered:
-    return multiplied(low, self, mat2).cast(out.dtype)
+    return multiplied(low, self, mat2, low.triangle).cast(out.dtype)
 
 
 @lowering("addmm", "addmm.dtype")
@@ -201,3 +194,9 @@ def dot(self: Lowered, tensor: Lowered, low: Lowerer, out: Spec) -> Lowered:
         return low.full((), 0, out.dtype)
     terms = self.cast(compute).map(lambda ops, x, y: ops.mul(x, y), compute, tensor.cast(compute))
     return terms.reduce((0,), Combine.SUM, False, compute).cast(out.dtype)
+
+
+extern("pairs of rows, each once, are a triangle of loops", "_pdist_forward", "_pdist_backward")
+extern("sums over pairs of rows whose terms depend on the norm", "_cdist_backward")
+extern("a sum of products of three factors, of any dimensions of each", "_trilinear")
+extern("bytes are multiplied and summed in four", "_int_mm")

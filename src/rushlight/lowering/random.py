@@ -272,6 +272,7 @@ lowering("bernoulli")(lambda self, generator, low, out: bernoulli(self, generato
 extern("rejection takes as many attempts as the data says", "poisson", "binomial", "_standard_gamma",
        "_sample_dirichlet")
 extern("the order of random keys, and cumulative sums in NumPy's order", "multinomial", "randperm.generator")
+extern("series and tables that the size of the parameters chooses", "_standard_gamma_grad", "_dirichlet_grad")
 extern("its range is data", "randint_like.Tensor_generator")
 extern("a function of floats whose last bit depends on the library", "log_normal")
 extern("capture takes the overload with a generator", "rand", "rand_like", "randn", "randn_like", "randint",

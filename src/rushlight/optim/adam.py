@@ -6,20 +6,8 @@ from typing import Any
 
 from ..core.errors import check
 from ..core.tensor import Tensor
-from .optimizer import (
-    Batch,
-    Optimizer,
-    ParamsT,
-    average_squares,
-    decayed,
-    foreach,
-    functions,
-    new_step,
-    validate,
-    validate_common,
-    validate_modes,
-    zeros_like,
-)
+from ._batch import Batch, average_squares, decayed, foreach, functions, new_step, zeros_like
+from .optimizer import Optimizer, ParamsT, validate, validate_common, validate_modes
 
 __all__ = ["Adam", "AdamW", "Adamax", "NAdam", "RAdam"]
 

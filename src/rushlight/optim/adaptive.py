@@ -8,21 +8,17 @@ from ..core.dtypes import finfo
 from ..core.errors import check
 from ..core.tensor import Tensor
 from ..kernels.sparse import put
-from .optimizer import (
+from ._batch import (
     Batch,
-    Optimizer,
-    ParamsT,
     average_squares,
     decayed,
     foreach,
     functions,
     new_step,
     outside_of_capture,
-    validate,
-    validate_common,
-    validate_modes,
     zeros_like,
 )
+from .optimizer import Optimizer, ParamsT, validate, validate_common, validate_modes
 
 __all__ = ["Adadelta", "Adafactor", "Adagrad", "RMSprop", "Rprop"]
 

@@ -10,7 +10,8 @@ from ..autograd.grad_mode import enable_grad, no_grad
 from ..core.errors import check
 from ..core.tensor import Tensor
 from ..core.tokens import contiguous_format
-from .optimizer import Optimizer, ParamsT, functions, validate_common
+from ._batch import functions
+from .optimizer import Optimizer, ParamsT, validate_common
 
 __all__ = ["LBFGS"]
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from ..core.errors import check
 from ..core.tensor import Tensor
-from .optimizer import Batch, Optimizer, ParamsT, functions, validate, zeros_like
+from ._batch import Batch, functions, zeros_like
+from .optimizer import Optimizer, ParamsT, validate
 
 __all__ = ["Muon"]
 

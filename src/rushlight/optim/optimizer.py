@@ -1,12 +1,9 @@
 """Optimizer: what all optimizers share.
 
-An optimizer defines `_new_state(param, group)`, the tensors it keeps for a parameter, and
-`_update(batch)`, one step on
-lists: the parameters of one group that have gradients, their gradients, and their states. Everything an
-update keeps
-is written in place, so that a captured step can be run again; hyperparameters are read through the batch,
-which keeps
-them live in compiled code.
+An optimizer defines `_new_state(param, group)`, the tensors it keeps for a parameter, and `_update(batch)`,
+one step on lists: the parameters of one group that have gradients, their gradients, and their states.
+Everything an update keeps is written in place, so that a captured step can be run again; hyperparameters are
+read through the batch (_batch.py), which keeps them live in compiled code.
 """
 
 from __future__ import annotations
@@ -15,45 +12,27 @@ import copy
 import functools
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from .._functions import API
 from .._types_api import typename
-from ..autograd.grad_mode import enable_grad, is_grad_enabled, set_grad_enabled
+from ..autograd.grad_mode import enable_grad, set_grad_enabled
 from ..capture.numbers import live_number
-from ..core.dispatch import AMBIENT
-from ..core.dtypes import float32, float64, get_default_dtype
+from ..core.dtypes import float32
 from ..core.errors import check
 from ..core.tensor import Tensor
-from ..core.tokens import preserve_format
 from ..utils.hooks import HookDict, RemovableHandle, add_hook
+from ._batch import Batch, new_step, outside_of_capture
 
 __all__ = [
-    "Batch",
     "Optimizer",
     "ParamsT",
-    "capturing",
     "register_optimizer_step_post_hook",
     "register_optimizer_step_pre_hook",
     "required",
 ]
 
 ParamsT = Iterable[Any]
-functions: Any = API.functions[""]
-
-
-class _Foreach:
-    """`foreach.add_(tensors, ...)` is the operator `_foreach_add_`."""
-
-    def __getattr__(self, name: str) -> Any:
-        function = functions[f"_foreach_{name}"]
-        setattr(self, name, function)
-        return function
-
-
-foreach: Any = _Foreach()
 
 
 class _Required:
@@ -83,103 +62,6 @@ def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> RemovableHandl
 def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """`hook(optimizer, args, kwargs)` runs after the step of every optimizer."""
     return add_hook(_post_hooks, hook)
-
-
-# Capture.
-
-
-def capturing() -> bool:
-    """Whether this step is being captured, so that no value can be looked at."""
-    return AMBIENT.trace is not None
-
-
-@contextmanager
-def outside_of_capture() -> Iterator[None]:
-    """State that a captured step needs is made at once: it is the caller's, not the program's."""
-    saved = AMBIENT.keys, AMBIENT.trace
-    AMBIENT.keys, AMBIENT.trace = 0, None
-    try:
-        yield
-    finally:
-        AMBIENT.keys, AMBIENT.trace = saved
-
-
-class Batch:
-    """The parameters of one group that have gradients, in one step.
-
-    params, grads   lists; gradients are negated to maximize, complex tensors seen as pairs of reals if
-    `as_real`
-    batch.lr        a hyperparameter of the group (in a capture, one that stays live)
-    batch.states    the states of the parameters; `column(name)` is one tensor of each
-    """
-
-    def __init__(self, optimizer: Optimizer, index: int, as_real: bool = True) -> None:
-        self._optimizer, self._index = optimizer, index
-        group = optimizer.param_groups[index]
-        self.leaves = [param for param in group["params"] if param.grad is not None]
-        self.states = [optimizer._state_of(param, group) for param in self.leaves]
-        if is_grad_enabled():  # what this step writes may be saved for the gradient of the one before
-            for state in self.states:
-                state.update({k: v.clone() for k, v in state.items() if isinstance(v, Tensor)})
-        self.real = as_real
-        self.params = [self._seen(param) for param in self.leaves]
-        self.grads = [self._seen(param.grad) for param in self.leaves]
-        check(optimizer._takes_sparse or all(grad._parts is None for grad in self.grads),
-              f"{type(optimizer).__name__} does not support sparse gradients; SGD, Adagrad and SparseAdam do")
-        if self.grads and "maximize" in group and self.maximize:
-            self.grads = list(foreach.neg(self.grads))
-
-    def _seen(self, tensor: Tensor) -> Tensor:
-        return functions["view_as_real"](tensor) if self.real and tensor.is_complex() else tensor
-
-    def __getattr__(self, name: str) -> Any:
-        """The hyperparameter `name`; a sequence of them as a tuple."""
-        group = self._optimizer.param_groups[self._index]
-        if name not in group:
-            raise AttributeError(f"{type(self._optimizer).__name__} has no hyperparameter {name}")
-        value = group[name]
-        if isinstance(value, tuple | list):
-            return tuple(self._live(name, i) for i in range(len(value)))
-        return self._live(name)
-
-    def _live(self, name: str, item: int | None = None) -> Any:
-        optimizer, index = self._optimizer, self._index
-        value = live_number(
-            lambda: (
-                optimizer.param_groups[index][name]
-                if item is None
-                else optimizer.param_groups[index][name][item]
-            )
-        )
-        return value.squeeze() if isinstance(value, Tensor) and value.ndim else value
-
-    def column(self, name: str) -> list[Tensor]:
-        return [self._seen(state[name]) for state in self.states]
-
-    def advance(self) -> list[Any]:
-        """Count the step; how many there were, for each parameter: numbers, or 0-d tensors in a capture."""
-        steps = [state["step"] for state in self.states]
-        if not capturing():
-            for step in steps:
-                step.add_(1)
-            return [step.item() for step in steps]
-        counted = foreach.add(steps, 1)
-        foreach.copy_(steps, counted)
-        return [count.to(float64) for count in counted]  # single precision would spoil 1 - 0.999**step
-
-    def power(self, base: Any, exponent: Any) -> Any:
-        """base ** exponent; of a tensor in a capture, with an exponent that stays live."""
-        if not isinstance(base, Tensor) or isinstance(exponent, Tensor):
-            return base**exponent
-        return functions["pow"](base, functions["zeros"]((), dtype=float64) + exponent)
-
-    def values(self, scalars: list[Tensor]) -> list[Any]:
-        """The values of 0-d tensors of the state: numbers, or 0-d tensors in a capture."""
-        return [scalar.to(float64) if capturing() else scalar.item() for scalar in scalars]
-
-    def spread(self, value: Any) -> Any:
-        """A hyperparameter as an operand of a foreach operator: a tensor is repeated for every element."""
-        return [value] * len(self.params) if isinstance(value, Tensor) else value
 
 
 def _with_hooks(func: Callable[..., Any]) -> Callable[..., Any]:
@@ -503,32 +385,6 @@ def _cast(param: Tensor, value: Any, group: dict[str, Any], key: Any = None) -> 
     if isinstance(value, list | tuple):
         return type(value)([_cast(param, item, group) for item in value])
     return value
-
-
-def new_step(value: float = 0.0) -> Tensor:
-    """The count of steps: a 0-d float tensor, so that compiled code can count."""
-    return functions["full"]((), float(value), dtype=float64 if get_default_dtype() is float64 else float32)
-
-
-def decayed(batch: Batch) -> list[Tensor]:
-    """The gradients with the weight decay added; a decoupled one changes the parameters at once."""
-    weight_decay = batch.weight_decay
-    if weight_decay == 0:
-        return batch.grads
-    if getattr(batch, "decoupled_weight_decay", False):
-        foreach.mul_(batch.params, 1 - batch.lr * weight_decay)
-        return batch.grads
-    return list(foreach.add(batch.grads, foreach.mul(batch.params, weight_decay)))
-
-
-def average_squares(squares: list[Tensor], grads: list[Tensor], rate: Any) -> None:
-    """The exponential average of the squares of the gradients."""
-    foreach.mul_(squares, rate)
-    foreach.add_(squares, foreach.mul(foreach.mul(grads, grads), 1 - rate))
-
-
-def zeros_like(param: Tensor) -> Tensor:
-    return functions["zeros_like"](param, memory_format=preserve_format)
 
 
 def validate(*conditions: tuple[bool, str]) -> None:

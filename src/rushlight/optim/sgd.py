@@ -6,21 +6,8 @@ from typing import Any
 
 from ..capture.numbers import live_number
 from ..core.tensor import Tensor
-from .optimizer import (
-    Batch,
-    Optimizer,
-    ParamsT,
-    capturing,
-    decayed,
-    foreach,
-    functions,
-    new_step,
-    outside_of_capture,
-    validate,
-    validate_common,
-    validate_modes,
-    zeros_like,
-)
+from ._batch import Batch, capturing, decayed, foreach, functions, new_step, outside_of_capture, zeros_like
+from .optimizer import Optimizer, ParamsT, validate, validate_common, validate_modes
 
 __all__ = ["ASGD", "SGD"]
 

@@ -15,8 +15,9 @@ from ..core.errors import check
 from ..core.tensor import Tensor
 from ..nn.modules.batchnorm import _BatchNorm
 from ..nn.modules.module import Module
+from ._batch import foreach
 from ._scheduling import LRScheduler, per_group
-from .optimizer import Optimizer, foreach
+from .optimizer import Optimizer
 
 __all__ = [
     "SWALR",

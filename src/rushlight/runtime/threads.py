@@ -22,7 +22,7 @@ from typing import Any
 
 from ..core.errors import check
 from ..core.lazy import LazyModule
-from .engine import Library, engine
+from .engine import Callee, Library, engine
 
 ir = LazyModule("llvmlite.ir")
 
@@ -106,7 +106,7 @@ class _Emitter:
 
     def _call_task(self, b: Any, task: Any, argument: Any, index: Any) -> None:
         """Call a task through its pointer."""
-        b.call(_Callee(task, self.task_type), [argument, index])
+        b.call(Callee(task, self.task_type), [argument, index])
 
     def _worker(self) -> None:
         """Wait for a new generation: spin a while, then sleep; leave when told to stop."""
@@ -229,21 +229,6 @@ class _Emitter:
         b.position_at_end(blocks["finish"])
         self.publish(b, self.i32(0), self.field(b, pool, BUSY))
         b.branch(blocks["out"])
-
-
-class _Callee:
-    """A function pointer with its type, in the form that llvmlite's `call` wants."""
-
-    def __init__(self, pointer: Any, function_type: Any) -> None:
-        self._pointer = pointer
-        self.function_type = self.ftype = function_type
-        self.type = pointer.type
-        self.attributes = ()
-        self.args = ()
-        self.name = pointer.name
-
-    def get_reference(self) -> str:
-        return str(self._pointer.get_reference())
 
 
 class ThreadPool:

@@ -319,6 +319,12 @@ def direction(form: Structured) -> int:
     """1 if what it reads and writes is mostly contiguous inside of a row, -1 if from row to row, else 0."""
     if extents(form.inner) == 1:
         return 0
+    definition = form.definition
+    if isinstance(definition, Reduction) and len(definition.outer) > 1:  # rows are several loops in one
+        read_at = [access.index for access in loads_in(definition.value)]
+        inside, across = (sum(index.stride(var) == 1 for index in read_at)
+                          for var in (definition.inner[-1], definition.outer[-1]))
+        return (inside > across) - (across > inside)
     indices = [access.index for access in loads_in(form.value)]
     if isinstance(form.definition, Map):
         indices.append(form.position)

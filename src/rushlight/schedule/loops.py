@@ -18,6 +18,7 @@ from ..loops.nest import Nest, Phase, Place, Reduce, Store
 # Work (in rough instructions) below which splitting over threads costs more than it saves, and per task at
 # least.
 SERIAL_WORK = 800_000
+AWAKE_WORK = 250_000  # the same among launches that keep the threads awake
 TASK_WORK = 200_000
 MOST_TASKS = 64
 
@@ -32,6 +33,7 @@ class LoopPlan:
     rows_per_task: int  # points of the outermost loop
     block: int = 0  # points of the last outer loop that run before the one above it moves on; 0 for all
     work: int = 0  # rough instructions
+    part: bool = False  # of a buffer whose other parts, elsewhere, others write
 
 
 def plan_loops(recorder: Recorder, nest: Nest) -> LoopPlan:
@@ -40,7 +42,7 @@ def plan_loops(recorder: Recorder, nest: Nest) -> LoopPlan:
     vector_outer = _prefers_outer(nest)
     work = _work(nest)
     extent = _constant(nest.outer[0].extent) if nest.outer else 1
-    tasks = 1 if work < SERIAL_WORK else max(1, min(extent, work // TASK_WORK, MOST_TASKS))
+    tasks = 1 if work < AWAKE_WORK else min(extent, max(2, work // TASK_WORK), MOST_TASKS)
     rows = -(-extent // tasks)
     if vector_outer and len(nest.outer) == 1 and tasks > 1:
         rows = -(-rows // 64) * 64  # keep the tasks' first elements on whole vectors

@@ -178,7 +178,12 @@ class _RowNest:
         """Whether it is an element less the maximum of all (or NaN, if that is): softmax and its kin."""
         if value.op != "sub" or value.args[1].op != "reduced" or not value.dtype.is_floating_point:
             return False
-        return self.largest.get(value.args[1].data) == value.args[0]
+        element = value.args[0]
+        if element.op == "load":  # of a row that an earlier phase has stored
+            stored = (draft.stored.get(element.data.buffer) for draft in self.drafts)
+            element = next((known for place, known in filter(None, stored) if place == element.data.index),
+                           element)
+        return self.largest.get(value.args[1].data) == element
 
     def _store_reduced(self, members: list[Map | Reduction]) -> None:
         """Write the reductions that somebody outside reads, in a phase of their own at the end."""

@@ -13,7 +13,7 @@ from dataclasses import replace
 from ..loops.expr import CHECKS, Access, Expr, Recorder, loads_in, reindex, substitute, walk
 from ..loops.index import Index, Var
 from ..loops.nest import Buffer, Call, Nest, Phase, Place, Store, verify
-from ..loops.product import MATMUL, Matrix, Product, product_of, result_of
+from ..loops.product import MATMUL, Product, product_of, result_of, transposed
 from ..lowering.lowered import Definition, Map
 from .groups import flatten, points, read, unflatten
 from .nests import forwarded
@@ -102,7 +102,7 @@ def turn_products(recorder: Recorder, definitions: Sequence[Definition]) -> list
     turned: dict[Buffer, Call] = {}
     for definition in definitions:
         if isinstance(definition, Call) and definition.routine == MATMUL and len(definition.outputs) == 1:
-            result, product = definition.outputs[0], transposed(product_of(definition))
+            result, product = definition.outputs[0], _turned(product_of(definition))
             users = readers.get(result, [])
             if users and result.place is Place.TEMPORARY and product is not None and all(
                     isinstance(user, Map) and _reads_transposed(user, result, product) for user in users):
@@ -123,14 +123,11 @@ def turn_products(recorder: Recorder, definitions: Sequence[Definition]) -> list
     return found
 
 
-def transposed(p: Product) -> Product | None:
+def _turned(p: Product) -> Product | None:
     """The product with rows and columns exchanged, if its kernel can read the operands then."""
-    left, right = p.left, p.right
-    if p.windows or 1 not in (left.row, left.column) or p.rows == 1 or p.columns == 1:
+    if p.windows or 1 not in (p.left.row, p.left.column) or p.rows == 1 or p.columns == 1:
         return None
-    return Product(p.batch, p.columns, p.rows, p.depth,
-                   Matrix(right.offset, right.batch, right.column, right.row),
-                   Matrix(left.offset, left.batch, left.column, left.row), p.dtype)
+    return transposed(p)
 
 
 def _reads_transposed(user: Map, result: Buffer, product: Product) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..loops.expr import Recorder
 from ..loops.nest import Buffer, Call, Place
@@ -11,6 +11,7 @@ from ..loops.templates import COPY, SCAN, SCATTER, SORT, nest_of
 from ..lowering.lower import Program
 from ..lowering.lowered import Definition, Map
 from .groups import Forms, Fuser, Group, small_first
+from .kept import keep_functions
 from .loops import LoopPlan, plan_loops
 from .memory import Workspace, plan_memory
 from .nests import build_nest
@@ -39,7 +40,8 @@ class Schedule:
 def schedule(program: Program, recorder: Recorder) -> Schedule:
     """Fuse, plan loops, lay out memory."""
     fuser = Fuser(recorder, _joins_call)
-    definitions = small_first(split_reductions(recorder, program.definitions))
+    definitions = keep_functions(recorder, program.definitions)
+    definitions = small_first(split_reductions(recorder, definitions))
     groups = fuser.run(turn_products(recorder, definitions))
     readers: dict[Buffer, set[int]] = {}
     for number, group in enumerate(groups):
@@ -79,7 +81,7 @@ def _call_step(recorder: Recorder, call: Call, maps: list[Map],
     if call.routine == SCAN:
         return planned(recorder, with_maps(recorder, call, maps, needed))
     if call.routine == COPY:
-        return plan_loops(recorder, nest_of(call))
+        return replace(plan_loops(recorder, nest_of(call)), part=True)
     if call.routine == SCATTER:
         return planned(recorder, call)
     if call.routine == SORT:

@@ -15,12 +15,12 @@ from ..loops.expr import Expr, Recorder, loads_in, reindex
 from ..loops.index import Var, as_index
 from ..loops.nest import Buffer, Combine, Place, extents
 from ..lowering.lowered import Definition, Map, Reduction
-from .groups import flatten, points, read
+from .groups import flatten, points, read, unflatten
 
 FEW_RESULTS = 16  # with as many, there is a task for each
 PART = 1 << 14  # elements that a part has at least
 MOST_PARTS = 64
-TALL, BAND = 1 << 19, 16  # elements of a matrix that is read in bands, and the rows of a band
+TALL, BAND = 1 << 16, 16  # elements of a matrix that is read in bands, and the rows of a band
 
 # The instruction that folds two values, and the reductions of the steps of an ARG_ reduction.
 INSTRUCTION = {Combine.SUM: "add", Combine.PRODUCT: "mul", Combine.MAXIMUM: "maximum",
@@ -35,9 +35,9 @@ def split_reductions(recorder: Recorder, definitions: Sequence[Definition]) -> l
         if isinstance(definition, Reduction) and _is_large(definition):
             for step in _plain(recorder, definition):
                 found.extend(_split(recorder, step))
-        elif isinstance(definition, Reduction) and _is_tall(definition) and _stands_alone(
-                definition, definitions):
-            found.extend(split_reductions(recorder, _split(recorder, definition)))
+        elif isinstance(definition, Reduction) and _is_tall(
+                flat := _flat(recorder, definition)) and _stands_alone(definition, definitions):
+            found.extend(split_reductions(recorder, _split(recorder, flat)))
         else:
             found.append(definition)
     return found
@@ -47,6 +47,19 @@ def _is_large(reduction: Reduction) -> bool:
     longest = max((_extent(var) for var in reduction.inner), default=0)
     total = extents(reduction.inner).constant_value() or 0
     return points(reduction) < FEW_RESULTS and total >= 4 * PART and longest >= 8
+
+
+def _flat(recorder: Recorder, reduction: Reduction) -> Reduction:
+    """The reduction with one inner loop instead of several, if everything is read in steps of one size then.
+    """
+    if len(reduction.inner) < 2:
+        return reduction
+    along = Var(".".join(var.name for var in reduction.inner), extents(reduction.inner))
+    moved = dict(zip(reduction.inner, unflatten(as_index(along), reduction.inner), strict=True))
+    value = reindex(recorder, reduction.value, moved)
+    if any(access.index.stride(along) is None for access in loads_in(value)):
+        return reduction
+    return replace(reduction, inner=(along,), value=value)
 
 
 def _is_tall(reduction: Reduction) -> bool:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from ..loops.nest import Buffer, Call, Place
 from ..loops.product import MATMUL, product_of
 from ..loops.templates import SCAN, SCATTER, SORT
-from .loops import SERIAL_WORK, LoopPlan
+from .loops import AWAKE_WORK, SERIAL_WORK, LoopPlan
 
 Step = LoopPlan | Call
 
@@ -57,10 +57,13 @@ def form_stages(steps: Sequence[Step]) -> list[Stage]:
     floor = 0  # nothing moves before this stage
     written: dict[Buffer, int] = {}
     read: dict[Buffer, int] = {}
+    whole: dict[Buffer, int] = {}  # as `written`, but for parts
     for step in steps:
         reads, writes = reads_writes(step)
+        part = isinstance(step, LoopPlan) and step.part
+        before = whole if part else written
         at = max([floor, *(written[b] + 1 for b in reads if b in written),
-                  *(max(written.get(b, -1), read.get(b, -1)) + 1 for b in writes)])
+                  *(max(before.get(b, -1), read.get(b, -1)) + 1 for b in writes)])
         if isinstance(step, Call) and not is_native(step):
             at = floor = len(stages)
             floor += 1
@@ -70,10 +73,14 @@ def form_stages(steps: Sequence[Step]) -> list[Stage]:
         for buffer in reads:
             read[buffer] = max(at, read.get(buffer, -1))
         for buffer in writes:
-            written[buffer] = at
+            written[buffer] = max(at, written.get(buffer, -1))
+            if not part:
+                whole[buffer] = at
     _sink(stages)
-    for stage in stages:
-        stage.parallel = sum(map(work_of, stage.steps)) >= SERIAL_WORK
+    work = [sum(map(work_of, stage.steps)) for stage in stages]
+    enough = AWAKE_WORK if max(work, default=0) >= SERIAL_WORK else SERIAL_WORK
+    for stage, instructions in zip(stages, work, strict=True):
+        stage.parallel = instructions >= enough
     return stages
 
 

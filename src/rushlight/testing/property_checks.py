@@ -246,9 +246,11 @@ def _compare_differences(curve: Curve) -> int:
 
 def _compare_jacobians(curve: Curve) -> None:
     side, combined = curve.side, _combined(curve)
-    forward = side.namespace.func.jacfwd(combined, randomness="same")(curve.zero())
-    reverse = side.namespace.func.jacrev(combined)(curve.zero())
-    _compare(side.to_array(forward), side.to_array(reverse), curve, "jacfwd gives {}, jacrev {}")
+    forward = side.to_array(side.namespace.func.jacfwd(combined, randomness="same")(curve.zero()))
+    reverse = side.to_array(side.namespace.func.jacrev(combined)(curve.zero()))
+    if not curve.finite().all():  # whose cotangents are 0, which times an infinite derivative is NaN
+        reverse = np.where(np.isnan(reverse), forward, reverse)
+    _compare(forward, reverse, curve, "jacfwd gives {}, jacrev {}")
 
 
 def _check_symmetry(curve: Curve) -> None:

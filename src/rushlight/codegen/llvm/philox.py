@@ -1,8 +1,7 @@
 """Random numbers in registers: the stream of core/generator.py and the numbers made of it, bit for bit.
 
 Word number `position` of a seed's stream is one lane of the Philox4x32-10 block number position // 4.
-`Philox` computes any words, each lane by itself; for elements in a row, from a position that is a multiple of
-4, `*_row` methods compute every block once instead of once per word.
+`Philox` computes any words, each lane by itself.
 
 Every operation on floats here is rounded by itself: no fma, as core/generator.py defines the results so.
 """
@@ -16,7 +15,7 @@ from typing import Any
 from ...core.lazy import LazyModule
 from .emitter import Emitter
 from .math.logarithm import exponent_as_float
-from .types import MANTISSA_BITS, bits_of, lanes_of, like, mangle, vector
+from .types import MANTISSA_BITS, bits_of, lanes_of, like, mangle
 
 ir = LazyModule("llvmlite.ir")
 
@@ -78,32 +77,6 @@ class Philox:
         even, odd = box_muller(e, a, b)
         return e.select(e.compare("!=", e.and_(index, 1), 0), odd, even)
 
-    # Elements in a row: `position` is a scalar multiple of 4.
-
-    def words_row(self, position: Any, lanes: int) -> Any:
-        """The words at position, position + 1, ...; `lanes` is a multiple of 4."""
-        low, high = self._blocks_row(position, lanes // 4)
-        return self.e.builder.bitcast(_interleave(self.e, low, high), vector(self.e.i32, lanes))
-
-    def bits64_row(self, position: Any, lanes: int) -> Any:
-        """Numbers of 64 bits, two words each; `lanes` is a multiple of 2."""
-        return _interleave(self.e, *self._blocks_row(position, lanes // 2))
-
-    def _blocks_row(self, position: Any, count: int) -> tuple[Any, Any]:
-        e = self.e
-        start = e.splat(e.shift_right(position, 2), count)
-        return self.blocks(e.add(start, e.iota(start)) if count > 1 else start)
-
-    def uniform_row(self, position: Any, lanes: int, dtype: str = "float32") -> Any:
-        source = self.bits64_row(position, lanes) if dtype == "float64" else self.words_row(position, lanes)
-        return uniform_of_bits(self.e, source, dtype)
-
-    def normal_row(self, position: Any, lanes: int, double: bool = False) -> Any:
-        e = self.e
-        source = self.bits64_row(position, lanes) if double else self.words_row(position, lanes)
-        a, b = e.shuffle(source, range(0, lanes, 2)), e.shuffle(source, range(1, lanes, 2))
-        return _interleave(e, *box_muller(e, a, b))
-
 
 def _blocks_function(e: Emitter, kind: Any) -> Any:
     """The function from (counters, seed) to both halves of the blocks, which a module has once."""
@@ -160,11 +133,6 @@ def emit_random(stream: Philox, op: str, dtype: str | None, offset: Any, number:
 
 def _swap_halves(e: Emitter, x: Any) -> Any:
     return e.or_(e.shift_left(x, 32), e.shift_right(x, 32))
-
-
-def _interleave(e: Emitter, even: Any, odd: Any) -> Any:
-    lanes = lanes_of(even.type)
-    return e.shuffle(even, [lane for i in range(lanes) for lane in (i, lanes + i)], odd)
 
 
 def uniform_of_bits(e: Emitter, source: Any, dtype: str) -> Any:

@@ -65,11 +65,6 @@ def bool_like(kind: Any) -> Any:
     return like(kind, ir.IntType(1))
 
 
-def float_of(bits: int) -> Any:
-    """The floating type of a width."""
-    return {16: ir.HalfType, 32: ir.FloatType, 64: ir.DoubleType}[bits]()
-
-
 def mangle(kind: Any) -> str:
     """How an overloaded intrinsic's name spells a type: v8f32, i64, p0."""
     element = element_of(kind)

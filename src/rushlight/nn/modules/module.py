@@ -1,27 +1,22 @@
 """Module: the base of all neural network modules.
 
-A Module holds parameters, buffers and other modules, which it registers when they are assigned as
-attributes. It is
-called like the function `forward`; hooks see the call (_hooks.py), and its state can be saved and loaded
-(_state.py).
+A Module holds parameters, buffers and other modules, which it registers when they are assigned as attributes.
+It is called like the function `forward`; hooks see the call (_hooks.py), its state can be saved and loaded
+(_state.py), its tensors converted (_conversion.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar
 
 from ..._compile_api import compile as compile_function
-from ..._functions import API
 from ..._types_api import typename
-from ...autograd.grad_mode import no_grad
-from ...core import dtypes
-from ...core.dtypes import DType
 from ...core.errors import check
-from ...core.objects import _parse_to
 from ...core.tensor import Tensor
 from ...utils.hooks import HookDict, RemovableHandle
 from ..parameter import Buffer, Parameter, is_lazy
+from ._conversion import Convertible
 from ._hooks import (
     EVERYWHERE,
     Hooked,
@@ -74,7 +69,7 @@ def _missing_forward(self: Any, *input: Any) -> Any:
     raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
 
 
-class Module(Hooked, Stateful):
+class Module(Hooked, Stateful, Convertible):
     """A differentiable function with parameters. Subclasses define `forward`."""
 
     dump_patches = False
@@ -436,81 +431,6 @@ class Module(Hooked, Stateful):
                 param.grad.detach_()
                 param.grad.zero_()
 
-    # Conversion.
-
-    def _apply(self: Self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        """Replace every tensor by `fn` of it; a parameter stays the same object where it can."""
-        for module in self.children() if recurse else ():
-            module._apply(fn)
-        for name, param in self._parameters.items():
-            if param is not None:
-                self._parameters[name] = _converted(param, fn)
-        for name, buffer in self._buffers.items():
-            if buffer is not None:
-                self._buffers[name] = fn(buffer)
-        return self
-
-    @overload
-    def to(self: Self, device: Any = ..., dtype: DType | None = ..., non_blocking: bool = ...) -> Self: ...
-    @overload
-    def to(self: Self, dtype: DType, non_blocking: bool = ...) -> Self: ...
-    @overload
-    def to(self: Self, tensor: Tensor, non_blocking: bool = ...) -> Self: ...
-    def to(self: Any, *args: Any, **kwargs: Any) -> Any:
-        """Convert the tensors in place: floating point ones to `dtype`, all to `device` and
-        `memory_format`."""
-        if "tensor" in kwargs:
-            kwargs["other"] = kwargs.pop("tensor")
-        dtype, place, _, memory_format = _parse_to(args, kwargs)
-        check(
-            dtype is None or dtype.is_floating_point or dtype.is_complex,
-            f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}",
-            TypeError,
-        )
-
-        def convert(tensor: Tensor) -> Tensor:
-            wanted = dtype if tensor.is_floating_point() or tensor.is_complex() else None
-            options = (
-                {} if memory_format is None or tensor.ndim not in (4, 5) else {"memory_format": memory_format}
-            )
-            return tensor.to(device=place, dtype=wanted, **options)
-
-        return self._apply(convert)
-
-    def type(self: Self, dst_type: Any) -> Self:
-        return self._apply(lambda tensor: tensor.type(dst_type))
-
-    def _to_floating(self: Self, dtype: DType) -> Self:
-        return self._apply(lambda tensor: tensor.to(dtype) if tensor.is_floating_point() else tensor)
-
-    def float(self: Self) -> Self:
-        return self._to_floating(dtypes.float32)
-
-    def double(self: Self) -> Self:
-        return self._to_floating(dtypes.float64)
-
-    def half(self: Self) -> Self:
-        return self._to_floating(dtypes.float16)
-
-    def bfloat16(self: Self) -> Self:
-        return self._to_floating(dtypes.bfloat16)
-
-    def cpu(self: Self) -> Self:
-        return self._apply(lambda tensor: tensor.cpu())
-
-    def cuda(self: Self, device: Any = None) -> Self:
-        raise RuntimeError("cuda: there is no CUDA device here; modules run on 'cpu'")
-
-    xpu = mtia = ipu = cuda
-
-    def to_empty(self: Self, *, device: Any, recurse: bool = True) -> Self:
-        """Move to `device` without copying the values."""
-        return self._apply(lambda tensor: API.functions[""]["empty_like"](tensor, device=device), recurse)
-
-    def share_memory(self: Self) -> Self:
-        """Accepted for compatibility: memory is shared with threads as it is."""
-        return self
-
     # Text.
 
     def _get_name(self) -> str:
@@ -537,23 +457,6 @@ class Module(Hooked, Stateful):
             replica.__dict__[table] = self.__dict__[table].copy()
         replica._parameters = {}
         return replica
-
-
-def _converted(param: Parameter, fn: Callable[[Tensor], Tensor]) -> Parameter:
-    with no_grad():
-        value = fn(param)
-        grad = None if param.grad is None else fn(param.grad)
-    if value is param:
-        return param
-    if value.device == param.device:
-        param.grad = None
-        param.data = value
-        result = param
-    else:
-        result = Parameter(value, param.requires_grad)
-    if grad is not None:
-        result.grad = grad.requires_grad_(False)
-    return result
 
 
 def _indented(text: str) -> str:

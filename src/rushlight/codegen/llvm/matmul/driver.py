@@ -21,7 +21,7 @@ from ....core.lazy import LazyModule
 from ....loops.product import Side
 from ..emitter import Emitter
 from .kernels import KERNEL, shifted
-from .routines import Callee, fields_of, routine
+from .routines import callee, fields_of, routine
 
 ir = LazyModule("llvmlite.ir")
 
@@ -37,7 +37,7 @@ FIELDS = (
     "offsets", "offsets_offset", "segments_offset", "segment_depth",
     "out", "out_batch", "out_row", "size",
     "epilogue",  # NONE, EARLY or LATE
-    "triangle", "diagonal",  # a Side, or 0; then there is one block of the depth
+    "triangle", "diagonal",  # a Side, or 0
 )
 NONE, EARLY, LATE = range(3)  # the epilogue runs on a chunk times a few panels, or on all of the task
 EPILOGUE_PANELS = 4
@@ -50,8 +50,8 @@ EDGE_BYTES = 32768  # a chunk of tiles of one panel
 def product(e: Emitter, fields: Any, block: Any, number: Any, kernel: Any, move: Any, clear: Any,
             epilogue: Any) -> None:
     """Task `number` of a product."""
-    callees = (Callee(kernel, KERNEL), Callee(move, "pnpnnn"), Callee(clear, "pnnn"),
-               Callee(epilogue, EPILOGUE))
+    callees = (callee(kernel, KERNEL), callee(move, "pnpnnn"), callee(clear, "pnnn"),
+               callee(epilogue, EPILOGUE))
     _Loops(e, fields, block, *callees).emit(number)
 
 
@@ -122,23 +122,24 @@ class _Loops:
         column = e.mul(panel, f["width"])
         columns = e.minimum(e.sub(f["columns"], column), f["width"])
         out = shifted(e, out, e.mul(column, f["size"]))
-        chunk, tiles = tiles, (self._first_tile(tiles, column, columns, out), tiles[1])
+        chunk, tiles = tiles, (self._first_tile(tiles, column, columns, k, out), tiles[1])
         begin, end = self._depth_of(chunk, column, columns)
         block_end = e.minimum(e.add(k, f["block"]), f["depth"])
-        start, depth = e.add(k, begin), e.sub(e.minimum(block_end, end), e.add(k, begin))
-        right = shifted(e, right, e.mul(start, right_depth))
-        left = shifted(e, left, e.select(self.table, e.i64(0), e.mul(start, f["left_depth"])))
+        here = e.maximum(k, begin)
+        depth = e.sub(e.minimum(block_end, end), here)
+        right = shifted(e, right, e.mul(here, right_depth))
+        left = shifted(e, left, e.select(self.table, e.i64(0), e.mul(here, f["left_depth"])))
         whole = e.builder.udiv(f["rows"], f["height"])  # the last tile may have fewer rows
         with e.loop(0, 2) as part:
             last = e.compare("==", part, 1)
             start = e.select(last, e.maximum(tiles[0], whole), tiles[0])
             end = e.select(last, tiles[1], e.minimum(tiles[1], whole))
-            with e.when(e.compare("<", start, end)):
+            with e.when(e.and_(e.compare("<", start, end), e.compare(">", depth, 0))):
                 row = e.mul(start, f["height"])
                 rows = e.minimum(e.sub(f["rows"], row), e.mul(e.sub(end, start), f["height"]))
                 self._tiles(start, e.sub(end, start), shifted(e, left, e.mul(start, f["left_tile"])), last,
                             right, right_depth, depth, shifted(e, out, e.mul(row, f["out_row"])), rows,
-                            columns, k)
+                            columns, e.sub(here, begin))
         number = e.builder.urem(e.sub(panel, panels[0]), e.i64(EPILOGUE_PANELS))
         following = e.add(panel, 1)
         enough = e.or_(e.compare("==", number, EPILOGUE_PANELS - 1), e.compare("==", following, panels[1]))
@@ -152,7 +153,7 @@ class _Loops:
         """`at` less the diagonal, but not below 0."""
         return self.e.maximum(self.e.sub(at, self.f["diagonal"]), self.e.i64(0))
 
-    def _first_tile(self, tiles: tuple[Any, Any], column: Any, columns: Any, out: Any) -> Any:
+    def _first_tile(self, tiles: tuple[Any, Any], column: Any, columns: Any, k: Any, out: Any) -> Any:
         """The first tile of a chunk that has anything of use in a panel; what is above it becomes zero."""
         e, f = self.e, self.f
         first = e.builder.udiv(self._beyond(column), f["height"])
@@ -160,7 +161,7 @@ class _Loops:
         first = e.select(e.compare("==", f["triangle"], Side.RESULT), first, tiles[0])
         row = e.mul(tiles[0], f["height"])
         rows = e.sub(e.minimum(e.mul(first, f["height"]), f["rows"]), row)
-        with e.when(e.compare(">", rows, 0)):
+        with e.when(e.and_(e.compare(">", rows, 0), e.compare("==", k, 0))):
             words = e.shift_right(e.mul(columns, f["size"]), 2)
             e.call(self.clear, [shifted(e, out, e.mul(row, f["out_row"])), f["out_row"], rows, words])
         return first

@@ -148,8 +148,8 @@ class _Product:
             "offsets": 0, "offsets_offset": 0, "segments_offset": 0, "segment_depth": p.depth,
             "out": self.slots[result_of(self.call)], "out_batch": p.rows * p.columns * size,
             "out_row": p.columns * size, "size": size, "epilogue": self._when(),
-            "triangle": 0 if plan.triangle is None else plan.triangle.side,
-            "diagonal": 0 if plan.triangle is None else plan.triangle.diagonal}
+            "triangle": 0 if p.triangle is None else p.triangle.side,
+            "diagonal": 0 if p.triangle is None else p.triangle.diagonal}
         if plan.pack_left:
             fields |= {"left": self.scratch.slot, "left_offset": self.scratch.offset,
                        "left_batch": plan.tiles * plan.room_left if p.left.batch else 0,
@@ -198,7 +198,8 @@ class _Product:
             depth_step * size, count, p.depth, self.scratch.slot, offset, slabs * room, width, room, groups,
             group, parts, part, size), strict=True))
         task = self._small_task(name, pack.PACK_FIELDS, fields, "packing",
-                                self._routine("copy" if copies else "transpose"))
+                                self._routine("copy", -(-width // lanes)) if copies else
+                                self._routine("transpose"))
         return task, groups * parts * _copies(matrix, p)
 
     def _small_task(self, name: str, names: Sequence[str], fields: dict[str, int], kind: str,

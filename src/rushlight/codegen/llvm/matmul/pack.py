@@ -8,18 +8,18 @@ zeros, which never get into the result. Nothing outside of the operand is read. 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..emitter import Emitter
 from ..types import bits_of, vector
 from .kernels import shifted
-from .routines import Callee, element_named, fields_of, routine
+from .routines import callee, element_named, fields_of, routine
 
 # source, from unit to unit, from k to k + 1; how many units and k there are; out, units of a slab, from slab
 # to slab
 PACK = "pnnnnpnn"
-# that a task of copying reads of each k, which may be a page apart; less where it has to copy all of the depth
+# that a task of copying reads of each k, which may be a page apart; less where it copies all of the depth
 GROUP_BYTES, SMALL_GROUP_BYTES = 2048, 512
 TRANSPOSED_SLABS, COPIED_DEPTH = 4, 128  # what else a task packs
 
@@ -32,26 +32,37 @@ def slab_bytes(depth: int, width: int, lanes: int, size: int) -> int:
 
 @routine("copy", PACK)
 def copy(e: Emitter, source: Any, unit: Any, depth_step: Any, units: Any, depth: Any, out: Any, width: Any,
-         room: Any, element: str) -> None:
-    """Of an operand whose units are contiguous for each k."""
+         room: Any, element: str, vectors: int) -> None:
+    """Of an operand whose units are contiguous for each k; a slab has as many as fit into `vectors`."""
     scalar = element_named(element)
     size = bits_of(scalar) // 8
     lanes = e.target.lanes(size)
     kind = vector(scalar, lanes)
     step = e.mul(width, size)
+    # slabs whose vectors reach over nothing but other units
+    inside = e.add(e.sub(units, vectors * lanes), width)
+    plain = e.builder.udiv(e.maximum(inside, e.i64(0)), width)
+
+    def moved(slab: Any, row: Any, load: Callable[[Any, int], Any]) -> list[Any]:
+        for at, x in [(at, load(e.address(row, at, scalar), at)) for at in range(0, vectors * lanes, lanes)]:
+            e.store(x, e.address(slab, at, scalar))
+        return [shifted(e, slab, room), shifted(e, row, step)]
+
     with e.loop(0, depth) as k:
         row = shifted(e, source, e.mul(k, depth_step))
         slab = shifted(e, out, e.mul(k, step))
+        slab, row = e.fold(0, plain, 1, [slab, row], lambda _, slab, row: moved(
+            slab, row, lambda place, at: e.load(place, kind)))
 
         def next_slab(first: Any, slab: Any, row: Any) -> tuple[Any, list[Any]]:
-            with e.loop(0, width, lanes) as at:
-                x = e.load_masked(e.address(row, at, scalar), kind,
-                                  e.tail_mask(e.sub(e.sub(units, first), at), lanes))
-                e.store(x, e.address(slab, at, scalar))
+            following = moved(slab, row, lambda place, at: e.load_masked(
+                place, kind, e.tail_mask(e.sub(e.sub(units, first), at), lanes)))
             first = e.add(first, width)
-            return e.compare("<", first, units), [first, shifted(e, slab, room), shifted(e, row, step)]
+            return e.compare("<", first, units), [first, *following]
 
-        e.repeat([e.i64(0), slab, row], next_slab)
+        first = e.mul(plain, width)
+        with e.when(e.compare("<", first, units)):
+            e.repeat([first, slab, row], next_slab)
 
 
 @routine("transpose", PACK)
@@ -157,4 +168,4 @@ def packing(e: Emitter, fields: Any, block: Any, number: Any, pack: Any) -> None
     out = shifted(e, out, e.mul(e.mul(k, f["width"]), f["size"]))
     units = e.minimum(e.sub(f["units"], first), f["group_units"])
     depth = e.minimum(e.sub(f["depth"], k), f["part_depth"])
-    e.call(Callee(pack, PACK), [source, f["unit"], f["depth_step"], units, depth, out, f["width"], f["room"]])
+    e.call(callee(pack, PACK), [source, f["unit"], f["depth_step"], units, depth, out, f["width"], f["room"]])

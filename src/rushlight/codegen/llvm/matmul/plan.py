@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ....loops.product import Product, Side, Triangle
+from ....loops.product import Product, Side
 from ....runtime.target import Target
 from .driver import EDGE_BYTES
 from .pack import slab_bytes
@@ -19,7 +19,7 @@ MOST_TASKS = 64
 BLOCK = 1024  # of the depth: a panel of the right operand and rows of the left stay in the second cache level
 WINDOWS_BLOCK = 576  # where rows of the left operand overlap, and are far from each other
 CHUNK_ROWS = 96  # of the left operand, as deep as a block, to stay in the second level
-TRIANGLE_TILES = 4  # of one depth, where rows of the left operand differ in it
+TRIANGLE_TILES = 2  # of one depth, where rows of the left operand differ in it
 ENOUGH_ROWS = 128  # that use a panel, for copying it to pay
 FEW_PANELS = 4  # whose rows are near each other as they are
 
@@ -42,7 +42,6 @@ class Plan:
     column_tasks: int
     room_left: int = 0  # bytes of a slab
     room_right: int = 0
-    triangle: Triangle | None = None  # of the product, if this plan makes use of it
 
     @property
     def tasks(self) -> int:
@@ -70,13 +69,12 @@ def plan_product(p: Product, target: Target) -> Plan:
     else:
         direct = p.columns // width  # kernels read whole panels
     block = _block(p)
-    rooms = (slab_bytes(p.depth, n, lanes, p.dtype.itemsize) for n in (height, width))
+    room_left, room_right = (slab_bytes(p.depth, n, lanes, p.dtype.itemsize) for n in (height, width))
     chunk = _chunk(height, width * p.dtype.itemsize)
-    triangle = p.triangle if block == p.depth else None
-    if triangle is not None and triangle.side in (Side.LEFT_LOWER, Side.LEFT_UPPER):
+    if p.triangle is not None and p.triangle.side in (Side.LEFT_LOWER, Side.LEFT_UPPER):
         chunk = min(chunk, TRIANGLE_TILES)
     return Plan("tile", height, tiles, width, panels, block, chunk, pack_left, direct,
-                *_grid(p, tiles, panels), *rooms, triangle)
+                *_grid(p, tiles, panels), room_left, room_right)
 
 
 def _tile(p: Product, target: Target, lanes: int) -> tuple[int, int]:
@@ -137,9 +135,7 @@ def _dot_plan(p: Product, target: Target) -> Plan:
     width = 8 if p.rows == 1 else 4
     tiles, panels = -(-p.rows // height), -(-p.columns // width)
     chunk = _chunk(height, width * p.dtype.itemsize)
-    grid = _grid(p, tiles, panels)
-    return Plan("dot", height, tiles, width, panels, p.depth, chunk, False, panels, *grid,
-                triangle=p.triangle)
+    return Plan("dot", height, tiles, width, panels, p.depth, chunk, False, panels, *_grid(p, tiles, panels))
 
 
 # Tasks.

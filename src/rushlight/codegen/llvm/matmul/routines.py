@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from ....core.lazy import LazyModule
-from ....runtime.engine import Library, engine
+from ....runtime.engine import Callee, Library, engine
 from ....runtime.target import Target
 from ..emitter import Emitter
 
@@ -56,19 +56,9 @@ def function_type(signature: str) -> Any:
     return ir.FunctionType(ir.VoidType(), [kinds[letter] for letter in signature])
 
 
-class Callee:
-    """A function pointer with its type, in the form that llvmlite's `call` wants."""
-
-    def __init__(self, pointer: Any, signature: str) -> None:
-        self._pointer = pointer
-        self.function_type = self.ftype = function_type(signature)
-        self.type = pointer.type
-        self.attributes = ()
-        self.args = ()
-        self.name = pointer.name
-
-    def get_reference(self) -> str:
-        return str(self._pointer.get_reference())
+def callee(pointer: Any, signature: str) -> Callee:
+    """A function pointer as something to call."""
+    return Callee(pointer, function_type(signature))
 
 
 def fields_of(e: Emitter, pointer: Any, names: Sequence[str]) -> dict[str, Any]:

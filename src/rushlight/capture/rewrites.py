@@ -1,0 +1,67 @@
+"""Operators that are given live numbers: as operands where they take them, else rewritten or specialised.
+
+In: an operator and its arguments, some of them `LiveNumber`. `rewritten` gives the same call in terms of
+operators that take the number as an operand, with the same bits as a result, where there is such a form;
+`specialised` puts values in place of the numbers, which guards on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..core.dispatch import Arguments, infer, run_name
+from ..core.dtypes import DTYPES
+from ..core.registry import Kind, OpDef
+from ..core.shapes import Spec
+from ..core.tensor import Tensor
+from .numbers import LiveNumber
+
+
+def specialised(op: OpDef, args: Arguments) -> tuple[Arguments, list[int]]:
+    """`args` with plain numbers in place of live ones where `op` needs values, and where live ones remain."""
+    stays = op.operands if op.kind is Kind.POINTWISE and not op.checks_numbers else ()
+    plain = tuple(a if i in stays else _plain(a) for i, a in enumerate(args))
+    return plain, [i for i in stays if type(plain[i]) is LiveNumber]
+
+
+def _plain(argument: Any) -> Any:
+    if type(argument) is LiveNumber:
+        return argument.specialise()
+    if type(argument) is tuple and any(type(a) is LiveNumber for a in argument):
+        return tuple(_plain(a) for a in argument)
+    return argument
+
+
+def rewritten(op: OpDef, args: Arguments, live: list[int]) -> Callable[[], Any] | None:
+    """The call in terms of operators that take the live number as an operand, where there is such a form."""
+    rule = REWRITES.get(op.name)
+    if rule is None or not live:
+        return None
+    names = op.schema.argument_names
+    if any(names[i] not in ("alpha", "value", "fill_value") for i in live):
+        return None
+    spec = infer(op, tuple(a.value if type(a) is LiveNumber else a for a in args))  # validates
+    exact = spec.dtype.is_floating_point or all(isinstance(args[i], int) for i in live)
+    if spec.dtype.opmath is not spec.dtype or spec.dtype is DTYPES["bool"] or not exact:
+        return None  # rounded once, or compared: not the same arithmetic
+    return lambda: rule(spec, *args)
+
+
+def _filled(spec: Spec, number: Any) -> Tensor:
+    ones: Tensor = run_name("full", spec.known_shape(), 1, spec.dtype, None, None, None)
+    return ones * number  # exact
+
+
+# The same arithmetic in the same order, so that the results are the same bits.
+REWRITES: dict[str, Callable[..., Any]] = {
+    "add.Tensor": lambda spec, self, other, alpha: self + other * alpha,
+    "sub.Tensor": lambda spec, self, other, alpha: self - other * alpha,
+    "rsub.Tensor": lambda spec, self, other, alpha: other - self * alpha,
+    "addcmul": lambda spec, self, first, second, value: self + (first * value) * second,
+    "addcdiv": lambda spec, self, first, second, value: self + (first * value) / second,
+    "full": lambda spec, size, value, *rest: _filled(spec, value),
+    "fill.Scalar": lambda spec, self, value: _filled(spec, value),
+    "full_like": lambda spec, self, value, *rest: _filled(spec, value),
+    "new_full": lambda spec, self, size, value, *rest: _filled(spec, value),
+}

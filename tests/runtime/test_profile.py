@@ -1,0 +1,59 @@
+"""Programs that tell where their time goes."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import rushlight
+from rushlight.runtime import profile
+
+
+@pytest.fixture
+def profiling() -> Iterator[None]:
+    profile.start()
+    yield
+    profile.stop()
+
+
+@pytest.mark.usefixtures("profiling")
+def test_launches_and_kernels_are_timed() -> None:
+    before = len(profile._programs)
+    function = rushlight.compile(lambda a, b: (a @ b).softmax(-1) + 1, fullgraph=True)
+    a, b = (rushlight.tensor(np.random.default_rng(s).standard_normal((200, 200)).astype(np.float32))
+            for s in range(2))
+    result = function(a, b)
+    profile.reset()
+    for _ in range(3):
+        assert (function(a, b).numpy() == result.numpy()).all()
+    program, = profile._programs[before:]
+    calls, times = program.milliseconds()
+    assert calls == 3
+    assert all(time > 0 for time in times)
+    timers = program.timers
+    assert any(t.launch for t in timers)
+    assert any(t.operations == 2 * 200**3 for t in timers)
+    text = profile.report()
+    assert "3 calls of" in text
+    assert "Gflop/s" in text
+    assert "1x200x200x200 float32" in text
+
+
+def test_programs_are_plain_without_it() -> None:
+    before = len(profile._programs)
+    rushlight.compile(lambda x: x.exp() + 3, fullgraph=True)(rushlight.ones(5))
+    assert len(profile._programs) == before
+
+
+def test_the_environment_turns_it_on_and_a_report_is_printed() -> None:
+    code = ("import rushlight as rl\nf = rl.compile(lambda x: (x * 2).softmax(1))\n"
+            "f(rl.ones(40, 50)); f(rl.ones(40, 50))")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
+                          env=os.environ | {"RUSHLIGHT_PROFILE": "1"})
+    assert re.search(r"2 calls of [\d.]+ ms in 1 launches", done.stdout)
