@@ -11,53 +11,18 @@ import pytest
 import rushlight as rl
 from rushlight.core import dispatch
 from rushlight.core.registry import REGISTRY, Kind, OpDef
-from rushlight.core.schema import REQUIRED
+from rushlight.testing.plain_calls import plain_outcome, result_tensors
 
 SCALE = 0.25
 VALUES = (np.arange(24).reshape(4, 6) % 5 * 0.5 - 0.75).astype(np.float32)
-REFUSALS = (RuntimeError, TypeError, ValueError, IndexError, AssertionError)
 # Whose results are memory as it was found, or tell of tensors and not of values.
 UNCOMPARED = ("empty", "new_empty", "_nested", "histogramdd")
 FAMILIES = sorted({op.family for op in REGISTRY if op.tensor_positions or op.list_positions}
                   - {"quantization"})
 
-_PLAIN: dict[str, Any] = {"Scalar": 1.5, "float": 1.5, "str": "sum", "ScalarType": rl.float32}
 
-
-def arguments(op: OpDef, tensor: Any, other: Any) -> tuple[Any, ...]:
-    """Arguments by their type: `tensor` for the first tensor, `other` for the rest of them."""
-    found: list[Any] = []
-    number = 0
-    for argument in op.schema.arguments:
-        kind = argument.type
-        if kind.base == "Tensor":
-            if kind.optional and argument.default is None and number:
-                found.append(None)
-                continue
-            given = other if number else tensor
-            number += 1
-            found.append((given, given) if kind.is_list else given)
-        elif argument.default is not REQUIRED:
-            found.append(argument.default)
-        elif kind.base in ("int", "bool"):
-            value: Any = 1 if kind.base == "int" else False
-            found.append((value, value, value)[: kind.size or 2] if kind.is_list else value)
-        else:
-            value = _PLAIN.get(kind.base)
-            found.append((value, value) if kind.is_list and value is not None else value)
-    return tuple(found)
-
-
-def outcome(op: OpDef, tensor: Any, other: Any) -> Any:
-    """The result, or None for a refusal; other errors go through."""
-    try:
-        return dispatch.call(op, arguments(op, tensor.clone(), other.clone()))
-    except REFUSALS:
-        return None
-
-
-def tensors(result: Any) -> list[Any]:
-    return [t for t in (result if isinstance(result, tuple) else (result,)) if isinstance(t, rl.Tensor)]
+def outcome(op: OpDef, first: Any, rest: Any) -> Any:
+    return plain_outcome(op, lambda n: rest if n else first, rl.float32)
 
 
 def agree(mine: Any, theirs: Any) -> bool:
@@ -88,7 +53,8 @@ def test_results_are_those_of_the_values(family):
                 expected = None if found is None else outcome(op, dense, dense)
                 if found is not None and expected is None:
                     wrong.append(f"{op.name} {which}: refuses the values")
-                elif found is not None and not all(map(agree, tensors(found), tensors(expected))):
+                elif found is not None and not all(
+                        map(agree, result_tensors(found), result_tensors(expected))):
                     wrong.append(f"{op.name} {which}")
     assert not wrong
 

@@ -11,52 +11,17 @@ import pytest
 import rushlight as rl
 from rushlight.core import dispatch
 from rushlight.core.registry import REGISTRY, Kind, OpDef
-from rushlight.core.schema import REQUIRED
+from rushlight.testing.plain_calls import REFUSALS, plain_arguments, plain_outcome, result_tensors
 
 VALUES = np.arange(24).reshape(4, 6) % 3 * 1.0
-# quantized_decomposed refuses dtypes with an AssertionError, as PyTorch does
-REFUSALS = (RuntimeError, TypeError, ValueError, IndexError, AssertionError)
 # Whose results are memory as it was found, or not tensors; or which fill what is stored, as in PyTorch.
 UNCOMPARED = ("empty", "new_empty", "_nested", "_fused", "histogramdd", "ones_like", "full_like")
 FAMILIES = sorted({op.family for op in REGISTRY if op.tensor_positions or op.list_positions})
 
-_PLAIN: dict[str, Any] = {"Scalar": 1.5, "float": 1.5, "str": "sum", "ScalarType": rl.float64}
-
-
-def arguments(op: OpDef, sparse: Any, dense: Any, which: int | str) -> tuple[Any, ...]:
-    """Arguments by their type, `sparse` for all tensors or for the one numbered `which`."""
-    found: list[Any] = []
-    number = 0
-    for argument in op.schema.arguments:
-        kind = argument.type
-        if kind.base == "Tensor":
-            if kind.optional and argument.default is None and number:
-                found.append(None)
-                continue
-            tensor = sparse if which in ("all", number) else dense
-            number += 1
-            found.append((tensor, tensor) if kind.is_list else tensor)
-        elif argument.default is not REQUIRED:
-            found.append(argument.default)
-        elif kind.base in ("int", "bool"):
-            value: Any = 1 if kind.base == "int" else False
-            found.append((value, value, value)[: kind.size or 2] if kind.is_list else value)
-        else:
-            value = _PLAIN.get(kind.base)
-            found.append((value, value) if kind.is_list and value is not None else value)
-    return tuple(found)
-
 
 def outcome(op: OpDef, sparse: Any, dense: Any, which: int | str) -> Any:
-    """The result, or None for a refusal; other errors go through."""
-    try:
-        return dispatch.call(op, arguments(op, sparse.clone(), dense.clone(), which))
-    except REFUSALS:
-        return None
-
-
-def tensors(result: Any) -> list[Any]:
-    return [t for t in (result if isinstance(result, tuple) else (result,)) if isinstance(t, rl.Tensor)]
+    """Of a call with `sparse` for all tensors or for the one numbered `which`."""
+    return plain_outcome(op, lambda n: sparse if which in ("all", n) else dense, rl.float64)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -73,7 +38,7 @@ def test_results_are_those_of_strided_tensors(family):
                 expected = None if found is None else outcome(op, dense, dense, which)
                 if expected is None:
                     continue
-                for mine, theirs in zip(tensors(found), tensors(expected), strict=True):
+                for mine, theirs in zip(result_tensors(found), result_tensors(expected), strict=True):
                     mine, theirs = (t.to_dense().resolve_conj().resolve_neg() for t in (mine, theirs))
                     if mine.shape != theirs.shape or not np.allclose(
                         mine.numpy(), theirs.numpy(), equal_nan=True
@@ -93,8 +58,9 @@ def test_backward_gives_a_gradient_or_refuses(layout):
         for op in [op for op in REGISTRY if op.tensor_positions and not op.random]:
             leaf = dense.to_sparse(layout=layout, blocksize=block).requires_grad_()
             try:
-                result = dispatch.call(op, arguments(op, leaf, dense.clone(), 0))
-                for tensor in tensors(result):
+                result = dispatch.call(op, plain_arguments(
+                    op, lambda n, leaf=leaf: dense.clone() if n else leaf, rl.float64))
+                for tensor in result_tensors(result):
                     if tensor.requires_grad and not tensor.is_nested:
                         tensor.backward(rl.ones(tuple(tensor.shape), dtype=tensor.dtype), retain_graph=True)
                         reached += leaf.grad is not None

@@ -1,0 +1,44 @@
+"""The examples of docs/ run, and say what they print."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+DOCS = Path(__file__).parents[1] / "docs"
+# How many examples each page has; its comments behind `print` say what they print.
+EXAMPLES = {"compiler": 3, "nested": 3, "quantization": 3, "sparse": 1}
+
+
+def run_examples(page: str) -> tuple[dict[str, Any], list[str]]:
+    """What the examples of a page define, and what they say that they print."""
+    path = DOCS / f"{page}.md"
+    blocks = re.findall(r"```python\n(.*?)```", path.read_text(), re.S)
+    assert len(blocks) == EXAMPLES[page]
+    scope: dict[str, Any] = {"__name__": "docs_example"}
+    for block in blocks:
+        exec(compile(block, str(path), "exec"), scope)
+    return scope, re.findall(r"print\(.*\) +# (.*)", "".join(blocks))
+
+
+@pytest.mark.parametrize("page", EXAMPLES)
+def test_examples_print_what_they_say(page: str, capsys: pytest.CaptureFixture[str]) -> None:
+    scope, said = run_examples(page)
+    printed = re.sub(r"j\d+", "j1", capsys.readouterr().out).splitlines()
+    assert printed == said
+    assert said or page in ("compiler", "sparse")
+    if page == "compiler":
+        assert scope["f"].reasons == ["first call", "scale changed from 2.0 to 3.0"]
+        assert len(scope["step"].reasons) <= 2
+        assert len(scope["descend"].reasons) == 1
+        assert abs(scope["w"].tolist()[0] + 0.6) < 1e-6
+    if page == "nested":
+        assert scope["embed"].weight.grad is not None
+        assert scope["compiled"].reasons == ["first call"]
+
+
+def test_every_page_with_examples_is_listed() -> None:
+    assert {page.stem for page in DOCS.glob("*.md") if "```python" in page.read_text()} == set(EXAMPLES)
