@@ -21,10 +21,11 @@ LN2 = {32: (0.693359375, -2.1219444005469058e-4),
 MAGIC = {32: 1.5 * 2.0**23, 64: 1.5 * 2.0**52}
 MAGIC_BITS = {32: 0x4B400000, 64: 0x4338000000000000}
 
-# Beyond these the result is 0 or infinity; inside, n stays within what two factors of a normal exponent can
-# express.
-_EXP_RANGE = {32: (-104.0, 89.0), 64: (-746.0, 710.0)}
-_EXP2_RANGE = {32: (-151.0, 129.0), 64: (-1076.0, 1025.0)}
+# Beyond these the result is 0 or infinity. At the lower ends 2**n is made of factors that are 0 themselves: to
+# multiply by small ones until nothing is left takes the machine a hundred cycles, and masks are full of e**-inf.
+_LN2 = 0.6931471805599453
+_EXP_RANGE = {32: (-254 * _LN2, 89.0), 64: (-2046 * _LN2, 710.0)}
+_EXP2_RANGE = {32: (-254.0, 129.0), 64: (-2046.0, 1025.0)}
 _EXPM1_RANGE = {32: (-20.0, 89.0), 64: (-40.0, 710.0)}
 
 
@@ -73,9 +74,10 @@ _LIFT = {32: 64, 64: 512}
 
 @function()
 def exp_nonpositive(e: Emitter, x: Any) -> Any:
-    """exp for x <= 0 or NaN: one factor is enough, as 2**n can be lifted to where it is normal."""
+    """exp for x <= 0 or NaN: one factor is enough, as 2**n can be lifted to where it is normal (or 0, at the
+    end)."""
     bits = bits_of(x.type)
-    shifted, r = reduce_exp(e, e.at_least(x, _EXP_RANGE[bits][0]))
+    shifted, r = reduce_exp(e, e.at_least(x, -(EXPONENT_BIAS[bits] + _LIFT[bits]) * _LN2))
     factor = power(e, shifted, minus=-_LIFT[bits])
     return e.mul(e.mul_add(expm1_reduced(e, r, table.EXP[bits]), factor, factor), 2.0 ** -_LIFT[bits])
 
