@@ -22,7 +22,7 @@ from ..loops.expr import Expr, NotRecordable, Recorder
 from ..loops.index import Index, as_index, dot
 from ..loops.nest import Buffer, Call, Place
 from .lowered import Definition, Indices, Lowered, Lowerer
-from .triangles import triangles
+from .matmul_triangles import triangles
 
 
 @dataclass
