@@ -1,6 +1,6 @@
 """`make bench`: side-by-side timings of Rushlight and its peers, with the bars they must meet.
 
-    python benchmarks/run.py [--rows REGEX] [--quick] [--json FILE]
+    python benchmarks/run.py [--rows REGEX] [--quick] [--json FILE] [--page FILE]
 
 The exit status is 1 when a bar is missed. More rows: add a function to ROWS, or a case to compiled.CASES.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import functools
 import importlib
+import importlib.metadata
 import importlib.util
 import json
 import os
@@ -25,6 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 from compiled import CASES, cached_row, cold_row, memory_row, run_row
+from rushlight.runtime.target import host
 from timing import BEST, OURS, Outcome, Row, measure, timed
 from training import TRAINING
 
@@ -47,6 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         data = [{"name": o.row.name, "best": o.best, "bars": dict(o.row.bars),
                  "ratios": {peer: ratio for peer, ratio, _ in o.verdicts()}} for o in outcomes]
         options.json.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    if options.page:
+        options.page.write_text(_page(outcomes), encoding="utf-8")
     missed = [o.row.name for o in outcomes if not o.met]
     console.print(f"{len(outcomes) - len(missed)} of {len(outcomes)} rows meet their bars")
     return int(bool(missed))
@@ -57,6 +61,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--rows", default="", metavar="REGEX", help="only rows whose name contains a match")
     parser.add_argument("--quick", action="store_true", help="fewer rounds, and without torch.compile")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers")
+    parser.add_argument("--page", type=Path, metavar="FILE", help="write the table as Markdown")
     return parser.parse_args(arguments)
 
 
@@ -147,6 +152,26 @@ def _table(outcomes: Sequence[Outcome]) -> Table:
             *_verdict(outcome)
         )
     return table
+
+
+def _page(outcomes: Sequence[Outcome]) -> str:
+    names = list(dict.fromkeys(name for outcome in outcomes for name in outcome.best))
+    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in (*_installed(), "jax")
+                         if importlib.util.find_spec(name) is not None)
+    lines = ["# Benchmarks", "",
+             "Written by `make bench ARGS='--page docs/benchmarks.md'` on a quiet machine: "
+             f"{os.cpu_count()} cores, {host().cpu}, {versions}.",
+             "", "Best of interleaved rounds; ratios are ours over the peer's, smaller is better, and the bar "
+             "is what a row is held to.", "",
+             f"| row | {' | '.join(names)} | ratio, bar | |", f"| --- |{' ---: |' * len(names)} --- | --- |"]
+    for outcome in outcomes:
+        verdict = "<br>".join(
+            f"{'not measured' if ratio is None else f'{ratio:.2f}'} of {peer}, {bar:.2f}"
+            for peer, ratio, bar in outcome.verdicts())
+        numbers = " | ".join(_quantity(outcome.best.get(name), outcome.row.unit) for name in names)
+        met = "met" if outcome.met else "**missed**"
+        lines.append(f"| {outcome.row.name} | {numbers} | {verdict} | {met} |")
+    return "\n".join(lines) + "\n"
 
 
 def _verdict(outcome: Outcome) -> tuple[str, str]:
