@@ -161,7 +161,7 @@ def _page(outcomes: Sequence[Outcome]) -> str:
     lines = ["# Benchmarks", "",
              "Written by `make bench ARGS='--page docs/benchmarks.md'` on a quiet machine: "
              f"{os.cpu_count()} cores, {host().cpu}, {versions}.",
-             "", "Best of interleaved rounds; ratios are ours over the peer's, smaller is better, and the bar "
+             "", "Best of interleaved rounds; ratios are ours over the peer's, smaller is better; the bar "
              "is what a row is held to.", "",
              f"| row | {' | '.join(names)} | ratio, bar | |", f"| --- |{' ---: |' * len(names)} --- | --- |"]
     for outcome in outcomes:
