@@ -80,6 +80,9 @@ NAMES = {
     "copy_.float": "fill.Scalar",
 }
 
+# Rows without an overload stand for all of them; the lowering is that of this one, not of the plain name.
+PACKETS = {"where": "where.self"}
+
 # Rows that are methods of a tensor: they return no new one.
 METHODS = {
     "item": "item",
@@ -152,6 +155,8 @@ def _served(line: Line, name: str, text: str) -> Line:
     name = name.removeprefix("prims.")
     if line.row.startswith("prims.") and name in PRIMS:
         return by(PRIMS[name])
+    if line.row in PACKETS:
+        return by(PACKETS[line.row])
     if name in REGISTRY:
         return by(name)
     base, _, overload = name.partition(".")

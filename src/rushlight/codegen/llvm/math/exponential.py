@@ -21,8 +21,8 @@ LN2 = {32: (0.693359375, -2.1219444005469058e-4),
 MAGIC = {32: 1.5 * 2.0**23, 64: 1.5 * 2.0**52}
 MAGIC_BITS = {32: 0x4B400000, 64: 0x4338000000000000}
 
-# Beyond these the result is 0 or infinity. At the lower ends 2**n is made of factors that are 0 themselves: to
-# multiply by small ones until nothing is left takes the machine a hundred cycles, and masks are full of e**-inf.
+# Beyond these the result is 0 or infinity. At the lower ends 2**n is made of factors that are 0 themselves:
+# to multiply by small ones until nothing is left takes the machine long, and masks are full of e**-inf.
 _LN2 = 0.6931471805599453
 _EXP_RANGE = {32: (-254 * _LN2, 89.0), 64: (-2046 * _LN2, 710.0)}
 _EXP2_RANGE = {32: (-254.0, 129.0), 64: (-2046.0, 1025.0)}
