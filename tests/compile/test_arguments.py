@@ -232,3 +232,10 @@ def test_a_view_has_the_gradient_of_its_own_argument() -> None:
         (windows.sum() + turned.sum()).real.backward()
         assert first.grad is None
         assert second.grad.tolist() == [[2.0] * 3] * 2
+
+
+def test_a_tensor_given_for_its_dtype_is_not_read() -> None:
+    x, other = rl.ones(3), rl.zeros(2, dtype=rl.float64)
+    run = rl.compile(lambda x, other: x.to(other, False, True) * 2, fullgraph=True)
+    assert run(x, other).dtype is rl.float64
+    assert run(x, other).tolist() == [2.0, 2.0, 2.0]

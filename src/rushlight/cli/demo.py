@@ -33,7 +33,7 @@ NEXT = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--steps", type=int, default=1100, help="training steps (default: 1100)")
+    parser.add_argument("--steps", type=int, default=1500, help="training steps (default: 1500)")
     parser.add_argument("--size", choices=("tiny", "small", "medium"), default="small", help="of the model")
     parser.add_argument("--seed", type=int, default=0, help="of weights and batches (default: 0)")
     parser.add_argument(

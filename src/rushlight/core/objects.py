@@ -128,12 +128,9 @@ def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[DType | No
     kwargs.pop("non_blocking", None)
     copy = kwargs.pop("copy", False)
     flags = [flag for flag in rest if isinstance(flag, bool)]
-    check(
-        len(flags) == len(rest) and len(rest) <= 2 and not kwargs,
-        "to() takes a dtype, a device or a tensor, then "
-        f"non_blocking and copy, then memory_format by keyword; got {args} {kwargs}",
-        TypeError,
-    )
+    if len(flags) != len(rest) or len(rest) > 2 or kwargs:
+        raise TypeError("to() takes a dtype, a device or a tensor, then "
+                        f"non_blocking and copy, then memory_format by keyword; got {args} {kwargs}")
     if len(flags) == 2:
         copy = flags[1]
     if isinstance(dtype, type):
