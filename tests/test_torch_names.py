@@ -26,16 +26,14 @@ NOT_HERE: dict[str, dict[str, str]] = {
         "a function of functions of PyTorch's compiler": r"cond|while_loop",
         "sparse layouts under older names": r"dsmm|hsmm|saddmm|spmm|resize_as_sparse_",
         "copies of what a sparse tensor holds": r"(c?col|c?row)?_?(indices|values)_copy",
-        "not written yet": r"from_file|to_dlpack|native_norm|(get|set)_default_device|"
-            r"set_default_tensor_type|"
-        r"set_anomaly_enabled|thread_safe_generator",
+        "not written yet": r"from_file|native_norm|set_anomaly_enabled|thread_safe_generator",
     },
     "methods": {
-        "concerns devices that are not the processor": r"cuda|ipu|xpu|mtia|is_(ipu|maia|mtia|vulkan|xla)|"
+        "concerns devices that are not the processor": r"ipu|mtia|is_(ipu|maia|mtia|vulkan|xla)|"
         r"is_distributed|record_stream|share_memory_",
         "removed from PyTorch, where it raises": r"eig|lstsq|solve|symeig|reinforce|volatile",
         "there is no 16-bit complex dtype": r"chalf",
-        "deprecated: untyped_storage, resize_": r"storage|storage_type|resize|resize_as",
+        "deprecated: untyped_storage, resize_": r"storage_type|resize|resize_as",
         "an attribute of PyTorch's own machinery": r"const_data_ptr|module_load|name|grad_dtype",
         "an instance attribute here": r"dtype",
         "an operator of named dimensions": r"index",

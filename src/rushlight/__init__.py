@@ -1,11 +1,13 @@
 """Rushlight: a PyTorch-compatible differentiable tensor compiler."""
 
 import importlib
+import math
 from typing import TYPE_CHECKING, Any
 
 from . import (
     _functions,
     _indexing_api,
+    _legacy_api,
     _pointwise_api,
     _reduction_api,
     _settings_api,
@@ -29,11 +31,13 @@ from . import (
 from ._compile_api import compile, explain, get_num_threads, set_num_threads
 from ._functions import *  # noqa: F403
 from ._indexing_api import *  # noqa: F403
+from ._legacy_api import *  # noqa: F403
 from ._pointwise_api import *  # noqa: F403
 from ._reduction_api import *  # noqa: F403
 from ._settings_api import *  # noqa: F403
 from ._shape_api import *  # noqa: F403
 from ._types_api import result_type, typename
+from .amp import GradScaler
 from .amp.autocast_mode import (
     autocast,
     autocast_decrement_nesting,
@@ -60,7 +64,7 @@ from .autograd import (
     no_grad,
     set_grad_enabled,
 )
-from .core.construct import as_tensor, asarray, from_dlpack, from_numpy, frombuffer, tensor
+from .core.construct import as_tensor, asarray, from_dlpack, from_numpy, frombuffer, tensor, to_dlpack
 from .core.dtypes import DType as dtype  # noqa: N813  torch's name
 from .core.dtypes import (
     bfloat16,
@@ -90,8 +94,10 @@ from .core.dtypes import (
     uint32,
     uint64,
 )
+from .core.errors import AcceleratorError, OutOfMemoryError
 from .core.generator import Generator, default_generator
 from .core.printing import set_printoptions
+from .core.storage import Storage as UntypedStorage
 from .core.tensor import Tensor
 from .core.tokens import (
     Size,
@@ -130,34 +136,39 @@ from .sparse import (
     sparse_csc_tensor,
     sparse_csr_tensor,
 )
+from .version import __version__
 
 if TYPE_CHECKING:
     from . import optim
 
-__version__ = "0.1.0"
 
 half, float, double = float16, float32, float64
 short, int, long = int16, int32, int64
 cfloat, cdouble = complex64, complex128
 bool = bool_
+e, inf, nan, pi = math.e, math.inf, math.nan, math.pi
+newaxis = None
+legacy_contiguous_format = contiguous_format
 
 __all__ = [
-    "Generator", "Size", "Tensor", "amp", "as_tensor", "asarray", "autocast", "autocast_decrement_nesting",
+    "AcceleratorError", "Generator", "GradScaler", "OutOfMemoryError", "Size", "Tensor", "UntypedStorage",
+    "__version__", "amp", "as_tensor", "asarray", "autocast", "autocast_decrement_nesting",
     "autocast_increment_nesting", "autograd", "bfloat16", "bool", "can_cast",
     "cdouble", "cfloat", "channels_last", "channels_last_3d", "clear_autocast_cache", "compile",
     "complex128", "complex64",
-    "contiguous_format", "default_generator", "device", "double", "dtype", "enable_grad", "explain", "fft",
-    "finfo", "float", "float16", "float32", "float64", "float8_e4m3fn", "float8_e5m2", "fork_rng",
+    "contiguous_format", "default_generator", "device", "double", "dtype", "e", "enable_grad", "explain",
+    "fft", "finfo", "float", "float16", "float32", "float64", "float8_e4m3fn", "float8_e5m2", "fork_rng",
     "from_dlpack", "from_numpy", "frombuffer", "func", "get_autocast_cpu_dtype", "get_autocast_dtype",
     "get_default_dtype", "get_num_threads",
-    "get_rng_state", "half", "iinfo", "inference_mode", "initial_seed", "int", "int16", "int32", "int64",
-    "int8", "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "is_autocast_cache_enabled",
+    "get_rng_state", "half", "iinfo", "inf", "inference_mode", "initial_seed", "int", "int16", "int32",
+    "int64", "int8", "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "is_autocast_cache_enabled",
     "is_autocast_cpu_enabled", "is_autocast_enabled", "is_grad_enabled",
-    "is_inference_mode_enabled", "jagged", "layout", "linalg", "load", "lobpcg", "long", "lu", "manual_seed",
+    "is_inference_mode_enabled", "jagged", "layout", "legacy_contiguous_format",
+    "linalg", "load", "lobpcg", "long", "lu", "manual_seed",
     "masked",
-    "memory_format", "nested", "nn", "no_grad", "pca_lowrank", "per_channel_affine",
+    "memory_format", "nan", "nested", "newaxis", "nn", "no_grad", "pca_lowrank", "per_channel_affine",
     "per_channel_affine_float_qparams", "per_channel_symmetric", "per_tensor_affine", "per_tensor_symmetric",
-    "optim", "preserve_format", "promote_types", "qint32", "qint8", "qscheme", "quint8",
+    "optim", "pi", "preserve_format", "promote_types", "qint32", "qint8", "qscheme", "quint8",
     "random", "result_type",
     "save", "seed", "set_autocast_cache_enabled", "set_autocast_cpu_dtype", "set_autocast_cpu_enabled",
     "set_autocast_dtype", "set_autocast_enabled", "set_default_dtype", "set_grad_enabled", "set_num_threads",
@@ -166,11 +177,12 @@ __all__ = [
     "sparse_bsc_tensor", "sparse_bsr", "sparse_bsr_tensor", "sparse_compressed_tensor", "sparse_coo",
     "sparse_coo_tensor", "sparse_csc", "sparse_csc_tensor", "sparse_csr", "sparse_csr_tensor", "special",
     "strided",
-    "svd_lowrank", "tensor", "typename", "uint16", "uint32", "uint64", "uint8",
+    "svd_lowrank", "tensor", "to_dlpack", "typename", "uint16", "uint32", "uint64", "uint8",
     "utils", "vmap",
 ]
 __all__ += _functions.__all__
 __all__ += _indexing_api.__all__
+__all__ += _legacy_api.__all__
 __all__ += _pointwise_api.__all__
 __all__ += _reduction_api.__all__
 __all__ += _settings_api.__all__
@@ -178,8 +190,13 @@ __all__ += _shape_api.__all__
 __all__ += functional.__all__
 
 
+_ON_DEMAND = ("accelerator", "backends", "cpu", "cuda", "distributed", "distributions", "jit", "library",
+              "mps", "multiprocessing", "optim", "overrides", "return_types", "testing", "types", "version",
+              "xpu")
+
+
 def __getattr__(name: str) -> Any:
     """Subpackages that are loaded when they are first asked for."""
-    if name == "optim":
-        return importlib.import_module(".optim", __name__)
+    if name in _ON_DEMAND:
+        return importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

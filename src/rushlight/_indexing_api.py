@@ -59,7 +59,7 @@ def is_tensor(obj: Any) -> bool:
 
 def is_storage(obj: Any) -> bool:
     """Whether `obj` is the memory of a tensor."""
-    return isinstance(obj, Storage)
+    return isinstance(obj, Storage) or hasattr(obj, "untyped")  # one that knows its dtype
 
 
 @tensor_method

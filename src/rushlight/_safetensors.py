@@ -78,10 +78,6 @@ def write(file: BinaryIO, arrays: Sequence[tuple[str, str, tuple[int, ...], np.n
 def read_header(file: BinaryIO) -> Header:
     """The checked header; leaves `file` at the first byte of the data."""
     prefix = _read(file, 8, "header length")
-    if prefix[:4] == b"PK\x03\x04" or prefix[:2] == b"\x80\x02":
-        raise SerializationError("load: this is a pickle-based PyTorch file, which can hold code and is not "
-                                 "read here; save it as safetensors (safetensors.torch.save_file) and load "
-                                 "that")
     length = int.from_bytes(prefix, "little")
     if not 2 <= length <= MAX_HEADER:
         raise SerializationError(f"load: not a safetensors file (the header would have {length} bytes)")

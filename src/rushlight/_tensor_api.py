@@ -3,6 +3,7 @@ layout."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from .core.construct import from_numpy
 from .core.errors import check
+from .core.overrides import plainly
 from .core.tensor import Tensor, tensor_method
 
 
@@ -63,8 +65,18 @@ def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any]
 
 
 @tensor_method
-def dim_order(self: Tensor) -> tuple[int, ...]:
-    """The dimensions from the one with the largest stride to the one with the smallest."""
+def dim_order(self: Tensor, *, ambiguity_check: Any = False) -> tuple[int, ...]:
+    """The dimensions from the one with the largest stride to the one with the smallest.
+
+    With `ambiguity_check` an error where other orders would do as well, because of a dimension of size 1 or
+    of equal strides; given as a list of memory formats, only unless exactly one of them fits.
+    """
+    strides = self.stride()
+    ambiguous = 1 in self.shape or any(one == other for one, other in itertools.pairwise(strides))
+    if ambiguity_check is not False and ambiguous:
+        formats = ambiguity_check if isinstance(ambiguity_check, list) else []
+        check(sum(self.is_contiguous(memory_format=f) for f in formats) == 1,
+              "dim_order: the order of dimensions is not the only one possible")
     return tuple(sorted(range(self.ndim), key=lambda d: (-self.stride()[d], d)))
 
 
@@ -76,9 +88,22 @@ def as_subclass(self: Tensor, cls: type) -> Tensor:
         "as_subclass: cls must be a subclass of Tensor",
         TypeError,
     )
-    made = self.view(self.shape)
+    with plainly():
+        made = self.view(self.shape)
     made.__class__ = cls
     return made
+
+
+@tensor_method
+def cuda(self: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Tensor:
+    """The tensor on a CUDA device, of which there is none."""
+    return self.to("cuda")
+
+
+@tensor_method
+def xpu(self: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Tensor:
+    """The tensor on an XPU device, of which there is none."""
+    return self.to("xpu")
 
 
 @tensor_method

@@ -9,6 +9,26 @@ from collections.abc import Sequence
 from types import EllipsisType
 from typing import Any
 
+from ._functions import istft, stft  # noqa: F401
+from ._indexing_api import (  # noqa: F401  also functions of this module in PyTorch
+    unique,
+    unique_consecutive,
+)
+from ._reduction_api import (  # noqa: F401  also functions of this module in PyTorch
+    norm,
+)
+from ._shape_api import (  # noqa: F401  also functions of this module in PyTorch
+    atleast_1d,
+    atleast_2d,
+    atleast_3d,
+    block_diag,
+    broadcast_shapes,
+    broadcast_tensors,
+    cartesian_prod,
+    meshgrid,
+    split,
+    unravel_index,
+)
 from .core.dispatch import call
 from .core.errors import check, fail
 from .core.generator import Generator

@@ -24,6 +24,14 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from ._checkpoints import (
+    add_safe_globals,
+    clear_safe_globals,
+    get_safe_globals,
+    is_checkpoint,
+    read_checkpoint,
+    safe_globals,
+)
 from ._safetensors import Entry, Header, SerializationError, in_file_order, read_array, read_header, write
 from .core.construct import from_numpy
 from .core.dtypes import DTYPES, DType
@@ -32,14 +40,16 @@ from .core.lazy import LazyModule
 from .core.nested import NestedTensor, rebuild
 from .core.shapes import Shape, Spec, contiguous_strides, extent, is_contiguous, is_dense
 from .core.sparse import Coo
+from .core.storage import Storage
 from .core.tensor import Tensor, alias, meta_tensor
-from .core.tokens import LAYOUTS, Size, device
+from .core.tokens import LAYOUTS, Size, device, place
 from .sparse import sparse_compressed_tensor, sparse_coo_tensor
 
 json = LazyModule("json")
 tempfile = LazyModule("tempfile")
 
-__all__ = ["SerializationError", "load", "register_tensor_class", "save"]
+__all__ = ["SerializationError", "add_safe_globals", "clear_safe_globals", "get_safe_globals", "load",
+           "register_tensor_class", "safe_globals", "save"]
 
 CODES = {"bool": "BOOL", "uint8": "U8", "int8": "I8", "uint16": "U16", "int16": "I16", "uint32": "U32",
          "int32": "I32", "uint64": "U64", "int64": "I64", "float16": "F16", "bfloat16": "BF16",
@@ -75,14 +85,18 @@ def save(obj: Any, f: Any, pickle_module: Any = None, pickle_protocol: int = 2,
 
 def load(f: Any, map_location: Any = None, pickle_module: Any = None, *, weights_only: bool = True,
          mmap: bool | None = None, **pickle_load_args: Any) -> Any:
-    """The object in a file that `save` wrote, or the dict of tensors of any other safetensors file.
+    """The object in a file that `save` wrote, or the dict of tensors of any other safetensors file, or the
+    tensors and plain containers in a file of PyTorch's (`_checkpoints.py`).
 
-    `map_location` is None, a device, or a map of device names: on "meta" only shapes and dtypes are read.
+    `map_location` is None, a device, a map of device names, or a function of a storage and the name of its
+    device, which may leave it where it is: on "meta" only shapes and dtypes are read.
     """
     place = _target(map_location)
     if not hasattr(f, "read"):
         with open(f, "rb") as file:
             return load(file, place)
+    if is_checkpoint(f):
+        return read_checkpoint(f, place, lambda tensor: _tensor_classes["Parameter"](tensor))
     header = read_header(f)
     text = header.metadata.get(_TREE)
     reader = _Reader(f, header, place)
@@ -109,10 +123,15 @@ def _target(map_location: Any) -> device:
         map_location = map_location.get("cpu", "cpu")
     if map_location is None:
         return device("cpu")
+    if callable(map_location) and not isinstance(map_location, device):
+        moved = map_location(Storage(None), "cpu")
+        if moved is not None and not isinstance(moved, Storage):
+            raise TypeError(f"load: map_location must return a storage or None, not {type(moved).__name__}")
+        return device("cpu")
     if not isinstance(map_location, str | device):
-        raise TypeError(f"load: map_location must be a device, its name or a map of names, not "
+        raise TypeError(f"load: map_location must be a device, its name, a map of names or a function, not "
                         f"{type(map_location).__name__}")
-    return device(map_location)
+    return place(map_location)
 
 
 @contextlib.contextmanager

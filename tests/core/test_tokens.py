@@ -11,6 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import rushlight
 from rushlight.core import tokens
 from rushlight.core.tokens import LAYOUTS, MEMORY_FORMATS, Size, device, make_size
 
@@ -38,9 +39,16 @@ def test_device_refuses_as_torch_does(arguments):
 
 
 @pytest.mark.parametrize("name", ["cuda", "cuda:1", "mps", "xpu"])
-def test_other_devices_are_refused_with_a_reason(name):
-    with pytest.raises(RuntimeError, match="rushlight runs on cpu and meta"):
-        device(name)
+def test_other_devices_have_names_and_no_tensors(name):
+    assert (device(name).type, device(name).index) == (torch.device(name).type, torch.device(name).index)
+    assert repr(device(name)) == repr(torch.device(name))
+    with pytest.raises((AssertionError, NotImplementedError)) as expected:
+        torch.zeros(2, device=name)
+    for make in (lambda: rushlight.zeros(2, device=name),
+                 lambda: rushlight.tensor([1.0], device=device(name)),
+                 lambda: rushlight.zeros(2).to(name), lambda: rushlight.nn.Linear(2, 2).to(name)):
+        with pytest.raises(expected.type, match="rushlight runs on cpu and meta"):
+            make()
 
 
 def test_equal_devices_are_one_object():

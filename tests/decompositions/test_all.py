@@ -20,8 +20,8 @@ from rushlight.capture.trace import CaptureError
 from rushlight.core.registry import REGISTRY, Kind, OpDef
 from rushlight.lowering.declare import Extern
 from rushlight.testing.decomposition_checks import decomposed
-from rushlight.testing.inventory import OK, Witness
 from rushlight.testing.measure import measure_decomposition, witness_text
+from rushlight.testing.witness import OK, Witness
 
 DEFINED = [op for op in REGISTRY if op.decomposition is not None]
 STRUCTURAL = [op for op in DEFINED if op.kind is Kind.STRUCTURAL]

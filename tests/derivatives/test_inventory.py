@@ -16,8 +16,9 @@ import rushlight
 from rushlight.core.dispatch import run_name
 from rushlight.core.registry import REGISTRY
 from rushlight.testing import inventory
-from rushlight.testing.inventory import CONSTANT, FOUNDATION, NOT_REGISTERED, OK, STAGES, Row
+from rushlight.testing.inventory import FOUNDATION, NOT_REGISTERED, STAGES, Row
 from rushlight.testing.inventory_samples import COMPLEX, DOMAINS, SAMPLES
+from rushlight.testing.witness import CONSTANT, OK
 
 NOT_YET = inventory.load_not_yet(Path(__file__).with_name("not_yet.json"))
 

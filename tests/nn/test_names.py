@@ -30,8 +30,7 @@ NOT_HERE = {
          "boolean_dispatch", "handle_torch_function", "has_torch_function", "has_torch_function_unary",
          "has_torch_function_variadic"), JIT),
     "nn.init": {},
-    "nn.modules": dict.fromkeys(("channelshuffle", "linear_cross_entropy", "pixelshuffle", "utils"),
-                                "where a module is written"),
+    "nn.modules": {"linear_cross_entropy": "where a module is written"},
     "nn.parameter": {},
     "nn.grad": {},
     "nn.attention": dict.fromkeys(
@@ -56,7 +55,6 @@ NOT_HERE = {
             ("DFIterDataPipe", "DataChunk", "IterDataPipe", "MapDataPipe", "argument_validation", "datapipes",
              "functional_datapipe", "graph", "graph_settings", "guaranteed_datapipes_determinism",
              "non_deterministic", "runtime_validation", "runtime_validation_disabled"), PIPES),
-        "distributed": "the file in which DistributedSampler, which is here, is written",
     },
 }
 # Methods of public classes that are not here, and why.

@@ -133,3 +133,22 @@ def test_errors(call):
         call(torch)
     with pytest.raises(theirs.type):
         call(rl)
+
+
+@pytest.mark.parametrize(
+    ("matrices", "sides"),
+    [((1, 3, 3), (2, 3, 3)), ((4, 3, 2), (1, 3, 2)), ((1, 5, 2), (4, 5, 3)), ((1, 1, 4, 2), (3, 2, 4, 1))],
+)
+@pytest.mark.parametrize("driver", ["gelsy", "gelsd", "gels"])
+def test_least_squares_of_matrices_that_serve_several_sides(matrices, sides, driver):
+    a, b = (np.random.default_rng(seed).standard_normal(shape) for seed, shape in ((0, matrices), (1, sides)))
+    found = rl.linalg.lstsq(rl.from_numpy(a), rl.from_numpy(b), driver=driver)
+    expected = torch.linalg.lstsq(torch.from_numpy(a), torch.from_numpy(b), driver=driver)
+    for name in ("solution", "rank", "singular_values"):
+        np.testing.assert_allclose(getattr(found, name).numpy(), getattr(expected, name).numpy(), rtol=1e-9)
+
+
+def test_least_squares_wants_as_many_dimensions_on_both_sides():
+    for library in (torch, rl):
+        with pytest.raises(RuntimeError):
+            library.linalg.lstsq(library.ones(3, 3), library.ones(2, 3, 1))

@@ -26,8 +26,10 @@ from .grad_mode import (
     set_multithreading_enabled,
 )
 from .gradcheck import GradcheckError, gradcheck, gradgradcheck
+from .variable import Variable
 
-__all__ = ["Function", "GradcheckError", "anomaly_mode", "backward", "detect_anomaly", "enable_grad",
+__all__ = ["Function", "GradcheckError", "Variable", "anomaly_mode", "backward", "detect_anomaly",
+           "enable_grad",
            "forward_ad", "function",
            "functional", "grad", "grad_mode", "gradcheck", "gradgradcheck", "graph", "inference_mode",
            "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "is_grad_enabled",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -74,10 +75,13 @@ def _input_edges(inputs: tuple[Any, ...]) -> list[Edge]:
 
 
 def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool | None = None,
-         create_graph: bool = False,
+         create_graph: bool = False, only_inputs: bool = True,
          allow_unused: bool | None = None, is_grads_batched: bool = False, materialize_grads: bool = False,
          ) -> tuple[Tensor | None, ...]:
     """The gradients of the sum of `outputs`, weighted by `grad_outputs`, with respect to `inputs`."""
+    if not only_inputs:
+        warnings.warn("grad: only_inputs=False is ignored; gradients are not added to leaves. To do that, "
+                      "use autograd.backward.", FutureWarning, stacklevel=2)
     if materialize_grads and allow_unused is False:
         raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but "
                          "got: allow_unused=False.")

@@ -8,12 +8,13 @@ threads may run backwards at once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
 from typing import Any
 
 import numpy as np
 
+from ..core.dispatch import AMBIENT
 from ..core.modes import MODES
 from ..core.quiet import quietly
 from ..core.tensor import Tensor
@@ -27,14 +28,15 @@ NOTHING: Any = object()
 
 class Run:
     """One backward pass. `inputs`, where given, are the edges whose gradients are asked for; only what leads
-    there runs."""
+    there runs. With `stop` it ends at them: no hook of theirs runs, nor what they were made from."""
 
     def __init__(self, *, retain_graph: bool, create_graph: bool, inputs: Sequence[Edge] | None,
-                 accumulate: bool,
-                 trace: Any = None) -> None:
+                 accumulate: bool, trace: Any = None, stop: bool = False) -> None:
         self.retain_graph = retain_graph
         self.create_graph = create_graph
-        self.trace = trace  # the interpreter at whose level the graph was recorded
+        # the interpreter at whose level the graph was recorded; below a capture there is none
+        self.trace = None if trace is None or trace.lowest else trace
+        self.stop = stop
         self.accumulate = accumulate
         self.captured: dict[int, Any] = {}  # index in inputs -> gradient
         self.captures: dict[Node, list[tuple[int, int]]] = {}  # node -> (output number, index in inputs)
@@ -57,6 +59,8 @@ class Run:
 
     def start(self, roots: Sequence[tuple[Edge, Tensor]]) -> None:
         self._explore([node for (node, _), _ in roots])
+        if AMBIENT.trace is not None:
+            AMBIENT.trace.sees_backward(self)
         nodes = []
         for (node, number), grad in roots:
             self._deliver(node, number, grad, False)
@@ -66,8 +70,8 @@ class Run:
             if not self.dependencies.get(node):
                 self._push(node)
         modes = MODES
-        saved = modes.grad, modes.silent, modes.run
-        modes.run = self
+        saved = modes.grad, modes.silent, modes.run, modes.plain
+        modes.run, modes.plain = self, True
         if self.create_graph or self.trace is None:
             modes.grad = self.create_graph
         else:
@@ -75,7 +79,7 @@ class Run:
         try:
             self._loop()
         finally:
-            modes.grad, modes.silent, modes.run = saved
+            modes.grad, modes.silent, modes.run, modes.plain = saved
 
     def is_full(self) -> bool:
         """Whether all leaves get their gradients, not just some inputs."""
@@ -92,7 +96,7 @@ class Run:
         seen = self.visited = set(stack)
         while stack:
             node = stack.pop()
-            for edge in node.next:
+            for edge in self._edges(node) if self.stop else node.next:
                 if edge is not None:
                     after = edge[0]
                     dependencies[after] = dependencies.get(after, 0) + 1
@@ -107,6 +111,16 @@ class Run:
                 needed.add(node)
         # A captured node that also leads to another input must run; needed holds both kinds.
         self.needed = needed
+
+    def _edges(self, node: Node) -> tuple[Edge | None, ...]:
+        return () if self.stop and node in self.captures else node.next
+
+    def called(self) -> Iterator[Node]:
+        """The nodes, but for accumulators, that this run calls."""
+        for node in self.visited:
+            if node.sequence != ACCUMULATE and self._edges(node) and (
+                    self.needed is None or (node in self.needed and self._wanted(node) is not NOTHING)):
+                yield node
 
     def _push(self, node: Node) -> None:
         self.order += 1
@@ -139,7 +153,7 @@ class Run:
             outputs: Any = ()
             if grads is not None:
                 outputs = self._run(node, grads)
-            edges = node.next
+            edges = self._edges(node) if self.stop else node.next
             for index, edge in enumerate(edges):
                 if edge is None:
                     continue
@@ -170,6 +184,9 @@ class Run:
     def _run(self, node: Node, grads: list[Any]) -> Any:
         """Hooks, capture, and the node itself; the gradients of its inputs."""
         captures = self.captures.get(node)
+        if self.stop and captures is not None:
+            self.captured.update((index, grads[number]) for number, index in captures)
+            return ()
         wanted = self._wanted(node)
         before = list(grads) if captures is not None else grads
         if node.hooks is not None or node.sequence == ACCUMULATE:
@@ -255,8 +272,10 @@ def tell_where(node: Node) -> None:
 
 
 def gradients(outputs: Sequence[Tensor], inputs: Sequence[Tensor], grad_outputs: Sequence[Tensor], *,
-              create_graph: bool = False, retain_graph: bool | None = None) -> list[Tensor | None]:
-    """The gradients of `inputs` for given gradients of `outputs`; None where an input was not used."""
+              create_graph: bool = False, retain_graph: bool | None = None,
+              stop: bool = False) -> list[Tensor | None]:
+    """The gradients of `inputs` for given gradients of `outputs`; None where an input was not used. With
+    `stop` as if none of them depended on another."""
     roots = []
     for output, grad in zip(outputs, grad_outputs, strict=True):
         edge = edge_of(output)
@@ -265,7 +284,8 @@ def gradients(outputs: Sequence[Tensor], inputs: Sequence[Tensor], grad_outputs:
     edges = [edge_of(tensor) for tensor in inputs]
     present = [(i, edge) for i, edge in enumerate(edges) if edge is not None]
     run = Run(retain_graph=create_graph if retain_graph is None else retain_graph, create_graph=create_graph,
-              inputs=[edge for _, edge in present], accumulate=False, trace=outputs[0]._trace)
+              inputs=[edge for _, edge in present], accumulate=False, trace=outputs[0]._trace,
+              stop=stop)
     run.start(roots)
     found: list[Tensor | None] = [None] * len(inputs)
     for position, (i, _) in enumerate(present):

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..batching.vmap import BatchedTensor, current_vmap
-from ..core.dispatch import run_name
+from ..core.dispatch import AMBIENT, run_name
 from ..core.errors import check
 from ..core.modes import MODES
 from ..core.tensor import Tensor
@@ -36,6 +36,8 @@ def fresh(tensor: Tensor, recording: bool) -> Tensor:
     tensor = lifted(tensor)
     if recording and tensor.requires_grad:
         return run_name("alias", tensor)
+    if AMBIENT.trace is not None and tensor._trace is None and tensor._array is not None:
+        tensor = AMBIENT.trace.abstract(tensor)
     copy = shallow_copy(tensor)  # not detach(): what vmap wraps keeps its history
     copy._base = copy._view_of = copy._creation = None
     return copy.requires_grad_()

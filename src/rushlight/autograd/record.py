@@ -11,7 +11,7 @@ from typing import Any
 from ..core.dispatch import Arguments, execute, install_layer
 from ..core.modes import MODES
 from ..core.registry import Kind, OpDef
-from ..core.tensor import AUTOGRAD, SPARSE, Tensor
+from ..core.tensor import AUTOGRAD, SPARSE, Tensor, shapeless
 from ..derivatives.declare import Entry, missing
 from . import forward
 from .edges import edge_of
@@ -47,6 +47,8 @@ def autograd_layer(op: OpDef, args: Arguments, keys: int, trace: Any = None) -> 
         result = execute(op, args, keys)
     else:
         result = _execute(op, args, keys, trace)
+    if trace is not None and mask and shapeless(result):
+        mask = 0  # it is recorded when it runs
     node = record(entry, result, edges, mask, counts) if mask else None
     if modes.dual_levels and modes.forward_grad:
         forward.propagate(op, entry, args, result, trace)

@@ -7,7 +7,7 @@ is refused when it is unpacked. Saved-tensor hooks replace a tensor by whatever 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..core.dispatch import run_name
@@ -282,6 +282,12 @@ class OpNode(Node):
 
     def owns_results(self) -> bool:
         return True
+
+    def kept(self) -> Iterator[Tensor]:
+        """The inputs that it keeps as they are; a write to one of them makes its backward fail."""
+        for item in () if self.saved is FREED else self.saved:
+            if type(item) is tuple and len(item) == 3 and isinstance(item[0], Tensor):
+                yield item[0]
 
     def values(self, grads: list[Any]) -> list[Any]:
         """What the formulas' parameters are picked from: gradients, then captures."""

@@ -7,13 +7,25 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..core.dispatch import AMBIENT
+from ..core.dispatch import AMBIENT, run_name
 from ..core.errors import check
 from ..core.tensor import Tensor, tensor_method
 from .api import backward as run_backward
 from .edges import current_node
 from .hooks import TensorHooks
 from .tape import HookDict, RemovableHandle, add_hook
+
+
+class _VariableType(type):
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, Tensor)
+
+
+class Variable(metaclass=_VariableType):
+    """The older name of tensors with a history; every tensor is one."""
+
+    def __new__(cls, data: Tensor, requires_grad: bool = False, volatile: bool = False) -> Any:
+        return run_name("detach", data).requires_grad_(requires_grad)
 
 
 @tensor_method

@@ -23,13 +23,14 @@ from ..core.mutation import assign
 from ..core.promotion import common
 from ..core.registry import Kind, OpDef
 from ..core.shapes import Spec, broadcast_shapes
-from ..core.tensor import AUTOGRAD, LAZY, META, RANDOM, TRACED, Tensor, _new
+from ..core.tensor import AUTOGRAD, LAZY, META, RANDOM, TRACED, Tensor, _new, refuse_overrides
 from .declare import Call, Generic, expand_batch
 
 
 class BatchedTensor(Tensor):
     """A tensor inside a vmap."""
 
+    __torch_function__ = staticmethod(refuse_overrides)
     _value: Tensor
     _bdim: int | None
 

@@ -138,7 +138,9 @@ def _binary(packet: Packet | None) -> Callable[[Tensor, Any], Any] | None:
         return None
 
     def operation(self: Tensor, other: Any) -> Any:
-        return packet(self, other) if isinstance(other, OPERAND) else NotImplemented
+        if isinstance(other, OPERAND) or hasattr(other, "__torch_function__"):
+            return packet(self, other)
+        return NotImplemented
 
     return operation
 

@@ -13,11 +13,13 @@ import numpy as np
 from . import dtypes
 from .dtypes import DType
 from .errors import check
+from .modes import MODES
+from .overrides import plainly
 from .sequence import array_from
 from .shapes import Spec
 from .storage import Storage
-from .tensor import META_DEVICE, Tensor, _new, meta_tensor, wrap
-from .tokens import device as Device
+from .tensor import Tensor, _new, meta_tensor, wrap
+from .tokens import place
 
 _PYTHON_DTYPES = {float: dtypes.float64, int: dtypes.int64, bool: dtypes.bool_, complex: dtypes.complex128}
 
@@ -25,9 +27,10 @@ _PYTHON_DTYPES = {float: dtypes.float64, int: dtypes.int64, bool: dtypes.bool_, 
 def tensor(data: Any, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False,
            pin_memory: bool = False) -> Tensor:
     """A new tensor with a copy of `data`: a number, a (nested) sequence, an ndarray or a tensor."""
-    dtype = _checked_dtype(dtype, "tensor")
+    dtype, device = _checked_dtype(dtype, "tensor"), _wanted(device)
     if isinstance(data, Tensor):
-        result = data.detach().to(device=device, dtype=dtype, copy=True)
+        with plainly():
+            result = data.detach().to(device=device, dtype=dtype, copy=True)
     elif isinstance(data, np.ndarray):
         result = _placed(from_numpy(_whole_strides(data)).to(dtype=dtype, copy=True), device)
     else:
@@ -37,7 +40,7 @@ def tensor(data: Any, *, dtype: DType | None = None, device: Any = None, require
 
 def as_tensor(data: Any, *, dtype: DType | None = None, device: Any = None) -> Tensor:
     """`data` as a tensor, sharing memory with a tensor or an ndarray where dtype and device allow it."""
-    dtype = _checked_dtype(dtype, "as_tensor")
+    dtype, device = _checked_dtype(dtype, "as_tensor"), _wanted(device)
     if isinstance(data, Tensor):
         return data.to(device=device, dtype=dtype)
     if isinstance(data, np.ndarray):
@@ -48,7 +51,7 @@ def as_tensor(data: Any, *, dtype: DType | None = None, device: Any = None) -> T
 def asarray(obj: Any, *, dtype: DType | None = None, device: Any = None, copy: bool | None = None,
             requires_grad: bool | None = None) -> Tensor:
     """`obj` as a tensor; `copy` True always copies, False never does (ValueError where it would have to)."""
-    dtype = _checked_dtype(dtype, "asarray")
+    dtype, device = _checked_dtype(dtype, "asarray"), _wanted(device)
     source = _shared(obj, dtype)
     if source is None:
         check(copy is not False,
@@ -141,10 +144,37 @@ def frombuffer(buffer: Any, *, dtype: DType, count: int = -1, offset: int = 0,
     return result.requires_grad_() if requires_grad else result
 
 
-def from_dlpack(source: Any) -> Tensor:
-    """A tensor over the memory of any object with `__dlpack__`."""
+class _Capsule:
+    """A DLPack capsule as an object that gives it away, which is what NumPy asks for."""
+
+    def __init__(self, capsule: Any) -> None:
+        self._capsule = capsule
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+
+def to_dlpack(tensor: Tensor) -> Any:
+    """A capsule over the memory of `tensor`, for one library to read."""
+    return tensor.__dlpack__(max_version=(1, 0))
+
+
+def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
+    """A tensor over the memory of any object with `__dlpack__`; with `copy` over memory of its own."""
+    shared = _from_dlpack(ext_tensor)
+    if device is not None:
+        place(device)
+    return shared.clone() if copy else shared
+
+
+def _from_dlpack(source: Any) -> Tensor:
     if isinstance(source, Tensor):
         return source.view_as(source)
+    if type(source).__name__ == "PyCapsule":
+        source = _Capsule(source)
     check(hasattr(source, "__dlpack__"),
           f"from_dlpack: a {type(source).__name__} does not implement __dlpack__")
     array = np.from_dlpack(source)
@@ -164,7 +194,12 @@ def scalar_tensor(value: Any, dtype: DType | None = None) -> Tensor:
     return wrap(array_from(value, dtype))
 
 
+def _wanted(device: Any) -> Any:
+    """The device that is asked for, or else the default of this thread, None if there is none."""
+    return MODES.devices[-1] if device is None and MODES.devices else device
+
+
 def _placed(result: Tensor, device: Any) -> Tensor:
-    if device is not None and Device(device) == META_DEVICE:
+    if device is not None and place(device).type == "meta":
         return meta_tensor(Spec(tuple(result.shape), result.dtype))
     return result

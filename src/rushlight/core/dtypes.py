@@ -339,15 +339,15 @@ def get_default_dtype() -> DType:
     return _default
 
 
-def set_default_dtype(dtype: DType) -> None:
-    """Makes `dtype` (float16, bfloat16, float32 or float64) the default; TypeError for anything else."""
+def set_default_dtype(d: DType) -> None:
+    """Makes `d` (float16, bfloat16, float32 or float64) the default; TypeError for anything else."""
     global _default
-    if not isinstance(dtype, DType) or not dtype.is_floating_point or dtype in _FLOAT8:
+    if not isinstance(d, DType) or not d.is_floating_point or d in _FLOAT8:
         raise TypeError("set_default_dtype: only float16, bfloat16, float32 and float64 can be the default "
-                        f"dtype, got {dtype!r}")
-    _default = dtype
-    _SCALARS[float] = dtype
-    _SCALARS[complex] = dtype.to_complex()
+                        f"dtype, got {d!r}")
+    _default = d
+    _SCALARS[float] = d
+    _SCALARS[complex] = d.to_complex()
     for listener in _on_default_change:
         listener()
 

@@ -24,6 +24,14 @@ class LinAlgError(RuntimeError):
     """A matrix does not allow what was asked: it is singular, or not positive-definite."""
 
 
+class AcceleratorError(RuntimeError):
+    """An accelerator failed."""
+
+
+class OutOfMemoryError(RuntimeError):
+    """A device has no memory left."""
+
+
 def check(condition: object, message: str, error: type[Exception] = RuntimeError) -> None:
     """Raise `error(message)` unless `condition` holds."""
     if not condition:

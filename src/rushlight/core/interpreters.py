@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from .dispatch import AMBIENT, Arguments, autograd_layer, install_layer, tensors_in
+from .dispatch import AMBIENT, Arguments, autograd_layer, call, install_layer, tensors_in
 from .errors import InternalError
 from .modes import MODES
 from .mutation import install_traced_write, set_geometry
 from .registry import OpDef
-from .tensor import AUTOGRAD, Tensor
+from .tensor import AUTOGRAD, RANDOM, Tensor, shapeless
 
 _numbers = itertools.count(1)
 
@@ -71,6 +71,18 @@ class Interpreter:
         """The values of `tensor`, where the transform can give them."""
         raise NotImplementedError
 
+    def item(self, tensor: Tensor) -> Any:
+        """The number that `tensor`, of one element, holds; NotImplemented: as `read` gives it."""
+        return NotImplemented
+
+    def waits(self, op: OpDef, args: Arguments) -> bool:
+        """Whether an operator runs after what is recorded, and is recorded by autograd then."""
+        return False
+
+    def reveal(self, tensor: Tensor) -> None:
+        """Give a tensor whose shape is not known yet its data."""
+        raise NotImplementedError
+
     def depends_on(self, tensor: Tensor) -> bool:
         """Whether a plain tensor has other values when what is recorded now runs again."""
         return False
@@ -88,14 +100,20 @@ def innermost(tensors: list[Tensor]) -> Interpreter | None:
 
 def run_traced(op: OpDef, args: Arguments, keys: int) -> Any:
     tensors = tensors_in(op, args)
+    if any(map(shapeless, tensors)):
+        for tensor in filter(shapeless, tensors):
+            tensor._trace.reveal(tensor)
+        return call(op, args)
     trace = innermost(tensors) or AMBIENT.trace or (MODES.traces[-1] if MODES.traces else None)
+    if keys & RANDOM and op.random and trace is AMBIENT.trace and MODES.traces:
+        trace = MODES.traces[-1]  # a transform inside of a capture decides how often to draw
     if trace is None:
         raise InternalError(f"{op.name}: a traced tensor belongs to no interpreter")
     own = AUTOGRAD if MODES.inference and not trace.transparent else 0
     for tensor in tensors:
         if trace.owns(tensor):
             own |= tensor._keys
-    if own & AUTOGRAD:
+    if own & AUTOGRAD and not trace.waits(op, args):
         return autograd_layer(op, args, keys, trace)
     return trace.process(op, args)
 

@@ -16,11 +16,17 @@ class _Modes(threading.local):
     dual_levels = 0  # how many levels of forward mode are open
     limit: float = float("inf")  # tangents of this level and inner ones are ignored: they are being computed
     silent: frozenset[Any] = frozenset()  # interpreters at whose level nothing is recorded
+    transforming = False  # inside of a function that a transform of reverse mode differentiates
     saved_hooks: tuple[Any, ...] = ()  # pairs (pack, unpack) in force, the innermost last
     hooks_disabled: str | None = None  # why saved-tensor hooks are refused at present
     run: Any = None  # the backward pass that is running
     anomaly = False  # record where each node was made, and blame it when its backward fails
     check_nan = True  # with anomaly: backward refuses NaN
+    plain = False  # no class is asked what functions do with its objects (see overrides.py)
+    pieces = False  # whether modules and optimizers compile themselves (pieces.py)
+    functions: tuple[Any, ...] = ()  # modes that see every call of a function, the innermost last
+    default_device = False  # whether the first of `devices` was set for good, by no context
+    devices: tuple[Any, ...] = ()  # where factories put new tensors if nobody says, the innermost last
 
     def __init__(self) -> None:
         self.dual_stack: list[Any] = []  # the dual levels a user opened, innermost last

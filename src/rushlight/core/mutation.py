@@ -36,6 +36,8 @@ prepare: Callable[[Tensor, Tensor], None] | None = None
 rebase: Callable[[Tensor, Tensor], None] | None = None
 traced_write: Callable[[Tensor, Tensor], None] | None = None
 
+READ_ONLY = "the tensor's memory is read-only; clone() it to get a tensor that can be written"
+
 
 def install_autograd(
     check_writable: Callable[[Tensor, str], None],
@@ -307,8 +309,7 @@ def write(target: Tensor, result: Tensor) -> None:
             if target._neg:
                 values = np.negative(values)
         if not target._array.flags.writeable:
-            raise RuntimeError("the tensor's memory is read-only; clone() it to get a tensor that can be "
-                               "written")
+            raise RuntimeError(READ_ONLY)
         # Of the elements of an expanded tensor that share one location, one that was changed decides.
         changed = values != target._array if has_internal_overlap(target) else True
         quietly(np.copyto, target._array, values, "unsafe", changed)

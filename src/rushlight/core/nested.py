@@ -28,7 +28,7 @@ from .nested_int import NestedInt, symbol_of
 from .pytree import register_record
 from .registry import REGISTRY, Kind, OpDef
 from .shapes import Spec
-from .tensor import META, TRACED, Tensor, _new, wrap
+from .tensor import META, TRACED, Tensor, _new, refuse_overrides, wrap
 from .tokens import contiguous_format, jagged
 
 
@@ -159,6 +159,7 @@ def ragged_of_offsets(offsets: Tensor, lengths: Tensor | None, extent: int) -> R
 class NestedTensor(Tensor):
     """A batch of tensors that differ in the size of one dimension."""
 
+    __torch_function__ = staticmethod(refuse_overrides)
     _values: Tensor  # type: ignore[assignment]
     _ragged: Ragged
     _ragged_idx: int

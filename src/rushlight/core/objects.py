@@ -6,6 +6,7 @@ Importing this module attaches the methods. Operator methods come from the regis
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,7 +25,15 @@ from .shapes import channels_last_strides, contiguous_strides
 from .sparse import Parts, make_sparse
 from .storage import Storage
 from .tensor import LAZY, META, QUANTIZED, SPARSE, TRACED, Tensor, alias, tensor_method, wrap
-from .tokens import channels_last, channels_last_3d, contiguous_format, device, memory_format, preserve_format
+from .tokens import (
+    channels_last,
+    channels_last_3d,
+    contiguous_format,
+    device,
+    memory_format,
+    place,
+    preserve_format,
+)
 
 
 @tensor_method
@@ -36,6 +45,9 @@ def item(self: Tensor) -> Any:
         raise RuntimeError("Tensor.item() cannot be called on meta tensors")
     if self._quantizer is not None:
         return run_name("dequantize.self", self).item()
+    trace = self._trace if self._keys & TRACED else AMBIENT.trace
+    if trace is not None and (later := trace.item(self)) is not NotImplemented:
+        return later
     value = read_array(self)
     if value.dtype.kind == "V" or value.dtype.name not in np.sctypeDict:
         return float(value.reshape(()))
@@ -90,29 +102,29 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
 
     Itself where nothing changes and copy is False.
     """
-    dtype, place, copy, layout_format = _parse_to(args, kwargs)
+    dtype, where, copy, layout_format = _parse_to(args, kwargs)
     same_dtype = dtype is None or dtype is self.dtype
-    same_device = place is None or place == self.device
+    same_device = where is None or where.type == self.device.type
     if same_dtype and same_device and not copy and (
             layout_format in (None, preserve_format) or self.is_contiguous(layout_format)):
         return self
-    return run_name("_to_copy", self, dtype, None, place, None, False, layout_format)
+    return run_name("_to_copy", self, dtype, None, where, None, False, layout_format)
 
 
 def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[DType | None, device | None, bool, Any]:
     args, kwargs = tuple(args), dict(kwargs)
-    dtype, place = kwargs.pop("dtype", None), kwargs.pop("device", None)
+    dtype, where = kwargs.pop("dtype", None), kwargs.pop("device", None)
     layout_format = kwargs.pop("memory_format", None)
     other = kwargs.pop("other", None)
     rest = list(args)
     if rest and isinstance(rest[0], Tensor):
         other = rest.pop(0)
     if other is not None:
-        dtype, place = other.dtype, other.device
+        dtype, where = other.dtype, other.device
     elif rest:
         first = rest.pop(0)
         if isinstance(first, str | device):
-            place = first
+            where = first
             if (
                 rest
                 and (rest[0] is None or isinstance(rest[0], DType | type))
@@ -145,7 +157,7 @@ def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[DType | No
         f"to(): dtype must be a rushlight dtype, not {dtype!r}",
         TypeError,
     )
-    return dtype, None if place is None else device(place), copy, layout_format
+    return dtype, None if where is None else place(where), copy, layout_format
 
 
 def _conversion(name: str, dtype: DType) -> None:
@@ -171,6 +183,10 @@ def _type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
         matching = [d for d in dtypes.DTYPES.values() if short in (d.torch_name, d.name)]
         check(len(matching) == 1, f"invalid type: '{dtype}'", ValueError)
         dtype = matching[0]
+    elif isinstance(dtype, type):
+        kind: Any = dtype
+        check(hasattr(kind, "dtype"), f"invalid type: {kind.__name__!r}", ValueError)  # LongTensor has one
+        dtype = kind.dtype
     return self.to(dtype)
 
 
@@ -202,7 +218,7 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
             f"copy_(): argument 'src' must be a Tensor or a number, not {src.__class__.__name__}",
             TypeError,
         )
-        src = construct.tensor(src)
+        src = construct.scalar_tensor(src)
     if self.is_meta != src.is_meta:
         check(self.is_meta, "copy_: Cannot copy out of meta tensor; no data!", NotImplementedError)
         src = src.to(self.device)
@@ -358,8 +374,8 @@ def _contains(self: Tensor, element: Any) -> bool:
 
 
 def _format(self: Tensor, spec: str) -> str:
-    if self.ndim == 0 and not self.is_meta and spec:
-        return format(self.item(), spec)
+    if self.ndim == 0 and not self.is_meta and type(self) is Tensor:
+        return format(self.item(), spec)  # a number, also without a format, unless it has a class of its own
     return str(self) if not spec else object.__format__(self, spec)
 
 
@@ -368,7 +384,9 @@ def _repr(self: Tensor) -> str:
         read_array(self)  # a captured program prints a value: its capture refuses, or ends
     if self._quantizer is not None:
         return printing.format_quantized(self, run_name("dequantize.self", self))
-    return printing.format_tensor(self) if self._parts is None else printing.format_sparse(self)
+    if self._parts is not None:
+        return printing.format_sparse(self)
+    return printing.format_tensor(self, prefix=f"{type(self).__name__}(" if self._overrides else "tensor(")
 
 
 def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
@@ -402,7 +420,13 @@ def _finish_copy(self: Tensor, result: Tensor, memo: dict[int, Any]) -> Tensor:
     result.requires_grad_(self.requires_grad)
     if self._grad is not None:
         result._grad = _deepcopy(self._grad, memo)
+    result.__dict__.update(copy.deepcopy(_own_attributes(self), memo))
     return result
+
+
+def _own_attributes(self: Tensor) -> dict[str, Any]:
+    """What a program set on this tensor, as it may on any Python object."""
+    return {name: value for name, value in self.__dict__.items() if name not in Tensor.__annotations__}
 
 
 def _deepcopy_sparse(self: Tensor, memo: dict[int, Any]) -> Tensor:
@@ -429,7 +453,8 @@ def _reduce(self: Tensor) -> Any:
         return _rebuild_sparse, (self._parts, tuple(self.shape), self.requires_grad, self.__class__)
     if self._quantizer is not None:
         return make_quantized, (integers_of(self).clone(), self._quantizer)
-    return _rebuild, (self.numpy(force=True), self.dtype.name, self.requires_grad, self.__class__)
+    return _rebuild, (self.numpy(force=True), self.dtype.name, self.requires_grad, self.__class__), \
+        _own_attributes(self) or None
 
 
 def _rebuild(array: np.ndarray, dtype: str, requires_grad: bool, cls: Any) -> Tensor:

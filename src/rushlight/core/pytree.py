@@ -7,7 +7,7 @@ other leaves.
 from __future__ import annotations
 
 import dataclasses
-from collections import OrderedDict, defaultdict
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -49,7 +49,13 @@ class TreeSpec:
             return self.type(pairs)
         if dataclasses.is_dataclass(self.type):
             return _record(self.type, zip(self.context, parts, strict=True), ())
-        return self.type(parts)
+        if self.type in (list, tuple):
+            return self.type(parts)
+        if issubclass(self.type, tuple):
+            return tuple.__new__(self.type, parts)
+        made = self.type.__new__(self.type)
+        list.extend(made, parts)
+        return made
 
     def __repr__(self) -> str:
         if self.type is None:
@@ -70,6 +76,8 @@ def register_record(kind: type, taken_apart: Callable[[Any], tuple[Any, list[Any
     parts."""
     _RECORDS[kind] = (taken_apart, built)
 
+
+register_record(deque, lambda d: (d.maxlen, list(d)), lambda length, parts: deque(parts, length))
 
 LEAF = TreeSpec()
 _END = object()
@@ -98,7 +106,7 @@ def _children(tree: Any, records: bool = False) -> tuple[Any, Any, list[Any]] | 
         return kind, names, [getattr(tree, name) for name in names]
     if records and isinstance(tree, dict) and kind not in (dict, OrderedDict, defaultdict):
         return kind, (tuple(tree), ()), list(tree.values())
-    if kind in (list, tuple) or _is_named(kind):
+    if kind in (list, tuple) or _is_named(kind) or (records and isinstance(tree, list | tuple)):
         return kind, None, list(tree)
     if kind in (dict, OrderedDict, defaultdict):
         extra = tree.default_factory if kind is defaultdict else None

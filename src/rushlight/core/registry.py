@@ -362,13 +362,15 @@ def composite(
     promote: Promotion | None = None,
     api: Api = FUNCTION | METHOD,
     random: bool = False,
+    shape: Callable[..., Any] | None = None,
     namespace: str = "",
     public_name: str = "",
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Declare an operator as a function of simpler ones; several schemas are overloads with the same body.
 
     With `promote`, tensor inputs are first cast to the compute dtype and the results rounded once to the
-    result dtype.
+    result dtype. `shape` is for results whose shape depends on data: it gives their Specs, without a shape,
+    or None for arguments that tell it.
     """
     family = _family()
 
@@ -377,6 +379,8 @@ def composite(
             schema = parse_schema(text)
             REGISTRY.add(OpDef(schema, Kind.COMPOSITE, family, api=api, promote=promote, random=random,
                                body=by_name(body, schema.argument_names, f"composite {schema.full_name}"),
+                               data_dependent=shape is not None, rule=None if shape is None else by_name(
+                                   shape, schema.argument_names, f"shape rule of {schema.full_name}"),
                                namespace=namespace, public_name=public_name))
         return body
 

@@ -22,12 +22,14 @@ from . import dtypes
 from .dispatch import call
 from .dtypes import DType
 from .generator import Generator
+from .modes import MODES
 from .mutation import call_inplace, call_out
 from .nested_int import NestedInt
+from .overrides import ask, overriding_types
 from .registry import OpDef
 from .schema import REQUIRED, Argument, Type
 from .tensor import Tensor
-from .tokens import device, layout, memory_format
+from .tokens import device, layout, memory_format, place
 
 ALIASES = {"axis": "dim", "keepdims": "keepdim", "x": "self", "a": "self", "input": "self", "x2": "other"}
 _PYTHON_DTYPES = {float: "float64", int: "int64", bool: "bool", complex: "complex128"}
@@ -102,9 +104,9 @@ def _to_dtype(value: Any, type_: Type) -> Any:
 
 
 def _to_device(value: Any, type_: Type) -> Any:
-    if isinstance(value, device):
-        return value
-    return device(value) if isinstance(value, str) else NO_MATCH
+    if value.__class__ is device or isinstance(value, str):
+        return place(value)
+    return NO_MATCH
 
 
 def _instance(cls: type) -> Callable[[Any, Type], Any]:
@@ -231,8 +233,11 @@ class Packet:
         # for calls such as x.view(2, 3): how many arguments come before the ints, which are one list
         self._packing: dict[Any, tuple[OpDef, int, tuple[Any, ...]]] = {}
         self._factory = any(_is_factory(op) for op in overloads)
+        self._places = any(_is_factory(op) and not op.tensor_positions for op in overloads)
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        if self._places and MODES.devices and kwargs.get("device") is None:
+            kwargs["device"] = MODES.devices[-1]
         if not kwargs:
             plan = self._plans.get(tuple([type(a) for a in args]))
             if plan is not None:
@@ -248,6 +253,8 @@ class Packet:
         return self._resolve_and_call(args, kwargs)
 
     def _resolve_and_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if not MODES.plain and (kinds := overriding_types((*args, *kwargs.values()))):
+            return ask(self, kinds, args, kwargs)
         out = kwargs.pop("out", None) if kwargs else None
         requires_grad = kwargs.pop("requires_grad", False) if self._factory and kwargs else False
         op, values = self.resolve(args, kwargs)
@@ -281,6 +288,8 @@ class Packet:
         for i, value in enumerate(args[:lead] if packed else args):
             if values[i] is not value or not (type(value) in _PLAIN or isinstance(value, Tensor)):
                 return
+            if isinstance(value, Tensor) and value._overrides:
+                return
             if isinstance(value, Tensor) and any(
                     i < len(o.schema.positional) and o.schema.positional[i].type.base != "Tensor"
                     for o in self.overloads[:self.overloads.index(op)]):
@@ -309,7 +318,14 @@ class Packet:
 @functools.cache
 def result_type(name: str, fields: tuple[str, ...]) -> Any:
     """The named tuple that the operator `name` returns."""
-    return namedtuple(name, fields, module="rushlight.return_types")
+    # a class of its own, since a named tuple's own __repr__ is a method of it
+    return type(name, (namedtuple(name, fields),), {
+        "__repr__": _show_result, "__module__": "rushlight.return_types", "__slots__": ()})
+
+
+def _show_result(result: Any) -> str:
+    fields = ",\n".join(f"{name}={value!r}" for name, value in zip(result._fields, result, strict=True))
+    return f"rushlight.return_types.{type(result).__name__}(\n{fields})"
 
 
 def named_result(op: OpDef, result: Any) -> Any:

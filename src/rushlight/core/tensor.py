@@ -59,6 +59,11 @@ def install_before_flag(function: Callable[[Any], None]) -> None:
     _before_flag = function
 
 
+def refuse_overrides(func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    """`__torch_function__` of classes whose objects are like any tensor: results are plain ones."""
+    return func(*args, **(kwargs or {}))
+
+
 class Tensor(TensorMethods):
     """A multi-dimensional array of one dtype, with autograd."""
 
@@ -92,6 +97,8 @@ class Tensor(TensorMethods):
     _own_levels: frozenset[Any] = frozenset()  # levels whose tangent does not follow that of the base
     _trace: Any = None  # the interpreter of a tensor that is not plain
     _inference: bool = False
+    _overrides: bool = False  # whether the class decides what functions do with its objects (overrides.py)
+    __torch_function__: Callable[..., Any]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Tensor:
         """`Tensor(2, 3)` is an uninitialised float tensor, `Tensor([1, 2])` a float tensor of the data."""
@@ -109,7 +116,10 @@ class Tensor(TensorMethods):
         array = self._array
         if array is not None:
             return make_size(array.shape)
-        return make_size(self._spec.shape)  # type: ignore[union-attr, arg-type]
+        if self._spec.shape is None:  # type: ignore[union-attr]
+            self._trace.reveal(self)
+            return self.shape
+        return make_size(self._spec.shape)  # type: ignore[union-attr]
 
     @property
     def ndim(self) -> int:
@@ -136,6 +146,9 @@ class Tensor(TensorMethods):
         array = self._array
         if array is None:
             check(self._parts is None, f"{self.layout.name} tensors do not have strides")
+            if self._spec.shape is None:  # type: ignore[union-attr]
+                self._trace.reveal(self)
+                return self.strides()
             return self._spec.known_strides()  # type: ignore[union-attr]
         # also of empty arrays; NumPy says nothing sure of their strides or of size 1
         if array.flags.c_contiguous:
@@ -182,6 +195,8 @@ class Tensor(TensorMethods):
 
     @property
     def layout(self) -> Any:
+        if shapeless(self):
+            self._trace.reveal(self)
         return strided if self._parts is None else self._parts.layout
 
     @property
@@ -343,6 +358,12 @@ def wrap(array: Any) -> Tensor:
     tensor._array = array
     tensor.dtype = BY_NUMPY[array.dtype]
     return tensor
+
+
+def shapeless(result: Any) -> bool:
+    """Whether the shape of a result of an operator, recorded by a capture, is known only after a run."""
+    first = result[0] if type(result) is tuple and result else result
+    return isinstance(first, Tensor) and first._spec is not None and first._spec.shape is None
 
 
 def meta_tensor(spec: Spec) -> Tensor:

@@ -17,6 +17,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn, SupportsIndex, final, overload
 
+from .modes import MODES
 from .nested_int import NestedInt
 
 
@@ -33,7 +34,8 @@ class _Immutable:
 # --- device ---------------------------------------------------------------------------------------
 
 _DEVICE = re.compile(r"([a-z]+)(?::(0|[1-9][0-9]*))?", re.ASCII)
-_DEVICE_TYPES = ("cpu", "meta")
+_DEVICE_TYPES = ("cpu", "cuda", "ipu", "xpu", "mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga",
+                 "maia", "xla", "lazy", "vulkan", "mps", "meta", "hpu", "mtia", "privateuseone")
 _DEVICES: dict[tuple[str, int | None], device] = {}
 
 
@@ -42,7 +44,9 @@ class device(_Immutable):
     """Where a tensor lives: `cpu`, or `meta` for tensors that have a shape and no data.
 
     device("cpu"), device("cpu:0"), device("cpu", 0), device(another_device). As in PyTorch, `device("cpu")`
-    and `device("cpu:0")` are different values.
+    and `device("cpu:0")` are different values. Other devices have names as well, so that programs can speak
+    of them; `place` refuses them where a tensor would have to live there. `with device("meta"):` makes it the
+    device of new tensors.
     """
 
     __slots__ = ("index", "type")
@@ -70,6 +74,13 @@ class device(_Immutable):
     def __reduce__(self) -> tuple[Any, ...]:
         return (device, (self.type, self.index))
 
+    def __enter__(self) -> device:
+        MODES.devices = (*MODES.devices, self)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        MODES.devices = MODES.devices[:-1]
+
     def __copy__(self) -> device:
         return self
 
@@ -92,7 +103,8 @@ def _parse_device(text: str, index: int | None) -> tuple[str, int | None]:
                            "with an index as in 'cpu:0'")
     kind, inline = match.groups()
     if kind not in _DEVICE_TYPES:
-        raise RuntimeError(f"device: {kind!r} is not available; rushlight runs on cpu and meta")
+        raise RuntimeError(f"device: {kind!r} is none of {', '.join(_DEVICE_TYPES)}; rushlight runs on cpu "
+                           "and meta")
     if inline is None and index is None:
         return kind, None
     if index is None:
@@ -118,6 +130,17 @@ def _intern_device(cls: type[device], kind: str, index: int | None) -> device:
 
 cpu = device("cpu")
 meta = device("meta")
+
+
+def place(wanted: str | device) -> device:
+    """The device to put a tensor on; refuses those that are not here."""
+    found = device(wanted)
+    if found.type in ("cpu", "meta"):
+        return found
+    message = f"device: {str(found)!r} is not available; rushlight runs on cpu and meta"
+    if found.type in ("cuda", "xpu"):
+        raise AssertionError(message)  # PyTorch's type for builds without it
+    raise NotImplementedError(message)
 
 
 # --- layout, memory format ------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from ..core.dispatch import run_name
 from ..core.dtypes import DTYPES
 from ..core.errors import check
 from ..core.registry import FUNCTION, INPLACE_METHOD, INTERNAL, METHOD, OUT, Api, composite
-from ..core.shapes import broadcast_shapes, numel, wrap_dim
+from ..core.shapes import Spec, broadcast_shapes, numel, wrap_dim
 from ..core.tensor import Tensor
 from ..ops.creation import check_representable
 from ..ops.indexing import check_mask, index_shape
@@ -17,7 +17,8 @@ from ..ops.indexing import check_mask, index_shape
 _INTEGERS = frozenset((DTYPES["int64"], DTYPES["int32"]))
 
 
-@composite("nonzero_numpy(Tensor self) -> Tensor[]", api=INTERNAL)
+@composite("nonzero_numpy(Tensor self) -> Tensor[]", api=INTERNAL,
+           shape=lambda self: (Spec(None, DTYPES["int64"]),) * max(self.ndim, 1))
 def nonzero_numpy(self: Tensor) -> tuple[Tensor, ...]:
     if self.ndim == 0:
         self = self.unsqueeze(0)

@@ -146,12 +146,13 @@ def isclose(self: Tensor, other: Tensor, rtol: float, atol: float, equal_nan: bo
 
 @composite(f"allclose(Tensor self, Tensor other, {TOLERANCES}) -> bool")
 def allclose(self: Tensor, other: Tensor, rtol: float, atol: float, equal_nan: bool) -> bool:
-    return bool(run_name("isclose", self, other, rtol, atol, equal_nan).all().item())
+    close: bool = run_name("isclose", self, other, rtol, atol, equal_nan).all().item()
+    return close
 
 
 @composite("equal(Tensor self, Tensor other) -> bool")
 def equal(self: Tensor, other: Tensor) -> bool:
-    return self.shape == other.shape and bool((self == other).all().item())
+    return self.shape == other.shape and (self == other).all().item()
 
 
 @composite("is_nonzero(Tensor self) -> bool")
@@ -160,6 +161,11 @@ def is_nonzero(self: Tensor) -> bool:
     values = "no values" if count == 0 else "more than one value"
     check(count == 1, f"Boolean value of Tensor with {values} is ambiguous")
     return bool(self.item() != 0)
+
+
+composite("item(Tensor self) -> Scalar", "_local_scalar_dense(Tensor self) -> Scalar", api=INTERNAL)(
+    lambda self: self.item())
+composite("is_complex(Tensor self) -> bool", api=INTERNAL)(lambda self: self.dtype.is_complex)
 
 
 @composite("is_same_size(Tensor self, Tensor other) -> bool")

@@ -12,7 +12,7 @@ from ..core.dtypes import DTYPES
 from ..core.errors import check
 from ..core.promotion import common
 from ..core.registry import FUNCTION, INTERNAL, METHOD, OUT, composite
-from ..core.shapes import Shape, broadcast_shapes, suggests_channels_last, wrap_dim
+from ..core.shapes import Shape, Spec, broadcast_shapes, suggests_channels_last, wrap_dim
 from ..core.tensor import Tensor
 from ..core.tokens import channels_last, contiguous_format
 
@@ -168,7 +168,8 @@ def _repeated_dim(self: Tensor, dim: int | None) -> tuple[Tensor, int]:
 
 
 @composite("repeat_interleave.self_Tensor(Tensor self, Tensor repeats, int? dim=None, *, SymInt? "
-           "output_size=None) -> Tensor")
+           "output_size=None) -> Tensor",
+           shape=lambda self, output_size: Spec(None, self.dtype) if output_size is None else None)
 def repeat_interleave(self: Tensor, repeats: Tensor, dim: int | None, output_size: int | None) -> Tensor:
     check(repeats.ndim <= 1, "repeats must be 0-dim or 1-dim tensor")
     self, dim = _repeated_dim(self, dim)

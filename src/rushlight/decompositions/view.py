@@ -10,7 +10,7 @@ from ..core.dispatch import call, run_name
 from ..core.errors import check
 from ..core.registry import FUNCTION, INPLACE_METHOD, INTERNAL, METHOD, OUT, REGISTRY, Kind, OpDef, composite
 from ..core.schema import Argument
-from ..core.shapes import Shape, infer_size, view_strides, wrap_dim, wrap_dims
+from ..core.shapes import Shape, Spec, infer_size, view_strides, wrap_dim, wrap_dims
 from ..core.tensor import Tensor
 from ..core.tokens import contiguous_format
 
@@ -145,7 +145,8 @@ def narrow(self: Tensor, dim: int, start: int, length: int) -> Tensor:
     return run_name("slice.Tensor", self, dim, first, first + length, 1)
 
 
-@composite("narrow.Tensor(Tensor(a) self, int dim, Tensor start, SymInt length) -> Tensor(a)")
+@composite("narrow.Tensor(Tensor(a) self, int dim, Tensor start, SymInt length) -> Tensor(a)",
+           shape=lambda self: Spec(None, self.dtype))
 def narrow_tensor(self: Tensor, dim: int, start: Tensor, length: int) -> Tensor:
     check(start.ndim == 0 and not start.dtype.is_floating_point and start.dtype.name != "bool",
           "narrow: start must be a 0-dim integral Tensor.")
@@ -200,8 +201,14 @@ def tensor_split_indices(self: Tensor, indices: Shape, dim: int) -> tuple[Tensor
                   for first, last in itertools.pairwise(bounds)])
 
 
+def _several_parts(self: Tensor, tensor_indices_or_sections: Tensor) -> Any:
+    """How many parts there are is known of indices, but not of a number of sections."""
+    given = tensor_indices_or_sections
+    return (Spec(None, self.dtype),) * (given.shape[0] + 1) if given.ndim == 1 else None
+
+
 @composite("tensor_split.tensor_indices_or_sections(Tensor(a -> *) self, Tensor tensor_indices_or_sections, "
-           "int dim=0) -> Tensor(a)[]")
+           "int dim=0) -> Tensor(a)[]", shape=_several_parts)
 def tensor_split_tensor(self: Tensor, tensor_indices_or_sections: Tensor, dim: int) -> tuple[Tensor, ...]:
     given = tensor_indices_or_sections
     check(self.ndim, "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")

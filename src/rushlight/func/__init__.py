@@ -7,13 +7,14 @@ from typing import Any as _Any
 from .. import batching as _batching  # noqa: F401  attaches the batching rules
 from .forward import jvp, linearize
 from .jacobian import hessian, jacfwd, jacrev
-from .modules import functional_call, stack_module_state
+from .modules import functional_call, replace_all_batch_norm_modules_, stack_module_state
+from .rearrange import rearrange
 from .reverse import grad, grad_and_value, vjp
 from .vmap import vmap
 
 __all__ = ["functional_call", "functionalize", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp",
            "linearize",
-           "stack_module_state", "vjp", "vmap"]
+           "rearrange", "replace_all_batch_norm_modules_", "stack_module_state", "vjp", "vmap"]
 
 
 def functionalize(func: _Callable[..., _Any], *, remove: str = "mutations") -> _Callable[..., _Any]:

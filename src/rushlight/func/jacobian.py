@@ -63,7 +63,7 @@ def jacrev(func: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = Fa
         blocks = []
         split = [split_rows(column, counts) for column in columns]
         for i, value in enumerate(outputs):
-            per_input = [split[j][i].reshape(*value.shape, *leaf.shape) for j, leaf in enumerate(inputs)]
+            per_input = [split[j][i].reshape((*value.shape, *leaf.shape)) for j, leaf in enumerate(inputs)]
             tree = spec.unflatten(per_input)
             blocks.append(tree[0] if isinstance(argnums, int) else tree)
         result = out_spec.unflatten(blocks)
@@ -105,7 +105,7 @@ def jacfwd(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
             shape = leaf.shape[1:]
             moved = run_name("permute", leaf, (*range(1, leaf.ndim), 0))
             parts = run_name("split_with_sizes", moved, tuple(counts), -1)
-            per_input = [part.reshape(*shape, *tensor.shape)
+            per_input = [part.reshape((*shape, *tensor.shape))
                          for part, tensor in zip(parts, inputs, strict=True)]
             tree = spec.unflatten(per_input)
             blocks.append(tree[0] if isinstance(argnums, int) else tree)

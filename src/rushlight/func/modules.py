@@ -11,6 +11,15 @@ from ..core.errors import check
 from ..core.tensor import Tensor
 
 
+def replace_all_batch_norm_modules_(root: Any) -> Any:
+    """Let every batch norm in `root` use the statistics of its batch alone, in place; `vmap` needs that."""
+    for module in root.modules():
+        if hasattr(module, "track_running_stats") and hasattr(module, "num_batches_tracked"):
+            module.running_mean = module.running_var = module.num_batches_tracked = None
+            module.track_running_stats = False
+    return root
+
+
 def functional_call(module: Any, parameter_and_buffer_dicts: Any, args: Any = None,
                     kwargs: dict[str, Any] | None = None, *, tie_weights: bool = True,
                     strict: bool = False) -> Any:

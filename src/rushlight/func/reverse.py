@@ -19,12 +19,12 @@ class recording:
     """Inside, operations are recorded; gives the grad mode outside."""
 
     def __enter__(self) -> bool:
-        self._saved = MODES.grad, MODES.silent
-        MODES.grad, MODES.silent = True, frozenset()
+        self._saved = MODES.grad, MODES.silent, MODES.transforming
+        MODES.grad, MODES.silent, MODES.transforming = True, frozenset(), True
         return self._saved[0]
 
     def __exit__(self, *exception: Any) -> None:
-        MODES.grad, MODES.silent = self._saved
+        MODES.grad, MODES.silent, MODES.transforming = self._saved
 
 
 def check_argnums(argnums: Any, count: int) -> tuple[int, ...]:

@@ -365,7 +365,9 @@ def lstsq(
         residuals = (np.abs(gap) ** 2).sum(-2)
         if driver in ("gelsd", "gelss", None) and (rank < n).any():
             residuals = np.where((rank < n)[..., None], np.nan, residuals) if driver is None else residuals
-    first = tuple(0 for _ in range(len(batch) - (self.ndim - 2)))
+    own = self.shape[:-2]  # a matrix that serves several right sides has one rank
+    first = (*(0 for _ in range(len(batch) - len(own))),
+             *(slice(0, 1) if size == 1 else slice(None) for size in own))
     rank, values = rank[first], values[first]
     return (
         solution[..., 0] if vector else solution,

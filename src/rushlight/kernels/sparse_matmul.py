@@ -274,7 +274,7 @@ def mm_reduce(self: Tensor, other: Tensor, reduce: str) -> tuple[Tensor, Tensor]
         f"{name}: expected two matrices, the second one strided",
     )
     check(
-        reduce in ("sum", "mean", "amax", "amin"),
+        reduce in ("sum", "mean", "amax", "amin", "max", "min"),
         f"{name}: reduce must be sum, mean, amax or amin, got {reduce!r}",
     )
     check(
@@ -310,7 +310,7 @@ def _extreme_places(products: np.ndarray, rows: np.ndarray, count: int, reduce: 
     if total == 0 or products.shape[1] == 0:
         return places
     starts = np.flatnonzero(np.r_[True, rows[1:] != rows[:-1]])
-    best = (np.maximum if reduce == "amax" else np.minimum).reduceat(products, starts, axis=0)
+    best = (np.maximum if reduce in ("amax", "max") else np.minimum).reduceat(products, starts, axis=0)
     run = np.cumsum(np.r_[True, rows[1:] != rows[:-1]]) - 1
     hit = (products == best[run]) | np.isnan(products)
     numbered = np.where(hit, np.arange(total)[:, None], total)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from . import grad as grad
     from . import init as init
     from . import modules as modules
+    from . import parallel as parallel
     from . import parameter as parameter
     from . import utils as utils
     from .modules import *  # noqa: F403
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from .parameter import UninitializedBuffer as UninitializedBuffer
     from .parameter import UninitializedParameter as UninitializedParameter
 
-_SUBMODULES = ("attention", "common_types", "grad", "init", "modules", "parameter", "utils")
+_SUBMODULES = ("attention", "common_types", "grad", "init", "modules", "parallel", "parameter", "utils")
 _PARAMETERS = ("Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter")
 
 

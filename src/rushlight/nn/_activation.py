@@ -9,7 +9,9 @@ from .. import _functions
 from ..core.dispatch import run_name
 from ..core.dtypes import DType
 from ..core.errors import check
+from ..core.modes import MODES
 from ..core.mutation import call_inplace, call_out
+from ..core.overrides import ask_operator
 from ..core.registry import REGISTRY
 from ..core.tensor import Tensor
 
@@ -63,11 +65,15 @@ _api: Any = _functions
 
 def _run(name: str, inplace: bool, *args: Any) -> Tensor:
     """The operator `name`, or its in-place form."""
+    if getattr(args[0], "_overrides", True) and not MODES.plain:
+        return ask_operator(name, _run, inplace, args)
     return call_inplace(REGISTRY[name], args) if inplace else run_name(name, *args)
 
 
 def _run_out(name: str, out: Tensor | None, *args: Any) -> Tensor:
     """The operator `name`, its result written to `out` where that is given."""
+    if getattr(args[0], "_overrides", True) and not MODES.plain:
+        return ask_operator(name, _run_out, out, args)
     return run_name(name, *args) if out is None else call_out(REGISTRY[name], args, out)
 
 

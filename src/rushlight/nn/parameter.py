@@ -8,9 +8,8 @@ from .._functions import API
 from ..core.dtypes import DType, get_default_dtype
 from ..core.errors import check
 from ..core.objects import _parse_to
-from ..core.tensor import Tensor
-from ..core.tokens import device as Device
-from ..core.tokens import preserve_format
+from ..core.tensor import Tensor, refuse_overrides
+from ..core.tokens import place, preserve_format
 from ..serialization import register_tensor_class
 
 __all__ = [
@@ -37,6 +36,7 @@ class _ParameterMeta(type):
 class Parameter(Tensor, metaclass=_ParameterMeta):
     """A tensor that is a parameter of the module it is assigned to."""
 
+    __torch_function__ = staticmethod(refuse_overrides)
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
         if data is None:
             data = _empty(0)
@@ -69,6 +69,7 @@ class _BufferMeta(type):
 class Buffer(Tensor, metaclass=_BufferMeta):
     """A tensor that is a buffer of the module it is assigned to; saved with it if `persistent`."""
 
+    __torch_function__ = staticmethod(refuse_overrides)
     persistent: bool
 
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Tensor:  # type: ignore[misc]
@@ -92,6 +93,7 @@ class UninitializedTensorMixin(Tensor):
     """A tensor whose shape is not known yet: it has a dtype and a device, and `materialize` gives it the
     rest."""
 
+    __torch_function__ = staticmethod(refuse_overrides)
     cls_to_become: Any = Tensor
 
     def materialize(self, shape: Any, device: Any = None, dtype: DType | None = None) -> None:
@@ -171,7 +173,7 @@ class UninitializedBuffer(UninitializedTensorMixin):
 
 
 def _placeholder(device: Any, dtype: DType | None) -> Tensor:
-    return _empty(0, device=None if device is None else Device(device), dtype=dtype or get_default_dtype())
+    return _empty(0, device=None if device is None else place(device), dtype=dtype or get_default_dtype())
 
 
 register_tensor_class("Parameter", lambda tensor: _as_class(Parameter, tensor, tensor.requires_grad))

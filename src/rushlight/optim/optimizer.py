@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import operator
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable
@@ -18,11 +19,14 @@ from typing import Any
 from .._types_api import typename
 from ..autograd.grad_mode import enable_grad, set_grad_enabled
 from ..capture.numbers import live_number
+from ..core.dispatch import AMBIENT
 from ..core.dtypes import float32
 from ..core.errors import check
+from ..core.lazy import LazyModule
+from ..core.modes import MODES
 from ..core.tensor import Tensor
 from ..utils.hooks import HookDict, RemovableHandle, add_hook
-from ._batch import Batch, new_step, outside_of_capture
+from ._batch import Batch, capturing, new_step, outside_of_capture
 
 __all__ = [
     "Optimizer",
@@ -33,6 +37,8 @@ __all__ = [
 ]
 
 ParamsT = Iterable[Any]
+
+_pieces = LazyModule("rushlight.pieces")
 
 
 class _Required:
@@ -68,8 +74,7 @@ def _with_hooks(func: Callable[..., Any]) -> Callable[..., Any]:
     """The step `func` between the hooks."""
     step = func
 
-    @functools.wraps(step)
-    def hooked(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
+    def between_hooks(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
         arguments: Any = (self, *args)
         for hook in (*_pre_hooks.values(), *self._hooks["step_pre"].values()):
             new = hook(self, arguments, kwargs)
@@ -84,6 +89,12 @@ def _with_hooks(func: Callable[..., Any]) -> Callable[..., Any]:
         for hook in (*self._hooks["step_post"].values(), *_post_hooks.values()):
             hook(self, arguments, kwargs)
         return result
+
+    @functools.wraps(step)
+    def hooked(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
+        if MODES.pieces and AMBIENT.trace is None and not args and not kwargs:
+            return _pieces.run_piece(self, between_hooks, (), {})
+        return between_hooks(self, *args, **kwargs)
 
     hooked.hooked = True  # type: ignore[attr-defined]
     return hooked
@@ -164,7 +175,24 @@ class Optimizer:
                 batch = Batch(self, index, self._as_real)
                 if batch.params:
                     self._update(batch)
+        if capturing():
+            live_number(self._same_state())  # what it keeps may be loaded or dropped between two calls
         return loss
+
+    def _same_state(self) -> Callable[[], bool]:
+        """A function that tells whether the tensors kept for the parameters are still those of now."""
+        states = list(self.state.values())
+        known = [value for state in states for value in state.values()]
+
+        def same() -> bool:
+            found = list(self.state.values())
+            if not (len(found) == len(states) and all(map(operator.is_, found, states))):
+                return False
+            values = [value for state in found for value in state.values()]
+            return len(values) == len(known) and (all(map(operator.is_, values, known)) or all(
+                a is b or not isinstance(b, Tensor) for a, b in zip(values, known, strict=True)))
+
+        return same
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients, or set them to zero."""

@@ -39,8 +39,9 @@ def set_rng_state(new_state: Tensor) -> None:
 
 
 @contextlib.contextmanager
-def fork_rng(devices: Iterable[object] | None = None, enabled: bool = True) -> Iterator[None]:
-    """Restore the state of the default generator on leaving; `devices` names no other generators here."""
+def fork_rng(devices: Iterable[object] | None = None, enabled: bool = True, _caller: str = "fork_rng",
+             _devices_kw: str = "devices", device_type: str = "cuda") -> Iterator[None]:
+    """Restore the state of the default generator on leaving; there are no other devices to name here."""
     state = get_rng_state() if enabled else None
     try:
         yield

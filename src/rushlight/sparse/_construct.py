@@ -11,9 +11,8 @@ from ..core.errors import check
 from ..core.shapes import Shape
 from ..core.sparse import BLOCKED, BY_ROWS, COMPRESSED
 from ..core.tensor import Tensor
-from ..core.tokens import device as Device
 from ..core.tokens import layout as Layout
-from ..core.tokens import sparse_bsc, sparse_bsr, sparse_csc, sparse_csr
+from ..core.tokens import place, sparse_bsc, sparse_bsr, sparse_csc, sparse_csr
 from ._invariants import check_compressed, check_coo, check_sparse_tensor_invariants
 
 _INTEGERS = ("int64", "int32", "int16", "int8", "uint8")
@@ -25,7 +24,7 @@ def _checks(check_invariants: bool | None) -> bool:
 
 def _on_cpu(device: Any) -> None:
     check(
-        device is None or Device(device).type == "cpu",
+        device is None or place(device).type == "cpu",
         "there are no sparse tensors on the meta device",
         NotImplementedError,
     )

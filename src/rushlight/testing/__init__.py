@@ -6,9 +6,20 @@ This is the only package that imports torch, and only its modules that need the 
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
+from typing import Any
 
 ORACLE_VERSION = "2.13.0"
+
+_FOR_PROGRAMS = ("assert_close", "make_tensor")
+
+
+def __getattr__(name: str) -> Any:
+    """The functions for programs and their tests, loaded when they are asked for."""
+    if name in _FOR_PROGRAMS:
+        return getattr(importlib.import_module(f"{__name__}.closeness"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 class OracleMissing(ImportError):

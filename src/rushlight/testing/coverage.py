@@ -18,12 +18,13 @@ from rushlight.core.registry import REGISTRY
 from . import inventory
 from .coverage_rows import INPLACE, Line, rows
 from .measure import BODY, BREAK, EXTERN, NATIVE, NONE, STAGES, TEMPLATE, VIEW, measure
+from .witness import CONSTANT, OK
 
 MEASURED = Path(__file__).with_name("coverage.json")
 FLOORS = Path(__file__).with_name("coverage_floors.json")
 README = Path("README.md")
 BEGIN, END = "<!-- coverage: rushlight coverage --update-readme -->", "<!-- end of coverage -->"
-HOLD = (inventory.OK, inventory.CONSTANT, inventory.FORMULA)
+HOLD = (OK, CONSTANT, inventory.FORMULA)
 NOT_MEASURED = "not measured"
 
 Measurements = dict[str, dict[str, dict[str, str]]]  # "operators", "derivatives" -> name -> stage -> outcome
@@ -39,7 +40,7 @@ class Covered:
     @property
     def decomposed(self) -> bool:
         """It is defined by simpler operators, by a scalar body, or by index arithmetic alone."""
-        return self.stages["decomposition"] in (inventory.OK, BODY, VIEW)
+        return self.stages["decomposition"] in (OK, BODY, VIEW)
 
     @property
     def lowered(self) -> str:
@@ -120,7 +121,7 @@ def _stages(line: Line, measured: Measurements) -> dict[str, str]:
     if not line.present:
         return dict.fromkeys(("schema", *STAGES), NONE)
     found = measured["operators"].get(line.key, dict.fromkeys(STAGES, NOT_MEASURED))
-    stages = {"schema": inventory.OK, **found}
+    stages = {"schema": OK, **found}
     if line.form == INPLACE:  # the functional operator's result, written
         stages |= {
             stage: measured["operators"].get(line.op, found)[stage]

@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 from ..autograd import backward, enable_grad, no_grad
 from ..autograd.function import Function
 from ..autograd.graph import saved_tensors_hooks
+from ..core.dispatch import AMBIENT
 from ..core.errors import check
 from ..core.generator import default_generator
 from ..core.modes import MODES
@@ -99,6 +100,9 @@ def checkpoint(function: Callable[..., Any], *args: Any, use_reentrant: bool | N
         raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
     if context_fn is not noop_context_fn or debug is not False:
         raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
+    if AMBIENT.trace is not None and any(isinstance(a, Tensor) and a.requires_grad for a in args):
+        # a backward pass inside of another has no place in a graph; the gradients are the same
+        return _without_reentry(function, args, {}, preserve, context_fn, determinism_check, early_stop)
     return CheckpointFunction.apply(function, preserve, *args)
 
 

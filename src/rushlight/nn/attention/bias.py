@@ -6,7 +6,7 @@ import enum
 from typing import Any
 
 from ..._functions import API
-from ...core.tensor import Tensor
+from ...core.tensor import Tensor, refuse_overrides
 
 __all__ = ["CausalBias", "CausalVariant", "causal_lower_right", "causal_upper_left"]
 
@@ -23,6 +23,7 @@ class CausalVariant(enum.IntEnum):
 class CausalBias(Tensor):
     """A mask of (seq_len_q, seq_len_kv), True where a query sees a key; for `attn_mask`."""
 
+    __torch_function__ = staticmethod(refuse_overrides)
     variant: CausalVariant
     seq_len_q: int
     seq_len_kv: int

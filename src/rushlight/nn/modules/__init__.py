@@ -1,5 +1,8 @@
 """The modules of nn, one file per family."""
 
+from . import channelshuffle as channelshuffle
+from . import pixelshuffle as pixelshuffle
+from . import utils as utils
 from .activation import *  # noqa: F403
 from .adaptive import *  # noqa: F403
 from .batchnorm import *  # noqa: F403

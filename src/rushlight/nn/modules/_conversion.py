@@ -85,9 +85,12 @@ class Convertible:
         return self._apply(lambda tensor: tensor.cpu())
 
     def cuda(self: Self, device: Any = None) -> Self:
-        raise RuntimeError("cuda: there is no CUDA device here; modules run on 'cpu'")
+        return self._apply(lambda tensor: tensor.cuda(device))
 
-    xpu = mtia = ipu = cuda
+    def xpu(self: Self, device: Any = None) -> Self:
+        return self._apply(lambda tensor: tensor.xpu(device))
+
+    mtia = ipu = xpu
 
     def to_empty(self: Self, *, device: Any, recurse: bool = True) -> Self:
         """Move to `device` without copying the values."""

@@ -9,6 +9,7 @@ from ...core.errors import check
 from ...core.tensor import Tensor
 from .. import init as initial
 from ._simple import F, FunctionModule, new_parameter
+from .linear import NonDynamicallyQuantizableLinear  # noqa: F401  PyTorch has it here as well
 from .module import Module
 from .multihead import MultiheadAttention
 

@@ -12,7 +12,10 @@ from typing import Any, TypeVar
 
 from ..._compile_api import compile as compile_function
 from ..._types_api import typename
+from ...core.dispatch import AMBIENT
 from ...core.errors import check
+from ...core.lazy import LazyModule
+from ...core.modes import MODES
 from ...core.tensor import Tensor
 from ...utils.hooks import HookDict, RemovableHandle
 from ..parameter import Buffer, Parameter, is_lazy
@@ -49,6 +52,8 @@ __all__ = [
 Self = TypeVar("Self", bound="Module")
 
 _TABLES = ("_parameters", "_buffers", "_modules")
+_pieces = LazyModule("rushlight.pieces")
+
 _HOOK_TABLES = (
     "_backward_pre_hooks",
     "_backward_hooks",
@@ -108,6 +113,8 @@ class Module(Hooked, Stateful, Convertible):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._compiled_call_impl is not None:
             return self._compiled_call_impl(*args, **kwargs)
+        if MODES.pieces and AMBIENT.trace is None and self._modules:
+            return _pieces.run_piece(self, type(self)._call_impl, args, kwargs)
         return self._call_impl(*args, **kwargs)
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
@@ -268,6 +275,7 @@ class Module(Hooked, Stateful, Convertible):
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
         state.pop("_compiled_call_impl", None)
+        state.pop("_pieces", None)
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:

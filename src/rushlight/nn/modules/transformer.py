@@ -8,6 +8,7 @@ from typing import Any
 
 from ...core.dispatch import AMBIENT
 from ...core.errors import check
+from ...core.modes import MODES
 from ...core.tensor import Tensor
 from .. import functional as _functional
 from .. import init
@@ -238,7 +239,22 @@ class TransformerEncoder(Module):
         output = src
         for layer in self.layers:
             output = layer(output, src_mask=mask, is_causal=causal, src_key_padding_mask=src_key_padding_mask)
+        if mask is None and src_key_padding_mask is not None and self._skips_padding(src):
+            output = output.masked_fill(src_key_padding_mask.unsqueeze(-1), 0.0)
         return output if self.norm is None else self.norm(output)
+
+    def _skips_padding(self, src: Tensor) -> bool:
+        """Whether PyTorch leaves padded positions out, of which its result then has zeros: in evaluation, for
+        layers of the usual kind."""
+        layer = self.layers[0]
+        if self.training or not self.enable_nested_tensor or not isinstance(layer, TransformerEncoderLayer):
+            return False
+        attention = layer.self_attn
+        usual = (not layer.norm_first and attention.batch_first and attention._qkv_same_embed_dim
+                 and attention.in_proj_bias is not None and attention.num_heads % 2 == 0
+                 and layer.activation in (F.relu, F.gelu) and layer.norm1.eps == layer.norm2.eps)
+        learns = MODES.grad and any(t.requires_grad for t in (src, *self.parameters()))
+        return bool(usual and src.ndim == 3 and not learns)
 
 
 class TransformerDecoder(Module):

@@ -1,5 +1,6 @@
 """Datasets, samplers and the loader that makes batches of them."""
 
+from . import distributed as distributed
 from .collate import default_collate, default_convert
 from .dataloader import DataLoader
 from .dataset import (

@@ -1,0 +1,191 @@
+"""Older ways to name a kind of tensor: `LongTensor` and its like, storages of numbers, default types.
+
+`LongTensor` is no class of tensors but a name for those of one dtype: it makes them, and `isinstance` asks
+for the dtype.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ._functions import API
+from .core import dtypes
+from .core.construct import tensor as _tensor
+from .core.dtypes import DType
+from .core.errors import check
+from .core.modes import MODES
+from .core.storage import Storage
+from .core.tensor import Tensor, tensor_method
+from .core.tokens import Size, device
+
+_empty = API.functions[""]["empty"]
+
+
+class tensortype(type):
+    """The type of `LongTensor` and its like."""
+
+    dtype: DType
+    is_cuda = is_sparse = False
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return (isinstance(instance, Tensor) and instance.dtype is cls.dtype and instance._parts is None
+                and instance.device.type == "cpu")
+
+    def __repr__(cls) -> str:
+        return f"<class '{cls.__module__}.{cls.__name__}'>"
+
+
+def legacy_tensor(dtype: DType, args: tuple[Any, ...]) -> Tensor:
+    """What `LongTensor(*args)` is: sizes give an uninitialised tensor, a sequence its values."""
+    if len(args) == 1 and not isinstance(args[0], int | Size):
+        data = args[0]
+        if isinstance(data, Tensor):
+            check(data.dtype is dtype, f"expected a tensor of {dtype.name}, but got one of "
+                  f"{data.dtype.name}; use Tensor.to(dtype)", TypeError)
+            return data.detach()
+        check(isinstance(data, np.ndarray) or (hasattr(data, "__getitem__") and not isinstance(data, str)),
+              f"new(): data must be a sequence (got {type(data).__name__})", TypeError)
+        return _tensor(data, dtype=dtype)
+    sizes = args[0] if args and isinstance(args[0], Size) else args or (0,)
+    check(all(isinstance(n, int) for n in sizes), "new(): sizes must be integers", TypeError)
+    return _empty(tuple(sizes), dtype=dtype)
+
+
+def _tensor_type(name: str, dtype: DType) -> tensortype:
+    def new(cls: type, *args: Any) -> Tensor:
+        return legacy_tensor(dtype, args)
+
+    return tensortype(name, (), {"__new__": new, "dtype": dtype, "__module__": "rushlight",
+                                 "__doc__": f"Tensors of {dtype.name} in memory of the processor."})
+
+
+FloatTensor = _tensor_type("FloatTensor", dtypes.float32)
+DoubleTensor = _tensor_type("DoubleTensor", dtypes.float64)
+HalfTensor = _tensor_type("HalfTensor", dtypes.float16)
+BFloat16Tensor = _tensor_type("BFloat16Tensor", dtypes.bfloat16)
+ByteTensor = _tensor_type("ByteTensor", dtypes.uint8)
+CharTensor = _tensor_type("CharTensor", dtypes.int8)
+ShortTensor = _tensor_type("ShortTensor", dtypes.int16)
+IntTensor = _tensor_type("IntTensor", dtypes.int32)
+LongTensor = _tensor_type("LongTensor", dtypes.int64)
+BoolTensor = _tensor_type("BoolTensor", dtypes.bool_)
+
+
+def set_default_tensor_type(t: Any) -> None:
+    """Make `t`, such as DoubleTensor or its name, decide the default dtype."""
+    named = t.rpartition(".")[2] if isinstance(t, str) else None
+    kind = next((kind for kind in _TENSOR_TYPES if kind is t or kind.__name__ == named), None)
+    if kind is None:
+        raise TypeError(f"invalid type: {t!r}")
+    check(kind.dtype.is_floating_point, "only floating-point types are supported as the default type",
+          TypeError)
+    dtypes.set_default_dtype(kind.dtype)
+
+
+_TENSOR_TYPES = (FloatTensor, DoubleTensor, HalfTensor, BFloat16Tensor, ByteTensor, CharTensor, ShortTensor,
+                 IntTensor, LongTensor, BoolTensor)
+
+
+# The device of new tensors.
+
+
+def set_default_device(device: Any) -> None:
+    """Put tensors that functions make on `device`, unless they are told another; None is the processor."""
+    chosen = None if device is None else _as_device(device)
+    rest = MODES.devices[1:] if MODES.default_device else MODES.devices
+    MODES.default_device = chosen is not None
+    MODES.devices = rest if chosen is None else (chosen, *rest)
+
+
+def get_default_device() -> device:
+    return MODES.devices[-1] if MODES.devices else _as_device("cpu")
+
+
+_as_device = device
+
+
+# Storages that know their dtype.
+
+
+class TypedStorage:
+    """The memory of a tensor as a flat sequence of numbers."""
+
+    dtype: DType
+
+    def __init__(self, untyped: Storage, dtype: DType) -> None:
+        self._untyped, self.dtype = untyped, dtype
+
+    def untyped(self) -> Storage:
+        return self._untyped
+
+    @property
+    def device(self) -> device:
+        return _as_device("meta" if self._untyped.buffer is None else "cpu")
+
+    is_cuda = is_sparse = False
+
+    def _numbers(self) -> np.ndarray:
+        buffer = self._untyped.buffer
+        check(buffer is not None, "a storage on the meta device has no data", NotImplementedError)
+        whole = len(self) * self.dtype.itemsize
+        return buffer[:whole].view(self.dtype.numpy)  # type: ignore[index]
+
+    def __len__(self) -> int:
+        return self._untyped.nbytes() // self.dtype.itemsize
+
+    size = __len__
+
+    def nbytes(self) -> int:
+        return self._untyped.nbytes()
+
+    def element_size(self) -> int:
+        return self.dtype.itemsize
+
+    def data_ptr(self) -> int:
+        return self._untyped.data_ptr()
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return self.tolist()[index]
+        return self._numbers()[index].item()
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self._numbers()[index] = value
+
+    def fill_(self, value: Any) -> TypedStorage:
+        self._numbers()[...] = value
+        return self
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.tolist())
+
+    def tolist(self) -> list[Any]:
+        return self._numbers().tolist()
+
+    def clone(self) -> TypedStorage:
+        return TypedStorage(Storage.of_array(self._numbers().copy()), self.dtype)
+
+    def cpu(self) -> TypedStorage:
+        return self
+
+    def is_shared(self) -> bool:
+        return False
+
+    def __repr__(self) -> str:
+        lines = "".join(f" {value}\n" for value in self.tolist())
+        kind = f"rushlight.storage.TypedStorage(dtype={self.dtype}, device={self.device})"
+        return f"{lines}[{kind} of size {len(self)}]"
+
+
+@tensor_method
+def storage(self: Tensor) -> TypedStorage:
+    """The memory of this tensor, as numbers of its dtype."""
+    return TypedStorage(self.untyped_storage(), self.dtype)
+
+
+__all__ = [kind.__name__ for kind in _TENSOR_TYPES]
+__all__ += ["TypedStorage", "get_default_device", "set_default_device", "set_default_tensor_type",
+            "tensortype"]

@@ -1,0 +1,89 @@
+"""TorchScript's decorators, for programs that carry them: what they decorate runs as the Python it is.
+
+Scripting and tracing make another program of a function that computes the same; here that is `compile`, which
+is asked for explicitly. So `script` and `trace` give back what they were given, `is_scripting` is False, and
+there are no files of scripted modules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+__all__ = ["Final", "annotate", "export", "freeze", "ignore", "interface", "is_scripting", "is_tracing",
+           "isinstance", "optimize_for_inference", "script", "script_if_tracing", "script_method", "trace",
+           "trace_module", "unused"]
+
+Item = TypeVar("Item")
+_isinstance = isinstance
+
+
+def script(obj: Item, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None,
+           example_inputs: Any = None) -> Item:
+    """`obj`, a function, class or module, as it is."""
+    return obj
+
+
+def trace(func: Item, example_inputs: Any = None, *args: Any, **options: Any) -> Item:
+    """`func` as it is, after one run on the example inputs, which fails where it would fail later."""
+    if example_inputs is not None:
+        func(*(example_inputs if _isinstance(example_inputs, tuple) else (example_inputs,)))  # type: ignore[operator]
+    return func
+
+
+def trace_module(mod: Item, inputs: dict[str, Any], **options: Any) -> Item:
+    for name, example in inputs.items():
+        getattr(mod, name)(*(example if _isinstance(example, tuple) else (example,)))
+    return mod
+
+
+def freeze(mod: Any, preserved_attrs: Any = None, optimize_numerics: bool = True) -> Any:
+    """`mod` as it is; it must be in evaluation mode, as in PyTorch."""
+    if getattr(mod, "training", False):
+        raise RuntimeError("jit.freeze: the module is in training mode; call eval() first")
+    return mod
+
+
+def optimize_for_inference(mod: Any, other_methods: Any = None) -> Any:
+    return freeze(mod)
+
+
+def script_if_tracing(fn: Item) -> Item:
+    return fn
+
+
+def script_method(fn: Item) -> Item:
+    return fn
+
+
+def export(fn: Item) -> Item:
+    return fn
+
+
+def unused(fn: Item) -> Item:
+    return fn
+
+
+def interface(obj: Item) -> Item:
+    return obj
+
+
+def ignore(drop: Any = False, **options: Any) -> Callable[[Item], Item] | Any:
+    """As a decorator, with or without arguments."""
+    return drop if callable(drop) else lambda fn: fn
+
+
+def annotate(the_type: Any, the_value: Item) -> Item:
+    return the_value
+
+
+def isinstance(obj: Any, target_type: Any) -> bool:
+    return _isinstance(obj, target_type)
+
+
+def is_scripting() -> bool:
+    return False
+
+
+def is_tracing() -> bool:
+    return False

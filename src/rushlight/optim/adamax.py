@@ -1,0 +1,5 @@
+"""Adamax, under the name of PyTorch's module."""
+
+from .adam import Adamax
+
+__all__ = ["Adamax"]

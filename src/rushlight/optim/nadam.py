@@ -1,0 +1,5 @@
+"""NAdam, under the name of PyTorch's module."""
+
+from .adam import NAdam
+
+__all__ = ["NAdam"]

@@ -1,0 +1,71 @@
+"""For classes with `__torch_function__`: questions about arguments, and functions of one's own that ask."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ._functions import API
+from .core.function_modes import BaseTorchFunctionMode, TorchFunctionMode
+from .core.modes import MODES
+from .core.overrides import ask, overriding_types
+from .core.tensor import Tensor
+
+__all__ = ["BaseTorchFunctionMode", "TorchFunctionMode", "handle_torch_function", "has_torch_function",
+           "has_torch_function_unary", "has_torch_function_variadic", "is_tensor_like",
+           "is_tensor_method_or_property", "resolve_name", "wrap_torch_function"]
+
+
+def has_torch_function(relevant_args: Iterable[Any]) -> bool:
+    """Whether some of the arguments decide what functions do with them."""
+    return not MODES.plain and bool(overriding_types(relevant_args))
+
+
+def has_torch_function_unary(arg: Any) -> bool:
+    return has_torch_function((arg,))
+
+
+def has_torch_function_variadic(*args: Any) -> bool:
+    return has_torch_function(args)
+
+
+def handle_torch_function(public_api: Callable[..., Any], relevant_args: Iterable[Any], *args: Any,
+                          **kwargs: Any) -> Any:
+    """What the arguments make of `public_api(*args, **kwargs)`."""
+    return ask(public_api, overriding_types(relevant_args), args, kwargs)
+
+
+def wrap_torch_function(dispatcher: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A decorator for functions of one's own: `dispatcher(*args)` names the arguments that are asked."""
+
+    def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            relevant = dispatcher(*args, **kwargs)
+            if has_torch_function(relevant):
+                return handle_torch_function(wrapped, relevant, *args, **kwargs)
+            return function(*args, **kwargs)
+
+        return wrapped
+
+    return wrap
+
+
+def is_tensor_like(inp: Any) -> bool:
+    """Whether functions of tensors take it: a tensor, or an object with `__torch_function__`."""
+    return isinstance(inp, Tensor) or hasattr(inp, "__torch_function__")
+
+
+def is_tensor_method_or_property(func: Callable[..., Any]) -> bool:
+    return func in API.methods.values() or getattr(Tensor, getattr(func, "__name__", ""), None) is func
+
+
+def resolve_name(f: Any) -> str | None:
+    """The public name of a function, such as 'rushlight.add'."""
+    for namespace, functions in API.functions.items():
+        for name, packet in functions.items():
+            if packet is f:
+                return ".".join(filter(None, ("rushlight", namespace, name)))
+    own: str = getattr(f, "__name__", "")
+    return f"rushlight.Tensor.{own}" if own and hasattr(Tensor, own) else None

@@ -1,0 +1,5 @@
+"""DistributedSampler, under the name of PyTorch's module."""
+
+from .sampler import DistributedSampler
+
+__all__ = ["DistributedSampler"]
