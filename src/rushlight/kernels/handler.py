@@ -16,6 +16,7 @@ import numpy as np
 from ..core.dtypes import BY_NUMPY, DType
 from ..core.errors import check
 from ..core.pointwise import install_handler, number
+from ..core.powers import power_by_number
 from .handler_special import SpecialInstructions
 
 
@@ -117,8 +118,10 @@ class NumpyHandler(SpecialInstructions):
     @staticmethod
     def pow(x: Any, y: Any) -> Any:
         """x to the power y; integers to a negative power are truncated: 0 unless x is 1 or -1."""
-        if y.ndim == 0 and y == 2:
-            return np.multiply(x, x)
+        if y.ndim == 0 and (x.dtype.kind != "c" or y == 2):
+            simple = power_by_number(NumpyHandler, x, y.item(), floating=x.dtype.kind == "f")
+            if simple is not None:
+                return simple
         if y.dtype.kind == "i" and np.any(y < 0):
             truncated = np.where(x == 1, 1, np.where(x == -1, 1 - 2 * (y & 1), 0)).astype(x.dtype)
             return np.where(y < 0, truncated, np.power(x, np.maximum(y, 0)))

@@ -15,6 +15,7 @@ from typing import Any
 
 from ..core.dtypes import DTYPES, DType
 from ..core.errors import InternalError
+from ..core.powers import power_by_number
 from .index import Index, Indirect, as_index
 
 BOOL, INT64 = DTYPES["bool"], DTYPES["int64"]
@@ -277,6 +278,15 @@ class Recorder:
             if power.op == "exp" and power.args[0].op == "neg":
                 return self.make("sigmoid", power.args[0].args, x.dtype)
         return self.make("div", (x, y), x.dtype)
+
+    def pow(self, x: Expr, y: Expr) -> Expr:
+        exponent = y.args[0] if y.op == "cast" else y
+        if exponent.op == "constant" and not x.dtype.is_complex:
+            floating = x.dtype.is_floating_point
+            found: Expr | None = power_by_number(self, x, exponent.data[1], floating=floating)
+            if found is not None:
+                return found
+        return self.make("pow", (x, y), x.dtype)
 
     # Integer division: a divisor of 0 is reported at run time, as eager code raises.
 
