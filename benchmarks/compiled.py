@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from timing import BEST, OURS, FirstCall, Row, only_once, timed
-from training import Case, conv_case, gpt_case, mlp_case, peak_memory
+from training import Case, conv_case, gpt_case, gpt_multiplications, mlp_case, peak_memory
 
 Program = Callable[..., Any]
 TORCH, INDUCTOR, JAX = "torch", "torch.compile", "jax.jit"
@@ -147,6 +147,14 @@ def run_row(name: str, quick: bool) -> Row:
     case = make_case()
     return Row(f"compiled {name}", {each: timed(case(each)) for each in (OURS, *peers(quick))}, bars,
                5 if quick else 30)
+
+
+def floor_row(name: str, quick: bool) -> Row:
+    """One large product of as many multiplications as the GPT training step has: what remains of the step if
+    everything else takes no time."""
+    case = pure_case(lambda lib: lib.matmul, [(1024, 1024), (1024, gpt_multiplications() // 1024**2)])
+    contestants = {each: timed(case(each)) for each in (OURS, *peers(quick)) if each != INDUCTOR}
+    return Row(name, contestants, {}, 5 if quick else 30)
 
 
 def cold_row(name: str, quick: bool) -> Row:

@@ -25,7 +25,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from compiled import CASES, cached_row, cold_row, memory_row, run_row
+from compiled import CASES, cached_row, cold_row, floor_row, memory_row, run_row
 from rushlight.runtime.target import host
 from timing import BEST, OURS, Outcome, Row, measure, timed
 from training import TRAINING
@@ -124,6 +124,7 @@ ROWS: dict[str, Callable[[str, bool], Row]] = {
     "import": import_time,
     "a + b, 4 elements": small_add,
     "backward, 1,000 operators": backward_chain,
+    "multiplications of the GPT training step alone": floor_row,
     **{f"{title}{case}": functools.partial(_of_case, make, case)
        for title, make in (("compiled ", run_row), ("cold compile, ", cold_row), ("from disk, ", cached_row))
        for case in CASES},

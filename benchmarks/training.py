@@ -171,6 +171,13 @@ def gpt_case() -> Case:
     return training_case(_gpt, _jax_gpt_loss, weights, text, target.reshape(-1))
 
 
+def gpt_multiplications() -> int:
+    """How many multiplications the matrix products of a training step need: a weight takes part in three
+    products for each token, a pair of tokens of a text, of which half count, in six."""
+    weights = LAYERS * 12 * WIDTH * WIDTH + CHARACTERS * WIDTH
+    return 3 * weights * TEXTS * CONTEXT + 6 * LAYERS * TEXTS * WIDTH * CONTEXT * CONTEXT // 2
+
+
 def _gpt(lib: Any) -> Any:
     nn: Any = importlib.import_module(f"{lib.__name__}.nn")
     functional = importlib.import_module(f"{lib.__name__}.nn.functional")

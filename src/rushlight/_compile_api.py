@@ -18,7 +18,8 @@ def compile(model: Callable[..., Any] | None = None, *, fullgraph: bool = False,
     """A function with the same results as `model`, compiled to native code, once for every kind of call; of a
     module, a module with the same parameters and attributes.
 
-    `fullgraph=True` raises where the program cannot be captured whole; otherwise such a call runs eagerly.
+    `fullgraph=True` raises where the program cannot be captured whole; otherwise such a call runs eagerly,
+    with its modules and the steps of its optimizers compiled on their own.
     `backend`, `mode` and `options` are accepted for compatibility. Without `model` it is a decorator:
     `@rushlight.compile(fullgraph=True)`.
     """

@@ -21,21 +21,31 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
+from .capture.effects import StateError
 from .capture.guards import environment_of
 from .capture.program import capture_call, try_capture
+from .capture.trace import CaptureError
 from .core import dtypes
 from .core.autocast import autocast_key
 from .core.dispatch import AMBIENT
+from .core.lazy import LazyModule
 from .core.modes import MODES
 from .core.nested import NestedTensor
 from .core.pytree import TreeSpec, flatten
-from .core.tensor import TRACED, Tensor
+from .core.tensor import META, TRACED, Tensor
 from .entries import Entry, build_entry, describe, finish_quick, make_invoker, run_entry
 from .logs import logger
 from .runtime import guards
 
+_pieces = LazyModule("rushlight.pieces")
+
 MOST_ENTRIES = 64  # for one key, of which the oldest are dropped
+MOST_KINDS = 32  # of calls that are compiled at once; each further one when it comes as often as
+MET_ENOUGH = 3  # this, until when it runs eagerly
 MOST_LENGTHS = 16  # batches of nested rows; with other lengths than these it runs eagerly
+MOST_UNSETTLED = 3  # calls for one key that change Python's state; then it runs eagerly
 MOST_CHANGES = 16  # recompilations for one key because of values from elsewhere; then it runs eagerly
 
 
@@ -53,6 +63,8 @@ class CompiledFunction:
         # several threads
         self._fast: tuple[Any, Entry] | None = None
         self._changes: dict[Any, int] = {}
+        self._unsettled: dict[Any, int] = {}
+        self._met: dict[Any, int] = {}  # how often calls came that are not compiled yet
         self._lock = threading.RLock()
         _functions.add(self)
 
@@ -74,11 +86,12 @@ class CompiledFunction:
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         leaves, structure = _leaves(args, kwargs)
         tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
-        if AMBIENT.keys & TRACED or any(t._keys & TRACED for t in tensors):
+        if AMBIENT.keys & TRACED or any(t._keys & (TRACED | META) for t in tensors) or (
+                MODES.transforming or MODES.traces or MODES.dual_levels):  # which see operators, not programs
             return self.function(*args, **kwargs)
         key = _key(leaves, structure)
         if key in self.eager:
-            return self.function(*args, **kwargs)
+            return _pieces.in_pieces(self.function, args, kwargs)
         entry = self._find(key, tensors, leaves)
         if entry is None:
             with self._lock:
@@ -91,7 +104,7 @@ class CompiledFunction:
         plain = structure == len(args) == len(tensors)  # no containers, whose parts look like arguments
         if entry.quick and not aliasing and not kwargs and plain:
             self._prepare(entry, tensors)
-        return run_entry(entry, tensors, leaves)
+        return run_entry(entry, tensors, leaves, (args, kwargs))
 
     def _find(self, key: Any, tensors: list[Tensor], leaves: list[Any]) -> Entry | None:
         for entry in reversed(self.entries.get(key, ())):  # what was compiled last is what runs now
@@ -120,22 +133,45 @@ class CompiledFunction:
                 and sum(_ragged(known[0]) for known in self.entries) >= MOST_LENGTHS):
             self.eager["nested tensors"] = f"compiled for {MOST_LENGTHS} batches of rows of different lengths"
             return None, self.function(*args, **kwargs)
+        if len(self.entries) >= MOST_KINDS and not self.fullgraph and key not in self.entries:
+            if len(self._met) > 100 * MOST_KINDS:
+                self._met.clear()
+            self._met[key] = self._met.get(key, 0) + 1
+            if self._met[key] < MET_ENOUGH:
+                return None, self.function(*args, **kwargs)
         if self._changes.get(key, 0) >= MOST_CHANGES and not self.fullgraph:
             self.eager[key] = f"compiled {MOST_CHANGES} times for values that keep changing; last: {reason}"
             logger("recompile").warning("%s runs eagerly: %s", self.function, self.eager[key])
             return None, self.function(*args, **kwargs)
+        if any(part[0] == _OVERLAP for part in key[2]):
+            shared = CaptureError("arguments that share memory through NumPy", "")
+            if self.fullgraph:
+                raise shared
+            self.eager[key] = str(shared)
+            return None, self.function(*args, **kwargs)
         environment = environment_of(self.function, (args, kwargs))
-        if self.fullgraph:
-            call = capture_call(self.function, args, kwargs)
+        if environment.unfinished:
+            return None, self.function(*args, **kwargs)
+        if MODES.saved_hooks and not self.fullgraph:  # the hooks must see all of a program that runs eagerly
+            try:
+                call = capture_call(self.function, args, kwargs, environment)
+            except CaptureError as error:
+                self.eager[key] = str(error)
+                return None, self.function(*args, **kwargs)
+        elif self.fullgraph:
+            call = capture_call(self.function, args, kwargs, environment)
         else:
-            found, result, problem = try_capture(self.function, args, kwargs)
+            found, result, problem = try_capture(self.function, args, kwargs, environment)
             if found is None:
+                if isinstance(problem, StateError):  # may be so in the first calls only
+                    self._unsettled[key] = self._unsettled.get(key, 0) + 1
+                    if self._unsettled[key] <= MOST_UNSETTLED:
+                        return None, result
                 self.eager[key] = str(problem)
                 logger("breaks").info("%s runs eagerly: %s", self.function, problem)
                 return None, result
             call = found
-        entry = build_entry(call, tensors)
-        entry.environment = environment.without_numbers_of(call.live.containers)
+        entry = build_entry(call, tensors, environment)
         self.reasons.append(reason)
         logger("recompile").info("compiled %s: %s", self.function, reason)
         entries = self.entries.setdefault(key, [])
@@ -149,8 +185,7 @@ class CompiledFunction:
             return "first call"
         if key in self.entries:
             return self.entries[key][-1].change(tensors, leaves) or "new arguments"
-        nearest = min(self.entries, key=lambda known: sum(a != b for a, b in zip(known, key, strict=True)))
-        return _difference(nearest, key)
+        return _difference(min(reversed(self.entries), key=lambda known: _distance(known, key)), key)
 
 
 _functions: weakref.WeakSet[CompiledFunction] = weakref.WeakSet()
@@ -169,6 +204,12 @@ KEY_PARTS = ("the structure of the arguments", "an argument", "the aliasing of t
              "the modes (grad, inference, default dtype, autocast)")
 
 
+def _distance(known: Any, key: Any) -> tuple[int, int]:
+    """In how many parts two keys differ, and in how many arguments."""
+    parts = sum(a != b for a, b in zip(known, key, strict=True))
+    return parts, sum(a != b for a, b in zip(known[1], key[1], strict=False))
+
+
 def _difference(known: Any, key: Any) -> str:
     """In what a call differs from one that is compiled, in words."""
     for name, old, new in zip(KEY_PARTS, known, key, strict=True):
@@ -182,6 +223,8 @@ def _difference(known: Any, key: Any) -> str:
 
 
 def _in_words(described: Any) -> str:
+    if isinstance(described, type):
+        return f"a number of type {described.__name__}"
     if isinstance(described, tuple) and len(described) == 8:
         shape, strides, dtype, requires_grad, offset, *_ = described
         steps = ", ".join(str(s // dtype.itemsize) for s in strides)
@@ -194,6 +237,7 @@ def _modes() -> tuple[Any, ...]:
     return (MODES.grad, MODES.inference, dtypes.get_default_dtype(), autocast_key())
 
 
+_OVERLAP = "overlap"
 _FLAT = frozenset({Tensor, float, int, bool, type(None)})
 
 
@@ -217,22 +261,46 @@ def _key(leaves: list[Any], structure: TreeSpec | int) -> Any:
     objects: dict[int, int] = {}
     # (an argument, the first that shares memory with it, how far that is, the first that is the same tensor)
     aliasing: list[Any] = []
+    owners: dict[int, int] = {}  # of memory, which may be NumPy's
     for i, leaf in enumerate(leaves):
         if isinstance(leaf, Tensor):
             first = storages.setdefault(id(leaf if leaf._storage is None else leaf._storage), i)
+            array = leaf._array
+            if array is not None and first == i:
+                other = owners.setdefault(id(array if array.base is None else array.base), i)
+                if other != i and np.may_share_memory(array, leaves[other]._array):
+                    aliasing.append((_OVERLAP, other, i))
             itself = objects.setdefault(id(leaf), i)
             if first != i:
                 aliasing.append((i, first, leaf._offset - leaves[first]._offset, itself))
     return structure, described, tuple(aliasing), _modes()
 
 
+class _Itself:
+    """An object that is told from others by identity. It is kept, so that no other can take its place."""
+
+    def __init__(self, of: Any) -> None:
+        self.of = of
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Itself) and other.of is self.of
+
+    def __hash__(self) -> int:
+        return id(self.of)
+
+    def __repr__(self) -> str:
+        return repr(self.of)
+
+
 def _constant(leaf: Any) -> Any:
     """A value that was specialised; kept apart from equal values of other types. Numbers are live."""
     kind = type(leaf)
-    if kind is float or kind is int:
+    if kind is float or (kind is int and -2**63 <= leaf < 2**63):
         return kind
+    if isinstance(leaf, set):
+        return kind, frozenset(leaf)
     try:
         hash(leaf)
     except TypeError:
-        return kind, id(leaf)
+        return kind, _Itself(leaf)
     return kind, repr(leaf) if isinstance(leaf, float | complex) else leaf

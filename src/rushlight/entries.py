@@ -8,6 +8,7 @@ views and aliases.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from sys import getrefcount
@@ -15,20 +16,24 @@ from typing import Any
 
 import numpy as np
 
-from .autograd.function import Function
 from .backend import Artifact, compile_graph
 from .capture.decompose import decompose
-from .capture.guards import Environment
+from .capture.differentiable import Differentiable
+from .capture.effects import settled
 from .capture.numbers import LiveInputs
 from .capture.partition import extract, partition
-from .capture.program import CapturedCall, Leaf
+from .capture.places import Environment
+from .capture.program import NOTHING_KNOWN, CapturedCall, Leaf
 from .capture.random import Draws
 from .core.dispatch import call as run_operator
 from .core.dispatch import run_name
+from .core.errors import check
 from .core.garbage import uncollected
 from .core.modes import MODES
+from .core.mutation import READ_ONLY
 from .core.pytree import LEAF
-from .core.tensor import Tensor, alias, wrap
+from .core.tensor import AUTOGRAD, Tensor, alias, wrap
+from .graph.ir import Value
 from .logs import logger
 from .runtime.invoke import Invoker, Source, available
 
@@ -62,6 +67,22 @@ class GradientOf:
         return (tensors[self.leaf] if isinstance(self.leaf, int) else self.leaf)._grad
 
 
+@dataclass(frozen=True, eq=False)
+class Held:
+    """A source that is read from a place of Python's, where the program puts another tensor."""
+
+    container: Any
+    key: Any
+    looks: Any
+
+    def find(self, tensors: Sequence[Tensor]) -> Any:
+        return self.container[self.key]
+
+
+def _nothing() -> None:
+    """In place of a reference to an array."""
+
+
 @dataclass
 class Entry:
     """One compiled form of a function."""
@@ -71,33 +92,62 @@ class Entry:
     backward: Artifact | None
     outputs: int  # how many outputs of the forward program are results; the others are saved for backward
     # for each source: the number of the tensor argument it is, or whose gradient it is, or None
-    arguments: list[int | GradientOf | None]
+    arguments: list[int | GradientOf | Held | None]
+    kept: list[int] = field(default_factory=list)  # sources that the backward program uses as they are
     # tensors from elsewhere and what they must look like
     captured: list[tuple[Tensor, Any]] = field(default_factory=list)
     # leaves that the program uses, and whether they had a gradient
     grads: list[tuple[int | Tensor, bool]] = field(default_factory=list)
     environment: Environment = field(default_factory=lambda: Environment([]))
+    # arguments that the program knows from elsewhere, too: (which, the tensor)
+    pinned: list[tuple[int, Tensor]] = field(default_factory=list)
+    related: list[Any] = field(default_factory=list)  # arguments over memory of captured tensors
 
     def __post_init__(self) -> None:
         call = self.call
         self.live: LiveInputs = call.live
         # No effect but new tensors.
-        effects = (call.writes, call.gradients, call.draws, call.changes, call.replaced, call.flags)
-        self.pure = not (any(effects) or self.live.fills)
+        effects = (call.writes, call.gradients, call.draws, call.changes, call.replaced, call.flags,
+                   call.stores)
+        self.pure = not (any(effects) or self.live.fills) and call.grad_mode is None
         # outputs whose gradients the backward program takes, in its order
         self.differentiated = list(dict.fromkeys(
-            leaf.index for leaf in call.leaves if leaf.kind == "value" and leaf.requires_grad))
+            leaf.index for leaf in call.all_leaves() if leaf.differentiated))
         self.taken = taken_over(call)
         # inputs that the program itself writes to, if they are in memory that is reached through them alone
         self.updated = self.artifact.executable.updates
+        self.copied = [source for source, output in call.writes if output not in self.updated]
         self.invoker: Invoker | None = None  # the native callable, made when the entry is used again
-        self.gradients = [a for a in self.arguments if isinstance(a, GradientOf)]
+        self.gradients = [a for a in self.arguments if isinstance(a, GradientOf | Held)]
         self.single = call.structure == LEAF and [leaf.kind for leaf in call.leaves] == ["value"]
         self.quick = (
             self.backward is None and self.pure and not self.live.guarded and not self.grads
             and all(leaf.kind == "value" for leaf in call.leaves)
-            and not self.gradients
+            and not self.gradients and not self.pinned and not self.related and not call.inference
+            and not call.kinds
         )
+        self._separate = bool(call.writes or self.related)  # whether it matters what shares memory
+        self._seen: list[tuple[Tensor, Any, Any]] = [(tensor, _nothing, None) for tensor, _ in self.captured]
+        self._given = [(i, place) for i, place in enumerate(self.arguments) if place is not None]
+        self._new = [(source, output) for source, output in call.writes if output not in self.updated]
+        self._places = {id(tensor): j for j, (tensor, _) in enumerate(self.captured)}
+        self._repeated = len({id(leaf) for leaf in call.leaves}) < len(call.leaves)
+
+    def relation(self, tensors: Sequence[Tensor]) -> list[Any]:
+        """Which arguments are, or share memory with, tensors from elsewhere."""
+        found: list[Any] = []
+        storages: dict[int, int] | None = None
+        for i, tensor in enumerate(tensors):
+            storage = tensor._storage
+            if storage is not None:
+                if storages is None:
+                    storages = {id(t._storage): j for j, (t, _) in enumerate(self.captured)}
+                j = storages.get(id(storage))
+                if j is not None:
+                    found.append((i, j, tensor._offset - self.captured[j][0]._offset))
+            elif id(tensor) in self._places:
+                found.append((i, self._places[id(tensor)], 0))
+        return found
 
     def change(self, tensors: Sequence[Tensor], leaves: Sequence[Any]) -> str | None:
         """Why this entry does not serve a call whose key is right; None if it does."""
@@ -112,6 +162,10 @@ class Entry:
             grad = gradient.find(tensors)
             if grad is None or describe(grad) != gradient.looks:
                 return "a gradient has another dtype, layout or requires_grad"
+        if any(tensors[i] is not tensor for i, tensor in self.pinned):
+            return "an argument is, or was, a tensor that the function knows from elsewhere"
+        if self._separate and self.relation(tensors) != self.related:
+            return "an argument shares memory with another captured tensor, or no longer does"
         if self.live.guarded and not self.live.holds(self.live.read(leaves)):
             return f"a number has another value: {', '.join(self.live.guards)}"
         return self.environment.change()
@@ -120,15 +174,12 @@ class Entry:
         """`change` is None, quicker."""
         if self.environment.places and not self.environment.holds():
             return False
-        for tensor, looks in self.captured:
-            array = tensor._array
-            if array is None or len(looks) != 8:
-                return False
-            shape, strides, dtype, requires_grad, offset, conj, neg, kind = looks
-            if (array.shape != shape or array.strides != strides or tensor.dtype is not dtype
-                    or tensor.requires_grad is not requires_grad or tensor._offset != offset
-                    or tensor._conj is not conj or tensor._neg is not neg or type(tensor) is not kind):
-                return False
+        for i, (tensor, array, flag) in enumerate(self._seen):
+            # with the memory and the flag that it had when it looked right it still does
+            if tensor._array is not array() or tensor._requires_grad is not flag or tensor._node is not None:
+                if describe(tensor) != self.captured[i][1] or tensor._array is None:
+                    return False
+                self._seen[i] = tensor, weakref.ref(tensor._array), tensor._requires_grad
         for place, had in self.grads:
             leaf = tensors[place] if isinstance(place, int) else place
             if (leaf._grad is not None) != had:
@@ -136,6 +187,11 @@ class Entry:
         for gradient in self.gradients:
             if describe(gradient.find(tensors)) != gradient.looks:
                 return False
+        for i, tensor in self.pinned:
+            if tensors[i] is not tensor:
+                return False
+        if self._separate and self.captured and self.relation(tensors) != self.related:
+            return False
         return not self.live.guarded or self.live.holds(self.live.read(leaves))
 
 
@@ -148,16 +204,19 @@ def decompose_call(call: CapturedCall) -> None:
 
 
 @uncollected()
-def build_entry(call: CapturedCall, tensors: list[Tensor], *, use_cache: bool = True) -> Entry:
+def build_entry(call: CapturedCall, tensors: list[Tensor], environment: Environment = NOTHING_KNOWN, *,
+                use_cache: bool = True) -> Entry:
     """Compile a captured call."""
     graph = call.graph
     logger("graph").info("captured\n%s", graph)
     decompose_call(call)
     results = list(graph.outputs)
     backward = None
+    kept: list[int] = []
     if call.tangents:
         wanted = [g for g in call.backward if g is not None]
-        halves = partition(graph, results, call.tangents, wanted)
+        halves = partition(graph, results, call.tangents, wanted, _there(call))
+        kept = halves.kept
         forward = compile_graph(halves.forward, use_cache=use_cache)
         backward = compile_graph(halves.backward, use_cache=use_cache)
     else:
@@ -171,7 +230,9 @@ def build_entry(call: CapturedCall, tensors: list[Tensor], *, use_cache: bool = 
     owners: dict[int, int | GradientOf] = {
         id(grad): GradientOf(where.get(id(leaf), leaf), describe(grad))
         for leaf, grad in call.leaves_used if grad is not None}
-    placed = owners | where
+    held = {id(s.old): Held(s.place, s.key, describe(s.old)) for s in call.stores if s.old is not None}
+    call.stores = [replace(store, old=None) for store in call.stores]
+    placed: dict[int, Any] = owners | held | where
     arguments = [placed.get(id(s)) for s in call.sources]
     captured = [(s, describe(s)) for s, a in zip(call.sources, arguments, strict=True)
                 if isinstance(s, Tensor) and a is None]
@@ -183,13 +244,32 @@ def build_entry(call: CapturedCall, tensors: list[Tensor], *, use_cache: bool = 
     grads: list[tuple[int | Tensor, bool]] = [
         (where.get(id(leaf), leaf), grad is not None) for leaf, grad in call.leaves_used]
     call.differentiable = [placed.get(id(tensor), tensor) for tensor in call.differentiable]
-    call.leaves = [_placed(leaf, where) for leaf in call.leaves]
+    placed_leaves = {id(leaf): _placed(leaf, where) for leaf in call.leaves}
+    call.leaves = [placed_leaves[id(leaf)] for leaf in call.leaves]
+    call.late = [replace(late, args=late.mapped(Leaf, lambda leaf: _placed(leaf, where)))
+                 for late in call.late]
     call.gradients = [(where.get(id(target), target), _placed(leaf, where))
                       for target, leaf in call.gradients]
     # the tensors of this call are of no use to others, and their memory is the caller's
     call.sources = [s if a is None else None for s, a in zip(call.sources, arguments, strict=True)]
     call.leaves_used = []
-    return Entry(call, forward, backward, len(results), arguments, captured, grads)
+    entry = Entry(call, forward, backward, len(results), arguments, kept, captured, grads)
+    known = {id(value) for _, _, value, _ in environment.places if isinstance(value, Tensor)}
+    related = entry.relation(tensors) if captured else []
+    guards = settled(environment.without_numbers_of(call.live.containers), call.stores)
+    pinned = [(i, t) for i, t in enumerate(tensors) if id(t) in known]
+    return replace(entry, environment=guards, pinned=pinned, related=related)
+
+
+def _there(call: CapturedCall) -> set[Value]:
+    """The graph inputs that are as they were when the backward program runs, or an error says that they are
+    not.
+    """
+    if call.changes or call.replaced:
+        return set()
+    fresh = {value for value, source in zip(call.graph.inputs, call.sources, strict=False)
+             if not isinstance(source, Tensor)}
+    return (call.kept | fresh) - {call.graph.inputs[source] for source, _ in call.writes}
 
 
 def _placed(leaf: Leaf, where: dict[int, int]) -> Leaf:
@@ -231,23 +311,21 @@ def finish_quick(entry: Entry, found: Any) -> Any:
     return entry.call.structure.unflatten([found[leaf.index] for leaf in entry.call.leaves])
 
 
-def run_entry(entry: Entry, tensors: Sequence[Tensor], leaves: Sequence[Any]) -> Any:
+def run_entry(entry: Entry, tensors: Sequence[Tensor], leaves: Sequence[Any],
+              arguments: Any = ((), {})) -> Any:
     """Run a compiled form on the leaves of a call, of which `tensors` are the tensors."""
     call = entry.call
     numbers = entry.live.read(leaves) if entry.live.roots else []
-    sources: list[Any] = []
-    for place, source in zip(entry.arguments, call.sources, strict=True):
-        if place is None:
-            sources.append(source)
-        elif isinstance(place, int):
-            sources.append(tensors[place])
-        else:
-            sources.append(place.find(tensors))
+    sources: list[Any] = list(call.sources)
+    for i, place in entry._given:
+        sources[i] = tensors[place] if isinstance(place, int) else place.find(tensors)
     for argument, flag in call.flags:
         if flag:
             tensors[argument].requires_grad_()
     shared = [i for i in entry.updated.values() if not _may_update(sources[i])]
-    arrays = [_array(entry, source, numbers) for source in sources]
+    for i in (*shared, *entry.copied):
+        check(sources[i]._array.flags.writeable, READ_ONLY)
+    arrays: list[Any] = [s._array if isinstance(s, Tensor) else _filled(entry, s, numbers) for s in sources]
     for i in shared:
         arrays[i] = arrays[i].copy(order="K")
     if entry.backward is None:
@@ -259,22 +337,51 @@ def run_entry(entry: Entry, tensors: Sequence[Tensor], leaves: Sequence[Any]) ->
         del found
     else:
         different = [_found(place, tensors) for place in call.differentiable]
-        results = _Differentiable.apply(entry, arrays, *different)
+        grad, MODES.grad = MODES.grad, True  # a program may record in spite of no_grad around it
+        try:
+            results = Differentiable.apply(entry, arrays, sources, *different)
+        finally:
+            MODES.grad = grad
         outputs = list(results) if isinstance(results, tuple) else [results]
     del arrays  # nothing but its owner shall hold the memory of a tensor that is written
     _write_back(entry, sources, outputs)
-    returned = [_returned(leaf, tensors, sources, outputs, numbers) for leaf in call.leaves]
+    late: list[Any] = []
+
+    def given(leaf: Leaf) -> Any:
+        if leaf.kind == "late":
+            return late[leaf.index] if leaf.python is None else late[leaf.index][leaf.python]
+        return _returned(leaf, tensors, sources, outputs, numbers)
+
+    for later in call.late:
+        late.append(later.run(later.mapped(Leaf, given)))
+    if entry._repeated:
+        once = {id(leaf): given(leaf) for leaf in call.leaves}
+        returned = [once[id(leaf)] for leaf in call.leaves]
+    else:
+        returned = [given(leaf) for leaf in call.leaves]
+    for i, kind in call.kinds.items():
+        returned[i] = returned[i].as_subclass(kind)
+    for i in call.inference:
+        returned[i]._inference, returned[i]._keys = True, returned[i]._keys | AUTOGRAD
     for target, leaf in call.gradients:
         owner = tensors[target] if isinstance(target, int) else target
-        owner._grad = _returned(leaf, tensors, sources, outputs, numbers)
-    _change(call, tensors, [_returned(leaf, tensors, sources, outputs, numbers) for _, leaf in call.replaced])
-    return call.structure.unflatten(returned)
+        owner._grad = given(leaf)
+    _change(call, tensors, [given(leaf) for _, leaf in call.replaced])
+    result = call.structure.unflatten(returned)
+    if call.grad_mode is not None:
+        MODES.grad = call.grad_mode
+    if call.stores:
+        result, values = result
+        for store, value in zip(call.stores, values, strict=True):
+            store.put(value, arguments)
+    return result
 
 
 def _change(call: CapturedCall, tensors: Sequence[Tensor], data: list[Tensor]) -> None:
     """What the program did to the caller's tensors besides writing to their memory."""
     for place, count in call.versions:
-        _found(place, tensors).version_counter.value += count
+        owner = place if isinstance(place, Tensor) else _found(place, tensors)
+        owner.version_counter.value += count
     for change in call.changes:
         change.apply(_found(change.target, tensors))
     for (place, _), value in zip(call.replaced, data, strict=True):
@@ -292,34 +399,9 @@ def _found(place: Any, tensors: Sequence[Tensor]) -> Tensor:
     return found
 
 
-def _array(entry: Entry, source: Any, numbers: list[Any]) -> np.ndarray:
-    if isinstance(source, Tensor):
-        assert source._array is not None
-        return source._array  # conjugation is part of the graph
+def _filled(entry: Entry, source: Any, numbers: list[Any]) -> np.ndarray:
+    """The contents of an input that is no tensor of the caller."""
     return source.fill() if isinstance(source, Draws) else entry.live.fill(source, numbers)
-
-
-class _Differentiable(Function):
-    """The forward and backward programs as one node of the tape."""
-
-    @staticmethod
-    def forward(ctx: Any, entry: Entry, inputs: list[np.ndarray], *different: Tensor) -> Any:
-        arrays = entry.artifact.executable.run(inputs)
-        outputs = [wrap(array) for array in arrays[:entry.outputs]]
-        ctx.entry = entry
-        ctx.saved = arrays[entry.outputs:]
-        ctx.set_materialize_grads(True)
-        wanted = entry.differentiated
-        ctx.mark_non_differentiable(*[output for i, output in enumerate(outputs) if i not in wanted])
-        return tuple(outputs) if len(outputs) != 1 else outputs[0]
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> Any:
-        entry: Entry = ctx.entry
-        tangents = [np.ascontiguousarray(grads[i].numpy_array()) for i in entry.differentiated]
-        assert entry.backward is not None
-        arrays = iter(entry.backward.executable.run([*ctx.saved, *tangents]))
-        return (None, None, *[None if g is None else wrap(next(arrays)) for g in entry.call.backward])
 
 
 def _write_back(entry: Entry, sources: list[Any], outputs: list[Tensor]) -> None:
@@ -328,10 +410,8 @@ def _write_back(entry: Entry, sources: list[Any], outputs: list[Tensor]) -> None
     A tensor that nobody else shares memory with takes over the array that was computed; into others it is
     copied.
     """
-    for source, output in entry.call.writes:
+    for source, output in entry._new:
         target = sources[source]
-        if output in entry.updated:
-            continue
         new = outputs[output]._array
         assert new is not None
         if output in entry.taken and _sole_owner(target) and new.strides == target._array.strides:
@@ -351,8 +431,7 @@ def _whole(array: np.ndarray, new: np.ndarray) -> np.ndarray:
 
 def taken_over(call: CapturedCall) -> set[int]:
     """Outputs that are nothing but the new contents of one tensor."""
-    used = {leaf.index for leaf in (*call.leaves, *(leaf for _, leaf in (*call.gradients, *call.replaced)))
-            if leaf.kind in ("value", "view")}
+    used = {leaf.index for leaf in call.all_leaves() if leaf.kind in ("value", "view", "shared")}
     written = [output for _, output in call.writes]
     return {output for output in written if output not in used and written.count(output) == 1}
 
@@ -396,6 +475,10 @@ def _returned(leaf: Leaf, tensors: Sequence[Tensor], sources: list[Any], outputs
     if leaf.kind == "view":
         assert leaf.spec is not None
         return alias(outputs[leaf.index], leaf.spec)
+    if leaf.kind == "shared":
+        assert leaf.spec is not None
+        shape, strides = leaf.spec.known_shape(), leaf.spec.known_strides()
+        return run_name("as_strided", outputs[leaf.index], shape, strides, leaf.spec.offset)
     if leaf.kind == "python":
         return leaf.python
     if leaf.kind == "number":

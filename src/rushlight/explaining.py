@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .backend import Artifact, Clock, moved_bytes
+from .capture.guards import environment_of
 from .capture.program import capture_call
 from .core.pytree import flatten
 from .core.tensor import Tensor
@@ -61,8 +62,8 @@ def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanat
     function = getattr(function, "function", function)  # a compiled function explains what it compiles
     leaves, _ = flatten((args, kwargs), records=True)
     clock = Clock()
-    call = clock("capture", capture_call, function, args, kwargs)
-    captured = print_graph(call.graph)
+    call = clock("capture", capture_call, function, args, kwargs, environment_of(function, (args, kwargs)))
+    captured = "\n".join([print_graph(call.graph), *(f"then, eagerly: {late.name}" for late in call.late)])
     clock("decompose", decompose_call, call)
     decomposed = print_graph(call.graph)
     entry = build_entry(call, [leaf for leaf in leaves if isinstance(leaf, Tensor)], use_cache=False)

@@ -50,11 +50,17 @@ def tolerances(program: Program, eager: list[list[Any]], gradients: bool = False
             if values is None or not values.size or values.dtype.kind != "f":
                 limits.append(0.0)  # integers and bools are exact
                 continue
-            scale = np.abs(values).max()
-            change = max(np.abs(trial[part][i] - values).max() for trial in (*moved, eager))
+            scale = largest(values)
+            with np.errstate(invalid="ignore"):  # of infinities; these, and NaN, must be the same
+                change = max(largest(trial[part][i] - values) for trial in (*moved, eager))
             limits.append(10 * change + (64 * SINGLE if program.single else 0) * scale + DOUBLE * (1 + scale))
         found.append(limits)
     return found
+
+
+def largest(values: np.ndarray) -> float:
+    """The largest finite absolute value."""
+    return float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
 
 
 def results_in_double(program: Program, gradients: bool, trial: int) -> list[list[Any]]:

@@ -137,7 +137,7 @@ def test_a_hand_written_optimizer() -> None:
 def test_the_flag_is_as_it_was_if_the_capture_fails() -> None:
     def program(x: rl.Tensor) -> float:
         x.requires_grad_()
-        return x.sum().item()
+        return float(x.sum())
 
     x = rl.ones(2)
     with pytest.raises(CaptureError, match="reads a value"):

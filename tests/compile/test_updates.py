@@ -7,6 +7,7 @@ import pytest
 
 import rushlight as rl
 from rushlight import explain, nn, optim
+from rushlight.capture.trace import CaptureError
 from rushlight.nn import functional as F
 from rushlight.runtime.guards import guarding
 
@@ -56,18 +57,22 @@ def test_views_see_the_update() -> None:
 
 
 def test_inputs_over_one_memory() -> None:
-    """What is read through another tensor is the old contents, although the update comes first in memory."""
+    """What is read through a tensor that only NumPy knows to share the memory is the old contents, although
+    the update comes first in memory. Among arguments that is noticed."""
     memory = _data(300)
-
-    def run(w: rl.Tensor, other: rl.Tensor) -> rl.Tensor:
-        w.mul_(2)
-        return other.flip(0) * 3
-
     w, other = rl.from_numpy(memory), rl.from_numpy(memory)
+
+    def run(w: rl.Tensor, another: rl.Tensor | None = None) -> rl.Tensor:
+        w.mul_(2)
+        return (other if another is None else another).flip(0) * 3
+
     expected = memory[::-1] * 3
     doubled = memory * 2
-    np.testing.assert_array_equal(rl.compile(run, fullgraph=True)(w, other).numpy_array(), expected)
+    np.testing.assert_array_equal(rl.compile(run, fullgraph=True)(w).numpy_array(), expected)
     np.testing.assert_array_equal(memory, doubled)
+    np.testing.assert_array_equal(rl.compile(run)(w, other).numpy_array(), doubled[::-1] * 6)
+    with pytest.raises(CaptureError, match="NumPy"):
+        rl.compile(run, fullgraph=True)(w, other)
 
 
 def test_old_contents_that_are_needed() -> None:
@@ -103,7 +108,7 @@ def test_memory_that_must_not_be_written() -> None:
     memory.flags.writeable = False
     w = rl.zeros(50)
     w._array = memory
-    with pytest.raises(ValueError, match="read-only"):
+    with pytest.raises(RuntimeError, match="read-only"):
         rl.compile(lambda w: w.add_(1), fullgraph=True)(w)
     np.testing.assert_array_equal(memory, _data(50))
 

@@ -124,3 +124,12 @@ def test_zeros_that_are_no_weights_multiply_infinities() -> None:
     b[:, 39] = INFINITY
     with rushlight.no_grad():
         sides(lambda a, b: a.tril() @ b, a, b)
+
+
+def test_no_elements() -> None:
+    """Regression: a view of a triangle without elements was divided by its size."""
+    for program in (lambda x: x.tril().neg().permute(1, 0).tanh(), lambda x: x.tril().t() @ x):
+        empty = rushlight.ones(0, 4)
+        found = rushlight.compile(program, fullgraph=True)(empty)
+        assert found.tolist() == program(empty).tolist()
+        assert found.shape == program(empty).shape

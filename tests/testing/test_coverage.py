@@ -139,8 +139,12 @@ def test_what_measuring_finds(key: str, stage: str, outcome: str) -> None:
     assert measure.measure(key)[stage] == outcome
 
 
-def test_what_depends_on_data_breaks_a_graph() -> None:
-    assert measure.measure("nonzero")["compiled"].startswith(f"{BREAK}: ")
+def test_what_runs_after_the_graph_is_a_library_call() -> None:
+    assert measure.measure("nonzero")["compiled"] == f"{EXTERN}: nonzero"
+
+
+def test_what_takes_sparse_tensors_breaks_a_graph() -> None:
+    assert measure.measure("_sparse_softmax")["compiled"].startswith(f"{BREAK}: ")
 
 
 def test_a_wrong_operator_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ numbers) are computed once, in the forward half.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,12 +31,14 @@ UNBOUNDED = 2**30
 class Halves:
     """Two graphs.
 
-    The forward one returns its outputs, then `saved`; the backward one takes `saved`, then the tangents.
+    The forward one returns its outputs, then `saved`; the backward one takes the inputs with the numbers
+    `kept`, which whoever runs them has, then `saved`, then the tangents.
     """
 
     forward: Graph
     backward: Graph
     saved: list[Value]
+    kept: list[int]
 
 
 def extract(graph: Graph, inputs: list[Value], outputs: list[Value]) -> Graph:
@@ -76,14 +79,18 @@ def _needed_nodes(graph: Graph, known: set[Value], outputs: list[Value]) -> set[
     return needed
 
 
-def partition(graph: Graph, outputs: list[Value], tangents: list[Value], gradients: list[Value]) -> Halves:
-    """Cut `graph`: the forward half computes `outputs`, the backward half `gradients` from `tangents`."""
+def partition(graph: Graph, outputs: list[Value], tangents: list[Value], gradients: list[Value],
+              there: Collection[Value] = ()) -> Halves:
+    """Cut `graph`: the forward half computes `outputs`, the backward half `gradients` from `tangents`. Inputs
+    that are `there` need not be saved."""
     primals = [value for value in graph.inputs if value not in set(tangents)]
     late = _depending_on(graph, tangents)
-    saved = _minimum_cut(graph, primals, late, gradients)
+    used = _minimum_cut(graph, primals, late, gradients)
+    kept = [i for i, value in enumerate(primals) if value in used and value in there]
+    saved = [value for value in used if value not in there]
     forward = extract(graph, primals, [*outputs, *saved])
-    backward = extract(graph, [*saved, *tangents], gradients)
-    return Halves(forward, backward, saved)
+    backward = extract(graph, [*(primals[i] for i in kept), *saved, *tangents], gradients)
+    return Halves(forward, backward, saved, kept)
 
 
 def _depending_on(graph: Graph, tangents: list[Value]) -> set[Value]:

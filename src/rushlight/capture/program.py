@@ -9,25 +9,33 @@ with it (`backward`): the joint graph.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..autograd import grad as autograd_grad
 from ..autograd.edges import current_node
+from ..autograd.engine import gradients
+from ..autograd.saved import OpNode
 from ..autograd.tape import FREED
 from ..core.autocast import autocast_off
 from ..core.modes import MODES
 from ..core.pytree import TreeSpec, flatten
 from ..core.registry import REGISTRY
 from ..core.shapes import Spec, extent, is_dense
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, shapeless
 from ..graph.ir import Graph, Value
+from .effects import Contents, Store, plain, stores_of, undo
 from .geometry import Change
+from .late import LateCall, LateNumber
 from .numbers import LiveInputs, LiveNumber
+from .places import Environment
+from .prints import watched
 from .random import Draws
+from .results import taken_apart
 from .tentative import TentativeCapture
 from .trace import Capture, CaptureError, Lifted, same_layout, spec_of, user_line
+
+NOTHING_KNOWN = Environment([])
 
 
 @dataclass(frozen=True)
@@ -36,15 +44,21 @@ class Leaf:
 
     # "value": a new tensor; "view": a view of a new one; "alias": a view of a tensor of the caller; "given":
     # a tensor of the caller itself; "replayed": a view that its operators make again; "number": a live
-    # number; "python": anything else
+    # number; "shared": a differentiable view of a new one; "late": a result of a late call, or of one of its
+    # results the one with the number `python`; "python": anything else
     kind: str
-    index: int = 0  # of the graph output, or of the source
+    index: int = 0  # of the graph output, of the source, or of the late call
     spec: Spec | None = None
     python: Any = None  # of an alias: the tensor of the caller that it is, if it is one
     requires_grad: bool = False
     # the caller's tensor in `python`, as a number among the tensors of the arguments if it is one of them
     given: int | Tensor | None = None
     of: int | Tensor | None = None  # of a differentiable view: the tensor of the caller, likewise
+
+    @property
+    def differentiated(self) -> bool:
+        """Whether the graph output that it is, or shows, has a gradient."""
+        return self.requires_grad and self.kind in ("value", "shared")
 
 
 @dataclass
@@ -70,61 +84,84 @@ class CapturedCall:
     differentiable: list[Any] = field(default_factory=list)  # tensors of the caller that results depend on
     tangents: list[Value] = field(default_factory=list)  # graph inputs for the gradients of returned tensors
     backward: list[Value | None] = field(default_factory=list)  # gradients of `differentiable`
+    kept: set[Value] = field(default_factory=set)  # graph inputs that the eager tape keeps for backward
+    late: list[LateCall] = field(default_factory=list)  # what runs after the graph, on leaves
+    kinds: dict[int, type] = field(default_factory=dict)  # leaves of classes derived from Tensor
+    inference: list[int] = field(default_factory=list)  # leaves that were made in inference mode
+    grad_mode: bool | None = None  # what it leaves the grad mode as, if it changes that
+    # what is put into Python's containers; if any, `structure` is that of the result and a list of the values
+    stores: list[Store] = field(default_factory=list)
+
+    def all_leaves(self) -> list[Leaf]:
+        """Of what it returns, leaves behind and uses afterwards."""
+        return [*self.leaves, *(leaf for _, leaf in (*self.gradients, *self.replaced)),
+                *(leaf for call in self.late for leaf in call.among(Leaf))]
 
 
-def capture_call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> CapturedCall:
+def capture_call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
+                 environment: Environment = NOTHING_KNOWN) -> CapturedCall:
     """Run `function` on abstract tensors and return what it did. Nothing of the caller is changed."""
     capture = Capture()
     try:
-        with capture:
-            args, kwargs = with_live_numbers(capture, args, kwargs)
+        with watched(), capture:
+            args, kwargs = with_live_numbers(capture, args, kwargs, not environment.asks_types)
             meet_arguments(capture, args, kwargs)
+            contents = Contents((args, kwargs))
             returned = function(*args, **kwargs)
-            return _Summary(capture).summarize(returned)
+            call = _Summary(capture).summarize(returned, stores_of(capture, environment, contents, returned))
+            del returned
+            if capture.late_numbers.kept():
+                raise CaptureError("it keeps a number from item(), which is known only when it runs, "
+                                   "elsewhere than in what it returns", "")
+            return call
     finally:
+        undo(environment)
         capture.restore()
         capture.close()
 
 
-def try_capture(function: Callable[..., Any], args: tuple[Any, ...],
-                kwargs: dict[str, Any]) -> tuple[CapturedCall | None, Any, CaptureError | None]:
+def try_capture(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
+                environment: Environment = NOTHING_KNOWN,
+                ) -> tuple[CapturedCall | None, Any, CaptureError | None]:
     """As `capture_call`; a program that has no graph is run to its end instead, each part of it once.
 
     Gives the captured call, or None with what the function has returned and why it could not be captured.
     """
     capture = TentativeCapture()
-    live_args, live_kwargs = with_live_numbers(capture, args, kwargs)
+    live_args, live_kwargs = with_live_numbers(capture, args, kwargs, not environment.asks_types)
+    contents = Contents((live_args, live_kwargs))
     try:
-        with capture:
+        with watched(), capture:
             meet_arguments(capture, live_args, live_kwargs)
             returned = function(*live_args, **live_kwargs)
             if capture.reason is None:
                 try:
-                    return _Summary(capture).summarize(returned), None, None
+                    stores = stores_of(capture, environment, contents, returned)
+                    return _Summary(capture).summarize(returned, stores), None, None
                 except CaptureError as error:
                     capture.leave(error)
-            return None, _without_live_numbers(returned), capture.reason
+            return None, plain(returned), capture.reason
     except Exception as error:
         capture.leave(CaptureError(f"the program raised {type(error).__name__}", ""))  # its writes stay
         raise
     finally:
         if capture.reason is None:
+            undo(environment)
             capture.restore()
+        else:
+            contents.give_back((args, kwargs))
         capture.close()
 
 
-def _without_live_numbers(returned: Any) -> Any:
-    leaves, structure = flatten(returned, records=True)
-    if not any(type(leaf) is LiveNumber for leaf in leaves):
-        return returned
-    return structure.unflatten([leaf.value if type(leaf) is LiveNumber else leaf for leaf in leaves])
-
-
-def with_live_numbers(capture: Capture, args: Any, kwargs: Any) -> Any:
-    """The arguments with live numbers for their floats and ints."""
+def with_live_numbers(capture: Capture, args: Any, kwargs: Any, live: bool = True) -> Any:
+    """The arguments with live numbers for their floats and ints; if not `live`, with guards on them."""
     leaves, structure = flatten((args, kwargs), records=True)
-    return structure.unflatten([capture.numbers.argument(i, leaf) if type(leaf) in (float, int) else leaf
-                                for i, leaf in enumerate(leaves)])
+    for i, leaf in enumerate(leaves):
+        if type(leaf) in (float, int):
+            number = capture.numbers.argument(i, leaf)
+            small = type(leaf) is float or -2**63 <= leaf < 2**63
+            leaves[i] = number if live and small else number.specialise()
+    return structure.unflatten(leaves)
 
 
 def meet_arguments(capture: Capture, args: Any, kwargs: Any) -> None:
@@ -145,17 +182,30 @@ class _Summary:
         self.capture = capture
         self.graph = capture.graph
         self.outputs: dict[tuple[Value, bool], int] = {}  # (value, whether it is differentiable)
+        self.kept: set[Value] = set()
+        self.views: set[int] = set()  # identities of results over memory of others, none differentiable
+        self.shared: dict[int, Tensor] = {}  # of a storage that several results show: who has its history
+        self.late: list[LateCall] = []  # of which something is returned
 
-    def summarize(self, returned: Any) -> CapturedCall:
-        flat, structure = flatten(returned, records=True)
-        leaves = [self._leaf(leaf) for leaf in flat]
+    def summarize(self, returned: Any, stores: Sequence[tuple[Store, Any]] = ()) -> CapturedCall:
+        tree = (returned, [value for _, value in stores]) if stores else returned
+        tree = taken_apart(tree, self.capture)
+        flat, structure = flatten(tree, records=True)
+        self._find_shared(flat)
+        once: dict[int, Leaf] = {}  # a tensor that is returned twice is one leaf
+        leaves = [once.setdefault(id(t), self._leaf(t)) if isinstance(t, Tensor) else self._leaf(t)
+                  for t in flat]
+        late = self._late()
         writes = self._writes()
         gradients = self._gradients()
         for value in self.capture.kept:
             self._output(value)
-        inputs, tangents, backward = self._joint(leaves, flat)
+        inputs, tangents, backward = self._joint(
+            [*leaves, *(leaf for call in late for leaf in call.among(Leaf))],
+            [*flat, *(tensor for call in self.late for tensor in call.among(Tensor))])
         live = self.capture.numbers.finish()  # formulas of gradients may use numbers, too
         call = CapturedCall(self.graph, self._sources(live), leaves, structure, writes, gradients, live)
+        call.late = late
         call.draws = list(self.capture.draws.values())
         call.versions = self._versions()
         call.changes = self.capture.geometries.changes()
@@ -165,6 +215,12 @@ class _Summary:
         call.leaves_used = [(used.tensor, used.before) for used in self.capture.gradients.values()
                             if used.looked]
         call.differentiable, call.tangents, call.backward = inputs, tangents, backward
+        call.kept = self.kept
+        own = {i: t for i, t in enumerate(flat) if isinstance(t, Tensor) and t._trace is self.capture}
+        call.kinds = {i: type(t) for i, t in own.items() if type(t) is not Tensor}
+        call.inference = [i for i, t in own.items() if t._inference]
+        call.stores = [store for store, _ in stores]
+        call.grad_mode = None if MODES.grad is self.capture.grad_mode else MODES.grad
         self.graph.outputs = [value for value, _ in self.outputs]
         return call
 
@@ -174,6 +230,8 @@ class _Summary:
     def _leaf(self, leaf: Any) -> Leaf:
         if type(leaf) is LiveNumber:
             return Leaf("number", python=eval(f"lambda v: {leaf.expression}", {}))
+        if type(leaf) is LateNumber:
+            return self._late_leaf(leaf.call, None)
         if not isinstance(leaf, Tensor):
             return Leaf("python", python=leaf)
         capture = self.capture
@@ -183,6 +241,8 @@ class _Summary:
             known = id(leaf) in capture.lifted or id(leaf) in capture.copies
             itself = not known or id(leaf) in capture.replaced
             return Leaf("given", python=leaf) if itself else self._alias(leaf)
+        if shapeless(leaf):
+            return self._late_leaf(*leaf._late)  # type: ignore[attr-defined]
         if leaf.requires_grad and current_node(leaf) is None:
             raise CaptureError("the program returns a leaf that it made (requires_grad_(), Parameter)",
                                user_line())
@@ -191,10 +251,48 @@ class _Summary:
             return self._alias(leaf)
         differentiable = leaf.requires_grad and not _is_freed(leaf)
         spec = spec_of(leaf)
-        if not differentiable and not same_layout(spec, state.spec) and spec.dtype is state.spec.dtype:
+        root = self.shared.get(id(state))
+        if root is not None and root is not leaf:
+            kind = "shared" if differentiable else "view"
+            return Leaf(kind, self._output(self._dense(capture.value_of(root)), True), spec,
+                        requires_grad=differentiable)
+        if not differentiable and spec.dtype is state.spec.dtype and (
+                id(leaf) in self.views or not same_layout(spec, state.spec)):
             return Leaf("view", self._output(state.value), spec)
         value = self._dense(capture.value_of(leaf))
         return Leaf("value", self._output(value, differentiable), value.spec, requires_grad=differentiable)
+
+    def _find_shared(self, returned: list[Any]) -> None:
+        """Find the storages that several of the returned tensors show. If some of them are differentiable,
+        all are views of the tensor that has the history of the whole storage.
+        """
+        own: dict[int, dict[int, Tensor]] = {}
+        for tensor in returned:
+            if isinstance(tensor, Tensor) and tensor._trace is self.capture and not shapeless(tensor):
+                state = self.capture.states[id(tensor.storage_object)]
+                if state.source is None:
+                    own.setdefault(id(state), {})[id(tensor)] = tensor
+        for number, tensors in own.items():
+            roots = {id(root): root for t in tensors.values() if t.requires_grad and not _is_freed(t)
+                     for root in (_viewed(t),)}
+            if len(tensors) > 1 and not roots:
+                self.views.update(tensors)
+            elif len(tensors) > 1 and len(roots) == 1:
+                root, = roots.values()
+                state = self.capture.states[id(root.storage_object)]
+                plain = all(t.dtype is root.dtype and not t._conj and not t._neg for t in tensors.values())
+                if plain and same_layout(spec_of(root), state.spec) and current_node(root) is not None \
+                        and is_dense(tuple(root.shape), root.strides()):
+                    self.shared[number] = root
+
+    def _late_leaf(self, call: LateCall, position: int | None) -> Leaf:
+        if call not in self.late:
+            self.late.append(call)
+        return Leaf("late", self.late.index(call), python=position)
+
+    def _late(self) -> list[LateCall]:
+        """The late calls, with leaves in place of tensors."""
+        return [replace(call, args=call.mapped(Tensor, self._leaf)) for call in self.late]
 
     def _dense(self, value: Value) -> Value:
         """`value`, or a copy of it if it does not fill a run of memory."""
@@ -235,8 +333,7 @@ class _Summary:
 
     def _viewed(self, view: Tensor) -> Tensor | None:
         """The tensor of the caller that `view` shows; others over its memory have gradients of their own."""
-        while view._view_of is not None:
-            view = view._view_of[1][0]
+        view = _viewed(view)
         found = (e.tensor for e in self.capture.lifted.values() if self.capture.abstract(e.tensor) is view)
         return next(found, None)
 
@@ -275,10 +372,10 @@ class _Summary:
         Gives those tensors of the caller, the graph inputs for the gradients that come in, and for each
         tensor its gradient.
         """
-        by_output = {leaf.index: tensor for leaf, tensor in zip(leaves, returned, strict=True)
-                     if leaf.kind == "value" and leaf.requires_grad}
+        by_output = {leaf.index: tensor if leaf.kind == "value" else _viewed(tensor)
+                     for leaf, tensor in zip(leaves, returned, strict=True) if leaf.differentiated}
         roots = list(by_output.values())
-        if not roots or not MODES.grad:
+        if not roots:
             return [], [], []
         inputs = [e.tensor for e in self.capture.lifted.values() if e.tensor.requires_grad]
         tangents = []
@@ -288,10 +385,34 @@ class _Summary:
         if not inputs:
             raise CaptureError("the program returns a result that depends on a leaf of its own making",
                                user_line())
-        with autocast_off():  # as where the caller would run it: after the region
-            grads = autograd_grad(roots, inputs, tangents, allow_unused=True)
+        self.kept = self._kept(roots)
+        self.capture.joint = True
+        try:
+            with autocast_off():  # as where the caller would run it: after the region
+                grads = gradients(roots, inputs, tangents, retain_graph=True, stop=True)
+        except CaptureError:
+            raise
+        except Exception as error:
+            raise CaptureError(f"the gradients of its results raise {type(error).__name__}: {error}",
+                               user_line()) from error
+        finally:
+            self.capture.joint = False
         return inputs, [self.capture.value_of(t) for t in tangents], [
             None if g is None else self._dense(self.capture.value_of(g)) for g in grads]
+
+    def _kept(self, roots: list[Tensor]) -> set[Value]:
+        """The graph inputs that the tape of an eager run would keep, too: whoever writes to one of them
+        before the backward pass gets an error there as well.
+        """
+        found = set()
+        for node in _history(roots):
+            for tensor in node.kept() if isinstance(node, OpNode) else ():
+                if tensor._trace is not self.capture and id(tensor) not in self.capture.lifted:
+                    continue
+                state = self.capture.states[id(self.capture.abstract(tensor).storage_object)]
+                if state.source is not None and not state.writes:
+                    found.add(state.input)
+        return found
 
     def _sources(self, live: LiveInputs) -> list[Any]:
         by_input: dict[Value, Any] = {
@@ -302,18 +423,28 @@ class _Summary:
         return [by_input[value] for value in self.graph.inputs if value in by_input]
 
 
+def _viewed(tensor: Tensor) -> Tensor:
+    """The tensor that `tensor` is a view of, or itself."""
+    while tensor._view_of is not None:
+        tensor = tensor._view_of[1][0]
+    return tensor
+
+
 def _is_freed(tensor: Tensor) -> bool:
     """Whether the program itself has run backward through the history of `tensor`, so that nobody can do so
     again.
     """
+    return any(getattr(node, "saved", None) is FREED for node in _history([tensor]))
+
+
+def _history(tensors: list[Tensor]) -> Iterator[Any]:
+    """The nodes of the tape behind `tensors`."""
     seen: set[int] = set()
-    stack = [tensor.grad_fn]
+    stack: list[Any] = [tensor.grad_fn for tensor in tensors]
     while stack:
         node = stack.pop()
         if node is None or id(node) in seen:
             continue
         seen.add(id(node))
-        if getattr(node, "saved", None) is FREED:
-            return True
+        yield node
         stack.extend(following for following, _ in node.next_functions)
-    return False

@@ -10,6 +10,7 @@ Python's included.
 from __future__ import annotations
 
 import gc
+import sys
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,9 @@ from ..core.mutation import write as write_data
 from ..core.registry import OpDef
 from ..core.shapes import Spec, extent
 from ..core.storage import Storage
-from ..core.tensor import AUTOGRAD, TRACED, Tensor, array_over
+from ..core.tensor import AUTOGRAD, TRACED, Tensor, array_over, shapeless
 from ..graph.ir import Value, map_values
+from .late import returned_at_once
 from .numbers import LiveNumber
 from .trace import Capture, CaptureError, StorageState
 
@@ -36,14 +38,18 @@ class TentativeCapture(Capture):
         """Give every abstract tensor its data and record no more."""
         if self.reason is not None:
             return
+        if self.joint:  # there is no data for gradients that are to come
+            raise reason
         self.reason = reason
         self.numbers.open = False
         with _Outside():
             self._materialise()
+            self._run_late()
             for tensor, value in self.replaced.values():
                 tensor.data = value
         self.states, self.lifted, self.gradients, self._twins, self._keep = {}, {}, {}, {}, []
-        self.replaced, self.flags = {}, {}
+        self.regions = {}
+        self.replaced, self.flags, self.late = {}, {}, []
         self.geometries.forget()
 
     # Every way in which a program meets the capture.
@@ -72,6 +78,20 @@ class TentativeCapture(Capture):
             except CaptureError as error:
                 self.leave(error)
         return tensor.numpy_array()
+
+    def item(self, tensor: Tensor) -> Any:
+        if self.reason is None and returned_at_once(sys._getframe(2)):
+            try:
+                return super().item(tensor)
+            except CaptureError as error:
+                self.leave(error)
+        return NotImplemented  # a number that waits would not be a float to those who meet it meanwhile
+
+    def reveal(self, tensor: Tensor) -> None:
+        try:
+            super().reveal(tensor)
+        except CaptureError as error:
+            self.leave(error)
 
     def refuse(self, what: str) -> None:
         if self.reason is None:
@@ -149,7 +169,7 @@ class TentativeCapture(Capture):
         sources = {id(state): state.source.storage_object for state in self.states.values()
                    if state.source is not None}
         for number, state in self.states.items():
-            if state.source is None and number in storages:
+            if state.source is None and number in storages and state.value in values:
                 storages[number].buffer = _bytes_of(values[state.value], state.spec)
         twins = {id(twin): entry.tensor for entry in self.lifted.values()
                  for twin in (self._twins[id(entry.tensor)],)}
@@ -159,6 +179,16 @@ class TentativeCapture(Capture):
             if own is not None and id(own) in sources:
                 tensor._storage = sources[id(own)]
             _give_data(tensor, twins)
+
+    def _run_late(self) -> None:
+        """Give tensors without a shape their data, and their history."""
+        waiting = [tensor for tensor in self._abstract_tensors() if shapeless(tensor)]
+        for call in self.late:
+            results = call.run(call.args)
+            for tensor in waiting:
+                made_by, position = tensor._late  # type: ignore[attr-defined]
+                if made_by is call:
+                    _take_over(tensor, results if position is None else results[position])
 
     def _computed(self) -> dict[Value, Any]:
         """Every value of the graph, computed in order."""
@@ -172,8 +202,12 @@ class TentativeCapture(Capture):
             numbers = [n for (_, k), n in self.numbers.values.items() if k is kind]
             values[value] = from_numpy(np.array(numbers, value.dtype.numpy))
         grad, MODES.grad = MODES.grad, False
+        unknown = {value for value in self.graph.inputs if value not in values}  # gradients that are to come
         try:
             for node in self.graph.nodes:
+                if not unknown.isdisjoint(node.inputs()):
+                    unknown.update(node.outputs)
+                    continue
                 args = map_values(node.args, lambda v: values[v] if v.number is None else values[v].item())
                 result = execute(node.op, args)
                 values.update(zip(node.outputs, result if node.returns_list else (result,), strict=True))
@@ -238,6 +272,12 @@ def _give_data(tensor: Tensor, twins: dict[int, Tensor]) -> None:
             tensor._view_of = op, tuple(twins.get(id(a), a) if isinstance(a, Tensor) else a for a in args)
         if tensor.dtype.is_differentiable:
             tensor._keys |= AUTOGRAD
+
+
+def _take_over(tensor: Tensor, result: Tensor) -> None:
+    """Make `tensor` what `result` is."""
+    vars(tensor).clear()
+    vars(tensor).update(vars(result))
 
 
 def _plain(argument: Any) -> Any:

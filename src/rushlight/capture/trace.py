@@ -11,8 +11,8 @@ storage was written since is
 read anew from that value. What the caller's storages hold at the end is what the compiled program writes
 back.
 
-Invariants: nothing of the caller is changed by a capture (`close` restores versions and gradients); an
-operator whose result shape depends on data, and reading a value, raise `CaptureError`.
+Invariants: nothing of the caller is changed by a capture (`close` restores versions and gradients); what
+needs a value that is known only when the program runs raises `CaptureError` (late.py has what can wait).
 """
 
 from __future__ import annotations
@@ -24,16 +24,19 @@ from typing import Any
 
 import numpy as np
 
+from ..autograd.tape import sequence
 from ..core.dispatch import AMBIENT, Arguments, execute, infer, is_sparse_call, run_name, tensors_in
+from ..core.dispatch import call as run_operator
 from ..core.dtypes import DTYPES
 from ..core.interpreters import Interpreter, next_level
 from ..core.modes import MODES
 from ..core.registry import REGISTRY, Kind, OpDef
 from ..core.shapes import Spec, extent, is_dense, numel
 from ..core.storage import Storage
-from ..core.tensor import LAZY, TRACED, Tensor, alias, install_before_flag
+from ..core.tensor import LAZY, TRACED, Tensor, alias, install_before_flag, shapeless
 from ..graph.ir import Graph, Value
 from .geometry import Geometries
+from .late import SPARSE, LateCall, LateNumbers, read_numbers
 from .numbers import LiveNumber, Numbers, numbers_spec
 from .random import Draws, generator_of, stream_spec, with_generator, words_taken
 from .rewrites import rewritten, specialised
@@ -106,6 +109,7 @@ class Capture(Interpreter):
         self.number = next_level()
         self.graph = Graph() if graph is None else graph
         self.states: dict[int, StorageState] = {}
+        self.regions: dict[int, list[StorageState]] = {}  # by the storage of the caller they are parts of
         self.lifted: dict[int, Lifted] = {}
         self.draws: dict[int, Draws] = {}  # by the identity of the generator
         self.numbers = Numbers()
@@ -115,21 +119,27 @@ class Capture(Interpreter):
         self.arguments: set[int] = set()  # identities of the tensors among the arguments
         self.flags: dict[int, tuple[Tensor, bool]] = {}  # tensors whose requires_grad was set, what it was
         self.kept: list[Value] = []  # results that nobody may ask for but that must be computed
+        self.late: list[LateCall] = []  # what runs after the graph
+        self.late_numbers = LateNumbers()
         self.copies: set[int] = set()  # identities of tensors made here over memory of the caller
         self._twins: dict[int, Tensor] = {}
         self._keep: list[Any] = []
         self.closed = False
-        self._saved: tuple[int, Any] = (0, None)
+        self.grad_mode = MODES.grad  # when the program began
+        self.joint = False  # whether the gradients of what the program returns are being captured
+        self.beginning = next(sequence)  # what is recorded from now on is the program's
+        self._saved: tuple[int, Any, Any] = (0, None, ())
 
     # Opening and closing.
 
     def __enter__(self) -> Capture:
-        self._saved = AMBIENT.keys, AMBIENT.trace
+        self._saved = AMBIENT.keys, AMBIENT.trace, MODES.saved_hooks
         AMBIENT.keys, AMBIENT.trace = AMBIENT.keys | TRACED, self
+        MODES.saved_hooks = ()  # they concern what the compiled program saves
         return self
 
     def __exit__(self, *exception: object) -> None:
-        AMBIENT.keys, AMBIENT.trace = self._saved
+        AMBIENT.keys, AMBIENT.trace, MODES.saved_hooks = self._saved
 
     def restore(self) -> None:
         """Undo what autograd left on the caller's tensors."""
@@ -147,7 +157,8 @@ class Capture(Interpreter):
         """Let go of the caller's tensors. Abstract tensors that are still around cannot be used any more."""
         self.closed = True
         self.states, self.lifted, self.gradients, self._twins, self._keep = {}, {}, {}, {}, []
-        self.replaced, self.flags = {}, {}
+        self.regions = {}
+        self.replaced, self.flags, self.late = {}, {}, []
         self.geometries.forget()
 
     def new_input(self, spec: Spec, stem: str) -> Tensor:
@@ -182,32 +193,34 @@ class Capture(Interpreter):
             raise CaptureError(f"{op.name} makes or takes a quantized tensor, which has no place in a graph",
                                user_line())
         if is_sparse_call(op, args):
-            raise CaptureError(f"{op.name} makes or takes a sparse tensor, which has no place in a graph",
-                               user_line())
+            return self._late_sparse(op, args)
+        if self.late:
+            read_numbers(args)
         if op.kind is Kind.COMPOSITE:
-            return execute(op, args)
+            specs: Any = None if op.rule is None else op.rule(self._map(op, args, self.abstract))
+            return execute(op, args) if specs is None else self._late_results(op, args, specs)
         if op.random:
             random = with_generator(op, args)
             if random is None:
                 return self._decomposed(op, args)
             op, args = random
+        if any(type(argument) is int and not -2**63 <= argument < 2**64 for argument in args):
+            raise CaptureError("a number that is too large for a graph", user_line())
         live = [i for i, argument in enumerate(args) if type(argument) is LiveNumber]
         if live or any(type(a) is tuple and any(type(x) is LiveNumber for x in a) for a in args):
             other = rewritten(op, args, live)
             if other is not None:
                 return other()
             args, live = specialised(op, args)
-        if op.data_dependent:
-            raise CaptureError(f"the shape of the result of {op.name} depends on data", user_line())
         lifted = self._map(op, args, self.abstract)
         if op.kind is Kind.VIEW:
             results = _run_view(op, lifted)
-            specs: Any = _specs(results)
+            specs = _specs(results)
         else:
             plain = tuple(a.value if type(a) is LiveNumber else a for a in lifted) if live else lifted
             specs = infer(op, plain)
-            if any(spec.shape is None for spec in ((specs,) if isinstance(specs, Spec) else specs)):
-                raise CaptureError(f"the shape of the result of {op.name} depends on data", user_line())
+            if specs.shape is None if isinstance(specs, Spec) else any(s.shape is None for s in specs):
+                return self._late_results(op, args, specs)
             results = self._fresh(specs) if isinstance(specs, Spec) else tuple(self._fresh(s) for s in specs)
         given = self._map(op, lifted, self.value_of)
         if op.tensor_positions and isinstance(lifted[op.tensor_positions[0]], Tensor):
@@ -221,6 +234,70 @@ class Capture(Interpreter):
         for tensor, value in zip(outputs, node.outputs, strict=True):
             self._adopt(tensor, value, own_storage=op.kind is not Kind.VIEW)
         return results
+
+    # What runs after the graph.
+
+    def waits(self, op: OpDef, args: Arguments) -> bool:
+        return (op.kind is Kind.COMPOSITE and op.rule is not None) or (
+            op.name in SPARSE and is_sparse_call(op, args))
+
+    def _late_results(self, op: OpDef, args: Arguments, specs: Any) -> Any:
+        """Tensors without a shape, for the results of an operator that must see the data to know it."""
+        if AMBIENT.trace is not self or MODES.dual_levels:  # inside of another transform
+            raise CaptureError(_depends_on_data(op.name), user_line())
+        several = (specs,) if isinstance(specs, Spec) else specs
+        differentiable = (MODES.grad and any(t.requires_grad for t in tensors_in(op, args))
+                          and any(spec.dtype.is_differentiable for spec in several))
+        if not differentiable:
+            args = self._map(op, args, lambda t: run_name("detach", t) if t.requires_grad else t)
+        call = LateCall(op.name, lambda *given: run_operator(op, given), args, differentiable)
+        self.late.append(call)
+        results = []
+        for position, spec in enumerate(several):
+            tensor = object.__new__(Tensor)
+            tensor._array, tensor.dtype, tensor._spec = None, spec.dtype, Spec(None, spec.dtype)
+            tensor._keys |= TRACED
+            tensor._trace = self
+            tensor._late = call, None if isinstance(specs, Spec) else position  # type: ignore[attr-defined]
+            tensor._requires_grad = differentiable and spec.dtype.is_differentiable
+            results.append(tensor)
+        return results[0] if isinstance(specs, Spec) else tuple(results)
+
+    def _late_sparse(self, op: OpDef, args: Arguments) -> Any:
+        """As `_late_results`, for the operators that make sparse tensors, or take some, of one dtype."""
+        if op.name not in SPARSE:
+            raise CaptureError(f"{op.name} makes or takes a sparse tensor, which has no place in a graph",
+                               user_line())
+        return self._late_results(op, args, Spec(None, tensors_in(op, args)[0].dtype))
+
+    def reveal(self, tensor: Tensor) -> None:
+        """The program needs the shape or the data of a late result."""
+        if self.closed:
+            raise RuntimeError(KEPT)
+        call, _ = tensor._late  # type: ignore[attr-defined]
+        raise CaptureError(_depends_on_data(call.name), user_line())
+
+    def item(self, tensor: Tensor) -> Any:
+        """The number that `tensor` will hold, for the program to return."""
+        if tensor.requires_grad:
+            tensor = run_name("detach", tensor)
+        self.abstract(tensor)
+        call = LateCall("item", Tensor.item, (tensor,), False)
+        self.late.append(call)
+        dtype = tensor.dtype
+        kind: type = complex if dtype.is_complex else float if dtype.is_floating_point else \
+            bool if dtype.name == "bool" else int
+        return self.late_numbers.make(call, kind, lambda: self.read(tensor).item())
+
+    def _check_late(self, state: StorageState) -> None:
+        """What late results are made of must stay as it is."""
+        for call in self.late:
+            for tensor in call.among(Tensor):
+                if tensor._parts is not None:
+                    continue
+                if self.states.get(id(self.abstract(tensor).storage_object)) is state:
+                    raise CaptureError(f"it writes to what {call.name} takes, of which it needs the result "
+                                       "as it was before", user_line())
 
     def _in_graph(self, op: OpDef, tensor: Tensor, args: Arguments, specs: Any) -> tuple[Arguments, Any]:
         """Arguments and results of an operator on a tensor, with offsets as the graph counts them."""
@@ -332,6 +409,8 @@ class Capture(Interpreter):
     def abstract(self, tensor: Tensor) -> Tensor:
         """The abstract tensor that stands for `tensor`: itself, or the twin of a tensor of the caller."""
         if tensor._trace is self:
+            if shapeless(tensor):
+                self.reveal(tensor)
             return tensor
         twin = self._twins.get(id(tensor))
         return self._lift(tensor) if twin is None else twin
@@ -339,9 +418,12 @@ class Capture(Interpreter):
     def _lift(self, tensor: Tensor) -> Tensor:
         """Make a tensor of the caller an input of the graph. Tensors over one storage share its value."""
         storage = tensor.storage_object
-        state = self.states.get(id(storage))
         spec = spec_of(tensor)
+        regions = self.regions.setdefault(id(storage), [])
+        state = next((known for known in regions if _inside(spec, known)), None)
         if state is None:
+            if any(_overlaps(spec, known.spec) for known in regions):
+                raise CaptureError("inputs that overlap in memory", user_line())
             dense = is_dense(tensor.shape, tensor.strides())
             whole = (
                 Spec(spec.known_shape(), spec.dtype, spec.known_strides(), spec.offset)
@@ -351,9 +433,7 @@ class Capture(Interpreter):
                 )
             )
             state = StorageState(self.graph.input(replace(whole, offset=0)), whole, 0, tensor)
-            self.states[id(storage)] = state
-        if not _inside(spec, state):
-            raise CaptureError("inputs that overlap in memory", user_line())
+            regions.append(state)
         twin = self._fresh(spec)
         twin._storage, twin._strides = Storage(None, storage.nbytes()), spec.strides
         twin._offset = spec.offset
@@ -408,6 +488,7 @@ class Capture(Interpreter):
             raise CaptureError("an in-place write that gives a tensor of the caller a history", user_line())
         destination = self.abstract(target)
         state = self.states[id(destination.storage_object)]
+        self._check_late(state)
         value = self.value_of(self.abstract(result))
         spec = spec_of(destination)
         if spec.conj or spec.neg:
@@ -447,6 +528,7 @@ class Capture(Interpreter):
         state = self.states.get(id(target.storage_object))
         if target._trace is not self or state is None:
             return False
+        self._check_late(state)
         held, needed = numel(state.spec.known_shape()), offset + extent(shape, strides)
         if state.source is not None and not _inside(Spec(shape, target.dtype, strides, offset), state):
             return False
@@ -471,6 +553,7 @@ class Capture(Interpreter):
         state = self.states[id(self.abstract(target).storage_object)]
         if not _inside(spec, state):
             return False
+        self._check_late(state)
         self.geometries.set(target, spec.known_shape(), spec.known_strides(), spec.offset)
         self._lift(target)
         return True
@@ -483,8 +566,8 @@ class Capture(Interpreter):
             self.refuse("it gives a tensor data of another kind")
             return False
         new = run_name("detach", value)
+        self._check_late(self.states[id(self.abstract(target).storage_object)])
         if target._trace is None:
-            self.abstract(target)
             new._versions = target.version_counter
             self._twins[id(target)] = new
             self.replaced[id(target)] = target, new
@@ -502,6 +585,11 @@ class Capture(Interpreter):
     def sees_gradient(self, tensor: Tensor, replaces: bool = False) -> None:
         if tensor._trace is None and id(tensor) not in self.gradients:
             self.gradients[id(tensor)] = UsedGradient(tensor, tensor._grad, not replaces)
+
+    def sees_backward(self, run: Any) -> None:
+        """A backward pass begins. What was recorded before the program is another one in every call."""
+        if any(node.sequence < self.beginning for node in run.called()):
+            self.refuse("a backward pass through history from before the program")
 
     def refuse(self, what: str) -> None:
         raise CaptureError(f"not part of a graph: {what}", user_line())
@@ -532,6 +620,10 @@ def _run_view(op: OpDef, args: Arguments) -> Any:
     return tuple(views) if several else views[0]
 
 
+def _depends_on_data(name: str) -> str:
+    return f"the shape of the result of {name} depends on data"
+
+
 def _specs(results: Any) -> Any:
     return tuple(spec_of(r) for r in results) if isinstance(results, tuple) else spec_of(results)
 
@@ -555,6 +647,13 @@ def _inside(spec: Spec, state: StorageState) -> bool:
         return spec.dtype is state.spec.dtype
     return spec.dtype is state.spec.dtype and first >= 0 and first + extent(
         spec.known_shape(), spec.known_strides()) <= size
+
+
+def _overlaps(a: Spec, b: Spec) -> bool:
+    """Whether two tensors over one storage lie in each other's way."""
+    first, other = (s.offset * s.dtype.itemsize for s in (a, b))
+    size, other_size = (extent(s.known_shape(), s.known_strides()) * s.dtype.itemsize for s in (a, b))
+    return first < other + other_size and other < first + size
 
 
 def same_layout(a: Spec, b: Spec) -> bool:

@@ -45,6 +45,7 @@ def lower(graph: Graph, supports: Callable[[Expr], bool]) -> Program:
     return _GraphLowering(graph, supports).run()
 
 
+DEEPEST = 100  # operators in a row of which one expression is made; it is built by recursion
 PRODUCTS = ("mm", "bmm", "addmm", "baddbmm")
 
 
@@ -59,6 +60,7 @@ class _GraphLowering:
         self.use_count = {value: len(nodes) + (value in outputs) for value, nodes in users.items()}
         self._users = users
         self._triangles = triangles(graph)
+        self._depths: dict[Value, int] = dict.fromkeys(graph.inputs, 0)  # how many operators make an element
 
     def run(self) -> Program:
         for value in self.graph.inputs:
@@ -110,6 +112,10 @@ class _GraphLowering:
                     placed = lowered.placed()
                     if placed is None or placed[1] != value.spec.known_strides():
                         lowered = lowered.realize()  # once for all: products take stored operands
+            depth = 1 + max((self._depths[operand] for operand in node.inputs()), default=0)
+            if lowered.buffer is None and depth > DEEPEST:
+                lowered = lowered.realize()
+            self._depths[value] = depth if lowered.buffer is None else 0
             self.values[value] = lowered.shared(self.use_count[value])
 
     def _multiplied_and_more(self, value: Value) -> bool:

@@ -140,6 +140,8 @@ def _of_view(source: Value, out: Value, facts: dict[Value, _Fact]) -> _Fact | No
         return None
     *outer, first, second = zip(out.shape, out.spec.known_strides(), strict=True)
     size = rows * columns
+    if size == 0:
+        return None
     if (out.spec.offset - source.spec.offset) % size or any(step % size for n, step in outer if n > 1):
         return None
     if (first, second) == ((rows, row), (columns, column)):

@@ -85,9 +85,6 @@ PACKETS = {"where": "where.self"}
 
 # Rows that are methods of a tensor: they return no new one.
 METHODS = {
-    "item": "item",
-    "_local_scalar_dense": "item",
-    "is_complex": "is_complex",
     "sym_size.int": "size",
     "sym_stride.int": "stride",
     "sym_numel": "numel",

@@ -37,6 +37,9 @@ def _network(name: str) -> dict[str, str]:
 
 
 WITNESSES: dict[str, str] = {
+    # numbers
+    "item": "x(1)",
+    "_local_scalar_dense": "x(1)",
     # bits
     **{
         f"__{name}__.{kind}": f"z(2, 3), {'2' if kind == 'Scalar' else 'z(2, 3)'}"

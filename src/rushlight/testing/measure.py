@@ -11,8 +11,9 @@ reverse, forward, second    against finite differences, in float64, as in the de
 batching       vmap over all differentiable arguments equals the calls one by one
 decomposition  BODY (a scalar body), or what the decomposition computes equals the kernel's result
 compiled       NATIVE (loop nests only), TEMPLATE (native code with a template: a product, sort, scan), VIEW
-               (no code), or EXTERN and the operators whose eager kernels are called; the result equals the
-               eager one. BREAK: it has no place in a graph, and a program that uses it runs eagerly.
+               (no code), or EXTERN and the operators whose eager kernels are called, in the graph or after
+               it; the result equals the eager one. BREAK: it has no place in a graph, and a program that
+               uses it runs eagerly.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ from rushlight.decompositions.table import run_decomposition
 from rushlight.loops.nest import Call
 
 from .coverage_witness import WITNESSES
-from .inventory import FORMULA, OK, ON_PURPOSE, Witness, facts_of, standing_in, texts_of
+from .inventory import FORMULA, ON_PURPOSE, facts_of
+from .witness import OK, Witness, standing_in, texts_of
 
 STAGES = ("eager", "shape", "out", "reverse", "forward", "second", "batching", "decomposition", "compiled")
 BODY, NATIVE, TEMPLATE, VIEW, EXTERN, BREAK, NONE = (
@@ -240,7 +242,8 @@ def _compiled(op: OpDef, inplace: bool, text: str) -> str:
     _agree(found, expected, op, tolerance=1e-4)
     (entry,) = next(iter(compiled.entries.values()))
     steps = [step for step in entry.artifact.schedule.steps if isinstance(step, Call)]
-    called = sorted({step.attributes["node"].op.name for step in steps if step.routine == "extern"})
+    called = sorted({step.attributes["node"].op.name for step in steps if step.routine == "extern"}
+                    | {late.name for late in entry.call.late})
     if called or not entry.artifact.executable.native:
         return f"{EXTERN}: {', '.join(called)}"
     if not entry.artifact.schedule.steps:
@@ -274,6 +277,10 @@ def _agree(found: Any, expected: Any, op: OpDef, tolerance: float = 1e-9) -> Non
             raise AssertionError(f"{_looks(mine)} where {_looks(other)} was expected")
         if op.schema.name in BLANK:
             continue
+        if mine.layout is not other.layout:
+            raise AssertionError(f"layout {mine.layout} where {other.layout} was expected")
+        if mine.layout is not rushlight.strided:
+            mine, other = mine.to_dense(), other.to_dense()
         values, wanted = (t.detach().resolve_conj().resolve_neg().numpy() for t in (mine, other))
         if mine.dtype.is_floating_point or mine.dtype.is_complex:
             np.testing.assert_allclose(values, wanted, rtol=tolerance, atol=tolerance)

@@ -304,8 +304,9 @@ OPERATIONS: dict[str, Operation] = {
         _method("round"), one(exact=True, wanted=lambda t: t.dtype is not rl.bool), exact=True
     ),
     "sign": Operation(_method("sign"), one(exact=True, wanted=lambda t: t.dtype is not rl.bool), exact=True),
-    "to_float64": Operation(lambda t: t.to(rl.float64), one(), exact=True),
-    "to_float32": Operation(lambda t: t.to(rl.float32), one()),
+    # always new memory, so that a run in double precision alone has the same aliases
+    "to_float64": Operation(lambda t: t.to(rl.float64, copy=True), one(), exact=True),
+    "to_float32": Operation(lambda t: t.to(rl.float32, copy=True), one()),
     "to_int32": Operation(
         lambda t: t.clamp(-9, 9).to(rl.int32), one(lambda t: t.dtype is rl.int64, exact=True), exact=True
     ),

@@ -1,0 +1,191 @@
+"""Places of Python's, and what they held when a program was captured.
+
+A place is a container and a key: a dictionary and a name, a list and a number, or one of the containers here,
+which stand for variables of enclosing functions, attributes that a class has, or how much is in something.
+"""
+
+from __future__ import annotations
+
+import operator
+import types
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ..core.tensor import Tensor
+
+_QUICK = (dict, list, tuple, types.MappingProxyType)  # containers that are looked at all at once
+PLAIN = (int, float, bool, str, complex, bytes, type(None))
+MISSING = object()
+
+Place = tuple[Any, Any, Any, str]  # container, key, value, name
+
+
+class Environment:
+    """Places and what they held; `stored` are those that the program may write to but does not read."""
+
+    unfinished = False  # whether a module has yet to make its parameters
+    asks_types = False  # whether the code may ask for the type of a number
+    caches: Sequence[tuple[Any, int]] = ()  # functions with a cache, and how often they computed a value
+
+    def __init__(self, places: list[Place], stored: Sequence[Place] = ()) -> None:
+        self.places, self.stored = places, stored
+        self._containers: list[Any] = []
+        self._keys: list[Any] = []
+        self._values: list[Any] = []
+        self._sized: list[Any] = []
+        self._sizes: list[int] = []
+        self._others: list[Place] = []
+        for place in places:
+            container, key, value, _ = place
+            if type(container) is Length:
+                self._sized.append(container.of)
+                self._sizes.append(value)
+            elif type(container) in _QUICK and type(value) is not Alike:
+                self._containers.append(container)
+                self._keys.append(key)
+                self._values.append(value)
+            else:
+                self._others.append(place)
+
+    def without_numbers_of(self, containers: list[Any]) -> Environment:
+        """Without the guards on numbers in `containers`, which are live."""
+        if not containers:
+            return self
+        live = {id(container) for container in containers}
+        return Environment([place for place in self.places
+                            if id(place[0]) not in live or type(place[2]) not in (int, float)])
+
+    def holds(self) -> bool:
+        try:
+            found = map(operator.getitem, self._containers, self._keys)
+            if not all(map(operator.is_, found, self._values)):
+                return self.change() is None
+        except (KeyError, IndexError):
+            return False
+        if list(map(len, self._sized)) != self._sizes:
+            return False
+        for container, key, value, _ in self._others:
+            try:
+                found = container[key]
+            except (KeyError, IndexError):
+                return False
+            if found is not value and not _equal(found, value):
+                return False
+        return True
+
+    def changed(self) -> Iterator[tuple[Place, Any]]:
+        """Places that hold something else now, and what; MISSING if nothing."""
+        for place in (*self.places, *self.stored):
+            container, key, value, _ = place
+            try:
+                found = container[key]
+            except (KeyError, IndexError):
+                found = MISSING
+            if found is not value and not _equal(found, value):
+                yield place, found
+
+    def change(self) -> str | None:
+        """What is different now, in words."""
+        for container, key, value, name in self.places:
+            try:
+                found = container[key]
+            except (KeyError, IndexError):
+                return f"{name} is gone"
+            if found is not value and not _equal(found, value):
+                if isinstance(value, Tensor) or not isinstance(value, PLAIN):
+                    return f"{name} is another {type(value).__name__}"
+                return f"{name} changed from {value!r} to {found!r}"
+        return None
+
+
+def _equal(found: Any, value: Any) -> bool:
+    kind = type(value)
+    if kind is Alike:
+        return bool(value.fits(found))
+    if type(found) is not kind:
+        return False
+    if kind in (int, str, bytes, bool, frozenset):
+        return bool(found == value)
+    if kind in (float, complex):
+        return repr(found) == repr(value)
+    return False
+
+
+class Cells:
+    """The variables of enclosing functions as a container."""
+
+    def __init__(self, cells: dict[str, Any]) -> None:
+        self.cells = cells
+
+    def __getitem__(self, name: str) -> Any:
+        try:
+            return self.cells[name].cell_contents
+        except ValueError:
+            raise KeyError(name) from None
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self.cells[name].cell_contents = value
+
+
+class Length:
+    """How much is in a container, as a container."""
+
+    def __init__(self, of: Any) -> None:
+        self.of = of
+        self.keys = frozenset(of) if isinstance(of, dict) else frozenset()
+
+    def __getitem__(self, key: Any) -> int:
+        return len(self.of)
+
+
+class Alike:
+    """Stands for every tensor that looks like this one."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.looks = self._looks(tensor)
+
+    @staticmethod
+    def _looks(tensor: Tensor) -> Any:
+        return type(tensor), tensor.shape, tensor.dtype, tensor.layout, tensor.requires_grad
+
+    def fits(self, found: Any) -> bool:
+        return isinstance(found, Tensor) and self._looks(found) == self.looks
+
+
+class Elements:
+    """What is in a set, as a container."""
+
+    def __init__(self, of: Any) -> None:
+        self.of = of
+
+    def __getitem__(self, key: Any) -> frozenset[Any]:
+        return frozenset(self.of)
+
+
+class Attributes:
+    """The attributes of an object that are plain values, its own or of its class, as a container."""
+
+    def __init__(self, of: Any) -> None:
+        self.of = of
+
+    def __getitem__(self, name: str) -> Any:
+        own = getattr(self.of, "__dict__", {})
+        if name in own and not isinstance(self.of, type):
+            return own[name]
+        for kind in (self.of if isinstance(self.of, type) else type(self.of)).__mro__:
+            if name in kind.__dict__:
+                return kind.__dict__[name]
+        raise KeyError(name)
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        setattr(self.of, name, value)
+
+
+class Defaults:
+    """The default arguments of a function as a container."""
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+
+    def __getitem__(self, i: int) -> Any:
+        return (self.function.__defaults__ or ())[i]
