@@ -17,7 +17,7 @@ demo: $(VENV)/.stamp-base
 	$(BIN)/rushlight demo
 
 test: $(VENV)/.stamp-test
-	$(BIN)/python -m pytest -n $(TEST_JOBS) $(ARGS)
+	$(BIN)/python -m pytest -n $(TEST_JOBS) --dist worksteal $(ARGS)
 
 check: $(VENV)/.stamp-dev
 	$(BIN)/ruff check .
