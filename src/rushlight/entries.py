@@ -128,6 +128,9 @@ class Entry:
         )
         self._separate = bool(call.writes or self.related)  # whether it matters what shares memory
         self._seen: list[tuple[Tensor, Any, Any]] = [(tensor, _nothing, None) for tensor, _ in self.captured]
+        looked = {id(place) if isinstance(place, Tensor) else place for place, _ in self.grads}
+        self._dropped = [target for target, _ in call.gradients
+                         if (id(target) if isinstance(target, Tensor) else target) not in looked]
         self._given = [(i, place) for i, place in enumerate(self.arguments) if place is not None]
         self._new = [(source, output) for source, output in call.writes if output not in self.updated]
         self._places = {id(tensor): j for j, (tensor, _) in enumerate(self.captured)}
@@ -325,6 +328,8 @@ def run_entry(entry: Entry, tensors: Sequence[Tensor], leaves: Sequence[Any],
     shared = [i for i in entry.updated.values() if not _may_update(sources[i])]
     for i in (*shared, *entry.copied):
         check(sources[i]._array.flags.writeable, READ_ONLY)
+    for target in entry._dropped:  # as the program does before it computes others: their memory is free now
+        (tensors[target] if isinstance(target, int) else target)._grad = None
     arrays: list[Any] = [s._array if isinstance(s, Tensor) else _filled(entry, s, numbers) for s in sources]
     for i in shared:
         arrays[i] = arrays[i].copy(order="K")
