@@ -146,7 +146,7 @@ def run_row(name: str, quick: bool) -> Row:
     make_case, bars = CASES[name]
     case = make_case()
     return Row(f"compiled {name}", {each: timed(case(each)) for each in (OURS, *peers(quick))}, bars,
-               5 if quick else 30)
+               5 if quick else 50)
 
 
 def floor_row(name: str, quick: bool) -> Row:
