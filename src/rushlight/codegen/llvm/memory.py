@@ -12,6 +12,8 @@ from .types import bits_of, element_of, is_bool, lanes_of, like, vector
 
 ir = LazyModule("llvmlite.ir")
 
+CACHE_LINE = 64  # bytes
+
 
 def alignment(kind: Any) -> int:
     """That of one element, in bytes; complex numbers are aligned as their parts."""
@@ -142,6 +144,13 @@ class Memory(Conversion):
         stored = like(kind, self.in_memory(element_of(kind)))
         x = self.builder.load(pointer, align=align or alignment(stored), typ=stored)
         return self._from_memory(x, kind)
+
+    def fetch(self, address: Any, count: int, *, write: bool) -> None:
+        """Ask for the cache lines of `count` bytes, to be read or written soon; it cannot fault."""
+        prefetch = self.declare("llvm.prefetch.p0", ir.VoidType(), [self.pointer, *[self.i32] * 3])
+        for line in range(0, count, CACHE_LINE):
+            at = self.address(address, line, self.i8) if line else address
+            self.builder.call(prefetch, [at, self.i32(int(write)), self.i32(3), self.i32(1)])  # to stay; data
 
     def store(self, x: Any, pointer: Any, align: int | None = None) -> Any:
         x = self._to_memory(x)

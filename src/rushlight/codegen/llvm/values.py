@@ -23,8 +23,6 @@ from .types import lanes_of, mangle, vector
 
 ir = LazyModule("llvmlite.ir")
 
-CACHE_LINE = 64  # bytes
-
 # An instruction at least this costly becomes a function of its own if a module uses it more than once.
 WORTH_SHARING = 12
 SHARED_DTYPES = ("float32", "float64")
@@ -209,13 +207,10 @@ class Values:
             e.store_strided(value, address, stride)
 
     def fetch(self, access: Access, lanes: int, *, write: bool) -> None:
-        """Ask for the cache lines that so many lanes will read or write; it cannot fault."""
+        """Ask for the cache lines that so many lanes will read or write."""
         e, dtype = self.e, access.buffer.dtype
         start = e.address(self.pointers[access.buffer], self.index(access.index), element_type(e, dtype))
-        prefetch = e.declare("llvm.prefetch.p0", ir.VoidType(), [e.pointer, e.i32, e.i32, e.i32])
-        for line in range(0, lanes * dtype.itemsize, CACHE_LINE):
-            address = e.address(start, line, e.i8) if line else start
-            e.builder.call(prefetch, [address, e.i32(int(write)), e.i32(3), e.i32(1)])  # to stay; data
+        e.fetch(start, lanes * dtype.itemsize, write=write)
 
     # Index arithmetic.
 

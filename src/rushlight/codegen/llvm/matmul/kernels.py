@@ -63,23 +63,26 @@ def tile(e: Emitter, left: Any, row_offsets: Any, left_depth: Any, segments: Any
         sums = e.branch(e.compare("!=", add, 0), lambda: [e.load(at, kind) for at in places],
                         lambda: [e.zero(kind)] * len(places))
 
-        def step(left_over: Any, offset: Any, panel: Any, *sums: Any) -> tuple[Any, list[Any]]:
+        def step(left_over: Any, offset: Any, panel: Any, ahead: Any, *sums: Any) -> tuple[Any, list[Any]]:
             b = [e.load(at, kind) for at in side_by_side(panel)]
             following = []
             for i, row in enumerate(rows):
                 a = e.splat(e.load(shifted(e, row, offset), scalar), lanes)
                 following += [e.mul_add(a, x, sums[i * vectors + j]) for j, x in enumerate(b)]
+            e.fetch(ahead, 1, write=False)
             left_over = e.sub(left_over, 1)
-            return e.compare(">", left_over, 0), [left_over, e.add(offset, left_depth),
-                                                  shifted(e, panel, right_depth), *following]
+            return e.compare(">", left_over, 0), [
+                left_over, e.add(offset, left_depth), shifted(e, panel, right_depth),
+                e.address(ahead, height, scalar), *following]
 
-        def segment(number: Any, panel: Any, *sums: Any) -> tuple[Any, list[Any]]:
+        def segment(number: Any, panel: Any, ahead: Any, *sums: Any) -> tuple[Any, list[Any]]:
             start = e.load(e.address(offsets, number, e.i64), e.i64)
-            _, _, *following = e.repeat([depth, start, panel, *sums], step)
+            _, _, *following = e.repeat([depth, start, panel, ahead, *sums], step)
             number = e.add(number, 1)
             return e.compare("<", number, segments), [number, *following]
 
-        sums = e.repeat([e.i64(0), right, *sums], segment)[2:]
+        # The next tile: rows that lie one after the other, or a slab, have as many elements as are used here.
+        sums = e.repeat([e.i64(0), right, shifted(e, left, left_tile), *sums], segment)[3:]
         for x, at in zip(sums, places, strict=True):
             e.store(x, at)
 
