@@ -78,6 +78,7 @@ FLOORS = [
     ],
     ["stored"],
     ["backend"],
+    ["steps"],
     ["entries"],
     ["compiler"],
     ["pieces"],

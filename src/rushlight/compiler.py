@@ -92,24 +92,28 @@ class CompiledFunction:
         key = _key(leaves, structure)
         if key in self.eager:
             return _pieces.in_pieces(self.function, args, kwargs)
-        entry = self._find(key, tensors, leaves)
-        if entry is None:
+        found = self._find(key, tensors, leaves)
+        if found is None:
             with self._lock:
-                entry = self._find(key, tensors, leaves)
-                if entry is None:
-                    entry, result = self._compile(key, args, kwargs, tensors, leaves)
-            if entry is None:
-                return result
+                found = self._find(key, tensors, leaves)
+                if found is None:
+                    made, result = self._compile(key, args, kwargs, tensors, leaves)
+                    if made is None:
+                        return result
+                    found = made, made.live.read(leaves)
+        entry, numbers = found
         aliasing = key[2]  # an entry for arguments that share memory serves no others
         plain = structure == len(args) == len(tensors)  # no containers, whose parts look like arguments
         if entry.quick and not aliasing and not kwargs and plain:
             self._prepare(entry, tensors)
-        return run_entry(entry, tensors, leaves, (args, kwargs))
+        return run_entry(entry, tensors, numbers, (args, kwargs))
 
-    def _find(self, key: Any, tensors: list[Tensor], leaves: list[Any]) -> Entry | None:
+    def _find(self, key: Any, tensors: list[Tensor], leaves: list[Any]) -> tuple[Entry, list[Any]] | None:
+        """The entry that serves a call, and the call's live numbers."""
         for entry in reversed(self.entries.get(key, ())):  # what was compiled last is what runs now
-            if entry.holds(tensors, leaves):
-                return entry
+            numbers = entry.numbers(tensors, leaves)
+            if numbers is not None:
+                return entry, numbers
         return None
 
     def _prepare(self, entry: Entry, tensors: list[Tensor]) -> None:

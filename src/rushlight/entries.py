@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from sys import getrefcount
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -35,7 +35,9 @@ from .core.pytree import LEAF
 from .core.tensor import AUTOGRAD, Tensor, alias, wrap
 from .graph.ir import Value
 from .logs import logger
+from .runtime import guards
 from .runtime.invoke import Invoker, Source, available
+from .steps import HELD, Step, make_step, may_update, write_back
 
 
 def describe(tensor: Tensor) -> Any:
@@ -118,6 +120,7 @@ class Entry:
         self.updated = self.artifact.executable.updates
         self.copied = [source for source, output in call.writes if output not in self.updated]
         self.invoker: Invoker | None = None  # the native callable, made when the entry is used again
+        self.step: Step | Literal[False] | None = None  # that of a program with effects; False: there is none
         self.gradients = [a for a in self.arguments if isinstance(a, GradientOf | Held)]
         self.single = call.structure == LEAF and [leaf.kind for leaf in call.leaves] == ["value"]
         self.quick = (
@@ -131,6 +134,8 @@ class Entry:
         looked = {id(place) if isinstance(place, Tensor) else place for place, _ in self.grads}
         self._dropped = [target for target, _ in call.gradients
                          if (id(target) if isinstance(target, Tensor) else target) not in looked]
+        self._fills = [i for i, source in enumerate(call.sources)
+                       if self.arguments[i] is None and not isinstance(source, Tensor)]
         self._given = [(i, place) for i, place in enumerate(self.arguments) if place is not None]
         self._new = [(source, output) for source, output in call.writes if output not in self.updated]
         self._places = {id(tensor): j for j, (tensor, _) in enumerate(self.captured)}
@@ -142,7 +147,7 @@ class Entry:
         storages: dict[int, int] | None = None
         for i, tensor in enumerate(tensors):
             storage = tensor._storage
-            if storage is not None:
+            if storage is not None and getrefcount(storage) != HELD:
                 if storages is None:
                     storages = {id(t._storage): j for j, (t, _) in enumerate(self.captured)}
                 j = storages.get(id(storage))
@@ -173,29 +178,32 @@ class Entry:
             return f"a number has another value: {', '.join(self.live.guards)}"
         return self.environment.change()
 
-    def holds(self, tensors: Sequence[Tensor], leaves: Sequence[Any]) -> bool:
-        """`change` is None, quicker."""
-        if self.environment.places and not self.environment.holds():
-            return False
-        for i, (tensor, array, flag) in enumerate(self._seen):
+    def numbers(self, tensors: Sequence[Tensor], leaves: Sequence[Any]) -> list[Any] | None:
+        """The live numbers of a call that this entry serves; None for others. `change`, quicker."""
+        step = self.step
+        for i in step.others if step and step.looks_right() else range(len(self._seen)):
+            tensor, array, flag = self._seen[i]
             # with the memory and the flag that it had when it looked right it still does
             if tensor._array is not array() or tensor._requires_grad is not flag or tensor._node is not None:
                 if describe(tensor) != self.captured[i][1] or tensor._array is None:
-                    return False
+                    return None
                 self._seen[i] = tensor, weakref.ref(tensor._array), tensor._requires_grad
+        if self.environment.places and not self.environment.holds():
+            return None
         for place, had in self.grads:
             leaf = tensors[place] if isinstance(place, int) else place
             if (leaf._grad is not None) != had:
-                return False
+                return None
         for gradient in self.gradients:
             if describe(gradient.find(tensors)) != gradient.looks:
-                return False
+                return None
         for i, tensor in self.pinned:
             if tensors[i] is not tensor:
-                return False
+                return None
         if self._separate and self.captured and self.relation(tensors) != self.related:
-            return False
-        return not self.live.guarded or self.live.holds(self.live.read(leaves))
+            return None
+        numbers = self.live.read(leaves) if self.live.roots else []
+        return numbers if not self.live.guarded or self.live.holds(numbers) else None
 
 
 # Building.
@@ -314,42 +322,19 @@ def finish_quick(entry: Entry, found: Any) -> Any:
     return entry.call.structure.unflatten([found[leaf.index] for leaf in entry.call.leaves])
 
 
-def run_entry(entry: Entry, tensors: Sequence[Tensor], leaves: Sequence[Any],
-              arguments: Any = ((), {})) -> Any:
-    """Run a compiled form on the leaves of a call, of which `tensors` are the tensors."""
+def run_entry(entry: Entry, tensors: Sequence[Tensor], numbers: list[Any], arguments: Any = ((), {})) -> Any:
+    """Run a compiled form on the tensors and the live numbers of a call."""
     call = entry.call
-    numbers = entry.live.read(leaves) if entry.live.roots else []
     sources: list[Any] = list(call.sources)
     for i, place in entry._given:
         sources[i] = tensors[place] if isinstance(place, int) else place.find(tensors)
     for argument, flag in call.flags:
         if flag:
             tensors[argument].requires_grad_()
-    shared = [i for i in entry.updated.values() if not _may_update(sources[i])]
-    for i in (*shared, *entry.copied):
-        check(sources[i]._array.flags.writeable, READ_ONLY)
-    for target in entry._dropped:  # as the program does before it computes others: their memory is free now
-        (tensors[target] if isinstance(target, int) else target)._grad = None
-    arrays: list[Any] = [s._array if isinstance(s, Tensor) else _filled(entry, s, numbers) for s in sources]
-    for i in shared:
-        arrays[i] = arrays[i].copy(order="K")
-    if entry.backward is None:
-        found = entry.artifact.executable.run(arrays)
-        for i in shared:
-            np.copyto(sources[i]._array, arrays[i])
-        updated = entry.updated  # nobody asks for these outputs
-        outputs: list[Any] = [None if i in updated else wrap(array) for i, array in enumerate(found)]
-        del found
-    else:
-        different = [_found(place, tensors) for place in call.differentiable]
-        grad, MODES.grad = MODES.grad, True  # a program may record in spite of no_grad around it
-        try:
-            results = Differentiable.apply(entry, arrays, sources, *different)
-        finally:
-            MODES.grad = grad
-        outputs = list(results) if isinstance(results, tuple) else [results]
-    del arrays  # nothing but its owner shall hold the memory of a tensor that is written
-    _write_back(entry, sources, outputs)
+    for i in entry._fills:
+        sources[i] = _filled(entry, sources[i], numbers)
+    outputs, writes, gradients, counts = _computed(entry, tensors, sources)
+    write_back(entry, sources, outputs, writes)
     late: list[Any] = []
 
     def given(leaf: Leaf) -> Any:
@@ -368,10 +353,10 @@ def run_entry(entry: Entry, tensors: Sequence[Tensor], leaves: Sequence[Any],
         returned[i] = returned[i].as_subclass(kind)
     for i in call.inference:
         returned[i]._inference, returned[i]._keys = True, returned[i]._keys | AUTOGRAD
-    for target, leaf in call.gradients:
+    for target, leaf in gradients:
         owner = tensors[target] if isinstance(target, int) else target
         owner._grad = given(leaf)
-    _change(call, tensors, [given(leaf) for _, leaf in call.replaced])
+    _change(entry, tensors, counts, [given(leaf) for _, leaf in call.replaced])
     result = call.structure.unflatten(returned)
     if call.grad_mode is not None:
         MODES.grad = call.grad_mode
@@ -382,11 +367,55 @@ def run_entry(entry: Entry, tensors: Sequence[Tensor], leaves: Sequence[Any],
     return result
 
 
-def _change(call: CapturedCall, tensors: Sequence[Tensor], data: list[Tensor]) -> None:
+def _computed(entry: Entry, tensors: Sequence[Tensor], sources: list[Any]) -> tuple[Any, Any, Any, Any]:
+    """Run the program. The outputs by number, and which writes, gradients and counts of writes are left."""
+    call = entry.call
+    if entry.step is None and not guards.enabled():
+        entry.step = make_step(entry, sources) or False
+    step = entry.step
+    if step and not guards.enabled():
+        for i, _ in step.writes:
+            check(sources[i]._array.flags.writeable, READ_ONLY)
+        _drop(step.dropped, tensors)
+        outputs: Any = step.run(tensors, sources)
+        if outputs is not None:
+            return outputs, step.writes, step.gradients, step.counts
+    shared = [i for i in entry.updated.values() if not may_update(sources[i])]
+    for i in (*shared, *entry.copied):
+        check(sources[i]._array.flags.writeable, READ_ONLY)
+    _drop(entry._dropped, tensors)
+    arrays: list[Any] = [s._array if isinstance(s, Tensor) else s for s in sources]
+    for i in shared:
+        arrays[i] = arrays[i].copy(order="K")
+    if entry.backward is None:
+        found = entry.artifact.executable.run(arrays)
+        for i in shared:
+            np.copyto(sources[i]._array, arrays[i])
+        updated = entry.updated  # nobody asks for these outputs
+        outputs = [None if i in updated else wrap(array) for i, array in enumerate(found)]
+        return outputs, entry._new, call.gradients, call.versions
+    different = [_found(place, tensors) for place in call.differentiable]
+    grad, MODES.grad = MODES.grad, True  # a program may record in spite of no_grad around it
+    try:
+        results = Differentiable.apply(entry, arrays, sources, *different)
+    finally:
+        MODES.grad = grad
+    outputs = list(results) if isinstance(results, tuple) else [results]
+    return outputs, entry._new, call.gradients, call.versions
+
+
+def _drop(targets: list[int | Tensor], tensors: Sequence[Tensor]) -> None:
+    """Let gradients go, as the program does before it computes others: their memory is free then."""
+    for target in targets:
+        (tensors[target] if isinstance(target, int) else target)._grad = None
+
+
+def _change(entry: Entry, tensors: Sequence[Tensor], counts: list[tuple[Any, int]],
+            data: list[Tensor]) -> None:
     """What the program did to the caller's tensors besides writing to their memory."""
-    for place, count in call.versions:
-        owner = place if isinstance(place, Tensor) else _found(place, tensors)
-        owner.version_counter.value += count
+    call = entry.call
+    for place, count in counts:
+        _found(place, tensors).version_counter.value += count
     for change in call.changes:
         change.apply(_found(change.target, tensors))
     for (place, _), value in zip(call.replaced, data, strict=True):
@@ -409,31 +438,6 @@ def _filled(entry: Entry, source: Any, numbers: list[Any]) -> np.ndarray:
     return source.fill() if isinstance(source, Draws) else entry.live.fill(source, numbers)
 
 
-def _write_back(entry: Entry, sources: list[Any], outputs: list[Tensor]) -> None:
-    """What the program wrote to the caller's tensors.
-
-    A tensor that nobody else shares memory with takes over the array that was computed; into others it is
-    copied.
-    """
-    for source, output in entry._new:
-        target = sources[source]
-        new = outputs[output]._array
-        assert new is not None
-        if output in entry.taken and _sole_owner(target) and new.strides == target._array.strides:
-            target._array, target._storage = new, None
-        else:
-            np.copyto(_whole(target._array, new), new)
-
-
-def _whole(array: np.ndarray, new: np.ndarray) -> np.ndarray:
-    """The memory that `new` is the contents of: of an array with gaps, all from its first element to its
-    last.
-    """
-    if array.shape == new.shape:
-        return array
-    return np.lib.stride_tricks.as_strided(array, new.shape, new.strides)
-
-
 def taken_over(call: CapturedCall) -> set[int]:
     """Outputs that are nothing but the new contents of one tensor."""
     used = {leaf.index for leaf in call.all_leaves() if leaf.kind in ("value", "view", "shared")}
@@ -441,39 +445,7 @@ def taken_over(call: CapturedCall) -> set[int]:
     return {output for output in written if output not in used and written.count(output) == 1}
 
 
-def _may_update(tensor: Tensor) -> bool:
-    """Whether a program may write to the memory of `tensor` while it runs: no other input has a part in it.
-    """
-    return _sole_owner(tensor) and tensor._array.flags.writeable  # type: ignore[union-attr]
-
-
-def _sole_owner(tensor: Tensor) -> bool:
-    """Whether the memory of `tensor` can be reached through it alone.
-
-    Every way to share memory holds a reference: views and detached tensors to the Storage, NumPy and DLPack
-    to the array or to the array that owns its bytes.
-    """
-    storage, array = tensor._storage, tensor._array
-    if tensor._base is not None or tensor._offset or type(array) is not np.ndarray:
-        return False
-    owner = array.base
-    held = 0  # references by the storage
-    if storage is not None:
-        if getrefcount(storage) != 3:
-            return False
-        buffer = storage.buffer
-        base = array if owner is None else owner
-        if buffer is None or getrefcount(buffer) != 3 or buffer.base is not base:
-            return False
-        del base
-        held = 1
-    if owner is None:
-        return getrefcount(array) == 3 + held
-    return type(owner) is np.ndarray and owner.base is None and getrefcount(array) == 3 \
-        and getrefcount(owner) == 3 + held
-
-
-def _returned(leaf: Leaf, tensors: Sequence[Tensor], sources: list[Any], outputs: list[Tensor],
+def _returned(leaf: Leaf, tensors: Sequence[Tensor], sources: list[Any], outputs: Any,
               numbers: list[Any]) -> Any:
     if leaf.kind == "value":
         return outputs[leaf.index]

@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 
 from ..core.dtypes import BY_NUMPY
+from ..core.shapes import contiguous_strides
 from . import guards
 from .engine import Library
-from .invoke import Invoker, Output, Source, available
+from .invoke import ALIGNED, Invoker, Output, Source, Target, available
 from .threads import ThreadPool
 
 LONG_WORK = 1 << 16  # bytes touched by a program above which other Python threads may run meanwhile
@@ -37,6 +38,10 @@ class Slot:
     shape: tuple[int, ...]
     strides: tuple[int, ...] | None = None
     offset: int = 0  # in the workspace, of a temporary
+
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.shape) * self.dtype.itemsize
 
 
 class Executable:
@@ -74,6 +79,8 @@ class Executable:
         self._lock = threading.Lock()
         self._workspace: np.ndarray | None = None
         self._template: Any = None
+        # the workspace of native calls, and a word that is not 0 while one of them uses it
+        self._native_memory: tuple[np.ndarray, np.ndarray] | None = None
         self._call: Any = None if self.native and available() else False  # the native call, made at first use
 
     def run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -104,19 +111,39 @@ class Executable:
             if own:
                 self._lock.release()
 
-    def invoker(self, arguments: int, sources: Sequence[Source], *, tensors: bool, single: bool) -> Invoker:
-        """A native callable for this program, which must be native throughout; with a workspace of its own.
+    def invoker(self, arguments: int, sources: Sequence[Source], *, tensors: bool, single: bool,
+                targets: Mapping[int, Target] | None = None, homes: Mapping[int, int] | None = None,
+                versions: Sequence[tuple[Any, int]] = (), look: bool = False) -> Invoker:
+        """A native callable for this program, which must be native throughout.
+
+        Of outputs, by their place in `output_slots`, `targets` tells whose gradient one becomes, and `homes`
+        which of the sources it is the new contents of. `versions` tells how often tensors are written to.
         """
-        workspace = aligned_bytes(self.workspace_size)
-        template = np.frombuffer(self._block_over(workspace), np.int64)
-        outputs = [Output(o.number, BY_NUMPY[o.dtype], o.shape, o.strides) for o in self.output_slots]
-        touched = self.workspace_size + sum(math.prod(o.shape) * o.dtype.itemsize for o in self.output_slots)
+        targets, homes = targets or {}, homes or {}
+        if self._native_memory is None:
+            self._native_memory = aligned_bytes(self.workspace_size), np.zeros(1, np.int64)
+        workspace, busy = self._native_memory
+        block = self._block_over(workspace)
+        outputs = []
+        copied = aligned_bytes(sum(-(-self.output_slots[k].nbytes // 64) * 64 for k in homes))
+        address = copied.__array_interface__["data"][0]
+        for k, o in enumerate(self.output_slots):
+            strides = o.strides
+            if strides is None and k in targets:
+                strides = tuple(s * o.dtype.itemsize for s in contiguous_strides(o.shape))
+            outputs.append(Output(o.number, BY_NUMPY[o.dtype], o.shape, strides, targets.get(k),
+                                  homes.get(k, -1)))
+            if k in homes:
+                block[o.number] = address
+                address += -(-o.nbytes // 64) * 64
+        touched = self.workspace_size + sum(o.nbytes for o in self.output_slots)
         for source in sources:
             example = source.example
             touched += (example if isinstance(example, np.ndarray) else example._array).nbytes
-        return Invoker(arguments, sources, outputs, self._addresses, template, tensors=tensors, single=single,
-                       release=touched > LONG_WORK, shared=bool(self.workspace_size),
-                       keep=(workspace, self._library, self._pool))
+        return Invoker(arguments, sources, outputs, self._addresses, np.frombuffer(block, np.int64),
+                       tensors=tensors, single=single, release=touched > LONG_WORK, busy=busy,
+                       shared=bool(self.workspace_size or homes), look=look, versions=versions,
+                       keep=(workspace, copied, self._library, self._pool))
 
     def report(self, number: int) -> None:
         kind, message = self.reports[number - 1]
@@ -186,7 +213,7 @@ def allocator(slot: Slot) -> Callable[[], np.ndarray]:
     """A function that makes a new array for an output, in its memory order, aligned where that pays."""
     shape, dtype, strides = slot.shape, slot.dtype, slot.strides
     count = math.prod(shape)
-    if count * dtype.itemsize < 4096:
+    if count * dtype.itemsize < ALIGNED:
         if strides is None or count == 0:
             return lambda: np.empty(shape, dtype)
         return lambda: np.ndarray(shape, dtype, np.empty(count, dtype), 0, strides)

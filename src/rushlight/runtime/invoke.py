@@ -10,6 +10,11 @@ function's `self` (an ndarray; see `_Table` for its fields). It reads ndarrays t
 makes them through NumPy's C interface; both are tried at first use, and `available()` is False where they are
 not what is expected, so that programs run without it.
 
+A program with effects on the caller's tensors is called like that, too (steps.py). Inputs that it writes to
+must be tensors whose memory nobody else can reach. Outputs that become gradients take over the memory of
+those that they replace, where nobody else can reach it, and small outputs that are the new contents of an
+input are copied there. The gradients are let go before the program runs, and set if it reports no error.
+
 Threads: addresses of a call live on its own stack. The workspace of the program belongs to one call at a
 time; a call that finds it taken is refused. Long work releases the interpreter lock.
 """
@@ -28,9 +33,13 @@ import numpy as np
 
 from ..core.dispatch import AMBIENT
 from ..core.modes import MODES
+from ..core.storage import Storage
 from ..core.tensor import Tensor
 from . import invoke_code as code
+from . import object_code as layout
 from .engine import Library, engine
+
+ALIGNED = 4096  # bytes from which outputs begin at an aligned address
 
 
 @dataclass(frozen=True)
@@ -41,6 +50,16 @@ class Source:
     constant: Any
     example: Any  # a tensor, or array, like those to expect
     slot: int | None
+    settled: bool = False  # of a tensor: a leaf, its flag and where it begins in its memory are the example's
+    owned: bool = False  # of a tensor: it is written to, and nobody else may reach its memory
+
+
+@dataclass(frozen=True)
+class Target:
+    """Whose gradient an output becomes: argument number `which`, or `constant`."""
+
+    which: int
+    constant: Any
 
 
 @dataclass(frozen=True)
@@ -49,6 +68,12 @@ class Output:
     dtype: Any  # the tensor's
     shape: tuple[int, ...]
     strides: tuple[int, ...] | None  # in bytes; None: contiguous
+    target: Target | None = None  # an output that becomes a gradient; it has strides
+    home: int = -1  # the source that the contents are copied to; the template has their address
+
+    @property
+    def listed(self) -> bool:
+        return self.target is None and self.home < 0
 
 
 class _Words(np.ndarray):
@@ -58,17 +83,24 @@ class _Words(np.ndarray):
 
 
 class Invoker:
-    """A native callable. `call` is the function; it keeps alive what it refers to."""
+    """A native callable. `call` is the function; it keeps alive what it refers to.
+
+    `busy` is a word that is not 0 while a call uses the memory that the template has addresses in, if it is
+    `shared`. `versions` are tensors, and how many writes to each a call counts. With `look`, a call without
+    arguments looks at the constants alone, and returns None if they are right.
+    """
 
     def __init__(self, arguments: int, sources: Sequence[Source], outputs: Sequence[Output],
                  segments: Sequence[int], template: np.ndarray, *, tensors: bool, single: bool, release: bool,
-                 shared: bool, keep: Any) -> None:
+                 busy: np.ndarray, shared: bool, look: bool, versions: Sequence[tuple[Any, int]],
+                 keep: Any) -> None:
+        outputs = sorted(outputs, key=lambda output: not output.listed)
         table = _Table(code.FIELDS)
         table.fields.update({
             code.ARGUMENTS: arguments,
             code.TENSORS: int(tensors),
             code.RELEASE: int(release),
-            code.BUSY: 0,
+            code.BUSY: busy.__array_interface__["data"][0],
             code.SHARED: int(shared),
             code.SLOTS: len(template),
             code.SOURCES: len(sources),
@@ -78,14 +110,20 @@ class Invoker:
             code.GRAD: id(MODES.grad),
             code.INFERENCE: id(MODES.inference),
             code.SINGLE: int(single),
+            code.LISTED: sum(output.listed for output in outputs),
+            code.LOOK: int(look),
         })
         table.fields[code.SEGMENT_TABLE] = table.append(segments)
         table.fields[code.SOURCE_TABLE] = table.append([w for s in sources for w in _source_words(s, table)])
         table.fields[code.OUTPUT_TABLE] = table.append([w for o in outputs for w in _output_words(o, table)])
+        table.fields[code.VERSIONS] = len(versions)
+        table.fields[code.VERSION_TABLE] = table.append([id(o) for pair in versions for o in pair])
+        hints = sorted({address & -64 for s in sources if s.settled for address in _hints(s.constant)})
+        table.fields[code.HINTS], table.fields[code.HINT_TABLE] = len(hints), table.append(hints)
         words = table.finish().view(_Words)
         # what the table refers to by address, but not the examples, whose memory is the caller's
-        words.kept = (keep, [(s.constant, type(s.example), _array_of(s.example).dtype) for s in sources],
-                      [o.dtype for o in outputs])
+        words.kept = (keep, busy, versions, [(o.dtype, o.target) for o in outputs],
+                      [(s.constant, type(s.example), _array_of(s.example).dtype) for s in sources])
         self.call = _native().make(words)
 
 
@@ -110,10 +148,28 @@ class _Table:
 def _source_words(source: Source, table: _Table) -> list[int]:
     example = source.example
     array = _array_of(example)
-    keys = 0 if array is example else example._keys
-    return [source.which, id(source.constant), id(type(example)), id(keys), int(keys != 0), id(array.dtype),
+    is_tensor = array is not example
+    keys, flag = (example._keys, example._requires_grad) if is_tensor else (0, False)
+    bits = (code.IS_TENSOR * is_tensor | code.NO_BASE * (keys != 0 or source.settled)
+            | code.SETTLED * source.settled | code.OWNED * source.owned)
+    return [source.which, id(source.constant), id(type(example)), bits, id(keys), id(flag), id(array.dtype),
             array.ndim, table.append((*array.shape, *array.strides)),
             -1 if source.slot is None else source.slot]
+
+
+def _hints(tensor: Any) -> list[int]:
+    """Addresses that a call reads, and that are no longer in the processor's caches after a long one.
+
+    They may be of objects that are gone: nothing is read but by the caches.
+    """
+    array, storage = tensor._array, tensor._storage
+    found = [id(tensor), id(array), id(array) + layout.ARRAY_FLAGS,
+             ctypes.c_int64.from_address(id(array) + layout.ARRAY_DIMS).value, id(tensor._versions)]
+    if array.base is not None:
+        found += [id(array.base), id(array.base) + layout.ARRAY_BASE]
+    if storage is not None:
+        found += [id(storage), id(storage.buffer), id(storage.buffer) + layout.ARRAY_BASE]
+    return found
 
 
 def _array_of(example: Any) -> np.ndarray:
@@ -126,8 +182,10 @@ def _output_words(output: Output, table: _Table) -> list[int]:
     count = int(np.prod(output.shape, dtype=np.int64))
     size = count * dtype.itemsize
     strides = 0 if output.strides is None or count == 0 else table.append(output.strides)
+    target = output.target
+    owner = (0, -1, 0) if target is None else (1, target.which, id(target.constant))
     return [id(dtype), len(output.shape), table.append(output.shape), strides, output.slot,
-            size if size >= 4096 else 0, id(output.dtype)]
+            size if size >= ALIGNED else 0, id(output.dtype), *owner, output.home, size]
 
 
 class _MethodDef(ctypes.Structure):
@@ -139,14 +197,13 @@ class _Native:
     """The native function and what makes Python callables of it."""
 
     def __init__(self) -> None:
-        self._names = [sys.intern(name) for name in ("_array", "_keys", "_base", "dtype", "keys", "grad",
-                                                     "inference")]
+        self._names = [sys.intern(name) for name in layout.NAMES]
         addresses = _addresses()
-        constants = {"Tensor": Tensor, "ndarray": np.ndarray, "ambient": AMBIENT, "modes": MODES, "zero": 0,
-                     "none": None, "refused": NotImplemented, "bytes_type": _BYTES,
+        constants = {"Tensor": Tensor, "Storage": Storage, "ndarray": np.ndarray, "ambient": AMBIENT,
+                     "modes": MODES, "zero": 0, "none": None, "refused": NotImplemented, "bytes_type": _BYTES,
                      **{f"name_{name}": name for name in self._names}}
         # Objects are reached through a table of their addresses: the code is the same in every process.
-        self._objects = np.array([id(constants[name]) for name in code.OBJECTS], np.int64)
+        self._objects = np.array([id(constants[name]) for name in layout.OBJECTS], np.int64)
         self._library: Library = engine().build_named(
             "invoke", lambda: code.Emitter(list(addresses)).build(), ("invoke",),
             {**addresses, "objects": self._objects.__array_interface__["data"][0]})
@@ -162,7 +219,7 @@ class _Native:
 _BYTES = np.dtype(np.uint8)
 _PYTHON = ("PyObject_GetAttr", "PyObject_SetAttr", "PyType_GenericAlloc", "PyErr_Clear", "Py_IncRef",
            "Py_DecRef", "PyEval_SaveThread", "PyEval_RestoreThread", "PyLong_FromLongLong", "PyList_New",
-           "PyList_SetItem")
+           "PyList_SetItem", "PyNumber_Add")
 
 
 def _addresses() -> dict[str, int]:
@@ -171,9 +228,9 @@ def _addresses() -> dict[str, int]:
     capsule = np._core._multiarray_umath._ARRAY_API  # type: ignore[attr-defined]
     get = ctypes.pythonapi.PyCapsule_GetPointer
     get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    table = (ctypes.c_void_p * (code.SET_BASE_OBJECT + 1)).from_address(get(capsule, None))
-    return {**found, "array_new": table[code.NEW_FROM_DESCR] or 0,
-            "array_set_base": table[code.SET_BASE_OBJECT] or 0}
+    table = (ctypes.c_void_p * (layout.SET_BASE_OBJECT + 1)).from_address(get(capsule, None))
+    return {**found, "array_new": table[layout.NEW_FROM_DESCR] or 0,
+            "array_set_base": table[layout.SET_BASE_OBJECT] or 0}
 
 
 @functools.cache
@@ -186,11 +243,24 @@ def available() -> bool:
     probe = np.empty((3, 5), np.float32).T
     def word(offset: int, kind: Any = ctypes.c_int64) -> int:
         return int(kind.from_address(id(probe) + offset).value)
-    if word(code.DATA) != probe.__array_interface__["data"][0] or word(code.ARRAY_RANK, ctypes.c_int32) != 2:
+    if word(layout.DATA) != probe.__array_interface__["data"][0]:
         return False
-    if word(code.ARRAY_DESCR) != id(probe.dtype):
+    if word(layout.ARRAY_RANK, ctypes.c_int32) != 2:
         return False
-    for offset, expected in ((code.ARRAY_DIMS, probe.shape), (code.ARRAY_STRIDES, probe.strides)):
+    if word(layout.ARRAY_DESCR) != id(probe.dtype) or word(layout.ARRAY_BASE) != id(probe.base):
+        return False
+    more = [probe] * 5
+    counts = word(0, ctypes.c_int32)
+    more.clear()
+    if counts - word(0, ctypes.c_int32) != 5:
+        return False
+    probe.flags.writeable = False
+    if word(layout.ARRAY_FLAGS, ctypes.c_int32) & layout.WRITEABLE:
+        return False
+    probe.flags.writeable = True
+    if not word(layout.ARRAY_FLAGS, ctypes.c_int32) & layout.WRITEABLE:
+        return False
+    for offset, expected in ((layout.ARRAY_DIMS, probe.shape), (layout.ARRAY_STRIDES, probe.strides)):
         if tuple((ctypes.c_int64 * 2).from_address(word(offset))) != expected:
             return False
     try:

@@ -4,122 +4,47 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.lazy import LazyModule
 from .engine import Callee
-
-ir = LazyModule("llvmlite.ir")
+from .object_code import (
+    ARRAY_DESCR,
+    ARRAY_DIMS,
+    ARRAY_RANK,
+    ARRAY_STRIDES,
+    DATA,
+    WRITEABLE,
+    ObjectEmitter,
+    ir,
+)
 
 # Fields of the table.
 (ARGUMENTS, TENSORS, RELEASE, BUSY, SHARED, SLOTS, SOURCES, OUTPUTS, SEGMENTS, TEMPLATE, SOURCE_TABLE,
- OUTPUT_TABLE, SEGMENT_TABLE, GRAD, INFERENCE, SINGLE, FIELDS) = range(17)
-# Fields of a source: which argument (-1: a constant object), that object, its type, `_keys`, whether `_base`
-# must be None, dtype object, rank, where its sizes and strides are, its slot (-1: none).
-(WHICH, OBJECT, KIND, KEYS, NO_BASE, DESCR, RANK, DIMS, SLOT, SOURCE_FIELDS) = range(10)
+ OUTPUT_TABLE, SEGMENT_TABLE, GRAD, INFERENCE, SINGLE, LISTED, LOOK, HINTS, HINT_TABLE, VERSIONS,
+ VERSION_TABLE, FIELDS) = range(23)
+# Fields of a source: which argument (-1: a constant object), that object, its type, what is looked at,
+# `_keys`, `_requires_grad`, dtype object, rank, where its sizes and strides are, its slot (-1: none).
+(WHICH, OBJECT, KIND, LOOKED_AT, KEYS, FLAG, DESCR, RANK, DIMS, SLOT, SOURCE_FIELDS) = range(11)
+# What is looked at, by bits: it is a tensor (else an array); its `_base` is None; it is a leaf with that
+# `_requires_grad` and begins where its memory does; nobody else can reach its memory, which may be written.
+IS_TENSOR, NO_BASE, SETTLED, OWNED = 1, 2, 4, 8
 # Fields of an output: dtype object, rank, where its sizes and strides are (or 0: contiguous), slot, bytes of
-# an output that is to be aligned (else 0), the tensor's dtype.
-(OUT_DESCR, OUT_RANK, OUT_DIMS, OUT_STRIDES, OUT_SLOT, OUT_BYTES, OUT_DTYPE, OUTPUT_FIELDS) = range(8)
+# an output that is to be aligned (else 0), the tensor's dtype; whether it becomes the gradient of a tensor,
+# which argument that is (-1: a constant object), that object; the source that its contents are copied to
+# (-1: none), and how many bytes.
+(OUT_DESCR, OUT_RANK, OUT_DIMS, OUT_STRIDES, OUT_SLOT, OUT_BYTES, OUT_DTYPE, OUT_GRADIENT, OUT_WHICH,
+ OUT_OWNER, OUT_HOME, OUT_COPIED, OUTPUT_FIELDS) = range(13)
 
-# PyArrayObject: the header of an object, then data, nd, dimensions, strides, base, descr.
-DATA, ARRAY_RANK, ARRAY_DIMS, ARRAY_STRIDES, ARRAY_DESCR = 16, 24, 32, 40, 56
-NEW_FROM_DESCR, SET_BASE_OBJECT = 94, 282  # places in the table of NumPy's C interface
 ALIGNMENT = 64
-BEHAVED = 0x0400 | 0x0100  # writeable, aligned
+BEHAVED = WRITEABLE | 0x0100  # and aligned
 METH_FASTCALL = 0x0080
-# Python objects that it refers to, in the order of their addresses in a table.
-OBJECTS = ("Tensor", "ndarray", "ambient", "modes", "zero", "none", "refused", "bytes_type", "name__array",
-           "name__keys", "name__base", "name_dtype", "name_keys", "name_grad", "name_inference")
 
 
-class Emitter:
+class Emitter(ObjectEmitter):
     """The function `invoke(self, args, nargs)`."""
-
-    def __init__(self, functions: list[str]) -> None:
-        self.module = ir.Module("rushlight_invoke")
-        self.i32, self.i64, self.pointer, self.void = (
-            ir.IntType(32), ir.IntType(64), ir.PointerType(), ir.VoidType())
-        p, i64, i32 = self.pointer, self.i64, self.i32
-        signatures = {
-            "PyObject_GetAttr": (p, [p, p]), "PyObject_SetAttr": (i32, [p, p, p]),
-            "PyType_GenericAlloc": (p, [p, i64]), "PyErr_Clear": (self.void, []),
-            "Py_IncRef": (self.void, [p]), "Py_DecRef": (self.void, [p]), "PyEval_SaveThread": (p, []),
-            "PyEval_RestoreThread": (self.void, [p]), "PyLong_FromLongLong": (p, [i64]),
-            "PyList_New": (p, [i64]), "PyList_SetItem": (i32, [p, i64, p]),
-            "array_new": (p, [p, p, i32, p, p, p, i32, p]), "array_set_base": (i32, [p, p])}
-        self.functions = {
-            name: ir.Function(self.module, ir.FunctionType(result, arguments), name)
-            for name, (result, arguments) in signatures.items() if name in functions}
-        self.objects = ir.GlobalVariable(self.module, ir.ArrayType(self.i64, len(OBJECTS)), "objects")
-        self.objects.linkage = "external"
-
-    # Helpers.
-
-    def call(self, name: str, *arguments: Any) -> Any:
-        return self.b.call(self.functions[name], list(arguments))
-
-    def word(self, base: Any, index: Any, kind: Any = None) -> Any:
-        """Word `index` of the words at `base`."""
-        index = self.i64(index) if isinstance(index, int) else index
-        return self.b.load(self.b.gep(base, [index], source_etype=self.i64), typ=kind or self.i64)
-
-    def at(self, base: Any, index: Any) -> Any:
-        return self.b.gep(base, [index], source_etype=self.i64)
-
-    def field(self, object_: Any, offset: int, kind: Any = None) -> Any:
-        place = self.b.gep(object_, [self.i64(offset)], source_etype=ir.IntType(8))
-        return self.b.load(place, typ=kind or self.pointer)
-
-    def constant(self, name: str) -> Any:
-        return self.word(self.objects, OBJECTS.index(name), self.pointer)
-
-    def unless(self, condition: Any, target: Any) -> None:
-        """Go on if `condition`, else to the block `target`."""
-        following = self.b.append_basic_block("next")
-        self.b.cbranch(condition, following, target).set_weights((1000, 1))
-        self.b.position_at_end(following)
-
-    def loop(self, count: Any, body: Any) -> None:
-        """`body(i)` for i from 0 to count - 1; it may leave for another block."""
-        counter = self.counter()
-        self.b.store(self.i64(0), counter)
-        test, inside, after = (self.b.append_basic_block(n) for n in ("test", "inside", "after"))
-        self.b.branch(test)
-        self.b.position_at_end(test)
-        index = self.b.load(counter, typ=self.i64)
-        self.b.cbranch(self.b.icmp_signed("<", index, count), inside, after)
-        self.b.position_at_end(inside)
-        body(index)
-        self.b.store(self.b.add(self.b.load(counter, typ=self.i64), self.i64(1)), counter)
-        self.b.branch(test)
-        self.b.position_at_end(after)
-
-    def counter(self) -> Any:
-        with self.b.goto_block(self.entry):
-            return self.words(self.i64(1))
-
-    def words(self, count: Any) -> Any:
-        """Memory of this call."""
-        return self.b.alloca(self.i64, count)
-
-    def put(self, value: Any, place: Any) -> None:
-        """Store a word, which may be a pointer."""
-        self.b.store(value if str(value.type) == "i64" else self.b.ptrtoint(value, self.i64), place)
-
-    def equal(self, a: Any, b: Any) -> Any:
-        if str(a.type) != str(b.type):
-            a, b = (x if str(x.type) == "ptr" else self.b.inttoptr(x, self.pointer) for x in (a, b))
-        return self.b.icmp_unsigned("==", a, b)
-
-    def is_attribute(self, object_: Any, name: str, expected: Any, otherwise: Any) -> None:
-        """Go on if the attribute is the very object `expected`."""
-        found = self.call("PyObject_GetAttr", object_, self.constant(f"name_{name}"))
-        self.unless(self.b.icmp_unsigned("!=", found, self.pointer(None)), otherwise)
-        same = self.equal(found, expected)
-        self.call("Py_DecRef", found)
-        self.unless(same, otherwise)
 
     # The function.
 
     def build(self) -> str:
+        self.owned = self.owned_function()
         kind = ir.FunctionType(self.pointer, [self.pointer, self.pointer, self.i64])
         self.function = function = ir.Function(self.module, kind, "invoke")
         self.entry = function.append_basic_block("entry")
@@ -130,25 +55,41 @@ class Emitter:
         refused, release, failed = (function.append_basic_block(n) for n in ("refused", "release", "failed"))
         table = self.table = self.field(own, DATA)
         self.slots, self.sources, self.outputs = (self.word(table, f) for f in (SLOTS, SOURCES, OUTPUTS))
-        self.unless(self.equal(given, self.word(table, ARGUMENTS)), refused)
+        b = self.b
+        # without arguments it looks whether the constants are right, in tables that ask for it
+        self.looks = self.chosen(self.word(table, LOOK), 1)  # what has effects does
+        self.looking = b.and_(self.equal(given, self.i64(0)), self.looks)
+        self.unless(b.or_(self.looking, self.equal(given, self.word(table, ARGUMENTS))), refused)
+        with b.if_then(self.looking):
+            self._hint()
         self.is_attribute(self.constant("ambient"), "keys", self.constant("zero"), refused)
         self.is_attribute(self.constant("modes"), "grad", self.word(table, GRAD), refused)
         self.is_attribute(self.constant("modes"), "inference", self.word(table, INFERENCE), refused)
         b = self.b
-        self.block = self.words(self.slots)
         self.held = self.words(b.add(self.sources, self.i64(1)))
+        self.loop(self.sources, lambda i: self.put(self.i64(0), self.at(self.held, i)))
+        self.block = self.words(self.slots)
         self.made = self.words(b.add(self.outputs, self.i64(1)))
         error = self.words(self.i64(1))
         template = self.at(table, self.word(table, TEMPLATE))
         self.loop(self.slots, lambda i: self.put(self.word(template, i), self.at(self.block, i)))
-        self.loop(self.sources, lambda i: self.put(self.i64(0), self.at(self.held, i)))
         self.loop(self.outputs, lambda i: self.put(self.i64(0), self.at(self.made, i)))
         self.put(self.i64(0), error)
         self.put(self.b.ptrtoint(error, self.i64), self.at(self.block, self.i64(1)))
         self.loop(self.sources, lambda i: self._source(i, release))
+        looked, go = (function.append_basic_block(n) for n in ("looked", "go"))
+        self.b.cbranch(self.looking, looked, go)
+        self.b.position_at_end(go)
         self._lock(release)
+        with self.b.if_then(self.looks):
+            self.loop(self.outputs, lambda i: self._take(i, failed))
         self.loop(self.outputs, lambda i: self._output(i, failed))
         self._run(error)
+        fine = self.b.icmp_signed("==", self.b.load(error, typ=self.i64), self.i64(0))
+        with self.b.if_then(self.b.and_(fine, self.looks)):
+            self._hint()
+            self.loop(self.outputs, self._copy_home)
+            self.loop(self.word(table, VERSIONS), lambda i: self._count(i, failed))
         self._unlock()
         self._drop(self.held, self.sources)
         self._finish(error)
@@ -158,6 +99,11 @@ class Emitter:
         self._drop(self.held, self.sources)
         self._drop(self.made, self.outputs)
         self.b.ret(self.pointer(None))
+        self.b.position_at_end(looked)
+        self._drop(self.held, self.sources)
+        right = self.constant("none")
+        self.call("Py_IncRef", right)
+        self.b.ret(right)
         self.b.position_at_end(release)
         self._drop(self.held, self.sources)
         self.b.branch(refused)
@@ -170,27 +116,40 @@ class Emitter:
         self.b.branch(start)
         return str(self.module)
 
+    def _hint(self) -> None:
+        """Ask for what is read soon, all at once."""
+        hints = self.at(self.table, self.word(self.table, HINT_TABLE))
+        self.loop(self.word(self.table, HINTS), lambda i: self.call(
+            "prefetch", self.word(hints, i, self.pointer), *map(self.i32, (0, 3, 1))))
+
     def _source(self, i: Any, refused: Any) -> None:
         b, table = self.b, self.table
         record = self.at(table, b.add(self.word(table, SOURCE_TABLE), b.mul(i, self.i64(SOURCE_FIELDS))))
         which = self.word(record, WHICH)
         given = b.icmp_signed(">=", which, self.i64(0))
-        place = b.select(given, self.at(self.args, which), self.at(record, self.i64(OBJECT)))
-        object_ = b.load(place, typ=self.pointer)
+        with b.if_then(b.not_(b.and_(self.looking, given))):
+            place = b.select(given, self.at(self.args, which), self.at(record, self.i64(OBJECT)))
+            self._looked_at(i, b.load(place, typ=self.pointer), record, refused)
+
+    def _looked_at(self, i: Any, object_: Any, record: Any, refused: Any) -> None:
+        b = self.b
         self.unless(self.equal(self.field(object_, 8), self.word(record, KIND)), refused)
+        bits = self.word(record, LOOKED_AT)
         is_tensor, bare, checked = (b.append_basic_block(n) for n in ("is_tensor", "bare", "checked"))
-        b.cbranch(b.icmp_signed("!=", self.word(table, TENSORS), self.i64(0)), is_tensor, bare)
+        b.cbranch(self.chosen(bits, IS_TENSOR), is_tensor, bare)
         b.position_at_end(is_tensor)
         array = self.call("PyObject_GetAttr", object_, self.constant("name__array"))
         self.unless(b.icmp_unsigned("!=", array, self.pointer(None)), refused)
         self.put(array, self.at(self.held, i))
-        self.is_attribute(object_, "_keys", self.word(record, KEYS), refused)
-        base, plain = (b.append_basic_block(n) for n in ("base", "plain"))
-        b.cbranch(b.icmp_signed("!=", self.word(record, NO_BASE), self.i64(0)), base, plain)
-        b.position_at_end(base)
-        self.is_attribute(object_, "_base", self.constant("none"), refused)
-        b.branch(plain)
-        b.position_at_end(plain)
+        settled = self.chosen(bits, SETTLED)
+        with b.if_then(b.or_(self.looking, b.not_(settled))):  # the look comes before the call
+            self.is_attribute(object_, "_keys", self.word(record, KEYS), refused)
+            with b.if_then(self.chosen(bits, NO_BASE)):
+                self.is_attribute(object_, "_base", self.constant("none"), refused)
+            with b.if_then(settled):
+                self.is_attribute(object_, "_requires_grad", self.word(record, FLAG), refused)
+                self.is_attribute(object_, "_node", self.constant("none"), refused)
+                self.is_attribute(object_, "_offset", self.constant("zero"), refused)
         b.branch(checked)
         b.position_at_end(bare)
         self.call("Py_IncRef", object_)
@@ -198,23 +157,27 @@ class Emitter:
         b.branch(checked)
         b.position_at_end(checked)
         array = b.load(self.at(self.held, i), typ=self.pointer)
-        self._check_array(array, record, refused)
+        expected = self.at(self.table, self.word(record, DIMS))
+        rank = self.word(record, RANK)
+        self._check_array(array, self.word(record, DESCR), rank, expected, self.at(expected, rank), refused)
+        with b.if_then(b.and_(self.chosen(bits, OWNED), b.not_(self.looking))):
+            self.unless(b.call(self.owned, [object_, array]), refused)
         slot = self.word(record, SLOT)
-        # inputs that no kernel reads have no slot: their address goes to the place of the error's, set again
+        # inputs that no kernel reads have no slot
         with b.if_then(b.icmp_signed(">=", slot, self.i64(0))):
             self.put(self.field(array, DATA), self.at(self.block, slot))
 
-    def _check_array(self, array: Any, record: Any, refused: Any) -> None:
+    def _check_array(self, array: Any, descr: Any, rank: Any, dims: Any, strides: Any,
+                     otherwise: Any) -> None:
+        """Go on if it is an array of that dtype, and lies in memory like that."""
         b = self.b
-        self.unless(self.equal(self.field(array, 8), self.constant("ndarray")), refused)
-        self.unless(self.equal(self.field(array, ARRAY_DESCR), self.word(record, DESCR)), refused)
-        rank = b.sext(self.field(array, ARRAY_RANK, self.i32), self.i64)
-        self.unless(self.equal(rank, self.word(record, RANK)), refused)
-        expected = self.at(self.table, self.word(record, DIMS))
-        for offset, first in ((ARRAY_DIMS, self.i64(0)), (ARRAY_STRIDES, rank)):
+        self.unless(self.equal(self.field(array, 8), self.constant("ndarray")), otherwise)
+        self.unless(self.equal(self.field(array, ARRAY_DESCR), descr), otherwise)
+        self.unless(self.equal(b.sext(self.field(array, ARRAY_RANK, self.i32), self.i64), rank), otherwise)
+        for offset, expected in ((ARRAY_DIMS, dims), (ARRAY_STRIDES, strides)):
             actual = self.field(array, offset)
-            self.loop(rank, lambda k, a=actual, f=first: self.unless(
-                self.equal(self.word(a, k), self.word(expected, self.b.add(k, f))), refused))
+            self.loop(rank, lambda k, a=actual, e=expected: self.unless(
+                self.equal(self.word(a, k), self.word(e, k)), otherwise))
 
     def _lock(self, refused: Any) -> None:
         """Take the workspace, if the program has one."""
@@ -222,17 +185,73 @@ class Emitter:
         take, go = (b.append_basic_block(n) for n in ("take", "go"))
         b.cbranch(b.icmp_signed("!=", self.word(self.table, SHARED), self.i64(0)), take, go)
         b.position_at_end(take)
-        before = b.atomic_rmw("xchg", self.at(self.table, self.i64(BUSY)), self.i64(1), "acq_rel")
+        before = b.atomic_rmw("xchg", self.word(self.table, BUSY, self.pointer), self.i64(1), "acq_rel")
         b.cbranch(b.icmp_signed("==", before, self.i64(0)), go, refused)
         b.position_at_end(go)
 
     def _unlock(self) -> None:
         with self.b.if_then(self.b.icmp_signed("!=", self.word(self.table, SHARED), self.i64(0))):
-            self.b.atomic_rmw("xchg", self.at(self.table, self.i64(BUSY)), self.i64(0), "acq_rel")
+            self.b.atomic_rmw("xchg", self.word(self.table, BUSY, self.pointer), self.i64(0), "acq_rel")
+
+    def _record(self, i: Any) -> Any:
+        b, table = self.b, self.table
+        return self.at(table, b.add(self.word(table, OUTPUT_TABLE), b.mul(i, self.i64(OUTPUT_FIELDS))))
+
+    def _owner(self, record: Any) -> Any:
+        """The tensor whose gradient an output becomes."""
+        which = self.word(record, OUT_WHICH)
+        place = self.b.select(self.b.icmp_signed(">=", which, self.i64(0)), self.at(self.args, which),
+                              self.at(record, self.i64(OUT_OWNER)))
+        return self.b.load(place, typ=self.pointer)
+
+    def _take(self, i: Any, failed: Any) -> None:
+        """Let go of the gradient that an output replaces. Its memory is the output's if nobody else can reach
+        it.
+        """
+        b, null = self.b, self.pointer(None)
+        record = self._record(i)
+        with b.if_then(self.chosen(self.word(record, OUT_GRADIENT), 1)):
+            owner = self._owner(record)
+            old = self.call("PyObject_GetAttr", owner, self.constant("name__grad"))
+            self.unless(b.icmp_unsigned("!=", old, null), failed)
+            alone, taken, unfit, done = (b.append_basic_block(n) for n in ("alone", "taken", "unfit", "done"))
+            b.cbranch(b.and_(self.equal(self.field(old, 8), self.constant("Tensor")),
+                             self.references(old, 2)), alone, done)
+            b.position_at_end(alone)
+            array = self.call("PyObject_GetAttr", old, self.constant("name__array"))
+            b.cbranch(b.icmp_unsigned("!=", array, null), taken, failed)
+            b.position_at_end(taken)
+            self.put(array, self.at(self.made, i))
+            dims = self.at(self.table, self.word(record, OUT_DIMS))
+            strides = self.at(self.table, self.word(record, OUT_STRIDES))
+            self._check_array(array, self.word(record, OUT_DESCR), self.word(record, OUT_RANK), dims, strides,
+                              unfit)
+            wanted = b.select(b.icmp_signed("!=", self.word(record, OUT_BYTES), self.i64(0)),
+                              self.i64(ALIGNMENT - 1), self.i64(0))
+            self.unless(self.equal(b.and_(self.field(array, DATA, self.i64), wanted), self.i64(0)), unfit)
+            self.unless(b.call(self.owned, [old, array]), unfit)
+            b.branch(done)
+            b.position_at_end(unfit)
+            self.put(self.i64(0), self.at(self.made, i))
+            self.call("Py_DecRef", array)
+            b.branch(done)
+            b.position_at_end(done)
+            gone = self.call("PyObject_SetAttr", owner, self.constant("name__grad"), self.constant("none"))
+            self.call("Py_DecRef", old)
+            self.unless(b.icmp_signed("==", gone, self.i32(0)), failed)
 
     def _output(self, i: Any, failed: Any) -> None:
+        """Memory for an output that has none."""
+        b = self.b
+        record = self._record(i)
+        with b.if_then(b.icmp_signed("<", self.word(record, OUT_HOME), self.i64(0))):
+            with b.if_then(b.icmp_signed("==", self.word(self.made, i), self.i64(0))):
+                self._make(i, record, failed)
+            array = self.word(self.made, i, self.pointer)
+            self.put(self.field(array, DATA), self.at(self.block, self.word(record, OUT_SLOT)))
+
+    def _make(self, i: Any, record: Any, failed: Any) -> None:
         b, table, null = self.b, self.table, self.pointer(None)
-        record = self.at(table, b.add(self.word(table, OUTPUT_TABLE), b.mul(i, self.i64(OUTPUT_FIELDS))))
         descr = self.word(record, OUT_DESCR, self.pointer)
         rank = b.trunc(self.word(record, OUT_RANK), self.i32)
         dims = self.at(table, self.word(record, OUT_DIMS))
@@ -252,8 +271,6 @@ class Emitter:
         self._aligned(i, descr, rank, dims, strides, size, failed)
         b.branch(done)
         b.position_at_end(done)
-        array = b.load(self.at(self.made, i), typ=self.pointer)
-        self.put(self.field(array, DATA), self.at(self.block, self.word(record, OUT_SLOT)))
 
     def _aligned(self, i: Any, descr: Any, rank: Any, dims: Any, strides: Any, size: Any,
                  failed: Any) -> None:
@@ -292,6 +309,40 @@ class Emitter:
         with self.b.if_then(self.b.icmp_signed("!=", self.word(table, RELEASE), self.i64(0))):
             self.call("PyEval_RestoreThread", self.b.load(state, typ=self.pointer))
 
+    def _copy_home(self, i: Any) -> None:
+        """Copy a small output to the memory of the input that it is the new contents of."""
+        b = self.b
+        record = self._record(i)
+        home = self.word(record, OUT_HOME)
+        with b.if_then(b.icmp_signed(">=", home, self.i64(0))):
+            target = self.field(self.word(self.held, home, self.pointer), DATA)
+            source = self.word(self.block, self.word(record, OUT_SLOT), self.pointer)
+            byte = ir.IntType(8)
+            self.loop(self.word(record, OUT_COPIED), lambda k: self.b.store(
+                self.b.load(self.b.gep(source, [k], source_etype=byte), typ=byte),
+                self.b.gep(target, [k], source_etype=byte)))
+
+    def _count(self, i: Any, failed: Any) -> None:
+        """Count the writes to a tensor."""
+        b, null = self.b, self.pointer(None)
+        record = self.at(self.table, b.add(self.word(self.table, VERSION_TABLE), b.mul(i, self.i64(2))))
+        tensor, count = (self.word(record, k, self.pointer) for k in range(2))
+        place = self.counter()
+        self.put(self.call("PyObject_GetAttr", tensor, self.constant("name__versions")), place)
+        with b.if_then(self.equal(b.load(place, typ=self.pointer), self.constant("none"))):
+            self.call("Py_DecRef", self.constant("none"))
+            self.put(self.call("PyObject_GetAttr", tensor, self.constant("name_version_counter")), place)
+        counter = b.load(place, typ=self.pointer)
+        self.unless(b.icmp_unsigned("!=", counter, null), failed)
+        old = self.call("PyObject_GetAttr", counter, self.constant("name_value"))
+        self.unless(b.icmp_unsigned("!=", old, null), failed)
+        new = self.call("PyNumber_Add", old, count)
+        self.unless(b.icmp_unsigned("!=", new, null), failed)
+        kept = self.call("PyObject_SetAttr", counter, self.constant("name_value"), new)
+        for object_ in (counter, old, new):
+            self.call("Py_DecRef", object_)
+        self.unless(b.icmp_signed("==", kept, self.i32(0)), failed)
+
     def _drop(self, objects: Any, count: Any) -> None:
         def drop(i: Any) -> None:
             held = self.b.load(self.at(objects, i), typ=self.pointer)
@@ -313,14 +364,17 @@ class Emitter:
         b.position_at_end(good)
         with b.if_then(b.icmp_signed("!=", self.word(table, TENSORS), self.i64(0))):
             self.loop(self.outputs, lambda i: self._wrap(i, lost))
+            with b.if_then(self.looks):
+                self.loop(self.outputs, lambda i: self._give(i, lost))
         single, several = (b.append_basic_block(n) for n in ("single", "several"))
         b.cbranch(b.icmp_signed("!=", self.word(table, SINGLE), self.i64(0)), single, several)
         b.position_at_end(single)
         b.ret(self.word(self.made, 0, self.pointer))
         b.position_at_end(several)
-        results = self.call("PyList_New", self.outputs)
+        listed = self.word(table, LISTED)
+        results = self.call("PyList_New", listed)
         self.unless(b.icmp_unsigned("!=", results, null), lost)
-        self.loop(self.outputs, lambda i: self.call(
+        self.loop(listed, lambda i: self.call(
             "PyList_SetItem", results, i, self.b.load(self.at(self.made, i), typ=self.pointer)))
         b.ret(results)
         b.position_at_end(lost)
@@ -329,14 +383,25 @@ class Emitter:
 
     def _wrap(self, i: Any, lost: Any) -> None:
         """Replace an array by a tensor that owns it."""
-        b, table, null = self.b, self.table, self.pointer(None)
+        b, null = self.b, self.pointer(None)
         array = b.load(self.at(self.made, i), typ=self.pointer)
-        tensor = self.call("PyType_GenericAlloc", self.constant("Tensor"), self.i64(0))
-        self.unless(b.icmp_unsigned("!=", tensor, null), lost)
-        self.put(tensor, self.at(self.made, i))
-        first = self.call("PyObject_SetAttr", tensor, self.constant("name__array"), array)
-        self.call("Py_DecRef", array)
-        record = b.add(self.word(table, OUTPUT_TABLE), b.mul(i, self.i64(OUTPUT_FIELDS)))
-        dtype = self.word(self.at(table, record), OUT_DTYPE, self.pointer)
-        second = self.call("PyObject_SetAttr", tensor, self.constant("name_dtype"), dtype)
-        self.unless(b.icmp_signed("==", b.or_(first, second), self.i32(0)), lost)
+        with b.if_then(b.icmp_unsigned("!=", array, null)):
+            tensor = self.call("PyType_GenericAlloc", self.constant("Tensor"), self.i64(0))
+            self.unless(b.icmp_unsigned("!=", tensor, null), lost)
+            self.put(tensor, self.at(self.made, i))
+            first = self.call("PyObject_SetAttr", tensor, self.constant("name__array"), array)
+            self.call("Py_DecRef", array)
+            dtype = self.word(self._record(i), OUT_DTYPE, self.pointer)
+            second = self.call("PyObject_SetAttr", tensor, self.constant("name_dtype"), dtype)
+            self.unless(b.icmp_signed("==", b.or_(first, second), self.i32(0)), lost)
+
+    def _give(self, i: Any, lost: Any) -> None:
+        """Set a gradient."""
+        b = self.b
+        record = self._record(i)
+        with b.if_then(self.chosen(self.word(record, OUT_GRADIENT), 1)):
+            new = self.word(self.made, i, self.pointer)
+            given = self.call("PyObject_SetAttr", self._owner(record), self.constant("name__grad"), new)
+            self.unless(b.icmp_signed("==", given, self.i32(0)), lost)
+            self.put(self.i64(0), self.at(self.made, i))
+            self.call("Py_DecRef", new)
