@@ -94,5 +94,6 @@ def _kernels(artifact: Artifact) -> str:
             texts.append(f"call {step}")
         else:
             vectors = "outer loop" if step.vector_outer else "inner loops"
-            texts.append(f"{step.nest}\n  -- {step.tasks} tasks, vectors along the {vectors}")
+            end = "" if step.limit is None else f", up to {step.limit}"
+            texts.append(f"{step.nest}\n  -- {step.tasks} tasks, vectors along the {vectors}{end}")
     return "\n".join(texts)

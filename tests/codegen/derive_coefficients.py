@@ -247,6 +247,18 @@ def erfc_root_weight(t: Any) -> Any:
     return 8 * mp.erfc(t) / erfc_root(t)
 
 
+def ndtr_root(t: Any) -> Any:
+    if t < SMALL:
+        return 1 / mp.sqrt(32 * mp.pi)
+    x = t / mp.sqrt(2)
+    return -mp.expm1((mp.log1p(-mp.erf(x)) if x < 1 else mp.log(mp.erfc(x))) / 8) / t
+
+
+def ndtr_root_weight(t: Any) -> Any:
+    """What counts is half of erfc, and that the polynomial goes on to 1 beyond."""
+    return t * max(4 * mp.erfc(t / mp.sqrt(2)) ** (M(7) / 8), M("3e-6"))
+
+
 def erfcx(x: Any) -> Any:
     if x <= 60:
         return mp.erfc(x) * mp.exp(x * x)
@@ -482,6 +494,7 @@ TABLES: dict[str, dict[int, Fit]] = {
     "ERF": {32: single(erf_slope, 0, M("1.1") ** 2, 6, erf_weight),
             64: double(erf_slope, 0, 1, 12, erf_weight)},
     "ERFC_ROOT": {32: single(erfc_root, M("1.1"), 4, 6, erfc_root_weight)},
+    "NDTR_ROOT": {32: single(ndtr_root, 0, M("6.8"), 7, ndtr_root_weight)},
     "ERFCX": {32: single(erfcx_mapped(3), -1, 1, 11, relative(erfcx_mapped(3))),
               64: double(erfcx_mapped(4), -1, 1, 24, relative(erfcx_mapped(4)))},
     "ERFINV": {64: double(erfinv_slope, 0, QUARTER, 13, lambda z: M("1.1"), 2)},

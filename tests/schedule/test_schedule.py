@@ -248,6 +248,34 @@ def test_tall_sums_are_folded_in_bands(shape: tuple[int, ...], dims: tuple[int, 
     np.testing.assert_allclose(result.numpy(), x.astype(np.float64).sum(dims), rtol=1e-5, atol=1e-4)
 
 
+def repeated(x: Any) -> Any:
+    """[n, h, w, c], each row and column of the planes twice."""
+    n, h, w, c = x.shape
+    return x.reshape(n, h, 1, w, 1, c).expand(n, h, 2, w, 2, c).reshape(n, 2 * h, 2 * w, c)
+
+
+@pytest.mark.parametrize("function", [
+    lambda x: (x - x.mean((0, 1, 2))).sum((0, 1, 2)), lambda x: x.var((0, 1, 2)),
+    lambda x: repeated(x).sum((0, 1, 2)), lambda x: repeated(x) - repeated(x).amax((0, 1, 2)),
+])
+def test_sums_over_all_but_the_last_dimension(function: Callable[..., Any]) -> None:
+    """Folded in bands, though others read the terms again, and though not all is read in equal steps."""
+    x = normal(8, 24, 20, 40)
+    before, results = pool().size, []
+    try:
+        for threads in (1, 3):
+            pool().resize(threads)
+            result, artifact = compiled(function, x)
+            results.append(result.numpy())
+    finally:
+        pool().resize(before)
+    assert any(buffer.name.endswith("_parts") for plan in nests(artifact.schedule)
+               for buffer in (access.buffer for access in plan.nest.writes()))
+    np.testing.assert_array_equal(*results)
+    expected = function(rushlight.tensor(x.astype(np.float64))).numpy()
+    np.testing.assert_allclose(results[0], expected, rtol=1e-4, atol=2e-2 if expected.ndim == 1 else 1e-5)
+
+
 def test_the_largest_of_a_stored_row_is_known() -> None:
     """In softmax that looks whether all of a row is masked, the masked row is stored for the next phase."""
     def program(x: Any, mask: Any) -> Any:

@@ -45,8 +45,9 @@ def _airy_ai(x: Any) -> Any:
 class SpecialInstructions:
     """Functions of floats that are more than a formula."""
 
-    # Error functions; ndtri is the quantile function of the normal distribution.
-    erf, erfc, erfcx, erfinv, ndtri = (_scipy(name) for name in ("erf", "erfc", "erfcx", "erfinv", "ndtri"))
+    # Error functions; ndtr is the distribution function of the normal distribution, ndtri its inverse.
+    erf, erfc, erfcx, erfinv = (_scipy(name) for name in ("erf", "erfc", "erfcx", "erfinv"))
+    ndtr, ndtri = _scipy("ndtr"), _scipy("ndtri")
 
     # Gamma functions: log |gamma|, its derivative, the incomplete ones (lower, upper) and Hurwitz' zeta.
     lgamma = _in_double(_lgamma)

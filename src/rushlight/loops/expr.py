@@ -194,6 +194,8 @@ class Recorder:
     def cast(self, x: Expr, dtype: DType) -> Expr:
         if x.dtype is dtype:
             return x
+        if x.op == "cast" and x.args[0].dtype is dtype and (dtype.name, x.dtype.name) == ("int32", "int64"):
+            return x.args[0]
         return self.make("cast", (x,), dtype)
 
     def dtype(self, x: Expr) -> DType:
@@ -275,9 +277,12 @@ class Recorder:
         """1 / (1 + e**-x) is an instruction of its own, quicker and more precise than its parts."""
         if _is_one(x) and y.op == "add" and _is_one(y.args[0]) and not x.dtype.is_complex:
             power = y.args[1]
-            if power.op == "exp" and power.args[0].op == "neg":
+            if power.op in ("exp", "exp_nonpositive") and power.args[0].op == "neg":
                 return self.make("sigmoid", power.args[0].args, x.dtype)
         return self.make("div", (x, y), x.dtype)
+
+    def exp(self, x: Expr) -> Expr:
+        return self.make("exp_nonpositive" if _is_nonpositive(x) else "exp", (x,), x.dtype)
 
     def pow(self, x: Expr, y: Expr) -> Expr:
         exponent = y.args[0] if y.op == "cast" else y
@@ -324,6 +329,20 @@ MOST_UNROLLED = 8  # steps of a loop
 
 def _is_one(x: Expr) -> bool:
     return x.op == "constant" and bool(x.data[1] == 1)
+
+
+def _is_nonpositive(x: Expr) -> bool:
+    """Whether it is surely no number above 0: a square, times a number below it."""
+    if not x.dtype.is_floating_point:
+        return False
+    if x.op == "neg":
+        return _is_square(x.args[0])
+    return x.op == "mul" and any(
+        a.op == "constant" and a.data[1] <= 0 and _is_square(b) for a, b in (x.args, x.args[::-1]))
+
+
+def _is_square(x: Expr) -> bool:
+    return x.op == "mul" and x.args[0] == x.args[1]
 
 
 class NotRecordable(Exception):
@@ -412,8 +431,8 @@ def cost(expr: Expr) -> int:
 
 
 WEIGHTS = dict.fromkeys(
-    ("exp", "exp_nonpositive", "log", "tanh", "sin", "cos", "erf", "sigmoid", "log1p", "expm1", "erfc",
-     "pow"), 12)
+    ("exp", "exp_nonpositive", "log", "tanh", "sin", "cos", "erf", "ndtr", "sigmoid", "log1p", "expm1",
+     "erfc", "pow"), 12)
 WEIGHTS |= dict.fromkeys(("div", "sqrt", "floor_div", "trunc_div", "remainder", "fmod"), 4)
 WEIGHTS["iterate"] = 64
 WEIGHTS |= {"random_word": 24, "random_bits64": 24, "random_uniform": 28, "random_normal": 48}

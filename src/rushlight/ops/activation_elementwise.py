@@ -13,7 +13,6 @@ from ..core.errors import check
 from ..core.registry import FUNCTION, INPLACE, INTERNAL, METHOD, OUT, pointwise
 from .dtype_sets import FLOATS, INEXACT, REAL_NUMBERS
 
-SQRT_HALF = math.sqrt(0.5)
 INV_SQRT_2PI = 1 / math.sqrt(2 * math.pi)
 TANH_SCALE, TANH_CUBE = math.sqrt(2 / math.pi), 0.044715  # gelu's approximation by tanh
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
@@ -182,12 +181,10 @@ def check_approximation(approximate: str) -> None:
 @pointwise("gelu(Tensor self, *, str approximate='none') -> Tensor", dtypes=FLOATS,
            check=check_approximation, api=INTERNAL)
 def gelu(ops: Any, self: Any, approximate: str) -> Any:
-    half, one = number(ops, 0.5, self), number(ops, 1, self)
-    if approximate == "tanh":
-        gate = ops.tanh(tanh_argument(ops, self))
-    else:
-        gate = ops.erf(ops.mul(self, number(ops, SQRT_HALF, self)))
-    return ops.mul(ops.mul(half, self), ops.add(one, gate))
+    if approximate == "none":
+        return ops.mul(self, ops.ndtr(self))
+    gate = ops.tanh(tanh_argument(ops, self))
+    return ops.mul(ops.mul(number(ops, 0.5, self), self), ops.add(number(ops, 1, self), gate))
 
 
 def tanh_argument(ops: Any, x: Any) -> Any:
@@ -199,15 +196,15 @@ def tanh_argument(ops: Any, x: Any) -> Any:
 @pointwise("gelu_backward(Tensor grad_output, Tensor self, *, str approximate='none') -> Tensor",
            dtypes=FLOATS, check=check_approximation, api=INTERNAL)
 def gelu_backward(ops: Any, grad_output: Any, self: Any, approximate: str) -> Any:
-    half, one = number(ops, 0.5, self), number(ops, 1, self)
     if approximate == "tanh":
+        half, one = number(ops, 0.5, self), number(ops, 1, self)
         t = ops.tanh(tanh_argument(ops, self))
         three = number(ops, 3 * TANH_CUBE, self)
         inner = ops.mul(number(ops, TANH_SCALE, self), ops.add(one, ops.mul(three, ops.mul(self, self))))
         left = ops.mul(half, ops.add(one, t))
         right = ops.mul(ops.mul(half, self), ops.mul(ops.sub(one, ops.mul(t, t)), inner))
     else:
-        left = ops.mul(half, ops.add(one, ops.erf(ops.mul(self, number(ops, SQRT_HALF, self)))))
+        left = ops.ndtr(self)
         density = ops.exp(ops.mul(ops.mul(self, self), number(ops, -0.5, self)))
         right = ops.mul(self, ops.mul(density, number(ops, INV_SQRT_2PI, self)))
     return ops.mul(grad_output, ops.add(left, right))

@@ -34,6 +34,8 @@ class LoopPlan:
     block: int = 0  # points of the last outer loop that run before the one above it moves on; 0 for all
     work: int = 0  # rough instructions
     part: bool = False  # of a buffer whose other parts, elsewhere, others write
+    limit: Index | None = None  # where the last loop of every phase may end already (see limits.py)
+    rest: tuple[tuple[Store, ...], ...] = ()  # what each phase stores from there on
 
 
 def plan_loops(recorder: Recorder, nest: Nest) -> LoopPlan:
@@ -65,7 +67,7 @@ def merge_loops(recorder: Recorder, nest: Nest) -> Nest:
     iteration.
     """
     nest = _drop_single(recorder, nest)
-    nest = _unmerged(recorder, nest)
+    nest = unmerged(recorder, nest)
     nest = _merge_outer(recorder, nest)
     return Nest(nest.name, nest.outer, [_merge_inner(recorder, phase) for phase in nest.phases])
 
@@ -80,7 +82,7 @@ def _drop_single(recorder: Recorder, nest: Nest) -> Nest:
     return Nest(nest.name, outer, phases)
 
 
-def _unmerged(recorder: Recorder, nest: Nest) -> Nest:
+def unmerged(recorder: Recorder, nest: Nest) -> Nest:
     """Outer loops over several dimensions at once, told apart by division, as loops of their own."""
     for at, var in enumerate(nest.outer):
         extent = _constant(var.extent)
@@ -92,7 +94,7 @@ def _unmerged(recorder: Recorder, nest: Nest) -> Nest:
             values = {var: as_index(high) * step + low}
             phases = [Phase(p.inner, _moved(recorder, p.statements, values)) for p in nest.phases]
             outer = (*nest.outer[:at], high, low, *nest.outer[at + 1:])
-            return _unmerged(recorder, Nest(nest.name, outer, phases))
+            return unmerged(recorder, Nest(nest.name, outer, phases))
     return nest
 
 

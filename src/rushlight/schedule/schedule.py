@@ -10,8 +10,10 @@ from ..loops.nest import Buffer, Call, Place
 from ..loops.templates import COPY, SCAN, SCATTER, SORT, nest_of
 from ..lowering.lower import Program
 from ..lowering.lowered import Definition, Map
+from .copies import write_through
 from .groups import Forms, Fuser, Group, small_first
 from .kept import keep_functions
+from .limits import limit_rows
 from .loops import LoopPlan, plan_loops
 from .memory import Workspace, plan_memory
 from .nests import build_nest
@@ -40,7 +42,7 @@ class Schedule:
 def schedule(program: Program, recorder: Recorder) -> Schedule:
     """Fuse, plan loops, lay out memory."""
     fuser = Fuser(recorder, _joins_call)
-    definitions = keep_functions(recorder, program.definitions)
+    definitions = keep_functions(recorder, write_through(recorder, program.definitions))
     definitions = small_first(split_reductions(recorder, definitions))
     groups = fuser.run(turn_products(recorder, definitions))
     readers: dict[Buffer, set[int]] = {}
@@ -54,6 +56,7 @@ def schedule(program: Program, recorder: Recorder) -> Schedule:
         notes.extend(f"kernel {number}: {note}" for note in group.notes)
     stages, updates = update_in_place(steps, program.updates)
     notes.extend(f"{new} is written in place of {old}" for new, old in updates)
+    notes.extend(limit_rows(recorder, stages))
     kernels = [[step if isinstance(step, Call) else step.nest for step in stage.steps] for stage in stages]
     return Schedule([step for stage in stages for step in stage.steps], plan_memory(kernels), notes, stages,
                     dict(updates))

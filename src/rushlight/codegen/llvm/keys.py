@@ -103,6 +103,14 @@ def kernel_key(plan: LoopPlan, target: Target) -> Any:
             else:
                 where = (names.setdefault(statement.name, f"v{len(names)}"), statement.combine)
             parts.append((where, numbers[statement.value]))
+    if plan.limit is not None:
+        parts.append(_index_key(plan.limit, names))
+        for store in (s for stores in plan.rest for s in stores):
+            for node in walk(store.value):
+                if node not in numbers:
+                    numbers[node] = len(numbers)
+                    parts.append(_node_key(node, numbers, names, buffers))
+            parts.append((buffers[store.access.buffer], numbers[store.value]))
     return tuple(parts)
 
 

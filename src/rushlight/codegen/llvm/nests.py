@@ -37,6 +37,7 @@ ir = LazyModule("llvmlite.ir")
 Shared = frozenset[tuple[str, DType]]
 
 LONG_BODY = 12  # instructions beyond which a second copy of a loop's body costs more than a mask
+LIMITED = 2  # registers of a vector in rows that end early: wider ones would end later
 SQUARE_BODY = 32  # and beyond which a copy for every lane costs more than gathering
 NO_SHARED: Shared = frozenset()
 
@@ -107,6 +108,7 @@ class NestEmitter:
         self.tile = False  # a part of the loops, whose ends are not where the loops end
         self.ragged = False
         self.registers = 1
+        self.end: Any = None  # of the rows, where they have a limit
 
     def emit(self, begin: Any, end: Any, *inner: tuple[Any, Any]) -> None:
         """The loops, for a range of the outermost one, and of the next ones where `inner` gives it."""
@@ -317,8 +319,19 @@ class NestEmitter:
 
     def _row(self) -> None:
         self.values.reduced = {}
+        self.end = self._row_end()
         for phase in self.nest.phases:
             self._phase(phase)
+
+    def _row_end(self) -> Any:
+        """Where the loops along a row with a limit end: all of them at one whole vector, of any width, since
+        later ones read what the ones before them have stored."""
+        e, limit = self.e, self.plan.limit
+        phases = [phase for phase in self.nest.phases if phase.inner]
+        if limit is None or any(extent_of(phase.inner[-1]) % (LIMITED * self.lanes) for phase in phases):
+            return None
+        unit = max(self._phase_width(phase) for phase in phases)
+        return e.and_(e.add(self.values.index(limit), unit - 1), -unit)
 
     def _phase(self, phase: Phase) -> None:
         if not phase.inner:
@@ -401,13 +414,8 @@ class NestEmitter:
         var = phase.inner[-1]
         folds = any(isinstance(s, Reduce) for s in phase.statements)
         repeatable = _repeatable(phase.statements)
-        width = self._width(phase.statements, var)
-        if folds and not repeatable:
-            width = self.lanes  # as wide as the masked vector at the end
+        width = self._phase_width(phase)
         whole = extent_of(var) % width == 0
-        if not whole and not (repeatable and extent_of(var) >= width) and not self._maskable(
-                phase.statements, var):
-            width = 1 if folds else width
         memo = self._hoisted(phase, width)
         accumulators = self._accumulators(phase, width)
         if folds and not whole and repeatable and extent_of(var) >= width:
@@ -420,10 +428,42 @@ class NestEmitter:
                     self.values.fetch(access, width, write=write)
                 self._statements(phase, self._for_lanes(memo), accumulators, self.values.mask)
 
+            end = extent_of(var) if self.end is None else self.e.minimum(self.end, extent_of(var))
             self._inner_loops(phase.inner[:-1], lambda: self._in_vectors(
-                var, 0, extent_of(var), width, run, whole=whole or width == 1,
+                var, 0, end, width, run, whole=whole or width == 1,
                 repeatable=repeatable and not folds, statements=phase.statements))
+            if self.end is not None:
+                self._rest(phase, end)
         self.values.reduced.update((name, a.finish()) for name, a in accumulators.items())
+
+    def _phase_width(self, phase: Phase) -> int:
+        """Lanes of the last inner loop."""
+        var = phase.inner[-1]
+        folds = any(isinstance(s, Reduce) for s in phase.statements)
+        repeatable = _repeatable(phase.statements)
+        width = self._width(phase.statements, var)
+        if folds and not repeatable:
+            width = self.lanes  # as wide as the masked vector at the end
+        if self.plan.limit is not None:
+            width = min(width, LIMITED * self.lanes)
+        if extent_of(var) % width and not (repeatable and extent_of(var) >= width) and not self._maskable(
+                phase.statements, var):
+            width = 1 if folds else width
+        return width
+
+    def _rest(self, phase: Phase, begin: Any) -> None:
+        """What a phase stores where it does not run: one value for the rest of the row."""
+        stores = self.plan.rest[self.nest.phases.index(phase)]
+        if stores:
+            var = phase.inner[-1]
+            memo: Memo = {}
+            for store in stores:
+                self.values.evaluate(store.value, memo)
+            with self.e.loop(begin, extent_of(var), self.lanes) as index:
+                self.values.place(var, index, self.lanes)
+                for store in stores:
+                    self.values.store(store, memo[store.value], memo)
+            self.values.leave()
 
     def _overlapping(self, phase: Phase, width: int, memo: Memo,
                      accumulators: dict[str, Accumulator]) -> None:

@@ -20,6 +20,7 @@ class Bound:
 
 
 _NOT_AT_ZEROS = "relative to sqrt(2 / (pi x)), the size of the oscillation, if that exceeds the result"
+_OF_A_HALF = "relative to 1/2 where the result is less"
 _POSITIVE = "x > 0; below, the same times the terms of the reflection formula, whose difference may be near 0"
 
 BOUNDS: dict[str, Bound] = {
@@ -52,6 +53,7 @@ BOUNDS: dict[str, Bound] = {
     "erfc": Bound(4.0, 4.0),
     "erfcx": Bound(3.0, 3.5),
     "erfinv": Bound(1.25, 3.0),
+    "ndtr": Bound(1.5, 1.25, _OF_A_HALF),
     "ndtri": Bound(1.25, 4.0),
     "lgamma": Bound(0.51, 2.5, _POSITIVE),
     "digamma": Bound(0.51, 4.0, _POSITIVE),

@@ -1,4 +1,4 @@
-"""erf, erfc, erfcx and their inverses erfinv and ndtri.
+"""erf, erfc, erfcx, the normal distribution ndtr, and the inverses erfinv and ndtri.
 
 erfc x = e**(-x**2) erfcx x, and erfcx x = g(q) / (x + c) with q = (x - c) / (x + c), which maps x >= 0 to
 [-1, 1): one polynomial g holds for all x >= 0, so that erfc keeps its relative accuracy in the tail.
@@ -73,6 +73,25 @@ def erf(e: Emitter, x: Any) -> Any:
     else:
         far = e.sub(1.0, _erfc_roughly(e, e.at_most(a, 6.0)))
     return e.select(e.compare("<", a, 1.1 if bits == 32 else 1.0), near, e.with_sign(far, x))
+
+
+_NDTR_END = 8.125  # where the polynomial of floats has reached 1
+
+
+@function()
+def ndtr(e: Emitter, x: Any) -> Any:
+    """1/2 + erf(x / sqrt 2) / 2.
+
+    For floats 1 - erf is the eighth power of 1 - u, u a polynomial without constant term. Squared as
+    1 - (1 - u)**2 = 2 u - u**2, nothing is lost near 0, and no other formula is needed there.
+    """
+    if bits_of(x.type) == 64:
+        return e.mul_add(erf(e, e.mul(x, math.sqrt(0.5))), 0.5, 0.5)
+    a = e.at_most(e.abs(x), _NDTR_END)
+    u = e.mul(a, e.horner(a, table.NDTR_ROOT[32]))
+    for _ in range(3):
+        u = e.mul_add(e.neg(u), u, e.add(u, u))
+    return e.mul_add(e.with_sign(u, x), 0.5, 0.5)
 
 
 @function()

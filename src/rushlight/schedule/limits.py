@@ -1,0 +1,123 @@
+"""Rows that end where nothing follows: which kernels need not run along whole rows, and how far they must.
+
+What is known beyond a diagonal goes from kernel to kernel: from masks, which compare indices, to the scores
+that they are added to, to the weights, and to the gradients of all these (see loops/beyond.py). Results of
+products with a triangle, of which nobody looks at the rest, count as zero there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ..loops.beyond import Beyond, Known, as_number, columns_of, fact_of, limits, rest_of
+from ..loops.expr import Recorder, loads_in
+from ..loops.index import Index, Var
+from ..loops.nest import Buffer, Call, Nest, Place, Store
+from ..loops.product import MATMUL, Side, epilogue_of, product_of, result_of
+from .loops import LoopPlan
+from .stages import Stage, Step, reads_writes
+
+SHORT = 32  # columns that are not worth counting
+
+Rest = tuple[tuple[Store, ...], ...]
+
+
+def limit_rows(recorder: Recorder, stages: Sequence[Stage]) -> list[str]:
+    """Give plans in `stages` the limits that can be shown; says which."""
+    writers = Counter(b for stage in stages for step in stage.steps for b in _written(step))
+    facts: dict[Buffer, Beyond] = {}
+    for stage in stages:
+        for at, step in enumerate(stage.steps):
+            found, stage.steps[at] = _learn(recorder, step, facts)
+            facts.update((b, fact) for b, fact in found.items() if writers[b] == 1)
+    readers: dict[Buffer, list[Step]] = {}
+    notes = []
+    for stage in reversed(stages):
+        for at, step in enumerate(stage.steps):
+            if isinstance(step, LoopPlan) and step.limit is not None:
+                stage.steps[at] = replace(step, rest=tuple(
+                    tuple(_simplified(recorder, store, facts, readers) for store in stores)
+                    for stores in step.rest))
+                notes.append(f"{step.nest.name}: rows end at {step.limit}")
+        for step in stage.steps if facts else ():
+            for buffer in set(reads_writes(step)[0]):
+                readers.setdefault(buffer, []).append(step)
+    return notes[::-1]
+
+
+def _written(step: Step) -> set[Buffer]:
+    return set(step.outputs) if isinstance(step, Call) else {access.buffer for access in step.nest.writes()}
+
+
+def _learn(recorder: Recorder, step: Step, facts: dict[Buffer, Beyond]) -> tuple[dict[Buffer, Beyond], Step]:
+    """What is known of what a step writes, and the step, with a limit if there is one."""
+    if isinstance(step, LoopPlan):
+        found, limit, rest = _of_nest(recorder, step.nest, facts)
+        limited = limit is not None and not step.vector_outer
+        return found, replace(step, limit=limit, rest=rest) if limited else step
+    if step.routine != MATMUL:
+        return {}, step
+    product, nest = product_of(step), epilogue_of(step)
+    found = {}
+    if product.triangle is not None and product.triangle.side is Side.RESULT:
+        found[result_of(step)] = Beyond(product.rows, product.columns, product.triangle.diagonal, Known(0.0))
+    if nest is not None:
+        after, _, _ = _of_nest(recorder, nest, {**facts, **found})
+        stored = {access.buffer for access in nest.writes()}
+        found = {b: fact for b, fact in found.items() if b not in stored} | after
+    return found, step
+
+
+def _of_nest(recorder: Recorder, nest: Nest,
+             facts: dict[Buffer, Beyond]) -> tuple[dict[Buffer, Beyond], Index | None, Rest]:
+    """What is known of what a nest writes, where its rows may end, and what its phases store after that."""
+    for limit in limits(nest, facts):
+        proof = rest_of(nest, limit, facts, recorder)
+        if proof is None:
+            continue
+        rest, known = proof
+        heights = {fact.rows for fact in facts.values()} | {
+            a.extent.constant_value() or 0 for a in limit.atoms() if isinstance(a, Var)} - {0}
+        found = {}
+        for phase, column in columns_of(nest):
+            for s in phase.statements:
+                if isinstance(s, Store) and s.access.buffer.place is not Place.ROW:
+                    fact = fact_of(s.access, column, limit, known[s.access], sorted(heights))
+                    found.update({} if fact is None else {s.access.buffer: fact})
+        long = (columns_of(nest)[0][1].extent.constant_value() or 0) > SHORT
+        return found, limit if long else None, tuple(tuple(stores) for stores in rest)
+    return {}, None, ()
+
+
+# What nobody looks at.
+
+def _simplified(recorder: Recorder, store: Store, facts: dict[Buffer, Beyond],
+                readers: dict[Buffer, list[Step]]) -> Store:
+    """A store of the rest of a row; a mere number, if none of the readers looks there."""
+    buffer = store.access.buffer
+    if buffer not in facts or buffer.place is not Place.TEMPORARY or not all(
+            _ends_there(step, buffer, facts[buffer]) for step in readers.get(buffer, ())):
+        return store
+    return replace(store, value=as_number(recorder, facts[buffer].value, buffer.dtype))
+
+
+def _ends_there(step: Step, buffer: Buffer, fact: Beyond) -> bool:
+    """Whether a step that reads a buffer skips what is beyond the diagonal, up to whole tiles or vectors."""
+    if isinstance(step, LoopPlan):
+        along = columns_of(step.nest)
+        found = [fact.limit_at(access.index, column) == step.limit for phase, column in along
+                 for value in phase.values() for access in loads_in(value) if access.buffer is buffer]
+        plain = all(store.value.op == "constant" for stores in step.rest for store in stores)
+        return step.limit is not None and plain and all(found) and len(along) == len(step.nest.phases)
+    return _skips(step, buffer)
+
+
+def _skips(call: Call, buffer: Buffer) -> bool:
+    """Whether a product has the triangle of a buffer that is one of its operands."""
+    triangle = product_of(call).triangle if call.routine == MATMUL else None
+    if triangle is None or triangle.side is Side.RESULT or buffer in call.inputs[2:]:
+        return False
+    operand = triangle.side in (Side.RIGHT_LOWER, Side.RIGHT_UPPER)
+    return call.inputs[operand] is buffer and call.inputs[not operand] is not buffer
