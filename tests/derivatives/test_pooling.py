@@ -17,6 +17,10 @@ CASES: list[tuple[str, tuple[int, ...], tuple[Any, ...]]] = [
     ("max_pool2d", (2, 3, 6, 5), (2, 1)),
     ("max_pool2d", (3, 6, 5), (3, 2, 1, 2, True)),
     ("max_pool3d", (1, 2, 4, 4, 5), (2,)),
+    ("max_pool2d", (2, 3, 6, 4), (2,)),  # from here on windows side by side
+    ("max_pool2d", (1, 2, 6, 9), ((2, 3),)),
+    ("max_pool2d", (2, 6, 6), (2, 3)),
+    ("max_pool3d", (1, 2, 4, 2, 6), (2,)),
     ("avg_pool1d", (2, 3, 7), (3, 2, 1)),
     ("avg_pool2d", (2, 3, 6, 5), (3, 2, 1, True, False)),
     ("avg_pool2d", (2, 3, 6, 4), (2,)),

@@ -21,7 +21,6 @@ from .normalization import (
     check_parameters,
     scaled,
     standardized,
-    standardized_backward,
     stats_dtype,
     to_all,
     wide,
@@ -211,14 +210,21 @@ def batch_norm_gradients(grad_out: Tensor, input: Tensor, weight: Tensor | None,
     dims, shape = layout(input)
     grad, scale = wide(grad_out), wide(invstd).reshape(shape)
     unit = (wide(input) - wide(mean).reshape(shape)) * scale
-    to_unit = grad if weight is None else grad * wide(weight).reshape(shape)
-    to_input = None
-    if output_mask[0]:
-        to_input = standardized_backward(to_unit, unit, scale, dims) if train else to_unit * scale
-    to_weight = run_name("sum.dim_IntList", grad * unit, dims, False, None) if output_mask[1] else None
-    to_bias = run_name("sum.dim_IntList", grad, dims, False, None) if output_mask[2] else None
+    slope = scale if weight is None else scale * wide(weight).reshape(shape)
+    measured = train and output_mask[0]  # the statistics depend on the input, by sums that the others need
+    wanted = (output_mask[1] or measured, output_mask[2] or measured)
+    along = run_name("sum.dim_IntList", grad * unit, dims, True, None) if wanted[0] else None
+    total = run_name("sum.dim_IntList", grad, dims, True, None) if wanted[1] else None
+    to_input = grad
+    if along is not None and total is not None and measured:
+        count = max(1, numel(input.shape) // max(input.shape[1], 1))
+        to_input = grad - total / count - unit * (along / count)
+    channels = (input.shape[1],)
+    results = (to_input * slope if output_mask[0] else None,
+               *(x.reshape(channels) if x is not None and want else None
+                 for x, want in zip((along, total), output_mask[1:], strict=True)))
     kind = stats_dtype(input, weight)
-    return to_all((to_input, to_weight, to_bias), (input.dtype, kind, kind))
+    return to_all(results, (input.dtype, kind, kind))
 
 
 @composite(f"native_batch_norm_backward(Tensor grad_out, Tensor input, Tensor? weight, {_RUNNING}, Tensor? "

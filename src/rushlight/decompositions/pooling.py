@@ -1,19 +1,20 @@
 """Means and maxima of windows, in terms of slices, selections and sums.
 
 A window of several dimensions is a window along each: its sum is the sum of sums, its maximum the maximum of
-maxima. So all pools go along one dimension after the other, tap by tap: tap t of all windows is a slice of
+maxima. So most pools go along one dimension after the other, tap by tap: tap t of all windows is a slice of
 the input, or a selection where windows reach over its ends or differ in size. As in PyTorch the first of
 equal maxima counts and the last NaN; indices are positions in the flattened plane.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import repeat
-from typing import Any
+from math import prod
 
 from ..core.dispatch import run_name
-from ..core.dtypes import DTYPES
+from ..core.dtypes import DTYPES, DType
 from ..core.errors import check
 from ..core.registry import FUNCTION, INTERNAL, composite
 from ..core.shapes import Shape, numel, suggests_channels_last
@@ -22,8 +23,11 @@ from ..core.tokens import channels_last, channels_last_3d
 from ..ops.dtype_sets import FLOATS, REAL_NUMBERS
 from ..ops.pooling import Line, adaptive_sizes, check_input, lines
 
-INT64 = DTYPES["int64"]
+INT32, INT64 = DTYPES["int32"], DTYPES["int64"]
 MEANS = FLOATS | {INT64}
+FEW_TAPS = 9  # of a window, which are compared one after the other: one pass over the input
+
+Taps = Callable[[Tensor, int], Iterator[tuple[Tensor, Tensor]]]  # of a tensor, along a dimension
 
 
 def counted(count: int, like: Tensor) -> Tensor:
@@ -93,30 +97,60 @@ def chosen(condition: Tensor, yes: Tensor, no: Tensor) -> Tensor:
     return run_name("where.self", condition, yes, no)
 
 
-def maxima(x: Tensor, all_taps: Sequence[Any], adaptive: bool = False) -> tuple[Tensor, Tensor]:
-    """Maxima of windows and their positions in the plane; `all_taps` give the taps along each dimension."""
+def largest(candidates: Iterable[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+    """The largest of tensors element by element, and its place; candidates are values with their places."""
+    found = where = None
+    for value, place in candidates:
+        if found is None or where is None:
+            found, where = value, place.expand(value.shape)
+            continue
+        better = value > found
+        if value.dtype.is_floating_point:
+            better = better | value.isnan()
+        found, where = chosen(better, value, found), chosen(better, place, where)
+    assert found is not None
+    assert where is not None
+    return found, where
+
+
+def places_dtype(plane: Sequence[int]) -> DType:
+    """What positions in a plane are computed in: half the memory, twice the elements of a vector."""
+    return INT32 if numel(plane) < 1 << 31 else INT64
+
+
+def plane_taps(x: Tensor, all_taps: Sequence[Taps], kind: DType) -> Iterator[tuple[Tensor, Tensor]]:
+    """Tap by tap of windows over several dimensions, in row-major order: elements and their positions in the
+    plane, as numbers of dtype `kind`."""
+    dim, width = -len(all_taps), numel(x.shape[x.ndim - len(all_taps) + 1:])
+    for value, at in all_taps[0](x, dim):
+        place = shaped(at.to(kind), dim) * width
+        if len(all_taps) == 1:
+            yield value, place
+        else:
+            yield from ((inner, place + beside) for inner, beside in plane_taps(value, all_taps[1:], kind))
+
+
+def maxima(x: Tensor, all_taps: Sequence[Taps], adaptive: bool = False,
+           together: bool = False) -> tuple[Tensor, Tensor]:
+    """Maxima of windows and their positions in the plane; `all_taps` give the taps along each dimension.
+
+    `together`: all taps of a window one after the other, rather than along one dimension after the other.
+    """
     rank, source = len(all_taps), x
-    width, places = 1, None
+    if together:
+        x, places = largest(plane_taps(x, all_taps, places_dtype(x.shape[-rank:])))
+        return laid_out(x, source), laid_out(places.to(INT64), source)
+    width, known = 1, None
     for dim, taps_along in zip(range(-1, -rank - 1, -1), reversed(all_taps), strict=True):
         size = x.shape[dim]
-        found = where = None
-        known = repeat(None) if places is None else (index for index, _ in taps_along(places, dim))
-        for (value, at), index in zip(taps_along(x, dim), known, strict=False):
-            place = shaped(at, dim) * width
-            place = place if index is None else place + index
-            if found is None or where is None:
-                found, where = value, place.expand(value.shape)
-                continue
-            better = value > found
-            if value.dtype.is_floating_point:
-                better = better | value.isnan()
-            found, where = chosen(better, value, found), chosen(better, place, where)
-        assert found is not None
-        x, places, width = found, where, width * size
-    assert places is not None
+        before = repeat(None) if known is None else (index for index, _ in taps_along(known, dim))
+        x, known = largest((value, shaped(at, dim) * width + (0 if index is None else index))
+                           for (value, at), index in zip(taps_along(x, dim), before, strict=False))
+        width *= size
+    assert known is not None
     if rank == 3 and adaptive:
-        return x.contiguous(), places.contiguous()
-    return laid_out(x, source), laid_out(places, source)
+        return x.contiguous(), known.contiguous()
+    return laid_out(x, source), laid_out(known, source)
 
 
 def at_places(x: Tensor, indices: Tensor, rank: int) -> Tensor:
@@ -133,6 +167,38 @@ def to_places(grad: Tensor, indices: Tensor, like: Tensor, rank: int) -> Tensor:
     return laid_out(found, like) if rank == 2 else found
 
 
+def to_windows(grad: Tensor, indices: Tensor, like: Tensor, along: Sequence[Line]) -> Tensor:
+    """As `to_places`, of windows that lie side by side: every element of the planes asks whether it is the
+    one that its window has chosen."""
+    check(tuple(grad.shape) == tuple(indices.shape), f"max pool backward: expected a gradient of shape "
+          f"{list(indices.shape)}, but got {list(grad.shape)}")
+    rank = len(along)
+    plane, lead = tuple(like.shape[-rank:]), tuple(like.shape[:-rank])
+    one_each = (*lead, *(n for line in along for n in (line.count, 1)))
+    repeated = (*lead, *(n for line in along for n in (line.count, line.stride)))
+    kind = places_dtype(plane)
+    spread, places = (x.reshape(one_each).expand(repeated).reshape(like.shape)
+                      for x in (grad, indices.to(kind)))
+    here = places == counted(numel(plane), grad).to(kind).reshape(plane)
+    found = chosen(here, spread, grad.new_zeros(()))
+    return laid_out(found, like) if rank == 2 else found
+
+
+def side_by_side(along: Sequence[Line]) -> bool:
+    """Whether every element of the input lies in one window's stretch of the plane."""
+    return all(line.inside and line.dilation == 1 and line.kernel <= line.stride
+               and line.size == line.count * line.stride for line in along)
+
+
+def max_pool_backward(grad: Tensor, indices: Tensor, like: Tensor, rank: int, kernel_size: Shape,
+                      stride: Shape, padding: Shape, dilation: Shape, ceil_mode: bool) -> Tensor:
+    """The gradient of the input, for indices that the operator has found."""
+    along = lines(like, rank, kernel_size, stride, padding, dilation, ceil_mode, f"max_pool{rank}d")
+    if side_by_side(along) and numel(like.shape):
+        return to_windows(grad, indices, like, along)
+    return to_places(grad, indices, like, rank)
+
+
 def _declare_max(rank: int) -> None:
     name = f"max_pool{rank}d"
     more = (f"int[{rank}] kernel_size, int[{rank}] stride=[], int[{rank}] padding=0, int[{rank}] dilation=1, "
@@ -143,7 +209,8 @@ def _declare_max(rank: int) -> None:
                      ceil_mode: bool) -> tuple[Tensor, Tensor]:
         along = lines(self, rank, kernel_size, stride, padding, dilation, ceil_mode, name)
         check_input(self, rank, REAL_NUMBERS, name)
-        return maxima(self, [lambda x, dim, line=line: taps(x, dim, line) for line in along])
+        together = all(line.inside for line in along) and prod(line.kernel for line in along) <= FEW_TAPS
+        return maxima(self, [partial(taps, line=line) for line in along], together=together)
 
     @composite(f"{name}_with_indices_backward(Tensor grad_output, Tensor self, int[{rank}] kernel_size, "
                f"int[{rank}] stride, int[{rank}] padding, int[{rank}] dilation, bool ceil_mode, Tensor "
@@ -202,8 +269,7 @@ def _declare_adaptive_max(rank: int) -> None:
         if 0 in sizes:
             empty = self.new_zeros((*self.shape[:-rank], *sizes))
             return empty, empty.to(INT64)
-        return maxima(self, [lambda x, dim, count=count: adaptive_taps(x, dim, count) for count in sizes],
-                      adaptive=True)
+        return maxima(self, [partial(adaptive_taps, count=count) for count in sizes], adaptive=True)
 
     @composite(f"{name}_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor", api=INTERNAL)
     def backward(grad_output: Tensor, self: Tensor, indices: Tensor) -> Tensor:

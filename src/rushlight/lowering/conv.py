@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from itertools import product
 from math import gcd, prod
 
-from ..core.dtypes import Category
+from ..core.dtypes import Category, DType
 from ..core.registry import REGISTRY
 from ..core.shapes import Spec, contiguous_strides
 from ..loops.expr import Expr
 from ..loops.nest import Buffer, Call, Combine
 from ..loops.product import MATMUL, Matrix, Product, Windows
-from .assemble import Part, overwritten, write_part
+from .assemble import Part, assembled, write_part
 from .declare import lowering
 from .lowered import Indices, Lowered, Lowerer
 from .matmul import compute_dtype
@@ -65,6 +65,7 @@ def correlated(low: Lowerer, x: Lowered, weight: Lowered, stride: Sizes, before:
     out = _product(low, source, matrix, Product(
         batch, points, outside, prod(kernel) * inside, left, right, x.dtype, windows), depth)
     if groups == 1:
+        low.turned.add(out)
         return _channels_first(low.stored(out, (images, *result, outside)))
     found = low.stored(out, (groups, images, *result, outside))
     return found.reindex((images, groups * outside, *result), lambda index: (
@@ -176,6 +177,14 @@ def _channels_first(x: Lowered) -> Lowered:
     return x.reindex(shape, lambda index: (index[0], *index[2:], index[1]))
 
 
+def _together(x: Lowered) -> Lowered:
+    """x [n, c, *space], stored with its channels last."""
+    last = _stored(_channels_last(x))
+    assert last.buffer is not None
+    x.owner.turned.add(last.buffer)
+    return _channels_first(last)
+
+
 def _stored(x: Lowered) -> Lowered:
     """In a buffer of its own, or where it lies if that is in row-major order from the start of a buffer."""
     placed = x.placed()
@@ -200,12 +209,26 @@ def bordered(low: Lowerer, x: Lowered, before: Sizes, sizes: Sizes, *, channels_
     inner = sliced(x, (0, *starts, 0), (x.shape[0], *counts, x.shape[-1]))
     dense = contiguous_strides(shape if channels_last else (shape[0], shape[-1], *shape[1:-1]))
     strides = dense if channels_last else (dense[0], *dense[2:], dense[1])
-    zeros = low.full(shape, 0, x.dtype)
-    offset = sum(p * along for p, along in zip(places, strides[1:-1], strict=True))
-    result = overwritten(zeros, strides, Part(inner, strides, offset))
+    parts = [(inner, (0, *places, 0)), *_borders(low, shape, places, counts, x.dtype)]
+    result = assembled(low, shape, strides, parts)
     assert result.buffer is not None
     low.operands[key] = result.buffer, result.strides, 0
     return result
+
+
+def _borders(low: Lowerer, shape: Sizes, places: Sizes, counts: Sizes,
+             dtype: DType) -> list[tuple[Lowered, Sizes]]:
+    """Zeros around `counts` elements from `places` on, and where they begin: what is before and behind along
+    each dimension of space, of the elements that no dimension before has filled."""
+    found: list[tuple[Lowered, Sizes]] = []
+    first, sizes = [0] * len(shape), list(shape)
+    for d, (place, count) in enumerate(zip(places, counts, strict=True), 1):
+        for start, size in ((0, place), (place + count, shape[d] - place - count)):
+            if size > 0:
+                zeros = low.full((*sizes[:d], size, *sizes[d + 1:]), 0, dtype)
+                found.append((zeros, (*first[:d], start, *first[d + 1:])))
+        first[d], sizes[d] = place, count
+    return found
 
 
 def _flipped(weight: Lowered, groups: int) -> Lowered:
@@ -290,7 +313,10 @@ def convolution(input: Lowered, weight: Lowered, bias: Lowered | None, stride: S
         found = run(low, input.cast(dtype), weight.cast(dtype), steps, borders, shape[2:], apart, groups)
     if bias is not None:
         added = bias.cast(dtype).reindex(shape, lambda index: (index[1],))
+        product = found.buffer
         found = found.map(lambda ops, x, b: ops.add(x, b), dtype, added)
+        if product in low.turned:
+            found = _together(found)  # in the epilogue of the product
     return found.cast(out.dtype)
 
 
@@ -302,6 +328,8 @@ def convolution_backward(grad_output: Lowered, input: Lowered, weight: Lowered, 
     grad, x, w = (t.cast(dtype) for t in (grad_output, input, weight))
     steps, borders, apart = (_each(given, x.shape) for given in (stride, padding, dilation))
     empty = 0 in x.shape or 0 in grad.shape or 0 in w.shape
+    if groups == 1 and sum(output_mask) > 1 and grad.buffer is None and not empty:
+        grad = _together(grad)  # once for all results
     results = []
     for number, spec in enumerate(out):
         if not output_mask[number] or empty:

@@ -8,6 +8,7 @@ computed into a contiguous buffer of its own, or is an input's buffer as it is.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,10 +16,10 @@ from typing import Any
 from ..core.dtypes import BY_NUMPY, DTYPES, DType
 from ..core.pointwise import plan_for
 from ..core.registry import Kind
-from ..core.shapes import Shape, Spec, is_dense
+from ..core.shapes import Shape, Spec, is_dense, memory_order, strides_in_order
 from ..core.tensor import meta_tensor
 from ..graph.ir import Graph, Node, Value, map_values
-from ..loops.expr import Expr, NotRecordable, Recorder
+from ..loops.expr import Expr, NotRecordable, Recorder, loads_in
 from ..loops.index import Index, as_index, dot
 from ..loops.nest import Buffer, Call, Place
 from .lowered import Definition, Indices, Lowered, Lowerer
@@ -56,7 +57,7 @@ class _GraphLowering:
         self.values: dict[Value, Lowered] = {}
         self.input_buffers: dict[Value, Buffer] = {}
         users = graph.users()
-        outputs = set(graph.outputs)
+        self._outputs = outputs = set(graph.outputs)
         self.use_count = {value: len(nodes) + (value in outputs) for value, nodes in users.items()}
         self._users = users
         self._triangles = triangles(graph)
@@ -107,7 +108,7 @@ class _GraphLowering:
         results = self._results(node)
         for value, lowered in zip(node.outputs, results, strict=True):
             if node.op.kind is not Kind.VIEW:
-                lowered = lowered.laid_out(value.spec.known_strides())
+                lowered = lowered.laid_out(self._layout(value, lowered))
                 if lowered.buffer is None and self._multiplied_and_more(value):
                     placed = lowered.placed()
                     if placed is None or placed[1] != value.spec.known_strides():
@@ -116,7 +117,27 @@ class _GraphLowering:
             if lowered.buffer is None and depth > DEEPEST:
                 lowered = lowered.realize()
             self._depths[value] = depth if lowered.buffer is None else 0
-            self.values[value] = lowered.shared(self.use_count[value])
+            lowered = self.values[value] = lowered.shared(self.use_count[value])
+            if node.op.kind is not Kind.VIEW and lowered.buffer is not None and (
+                    lowered.strides != value.spec.known_strides()):
+                self.low.turned.add(lowered.buffer)
+
+    def _layout(self, value: Value, lowered: Lowered) -> Shape:
+        """Strides to store a value with: as it says itself, or, inside of a program, as that lies in memory
+        which it is computed from, where that lies otherwise than it says (the result of a convolution)."""
+        wanted, turned = value.spec.known_strides(), self.low.turned
+        if lowered.buffer is not None or not turned or value in self._outputs:
+            return wanted
+        if self._multiplied_and_more(value):
+            return wanted
+        variables = self.low.sample_point(value.shape)
+        near = Counter(d for access in loads_in(lowered.example()) if access.buffer in turned
+                       for d, var in enumerate(variables) if access.index.stride(var) == 1)
+        order = memory_order(value.shape, wanted)
+        if not near or (last := near.most_common(1)[0][0]) == order[-1]:
+            return wanted
+        order.remove(last)
+        return strides_in_order(value.shape, [*order, last])
 
     def _multiplied_and_more(self, value: Value) -> bool:
         """Whether a value is an operand of products and used by others as well, views of it included."""

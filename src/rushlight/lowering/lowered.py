@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..core.dtypes import DTYPES, DType
-from ..core.shapes import contiguous_strides, is_dense, memory_order, reduced_shape, strides_in_order
+from ..core.shapes import contiguous_strides, is_dense, memory_order, numel, reduced_shape, strides_in_order
 from ..loops.expr import Expr, NotRecordable, Recorder, cost, loads_in, walk
 from ..loops.index import Index, Var, as_index, dot
 from ..loops.nest import Buffer, Call, Combine, Place
@@ -24,6 +24,10 @@ Element = Callable[[Indices], Expr]
 
 # An expression at most this costly is computed again by each of its users rather than stored.
 CHEAP = 4
+CHEAP_INDEX = 16  # what is computed from its index alone varies along few loops
+MANY_TIMES = 64  # that an element is used, for a division to be made once
+# The same of a large tensor, of which nothing but one tensor of its size would have to be read again.
+LARGE, CHEAPER_THAN_MEMORY = 1 << 16, 8
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,7 @@ class Lowerer:
         self.buffers: list[Buffer] = []
         self._counter = 0
         self._points: dict[tuple[int, ...], tuple[Var, ...]] = {}
+        self.turned: set[Buffer] = set()  # that lie in another order than their tensor's strides say
         # copies of operands of products, by shape and element at the sample point
         self.operands: dict[tuple[tuple[int, ...], Expr], tuple[Buffer, tuple[int, ...], int]] = {}
 
@@ -154,6 +159,10 @@ class Lowered:
             return self
         lead = len(shape) - self.ndim
         source = self.cheap()
+        if source.buffer is None and numel(shape) >= MANY_TIMES * numel(self.shape):
+            expr = self.example()
+            if cost(expr) >= CHEAP and loads_in(expr):
+                source = source.realize()
         return source.reindex(shape, lambda index: [
             0 if source.shape[d] == 1 else index[lead + d] for d in range(source.ndim)])
 
@@ -203,16 +212,29 @@ class Lowered:
 
     def cheap(self) -> Lowered:
         """Itself if an element is cheap to compute again, else a stored copy."""
-        if self.buffer is not None or cost(self.example()) <= CHEAP:
+        if self.buffer is not None:
             return self
-        return self.realize()
+        expr = self.example()
+        return self if cost(expr) <= (CHEAP if loads_in(expr) else CHEAP_INDEX) else self.realize()
 
     def shared(self, users: int) -> Lowered:
         """For a value with several users: stored unless it is cheap and reads little."""
         if self.buffer is not None or users <= 1:
             return self
         expr = self.example()
-        return self if cost(expr) <= CHEAP and len(loads_in(expr)) <= 1 else self.realize()
+        if cost(expr) <= CHEAP and len(loads_in(expr)) <= 1:
+            return self
+        return self if self._is_light(expr) else self.realize()
+
+    def _is_light(self, expr: Expr) -> bool:
+        """Whether computing a large tensor again, of little more than one that lies in memory anyway, beats
+        storing and reading it. What a product makes in its epilogue costs no memory traffic, so only tensors
+        beyond those count."""
+        elements, loads = numel(self.shape), loads_in(expr)
+        large = {access.buffer for access in loads
+                 if 2 * (access.buffer.size.constant_value() or 0) >= elements}
+        return elements >= LARGE and len(large) == 1 and large <= self.owner.turned and (
+            cost(expr) <= CHEAPER_THAN_MEMORY and not any(access.indirect for access in loads))
 
     def laid_out(self, strides: tuple[int, ...]) -> Lowered:
         """The same tensor, to be stored with these (dense) strides if it is stored."""

@@ -81,6 +81,7 @@ def _number(index: Index) -> int:
 
 FEW = 16  # elements
 MANY_READERS = 8  # of a few numbers, beyond which they say nothing about who belongs together
+SLIGHT = 1024  # times more elements in a map than in what it shares
 FEW_ROWS, SHORT_ROW, LARGE = 64, 16, 1 << 16  # maps of so many elements want more rows, and longer ones
 
 
@@ -237,7 +238,7 @@ class Fuser:
             if any(isinstance(member, Call) for member in group.members):
                 continue
             shared = group.touches(reads - self.common)
-            if not shared:
+            if not shared or self._is_slight(shared, group, definition):
                 continue
             rows, reason = self._common_rows(group, definition)
             if reason:
@@ -248,6 +249,14 @@ class Fuser:
             group.notes.append(f"{definition.buffer} joined: shares {', '.join(sorted(map(str, shared)))}")
             return at
         return None
+
+    def _is_slight(self, shared: set[Buffer], group: Group, definition: Map | Reduction) -> bool:
+        """Whether what is shared (a number for each channel, for example) is next to nothing beside what one
+        of the maps computes."""
+        if isinstance(definition, Map) and points(definition) == group.rows:
+            return False  # a number for each row
+        most = max(points(member) for member in (*group.members, definition) if not isinstance(member, Call))
+        return most >= LARGE and SLIGHT * sum(_number(buffer.size) for buffer in shared) <= most
 
     def _joins_product(self, definition: Map | Reduction, at: int) -> bool:
         """Add `definition` to the product that the last of what it reads comes from, if there is one and it

@@ -21,6 +21,7 @@ FEW_RESULTS = 16  # with as many, there is a task for each
 PART = 1 << 14  # elements that a part has at least
 MOST_PARTS = 64
 TALL, BAND = 1 << 16, 16  # elements of a matrix that is read in bands, and the rows of a band
+NARROW, HIGH = 256, 1024  # columns and rows of one that is, whoever else reads it
 
 # The instruction that folds two values, and the reductions of the steps of an ARG_ reduction.
 INSTRUCTION = {Combine.SUM: "add", Combine.PRODUCT: "mul", Combine.MAXIMUM: "maximum",
@@ -35,9 +36,10 @@ def split_reductions(recorder: Recorder, definitions: Sequence[Definition]) -> l
         if isinstance(definition, Reduction) and _is_large(definition):
             for step in _plain(recorder, definition):
                 found.extend(_split(recorder, step))
-        elif isinstance(definition, Reduction) and _is_tall(
-                flat := _flat(recorder, definition)) and _stands_alone(definition, definitions):
-            found.extend(split_reductions(recorder, _split(recorder, flat)))
+        elif isinstance(definition, Reduction) and _is_tall(flat := _flat(recorder, definition)) and (
+                _is_narrow(flat) or _stands_alone(definition, definitions)):
+            steps = _split(recorder, flat) if len(flat.inner) == 1 else _split_between(recorder, flat)
+            found.extend(split_reductions(recorder, steps))
         else:
             found.append(definition)
     return found
@@ -65,12 +67,33 @@ def _flat(recorder: Recorder, reduction: Reduction) -> Reduction:
 def _is_tall(reduction: Reduction) -> bool:
     """Whether rows of a large matrix are folded into one row: it is better read in bands of rows than in
     columns."""
-    if len(reduction.inner) != 1 or not reduction.outer or reduction.combine in EXTREME:
+    if not reduction.outer or reduction.combine in EXTREME or not _trailing(reduction):
         return False
-    total = points(reduction) * _extent(reduction.inner[0])
-    accesses = [access for access in loads_in(reduction.value) if access.index.depends_on(reduction.inner[0])]
-    return total >= TALL and _extent(reduction.inner[0]) >= 4 * BAND and all(
+    height = _height(reduction)
+    accesses = [access for access in loads_in(reduction.value)
+                if any(access.index.depends_on(var) for var in reduction.inner)]
+    return points(reduction) * height >= TALL and height >= 4 * BAND and all(
         not access.indirect and access.index.stride(reduction.outer[-1]) == 1 for access in accesses)
+
+
+def _height(reduction: Reduction) -> int:
+    return extents(reduction.inner).constant_value() or 0
+
+
+def _trailing(reduction: Reduction) -> int:
+    """How many of the last inner loops make a band, if not all of them are needed for that, or 1 loop is
+    all there is; else 0."""
+    rows = 1
+    for count in range(1, len(reduction.inner)):
+        rows *= _extent(reduction.inner[-count])
+        if rows >= BAND:
+            return count
+    return int(len(reduction.inner) == 1)
+
+
+def _is_narrow(reduction: Reduction) -> bool:
+    """Whether a matrix has few columns and so many rows that its columns would not stay in cache."""
+    return points(reduction) <= NARROW and _height(reduction) >= HIGH
 
 
 def _stands_alone(reduction: Reduction, definitions: Sequence[Definition]) -> bool:
@@ -127,6 +150,17 @@ def _split(recorder: Recorder, reduction: Reduction) -> list[Definition]:
     both = [recorder.load_at(buffer, here, dtype) for buffer in (whole, left)]
     steps.append(Map(reduction.buffer, reduction.outer, _folded(recorder, reduction.combine, *both)))
     return steps
+
+
+def _split_between(recorder: Recorder, reduction: Reduction) -> list[Definition]:
+    """The last inner loops first, for each point of the others."""
+    count = _trailing(reduction)
+    lead, band = reduction.inner[:-count], reduction.inner[-count:]
+    dtype, size = reduction.value.dtype, reduction.buffer.size * extents(lead)
+    partial = Buffer(f"{reduction.buffer.name}_parts", dtype, size, Place.TEMPORARY)
+    parted = recorder.load_at(partial, flatten((*lead, *reduction.outer)), dtype)
+    return [Reduction(partial, (*lead, *reduction.outer), band, reduction.combine, reduction.value),
+            Reduction(reduction.buffer, reduction.outer, lead, reduction.combine, parted)]
 
 
 def _folded(recorder: Recorder, combine: Combine, a: Expr, b: Expr) -> Expr:

@@ -18,6 +18,7 @@ TASK_FLOPS = 800_000  # the least that is worth handing to another thread
 MOST_TASKS = 64
 BLOCK = 1024  # of the depth: a panel of the right operand and rows of the left stay in the second cache level
 WINDOWS_BLOCK = 576  # where rows of the left operand overlap, and are far from each other
+ACROSS_BLOCK = 96  # where a tile uses little of a line: it is in the first level still for the next tile
 CHUNK_ROWS = 96  # of the left operand, as deep as a block, to stay in the second level
 TRIANGLE_TILES = 2  # of one depth, where rows of the left operand differ in it
 ENOUGH_ROWS = 128  # that use a panel, for copying it to pay
@@ -81,7 +82,7 @@ def _tile(p: Product, target: Target, lanes: int) -> tuple[int, int]:
     """Rows and vectors of a tile: as many sums as registers hold, beside a row of the panel and one element.
 
     Enough sums hide the latency of the multiplications. Where it pays for a kernel of its own, the tile is
-    one that computes few rows in vain.
+    one that computes little in vain.
     """
     many = target.vector_registers >= 32
     if p.rows <= 3:
@@ -90,13 +91,20 @@ def _tile(p: Product, target: Target, lanes: int) -> tuple[int, int]:
         tiles = {(6, 2): 1.0, (4, 3): 1.06}
         if many:
             tiles = {(rows, 2 * vectors): cost for (rows, vectors), cost in tiles.items()}
-        rows, vectors = min(tiles, key=lambda tile: -(-p.rows // tile[0]) * tile[0] * tiles[tile])
+        rows, vectors = min(tiles, key=lambda tile: _rounded(p.rows, tile[0]) * tiles[tile] * _rounded(
+            p.columns, lanes * min(tile[1], -(-p.columns // lanes))))
     return min(rows, p.rows), min(vectors, -(-p.columns // lanes))
+
+
+def _rounded(count: int, step: int) -> int:
+    return -(-count // step) * step
 
 
 def _block(p: Product) -> int:
     """The depth of nearly equal blocks; of windows, a whole number of segments."""
-    most = BLOCK if p.windows is None else WINDOWS_BLOCK
+    most = BLOCK
+    if p.windows is not None:
+        most = WINDOWS_BLOCK if p.left.column == 1 or p.rows < CHUNK_ROWS else ACROSS_BLOCK
     if p.depth <= most * 4 // 3:
         return p.depth
     blocks, segment = -(-p.depth // most), 1
