@@ -118,7 +118,6 @@ class Entry:
         self.taken = taken_over(call)
         # inputs that the program itself writes to, if they are in memory that is reached through them alone
         self.updated = self.artifact.executable.updates
-        self.copied = [source for source, output in call.writes if output not in self.updated]
         self.invoker: Invoker | None = None  # the native callable, made when the entry is used again
         self.step: Step | Literal[False] | None = None  # that of a program with effects; False: there is none
         self.gradients = [a for a in self.arguments if isinstance(a, GradientOf | Held)]
@@ -328,6 +327,8 @@ def run_entry(entry: Entry, tensors: Sequence[Tensor], numbers: list[Any], argum
     sources: list[Any] = list(call.sources)
     for i, place in entry._given:
         sources[i] = tensors[place] if isinstance(place, int) else place.find(tensors)
+    for i, _ in call.writes:
+        check(sources[i]._array.flags.writeable, READ_ONLY)
     for argument, flag in call.flags:
         if flag:
             tensors[argument].requires_grad_()
@@ -374,15 +375,11 @@ def _computed(entry: Entry, tensors: Sequence[Tensor], sources: list[Any]) -> tu
         entry.step = make_step(entry, sources) or False
     step = entry.step
     if step and not guards.enabled():
-        for i, _ in step.writes:
-            check(sources[i]._array.flags.writeable, READ_ONLY)
         _drop(step.dropped, tensors)
         outputs: Any = step.run(tensors, sources)
         if outputs is not None:
             return outputs, step.writes, step.gradients, step.counts
     shared = [i for i in entry.updated.values() if not may_update(sources[i])]
-    for i in (*shared, *entry.copied):
-        check(sources[i]._array.flags.writeable, READ_ONLY)
     _drop(entry._dropped, tensors)
     arrays: list[Any] = [s._array if isinstance(s, Tensor) else s for s in sources]
     for i in shared:

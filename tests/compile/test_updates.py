@@ -113,6 +113,23 @@ def test_memory_that_must_not_be_written() -> None:
     np.testing.assert_array_equal(memory, _data(50))
 
 
+def test_a_refused_write_draws_no_random_numbers() -> None:
+    memory = np.ones(1000, np.float32)
+    x = rl.from_numpy(memory)
+
+    @rl.compile(fullgraph=True)
+    def noise(x: rl.Tensor) -> None:
+        x.mul_(rl.rand(1000))
+
+    noise(x)
+    memory.flags.writeable = x._array.flags.writeable = False
+    state, before = rl.get_rng_state(), memory.copy()
+    with pytest.raises(RuntimeError, match="read-only"):
+        noise(x)
+    assert rl.equal(rl.get_rng_state(), state)
+    assert (memory == before).all()
+
+
 def test_an_error_leaves_everything_as_it_was() -> None:
     rl.manual_seed(0)
     model = nn.Sequential(nn.Embedding(5, 8), nn.Linear(8, 5))
