@@ -37,7 +37,7 @@ from .graph.ir import Value
 from .logs import logger
 from .runtime import guards
 from .runtime.invoke import Invoker, Source, available
-from .steps import HELD, Step, make_step, may_update, write_back
+from .steps import HELD, Step, make_step, may_update, target_name, write_back
 
 
 def describe(tensor: Tensor) -> Any:
@@ -130,9 +130,8 @@ class Entry:
         )
         self._separate = bool(call.writes or self.related)  # whether it matters what shares memory
         self._seen: list[tuple[Tensor, Any, Any]] = [(tensor, _nothing, None) for tensor, _ in self.captured]
-        looked = {id(place) if isinstance(place, Tensor) else place for place, _ in self.grads}
-        self._dropped = [target for target, _ in call.gradients
-                         if (id(target) if isinstance(target, Tensor) else target) not in looked]
+        looked = {target_name(place) for place, _ in self.grads}
+        self._dropped = [target for target, _ in call.gradients if target_name(target) not in looked]
         self._fills = [i for i, source in enumerate(call.sources)
                        if self.arguments[i] is None and not isinstance(source, Tensor)]
         self._given = [(i, place) for i, place in enumerate(self.arguments) if place is not None]
@@ -357,7 +356,7 @@ def run_entry(entry: Entry, tensors: Sequence[Tensor], numbers: list[Any], argum
     for target, leaf in gradients:
         owner = tensors[target] if isinstance(target, int) else target
         owner._grad = given(leaf)
-    _change(entry, tensors, counts, [given(leaf) for _, leaf in call.replaced])
+    _change(call, tensors, counts, [given(leaf) for _, leaf in call.replaced])
     result = call.structure.unflatten(returned)
     if call.grad_mode is not None:
         MODES.grad = call.grad_mode
@@ -407,10 +406,9 @@ def _drop(targets: list[int | Tensor], tensors: Sequence[Tensor]) -> None:
         (tensors[target] if isinstance(target, int) else target)._grad = None
 
 
-def _change(entry: Entry, tensors: Sequence[Tensor], counts: list[tuple[Any, int]],
+def _change(call: CapturedCall, tensors: Sequence[Tensor], counts: list[tuple[Any, int]],
             data: list[Tensor]) -> None:
     """What the program did to the caller's tensors besides writing to their memory."""
-    call = entry.call
     for place, count in counts:
         _found(place, tensors).version_counter.value += count
     for change in call.changes:

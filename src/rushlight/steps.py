@@ -62,22 +62,23 @@ class Step:
         self.others = [j for j, (tensor, _) in enumerate(entry.captured) if id(tensor) not in looked]
         used = Counter(leaf.index for leaf in call.all_leaves() if leaf.kind in ("value", "view", "shared"))
         used.update(output for _, output in entry._new)
-        dropped = {_name(target) for target in entry._dropped}
-        times = Counter(_name(target) for target, _ in call.gradients)
+        dropped = {target_name(target) for target in entry._dropped}
+        times = Counter(target_name(target) for target, _ in call.gradients)
         targets: dict[int, Target] = {}
         self.owners: list[int] = []  # arguments whose gradients are replaced
         self.gradients: list[tuple[int | Tensor, Any]] = []  # others to set
         for target, leaf in call.gradients:
+            name = target_name(target)
             k = numbers.get(leaf.index) if leaf.kind == "value" and used[leaf.index] == 1 else None
-            if k is None or _name(target) not in dropped or times[_name(target)] > 1 or not slots[k].nbytes:
+            if k is None or name not in dropped or times[name] > 1 or not slots[k].nbytes:
                 self.gradients.append((target, leaf))
             elif isinstance(target, Tensor):
                 targets[k] = Target(-1, target)
             else:
                 targets[k] = Target(len(self.passed) + len(self.owners), None)
                 self.owners.append(target)
-        rest = {_name(target) for target, _ in self.gradients}
-        self.dropped = [target for target in entry._dropped if _name(target) in rest]
+        rest = {target_name(target) for target, _ in self.gradients}
+        self.dropped = [target for target in entry._dropped if target_name(target) in rest]
         self.writes = [(source, output) for source, output in entry._new if numbers[output] not in homes]
         self.listed = [p for k, p in enumerate(positions) if k not in homes and k not in targets]
         versions = [(place, count) for place, count in call.versions if isinstance(place, Tensor)]
@@ -134,7 +135,7 @@ def _fits(tensor: Any, slot: Any) -> bool:
         array.strides == slot.strides and array.nbytes == slot.nbytes)
 
 
-def _name(target: int | Tensor) -> int | tuple[int]:
+def target_name(target: int | Tensor) -> int | tuple[int]:
     """Tells targets of gradients apart: arguments by their numbers, tensors by what they are."""
     return (id(target),) if isinstance(target, Tensor) else target
 

@@ -118,8 +118,6 @@ class Invoker:
         table.fields[code.OUTPUT_TABLE] = table.append([w for o in outputs for w in _output_words(o, table)])
         table.fields[code.VERSIONS] = len(versions)
         table.fields[code.VERSION_TABLE] = table.append([id(o) for pair in versions for o in pair])
-        hints = sorted({address & -64 for s in sources if s.settled for address in _hints(s.constant)})
-        table.fields[code.HINTS], table.fields[code.HINT_TABLE] = len(hints), table.append(hints)
         words = table.finish().view(_Words)
         # what the table refers to by address, but not the examples, whose memory is the caller's
         words.kept = (keep, busy, versions, [(o.dtype, o.target) for o in outputs],
@@ -155,21 +153,6 @@ def _source_words(source: Source, table: _Table) -> list[int]:
     return [source.which, id(source.constant), id(type(example)), bits, id(keys), id(flag), id(array.dtype),
             array.ndim, table.append((*array.shape, *array.strides)),
             -1 if source.slot is None else source.slot]
-
-
-def _hints(tensor: Any) -> list[int]:
-    """Addresses that a call reads, and that are no longer in the processor's caches after a long one.
-
-    They may be of objects that are gone: nothing is read but by the caches.
-    """
-    array, storage = tensor._array, tensor._storage
-    found = [id(tensor), id(array), id(array) + layout.ARRAY_FLAGS,
-             ctypes.c_int64.from_address(id(array) + layout.ARRAY_DIMS).value, id(tensor._versions)]
-    if array.base is not None:
-        found += [id(array.base), id(array.base) + layout.ARRAY_BASE]
-    if storage is not None:
-        found += [id(storage), id(storage.buffer), id(storage.buffer) + layout.ARRAY_BASE]
-    return found
 
 
 def _array_of(example: Any) -> np.ndarray:

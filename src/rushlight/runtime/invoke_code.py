@@ -18,8 +18,8 @@ from .object_code import (
 
 # Fields of the table.
 (ARGUMENTS, TENSORS, RELEASE, BUSY, SHARED, SLOTS, SOURCES, OUTPUTS, SEGMENTS, TEMPLATE, SOURCE_TABLE,
- OUTPUT_TABLE, SEGMENT_TABLE, GRAD, INFERENCE, SINGLE, LISTED, LOOK, HINTS, HINT_TABLE, VERSIONS,
- VERSION_TABLE, FIELDS) = range(23)
+ OUTPUT_TABLE, SEGMENT_TABLE, GRAD, INFERENCE, SINGLE, LISTED, LOOK, VERSIONS, VERSION_TABLE,
+ FIELDS) = range(21)
 # Fields of a source: which argument (-1: a constant object), that object, its type, what is looked at,
 # `_keys`, `_requires_grad`, dtype object, rank, where its sizes and strides are, its slot (-1: none).
 (WHICH, OBJECT, KIND, LOOKED_AT, KEYS, FLAG, DESCR, RANK, DIMS, SLOT, SOURCE_FIELDS) = range(11)
@@ -60,8 +60,6 @@ class Emitter(ObjectEmitter):
         self.looks = self.chosen(self.word(table, LOOK), 1)  # what has effects does
         self.looking = b.and_(self.equal(given, self.i64(0)), self.looks)
         self.unless(b.or_(self.looking, self.equal(given, self.word(table, ARGUMENTS))), refused)
-        with b.if_then(self.looking):
-            self._hint()
         self.is_attribute(self.constant("ambient"), "keys", self.constant("zero"), refused)
         self.is_attribute(self.constant("modes"), "grad", self.word(table, GRAD), refused)
         self.is_attribute(self.constant("modes"), "inference", self.word(table, INFERENCE), refused)
@@ -87,7 +85,6 @@ class Emitter(ObjectEmitter):
         self._run(error)
         fine = self.b.icmp_signed("==", self.b.load(error, typ=self.i64), self.i64(0))
         with self.b.if_then(self.b.and_(fine, self.looks)):
-            self._hint()
             self.loop(self.outputs, self._copy_home)
             self.loop(self.word(table, VERSIONS), lambda i: self._count(i, failed))
         self._unlock()
@@ -115,12 +112,6 @@ class Emitter(ObjectEmitter):
         self.b.position_at_end(self.entry)
         self.b.branch(start)
         return str(self.module)
-
-    def _hint(self) -> None:
-        """Ask for what is read soon, all at once."""
-        hints = self.at(self.table, self.word(self.table, HINT_TABLE))
-        self.loop(self.word(self.table, HINTS), lambda i: self.call(
-            "prefetch", self.word(hints, i, self.pointer), *map(self.i32, (0, 3, 1))))
 
     def _source(self, i: Any, refused: Any) -> None:
         b, table = self.b, self.table

@@ -41,8 +41,6 @@ class ObjectEmitter:
         self.functions = {
             name: ir.Function(self.module, ir.FunctionType(result, arguments), name)
             for name, (result, arguments) in signatures.items() if name in functions}
-        self.functions["prefetch"] = ir.Function(
-            self.module, ir.FunctionType(self.void, [p, i32, i32, i32]), "llvm.prefetch.p0")
         self.objects = ir.GlobalVariable(self.module, ir.ArrayType(self.i64, len(OBJECTS)), "objects")
         self.objects.linkage = "external"
 

@@ -14,7 +14,7 @@ from ..loops.index import Index, Var, as_index
 from ..loops.nest import Buffer, Call, Nest, Phase, Place, Store
 from ..loops.templates import COPY, nest_of, template
 from ..lowering.lowered import Definition, Map
-from .groups import flatten, points, read
+from .groups import flatten, points, read, written
 from .loops import unmerged
 
 
@@ -45,7 +45,7 @@ def write_through(recorder: Recorder, definitions: Sequence[Definition]) -> list
     for definition in definitions:
         for buffer in read(definition):
             readers.setdefault(buffer, []).append(definition)
-        for buffer in definition.outputs if isinstance(definition, Call) else [definition.buffer]:
+        for buffer in written(definition):
             writers.setdefault(buffer, []).append(definition)
     ways: dict[Buffer, _Way] = {}
     kept: list[Definition] = []

@@ -26,7 +26,7 @@ Rest = tuple[tuple[Store, ...], ...]
 
 def limit_rows(recorder: Recorder, stages: Sequence[Stage]) -> list[str]:
     """Give plans in `stages` the limits that can be shown; says which."""
-    writers = Counter(b for stage in stages for step in stage.steps for b in _written(step))
+    writers = Counter(b for stage in stages for step in stage.steps for b in set(reads_writes(step)[1]))
     facts: dict[Buffer, Beyond] = {}
     for stage in stages:
         for at, step in enumerate(stage.steps):
@@ -45,10 +45,6 @@ def limit_rows(recorder: Recorder, stages: Sequence[Stage]) -> list[str]:
             for buffer in set(reads_writes(step)[0]):
                 readers.setdefault(buffer, []).append(step)
     return notes[::-1]
-
-
-def _written(step: Step) -> set[Buffer]:
-    return set(step.outputs) if isinstance(step, Call) else {access.buffer for access in step.nest.writes()}
 
 
 def _learn(recorder: Recorder, step: Step, facts: dict[Buffer, Beyond]) -> tuple[dict[Buffer, Beyond], Step]:
