@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..core.dtypes import Category, DType
-from .expr import CHECKS, Access, Expr, Recorder, loads_in, walk
+from .expr import CHECKS, COMPARISONS, Access, Expr, Recorder, loads_in, walk
 from .index import Index, Var, as_index
 from .nest import Buffer, Combine, Nest, Phase, Place, Reduce, Store
 from .varying import varying
@@ -287,7 +287,7 @@ def _computed(node: Expr, values: list[Known]) -> Known | None:
         less = op in ("add", "sub") and numbers[0] == -math.inf
         if less or (op == "add" and numbers[1] == -math.inf):
             return Known(-math.inf)
-        return None if infinite else ROW
+        return None if infinite and op not in COMPARISONS else ROW
     if op in ("exp", "exp_nonpositive") and numbers[0] == -math.inf:
         return Known(0.0, weight=True)
     if op == "cast":

@@ -7,7 +7,7 @@ complex numbers stay calls of their eager kernels.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..core.dtypes import DTYPES, Category, DType
@@ -85,8 +85,8 @@ def _stored_operand(matrix: Lowered) -> tuple[Buffer, tuple[int, ...], int]:
     turned = (*there[:-2], there[-1], there[-2])
     as_is, as_turned = (matrix.shape, matrix.load(here)), (turned_shape, matrix.load(turned))
     known = low.operands.get(as_turned)
-    if as_is not in low.operands and (known or _reads_along(as_turned[1], there[-1])
-                                      > _reads_along(as_is[1], here[-1])):
+    if as_is not in low.operands and (known or _reads_along(as_turned[1], there[-2:])
+                                      > _reads_along(as_is[1], here[-2:])):
         if known is None:
             known = low.operands[as_turned] = _copied(matrix, turned_shape, lambda index: (
                 *index[:-2], index[-1], index[-2]))
@@ -105,9 +105,11 @@ def _copied(matrix: Lowered, shape: tuple[int, ...],
     return placed
 
 
-def _reads_along(value: Expr, var: Var) -> int:
-    """How many loads are contiguous along a loop."""
-    return sum(access.index.stride(var) == 1 for access in loads_in(value))
+def _reads_along(value: Expr, loops: Sequence[Var]) -> int:
+    """How many loads of whole matrices are contiguous along the last of two loops."""
+    outer, inner = loops
+    return sum(access.index.stride(inner) == 1 and access.index.depends_on(outer)
+               for access in loads_in(value))
 
 
 def _has_unit_stride(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:

@@ -121,12 +121,15 @@ class _RowNest:
         definition = form.definition
         self.home[definition.buffer] = at
         if isinstance(definition, Reduction):
-            accumulator = f"acc_{definition.buffer.name}"
-            self.reduced[definition.buffer] = accumulator
             draft.folds.add(definition.buffer)
+            same = [s.name for s in draft.statements
+                    if isinstance(s, Reduce) and s.combine is definition.combine and s.value == value]
+            accumulator = same[0] if same else f"acc_{definition.buffer.name}"
+            self.reduced[definition.buffer] = accumulator
             if definition.combine is Combine.MAXIMUM:
                 self.largest[accumulator] = value
-            draft.statements.append(Reduce(accumulator, definition.combine, value))
+            if not same:
+                draft.statements.append(Reduce(accumulator, definition.combine, value))
         else:
             draft.stored[definition.buffer] = (form.position, value)
             draft.statements.append(Store(Access(definition.buffer, form.position), value))

@@ -13,7 +13,7 @@ from dataclasses import replace
 from ..loops.expr import CHECKS, Access, Expr, Recorder, loads_in, reindex, substitute, walk
 from ..loops.index import Index, Var
 from ..loops.nest import Buffer, Call, Nest, Phase, Place, Store, verify
-from ..loops.product import MATMUL, Product, product_of, result_of, transposed
+from ..loops.product import MATMUL, Product, Side, product_of, result_of, transposed
 from ..lowering.lowered import Definition, Map
 from .groups import flatten, points, read, unflatten
 from .nests import forwarded
@@ -25,6 +25,9 @@ def epilogue_obstacle(call: Call, written: set[Buffer], definition: Definition) 
         return f"{call.routine} is a call"
     if not isinstance(definition, Map):
         return "a reduction does not run on the tiles of a product"
+    triangle = product_of(call).triangle
+    if triangle is not None and triangle.side is Side.RESULT:
+        return "of the product only a triangle is of use, and its readers know where rows of that end"
     if points(definition) != product_of(call).size:
         return f"{definition.buffer} has not one element for each of the product"
     if any(_is_gather(node) for node in walk(definition.value)):

@@ -17,7 +17,7 @@ from ...loops.index import Dim, Index, Indirect, Quotient, Remainder, Var
 from ...loops.nest import ERRORS, Buffer, Store
 from .constants import integer_of
 from .emitter import Emitter
-from .instructions import constant, element_type, emit_instruction
+from .instructions import COMPARE, constant, element_type, emit_instruction
 from .math import FUNCTIONS
 from .types import lanes_of, mangle, vector
 
@@ -25,6 +25,7 @@ ir = LazyModule("llvmlite.ir")
 
 # An instruction at least this costly becomes a function of its own if a module uses it more than once.
 WORTH_SHARING = 12
+FAR = 1 << 30  # more than lanes of one vector are apart
 SHARED_DTYPES = ("float32", "float64")
 
 Memo = dict[Expr, Any]
@@ -110,12 +111,29 @@ class Values:
             value, allowed = (memo[a] for a in node.args)
             self.report(e.not_(allowed), self.reports.number_of(RuntimeError, node.data))
             return value
+        if node.op in COMPARE and self._is_of_places(node):
+            return self._compared_places(COMPARE[node.op], node.args[0].data - node.args[1].data)
         values = [memo[a] for a in node.args]
         lanes = max(lanes_of(v.type) for v in values)
         values = [v if lanes_of(v.type) == lanes else e.splat(v, lanes) for v in values]
         if (node.op, node.dtype) in self.shared and costly(node):
             return self._call_shared(node, values)
         return emit_instruction(e, node, values)
+
+    def _is_of_places(self, node: Expr) -> bool:
+        """Whether two indices are compared whose difference changes from lane to lane by one number."""
+        if self.lanes == 1 or any(a.op != "index" or a.dtype.name != "int64" for a in node.args):
+            return False
+        step = self.stride(node.args[0].data - node.args[1].data)
+        return step is not None and 0 < abs(step) * self.lanes < FAR
+
+    def _compared_places(self, op: str, difference: Index) -> Any:
+        """A difference of indices compared with 0, in lanes of 32 bits, of which as many fit in a register as
+        of floats: what is far from 0 in the first lane is so in all."""
+        e, step = self.e, self.stride(difference) or 0
+        first = e.cast(e.clamp_integer(self.index(difference), -FAR, FAR), e.i32)
+        return e.compare(op, e.splat(first, self.lanes),
+                         e.constant_lanes([-step * lane for lane in range(self.lanes)], e.i32))
 
     def _call_shared(self, node: Expr, values: list[Any]) -> Any:
         """A call of the function that the module has for an instruction."""
