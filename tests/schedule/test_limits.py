@@ -10,7 +10,11 @@ import pytest
 
 import rushlight
 import rushlight.nn.functional as F
+from rushlight.codegen.llvm.reach import reaches
+from rushlight.loops.nest import Call
+from rushlight.loops.product import Side, epilogue_of, product_of
 from rushlight.runtime.guards import guarding
+from rushlight.runtime.target import Target
 from rushlight.schedule.loops import LoopPlan
 
 INFINITY = float("inf")
@@ -42,7 +46,8 @@ def check(run: Callable[..., Any], function: Callable[..., Any], tensors: Any) -
         np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize(("rows", "columns"), [(48, 48), (128, 128), (64, 128), (128, 64)])
+@pytest.mark.parametrize(("rows", "columns"), [(48, 48), (128, 128), (64, 128), (128, 64), (2, 64),
+                                               (192, 256)])
 def test_sizes(rows: int, columns: int) -> None:
     def run(q: Any, k: Any, v: Any) -> Any:
         out = F.scaled_dot_product_attention(q, k, v, is_causal=True)
@@ -54,7 +59,7 @@ def test_sizes(rows: int, columns: int) -> None:
     assert len(limits(run, *tensors)) == 2
 
 
-@pytest.mark.parametrize("length", [48, 128])
+@pytest.mark.parametrize("length", [48, 128, 192])
 def test_causal_attention(length: int) -> None:
     def run(q: Any, k: Any, v: Any) -> Any:
         out = F.scaled_dot_product_attention(q, k, v, is_causal=True)
@@ -65,6 +70,26 @@ def test_causal_attention(length: int) -> None:
     found = limits(run, *[normal(2, 3, length, 8, seed=s).requires_grad_() for s in range(3)])
     assert len(found) == 4  # of both the weights and the gradients of the scores
     assert all(limit.startswith("1 + ") for limit in found)
+
+
+def test_what_nobody_looks_at_is_not_stored() -> None:
+    """Scores, weights and their gradients have nothing but zeros near the diagonal, whatever reads them."""
+    def run(q: Any, k: Any, v: Any) -> Any:
+        out = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        (out * out).sum().backward()
+        return (out,)
+
+    tensors = [normal(3, 128, 32, seed=s).requires_grad_() for s in range(3)]
+    step = rushlight.compile(run, fullgraph=True)
+    step(*tensors)
+    (entry,), = step.entries.values()
+    steps = entry.artifact.schedule.steps
+    plans = [s for s in steps if isinstance(s, LoopPlan) and s.limit is not None]
+    assert len(plans) == 2 and all(plan.near for plan in plans)
+    scores = [s for s in steps if isinstance(s, Call) and s.attributes.get("near")]
+    assert [product_of(s).triangle.side for s in scores] == [Side.RESULT] * 2
+    assert all(epilogue_of(s) is None for s in scores)  # masks are added where rows end
+    assert 0 < max(reaches(steps, Target("", "", "", 32, 16, True, True)).values()) <= 16
 
 
 @pytest.mark.parametrize("diagonal", [0, 5, 40])

@@ -37,10 +37,12 @@ def limit_rows(recorder: Recorder, stages: Sequence[Stage]) -> list[str]:
     for stage in reversed(stages):
         for at, step in enumerate(stage.steps):
             if isinstance(step, LoopPlan) and step.limit is not None:
-                stage.steps[at] = replace(step, rest=tuple(
-                    tuple(_simplified(recorder, store, facts, readers) for store in stores)
-                    for stores in step.rest))
+                stage.steps[at] = _simplified(recorder, step, facts, readers)
                 notes.append(f"{step.nest.name}: rows end at {step.limit}")
+            elif isinstance(step, Call) and step.routine == MATMUL and _ends_unread(
+                    result_of(step), facts, readers) and epilogue_of(step) is None:
+                stage.steps[at] = Call(step.name, step.routine, step.inputs, step.outputs,
+                                       {**step.attributes, "near": True})
         for step in stage.steps if facts else ():
             for buffer in set(reads_writes(step)[0]):
                 readers.setdefault(buffer, []).append(step)
@@ -89,14 +91,24 @@ def _of_nest(recorder: Recorder, nest: Nest,
 
 # What nobody looks at.
 
-def _simplified(recorder: Recorder, store: Store, facts: dict[Buffer, Beyond],
-                readers: dict[Buffer, list[Step]]) -> Store:
-    """A store of the rest of a row; a mere number, if none of the readers looks there."""
-    buffer = store.access.buffer
-    if buffer not in facts or buffer.place is not Place.TEMPORARY or not all(
-            _ends_there(step, buffer, facts[buffer]) for step in readers.get(buffer, ())):
-        return store
-    return replace(store, value=as_number(recorder, facts[buffer].value, buffer.dtype))
+def _simplified(recorder: Recorder, plan: LoopPlan, facts: dict[Buffer, Beyond],
+                readers: dict[Buffer, list[Step]]) -> LoopPlan:
+    """The plan, storing mere numbers, and those near the limit only, where none of the readers looks."""
+    near = frozenset(store.access.buffer for stores in plan.rest for store in stores
+                     if _ends_unread(store.access.buffer, facts, readers))
+
+    def stored(store: Store) -> Store:
+        buffer = store.access.buffer
+        return store if buffer not in near else replace(
+            store, value=as_number(recorder, facts[buffer].value, buffer.dtype))
+
+    return replace(plan, rest=tuple(tuple(map(stored, stores)) for stores in plan.rest), near=near)
+
+
+def _ends_unread(buffer: Buffer, facts: dict[Buffer, Beyond], readers: dict[Buffer, list[Step]]) -> bool:
+    """Whether none of the readers of a buffer looks beyond the diagonal."""
+    return buffer in facts and buffer.place is Place.TEMPORARY and all(
+        _ends_there(step, buffer, facts[buffer]) for step in readers.get(buffer, ()))
 
 
 def _ends_there(step: Step, buffer: Buffer, fact: Beyond) -> bool:

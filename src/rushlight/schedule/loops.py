@@ -13,7 +13,7 @@ from typing import Any
 
 from ..loops.expr import Access, Recorder, cost, loads_in, reindex, walk
 from ..loops.index import Index, Quotient, Remainder, Var, as_index
-from ..loops.nest import Nest, Phase, Place, Reduce, Store
+from ..loops.nest import Buffer, Nest, Phase, Place, Reduce, Store
 
 # Work (in rough instructions) below which splitting over threads costs more than it saves, and per task at
 # least.
@@ -36,6 +36,8 @@ class LoopPlan:
     part: bool = False  # of a buffer whose other parts, elsewhere, others write
     limit: Index | None = None  # where the last loop of every phase may end already (see limits.py)
     rest: tuple[tuple[Store, ...], ...] = ()  # what each phase stores from there on
+    # of which buffers that is looked at only near the limit: as far as vectors and tiles reach over it
+    near: frozenset[Buffer] = frozenset()
 
 
 def plan_loops(recorder: Recorder, nest: Nest) -> LoopPlan:

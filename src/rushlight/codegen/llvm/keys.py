@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ...loops.expr import Expr, cost, loads_in, walk
@@ -18,6 +18,16 @@ def machine_lanes(nest: Nest, target: Target) -> int:
     sizes = {node.dtype.itemsize for phase in nest.phases for value in phase.values() for node in walk(value)
              if node.op not in ("constant", "index")}
     return target.lanes(max(4, *sizes)) if sizes else target.lanes(4)
+
+
+LIMITED = 2  # registers of a vector in rows that end early: wider ones would end later
+
+
+def row_unit(plan: LoopPlan, target: Target) -> int | None:
+    """Lanes of the widest vectors of rows that end early; None if they run to their end all the same."""
+    unit = LIMITED * machine_lanes(plan.nest, target)
+    whole = all(extent_of(phase.inner[-1]) % unit == 0 for phase in plan.nest.phases if phase.inner)
+    return unit if plan.limit is not None and whole else None
 
 
 LONG_FOLD = 12  # instructions that hide the latency of the fold themselves
@@ -72,7 +82,10 @@ def _indices(statement: Statement) -> Iterator[tuple[Index, Any]]:
 
 # Equal kernels.
 
-def kernel_key(plan: LoopPlan, target: Target) -> Any:
+NOTHING: Mapping[Buffer, int] = {}
+
+
+def kernel_key(plan: LoopPlan, target: Target, reaches: Mapping[Buffer, int] = NOTHING) -> Any:
     """What the code of a nest depends on: nests with the same key and other buffers can share a function."""
     nest = plan.nest
     names: dict[Any, str] = {}
@@ -110,7 +123,8 @@ def kernel_key(plan: LoopPlan, target: Target) -> Any:
                 if node not in numbers:
                     numbers[node] = len(numbers)
                     parts.append(_node_key(node, numbers, names, buffers))
-            parts.append((buffers[store.access.buffer], numbers[store.value]))
+            buffer = store.access.buffer
+            parts.append((buffers[buffer], reaches.get(buffer), numbers[store.value]))
     return tuple(parts)
 
 

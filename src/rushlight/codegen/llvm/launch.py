@@ -8,7 +8,7 @@ do not depend on each other: their tasks are numbered through and given to the t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,12 +47,13 @@ class Kernels:
     """The functions of the nests of one module."""
 
     def __init__(self, module: Any, target: Target, slots: dict[Buffer, int], reports: Reports,
-                 plans: Sequence[LoopPlan]) -> None:
+                 plans: Sequence[LoopPlan], reaches: Mapping[Buffer, int]) -> None:
         self.module = module
         self.target = target
         self.slots = slots
         self.reports = reports
-        self._keys = {id(plan): kernel_key(plan, target) for plan in plans}
+        self.reaches = reaches
+        self._keys = {id(plan): kernel_key(plan, target, reaches) for plan in plans}
         different = {self._keys[id(plan)]: plan.nest for plan in plans}
         self._shared = shared_instructions(list(different.values()))
         self._functions: dict[Any, Any] = {}
@@ -64,7 +65,7 @@ class Kernels:
         function = self._functions.get(key)
         if function is None:
             function = emit_nest(self.module, plan, self.target, plan.nest.name, buffers, self.reports,
-                                 self._shared)
+                                 self._shared, reaches=self.reaches)
             self._functions[key] = function
         return emit_task(self.module, plan, self.target, function, [self.slots[b] for b in buffers])
 

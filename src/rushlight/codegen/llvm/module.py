@@ -15,7 +15,7 @@ from ...core.dtypes import DTYPES
 from ...core.lazy import LazyModule
 from ...loops.index import as_index
 from ...loops.nest import ERRORS, Buffer, Call, Place
-from ...loops.product import MATMUL
+from ...loops.product import MATMUL, result_of
 from ...loops.templates import SCAN, SCATTER, SORT
 from ...runtime import profile
 from ...runtime.target import Target
@@ -28,6 +28,7 @@ from .launch import Kernels, Task, emit_stage
 from .math import imports
 from .matmul import Scratch, emit_product, place_scratch, routine_imports
 from .nests import Reports
+from .reach import reaches
 from .scan import emit_scan
 from .scatter import emit_scatter
 from .sort import emit_sort
@@ -81,7 +82,8 @@ def emit_module(schedule: Schedule, target: Target) -> NativeModule:
     reports = Reports()
     careful = True  # until the first stage that writes to memory of the caller which has contents
     plans = [step for step in schedule.steps if isinstance(step, LoopPlan)]
-    kernels = Kernels(module, target, slots, reports, plans)
+    near = reaches(schedule.steps, target)
+    kernels = Kernels(module, target, slots, reports, plans, near)
     timers = Timers(module, target) if profile.enabled() else None
 
     def timed(task: Task, step: LoopPlan | Call, part: str = "") -> Task:
@@ -103,7 +105,8 @@ def emit_module(schedule: Schedule, target: Target) -> NativeModule:
                 tasks.append(timed(kernels.task(step), step))
             elif step.routine == MATMUL:
                 place = Scratch(scratch, offsets[step.name])
-                *packs, own = (Task(*phase) for phase in emit_product(module, step, target, slots, place))
+                *packs, own = (Task(*phase) for phase in emit_product(
+                    module, step, target, slots, place, near.get(result_of(step))))
                 packing.extend(timed(pack, step, pack.name) for pack in packs)
                 tasks.append(timed(own, step))
             else:

@@ -11,7 +11,7 @@ come as `noalias` pointers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ...core.dtypes import DType
@@ -25,7 +25,7 @@ from ...runtime.target import Target
 from ...schedule.loops import LoopPlan
 from .emitter import Emitter
 from .fetch import to_fetch
-from .keys import extent_of, kernel_key, loop_width, machine_lanes
+from .keys import LIMITED, NOTHING, extent_of, kernel_key, loop_width, machine_lanes, row_unit
 from .reductions import ARGUMENTS, Accumulator
 from .types import lanes_of
 from .values import Memo, Reports, Values
@@ -37,7 +37,6 @@ ir = LazyModule("llvmlite.ir")
 Shared = frozenset[tuple[str, DType]]
 
 LONG_BODY = 12  # instructions beyond which a second copy of a loop's body costs more than a mask
-LIMITED = 2  # registers of a vector in rows that end early: wider ones would end later
 SQUARE_BODY = 32  # and beyond which a copy for every lane costs more than gathering
 NO_SHARED: Shared = frozenset()
 
@@ -59,7 +58,8 @@ def row_bytes(buffer: Buffer) -> int:
 
 def emit_nest(module: Any, plan: LoopPlan, target: Target, name: str, buffers: Sequence[Buffer],
               reports: Reports, shared: Shared = NO_SHARED,
-              emitter: Callable[[Values, LoopPlan], NestEmitter] | None = None) -> Any:
+              emitter: Callable[[Values, LoopPlan], NestEmitter] | None = None,
+              reaches: Mapping[Buffer, int] = NOTHING) -> Any:
     """Add the function of a nest to `module`, which takes `buffers`; templates have emitters of their own."""
     pointer, i64 = ir.PointerType(), ir.IntType(64)
     kind = ir.FunctionType(ir.VoidType(), [pointer] * len(buffers) + [i64] * 3)
@@ -72,7 +72,7 @@ def emit_nest(module: Any, plan: LoopPlan, target: Target, name: str, buffers: S
     values = Values(e, dict(zip(buffers, function.args, strict=False)), reports, shared)
     begin, end, total = function.args[-3:]
     loops = (emitter or NestEmitter)(values, plan)
-    loops.total = total
+    loops.total, loops.reaches = total, reaches
     loops.emit(begin, end)
     e.builder.ret_void()
     return function
@@ -109,6 +109,7 @@ class NestEmitter:
         self.ragged = False
         self.registers = 1
         self.end: Any = None  # of the rows, where they have a limit
+        self.reaches: Mapping[Buffer, int] = {}  # how far after it readers look, if not to the end of the row
 
     def emit(self, begin: Any, end: Any, *inner: tuple[Any, Any]) -> None:
         """The loops, for a range of the outermost one, and of the next ones where `inner` gives it."""
@@ -328,7 +329,7 @@ class NestEmitter:
         later ones read what the ones before them have stored."""
         e, limit = self.e, self.plan.limit
         phases = [phase for phase in self.nest.phases if phase.inner]
-        if limit is None or any(extent_of(phase.inner[-1]) % (LIMITED * self.lanes) for phase in phases):
+        if limit is None or row_unit(self.plan, e.target) is None:
             return None
         unit = max(self._phase_width(phase) for phase in phases)
         return e.and_(e.add(self.values.index(limit), unit - 1), -unit)
@@ -459,9 +460,11 @@ class NestEmitter:
             memo: Memo = {}
             for store in stores:
                 self.values.evaluate(store.value, memo)
-            with self.e.loop(begin, extent_of(var), self.lanes) as index:
-                self.values.place(var, index, self.lanes)
-                for store in stores:
+            for store in stores:
+                reach = self.reaches.get(store.access.buffer, extent_of(var))
+                end = self.e.minimum(self.e.add(begin, reach), extent_of(var))
+                with self.e.loop(begin, end, self.lanes) as index:
+                    self.values.place(var, index, self.lanes)
                     self.values.store(store, memo[store.value], memo)
             self.values.leave()
 

@@ -37,7 +37,7 @@ FIELDS = (
     "offsets", "offsets_offset", "segments_offset", "segment_depth",
     "out", "out_batch", "out_row", "size",
     "epilogue",  # NONE, EARLY or LATE
-    "triangle", "diagonal",  # a Side, or 0
+    "triangle", "diagonal", "reach",  # a Side, or 0; columns beyond that are looked at
 )
 NONE, EARLY, LATE = range(3)  # the epilogue runs on a chunk times a few panels, or on all of the task
 EPILOGUE_PANELS = 4
@@ -154,12 +154,13 @@ class _Loops:
         return self.e.maximum(self.e.sub(at, self.f["diagonal"]), self.e.i64(0))
 
     def _first_tile(self, tiles: tuple[Any, Any], column: Any, columns: Any, k: Any, out: Any) -> Any:
-        """The first tile of a chunk that has anything of use in a panel; what is above it becomes zero."""
+        """The first tile of a chunk that has anything of use in a panel; what is above it, as far as anybody
+        looks, becomes zero."""
         e, f = self.e, self.f
         first = e.builder.udiv(self._beyond(column), f["height"])
         first = e.minimum(e.maximum(first, tiles[0]), tiles[1])
         first = e.select(e.compare("==", f["triangle"], Side.RESULT), first, tiles[0])
-        row = e.mul(tiles[0], f["height"])
+        row = e.maximum(e.mul(tiles[0], f["height"]), e.sub(self._beyond(column), f["reach"]))
         rows = e.sub(e.minimum(e.mul(first, f["height"]), f["rows"]), row)
         with e.when(e.and_(e.compare(">", rows, 0), e.compare("==", k, 0))):
             words = e.shift_right(e.mul(columns, f["size"]), 2)

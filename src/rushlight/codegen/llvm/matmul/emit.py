@@ -66,17 +66,21 @@ def _copies(matrix: Matrix, p: Product) -> int:
     return p.batch if matrix.batch else 1
 
 
-def emit_product(module: Any, call: Call, target: Target, slots: dict[Buffer, int],
-                 scratch: Scratch) -> list[tuple[str, int]]:
-    """Add the code of a product to `module`; gives the name and number of the tasks of each phase."""
-    return _Product(module, call, target, slots, scratch).phases()
+def emit_product(module: Any, call: Call, target: Target, slots: dict[Buffer, int], scratch: Scratch,
+                 reach: int | None = None) -> list[tuple[str, int]]:
+    """Add the code of a product to `module`; gives the name and number of the tasks of each phase.
+
+    `reach`: how far beyond the triangle of its result readers look, if not everywhere.
+    """
+    return _Product(module, call, target, slots, scratch, reach).phases()
 
 
 class _Product:
-    def __init__(self, module: Any, call: Call, target: Target, slots: dict[Buffer, int],
-                 scratch: Scratch) -> None:
+    def __init__(self, module: Any, call: Call, target: Target, slots: dict[Buffer, int], scratch: Scratch,
+                 reach: int | None) -> None:
         self.module, self.call, self.target, self.slots, self.scratch = module, call, target, slots, scratch
         self.p = product_of(call)
+        self.reach = self.p.columns if reach is None else reach
         self.plan: Plan = plan_product(self.p, target)
         self.size = self.p.dtype.itemsize
         task = ir.Function(module, ir.FunctionType(ir.VoidType(), [ir.PointerType(), ir.IntType(64)]),
@@ -149,7 +153,7 @@ class _Product:
             "out": self.slots[result_of(self.call)], "out_batch": p.rows * p.columns * size,
             "out_row": p.columns * size, "size": size, "epilogue": self._when(),
             "triangle": 0 if p.triangle is None else p.triangle.side,
-            "diagonal": 0 if p.triangle is None else p.triangle.diagonal}
+            "diagonal": 0 if p.triangle is None else p.triangle.diagonal, "reach": self.reach}
         if plan.pack_left:
             fields |= {"left": self.scratch.slot, "left_offset": self.scratch.offset,
                        "left_batch": plan.tiles * plan.room_left if p.left.batch else 0,
