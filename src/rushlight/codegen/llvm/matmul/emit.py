@@ -195,7 +195,7 @@ class _Product:
         count = units[1] - units[0]
         copies = unit == 1
         lanes = self.target.lanes(size)
-        groups, group, parts, part = pack.shares(count, p.depth, width, lanes, size, copies=copies)
+        groups, group, parts, part = pack.shares(count, p.depth, width, size, copies=copies)
         slabs = -(-count // width)
         fields = dict(zip(pack.PACK_FIELDS, (
             self.slots[source], (matrix.offset + units[0] * unit) * size, matrix.batch * size, unit * size,

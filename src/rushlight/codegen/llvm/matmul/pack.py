@@ -2,7 +2,7 @@
 
 A slab holds, for every k, `width` units side by side: rows of the left operand, or columns of the right. It
 has room for the depth rounded up to whole vectors, and a vector more: a store may reach beyond its units,
-into what the next one writes or nobody reads. Units beyond the last one of the matrix are copies of it or
+into what the next one writes or, at the end of the depth, nobody reads. Units beyond the last one of the matrix are copies of it or
 zeros, which never get into the result. Nothing outside of the operand is read. Strides are in bytes.
 """
 
@@ -19,8 +19,7 @@ from .routines import callee, element_named, fields_of, routine
 # source, from unit to unit, from k to k + 1; how many units and k there are; out, units of a slab, from slab
 # to slab
 PACK = "pnnnnpnn"
-# that a task of copying reads of each k, which may be a page apart; less where it copies all of the depth
-GROUP_BYTES, SMALL_GROUP_BYTES = 2048, 512
+GROUP_BYTES = 2048  # that a task of copying reads of each k, which may be a page apart
 TRANSPOSED_SLABS, COPIED_DEPTH = 4, 128  # what else a task packs
 
 
@@ -43,16 +42,15 @@ def copy(e: Emitter, source: Any, unit: Any, depth_step: Any, units: Any, depth:
     inside = e.add(e.sub(units, vectors * lanes), width)
     plain = e.builder.udiv(e.maximum(inside, e.i64(0)), width)
 
-    def moved(slab: Any, row: Any, load: Callable[[Any, int], Any]) -> list[Any]:
-        for at, x in [(at, load(e.address(row, at, scalar), at)) for at in range(0, vectors * lanes, lanes)]:
-            e.store(x, e.address(slab, at, scalar))
-        return [shifted(e, slab, room), shifted(e, row, step)]
-
-    with e.loop(0, depth) as k:
+    def each(k: Any, store: Callable[[Any, Any, int], None]) -> None:
         row = shifted(e, source, e.mul(k, depth_step))
         slab = shifted(e, out, e.mul(k, step))
-        slab, row = e.fold(0, plain, 1, [slab, row], lambda _, slab, row: moved(
-            slab, row, lambda place, at: e.load(place, kind)))
+
+        def moved(slab: Any, row: Any, load: Callable[[Any, int], Any]) -> list[Any]:
+            places = range(0, vectors * lanes, lanes)
+            for at, x in [(at, load(e.address(row, at, scalar), at)) for at in places]:
+                store(x, e.address(slab, at, scalar), at)
+            return [shifted(e, slab, room), shifted(e, row, step)]
 
         def next_slab(first: Any, slab: Any, row: Any) -> tuple[Any, list[Any]]:
             following = moved(slab, row, lambda place, at: e.load_masked(
@@ -60,9 +58,16 @@ def copy(e: Emitter, source: Any, unit: Any, depth_step: Any, units: Any, depth:
             first = e.add(first, width)
             return e.compare("<", first, units), [first, *following]
 
+        slab, row = e.fold(0, plain, 1, [slab, row], lambda _, slab, row: moved(
+            slab, row, lambda place, at: e.load(place, kind)))
         first = e.mul(plain, width)
         with e.when(e.compare("<", first, units)):
             e.repeat([first, slab, row], next_slab)
+
+    last = e.sub(depth, 1)  # another task may have packed what follows
+    with e.loop(0, last) as k:
+        each(k, lambda x, place, at: e.store(x, place))
+    each(last, lambda x, place, at: e.store_masked(x, place, e.tail_mask(e.sub(width, at), lanes)))
 
 
 @routine("transpose", PACK)
@@ -136,15 +141,11 @@ PACK_FIELDS = ("source", "offset", "batch_step", "unit", "depth_step", "units", 
                "out_batch", "width", "room", "groups", "group_units", "parts", "part_depth", "size")
 
 
-def shares(units: int, depth: int, width: int, lanes: int, size: int, *,
-           copies: bool) -> tuple[int, int, int, int]:
+def shares(units: int, depth: int, width: int, size: int, *, copies: bool) -> tuple[int, int, int, int]:
     """How the tasks of a packing divide it: groups of units, the units of each, parts of the depth, its
     depth."""
-    # A store may reach into the next k only if the same task writes that after it.
-    divided = copies and width % lanes == 0
-    part = COPIED_DEPTH if divided else depth
-    most = GROUP_BYTES if divided else SMALL_GROUP_BYTES
-    group = width * (max(1, most // (width * size)) if copies else TRANSPOSED_SLABS)
+    part = COPIED_DEPTH if copies else depth
+    group = width * (max(1, GROUP_BYTES // (width * size)) if copies else TRANSPOSED_SLABS)
     groups = -(-units // group)
     group = -(-units // (groups * width)) * width  # of nearly equal size
     return -(-units // group), group, -(-depth // part), part
