@@ -25,6 +25,8 @@ from .routines import callee, fields_of, routine
 
 ir = LazyModule("llvmlite.ir")
 
+MOST_OTHERS = 3  # a parameter and two moments of an optimizer
+
 FIELDS = (
     "batch", "rows", "columns", "depth",
     "height", "tiles", "width", "panels", "block", "chunk",
@@ -38,6 +40,7 @@ FIELDS = (
     "out", "out_batch", "out_row", "size",
     "epilogue",  # NONE, EARLY or LATE
     "triangle", "diagonal", "reach",  # a Side, or 0; columns beyond that are looked at
+    *(f"other{k}" for k in range(MOST_OTHERS)),  # slots of what goes with the result, as it lies
 )
 NONE, EARLY, LATE = range(3)  # the epilogue runs on a chunk times a few panels, or on all of the task
 EPILOGUE_PANELS = 4
@@ -64,6 +67,7 @@ class _Loops:
         self.row_offsets = e.local(ir.ArrayType(e.i64, 2 * MOST_HEIGHT))
         self.edge = e.local(ir.ArrayType(e.i8, EDGE_BYTES))
         self.no_offset = e.local(e.i64)
+        self.distances = e.local(ir.ArrayType(e.i64, MOST_OTHERS))
 
     def _at(self, slot: str, offset: str | None = None) -> Any:
         e, f = self.e, self.f
@@ -95,6 +99,9 @@ class _Loops:
         self._offsets()
         left, right = self._at("left", "left_offset"), self._at("right", "right_offset")
         copy, out = self._at("copy", "copy_offset"), self._at("out")
+        for k in range(MOST_OTHERS):
+            distance = e.sub(*(e.builder.ptrtoint(at, e.i64) for at in (self._at(f"other{k}"), out)))
+            e.store(distance, e.address(self.distances, k, e.i64))
         column = e.builder.urem(number, f["column_tasks"])
         number = e.builder.udiv(number, f["column_tasks"])
         row, batch = e.builder.urem(number, f["row_tasks"]), e.builder.udiv(number, f["row_tasks"])
@@ -200,7 +207,7 @@ class _Loops:
             left, offsets, f["left_depth"], e.select(self.table, segments, e.i64(1)), segment_offsets,
             e.select(self.table, f["segment_depth"], depth), right, right_depth, f["right_column"],
             columns, e.select(partial, self.edge, out), out_row, add, tiles, f["left_tile"],
-            e.select(self.table, step, e.i64(0)), e.mul(out_row, f["height"])])
+            e.select(self.table, step, e.i64(0)), e.mul(out_row, f["height"]), self.distances])
         with e.when(partial):
             e.call(self.move, [self.edge, edge_row, out, f["out_row"], rows, words])
 

@@ -104,7 +104,7 @@ class _Product:
             packs.append(self._table())
         across = plan.width if plan.kernel == "dot" else plan.width // self.target.lanes(self.size)
         self._task(driver.FIELDS, self._fields(left_copy), "product",
-                   self._routine(plan.kernel, plan.height, across),
+                   self._routine(plan.kernel, plan.height, across, *self._variant()),
                    *(declared(self.module, self.target, kind) for kind in ("move", "clear")),
                    self._epilogue())
         return [*packs, (self.task.name, plan.tasks)]
@@ -135,6 +135,7 @@ class _Product:
     def _fields(self, left_copy: int) -> dict[str, int]:
         p, plan, size = self.p, self.plan, self.size
         left_slot, right_slot = (self.slots[b] for b in self.call.inputs[:2])
+        others = self._others()
         fields = {
             "batch": p.batch, "rows": p.rows, "columns": p.columns, "depth": p.depth,
             "height": plan.height, "tiles": plan.tiles, "width": plan.width, "panels": plan.panels,
@@ -153,7 +154,8 @@ class _Product:
             "out": self.slots[result_of(self.call)], "out_batch": p.rows * p.columns * size,
             "out_row": p.columns * size, "size": size, "epilogue": self._when(),
             "triangle": 0 if p.triangle is None else p.triangle.side,
-            "diagonal": 0 if p.triangle is None else p.triangle.diagonal, "reach": self.reach}
+            "diagonal": 0 if p.triangle is None else p.triangle.diagonal, "reach": self.reach,
+            **{f"other{k}": slot for k, slot in enumerate(others + [0] * (driver.MOST_OTHERS - len(others)))}}
         if plan.pack_left:
             fields |= {"left": self.scratch.slot, "left_offset": self.scratch.offset,
                        "left_batch": plan.tiles * plan.room_left if p.left.batch else 0,
@@ -163,6 +165,20 @@ class _Product:
             fields |= {"offsets": self.scratch.slot, "offsets_offset": rows, "segments_offset": segments,
                        "segment_depth": p.depth // p.windows.segments, "left_tile": 0}
         return fields
+
+    def _variant(self) -> list[int]:
+        others = len(self._others())
+        return [others] if others and self.plan.kernel == "tile" else []
+
+    def _others(self) -> list[int]:
+        """Slots of what the epilogue reads at the elements of the product."""
+        nest, result = epilogue_of(self.call), result_of(self.call)
+        if nest is None:
+            return []
+        here = next((a.index for a in nest.reads() if a.buffer is result), None)
+        found = dict.fromkeys(a.buffer for a in nest.reads() if a.buffer is not result and a.index == here
+                              and a.buffer.dtype.itemsize == self.size)
+        return [self.slots[buffer] for buffer in found][:driver.MOST_OTHERS]
 
     def _tables(self) -> tuple[int, int]:
         """Where in scratch memory the tables of rows and of runs of columns are."""

@@ -23,8 +23,9 @@ ir = LazyModule("llvmlite.ir")
 # Arguments of a kernel: the left operand, the offsets of the rows of a tile of it, and from k to k + 1; how
 # many segments the depth has, their offsets, the depth of each; the right operand, from k to k + 1, from
 # column to column, how many columns are there; the result, from row to row, whether to add to what is there;
-# how many tiles, and from tile to tile in the left operand, in the offsets of rows, and in the result.
-KERNEL = "ppnnpnpnnnpnnnnnn"
+# how many tiles, and from tile to tile in the left operand, in the offsets of rows, and in the result; how
+# far from the result other matrices are that go with it.
+KERNEL = "ppnnpnpnnnpnnnnnnp"
 
 
 def shifted(e: Emitter, pointer: Any, offset: Any) -> Any:
@@ -46,9 +47,12 @@ def offset_rows(e: Emitter, pointer: Any, offsets: Any, count: int) -> list[Any]
 @routine("tile", KERNEL)
 def tile(e: Emitter, left: Any, row_offsets: Any, left_depth: Any, segments: Any, offsets: Any, depth: Any,
          right: Any, right_depth: Any, right_column: Any, columns: Any, out: Any, out_row: Any, add: Any,
-         tiles: Any, left_tile: Any, offsets_tile: Any, out_tile: Any, element: str, height: int,
-         vectors: int) -> None:
-    """A column times a row, again and again, with vectors along the columns."""
+         tiles: Any, left_tile: Any, offsets_tile: Any, out_tile: Any, distances: Any, element: str,
+         height: int, vectors: int, others: int = 0) -> None:
+    """A column times a row, again and again, with vectors along the columns.
+
+    `others`: how many matrices go with the result, which the epilogue reads, and by then are in cache.
+    """
     scalar = element_named(element)
     size = bits_of(scalar) // 8
     lanes = e.target.lanes(size)
@@ -60,6 +64,10 @@ def tile(e: Emitter, left: Any, row_offsets: Any, left_depth: Any, segments: Any
     def each(left: Any, row_offsets: Any, out: Any) -> None:
         rows = offset_rows(e, left, row_offsets, height)
         places = [at for row in rows_of(e, out, out_row, height) for at in side_by_side(row)]
+        for other in range(others):
+            distance = e.load(e.address(distances, other, e.i64), e.i64)
+            for row in places[::vectors]:
+                e.fetch(shifted(e, row, distance), vectors * lanes * size, write=True)
         sums = e.branch(e.compare("!=", add, 0), lambda: [e.load(at, kind) for at in places],
                         lambda: [e.zero(kind)] * len(places))
 
@@ -105,8 +113,8 @@ def _for_tiles(e: Emitter, tiles: Any, left: tuple[Any, Any], offsets: tuple[Any
 @routine("dot", KERNEL)
 def dot(e: Emitter, left: Any, row_offsets: Any, left_depth: Any, segments: Any, offsets: Any, depth: Any,
         right: Any, right_depth: Any, right_column: Any, columns: Any, out: Any, out_row: Any, add: Any,
-        tiles: Any, left_tile: Any, offsets_tile: Any, out_tile: Any, element: str, height: int,
-        width: int) -> None:
+        tiles: Any, left_tile: Any, offsets_tile: Any, out_tile: Any, distances: Any, element: str,
+        height: int, width: int) -> None:
     """Rows times columns, each contiguous, with vectors along the depth; one segment, nothing is added to.
 
     For columns that are not there the last one is computed again.
