@@ -2,8 +2,9 @@
 
 A slab holds, for every k, `width` units side by side: rows of the left operand, or columns of the right. It
 has room for the depth rounded up to whole vectors, and a vector more: a store may reach beyond its units,
-into what the next one writes or, at the end of the depth, nobody reads. Units beyond the last one of the matrix are copies of it or
-zeros, which never get into the result. Nothing outside of the operand is read. Strides are in bytes.
+into what the next one writes or, at the end of the depth, nobody reads. Units beyond the last one of the
+matrix are copies of it or zeros, which never get into the result. Nothing outside of the operand is read.
+Strides are in bytes.
 """
 
 from __future__ import annotations
