@@ -64,6 +64,7 @@ from .autograd import (
     no_grad,
     set_grad_enabled,
 )
+from .core import heap as _heap
 from .core.construct import as_tensor, asarray, from_dlpack, from_numpy, frombuffer, tensor, to_dlpack
 from .core.dtypes import DType as dtype  # noqa: N813  torch's name
 from .core.dtypes import (
@@ -189,6 +190,8 @@ __all__ += _settings_api.__all__
 __all__ += _shape_api.__all__
 __all__ += functional.__all__
 
+
+_heap.keep_freed_memory()
 
 _ON_DEMAND = ("accelerator", "backends", "cpu", "cuda", "distributed", "distributions", "jit", "library",
               "mps", "multiprocessing", "optim", "overrides", "return_types", "testing", "types", "version",
