@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 
 import llvmlite.ir as ir
 import numpy as np
@@ -54,6 +55,28 @@ def test_each_task_runs_once(pool: ThreadPool, task: int, count: int) -> None:
     for _ in range(300):
         run(pool, task, counters)
     assert (counters == 300).all()
+
+
+def test_the_caller_runs_the_first_tasks() -> None:
+    """One thread has the same part of the data in one job after the other."""
+    def run_by(array: int, number: int) -> None:
+        ran[number] = threading.get_ident()
+        time.sleep(1e-4)
+
+    callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(run_by)
+    address = ctypes.cast(callback, ctypes.c_void_p).value
+    pool = ThreadPool(2)
+    try:
+        shared = 0
+        for _ in range(20):
+            ran = [0] * 50
+            PARALLEL_FOR(pool.parallel_for_address)(pool.address, address, None, len(ran))
+            mine = [ident == threading.get_ident() for ident in ran]
+            assert mine == sorted(mine, reverse=True)
+            shared += not all(mine)
+        assert shared  # the worker had its share at least once
+    finally:
+        pool.close()
 
 
 def test_jobs_from_several_threads(pool: ThreadPool, task: int) -> None:

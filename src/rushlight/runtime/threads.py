@@ -3,11 +3,11 @@ OpenMP.
 
 Everything that runs in a worker is LLVM IR; threads come from pthread_create through ctypes and never touch
 Python. A job is a function `void(ptr argument, i64 task)` and a number of tasks. The tasks are counted
-down atomically, so a late worker
-takes a task of the current job or none, and the caller waits only for tasks that were taken: it finishes
-alone when workers are busy, descheduled or gone after a fork. A nested or concurrent job runs serially in
-its caller. Which thread runs
-a task never changes its result.
+down atomically, so a late worker takes a task of the current job or none, and the caller waits only for tasks
+that were taken: it finishes alone when workers are busy, descheduled or gone after a fork. The caller takes
+the first tasks and the workers the last ones: in one job after another a thread has much the same part of the
+data, which is in its cache then. A nested or concurrent job runs serially in its caller. Which thread runs a
+task never changes its result.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from .engine import Callee, Library, engine
 ir = LazyModule("llvmlite.ir")
 
 # Fields of the pool's memory, in 8-byte units; hot ones have a cache line of their own.
-GENERATION, REMAINING, FINISHED, FUNCTION, ARGUMENT, BUSY, SLEEPERS, STOP, SPIN, ACTIVE = (
+# LAST is the number after that of the last task which no worker has taken.
+GENERATION, REMAINING, FINISHED, FUNCTION, ARGUMENT, BUSY, SLEEPERS, STOP, SPIN, ACTIVE, LAST = (
     0,
     8,
     16,
@@ -38,8 +39,9 @@ GENERATION, REMAINING, FINISHED, FUNCTION, ARGUMENT, BUSY, SLEEPERS, STOP, SPIN,
     48,
     56,
     57,
+    64,
 )
-POOL_BYTES = 64 * 8
+POOL_BYTES = 72 * 8
 SPIN_ITERATIONS = 4000
 YIELD_AFTER = 2000
 _FUTEX, _SCHED_YIELD = {"x86_64": (202, 24), "aarch64": (98, 124)}.get(os.uname().machine, (0, 0))
@@ -71,7 +73,7 @@ class _Emitter:
         builder.atomic_rmw("xchg", address, value, "acq_rel")
 
     def build(self) -> str:
-        self.drain = self._drain()
+        self.first_tasks, self.last_tasks = self._drain("first_tasks"), self._drain("last_tasks")
         self._worker()
         self._parallel_for()
         return str(self.module)
@@ -80,12 +82,17 @@ class _Emitter:
         function = ir.Function(self.module, ir.FunctionType(result, arguments), name)
         return function, ir.IRBuilder(function.append_basic_block("entry"))
 
-    def _drain(self) -> Any:
-        """Run tasks of the current job until none is left."""
-        function, b = self._function("drain", self.void, [self.pointer])
+    def _drain(self, name: str) -> Any:
+        """Run tasks of the current job until none is left: from the first one on, or from the last one back.
+
+        Who takes one of those that remain may run the next of his: the two sides meet when none remains.
+        """
+        function, b = self._function(name, self.void, [self.pointer])
         function.linkage = "internal"
         pool = function.args[0]
         remaining, finished = self.field(b, pool, REMAINING), self.field(b, pool, FINISHED)
+        place = b.alloca(self.i64)
+        b.store(self.i64(0), place)
         look, take, run, done = (function.append_basic_block(n) for n in ("look", "take", "run", "done"))
         b.branch(look)
         b.position_at_end(look)  # a plain load first: do not take the cache line when there is nothing to do
@@ -97,7 +104,13 @@ class _Emitter:
         b.position_at_end(run)
         task = b.load(self.field(b, pool, FUNCTION), typ=self.pointer)
         argument = b.load(self.field(b, pool, ARGUMENT), typ=self.pointer)
-        self._call_task(b, task, argument, b.sub(old, self.i64(1)))
+        if name == "first_tasks":
+            number = b.load(place, typ=self.i64)
+            b.store(b.add(number, self.i64(1)), place)
+        else:
+            last = b.atomic_rmw("sub", self.field(b, pool, LAST), self.i64(1), "acq_rel")
+            number = b.sub(last, self.i64(1))
+        self._call_task(b, task, argument, number)
         b.atomic_rmw("add", finished, self.i64(1), "acq_rel")
         b.branch(look)
         b.position_at_end(done)
@@ -146,7 +159,7 @@ class _Emitter:
         stop = b.load_atomic(self.field(b, pool, STOP), "acquire", 4, typ=self.i32)
         b.cbranch(b.icmp_signed("!=", stop, self.i32(0)), leave, work)
         b.position_at_end(work)
-        b.call(self.drain, [pool])
+        b.call(self.last_tasks, [pool])
         seen.add_incoming(generation, work)
         b.branch(top)
         b.position_at_end(leave)
@@ -201,6 +214,7 @@ class _Emitter:
         b.store(argument, self.field(b, pool, ARGUMENT))
         finished = self.field(b, pool, FINISHED)
         self.publish(b, self.i64(0), finished)
+        self.publish(b, count, self.field(b, pool, LAST))
         self.publish(b, count, self.field(b, pool, REMAINING))
         b.atomic_rmw("add", pool, self.i32(1), "seq_cst")
         sleepers = b.load_atomic(self.field(b, pool, SLEEPERS), "seq_cst", 4, typ=self.i32)
@@ -209,7 +223,7 @@ class _Emitter:
         b.call(self.syscall, [self.i64(_FUTEX), pool, self.i32(_FUTEX_WAKE_PRIVATE), self.i32(2**31 - 1)])
         b.branch(blocks["work"])
         b.position_at_end(blocks["work"])
-        b.call(self.drain, [pool])
+        b.call(self.first_tasks, [pool])
         b.branch(blocks["wait"])
         b.position_at_end(blocks["wait"])
         spins = b.phi(self.i64)

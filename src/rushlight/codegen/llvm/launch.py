@@ -103,25 +103,29 @@ def task_function(module: Any, name: str, target: Target) -> tuple[Any, Emitter]
 
 
 def emit_stage(module: Any, target: Target, name: str, tasks: Sequence[Task]) -> Task:
-    """One task for all of `tasks`, whose numbers follow each other."""
+    """One task for all of `tasks`: the first halves of each, then the second halves, since a thread runs the
+    first numbers of one launch after the other, and finds the first part of the data in its cache."""
     if len(tasks) == 1:
         return tasks[0]
     function, e = task_function(module, name, target)
     block, number = function.args
+    parts = [(task.name, 0, -(-task.count // 2)) for task in tasks]
+    parts += [(task.name, -(-task.count // 2), task.count) for task in reversed(tasks) if task.count > 1]
     starts = [0]
-    for task in tasks:
-        starts.append(starts[-1] + task.count)
+    for _, first, last in parts:
+        starts.append(starts[-1] + last - first)
 
     def choose(low: int, high: int) -> tuple[()]:
-        """Run the task with the number, known to be one of tasks[low:high]."""
+        """Run the task with the number, known to be one of parts[low:high]."""
         if high - low == 1:
-            e.call(module.globals[tasks[low].name], [block, e.sub(number, starts[low])])
+            task, first, _ = parts[low]
+            e.call(module.globals[task], [block, e.add(e.sub(number, starts[low]), first)])
             return ()
         middle = (low + high) // 2
         e.branch(e.compare("<", number, starts[middle]), lambda: choose(low, middle),
                  lambda: choose(middle, high))
         return ()
 
-    choose(0, len(tasks))
+    choose(0, len(parts))
     e.builder.ret_void()
     return Task(name, starts[-1])
