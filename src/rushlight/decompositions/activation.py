@@ -42,7 +42,7 @@ def special_log_softmax(self: Tensor, dim: int, dtype: DType | None) -> Tensor:
 @composite("_safe_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor", api=FUNCTION)
 def safe_softmax(self: Tensor, dim: int, dtype: DType | None) -> Tensor:
     """Softmax that gives zeros, not NaN, for a row of which every element is masked by -inf."""
-    if self.numel() == 0:
+    if self.numel() == 0:  # there is no maximum of nothing
         return self.softmax(dim, dtype)
     masked = self.amax(dim, keepdim=True).eq(float("-inf"))
     return self.softmax(dim, dtype).masked_fill(masked, 0.0)

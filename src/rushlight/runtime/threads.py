@@ -91,8 +91,10 @@ class _Emitter:
         function.linkage = "internal"
         pool = function.args[0]
         remaining, finished = self.field(b, pool, REMAINING), self.field(b, pool, FINISHED)
-        place = b.alloca(self.i64)
-        b.store(self.i64(0), place)
+        forward = name == "first_tasks"
+        if forward:  # only the caller runs it, once a job
+            place = b.alloca(self.i64)
+            b.store(self.i64(0), place)
         look, take, run, done = (function.append_basic_block(n) for n in ("look", "take", "run", "done"))
         b.branch(look)
         b.position_at_end(look)  # a plain load first: do not take the cache line when there is nothing to do
@@ -104,7 +106,7 @@ class _Emitter:
         b.position_at_end(run)
         task = b.load(self.field(b, pool, FUNCTION), typ=self.pointer)
         argument = b.load(self.field(b, pool, ARGUMENT), typ=self.pointer)
-        if name == "first_tasks":
+        if forward:
             number = b.load(place, typ=self.i64)
             b.store(b.add(number, self.i64(1)), place)
         else:

@@ -39,8 +39,8 @@ def limit_rows(recorder: Recorder, stages: Sequence[Stage]) -> list[str]:
             if isinstance(step, LoopPlan) and step.limit is not None:
                 stage.steps[at] = _simplified(recorder, step, facts, readers)
                 notes.append(f"{step.nest.name}: rows end at {step.limit}")
-            elif isinstance(step, Call) and step.routine == MATMUL and _ends_unread(
-                    result_of(step), facts, readers) and epilogue_of(step) is None:
+            elif isinstance(step, Call) and _shows_a_triangle(step) and _ends_unread(
+                    result_of(step), facts, readers):
                 stage.steps[at] = Call(step.name, step.routine, step.inputs, step.outputs,
                                        {**step.attributes, "near": True})
         for step in stage.steps if facts else ():
@@ -58,14 +58,16 @@ def _learn(recorder: Recorder, step: Step, facts: dict[Buffer, Beyond]) -> tuple
     if step.routine != MATMUL:
         return {}, step
     product, nest = product_of(step), epilogue_of(step)
-    found = {}
-    if product.triangle is not None and product.triangle.side is Side.RESULT:
-        found[result_of(step)] = Beyond(product.rows, product.columns, product.triangle.diagonal, Known(0.0))
-    if nest is not None:
-        after, _, _ = _of_nest(recorder, nest, {**facts, **found})
-        stored = {access.buffer for access in nest.writes()}
-        found = {b: fact for b, fact in found.items() if b not in stored} | after
-    return found, step
+    if product.triangle is not None and _shows_a_triangle(step):  # which has no epilogue
+        return {result_of(step): Beyond(product.rows, product.columns, product.triangle.diagonal,
+                                        Known(0.0))}, step
+    return {} if nest is None else _of_nest(recorder, nest, facts)[0], step
+
+
+def _shows_a_triangle(call: Call) -> bool:
+    """Whether of the result of a product only a triangle is looked at."""
+    triangle = product_of(call).triangle if call.routine == MATMUL else None
+    return triangle is not None and triangle.side is Side.RESULT
 
 
 def _of_nest(recorder: Recorder, nest: Nest,

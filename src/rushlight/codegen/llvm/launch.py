@@ -103,8 +103,10 @@ def task_function(module: Any, name: str, target: Target) -> tuple[Any, Emitter]
 
 
 def emit_stage(module: Any, target: Target, name: str, tasks: Sequence[Task]) -> Task:
-    """One task for all of `tasks`: the first halves of each, then the second halves, since a thread runs the
-    first numbers of one launch after the other, and finds the first part of the data in its cache."""
+    """One task for all of `tasks`: the first half of each, then the second halves in the opposite order. The
+    caller of a launch goes through the numbers from the first one on, workers from the last one back: so each
+    meets its part of the data in every task, and in every launch, and the large tasks come first for both.
+    """
     if len(tasks) == 1:
         return tasks[0]
     function, e = task_function(module, name, target)

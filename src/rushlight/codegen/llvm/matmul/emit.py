@@ -67,7 +67,7 @@ def _copies(matrix: Matrix, p: Product) -> int:
 
 
 def emit_product(module: Any, call: Call, target: Target, slots: dict[Buffer, int], scratch: Scratch,
-                 reach: int | None = None) -> list[tuple[str, int]]:
+                 reach: int | None) -> list[tuple[str, int]]:
     """Add the code of a product to `module`; gives the name and number of the tasks of each phase.
 
     `reach`: how far beyond the triangle of its result readers look, if not everywhere.
@@ -83,6 +83,7 @@ class _Product:
         self.reach = self.p.columns if reach is None else reach
         self.plan: Plan = plan_product(self.p, target)
         self.size = self.p.dtype.itemsize
+        self.others = self._others()
         task = ir.Function(module, ir.FunctionType(ir.VoidType(), [ir.PointerType(), ir.IntType(64)]),
                            f"{call.name}.task")
         self.e = Emitter(ir.IRBuilder(task.append_basic_block("entry")), target)
@@ -102,9 +103,13 @@ class _Product:
                                        self.scratch.offset + left_copy, self.call.inputs[1]))
         if p.windows is not None:
             packs.append(self._table())
-        across = plan.width if plan.kernel == "dot" else plan.width // self.target.lanes(self.size)
+        if plan.kernel == "dot":
+            kernel = self._routine("dot", plan.height, plan.width)
+        else:
+            vectors = plan.width // self.target.lanes(self.size)
+            kernel = self._routine("tile", plan.height, vectors, len(self.others))
         self._task(driver.FIELDS, self._fields(left_copy), "product",
-                   self._routine(plan.kernel, plan.height, across, *self._variant()),
+                   kernel,
                    *(declared(self.module, self.target, kind) for kind in ("move", "clear")),
                    self._epilogue())
         return [*packs, (self.task.name, plan.tasks)]
@@ -135,7 +140,6 @@ class _Product:
     def _fields(self, left_copy: int) -> dict[str, int]:
         p, plan, size = self.p, self.plan, self.size
         left_slot, right_slot = (self.slots[b] for b in self.call.inputs[:2])
-        others = self._others()
         fields = {
             "batch": p.batch, "rows": p.rows, "columns": p.columns, "depth": p.depth,
             "height": plan.height, "tiles": plan.tiles, "width": plan.width, "panels": plan.panels,
@@ -155,7 +159,8 @@ class _Product:
             "out_row": p.columns * size, "size": size, "epilogue": self._when(),
             "triangle": 0 if p.triangle is None else p.triangle.side,
             "diagonal": 0 if p.triangle is None else p.triangle.diagonal, "reach": self.reach,
-            **{f"other{k}": slot for k, slot in enumerate(others + [0] * (driver.MOST_OTHERS - len(others)))}}
+            **{f"other{k}": slot for k, slot in enumerate(
+                self.others + [0] * (driver.MOST_OTHERS - len(self.others)))}}
         if plan.pack_left:
             fields |= {"left": self.scratch.slot, "left_offset": self.scratch.offset,
                        "left_batch": plan.tiles * plan.room_left if p.left.batch else 0,
@@ -165,10 +170,6 @@ class _Product:
             fields |= {"offsets": self.scratch.slot, "offsets_offset": rows, "segments_offset": segments,
                        "segment_depth": p.depth // p.windows.segments, "left_tile": 0}
         return fields
-
-    def _variant(self) -> list[int]:
-        others = len(self._others())
-        return [others] if others and self.plan.kernel == "tile" else []
 
     def _others(self) -> list[int]:
         """Slots of what the epilogue reads at the elements of the product."""

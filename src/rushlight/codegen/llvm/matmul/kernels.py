@@ -48,7 +48,7 @@ def offset_rows(e: Emitter, pointer: Any, offsets: Any, count: int) -> list[Any]
 def tile(e: Emitter, left: Any, row_offsets: Any, left_depth: Any, segments: Any, offsets: Any, depth: Any,
          right: Any, right_depth: Any, right_column: Any, columns: Any, out: Any, out_row: Any, add: Any,
          tiles: Any, left_tile: Any, offsets_tile: Any, out_tile: Any, distances: Any, element: str,
-         height: int, vectors: int, others: int = 0) -> None:
+         height: int, vectors: int, others: int) -> None:
     """A column times a row, again and again, with vectors along the columns.
 
     `others`: how many matrices go with the result, which the epilogue reads, and by then are in cache.

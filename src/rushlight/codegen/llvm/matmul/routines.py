@@ -2,8 +2,8 @@
 
 A routine is a function of which everything but its dtype and its tile comes at run time, so that a program
 with many products contains only calls of a few. Its name says what it is:
-"rushlight.32-16-fma.tile.float.6.2", for 16 vector registers of 32 bytes, is made by the function that
-`@routine("tile", ...)` registered, with the arguments "float", 6 and 2. A module declares the routines it
+"rushlight.32-16-fma.tile.float.6.2.0", for 16 vector registers of 32 bytes, is made by the function that
+`@routine("tile", ...)` registered, with the arguments "float", 6, 2 and 0. A module declares the routines it
 calls; `routine_imports` compiles those that are not there yet, in modules of their own, and gives the
 addresses of all.
 """
