@@ -8,7 +8,6 @@ products with a triangle, of which nobody looks at the rest, count as zero there
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
 
 from ..loops.beyond import Beyond, Known, as_number, columns_of, fact_of, limits, rest_of
@@ -17,35 +16,33 @@ from ..loops.index import Index, Var
 from ..loops.nest import Buffer, Call, Nest, Place, Store
 from ..loops.product import MATMUL, Side, epilogue_of, product_of, result_of
 from .loops import LoopPlan
-from .stages import Stage, Step, reads_writes
+from .stages import Step, reads_writes
 
 SHORT = 32  # columns that are not worth counting
 
 Rest = tuple[tuple[Store, ...], ...]
 
 
-def limit_rows(recorder: Recorder, stages: Sequence[Stage]) -> list[str]:
-    """Give plans in `stages` the limits that can be shown; says which."""
-    writers = Counter(b for stage in stages for step in stage.steps for b in set(reads_writes(step)[1]))
+def limit_rows(recorder: Recorder, steps: list[Step]) -> list[str]:
+    """Give plans among `steps` the limits that can be shown; says which."""
+    writers = Counter(b for step in steps for b in set(reads_writes(step)[1]))
     facts: dict[Buffer, Beyond] = {}
-    for stage in stages:
-        for at, step in enumerate(stage.steps):
-            found, stage.steps[at] = _learn(recorder, step, facts)
-            facts.update((b, fact) for b, fact in found.items() if writers[b] == 1)
+    for at, step in enumerate(steps):
+        found, steps[at] = _learn(recorder, step, facts)
+        facts.update((b, fact) for b, fact in found.items() if writers[b] == 1)
     readers: dict[Buffer, list[Step]] = {}
     notes = []
-    for stage in reversed(stages):
-        for at, step in enumerate(stage.steps):
-            if isinstance(step, LoopPlan) and step.limit is not None:
-                stage.steps[at] = _simplified(recorder, step, facts, readers)
-                notes.append(f"{step.nest.name}: rows end at {step.limit}")
-            elif isinstance(step, Call) and _shows_a_triangle(step) and _ends_unread(
-                    result_of(step), facts, readers):
-                stage.steps[at] = Call(step.name, step.routine, step.inputs, step.outputs,
-                                       {**step.attributes, "near": True})
-        for step in stage.steps if facts else ():
-            for buffer in set(reads_writes(step)[0]):
-                readers.setdefault(buffer, []).append(step)
+    for at in range(len(steps) - 1, -1, -1):
+        step = steps[at]
+        if isinstance(step, LoopPlan) and step.limit is not None:
+            step = _simplified(recorder, step, facts, readers)
+            notes.append(f"{step.nest.name}: rows end at {step.limit}")
+        elif isinstance(step, Call) and _shows_a_triangle(step) and _ends_unread(
+                result_of(step), facts, readers):
+            step = Call(step.name, step.routine, step.inputs, step.outputs, {**step.attributes, "near": True})
+        steps[at] = step
+        for buffer in set(reads_writes(step)[0]) if facts else ():
+            readers.setdefault(buffer, []).append(step)
     return notes[::-1]
 
 

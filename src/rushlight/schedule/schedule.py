@@ -10,6 +10,7 @@ from ..loops.nest import Buffer, Call, Place
 from ..loops.templates import COPY, SCAN, SCATTER, SORT, nest_of
 from ..lowering.lower import Program
 from ..lowering.lowered import Definition, Map
+from .chains import form_chains
 from .copies import write_through
 from .groups import Forms, Fuser, Group, small_first
 from .kept import keep_functions
@@ -18,8 +19,9 @@ from .loops import LoopPlan, plan_loops
 from .memory import Workspace, plan_memory
 from .nests import build_nest
 from .products import epilogue_obstacle, turn_products, with_epilogue
+from .reuse import reuse_memory
 from .split import split_reductions
-from .stages import Stage, form_stages
+from .stages import Chain, Stage, form_stages, name_of
 from .templates import plan_sort, planned, scan_obstacle, with_maps
 from .updates import update_in_place
 
@@ -54,9 +56,12 @@ def schedule(program: Program, recorder: Recorder) -> Schedule:
     for number, group in enumerate(groups):
         steps.append(_step(fuser.forms, group, number, readers))
         notes.extend(f"kernel {number}: {note}" for note in group.notes)
-    stages, updates = update_in_place(steps, program.updates)
-    notes.extend(f"{new} is written in place of {old}" for new, old in updates)
-    notes.extend(limit_rows(recorder, stages))
+    notes.extend(limit_rows(recorder, steps))
+    reused = reuse_memory(recorder, steps)
+    stages, updates = update_in_place(steps, program.updates, form_chains)
+    notes.extend(f"{new} is written in place of {old}" for new, old in [*reused, *updates])
+    notes.extend(f"one after the other, share by share: {', '.join(map(name_of, unit.steps))}"
+                 for stage in stages for unit in stage.units if isinstance(unit, Chain))
     kernels = [[step if isinstance(step, Call) else step.nest for step in stage.steps] for stage in stages]
     return Schedule([step for stage in stages for step in stage.steps], plan_memory(kernels), notes, stages,
                     dict(updates))

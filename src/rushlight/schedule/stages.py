@@ -2,8 +2,8 @@
 
 Every step runs as early as what it needs allows. The steps of a stage touch no memory that another step of
 the stage writes, so their tasks may run in any order and at the same time: one launch serves them all, which
-is what the many small kernels of an optimizer step need. Calls that are not native code have a stage of their
-own, and nothing moves across them.
+is what the many small kernels of an optimizer step need. A chain of steps (chains.py) counts as one. Calls
+that are not native code have a stage of their own, and nothing moves across them.
 """
 
 from __future__ import annotations
@@ -22,11 +22,34 @@ NATIVE = (MATMUL, SCAN, SCATTER, SORT)
 
 
 @dataclass
-class Stage:
-    """Steps in the order of the schedule; `parallel` if their work is worth waking other threads."""
+class Chain:
+    """Steps that run one after the other on each of `shares` shares of their work, which do not depend on
+    each other."""
 
     steps: list[Step]
+    shares: int
+
+
+@dataclass
+class Stage:
+    """Steps and chains in the order of the schedule; `parallel` if their work is worth waking other threads.
+    """
+
+    units: list[Step | Chain]
     parallel: bool = False
+
+    @property
+    def steps(self) -> list[Step]:
+        """All steps, those of chains too."""
+        return [step for unit in self.units for step in steps_of(unit)]
+
+
+def steps_of(unit: Step | Chain) -> list[Step]:
+    return unit.steps if isinstance(unit, Chain) else [unit]
+
+
+def name_of(step: Step) -> str:
+    return step.name if isinstance(step, Call) else step.nest.name
 
 
 def is_native(call: Call) -> bool:
@@ -45,20 +68,23 @@ def work_of(step: Step) -> int:
     return plan.work if isinstance(plan, LoopPlan) and plan.work else SERIAL_WORK
 
 
-def reads_writes(step: Step) -> tuple[list[Buffer], list[Buffer]]:
-    if isinstance(step, Call):
-        return list(step.inputs), list(step.outputs)
-    return [a.buffer for a in step.nest.reads()], [a.buffer for a in step.nest.writes()]
+def reads_writes(unit: Step | Chain) -> tuple[list[Buffer], list[Buffer]]:
+    if isinstance(unit, Chain):
+        reads, writes = zip(*map(reads_writes, unit.steps), strict=True)
+        return [b for some in reads for b in some], [b for some in writes for b in some]
+    if isinstance(unit, Call):
+        return list(unit.inputs), list(unit.outputs)
+    return [a.buffer for a in unit.nest.reads()], [a.buffer for a in unit.nest.writes()]
 
 
-def form_stages(steps: Sequence[Step]) -> list[Stage]:
-    """The steps by the stage in which they run."""
+def form_stages(units: Sequence[Step | Chain]) -> list[Stage]:
+    """Steps and chains by the stage in which they run."""
     stages: list[Stage] = []
     floor = 0  # nothing moves before this stage
     written: dict[Buffer, int] = {}
     read: dict[Buffer, int] = {}
     whole: dict[Buffer, int] = {}  # as `written`, but for parts
-    for step in steps:
+    for step in units:
         reads, writes = reads_writes(step)
         part = isinstance(step, LoopPlan) and step.part
         before = whole if part else written
@@ -69,7 +95,7 @@ def form_stages(steps: Sequence[Step]) -> list[Stage]:
             floor += 1
         if at == len(stages):
             stages.append(Stage([]))
-        stages[at].steps.append(step)
+        stages[at].units.append(step)
         for buffer in reads:
             read[buffer] = max(at, read.get(buffer, -1))
         for buffer in writes:
@@ -92,8 +118,8 @@ def _sink(stages: list[Stage]) -> None:
     right before what needs them: their results are in cache then, and take memory for a shorter time."""
     needed: dict[Buffer, int] = {}  # the first stage that touches a buffer, of those seen so far
     for number in range(len(stages) - 1, -1, -1):
-        kept: list[Step] = []
-        for step in stages[number].steps:
+        kept: list[Step | Chain] = []
+        for step in stages[number].units:
             reads, writes = reads_writes(step)
             latest = min((needed[b] - 1 for b in (*reads, *writes) if b in needed), default=number)
             while latest > number and _stands_alone(stages[latest]):
@@ -101,20 +127,20 @@ def _sink(stages: list[Stage]) -> None:
             fill = isinstance(step, LoopPlan) and not any(b.place is Place.TEMPORARY for b in reads) and any(
                 b.place is Place.TEMPORARY and (b.size.constant_value() or 0) >= LARGE_FILL for b in writes)
             if fill and latest > number:
-                stages[latest].steps.append(step)
+                stages[latest].units.append(step)
                 for buffer in (*reads, *writes):
                     needed[buffer] = min(latest, needed.get(buffer, latest))
             else:
                 kept.append(step)
-        stages[number].steps = kept
+        stages[number].units = kept
         for step in kept:
             for buffers in reads_writes(step):
                 for buffer in buffers:
                     needed[buffer] = number
-    stages[:] = [stage for stage in stages if stage.steps]
+    stages[:] = [stage for stage in stages if stage.units]
 
 
 def _stands_alone(stage: Stage) -> bool:
     """Whether a stage is a call that is not native code."""
-    first = stage.steps[0]
+    first = stage.units[0]
     return isinstance(first, Call) and not is_native(first)

@@ -20,13 +20,15 @@ from ..loops.index import Index, Var
 from ..loops.nest import Buffer, Call, Nest, Phase, Place, Statement, Store
 from ..loops.product import MATMUL, epilogue_of, result_of
 from .loops import LoopPlan
-from .stages import Stage, Step, form_stages, is_native, reads_writes
+from .stages import Chain, Stage, Step, form_stages, is_native, reads_writes
 
 Pair = tuple[Buffer, Buffer]  # an output and the input that it replaces
 
 
-def update_in_place(steps: Sequence[Step], pairs: Sequence[Pair]) -> tuple[list[Stage], list[Pair]]:
-    """The steps in stages, with those of `pairs` in place that can be; and which those are."""
+def update_in_place(steps: Sequence[Step], pairs: Sequence[Pair], chained: Callable[
+        [Sequence[Step]], list[Step | Chain]]) -> tuple[list[Stage], list[Pair]]:
+    """The steps in stages, with those of `pairs` in place that can be; and which those are. `chained` forms
+    chains of the steps."""
     touched = [reads_writes(step) for step in steps]
     chosen = [pair for pair in pairs if _writer(steps, touched, pair) is not None]
     while True:
@@ -35,8 +37,8 @@ def update_in_place(steps: Sequence[Step], pairs: Sequence[Pair]) -> tuple[list[
             at = _writer(steps, touched, pair)
             assert at is not None
             changed[at] = _replaced(changed[at], *pair)
-        stages = form_stages(changed)
-        after = max((n for n, stage in enumerate(stages) if any(map(_may_fail, stage.steps))), default=-1)
+        stages = form_stages(chained(changed))
+        after = max((n for n, stage in enumerate(stages) if any(map(may_fail, stage.steps))), default=-1)
         late = {b for stage in stages[after + 1:] for step in stage.steps for b in reads_writes(step)[1]}
         kept = [pair for pair in chosen if pair[1] in late]
         if kept == chosen:
@@ -101,21 +103,22 @@ def _replaced(step: Step, new: Buffer, old: Buffer) -> Step:
     nest = _nest_of(step)
     assert nest is not None
 
+    def stored(s: Store) -> Store:
+        return replace(s, access=Access(old, s.access.index)) if s.access.buffer is new else s
+
     def moved(s: Statement) -> Statement:
-        if isinstance(s, Store) and s.access.buffer is new:
-            return replace(s, access=Access(old, s.access.index))
-        return s
+        return stored(s) if isinstance(s, Store) else s
 
     phases = [Phase(p.inner, [moved(s) for s in p.statements]) for p in nest.phases]
     changed = Nest(nest.name, nest.outer, phases)
     if isinstance(step, LoopPlan):
-        return replace(step, nest=changed)
+        return replace(step, nest=changed, rest=tuple(tuple(map(stored, stores)) for stores in step.rest))
     outputs = [old if buffer is new else buffer for buffer in step.outputs]
     inputs = [buffer for buffer in step.inputs if buffer is not old]
     return Call(step.name, step.routine, inputs, outputs, {**step.attributes, "epilogue": changed})
 
 
-def _may_fail(step: Step) -> bool:
+def may_fail(step: Step) -> bool:
     """Whether a step may find an error in the data."""
     if isinstance(step, Call) and not is_native(step):
         return True

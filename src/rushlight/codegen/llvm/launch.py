@@ -2,7 +2,8 @@
 
 A task is a function `void(block, number)`, which takes the buffers' addresses from the block and works out
 its share of the loops. Kernels that differ in their buffers alone share one function. The kernels of a stage
-do not depend on each other: their tasks are numbered through and given to the thread pool in one launch.
+do not depend on each other: their tasks are numbered through and given to the thread pool in one launch. A
+chain of kernels is one of them.
 """
 
 from __future__ import annotations
@@ -100,6 +101,19 @@ def task_function(module: Any, name: str, target: Target) -> tuple[Any, Emitter]
     function.linkage = "internal"
     function.attributes.add("nounwind")
     return function, Emitter(ir.IRBuilder(function.append_basic_block("entry")), target)
+
+
+def emit_chain(module: Any, target: Target, name: str, tasks: Sequence[Task], shares: int) -> Task:
+    """One task for each of `shares` shares of `tasks`, of which it runs one after the other."""
+    function, e = task_function(module, name, target)
+    block, number = function.args
+    for task in tasks:
+        parts = task.count // shares
+        first = e.mul(number, parts)
+        with e.loop(first, e.add(first, parts)) as part:
+            e.call(module.globals[task.name], [block, part])
+    e.builder.ret_void()
+    return Task(name, shares)
 
 
 def emit_stage(module: Any, target: Target, name: str, tasks: Sequence[Task]) -> Task:

@@ -22,9 +22,9 @@ from ...runtime.target import Target
 from ...schedule.loops import LoopPlan
 from ...schedule.memory import buffers_of
 from ...schedule.schedule import Schedule
-from ...schedule.stages import is_native, reads_writes
+from ...schedule.stages import Chain, Step, is_native, reads_writes
 from .emitter import Emitter
-from .launch import Kernels, Task, emit_stage
+from .launch import Kernels, Task, emit_chain, emit_stage
 from .math import imports
 from .matmul import Scratch, emit_product, place_scratch, routine_imports
 from .nests import Reports
@@ -92,26 +92,34 @@ def emit_module(schedule: Schedule, target: Target) -> NativeModule:
     def launched(name: str) -> int:
         return 0 if timers is None else timers.launch(name)
 
+    def phases(step: Step, shares: int = 0) -> list[Task]:
+        """The tasks of a step, in order: copies of operands, and its own."""
+        if isinstance(step, LoopPlan):
+            return [timed(kernels.task(step), step)]
+        if step.routine == MATMUL:
+            place = Scratch(scratch, offsets[step.name])
+            *packs, own = (Task(*phase) for phase in emit_product(
+                module, step, target, slots, place, near.get(result_of(step)), shares))
+            return [*(timed(pack, step, pack.name) for pack in packs), timed(own, step)]
+        template = TEMPLATES[step.routine]
+        return [timed(Task(*template(module, step, target, slots, reports)), step)]
+
     for number, stage in enumerate(schedule.stages):
-        first = stage.steps[0]
+        first = stage.units[0]
         if isinstance(first, Call) and not is_native(first):
             _close_segment(module, target, pending, segments, timers)
             segments.append(first)
             continue
         tasks: list[Task] = []
         packing: list[Task] = []  # copies of operands, which the products of the stage wait for
-        for step in stage.steps:
-            if isinstance(step, LoopPlan):
-                tasks.append(timed(kernels.task(step), step))
-            elif step.routine == MATMUL:
-                place = Scratch(scratch, offsets[step.name])
-                *packs, own = (Task(*phase) for phase in emit_product(
-                    module, step, target, slots, place, near.get(result_of(step))))
-                packing.extend(timed(pack, step, pack.name) for pack in packs)
-                tasks.append(timed(own, step))
+        for unit in stage.units:
+            if isinstance(unit, Chain):
+                links = [task for step in unit.steps for task in phases(step, unit.shares)]
+                tasks.append(emit_chain(module, target, f"chain{number}", links, unit.shares))
             else:
-                template = TEMPLATES[step.routine]
-                tasks.append(timed(Task(*template(module, step, target, slots, reports)), step))
+                *packs, own = phases(unit)
+                packing.extend(packs)
+                tasks.append(own)
         if packing:
             pending.append(Pending(emit_stage(module, target, f"packing{number}", packing), stage.parallel,
                                    timer=launched(f"packing{number}")))

@@ -23,8 +23,10 @@ from .types import lanes_of, mangle, vector
 
 ir = LazyModule("llvmlite.ir")
 
-# An instruction at least this costly becomes a function of its own if a module uses it more than once.
+# An instruction at least this costly becomes a function of its own if a module uses it more than once, but
+# for those that take not much longer than a call, around which no register keeps its contents.
 WORTH_SHARING = 12
+SHORT = ("exp", "exp_nonpositive")
 FAR = 1 << 30  # more than lanes of one vector are apart
 SHARED_DTYPES = ("float32", "float64")
 
@@ -49,7 +51,7 @@ class Reports:
 
 def costly(node: Expr) -> bool:
     """Whether an instruction is so long that its code should not be repeated."""
-    return WEIGHTS.get(node.op, 1) >= WORTH_SHARING and node.op in FUNCTIONS and (
+    return WEIGHTS.get(node.op, 1) >= WORTH_SHARING and node.op in FUNCTIONS and node.op not in SHORT and (
         node.dtype.name in SHARED_DTYPES and all(a.dtype is node.dtype for a in node.args))
 
 

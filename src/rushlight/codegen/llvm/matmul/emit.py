@@ -7,7 +7,7 @@ itself. Packed copies go to scratch memory, of which the caller says where it is
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ....core.lazy import LazyModule
@@ -67,21 +67,24 @@ def _copies(matrix: Matrix, p: Product) -> int:
 
 
 def emit_product(module: Any, call: Call, target: Target, slots: dict[Buffer, int], scratch: Scratch,
-                 reach: int | None) -> list[tuple[str, int]]:
+                 reach: int | None, shares: int) -> list[tuple[str, int]]:
     """Add the code of a product to `module`; gives the name and number of the tasks of each phase.
 
-    `reach`: how far beyond the triangle of its result readers look, if not everywhere.
+    `reach`: how far beyond the triangle of its result readers look, if not everywhere. `shares`: if not 0,
+    each of so many matrices is multiplied by a task of its own, and packed by as many as any other, in order.
     """
-    return _Product(module, call, target, slots, scratch, reach).phases()
+    return _Product(module, call, target, slots, scratch, reach, shares).phases()
 
 
 class _Product:
     def __init__(self, module: Any, call: Call, target: Target, slots: dict[Buffer, int], scratch: Scratch,
-                 reach: int | None) -> None:
+                 reach: int | None, shares: int) -> None:
         self.module, self.call, self.target, self.slots, self.scratch = module, call, target, slots, scratch
         self.p = product_of(call)
         self.reach = self.p.columns if reach is None else reach
         self.plan: Plan = plan_product(self.p, target)
+        if shares:
+            self.plan = replace(self.plan, batch_tasks=shares, row_tasks=1, column_tasks=1)
         self.size = self.p.dtype.itemsize
         self.others = self._others()
         task = ir.Function(module, ir.FunctionType(ir.VoidType(), [ir.PointerType(), ir.IntType(64)]),
@@ -172,12 +175,11 @@ class _Product:
         return fields
 
     def _others(self) -> list[int]:
-        """Slots of what the epilogue reads at the elements of the product."""
+        """Slots of what the epilogue reads and writes at the elements of the product."""
         nest, result = epilogue_of(self.call), result_of(self.call)
-        if nest is None:
-            return []
-        here = next((a.index for a in nest.reads() if a.buffer is result), None)
-        found = dict.fromkeys(a.buffer for a in nest.reads() if a.buffer is not result and a.index == here
+        accesses = [] if nest is None else [*nest.reads(), *nest.writes()]
+        here = {a.index for a in accesses if a.buffer is result}
+        found = dict.fromkeys(a.buffer for a in accesses if a.buffer is not result and a.index in here
                               and a.buffer.dtype.itemsize == self.size)
         return [self.slots[buffer] for buffer in found][:driver.MOST_OTHERS]
 

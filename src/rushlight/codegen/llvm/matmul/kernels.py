@@ -51,7 +51,7 @@ def tile(e: Emitter, left: Any, row_offsets: Any, left_depth: Any, segments: Any
          height: int, vectors: int, others: int) -> None:
     """A column times a row, again and again, with vectors along the columns.
 
-    `others`: how many matrices go with the result, which the epilogue reads, and by then are in cache.
+    `others`: how many other matrices go with the result, which the epilogue reads or writes.
     """
     scalar = element_named(element)
     size = bits_of(scalar) // 8

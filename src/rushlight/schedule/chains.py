@@ -1,0 +1,148 @@
+"""Chains: steps that follow each other share by share instead of one after the other.
+
+The heads of attention, for example: scores, softmax and weighted values of a head depend on no other head.
+Where every step of such a sequence can be cut into as many shares, and a share of each touches of what the
+chain writes only the same share, one task runs a share through all of them. What passes from step to step is
+in the core's cache then, and the steps need one launch instead of one each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ..loops.expr import Access
+from ..loops.index import Var
+from ..loops.nest import Buffer, Call, Nest, Place
+from ..loops.product import MATMUL, Matrix, epilogue_of, product_of, result_of
+from .loops import LoopPlan
+from .memory import bytes_of
+from .stages import Chain, Step, is_native, reads_writes
+from .updates import may_fail
+
+FEWEST_SHARES = 8  # a share runs on one thread
+SHARE_BYTES = 1 << 19  # of all that a share touches: the second level of a core's cache
+AHEAD = 32  # steps that are looked at for further links
+WHOLE_ROWS = 64  # of a loop in vectors: no vector reaches over into the next share
+
+
+def form_chains(steps: Sequence[Step]) -> list[Step | Chain]:
+    """The steps, those that form a chain as one, in an order in which each finds what it needs."""
+    found: list[Step | Chain] = []
+    left = list(steps)
+    at = 0
+    while at < len(left):
+        chain = _Growing(left[at:at + AHEAD])
+        found += [*chain.before, Chain(chain.links, chain.shares) if len(chain.links) > 1 else left[at]]
+        at += chain.seen - len(chain.after)
+        left[at:at + len(chain.after)] = chain.after
+    return found
+
+
+class _Growing:
+    """A chain that begins with the first of `steps`, and grows as far as it can."""
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        first, *others = steps
+        self.links = [first]
+        self.seen = 1  # steps up to the last link
+        self.before: list[Step] = []  # of these, what the chain may need,
+        self.after: list[Step] = []  # and what needs it, or needs to come after what it reads
+        self.shares = product_of(first).batch if isinstance(first, Call) and first.routine == MATMUL else 0
+        if self.shares < FEWEST_SHARES or _cut(first, self.shares) is None:
+            return
+        links = set()  # the numbers of all but the first
+        waiting: list[int] = []
+        for at, step in enumerate(others, 1):
+            if isinstance(step, Call) and not is_native(step):
+                break
+            if self._takes(step, [steps[n] for n in waiting]):
+                links.add(at)
+                self.seen = at + 1
+            elif _must_follow(step, [*self.links, *(steps[n] for n in waiting)]):
+                waiting.append(at)
+        self.after = [steps[n] for n in waiting if n < self.seen]
+        self.before = [step for n, step in enumerate(steps[1:self.seen], 1)
+                       if n not in links and n not in waiting]
+
+    def _takes(self, step: Step, waiting: Sequence[Step]) -> bool:
+        """Add a step to the chain if it can be."""
+        link = _cut(step, self.shares)
+        if link is None or _must_follow(step, waiting):
+            return False
+        links = [*self.links, link]
+        (known, made), (read, written) = map(_touched, (self.links, links))
+        related = (known | made).intersection(reads_writes(step)[0])
+        if not related or sum(map(bytes_of, read | written)) > SHARE_BYTES * self.shares:
+            return False
+        if not all(_stays_inside(link, b, self.shares) for link in links for b in written):
+            return False
+        self.links = links
+        return True
+
+
+def _touched(steps: Sequence[Step]) -> tuple[set[Buffer], set[Buffer]]:
+    """What steps read and what they write, but for rows of their own."""
+    reads, writes = reads_writes(Chain(list(steps), 1))
+    return {b for b in reads if b.place is not Place.ROW}, {b for b in writes if b.place is not Place.ROW}
+
+
+def _must_follow(step: Step, others: Sequence[Step]) -> bool:
+    """Whether a step has to run after one of those that are before it in order."""
+    reads, writes = map(set, reads_writes(step))
+    return any(writes.intersection(theirs) or (reads | writes).intersection(written)
+               for theirs, written in map(reads_writes, others))
+
+
+def _cut(step: Step, shares: int) -> Step | None:
+    """The step in `shares` tasks; None if it cannot be cut so, or is not to be part of a chain."""
+    if any(b.place is Place.UPDATED for b in reads_writes(step)[1]) or may_fail(step):
+        return None
+    if isinstance(step, Call):
+        if step.routine != MATMUL:
+            return None
+        p = product_of(step)
+        fits = p.batch == shares and p.windows is None and p.left.batch and p.right.batch
+        return step if fits else None
+    if step.part or step.block or not step.nest.outer:
+        return None
+    rows, rest = divmod(step.nest.outer[0].extent.constant_value() or 1, shares)
+    if rest or (step.vector_outer and len(step.nest.outer) == 1 and rows % WHOLE_ROWS):
+        return None
+    return replace(step, tasks=shares, rows_per_task=rows)
+
+
+# Where a share is.
+
+def _stays_inside(step: Step, buffer: Buffer, shares: int) -> bool:
+    """Whether each share of a step touches of a buffer nothing but the share with the same number."""
+    size, rest = divmod(buffer.size.constant_value() or 1, shares)
+    if rest:
+        return False
+    if isinstance(step, LoopPlan):
+        return _nest_stays(step.nest, buffer, size, step.rows_per_task)
+    p, nest = product_of(step), epilogue_of(step)
+    operands = ((step.inputs[0], p.left, p.rows, p.depth), (step.inputs[1], p.right, p.depth, p.columns))
+    return (all(_matrix_stays(matrix, rows, columns, size)
+                for operand, matrix, rows, columns in operands if operand is buffer)
+            and (result_of(step) is not buffer or size == p.rows * p.columns)
+            and (nest is None or _nest_stays(nest, buffer, size, 1)))
+
+
+def _matrix_stays(matrix: Matrix, rows: int, columns: int, size: int) -> bool:
+    last = matrix.offset + (rows - 1) * matrix.row + (columns - 1) * matrix.column
+    return matrix.batch == size and min(matrix.offset, matrix.row, matrix.column) >= 0 and last < size
+
+
+def _nest_stays(nest: Nest, buffer: Buffer, size: int, rows: int) -> bool:
+    return all(_access_stays(access, nest.outer[0], size, rows)
+               for access in (*nest.reads(), *nest.writes()) if access.buffer is buffer)
+
+
+def _access_stays(access: Access, row: Var, size: int, rows: int) -> bool:
+    step = access.index.stride(row)
+    distance = None if step is None else step.constant_value()
+    if access.indirect or distance is None or distance * rows != size:
+        return False
+    low, high = access.index.substitute({row: 0}).bounds()
+    return low is not None and high is not None and low >= 0 and high + distance * (rows - 1) < size
