@@ -247,16 +247,19 @@ def erfc_root_weight(t: Any) -> Any:
     return 8 * mp.erfc(t) / erfc_root(t)
 
 
-def ndtr_root(t: Any) -> Any:
-    if t < SMALL:
-        return 1 / mp.sqrt(32 * mp.pi)
-    x = t / mp.sqrt(2)
-    return -mp.expm1((mp.log1p(-mp.erf(x)) if x < 1 else mp.log(mp.erfc(x))) / 8) / t
+def ndtr_sine(z: Any) -> Any:
+    x = mp.sqrt(z)
+    return 2 * mp.sin(mp.asin(mp.erf(x / mp.sqrt(2))) / 3) / x if z > SMALL else mp.sqrt(8 / mp.pi) / 3
 
 
-def ndtr_root_weight(t: Any) -> Any:
-    """What counts is half of erfc, and that the polynomial goes on to 1 beyond."""
-    return t * max(4 * mp.erfc(t / mp.sqrt(2)) ** (M(7) / 8), M("3e-6"))
+def ndtr_sine_weight(z: Any) -> Any:
+    """What counts is half of erf, and that the polynomial goes on to 1 beyond."""
+    y = ndtr_sine(z) * mp.sqrt(z)
+    return mp.sqrt(z) * max(M("0.75") * (1 - y * y), M("3e-4"))
+
+
+def scaled_power(r: Any) -> Any:
+    return M(2) ** r / mp.sqrt(2 * mp.pi)
 
 
 def erfcx(x: Any) -> Any:
@@ -494,7 +497,8 @@ TABLES: dict[str, dict[int, Fit]] = {
     "ERF": {32: single(erf_slope, 0, M("1.1") ** 2, 6, erf_weight),
             64: double(erf_slope, 0, 1, 12, erf_weight)},
     "ERFC_ROOT": {32: single(erfc_root, M("1.1"), 4, 6, erfc_root_weight)},
-    "NDTR_ROOT": {32: single(ndtr_root, 0, M("6.8"), 7, ndtr_root_weight)},
+    "NDTR_SINE": {32: single(ndtr_sine, 0, M("5.3") ** 2, 8, ndtr_sine_weight)},
+    "DENSITY": {32: single(scaled_power, -HALF, HALF, 6, relative(scaled_power))},
     "ERFCX": {32: single(erfcx_mapped(3), -1, 1, 11, relative(erfcx_mapped(3))),
               64: double(erfcx_mapped(4), -1, 1, 24, relative(erfcx_mapped(4)))},
     "ERFINV": {64: double(erfinv_slope, 0, QUARTER, 13, lambda z: M("1.1"), 2)},

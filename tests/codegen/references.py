@@ -111,6 +111,7 @@ def bessel_k(order: int, scaled: bool) -> Callable[..., Array]:
 SPECIAL: dict[str, Callable[..., Array]] = {
     "erf": from_mpmath(mp.erf), "erfc": from_mpmath(mp.erfc), "erfcx": from_mpmath(erfcx),
     "erfinv": from_mpmath(erfinv), "ndtr": from_mpmath(mp.ncdf), "ndtri": from_mpmath(ndtri),
+    "density": from_mpmath(mp.npdf),
     "lgamma": from_mpmath(mp.loggamma), "digamma": from_mpmath(lambda x: mp.psi(0, x)),
     "i0": bessel("besseli", 0), "i1": bessel("besseli", 1),
     "i0e": bessel("besseli", 0, -1), "i1e": bessel("besseli", 1, -1),
@@ -124,7 +125,7 @@ SPECIAL: dict[str, Callable[..., Array]] = {
 RANGES: dict[str, Sequence[tuple[float, float]]] = {
     "erf": [(-4, 4), (-1.2, 1.2)], "erfc": [(-3, 10), (0, 1)], "erfcx": [(-5, 5), (0, 100)],
     "erfinv": [(-1, 1), (0.4, 0.6), (0.99, 1)], "ndtri": [(0, 1), (0, 1e-3), (0.2, 0.3), (0.7, 0.8)],
-    "ndtr": [(-1, 1), (-4, 4), (-9, 9)],
+    "ndtr": [(-1, 1), (-4, 4), (-9, 9)], "density": [(-1, 1), (-4, 4), (-14, 14)],
     "lgamma": [(0, 1), (0.9, 1.1), (1.8, 2.7), (1, 9), (7, 200)],
     "digamma": [(0, 1), (1.3, 1.6), (1, 4.5), (3, 200)],
 }

@@ -5,6 +5,7 @@ SciPy's float32 loops are less accurate than PyTorch's, so all of them run in do
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -29,6 +30,10 @@ def _scipy(name: str) -> Any:
     return _in_double(lambda *values: getattr(special, name)(*values))
 
 
+def _density(x: Any) -> Any:
+    return np.exp(x * x * -0.5) * (1 / math.sqrt(2 * math.pi))
+
+
 def _lgamma(x: Any) -> Any:
     return special.gammaln(np.abs(x, where=np.isinf(x), out=np.array(x)))
 
@@ -45,9 +50,10 @@ def _airy_ai(x: Any) -> Any:
 class SpecialInstructions:
     """Functions of floats that are more than a formula."""
 
-    # Error functions; ndtr is the distribution function of the normal distribution, ndtri its inverse.
+    # Error functions; ndtr is the distribution function of the normal distribution, ndtri the inverse of that,
+    # density its derivative.
     erf, erfc, erfcx, erfinv = (_scipy(name) for name in ("erf", "erfc", "erfcx", "erfinv"))
-    ndtr, ndtri = _scipy("ndtr"), _scipy("ndtri")
+    ndtr, ndtri, density = _scipy("ndtr"), _scipy("ndtri"), staticmethod(_density)
 
     # Gamma functions: log |gamma|, its derivative, the incomplete ones (lower, upper) and Hurwitz' zeta.
     lgamma = _in_double(_lgamma)

@@ -431,8 +431,8 @@ def cost(expr: Expr) -> int:
 
 
 WEIGHTS = dict.fromkeys(
-    ("exp", "exp_nonpositive", "log", "tanh", "sin", "cos", "erf", "ndtr", "sigmoid", "log1p", "expm1",
-     "erfc", "pow"), 12)
+    ("exp", "exp_nonpositive", "log", "tanh", "sin", "cos", "erf", "ndtr", "density", "sigmoid", "log1p",
+     "expm1", "erfc", "pow"), 12)
 WEIGHTS |= dict.fromkeys(("div", "sqrt", "floor_div", "trunc_div", "remainder", "fmod"), 4)
 WEIGHTS["iterate"] = 64
 WEIGHTS |= {"random_word": 24, "random_bits64": 24, "random_uniform": 28, "random_normal": 48}

@@ -203,11 +203,10 @@ def gelu_backward(ops: Any, grad_output: Any, self: Any, approximate: str) -> An
         inner = ops.mul(number(ops, TANH_SCALE, self), ops.add(one, ops.mul(three, ops.mul(self, self))))
         left = ops.mul(half, ops.add(one, t))
         right = ops.mul(ops.mul(half, self), ops.mul(ops.sub(one, ops.mul(t, t)), inner))
+        slope = ops.add(left, right)
     else:
-        left = ops.ndtr(self)
-        density = ops.exp(ops.mul(ops.mul(self, self), number(ops, -0.5, self)))
-        right = ops.mul(self, ops.mul(density, number(ops, INV_SQRT_2PI, self)))
-    return ops.mul(grad_output, ops.add(left, right))
+        slope = ops.fma(self, ops.density(self), ops.ndtr(self))
+    return ops.mul(grad_output, slope)
 
 
 @pointwise("silu(Tensor self) -> Tensor", dtypes=INEXACT, api=INTERNAL)

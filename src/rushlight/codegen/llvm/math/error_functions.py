@@ -1,4 +1,4 @@
-"""erf, erfc, erfcx, the normal distribution ndtr, and the inverses erfinv and ndtri.
+"""erf, erfc, erfcx, the normal distribution ndtr with its density, and the inverses erfinv and ndtri.
 
 erfc x = e**(-x**2) erfcx x, and erfcx x = g(q) / (x + c) with q = (x - c) / (x + c), which maps x >= 0 to
 [-1, 1): one polynomial g holds for all x >= 0, so that erfc keeps its relative accuracy in the tail.
@@ -10,9 +10,9 @@ import math
 from typing import Any
 
 from ..emitter import Emitter
-from ..types import bits_of
+from ..types import EXPONENT_BIAS, MANTISSA_BITS, bits_of
 from . import coefficients as table
-from .exponential import exp, exp_normal
+from .exponential import LOG2_E, MAGIC, exp, exp_nonpositive, exp_normal
 from .logarithm import INFINITY, log_of_parts, log_parts
 from .registry import function
 
@@ -75,23 +75,39 @@ def erf(e: Emitter, x: Any) -> Any:
     return e.select(e.compare("<", a, 1.1 if bits == 32 else 1.0), near, e.with_sign(far, x))
 
 
-_NDTR_END = 8.125  # where the polynomial of floats has reached 1
-
-
 @function()
 def ndtr(e: Emitter, x: Any) -> Any:
     """1/2 + erf(x / sqrt 2) / 2.
 
-    For floats 1 - erf is the eighth power of 1 - u, u a polynomial without constant term. Squared as
-    1 - (1 - u)**2 = 2 u - u**2, nothing is lost near 0, and no other formula is needed there.
+    For floats erf is taken as the sine of three times an angle, (3 y - y**3) / 2 with y twice the angle's
+    sine. Where erf is near 1 that is flat and forgives errors of y, so that y is a short polynomial for all
+    x: odd, hence right near 0, and growing beyond 1, where y ends. Rounding may leave -2**-25 for 0.
     """
     if bits_of(x.type) == 64:
         return e.mul_add(erf(e, e.mul(x, math.sqrt(0.5))), 0.5, 0.5)
-    a = e.at_most(e.abs(x), _NDTR_END)
-    u = e.mul(a, e.horner(a, table.NDTR_ROOT[32]))
-    for _ in range(3):
-        u = e.mul_add(e.neg(u), u, e.add(u, u))
-    return e.mul_add(e.with_sign(u, x), 0.5, 0.5)
+    y = e.clamp(e.mul(x, e.horner(e.mul(x, x), table.NDTR_SINE[32])), -1.0, 1.0)
+    return e.mul_add(y, e.mul_add(e.mul(y, y), -0.25, 0.75), 0.5)
+
+
+# Where 2**n is 0 for floats, as its bits are.
+_DENSITY_END = 2 * EXPONENT_BIAS[32] / LOG2_E
+
+
+@function()
+def density(e: Emitter, x: Any) -> Any:
+    """e**(-x**2 / 2) / sqrt(2 pi), the derivative of ndtr.
+
+    For floats as 2**(n + r) with a polynomial for 2**r / sqrt(2 pi). What n is rounded with has the bias of
+    exponents in it, so that the sum's low bits, shifted, are 2**n. Results below 2**-127.8 are 0.
+    """
+    z = e.mul(x, x)
+    if bits_of(x.type) == 64:
+        return e.mul(exp_nonpositive(e, e.mul(z, -0.5)), 1 / math.sqrt(2 * math.pi))
+    z, start = e.at_most(z, _DENSITY_END), MAGIC[32] + EXPONENT_BIAS[32]
+    shifted = e.mul_add(z, -LOG2_E / 2, start)
+    r = e.mul_add(z, -LOG2_E / 2, e.sub(start, shifted))
+    power = e.from_bits(e.shift_left(e.bits(shifted), MANTISSA_BITS[32]))
+    return e.mul(e.horner(r, table.DENSITY[32]), power)
 
 
 @function()
