@@ -6,15 +6,18 @@ the cancellation of nearly equal terms.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 from ..core.dispatch import run_name
 from ..core.tensor import Tensor
-from ..ops.activation_elementwise import INV_SQRT_2PI, TANH_CUBE, TANH_SCALE
+from ..ops.activation_elementwise import TANH_CUBE, TANH_SCALE
 from .declare import AUTO_ELEMENTWISE, NOT_DIFFERENTIABLE, derivative
 from .helpers import conj
 from .pointwise import drop, keep, zero
+
+INV_SQRT_2PI = 1 / math.sqrt(2 * math.pi)
 
 # Rectifiers.
 

@@ -50,7 +50,7 @@ def _airy_ai(x: Any) -> Any:
 class SpecialInstructions:
     """Functions of floats that are more than a formula."""
 
-    # Error functions; ndtr is the distribution function of the normal distribution, ndtri the inverse of that,
+    # Error functions; ndtr is the distribution function of the normal distribution, ndtri its inverse,
     # density its derivative.
     erf, erfc, erfcx, erfinv = (_scipy(name) for name in ("erf", "erfc", "erfcx", "erfinv"))
     ndtr, ndtri, density = _scipy("ndtr"), _scipy("ndtri"), staticmethod(_density)

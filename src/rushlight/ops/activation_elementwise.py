@@ -13,7 +13,6 @@ from ..core.errors import check
 from ..core.registry import FUNCTION, INPLACE, INTERNAL, METHOD, OUT, pointwise
 from .dtype_sets import FLOATS, INEXACT, REAL_NUMBERS
 
-INV_SQRT_2PI = 1 / math.sqrt(2 * math.pi)
 TANH_SCALE, TANH_CUBE = math.sqrt(2 / math.pi), 0.044715  # gelu's approximation by tanh
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
 

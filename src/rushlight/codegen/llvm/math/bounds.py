@@ -54,7 +54,7 @@ BOUNDS: dict[str, Bound] = {
     "erfcx": Bound(3.0, 3.5),
     "erfinv": Bound(1.25, 3.0),
     "ndtr": Bound(1.5, 1.25, _OF_A_HALF),
-    "density": Bound(1.0, 1.0, _OF_A_HALF),
+    "density": Bound(0.5, 0.9, _OF_A_HALF),
     "ndtri": Bound(1.25, 4.0),
     "lgamma": Bound(0.51, 2.5, _POSITIVE),
     "digamma": Bound(0.51, 4.0, _POSITIVE),
