@@ -10,7 +10,7 @@ values of Python variables, numbers whose value it needed (capture/guards.py, ca
 that cannot be captured whole runs eagerly (capture/tentative.py), or raises under `fullgraph=True`.
 
 A call of plain tensors takes the short way: the native callable of the entry used last looks at the arguments
-itself (runtime/invoke.py).
+itself, and at most of what the entry guards on (runtime/invoke.py).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from .core.modes import MODES
 from .core.nested import NestedTensor
 from .core.pytree import TreeSpec, flatten
 from .core.tensor import META, TRACED, Tensor
-from .entries import Entry, build_entry, describe, finish_quick, make_invoker, run_entry
+from .entries import Entry, build_entry, describe, finish_directly, make_invoker, run_directly, run_entry
 from .logs import logger
 from .runtime import guards
 
@@ -75,12 +75,11 @@ class CompiledFunction:
         fast = self._fast
         if fast is not None and not kwargs:
             native, entry = fast
-            if not entry.environment.places or entry.environment.holds():
-                found = native(*args)
-                if type(found) is Tensor:
-                    return found
-                if found is not NotImplemented:
-                    return finish_quick(entry, found)
+            found = run_directly(entry, native, args)
+            if type(found) is Tensor:
+                return found
+            if found is not NotImplemented:
+                return finish_directly(entry, found)
         return self._call(args, kwargs)
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -104,7 +103,7 @@ class CompiledFunction:
         entry, numbers = found
         aliasing = key[2]  # an entry for arguments that share memory serves no others
         plain = structure == len(args) == len(tensors)  # no containers, whose parts look like arguments
-        if entry.quick and not aliasing and not kwargs and plain:
+        if (entry.quick or entry.direct) and not aliasing and not kwargs and plain:
             self._prepare(entry, tensors)
         return run_entry(entry, tensors, numbers, (args, kwargs))
 
@@ -122,7 +121,7 @@ class CompiledFunction:
             return
         if entry.invoker is None:
             entry.invoker = make_invoker(entry, tensors)
-        if entry.invoker is not None:
+        if entry.invoker:
             self._fast = (entry.invoker.call, entry)
 
     def _forget(self) -> None:

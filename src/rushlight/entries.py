@@ -36,8 +36,8 @@ from .core.tensor import AUTOGRAD, Tensor, alias, wrap
 from .graph.ir import Value
 from .logs import logger
 from .runtime import guards
-from .runtime.invoke import Invoker, Source, available
-from .steps import HELD, Step, make_step, may_update, target_name, write_back
+from .runtime.invoke import NO_GUARDS, Invoker, Source, available
+from .steps import HELD, Step, is_plain, make_step, may_update, target_name, write_back
 
 
 def describe(tensor: Tensor) -> Any:
@@ -118,7 +118,8 @@ class Entry:
         self.taken = taken_over(call)
         # inputs that the program itself writes to, if they are in memory that is reached through them alone
         self.updated = self.artifact.executable.updates
-        self.invoker: Invoker | None = None  # the native callable, made when the entry is used again
+        # the native callable for plain arguments, made when the entry is used again; False: there is none
+        self.invoker: Invoker | Literal[False] | None = None
         self.step: Step | Literal[False] | None = None  # that of a program with effects; False: there is none
         self.gradients = [a for a in self.arguments if isinstance(a, GradientOf | Held)]
         self.single = call.structure == LEAF and [leaf.kind for leaf in call.leaves] == ["value"]
@@ -128,12 +129,21 @@ class Entry:
             and not self.gradients and not self.pinned and not self.related and not call.inference
             and not call.kinds
         )
+        # whether the native callable of its step can do all of a call on plain arguments
+        self.direct = (
+            self.backward is None and call.grad_mode is None
+            and all(leaf.kind in ("value", "python") for leaf in call.leaves)
+            and not any((call.draws, call.late, call.changes, call.replaced, call.flags, call.stores,
+                         call.kinds, call.inference, self.grads, self.gradients, self.pinned, self.related))
+        )
+        self.guards = self.environment.guards()  # for native code; None if it cannot look at all of them
         self._separate = bool(call.writes or self.related)  # whether it matters what shares memory
         self._seen: list[tuple[Tensor, Any, Any]] = [(tensor, _nothing, None) for tensor, _ in self.captured]
         looked = {target_name(place) for place, _ in self.grads}
         self._dropped = [target for target, _ in call.gradients if target_name(target) not in looked]
         self._fills = [i for i, source in enumerate(call.sources)
                        if self.arguments[i] is None and not isinstance(source, Tensor)]
+        self.kinds = [call.sources[i] for i in self._fills]  # of numbers, if there are no draws
         self._given = [(i, place) for i, place in enumerate(self.arguments) if place is not None]
         self._new = [(source, output) for source, output in call.writes if output not in self.updated]
         self._places = {id(tensor): j for j, (tensor, _) in enumerate(self.captured)}
@@ -266,6 +276,8 @@ def build_entry(call: CapturedCall, tensors: list[Tensor], environment: Environm
     known = {id(value) for _, _, value, _ in environment.places if isinstance(value, Tensor)}
     related = entry.relation(tensors) if captured else []
     guards = settled(environment.without_numbers_of(call.live.containers), call.stores)
+    if call.live.places:
+        guards = Environment([*guards.places, *call.live.places])
     pinned = [(i, t) for i, t in enumerate(tensors) if id(t) in known]
     return replace(entry, environment=guards, pinned=pinned, related=related)
 
@@ -290,8 +302,27 @@ def _placed(leaf: Leaf, where: dict[int, int]) -> Leaf:
     return replace(leaf, python=None, given=where.get(id(leaf.python), leaf.python))
 
 
-def make_invoker(entry: Entry, tensors: Sequence[Tensor]) -> Invoker | None:
-    """A native callable for an entry that has no effects, if there can be one."""
+def make_invoker(entry: Entry, tensors: Sequence[Tensor]) -> Invoker | Literal[False] | None:
+    """A native callable that takes plain arguments, if there can be one for these; False: not for others
+    either."""
+    return _make_quick(entry, tensors) if entry.quick else _make_direct(entry, tensors)
+
+
+def _make_direct(entry: Entry, tensors: Sequence[Tensor]) -> Invoker | Literal[False] | None:
+    """A native callable for an entry with effects, of which it does all but to read the numbers.
+
+    Arguments that require no gradient may share memory with others: what is written to does not.
+    """
+    if not entry.step or not entry.direct or entry.guards is None:
+        return None if entry.step is None else False
+    if not all(is_plain(tensor) and not tensor._keys for tensor in tensors):
+        return None
+    numbers = entry.live.filled(entry.kinds)
+    return None if numbers is None else entry.step.direct(entry, tensors, numbers, entry.guards) or False
+
+
+def _make_quick(entry: Entry, tensors: Sequence[Tensor]) -> Invoker | None:
+    """A native callable for an entry that has no effects."""
     executable = entry.artifact.executable
     if not executable.native or not available() or MODES.inference:
         return None
@@ -308,16 +339,29 @@ def make_invoker(entry: Entry, tensors: Sequence[Tensor]) -> Invoker | None:
             if tensor._array is None or tensor._keys > 1 or tensor._base is not None:
                 return None
             sources.append(Source(i, None, tensor, None))
-    return executable.invoker(len(tensors), sources, tensors=True, single=entry.single)
+    return executable.invoker(len(tensors), sources, tensors=True, single=entry.single,
+                              guards=entry.guards or NO_GUARDS)
 
 
 # Running.
 
-def finish_quick(entry: Entry, found: Any) -> Any:
-    """The result of a native call that is not a single tensor."""
+def run_directly(entry: Entry, native: Any, args: tuple[Any, ...]) -> Any:
+    """A call of a native callable: its result; NotImplemented if it was refused, and nothing is done."""
+    if entry.quick:
+        return native(*args) if entry.guards is not None or entry.environment.holds() else NotImplemented
+    if MODES.transforming or MODES.traces or MODES.dual_levels:
+        return NotImplemented
+    numbers = entry.live.filled(entry.kinds)
+    return NotImplemented if numbers is None else native(*args, *numbers)
+
+
+def finish_directly(entry: Entry, found: Any) -> Any:
+    """The result of such a call that is not a single tensor."""
     if type(found) is int:
         entry.artifact.executable.report(found)
-    return entry.call.structure.unflatten([found[leaf.index] for leaf in entry.call.leaves])
+    outputs = dict(zip(entry.step.listed, found, strict=True)) if entry.step else found
+    return entry.call.structure.unflatten([
+        outputs[leaf.index] if leaf.kind == "value" else leaf.python for leaf in entry.call.leaves])
 
 
 def run_entry(entry: Entry, tensors: Sequence[Tensor], numbers: list[Any], arguments: Any = ((), {})) -> Any:
@@ -326,8 +370,8 @@ def run_entry(entry: Entry, tensors: Sequence[Tensor], numbers: list[Any], argum
     sources: list[Any] = list(call.sources)
     for i, place in entry._given:
         sources[i] = tensors[place] if isinstance(place, int) else place.find(tensors)
-    for i, _ in call.writes:
-        check(sources[i]._array.flags.writeable, READ_ONLY)
+    if not entry.step or guards.enabled():  # a step looks itself
+        _check_writes(call, sources)
     for argument, flag in call.flags:
         if flag:
             tensors[argument].requires_grad_()
@@ -374,10 +418,13 @@ def _computed(entry: Entry, tensors: Sequence[Tensor], sources: list[Any]) -> tu
         entry.step = make_step(entry, sources) or False
     step = entry.step
     if step and not guards.enabled():
+        for i, _ in step.writes:
+            check(sources[i]._array.flags.writeable, READ_ONLY)
         _drop(step.dropped, tensors)
         outputs: Any = step.run(tensors, sources)
         if outputs is not None:
             return outputs, step.writes, step.gradients, step.counts
+        _check_writes(call, sources)
     shared = [i for i in entry.updated.values() if not may_update(sources[i])]
     _drop(entry._dropped, tensors)
     arrays: list[Any] = [s._array if isinstance(s, Tensor) else s for s in sources]
@@ -398,6 +445,11 @@ def _computed(entry: Entry, tensors: Sequence[Tensor], sources: list[Any]) -> tu
         MODES.grad = grad
     outputs = list(results) if isinstance(results, tuple) else [results]
     return outputs, entry._new, call.gradients, call.versions
+
+
+def _check_writes(call: CapturedCall, sources: list[Any]) -> None:
+    for i, _ in call.writes:
+        check(sources[i]._array.flags.writeable, READ_ONLY)
 
 
 def _drop(targets: list[int | Tensor], tensors: Sequence[Tensor]) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 
 from .core.modes import MODES
 from .core.tensor import Tensor
-from .runtime.invoke import ALIGNED, Source, Target, available
+from .runtime.invoke import ALIGNED, Guards, Invoker, Source, Target, available
 
 
 def _counted() -> int:
@@ -46,18 +46,20 @@ class Step:
             if output in entry.taken and slot.nbytes < ALIGNED and _fits(sources[source], slot):
                 homes[numbers[output]] = source
         owned = written | set(homes.values())
+        self._owned, self._homes = owned, homes
         self.passed: list[tuple[int, bool]] = []  # sources that are arguments, and whether as tensors
         found: list[Source] = []
-        looked = set()  # ids of constants
+        self._constants: set[int] = set()  # sources that are tensors from elsewhere
         for i, (source, slot) in enumerate(zip(sources, executable.inputs, strict=True)):
-            if entry.arguments[i] is None and isinstance(source, Tensor) and _plain(source):
+            if entry.arguments[i] is None and isinstance(source, Tensor) and is_plain(source):
                 found.append(Source(-1, source, source, slot, settled=True, owned=i in owned))
-                looked.add(id(source))
+                self._constants.add(i)
             else:
                 whole = i in owned
                 example = source._array if isinstance(source, Tensor) and not whole else source
                 found.append(Source(len(self.passed), None, example, slot, owned=whole))
                 self.passed.append((i, whole))
+        looked = {id(sources[i]) for i in self._constants}
         # captured tensors that are to be looked at in Python
         self.others = [j for j, (tensor, _) in enumerate(entry.captured) if id(tensor) not in looked]
         used = Counter(leaf.index for leaf in call.all_leaves() if leaf.kind in ("value", "view", "shared"))
@@ -83,11 +85,40 @@ class Step:
         self.listed = [p for k, p in enumerate(positions) if k not in homes and k not in targets]
         versions = [(place, count) for place, count in call.versions if isinstance(place, Tensor)]
         self.counts = [(place, count) for place, count in call.versions if not isinstance(place, Tensor)]
+        self._targets, self._versions = targets, versions
         given = len(self.passed) + len(self.owners)
         self._more = () if given else (None,)  # without arguments it looks only
         self._call = executable.invoker(given or 1, found, tensors=True, single=False, targets=targets,
                                         homes=homes, versions=versions, look=True).call
         self._report = executable.report
+
+    def direct(self, entry: Any, tensors: Sequence[Tensor], numbers: Sequence[np.ndarray],
+               guards: Guards) -> Invoker | None:
+        """A callable that takes the arguments of the function and its numbers, and looks at all else itself.
+        """
+        if self.gradients or self.writes or self.counts or self.dropped or self.others:
+            return None
+        executable = entry.artifact.executable
+        found: list[Source] = []
+        for i, (argument, slot) in enumerate(zip(entry.arguments, executable.inputs, strict=True)):
+            constant, owned = entry.call.sources[i], i in self._owned
+            if isinstance(argument, int):
+                found.append(Source(argument, None, tensors[argument], slot, settled=True, owned=owned))
+            elif i in self._constants:
+                found.append(Source(-1, constant, constant, slot, settled=True, owned=owned))
+            elif i in entry._fills:
+                k = entry._fills.index(i)
+                found.append(Source(len(tensors) + k, None, numbers[k], slot))
+            else:
+                return None
+        used = {source.which for source in found}
+        found += [Source(i, None, t, None, settled=True) for i, t in enumerate(tensors) if i not in used]
+        given = len(self.passed)
+        targets = {k: t if t.which < 0 else Target(self.owners[t.which - given], None)
+                   for k, t in self._targets.items()}
+        return executable.invoker(len(tensors) + len(numbers), found, tensors=True, single=entry.single,
+                                  targets=targets, homes=self._homes, versions=self._versions, look=True,
+                                  whole=True, guards=guards)
 
     def looks_right(self) -> bool:
         """Whether the captured tensors but the `others` look as they did."""
@@ -111,14 +142,14 @@ def make_step(entry: Any, sources: Sequence[Any]) -> Step | None:
         return None
     if entry.backward is not None or entry.call.flags or not (entry.updated or entry._new or entry._dropped):
         return None
-    if not all(_plain(sources[i]) for i in entry.updated.values()):
+    if not all(is_plain(sources[i]) for i in entry.updated.values()):
         return None
     if any(isinstance(source, Tensor) and source._array is None for source in sources):
         return None
     return Step(entry, sources)
 
 
-def _plain(tensor: Tensor) -> bool:
+def is_plain(tensor: Tensor) -> bool:
     """Whether native code can tell what the tensor looks like."""
     return (tensor._array is not None and tensor._keys <= 1 and tensor._base is None and tensor._node is None
             and tensor._offset == 0)
@@ -126,7 +157,7 @@ def _plain(tensor: Tensor) -> bool:
 
 def _fits(tensor: Any, slot: Any) -> bool:
     """Whether an output is laid out like a tensor that native code can write to."""
-    if not isinstance(tensor, Tensor) or not _plain(tensor):
+    if not isinstance(tensor, Tensor) or not is_plain(tensor):
         return False
     array: Any = tensor._array
     if array.shape != slot.shape or array.dtype != slot.dtype or not array.size:

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ from ..core.dispatch import AMBIENT
 from ..core.dtypes import DTYPES
 from ..core.shapes import Spec
 from ..graph.ir import Value
+from .places import Place
 
 _DTYPES = {float: DTYPES["float64"], int: DTYPES["int64"]}
 
@@ -46,6 +47,13 @@ def live_number(read: Callable[[], Any]) -> Any:
     return read() if numbers is None else numbers.reader(read)
 
 
+def live_places(places: Sequence[Place]) -> None:
+    """Compiled code looks before each call whether these places hold what they do now."""
+    numbers = getattr(AMBIENT.trace, "numbers", None)
+    if numbers is not None:
+        numbers.places.extend(places)
+
+
 class Numbers:
     """The live numbers of one capture."""
 
@@ -57,6 +65,7 @@ class Numbers:
         self.inputs: dict[type, Value] = {}
         self.open = True
         self.containers: list[Any] = []  # what readers look into: numbers there need no other guard
+        self.places: list[Place] = []  # of Python's, that must hold what they do
 
     def argument(self, index: int, value: Any) -> Any:
         """The number that is leaf `index` of the arguments."""
@@ -89,7 +98,8 @@ class Numbers:
             orders[kind].append(expression)
         fills = {kind: eval(f"lambda v: ({', '.join(e)},)", {}) for kind, e in orders.items() if e}
         return LiveInputs(list(self.roots), holds, fills, {k: self.inputs[k] for k in fills},
-                          [f"{e} was {v!r}" for (e, _), v in self.guards.items()], list(self.containers))
+                          [f"{e} was {v!r}" for (e, _), v in self.guards.items()], list(self.containers),
+                          list(self.places))
 
 
 def _contents(read: Callable[[], Any]) -> list[Any]:
@@ -109,11 +119,13 @@ class LiveInputs:
     """What an entry needs of its live numbers."""
 
     def __init__(self, roots: list[Any], holds: Callable[[Any], bool], fills: dict[type, Any],
-                 inputs: dict[type, Value], guards: list[str], containers: list[Any]) -> None:
+                 inputs: dict[type, Value], guards: list[str], containers: list[Any],
+                 places: list[Place]) -> None:
         self.roots, self._holds, self.fills, self.inputs, self.guards = roots, holds, fills, inputs, guards
-        self.containers = containers
+        self.containers, self.places = containers, places
         self.trivial = not guards and not fills
         self.guarded = bool(guards)
+        self._last: tuple[list[Any], list[np.ndarray]] | None = None  # values of a call, and its inputs
 
     def read(self, leaves: Any) -> list[Any]:
         """The present values of the roots."""
@@ -124,6 +136,19 @@ class LiveInputs:
             return bool(self._holds(values))
         except ArithmeticError:
             return False
+
+    def filled(self, kinds: Sequence[type]) -> list[np.ndarray] | None:
+        """The inputs for numbers of these kinds in a call without numbers as arguments; None if a guard does
+        not hold. The same objects as in the last call mean the same inputs.
+        """
+        values, last = self.read(()), self._last
+        if last is not None and all(map(operator.is_, values, last[0])):
+            return last[1]
+        if self.guarded and not self.holds(values):
+            return None
+        inputs = [self.fill(kind, values) for kind in kinds]
+        self._last = values, inputs
+        return inputs
 
     def fill(self, kind: type, values: list[Any]) -> np.ndarray:
         """What the graph input for numbers of `kind` holds. OverflowError for an int that does not fit."""

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..core.tensor import Tensor
+from ..runtime.invoke import Guards
+from ..runtime.invoke_code import CELL, DICT, ITEMS, VALUES
 
 _QUICK = (dict, list, tuple, types.MappingProxyType)  # containers that are looked at all at once
 PLAIN = (int, float, bool, str, complex, bytes, type(None))
@@ -72,6 +74,19 @@ class Environment:
             if found is not value and not _equal(found, value):
                 return False
         return True
+
+    def guards(self) -> Guards | None:
+        """The same for native code; None if there are places that it cannot look at."""
+        places = [(DICT if type(container) is dict else ITEMS, container, key, value) for container, key, value
+                  in zip(self._containers, self._keys, self._values, strict=True)]
+        for container, key, value, _ in self._others:
+            if type(container) is Cells:
+                places.append((CELL, container.cells[key], None, value))
+            elif type(container) is Values:
+                places.append((VALUES, container.of, None, container.known))
+            else:
+                return None
+        return Guards(places, list(zip(self._sized, self._sizes, strict=True)))
 
     def changed(self) -> Iterator[tuple[Place, Any]]:
         """Places that hold something else now, and what; MISSING if nothing."""
@@ -136,6 +151,17 @@ class Length:
 
     def __getitem__(self, key: Any) -> int:
         return len(self.of)
+
+
+class Values:
+    """Whether a dictionary holds, in its order, what it did, as a container."""
+
+    def __init__(self, of: dict[Any, Any], known: list[Any]) -> None:
+        self.of, self.known = of, known  # of what is there, None for what may be another
+
+    def __getitem__(self, key: Any) -> bool:
+        return len(self.of) == len(self.known) and all(
+            known is None or found is known for found, known in zip(self.of.values(), self.known, strict=False))
 
 
 class Alike:

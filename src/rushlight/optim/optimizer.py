@@ -18,7 +18,8 @@ from typing import Any
 
 from .._types_api import typename
 from ..autograd.grad_mode import enable_grad, set_grad_enabled
-from ..capture.numbers import live_number
+from ..capture.numbers import live_number, live_places
+from ..capture.places import Values
 from ..core.dispatch import AMBIENT
 from ..core.dtypes import float32
 from ..core.errors import check
@@ -169,30 +170,38 @@ class Optimizer:
         if closure is not None:
             with enable_grad():
                 loss = closure()
-        live_number(lambda: [len(group["params"]) for group in self.param_groups])  # compiled code asks again
+        live_number(self._sizes())  # compiled code asks again
         with set_grad_enabled(bool(self.defaults.get("differentiable", False))):
             for index in range(len(self.param_groups)):
                 batch = Batch(self, index, self._as_real)
                 if batch.params:
                     self._update(batch)
         if capturing():
-            live_number(self._same_state())  # what it keeps may be loaded or dropped between two calls
+            self._keep_state()
         return loss
 
-    def _same_state(self) -> Callable[[], bool]:
-        """A function that tells whether the tensors kept for the parameters are still those of now."""
+    def _sizes(self) -> Callable[[], list[int]]:
+        """A function that tells how many parameters the groups have: as long as they do, the same list."""
+        known = [len(group["params"]) for group in self.param_groups]
+
+        def sizes() -> list[int]:
+            found = [len(group["params"]) for group in self.param_groups]
+            return known if found == known else found
+
+        return sizes
+
+    def _keep_state(self) -> None:
+        """Tell compiled code which tensors are kept for the parameters: they may be loaded or dropped between
+        two calls.
+        """
         states = list(self.state.values())
-        known = [value for state in states for value in state.values()]
-
-        def same() -> bool:
-            found = list(self.state.values())
-            if not (len(found) == len(states) and all(map(operator.is_, found, states))):
-                return False
-            values = [value for state in found for value in state.values()]
-            return len(values) == len(known) and (all(map(operator.is_, values, known)) or all(
-                a is b or not isinstance(b, Tensor) for a, b in zip(values, known, strict=True)))
-
-        return same
+        live_number(lambda: bool(self.state))
+        if states:
+            name = f"whether {type(self).__name__} keeps the same tensors"
+            known = [[value if isinstance(value, Tensor) else None for value in state.values()] for state in states]
+            live_places([(vars(self), "state", self.state, name), (Values(self.state, states), None, True, name),
+                         *((Values(state, values), None, True, name)
+                           for state, values in zip(states, known, strict=True))])
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients, or set them to zero."""

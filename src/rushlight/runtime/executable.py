@@ -20,7 +20,7 @@ from ..core.dtypes import BY_NUMPY
 from ..core.shapes import contiguous_strides
 from . import guards
 from .engine import Library
-from .invoke import ALIGNED, Invoker, Output, Source, Target, available
+from .invoke import ALIGNED, NO_GUARDS, Guards, Invoker, Output, Source, Target, available
 from .threads import ThreadPool
 
 LONG_WORK = 1 << 16  # bytes touched by a program above which other Python threads may run meanwhile
@@ -113,11 +113,12 @@ class Executable:
 
     def invoker(self, arguments: int, sources: Sequence[Source], *, tensors: bool, single: bool,
                 targets: Mapping[int, Target] | None = None, homes: Mapping[int, int] | None = None,
-                versions: Sequence[tuple[Any, int]] = (), look: bool = False) -> Invoker:
+                versions: Sequence[tuple[Any, int]] = (), look: bool = False, whole: bool = False,
+                guards: Guards = NO_GUARDS) -> Invoker:
         """A native callable for this program, which must be native throughout.
 
         Of outputs, by their place in `output_slots`, `targets` tells whose gradient one becomes, and `homes`
-        which of the sources it is the new contents of. `versions` tells how often tensors are written to.
+        which of the sources it is the new contents of. For the others see Invoker.
         """
         targets, homes = targets or {}, homes or {}
         if self._native_memory is None:
@@ -142,8 +143,8 @@ class Executable:
             touched += (example if isinstance(example, np.ndarray) else example._array).nbytes
         return Invoker(arguments, sources, outputs, self._addresses, np.frombuffer(block, np.int64),
                        tensors=tensors, single=single, release=touched > LONG_WORK, busy=busy,
-                       shared=bool(self.workspace_size or homes), look=look, versions=versions,
-                       keep=(workspace, copied, self._library, self._pool))
+                       shared=bool(self.workspace_size or homes), look=look, whole=whole, guards=guards,
+                       versions=versions, keep=(workspace, copied, self._library, self._pool))
 
     def report(self, number: int) -> None:
         kind, message = self.reports[number - 1]

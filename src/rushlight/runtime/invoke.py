@@ -76,6 +76,18 @@ class Output:
         return self.target is None and self.home < 0
 
 
+@dataclass(frozen=True)
+class Guards:
+    """What must be found at places of Python's before a call."""
+
+    # (kind of container, that, key, the object); of VALUES None and a list of what is there (None: anything)
+    places: Sequence[tuple[int, Any, Any, Any]] = ()
+    sizes: Sequence[tuple[Any, int]] = ()  # containers, and how much is in them
+
+
+NO_GUARDS = Guards()
+
+
 class _Words(np.ndarray):
     """The table: as the callable's `self` it lives as long as the callable, and `kept` with it."""
 
@@ -87,13 +99,14 @@ class Invoker:
 
     `busy` is a word that is not 0 while a call uses the memory that the template has addresses in, if it is
     `shared`. `versions` are tensors, and how many writes to each a call counts. With `look`, a call without
-    arguments looks at the constants alone, and returns None if they are right.
+    arguments looks at the constants alone, and returns None if they are right; other calls do not look at all
+    of them again. With `whole`, too, every call does. What `guards` expect must be there.
     """
 
     def __init__(self, arguments: int, sources: Sequence[Source], outputs: Sequence[Output],
                  segments: Sequence[int], template: np.ndarray, *, tensors: bool, single: bool, release: bool,
-                 busy: np.ndarray, shared: bool, look: bool, versions: Sequence[tuple[Any, int]],
-                 keep: Any) -> None:
+                 busy: np.ndarray, shared: bool, look: bool, whole: bool, guards: Guards,
+                 versions: Sequence[tuple[Any, int]], keep: Any) -> None:
         outputs = sorted(outputs, key=lambda output: not output.listed)
         table = _Table(code.FIELDS)
         table.fields.update({
@@ -112,15 +125,21 @@ class Invoker:
             code.SINGLE: int(single),
             code.LISTED: sum(output.listed for output in outputs),
             code.LOOK: int(look),
+            code.WHOLE: int(whole),
+            code.VERSIONS: len(versions),
+            code.PLACES: len(guards.places),
+            code.SIZES: len(guards.sizes),
         })
         table.fields[code.SEGMENT_TABLE] = table.append(segments)
         table.fields[code.SOURCE_TABLE] = table.append([w for s in sources for w in _source_words(s, table)])
         table.fields[code.OUTPUT_TABLE] = table.append([w for o in outputs for w in _output_words(o, table)])
-        table.fields[code.VERSIONS] = len(versions)
-        table.fields[code.VERSION_TABLE] = table.append([id(o) for pair in versions for o in pair])
+        counts = [(tensor, count, -count) for tensor, count in versions]
+        table.fields[code.VERSION_TABLE] = table.append([id(o) for words in counts for o in words])
+        table.fields[code.PLACE_TABLE] = table.append([w for g in guards.places for w in _place_words(*g, table)])
+        table.fields[code.SIZE_TABLE] = table.append([w for of, size in guards.sizes for w in (id(of), size)])
         words = table.finish().view(_Words)
         # what the table refers to by address, but not the examples, whose memory is the caller's
-        words.kept = (keep, busy, versions, [(o.dtype, o.target) for o in outputs],
+        words.kept = (keep, busy, counts, guards, [(o.dtype, o.target) for o in outputs],
                       [(s.constant, type(s.example), _array_of(s.example).dtype) for s in sources])
         self.call = _native().make(words)
 
@@ -153,6 +172,13 @@ def _source_words(source: Source, table: _Table) -> list[int]:
     return [source.which, id(source.constant), id(type(example)), bits, id(keys), id(flag), id(array.dtype),
             array.ndim, table.append((*array.shape, *array.strides)),
             -1 if source.slot is None else source.slot]
+
+
+def _place_words(kind: int, container: Any, key: Any, value: Any, table: _Table) -> list[int]:
+    if kind == code.VALUES:
+        there = table.append([0 if known is None else id(known) for known in value])
+        return [kind, id(container), len(value), there]
+    return [kind, id(container), id(key), id(value)]
 
 
 def _array_of(example: Any) -> np.ndarray:
@@ -202,7 +228,8 @@ class _Native:
 _BYTES = np.dtype(np.uint8)
 _PYTHON = ("PyObject_GetAttr", "PyObject_SetAttr", "PyType_GenericAlloc", "PyErr_Clear", "Py_IncRef",
            "Py_DecRef", "PyEval_SaveThread", "PyEval_RestoreThread", "PyLong_FromLongLong", "PyList_New",
-           "PyList_SetItem", "PyNumber_Add")
+           "PyList_SetItem", "PyNumber_Add", "PyObject_Size", "PyObject_GetItem", "PyDict_GetItemWithError",
+           "PyDict_Next", "PyCell_Get")
 
 
 def _addresses() -> dict[str, int]:

@@ -18,8 +18,8 @@ from .object_code import (
 
 # Fields of the table.
 (ARGUMENTS, TENSORS, RELEASE, BUSY, SHARED, SLOTS, SOURCES, OUTPUTS, SEGMENTS, TEMPLATE, SOURCE_TABLE,
- OUTPUT_TABLE, SEGMENT_TABLE, GRAD, INFERENCE, SINGLE, LISTED, LOOK, VERSIONS, VERSION_TABLE,
- FIELDS) = range(21)
+ OUTPUT_TABLE, SEGMENT_TABLE, GRAD, INFERENCE, SINGLE, LISTED, LOOK, WHOLE, VERSIONS, VERSION_TABLE,
+ PLACES, PLACE_TABLE, SIZES, SIZE_TABLE, FIELDS) = range(26)
 # Fields of a source: which argument (-1: a constant object), that object, its type, what is looked at,
 # `_keys`, `_requires_grad`, dtype object, rank, where its sizes and strides are, its slot (-1: none).
 (WHICH, OBJECT, KIND, LOOKED_AT, KEYS, FLAG, DESCR, RANK, DIMS, SLOT, SOURCE_FIELDS) = range(11)
@@ -32,6 +32,16 @@ IS_TENSOR, NO_BASE, SETTLED, OWNED = 1, 2, 4, 8
 # (-1: none), and how many bytes.
 (OUT_DESCR, OUT_RANK, OUT_DIMS, OUT_STRIDES, OUT_SLOT, OUT_BYTES, OUT_DTYPE, OUT_GRADIENT, OUT_WHICH,
  OUT_OWNER, OUT_HOME, OUT_COPIED, OUTPUT_FIELDS) = range(13)
+
+# Fields of a place of Python's: what kind of container it is in, that, the key, the object that must be there;
+# of VALUES how many there are, and where they are (0: any object). Of a size: the container, and the size.
+PLACE_KIND, PLACE_OF, PLACE_KEY, PLACE_VALUE, PLACE_FIELDS = range(5)
+SIZE_OF, SIZE, SIZE_FIELDS = range(3)
+# Kinds of containers: a dictionary, another that has items, a variable of a function, all that is in a
+# dictionary, in its order.
+DICT, ITEMS, CELL, VALUES = range(4)
+# Fields of a version: the tensor, how many writes to count, and the same below zero.
+VERSION_OF, COUNT, LESS, VERSION_FIELDS = range(4)
 
 ALIGNMENT = 64
 BEHAVED = WRITEABLE | 0x0100  # and aligned
@@ -58,11 +68,14 @@ class Emitter(ObjectEmitter):
         b = self.b
         # without arguments it looks whether the constants are right, in tables that ask for it
         self.looks = self.chosen(self.word(table, LOOK), 1)  # what has effects does
-        self.looking = b.and_(self.equal(given, self.i64(0)), self.looks)
+        self.whole = self.chosen(self.word(table, WHOLE), 1)
+        self.looking = b.and_(self.equal(given, self.i64(0)), b.and_(self.looks, b.not_(self.whole)))
         self.unless(b.or_(self.looking, self.equal(given, self.word(table, ARGUMENTS))), refused)
         self.is_attribute(self.constant("ambient"), "keys", self.constant("zero"), refused)
         self.is_attribute(self.constant("modes"), "grad", self.word(table, GRAD), refused)
         self.is_attribute(self.constant("modes"), "inference", self.word(table, INFERENCE), refused)
+        self.loop(self.word(table, SIZES), lambda i: self._size(i, refused))
+        self.loop(self.word(table, PLACES), lambda i: self._place(i, refused))
         b = self.b
         self.held = self.words(b.add(self.sources, self.i64(1)))
         self.loop(self.sources, lambda i: self.put(self.i64(0), self.at(self.held, i)))
@@ -82,11 +95,17 @@ class Emitter(ObjectEmitter):
         with self.b.if_then(self.looks):
             self.loop(self.outputs, lambda i: self._take(i, failed))
         self.loop(self.outputs, lambda i: self._output(i, failed))
+        # What can be done before the program runs is: it leaves nothing of Python's objects in the caches.
+        with self.b.if_then(self.b.icmp_signed("!=", self.word(table, TENSORS), self.i64(0))):
+            self.loop(self.outputs, lambda i: self._wrap(i, failed))
+        self.loop(self.word(table, VERSIONS), lambda i: self._count(i, COUNT, failed))
         self._run(error)
         fine = self.b.icmp_signed("==", self.b.load(error, typ=self.i64), self.i64(0))
-        with self.b.if_then(self.b.and_(fine, self.looks)):
-            self.loop(self.outputs, self._copy_home)
-            self.loop(self.word(table, VERSIONS), lambda i: self._count(i, failed))
+        with self.b.if_else(fine) as (then, otherwise):
+            with then, self.b.if_then(self.looks):
+                self.loop(self.outputs, self._copy_home)
+            with otherwise:
+                self.loop(self.word(table, VERSIONS), lambda i: self._count(i, LESS, failed))
         self._unlock()
         self._drop(self.held, self.sources)
         self._finish(error)
@@ -113,9 +132,65 @@ class Emitter(ObjectEmitter):
         self.b.branch(start)
         return str(self.module)
 
+    def _size(self, i: Any, refused: Any) -> None:
+        """Look whether as much as expected is in a container."""
+        record = self._entry_of(SIZE_TABLE, i, SIZE_FIELDS)
+        size = self.call("PyObject_Size", self.word(record, SIZE_OF, self.pointer))
+        self.unless(self.equal(size, self.word(record, SIZE)), refused)
+
+    def _place(self, i: Any, refused: Any) -> None:
+        """Look whether the expected object is at a place of Python's."""
+        b = self.b
+        record = self._entry_of(PLACE_TABLE, i, PLACE_FIELDS)
+        container, key = (self.word(record, k, self.pointer) for k in (PLACE_OF, PLACE_KEY))
+        expected, kind = self.word(record, PLACE_VALUE, self.pointer), self.word(record, PLACE_KIND)
+        items, cell, values, done = (b.append_basic_block(n) for n in ("items", "cell", "values", "done"))
+        named = b.append_basic_block("named")
+        cases = b.switch(kind, items)
+        for number, block in ((DICT, named), (CELL, cell), (VALUES, values)):
+            cases.add_case(self.i64(number), block)
+        b.position_at_end(named)
+        found = self.call("PyDict_GetItemWithError", container, key)  # which is not held for the caller
+        self.unless(self.equal(found, expected), refused)
+        b.branch(done)
+        for block, name, arguments in ((items, "PyObject_GetItem", (container, key)),
+                                       (cell, "PyCell_Get", (container,))):
+            b.position_at_end(block)
+            found = self.call(name, *arguments)
+            self.unless(b.icmp_unsigned("!=", found, self.pointer(None)), refused)
+            self.call("Py_DecRef", found)
+            self.unless(self.equal(found, expected), refused)
+            b.branch(done)
+        b.position_at_end(values)
+        self._values(container, self.word(record, PLACE_KEY),
+                     self.at(self.table, self.word(record, PLACE_VALUE)), refused)
+        self.b.branch(done)
+        b.position_at_end(done)
+
+    def _values(self, container: Any, count: Any, expected: Any, refused: Any) -> None:
+        """Look whether the expected objects are all that is in a dictionary."""
+        b = self.b
+        self.unless(self.equal(self.call("PyObject_Size", container), count), refused)
+        position, key, value = (self.counter() for _ in range(3))
+        self.put(self.i64(0), position)
+
+        def look(k: Any) -> None:
+            there = self.call("PyDict_Next", container, position, key, value)
+            self.unless(b.icmp_signed("!=", there, self.i32(0)), refused)
+            wanted = self.word(expected, k)
+            self.unless(b.or_(self.equal(b.load(value, typ=self.i64), wanted),
+                              self.equal(wanted, self.i64(0))), refused)
+
+        self.loop(count, look)
+
+    def _entry_of(self, field: int, i: Any, words: int) -> Any:
+        """Entry `i` of the table that a field says the place of."""
+        b = self.b
+        return self.at(self.table, b.add(self.word(self.table, field), b.mul(i, self.i64(words))))
+
     def _source(self, i: Any, refused: Any) -> None:
-        b, table = self.b, self.table
-        record = self.at(table, b.add(self.word(table, SOURCE_TABLE), b.mul(i, self.i64(SOURCE_FIELDS))))
+        b = self.b
+        record = self._entry_of(SOURCE_TABLE, i, SOURCE_FIELDS)
         which = self.word(record, WHICH)
         given = b.icmp_signed(">=", which, self.i64(0))
         with b.if_then(b.not_(b.and_(self.looking, given))):
@@ -133,7 +208,7 @@ class Emitter(ObjectEmitter):
         self.unless(b.icmp_unsigned("!=", array, self.pointer(None)), refused)
         self.put(array, self.at(self.held, i))
         settled = self.chosen(bits, SETTLED)
-        with b.if_then(b.or_(self.looking, b.not_(settled))):  # the look comes before the call
+        with b.if_then(b.or_(b.or_(self.looking, self.whole), b.not_(settled))):  # or it came before the call
             self.is_attribute(object_, "_keys", self.word(record, KEYS), refused)
             with b.if_then(self.chosen(bits, NO_BASE)):
                 self.is_attribute(object_, "_base", self.constant("none"), refused)
@@ -185,8 +260,7 @@ class Emitter(ObjectEmitter):
             self.b.atomic_rmw("xchg", self.word(self.table, BUSY, self.pointer), self.i64(0), "acq_rel")
 
     def _record(self, i: Any) -> Any:
-        b, table = self.b, self.table
-        return self.at(table, b.add(self.word(table, OUTPUT_TABLE), b.mul(i, self.i64(OUTPUT_FIELDS))))
+        return self._entry_of(OUTPUT_TABLE, i, OUTPUT_FIELDS)
 
     def _owner(self, record: Any) -> Any:
         """The tensor whose gradient an output becomes."""
@@ -313,11 +387,11 @@ class Emitter(ObjectEmitter):
                 self.b.load(self.b.gep(source, [k], source_etype=byte), typ=byte),
                 self.b.gep(target, [k], source_etype=byte)))
 
-    def _count(self, i: Any, failed: Any) -> None:
-        """Count the writes to a tensor."""
+    def _count(self, i: Any, field: int, failed: Any) -> None:
+        """Count the writes to a tensor, or take them back."""
         b, null = self.b, self.pointer(None)
-        record = self.at(self.table, b.add(self.word(self.table, VERSION_TABLE), b.mul(i, self.i64(2))))
-        tensor, count = (self.word(record, k, self.pointer) for k in range(2))
+        record = self._entry_of(VERSION_TABLE, i, VERSION_FIELDS)
+        tensor, count = (self.word(record, k, self.pointer) for k in (VERSION_OF, field))
         place = self.counter()
         self.put(self.call("PyObject_GetAttr", tensor, self.constant("name__versions")), place)
         with b.if_then(self.equal(b.load(place, typ=self.pointer), self.constant("none"))):
@@ -353,10 +427,8 @@ class Emitter(ObjectEmitter):
         b.ret(self.call("PyLong_FromLongLong", number))
 
         b.position_at_end(good)
-        with b.if_then(b.icmp_signed("!=", self.word(table, TENSORS), self.i64(0))):
-            self.loop(self.outputs, lambda i: self._wrap(i, lost))
-            with b.if_then(self.looks):
-                self.loop(self.outputs, lambda i: self._give(i, lost))
+        with b.if_then(self.looks):
+            self.loop(self.outputs, lambda i: self._give(i, lost))
         single, several = (b.append_basic_block(n) for n in ("single", "several"))
         b.cbranch(b.icmp_signed("!=", self.word(table, SINGLE), self.i64(0)), single, several)
         b.position_at_end(single)
