@@ -370,7 +370,7 @@ def run_entry(entry: Entry, tensors: Sequence[Tensor], numbers: list[Any], argum
     sources: list[Any] = list(call.sources)
     for i, place in entry._given:
         sources[i] = tensors[place] if isinstance(place, int) else place.find(tensors)
-    if not entry.step or guards.enabled():  # a step looks itself
+    if not entry.step or call.draws or guards.enabled():  # a step looks itself; but before it draws
         _check_writes(call, sources)
     for argument, flag in call.flags:
         if flag:

@@ -160,8 +160,9 @@ class Values:
         self.of, self.known = of, known  # of what is there, None for what may be another
 
     def __getitem__(self, key: Any) -> bool:
-        return len(self.of) == len(self.known) and all(
-            known is None or found is known for found, known in zip(self.of.values(), self.known, strict=False))
+        found, known = self.of.values(), self.known
+        return len(found) == len(known) and (all(map(operator.is_, found, known)) or all(
+            b is None or a is b for a, b in zip(found, known, strict=True)))
 
 
 class Alike:
