@@ -37,7 +37,7 @@ from .graph.ir import Value
 from .logs import logger
 from .runtime import guards
 from .runtime.invoke import NO_GUARDS, Invoker, Source, available
-from .steps import HELD, Step, is_plain, make_step, may_update, target_name, write_back
+from .steps import HELD, Step, guards_of, is_plain, make_step, may_update, target_name, write_back
 
 
 def describe(tensor: Tensor) -> Any:
@@ -136,7 +136,7 @@ class Entry:
             and not any((call.draws, call.late, call.changes, call.replaced, call.flags, call.stores,
                          call.kinds, call.inference, self.grads, self.gradients, self.pinned, self.related))
         )
-        self.guards = self.environment.guards()  # for native code; None if it cannot look at all of them
+        self.guards = guards_of(self.environment)  # for native code; None if it cannot look at all of them
         self._separate = bool(call.writes or self.related)  # whether it matters what shares memory
         self._seen: list[tuple[Tensor, Any, Any]] = [(tensor, _nothing, None) for tensor, _ in self.captured]
         looked = {target_name(place) for place, _ in self.grads}

@@ -16,9 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from .capture.places import Cells, Environment, Values
 from .core.modes import MODES
 from .core.tensor import Tensor
 from .runtime.invoke import ALIGNED, Guards, Invoker, Source, Target, available
+from .runtime.invoke_code import CELL, DICT, ITEMS, VALUES
 
 
 def _counted() -> int:
@@ -28,6 +30,21 @@ def _counted() -> int:
 
 
 HELD = _counted() + 1  # and a tensor or an array holds, too
+
+
+def guards_of(environment: Environment) -> Guards | None:
+    """What native code looks at before a call; None if there are places that it cannot look at."""
+    plain, sizes, others = environment.parts()
+    places = [(DICT if type(container) is dict else ITEMS, container, key, value)
+              for container, key, value in plain]
+    for container, key, value, _ in others:
+        if type(container) is Cells:
+            places.append((CELL, container.cells[key], None, value))
+        elif type(container) is Values:
+            places.append((VALUES, container.of, None, container.known))
+        else:
+            return None
+    return Guards(places, sizes)
 
 
 class Step:

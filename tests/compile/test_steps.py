@@ -545,9 +545,9 @@ def _memory_of_a_parameter(trained: Trained) -> None:
     trained.x = trained.parameters()[0].detach()[:8]
 
 
-CHANGES = [_other_rate, _other_betas, _same_rate_again, _loaded, _forgotten, _forgotten_in_part, _more_parameters,
-           _another_parameter, _hooked, _another_module, _frozen, _other_shape, _a_view, _other_strides,
-           _an_argument_with_a_gradient, _memory_of_a_parameter]
+CHANGES = [_other_rate, _other_betas, _same_rate_again, _loaded, _forgotten, _forgotten_in_part,
+           _more_parameters, _another_parameter, _hooked, _another_module, _frozen, _other_shape, _a_view,
+           _other_strides, _an_argument_with_a_gradient, _memory_of_a_parameter]
 
 
 @native

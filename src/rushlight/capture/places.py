@@ -12,8 +12,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..core.tensor import Tensor
-from ..runtime.invoke import Guards
-from ..runtime.invoke_code import CELL, DICT, ITEMS, VALUES
 
 _QUICK = (dict, list, tuple, types.MappingProxyType)  # containers that are looked at all at once
 PLAIN = (int, float, bool, str, complex, bytes, type(None))
@@ -75,18 +73,10 @@ class Environment:
                 return False
         return True
 
-    def guards(self) -> Guards | None:
-        """The same for native code; None if there are places that it cannot look at."""
-        places = [(DICT if type(container) is dict else ITEMS, container, key, value) for container, key, value
-                  in zip(self._containers, self._keys, self._values, strict=True)]
-        for container, key, value, _ in self._others:
-            if type(container) is Cells:
-                places.append((CELL, container.cells[key], None, value))
-            elif type(container) is Values:
-                places.append((VALUES, container.of, None, container.known))
-            else:
-                return None
-        return Guards(places, list(zip(self._sized, self._sizes, strict=True)))
+    def parts(self) -> tuple[list[tuple[Any, Any, Any]], list[tuple[Any, int]], list[Place]]:
+        """Places in Python's own containers whose value is looked at, sizes of containers, and the others."""
+        return (list(zip(self._containers, self._keys, self._values, strict=True)),
+                list(zip(self._sized, self._sizes, strict=True)), self._others)
 
     def changed(self) -> Iterator[tuple[Place, Any]]:
         """Places that hold something else now, and what; MISSING if nothing."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import operator
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable
@@ -198,10 +197,10 @@ class Optimizer:
         live_number(lambda: bool(self.state))
         if states:
             name = f"whether {type(self).__name__} keeps the same tensors"
-            known = [[value if isinstance(value, Tensor) else None for value in state.values()] for state in states]
-            live_places([(vars(self), "state", self.state, name), (Values(self.state, states), None, True, name),
-                         *((Values(state, values), None, True, name)
-                           for state, values in zip(states, known, strict=True))])
+            known = [Values(state, [value if isinstance(value, Tensor) else None for value in state.values()])
+                     for state in states]
+            live_places([(vars(self), "state", self.state, name),
+                         *((values, None, True, name) for values in (Values(self.state, states), *known))])
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients, or set them to zero."""

@@ -135,7 +135,8 @@ class Invoker:
         table.fields[code.OUTPUT_TABLE] = table.append([w for o in outputs for w in _output_words(o, table)])
         counts = [(tensor, count, -count) for tensor, count in versions]
         table.fields[code.VERSION_TABLE] = table.append([id(o) for words in counts for o in words])
-        table.fields[code.PLACE_TABLE] = table.append([w for g in guards.places for w in _place_words(*g, table)])
+        places = [word for place in guards.places for word in _place_words(*place, table)]
+        table.fields[code.PLACE_TABLE] = table.append(places)
         table.fields[code.SIZE_TABLE] = table.append([w for of, size in guards.sizes for w in (id(of), size)])
         words = table.finish().view(_Words)
         # what the table refers to by address, but not the examples, whose memory is the caller's
@@ -168,7 +169,8 @@ def _source_words(source: Source, table: _Table) -> list[int]:
     is_tensor = array is not example
     keys, flag = (example._keys, example._requires_grad) if is_tensor else (0, False)
     bits = (code.IS_TENSOR * is_tensor | code.NO_BASE * (keys != 0 or source.settled)
-            | code.SETTLED * source.settled | code.OWNED * source.owned)
+            | code.SETTLED * source.settled | code.RECORDED * (source.settled and keys != 0)
+            | code.OWNED * source.owned)
     return [source.which, id(source.constant), id(type(example)), bits, id(keys), id(flag), id(array.dtype),
             array.ndim, table.append((*array.shape, *array.strides)),
             -1 if source.slot is None else source.slot]

@@ -23,9 +23,10 @@ from .object_code import (
 # Fields of a source: which argument (-1: a constant object), that object, its type, what is looked at,
 # `_keys`, `_requires_grad`, dtype object, rank, where its sizes and strides are, its slot (-1: none).
 (WHICH, OBJECT, KIND, LOOKED_AT, KEYS, FLAG, DESCR, RANK, DIMS, SLOT, SOURCE_FIELDS) = range(11)
-# What is looked at, by bits: it is a tensor (else an array); its `_base` is None; it is a leaf with that
-# `_requires_grad` and begins where its memory does; nobody else can reach its memory, which may be written.
-IS_TENSOR, NO_BASE, SETTLED, OWNED = 1, 2, 4, 8
+# What is looked at, by bits: it is a tensor (else an array); its `_base` is None; it begins where its memory
+# does; nobody else can reach its memory, which may be written; it is a leaf with that `_requires_grad`, which
+# its `_keys` do not tell if they are not 0.
+IS_TENSOR, NO_BASE, SETTLED, OWNED, RECORDED = 1, 2, 4, 8, 16
 # Fields of an output: dtype object, rank, where its sizes and strides are (or 0: contiguous), slot, bytes of
 # an output that is to be aligned (else 0), the tensor's dtype; whether it becomes the gradient of a tensor,
 # which argument that is (-1: a constant object), that object; the source that its contents are copied to
@@ -33,8 +34,8 @@ IS_TENSOR, NO_BASE, SETTLED, OWNED = 1, 2, 4, 8
 (OUT_DESCR, OUT_RANK, OUT_DIMS, OUT_STRIDES, OUT_SLOT, OUT_BYTES, OUT_DTYPE, OUT_GRADIENT, OUT_WHICH,
  OUT_OWNER, OUT_HOME, OUT_COPIED, OUTPUT_FIELDS) = range(13)
 
-# Fields of a place of Python's: what kind of container it is in, that, the key, the object that must be there;
-# of VALUES how many there are, and where they are (0: any object). Of a size: the container, and the size.
+# Fields of a place of Python's: what kind of container it is in, that, the key, the object that must be
+# there; of VALUES how many there are, and where they are (0: any object). Of a size: the container, the size.
 PLACE_KIND, PLACE_OF, PLACE_KEY, PLACE_VALUE, PLACE_FIELDS = range(5)
 SIZE_OF, SIZE, SIZE_FIELDS = range(3)
 # Kinds of containers: a dictionary, another that has items, a variable of a function, all that is in a
@@ -212,9 +213,10 @@ class Emitter(ObjectEmitter):
             self.is_attribute(object_, "_keys", self.word(record, KEYS), refused)
             with b.if_then(self.chosen(bits, NO_BASE)):
                 self.is_attribute(object_, "_base", self.constant("none"), refused)
-            with b.if_then(settled):
+            with b.if_then(self.chosen(bits, RECORDED)):
                 self.is_attribute(object_, "_requires_grad", self.word(record, FLAG), refused)
                 self.is_attribute(object_, "_node", self.constant("none"), refused)
+            with b.if_then(settled):
                 self.is_attribute(object_, "_offset", self.constant("zero"), refused)
         b.branch(checked)
         b.position_at_end(bare)

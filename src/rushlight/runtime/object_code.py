@@ -37,7 +37,8 @@ class ObjectEmitter:
             "PyEval_RestoreThread": (self.void, [p]), "PyLong_FromLongLong": (p, [i64]),
             "PyList_New": (p, [i64]), "PyList_SetItem": (i32, [p, i64, p]),
             "PyNumber_Add": (p, [p, p]), "PyObject_Size": (i64, [p]), "PyObject_GetItem": (p, [p, p]),
-            "PyDict_GetItemWithError": (p, [p, p]), "PyDict_Next": (i32, [p, p, p, p]), "PyCell_Get": (p, [p]),
+            "PyDict_GetItemWithError": (p, [p, p]), "PyDict_Next": (i32, [p, p, p, p]),
+            "PyCell_Get": (p, [p]),
             "array_new": (p, [p, p, i32, p, p, p, i32, p]), "array_set_base": (i32, [p, p])}
         self.functions = {
             name: ir.Function(self.module, ir.FunctionType(result, arguments), name)
