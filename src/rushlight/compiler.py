@@ -75,7 +75,7 @@ class CompiledFunction:
         fast = self._fast
         if fast is not None and not kwargs:
             native, entry = fast
-            found = run_directly(entry, native, args)
+            found = native(*args) if entry.alone else run_directly(entry, native, args)
             if type(found) is Tensor:
                 return found
             if found is not NotImplemented:

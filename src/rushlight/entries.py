@@ -137,6 +137,7 @@ class Entry:
                          call.kinds, call.inference, self.grads, self.gradients, self.pinned, self.related))
         )
         self.guards = guards_of(self.environment)  # for native code; None if it cannot look at all of them
+        self.alone = self.quick and self.guards is not None  # the native callable leaves nothing to Python
         self._separate = bool(call.writes or self.related)  # whether it matters what shares memory
         self._seen: list[tuple[Tensor, Any, Any]] = [(tensor, _nothing, None) for tensor, _ in self.captured]
         looked = {target_name(place) for place, _ in self.grads}
@@ -346,9 +347,10 @@ def _make_quick(entry: Entry, tensors: Sequence[Tensor]) -> Invoker | None:
 # Running.
 
 def run_directly(entry: Entry, native: Any, args: tuple[Any, ...]) -> Any:
-    """A call of a native callable: its result; NotImplemented if it was refused, and nothing is done."""
+    """A call of a native callable that leaves something to Python: its result; NotImplemented if it was
+    refused, and nothing is done."""
     if entry.quick:
-        return native(*args) if entry.guards is not None or entry.environment.holds() else NotImplemented
+        return native(*args) if entry.environment.holds() else NotImplemented
     if MODES.transforming or MODES.traces or MODES.dual_levels:
         return NotImplemented
     numbers = entry.live.filled(entry.kinds)
