@@ -121,7 +121,11 @@ class Arithmetic(Constants):
         return self.builder.icmp_unsigned(op, a, b)
 
     def is_nan(self, x: Any) -> Any:
-        return self.builder.fcmp_unordered("uno", x, x)
+        return self.unordered(x, x)
+
+    def unordered(self, a: Any, b: Any) -> Any:
+        """Whether either is NaN."""
+        return self.builder.fcmp_unordered("uno", a, b)
 
     def select(self, condition: Any, a: Any, b: Any) -> Any:
         a, b = self.values(a, b)

@@ -27,7 +27,7 @@ from .emitter import Emitter
 from .fetch import to_fetch
 from .keys import LIMITED, NOTHING, extent_of, kernel_key, loop_width, machine_lanes, row_unit
 from .reductions import ARGUMENTS, Accumulator
-from .types import lanes_of
+from .types import is_bool, lanes_of
 from .values import Memo, Reports, Values
 
 __all__ = ["NestEmitter", "Reports", "emit_nest", "emit_tile", "kernel_key", "outside_buffers"]
@@ -354,7 +354,8 @@ class NestEmitter:
                 self.values.reduced[statement.name] = only
 
     def _hoisted(self, phase: Phase, lanes: int) -> Memo:
-        """Values that do not change in the inner loops, computed before them and spread over `lanes`."""
+        """Values that do not change in the inner loops, computed before them and spread over `lanes`; but for
+        conditions, of which LLVM keeps a byte, and makes lanes again wherever they are used."""
         moving = varying(phase.values(), phase.inner)
         operands = {a for node in moving for a in node.args} | set(phase.values())
         memo: Memo = {}
@@ -364,7 +365,8 @@ class NestEmitter:
                     self.values.evaluate(node, memo)
         if lanes > 1:
             for node, value in memo.items():
-                if node in operands and node.op != "constant" and lanes_of(value.type) == 1:
+                if node in operands and node.op != "constant" and lanes_of(value.type) == 1 and not is_bool(
+                        value.type):
                     memo[node] = self.e.splat(value, lanes)
         return memo
 
@@ -389,15 +391,15 @@ class NestEmitter:
                     position = values.spread(self.e.cast(values.index_lanes(_position(phase)), kind))
                 accumulator.fold(values.spread(value), position, mask)
 
-    def _accumulators(self, phase: Phase, lanes: int) -> dict[str, Accumulator]:
+    def _accumulators(self, phase: Phase, lanes: int, *, rows: bool = False) -> dict[str, Accumulator]:
         few = (extents(phase.inner).constant_value() or 0) < 1 << 31
-        return {s.name: Accumulator(self.e, s, lanes, 32 if few else 64)
+        return {s.name: Accumulator(self.e, s, lanes, 32 if few else 64, rows=rows)
                 for s in phase.statements if isinstance(s, Reduce)}
 
     def _phase_in_lanes(self, phase: Phase) -> None:
         """Inner loops one by one, every lane a row of its own."""
         memo = self._hoisted(phase, 1)
-        accumulators = self._accumulators(phase, self.values.lanes)
+        accumulators = self._accumulators(phase, self.values.lanes, rows=True)
         self._inner_loops(phase.inner, lambda: self._statements(phase, dict(memo), accumulators))
         self.values.reduced.update((name, a.lanewise()) for name, a in accumulators.items())
 
@@ -430,9 +432,14 @@ class NestEmitter:
                 self._statements(phase, self._for_lanes(memo), accumulators, self.values.mask)
 
             end = extent_of(var) if self.end is None else self.e.minimum(self.end, extent_of(var))
-            self._inner_loops(phase.inner[:-1], lambda: self._in_vectors(
-                var, 0, end, width, run, whole=whole or width == 1,
-                repeatable=repeatable and not folds, statements=phase.statements))
+
+            def along() -> None:
+                accesses = [a for s in phase.statements for a in _accesses(s)] + [a for a, _ in fetched]
+                with self.values.along(var, accesses):
+                    self._in_vectors(var, 0, end, width, run, whole=whole or width == 1,
+                                     repeatable=repeatable and not folds, statements=phase.statements)
+
+            self._inner_loops(phase.inner[:-1], along)
             if self.end is not None:
                 self._rest(phase, end)
         self.values.reduced.update((name, a.finish()) for name, a in accumulators.items())

@@ -63,10 +63,11 @@ class Accumulator:
 
     Beside the value there may be a second slot: of the first position of the best value (ARG_ reductions), or
     of a mark where NaN was met (MAXIMUM and MINIMUM of floats: the plain comparison forgets NaN, but it is
-    one instruction).
+    one instruction). `rows`: every lane is a row of its own.
     """
 
-    def __init__(self, e: Emitter, statement: Reduce, lanes: int, position_bits: int = 64) -> None:
+    def __init__(self, e: Emitter, statement: Reduce, lanes: int, position_bits: int = 64, *,
+                 rows: bool = False) -> None:
         self.e = e
         self.combine = statement.combine
         self.dtype = statement.value.dtype
@@ -78,7 +79,10 @@ class Accumulator:
             self.position_type = ir.IntType(position_bits)
             self.second = self._slot(e.constant(-1, vector(self.position_type, lanes)))
         elif self.combine in EXTREMES and self.dtype.is_floating_point:
-            self.second = self._slot(e.zero(vector(ir.IntType(bits_of(neutral.type)), lanes)))
+            # The machine compares two registers at once: where lanes need not be told apart, they share marks.
+            bits = bits_of(neutral.type)
+            share = not rows and lanes >= 2 * e.target.lanes(bits // 8)
+            self.second = self._slot(e.zero(vector(ir.IntType(bits), lanes // 2 if share else lanes)))
 
     def _slot(self, initial: Any) -> Any:
         with self.e.builder.goto_entry_block():
@@ -103,7 +107,10 @@ class Accumulator:
             op = ">" if self.combine is Combine.MAXIMUM else "<"
             e.builder.store(e.select(e.compare(op, old, value), old, value), self.value)
             marks = self._load(self.second)
-            is_nan = e.builder.sext(e.is_nan(value), marks.type)
+            half = lanes_of(marks.type)
+            first, last = (value, value) if half == self.lanes else (
+                e.shuffle(value, range(half)), e.shuffle(value, range(half, self.lanes)))
+            is_nan = e.builder.sext(e.unordered(first, last), marks.type)
             e.builder.store(e.or_(marks, is_nan), self.second)
         else:
             e.builder.store(combined(e, self.combine, self.dtype, old, value), self.value)

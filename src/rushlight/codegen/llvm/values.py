@@ -7,7 +7,8 @@ is true touch memory or report errors.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ...core.dtypes import DType
@@ -69,6 +70,8 @@ class Values:
         self.lanes = 1
         self.mask: Any = None
         self.reduced: dict[str, Any] = {}
+        self.innermost: Var | None = None
+        self.starts: dict[tuple[Buffer, Index], Any] = {}  # addresses where the innermost loop begins
 
     def place(self, var: Var, index: Any, lanes: int, mask: Any = None) -> None:
         """From here on `var` is at `index`, and in the lanes after the first at what follows."""
@@ -117,7 +120,10 @@ class Values:
             return self._compared_places(COMPARE[node.op], node.args[0].data - node.args[1].data)
         values = [memo[a] for a in node.args]
         lanes = max(lanes_of(v.type) for v in values)
-        values = [v if lanes_of(v.type) == lanes else e.splat(v, lanes) for v in values]
+        # A condition that is the same in all lanes chooses between vectors, by a branch.
+        whole = 1 if node.op == "where" and not node.dtype.is_complex else 0
+        values = [v if i < whole or lanes_of(v.type) == lanes else e.splat(v, lanes)
+                  for i, v in enumerate(values)]
         if (node.op, node.dtype) in self.shared and costly(node):
             return self._call_shared(node, values)
         return emit_instruction(e, node, values)
@@ -133,7 +139,11 @@ class Values:
         """A difference of indices compared with 0, in lanes of 32 bits, of which as many fit in a register as
         of floats: what is far from 0 in the first lane is so in all."""
         e, step = self.e, self.stride(difference) or 0
-        first = e.cast(e.clamp_integer(self.index(difference), -FAR, FAR), e.i32)
+        first = self.index(difference)
+        low, high = difference.bounds()
+        if low < -FAR or high > FAR:
+            first = e.clamp_integer(first, -FAR, FAR)
+        first = e.cast(first, e.i32)
         return e.compare(op, e.splat(first, self.lanes),
                          e.constant_lanes([-step * lane for lane in range(self.lanes)], e.i32))
 
@@ -196,7 +206,7 @@ class Values:
             stride = None
         if stride is None:
             return e.gather(pointer, self.index_lanes(access.index), element, self.mask)
-        address = e.address(pointer, self.index(access.index), element)
+        address = self._address(access)
         if stride == 0:
             return e.load(address, element)
         kind = vector(element, self.lanes)
@@ -210,17 +220,15 @@ class Values:
         access = statement.access
         for atom, expr in access.indirect:
             self.env[atom] = self.evaluate(expr, memo)
-        pointer = self.pointers[access.buffer]
-        element = element_type(e, access.buffer.dtype)
         stride = self.stride(access.index)
         if stride == 0:
-            e.store(e.extract(value, 0), e.address(pointer, self.index(access.index), element))
+            e.store(e.extract(value, 0), self._address(access))
             return
         value = self.spread(value)
         if stride is None or (self.mask is not None and stride != 1):
-            e.scatter(value, pointer, self.index_lanes(access.index), self.mask)
+            e.scatter(value, self.pointers[access.buffer], self.index_lanes(access.index), self.mask)
             return
-        address = e.address(pointer, self.index(access.index), element)
+        address = self._address(access)
         if self.mask is not None:
             e.store_masked(value, address, self.mask)
         else:
@@ -228,9 +236,33 @@ class Values:
 
     def fetch(self, access: Access, lanes: int, *, write: bool) -> None:
         """Ask for the cache lines that so many lanes will read or write."""
-        e, dtype = self.e, access.buffer.dtype
-        start = e.address(self.pointers[access.buffer], self.index(access.index), element_type(e, dtype))
-        e.fetch(start, lanes * dtype.itemsize, write=write)
+        self.e.fetch(self._address(access), lanes * access.buffer.dtype.itemsize, write=write)
+
+    @contextlib.contextmanager
+    def along(self, var: Var, accesses: Iterable[Access]) -> Iterator[None]:
+        """`with values.along(var, accesses):` the innermost loop, along `var`.
+
+        What does not change in it of the addresses is computed before it: LLVM would not always see that.
+        """
+        e = self.e
+        self.innermost = var
+        for access in accesses:
+            still, _ = _parted(access.index, var)
+            if still.terms and not access.indirect and (access.buffer, still) not in self.starts:
+                self.starts[access.buffer, still] = e.address(
+                    self.pointers[access.buffer], self.index(still), element_type(e, access.buffer.dtype))
+        yield
+        self.innermost, self.starts = None, {}
+
+    def _address(self, access: Access) -> Any:
+        """Of an access, at the first lane."""
+        index, start = access.index, None
+        if self.innermost is not None:
+            still, moving = _parted(index, self.innermost)
+            start = self.starts.get((access.buffer, still))
+            index = index if start is None else moving
+        return self.e.address(self.pointers[access.buffer] if start is None else start, self.index(index),
+                              element_type(self.e, access.buffer.dtype))
 
     # Index arithmetic.
 
@@ -291,6 +323,16 @@ class Values:
         if total is None:
             return e.constant(index.constant, vector(e.i64, lanes))
         return e.add(total, index.constant) if index.constant else total
+
+
+def _parted(index: Index, var: Var) -> tuple[Index, Index]:
+    """What does not change along `var`, and the rest, with the constant: that costs nothing in an address."""
+    still: dict[Any, int] = {}
+    moving: dict[Any, int] = {}
+    for monomial, coefficient in index.terms.items():
+        fixed = monomial and not Index({monomial: 1}).depends_on(var)
+        (still if fixed else moving)[monomial] = coefficient
+    return Index(still), Index(moving)
 
 
 def _exponent(divisor: Any) -> int | None:
