@@ -11,6 +11,8 @@ from .types import EXPONENT_BIAS, MANTISSA_BITS, bits_of, bool_like, integer_lik
 # For sums and products of a reduction only: their order may change, NaN and infinity keep their meaning.
 REDUCTION_FLAGS = ("reassoc", "nsz", "contract")
 
+MANY_COEFFICIENTS = 4  # which are better left in memory
+
 
 class Arithmetic(Constants):
     """Operations on scalars and vectors alike. Integers wrap around; nothing here reads or writes memory."""
@@ -69,9 +71,12 @@ class Arithmetic(Constants):
 
     def horner(self, x: Any, coefficients: Sequence[float]) -> Any:
         """The polynomial in x with the given coefficients, lowest power first."""
-        result: Any = coefficients[-1]
-        for coefficient in reversed(coefficients[:-1]):
-            result = self.mul_add(result, x, coefficient)
+        numbers: Sequence[Any] = coefficients
+        if len(coefficients) >= MANY_COEFFICIENTS:
+            numbers = [self.stored(c, x.type) for c in coefficients]
+        result = numbers[-1]
+        for number in reversed(numbers[:-1]):
+            result = self.mul_add(result, x, number)
         return result
 
     # Error-free transformations: the pair is the rounded result and what rounding took away, exactly.

@@ -69,6 +69,8 @@ def literal(kind: Any, text: str) -> Any:
     return result
 
 
+FEW_REGISTERS = 16  # of vectors, too few for the constants of two functions
+
 _SPLAT = re.compile(r"splat \(i\d+ (-?\d+)\)")
 
 
@@ -126,6 +128,21 @@ class Constants:
         if is_pointer(kind) and lanes_of(kind) == 1:
             return literal(kind, "null")
         return literal(kind, "zeroinitializer") if lanes_of(kind) > 1 else self.constant(0, kind)
+
+    def stored(self, value: float, kind: Any) -> Any:
+        """`value` in every lane, from memory each time: an operand that takes no register and no instruction
+        of its own. LLVM would keep constants in registers, and fill them again in a loop that has too few."""
+        element, lanes = element_of(kind), lanes_of(kind)
+        if lanes == 1 or self.target.vector_registers > FEW_REGISTERS:
+            return self.constant(value, kind)
+        name = f"number.{mangle(kind)}.{self.constant(value, element).get_reference()}"
+        found = self.module.globals.get(name)
+        if found is None:
+            found = ir.GlobalVariable(self.module, kind, name)
+            found.linkage = "internal"  # and not constant: LLVM would see what it holds
+            found.initializer = self.constant(value, kind)
+            found.align = self.target.vector_bytes
+        return self.builder.load(literal(self.pointer, found.get_reference()), align=found.align, typ=kind)
 
     def constant_lanes(self, values: Sequence[Number], element: Any) -> Any:
         """A vector of given numbers, one a lane."""

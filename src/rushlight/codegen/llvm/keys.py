@@ -33,13 +33,19 @@ def row_unit(plan: LoopPlan, target: Target) -> int | None:
 LONG_FOLD = 12  # instructions that hide the latency of the fold themselves
 
 
+def folds_long(statement: Statement) -> bool:
+    """Whether what is folded takes long to compute."""
+    return isinstance(statement, Reduce) and cost(statement.value) >= LONG_FOLD
+
+
 def loop_width(statements: Sequence[Statement], var: Var, lanes: int) -> int:
     """Lanes of a loop: as many registers as can be had without waste, up to four.
 
-    Where lanes are gathered, many values are alive, or what is folded takes long to compute, one register has
-    to do.
+    Where lanes are gathered or many values are alive, one register has to do; where what is folded takes long
+    to compute, two.
     """
     extent = extent_of(var)
+    most = 2 if any(folds_long(s) for s in statements) else 4
     streams: set[Any] = set()
     for statement in statements:
         if any(access.indirect for access in loads_in(statement.value)):
@@ -51,10 +57,10 @@ def loop_width(statements: Sequence[Statement], var: Var, lanes: int) -> int:
             if stride == 1:
                 streams.add(key)
         if isinstance(statement, Reduce):
-            if statement.combine in ARGUMENTS or cost(statement.value) >= LONG_FOLD:
+            if statement.combine in ARGUMENTS:
                 return lanes
             streams.add(statement.name)
-    most = 4 if len(streams) <= 4 else 2 if len(streams) <= 8 else 1
+    most = min(most, 4 if len(streams) <= 4 else 2 if len(streams) <= 8 else 1)
     for registers in (4, 2):
         width = registers * lanes
         if registers <= most and extent >= width and -extent % width <= extent // 8:

@@ -79,7 +79,7 @@ class Accumulator:
             self.position_type = ir.IntType(position_bits)
             self.second = self._slot(e.constant(-1, vector(self.position_type, lanes)))
         elif self.combine in EXTREMES and self.dtype.is_floating_point:
-            # The machine compares two registers at once: where lanes need not be told apart, they share marks.
+            # One comparison looks at two registers: where lanes need not be told apart, two share a mark.
             bits = bits_of(neutral.type)
             share = not rows and lanes >= 2 * e.target.lanes(bits // 8)
             self.second = self._slot(e.zero(vector(ir.IntType(bits), lanes // 2 if share else lanes)))
