@@ -20,9 +20,10 @@ class Control(Constants):
     branch."""
 
     @contextlib.contextmanager
-    def loop(self, start: Any, stop: Any, step: Any = 1) -> Iterator[Any]:
-        """`with e.loop(0, n, 8) as i:` counts i = 0, 8, ... below n; step is positive."""
-        counted = self._counted(start, stop, step, ())
+    def loop(self, start: Any, stop: Any, step: Any = 1, *, certain: bool = False) -> Iterator[Any]:
+        """`with e.loop(0, n, 8) as i:` counts i = 0, 8, ... below n; step is positive. `certain`: the start
+        is known to be less than n."""
+        counted = self._counted(start, stop, step, (), certain)
         index, _, finish = counted
         yield index
         finish(())
@@ -32,9 +33,10 @@ class Control(Constants):
         index, phis, finish = self._counted(start, stop, step, initial)
         return finish(body(index, *phis))
 
-    def _counted(self, start: Any, stop: Any, step: Any, initial: State) -> tuple[Any, list[Any], Any]:
+    def _counted(self, start: Any, stop: Any, step: Any, initial: State,
+                 certain: bool = False) -> tuple[Any, list[Any], Any]:
         """A loop tested at its end, with a test before it unless it surely runs."""
-        certain = isinstance(start, int) and isinstance(stop, int) and start < stop
+        certain = certain or (isinstance(start, int) and isinstance(stop, int) and start < stop)
         kind = next((v.type for v in (start, stop, step) if not isinstance(v, int)), ir.IntType(64))
         start, stop, step = (self.value(v, kind) for v in (start, stop, step))
         b = self.builder

@@ -9,8 +9,8 @@ from ...loops.nest import Nest, Phase, Place, Store, extents
 ROW_BYTES = 1 << 14  # of a row that stays in the first cache from one phase to the next
 
 
-def to_fetch(nest: Nest, phase: Phase) -> list[tuple[Access, bool]]:
-    """What the next phase writes at the same points, and what the first phase reads of the next row; with
+def to_fetch(nest: Nest, phase: Phase, rows: int) -> list[tuple[Access, bool]]:
+    """What the next phase writes at the same points, and what the first phase reads so many rows later; with
     whether it is to be written.
 
     Both come with little arithmetic to hide the wait behind, and the machine does not see a row coming that
@@ -25,7 +25,7 @@ def to_fetch(nest: Nest, phase: Phase) -> list[tuple[Access, bool]]:
     first, row = nest.phases[0], nest.outer[-1]
     if found and first.inner == phase.inner:
         reads = dict.fromkeys(access for value in first.values() for access in loads_in(value))
-        found += [(Access(access.buffer, access.index.substitute({row: as_index(row) + 1})), False)
+        found += [(Access(access.buffer, access.index.substitute({row: as_index(row) + rows})), False)
                   for access in reads if access.index.depends_on(row) and not access.indirect]
     points = extents(phase.inner).constant_value() or 0
     return [(access, write) for access, write in found

@@ -25,6 +25,7 @@ from ...runtime.target import Target
 from ...schedule.loops import LoopPlan
 from .emitter import Emitter
 from .fetch import to_fetch
+from .groups import reductions_read, rows_together, steps_of
 from .keys import LIMITED, NOTHING, extent_of, kernel_key, loop_width, machine_lanes, row_unit
 from .reductions import ARGUMENTS, Accumulator
 from .types import is_bool, lanes_of
@@ -109,6 +110,7 @@ class NestEmitter:
         self.ragged = False
         self.registers = 1
         self.end: Any = None  # of the rows, where they have a limit
+        self.group = 1 if plan.vector_outer else rows_together(plan.nest)
         self.reaches: Mapping[Buffer, int] = {}  # how far after it readers look, if not to the end of the row
 
     def emit(self, begin: Any, end: Any, *inner: tuple[Any, Any]) -> None:
@@ -128,7 +130,7 @@ class NestEmitter:
     def _allocate_row(self, buffer: Buffer) -> None:
         """Memory on the stack; in guard mode between two zones."""
         e, zone = self.e, guards.ROW_ZONE * guards.enabled()
-        slot = e.builder.alloca(ir.ArrayType(e.i8, row_bytes(buffer) + 2 * zone))
+        slot = e.builder.alloca(ir.ArrayType(e.i8, self.group * row_bytes(buffer) + 2 * zone))
         slot.align = 64
         slot.type = e.pointer  # opaque, as every other pointer
         self.values.pointers[buffer] = e.address(slot, zone, e.i8) if zone else slot
@@ -138,7 +140,8 @@ class NestEmitter:
 
     def _row_zones(self, buffer: Buffer) -> list[Any]:
         start = self.values.pointers[buffer]
-        return [self.e.address(start, at, self.e.i8) for at in (-guards.ROW_ZONE, row_bytes(buffer))]
+        return [self.e.address(start, at, self.e.i8)
+                for at in (-guards.ROW_ZONE, self.group * row_bytes(buffer))]
 
     def _check_row(self, buffer: Buffer) -> None:
         """Report an error if anything was written beside a row temporary."""
@@ -171,9 +174,7 @@ class NestEmitter:
     def _last_outer(self, begin: Any, end: Any) -> None:
         var = self.nest.outer[-1]
         if not self.plan.vector_outer:
-            with self.e.loop(begin, end, 1) as index:
-                self.values.env[var] = index
-                self._row()
+            self._rows(var, begin, end)
             return
         statements = [s for phase in self.nest.phases for s in phase.statements]
         width = self._width(statements, var)
@@ -273,15 +274,15 @@ class NestEmitter:
 
     def _in_vectors(self, var: Var, begin: Any, end: Any, width: int, body: Callable[[], None], *,
                     whole: bool, repeatable: bool, statements: Sequence[Statement],
-                    total: Any = None) -> None:
+                    total: Any = None, certain: bool = False) -> None:
         """Run `body` along `var` in vectors of `width` lanes.
 
         `whole`: there is nothing left over. `repeatable`: a point may be computed twice. `total`: the extent
-        of `var`, if it is not to be written into the code.
+        of `var`, if it is not to be written into the code. `certain`: there is at least one point.
         """
         e, extent = self.e, extent_of(var)
         if whole or (repeatable and extent >= width):
-            with e.loop(begin, end, width) as index:
+            with e.loop(begin, end, width, certain=certain) as index:
                 last = extent - width if total is None else e.sub(total, width)
                 at = index if whole else e.minimum(index, last)
                 self.values.place(var, at, width)
@@ -316,13 +317,47 @@ class NestEmitter:
         body()
         self.values.leave()
 
-    # One row: the phases in order.
+    # Rows: the phases in order.
 
     def _row(self) -> None:
         self.values.reduced = {}
         self.end = self._row_end()
         for phase in self.nest.phases:
             self._phase(phase)
+
+    def _rows(self, var: Var, begin: Any, end: Any) -> None:
+        """Row by row, or some rows at a time, step by step (see groups.py)."""
+        e, values = self.e, self.values
+        if self.group == 1:
+            with e.loop(begin, end, 1) as index:
+                values.env[var] = index
+                self._row()
+            return
+        temporaries = {b: p for b, p in values.pointers.items() if b.place is Place.ROW}
+        results: dict[str, Any] = {}  # of each row, in memory
+        with e.loop(begin, end, self.group) as first:
+            stop = e.minimum(e.add(first, self.group), e.value(end, e.i64))
+            for step in steps_of(self.nest):
+                with e.loop(first, stop, 1, certain=True) as index:
+                    values.env[var] = index
+                    row = e.sub(index, first)
+                    for buffer, pointer in temporaries.items():
+                        values.pointers[buffer] = e.address(pointer, e.mul(row, row_bytes(buffer)), e.i8)
+                    values.reduced = {}
+                    for name in reductions_read(self.plan, step):
+                        if name in results:
+                            slot, kind = results[name]
+                            values.reduced[name] = e.load(e.address(slot, row, kind), kind)
+                    self.end = self._row_end()
+                    for phase in step:
+                        self._phase(phase)
+                    for name, value in values.reduced.items():
+                        if name in results:
+                            continue
+                        slot = e.local(ir.ArrayType(e.in_memory(value.type), self.group))
+                        results[name] = slot, value.type
+                        e.store(value, e.address(slot, row, value.type))
+        values.pointers.update(temporaries)
 
     def _row_end(self) -> Any:
         """Where the loops along a row with a limit end: all of them at one whole vector, of any width, since
@@ -333,6 +368,14 @@ class NestEmitter:
             return None
         unit = max(self._phase_width(phase) for phase in phases)
         return e.and_(e.add(self.values.index(limit), unit - 1), -unit)
+
+    def _end(self, var: Var) -> tuple[Any, bool]:
+        """Where a loop along a row ends, and whether it surely runs."""
+        if self.end is None or self.plan.limit is None:
+            return extent_of(var), False
+        low, high = self.plan.limit.bounds()
+        end = self.end if high <= extent_of(var) else self.e.minimum(self.end, extent_of(var))
+        return end, low > 0
 
     def _phase(self, phase: Phase) -> None:
         if not phase.inner:
@@ -424,20 +467,21 @@ class NestEmitter:
         if folds and not whole and repeatable and extent_of(var) >= width:
             self._inner_loops(phase.inner[:-1], lambda: self._overlapping(phase, width, memo, accumulators))
         else:
-            fetched = to_fetch(self.nest, phase)
+            fetched = to_fetch(self.nest, phase, self.group)
 
             def run() -> None:
                 for access, write in fetched:
                     self.values.fetch(access, width, write=write)
                 self._statements(phase, self._for_lanes(memo), accumulators, self.values.mask)
 
-            end = extent_of(var) if self.end is None else self.e.minimum(self.end, extent_of(var))
+            end, certain = self._end(var)
 
             def along() -> None:
                 accesses = [a for s in phase.statements for a in _accesses(s)] + [a for a, _ in fetched]
                 with self.values.along(var, accesses):
                     self._in_vectors(var, 0, end, width, run, whole=whole or width == 1,
-                                     repeatable=repeatable and not folds, statements=phase.statements)
+                                     repeatable=repeatable and not folds, statements=phase.statements,
+                                     certain=certain)
 
             self._inner_loops(phase.inner[:-1], along)
             if self.end is not None:
