@@ -72,6 +72,83 @@ def test_extremes_of_special_values(values: list[float]) -> None:
     np.testing.assert_array_equal(bottom, array.argmin(1))
 
 
+@pytest.mark.parametrize("length", [8, 16, 24, 64])
+def test_nan_is_met_in_every_lane(length: int) -> None:
+    array = np.random.default_rng(0).standard_normal((length + 1, length)).astype(np.float32)
+    array[np.arange(length), np.arange(length)] = np.nan
+    run = rushlight.compile(lambda x: (x.amax(1), x.amin(1)), fullgraph=True)
+    for result, expected in zip(run(rushlight.tensor(array)), (array.max(1), array.min(1)), strict=True):
+        np.testing.assert_array_equal(result.numpy(), expected)
+    array = np.zeros((5, length), np.float32)
+    array[3, length // 2] = np.nan  # every lane a row of its own: only one is NaN
+    np.testing.assert_array_equal(
+        rushlight.compile(lambda x: x.amax(0))(rushlight.tensor(array)).numpy(), array.max(0))
+
+
+IDS = (0, 3, -1, 36, 37, 2**31, -2**31, 2**32 + 3, -2**32 + 3, 2**63 - 1, -2**63)
+
+
+@pytest.mark.parametrize("op", ["eq", "ne", "lt", "le", "gt", "ge"])
+def test_places_compared_with_any_number(op: str) -> None:
+    ids, places = np.array(IDS), np.arange(37)
+
+    def masks(ids: Any, x: Any) -> Any:
+        places = rushlight.arange(37)
+        left, right = (rushlight.where(getattr(rushlight, op)(*sides), x, -x)
+                       for sides in ((ids[:, None], places), (places, ids[:, None])))
+        return left, right
+
+    x = np.random.default_rng(0).standard_normal((len(IDS), 37)).astype(np.float32)
+    compare = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater,
+               "ge": np.greater_equal}[op]
+    left, right = rushlight.compile(masks, fullgraph=True)(rushlight.tensor(ids), rushlight.tensor(x))
+    np.testing.assert_array_equal(left.numpy(), np.where(compare(ids[:, None], places), x, -x))
+    np.testing.assert_array_equal(right.numpy(), np.where(compare(places, ids[:, None]), x, -x))
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_conditions_that_hold_for_whole_rows(length: int) -> None:
+    generator = np.random.default_rng(length)
+    x, y = (generator.standard_normal((6, length)).astype(np.float32) for _ in range(2))
+    row = np.array([0.0, 1.0, -0.0, np.nan, -2.0, np.inf], np.float32)[:, None]
+    x[0], y[1] = np.nan, -np.inf  # not chosen, not seen
+
+
+    def chosen(x: Any, y: Any, row: Any) -> Any:
+        both = rushlight.where(rushlight.logical_and(row > 0, x > y), x, y)
+        return rushlight.where(row != 0, x, y * 2), rushlight.where(row != row, 0.0, x), both
+
+    given = [rushlight.tensor(a) for a in (x, y, row)]
+    first, second, third = (t.numpy() for t in rushlight.compile(chosen, fullgraph=True)(*given))
+    np.testing.assert_array_equal(first, np.where(row, x, y * 2))
+    np.testing.assert_array_equal(second, np.where(np.isnan(row), np.float32(0), x))
+    np.testing.assert_array_equal(third, np.where((row > 0) & (x > y), x, y))
+
+
+@pytest.mark.parametrize("columns", [1, 7, 16, 48, 100, 128])
+def test_rows_that_take_each_step_together(columns: int) -> None:
+    run = rushlight.compile(lambda x: (rushlight.softmax(x, -1), rushlight.log_softmax(x, -1)))
+    generator = np.random.default_rng(columns)
+    for rows in (1, 2, 7, 8, 9, 19):
+        x = generator.standard_normal((2, rows, columns)).astype(np.float32)
+        x[0, 0], x[1, rows // 2, -1], x[0, rows - 1, 0] = -np.inf, np.nan, np.inf
+        wide = x.astype(np.float64)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            less = wide - wide.max(-1, keepdims=True)
+            total = np.exp(less).sum(-1, keepdims=True)
+            expected = np.exp(less) / total, less - np.log(total)
+        for result, right in zip(run(rushlight.tensor(x)), expected, strict=True):
+            np.testing.assert_allclose(result.numpy(), right, rtol=2e-6, atol=2e-6, err_msg=f"{rows} rows")
+
+
+@pytest.mark.parametrize(("columns", "together"), [(40, True), (128, True), (5000, False)])
+def test_short_rows_take_each_step_together(columns: int, together: bool) -> None:
+    text = rushlight.explain(lambda x: rushlight.softmax(x, 1), rushlight.randn(30, columns)).llvm
+    assert ("alloca [8 x float]" in text) == together  # the maxima of eight rows
+    text = rushlight.explain(lambda x: x - x.mean(1, keepdim=True), rushlight.randn(30, columns)).llvm
+    assert "alloca [8 x float]" not in text
+
+
 def test_an_instruction_that_is_used_often_is_emitted_once() -> None:
     def chain(x: Any) -> Any:
         for _ in range(5):

@@ -29,7 +29,7 @@ from .groups import reductions_read, rows_together, steps_of
 from .keys import LIMITED, NOTHING, extent_of, kernel_key, loop_width, machine_lanes, row_unit
 from .reductions import ARGUMENTS, Accumulator
 from .types import is_bool, lanes_of
-from .values import Memo, Reports, Values
+from .values import Memo, Reports, Values, compares_places
 
 __all__ = ["NestEmitter", "Reports", "emit_nest", "emit_tile", "kernel_key", "outside_buffers"]
 
@@ -398,9 +398,11 @@ class NestEmitter:
 
     def _hoisted(self, phase: Phase, lanes: int) -> Memo:
         """Values that do not change in the inner loops, computed before them and spread over `lanes`; but for
-        conditions, of which LLVM keeps a byte, and makes lanes again wherever they are used."""
+        conditions, of which LLVM keeps a byte, and makes lanes again wherever they are used, and numbers that
+        places are compared with."""
         moving = varying(phase.values(), phase.inner)
-        operands = {a for node in moving for a in node.args} | set(phase.values())
+        operands = {a for node in moving if not compares_places(node) for a in node.args}
+        operands.update(phase.values())
         memo: Memo = {}
         for value in phase.values():
             for node in walk(value):

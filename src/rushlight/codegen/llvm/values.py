@@ -29,6 +29,8 @@ ir = LazyModule("llvmlite.ir")
 WORTH_SHARING = 12
 SHORT = ("exp", "exp_nonpositive")
 FAR = 1 << 30  # more than lanes of one vector are apart
+NEAR = FAR // 4  # so that twice that, less that, is not far
+MIRRORED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 SHARED_DTYPES = ("float32", "float64")
 
 Memo = dict[Expr, Any]
@@ -54,6 +56,12 @@ def costly(node: Expr) -> bool:
     """Whether an instruction is so long that its code should not be repeated."""
     return WEIGHTS.get(node.op, 1) >= WORTH_SHARING and node.op in FUNCTIONS and node.op not in SHORT and (
         node.dtype.name in SHARED_DTYPES and all(a.dtype is node.dtype for a in node.args))
+
+
+def compares_places(node: Expr) -> bool:
+    """Whether an index is compared with an integer."""
+    return node.op in COMPARE and any(a.op == "index" for a in node.args) and all(
+        a.dtype.name == "int64" for a in node.args)
 
 
 class Values:
@@ -116,8 +124,10 @@ class Values:
             value, allowed = (memo[a] for a in node.args)
             self.report(e.not_(allowed), self.reports.number_of(RuntimeError, node.data))
             return value
-        if node.op in COMPARE and self._is_of_places(node):
-            return self._compared_places(COMPARE[node.op], node.args[0].data - node.args[1].data)
+        if compares_places(node):
+            found = self._compared_places(node, memo)
+            if found is not None:
+                return found
         values = [memo[a] for a in node.args]
         lanes = max(lanes_of(v.type) for v in values)
         # A condition that is the same in all lanes chooses between vectors, by a branch.
@@ -128,23 +138,35 @@ class Values:
             return self._call_shared(node, values)
         return emit_instruction(e, node, values)
 
-    def _is_of_places(self, node: Expr) -> bool:
-        """Whether two indices are compared whose difference changes from lane to lane by one number."""
-        if self.lanes == 1 or any(a.op != "index" or a.dtype.name != "int64" for a in node.args):
-            return False
-        step = self.stride(node.args[0].data - node.args[1].data)
-        return step is not None and 0 < abs(step) * self.lanes < FAR
+    def _compared_places(self, node: Expr, memo: Memo) -> Any:
+        """Indices that change from lane to lane by one number compared with each other or with a number that
+        is the same in all lanes; None if that is not what is compared.
 
-    def _compared_places(self, op: str, difference: Index) -> Any:
-        """A difference of indices compared with 0, in lanes of 32 bits, of which as many fit in a register as
-        of floats: what is far from 0 in the first lane is so in all."""
-        e, step = self.e, self.stride(difference) or 0
-        first = self.index(difference)
-        low, high = difference.bounds()
-        if low < -FAR or high > FAR:
+        In lanes of 32 bits, of which as many fit in a register as of floats: what is far from 0 in the first
+        lane is so in all.
+        """
+        e = self.e
+        left, right = node.args
+        if left.op == right.op:
+            return self._compared_with_zero(COMPARE[node.op], left.data - right.data)
+        place, other = (left, right) if left.op == "index" else (right, left)
+        number, (low, high) = memo[other], place.data.bounds()
+        if lanes_of(number.type) > 1 or low < -NEAR or high > NEAR:
+            return None
+        op = COMPARE[node.op] if place is left else MIRRORED[COMPARE[node.op]]
+        return self._compared_with_zero(op, place.data, e.clamp_integer(number, -2 * NEAR, 2 * NEAR))
+
+    def _compared_with_zero(self, op: str, index: Index, less: Any = None) -> Any:
+        """An index, less a number, compared with 0; None unless lanes differ by the same number each."""
+        e, step = self.e, self.stride(index)
+        if self.lanes == 1 or not step or abs(step) * self.lanes >= FAR:
+            return None
+        first = self.index(index)
+        if less is not None:
+            first = e.sub(first, less)
+        elif index.bounds()[0] < -FAR or index.bounds()[1] > FAR:
             first = e.clamp_integer(first, -FAR, FAR)
-        first = e.cast(first, e.i32)
-        return e.compare(op, e.splat(first, self.lanes),
+        return e.compare(op, e.splat(e.cast(first, e.i32), self.lanes),
                          e.constant_lanes([-step * lane for lane in range(self.lanes)], e.i32))
 
     def _call_shared(self, node: Expr, values: list[Any]) -> Any:
