@@ -25,9 +25,9 @@ from ...runtime.target import Target
 from ...schedule.loops import LoopPlan
 from .emitter import Emitter
 from .fetch import to_fetch
-from .groups import reductions_read, rows_together, steps_of
 from .keys import LIMITED, NOTHING, extent_of, kernel_key, loop_width, machine_lanes, row_unit
 from .reductions import ARGUMENTS, Accumulator
+from .rows import reductions_read, rows_together, steps_of
 from .types import is_bool, lanes_of
 from .values import Memo, Reports, Values, compares_places
 
@@ -188,9 +188,17 @@ class NestEmitter:
                 isinstance(s, Reduce) for s in statements):
             every = Phase((var,), statements)
             self.fixed = self._hoisted(every, width)
-        self._in_vectors(var, begin, end, width, self._row, whole=whole,
-                         repeatable=not self.tile and _repeatable(statements), statements=statements,
-                         total=self.total if single else None)
+
+        def run() -> None:
+            self._in_vectors(var, begin, end, width, self._row, whole=whole,
+                             repeatable=not self.tile and _repeatable(statements), statements=statements,
+                             total=self.total if single else None)
+
+        if any(phase.inner for phase in self.nest.phases):
+            run()
+        else:
+            with self.values.along(var, _all_accesses(statements)):
+                run()
 
     def _blocked(self, var: Var, begin: Any, end: Any) -> None:
         """The last two loops, block by block of the last one, so that what lies across is read while it is in
@@ -326,7 +334,7 @@ class NestEmitter:
             self._phase(phase)
 
     def _rows(self, var: Var, begin: Any, end: Any) -> None:
-        """Row by row, or some rows at a time, step by step (see groups.py)."""
+        """Row by row, or some rows at a time, step by step (see rows.py)."""
         e, values = self.e, self.values
         if self.group == 1:
             with e.loop(begin, end, 1) as index:
@@ -445,7 +453,13 @@ class NestEmitter:
         """Inner loops one by one, every lane a row of its own."""
         memo = self._hoisted(phase, 1)
         accumulators = self._accumulators(phase, self.values.lanes, rows=True)
-        self._inner_loops(phase.inner, lambda: self._statements(phase, dict(memo), accumulators))
+
+        def along() -> None:
+            var = phase.inner[-1]
+            with self.values.along(var, _all_accesses(phase.statements)):
+                self._inner_loops((var,), lambda: self._statements(phase, dict(memo), accumulators))
+
+        self._inner_loops(phase.inner[:-1], along)
         self.values.reduced.update((name, a.lanewise()) for name, a in accumulators.items())
 
     def _inner_loops(self, variables: Sequence[Var], body: Callable[[], None]) -> None:
@@ -479,7 +493,7 @@ class NestEmitter:
             end, certain = self._end(var)
 
             def along() -> None:
-                accesses = [a for s in phase.statements for a in _accesses(s)] + [a for a, _ in fetched]
+                accesses = _all_accesses(phase.statements) + [a for a, _ in fetched]
                 with self.values.along(var, accesses):
                     self._in_vectors(var, 0, end, width, run, whole=whole or width == 1,
                                      repeatable=repeatable and not folds, statements=phase.statements,
@@ -558,6 +572,10 @@ def _whole_end(e: Emitter, begin: Any, end: Any, width: int) -> Any:
 def _accesses(statement: Statement) -> list[Any]:
     found = loads_in(statement.value)
     return [*found, statement.access] if isinstance(statement, Store) else found
+
+
+def _all_accesses(statements: Sequence[Statement]) -> list[Any]:
+    return [access for statement in statements for access in _accesses(statement)]
 
 
 def _repeatable(statements: Sequence[Statement]) -> bool:

@@ -270,7 +270,8 @@ class Values:
         self.innermost = var
         for access in accesses:
             still, _ = _parted(access.index, var)
-            if still.terms and not access.indirect and (access.buffer, still) not in self.starts:
+            inside = still.terms and still.bounds()[0] >= 0  # where alone it is an address in the buffer
+            if inside and not access.indirect and (access.buffer, still) not in self.starts:
                 self.starts[access.buffer, still] = e.address(
                     self.pointers[access.buffer], self.index(still), element_type(e, access.buffer.dtype))
         yield
