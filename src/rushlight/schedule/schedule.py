@@ -10,6 +10,7 @@ from ..loops.nest import Buffer, Call, Place
 from ..loops.templates import COPY, SCAN, SCATTER, SORT, nest_of
 from ..lowering.lower import Program
 from ..lowering.lowered import Definition, Map
+from .again import compute_again
 from .chains import form_chains
 from .copies import write_through
 from .groups import Forms, Fuser, Group, small_first
@@ -45,6 +46,7 @@ def schedule(program: Program, recorder: Recorder) -> Schedule:
     """Fuse, plan loops, lay out memory."""
     fuser = Fuser(recorder, _joins_call)
     definitions = keep_functions(recorder, write_through(recorder, program.definitions))
+    definitions = compute_again(recorder, definitions)
     definitions = small_first(split_reductions(recorder, definitions))
     groups = fuser.run(turn_products(recorder, definitions))
     readers: dict[Buffer, set[int]] = {}

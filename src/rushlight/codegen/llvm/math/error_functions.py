@@ -81,12 +81,12 @@ def ndtr(e: Emitter, x: Any) -> Any:
 
     For floats erf is taken as the sine of three times an angle, (3 y - y**3) / 2 with y twice the angle's
     sine. Where erf is near 1 that is flat and forgives errors of y, so that y is a short polynomial for all
-    x: odd, hence right near 0, and growing beyond 1, where y ends. Rounding may leave -2**-25 for 0.
+    x: odd, hence right near 0, and growing beyond 1, where y ends.
     """
     if bits_of(x.type) == 64:
         return e.mul_add(erf(e, e.mul(x, math.sqrt(0.5))), 0.5, 0.5)
     y = e.clamp(e.mul(x, e.horner(e.mul(x, x), table.NDTR_SINE[32])), -1.0, 1.0)
-    return e.mul_add(y, e.mul_add(e.mul(y, y), -0.25, 0.75), 0.5)
+    return e.at_least(e.mul_add(y, e.mul_add(e.mul(y, y), -0.25, 0.75), 0.5), 0.0)  # rounding may go below
 
 
 # Where 2**n is 0 for floats, as its bits are.
