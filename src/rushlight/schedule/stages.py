@@ -103,6 +103,7 @@ def form_stages(units: Sequence[Step | Chain]) -> list[Stage]:
             if not part:
                 whole[buffer] = at
     _sink(stages)
+    _fill(stages)
     work = [sum(map(work_of, stage.steps)) for stage in stages]
     enough = AWAKE_WORK if max(work, default=0) >= SERIAL_WORK else SERIAL_WORK
     for stage, instructions in zip(stages, work, strict=True):
@@ -138,6 +139,27 @@ def _sink(stages: list[Stage]) -> None:
                 for buffer in buffers:
                     needed[buffer] = number
     stages[:] = [stage for stage in stages if stage.units]
+
+
+def _fill(stages: list[Stage]) -> None:
+    """Move products whose results no later step touches, gradients of weights for example, to the stage of a
+    chain right after them: a chain has few shares, and threads that have none left run their tasks."""
+    later: set[Buffer] = set()
+    for number in range(len(stages) - 1, 0, -1):
+        stage, before = stages[number], stages[number - 1]
+        if any(isinstance(unit, Chain) for unit in stage.units):
+            here = later.union(*(b for unit in stage.units for b in reads_writes(unit)))
+            moved = [unit for unit in before.units if isinstance(unit, Call) and unit.routine == MATMUL
+                     and here.isdisjoint(unit.outputs) and _keeps(stage, unit)]
+            if len(moved) < len(before.units):
+                stage.units += moved
+                before.units = [unit for unit in before.units if all(unit is not other for other in moved)]
+        later.update(b for unit in stage.units for buffers in reads_writes(unit) for b in buffers)
+
+
+def _keeps(stage: Stage, call: Call) -> bool:
+    """Whether nothing in a stage writes what a call reads."""
+    return all(set(call.inputs).isdisjoint(reads_writes(unit)[1]) for unit in stage.units)
 
 
 def _stands_alone(stage: Stage) -> bool:
