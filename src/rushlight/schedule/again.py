@@ -31,7 +31,7 @@ def compute_again(recorder: Recorder, definitions: Sequence[Definition]) -> list
         if isinstance(definition, Map) and definition.buffer.place is Place.TEMPORARY:
             users = readers.get(definition.buffer, [])
             source = _source(definition)
-            if source in products and len(readers[source]) > 1 and users and all(
+            if source is not None and source in products and len(readers[source]) > 1 and users and all(
                     _can_compute(user, definition) for user in users):
                 gone[definition.buffer] = definition
     return [_with(recorder, definition, gone) for definition in definitions
@@ -47,7 +47,7 @@ def _source(definition: Map) -> Buffer | None:
     large = [a for a in accesses if SMALL * (a.buffer.size.constant_value() or 0) > elements]
     if len(large) != 1 or any(a.indirect for a in accesses) or large[0].index != here:
         return None
-    return large[0].buffer  # type: ignore[no-any-return]
+    return large[0].buffer
 
 
 def _can_compute(user: Definition, definition: Map) -> bool:
