@@ -23,6 +23,7 @@ from .products import epilogue_obstacle, turn_products, with_epilogue
 from .reuse import reuse_memory
 from .split import split_reductions
 from .stages import Chain, Stage, form_stages, name_of
+from .streams import stream_results
 from .templates import plan_sort, planned, scan_obstacle, with_maps
 from .updates import update_in_place
 
@@ -61,6 +62,7 @@ def schedule(program: Program, recorder: Recorder) -> Schedule:
     notes.extend(limit_rows(recorder, steps))
     reused = reuse_memory(recorder, steps)
     stages, updates = update_in_place(steps, program.updates, form_chains)
+    stream_results(stages)
     notes.extend(f"{new} is written in place of {old}" for new, old in [*reused, *updates])
     notes.extend(f"one after the other, share by share: {', '.join(map(name_of, unit.steps))}"
                  for stage in stages for unit in stage.units if isinstance(unit, Chain))

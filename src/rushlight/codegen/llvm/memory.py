@@ -156,6 +156,13 @@ class Memory(Conversion):
         x = self._to_memory(x)
         return self.builder.store(x, pointer, align=align or alignment(x.type))
 
+    def store_streamed(self, x: Any, pointer: Any) -> None:
+        """Store a vector past the caches. Its address must be a multiple of its size, or of a register's if
+        it has several."""
+        align = min(lanes_of(x.type) * bits_of(x.type) // 8, self.target.vector_bytes)
+        kind = self.module.add_metadata([self.i32(1)])
+        self.builder.store(x, pointer, align=align).set_metadata("nontemporal", kind)
+
     def _from_memory(self, x: Any, kind: Any) -> Any:
         return self.compare("!=", x, 0) if is_bool(kind) else x
 

@@ -11,7 +11,7 @@ come as `noalias` pointers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from ...core.dtypes import DType
@@ -80,17 +80,18 @@ def emit_nest(module: Any, plan: LoopPlan, target: Target, name: str, buffers: S
 
 
 def emit_tile(e: Emitter, nest: Nest, pointers: dict[Buffer, Any], ranges: Sequence[tuple[Any, Any]], *,
-              ragged: bool, registers: int = 1) -> None:
+              ragged: bool, registers: int = 1, streamed: Collection[Buffer] = ()) -> None:
     """The code of a nest for a range of each outer loop, in vectors along the last one.
 
     `ragged`: the range of the last loop is not always a whole number of vectors. `registers`: if it is, how
-    many of them a vector may have.
+    many of them a vector may have; `streamed`: and what is stored past the caches.
     """
     first, *inner = ranges
     emitter = NestEmitter(Values(e, pointers, Reports()), LoopPlan(nest, True, 1, 0))
     emitter.tile = True
     emitter.ragged = ragged
     emitter.registers = registers
+    emitter.values.streamed = streamed
     emitter.emit(*first, *inner)
 
 

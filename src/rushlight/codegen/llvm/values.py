@@ -8,7 +8,7 @@ is true touch memory or report errors.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
 from ...core.dtypes import DType
@@ -78,6 +78,7 @@ class Values:
         self.lanes = 1
         self.mask: Any = None
         self.reduced: dict[str, Any] = {}
+        self.streamed: Collection[Buffer] = ()  # whose vectors are whole, and are stored past the caches
         self.innermost: Var | None = None
         self.starts: dict[tuple[Buffer, Index], Any] = {}  # addresses where the innermost loop begins
 
@@ -253,6 +254,8 @@ class Values:
         address = self._address(access)
         if self.mask is not None:
             e.store_masked(value, address, self.mask)
+        elif access.buffer in self.streamed:
+            e.store_streamed(value, address)
         else:
             e.store_strided(value, address, stride)
 

@@ -86,6 +86,7 @@ class _Product:
         if shares:
             self.plan = replace(self.plan, batch_tasks=shares, row_tasks=1, column_tasks=1)
         self.size = self.p.dtype.itemsize
+        self.streamed = self._streamed()
         self.others = self._others()
         task = ir.Function(module, ir.FunctionType(ir.VoidType(), [ir.PointerType(), ir.IntType(64)]),
                            f"{call.name}.task")
@@ -180,8 +181,23 @@ class _Product:
         accesses = [] if nest is None else [*nest.reads(), *nest.writes()]
         here = {a.index for a in accesses if a.buffer is result}
         found = dict.fromkeys(a.buffer for a in accesses if a.buffer is not result and a.index in here
-                              and a.buffer.dtype.itemsize == self.size)
+                              and a.buffer.dtype.itemsize == self.size and a.buffer not in self.streamed)
         return [self.slots[buffer] for buffer in found][:driver.MOST_OTHERS]
+
+    def _streamed(self) -> list[Buffer]:
+        """What the epilogue stores past the caches: where its vectors are whole, and begin where registers of
+        memory do."""
+        nest = epilogue_of(self.call)
+        if nest is None or self._ragged():
+            return []
+        here = {a.index for a in (*nest.reads(), *nest.writes()) if a.buffer is result_of(self.call)}
+        return [a.buffer for a in nest.writes() if a.buffer in self.call.attributes.get("streamed", ())
+                and a.index in here and a.buffer.dtype is self.p.dtype]
+
+    def _ragged(self) -> bool:
+        """Whether a range of columns may begin or end inside of a vector."""
+        lanes = self.target.lanes(self.size)
+        return self.p.columns % lanes != 0 or (self.plan.width % lanes != 0 and self.plan.column_tasks > 1)
 
     def _tables(self) -> tuple[int, int]:
         """Where in scratch memory the tables of rows and of runs of columns are."""
@@ -256,11 +272,11 @@ class _Product:
 
     def _tile_function(self, nest: Nest, buffers: Sequence[Buffer]) -> Any:
         """The nest as a function of noalias pointers and ranges; products with equal ones share it."""
-        lanes = self.target.lanes(self.size)
-        ragged = self.p.columns % lanes != 0 or (self.plan.width % lanes != 0 and self.plan.column_tasks > 1)
+        ragged = self._ragged()
         shared: dict[Any, Any] = self.module.__dict__.setdefault("tile_functions", {})
         wide = self._divides(2), self._divides(4)
-        key = (kernel_key(LoopPlan(nest, True, 1, 0), self.target), ragged, wide)
+        streamed = tuple(buffers.index(b) for b in self.streamed)
+        key = (kernel_key(LoopPlan(nest, True, 1, 0), self.target), ragged, wide, streamed)
         if key not in shared:
             shared[key] = self._new_tile_function(nest, buffers, ragged)
         return shared[key]
@@ -289,6 +305,6 @@ class _Product:
             registers *= 2
         emit_tile(e, nest, dict(zip(buffers, function.args, strict=False)),
                   [(batch, e.add(batch, 1)), (row, rows_end), (column, columns_end)], ragged=ragged,
-                  registers=registers)
+                  registers=registers, streamed=self.streamed)
         e.builder.ret_void()
         return function
