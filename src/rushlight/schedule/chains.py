@@ -96,7 +96,7 @@ def _must_follow(step: Step, others: Sequence[Step]) -> bool:
 
 def _cut(step: Step, shares: int) -> Step | None:
     """The step in `shares` tasks; None if it cannot be cut so, or is not to be part of a chain."""
-    if any(b.place is Place.UPDATED for b in reads_writes(step)[1]) or may_fail(step):
+    if any(b.place is Place.INPUT for b in reads_writes(step)[1]) or may_fail(step):  # an update in place
         return None
     if isinstance(step, Call):
         if step.routine != MATMUL:
