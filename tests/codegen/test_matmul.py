@@ -148,7 +148,7 @@ def test_packed_and_blocked(engine: Engine, shape: tuple[int, int, int], kind: s
 def test_other_targets(engine: Engine, target: dict[str, Any], kind: str) -> None:
     """Tiles of other machines, which this one runs as well, if not as quickly."""
     for dtype in ("float32", "float64"):
-        for shape in ((7, 19, 33), (1, 20, 70), (140, 120, 129)):
+        for shape in ((7, 19, 33), (1, 20, 70), (140, 120, 129), (130, 1000, 70)):
             run(engine, make(1, *shape, kind, dtype), target=replace(engine.target, **target))
 
 
@@ -211,7 +211,7 @@ def test_kernels_are_shared(engine: Engine) -> None:
     """Products of different shapes use the same innermost kernels."""
     buffers = [Buffer(f"b{i}", from_numpy(np.dtype("float32")), as_index(1), Place.INPUT) for i in range(6)]
     calls = [Call(f"matmul{i}", MATMUL, buffers[3 * i:3 * i + 2], [buffers[3 * i + 2]],
-                  {"product": make(1, 66 * (i + 1), 50 + i, 32 * (i + 1), "nn")}) for i in range(2)]
+                  {"product": make(1, 66 * (i + 1), 50 + i, 192 * (i + 1), "nn")}) for i in range(2)]
     native = emit_module(Schedule([*calls], Workspace({}, 0)), engine.target)
     kernels = [name for name in native.imports if ".tile." in name]
     assert len(kernels) == 1

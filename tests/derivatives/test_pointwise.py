@@ -34,7 +34,9 @@ WITH_NUMBERS = [
 ]
 
 POINTS: list[tuple[str, Any]] = [
-    *[(f"x.{name}()", EDGES) for name in UNARY],
+    *[(f"x.{name}()", EDGES) for name in UNARY if name != "logit"],
+    # at -0.0 the sign of PyTorch's infinite slope depends on whether a vector or a scalar computes it
+    ("x.logit()", [x for x in EDGES if str(x) != "-0.0"]),
     *[(f"x.{name}()", PLANE) for name in UNARY if name not in REAL_ONLY],
     *[(expression, EDGES) for expression in WITH_NUMBERS],
     ("x.logit(0.25)", EDGES[:-1]),  # PyTorch's formulas disagree at NaN

@@ -131,7 +131,12 @@ def agree(name, *inputs):
     assert not dtype.startswith("complex") or actual.dtype is expected.dtype
     if dtype.startswith("complex"):  # by parts, so that a finite part beside an infinite one is compared
         actual, expected = torch.view_as_real(actual), torch.view_as_real(expected.resolve_conj())
-    torch.testing.assert_close(actual, expected, equal_nan=True, **TOLERANCE.get(dtype, {}))
+    tolerance = TOLERANCE.get(dtype, {})
+    if "chebyshev" in name and dtype in ("float32", "float64"):
+        # cos(n arccos x), for n up to 100: what the arc cosine is rounded by counts n times
+        eps = torch.finfo(expected.dtype).eps
+        tolerance = {"rtol": max(1e-7, 8 * eps), "atol": 100 * np.pi * eps}
+    torch.testing.assert_close(actual, expected, equal_nan=True, **tolerance)
 
 
 @pytest.mark.parametrize("dtype", VALUES)

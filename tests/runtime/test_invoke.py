@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import os
+import subprocess
 import sys
 import threading
 from typing import Any
@@ -37,6 +39,30 @@ def test_a_callable_outlives_its_function() -> None:
     filler = [np.full(40 * 40 * 4 + 64 * i, 7, np.uint8) for i in range(50)]  # whoever takes freed memory
     np.testing.assert_array_equal(native(x).numpy(), wanted)
     assert all((array == 7).all() for array in filler)
+
+
+LAST_OF_ALL = """
+import gc
+import rushlight as rl
+from rushlight.runtime import invoke
+
+compiled = rl.compile(lambda x: x + 1, fullgraph=True)
+x = rl.zeros(3)
+compiled(x)
+native = compiled._fast[0]
+invoke._native.cache_clear()  # as the end of the process does, before it frees callables
+gc.collect()
+print(native(x).tolist())
+"""
+
+
+def test_a_callable_outlives_all_modules() -> None:
+    """The end of the process freed what callables are described by before the callables, which crashed now
+    and then; here freed memory is overwritten at once."""
+    done = subprocess.run([sys.executable, "-c", LAST_OF_ALL], capture_output=True, text=True, check=False,
+                          env={**os.environ, "PYTHONMALLOC": "debug"})
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["[1.0,", "1.0,", "1.0]"]
 
 
 def test_an_entry_that_is_dropped_leaves_no_callable_behind() -> None:

@@ -300,4 +300,7 @@ def _makes_arrays() -> bool:
 
 @functools.cache
 def _native() -> _Native:
-    return _Native()
+    native = _Native()
+    # Callables look at their definition when they are freed, and some are freed after all modules: it stays.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(native))
+    return native

@@ -237,7 +237,7 @@ class _Product:
             depth_step * size, count, p.depth, self.scratch.slot, offset, slabs * room, width, room, groups,
             group, parts, part, size), strict=True))
         task = self._small_task(name, pack.PACK_FIELDS, fields, "packing",
-                                self._routine("copy", -(-width // lanes)) if copies else
+                                self._routine("copy", *pack.copied_vectors(width, lanes)) if copies else
                                 self._routine("transpose"))
         return task, groups * parts * _copies(matrix, p)
 

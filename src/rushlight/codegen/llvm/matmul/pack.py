@@ -30,13 +30,19 @@ def slab_bytes(depth: int, width: int, lanes: int, size: int) -> int:
     return -(-elements * size // 64) * 64
 
 
+def copied_vectors(width: int, lanes: int) -> tuple[int, int]:
+    """How many vectors `copy` moves for each k, and their lanes: narrow ones for narrow slabs, since stores
+    that overlap and cross lines take long."""
+    lanes = min(lanes, 1 << (width - 1).bit_length())
+    return -(-width // lanes), lanes
+
+
 @routine("copy", PACK)
 def copy(e: Emitter, source: Any, unit: Any, depth_step: Any, units: Any, depth: Any, out: Any, width: Any,
-         room: Any, element: str, vectors: int) -> None:
+         room: Any, element: str, vectors: int, lanes: int) -> None:
     """Of an operand whose units are contiguous for each k; a slab has as many as fit into `vectors`."""
     scalar = element_named(element)
     size = bits_of(scalar) // 8
-    lanes = e.target.lanes(size)
     kind = vector(scalar, lanes)
     step = e.mul(width, size)
     # slabs whose vectors reach over nothing but other units
@@ -65,10 +71,13 @@ def copy(e: Emitter, source: Any, unit: Any, depth_step: Any, units: Any, depth:
         with e.when(e.compare("<", first, units)):
             e.repeat([first, slab, row], next_slab)
 
-    last = e.sub(depth, 1)  # another task may have packed what follows
-    with e.loop(0, last) as k:
+    # Another task may have packed what follows: the last stores, which would reach there, are masked.
+    reaching = e.builder.udiv(e.i64(vectors * lanes - 1), width)
+    plain_depth = e.maximum(e.sub(depth, reaching), e.i64(0))
+    with e.loop(0, plain_depth) as k:
         each(k, lambda x, place, at: e.store(x, place))
-    each(last, lambda x, place, at: e.store_masked(x, place, e.tail_mask(e.sub(width, at), lanes)))
+    with e.loop(plain_depth, depth) as k:
+        each(k, lambda x, place, at: e.store_masked(x, place, e.tail_mask(e.sub(width, at), lanes)))
 
 
 @routine("transpose", PACK)
