@@ -25,6 +25,8 @@ from .routines import declared
 
 ir = LazyModule("llvmlite.ir")
 
+EPILOGUE_BYTES = 128  # that an epilogue computes side by side; with more its numbers do not stay in registers
+
 
 @dataclass(frozen=True)
 class Scratch:
@@ -301,7 +303,8 @@ class _Product:
         e = Emitter(ir.IRBuilder(function.append_basic_block("entry")), self.target)
         batch, row, rows_end, column, columns_end = function.args[len(buffers):]
         registers = 1
-        while not ragged and registers < 4 and self._divides(2 * registers):
+        while (not ragged and 2 * registers * self.target.vector_bytes <= EPILOGUE_BYTES
+               and self._divides(2 * registers)):
             registers *= 2
         emit_tile(e, nest, dict(zip(buffers, function.args, strict=False)),
                   [(batch, e.add(batch, 1)), (row, rows_end), (column, columns_end)], ragged=ragged,

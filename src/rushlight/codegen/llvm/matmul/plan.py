@@ -23,6 +23,7 @@ CHUNK_ROWS = 96  # of the left operand, as deep as a block, to stay in the secon
 TRIANGLE_TILES = 2  # of one depth, where rows of the left operand differ in it
 ENOUGH_ROWS = 128  # that use a panel, for copying it to pay
 FEW_PANELS = 4  # whose rows are near each other as they are
+MANY_SUMS = 20  # of a tile, that take as long as it takes to fetch a line
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def plan_product(p: Product, target: Target) -> Plan:
     height, vectors = _tile(p, target, lanes)
     width = lanes * vectors
     tiles, panels = -(-p.rows // height), -(-p.columns // width)
-    pack_left = _left_gains(p)
+    pack_left = _left_gains(p, height * vectors)
     if p.right.column != 1 or (_right_gains(p) and panels > FEW_PANELS):
         direct = 0
     else:
@@ -88,12 +89,18 @@ def _tile(p: Product, target: Target, lanes: int) -> tuple[int, int]:
     if p.rows <= 3:
         rows, vectors = p.rows, 8 if p.rows == 1 or many else 4
     else:
-        tiles = {(6, 2): 1.0, (4, 3): 1.06}
-        if many:
-            tiles = {(rows, 2 * vectors): cost for (rows, vectors), cost in tiles.items()}
-        rows, vectors = min(tiles, key=lambda tile: _rounded(p.rows, tile[0]) * tiles[tile] * _rounded(
-            p.columns, lanes * min(tile[1], -(-p.columns // lanes))))
+        tiles = {(6, 4): 1.0, (4, 6): 1.06, (10, 2): 1.04} if many else {(6, 2): 1.0, (4, 3): 1.06}
+        rows, vectors = min(tiles, key=lambda tile: tiles[tile] * _rounded(p.rows, tile[0]) * _computed(
+            p, lanes * min(tile[1], -(-p.columns // lanes))))
     return min(rows, p.rows), min(vectors, -(-p.columns // lanes))
+
+
+def _computed(p: Product, width: int) -> int:
+    """Columns that panels of `width` compute, on average over rows, in units that do not depend on it."""
+    columns = _rounded(p.columns, width)
+    if p.triangle is None or p.triangle.side in (Side.LEFT_LOWER, Side.LEFT_UPPER):
+        return columns
+    return columns + width  # half of the columns, and half of the panel on the diagonal
 
 
 def _rounded(count: int, step: int) -> int:
@@ -125,9 +132,14 @@ def _right_gains(p: Product) -> bool:
     return p.rows >= ENOUGH_ROWS and p.depth >= 64
 
 
-def _left_gains(p: Product) -> bool:
-    """Whether to copy tiles of a left operand with contiguous columns: a tile uses little of each line."""
-    return (p.windows is None and p.left.column != 1 and p.left.row == 1 and p.columns >= 64
+def _left_gains(p: Product, sums: int) -> bool:
+    """Whether to copy tiles of a left operand with contiguous columns: a tile uses little of each line.
+
+    Lines that are fetched while as many sums are computed as many registers hold come in time, unless they
+    are used so often that even reading them in order pays.
+    """
+    enough = 64 if sums < MANY_SUMS else 1024
+    return (p.windows is None and p.left.column != 1 and p.left.row == 1 and p.columns >= enough
             and p.rows >= 48 and p.depth > 48)
 
 
