@@ -23,7 +23,7 @@ CHUNK_ROWS = 96  # of the left operand, as deep as a block, to stay in the secon
 TRIANGLE_TILES = 2  # of one depth, where rows of the left operand differ in it
 ENOUGH_ROWS = 128  # that use a panel, for copying it to pay
 FEW_PANELS = 4  # whose rows are near each other as they are
-MANY_SUMS = 20  # of a tile, that take as long as it takes to fetch a line
+MANY_SUMS = 16  # of a tile, that take as long as it takes to fetch a line
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def _tile(p: Product, target: Target, lanes: int) -> tuple[int, int]:
     if p.rows <= 3:
         rows, vectors = p.rows, 8 if p.rows == 1 or many else 4
     else:
-        tiles = {(6, 4): 1.0, (4, 6): 1.06, (10, 2): 1.04} if many else {(6, 2): 1.0, (4, 3): 1.06}
+        tiles = {(6, 4): 1.0, (8, 2): 1.035} if many else {(6, 2): 1.0, (4, 3): 1.06}
         rows, vectors = min(tiles, key=lambda tile: tiles[tile] * _rounded(p.rows, tile[0]) * _computed(
             p, lanes * min(tile[1], -(-p.columns // lanes))))
     return min(rows, p.rows), min(vectors, -(-p.columns // lanes))
