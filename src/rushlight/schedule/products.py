@@ -12,8 +12,9 @@ from dataclasses import replace
 
 from ..loops.expr import CHECKS, Access, Expr, Recorder, loads_in, reindex, substitute, walk
 from ..loops.index import Index, Var
-from ..loops.nest import Buffer, Call, Nest, Phase, Place, Store, verify
+from ..loops.nest import Buffer, Call, Nest, Phase, Place, Store, extents, verify
 from ..loops.product import MATMUL, Product, Side, product_of, result_of, transposed
+from ..loops.templates import COPY, nest_of, template
 from ..lowering.lowered import Definition, Map
 from .groups import flatten, points, read, unflatten
 from .nests import forwarded
@@ -97,7 +98,8 @@ def _read_from(recorder: Recorder, value: Expr, old: Buffer, new: Buffer) -> Exp
 
 def turn_products(recorder: Recorder, definitions: Sequence[Definition]) -> list[Definition]:
     """Products whose every reader is a map that reads the transposed result compute that one instead, so that
-    the map can run on their tiles: the gradient of a weight and the update of the weight, for example."""
+    the map can run on their tiles: the gradient of a weight and the update of the weight, for example. So do
+    those of which a part of another tensor is made: it is copied as it lies then."""
     readers: dict[Buffer, list[Definition]] = {}
     for definition in definitions:
         for buffer in read(definition):
@@ -108,22 +110,45 @@ def turn_products(recorder: Recorder, definitions: Sequence[Definition]) -> list
             result, product = definition.outputs[0], _turned(product_of(definition))
             users = readers.get(result, [])
             if users and result.place is Place.TEMPORARY and product is not None and all(
-                    isinstance(user, Map) and _reads_transposed(user, result, product) for user in users):
+                    _reads_transposed(user, result, product) for user in users):
                 turned[result] = Call(definition.name, MATMUL, definition.inputs[::-1], definition.outputs,
                                       {**definition.attributes, "product": product})
     if not turned:
         return list(definitions)
     found: list[Definition] = []
     for definition in definitions:
-        if isinstance(definition, Call):
-            found.append(turned.get(definition.outputs[0], definition) if definition.outputs else definition)
-        elif any(buffer in turned for buffer in read(definition)):
-            assert isinstance(definition, Map)
-            here = flatten(definition.variables)
-            found.append(replace(definition, value=_read_at(recorder, definition.value, turned, here)))
+        if any(buffer in turned for buffer in read(definition)):
+            found.append(_turned_reader(recorder, definition, turned))
+        elif isinstance(definition, Call) and definition.outputs:
+            found.append(turned.get(definition.outputs[0], definition))
         else:
             found.append(definition)
     return found
+
+
+def _loops_and_value(user: Definition) -> tuple[tuple[Var, ...], Expr] | None:
+    """Of a map or a part: the loops, and what is computed in them."""
+    if isinstance(user, Map):
+        return user.variables, user.value
+    if isinstance(user, Call) and user.routine == COPY:
+        nest = nest_of(user)
+        (store,) = nest.phases[0].statements
+        return nest.outer, store.value
+    return None
+
+
+def _turned_reader(recorder: Recorder, user: Definition, turned: Container[Buffer]) -> Definition:
+    """A map or part that reads transposed products where their elements have its own numbers."""
+    loops = _loops_and_value(user)
+    assert loops is not None
+    value = _read_at(recorder, loops[1], turned, flatten(loops[0]))
+    if isinstance(user, Map):
+        return replace(user, value=value)
+    assert isinstance(user, Call)
+    nest = nest_of(user)
+    (store,) = nest.phases[0].statements
+    assert isinstance(store, Store)
+    return template(COPY, Nest(nest.name, nest.outer, [Phase((), [Store(store.access, value)])]))
 
 
 def _turned(p: Product) -> Product | None:
@@ -133,16 +158,18 @@ def _turned(p: Product) -> Product | None:
     return transposed(p)
 
 
-def _reads_transposed(user: Map, result: Buffer, product: Product) -> bool:
-    """Whether a map reads, at the element of its own number, the element of the transposed product."""
-    if points(user) != product.size:
+def _reads_transposed(user: Definition, result: Buffer, product: Product) -> bool:
+    """Whether a map or part reads, at the element of its own number, the element of the transposed product.
+    """
+    loops = _loops_and_value(user)
+    if loops is None or extents(loops[0]) != product.size:
         return False
     sizes = (product.batch, product.rows, product.columns)
-    batch, row, column = unflatten(flatten(user.variables), tuple(
+    batch, row, column = unflatten(flatten(loops[0]), tuple(
         Var(f"t{d}", size) for d, size in enumerate(sizes)))
     there = batch * (product.rows * product.columns) + column * product.rows + row
     return all(not access.indirect and access.index == there
-               for access in loads_in(user.value) if access.buffer is result)
+               for access in loads_in(loops[1]) if access.buffer is result)
 
 
 def _read_at(recorder: Recorder, value: Expr, buffers: Container[Buffer], here: Index) -> Expr:
