@@ -20,12 +20,10 @@ from typing import Any
 from ....core.lazy import LazyModule
 from ....loops.product import Side
 from ..emitter import Emitter
-from .kernels import KERNEL, shifted
+from .kernels import KERNEL, MOST_OTHERS, shifted
 from .routines import callee, fields_of, routine
 
 ir = LazyModule("llvmlite.ir")
-
-MOST_OTHERS = 3  # a parameter and two moments of an optimizer
 
 FIELDS = (
     "batch", "rows", "columns", "depth",
@@ -38,11 +36,14 @@ FIELDS = (
     # where rows and runs of columns of the left operand start: 0, or the slot of a table
     "offsets", "offsets_offset", "segments_offset", "segment_depth",
     "out", "out_batch", "out_row", "size",
-    "epilogue",  # NONE, EARLY or LATE
+    "epilogue",  # one of those below
     "triangle", "diagonal", "reach",  # a Side, or 0; columns beyond that are looked at
     *(f"other{k}" for k in range(MOST_OTHERS)),  # slots of what goes with the result, as it lies
+    "row",  # the slot of a row that goes with each of its rows
 )
-NONE, EARLY, LATE = range(3)  # the epilogue runs on a chunk times a few panels, or on all of the task
+# The epilogue runs on a chunk times a few panels, or on all of the task, or kernels do what it does, but for
+# tiles that are not whole.
+NONE, EARLY, LATE, BY_KERNELS = range(4)
 EPILOGUE_PANELS = 4
 EPILOGUE = "pnnnnn"  # block; number of the matrix, first and last row, first and last column
 MOST_HEIGHT = 16
@@ -67,7 +68,7 @@ class _Loops:
         self.row_offsets = e.local(ir.ArrayType(e.i64, 2 * MOST_HEIGHT))
         self.edge = e.local(ir.ArrayType(e.i8, EDGE_BYTES))
         self.no_offset = e.local(e.i64)
-        self.distances = e.local(ir.ArrayType(e.i64, MOST_OTHERS))
+        self.distances = e.local(ir.ArrayType(e.i64, MOST_OTHERS + 1))
 
     def _at(self, slot: str, offset: str | None = None) -> Any:
         e, f = self.e, self.f
@@ -99,6 +100,7 @@ class _Loops:
         self._offsets()
         left, right = self._at("left", "left_offset"), self._at("right", "right_offset")
         copy, out = self._at("copy", "copy_offset"), self._at("out")
+        self.row = self._at("row")
         for k in range(MOST_OTHERS):
             distance = e.sub(*(e.builder.ptrtoint(at, e.i64) for at in (self._at(f"other{k}"), out)))
             e.store(distance, e.address(self.distances, k, e.i64))
@@ -136,6 +138,9 @@ class _Loops:
         depth = e.sub(e.minimum(block_end, end), here)
         right = shifted(e, right, e.mul(here, right_depth))
         left = shifted(e, left, e.select(self.table, e.i64(0), e.mul(here, f["left_depth"])))
+        last_block = e.compare("==", block_end, f["depth"])
+        finish = e.and_(last_block, e.compare("==", f["epilogue"], BY_KERNELS))
+        e.store(shifted(e, self.row, e.mul(column, f["size"])), e.address(self.distances, MOST_OTHERS, e.i64))
         whole = e.builder.udiv(f["rows"], f["height"])  # the last tile may have fewer rows
         with e.loop(0, 2) as part:
             last = e.compare("==", part, 1)
@@ -146,11 +151,13 @@ class _Loops:
                 rows = e.minimum(e.sub(f["rows"], row), e.mul(e.sub(end, start), f["height"]))
                 self._tiles(start, e.sub(end, start), shifted(e, left, e.mul(start, f["left_tile"])), last,
                             right, right_depth, depth, shifted(e, out, e.mul(row, f["out_row"])), rows,
-                            columns, e.sub(here, begin))
+                            columns, e.sub(here, begin), finish)
+                with e.when(e.and_(finish, e.or_(last, e.compare("<", columns, f["width"])))):
+                    e.call(self.epilogue, [self.block, b, row, e.add(row, rows), column,
+                                           e.add(column, columns)])
         number = e.builder.urem(e.sub(panel, panels[0]), e.i64(EPILOGUE_PANELS))
         following = e.add(panel, 1)
         enough = e.or_(e.compare("==", number, EPILOGUE_PANELS - 1), e.compare("==", following, panels[1]))
-        last_block = e.compare("==", block_end, f["depth"])
         with e.when(e.and_(e.and_(e.compare("==", f["epilogue"], EARLY), last_block), enough)):
             self._epilogue(b, chunk, (e.sub(panel, number), following))
 
@@ -188,7 +195,7 @@ class _Loops:
         return begin, end
 
     def _tiles(self, first: Any, tiles: Any, left: Any, last: Any, right: Any, right_depth: Any, depth: Any,
-               out: Any, rows: Any, columns: Any, add: Any) -> None:
+               out: Any, rows: Any, columns: Any, add: Any, finish: Any) -> None:
         """Run the kernel; tiles that are not whole are computed beside, and what is there of them copied."""
         e, f = self.e, self.f
         partial = e.or_(last, e.compare("<", columns, f["width"]))
@@ -207,7 +214,8 @@ class _Loops:
             left, offsets, f["left_depth"], e.select(self.table, segments, e.i64(1)), segment_offsets,
             e.select(self.table, f["segment_depth"], depth), right, right_depth, f["right_column"],
             columns, e.select(partial, self.edge, out), out_row, add, tiles, f["left_tile"],
-            e.select(self.table, step, e.i64(0)), e.mul(out_row, f["height"]), self.distances])
+            e.select(self.table, step, e.i64(0)), e.mul(out_row, f["height"]), self.distances,
+            e.select(e.and_(finish, e.not_(partial)), e.i64(1), e.i64(0))])
         with e.when(partial):
             e.call(self.move, [self.edge, edge_row, out, f["out_row"], rows, words])
 

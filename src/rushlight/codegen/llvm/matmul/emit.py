@@ -6,12 +6,14 @@ itself. Packed copies go to scratch memory, of which the caller says where it is
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ....core.lazy import LazyModule
-from ....loops.nest import Buffer, Call, Nest
+from ....loops.index import as_index
+from ....loops.nest import Buffer, Call, Nest, Store
 from ....loops.product import Matrix, Product, epilogue_of, product_of, result_of
 from ....runtime.target import Target
 from ....schedule.loops import LoopPlan
@@ -20,6 +22,7 @@ from ..emitter import Emitter
 from ..instructions import element_type
 from ..nests import emit_tile, kernel_key
 from . import driver, pack
+from .kernels import MOST_OTHERS, NOTHING
 from .plan import Plan, plan_product
 from .routines import declared
 
@@ -89,6 +92,7 @@ class _Product:
             self.plan = replace(self.plan, batch_tasks=shares, row_tasks=1, column_tasks=1)
         self.size = self.p.dtype.itemsize
         self.streamed = self._streamed()
+        self.finish = self._finish()
         self.others = self._others()
         task = ir.Function(module, ir.FunctionType(ir.VoidType(), [ir.PointerType(), ir.IntType(64)]),
                            f"{call.name}.task")
@@ -113,7 +117,8 @@ class _Product:
             kernel = self._routine("dot", plan.height, plan.width)
         else:
             vectors = plan.width // self.target.lanes(self.size)
-            kernel = self._routine("tile", plan.height, vectors, len(self.others))
+            steps = "-".join(op + kind for op, kind, _ in self.finish) or NOTHING
+            kernel = self._routine("tile", plan.height, vectors, len(self.others), steps)
         self._task(driver.FIELDS, self._fields(left_copy), "product",
                    kernel,
                    *(declared(self.module, self.target, kind) for kind in ("move", "clear")),
@@ -166,7 +171,8 @@ class _Product:
             "triangle": 0 if p.triangle is None else p.triangle.side,
             "diagonal": 0 if p.triangle is None else p.triangle.diagonal, "reach": self.reach,
             **{f"other{k}": slot for k, slot in enumerate(
-                self.others + [0] * (driver.MOST_OTHERS - len(self.others)))}}
+                self.others + [0] * (MOST_OTHERS - len(self.others)))},
+            "row": next((self.slots[buffer] for _, kind, buffer in self.finish if kind == "row"), 0)}
         if plan.pack_left:
             fields |= {"left": self.scratch.slot, "left_offset": self.scratch.offset,
                        "left_batch": plan.tiles * plan.room_left if p.left.batch else 0,
@@ -177,14 +183,42 @@ class _Product:
                        "segment_depth": p.depth // p.windows.segments, "left_tile": 0}
         return fields
 
+    def _finish(self) -> list[tuple[str, str, Buffer]]:
+        """The epilogue as steps that kernels do in registers: an instruction, and the row or matrix that it
+        takes besides the sums. Empty if there are others, for which they are in the way."""
+        nest, result = epilogue_of(self.call), result_of(self.call)
+        if nest is None or self.plan.kernel != "tile" or self.p.triangle is not None:
+            return []
+        statements = nest.phases[0].statements
+        store = statements[0]
+        if len(statements) > 1 or not isinstance(store, Store) or store.access.buffer is not result:
+            return []
+        kinds = {store.access.index: "matrix", as_index(nest.outer[-1]): "row"}
+        found: list[tuple[str, str, Buffer]] = []
+        value = store.value
+        while not (value.op == "load" and value.data == store.access):
+            sides = [side for side in value.args if side.op == "load" and side.data != store.access]
+            if value.op not in ("add", "mul") or not sides or value.dtype is not self.p.dtype:
+                return []
+            access = sides[0].data
+            if access.indirect or access.buffer is result or access.buffer.dtype is not self.p.dtype or (
+                    access.index not in kinds):
+                return []
+            found.insert(0, (value.op, kinds[access.index], access.buffer))
+            value = value.args[1 - value.args.index(sides[0])]
+        counts = Counter(kind for _, kind, _ in found)
+        return found if counts["row"] <= 1 and counts["matrix"] <= MOST_OTHERS else []
+
     def _others(self) -> list[int]:
         """Slots of what the epilogue reads and writes at the elements of the product."""
+        if self.finish:
+            return [self.slots[buffer] for _, kind, buffer in self.finish if kind == "matrix"]
         nest, result = epilogue_of(self.call), result_of(self.call)
         accesses = [] if nest is None else [*nest.reads(), *nest.writes()]
         here = {a.index for a in accesses if a.buffer is result}
         found = dict.fromkeys(a.buffer for a in accesses if a.buffer is not result and a.index in here
                               and a.buffer.dtype.itemsize == self.size and a.buffer not in self.streamed)
-        return [self.slots[buffer] for buffer in found][:driver.MOST_OTHERS]
+        return [self.slots[buffer] for buffer in found][:MOST_OTHERS]
 
     def _streamed(self) -> list[Buffer]:
         """What the epilogue stores past the caches: where its vectors are whole, and begin where registers of
@@ -222,6 +256,8 @@ class _Product:
     def _when(self) -> int:
         if epilogue_of(self.call) is None:
             return driver.NONE
+        if self.finish:
+            return driver.BY_KERNELS
         # A dot tile is narrower than a vector; what a task computes has few rows and is in cache still.
         return driver.LATE if self.plan.kernel == "dot" else driver.EARLY
 
@@ -287,7 +323,8 @@ class _Product:
         """Whether every range of columns is a whole number of so many registers."""
         width, plan = registers * self.target.lanes(self.size), self.plan
         share, rest = divmod(plan.panels, plan.column_tasks)
-        steps = (share * plan.width, driver.EPILOGUE_PANELS * plan.width)  # between where ranges begin
+        panels = 1 if self.finish else driver.EPILOGUE_PANELS
+        steps = (share * plan.width, panels * plan.width)  # between where ranges begin
         return self.p.columns % width == 0 and (plan.width % width == 0 or (
             rest == 0 and all(step % width == 0 for step in steps)))
 

@@ -24,8 +24,17 @@ ir = LazyModule("llvmlite.ir")
 # many segments the depth has, their offsets, the depth of each; the right operand, from k to k + 1, from
 # column to column, how many columns are there; the result, from row to row, whether to add to what is there;
 # how many tiles, and from tile to tile in the left operand, in the offsets of rows, and in the result; how
-# far from the result other matrices are that go with it.
-KERNEL = "ppnnpnpnnnpnnnnnnp"
+# far from the result other matrices are that go with it, and behind that the address of a row; whether to
+# finish.
+KERNEL = "ppnnpnpnnnpnnnnnnpn"
+MOST_OTHERS = 3  # a parameter and two moments of an optimizer
+
+LINE = 64  # bytes that are fetched together
+FEW_LINES = 8  # of a tile, that are fetched at once
+
+# What a kernel does with its sums in the end, before it stores them: steps of an instruction and what it
+# takes besides, the row or the next of the other matrices.
+NOTHING = "nothing"
 
 
 def shifted(e: Emitter, pointer: Any, offset: Any) -> Any:
@@ -47,16 +56,20 @@ def offset_rows(e: Emitter, pointer: Any, offsets: Any, count: int) -> list[Any]
 @routine("tile", KERNEL)
 def tile(e: Emitter, left: Any, row_offsets: Any, left_depth: Any, segments: Any, offsets: Any, depth: Any,
          right: Any, right_depth: Any, right_column: Any, columns: Any, out: Any, out_row: Any, add: Any,
-         tiles: Any, left_tile: Any, offsets_tile: Any, out_tile: Any, distances: Any, element: str,
-         height: int, vectors: int, others: int) -> None:
+         tiles: Any, left_tile: Any, offsets_tile: Any, out_tile: Any, distances: Any, finish: Any,
+         element: str, height: int, vectors: int, others: int, steps: str) -> None:
     """A column times a row, again and again, with vectors along the columns.
 
-    `others`: how many other matrices go with the result, which the epilogue reads or writes.
+    `others`: how many other matrices go with the result, which the epilogue reads or writes. `steps`: how the
+    sums are finished. The lines of all these, and of the result, are fetched in turn, one of each a step: if
+    there are many, what the sums need would wait behind them.
     """
     scalar = element_named(element)
     size = bits_of(scalar) // 8
     lanes = e.target.lanes(size)
     kind = vector(scalar, lanes)
+    row_lines = 1 << (-(-vectors * lanes * size // LINE) - 1).bit_length()  # of a row of the tile, or more
+    in_turn = height * row_lines > FEW_LINES
 
     def side_by_side(pointer: Any) -> list[Any]:
         return [e.address(pointer, j * lanes, scalar) if j else pointer for j in range(vectors)]
@@ -64,14 +77,19 @@ def tile(e: Emitter, left: Any, row_offsets: Any, left_depth: Any, segments: Any
     def each(left: Any, row_offsets: Any, out: Any) -> None:
         rows = offset_rows(e, left, row_offsets, height)
         places = [at for row in rows_of(e, out, out_row, height) for at in side_by_side(row)]
-        for other in range(others):
-            distance = e.load(e.address(distances, other, e.i64), e.i64)
+        matrices = [e.load(e.address(distances, other, e.i64), e.i64) for other in range(others)]
+        for distance in [] if in_turn else matrices:
             for row in places[::vectors]:
                 e.fetch(shifted(e, row, distance), vectors * lanes * size, write=True)
         sums = e.branch(e.compare("!=", add, 0), lambda: [e.load(at, kind) for at in places],
                         lambda: [e.zero(kind)] * len(places))
 
-        def step(left_over: Any, offset: Any, panel: Any, ahead: Any, *sums: Any) -> tuple[Any, list[Any]]:
+        def step(left_over: Any, offset: Any, panel: Any, ahead: Any, *more: Any) -> tuple[Any, list[Any]]:
+            turn, sums = more[:len(first_turn)], more[len(first_turn):]
+            for number in turn:
+                line = shifted(e, out, line_of(number))
+                for distance in (0, *matrices):
+                    e.fetch(shifted(e, line, distance), 1, write=True)
             b = [e.load(at, kind) for at in side_by_side(panel)]
             following = []
             for i, row in enumerate(rows):
@@ -81,18 +99,42 @@ def tile(e: Emitter, left: Any, row_offsets: Any, left_depth: Any, segments: Any
             left_over = e.sub(left_over, 1)
             return e.compare(">", left_over, 0), [
                 left_over, e.add(offset, left_depth), shifted(e, panel, right_depth),
-                e.address(ahead, height, scalar), *following]
+                e.address(ahead, height, scalar), *(e.add(number, 1) for number in turn), *following]
 
-        def segment(number: Any, panel: Any, ahead: Any, *sums: Any) -> tuple[Any, list[Any]]:
+        def segment(number: Any, panel: Any, ahead: Any, *more: Any) -> tuple[Any, list[Any]]:
             start = e.load(e.address(offsets, number, e.i64), e.i64)
-            _, _, *following = e.repeat([depth, start, panel, ahead, *sums], step)
+            _, _, *following = e.repeat([depth, start, panel, ahead, *more], step)
             number = e.add(number, 1)
             return e.compare("<", number, segments), [number, *following]
 
+        first_turn = [e.i64(0)] if in_turn else []
         # The next tile: rows that lie one after the other, or a slab, have as many elements as are used here.
-        sums = e.repeat([e.i64(0), right, shifted(e, left, left_tile), *sums], segment)[3:]
+        start = [e.i64(0), right, shifted(e, left, left_tile), *first_turn]
+        sums = e.repeat([*start, *sums], segment)[len(start):]
+        if steps != NOTHING:
+            sums = e.branch(e.compare("!=", finish, 0), lambda: finished(sums, places), lambda: sums)
         for x, at in zip(sums, places, strict=True):
             e.store(x, at)
+
+    def line_of(number: Any) -> Any:
+        """How far line `number` of a tile is from its start; after the last one, that again."""
+        number = e.minimum(number, e.i64(height * row_lines - 1))
+        bits = row_lines.bit_length() - 1
+        return e.add(e.mul(e.shift_right(number, bits), out_row), e.mul(e.and_(number, row_lines - 1), LINE))
+
+    def finished(sums: Sequence[Any], places: Sequence[Any]) -> list[Any]:
+        found, matrix = list(sums), 0
+        for step in steps.split("-"):
+            operation = {"add": e.add, "mul": e.mul}[step[:3]]
+            if step[3:] == "row":
+                row = e.load(e.address(distances, MOST_OTHERS, e.i64), e.pointer)
+                besides = [e.load(at, kind) for at in side_by_side(row)] * height
+            else:
+                distance = e.load(e.address(distances, matrix, e.i64), e.i64)
+                besides = [e.load(shifted(e, at, distance), kind) for at in places]
+                matrix += 1
+            found = [operation(x, y) for x, y in zip(found, besides, strict=True)]
+        return found
 
     _for_tiles(e, tiles, (left, left_tile), (row_offsets, offsets_tile), (out, out_tile), each)
 
@@ -113,8 +155,8 @@ def _for_tiles(e: Emitter, tiles: Any, left: tuple[Any, Any], offsets: tuple[Any
 @routine("dot", KERNEL)
 def dot(e: Emitter, left: Any, row_offsets: Any, left_depth: Any, segments: Any, offsets: Any, depth: Any,
         right: Any, right_depth: Any, right_column: Any, columns: Any, out: Any, out_row: Any, add: Any,
-        tiles: Any, left_tile: Any, offsets_tile: Any, out_tile: Any, distances: Any, element: str,
-        height: int, width: int) -> None:
+        tiles: Any, left_tile: Any, offsets_tile: Any, out_tile: Any, distances: Any, finish: Any,
+        element: str, height: int, width: int) -> None:
     """Rows times columns, each contiguous, with vectors along the depth; one segment, nothing is added to.
 
     For columns that are not there the last one is computed again.
