@@ -30,6 +30,7 @@ FIELDS = (
     "height", "tiles", "width", "panels", "block", "chunk",
     "batch_tasks", "row_tasks", "column_tasks",
     "left", "left_offset", "left_batch", "left_tile", "left_row", "left_depth",
+    "lead", "lead_step",  # what kernels fetch of it
     "right", "right_offset", "right_batch", "right_panel", "right_depth", "right_column",
     "direct",  # panels that are read where they are; the others are in a copy
     "copy", "copy_offset", "copy_batch", "copy_panel", "copy_depth",
@@ -215,7 +216,7 @@ class _Loops:
             e.select(self.table, f["segment_depth"], depth), right, right_depth, f["right_column"],
             columns, e.select(partial, self.edge, out), out_row, add, tiles, f["left_tile"],
             e.select(self.table, step, e.i64(0)), e.mul(out_row, f["height"]), self.distances,
-            e.select(e.and_(finish, e.not_(partial)), e.i64(1), e.i64(0))])
+            e.select(e.and_(finish, e.not_(partial)), e.i64(1), e.i64(0)), f["lead"], f["lead_step"]])
         with e.when(partial):
             e.call(self.move, [self.edge, edge_row, out, f["out_row"], rows, words])
 

@@ -28,6 +28,7 @@ from .routines import declared
 
 ir = LazyModule("llvmlite.ir")
 
+FAR = 32  # steps of a kernel, which take as long as it takes to fetch a line
 EPILOGUE_BYTES = 128  # that an epilogue computes side by side; with more its numbers do not stay in registers
 
 
@@ -181,7 +182,11 @@ class _Product:
             rows, segments = self._tables()
             fields |= {"offsets": self.scratch.slot, "offsets_offset": rows, "segments_offset": segments,
                        "segment_depth": p.depth // p.windows.segments, "left_tile": 0}
-        return fields
+        # Of what lies tile after tile, be it rows or slabs, the next tile is fetched, which has as many
+        # elements; else what follows in the depth, where machines do not see it coming.
+        across = p.left.column != 1 and not plan.pack_left
+        return fields | ({"lead": FAR * fields["left_depth"], "lead_step": fields["left_depth"]} if across else
+                         {"lead": fields["left_tile"], "lead_step": plan.height * size})
 
     def _finish(self) -> list[tuple[str, str, Buffer]]:
         """The epilogue as steps that kernels do in registers: an instruction, and the row or matrix that it

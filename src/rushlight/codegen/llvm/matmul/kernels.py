@@ -25,8 +25,8 @@ ir = LazyModule("llvmlite.ir")
 # column to column, how many columns are there; the result, from row to row, whether to add to what is there;
 # how many tiles, and from tile to tile in the left operand, in the offsets of rows, and in the result; how
 # far from the result other matrices are that go with it, and behind that the address of a row; whether to
-# finish.
-KERNEL = "ppnnpnpnnnpnnnnnnpn"
+# finish; how far ahead in the left operand lines are fetched, and from one to the next.
+KERNEL = "ppnnpnpnnnpnnnnnnpnnn"
 MOST_OTHERS = 3  # a parameter and two moments of an optimizer
 
 LINE = 64  # bytes that are fetched together
@@ -57,7 +57,8 @@ def offset_rows(e: Emitter, pointer: Any, offsets: Any, count: int) -> list[Any]
 def tile(e: Emitter, left: Any, row_offsets: Any, left_depth: Any, segments: Any, offsets: Any, depth: Any,
          right: Any, right_depth: Any, right_column: Any, columns: Any, out: Any, out_row: Any, add: Any,
          tiles: Any, left_tile: Any, offsets_tile: Any, out_tile: Any, distances: Any, finish: Any,
-         element: str, height: int, vectors: int, others: int, steps: str) -> None:
+         lead: Any, lead_step: Any, element: str, height: int, vectors: int, others: int,
+         steps: str) -> None:
     """A column times a row, again and again, with vectors along the columns.
 
     `others`: how many other matrices go with the result, which the epilogue reads or writes. `steps`: how the
@@ -99,7 +100,7 @@ def tile(e: Emitter, left: Any, row_offsets: Any, left_depth: Any, segments: Any
             left_over = e.sub(left_over, 1)
             return e.compare(">", left_over, 0), [
                 left_over, e.add(offset, left_depth), shifted(e, panel, right_depth),
-                e.address(ahead, height, scalar), *(e.add(number, 1) for number in turn), *following]
+                shifted(e, ahead, lead_step), *(e.add(number, 1) for number in turn), *following]
 
         def segment(number: Any, panel: Any, ahead: Any, *more: Any) -> tuple[Any, list[Any]]:
             start = e.load(e.address(offsets, number, e.i64), e.i64)
@@ -108,8 +109,7 @@ def tile(e: Emitter, left: Any, row_offsets: Any, left_depth: Any, segments: Any
             return e.compare("<", number, segments), [number, *following]
 
         first_turn = [e.i64(0)] if in_turn else []
-        # The next tile: rows that lie one after the other, or a slab, have as many elements as are used here.
-        start = [e.i64(0), right, shifted(e, left, left_tile), *first_turn]
+        start = [e.i64(0), right, shifted(e, left, lead), *first_turn]
         sums = e.repeat([*start, *sums], segment)[len(start):]
         if steps != NOTHING:
             sums = e.branch(e.compare("!=", finish, 0), lambda: finished(sums, places), lambda: sums)
@@ -156,7 +156,7 @@ def _for_tiles(e: Emitter, tiles: Any, left: tuple[Any, Any], offsets: tuple[Any
 def dot(e: Emitter, left: Any, row_offsets: Any, left_depth: Any, segments: Any, offsets: Any, depth: Any,
         right: Any, right_depth: Any, right_column: Any, columns: Any, out: Any, out_row: Any, add: Any,
         tiles: Any, left_tile: Any, offsets_tile: Any, out_tile: Any, distances: Any, finish: Any,
-        element: str, height: int, width: int) -> None:
+        lead: Any, lead_step: Any, element: str, height: int, width: int) -> None:
     """Rows times columns, each contiguous, with vectors along the depth; one segment, nothing is added to.
 
     For columns that are not there the last one is computed again.
