@@ -144,6 +144,7 @@ def test_packed_and_blocked(engine: Engine, shape: tuple[int, int, int], kind: s
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("target", [{"vector_bytes": 16, "has_masked_memory": False, "has_fma": False},
+                                    {"vector_bytes": 32, "vector_registers": 16},
                                     {"vector_bytes": 64, "vector_registers": 32}])
 def test_other_targets(engine: Engine, target: dict[str, Any], kind: str) -> None:
     """Tiles of other machines, which this one runs as well, if not as quickly."""

@@ -10,6 +10,7 @@ import pytest
 import rushlight as rl
 from rushlight.loops.nest import Call
 from rushlight.loops.product import epilogue_of, product_of
+from rushlight.runtime.guards import guarding
 
 
 def tensor(*shape: int, seed: int = 0, dtype: Any = np.float32) -> rl.Tensor:
@@ -152,6 +153,43 @@ def test_epilogue_is_one_kernel(shape: tuple[int, int, int], transposed: bool) -
     assert epilogue_of(steps[0]) is not None
 
 
+FINISHED: dict[str, Any] = {
+    "addrow": lambda x, w, bias, one, two: x @ w + bias,
+    "addmatrix": lambda x, w, bias, one, two: one + x @ w,
+    "mulmatrix": lambda x, w, bias, one, two: (x @ w) * one,
+    "addrow-addmatrix": lambda x, w, bias, one, two: one + bias.addmm(x, w),
+    "mulrow-mulmatrix-addmatrix": lambda x, w, bias, one, two: (x @ w) * bias * one + two,
+    "addmatrix-addmatrix": lambda x, w, bias, one, two: (x @ w + one) + one}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(64, 48, 64), (61, 40, 128), (200, 33, 90), (70, 1500, 72), (4, 9, 200)])
+@pytest.mark.parametrize("steps", FINISHED)
+def test_sums_and_products_are_finished_in_registers(steps: str, shape: tuple[int, int, int],
+                                                     dtype: Any) -> None:
+    """Tiles that are not whole, and all but the last block of the depth, are not; nothing beside the row or
+    the matrices is read."""
+    rows, depth, columns = shape
+    sizes = (rows, depth), (depth, columns), (columns,), (rows, columns), (rows, columns)
+    args = [tensor(*size, seed=seed, dtype=dtype) for seed, size in enumerate(sizes)]
+    function = rl.compile(FINISHED[steps], fullgraph=True)
+    assert f".{steps}" in rl.explain(function, *args).llvm
+    exact = FINISHED[steps](*[arg.double() for arg in args])
+    with guarding():
+        guarded = function(*args)
+    tolerance = 1e-5 if dtype is np.float32 else 1e-13
+    for result in (guarded, function(*args)):
+        same(result.double(), exact, tolerance)
+
+
+def test_what_changes_places_is_not_finished_in_registers() -> None:
+    """Rows that are read backwards, numbers of another dtype, products of products: epilogues as before."""
+    x, w, bias = tensor(40, 20), tensor(20, 64), tensor(64)
+    for f in (lambda x, w, b: x @ w + b.flip(0), lambda x, w, b: (x @ w) * (x @ w) + b,
+              lambda x, w, b: x @ w + b.double(), lambda x, w, b: b - x @ w):
+        check(f, x, w, bias)
+
+
 def test_epilogue_of_batches_and_reshaped_results() -> None:
     batches = tensor(3, 20, 7), tensor(3, 7, 18), tensor(20, 1)
     assert len(check(lambda a, b, c: (a.bmm(b) + c).sigmoid(), *batches)) == 1
@@ -224,3 +262,15 @@ def test_notes_tell_what_was_fused() -> None:
     function(tensor(8, 8), tensor(8, 8))
     entry, = next(iter(function.entries.values()))
     assert any("runs on the tiles of matmul" in note for note in entry.artifact.schedule.notes)
+
+
+def test_parts_of_transposed_products_are_copied_as_they_lie() -> None:
+    def f(a, b, c):
+        return rl.cat([(a.transpose(1, 2) @ b).transpose(1, 2), c * 2], 2)
+
+    call, = products(check(f, tensor(3, 40, 16), tensor(3, 40, 50), tensor(3, 50, 9)))
+    assert (product_of(call).rows, product_of(call).columns) == (50, 16)
+    # what somebody else reads as it is stays
+    call, = products(check(lambda a, b, c: rl.cat([f(a, b, c), (a.transpose(1, 2) @ b).sum(1)[..., None]], 2),
+                           tensor(3, 40, 16), tensor(3, 40, 50), tensor(3, 50, 9)))
+    assert product_of(call).rows == 16

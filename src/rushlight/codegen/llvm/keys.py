@@ -8,16 +8,18 @@ from typing import Any
 from ...loops.expr import Expr, cost, loads_in, walk
 from ...loops.index import Index, Quotient, Remainder, Var
 from ...loops.nest import Buffer, Nest, Place, Reduce, Statement, Store
+from ...loops.varying import varying
 from ...runtime.target import Target
 from ...schedule.loops import LoopPlan
 from .reductions import ARGUMENTS
 
 
 def machine_lanes(nest: Nest, target: Target) -> int:
-    """Lanes that fill a register with the widest type that is computed with (64-bit indices do not count)."""
-    sizes = {node.dtype.itemsize for phase in nest.phases for value in phase.values() for node in walk(value)
-             if node.op not in ("constant", "index")}
-    return target.lanes(max(4, *sizes)) if sizes else target.lanes(4)
+    """Lanes that fill a register with the widest type that is computed with (64-bit indices do not count, nor
+    what is the same everywhere, such as the numbers of an optimizer)."""
+    variables = [*nest.outer, *(var for phase in nest.phases for var in phase.inner)]
+    moving = varying((value for phase in nest.phases for value in phase.values()), variables)
+    return target.lanes(max([4, *(node.dtype.itemsize for node in moving if node.op != "index")]))
 
 
 LIMITED = 2  # registers of a vector in rows that end early: wider ones would end later

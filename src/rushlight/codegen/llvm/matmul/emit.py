@@ -185,7 +185,8 @@ class _Product:
         # Of what lies tile after tile, be it rows or slabs, the next tile is fetched, which has as many
         # elements; else what follows in the depth, where machines do not see it coming.
         across = p.left.column != 1 and not plan.pack_left
-        return fields | ({"lead": FAR * fields["left_depth"], "lead_step": fields["left_depth"]} if across else
+        step = fields["left_depth"]
+        return fields | ({"lead": FAR * step, "lead_step": step} if across else
                          {"lead": fields["left_tile"], "lead_step": plan.height * size})
 
     def _finish(self) -> list[tuple[str, str, Buffer]]:
