@@ -23,6 +23,7 @@ CHUNK_ROWS = 96  # of the left operand, as deep as a block, to stay in the secon
 TRIANGLE_TILES = 2  # of one depth, where rows of the left operand differ in it
 ENOUGH_ROWS = 128  # that use a panel, for copying it to pay
 FEW_PANELS = 4  # whose rows are near each other as they are
+STEP = 2  # sums whose time a step of a kernel takes besides those of its tile
 MANY_SUMS = 16  # of a tile, that take as long as it takes to fetch a line
 
 
@@ -85,14 +86,19 @@ def _tile(p: Product, target: Target, lanes: int) -> tuple[int, int]:
     Enough sums hide the latency of the multiplications. Where it pays for a kernel of its own, the tile is
     one that computes little in vain.
     """
-    many = target.vector_registers >= 32
+    many, wide = target.vector_registers >= 32, -(-p.columns // lanes)
     if p.rows <= 3:
         rows, vectors = p.rows, 8 if p.rows == 1 or many else 4
     else:
-        tiles = {(6, 4): 1.0, (8, 2): 1.035} if many else {(6, 2): 1.0, (4, 3): 1.06}
-        rows, vectors = min(tiles, key=lambda tile: tiles[tile] * _rounded(p.rows, tile[0]) * _computed(
-            p, lanes * min(tile[1], -(-p.columns // lanes))))
-    return min(rows, p.rows), min(vectors, -(-p.columns // lanes))
+        tiles = {(6, 4): 1.0, (8, 2): 1.0} if many else {(6, 2): 1.0, (4, 3): 1.06}
+
+        def cost(tile: tuple[int, int]) -> float:
+            rows, vectors = tile[0], min(tile[1], wide)
+            return (tiles[tile] * (1 + STEP / (rows * vectors)) * _rounded(p.rows, rows)
+                    * _computed(p, lanes * vectors))
+
+        rows, vectors = min(tiles, key=cost)
+    return min(rows, p.rows), min(vectors, wide)
 
 
 def _computed(p: Product, width: int) -> int:
