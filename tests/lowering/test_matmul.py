@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -188,6 +189,8 @@ def test_what_changes_places_is_not_finished_in_registers() -> None:
     for f in (lambda x, w, b: x @ w + b.flip(0), lambda x, w, b: (x @ w) * (x @ w) + b,
               lambda x, w, b: x @ w + b.double(), lambda x, w, b: b - x @ w):
         check(f, x, w, bias)
+        kernels = re.findall(r"\.tile\.\w+\.\d+\.\d+\.\d+\.([\w-]+)", rl.explain(f, x, w, bias).llvm)
+        assert set(kernels) == {"nothing"}
 
 
 def test_epilogue_of_batches_and_reshaped_results() -> None:

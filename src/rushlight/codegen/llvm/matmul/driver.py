@@ -5,7 +5,7 @@
             for each chunk of tiles of the left operand
                 for each panel of the right operand
                     the kernel, on all tiles of the chunk
-                    after the last block of the depth, and a few panels: the epilogue
+                    after the last block of the depth, and a few panels: the epilogue, unless kernels do it
 
 Of a product with a triangle, tiles that nobody looks at are filled with zeros, and the depth of a chunk times
 a panel is cut to where the triangle is.
@@ -150,10 +150,11 @@ class _Loops:
             with e.when(e.and_(e.compare("<", start, end), e.compare(">", depth, 0))):
                 row = e.mul(start, f["height"])
                 rows = e.minimum(e.sub(f["rows"], row), e.mul(e.sub(end, start), f["height"]))
+                partial = e.or_(last, e.compare("<", columns, f["width"]))
                 self._tiles(start, e.sub(end, start), shifted(e, left, e.mul(start, f["left_tile"])), last,
                             right, right_depth, depth, shifted(e, out, e.mul(row, f["out_row"])), rows,
-                            columns, e.sub(here, begin), finish)
-                with e.when(e.and_(finish, e.or_(last, e.compare("<", columns, f["width"])))):
+                            columns, e.sub(here, begin), partial, finish)
+                with e.when(e.and_(finish, partial)):
                     e.call(self.epilogue, [self.block, b, row, e.add(row, rows), column,
                                            e.add(column, columns)])
         number = e.builder.urem(e.sub(panel, panels[0]), e.i64(EPILOGUE_PANELS))
@@ -196,10 +197,9 @@ class _Loops:
         return begin, end
 
     def _tiles(self, first: Any, tiles: Any, left: Any, last: Any, right: Any, right_depth: Any, depth: Any,
-               out: Any, rows: Any, columns: Any, add: Any, finish: Any) -> None:
+               out: Any, rows: Any, columns: Any, add: Any, partial: Any, finish: Any) -> None:
         """Run the kernel; tiles that are not whole are computed beside, and what is there of them copied."""
         e, f = self.e, self.f
-        partial = e.or_(last, e.compare("<", columns, f["width"]))
         edge_row = e.mul(f["width"], f["size"])
         words = e.shift_right(e.mul(columns, f["size"]), 2)
         with e.when(e.and_(partial, e.compare("!=", add, 0))):

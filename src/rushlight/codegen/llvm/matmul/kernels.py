@@ -112,7 +112,8 @@ def tile(e: Emitter, left: Any, row_offsets: Any, left_depth: Any, segments: Any
         start = [e.i64(0), right, shifted(e, left, lead), *first_turn]
         sums = e.repeat([*start, *sums], segment)[len(start):]
         if steps != NOTHING:
-            sums = e.branch(e.compare("!=", finish, 0), lambda: finished(sums, places), lambda: sums)
+            sums = e.branch(e.compare("!=", finish, 0), lambda: finished(sums, places, matrices),
+                            lambda: sums)
         for x, at in zip(sums, places, strict=True):
             e.store(x, at)
 
@@ -122,17 +123,16 @@ def tile(e: Emitter, left: Any, row_offsets: Any, left_depth: Any, segments: Any
         bits = row_lines.bit_length() - 1
         return e.add(e.mul(e.shift_right(number, bits), out_row), e.mul(e.and_(number, row_lines - 1), LINE))
 
-    def finished(sums: Sequence[Any], places: Sequence[Any]) -> list[Any]:
-        found, matrix = list(sums), 0
+    def finished(sums: Sequence[Any], places: Sequence[Any], matrices: Sequence[Any]) -> list[Any]:
+        found, distances_left = list(sums), iter(matrices)
         for step in steps.split("-"):
             operation = {"add": e.add, "mul": e.mul}[step[:3]]
             if step[3:] == "row":
                 row = e.load(e.address(distances, MOST_OTHERS, e.i64), e.pointer)
                 besides = [e.load(at, kind) for at in side_by_side(row)] * height
             else:
-                distance = e.load(e.address(distances, matrix, e.i64), e.i64)
+                distance = next(distances_left)
                 besides = [e.load(shifted(e, at, distance), kind) for at in places]
-                matrix += 1
             found = [operation(x, y) for x, y in zip(found, besides, strict=True)]
         return found
 
