@@ -7,11 +7,11 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # One test process per core, but not more than memory allows: each imports the oracle.
 TEST_JOBS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); [ $$n -gt 8 ] && echo 8 || echo $$n)
 
-.PHONY: help demo test check bench stubs clean
+.PHONY: help demo test check bench upstream stubs clean
 .DELETE_ON_ERROR:
 
 help:
-	@echo "make demo | test | check | bench | stubs | clean"
+	@echo "make demo | test | check | bench | upstream | stubs | clean"
 
 demo: $(VENV)/.stamp-base
 	$(BIN)/rushlight demo
@@ -25,6 +25,9 @@ check: $(VENV)/.stamp-dev
 
 bench: $(VENV)/.stamp-test
 	$(BIN)/python benchmarks/run.py $(ARGS)
+
+upstream: $(VENV)/.stamp-test
+	$(BIN)/rushlight upstream $(ARGS)
 
 stubs: $(VENV)/.stamp-base
 	$(BIN)/python -m rushlight.cli.stubs

@@ -21,6 +21,7 @@ COMMANDS = {
     "demo": ("rushlight.cli.demo", "train a small GPT, its whole step compiled"),
     "tour": ("rushlight.cli.tour", "the library, stop by stop"),
     "ops": ("rushlight.cli.ops", "search the operators: schema, kind, stages present"),
+    "upstream": ("rushlight.cli.upstream", "run PyTorch's own unit tests on Rushlight"),
 }
 
 
@@ -31,7 +32,11 @@ class UsageError(Exception):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one sub-command; returns the exit status."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
-    parser = _parser(arguments)
+    try:
+        parser = _parser(arguments)
+    except UsageError as error:
+        print(f"rushlight: {error}", file=sys.stderr)
+        return 2
     options = parser.parse_args(arguments)
     if options.command is None:
         parser.print_help()
