@@ -71,6 +71,7 @@ FLOORS = [
         "mps",
         "multiprocessing",
         "overrides",
+        "quasirandom",
         "return_types",
         "types",
         "version",

@@ -1,7 +1,7 @@
-"""Switches of PyTorch's that change nothing here, kept and answered; and functions of numbers named sym_*.
+"""Switches of PyTorch's: deterministic mode, and those that change nothing here, kept and answered; and
+functions of numbers named sym_*.
 
-Results do not depend on the number of threads or on a run, so that deterministic algorithms are the only
-ones; a product of float32 is computed in float32.
+A product of float32 is computed in float32.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
+
+from .core.determinism import DETERMINISM, set_determinism
 
 __all__ = [
     "are_deterministic_algorithms_enabled",
@@ -37,8 +39,6 @@ __all__ = [
 
 @dataclass
 class _Settings:
-    deterministic: bool = False
-    warn_only: bool = False
     warn_always: bool = False
     precision: str = "highest"
     interop_threads: int = 1
@@ -48,19 +48,30 @@ _settings = _Settings()
 _MODES = ("default", "warn", "error")
 
 
+def _flag(value: Any, name: str) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"_set_deterministic_algorithms(): argument {name} must be bool, not "
+                        f"{type(value).__name__}")
+    return value
+
+
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    _settings.deterministic, _settings.warn_only = bool(mode), bool(mode and warn_only)
+    """Refuse operators that PyTorch has no deterministic implementation of, or warn of them with `warn_only`,
+    and fill uninitialised memory (utils.deterministic). Results are the same in every run in any case."""
+    set_determinism(enabled=_flag(mode, "'mode' (position 1)"), warn_only=_flag(warn_only, "'warn_only'"))
 
 
 def are_deterministic_algorithms_enabled() -> bool:
-    return _settings.deterministic
+    return DETERMINISM.enabled
 
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
-    return _settings.warn_only
+    return DETERMINISM.warn_only
 
 
 def set_deterministic_debug_mode(debug_mode: int | str) -> None:
+    if not isinstance(debug_mode, int | str):
+        raise TypeError(f"debug_mode must be str or int, but got {type(debug_mode)}")
     if debug_mode not in (0, 1, 2, *_MODES):
         raise RuntimeError(
             f"invalid value of debug_mode, expected `default`, `warn`, `error` or 0, 1, 2, but got "
@@ -71,7 +82,7 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
 
 
 def get_deterministic_debug_mode() -> int:
-    return 0 if not _settings.deterministic else 1 if _settings.warn_only else 2
+    return 0 if not DETERMINISM.enabled else 1 if DETERMINISM.warn_only else 2
 
 
 def set_float32_matmul_precision(precision: str) -> None:

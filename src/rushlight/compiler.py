@@ -27,8 +27,9 @@ from .capture.effects import StateError
 from .capture.guards import environment_of
 from .capture.program import capture_call, try_capture
 from .capture.trace import CaptureError
-from .core import dtypes
+from .core import determinism, dtypes
 from .core.autocast import autocast_key
+from .core.determinism import DETERMINISM
 from .core.dispatch import AMBIENT
 from .core.lazy import LazyModule
 from .core.modes import MODES
@@ -125,7 +126,7 @@ class CompiledFunction:
             self._fast = (entry.invoker.call, entry)
 
     def _forget(self) -> None:
-        """The default dtype or the guard mode, which the short way does not look at, has changed."""
+        """The default dtype, determinism or the guard mode, which the short way does not ask, has changed."""
         self._fast = None
 
     def _compile(self, key: Any, args: Any, kwargs: Any, tensors: list[Tensor],
@@ -200,11 +201,12 @@ def _forget_all() -> None:
 
 
 dtypes.on_default_change(_forget_all)
+determinism.on_change(_forget_all)
 guards.on_change(_forget_all)
 
 
 KEY_PARTS = ("the structure of the arguments", "an argument", "the aliasing of the arguments",
-             "the modes (grad, inference, default dtype, autocast)")
+             "the modes (grad, inference, default dtype, autocast, determinism)")
 
 
 def _distance(known: Any, key: Any) -> tuple[int, int]:
@@ -237,7 +239,7 @@ def _in_words(described: Any) -> str:
 
 
 def _modes() -> tuple[Any, ...]:
-    return (MODES.grad, MODES.inference, dtypes.get_default_dtype(), autocast_key())
+    return (MODES.grad, MODES.inference, dtypes.get_default_dtype(), autocast_key(), DETERMINISM.key)
 
 
 _OVERLAP = "overlap"

@@ -12,6 +12,7 @@ import functools
 import json
 from typing import Any
 
+from .core.determinism import DETERMINISM
 from .core.dtypes import DType
 from .core.tokens import device, layout, memory_format
 from .graph.ir import Graph, Value
@@ -26,7 +27,7 @@ def program_key(graph: Graph) -> str | None:
     """The key of a graph after its passes; None if it has no exact text."""
     try:
         return key_of((_text(graph), "guarded" * guards.enabled(), "timed" * profile.enabled(),
-                       *_surroundings()))
+                       "filled" * DETERMINISM.fills, *_surroundings()))
     except _NoText:
         return None
 

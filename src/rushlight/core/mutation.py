@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 
 from .autocast import autocast_off
+from .determinism import DETERMINISM, undefined
 from .dispatch import AMBIENT, Arguments, call, tensors_in
-from .dtypes import can_cast
+from .dtypes import Category, can_cast
 from .errors import check, fail
 from .modes import MODES
 from .pointwise import run_in_place
@@ -445,7 +446,12 @@ def set_geometry(
         storage._meta_bytes = max(storage._meta_bytes, needed)
     else:
         if needed > storage.buffer.nbytes:
+            had = storage.buffer.nbytes
             _grow(storage, needed, shared)
+            if DETERMINISM.fills and target.dtype.category is not Category.QUANTIZED:
+                size = target.dtype.itemsize
+                new = storage.buffer[-(-had // size) * size:needed].view(target.dtype.numpy)
+                new[...] = undefined(target.dtype)
         target._array = array_over(storage.buffer, shape, strides, offset, target.dtype)
     target._strides, target._offset = strides, offset
 

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from . import construct, dtypes, printing
+from .determinism import alert
 from .dispatch import AMBIENT, read_array, run_name
-from .dtypes import DType
+from .dtypes import Category, DType
 from .errors import check
 from .indexing import get_item, set_item
 from .modes import MODES
@@ -233,6 +234,8 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
 def resize_(self: Tensor, *size: Any, memory_format: memory_format = contiguous_format) -> Tensor:
     """Change the shape in place; storage grows if needed and new elements are undefined (zero here)."""
     check(len(size) > 0, "resize_(): missing the size", TypeError)
+    if self.dtype.category is Category.QUANTIZED:
+        alert("quantized_resize_cpu_")
     sizes = size[0] if len(size) == 1 and isinstance(size[0], tuple | list) else size
     shape = tuple([_size_of(n) for n in sizes])
     check(not self.requires_grad, "cannot resize variables that require grad")

@@ -13,6 +13,7 @@ from functools import partial
 from itertools import repeat
 from math import prod
 
+from ..core.determinism import alert
 from ..core.dispatch import run_name
 from ..core.dtypes import DTYPES, DType
 from ..core.errors import check
@@ -312,12 +313,14 @@ def unpooled(self: Tensor, indices: Tensor, output_size: Shape, rank: int) -> Te
 
 @composite("max_unpool2d(Tensor self, Tensor indices, SymInt[2] output_size) -> Tensor", api=INTERNAL)
 def max_unpool2d(self: Tensor, indices: Tensor, output_size: Shape) -> Tensor:
+    alert("max_unpooling2d_forward_out")
     return unpooled(self, indices, output_size, 2)
 
 
 @composite("max_unpool3d(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] padding) "
            "-> Tensor", api=INTERNAL)
 def max_unpool3d(self: Tensor, indices: Tensor, output_size: Shape, stride: Shape, padding: Shape) -> Tensor:
+    alert("max_unpooling3d_forward_out")
     check(len(stride) == 3 and min(stride) > 0, f"max_unpool3d: strides should be three and greater than "
           f"zero, but got stride: {list(stride)}")
     check(len(padding) == 3, f"max_unpool3d: There should be exactly 3 elements in padding, but got "

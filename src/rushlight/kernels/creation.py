@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.determinism import DETERMINISM, undefined
 from ..core.dtypes import DTYPES
 from ..core.registry import kernel
 from ..core.shapes import Spec
@@ -22,6 +23,11 @@ def allocate(out: Spec) -> np.ndarray:
     extent = 1 + sum((size - 1) * stride for size, stride in zip(shape, out.strides, strict=True))
     memory = np.empty(extent, dtype)
     return np.ndarray(shape, dtype, memory, 0, tuple(stride * dtype.itemsize for stride in out.strides))
+
+
+def blank(out: Spec) -> np.ndarray:
+    """An array whose contents nobody may read; deterministic mode says what they are."""
+    return filled(out, undefined(out.dtype)) if DETERMINISM.fills else allocate(out)
 
 
 def filled(out: Spec, value: Any) -> np.ndarray:
@@ -53,7 +59,7 @@ def zeros(out: Spec) -> np.ndarray:
 
 
 kernel("empty.memory_format", "empty_strided", "empty_permuted", "empty_like", "new_empty",
-       "new_empty_strided", lambda out: allocate(out))
+       "new_empty_strided", lambda out: blank(out))
 kernel("zeros", "zeros_like", "new_zeros", "zero", lambda out: zeros(out))
 kernel("ones", "ones_like", "new_ones", lambda out: filled(out, 1))
 kernel("full", "full_like", "new_full", lambda fill_value, out: filled(out, fill_value))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..core.determinism import DETERMINISM, undefined
 from ..core.dtypes import float64, int64
 from ..core.registry import REGISTRY
 from ..core.shapes import Spec
@@ -24,9 +25,15 @@ def _declare_constant(value: int, *names: str) -> None:
 
 _declare_constant(0, "zeros", "zeros_like", "new_zeros", "zero")
 _declare_constant(1, "ones", "ones_like", "new_ones")
-# Uninitialised memory may hold anything, so it may hold zeros.
-_declare_constant(0, "empty.memory_format", "empty_like", "new_empty", "empty_strided", "new_empty_strided",
-                  "empty_permuted")
+
+
+@lowering("empty.memory_format", "empty_like", "new_empty", "empty_strided", "new_empty_strided",
+          "empty_permuted")
+def empty(low: Lowerer, out: Spec) -> Lowered:
+    """Uninitialised memory may hold anything, so it may hold zeros; deterministic mode says what it holds."""
+    return constant_tensor(low, out, undefined(out.dtype) if DETERMINISM.fills else 0)
+
+
 
 lowering("full", "full_like", "new_full")(lambda fill_value, low, out: constant_tensor(low, out, fill_value))
 lowering("scalar_tensor")(lambda s, low, out: constant_tensor(low, out, s))

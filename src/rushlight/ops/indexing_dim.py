@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..core.determinism import alert
 from ..core.dtypes import DTYPES, DType
 from ..core.errors import check
 from ..core.registry import EXACT_OUT, FUNCTION, INPLACE_METHOD, METHOD, Api, define
@@ -250,7 +251,9 @@ def take(self: Tensor, index: Tensor) -> Spec:
     return Spec(tuple(index.shape), self.dtype)
 
 
-def put(self: Tensor, index: Tensor, source: Tensor) -> Spec:
+def put(self: Tensor, index: Tensor, source: Tensor, accumulate: bool) -> Spec:
+    if not accumulate:
+        alert("put_")
     check_long(index, "put_")
     check_same_dtype(self, source, "put_", "source")
     check(source.numel() == index.numel(), "put_(): Expected source and index to have the same number of "

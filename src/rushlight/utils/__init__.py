@@ -3,7 +3,7 @@
 import importlib
 from types import ModuleType
 
-__all__ = ["_pytree", "benchmark", "checkpoint", "data", "dlpack", "hooks"]
+__all__ = ["_pytree", "benchmark", "checkpoint", "data", "deterministic", "dlpack", "hooks"]
 
 
 def __getattr__(name: str) -> ModuleType:
