@@ -16,7 +16,7 @@ PACKAGE = Path(rushlight.__file__).parent
 # From the ground up; a module imports only from its own floor and those before it. Names on one line share a
 # floor.
 FLOORS = [
-    ["logs"],
+    ["logs", "__future__"],
     ["core"],
     ["ops"],
     ["kernels"],

@@ -193,9 +193,9 @@ __all__ += functional.__all__
 
 _heap.keep_freed_memory()
 
-_ON_DEMAND = ("accelerator", "backends", "cpu", "cuda", "distributed", "distributions", "jit", "library",
-              "mps", "multiprocessing", "optim", "overrides", "quasirandom", "return_types", "testing",
-              "types", "version", "xpu")
+_ON_DEMAND = ("__future__", "accelerator", "backends", "cpu", "cuda", "distributed", "distributions", "jit",
+              "library", "mps", "multiprocessing", "optim", "overrides", "quasirandom", "return_types",
+              "testing", "types", "version", "xpu")
 
 
 def __getattr__(name: str) -> Any:

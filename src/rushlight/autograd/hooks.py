@@ -66,5 +66,14 @@ def run_post_hooks(node: Node, outputs: Any, grads: list[Any]) -> Any:
     for hook in list(node.hooks.post.values()):
         new = hook(tuple(outputs), tuple(grads))
         if new is not None:
-            outputs = list(new) if isinstance(new, tuple | list) else [new]
+            outputs = _checked(hook, outputs, list(new) if isinstance(new, tuple | list) else [new])
     return outputs
+
+
+def _checked(hook: Callable[..., Any], outputs: Any, new: list[Any]) -> list[Any]:
+    """What a hook returned in place of the gradients `outputs`, which it must be like."""
+    if len(new) != len(outputs):
+        name = getattr(hook, "__name__", hook)
+        raise RuntimeError(f"hook '{name}' has returned an incorrect number of values (got {len(new)}, but "
+                           f"expected {len(outputs)})")
+    return new

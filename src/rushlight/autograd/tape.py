@@ -56,10 +56,10 @@ class RemovableHandle:
 
     def __init__(self, hooks: dict[int, Any]) -> None:
         self.id = next(RemovableHandle._ids)
-        self._hooks = weakref.ref(hooks) if isinstance(hooks, HookDict) else lambda: hooks
+        self.hooks_dict_ref = weakref.ref(hooks) if isinstance(hooks, HookDict) else lambda: hooks
 
     def remove(self) -> None:
-        hooks = self._hooks()
+        hooks = self.hooks_dict_ref()
         if hooks is not None:
             hooks.pop(self.id, None)
 

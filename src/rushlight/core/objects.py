@@ -318,13 +318,25 @@ def _data(self: Tensor) -> Tensor:
 
 def _set_data(self: Tensor, value: Tensor) -> None:
     check(isinstance(value, Tensor), "Variable data has to be a tensor", TypeError)
+    check(
+        not self.requires_grad or value.dtype.is_floating_point or value.dtype.is_complex,
+        "data set to a tensor that requires gradients must be floating point or complex dtype, not "
+        f"{value.dtype.name}",
+    )
+    kinds = META | LAZY | SPARSE | QUANTIZED
+    check(
+        not (self._keys ^ value._keys) & kinds & ~LAZY and self.layout is value.layout,
+        "Attempted to set the data of a tensor to a tensor that has an incompatible tensor type (device or "
+        "layout)",
+    )
     if AMBIENT.trace is not None and AMBIENT.trace.replace_data(self, value):
         return
+    if self.dtype is not value.dtype:
+        self._accumulator = None  # that of a graph that is alive adds gradients of the old dtype
     self._array, self.dtype, self._spec = value._array, value.dtype, value._spec
     self._storage = value.storage_object if value._parts is None else None
     self._offset, self._strides, self._parts = value._offset, value._strides, value._parts
     self._conj, self._neg, self._quantizer = value._conj, value._neg, value._quantizer
-    kinds = META | LAZY | SPARSE | QUANTIZED
     self._keys = (self._keys & ~kinds) | (value._keys & kinds)
 
 

@@ -15,14 +15,15 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from inspect import getattr_static
 from types import FunctionType
 from typing import Any
 
 from .modes import MODES
-from .tensor import Tensor, refuse_overrides
+from .tensor import Tensor, refuse_overrides, tensor_method
 
 # Methods that are about the object itself, or built of others that ask.
-_NOT_ASKED = ("as_subclass",)
+_NOT_ASKED = ("as_subclass", "module_load")
 _PROPERTIES = ("T", "mT", "H", "mH", "real", "imag", "data")
 _SPECIAL = ("__getitem__", "__setitem__")
 
@@ -128,11 +129,11 @@ def prepare(cls: type[Tensor]) -> None:
         return
     for name, method in list(Tensor.__dict__.items()):
         wanted = name in _SPECIAL or not (name.startswith("_") or name in _NOT_ASKED)
-        if wanted and isinstance(method, FunctionType) and name not in cls.__dict__:
+        if wanted and isinstance(method, FunctionType) and getattr_static(cls, name) is method:
             setattr(cls, name, _asking(method))
     for name in _PROPERTIES:
-        if name not in cls.__dict__:
-            own = Tensor.__dict__[name]
+        own = Tensor.__dict__[name]
+        if getattr_static(cls, name) is own:
             setattr(cls, name, property(_asking(own.fget), own.fset, own.fdel, own.__doc__))
 
 
@@ -145,6 +146,17 @@ def _asking(method: Callable[..., Any]) -> Callable[..., Any]:
         return ask(method, kinds, (self, *args), kwargs)
 
     return asked
+
+
+@tensor_method
+def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
+    """What a parameter or buffer of a module becomes when `other` is loaded with swapping on (see
+    `rushlight.__future__`): a class of tensors may say something else."""
+    kinds = [] if MODES.plain else overriding_types((self, other))
+    if kinds:
+        result: Tensor = ask(module_load, kinds, (self, other), {"assign": assign})
+        return result
+    return other.detach() if assign else self.copy_(other).detach()
 
 
 def _make_subclass(cls: type[Tensor], data: Tensor, require_grad: bool = False) -> Tensor:

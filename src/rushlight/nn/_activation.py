@@ -279,7 +279,7 @@ def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False,
 
 def _channels_dropout(name: str, ranks: tuple[int, int], input: Tensor, p: float, training: bool,
                       inplace: bool) -> Tensor:
-    """Drops whole channels of `input`; one that has no batch dimension is a batch of one."""
+    """Drops whole channels of `input`, (batch, channels, ...)."""
     if input.ndim not in ranks:
         warnings.warn(f"{name}: Received a {input.ndim}-D input to {name}, which is deprecated and will "
                       f"result in an error in a future release; expected {ranks[0]}-D or {ranks[1]}-D.",
@@ -300,8 +300,16 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    if input.ndim == 3:
+        warnings.warn("dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout "
+                      "behavior is desired: it is read as (batch, channels, length). Use dropout1d to say "
+                      "so, or add a dimension for the batch.", UserWarning, stacklevel=3)
     return _channels_dropout("dropout2d", (3, 4), input, p, training, inplace)
 
 
 def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    return _channels_dropout("dropout3d", (4, 5), input, p, training, inplace)
+    if input.ndim != 4:
+        return _channels_dropout("dropout3d", (4, 5), input, p, training, inplace)
+    batch = input.unsqueeze_(0) if inplace else input.unsqueeze(0)
+    result = _dropout("feature_dropout", batch, p, training, inplace)
+    return result.squeeze_(0) if inplace else result.squeeze(0)

@@ -139,8 +139,8 @@ def _check_ranks(
     )
     check(
         key.ndim == query.ndim and value.ndim == query.ndim,
-        f"For a {query.ndim}-D query, expected key and value to be {query.ndim}-D but found {key.ndim}-D and "
-        f"{value.ndim}-D tensors respectively",
+        f"For a {query.ndim}-D query, expected `key` and `value` to be {query.ndim}-D but found {key.ndim}-D "
+        f"and {value.ndim}-D tensors respectively",
         AssertionError,
     )
     if padding is not None:

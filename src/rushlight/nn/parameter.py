@@ -89,17 +89,33 @@ def _as_class(cls: type[Any], data: Tensor, requires_grad: bool) -> Any:
     return result
 
 
+# Methods of tensors that have no shape yet.
+_WITHOUT_SHAPE = frozenset(
+    ("requires_grad_", "is_complex", "is_floating_point", "get_device", "size", "detach")
+)
+
+
 class UninitializedTensorMixin(Tensor):
     """A tensor whose shape is not known yet: it has a dtype and a device, and `materialize` gives it the
     rest."""
 
-    __torch_function__ = staticmethod(refuse_overrides)
     cls_to_become: Any = Tensor
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Only what needs no shape can be done with it."""
+        check(
+            func.__name__ in _WITHOUT_SHAPE,
+            f"{func.__name__}: Attempted to use an uninitialized parameter or buffer. It gets its shape from "
+            "the first call of its lazy module, or from materialize(shape).",
+            ValueError,
+        )
+        return refuse_overrides(func, types, args, kwargs)
 
     def materialize(self, shape: Any, device: Any = None, dtype: DType | None = None) -> None:
         """Become a tensor of `shape`, with memory that is not initialised."""
         data = _empty(
-            tuple(shape),
+            shape,
             device=self.device if device is None else device,
             dtype=self.dtype if dtype is None else dtype,
         )
@@ -129,6 +145,9 @@ class UninitializedTensorMixin(Tensor):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return type(self), (self._requires_grad, str(self.device), self.dtype)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         if id(self) not in memo:

@@ -356,11 +356,9 @@ class Optimizer:
         if names:
             param_group["param_names"] = names
         for param in params:
-            check(
-                isinstance(param, Tensor),
-                f"optimizer can only optimize Tensors, but one of the params is {typename(param)}",
-                TypeError,
-            )
+            if not isinstance(param, Tensor):
+                raise TypeError(f"optimizer can only optimize Tensors, but one of the params is "
+                                f"{typename(param)}")
             check(
                 self.defaults.get("differentiable") or param.is_leaf or param.retains_grad,
                 "can't optimize a non-leaf Tensor",

@@ -1,12 +1,17 @@
 """Tools around tensors: checkpointing, data loading, and more. Each part is loaded when it is first used."""
 
 import importlib
-from types import ModuleType
+from typing import Any
 
-__all__ = ["_pytree", "benchmark", "checkpoint", "data", "deterministic", "dlpack", "hooks"]
+_MODULES = ("_pytree", "benchmark", "checkpoint", "data", "deterministic", "dlpack", "hooks")
+_FROM = {"swap_tensors": "swapping"}  # functions, and the module that has them
+
+__all__ = ["_pytree", "benchmark", "checkpoint", "data", "deterministic", "dlpack", "hooks", "swap_tensors"]
 
 
-def __getattr__(name: str) -> ModuleType:
-    if name in __all__:
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
         return importlib.import_module(f"{__name__}.{name}")
+    if name in _FROM:
+        return getattr(importlib.import_module(f"{__name__}.{_FROM[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -34,12 +34,12 @@ class RemovableHandle(_Handle):
     def remove(self) -> None:
         super().remove()
         for handle in self._extra:
-            table = handle._hooks()
+            table = handle.hooks_dict_ref()
             if table is not None:
                 table.pop(self.id, None)
 
     def __getstate__(self) -> Any:
-        return self.id, self._hooks(), [handle._hooks() for handle in self._extra]
+        return self.id, self.hooks_dict_ref(), [handle.hooks_dict_ref() for handle in self._extra]
 
     def __setstate__(self, state: Any) -> None:
         """A copy of a handle belongs to the copy of the dictionary."""
@@ -71,7 +71,7 @@ def add_hook(
     return handle
 
 
-class _Identity(Function):
+class BackwardHookFunction(Function):
     @staticmethod
     def forward(ctx: Any, *args: Tensor) -> tuple[Tensor, ...]:
         ctx.mark_non_differentiable(*[arg for arg in args if not arg.requires_grad])
@@ -175,7 +175,7 @@ def _watched(values: tuple[Any, ...], register: Callable[[Any], Any]) -> tuple[A
     places = [i for i, value in enumerate(values) if isinstance(value, Tensor)]
     if not MODES.grad or not any(values[i].requires_grad for i in places):
         return values, None
-    passed = _Identity.apply(*[values[i] for i in places])
+    passed = BackwardHookFunction.apply(*[values[i] for i in places])
     passed = passed if isinstance(passed, tuple) else (passed,)
     register(next(tensor.grad_fn for tensor in passed if tensor.grad_fn is not None))
     new = list(values)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, overload
 
+from ... import __future__ as settings
 from ..._functions import API
 from ...autograd.grad_mode import no_grad
 from ...core import dtypes
@@ -12,7 +13,8 @@ from ...core.dtypes import DType
 from ...core.errors import check
 from ...core.objects import _parse_to
 from ...core.tensor import Tensor
-from ..parameter import Parameter
+from ...utils.swapping import exchange
+from ..parameter import Parameter, is_lazy
 
 Self = TypeVar("Self", bound="Convertible")
 
@@ -30,7 +32,9 @@ class Convertible:
             module._apply(fn)
         for name, param in self._parameters.items():
             if param is not None:
-                self._parameters[name] = _converted(param, fn)
+                where = f"{type(self).__name__}.{name}"
+                with no_grad():
+                    self._parameters[name] = _converted(param, fn, where)
         for name, buffer in self._buffers.items():
             if buffer is not None:
                 self._buffers[name] = fn(buffer)
@@ -98,21 +102,54 @@ class Convertible:
 
     def share_memory(self: Self) -> Self:
         """Accepted for compatibility: memory is shared with threads as it is."""
-        return self
+        return self._apply(_shared)
 
 
-def _converted(param: Parameter, fn: Callable[[Tensor], Tensor]) -> Parameter:
-    with no_grad():
-        value = fn(param)
-        grad = None if param.grad is None else fn(param.grad)
-    if value is param:
-        return param
-    if value.device == param.device:
-        param.grad = None
-        param.data = value
-        result = param
-    else:
+def _shared(tensor: Any) -> Tensor:
+    return tensor.share_memory_() if is_lazy(tensor) else tensor
+
+
+def _converted(param: Parameter, fn: Callable[[Tensor], Tensor], where: str) -> Parameter:
+    """`fn` of a parameter, and of its gradient: the same object with other data, if nothing asks for more."""
+    value, grad = fn(param), param.grad
+    if settings.get_swap_module_params_on_conversion() or hasattr(value, "__tensor_flatten__"):
+        return _swapped(param, value, fn, where)
+    if not _takes_data(param, value):
         result = Parameter(value, param.requires_grad)
+        if grad is not None:
+            result.grad = fn(grad).requires_grad_(grad.requires_grad)
+        return result
+    if value is not param:
+        param.data = value
     if grad is not None:
-        result.grad = grad.requires_grad_(False)
-    return result
+        new = fn(grad)
+        if _takes_data(grad, new):
+            grad.data = new
+        else:
+            param.grad = new.requires_grad_(grad.requires_grad)
+    return param
+
+
+def _takes_data(tensor: Tensor, value: Tensor) -> bool:
+    """Whether a conversion is an assignment to `.data`: the layout and the device stay, nobody objects."""
+    same = value.device == tensor.device and value.layout is tensor.layout
+    return same and not settings.get_overwrite_module_params_on_conversion()
+
+
+def _swapped(param: Parameter, value: Tensor, fn: Callable[[Tensor], Tensor], where: str) -> Parameter:
+    grad = param.grad
+    param.grad = None
+    try:
+        exchange(param, Parameter(value, param.requires_grad))
+    except RuntimeError as error:
+        param.grad = grad
+        raise RuntimeError(f"_apply(): Couldn't swap {where}") from error
+    if grad is not None:
+        new = fn(grad)
+        if new is not grad:
+            try:
+                exchange(grad, new.requires_grad_(grad.requires_grad))
+            except RuntimeError as error:
+                raise RuntimeError(f"_apply(): Couldn't swap {where}.grad") from error
+        param.grad = grad
+    return param

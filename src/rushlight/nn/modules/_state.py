@@ -10,10 +10,12 @@ from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ... import __future__ as settings
 from ...autograd.grad_mode import no_grad
 from ...core.errors import check
 from ...core.tensor import Tensor
 from ...utils.hooks import HookDict, RemovableHandle, add_hook
+from ...utils.swapping import exchange
 from ..parameter import Parameter, is_lazy
 
 EXTRA = "_extra_state"
@@ -170,29 +172,9 @@ class Stateful:
         copied: Any = OrderedDict(state_dict)
         if metadata is not None:
             copied._metadata = metadata
-
-        def load(module: Any, part: Any, prefix: str) -> None:
-            local = {} if metadata is None else metadata.get(prefix[:-1], {})
-            if assign:
-                local["assign_to_params_buffers"] = True
-            module._load_from_state_dict(part, prefix, local, True, missing, unexpected, errors)
-            for name, child in module._modules.items():
-                if child is not None:
-                    below = f"{prefix}{name}."
-                    load(child, {k: v for k, v in part.items() if k.startswith(below)}, below)
-            incompatible = _IncompatibleKeys(missing, unexpected)
-            for hook in module._load_state_dict_post_hooks.values():
-                check(
-                    hook(module, incompatible) is None,
-                    "Hooks registered with "
-                    "``register_load_state_dict_post_hook`` are not expected to return new values, if "
-                    "incompatible_keys need to be modified, it should be done inplace.",
-                    AssertionError,
-                )
-
-        load(self, copied, "")
+        _load_below(self, copied, "", metadata, assign, (missing, unexpected, errors))
         if strict:
-            for what, keys in (("Missing", missing), ("Unexpected", unexpected)):
+            for what, keys in (("Unexpected", unexpected), ("Missing", missing)):
                 if keys:
                     names = ", ".join(f'"{key}"' for key in keys)
                     errors.insert(0, f"{what} key(s) in state_dict: {names}. ")
@@ -236,10 +218,12 @@ class Stateful:
         """Copy or take over one tensor; returns what is wrong, if anything is."""
         if not isinstance(value, Tensor):
             return (
-                f'While copying the parameter named "{key}", expected a Tensor from checkpoint but received '
-                f"{type(value)}"
+                f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object '
+                f"from checkpoint but received {type(value)}"
             )
         lazy = is_lazy(own)
+        if lazy and is_lazy(value) and not assign:
+            return ""  # neither has values
         if not lazy and own.ndim == 0 and value.ndim == 1:
             value = value[0]  # written when there were no 0-d tensors
         if not lazy and own.shape != value.shape:
@@ -256,8 +240,13 @@ class Stateful:
                 UserWarning,
                 stacklevel=4,
             )
+        swaps = settings.get_swap_module_params_on_conversion()
+        action = "swapping" if swaps else "copying"
         try:
             with no_grad():
+                if swaps:
+                    _swap_in(own, value, assign)
+                    return ""
                 if not assign:
                     own.copy_(value)
                     return ""
@@ -269,7 +258,7 @@ class Stateful:
                 setattr(self, name, value)
         except Exception as error:
             return (
-                f'While copying the parameter named "{key}", whose dimensions in the model are '
+                f'While {action} the parameter named "{key}", whose dimensions in the model are '
                 f"{tuple(own.shape)} and whose dimensions in the checkpoint are {tuple(value.shape)}, an "
                 f"exception occurred : {error.args}."
             )
@@ -293,3 +282,47 @@ class Stateful:
                 first, dot, _ = key[len(prefix) :].partition(".")
                 if first not in (self._modules if dot else own):
                     unexpected_keys.append(key)
+
+
+def _load_below(
+    module: Any, part: Any, prefix: str, metadata: Any, assign: bool, problems: tuple[list[str], ...]
+) -> None:
+    """Load `part` of a state dict, whose keys start with `prefix`, into `module` and what is below it.
+
+    `problems` are the lists of missing keys, unexpected keys and errors.
+    """
+    missing, unexpected, errors = problems
+    local = {} if metadata is None else metadata.get(prefix[:-1], {})
+    if assign:
+        local["assign_to_params_buffers"] = True
+    module._load_from_state_dict(part, prefix, local, True, missing, unexpected, errors)
+    for name, child in module._modules.items():
+        if child is not None:
+            below = f"{prefix}{name}."
+            inside = {k: v for k, v in part.items() if k.startswith(below)}
+            _load_below(child, inside, below, metadata, assign, problems)
+    incompatible = _IncompatibleKeys(missing, unexpected)
+    for hook in module._load_state_dict_post_hooks.values():
+        check(
+            hook(module, incompatible) is None,
+            "Hooks registered with "
+            "``register_load_state_dict_post_hook`` are not expected to return new values, if "
+            "incompatible_keys need to be modified, it should be done inplace.",
+            AssertionError,
+        )
+
+
+def _swap_in(own: Any, value: Tensor, assign: bool) -> None:
+    """Make `own` what its class makes of the loaded `value`; the object stays the same."""
+    new = own.module_load(value, assign=assign)
+    check(
+        new is not value and new is not own,
+        "module_load returned one of self or other, please .detach() the result if returning one of the "
+        "inputs in module_load",
+    )
+    if isinstance(own, Parameter):
+        if isinstance(new, Parameter):
+            new.requires_grad_(own.requires_grad)
+        else:
+            new = Parameter(new, requires_grad=own.requires_grad)
+    exchange(own, new)

@@ -7,7 +7,9 @@ It is called like the function `forward`; hooks see the call (_hooks.py), its st
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
+from types import ModuleType
 from typing import Any, TypeVar
 
 from ..._compile_api import compile as compile_function
@@ -132,12 +134,9 @@ class Module(Hooked, Stateful, Convertible):
         )
         self._check_name("parameter", name, self._parameters)
         if param is not None:
-            check(
-                isinstance(param, Parameter),
-                f"cannot assign '{typename(param)}' object to parameter '{name}' "
-                "(torch.nn.Parameter or None required)",
-                TypeError,
-            )
+            if not isinstance(param, Parameter):
+                raise TypeError(f"cannot assign '{typename(param)}' object to parameter '{name}' "
+                                "(torch.nn.Parameter or None required)")
             check(
                 is_lazy(param) or param.is_leaf,
                 f"Cannot assign non-leaf Tensor to parameter '{name}'. Model "
@@ -157,11 +156,9 @@ class Module(Hooked, Stateful, Convertible):
             "_buffers" in self.__dict__, "cannot assign buffer before Module.__init__() call", AttributeError
         )
         self._check_name("buffer", name, self._buffers)
-        check(
-            tensor is None or isinstance(tensor, Tensor),
-            f"cannot assign '{typename(tensor)}' object to buffer '{name}' (torch Tensor or None required)",
-            TypeError,
-        )
+        if tensor is not None and not isinstance(tensor, Tensor):
+            raise TypeError(f"cannot assign '{typename(tensor)}' object to buffer '{name}' (torch Tensor or "
+                            "None required)")
         self._set_buffer(name, tensor, persistent)
 
     def _set_buffer(self, name: str, tensor: Tensor | None, persistent: bool) -> None:
@@ -231,12 +228,9 @@ class Module(Hooked, Stateful, Convertible):
             super().__setattr__(name, value)
 
     def _assign_buffer(self, name: str, value: Any) -> None:
-        check(
-            value is None or isinstance(value, Tensor),
-            f"cannot assign '{typename(value)}' as buffer '{name}' "
-            "(torch.nn.Buffer, torch.Tensor or None expected)",
-            TypeError,
-        )
+        if value is not None and not isinstance(value, Tensor):
+            raise TypeError(f"cannot assign '{typename(value)}' as buffer '{name}' (torch.nn.Buffer, "
+                            "torch.Tensor or None expected)")
         persistent = (
             value.persistent if isinstance(value, Buffer) else name not in self._non_persistent_buffers_set
         )
@@ -469,3 +463,28 @@ class Module(Hooked, Stateful, Convertible):
 
 def _indented(text: str) -> str:
     return text.replace("\n", "\n  ")
+
+
+class _WithTables(ModuleType):
+    """This Python module: the hooks of every module (_hooks.py) can be read and replaced here under the names
+    that PyTorch gives them."""
+
+
+def _table(field: str) -> property:
+    return property(lambda self: getattr(EVERYWHERE, field), lambda self, to: setattr(EVERYWHERE, field, to))
+
+
+for _name, _field in {
+    "backward_hooks": "backward",
+    "backward_pre_hooks": "backward_pre",
+    "buffer_registration_hooks": "buffer",
+    "forward_hooks": "forward",
+    "forward_hooks_always_called": "forward_always",
+    "forward_hooks_with_kwargs": "forward_with_kwargs",
+    "forward_pre_hooks": "forward_pre",
+    "is_full_backward_hook": "full_backward",
+    "module_registration_hooks": "module",
+    "parameter_registration_hooks": "parameter",
+}.items():
+    setattr(_WithTables, f"_global_{_name}", _table(_field))
+sys.modules[__name__].__class__ = _WithTables

@@ -193,7 +193,7 @@ class PruningContainer(BasePruningMethod):
 # Methods.
 
 
-def _check_amount(amount: Any) -> None:
+def _validate_pruning_amount_init(amount: Any) -> None:
     check(
         isinstance(amount, numbers.Real),
         f"Invalid type for amount: {amount}. Must be int or float.",
@@ -207,15 +207,22 @@ def _check_amount(amount: Any) -> None:
     )
 
 
-def _count(amount: Any, size: int) -> int:
-    """How many of `size` elements are pruned."""
-    count = int(amount) if isinstance(amount, numbers.Integral) else round(amount * size)
+def _validate_pruning_amount(amount: Any, tensor_size: int) -> None:
     check(
-        count <= size,
-        f"amount={count} should be smaller than the number of parameters to prune={size}",
+        not isinstance(amount, numbers.Integral) or int(amount) <= tensor_size,
+        f"amount={amount} should be smaller than the number of parameters to prune={tensor_size}",
         ValueError,
     )
-    return count
+
+
+def _compute_nparams_toprune(amount: Any, tensor_size: int) -> int:
+    """How many of `tensor_size` elements are pruned."""
+    return int(amount) if isinstance(amount, numbers.Integral) else round(amount * tensor_size)
+
+
+def _count(amount: Any, size: int) -> int:
+    _validate_pruning_amount(amount, size)
+    return _compute_nparams_toprune(amount, size)
 
 
 class Identity(BasePruningMethod):
@@ -237,7 +244,7 @@ class _Unstructured(BasePruningMethod):
     PRUNING_TYPE = "unstructured"
 
     def __init__(self, amount: Any) -> None:
-        _check_amount(amount)
+        _validate_pruning_amount_init(amount)
         self.amount = amount
 
     def _order(self, t: Tensor) -> Tensor:
@@ -309,7 +316,7 @@ class RandomStructured(_Structured):
     """Prunes channels at random."""
 
     def __init__(self, amount: Any, dim: int = -1) -> None:
-        _check_amount(amount)
+        _validate_pruning_amount_init(amount)
         self.amount = amount
         self.dim = dim
 
@@ -327,7 +334,7 @@ class LnStructured(_Structured):
     """Prunes the channels of the smallest norms."""
 
     def __init__(self, amount: Any, n: Any, dim: int = -1) -> None:
-        _check_amount(amount)
+        _validate_pruning_amount_init(amount)
         self.amount = amount
         self.n = n
         self.dim = dim
