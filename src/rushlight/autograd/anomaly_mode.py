@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from ..core.modes import MODES
@@ -12,6 +13,8 @@ class detect_anomaly:
 
     def __init__(self, check_nan: bool = True) -> None:
         self.check_nan = check_nan
+        warnings.warn("Anomaly Detection has been enabled: it is slow and meant for debugging.",
+                      stacklevel=2)
 
     def __enter__(self) -> None:
         self._saved = MODES.anomaly, MODES.check_nan

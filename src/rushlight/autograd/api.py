@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..batching.vmap import Vmap
 from ..core.dispatch import run_name
 from ..core.errors import check
 from ..core.nested import NestedTensor
-from ..core.tensor import Tensor
+from ..core.tensor import META_DEVICE, Tensor
+from ..core.tokens import Size
 from .edges import edge_of
 from .engine import Run
 from .tape import AccumulateGrad, Edge, Node
@@ -18,20 +19,18 @@ from .tape import AccumulateGrad, Edge, Node
 Tensors = Tensor | Sequence[Tensor]
 
 
-class GradientEdge(tuple[Node, int]):
+class GradientEdge(NamedTuple):
     """An edge of the graph, which stands for a tensor in `grad` and `backward`."""
 
-    __slots__ = ()
-
-    node = property(lambda self: self[0])
-    output_nr = property(lambda self: self[1])
+    node: Node
+    output_nr: int
 
 
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     edge = edge_of(tensor)
     check(edge is not None, "It is not possible to get the gradient edge for a Tensor that does not require "
           "gradients")
-    return GradientEdge(edge)  # type: ignore[arg-type]
+    return GradientEdge(*edge)  # type: ignore[misc]
 
 
 def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool | None = None,
@@ -103,8 +102,11 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
         raise RuntimeError(f"The differentiated Tensor at index {unused} appears to not have been used in "
                            "the graph. Set allow_unused=True if this is the desired behavior.")
     if materialize_grads:
-        results = [run_name("zeros_like", tensor, None, None, None, None, None) if result is None else result
-                   for tensor, result in zip(wanted, results, strict=True)]
+        check(all(result is not None or isinstance(tensor, Tensor) for tensor, result
+                  in zip(wanted, results, strict=True)),
+              "materialize_grads cannot be used when the given input is a GradientEdge")
+        results = [run_name("zeros_like", tensor, None, None, None, None, None).requires_grad_(create_graph)
+                   if result is None else result for tensor, result in zip(wanted, results, strict=True)]
     results = [tensor.like(result) if isinstance(tensor, NestedTensor) and result is not None else result
                for tensor, result in zip(inputs, results, strict=True)]
     if not create_graph:
@@ -160,20 +162,28 @@ def _root_gradient(output: Any, given: Any, batched: bool) -> Tensor:
     if given is not None:
         check(isinstance(given, Tensor), "gradients can be either Tensors or None, but got "
               f"{type(given).__name__}", TypeError)
-        if isinstance(output, Tensor):
-            _check_gradient(output, given, batched)
+        _check_gradient(output, given, batched)
         return given
-    check(isinstance(output, Tensor), "grad_outputs must be given for a GradientEdge")
+    if isinstance(output, GradientEdge):
+        shape, dtype, on_meta = output.node._meta[output.output_nr]
+        check(all(size == 1 for size in shape), "grad can be implicitly created only for scalar outputs")
+        check(not dtype.is_complex, "grad can be implicitly created only for real scalar outputs but got "
+              f"rushlight.{dtype.name}")
+        return run_name("ones", shape, dtype, None, META_DEVICE if on_meta else None, None)
     check(output.numel() == 1, "grad can be implicitly created only for scalar outputs")
     check(not output.dtype.is_complex, "grad can be implicitly created only for real scalar outputs but got "
           f"rushlight.{output.dtype.name}")
     return run_name("ones_like", output.detach(), None, None, None, None, None)
 
 
-def _check_gradient(output: Tensor, given: Tensor, batched: bool) -> None:
-    shape = given.shape[1:] if batched else given.shape
-    check(shape == output.shape, f"Mismatch in shape: grad_output[0] has a shape of {given.shape} and "
-          f"output[0] has a shape of {output.shape}.")
-    check(given.dtype.is_complex == output.dtype.is_complex, "For complex Tensors, both grad_output and "
+def _check_gradient(output: Tensor | GradientEdge, given: Tensor, batched: bool) -> None:
+    expected, dtype = ((tuple(output.shape), output.dtype) if isinstance(output, Tensor)
+                       else output.node._meta[output.output_nr][:2])
+    hint = (" If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch "
+            "dimension; the others must be those of the output." if batched else "")
+    check(tuple(given.shape[1:] if batched else given.shape) == expected,
+          f"Mismatch in shape: grad_output[0] has a shape of {given.shape} and output[0] has a shape of "
+          f"{Size(expected)}.{hint}")
+    check(given.dtype.is_complex == dtype.is_complex, "For complex Tensors, both grad_output and "
           "output are required to have the same dtype. Mismatch in dtype: grad_output[0] has a dtype of "
-          f"{given.dtype} and output[0] has a dtype of {output.dtype}.")
+          f"{given.dtype} and output[0] has a dtype of {dtype}.")

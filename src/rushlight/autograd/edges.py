@@ -10,7 +10,7 @@ from typing import Any
 
 from ..core.tensor import Tensor
 from ..derivatives.declare import missing
-from .saved import OpNode, capture_values
+from .saved import capture_values, node_class
 from .tape import Edge, Node, accumulator, meta_of
 
 
@@ -39,19 +39,19 @@ def current_node(tensor: Tensor) -> Any:
     entry = op.derivative or missing(op)
     plan = entry.plan(1)
     edges = tuple([edge_of(args[0]) if i == 0 else None for i in entry.targets])
-    node = OpNode(entry, plan, edges, (meta_of(tensor),), None)
+    node = node_class(entry)(entry, plan, edges, (meta_of(tensor),), None)
     node.saved = capture_values(plan, args, (tensor,))
     tensor._node, tensor._output_nr, tensor._seen = node, 0, base._node
     return node
 
 
-_CUSTOM = ("The view was created inside a custom Function, or is an input that it returned as it is: "
+_CUSTOM = ("This view was created inside a custom Function, or is an input that it returned as it is: "
            "giving it the history of a write would replace the Function's own backward. Clone the output "
            "of the Function before writing to it.")
-_MULTI = ("It comes from a function that returns multiple views, and none of those may be written to. Use "
-          "an operator that is not in-place instead.")
-_NO_GRAD = ("Whether the write should be recorded cannot be told: make the view and write to it either "
-            "both inside the no_grad block, so that it is not, or both outside, so that it is.")
+_MULTI = ("This view is the output of a function that returns multiple views, and none of those may be "
+          "written to. Use an operator that is not in-place instead.")
+_UNCLEAR = ("Whether the write should be recorded cannot be told: make the view and write to it either "
+            "both inside the {} block, so that it is not, or both outside, so that it is.")
 
 
 def check_creation(tensor: Tensor, *, written: bool) -> None:
@@ -61,10 +61,12 @@ def check_creation(tensor: Tensor, *, written: bool) -> None:
         return
     change = "is being" if written else "its base or another view of its base has been"
     node = tensor._node
-    output = "" if node is None else f"Output {tensor._output_nr} of {node.operator()} is a view"
+    output = "" if node is None else f"Output {tensor._output_nr} of {node._operator()} is a view"
     if creation in ("inference", "no_grad"):
         made = f"{output} of a view which was" if output else "A view was"
-        mode = "in normal mode." if creation == "inference" else f"with grad mode enabled. {_NO_GRAD}"
+        inference = creation == "inference"
+        mode = "in normal mode. " if inference else "with grad mode enabled. "
+        mode += _UNCLEAR.format("inference_mode" if inference else "no_grad")
         raise RuntimeError(f"{made} created in {creation} mode and {change} modified inplace {mode}")
     reason = _CUSTOM if creation == "custom" else _MULTI
     made = f"{output} and" if output else "A view"

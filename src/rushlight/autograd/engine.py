@@ -8,7 +8,10 @@ threads may run backwards at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import itertools
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from heapq import heappop, heappush
 from typing import Any
 
@@ -18,12 +21,17 @@ from ..core.dispatch import AMBIENT
 from ..core.modes import MODES
 from ..core.quiet import quietly
 from ..core.tensor import Tensor
+from ..core.threads import on_fresh_stack
 from .edges import edge_of
 from .fit import can_fit, fit
 from .hooks import run_post_hooks, run_pre_hooks, run_tensor_hooks
 from .tape import ACCUMULATE, AccumulateGrad, Edge, Node, added
 
 NOTHING: Any = object()
+_ids = itertools.count()
+# So many passes, each run by a backward function of the one before, share a stack; the next gets a new one,
+# so that Python's limit on recursion is not met (PyTorch does the same at a depth of 60).
+_PASSES_PER_STACK = 20
 
 
 class Run:
@@ -34,6 +42,10 @@ class Run:
                  accumulate: bool, trace: Any = None, stop: bool = False) -> None:
         self.retain_graph = retain_graph
         self.create_graph = create_graph
+        self.id = next(_ids)
+        self.node: Node | None = None  # the one that is running
+        self.depth = 0  # how many passes this one runs inside of
+        self.callbacks: list[Callable[[], None]] = []  # what to do when the pass is done
         # the interpreter at whose level the graph was recorded; below a capture there is none
         self.trace = None if trace is None or trace.lowest else trace
         self.stop = stop
@@ -70,16 +82,23 @@ class Run:
             if not self.dependencies.get(node):
                 self._push(node)
         modes = MODES
-        saved = modes.grad, modes.silent, modes.run, modes.plain
+        saved = modes.grad, modes.silent, modes.run, modes.plain, modes.saved_hooks
+        if modes.run is not None:
+            self.depth = modes.run.depth + 1
         modes.run, modes.plain = self, True
         if self.create_graph or self.trace is None:
             modes.grad = self.create_graph
         else:
             modes.silent = modes.silent | {self.trace}  # levels below may still have to record
         try:
-            self._loop()
+            if self.depth % _PASSES_PER_STACK == _PASSES_PER_STACK - 1:
+                on_fresh_stack(self._loop)
+            else:
+                self._loop()
+            while self.callbacks:
+                self.callbacks.pop(0)()
         finally:
-            modes.grad, modes.silent, modes.run, modes.plain = saved
+            modes.grad, modes.silent, modes.run, modes.plain, modes.saved_hooks = saved
 
     def is_full(self) -> bool:
         """Whether all leaves get their gradients, not just some inputs."""
@@ -96,7 +115,7 @@ class Run:
         seen = self.visited = set(stack)
         while stack:
             node = stack.pop()
-            for edge in self._edges(node) if self.stop else node.next:
+            for edge in self._edges(node) if self.stop else node._next:
                 if edge is not None:
                     after = edge[0]
                     dependencies[after] = dependencies.get(after, 0) + 1
@@ -106,31 +125,56 @@ class Run:
         if self.targets is None:
             return
         needed: set[Node] = {node for node in seen if node in self.captures or node in self.targets}
-        for node in sorted(seen - needed, key=lambda n: n.sequence):
-            if any(edge is not None and edge[0] in needed for edge in node.next):
+        for node in sorted(seen - needed, key=lambda n: n._sequence):
+            if any(edge is not None and edge[0] in needed for edge in node._next):
                 needed.add(node)
         # A captured node that also leads to another input must run; needed holds both kinds.
         self.needed = needed
 
     def _edges(self, node: Node) -> tuple[Edge | None, ...]:
-        return () if self.stop and node in self.captures else node.next
+        return () if self.stop and node in self.captures else node._next
 
     def called(self) -> Iterator[Node]:
         """The nodes, but for accumulators, that this run calls."""
         for node in self.visited:
-            if node.sequence != ACCUMULATE and self._edges(node) and (
+            if node._sequence != ACCUMULATE and self._edges(node) and (
                     self.needed is None or (node in self.needed and self._wanted(node) is not NOTHING)):
                 yield node
 
+    def executes(self, node: Node) -> bool:
+        """Whether this run calls `node`."""
+        if isinstance(node, AccumulateGrad) and self.targets is not None and not self.accumulate:
+            raise RuntimeError("A leaf node was passed to _will_engine_execute_node, but we are currently "
+                               "running autograd.grad(), which runs no accumulator")
+        return node in self.visited and (
+            self.needed is None or (node in self.needed and (
+                self._wanted(node) is not NOTHING or isinstance(node, AccumulateGrad))))
+
+    def planned(self) -> list[Node]:
+        """The nodes that are still to come, the present one first, in the order in which they will run."""
+        left, ready, order = dict(self.dependencies), list(self.ready), []
+        count = itertools.count(self.order + 1)
+        if self.node is not None:
+            heappush(ready, (-ACCUMULATE - 1, 0, self.node))
+        while ready:
+            node = heappop(ready)[2]
+            order.append(node)
+            for edge in self._edges(node):
+                if edge is not None and (self.needed is None or edge[0] in self.needed):
+                    left[edge[0]] -= 1
+                    if not left[edge[0]]:
+                        heappush(ready, (-edge[0]._sequence, next(count), edge[0]))
+        return order
+
     def _push(self, node: Node) -> None:
         self.order += 1
-        heappush(self.ready, (-node.sequence, self.order, node))
+        heappush(self.ready, (-node._sequence, self.order, node))
 
     def _deliver(self, node: Node, number: int, grad: Tensor, owned: bool) -> None:
         """Add `grad` to what has arrived for output `number` of `node`."""
         buffer = self.buffers.get(node)
         if buffer is None:
-            buffer = self.buffers[node] = [None] * len(node.meta)
+            buffer = self.buffers[node] = [None] * len(node._meta)
         current = buffer[number]
         if current is None:
             buffer[number] = grad
@@ -142,7 +186,7 @@ class Run:
             return
         buffer[number] = added(current, grad)
         self.sums.add((node, number))
-        if node.sequence == ACCUMULATE:
+        if node._sequence == ACCUMULATE:
             self.owned.add(node)
 
     def _loop(self) -> None:
@@ -153,7 +197,10 @@ class Run:
             outputs: Any = ()
             if grads is not None:
                 outputs = self._run(node, grads)
-            edges = self._edges(node) if self.stop else node.next
+            elif (node._hooks is not None or node.runs_on_nothing) and (needed is None or node in needed):
+                grads = [None] * len(node._meta)
+                outputs = self._run(node, grads)
+            edges = self._edges(node) if self.stop else node._next
             for index, edge in enumerate(edges):
                 if edge is None:
                     continue
@@ -161,11 +208,11 @@ class Run:
                 if outputs:
                     grad = outputs[index]
                     if grad is not None and (needed is None or after in needed):
-                        meta = after.meta[number]
+                        meta = after._meta[number]
                         array = grad._array
                         if array is None or array.shape != meta[0] or grad.dtype is not meta[1]:
                             grad = self._fitted(node, index, grad, meta)
-                        owned = after.sequence == ACCUMULATE and _is_fresh(node, grad, grads or [], outputs)
+                        owned = after._sequence == ACCUMULATE and _is_fresh(node, grad, grads or [], outputs)
                         self._deliver(after, number, grad, owned)
                 left = dependencies[after] - 1
                 dependencies[after] = left
@@ -183,37 +230,43 @@ class Run:
 
     def _run(self, node: Node, grads: list[Any]) -> Any:
         """Hooks, capture, and the node itself; the gradients of its inputs."""
+        self.node = node
         captures = self.captures.get(node)
         if self.stop and captures is not None:
             self.captured.update((index, grads[number]) for number, index in captures)
             return ()
         wanted = self._wanted(node)
         before = list(grads) if captures is not None else grads
-        if node.hooks is not None or node.sequence == ACCUMULATE:
+        if node._hooks is not None or node._sequence == ACCUMULATE:
             run_tensor_hooks(node, grads)
         if captures is not None:
             # As PyTorch has it: a gradient that also flows on is captured as it was before the hooks.
             for number, index in captures:
                 self.captured[index] = before[number] if wanted is not NOTHING else grads[number]
-        if node.sequence == ACCUMULATE:
+        if node._sequence == ACCUMULATE:
             self._accumulate(node, grads[0])
             return ()
-        if wanted is NOTHING or all(grad is None for grad in grads):
+        if wanted is NOTHING:
+            if node._hooks is not None and captures is not None and self.accumulate:
+                run_pre_hooks(node, grads)  # as PyTorch has it: they run, and what they return is not used
             return ()
-        if node.hooks is not None:
+        if node._hooks is not None:
             grads = run_pre_hooks(node, grads)
-        outputs = self._call(node, grads, wanted)
-        if node.hooks is not None:
+        if not node.runs_on_nothing and all(grad is None for grad in grads):
+            outputs = [None] * len(node._next)
+        else:
+            outputs = self._call(node, grads, wanted)
+        if node._hooks is not None:
             outputs = run_post_hooks(node, outputs, grads)
         if not self.retain_graph:
-            node.release()
+            node._release()
         return outputs
 
     def _wanted(self, node: Node) -> Any:
         """Which edges of `node` lead to something that is asked for: None for all, NOTHING for none."""
         if self.needed is None:
             return None
-        wanted = tuple([edge is not None and edge[0] in self.needed for edge in node.next])
+        wanted = tuple([edge is not None and edge[0] in self.needed for edge in node._next])
         return wanted if True in wanted else NOTHING
 
     def _call(self, node: Node, grads: list[Any], wanted: Any) -> Any:
@@ -222,24 +275,27 @@ class Run:
         return blame(node, grads, wanted)
 
     def _accumulate(self, node: Node, grad: Any) -> None:
-        if grad is None or not self.accumulate or (self.targets is not None and node not in self.targets):
+        if not self.accumulate or (self.targets is not None and node not in self.targets):
             return
         assert isinstance(node, AccumulateGrad)
-        hooks = node.hooks
+        hooks = node._hooks
         if hooks is not None and hooks.pre:
             grad = run_pre_hooks(node, [grad])[0]
-        node.accumulate(grad, node in self.owned)
+        if grad is not None:
+            node.accumulate(grad, node in self.owned)
+        after = node.variable._hooks
+        if after is not None and grad is not None:
+            for hook in list(after.accumulated.values()):
+                if hook(node.variable) is not None:
+                    raise RuntimeError("Tensor post accumulate grad hooks should return None.")
+        hooks = node._hooks
         if hooks is not None and hooks.post:
             run_post_hooks(node, (), [grad])
-        after = node.variable._hooks
-        if after is not None:
-            for hook in list(after.accumulated.values()):
-                hook(node.variable)
 
 
 def _is_fresh(node: Node, grad: Tensor, grads: list[Any] | None, outputs: Any) -> bool:
     """Whether nobody but the engine holds `grad`, so that a leaf may keep it as its gradient."""
-    if not node.owns_results() or node.hooks is not None:
+    if not node._owns_results() or node._hooks is not None:
         return False
     if grad._storage is not None or grad._base is not None:
         return False
@@ -262,13 +318,26 @@ def blame(node: Node, grads: list[Any], wanted: Any) -> Any:
 
 
 def tell_where(node: Node) -> None:
-    import warnings
-    if node.trace is None:
-        warnings.warn(f"Error detected in {node.name()}, which was recorded outside of anomaly mode; switch "
-                      "it on for the forward pass to see where.", stacklevel=2)
-        return
-    warnings.warn(f"Error detected in {node.name()}. It was recorded here:\n{node.trace}",
-                  stacklevel=2)
+    """Warn of where a node was recorded, of where the node was whose backward recorded it, and so on."""
+    said = f"Error detected in {node.name()}."
+    seen: Node | None = node
+    while seen is not None:
+        if seen._trace is None:
+            _warn(f"{said} No forward pass information is there: it was recorded outside of anomaly mode; "
+                  "switch it on for the forward pass to see where.")
+            return
+        _warn(f"{said} It was recorded here:\n{seen._trace}")
+        seen = seen._parent
+        said = "" if seen is None else f"That was done by the backward of {seen.name()}, the node before it."
+
+
+def _warn(text: str) -> None:
+    """A warning that must not take the place of the error it comes with: if it is itself to be raised, it is
+    printed."""
+    try:
+        warnings.warn(text, stacklevel=2)
+    except Warning as raised:
+        print(raised, file=sys.stderr)
 
 
 def gradients(outputs: Sequence[Tensor], inputs: Sequence[Tensor], grad_outputs: Sequence[Tensor], *,

@@ -59,6 +59,28 @@ def _level(number: int | None) -> Level | None:
     return stack[number] if 0 <= number < len(stack) else None
 
 
+def _is_fwd_grad_enabled() -> bool:
+    return MODES.forward_grad
+
+
+class _set_fwd_grad_enabled(Mode):
+    """Switch the propagation of tangents on or off: for good when called, inside when used with `with`."""
+
+    def __init__(self, mode: bool) -> None:
+        self._saved = MODES.forward_grad
+        self.mode = mode
+        MODES.forward_grad = mode
+
+    def __enter__(self) -> None:
+        MODES.forward_grad = self.mode
+
+    def __exit__(self, *exception: Any) -> None:
+        MODES.forward_grad = self._saved
+
+    def clone(self) -> _set_fwd_grad_enabled:
+        return _set_fwd_grad_enabled(self.mode)
+
+
 def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
     """A view of `tensor` that has `tangent`."""
     found = _level(level)
@@ -74,6 +96,8 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     check(tensor.shape == tangent.shape, "Trying to set a forward gradient that has a different size than "
           f"that of the original Tensor: {list(tangent.shape)} and {list(tensor.shape)}; this is not "
           "supported.")
+    check(tangent_of(tangent, found) is None, "Trying to set a forward gradient that has a forward "
+          "gradient at the same level itself; this is not supported. Unpack it first.")
     if isinstance(tensor, NestedTensor):
         return tensor.like(make_dual(tensor.values(), matching_values(tangent, tensor, "make_dual"),
                                      level=level))
@@ -86,8 +110,12 @@ def _laid_out_as(tangent: Tensor, primal: Tensor) -> Tensor:
     """`tangent` at the same places of a storage of the same size, so that views of any geometry fit both."""
     if primal._trace is not None or tangent._trace is not None or primal.is_meta:
         return tangent
-    if primal._parts is not None or tangent._parts is not None:
+    if primal._parts is not None or tangent._parts is not None or not primal.numel():
         return tangent
+    if tangent._conj != primal._conj:
+        tangent = tangent.resolve_conj() if tangent._conj else tangent.conj().resolve_conj().conj()
+    if tangent._neg != primal._neg and tangent._neg:
+        tangent = tangent.resolve_neg()
     size = primal.storage_object.nbytes() // primal.dtype.itemsize
     own = tangent.storage_object.nbytes() // tangent.dtype.itemsize
     if (tangent.strides(), tangent.storage_offset(), own) == (primal.strides(), primal.storage_offset(),

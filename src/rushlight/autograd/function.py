@@ -7,7 +7,6 @@ as in PyTorch.
 
 from __future__ import annotations
 
-import functools
 import inspect
 import warnings
 from collections.abc import Callable, Sequence
@@ -19,7 +18,9 @@ from ..core.modes import MODES
 from ..core.tensor import AUTOGRAD, TRACED, Tensor
 from . import forward as forward_mode
 from .edges import edge_of
+from .refusing import once_differentiable
 from .saved import save_output, save_tensor, second_time, unpack_output, unpack_tensor, zeros
+from .saved_tensor import SavedTensor, raw
 from .tape import FREED, Edge, Node, meta_of
 from .views import CopySlices
 
@@ -33,6 +34,7 @@ class FunctionCtx:
     dirty_tensors: tuple[Tensor, ...] = ()
     non_differentiable: tuple[Tensor, ...] = ()
     materialize_grads = True
+    _materialize_non_diff_grads = True  # zeros, not None, for outputs that were marked non-differentiable
     needs_input_grad: tuple[bool, ...] = ()
     saved_for_forward: tuple[Any, ...] = ()
 
@@ -64,11 +66,14 @@ class FunctionCtx:
 class BackwardCFunction(Node, FunctionCtx):
     """The node of a custom function."""
 
+    runs_on_nothing = True  # its backward is called with zeros, or with None
     _function: type[Function]
 
     def __init__(self) -> None:
         super().__init__((), ())
         self._saved: Any = ()
+        self._in_jvp = False
+        self._without_gradient: frozenset[int] = frozenset()  # outputs whose gradient stays None
         self._inputs: tuple[bool, ...] = ()  # for each argument of forward: is it a tensor
 
     def name(self) -> str:
@@ -76,6 +81,8 @@ class BackwardCFunction(Node, FunctionCtx):
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
+        if self._in_jvp:
+            return self.saved_for_forward
         if self._saved is FREED:
             raise second_time()
         if not self._saved:
@@ -83,9 +90,19 @@ class BackwardCFunction(Node, FunctionCtx):
         return tuple(unpack_tensor(item, self) if number is None else unpack_output(item, self, number)
                      for item, number in self._saved)
 
-    saved_variables = saved_tensors
+    @property
+    def _raw_saved_tensors(self) -> tuple[SavedTensor, ...]:
+        if self._saved is FREED:
+            raise second_time()
+        return tuple([raw(self, self._saved, i, number) for i, (_, number) in enumerate(self._saved)])
 
-    def keep(self, outputs: Sequence[Any]) -> None:
+    @property
+    def saved_variables(self) -> tuple[Any, ...]:
+        warnings.warn("'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning,
+                      stacklevel=2)
+        return self.saved_tensors
+
+    def _keep(self, outputs: Sequence[Any]) -> None:
         """Save what save_for_backward was given, now that the outputs are known."""
         kept: list[tuple[Any, int | None]] = []
         for tensor in self.to_save:
@@ -100,7 +117,7 @@ class BackwardCFunction(Node, FunctionCtx):
         self._saved = kept
         self.to_save = ()
 
-    def release(self) -> None:
+    def _release(self) -> None:
         if self._saved:
             self._saved = FREED
 
@@ -109,9 +126,10 @@ class BackwardCFunction(Node, FunctionCtx):
         if len(grads) == 2 and isinstance(grads[0], list):
             grads = tuple(grads[0])
         if self.materialize_grads:
+            without = self._without_gradient
             grads = tuple(zeros(meta) if grad is None and meta is not None and meta[1].is_differentiable
-                          else grad
-                          for grad, meta in zip(grads, self.meta, strict=True))
+                          and number not in without else grad
+                          for number, (grad, meta) in enumerate(zip(grads, self._meta, strict=True)))
         found = self._function._backward_function()(self, *grads)
         return self._checked(found if isinstance(found, tuple | list) else (found,))
 
@@ -191,12 +209,12 @@ class Function(metaclass=_FunctionMeta):
                       DeprecationWarning, stacklevel=2)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError("functions with a forward method of instances are not supported; write static "
-                           "methods and call apply")
+        raise RuntimeError("Legacy autograd function with non-static forward method is deprecated: write "
+                           "static methods and call apply")
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
-        raise NotImplementedError("this Function has no forward method")
+        raise NotImplementedError("You must implement the forward method of a custom Function")
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
@@ -204,15 +222,15 @@ class Function(metaclass=_FunctionMeta):
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
-        raise NotImplementedError("this Function has neither a backward nor a vjp method; implement one of "
-                                  "them to use it with reverse mode")
+        raise NotImplementedError("You must implement either the backward or the vjp method of a custom "
+                                  "Function to use it with reverse mode")
 
     vjp = backward
 
     @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
-        raise NotImplementedError("this Function has no jvp method; implement it to use it with forward "
-                                  "mode")
+        raise NotImplementedError("You must implement the jvp method of a custom Function to use it with "
+                                  "forward mode")
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, *args: Any) -> Any:
@@ -269,7 +287,7 @@ def run(cls: type[Function], args: tuple[Any, ...]) -> Any:
     finished = _finish(ctx, args, list(outputs), recorded)
     _tangents(cls, ctx, args, finished)
     if recorded:
-        ctx.keep(finished)
+        ctx._keep(finished)
     return tuple(finished) if isinstance(output, tuple) else finished[0]
 
 
@@ -294,16 +312,22 @@ def _finish(ctx: BackwardCFunction, args: tuple[Any, ...], outputs: list[Any], r
     for dirty in ctx.dirty_tensors:
         check(any(dirty is o for o in outputs), "tensors that were marked as dirty were not returned as "
                                                 "output; forward must return every input that it writes to")
+        if not any(dirty is i for i in inputs):
+            warnings.warn("Only input Tensors should be given to ctx.mark_dirty(); a Tensor that is not an "
+                          "input needs no mark", stacklevel=4)
         dirty.version_counter.value += 1
     if recorded:
-        ctx.next = tuple(edge_of(a) if a._keys & AUTOGRAD else None for a in inputs)
-    finished = []
+        ctx._next = tuple(edge_of(a) if a._keys & AUTOGRAD else None for a in inputs)
+    finished: list[Any] = []
+    if not ctx._materialize_non_diff_grads:
+        ctx._without_gradient = frozenset(i for i, output in enumerate(outputs)
+                                          if any(output is n for n in ctx.non_differentiable))
     for output in outputs:
         if not isinstance(output, Tensor):
             finished.append(output)
             continue
         finished.append(_finish_one(ctx, output, inputs, recorded, len(finished), len(outputs)))
-    ctx.meta = tuple(meta_of(o) if isinstance(o, Tensor) else _NOT_A_TENSOR for o in finished)
+    ctx._meta = tuple(meta_of(o) if isinstance(o, Tensor) else _NOT_A_TENSOR for o in finished)
     return finished
 
 
@@ -317,6 +341,8 @@ def _finish_one(ctx: BackwardCFunction, output: Tensor, inputs: list[Tensor], re
     refused = any(output is n for n in ctx.non_differentiable)
     wanted = recorded and output.dtype.is_differentiable and not refused
     if not wanted:
+        if output._base is not None and not is_input and MODES.grad and not MODES.inference:
+            restrict_view(output, "custom")
         if recorded and is_input and not is_dirty and output.requires_grad:
             return output.detach()
         return output
@@ -374,18 +400,49 @@ def _tangents(cls: type[Function], ctx: BackwardCFunction, args: tuple[Any, ...]
         return
     levels = forward_mode.levels_among(a for a in args if isinstance(a, Tensor))
     for level in levels:
-        saved, MODES.limit = MODES.limit, level.number
+        saved, MODES.limit, ctx._in_jvp = MODES.limit, level.number, True
         try:
             given = [_input_tangent(ctx, a, level) for a in args]
             found = cls.jvp(ctx, *given)
             tangents = found if isinstance(found, tuple) else (found,)
             check(len(tangents) == len(outputs), f"jvp of {cls.__name__} returned {len(tangents)} tangents "
                   f"for {len(outputs)} outputs")
-            for output, tangent in zip(outputs, tangents, strict=True):
+            for number, (output, tangent) in enumerate(zip(outputs, tangents, strict=True)):
+                _check_tangent(ctx, args, given, number, output, tangent)
                 if isinstance(output, Tensor) and tangent is not None:
                     forward_mode.set_tangent(output, level, tangent)
         finally:
-            MODES.limit = saved
+            MODES.limit, ctx._in_jvp = saved, False
+
+
+def _check_tangent(ctx: BackwardCFunction, args: tuple[Any, ...], given: list[Any], number: int, output: Any,
+                   tangent: Any) -> None:
+    """A tangent must follow its output: written where that was written, a view where that is a view."""
+    if not isinstance(output, Tensor):
+        return
+    check(tangent is None or (output.dtype.is_differentiable and not any(output is n for n
+                                                                         in ctx.non_differentiable)),
+          f"jvp of {ctx._function.__name__} returned a tangent at position {number}, where the output of "
+          "forward is not differentiable. You should return None at that position instead")
+    dirty = next((i for i, a in enumerate(args) if a is output), None)
+    if dirty is not None:
+        check(tangent is given[dirty], "An inplace custom Function is not modifying the forward mode "
+              "gradients inplace. If forward writes to an input, then the jvp function must modify the "
+              "corresponding gradient inplace and return it.")
+        return
+    if output._base is None or tangent is None:
+        return
+    source = next((i for i, a in enumerate(args) if isinstance(a, Tensor) and given[i] is not None
+                   and output._base is (a if a._base is None else a._base)), None)
+    if source is None:
+        return
+    view = ("A custom Function's forward is returning a view (or an input as-is) but the jvp is not "
+            "returning a view")
+    check(tangent._base is not None, view + ".")
+    primal, theirs = args[source], given[source]
+    expected = theirs if theirs._base is None else theirs._base
+    of = "of the given gradient" if primal._base is None else "of the same base as the given gradient"
+    check(tangent._base is expected, f"{view} {of}.")
 
 
 def _input_tangent(ctx: BackwardCFunction, value: Any, level: Any) -> Any:
@@ -395,41 +452,12 @@ def _input_tangent(ctx: BackwardCFunction, value: Any, level: Any) -> Any:
     return zeros(meta_of(value)) if tangent is None and ctx.materialize_grads else tangent
 
 
-class OnceDifferentiable(Node):
-    """The history of what a once_differentiable backward returned: it refuses to be differentiated."""
+class InplaceFunction(Function):
+    """A Function that remembers whether it was asked to write to its input."""
 
-    __slots__ = ()
-
-    def apply(self, grads: list[Any], wanted: Any) -> Any:
-        raise RuntimeError("trying to differentiate twice a function that was marked with "
-                           "@once_differentiable")
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+        self.inplace = inplace
 
 
-def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Mark a backward that cannot itself be differentiated; it runs with recording switched off."""
-
-    @functools.wraps(fn)
-    def wrapper(ctx: Any, *args: Any) -> Any:
-        saved, MODES.grad = MODES.grad, False
-        try:
-            outputs = fn(ctx, *args)
-        finally:
-            MODES.grad = saved
-        if not saved or not any(isinstance(a, Tensor) and a.requires_grad for a in args):
-            return outputs
-        several = outputs if isinstance(outputs, tuple) else (outputs,)
-        refused = tuple(_refusing(o, args) if isinstance(o, Tensor) else o for o in several)
-        return refused if isinstance(outputs, tuple) else refused[0]
-
-    return wrapper
-
-
-def _refusing(output: Tensor, args: Sequence[Any]) -> Tensor:
-    edges = tuple(edge_of(a) for a in args if isinstance(a, Tensor))
-    output = output.detach()
-    output._node = OnceDifferentiable(edges, (meta_of(output),))
-    output._keys |= AUTOGRAD
-    return output
-
-
-__all__ = ["Function", "FunctionCtx", "once_differentiable"]
+__all__ = ["Function", "FunctionCtx", "InplaceFunction", "once_differentiable"]

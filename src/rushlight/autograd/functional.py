@@ -43,12 +43,30 @@ def _call(func: Callable[..., Any], inputs: tuple[Tensor, ...], what: str) -> tu
     return _as_tuple(func(*inputs), "outputs of the user-provided function", what)
 
 
-def _check_strict(tensors: Sequence[Any], strict: bool, what: str) -> None:
-    if strict:
-        for i, tensor in enumerate(tensors):
+_STRICT = " This is not allowed in strict mode."
+_INDEPENDENT = {
+    "back": "The output of the user-provided function is independent of input {}.",
+    "back_trick": "The gradient with respect to the input is independent of entry {} in the grad_outputs "
+                  "that the forward derivative is taken by.",
+    "double_back": "The jacobian of the user-provided function is independent of input {}.",
+    "double_back_trick": "The hessian of the user-provided function is independent of entry {} in the "
+                         "grad_jacobian that it is multiplied by.",
+}
+
+
+def _check_strict(tensors: Sequence[Any], strict: bool, kind: str) -> None:
+    """Refuse, where `strict`, what does not depend on the inputs: outputs, or derivatives of this `kind`."""
+    for i, tensor in enumerate(tensors) if strict else ():
+        if kind == "outputs":
             check(tensor.requires_grad, f"Output {i} of the user-provided function does not require "
-                  f"gradients. The {what} must be independent of the inputs, which is not allowed in strict "
-                  "mode.")
+                                        "gradients."
+                  + _STRICT)
+            continue
+        check(tensor is not None, _INDEPENDENT["back"].format(i) + _STRICT)
+        of = (f"The {kind} of the user-provided function with respect to input {i}" if kind != "grad_inputs"
+              else f"The gradient with respect to input {i}")
+        check(tensor.requires_grad, f"{of} is independent of the inputs of the "
+              f"user-provided function.{_STRICT}")
 
 
 def _grads(outputs: Sequence[Tensor], inputs: Sequence[Tensor], weights: Sequence[Any], *, create_graph: bool,
@@ -61,11 +79,16 @@ def _grads(outputs: Sequence[Tensor], inputs: Sequence[Tensor], weights: Sequenc
                 allow_unused=True)
 
 
-def _filled(grads: Sequence[Any], like: Sequence[Tensor], strict: bool, what: str) -> tuple[Tensor, ...]:
+def _filled(grads: Sequence[Any], like: Sequence[Tensor], strict: bool, create_graph: bool, stage: str,
+            ) -> tuple[Tensor, ...]:
+    """Zeros in place of what is missing; `strict` refuses that, and what cannot be differentiated again."""
     found = []
     for i, (one, tensor) in enumerate(zip(grads, like, strict=True)):
-        check(one is not None or not strict, "The output of the user-provided function is independent of "
-              f"input {i}. This is not allowed in strict mode for {what}.")
+        check(one is not None or not strict, _INDEPENDENT[stage].format(i) + _STRICT)
+        if one is not None and strict and create_graph:
+            what = "hessian" if "double" in stage else "jacobian"
+            check(one.requires_grad, f"The {what} of the user-provided function is independent of input {i}."
+                  f"{_STRICT[:-1]} with create_graph=True.")
         found.append(run_name("zeros_like", tensor, None, None, None, None, None) if one is None else one)
     return tuple(found)
 
@@ -75,17 +98,23 @@ def _finish(values: Sequence[Tensor], several: bool, create_graph: bool) -> Any:
     return results if several else results[0]
 
 
-def _vector(v: Any, like: tuple[Tensor, ...], what: str, name: str) -> tuple[Tensor, ...]:
+def _vector(v: Any, like: tuple[Tensor, ...], what: str, name: str, several: bool) -> tuple[Tensor, ...]:
     if v is None:
         check(len(like) == 1 and like[0].numel() == 1, f"The vector v can only be None if the {name} "
-              "contains a single Tensor with a single element.")
+              "a single Tensor with a single element.")
         return (run_name("ones_like", like[0].detach(), None, None, None, None, None),)
     _, given = _as_tuple(v, "v", what)
+    check(several or len(given) == 1, "The given v should contain a single Tensor.")
     check(len(given) == len(like), f"v is a tuple of invalid length: should be {len(like)} but got "
           f"{len(given)}.")
     for i, (a, b) in enumerate(zip(given, like, strict=True)):
-        check(a.shape == b.shape, f"Entry {i} in v has invalid size: should be {b.shape} but got {a.shape}.")
+        check(a.shape == b.shape, f"{f'Entry {i} in ' if several else ''}v has invalid size: should be "
+                                  f"{b.shape} "
+              f"but got {a.shape}.")
     return given
+
+
+_RETURNS, _INPUT = "user-provided function returns", "input to the user-provided function is"
 
 
 def vjp(func: Callable[..., Any], inputs: Tensors, v: Tensors = None, create_graph: bool = False,
@@ -95,9 +124,10 @@ def vjp(func: Callable[..., Any], inputs: Tensors, v: Tensors = None, create_gra
         several, given = _as_tuple(inputs, "inputs", "vjp")
         leaves = _inputs(given, create_graph=create_graph)
         many, outputs = _call(func, leaves, "vjp")
-        _check_strict(outputs, strict, "vjp")
-        weights = _vector(v, outputs, "vjp", "user-provided function returns")
-        found = _filled(_grads(outputs, leaves, weights, create_graph=create_graph), leaves, strict, "vjp")
+        _check_strict(outputs, strict, "outputs")
+        weights = _vector(v, outputs, "vjp", _RETURNS, many)
+        found = _filled(_grads(outputs, leaves, weights, create_graph=create_graph), leaves, strict,
+                        create_graph, "back")
         return _finish(outputs, many, create_graph), _finish(found, several, create_graph)
 
 
@@ -105,15 +135,17 @@ def jvp(func: Callable[..., Any], inputs: Tensors, v: Tensors = None, create_gra
         strict: bool = False) -> Any:
     """The outputs of `func`, and its Jacobian times v, by differentiating a vjp."""
     with enable_grad():
-        _, given = _as_tuple(inputs, "inputs", "jvp")
+        several, given = _as_tuple(inputs, "inputs", "jvp")
         leaves = _inputs(given, create_graph=create_graph)
-        direction = _vector(v, leaves, "jvp", "input")
+        direction = _vector(v, leaves, "jvp", _INPUT, several)
         many, outputs = _call(func, leaves, "jvp")
-        _check_strict(outputs, strict, "jvp")
+        _check_strict(outputs, strict, "outputs")
         probes = tuple(run_name("zeros_like", o, None, None, None, None,
                                 None).requires_grad_() for o in outputs)
-        first = _filled(_grads(outputs, leaves, probes, create_graph=True), leaves, strict, "jvp")
-        found = _filled(_grads(first, probes, direction, create_graph=create_graph), outputs, strict, "jvp")
+        first = _grads(outputs, leaves, probes, create_graph=True)
+        _check_strict(first, strict, "grad_inputs")
+        found = _filled(_grads(first, probes, direction, create_graph=create_graph), outputs, strict,
+                        create_graph, "back_trick")
         return _finish(outputs, many, create_graph), _finish(found, many, create_graph)
 
 
@@ -122,7 +154,7 @@ def _scalar(func: Callable[..., Any], leaves: tuple[Tensor, ...], what: str, str
     check(not many, f"The function given to {what} should return a single Tensor")
     check(outputs[0].numel() == 1, f"The Tensor returned by the function given to {what} should contain a "
           "single element")
-    _check_strict(outputs, strict, what)
+    _check_strict(outputs, strict, "outputs")
     return outputs[0]
 
 
@@ -132,10 +164,12 @@ def vhp(func: Callable[..., Any], inputs: Tensors, v: Tensors = None, create_gra
     with enable_grad():
         several, given = _as_tuple(inputs, "inputs", "vhp")
         leaves = _inputs(given, create_graph=create_graph)
-        direction = _vector(v, leaves, "vhp", "input")
+        direction = _vector(v, leaves, "vhp", _INPUT, several)
         output = _scalar(func, leaves, "vhp", strict)
-        first = _filled(_grads([output], leaves, [None], create_graph=True), leaves, strict, "vhp")
-        found = _filled(_grads(first, leaves, direction, create_graph=create_graph), leaves, strict, "vhp")
+        first = _grads([output], leaves, [None], create_graph=True)
+        _check_strict(first, strict, "jacobian")
+        found = _filled(_grads(first, leaves, direction, create_graph=create_graph), leaves, strict,
+                        create_graph, "double_back")
         return _finish([output], False, create_graph), _finish(found, several, create_graph)
 
 
@@ -145,13 +179,16 @@ def hvp(func: Callable[..., Any], inputs: Tensors, v: Tensors = None, create_gra
     with enable_grad():
         several, given = _as_tuple(inputs, "inputs", "hvp")
         leaves = _inputs(given, create_graph=create_graph)
-        direction = _vector(v, leaves, "hvp", "input")
+        direction = _vector(v, leaves, "hvp", _INPUT, several)
         output = _scalar(func, leaves, "hvp", strict)
-        first = _filled(_grads([output], leaves, [None], create_graph=True), leaves, strict, "hvp")
+        first = _grads([output], leaves, [None], create_graph=True)
+        _check_strict(first, strict, "jacobian")
         probes = tuple(run_name("zeros_like", t, None, None, None, None,
                                 None).requires_grad_() for t in leaves)
-        second = _filled(_grads(first, leaves, probes, create_graph=True), leaves, strict, "hvp")
-        found = _filled(_grads(second, probes, direction, create_graph=create_graph), leaves, strict, "hvp")
+        second = _grads(first, leaves, probes, create_graph=True)
+        _check_strict(second, strict, "hessian")
+        found = _filled(_grads(second, probes, direction, create_graph=create_graph), leaves, strict,
+                        create_graph, "double_back_trick")
         return _finish([output], False, create_graph), _finish(found, several, create_graph)
 
 
@@ -175,22 +212,26 @@ def jacobian(func: Callable[..., Any], inputs: Tensors, create_graph: bool = Fal
         several, given = _as_tuple(inputs, "inputs", "jacobian")
         leaves = _inputs(given, create_graph=create_graph)
         many, outputs = _call(func, leaves, "jacobian")
-        _check_strict(outputs, strict, "jacobian")
+        _check_strict(outputs, strict, "outputs")
         rows = [_rows_batched(o, leaves, create_graph) if vectorize
-                else _rows(o, leaves, create_graph, strict) for o in outputs]
+                else _rows(o, i, leaves, create_graph, strict) for i, o in enumerate(outputs)]
         blocks = tuple(_finish(row, several, create_graph) for row in rows)
         return blocks if many else blocks[0]
 
 
-def _rows(output: Tensor, inputs: Sequence[Tensor], create_graph: bool, strict: bool) -> list[Tensor]:
+def _rows(output: Tensor, number: int, inputs: Sequence[Tensor], create_graph: bool, strict: bool,
+          ) -> list[Tensor]:
     """One backward pass for each element of the output."""
     flat = output.reshape(-1)
     columns: list[list[Tensor]] = [[] for _ in inputs]
     for i in range(flat.shape[0]):
         grads = _grads([flat[i]], inputs, [None], create_graph=create_graph, retain_graph=True)
-        for column, one in zip(columns, _filled(grads, inputs, strict, "jacobian"), strict=True):
+        for k, one in enumerate(grads if strict else ()):
+            check(one is not None, f"Output {number} of the user-provided function is independent of input "
+                  f"{k}.{_STRICT}")
+        for column, one in zip(columns, _filled(grads, inputs, strict, create_graph, "back"), strict=True):
             column.append(one)
-    return [_stacked(column, tensor).reshape(*output.shape, *tensor.shape)
+    return [_stacked(column, tensor).reshape((*output.shape, *tensor.shape))
             for column, tensor in zip(columns, inputs, strict=True)]
 
 
@@ -201,7 +242,7 @@ def _stacked(column: list[Tensor], like: Tensor) -> Tensor:
 def _rows_batched(output: Tensor, inputs: Sequence[Tensor], create_graph: bool) -> list[Tensor]:
     """One backward pass with a batch of unit vectors."""
     count = output.numel()
-    basis = run_name("eye", count, output.dtype, None, output.device, None).reshape(count, *output.shape)
+    basis = run_name("eye", count, output.dtype, None, output.device, None).reshape((count, *output.shape))
     if not output.requires_grad:
         return [tensor.new_zeros((*output.shape, *tensor.shape)) for tensor in inputs]
     grads = grad(output, inputs, basis, retain_graph=True, create_graph=create_graph, allow_unused=True,
@@ -218,7 +259,8 @@ def _jacobian_forward(func: Callable[..., Any], inputs: Tensors) -> Any:
     outputs: tuple[Tensor, ...] = ()
     for i, tensor in enumerate(given):
         count = tensor.numel()
-        basis = run_name("eye", count, tensor.dtype, None, tensor.device, None).reshape(count, *tensor.shape)
+        basis = run_name("eye", count, tensor.dtype, None, tensor.device, None)
+        basis = basis.reshape((count, *tensor.shape))
         with Vmap(count) as trace:
             level = open_level()
             try:
@@ -232,7 +274,8 @@ def _jacobian_forward(func: Callable[..., Any], inputs: Tensors) -> Any:
     blocks = []
     for j, output in enumerate(outputs):
         moved = [run_name("permute", column[j], (*range(1, column[j].ndim), 0)) for column in columns]
-        row = [part.reshape(*output.shape, *tensor.shape) for part, tensor in zip(moved, given, strict=True)]
+        row = [part.reshape((*output.shape, *tensor.shape))
+               for part, tensor in zip(moved, given, strict=True)]
         blocks.append(_finish(row, several, False))
     return tuple(blocks) if many else blocks[0]
 
@@ -260,12 +303,15 @@ def hessian(func: Callable[..., Any], inputs: Tensors, create_graph: bool = Fals
         check(not many, "The function given to hessian should return a single Tensor")
         check(outputs[0].numel() == 1, "The Tensor returned by the function given to hessian should contain "
               "a single element")
+        _check_strict(outputs, strict, "outputs")
         return outputs[0].squeeze()
 
     def gradient(*values: Tensor) -> Any:
         if outer_jacobian_strategy == "forward-mode":
             values = tuple(fresh(v, True) for v in values)
-        return tuple(jacobian(checked, values, create_graph=True, strict=strict))
+        first = jacobian(checked, values, create_graph=True)
+        _check_strict(first, strict, "jacobian")
+        return tuple(first)
 
     found = jacobian(gradient, given, create_graph=create_graph, strict=strict, vectorize=vectorize,
                      strategy=outer_jacobian_strategy)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -10,67 +11,48 @@ from ..core.errors import check
 from ..core.modes import MODES
 from ..core.tensor import Tensor
 from .api import GradientEdge, get_gradient_edge
-from .tape import Node, RemovableHandle
+from .mutable import allow_mutation_on_saved_tensors
+from .saved_hooks import disable_saved_tensors_hooks, save_on_cpu, saved_tensors_hooks
+from .tape import Node as RecordedNode
+from .tape import RemovableHandle
 
 __all__ = ["GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks",
            "get_gradient_edge",
            "increment_version", "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks"]
 
 
-class saved_tensors_hooks:
-    """Inside, `pack_hook(tensor)` is kept in place of each tensor saved for backward, and `unpack_hook`
-    undoes it."""
+class Node(abc.ABC):
+    """What `tensor.grad_fn` returns, for `isinstance(fn, Node)`; the tape makes the nodes themselves."""
 
-    def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
-        self.pack_hook = pack_hook
-        self.unpack_hook = unpack_hook
+    @abc.abstractmethod
+    def name(self) -> str:
+        """The name of the node."""
 
-    def __enter__(self) -> None:
-        reason = MODES.hooks_disabled
-        check(reason is None, str(reason))
-        MODES.saved_hooks = (*MODES.saved_hooks, (self.pack_hook, self.unpack_hook))
+    @property
+    @abc.abstractmethod
+    def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
+        """The nodes that its gradients go to, each with the number of the output."""
 
-    def __exit__(self, *exception: Any) -> None:
-        MODES.saved_hooks = MODES.saved_hooks[:-1]
+    @abc.abstractmethod
+    def metadata(self) -> dict[Any, Any]:
+        """A dictionary for what users want to keep with the node."""
 
+    @property
+    @abc.abstractmethod
+    def _input_metadata(self) -> list[Any]:
+        """Shape, dtype and device of the gradient of each output."""
 
-class save_on_cpu(saved_tensors_hooks):
-    """Saved tensors are copied, so that later writes to them do not matter. All tensors live on the CPU
-    already."""
+    @abc.abstractmethod
+    def register_hook(self, fn: Callable[..., Any]) -> RemovableHandle:
+        """`fn(grad_inputs, grad_outputs)` runs after the node; it may return other grad_inputs."""
 
-    def __init__(self, pin_memory: bool = False, device_type: str = "cpu") -> None:
-        super().__init__(lambda tensor: tensor.clone(), lambda packed: packed)
+    @abc.abstractmethod
+    def register_prehook(self, fn: Callable[..., Any]) -> RemovableHandle:
+        """`fn(grad_outputs)` runs before the node; it may return other grad_outputs."""
 
-
-class disable_saved_tensors_hooks:
-    """Inside, saved-tensor hooks are refused with `error_message`."""
-
-    def __init__(self, error_message: str) -> None:
-        self.message = error_message
-
-    def __enter__(self) -> None:
-        check(not MODES.saved_hooks, self.message)
-        self._saved = MODES.hooks_disabled
-        MODES.hooks_disabled = self.message
-
-    def __exit__(self, *exception: Any) -> None:
-        MODES.hooks_disabled = self._saved
-
-
-class allow_mutation_on_saved_tensors:
-    """Inside, tensors saved for backward are copied when they are saved, so that they may be written to
-    afterwards."""
-
-    def __enter__(self) -> allow_mutation_on_saved_tensors:
-        self._hooks = saved_tensors_hooks(lambda tensor: tensor.detach().clone(), lambda packed: packed)
-        self._hooks.__enter__()
-        return self
-
-    def __exit__(self, *exception: Any) -> None:
-        self._hooks.__exit__(*exception)
-
-    def clear(self) -> None:
-        """Nothing is kept here: copies belong to the nodes that saved them."""
+    @classmethod
+    def __subclasshook__(cls, subclass: type) -> bool:
+        return cls is Node and issubclass(subclass, RecordedNode)
 
 
 def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
@@ -119,7 +101,7 @@ def _all_hook(tensors: Sequence[Tensor], fn: Callable[..., None],
     return [tensor.register_hook(for_index(i)) for i, tensor in enumerate(tensors)]
 
 
-def edge_node(tensor: Tensor) -> Node:
+def edge_node(tensor: Tensor) -> RecordedNode:
     return get_gradient_edge(tensor)[0]
 
 
@@ -135,5 +117,3 @@ def _any_hook(tensors: Sequence[Tensor], fn: Callable[..., None],
         fn(grad)
 
     return [tensor.register_hook(hook) for tensor in tensors]
-
-

@@ -24,27 +24,28 @@ def run_tensor_hooks(node: Node, grads: list[Any]) -> None:
     """Hooks on the outputs' tensors; each may replace the gradient."""
     if isinstance(node, AccumulateGrad):
         hooks = node.variable._hooks
-        if hooks is not None and grads[0] is not None:
+        if hooks is not None:
             for hook in list(hooks.grad.values()):
                 grads[0] = replaced(grads[0], hook)
         return
-    assert node.hooks is not None
-    for number, by_id in list(node.hooks.tensor.items()):
+    assert node._hooks is not None
+    for number, by_id in list(node._hooks.tensor.items()):
         for hook in list(by_id.values()):
-            if grads[number] is not None:
-                grads[number] = replaced(grads[number], hook)
-    for number, retain in list(node.hooks.retain.items()):
+            grads[number] = replaced(grads[number], hook)
+    for number, retain in list(node._hooks.retain.items()):
         if grads[number] is not None:
             retain(grads[number])
 
 
-def replaced(grad: Tensor, hook: Callable[[Tensor], Any]) -> Tensor:
-    """What a hook makes of `grad`: itself if the hook returns None."""
+def replaced(grad: Tensor | None, hook: Callable[[Any], Any]) -> Tensor | None:
+    """What a hook makes of `grad`, None where nothing arrived: itself if the hook returns None."""
     new = hook(grad)
     if new is None:
         return grad
     if not isinstance(new, Tensor):
         raise TypeError(f"expected Variable, but hook returned '{type(new).__name__}'")
+    if grad is None:
+        return new
     if new.dtype is not grad.dtype:
         raise RuntimeError(f"hook has changed the type of value (was {grad.dtype.name} got {new.dtype.name})")
     if new.shape != grad.shape:
@@ -53,8 +54,8 @@ def replaced(grad: Tensor, hook: Callable[[Tensor], Any]) -> Tensor:
 
 
 def run_pre_hooks(node: Node, grads: list[Any]) -> list[Any]:
-    assert node.hooks is not None
-    for hook in list(node.hooks.pre.values()):
+    assert node._hooks is not None
+    for hook in list(node._hooks.pre.values()):
         new = hook(tuple(grads))
         if new is not None:
             grads = list(new) if isinstance(new, tuple | list) else [new]
@@ -62,8 +63,8 @@ def run_pre_hooks(node: Node, grads: list[Any]) -> list[Any]:
 
 
 def run_post_hooks(node: Node, outputs: Any, grads: list[Any]) -> Any:
-    assert node.hooks is not None
-    for hook in list(node.hooks.post.values()):
+    assert node._hooks is not None
+    for hook in list(node._hooks.post.values()):
         new = hook(tuple(outputs), tuple(grads))
         if new is not None:
             outputs = _checked(hook, outputs, list(new) if isinstance(new, tuple | list) else [new])

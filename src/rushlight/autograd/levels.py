@@ -63,7 +63,7 @@ def is_isolated(outputs: Sequence[Tensor], inputs: Sequence[Tensor], cotangents:
         node = stack.pop()
         if isinstance(node, AccumulateGrad) and id(node.variable) not in own:
             return False
-        for edge in node.next:
+        for edge in node._next:
             if edge is not None and edge[0] not in seen:
                 seen.add(edge[0])
                 stack.append(edge[0])

@@ -15,7 +15,7 @@ from ..core.tensor import AUTOGRAD, SPARSE, Tensor, shapeless
 from ..derivatives.declare import Entry, missing
 from . import forward
 from .edges import edge_of
-from .saved import OpNode, capture_values, shallow_copy
+from .saved import OpNode, capture_values, node_class, shallow_copy
 from .tape import meta_of
 
 _missing: dict[OpDef, Entry] = {}
@@ -43,6 +43,8 @@ def autograd_layer(op: OpDef, args: Arguments, keys: int, trace: Any = None) -> 
             edges, mask = _plain_edges(entry, args)
         else:
             edges, mask, counts = _edges(entry, args, trace)
+    if mask and op.kind is Kind.VIEW and args[0]._inference:
+        mask = 0
     if trace is None and op.kind is not Kind.COMPOSITE:
         result = execute(op, args, keys)
     else:
@@ -108,15 +110,16 @@ def record(entry: Entry, result: Any, edges: Any, mask: int, counts: Any) -> OpN
     """Give the differentiable outputs of a call their node; what it saves is captured last, with the tangents
     in place."""
     allowed = entry.outputs
+    node: OpNode
     plan = entry.plans.get(mask) or entry.plan(mask)
     if type(result) is not tuple:
         if not result.dtype.is_differentiable or (allowed is not None and 0 not in allowed):
             return None
-        node = OpNode(entry, plan, tuple(edges), (meta_of(result),), counts)
+        node = (entry.node_class or node_class(entry))(entry, plan, tuple(edges), (meta_of(result),), counts)
         _give(result, node, 0)
         return node
     metas = tuple([_NOTHING if output is None else meta_of(output) for output in result])
-    node = OpNode(entry, plan, tuple(edges), metas, counts)
+    node = (entry.node_class or node_class(entry))(entry, plan, tuple(edges), metas, counts)
     given = False
     for number, output in enumerate(result):
         if output is not None and output.dtype.is_differentiable and (allowed is None or number in allowed):

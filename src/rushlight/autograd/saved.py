@@ -14,7 +14,7 @@ from ..core.dispatch import run_name
 from ..core.modes import MODES
 from ..core.tensor import AUTOGRAD, META_DEVICE, Tensor, _new
 from ..derivatives.declare import ALL, GRADS, NEEDS, Capture, Entry, Plan, Take
-from .tape import FREED, Edge, Meta, Node, accumulator, sequence, where_made
+from .tape import FREED, Edge, Meta, Node, accumulator, running_node, sequence, where_made
 
 Fetch = Callable[[Any, Any], Any]
 
@@ -209,6 +209,10 @@ def unpack_tensor(saved: Any, node: Node) -> Any:
     if versions is not None and versions.value != version:
         raise modified(tensor, version, tensor._node or source, tensor._output_nr, node)
     if tensor._node is not source:
+        if source is not None and tensor._node is None and not tensor._requires_grad:
+            raise RuntimeError("Trying to use a saved tensor that has been detached in place: it is not "
+                               f"differentiable any more. It was saved for the backward of {node.name()}; "
+                               "call detach() instead of detach_(), or clone the tensor first.")
         return shallow_copy(tensor) if source is None else with_node(tensor, source, tensor._output_nr)
     return tensor
 
@@ -225,7 +229,7 @@ def unpack_output(saved: Any, node: Node, output_nr: int) -> Any:
 
 
 def modified(tensor: Tensor, version: int, source: Node | None, output_nr: int, node: Node) -> RuntimeError:
-    made = "" if source is None else f", which is output {output_nr} of {source.operator()},"
+    made = "" if source is None else f", which is output {output_nr} of {source._operator()},"
     return RuntimeError(
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
         f"[rushlight.{tensor.dtype.torch_name}Tensor {list(tensor.shape)}]{made} is at version "
@@ -250,9 +254,9 @@ def zeros(meta: Meta) -> Tensor:
 
 def second_time() -> RuntimeError:
     return RuntimeError(
-        "Trying to backward through the graph a second time, or to read what it saved, after it was freed: "
-        "backward() and autograd.grad() free what they no longer need. Pass retain_graph=True to the first "
-        "call to keep it.")
+        "Trying to backward through the graph a second time, or directly access saved tensors after they "
+        "have already been freed. backward() and autograd.grad() free what they no longer need. Specify "
+        "retain_graph=True in the first call to keep it.")
 
 
 class OpNode(Node):
@@ -263,11 +267,14 @@ class OpNode(Node):
 
     def __init__(self, entry: Entry, plan: Plan, edges: tuple[Edge | None, ...], meta: tuple[Meta, ...],
                  counts: tuple[int, ...] | None) -> None:
-        self.next = edges
-        self.meta = meta
-        self.sequence = next(sequence)
-        self.hooks = None
-        self.trace = where_made() if MODES.anomaly else None
+        self._next = edges
+        self._meta = meta
+        self._sequence = next(sequence)
+        self._hooks = None
+        if MODES.anomaly:
+            self._trace, self._parent = where_made(), running_node()
+        else:
+            self._trace = None
         self.entry = entry
         self.plan = plan
         self.counts = counts  # the number of edges of each target, where some are lists
@@ -276,11 +283,17 @@ class OpNode(Node):
     def name(self) -> str:
         return self.entry.node_name
 
-    def release(self) -> None:
+    @property
+    def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
+        """As PyTorch shows it, where a number is a tensor without history: `x * 2` has two."""
+        found = super().next_functions
+        return (*found, (None, 0)) if self.entry.number_as_tensor else found
+
+    def _release(self) -> None:
         if self.plan.saves_tensors:
             self.saved = FREED
 
-    def owns_results(self) -> bool:
+    def _owns_results(self) -> bool:
         return True
 
     def kept(self) -> Iterator[Tensor]:
@@ -296,7 +309,7 @@ class OpNode(Node):
             raise second_time()
         if plan.simple:
             grad = grads[0]
-            values = [zeros(self.meta[0]) if grad is None else grad]
+            values = [zeros(self._meta[0]) if grad is None else grad]
         else:
             values = [self._lead(source, grads) for source in plan.lead]
         for unpack, item in zip(plan.unpack, saved, strict=True):
@@ -309,14 +322,14 @@ class OpNode(Node):
         if source == NEEDS:
             return None
         grad = grads[source]
-        return zeros(self.meta[source]) if grad is None else grad
+        return zeros(self._meta[source]) if grad is None else grad
 
     def apply(self, grads: list[Any], wanted: Any) -> Any:
         values = self.values(grads)
         if self.counts is not None:
             return self._apply_lists(values, wanted)
-        out: list[Any] = [None] * len(self.next)
-        edges = self.next
+        out: list[Any] = [None] * len(self._next)
+        edges = self._next
         for step in self.plan.steps:
             targets = step.targets
             if step.single:
@@ -339,9 +352,9 @@ class OpNode(Node):
         counts = self.counts
         assert counts is not None
         starts = [sum(counts[:i]) for i in range(len(counts))]
-        live = [edge is not None and (wanted is None or wanted[i]) for i, edge in enumerate(self.next)]
+        live = [edge is not None and (wanted is None or wanted[i]) for i, edge in enumerate(self._next)]
         needed = [any(live[start:start + count]) for start, count in zip(starts, counts, strict=True)]
-        out: list[Any] = [None] * len(self.next)
+        out: list[Any] = [None] * len(self._next)
         for step in self.plan.steps:
             needs = tuple([needed[t] for t in step.targets])
             if True not in needs:
@@ -358,18 +371,15 @@ class OpNode(Node):
         return [grad if use else None for grad, use in zip(out, live, strict=True)]
 
     def __getattr__(self, name: str) -> Any:
-        """`_saved_self`, `_saved_result`, ...: what the call saved, as PyTorch shows it."""
-        if not name.startswith("_saved_"):
-            raise AttributeError(f"{self.name()} has no attribute {name}")
-        wanted = name[7:]
-        entry = self.entry
-        names = entry.op.schema.argument_names
-        if self.saved is FREED:
-            raise second_time()
-        for (take, index, output), item, unpack in zip(self.plan.captures, self.saved, self.plan.unpack or (),
-                                                       strict=False):
-            label = ("result" if len(entry.op.schema.returns) == 1
-                     else f"result{index}") if output else names[index]
-            if label == wanted and take in (Take.VALUE, Take.TENSOR, Take.TENSORS, Take.RESULT, Take.RESULTS):
-                return item if unpack is None else unpack(item, self)
+        """`_saved_self`, `_raw_saved_result`, ...: saved_tensor.py puts its own method here."""
         raise AttributeError(f"{self.name()} has no attribute {name}")
+
+
+def node_class(entry: Entry) -> type[OpNode]:
+    """The class of the nodes of an entry, whose name is that of the node."""
+    if entry.node_class is None:
+        entry.node_class = type(entry.node_name, (OpNode,), {
+            "__slots__": (), "__module__": OpNode.__module__,
+            "__doc__": f"A recorded call of {entry.op.name}."})
+    found: type[OpNode] = entry.node_class
+    return found

@@ -15,7 +15,7 @@ import threading
 import traceback
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from ..core.modes import MODES
 from ..core.quiet import quietly
 from ..core.registry import REGISTRY
 from ..core.shapes import contiguous_strides, is_dense
-from ..core.tensor import META, Tensor
+from ..core.tensor import CPU, META, META_DEVICE, Tensor
 from ..core.tokens import contiguous_format
 
 Edge = tuple["Node", int]
@@ -82,17 +82,31 @@ def add_hook(hooks: dict[int, Any], hook: Callable[..., Any]) -> RemovableHandle
     return handle
 
 
+class InputMetadata(NamedTuple):
+    """What a node knows of the gradient that comes to one of its outputs."""
+
+    shape: Any
+    dtype: DType
+    device: Any
+
+
 class Node:
     """A recorded call; what `tensor.grad_fn` returns."""
 
-    __slots__ = ("__weakref__", "_metadata", "hooks", "meta", "next", "sequence", "trace")
+    __slots__ = ("__weakref__", "_hooks", "_meta", "_metadata", "_next", "_parent", "_sequence", "_trace")
+
+    runs_on_nothing = False  # whether it is called where no gradient arrives at any of its outputs
 
     def __init__(self, edges: tuple[Edge | None, ...], meta: tuple[Meta, ...]) -> None:
-        self.next = edges
-        self.meta = meta
-        self.sequence = next(sequence)
-        self.hooks: Hooks | None = None
-        self.trace: Any = where_made() if MODES.anomaly else None
+        self._next = edges
+        self._meta = meta
+        self._sequence = next(sequence)
+        self._hooks: Hooks | None = None
+        self._trace: Any  # with anomaly mode: where it was recorded, and by which node's backward (`parent`)
+        if MODES.anomaly:
+            self._trace, self._parent = where_made(), running_node()
+        else:
+            self._trace = None
 
     # What the engine calls.
 
@@ -101,10 +115,10 @@ class Node:
         have an edge)."""
         raise NotImplementedError
 
-    def release(self) -> None:
+    def _release(self) -> None:
         """Forget what was saved."""
 
-    def owns_results(self) -> bool:
+    def _owns_results(self) -> bool:
         """Whether gradients this node returns are tensors of its own making, held by nobody else."""
         return False
 
@@ -112,14 +126,14 @@ class Node:
 
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
-        return tuple((None, 0) if edge is None else edge for edge in self.next)
+        return tuple((None, 0) if edge is None else edge for edge in self._next)
 
     def name(self) -> str:
         return type(self).__name__
 
-    def operator(self) -> str:
+    def _operator(self) -> str:
         """The name without "Backward0": what was recorded, for messages."""
-        return re.sub(r"Backward\d*$", "", self.name())
+        return re.sub(r"Backward\d*$", "", self.name().rpartition("::")[2])
 
     @property
     def metadata(self) -> dict[Any, Any]:
@@ -129,13 +143,29 @@ class Node:
             self._metadata: dict[Any, Any] = {}
             return self._metadata
 
+    @property
+    def _input_metadata(self) -> list[InputMetadata | None]:
+        return [None if meta is None else InputMetadata(meta[0], meta[1], META_DEVICE if meta[2] else CPU)
+                for meta in self._meta]
+
     def _sequence_nr(self) -> int:
-        return self.sequence
+        return self._sequence
+
+    def _set_sequence_nr(self, number: int) -> None:
+        """Among the nodes that are ready, the one with the highest number runs first."""
+        self._sequence = number
+
+    def __call__(self, *grads: Any) -> Any:
+        """The gradients of the inputs for given gradients of the outputs."""
+        if len(grads) != len(self._meta):
+            raise TypeError(f"{self.name()}: expected {len(self._meta)} arguments, got {len(grads)} instead")
+        found = self.apply(list(grads), None)
+        return found[0] if len(found) == 1 else tuple(found)
 
     def _hook_set(self) -> Hooks:
-        if self.hooks is None:
-            self.hooks = Hooks()
-        return self.hooks
+        if self._hooks is None:
+            self._hooks = Hooks()
+        return self._hooks
 
     def register_hook(self, fn: Callable[..., Any]) -> RemovableHandle:
         """`fn(grad_inputs, grad_outputs)` runs after this node; it may return other grad_inputs."""
@@ -146,7 +176,13 @@ class Node:
         return add_hook(self._hook_set().pre, fn)
 
     def __repr__(self) -> str:
-        return f"<{self.name()} object at {id(self):#x}>"
+        return f"<{self.name().rpartition('::')[2]} object at {id(self):#x}>"
+
+
+def running_node() -> Node | None:
+    """The node whose backward is running."""
+    run = MODES.run
+    return None if run is None else run.node
 
 
 def where_made() -> str:
@@ -165,12 +201,20 @@ class AccumulateGrad(Node):
 
     def __init__(self, variable: Tensor) -> None:
         self.variable = variable
-        self.next = ()
-        self.meta = (meta_of(variable),)
-        self.sequence = ACCUMULATE
-        self.hooks = None
-        self.trace = None
+        self._next = ()
+        self._meta = (meta_of(variable),)
+        self._sequence = ACCUMULATE
+        self._hooks = None
+        self._trace = None
         self.lock = threading.Lock()
+
+    def name(self) -> str:
+        return "torch::autograd::AccumulateGrad"
+
+    def apply(self, grads: list[Any], wanted: Any) -> Any:
+        if grads[0] is not None:
+            self.accumulate(grads[0], False)
+        return ()
 
     def reference(self) -> weakref.ref[AccumulateGrad]:
         return weakref.ref(self)
@@ -183,7 +227,7 @@ class AccumulateGrad(Node):
         with self.lock:
             current = variable._grad
             if MODES.grad:
-                variable._grad = grad if current is None else added(current, grad)
+                variable._grad = _recorded_copy(variable, grad) if current is None else added(current, grad)
             elif current is None:
                 variable._grad = _in_order_of(variable, grad, owned)
             elif _plain(current) and _plain(grad) and current.dtype is grad.dtype:
@@ -210,6 +254,17 @@ def _in_order_of(variable: Tensor, grad: Tensor, owned: bool) -> Tensor:
         return call(_CLONE, (grad.detach(), contiguous_format))
     result: Tensor = call(_COPY, (variable.detach(), grad.detach(), False))
     return result
+
+
+def _recorded_copy(variable: Tensor, grad: Tensor) -> Tensor:
+    """The first gradient of a leaf in a pass that is itself recorded: a copy, so that no other tensor of the
+    program becomes its gradient."""
+    strided = variable._parts is None and grad._parts is None and not (variable.is_nested or grad.is_nested)
+    if not strided or not is_dense(variable.shape, variable.strides()):
+        copy: Tensor = call(_CLONE, (grad, None))
+    else:
+        copy = call(_COPY, (variable.detach(), grad, False))
+    return copy
 
 
 def added(current: Tensor, grad: Tensor) -> Tensor:

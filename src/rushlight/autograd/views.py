@@ -94,15 +94,18 @@ def rebase_history(target: Tensor, result: Tensor) -> None:
 def _take_retain(target: Tensor) -> Any:
     """The hook of retain_grad(), which follows the tensor to its new history."""
     node = target._node
-    if node is None or node.hooks is None:
+    if node is None or node._hooks is None:
         return None
-    return node.hooks.retain.pop(target._output_nr, None)
+    return node._hooks.retain.pop(target._output_nr, None)
 
 
 class CopySlices(Node):
     """A write through a view: edges to the former history of the base and to what was written."""
 
     __slots__ = ("chain", "geometry")
+
+    def name(self) -> str:
+        return "torch::autograd::CopySlices"
 
     def __init__(self, view: Tensor, base: Tensor, edge: Edge) -> None:
         super().__init__((edge_of(base), edge), (meta_of(base),))
@@ -118,12 +121,12 @@ class CopySlices(Node):
         for op, args in self.chain:
             part = call(op, (part, *args[1:]))
         written = part.clone()
-        if self.next[0] is None or not (wanted is None or wanted[0]):
+        if self._next[0] is None or not (wanted is None or wanted[0]):
             return (None, written)
         part.zero_()
         return (whole, written)
 
-    def owns_results(self) -> bool:
+    def _owns_results(self) -> bool:
         return True
 
 

@@ -66,7 +66,7 @@ class Differentiable(Function):
         if MODES.grad:
             for grad in found:
                 if grad is not None:
-                    grad._node, grad._keys = _Twice(ctx.next, (meta_of(grad),)), grad._keys | AUTOGRAD
+                    grad._node, grad._keys = _Twice(ctx._next, (meta_of(grad),)), grad._keys | AUTOGRAD
         return (None, None, None, *found)
 
 
@@ -103,12 +103,12 @@ class CompiledFunctionBackward(BackwardCFunction):
     # tensors of the caller among them, and how often they had been written to
     versions: list[tuple[Tensor, int]]
 
-    def release(self) -> None:
-        super().release()
+    def _release(self) -> None:
+        super()._release()
         if self.layouts is None and self.arrays:
             self.arrays, self.versions = FREED, []
 
-    def owns_results(self) -> bool:
+    def _owns_results(self) -> bool:
         return True  # gradients are new tensors, which leaves may keep
 
 

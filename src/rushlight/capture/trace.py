@@ -588,7 +588,7 @@ class Capture(Interpreter):
 
     def sees_backward(self, run: Any) -> None:
         """A backward pass begins. What was recorded before the program is another one in every call."""
-        if any(node.sequence < self.beginning for node in run.called()):
+        if any(node._sequence < self.beginning for node in run.called()):
             self.refuse("a backward pass through history from before the program")
 
     def refuse(self, what: str) -> None:

@@ -172,6 +172,9 @@ def _view(op: OpDef, args: Arguments, source: Tensor, spec: Spec) -> Tensor:
     tensor = alias(source, spec)
     if op.schema.returns[0].type.alias is None:
         tensor._versions = None
+    elif source._inference:  # it has no history that a view could share
+        tensor._inference = True
+        tensor._keys |= AUTOGRAD
     elif op.tracked:
         base = tensor._base = source if source._base is None else source._base
         tensor._view_of = (op, args)

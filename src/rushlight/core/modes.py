@@ -18,6 +18,7 @@ class _Modes(threading.local):
     silent: frozenset[Any] = frozenset()  # interpreters at whose level nothing is recorded
     transforming = False  # inside of a function that a transform of reverse mode differentiates
     saved_hooks: tuple[Any, ...] = ()  # pairs (pack, unpack) in force, the innermost last
+    before_write: Any = None  # called with every tensor that is about to be written to
     hooks_disabled: str | None = None  # why saved-tensor hooks are refused at present
     run: Any = None  # the backward pass that is running
     anomaly = False  # record where each node was made, and blame it when its backward fails

@@ -181,6 +181,11 @@ def call_out(op: OpDef, args: Arguments, out: Any) -> Any:
               f"{op.schema.name}(): functions with out=... arguments don't support automatic "
               "differentiation, but one "
               "of the arguments requires grad.")
+        check(not target._inference or MODES.inference, "Inplace update to inference tensor outside "
+              "InferenceMode is not allowed; clone it to get a tensor that can be written to.")
+    if MODES.dual_levels and MODES.forward_grad and any(map(has_tangent, (*targets, *tensors_in(op, args)))):
+        fail(f"Trying to use forward AD with {op.schema.name} that does not support it because it is an out= "
+             "function", NotImplementedError)
     results = call(op, _with_dtype_of(targets[0], op, args))
     results = results if isinstance(results, tuple) else (results,)
     check(
@@ -244,6 +249,12 @@ def _with_dtype_of(target: Tensor, op: OpDef, args: Arguments) -> Arguments:
     return (*args[:at], target.dtype, *args[at + 1:])
 
 
+def has_tangent(tensor: Tensor) -> bool:
+    """Whether a tensor, or the one it is a view of, has a tangent at an open level."""
+    holders = (tensor,) if tensor._base is None else (tensor, tensor._base)
+    return any(level.active for holder in holders for level in holder._tangents or ())
+
+
 def _any_keys(op: OpDef, args: Arguments) -> int:
     keys = 0
     for tensor in tensors_in(op, args):
@@ -298,6 +309,8 @@ def assign(target: Tensor, result: Tensor) -> None:
 
 def write(target: Tensor, result: Tensor) -> None:
     """Copy the values of `result` (same shape) into the memory of `target`; counts as one write."""
+    if AMBIENT.keys and MODES.before_write is not None:
+        MODES.before_write(target)
     if (target._array is None or result._array is None) and (target._parts or result._parts):
         _write_sparse(target, result)
     elif target._quantizer is not None or result._quantizer is not None:

@@ -238,7 +238,8 @@ def resize_(self: Tensor, *size: Any, memory_format: memory_format = contiguous_
         alert("quantized_resize_cpu_")
     sizes = size[0] if len(size) == 1 and isinstance(size[0], tuple | list) else size
     shape = tuple([_size_of(n) for n in sizes])
-    check(not self.requires_grad, "cannot resize variables that require grad")
+    check(not self.requires_grad or (self._inference and MODES.inference),
+          "cannot resize variables that require grad")
     check(all(n >= 0 for n in shape), f"resize_: negative sizes are not allowed, got {list(shape)}")
     if memory_format in (channels_last, channels_last_3d):
         rank = 4 if memory_format is channels_last else 5

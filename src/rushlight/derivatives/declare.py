@@ -134,6 +134,8 @@ class Entry:
         self.forward: Rule | list[Tangent] = AUTO_TRANSPOSE
         self.outputs: frozenset[int] | None = None  # differentiable outputs, None for all of floating dtype
         self.plans: dict[int, Plan] = {}
+        self.number_as_tensor = False  # whether PyTorch takes its number for a tensor
+        self.node_class: Any = None  # the class of its nodes, made when the first is (autograd/saved.py)
         self.where = ""
 
     def plan(self, mask: int) -> Plan:
@@ -222,6 +224,7 @@ _numbers: dict[str, int] = {}
 
 def _entry(op: OpDef, place: str) -> Entry:
     entry = Entry(op, _node_name(op))
+    entry.number_as_tensor = _is_number_as_tensor(op)
     entry.where = place
     return entry
 
@@ -230,12 +233,18 @@ def _entry(op: OpDef, place: str) -> Entry:
 _NUMBERS_AS_TENSORS = frozenset(("add", "sub", "mul", "div"))
 
 
+def _is_number_as_tensor(op: OpDef) -> bool:
+    return op.schema.name in _NUMBERS_AS_TENSORS and op.schema.overload.startswith("Scalar")
+
+
 def _node_name(op: OpDef) -> str:
     """PyTorch's name of the node: overloads are numbered in the order in which they are declared."""
     base = op.schema.name.removesuffix("_functional")
+    if base == "copy":
+        return "CopyBackwards"
     number = _numbers.get(base, 0)
     _numbers[base] = number + 1
-    if base in _NUMBERS_AS_TENSORS and op.schema.overload.startswith("Scalar"):
+    if _is_number_as_tensor(op):
         twin = REGISTRY.ops.get(f"{base}.{op.schema.overload.replace('Scalar', 'Tensor')}")
         if twin is not None and twin.derivative is not None:
             return str(twin.derivative.node_name)

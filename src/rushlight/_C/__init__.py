@@ -1,0 +1,118 @@
+"""Names that programs reach for inside PyTorch's extension module, as far as the library has what they mean.
+
+Nothing here does work of its own: each name is an alias of, or a question to, the part that has it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import weakref
+from types import SimpleNamespace
+from typing import Any
+
+from ..autograd.engine import Run
+from ..autograd.grad_mode import is_grad_enabled, is_inference_mode_enabled
+from ..autograd.tape import Node, running_node
+from ..core.modes import MODES
+from ..core.tensor import Tensor
+from . import _autograd, _functions, _functorch, _nn
+
+TensorBase = _TensorBase = Tensor
+
+has_lapack = _has_lapack = True  # SciPy brings it
+has_spectral = True
+has_openmp = False
+has_mps = has_cuda = _has_mkldnn = False
+
+
+def _get_privateuse1_backend_name() -> str:
+    return "privateuseone"
+
+
+def _is_privateuse1_backend_available() -> bool:
+    return False
+
+
+def is_inference_mode() -> bool:
+    return is_inference_mode_enabled()
+
+
+def _is_fwd_grad_enabled() -> bool:
+    return MODES.forward_grad
+
+
+def _set_fwd_grad_enabled(enabled: bool) -> None:
+    MODES.forward_grad = bool(enabled)
+
+
+def _set_grad_enabled(enabled: bool) -> None:
+    MODES.grad = bool(enabled)
+
+
+# The backward pass that is running.
+
+def _current_graph_task_id() -> int:
+    """The number of the backward pass that is running; -1 outside of one."""
+    return -1 if MODES.run is None else int(MODES.run.id)
+
+
+def _current_autograd_node() -> Node | None:
+    """The node whose backward is running."""
+    return running_node()
+
+
+def _current_graph_task_execution_order() -> list[Node]:
+    """The nodes that the running pass has still to call, the present one first."""
+    return _running("_current_graph_task_execution_order").planned()
+
+
+def _will_engine_execute_node(node: Node) -> bool:
+    """Whether the running backward pass calls `node`."""
+    if not isinstance(node, Node):
+        raise RuntimeError("_will_engine_execute_node expects an grad_fn, a node of the graph, but got an "
+                           f"object of type {type(node).__name__}")
+    return _running("_will_engine_execute_node").executes(node)
+
+
+def _running(what: str) -> Run:
+    if MODES.run is None:
+        raise RuntimeError(f"{what} must be called during the backward pass")
+    run: Run = MODES.run
+    return run
+
+
+class _WeakTensorRef:
+    """A weak reference to a tensor."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self._reference = weakref.ref(tensor)
+
+    def expired(self) -> bool:
+        return self._reference() is None
+
+
+# Functions of subclasses and modes: the state is in core/modes.py.
+
+_TorchFunctionState = SimpleNamespace(ENABLED=0, SUBCLASSES_DISABLED=1, ALL_DISABLED=2)
+
+
+def _get_torch_function_state() -> int:
+    return _TorchFunctionState.SUBCLASSES_DISABLED if MODES.plain else _TorchFunctionState.ENABLED
+
+
+def _len_torch_function_stack() -> int:
+    return len(MODES.functions)
+
+
+_DisableFuncTorch = contextlib.nullcontext  # a transform works on wrapped tensors: nothing is switched on
+
+
+def __getattr__(name: str) -> Any:
+    if name == "_VariableFunctions":  # the functions of the package itself
+        from .. import _functions as functions
+        return functions
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+__all__ = ["TensorBase", "_autograd", "_functions", "_functorch", "_nn", "is_grad_enabled",
+           "is_inference_mode"]
