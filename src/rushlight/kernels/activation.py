@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..core.registry import kernel
-from .reduction import total
+from .summation import total
 
 
 def row_sum(x: np.ndarray, dim: int) -> np.ndarray:

@@ -18,6 +18,7 @@ from ..core.registry import kernel
 from ..core.shapes import Spec
 from ..ops.conv import blocks, each
 from .matmul import product
+from .summation import total
 
 Array = np.ndarray
 Sizes = Sequence[int]
@@ -121,7 +122,7 @@ def convolution_backward(grad_output: Array, input: Array, weight: Array, stride
         source, other = (grad_output, input) if transposed else (input, grad_output)
         to_weight = weight_gradient(source, other, geometry, groups)
     if output_mask[2]:
-        to_bias = grad_output.sum((0, *range(2, grad_output.ndim)), dtype=grad_output.dtype)
+        to_bias = total(grad_output, (0, *range(2, grad_output.ndim)), grad_output.dtype)
     return to_input, to_weight, to_bias
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from ..core.pointwise import scalar_array
 from ..core.registry import kernel
 from ..core.shapes import Spec, wrap_dim, wrap_dims
+from .summation import total
 
 Array = np.ndarray
 
@@ -214,7 +215,8 @@ def row_distances_gradient(grad: Array, x1: Array, x2: Array, p: float, distance
     """The gradient with respect to the rows of x1."""
     result = np.empty(x1.shape, x1.dtype)
     for rows in blocks(x1, x2):
-        result[rows] = norm_gradient(x1[rows, None, :] - x2[None, :, :], distance[rows], grad[rows], p).sum(1)
+        terms = norm_gradient(x1[rows, None, :] - x2[None, :, :], distance[rows], grad[rows], p)
+        result[rows] = total(terms, (1,), terms.dtype)
     return result
 
 

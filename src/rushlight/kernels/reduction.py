@@ -11,13 +11,9 @@ import numpy as np
 from ..core.dtypes import DType
 from ..core.registry import kernel
 from ..core.shapes import Spec, wrap_dims
+from .summation import total
 
 Axes = tuple[int, ...]
-
-# NumPy adds pairwise along the innermost axis in memory, one by one along the others. Past this many steps
-# one by one, single precision would lose digits that PyTorch keeps.
-_SEQUENTIAL_STEPS = 512
-_WIDER = {np.dtype(np.float32): np.dtype(np.float64), np.dtype(np.complex64): np.dtype(np.complex128)}
 
 
 def compute_dtype(out: Spec) -> np.dtype:
@@ -43,24 +39,6 @@ def addends(x: np.ndarray, dtype: DType | None, out: Spec) -> np.ndarray:
     if dtype is not None and dtype.opmath is not dtype:
         return cast(x, dtype.numpy).astype(compute)
     return x if np.can_cast(x.dtype, compute, "safe") else cast(x, compute)
-
-
-def total(x: np.ndarray, axes: Axes, dtype: np.dtype, keepdims: bool = False) -> np.ndarray:
-    """The sum of `x` over `axes`, accumulated in `dtype` or wider."""
-    wider = _WIDER.get(dtype)
-    if wider is not None and _sequential_steps(x, axes) > _SEQUENTIAL_STEPS:
-        dtype = wider
-    return np.asarray(np.sum(x, axis=axes, dtype=dtype, keepdims=keepdims))
-
-
-def _sequential_steps(x: np.ndarray, axes: Axes) -> int:
-    """How many terms are added one by one: all but those along the innermost axis in memory."""
-    steps = math.prod(x.shape[axis] for axis in axes)
-    if steps <= _SEQUENTIAL_STEPS or x.size == 0:
-        return steps
-    innermost = min((axis for axis in range(x.ndim) if x.shape[axis] > 1),
-                    key=lambda axis: abs(x.strides[axis]))
-    return steps // x.shape[innermost] if innermost in axes else steps
 
 
 def count(x: np.ndarray, axes: Axes) -> int:
@@ -189,4 +167,5 @@ def vector_norm(self: np.ndarray, ord: Any, dim: Any, keepdim: bool, dtype: DTyp
         return np.min(size, axis=axes, keepdims=keepdim)
     if order == 1.0:
         return total(size, axes, compute, keepdim)
-    return np.power(total(np.power(size, compute.type(order)), axes, compute, keepdim), 1.0 / order)
+    powers = total(np.power(size, compute.type(order)), axes, compute, keepdim)
+    return np.power(powers, 1.0 / order, dtype=np.float64)  # 1 / order in float32 would cost digits
