@@ -121,11 +121,12 @@ def test_d14_products(operator: str) -> None:
     rng = np.random.default_rng(5)
     shapes = {"dot": ((20000,), (20000,)), "mv": ((300, 3000), (3000,)), "mm": ((40, 3000), (3000, 40)),
               "bmm": ((4, 20, 2000), (4, 2000, 20))}[operator]
-    ours, theirs = [], []
+    ours: list[np.ndarray] = []
+    theirs: list[np.ndarray] = []
     for _ in range(30 if operator == "dot" else 1):
         left, right = (rng.standard_normal(shape).astype("f4") for shape in shapes)
         exact = left.astype("f8") @ right.astype("f8")
-        ours.append(np.asarray(getattr(rl, operator)(rl.from_numpy(left), rl.from_numpy(right)).numpy() - exact))
-        theirs.append(np.asarray(getattr(torch, operator)(torch.from_numpy(left),
-                                                          torch.from_numpy(right)).numpy() - exact))
+        for lib, found in (rl, ours), (torch, theirs):
+            product = getattr(lib, operator)(lib.from_numpy(left), lib.from_numpy(right))
+            found.append(np.asarray(product.numpy() - exact))
     assert root_mean_square(np.stack(ours)) <= root_mean_square(np.stack(theirs)) * CHANCE
