@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..core.registry import kernel
-from .summation import total
+from .reduction_sums import total
 
 
 def row_sum(x: np.ndarray, dim: int) -> np.ndarray:

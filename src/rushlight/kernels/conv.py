@@ -18,7 +18,7 @@ from ..core.registry import kernel
 from ..core.shapes import Spec
 from ..ops.conv import blocks, each
 from .matmul import product
-from .summation import total
+from .reduction_sums import total
 
 Array = np.ndarray
 Sizes = Sequence[int]

@@ -8,7 +8,7 @@ from ..core.errors import check
 from ..core.registry import kernel
 from ..core.shapes import Spec
 from ..ops.loss import MEAN, NONE
-from .summation import total
+from .reduction_sums import total
 
 
 @kernel("_functional_assert_async.msg")

@@ -13,7 +13,7 @@ import numpy as np
 from ..core.pointwise import scalar_array
 from ..core.registry import kernel
 from ..core.shapes import Spec, wrap_dim, wrap_dims
-from .summation import total
+from .reduction_sums import total
 
 Array = np.ndarray
 

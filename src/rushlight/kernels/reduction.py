@@ -11,7 +11,7 @@ import numpy as np
 from ..core.dtypes import DType
 from ..core.registry import kernel
 from ..core.shapes import Spec, wrap_dims
-from .summation import total
+from .reduction_sums import total
 
 Axes = tuple[int, ...]
 
