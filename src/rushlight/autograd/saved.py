@@ -104,10 +104,12 @@ def save_copy(item: tuple[Tensor, int, Any]) -> Any:
     that saved it."""
     tensor, _, node = item
     copy = shallow_copy(tensor)
-    copy._versions = copy._storage = copy._base = copy._view_of = None
+    copy._versions = copy._base = copy._view_of = None
     if copy._trace is not None:
         copy._trace.keep_values(copy)
-    elif copy._array is not None:
+    else:
+        copy._storage = None
+    if copy._array is not None:
         copy._array = copy._array.copy()
         copy._strides, copy._offset = None, 0
     elif copy._parts is not None:

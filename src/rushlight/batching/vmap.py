@@ -296,7 +296,7 @@ class Vmap(Interpreter):
 
     def keep_values(self, tensor: Tensor) -> None:
         assert isinstance(tensor, BatchedTensor)
-        tensor._value = run_name("clone", tensor._value, None)
+        tensor._value, tensor._storage = run_name("clone", tensor._value, None), None
 
     def read(self, tensor: Tensor) -> np.ndarray:
         refuse_to_read()

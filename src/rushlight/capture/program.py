@@ -27,13 +27,14 @@ from ..graph.ir import Graph, Value
 from .effects import Contents, Store, plain, stores_of, undo
 from .geometry import Change
 from .late import LateCall, LateNumber
+from .memory import same_layout, spec_of
 from .numbers import LiveInputs, LiveNumber
 from .places import Environment
 from .prints import watched
 from .random import Draws
 from .results import taken_apart
 from .tentative import TentativeCapture
-from .trace import Capture, CaptureError, Lifted, same_layout, spec_of, user_line
+from .trace import Capture, CaptureError, Lifted, user_line
 
 NOTHING_KNOWN = Environment([])
 
@@ -246,7 +247,7 @@ class _Summary:
         if leaf.requires_grad and current_node(leaf) is None:
             raise CaptureError("the program returns a leaf that it made (requires_grad_(), Parameter)",
                                user_line())
-        state = capture.states[id(leaf.storage_object)]
+        state = capture.states[id(capture.abstract(leaf).storage_object)]
         if state.source is not None:
             return self._alias(leaf)
         differentiable = leaf.requires_grad and not _is_freed(leaf)
@@ -269,7 +270,7 @@ class _Summary:
         own: dict[int, dict[int, Tensor]] = {}
         for tensor in returned:
             if isinstance(tensor, Tensor) and tensor._trace is self.capture and not shapeless(tensor):
-                state = self.capture.states[id(tensor.storage_object)]
+                state = self.capture.states[id(self.capture.abstract(tensor).storage_object)]
                 if state.source is None:
                     own.setdefault(id(state), {})[id(tensor)] = tensor
         for number, tensors in own.items():

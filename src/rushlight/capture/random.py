@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from ..core.dtypes import DTYPES
-from ..core.generator import Generator, default_generator
+from ..core.generator import Generator, default_generator, state_bytes
 from ..core.registry import REGISTRY, OpDef
 from ..core.shapes import Spec
 from ..core.tensor import Tensor
@@ -44,6 +44,7 @@ class Draws:
     seed: int | None = None  # that the program gave it; None: it goes on where the caller left it
     position: int = 0  # where the next draw begins, in words after that
     starts: list[tuple[int | None, int]] = field(default_factory=list)  # (seed, position) of each draw
+    began: tuple[int, int] = (0, 0)  # where the generator was when the last run began: seed and offset
 
     def begin(self, count: int) -> int:
         """Take `count` words (whole blocks of 4); the number of the draw."""
@@ -53,10 +54,24 @@ class Draws:
 
     def fill(self) -> np.ndarray:
         """What the graph input holds in a call that begins now; leaves the generator as the program does."""
-        seed, offset = self.generator.move(self.seed, self.position)
+        self.began = seed, offset = self.generator.move(self.seed, self.position)
         rows = [(seed, offset + start) if own is None else (own, start) for own, start in self.starts]
         words = [word & _MASK64 for row in rows for word in row]
         return np.array(words, np.uint64).reshape(-1, 2).view(np.int64)
+
+
+@dataclass(frozen=True)
+class StatePoint:
+    """What a program got from `get_state`: where it had its generator. The bytes depend on the caller."""
+
+    draws: Draws
+    seed: int | None
+    position: int
+
+    def bytes_now(self) -> np.ndarray:
+        """The state as it was in the run that has begun last."""
+        seed, offset = self.draws.began if self.seed is None else (self.seed, 0)
+        return state_bytes(seed, (offset + self.position) & _MASK64)
 
 
 def stream_spec(draws: int) -> Spec:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import gc
 import sys
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,14 +20,15 @@ from ..core.construct import from_numpy
 from ..core.dispatch import AMBIENT, Arguments, execute
 from ..core.modes import MODES
 from ..core.mutation import write as write_data
-from ..core.registry import OpDef
+from ..core.registry import Kind, OpDef
 from ..core.shapes import Spec, extent
 from ..core.storage import Storage
 from ..core.tensor import AUTOGRAD, TRACED, Tensor, array_over, shapeless
 from ..graph.ir import Value, map_values
 from .late import returned_at_once
+from .memory import StorageState
 from .numbers import LiveNumber
-from .trace import Capture, CaptureError, StorageState
+from .trace import Capture, CaptureError
 
 
 class TentativeCapture(Capture):
@@ -175,6 +177,8 @@ class TentativeCapture(Capture):
                  for twin in (self._twins[id(entry.tensor)],)}
         self._write_sources(values)
         for tensor in self._abstract_tensors():
+            if "_point" in vars(tensor):
+                tensor.storage_object.buffer = tensor._point.bytes_now()  # type: ignore[attr-defined]
             own = self.states.get(id(tensor._storage))
             if own is not None and id(own) in sources:
                 tensor._storage = sources[id(own)]
@@ -195,7 +199,7 @@ class TentativeCapture(Capture):
         values: dict[Value, Any] = {}
         for state in self.states.values():
             if state.source is not None:
-                values[state.input] = from_numpy(_over_source(state).copy())
+                values[state.input] = _laid_out(from_numpy(_over_source(state)), state.spec)
         for draws in self.draws.values():
             values[draws.value] = from_numpy(draws.fill())
         for kind, value in self.numbers.inputs.items():
@@ -210,7 +214,10 @@ class TentativeCapture(Capture):
                     continue
                 args = map_values(node.args, lambda v: values[v] if v.number is None else values[v].item())
                 result = execute(node.op, args)
-                values.update(zip(node.outputs, result if node.returns_list else (result,), strict=True))
+                results = result if node.returns_list else (result,)
+                if node.op.kind is not Kind.VIEW:  # views that follow rely on how it lies in memory
+                    results = [_in_order(r, v.spec) for r, v in zip(results, node.outputs, strict=True)]
+                values.update(zip(node.outputs, results, strict=True))
         finally:
             MODES.grad = grad
         return values
@@ -248,6 +255,20 @@ def _over_source(state: StorageState) -> np.ndarray:
     return array_over(buffer, spec.known_shape(), spec.known_strides(), spec.offset, spec.dtype)
 
 
+def _in_order(tensor: Tensor, spec: Spec) -> Tensor:
+    """`tensor`, or a copy of it, with the strides of `spec`."""
+    found, wanted = (
+        [step for step, size in zip(strides, tensor.shape, strict=True) if size > 1]
+        for strides in (tensor.strides(), spec.known_strides()))
+    return tensor if found == wanted or not tensor.numel() else _laid_out(tensor, spec)
+
+
+def _laid_out(tensor: Tensor, spec: Spec) -> Tensor:
+    """A copy of `tensor` with the strides of `spec`, from the beginning of its memory."""
+    shape, strides = spec.known_shape(), spec.known_strides()
+    return from_numpy(array_over(_bytes_of(tensor, replace(spec, offset=0)), shape, strides, 0, spec.dtype))
+
+
 def _bytes_of(tensor: Tensor, spec: Spec) -> np.ndarray:
     """Memory of its own with the values of `tensor`, laid out as `spec`."""
     shape, strides = spec.known_shape(), spec.known_strides()
@@ -260,13 +281,14 @@ def _bytes_of(tensor: Tensor, spec: Spec) -> np.ndarray:
 def _give_data(tensor: Tensor, twins: dict[int, Tensor]) -> None:
     storage = tensor._storage
     if storage is None or storage.buffer is None:
-        return  # the state of a generator
+        return  # it has no shape yet
     shape, strides, offset = tuple(tensor.shape), tensor.strides(), tensor._offset
     tensor._array = array_over(storage.buffer, shape, strides, offset, tensor.dtype)
     tensor._strides, tensor._spec, tensor._trace = strides, None, None
     tensor._keys &= ~TRACED
     if tensor._base is not None:
-        tensor._base = twins.get(id(tensor._base), tensor._base)
+        base = twins.get(id(tensor._base), tensor._base)
+        tensor._base = base if base._base is None else base._base
         if tensor._view_of is not None:
             op, args = tensor._view_of
             tensor._view_of = op, tuple(twins.get(id(a), a) if isinstance(a, Tensor) else a for a in args)

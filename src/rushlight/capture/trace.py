@@ -37,8 +37,9 @@ from ..core.tensor import LAZY, TRACED, Tensor, alias, install_before_flag, shap
 from ..graph.ir import Graph, Value
 from .geometry import Geometries
 from .late import SPARSE, LateCall, LateNumbers, read_numbers
+from .memory import StorageState, overlaps, read_part, spec_of, with_part
 from .numbers import LiveNumber, Numbers, numbers_spec
-from .random import Draws, generator_of, stream_spec, with_generator, words_taken
+from .random import Draws, StatePoint, generator_of, stream_spec, with_generator, words_taken
 from .rewrites import rewritten, specialised
 
 KEPT = ("a tensor was kept that a function made while it was captured by rushlight.compile; such a tensor "
@@ -51,31 +52,6 @@ class CaptureError(Exception):
     def __init__(self, message: str, place: str) -> None:
         super().__init__(f"{place}: {message}" if place else message)
         self.place = place
-
-
-@dataclass
-class StorageState:
-    """What a storage holds, as far as the program has run.
-
-    Of a storage of the caller the graph knows the part that the first tensor over it covers, which is `spec`:
-    in the graph offsets count from the beginning of that part, in tensors from the beginning of the storage.
-    """
-
-    value: Value  # laid out as `spec` over the whole storage
-    spec: Spec
-    writes: int = 0
-    source: Tensor | None = None  # the caller's tensor, for a storage that is not the program's own
-
-    def __post_init__(self) -> None:
-        self.input = self.value
-        self.base = 0 if self.source is None else self.spec.offset
-
-    def in_graph(self, spec: Spec) -> Spec:
-        """The spec of a tensor over this storage as the graph counts offsets."""
-        if not self.base:
-            return spec
-        size = spec.dtype.itemsize
-        return replace(spec, offset=(spec.offset * size - self.base * self.spec.dtype.itemsize) // size)
 
 
 @dataclass
@@ -362,7 +338,7 @@ class Capture(Interpreter):
         state._keys |= TRACED
         state._trace = self
         draws = self.draws_of(generator)
-        state._position = draws.seed, draws.position  # type: ignore[attr-defined]
+        state._point = StatePoint(draws, draws.seed, draws.position)  # type: ignore[attr-defined]
         return state
 
     def seed_generator(self, generator: Any, seed: int) -> None:
@@ -370,12 +346,12 @@ class Capture(Interpreter):
         draws.seed, draws.position = seed, 0
 
     def set_generator_state(self, generator: Any, state: Any) -> None:
-        position = getattr(state, "_position", None)
-        if position is None or state._trace is not self:
+        point = getattr(state, "_point", None)
+        draws = self.draws_of(generator)
+        if point is None or state._trace is not self or (point.seed is None and point.draws is not draws):
             self.refuse("setting the state of a random generator")
         else:
-            draws = self.draws_of(generator)
-            draws.seed, draws.position = position
+            draws.seed, draws.position = point.seed, point.position
 
     def _map(self, op: OpDef, args: Arguments, function: Any) -> Arguments:
         mapped = list(args)
@@ -411,6 +387,8 @@ class Capture(Interpreter):
         if tensor._trace is self:
             if shapeless(tensor):
                 self.reveal(tensor)
+            if "_point" in vars(tensor):
+                raise CaptureError("it uses the state of a random generator as data", user_line())
             return tensor
         twin = self._twins.get(id(tensor))
         return self._lift(tensor) if twin is None else twin
@@ -420,9 +398,9 @@ class Capture(Interpreter):
         storage = tensor.storage_object
         spec = spec_of(tensor)
         regions = self.regions.setdefault(id(storage), [])
-        state = next((known for known in regions if _inside(spec, known)), None)
+        state = next((known for known in regions if known.covers(spec)), None)
         if state is None:
-            if any(_overlaps(spec, known.spec) for known in regions):
+            if any(overlaps(spec, known.spec) for known in regions):
                 raise CaptureError("inputs that overlap in memory", user_line())
             dense = is_dense(tensor.shape, tensor.strides())
             whole = (
@@ -467,57 +445,34 @@ class Capture(Interpreter):
         """The value of an abstract tensor now."""
         state = self.states[id(tensor.storage_object)]
         if tensor._value_writes != state.writes:  # type: ignore[attr-defined]
-            tensor._value = self._read_storage(tensor, state)  # type: ignore[attr-defined]
+            tensor._value = read_part(  # type: ignore[attr-defined]
+                self.graph, state, spec_of(tensor), user_line())
             tensor._value_writes = state.writes  # type: ignore[attr-defined]
         return tensor._value  # type: ignore[attr-defined]
-
-    def _read_storage(self, tensor: Tensor, state: StorageState) -> Value:
-        spec = spec_of(tensor)
-        if same_layout(spec, state.spec) and not spec.conj and not spec.neg:
-            return state.value
-        if spec.dtype is not state.spec.dtype:
-            raise CaptureError("a write through a view of another dtype", user_line())
-        spec = state.in_graph(spec)
-        args = (state.value, spec.known_shape(), spec.known_strides(), spec.offset)
-        return self.graph.call(REGISTRY["as_strided"], args, spec, user_line()).outputs[0]
 
     # Writes and reads.
 
     def write(self, target: Tensor, result: Tensor) -> None:
-        if target._trace is not self and MODES.grad and (target.requires_grad or result.requires_grad):
-            raise CaptureError("an in-place write that gives a tensor of the caller a history", user_line())
         destination = self.abstract(target)
         state = self.states[id(destination.storage_object)]
+        if state.source is not None and MODES.grad and (target.requires_grad or result.requires_grad):
+            raise CaptureError("an in-place write that gives a tensor of the caller a history", user_line())
         self._check_late(state)
         value = self.value_of(self.abstract(result))
-        spec = spec_of(destination)
-        if spec.conj or spec.neg:
-            raise CaptureError("a write through a conjugate or negative view", user_line())
-        if value.dtype is not spec.dtype:
-            cast: Arguments = (value, spec.dtype, None, None, None, False, None)
-            value = self.graph.call(
-                REGISTRY["_to_copy"], cast, Spec(value.shape, spec.dtype), user_line()
-            ).outputs[0]
-        if same_layout(spec, state.spec):
-            state.value = self._ordered(value, spec)
-        else:
-            inside = state.in_graph(spec)
-            args = (state.value, value, inside.known_shape(), inside.known_strides(), inside.offset)
-            state.value = self.graph.call(
-                REGISTRY["as_strided_scatter"], args, state.in_graph(state.spec), user_line()
-            ).outputs[0]
+        state.value = with_part(self.graph, state, spec_of(destination), value, user_line())
         state.writes += 1
         destination.version_counter.value += 1
 
-    def _ordered(self, value: Value, spec: Spec) -> Value:
-        """`value` in the memory order of `spec`, which views of the storage rely on."""
-        order, wanted = (
-            [step for step, size in zip(s.known_strides(), s.known_shape(), strict=True) if size > 1]
-            for s in (value.spec, spec))
-        if order == wanted or 0 in spec.known_shape():
-            return value
-        laid_out = Spec(spec.shape, spec.dtype, spec.known_strides(), 0)
-        return self.graph.call(REGISTRY["clone"], (value, None), laid_out, user_line()).outputs[0]
+    def keep_values(self, tensor: Tensor) -> None:
+        value = self.value_of(tensor)
+        spec = value.spec
+        dense = is_dense(spec.known_shape(), spec.known_strides())
+        own = Spec(spec.shape, spec.dtype, spec.known_strides() if dense else None)
+        value = self.graph.call(REGISTRY["clone"], (value, None), own, user_line()).outputs[0]
+        tensor._storage, tensor._strides, tensor._offset, tensor._spec = None, None, 0, value.spec
+        tensor._conj = tensor._neg = False
+        tensor._keys &= ~LAZY
+        self._adopt(tensor, value, own_storage=True)
 
     def set_geometry(self, target: Tensor, shape: tuple[int, ...], strides: tuple[int, ...],
                      offset: int) -> bool:
@@ -530,7 +485,7 @@ class Capture(Interpreter):
             return False
         self._check_late(state)
         held, needed = numel(state.spec.known_shape()), offset + extent(shape, strides)
-        if state.source is not None and not _inside(Spec(shape, target.dtype, strides, offset), state):
+        if state.source is not None and not state.covers(Spec(shape, target.dtype, strides, offset)):
             return False
         if state.source is not None:
             needed = held
@@ -551,7 +506,7 @@ class Capture(Interpreter):
         if target._array is None or target.requires_grad or id(target) in self.replaced:
             return False
         state = self.states[id(self.abstract(target).storage_object)]
-        if not _inside(spec, state):
+        if not state.covers(spec):
             return False
         self._check_late(state)
         self.geometries.set(target, spec.known_shape(), spec.known_strides(), spec.offset)
@@ -626,38 +581,6 @@ def _depends_on_data(name: str) -> str:
 
 def _specs(results: Any) -> Any:
     return tuple(spec_of(r) for r in results) if isinstance(results, tuple) else spec_of(results)
-
-
-def spec_of(tensor: Tensor) -> Spec:
-    return Spec(
-        tuple(tensor.shape),
-        tensor.dtype,
-        tensor.strides(),
-        tensor.storage_offset(),
-        tensor._conj,
-        tensor._neg,
-    )
-
-
-def _inside(spec: Spec, state: StorageState) -> bool:
-    """Whether a tensor of the caller lies in the part of its storage that the graph input covers."""
-    size = numel(state.spec.known_shape())
-    first = spec.offset - state.spec.offset
-    if 0 in spec.known_shape():
-        return spec.dtype is state.spec.dtype
-    return spec.dtype is state.spec.dtype and first >= 0 and first + extent(
-        spec.known_shape(), spec.known_strides()) <= size
-
-
-def _overlaps(a: Spec, b: Spec) -> bool:
-    """Whether two tensors over one storage lie in each other's way."""
-    first, other = (s.offset * s.dtype.itemsize for s in (a, b))
-    size, other_size = (extent(s.known_shape(), s.known_strides()) * s.dtype.itemsize for s in (a, b))
-    return first < other + other_size and other < first + size
-
-
-def same_layout(a: Spec, b: Spec) -> bool:
-    return (a.shape, a.dtype, a.known_strides(), a.offset) == (b.shape, b.dtype, b.known_strides(), b.offset)
 
 
 # Where a tensor of the program has its values.

@@ -401,8 +401,7 @@ class Generator:
             state: Tensor = AMBIENT.trace.generator_state(self)
             return state
         with self._lock:
-            data = self._seed.to_bytes(8, "little") + self._offset.to_bytes(8, "little")
-        return wrap(np.frombuffer(data, np.uint8).copy())
+            return wrap(state_bytes(self._seed, self._offset))
 
     def set_state(self, state: Tensor | npt.NDArray[np.uint8]) -> Generator:
         """Takes over a state from `get_state`."""
@@ -433,6 +432,11 @@ class Generator:
 
     def __repr__(self) -> str:
         return f"<rushlight.Generator device={self._device} seed={self._seed} offset={self._offset}>"
+
+
+def state_bytes(seed: int, offset: int) -> npt.NDArray[np.uint8]:
+    """The state of a generator that stands at word `offset` of the stream of `seed`."""
+    return np.frombuffer(seed.to_bytes(8, "little") + offset.to_bytes(8, "little"), np.uint8).copy()
 
 
 def _refuse_in_capture(what: str) -> None:

@@ -54,7 +54,8 @@ class Interpreter:
         set_geometry(target, tuple(view.shape), view.strides(), view.storage_offset())
 
     def keep_values(self, tensor: Tensor) -> None:
-        """Make `tensor` independent of later writes to what it wraps."""
+        """Give `tensor`, a copy of one that is about to be written, values and a storage of its own."""
+        raise NotImplementedError
 
     def write(self, target: Tensor, result: Tensor) -> None:
         """Give `target` the values of `result`."""

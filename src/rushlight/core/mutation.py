@@ -184,8 +184,8 @@ def call_out(op: OpDef, args: Arguments, out: Any) -> Any:
         check(not target._inference or MODES.inference, "Inplace update to inference tensor outside "
               "InferenceMode is not allowed; clone it to get a tensor that can be written to.")
     if MODES.dual_levels and MODES.forward_grad and any(map(has_tangent, (*targets, *tensors_in(op, args)))):
-        fail(f"Trying to use forward AD with {op.schema.name} that does not support it because it is an out= "
-             "function", NotImplementedError)
+        fail(f"Trying to use forward AD with {op.schema.name}_out that does not support it because it is an "
+             "out= function", NotImplementedError)
     results = call(op, _with_dtype_of(targets[0], op, args))
     results = results if isinstance(results, tuple) else (results,)
     check(
@@ -216,7 +216,7 @@ def call_out(op: OpDef, args: Arguments, out: Any) -> Any:
             check_no_partial_overlap(target, tensor)
     for target, result in zip(targets, results, strict=True):
         resize_output(target, result)
-        write(target, result)
+        _put(target, result)
     return out
 
 
@@ -299,12 +299,17 @@ def assign(target: Tensor, result: Tensor) -> None:
     tracked = keys & AUTOGRAD and rebase is not None
     if tracked:
         prepare(target, result)  # type: ignore[misc]
-    if keys & TRACED and traced_write is not None:
+    _put(target, result)
+    if tracked:
+        rebase(target, result)  # type: ignore[misc]
+
+
+def _put(target: Tensor, result: Tensor) -> None:
+    """Write, at whatever level of transforms and captures the two are."""
+    if (target._keys | result._keys) & TRACED and traced_write is not None:
         traced_write(target, result)
     else:
         write(target, result)
-    if tracked:
-        rebase(target, result)  # type: ignore[misc]
 
 
 def write(target: Tensor, result: Tensor) -> None:

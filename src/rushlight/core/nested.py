@@ -460,7 +460,7 @@ class Nested(Interpreter):
 
     def keep_values(self, tensor: Tensor) -> None:
         assert isinstance(tensor, NestedTensor)
-        tensor._values = run_name("clone", tensor._values, None)
+        tensor._values, tensor._storage = run_name("clone", tensor._values, None), None
 
     def read(self, tensor: Tensor) -> np.ndarray:
         raise TypeError("a nested tensor is not one array: use values(), unbind() or "
