@@ -26,6 +26,7 @@ from . import (
     signal,
     sparse,
     special,
+    storage,
     utils,
 )
 from ._compile_api import compile, explain, get_num_threads, set_num_threads
@@ -71,11 +72,15 @@ from .core.dtypes import (
     bfloat16,
     bool_,
     can_cast,
+    complex32,
     complex64,
     complex128,
     finfo,
     float8_e4m3fn,
+    float8_e4m3fnuz,
     float8_e5m2,
+    float8_e5m2fnuz,
+    float8_e8m0fnu,
     float16,
     float32,
     float64,
@@ -88,6 +93,8 @@ from .core.dtypes import (
     promote_types,
     qint8,
     qint32,
+    quint2x4,
+    quint4x2,
     quint8,
     set_default_dtype,
     uint8,
@@ -98,7 +105,6 @@ from .core.dtypes import (
 from .core.errors import AcceleratorError, OutOfMemoryError
 from .core.generator import Generator, default_generator
 from .core.printing import set_printoptions
-from .core.storage import Storage as UntypedStorage
 from .core.tensor import Tensor
 from .core.tokens import (
     Size,
@@ -137,6 +143,8 @@ from .sparse import (
     sparse_csc_tensor,
     sparse_csr_tensor,
 )
+from .storage import LEGACY_STORAGES as _LEGACY_STORAGES
+from .storage import TypedStorage, UntypedStorage, _storage_classes, from_file, is_storage  # noqa: F401
 from .version import __version__
 
 if TYPE_CHECKING:
@@ -145,31 +153,34 @@ if TYPE_CHECKING:
 
 half, float, double = float16, float32, float64
 short, int, long = int16, int32, int64
-cfloat, cdouble = complex64, complex128
+chalf, cfloat, cdouble = complex32, complex64, complex128
 bool = bool_
 e, inf, nan, pi = math.e, math.inf, math.nan, math.pi
 newaxis = None
 legacy_contiguous_format = contiguous_format
 
 __all__ = [
-    "AcceleratorError", "Generator", "GradScaler", "OutOfMemoryError", "Size", "Tensor", "UntypedStorage",
+    "AcceleratorError", "Generator", "GradScaler", "OutOfMemoryError", "Size", "Tensor", "TypedStorage",
+    "UntypedStorage",
     "__version__", "amp", "as_tensor", "asarray", "autocast", "autocast_decrement_nesting",
     "autocast_increment_nesting", "autograd", "bfloat16", "bool", "can_cast",
-    "cdouble", "cfloat", "channels_last", "channels_last_3d", "clear_autocast_cache", "compile",
-    "complex128", "complex64",
+    "cdouble", "cfloat", "chalf", "channels_last", "channels_last_3d", "clear_autocast_cache", "compile",
+    "complex128", "complex32", "complex64",
     "contiguous_format", "default_generator", "device", "double", "dtype", "e", "enable_grad", "explain",
-    "fft", "finfo", "float", "float16", "float32", "float64", "float8_e4m3fn", "float8_e5m2", "fork_rng",
-    "from_dlpack", "from_numpy", "frombuffer", "func", "get_autocast_cpu_dtype", "get_autocast_dtype",
-    "get_default_dtype", "get_num_threads",
+    "fft", "finfo", "float", "float16", "float32", "float64", "float8_e4m3fn",
+    "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "fork_rng",
+    "from_dlpack", "from_file", "from_numpy", "frombuffer", "func", "get_autocast_cpu_dtype",
+    "get_autocast_dtype", "get_default_dtype", "get_num_threads",
     "get_rng_state", "half", "iinfo", "inf", "inference_mode", "initial_seed", "int", "int16", "int32",
     "int64", "int8", "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "is_autocast_cache_enabled",
     "is_autocast_cpu_enabled", "is_autocast_enabled", "is_grad_enabled",
-    "is_inference_mode_enabled", "jagged", "layout", "legacy_contiguous_format",
+    "is_inference_mode_enabled", "is_storage", "jagged", "layout", "legacy_contiguous_format",
     "linalg", "load", "lobpcg", "long", "lu", "manual_seed",
     "masked",
     "memory_format", "nan", "nested", "newaxis", "nn", "no_grad", "pca_lowrank", "per_channel_affine",
     "per_channel_affine_float_qparams", "per_channel_symmetric", "per_tensor_affine", "per_tensor_symmetric",
-    "optim", "pi", "preserve_format", "promote_types", "qint32", "qint8", "qscheme", "quint8",
+    "optim", "pi", "preserve_format", "promote_types", "qint32", "qint8", "qscheme", "quint2x4",
+    "quint4x2", "quint8",
     "random", "result_type",
     "save", "seed", "set_autocast_cache_enabled", "set_autocast_cpu_dtype", "set_autocast_cpu_enabled",
     "set_autocast_dtype", "set_autocast_enabled", "set_default_dtype", "set_grad_enabled", "set_num_threads",
@@ -177,7 +188,7 @@ __all__ = [
     "set_rng_state", "short", "signal", "sparse", "sparse_bsc",
     "sparse_bsc_tensor", "sparse_bsr", "sparse_bsr_tensor", "sparse_compressed_tensor", "sparse_coo",
     "sparse_coo_tensor", "sparse_csc", "sparse_csc_tensor", "sparse_csr", "sparse_csr_tensor", "special",
-    "strided",
+    "storage", "strided",
     "svd_lowrank", "tensor", "to_dlpack", "typename", "uint16", "uint32", "uint64", "uint8",
     "utils", "vmap",
 ]
@@ -189,6 +200,8 @@ __all__ += _reduction_api.__all__
 __all__ += _settings_api.__all__
 __all__ += _shape_api.__all__
 __all__ += functional.__all__
+__all__ += list(_LEGACY_STORAGES)
+globals().update(_LEGACY_STORAGES)
 
 
 _heap.keep_freed_memory()

@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from ._safetensors import SerializationError
-from .core.construct import from_numpy
+from .core.construct import over_array
 from .core.dtypes import DTYPES, DType
 from .core.lazy import LazyModule
 from .core.shapes import Spec, extent
@@ -70,7 +70,7 @@ class _Memory:
 
     def __init__(self, dtype: DType | None, data: np.ndarray | None) -> None:
         self.dtype = dtype
-        self.tensor = None if data is None else from_numpy(data)
+        self.tensor = None if data is None else over_array(data)
 
 
 def _read_archive(file: BinaryIO, place: device, parameter: Callable[[Tensor], Tensor]) -> Any:

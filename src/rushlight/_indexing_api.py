@@ -9,13 +9,11 @@ import numpy as np
 from .core.dispatch import run_name
 from .core.mutation import call_inplace, call_out
 from .core.registry import REGISTRY
-from .core.storage import Storage
 from .core.tensor import Tensor, tensor_method
 from .core.tokens import Size
 
 __all__ = [
     "embedding_renorm_", "is_complex", "is_conj", "is_floating_point", "is_inference", "is_neg", "is_signed",
-    "is_storage",
     "is_tensor", "nonzero", "numel", "resize_as_", "unique", "unique_consecutive", "zero_",
 ]
 
@@ -57,22 +55,11 @@ def is_tensor(obj: Any) -> bool:
     return isinstance(obj, Tensor)
 
 
-def is_storage(obj: Any) -> bool:
-    """Whether `obj` is the memory of a tensor."""
-    return isinstance(obj, Storage) or hasattr(obj, "untyped")  # one that knows its dtype
-
-
 @tensor_method
 def is_set_to(self: Tensor, tensor: Tensor) -> bool:
     """Whether both tensors look at the same elements of the same memory in the same way."""
     return self.storage_object is tensor.storage_object and self.storage_offset() == tensor.storage_offset() \
         and self.shape == tensor.shape and self.stride() == tensor.stride()
-
-
-@tensor_method
-def is_shared(self: Tensor) -> bool:
-    """Whether other processes see this memory; they never do."""
-    return False
 
 
 @tensor_method

@@ -6,7 +6,6 @@ for the dtype.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -17,8 +16,7 @@ from .core.construct import tensor as _tensor
 from .core.dtypes import DType
 from .core.errors import check
 from .core.modes import MODES
-from .core.storage import Storage
-from .core.tensor import Tensor, tensor_method
+from .core.tensor import Tensor
 from .core.tokens import Size, device
 
 _empty = API.functions[""]["empty"]
@@ -107,85 +105,6 @@ def get_default_device() -> device:
 _as_device = device
 
 
-# Storages that know their dtype.
-
-
-class TypedStorage:
-    """The memory of a tensor as a flat sequence of numbers."""
-
-    dtype: DType
-
-    def __init__(self, untyped: Storage, dtype: DType) -> None:
-        self._untyped, self.dtype = untyped, dtype
-
-    def untyped(self) -> Storage:
-        return self._untyped
-
-    @property
-    def device(self) -> device:
-        return _as_device("meta" if self._untyped.buffer is None else "cpu")
-
-    is_cuda = is_sparse = False
-
-    def _numbers(self) -> np.ndarray:
-        buffer = self._untyped.buffer
-        check(buffer is not None, "a storage on the meta device has no data", NotImplementedError)
-        whole = len(self) * self.dtype.itemsize
-        return buffer[:whole].view(self.dtype.numpy)  # type: ignore[index]
-
-    def __len__(self) -> int:
-        return self._untyped.nbytes() // self.dtype.itemsize
-
-    size = __len__
-
-    def nbytes(self) -> int:
-        return self._untyped.nbytes()
-
-    def element_size(self) -> int:
-        return self.dtype.itemsize
-
-    def data_ptr(self) -> int:
-        return self._untyped.data_ptr()
-
-    def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
-            return self.tolist()[index]
-        return self._numbers()[index].item()
-
-    def __setitem__(self, index: Any, value: Any) -> None:
-        self._numbers()[index] = value
-
-    def fill_(self, value: Any) -> TypedStorage:
-        self._numbers()[...] = value
-        return self
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.tolist())
-
-    def tolist(self) -> list[Any]:
-        return self._numbers().tolist()
-
-    def clone(self) -> TypedStorage:
-        return TypedStorage(Storage.of_array(self._numbers().copy()), self.dtype)
-
-    def cpu(self) -> TypedStorage:
-        return self
-
-    def is_shared(self) -> bool:
-        return False
-
-    def __repr__(self) -> str:
-        lines = "".join(f" {value}\n" for value in self.tolist())
-        kind = f"rushlight.storage.TypedStorage(dtype={self.dtype}, device={self.device})"
-        return f"{lines}[{kind} of size {len(self)}]"
-
-
-@tensor_method
-def storage(self: Tensor) -> TypedStorage:
-    """The memory of this tensor, as numbers of its dtype."""
-    return TypedStorage(self.untyped_storage(), self.dtype)
-
-
 __all__ = [kind.__name__ for kind in _TENSOR_TYPES]
-__all__ += ["TypedStorage", "get_default_device", "set_default_device", "set_default_tensor_type",
+__all__ += ["get_default_device", "set_default_device", "set_default_tensor_type",
             "tensortype"]

@@ -33,7 +33,7 @@ from ._checkpoints import (
     safe_globals,
 )
 from ._safetensors import Entry, Header, SerializationError, in_file_order, read_array, read_header, write
-from .core.construct import from_numpy
+from .core.construct import over_array
 from .core.dtypes import DTYPES, DType
 from .core.errors import check
 from .core.lazy import LazyModule
@@ -54,8 +54,9 @@ __all__ = ["SerializationError", "add_safe_globals", "clear_safe_globals", "get_
 CODES = {"bool": "BOOL", "uint8": "U8", "int8": "I8", "uint16": "U16", "int16": "I16", "uint32": "U32",
          "int32": "I32", "uint64": "U64", "int64": "I64", "float16": "F16", "bfloat16": "BF16",
          "float32": "F32", "float64": "F64",
-         "float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2"}
-_BY_CODE = {code: name for name, code in CODES.items()}
+         "float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2", "float8_e4m3fnuz": "F8_E4M3FNUZ",
+         "float8_e5m2fnuz": "F8_E5M2FNUZ", "float8_e8m0fnu": "F8_E8M0"}
+_BY_CODE = {code: name for name, code in CODES.items()} | {"C64": "complex64"}
 _TREE, _VERSION = "rushlight", "1"
 _TAG = "$"  # marks a JSON object as anything but a plain value; no other JSON objects are written
 
@@ -124,7 +125,7 @@ def _target(map_location: Any) -> device:
     if map_location is None:
         return device("cpu")
     if callable(map_location) and not isinstance(map_location, device):
-        moved = map_location(Storage(None), "cpu")
+        moved = map_location(Storage.of_size(0), "cpu")
         if moved is not None and not isinstance(moved, Storage):
             raise TypeError(f"load: map_location must return a storage or None, not {type(moved).__name__}")
         return device("cpu")
@@ -219,7 +220,7 @@ class _Writer:
         if isinstance(value, device):
             return {_TAG: "device", "value": str(value)}
         if isinstance(value, np.ndarray | np.generic) and np.asarray(value).dtype.kind in "biufc":
-            tensor = from_numpy(np.array(value, order="C"))
+            tensor = over_array(np.array(value, order="C"))
             return {**self._tensor(tensor, path),
                     _TAG: "array" if isinstance(value, np.ndarray) else "scalar"}
         raise TypeError(f"save: cannot save the {type(value).__name__} at {_place(path)}; state dicts of "
@@ -334,7 +335,7 @@ class _Reader:
         self._storages: dict[str, Tensor] = {}
         if place.type != "meta":
             for entry in in_file_order(list(header.entries.values())):
-                self._storages[entry.name] = from_numpy(read_array(file, entry))
+                self._storages[entry.name] = over_array(read_array(file, entry))
 
     def whole(self, name: str) -> Tensor:
         """The entry `name` as a tensor of its own."""
@@ -423,7 +424,7 @@ class _Reader:
         source = self._view(entry, dtype, shape, contiguous_strides(shape), 0)
         if self._place.type == "meta":
             return meta_tensor(Spec(shape, dtype, strides))
-        memory = from_numpy(np.empty(source.nbytes, np.uint8))
+        memory = over_array(np.empty(source.nbytes, np.uint8))
         result = alias(memory, Spec(shape, dtype, strides))
         np.copyto(result.numpy_array(), source.numpy_array())
         return result

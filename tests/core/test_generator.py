@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from rushlight.core import dtypes, generator, tokens
 from rushlight.core.generator import Generator, normal, philox, rand, randn, random_bits64, uniform
 
-FLOATS = [dtype for dtype in dtypes.DTYPES.values() if dtype.is_floating_point]
+FLOATS = [dtype for dtype in dtypes.DTYPES.values() if dtype in generator._UNIFORM_BITS]
 MASK = 0xFFFFFFFF
 
 

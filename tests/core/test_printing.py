@@ -18,7 +18,11 @@ from rushlight.core.printing import format_tensor, get_printoptions, printoption
 
 NARROW = {torch.bfloat16: (torch.uint16, ml_dtypes.bfloat16),
           torch.float8_e4m3fn: (torch.uint8, ml_dtypes.float8_e4m3fn),
-          torch.float8_e5m2: (torch.uint8, ml_dtypes.float8_e5m2)}
+          torch.float8_e5m2: (torch.uint8, ml_dtypes.float8_e5m2),
+          torch.float8_e4m3fnuz: (torch.uint8, ml_dtypes.float8_e4m3fnuz),
+          torch.float8_e5m2fnuz: (torch.uint8, ml_dtypes.float8_e5m2fnuz),
+          torch.float8_e8m0fnu: (torch.uint8, ml_dtypes.float8_e8m0fnu),
+          torch.complex32: (torch.int32, ml_dtypes.complex32)}
 NAMES = list(DTYPES)
 INTEGERS = [name for name, dtype in DTYPES.items() if dtype.category is dtypes.Category.INTEGRAL]
 
@@ -120,7 +124,8 @@ def test_extreme_integers(name):
     check(torch.tensor([info.min, 0, info.max], dtype=getattr(torch, name)))
 
 
-@pytest.mark.parametrize("name", ["float8_e4m3fn", "float8_e5m2", "float16", "bfloat16"])
+@pytest.mark.parametrize("name", ["float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz",
+                                  "float8_e8m0fnu", "float16", "bfloat16"])
 def test_all_values_of_narrow_types(name):
     dtype = getattr(torch, name)
     bits = torch.arange(2**(8 * dtype.itemsize), dtype=torch.int64).to(

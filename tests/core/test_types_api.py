@@ -42,8 +42,7 @@ def test_result_type(name: str) -> None:
 
 
 def _name(dtype: torch.dtype) -> str:
-    """The name of a dtype here; there is no complex32, so its place is taken by complex64."""
-    return str(dtype).removeprefix("torch.").replace("complex32", "complex64")
+    return str(dtype).removeprefix("torch.")
 
 
 def test_result_type_refuses_other_objects() -> None:

@@ -151,7 +151,7 @@ class Capture(Interpreter):
         """An abstract tensor for a value that the graph has already."""
         spec = value.spec
         tensor = self._fresh(spec)
-        tensor._storage, tensor._strides = Storage(None, 0), spec.known_strides()
+        tensor._storage, tensor._strides = Storage.of_size(0), spec.known_strides()
         tensor._offset, tensor._conj, tensor._neg = spec.offset, bool(spec.conj), bool(spec.neg)
         tensor._keys |= LAZY if spec.conj or spec.neg else 0
         self._adopt(tensor, value, own_storage=True)
@@ -413,7 +413,7 @@ class Capture(Interpreter):
             state = StorageState(self.graph.input(replace(whole, offset=0)), whole, 0, tensor)
             regions.append(state)
         twin = self._fresh(spec)
-        twin._storage, twin._strides = Storage(None, storage.nbytes()), spec.strides
+        twin._storage, twin._strides = Storage.of_size(storage.nbytes()), spec.strides
         twin._offset = spec.offset
         self._keep.extend((twin._storage, storage, tensor))
         self.states[id(twin._storage)] = state

@@ -18,7 +18,7 @@ from .overrides import plainly
 from .sequence import array_from
 from .shapes import Spec
 from .storage import Storage
-from .tensor import Tensor, _new, meta_tensor, wrap
+from .tensor import Tensor, _new, alias, meta_tensor, wrap
 from .tokens import place
 
 _PYTHON_DTYPES = {float: dtypes.float64, int: dtypes.int64, bool: dtypes.bool_, complex: dtypes.complex128}
@@ -33,9 +33,30 @@ def tensor(data: Any, *, dtype: DType | None = None, device: Any = None, require
             result = data.detach().to(device=device, dtype=dtype, copy=True)
     elif isinstance(data, np.ndarray):
         result = _placed(from_numpy(_whole_strides(data)).to(dtype=dtype, copy=True), device)
+    elif hasattr(data, "_untyped_storage") or isinstance(data, Storage):
+        result = of_storage(data, dtype or dtypes.get_default_dtype())
     else:
         result = _placed(scalar_tensor(data, dtype), device)
     return result.requires_grad_() if requires_grad else result
+
+
+def of_storage(memory: Any, dtype: DType) -> Tensor:
+    """A 1-D tensor over a whole storage; one that knows its dtype must be of `dtype`."""
+    untyped = untyped_of(memory, dtype)
+    carrier = meta_tensor(Spec((0,), dtype, (1,)))
+    carrier._storage = untyped
+    if untyped.buffer is not None:
+        carrier._keys = 0
+    return alias(carrier, Spec((untyped.nbytes() // dtype.itemsize,), dtype, (1,), 0))
+
+
+def untyped_of(memory: Any, dtype: DType) -> Storage:
+    """The bytes of a storage, which must be numbers of `dtype` where it says what they are."""
+    if isinstance(memory, Storage):
+        return memory
+    check(memory._dtype is dtype, f"Expected a Storage of type {dtype.name} or an UntypedStorage, but got a "
+          f"storage of type {memory._dtype.name}")
+    return memory._untyped_storage
 
 
 def as_tensor(data: Any, *, dtype: DType | None = None, device: Any = None) -> Tensor:
@@ -103,7 +124,14 @@ def _checked_dtype(dtype: Any, name: str) -> DType | None:
 
 
 def from_numpy(array: np.ndarray) -> Tensor:
-    """A tensor that shares memory with `array`."""
+    """A tensor that shares memory with `array`, and whose storage cannot be resized therefore."""
+    result = over_array(array)
+    result._foreign = True
+    return result
+
+
+def over_array(array: np.ndarray) -> Tensor:
+    """A tensor over the memory of `array`, which nobody else keeps."""
     check(isinstance(array, np.ndarray), f"expected np.ndarray (got {type(array).__name__})", TypeError)
     dtype = dtypes.from_numpy(array.dtype)
     _whole_strides(array)

@@ -25,7 +25,7 @@ from .promotion import common, resolve
 from .quantized import grids_of_views
 from .quiet import quietly
 from .registry import REGISTRY, Kind, OpDef
-from .shapes import Spec
+from .shapes import Spec, check_bytes
 from .tensor import (
     AUTOCAST,
     AUTOGRAD,
@@ -209,7 +209,21 @@ def _run_structural(op: OpDef, args: Arguments) -> Any:
         raise NotImplementedError(f"{op.name} has no kernel")
     reads = op.kernel_reads
     arrays = [_kernel_argument(op, a) if i in reads else a for i, a in enumerate(args)]
-    return quietly(_computed, op, arrays, specs)
+    try:
+        return quietly(_computed, op, arrays, specs)
+    except (MemoryError, ValueError, OverflowError) as error:
+        refuse_impossible(specs, error)
+        raise
+
+
+def refuse_impossible(specs: Any, error: Exception) -> None:
+    """RuntimeError, as in PyTorch, if `error` says that there is not so much memory, or that sizes are too
+    large for any memory: NumPy raises several types."""
+    for spec in (specs,) if isinstance(specs, Spec) else specs:
+        if spec.shape is not None:
+            check_bytes(spec.shape, spec.strides, spec.dtype.itemsize)
+    if isinstance(error, MemoryError) or str(error).startswith(("array is too big", "iterator is too large")):
+        raise RuntimeError(f"not enough memory: {error}") from None
 
 
 def _computed(op: OpDef, arrays: list[Any], specs: Any) -> Any:
@@ -322,8 +336,13 @@ def _run_meta(op: OpDef, args: Arguments) -> Any:
         raise NotImplementedError(f"{op.name}: there are no {op.kind.value} tensors on the meta device")
     specs = infer(op, args)
     if isinstance(specs, Spec):
-        return meta_tensor(specs)
-    return tuple([meta_tensor(spec) for spec in specs])
+        return _checked_meta(specs)
+    return tuple([_checked_meta(spec) for spec in specs])
+
+
+def _checked_meta(spec: Spec) -> Tensor:
+    check_bytes(spec.known_shape(), spec.strides, spec.dtype.itemsize)
+    return meta_tensor(spec)
 
 
 _runners: dict[Kind, Callable[[OpDef, Arguments], Any]] = {

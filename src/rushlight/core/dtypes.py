@@ -11,8 +11,6 @@ Invariants
 
 Python's own `bool`, `int` and `float` keep their meaning inside this module; the attributes `dtypes.bool`,
 `dtypes.int`, `dtypes.float`, `dtypes.half`, ... are served by the module's `__getattr__`.
-
-Deviation from PyTorch: there is no complex32, so what PyTorch would compute in complex32 runs in complex64.
 """
 
 from __future__ import annotations
@@ -49,7 +47,8 @@ class DType:
     is_differentiable   True for floating and complex types: those that can require grad
     is_signed           True where negative values exist
     is_quantized        True for qint8, quint8 and qint32: integers that stand for points of a grid
-    opmath              the dtype arithmetic runs in: float32 for the 8 and 16 bit floats, else itself
+    opmath              the dtype arithmetic runs in: float32 for the 8 and 16 bit floats, complex64 for
+                        complex32, else itself
     """
 
     __slots__ = ("category", "is_complex", "is_differentiable", "is_floating_point", "is_quantized",
@@ -115,8 +114,25 @@ class DType:
         return self
 
 
+class QuantizedDType(DType):
+    """Integers that stand for points of a grid: whether they have a sign is a question to the grid."""
+
+    __slots__ = ()
+
+    def __getattribute__(self, name: str) -> Any:
+        if name == "is_signed":
+            raise RuntimeError(f"is_signed: not supported for quantized types, such as {self.name}; "
+                               "int_repr() has integers of a plain dtype")
+        return object.__getattribute__(self, name)
+
+
 def _float(name: str, torch_name: str, scalar: Any, opmath: DType | None = None) -> DType:
     return DType(name, torch_name, np.dtype(scalar), Category.FLOATING, True, opmath)
+
+
+def _float8(kind: str, signed: bool = True) -> DType:
+    return DType(f"float8_{kind}", f"Float8_{kind}", np.dtype(getattr(ml_dtypes, f"float8_{kind}")),
+                 Category.FLOATING, signed, float32)
 
 
 def _integer(name: str, torch_name: str) -> DType:
@@ -136,29 +152,38 @@ float32 = _float("float32", "Float", np.float32)
 float64 = _float("float64", "Double", np.float64)
 float16 = _float("float16", "Half", np.float16, float32)
 bfloat16 = _float("bfloat16", "BFloat16", ml_dtypes.bfloat16, float32)
-float8_e4m3fn = _float("float8_e4m3fn", "Float8_e4m3fn", ml_dtypes.float8_e4m3fn, float32)
-float8_e5m2 = _float("float8_e5m2", "Float8_e5m2", ml_dtypes.float8_e5m2, float32)
+float8_e4m3fn = _float8("e4m3fn")
+float8_e5m2 = _float8("e5m2")
+float8_e4m3fnuz = _float8("e4m3fnuz")
+float8_e5m2fnuz = _float8("e5m2fnuz")
+float8_e8m0fnu = _float8("e8m0fnu", signed=False)  # powers of two
 complex64 = DType("complex64", "ComplexFloat", np.dtype(np.complex64), Category.COMPLEX, True)
 complex128 = DType("complex128", "ComplexDouble", np.dtype(np.complex128), Category.COMPLEX, True)
+complex32 = DType("complex32", "ComplexHalf", np.dtype(ml_dtypes.complex32), Category.COMPLEX, True,
+                  complex64)
 
 # Not among DTYPES: arrays of their integers are those of int8, uint8 and int32, and no operator computes in
 # them (core/quantized.py).
-qint8 = DType("qint8", "QInt8", np.dtype(np.int8), Category.QUANTIZED, True)
-quint8 = DType("quint8", "QUInt8", np.dtype(np.uint8), Category.QUANTIZED, False)
-qint32 = DType("qint32", "QInt32", np.dtype(np.int32), Category.QUANTIZED, True)
-QUANTIZED: dict[str, DType] = {dtype.name: dtype for dtype in (qint8, quint8, qint32)}
+qint8 = QuantizedDType("qint8", "QInt8", np.dtype(np.int8), Category.QUANTIZED, True)
+quint8 = QuantizedDType("quint8", "QUInt8", np.dtype(np.uint8), Category.QUANTIZED, False)
+qint32 = QuantizedDType("qint32", "QInt32", np.dtype(np.int32), Category.QUANTIZED, True)
+# Several numbers in a byte: names of storages and files; no tensor is made of them.
+quint4x2 = QuantizedDType("quint4x2", "QUInt4x2", np.dtype(np.uint8), Category.QUANTIZED, False)
+quint2x4 = QuantizedDType("quint2x4", "QUInt2x4", np.dtype(np.uint8), Category.QUANTIZED, False)
+QUANTIZED: dict[str, DType] = {dtype.name: dtype for dtype in (qint8, quint8, qint32, quint4x2, quint2x4)}
 
-_REAL = {complex64: float32, complex128: float64}
-_COMPLEX = {float16: complex64, bfloat16: complex64, float32: complex64, float64: complex128,
-            complex64: complex64, complex128: complex128}
+_REAL = {complex32: float16, complex64: float32, complex128: float64}
+_COMPLEX = {float16: complex32, bfloat16: complex64, float32: complex64, float64: complex128,
+            complex32: complex32, complex64: complex64, complex128: complex128}
 
 DTYPES: dict[str, DType] = {dtype.name: dtype for dtype in (
     bool_, uint8, uint16, uint32, uint64, int8, int16, int32, int64, float16, bfloat16, float32, float64,
-    complex64, complex128, float8_e4m3fn, float8_e5m2)}
+    complex32, complex64, complex128, float8_e4m3fn, float8_e5m2, float8_e4m3fnuz, float8_e5m2fnuz,
+    float8_e8m0fnu)}
 
 ALIASES: dict[str, DType] = {
     "half": float16, "float": float32, "double": float64, "short": int16, "int": int32, "long": int64,
-    "cfloat": complex64, "cdouble": complex128,
+    "chalf": complex32, "cfloat": complex64, "cdouble": complex128,
 }
 
 BY_NUMPY: dict[np.dtype[Any], DType] = {dtype.numpy: dtype for dtype in DTYPES.values()}
@@ -195,7 +220,7 @@ def from_numpy(dtype: Any) -> DType:
 
 # --- promotion ------------------------------------------------------------------------------------
 
-_FLOAT8 = frozenset((float8_e4m3fn, float8_e5m2))
+_FLOAT8 = frozenset(dtype for dtype in DTYPES.values() if dtype.is_floating_point and dtype.itemsize == 1)
 _WIDE_UNSIGNED = frozenset((uint16, uint32, uint64))
 
 
@@ -209,8 +234,10 @@ def _promote(a: DType, b: DType) -> DType | None:
     if low in _WIDE_UNSIGNED or high in _WIDE_UNSIGNED:
         return high if high.is_floating_point else None
     if high.is_complex:
-        wide = float64 in (low, high) or complex128 in (low, high)
-        return complex128 if wide else complex64
+        if float64 in (low, high) or complex128 in (low, high):
+            return complex128
+        half = complex32 in (low, high) and not {bfloat16, float32, complex64} & {low, high}
+        return complex32 if half else complex64
     if low.category is not high.category:
         return high
     if high.is_floating_point:  # float16 and bfloat16: the range of one, the precision of the other
@@ -363,6 +390,9 @@ def on_default_change(listener: Callable[[], None]) -> None:
 _FLOAT_FORMATS: dict[DType, tuple[int, int, float]] = {
     float8_e4m3fn: (3, -6, 448.0),
     float8_e5m2: (2, -14, 57344.0),
+    float8_e4m3fnuz: (3, -7, 240.0),
+    float8_e5m2fnuz: (2, -15, 57344.0),
+    float8_e8m0fnu: (0, -127, 2.0**127),
     float16: (10, -14, 65504.0),
     bfloat16: (7, -126, (2 - 2.0**-7) * 2.0**127),
     float32: (23, -126, (2 - 2.0**-23) * 2.0**127),
@@ -396,9 +426,9 @@ class finfo(_Info):
         mantissa, exponent, largest = _FLOAT_FORMATS[real]
         self.bits = real.itemsize * 8
         self.dtype = real.name
-        self.eps = 2.0**-mantissa
+        self.eps = 2.0**-mantissa if real is not float8_e5m2fnuz else 0.125  # as PyTorch tells it
         self.max = largest
-        self.min = -largest
+        self.min = -largest if real.is_signed else 2.0**exponent
         self.smallest_normal = self.tiny = 2.0**exponent
         self.resolution = float(f"1e-{math.floor(mantissa * math.log10(2))}")
 
@@ -418,8 +448,9 @@ class iinfo(_Info):
             raise TypeError(f"iinfo: requires an integer dtype, got {type!r}; use finfo for floating point")
         self.bits = type.itemsize * 8
         self.dtype = type.name
-        self.min = -(1 << (self.bits - 1)) if type.is_signed else 0
-        self.max = (1 << (self.bits - type.is_signed)) - 1
+        signed = type.numpy.kind == "i"
+        self.min = -(1 << (self.bits - 1)) if signed else 0
+        self.max = (1 << (self.bits - signed)) - 1
 
     def __repr__(self) -> str:
         return f"iinfo(min={self.min:g}, max={self.max:g}, dtype={self.dtype})"

@@ -9,7 +9,6 @@ result.
 
 from __future__ import annotations
 
-import gc
 import sys
 import warnings
 from collections.abc import Callable
@@ -28,8 +27,8 @@ from .promotion import Promotion
 from .quantized import write_quantized
 from .quiet import quietly
 from .registry import REGISTRY, Api, Kind, OpDef
-from .shapes import Spec, contiguous_strides, extent, is_dense
-from .storage import Storage
+from .shapes import Spec, check_bytes, contiguous_strides, extent, is_dense
+from .storage import resize_storage
 from .tensor import AUTOCAST, AUTOGRAD, LAZY, META, TRACED, Tensor, array_over, wrap
 
 before_write: Callable[[Tensor, str], None] | None = None
@@ -455,6 +454,7 @@ def set_geometry(
         if AMBIENT.trace.set_geometry(target, shape, strides, offset):
             return
         AMBIENT.trace.refuse("it changes the shape of a tensor of the caller in place")
+    check_bytes(shape, strides, target.dtype.itemsize, offset)
     shared = _holders(target) > _ALONE
     storage = target.storage_object
     span = extent(shape, strides)
@@ -465,25 +465,13 @@ def set_geometry(
     else:
         if needed > storage.buffer.nbytes:
             had = storage.buffer.nbytes
-            _grow(storage, needed, shared)
+            resize_storage(storage, needed, shared)
             if DETERMINISM.fills and target.dtype.category is not Category.QUANTIZED:
                 size = target.dtype.itemsize
                 new = storage.buffer[-(-had // size) * size:needed].view(target.dtype.numpy)
                 new[...] = undefined(target.dtype)
         target._array = array_over(storage.buffer, shape, strides, offset, target.dtype)
     target._strides, target._offset = strides, offset
-
-
-def _grow(storage: Storage, needed: int, shared: bool) -> None:
-    """More memory for a storage. Its other tensors move along: no tensor keeps a list of its aliases, since
-    that would cost every view, so they are looked for among all objects."""
-    assert storage.buffer is not None
-    grown = np.zeros(needed, np.uint8)
-    grown[:storage.buffer.nbytes] = storage.buffer
-    storage.buffer = grown
-    for other in gc.get_objects() if shared else ():
-        if issubclass(type(other), Tensor) and other._storage is storage:
-            other._array = array_over(grown, other.shape, other.strides(), other._offset, other.dtype)
 
 
 def _holders(tensor: Tensor) -> int:

@@ -25,7 +25,7 @@ from .registry import Api
 from .shapes import channels_last_strides, contiguous_strides
 from .sparse import Parts, make_sparse
 from .storage import Storage
-from .tensor import LAZY, META, QUANTIZED, SPARSE, TRACED, Tensor, alias, tensor_method, wrap
+from .tensor import LAZY, META, QUANTIZED, SPARSE, TRACED, Tensor, alias, keep_memory, tensor_method, wrap
 from .tokens import (
     channels_last,
     channels_last_3d,
@@ -51,7 +51,7 @@ def item(self: Tensor) -> Any:
         return later
     value = read_array(self)
     if value.dtype.kind == "V" or value.dtype.name not in np.sctypeDict:
-        return float(value.reshape(()))
+        return (complex if self.dtype.is_complex else float)(value.reshape(()))
     return value.item()
 
 
@@ -59,8 +59,8 @@ def item(self: Tensor) -> Any:
 def tolist(self: Tensor) -> Any:
     """The values as nested Python lists (a number for a 0-d tensor)."""
     array = read_array(self)
-    if self.dtype.is_floating_point and self.dtype.opmath is not self.dtype:
-        array = array.astype(np.float32)
+    if self.dtype.opmath is not self.dtype:
+        array = array.astype(self.dtype.opmath.numpy)
     return array.tolist()
 
 
@@ -79,7 +79,9 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
         )
         if self._keys & META:
             raise TypeError("can't convert a meta tensor to numpy: it has no data")
-    return read_array(self)
+    array = read_array(self)
+    keep_memory(self)
+    return array
 
 
 def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
@@ -171,7 +173,8 @@ def _conversion(name: str, dtype: DType) -> None:
 
 for _name, _dtype in {"float": "float32", "double": "float64", "half": "float16", "bfloat16": "bfloat16",
                       "long": "int64", "int": "int32", "short": "int16", "char": "int8", "byte": "uint8",
-                      "bool": "bool", "cfloat": "complex64", "cdouble": "complex128"}.items():
+                      "bool": "bool", "chalf": "complex32", "cfloat": "complex64",
+                      "cdouble": "complex128"}.items():
     _conversion(_name, dtypes.DTYPES[_dtype])
 
 
@@ -282,10 +285,13 @@ def set_(
     self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None
 ) -> Tensor:
     """Make this tensor look at the storage of another tensor, at a storage, or at nothing."""
-    check(not self.requires_grad or self.grad_fn is None, "set_: only leaf tensors can be re-pointed")
+    check(not self.requires_grad or not MODES.grad, "set_: a leaf Variable that requires grad is being used "
+          "in an in-place operation; use no_grad()")
     if source is None:
         source = wrap(np.empty((0,), self.dtype.numpy))
-    check(isinstance(source, Tensor | Storage), "set_(): source must be a tensor or a storage", TypeError)
+    typed = hasattr(source, "_untyped_storage")
+    check(typed or isinstance(source, Tensor | Storage), "set_(): source must be a tensor or a storage, not "
+          f"a {source.__class__.__name__}", TypeError)
     own = isinstance(source, Tensor) and source._trace is not None and self._trace is not None
     if AMBIENT.trace is not None and not own:
         AMBIENT.trace.refuse("set_: it makes a tensor look at other memory")
@@ -297,11 +303,24 @@ def set_(
         if size is None:
             size, stride, storage_offset = source.shape, source.strides(), source.storage_offset()
         source = source.storage_object
+    source = construct.untyped_of(source, self.dtype)
+    check((source.buffer is None) == self.is_meta, f"set_(): the storage is on {source.device}, the tensor "
+          f"on {self.device}; they must be on one device")
     if size is None:
         size = (source.nbytes() // self.dtype.itemsize,)
-    shape = tuple(size)
-    self._storage = source
-    set_geometry(self, shape, contiguous_strides(shape) if stride is None else tuple(stride), storage_offset)
+    shape = tuple([_size_of(n) for n in size])
+    strides = contiguous_strides(shape) if stride is None else tuple([_size_of(n) for n in stride])
+    check(len(strides) == len(shape), f"set_(): mismatch in length of strides {list(strides)} and shape "
+          f"{list(shape)}")
+    check(all(n >= 0 for n in shape), f"set_(): negative sizes are not allowed, got {list(shape)}")
+    check(storage_offset >= 0, f"Tensor: invalid storage offset {storage_offset}")
+    check(all(n >= 0 for n in strides), f"set_(): negative strides are not supported, got {list(strides)}")
+    before, self._storage = self._storage, source
+    try:
+        set_geometry(self, shape, strides, storage_offset)
+    except BaseException:
+        self._storage = before
+        raise
     self.version_counter.value += 1
     return self
 
@@ -422,8 +441,7 @@ def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
     if AMBIENT.trace is not None and id(storage) in memo:
         AMBIENT.trace.refuse("it copies tensors that share memory")
     if id(storage) not in memo:
-        memo[id(storage)] = storage.__class__(None if storage.buffer is None else storage.buffer.copy(),
-                                              storage.nbytes())
+        memo[id(storage)] = storage.clone()
     carrier = alias(self, self.spec())
     carrier._storage = memo[id(storage)]
     return _finish_copy(self, alias(carrier, self.spec()), memo)
@@ -474,7 +492,7 @@ def _reduce(self: Tensor) -> Any:
 
 
 def _rebuild(array: np.ndarray, dtype: str, requires_grad: bool, cls: Any) -> Tensor:
-    result = construct.from_numpy(array.view(dtypes.DTYPES[dtype].numpy))
+    result = construct.over_array(array.view(dtypes.DTYPES[dtype].numpy))
     result.__class__ = cls
     return result.requires_grad_(requires_grad)
 

@@ -16,7 +16,7 @@ from .dtypes import BY_NUMPY, DType
 from .promotion import Promotion, common, resolve
 from .quiet import quietly
 from .registry import REGISTRY, OpDef
-from .shapes import Shape, Spec, broadcast_shapes, contiguous_strides, elementwise_strides
+from .shapes import Shape, Spec, broadcast_shapes, check_bytes, contiguous_strides, elementwise_strides
 from .tensor import LAZY, Tensor, array_over, wrap
 
 Arguments = tuple[Any, ...]
@@ -125,8 +125,11 @@ def run_pointwise(op: OpDef, args: Arguments) -> Any:
             if type(result) is tuple:
                 return tuple([_finished(part, part.dtype if i else plan.result, operands)
                               for i, part in enumerate(result)])
-    except ValueError:
-        broadcast_shapes(*[o.shape for o in operands if isinstance(o, Tensor)], name=op.schema.name)
+    except (MemoryError, ValueError) as error:
+        shape = broadcast_shapes(*[o.shape for o in operands if isinstance(o, Tensor)], name=op.schema.name)
+        check_bytes(shape, None, plan.result_dtype.itemsize)
+        if isinstance(error, MemoryError):
+            raise RuntimeError(f"not enough memory: {error}") from None
         raise
     return _finished(result, plan.result, operands)
 

@@ -203,7 +203,9 @@ def _edges(array: npt.NDArray[Any], cut: tuple[bool, ...], edgeitems: int) -> np
 
 
 def _widen(array: npt.NDArray[Any], dtype: DType) -> npt.NDArray[Any]:
-    """Narrow floats as float64, which holds them exactly and converts to Python numbers."""
+    """Narrow numbers in a wide dtype, which holds them exactly and converts to Python numbers."""
+    if dtype.is_complex:
+        return array.astype(dtype.opmath.numpy, copy=False)
     return array.astype(np.float64) if dtype.is_floating_point else array
 
 

@@ -392,7 +392,8 @@ _REDUCTIONS = {"Mean": 1, "Sum": 2}
 _SCALAR_TYPE_CODES = {
     code: dtypes.DTYPES[name] for code, name in enumerate(
         ("uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"))}
-_SCALAR_TYPE_CODES |= {9: dtypes.complex64, 10: dtypes.complex128, 11: dtypes.bool_, 15: dtypes.bfloat16}
+_SCALAR_TYPE_CODES |= {8: dtypes.complex32, 9: dtypes.complex64, 10: dtypes.complex128,
+                       11: dtypes.bool_, 15: dtypes.bfloat16}
 _MEMORY_FORMAT_CODES = dict(enumerate(tokens.MEMORY_FORMATS.values()))
 
 

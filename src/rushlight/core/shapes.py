@@ -80,6 +80,19 @@ def extent(shape: Sequence[int], strides: Sequence[int]) -> int:
     return 0 if 0 in shape else 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
 
 
+def check_bytes(shape: Sequence[int], strides: Sequence[int] | None, itemsize: int, offset: int = 0) -> None:
+    """RuntimeError unless the bytes that a tensor spans, and its elements, can be counted in 64 bits."""
+    count = elements = 1
+    for n in shape:
+        count *= max(n, 1)
+        elements *= n
+    if strides is not None and elements:
+        elements = extent(shape, strides) + offset
+    if count >= 2**63 or elements * itemsize >= 2**63:
+        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)}"
+                           + ("" if strides is None else f" and strides={list(strides)}"))
+
+
 def is_contiguous(shape: Sequence[int], strides: Sequence[int]) -> bool:
     if 0 in shape:
         return True

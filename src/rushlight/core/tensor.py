@@ -11,6 +11,7 @@ Operator methods are attached from the registry (see api.py); the ones written h
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -21,8 +22,8 @@ from .dtypes import BY_NUMPY, DType
 from .errors import check
 from .methods import TensorMethods
 from .modes import MODES
-from .shapes import Shape, Spec, contiguous_strides, is_channels_last, is_contiguous, numel
-from .storage import Storage, VersionCounter
+from .shapes import Shape, Spec, contiguous_strides, extent, is_channels_last, is_contiguous, numel
+from .storage import Storage, VersionCounter, when_moved
 from .tokens import (
     Size,
     channels_last,
@@ -97,6 +98,7 @@ class Tensor(TensorMethods):
     _own_levels: frozenset[Any] = frozenset()  # levels whose tangent does not follow that of the base
     _trace: Any = None  # the interpreter of a tensor that is not plain
     _inference: bool = False
+    _foreign: bool = False  # others hold arrays over this memory (a Storage, once there, knows)
     _overrides: bool = False  # whether the class decides what functions do with its objects (overrides.py)
     __torch_function__: Callable[..., Any]
 
@@ -293,9 +295,11 @@ class Tensor(TensorMethods):
                 if self._parts is not None:
                     raise NotImplementedError(f"Cannot access storage of a {self.layout.name} tensor: its "
                                               "members have one each; see indices() and values()")
-                storage = Storage(None, self.nbytes)
+                storage = Storage.of_size(self.nbytes)
             else:
                 storage = Storage.of_array(array)
+                if self._foreign:
+                    storage._fixed = True
             self._storage = storage
         return storage
 
@@ -360,6 +364,14 @@ def wrap(array: Any) -> Tensor:
     return tensor
 
 
+def keep_memory(tensor: Tensor) -> None:
+    """Note that others hold the memory of `tensor` from now on: its storage cannot be resized any more."""
+    if tensor._storage is not None:
+        tensor._storage._fixed = True
+    elif tensor._array is not None:
+        tensor._foreign = True
+
+
 def shapeless(result: Any) -> bool:
     """Whether the shape of a result of an operator, recorded by a capture, is known only after a run."""
     first = result[0] if type(result) is tuple and result else result
@@ -407,13 +419,37 @@ def array_over(buffer: np.ndarray, shape: Shape, strides: Shape, offset: int, dt
         return np.ndarray(
             shape, dtype.numpy, buffer, offset * itemsize, tuple([s * itemsize for s in strides])
         )
-    except ValueError:
+    except (ValueError, OverflowError):
+        if any(n == 1 and s for n, s in zip(shape, strides, strict=True)):  # such strides say nothing
+            steps = tuple([s if n > 1 else 0 for n, s in zip(shape, strides, strict=True)])
+            return array_over(buffer, shape, steps, offset, dtype)
         needed = (offset + 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))) * itemsize
         raise RuntimeError(
             f"setStorage: sizes {list(shape)}, strides {list(strides)} and storage offset "
             f"{offset} need "
             f"{needed} bytes, but the storage has {buffer.nbytes}"
         ) from None
+
+
+def _look_again(storage: Storage) -> None:
+    """Let the tensors over a storage whose buffer was replaced see it. No storage keeps a list of its
+    tensors, since that would cost every view, so they are looked for among all objects."""
+    for other in gc.get_objects():
+        if issubclass(type(other), Tensor) and other._storage is storage:
+            shape, strides = tuple(other.shape), other.strides()
+            other._array = reachable(storage, shape, strides, other._offset, other.dtype)
+            other._strides = strides
+
+
+def reachable(storage: Storage, shape: Shape, strides: Shape, offset: int, dtype: DType) -> np.ndarray:
+    """An array over `storage`; where that has shrunk below what it needs, zeros that cannot be written."""
+    assert storage.buffer is not None
+    if (offset + extent(shape, strides)) * dtype.itemsize <= storage.buffer.nbytes:
+        return array_over(storage.buffer, shape, strides, offset, dtype)
+    return np.broadcast_to(np.zeros((), dtype.numpy), shape)
+
+
+when_moved(_look_again)
 
 
 def legacy_data(args: tuple[Any, ...]) -> np.ndarray:

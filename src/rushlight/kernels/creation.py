@@ -12,6 +12,8 @@ from ..core.registry import kernel
 from ..core.shapes import Spec
 
 _SATURATES = DTYPES["float8_e4m3fn"].numpy  # it has no infinity: what is too large becomes the largest
+_POWERS = DTYPES["float8_e8m0fnu"].numpy  # it has neither zero nor negative numbers
+_COMPLEX_HALF = DTYPES["complex32"].numpy
 
 # Allocation.
 
@@ -44,8 +46,12 @@ def cast(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 def _castable(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """`array` such that NumPy's conversion to `dtype` is PyTorch's."""
-    if array.dtype.kind == "c" and dtype.kind not in "cb":
+    if array.dtype == _COMPLEX_HALF and dtype != _COMPLEX_HALF:
+        array = array.astype(np.complex64)
+    if array.dtype.kind == "c" and dtype.kind not in "cb" and dtype != _COMPLEX_HALF:
         array = array.real
+    if dtype == _POWERS and array.dtype != dtype:
+        array = np.maximum(np.abs(array.astype(np.float32)), np.float32(2.0**-127))
     if dtype == _SATURATES and array.dtype != dtype:
         array = np.clip(array.astype(np.float32), -448, 448)
     return array

@@ -101,7 +101,7 @@ def real_stream(stream: Callable[..., Array], generator: Generator | None, out: 
     count = count_of(out) * (2 if out.dtype.is_complex else 1)
     seed, offset = reserve(generator, (count + count % 2) * streams.words_per_element(real))
     values = stream(seed, offset, count, real)
-    return values.view(out.dtype.numpy) if out.dtype.is_complex else values
+    return values.view(real.to_complex().numpy) if out.dtype.is_complex else values
 
 
 @kernel("uniform")

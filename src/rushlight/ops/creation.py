@@ -25,7 +25,8 @@ from ..core.tokens import memory_format as MemoryFormat
 
 OPTIONS = "ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None"
 _NOT_COUNTABLE = frozenset(DTYPES[name] for name in (
-    "bool", "uint16", "uint32", "uint64", "complex64", "complex128", "float8_e4m3fn", "float8_e5m2"))
+    "bool", "uint16", "uint32", "uint64", "complex32", "complex64", "complex128", "float8_e4m3fn",
+    "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu"))
 
 
 # Layout.

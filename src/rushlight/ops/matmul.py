@@ -15,7 +15,7 @@ from ..core.shapes import Shape, Spec, broadcast_shapes, wrap_dim, wrap_dims
 from ..core.tensor import Tensor
 
 _UNSUPPORTED = frozenset(DTYPES[name] for name in ("bool", "uint16", "uint32", "uint64"))
-_FLOAT8 = frozenset(DTYPES[name] for name in ("float8_e4m3fn", "float8_e5m2"))
+_FLOAT8 = frozenset(dtype for name, dtype in DTYPES.items() if name.startswith("float8"))
 _DISTANCES = frozenset(DTYPES[name] for name in ("float32", "float64"))
 _INT8, _UINT8, _INT32 = DTYPES["int8"], DTYPES["uint8"], DTYPES["int32"]
 _OUT = OUT | Api.EXACT  # a product writes its own dtype only

@@ -25,7 +25,7 @@ GENERATOR = "Generator? generator=None"
 _INT64, _BOOL = DTYPES["int64"], DTYPES["bool"]
 _FLOATS = frozenset(DTYPES[name] for name in ("float16", "bfloat16", "float32", "float64"))
 _WIDE_FLOATS = frozenset(DTYPES[name] for name in ("float32", "float64"))
-_COMPLEX = frozenset(DTYPES[name] for name in ("complex64", "complex128"))
+_COMPLEX = frozenset(DTYPES[name] for name in ("complex32", "complex64", "complex128"))
 _WIDE_UNSIGNED = frozenset(DTYPES[name] for name in ("uint16", "uint32", "uint64"))
 _INTEGERS = frozenset(d for d in DTYPES.values() if d.category is Category.INTEGRAL) - _WIDE_UNSIGNED
 

@@ -52,7 +52,8 @@ define("aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor mi
 
 
 def position_rule(self: Tensor, dim: int | None, keepdim: bool, name: str) -> Spec:
-    kind = {"bool": "bool", "complex64": "complex", "complex128": "complex"}.get(self.dtype.name)
+    kind = {"bool": "bool", "complex32": "complex", "complex64": "complex",
+            "complex128": "complex"}.get(self.dtype.name)
     check(kind is None, f"{name}(): does not support {kind} input")
     check_nonempty(self, dim, name, IndexError)
     return reduced(self, dim, keepdim, INDEX, name=name)

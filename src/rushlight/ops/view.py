@@ -295,7 +295,7 @@ def view_as_real(self: Tensor) -> Spec:
                 2 * self.storage_offset())
 
 
-COMPLEX_OF = {"float32": "complex64", "float64": "complex128"}
+COMPLEX_OF = {"float16": "complex32", "float32": "complex64", "float64": "complex128"}
 
 
 @view("view_as_complex(Tensor(a) self) -> Tensor(a)", api=FUNCTION)

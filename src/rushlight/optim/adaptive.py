@@ -76,7 +76,9 @@ class Adagrad(Optimizer):
         return {"step": new_step(), "sum": functions["full_like"](param, start)}
 
     def share_memory(self) -> None:
-        """Accepted for compatibility: memory is shared with threads as it is."""
+        """Move the sums to memory that other processes can reach."""
+        for state in self.state.values():
+            state["sum"].share_memory_()
 
     def _update(self, batch: Batch) -> None:
         sums = batch.column("sum")

@@ -28,7 +28,7 @@ ir = LazyModule("llvmlite.ir")
 
 NARROW = ("float16", "bfloat16")
 # Only moved, as integers of the same size.
-OPAQUE = ("float8_e4m3fn", "float8_e5m2")
+OPAQUE = ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu", "complex32")
 COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
 

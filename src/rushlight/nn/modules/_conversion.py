@@ -14,7 +14,7 @@ from ...core.errors import check
 from ...core.objects import _parse_to
 from ...core.tensor import Tensor
 from ...utils.swapping import exchange
-from ..parameter import Parameter, is_lazy
+from ..parameter import Parameter
 
 Self = TypeVar("Self", bound="Convertible")
 
@@ -101,12 +101,8 @@ class Convertible:
         return self._apply(lambda tensor: API.functions[""]["empty_like"](tensor, device=device), recurse)
 
     def share_memory(self: Self) -> Self:
-        """Accepted for compatibility: memory is shared with threads as it is."""
-        return self._apply(_shared)
-
-
-def _shared(tensor: Any) -> Tensor:
-    return tensor.share_memory_() if is_lazy(tensor) else tensor
+        """Move parameters and buffers to memory that other processes can reach."""
+        return self._apply(lambda tensor: tensor.share_memory_())
 
 
 def _converted(param: Parameter, fn: Callable[[Tensor], Tensor], where: str) -> Parameter:
