@@ -58,6 +58,7 @@ FLOORS = [
         "library",
         "_compile_api",
         "_decomp",
+        "_C",
         "_types_api",
         "_legacy_api",
         "_checkpoints",

@@ -35,7 +35,6 @@ NOT_HERE: dict[str, dict[str, str]] = {
         "there is no 16-bit complex dtype": r"chalf",
         "deprecated: untyped_storage, resize_": r"storage_type|resize|resize_as",
         "an attribute of PyTorch's own machinery": r"const_data_ptr|module_load|name|grad_dtype",
-        "an instance attribute here": r"dtype",
         "an operator of named dimensions": r"index",
     },
     "special": {"no function, but a part of the documentation": r"common_args|multi_dim_common|Tensor"},

@@ -25,15 +25,22 @@ finally:
             gc.freeze()  # what was made here stays: all of it is old at once, without looking for garbage
             gc.unfreeze()
         gc.enable()
-from .core import objects  # noqa: F401
+from .core import objects, python_dispatch  # noqa: F401
 from .core.api import attach_methods, build
-from .core.aten import OpNamespace
-from .core.registry import REGISTRY
+from .core.aten import OpNamespace, add_namespace, on_new_namespace
+from .core.registry import LIBRARY, REGISTRY
 
 REGISTRY.frozen = True
 API = build(REGISTRY)
 attach_methods(API)
-for _namespace in {"aten", *(op.schema.namespace for op in REGISTRY)} - {""}:
-    setattr(ops, _namespace, OpNamespace(REGISTRY, _namespace))
+
+
+def _find_in_ops(name: str, namespace: OpNamespace) -> None:
+    setattr(ops, name, namespace)
+
+
+on_new_namespace(_find_in_ops)
+for _namespace in {"aten", *(op.schema.namespace for op in (*REGISTRY, *LIBRARY))} - {""}:
+    add_namespace(_namespace)
 globals().update(API.functions.get("", {}))
 __all__ = list(API.functions.get("", {}))

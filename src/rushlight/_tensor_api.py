@@ -11,7 +11,7 @@ import numpy as np
 
 from .core.construct import from_numpy
 from .core.errors import check
-from .core.overrides import plainly
+from .core.overrides import as_class, plainly
 from .core.tensor import Tensor, tensor_method
 
 
@@ -90,8 +90,7 @@ def as_subclass(self: Tensor, cls: type) -> Tensor:
     )
     with plainly():
         made = self.view(self.shape)
-    made.__class__ = cls
-    return made
+    return as_class(made, cls)
 
 
 @tensor_method

@@ -35,7 +35,7 @@ from .core.lazy import LazyModule
 from .core.modes import MODES
 from .core.nested import NestedTensor
 from .core.pytree import TreeSpec, flatten
-from .core.tensor import META, TRACED, Tensor
+from .core.tensor import DISPATCH, META, TRACED, Tensor
 from .entries import Entry, build_entry, describe, finish_directly, make_invoker, run_directly, run_entry
 from .logs import logger
 from .runtime import guards
@@ -86,9 +86,12 @@ class CompiledFunction:
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         leaves, structure = _leaves(args, kwargs)
         tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
-        if AMBIENT.keys & TRACED or any(t._keys & (TRACED | META) for t in tensors) or (
+        if AMBIENT.keys & (TRACED | DISPATCH) or any(t._keys & (TRACED | META) for t in tensors) or (
                 MODES.transforming or MODES.traces or MODES.dual_levels):  # which see operators, not programs
             return self.function(*args, **kwargs)
+        for tensor in tensors:
+            if tensor._keys & DISPATCH:
+                return self._dispatched(tensor, args, kwargs)
         key = _key(leaves, structure)
         if key in self.eager:
             return _pieces.in_pieces(self.function, args, kwargs)
@@ -107,6 +110,15 @@ class CompiledFunction:
         if (entry.quick or entry.direct) and not aliasing and not kwargs and plain:
             self._prepare(entry, tensors)
         return run_entry(entry, tensors, numbers, (args, kwargs))
+
+    def _dispatched(self, tensor: Tensor, args: Any, kwargs: Any) -> Any:
+        """The result of a call with a tensor whose class runs operators itself: there is no graph of it."""
+        name = type(tensor).__name__
+        problem = CaptureError(f"an argument of the class {name}, which runs operators itself", "")
+        if self.fullgraph:
+            raise problem
+        self.eager[name] = str(problem)
+        return self.function(*args, **kwargs)
 
     def _find(self, key: Any, tensors: list[Tensor], leaves: list[Any]) -> tuple[Entry, list[Any]] | None:
         """The entry that serves a call, and the call's live numbers."""

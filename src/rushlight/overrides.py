@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from ._functions import API
 from .core.function_modes import BaseTorchFunctionMode, TorchFunctionMode
 from .core.modes import MODES
-from .core.overrides import ask, overriding_types
+from .core.overrides import ONCE, ask, overriding_types
 from .core.tensor import Tensor
 
-__all__ = ["BaseTorchFunctionMode", "TorchFunctionMode", "handle_torch_function", "has_torch_function",
-           "has_torch_function_unary", "has_torch_function_variadic", "is_tensor_like",
-           "is_tensor_method_or_property", "resolve_name", "wrap_torch_function"]
+__all__ = ["BaseTorchFunctionMode", "TorchFunctionMode", "enable_reentrant_dispatch",
+           "handle_torch_function", "has_torch_function", "has_torch_function_unary",
+           "has_torch_function_variadic", "is_tensor_like",
+           "is_tensor_method_or_property", "redispatch_function", "resolve_name", "wrap_torch_function"]
 
 
 def has_torch_function(relevant_args: Iterable[Any]) -> bool:
     """Whether some of the arguments decide what functions do with them."""
+    if MODES.plain == ONCE:
+        MODES.plain = False
+        return False
     return not MODES.plain and bool(overriding_types(relevant_args))
 
 
@@ -50,6 +55,27 @@ def wrap_torch_function(dispatcher: Callable[..., Any]) -> Callable[[Callable[..
         return wrapped
 
     return wrap
+
+
+def redispatch_function(func: Callable[..., Any], types: Any, args: tuple[Any, ...],
+                        kwargs: dict[str, Any] | None) -> Any:
+    """`func(*args, **kwargs)` without asking about it; functions that it calls ask again."""
+    before, MODES.plain = MODES.plain, ONCE
+    try:
+        return func(*args, **(kwargs or {}))
+    finally:
+        MODES.plain = before
+
+
+@contextmanager
+def enable_reentrant_dispatch() -> Iterator[None]:
+    """Inside of `__torch_dispatch__`: operators are recorded by autograd again, as they are outside."""
+    saved = MODES.silent, MODES.forward_grad, MODES.below
+    MODES.silent, MODES.forward_grad, MODES.below = MODES.silent - {None}, True, False
+    try:
+        yield
+    finally:
+        MODES.silent, MODES.forward_grad, MODES.below = saved
 
 
 def is_tensor_like(inp: Any) -> bool:

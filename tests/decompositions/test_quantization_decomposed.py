@@ -207,7 +207,7 @@ def test_the_namespace():
     assert set(dir(OPS)) >= {"quantize_per_tensor", "dequantize_per_channel"} and "add" not in dir(OPS)
     assert OPS.quantize_per_tensor.overloads() == ["default", "tensor", "tensor2"]
     assert repr(OPS.quantize_per_tensor.tensor) == \
-        "<OpOverload(op='quantized_decomposed.quantize_per_tensor.tensor')>"
+        "<OpOverload(op='quantized_decomposed.quantize_per_tensor', overload='tensor')>"
     with pytest.raises(AttributeError, match="quantized_decomposed::add"):
         OPS.add
     with pytest.raises(AttributeError, match="no overload 'other'"):

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..core.dispatch import run_name
 from ..core.modes import MODES
-from ..core.tensor import AUTOGRAD, META_DEVICE, Tensor, _new
+from ..core.tensor import AUTOGRAD, META_DEVICE, Tensor, copied_object
 from ..derivatives.declare import ALL, GRADS, NEEDS, Capture, Entry, Plan, Take
 from .tape import FREED, Edge, Meta, Node, accumulator, running_node, sequence, where_made
 
@@ -23,9 +23,8 @@ def shallow_copy(tensor: Tensor) -> Tensor:
     """Another object for the same tensor (memory, versions, tangents), without history, hooks and gradient.
     """
     tensor.version_counter  # noqa: B018  made here, so that both share it
-    copy = _new(type(tensor))
+    copy = copied_object(tensor)
     fields = copy.__dict__
-    fields.update(tensor.__dict__)
     for name in ("_node", "_output_nr", "_requires_grad", "_grad", "_hooks", "_accumulator", "_seen"):
         fields.pop(name, None)
     copy._keys &= ~AUTOGRAD

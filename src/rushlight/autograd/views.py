@@ -27,7 +27,7 @@ def check_writable(target: Tensor, name: str) -> None:
             raise RuntimeError("Inplace update to inference tensor outside InferenceMode is not allowed; "
                                "clone it to get a tensor that can be written to.")
         return
-    if not MODES.grad or not target.requires_grad:
+    if not MODES.grad or MODES.below or not target.requires_grad:
         return
     base = target._base
     if base is not None:
@@ -43,7 +43,7 @@ def prepare_write(target: Tensor, result: Tensor) -> None:
     """Refuse views that cannot take the history of `result`; keep the values that its node saved of the
     target."""
     node = result._node
-    if node is None or not MODES.grad:
+    if node is None or not MODES.grad or MODES.below:
         return
     if target._base is not None:
         check_creation(target, written=True)
@@ -64,6 +64,8 @@ class ZeroBackward(Node):
 
 def rebase_history(target: Tensor, result: Tensor) -> None:
     """Give `target`, just written with `result`, the history of `result`."""
+    if MODES.below:
+        return
     if MODES.dual_levels:
         forward.write_tangents(target, result)
     if not MODES.grad:

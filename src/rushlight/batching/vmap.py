@@ -61,6 +61,13 @@ def wrap_batched(value: Tensor, bdim: int | None, trace: Vmap) -> BatchedTensor:
     return tensor
 
 
+class _Fallback:
+    warns = True  # where an operator without a batching rule runs once for each element
+
+
+FALLBACK = _Fallback()
+
+
 class Vmap(Interpreter):
     """One open vmap over a batch of `size`."""
 
@@ -197,8 +204,9 @@ class Vmap(Interpreter):
 
     def _loop(self, op: OpDef, args: Arguments) -> Any:
         """Run the operator once for each element of the batch."""
-        warnings.warn(f"There is a performance drop because the operator {op.name} has no batching rule: "
-                      "vmap runs it once for each element of the batch.", UserWarning, stacklevel=2)
+        if FALLBACK.warns:
+            warnings.warn(f"There is a performance drop because the operator {op.name} has no batching rule: "
+                          "vmap runs it once for each element of the batch.", UserWarning, stacklevel=2)
         return self.loop(op, args)
 
     def loop(self, op: OpDef, args: Arguments) -> Any:

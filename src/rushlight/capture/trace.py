@@ -33,7 +33,7 @@ from ..core.modes import MODES
 from ..core.registry import REGISTRY, Kind, OpDef
 from ..core.shapes import Spec, extent, is_dense, numel
 from ..core.storage import Storage
-from ..core.tensor import LAZY, TRACED, Tensor, alias, install_before_flag, shapeless
+from ..core.tensor import DISPATCH, LAZY, TRACED, Tensor, alias, install_before_flag, shapeless
 from ..graph.ir import Graph, Value
 from .geometry import Geometries
 from .late import SPARSE, LateCall, LateNumbers, read_numbers
@@ -165,7 +165,12 @@ class Capture(Interpreter):
     def process(self, op: OpDef, args: Arguments) -> Any:
         if self.closed:
             raise RuntimeError(f"{op.name}: {KEPT}")
-        if op.kind is Kind.QUANTIZED or any(t._quantizer is not None for t in tensors_in(op, args)):
+        tensors = tensors_in(op, args)
+        for tensor in tensors:
+            if tensor._keys & DISPATCH:
+                raise CaptureError(f"{op.name} takes a tensor of the class {type(tensor).__name__}, which "
+                                   "runs operators itself", user_line())
+        if op.kind is Kind.QUANTIZED or any(t._quantizer is not None for t in tensors):
             raise CaptureError(f"{op.name} makes or takes a quantized tensor, which has no place in a graph",
                                user_line())
         if is_sparse_call(op, args):

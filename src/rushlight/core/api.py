@@ -58,13 +58,14 @@ def build(registry: Registry) -> PublicApi:
         functions = _group(registry, FUNCTION, inplace=form)
         for (namespace, name), overloads in functions.items():
             result.functions.setdefault(namespace, {})[name + suffix] = Packet(
-                name + suffix, overloads, inplace=form
+                name + suffix, overloads, inplace=form,
+                owner=f"rushlight.{namespace}" if namespace else ""
             )
         for (_, name), overloads in _group(registry, METHOD, inplace=form).items():
             shared = result.functions.get("", {}).get(name + suffix)
             same = shared is not None and shared.overloads == overloads
             result.methods[name + suffix] = shared if same and shared is not None else Packet(
-                name + suffix, overloads, inplace=form)
+                name + suffix, overloads, inplace=form, owner="rushlight:Tensor")
     return result
 
 

@@ -29,6 +29,7 @@ from .shapes import Spec, check_bytes
 from .tensor import (
     AUTOCAST,
     AUTOGRAD,
+    DISPATCH,
     META,
     QUANTIZED,
     RANDOM,
@@ -98,13 +99,16 @@ def autograd_layer(op: OpDef, args: Arguments, keys: int, trace: Any) -> Any:
 def execute(op: OpDef, args: Arguments, keys: int | None = None) -> Any:
     """Run `op` below autograd and transforms: on data, or on the meta device."""
     if keys is None:
-        keys = _keys_of(op, args)
+        keys = _keys_of(op, args) | (AMBIENT.keys & DISPATCH)
     if op.device_position is not None:
         if args[op.device_position] is not None:
             keys = keys | META if args[op.device_position].type == "meta" else keys & ~META
         if _asked_layout(op, args) is not None:
             keys |= SPARSE
-    if keys & (META | SPARSE | QUANTIZED):
+    if keys & (META | SPARSE | QUANTIZED | DISPATCH):
+        if keys & DISPATCH and not MODES.undispatched and (
+                op.kind is not Kind.COMPOSITE or op.derivative is not None):
+            return _layers["python"](op, args)
         if keys & QUANTIZED:
             return _run_quantized(op, args)
         if keys & SPARSE and (op.sparse is not None or op.kind is not Kind.COMPOSITE):
@@ -176,15 +180,33 @@ def _view(op: OpDef, args: Arguments, source: Tensor, spec: Spec) -> Tensor:
         tensor._inference = True
         tensor._keys |= AUTOGRAD
     elif op.tracked:
-        base = tensor._base = source if source._base is None else source._base
-        tensor._view_of = (op, args)
-        if spec.dtype.is_differentiable:
-            tensor._keys |= AUTOGRAD  # it takes part in whatever history its base acquires later
-            tensor._seen = base._node
-            creation = source._creation if MODES.grad else "inference" if MODES.inference else "no_grad"
-            if creation is not None:
-                restrict_view(tensor, creation)
+        _track_view(op, args, source, tensor)
     return tensor
+
+
+def _track_view(op: OpDef, args: Arguments, source: Tensor, tensor: Tensor) -> None:
+    base = tensor._base = source if source._base is None else source._base
+    tensor._view_of = (op, args)
+    if tensor.dtype.is_differentiable:
+        tensor._keys |= AUTOGRAD  # it takes part in whatever history its base acquires later
+        tensor._seen = base._node
+        creation = source._creation if MODES.grad else "inference" if MODES.inference else "no_grad"
+        if creation is not None:
+            restrict_view(tensor, creation)
+
+
+def track_views(op: OpDef, args: Arguments, result: Any) -> None:
+    """Make the results of a view that a class ran itself views of its first argument."""
+    source, views = args[0], result if type(result) is tuple else (result,)
+    for i, tensor in enumerate(views):
+        if tensor._base is not None or tensor is source or op.schema.returns[0].type.alias is None:
+            continue
+        tensor._versions = source.version_counter
+        if op.tracked:
+            tensor._output_nr = i if type(result) is tuple else 0
+            _track_view(op, args, source, tensor)
+            if type(result) is tuple and MODES.grad:
+                restrict_view(tensor, tensor._creation or "multi_output")
 
 
 def _run_composite(op: OpDef, args: Arguments) -> Any:
@@ -355,6 +377,11 @@ _runners: dict[Kind, Callable[[OpDef, Arguments], Any]] = {
 }
 
 
+def read_number(tensor: Tensor) -> Any:
+    """The number in a tensor of one element that a class or mode gives."""
+    return _layers["number"](tensor)
+
+
 def readable(tensor: Tensor) -> bool:
     """Whether the values are there to be checked: not on the meta device, nor while a call is captured."""
     trace = AMBIENT.trace
@@ -371,6 +398,8 @@ def read_array(tensor: Tensor) -> np.ndarray:
     trace = AMBIENT.trace
     if trace is not None and trace.depends_on(tensor):
         return trace.read(tensor)
+    if tensor._array is None and tensor._keys & DISPATCH:
+        return _layers["elements"](tensor)
     return tensor.numpy_array()
 
 

@@ -23,8 +23,13 @@ class _Modes(threading.local):
     run: Any = None  # the backward pass that is running
     anomaly = False  # record where each node was made, and blame it when its backward fails
     check_nan = True  # with anomaly: backward refuses NaN
-    plain = False  # no class is asked what functions do with its objects (see overrides.py)
+    plain: bool | int = False  # no class is asked what functions do with its objects (see overrides.py)
     pieces = False  # whether modules and optimizers compile themselves (pieces.py)
+    dispatchers: tuple[Any, ...] = ()  # modes that are given every operator, the innermost last
+    undispatched = False  # no class and no mode is given operators (see python_dispatch.py)
+    asking: tuple[str, ...] = ()  # facts that an object of such a class is being asked for
+    below = False  # an operator is being run by a class or mode: autograd has seen it already
+    pending: Any = None  # the operator whose in-place form a class may run, and the tensor it writes to
     functions: tuple[Any, ...] = ()  # modes that see every call of a function, the innermost last
     default_device = False  # whether the first of `devices` was set for good, by no context
     devices: tuple[Any, ...] = ()  # where factories put new tensors if nobody says, the innermost last

@@ -29,7 +29,7 @@ from .quiet import quietly
 from .registry import REGISTRY, Api, Kind, OpDef
 from .shapes import Spec, check_bytes, contiguous_strides, extent, is_dense
 from .storage import resize_storage
-from .tensor import AUTOCAST, AUTOGRAD, LAZY, META, TRACED, Tensor, array_over, wrap
+from .tensor import AUTOCAST, AUTOGRAD, DISPATCH, LAZY, META, TRACED, Tensor, array_over, wrap
 
 before_write: Callable[[Tensor, str], None] | None = None
 prepare: Callable[[Tensor, Tensor], None] | None = None
@@ -56,11 +56,87 @@ def install_traced_write(write: Callable[[Tensor, Tensor], None]) -> None:
     traced_write = write
 
 
+# How the in-place and out= forms of operators are run by classes and modes (see python_dispatch.py); None
+# until there is one.
+dispatch_inplace: Callable[[OpDef, Arguments], None] | None = None
+dispatch_out: Callable[[OpDef, Arguments, Any], None] | None = None
+
+
+def install_dispatch(inplace: Callable[[OpDef, Arguments], None],
+                     out: Callable[[OpDef, Arguments, Any], None]) -> None:
+    global dispatch_inplace, dispatch_out
+    dispatch_inplace, dispatch_out = inplace, out
+
+
+def is_dispatched(op: OpDef, args: Arguments, targets: Any = ()) -> bool:
+    """Whether a class or a mode runs the operator."""
+    keys = AMBIENT.keys | _any_keys(op, args)
+    for target in targets:
+        keys |= target._keys
+    return bool(keys & DISPATCH) and not keys & TRACED and not MODES.undispatched
+
+
+def _call_dispatched(op: OpDef, args: Arguments, target: Tensor, name: str) -> bool:
+    """Give the in-place form of `op` to the class or mode that runs operators; False if it must be made of
+    the functional operator."""
+    if op.kind is Kind.COMPOSITE and op.derivative is None:
+        return False
+    if op.schema.returns[0].type.alias is not None:
+        return False
+    if MODES.below or op.derivative is None:
+        dispatch_inplace(op, args)  # type: ignore[misc]
+        return True
+    check_target(target, name, op.api)
+    first = op.tensor_positions[0]
+    given = args
+    if MODES.grad and _saves(op, args, first):  # its backward wants the values from before
+        given = (*args[:first], call(REGISTRY["clone"], (target, None)), *args[first + 1:])
+    MODES.pending = (op, target)
+    try:
+        result = call(op, given)
+        if MODES.pending is not None:
+            return False
+    finally:
+        MODES.pending = None
+    result = result[0] if isinstance(result, tuple) else result
+    if (target._keys | result._keys) & AUTOGRAD and rebase is not None:
+        if result._node is not None:
+            _spoil(result._node, target)
+        rebase(target, result)
+    return True
+
+
+def _saves(op: OpDef, args: Arguments, first: int) -> bool:
+    """Whether autograd saves the argument at `first` for the backward of this call."""
+    entry, mask = op.derivative, 0
+    for number, position in enumerate(entry.targets):
+        several = args[position] if isinstance(args[position], tuple) else (args[position],)
+        if any(tensor is not None and tensor.requires_grad for tensor in several):
+            mask |= 1 << number
+    return bool(mask) and any(index == first and not output and take.name == "TENSOR"
+                              for take, index, output in entry.plan(mask).captures)
+
+
+def _spoil(node: Any, target: Tensor) -> None:
+    """What a node saved of a tensor that its own operator then overwrote is of no use to its backward."""
+    saved = getattr(node, "saved", None)
+    if isinstance(saved, list):
+        node.saved = [(item[0], item[1] - 1, item[2]) if type(item) is tuple and len(item) == 3
+                      and item[0] is target else item for item in saved]
+
+
 def call_inplace(op: OpDef, args: Arguments) -> Tensor:
     """`op` with its first tensor overwritten by the (first) result; returns that tensor."""
     if op.kind is Kind.POINTWISE and not AMBIENT.keys and op.tensor_positions[0] == 0 \
             and run_in_place(op, args):
         return args[0]
+    if dispatch_inplace is not None and is_dispatched(op, args):
+        several = op.list_positions and op.list_positions[0] == 0
+        if several and not any(tensor.requires_grad for tensor in tensors_in(op, args)):
+            dispatch_inplace(op, args)
+            return args[0]
+        if not several and _call_dispatched(op, args, args[op.tensor_positions[0]], f"{op.public_name}_"):
+            return args[op.tensor_positions[0]]
     if AMBIENT.keys & AUTOCAST and op.autocast is not None:
         with autocast_off():  # what is written to decides
             return call_inplace(op, args)
@@ -185,6 +261,10 @@ def call_out(op: OpDef, args: Arguments, out: Any) -> Any:
     if MODES.dual_levels and MODES.forward_grad and any(map(has_tangent, (*targets, *tensors_in(op, args)))):
         fail(f"Trying to use forward AD with {op.schema.name}_out that does not support it because it is an "
              "out= function", NotImplementedError)
+    if dispatch_out is not None and is_dispatched(op, args, targets) and (
+            op.kind is not Kind.COMPOSITE or op.derivative is not None):
+        dispatch_out(op, args, tuple(targets))
+        return out
     results = call(op, _with_dtype_of(targets[0], op, args))
     results = results if isinstance(results, tuple) else (results,)
     check(
@@ -295,6 +375,10 @@ def check_result(target: Tensor, result: Tensor, name: str) -> None:
 def assign(target: Tensor, result: Tensor) -> None:
     """Write `result` into `target` and give `target` the history of `result`."""
     keys = target._keys | result._keys
+    if dispatch_inplace is not None and not keys & TRACED and (keys | AMBIENT.keys) & DISPATCH \
+            and not MODES.undispatched:
+        call_inplace(REGISTRY["copy"], (target, result, False))
+        return
     tracked = keys & AUTOGRAD and rebase is not None
     if tracked:
         prepare(target, result)  # type: ignore[misc]

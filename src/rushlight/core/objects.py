@@ -14,18 +14,32 @@ import numpy as np
 
 from . import construct, dtypes, printing
 from .determinism import alert
-from .dispatch import AMBIENT, read_array, run_name
+from .dispatch import AMBIENT, read_array, read_number, run_name
 from .dtypes import Category, DType
 from .errors import check
 from .indexing import get_item, set_item
 from .modes import MODES
-from .mutation import assign, check_no_partial_overlap, check_target, set_geometry
+from .mutation import assign, call_inplace, check_no_partial_overlap, check_target, set_geometry
+from .overrides import as_class
 from .quantized import integers_of, make_quantized
-from .registry import Api
+from .registry import REGISTRY, Api
 from .shapes import channels_last_strides, contiguous_strides
 from .sparse import Parts, make_sparse
 from .storage import Storage
-from .tensor import LAZY, META, QUANTIZED, SPARSE, TRACED, Tensor, alias, keep_memory, tensor_method, wrap
+from .tensor import (
+    DISPATCH,
+    LAZY,
+    META,
+    QUANTIZED,
+    SPARSE,
+    TRACED,
+    Tensor,
+    alias,
+    copied_object,
+    keep_memory,
+    tensor_method,
+    wrap,
+)
 from .tokens import (
     channels_last,
     channels_last_3d,
@@ -46,6 +60,8 @@ def item(self: Tensor) -> Any:
         raise RuntimeError("Tensor.item() cannot be called on meta tensors")
     if self._quantizer is not None:
         return run_name("dequantize.self", self).item()
+    if (self._keys | AMBIENT.keys) & DISPATCH and not self._keys & TRACED and not MODES.undispatched:
+        return read_number(self)
     trace = self._trace if self._keys & TRACED else AMBIENT.trace
     if trace is not None and (later := trace.item(self)) is not NotImplemented:
         return later
@@ -77,6 +93,8 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
             "Can't call numpy() on a tensor whose conjugate or negative bit is set. Use "
             "tensor.resolve_conj().resolve_neg().numpy() instead.",
         )
+        check(self._array is not None or not self._keys & DISPATCH,
+              ".numpy() is not supported for tensor subclasses without data; tolist() reads the elements")
         if self._keys & META:
             raise TypeError("can't convert a meta tensor to numpy: it has no data")
     array = read_array(self)
@@ -226,6 +244,8 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     if self.is_meta != src.is_meta:
         check(self.is_meta, "copy_: Cannot copy out of meta tensor; no data!", NotImplementedError)
         src = src.to(self.device)
+    if (self._keys | src._keys | AMBIENT.keys) & DISPATCH and not MODES.undispatched:
+        return call_inplace(REGISTRY["copy"], (self, src, non_blocking))
     check_target(self, "copy_", Api.EXPANDED if src is self else Api.NONE)
     check_no_partial_overlap(self, src)
     value = run_name("copy", self, src, non_blocking)
@@ -414,14 +434,19 @@ def _format(self: Tensor, spec: str) -> str:
     return str(self) if not spec else object.__format__(self, spec)
 
 
-def _repr(self: Tensor) -> str:
+def _repr(self: Tensor, *, tensor_contents: str | None = None) -> str:
     if AMBIENT.trace is not None and self._trace in (None, AMBIENT.trace) and self._parts is None:
         read_array(self)  # a captured program prints a value: its capture refuses, or ends
     if self._quantizer is not None:
         return printing.format_quantized(self, run_name("dequantize.self", self))
     if self._parts is not None:
         return printing.format_sparse(self)
-    return printing.format_tensor(self, prefix=f"{type(self).__name__}(" if self._overrides else "tensor(")
+    if not (self._overrides or self._dispatches):
+        return printing.format_tensor(self, given=tensor_contents)
+    if tensor_contents is None and self._dispatches and self._array is None:
+        tensor_contents = "..."
+    text = printing.format_tensor(self, prefix=f"{type(self).__name__}(", given=tensor_contents)
+    return f"Parameter({text})" if getattr(self, "_is_param", False) else text
 
 
 def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
@@ -434,6 +459,8 @@ def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
         return memo[id(self)]
     if self._parts is not None:
         return _deepcopy_sparse(self, memo)
+    if self._keys & DISPATCH and self._array is None:
+        return _deepcopy_dispatched(self, memo)
     storage = self.storage_object
     if AMBIENT.trace is not None and self._trace in (None, AMBIENT.trace) and id(storage) not in memo:
         memo[id(storage)] = storage
@@ -447,11 +474,23 @@ def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
     return _finish_copy(self, alias(carrier, self.spec()), memo)
 
 
+def _deepcopy_dispatched(self: Tensor, memo: dict[int, Any]) -> Tensor:
+    """A copy of an object without data, which its class makes."""
+    copied = self.clone()
+    check(type(copied) is type(self), f"The default implementation of __deepcopy__() for wrapper subclasses "
+          f"only works for subclass types that properly implement clone(): that of {type(self).__name__} "
+          f"gave a {type(copied).__name__}. Implement clone() for it, or __deepcopy__()")
+    return _finish_copy(self, copied.detach(), memo)
+
+
 def _finish_copy(self: Tensor, result: Tensor, memo: dict[int, Any]) -> Tensor:
-    result.__class__ = self.__class__
+    result = as_class(result, self.__class__)
     result._versions = None
     memo[id(self)] = result
-    result.requires_grad_(self.requires_grad)
+    Tensor.requires_grad_(result, self.requires_grad)
+    for name in self._slots:
+        if hasattr(self, name):
+            setattr(result, name, copy.deepcopy(getattr(self, name), memo))
     if self._grad is not None:
         result._grad = _deepcopy(self._grad, memo)
     result.__dict__.update(copy.deepcopy(_own_attributes(self), memo))
@@ -475,8 +514,7 @@ def _deepcopy_sparse(self: Tensor, memo: dict[int, Any]) -> Tensor:
 def _copy(self: Tensor) -> Tensor:
     if AMBIENT.trace is not None:
         AMBIENT.trace.meet(self)
-    result = object.__new__(self.__class__)
-    result.__dict__.update(self.__dict__)
+    result = copied_object(self)
     if AMBIENT.trace is not None:
         AMBIENT.trace.copied(self, result)
     return result
@@ -492,8 +530,7 @@ def _reduce(self: Tensor) -> Any:
 
 
 def _rebuild(array: np.ndarray, dtype: str, requires_grad: bool, cls: Any) -> Tensor:
-    result = construct.over_array(array.view(dtypes.DTYPES[dtype].numpy))
-    result.__class__ = cls
+    result = as_class(construct.over_array(array.view(dtypes.DTYPES[dtype].numpy)), cls)
     return result.requires_grad_(requires_grad)
 
 

@@ -19,11 +19,16 @@ from inspect import getattr_static
 from types import FunctionType
 from typing import Any
 
+from .dispatch import AMBIENT
 from .modes import MODES
-from .tensor import Tensor, refuse_overrides, tensor_method
+from .tensor import DISPATCH, Tensor, _new, refuse_overrides, tensor_method
+
+ONCE = 2  # of MODES.plain: the function that runs asks nobody, those that it calls ask again
 
 # Methods that are about the object itself, or built of others that ask.
 _NOT_ASKED = ("as_subclass", "module_load")
+# Methods that return no tensor: the default `__torch_function__` has nothing to do with them.
+_FACTS = ("size", "stride", "dim", "ndimension", "numel", "nelement", "element_size", "storage_offset")
 _PROPERTIES = ("T", "mT", "H", "mH", "real", "imag", "data")
 _SPECIAL = ("__getitem__", "__setitem__")
 
@@ -95,13 +100,16 @@ def _default(cls: type[Tensor], func: Callable[..., Any], types: tuple[type, ...
 
 
 @contextmanager
-def plainly() -> Iterator[None]:
-    """A context in which no class is asked."""
-    before, MODES.plain = MODES.plain, True
+def plainly(modes: bool = True) -> Iterator[None]:
+    """A context in which no class is asked, and no mode either unless `modes` are."""
+    before = MODES.plain, MODES.functions
+    MODES.plain = True
+    if not modes:
+        MODES.functions = ()
     try:
         yield
     finally:
-        MODES.plain = before
+        MODES.plain, MODES.functions = before
 
 
 def _converted(result: Any, cls: type[Tensor], args: tuple[Any, ...]) -> Any:
@@ -110,8 +118,7 @@ def _converted(result: Any, cls: type[Tensor], args: tuple[Any, ...]) -> Any:
             return result
         if any(result is value for value in _each(args)):
             return result.as_subclass(cls)
-        result.__class__ = cls
-        return result
+        return as_class(result, cls)
     if isinstance(result, tuple | list):
         parts = [_converted(part, cls, args) for part in result]
         return type(result)(*parts) if hasattr(result, "_fields") else type(result)(parts)
@@ -123,12 +130,23 @@ def _converted(result: Any, cls: type[Tensor], args: tuple[Any, ...]) -> Any:
 
 def prepare(cls: type[Tensor]) -> None:
     """Give a class that overrides the methods of Tensor that are no operators, asking first."""
-    given = cls.__torch_function__
+    run = cls.__torch_dispatch__
+    cls._dispatches = getattr(run, "__func__", run) is not refuse_dispatch
+    given: Any = cls.__torch_function__
+    if cls._dispatches and getattr(given, "__func__", None) is _default:
+        cls.__torch_function__ = staticmethod(refuse_overrides)
+        given = refuse_overrides  # operators give it to the class already
     cls._overrides = getattr(given, "__func__", given) is not refuse_overrides
+    cls._keys = DISPATCH if cls._dispatches else 0
+    own = cls.__dict__.get("__slots__", ())
+    cls._slots = (*cls._slots, *((own,) if isinstance(own, str) else own))
+    for activate in _activate if cls._dispatches else ():
+        activate()
     if not cls._overrides:
         return
+    apart = (*_NOT_ASKED, *_FACTS) if getattr(given, "__func__", None) is _default else _NOT_ASKED
     for name, method in list(Tensor.__dict__.items()):
-        wanted = name in _SPECIAL or not (name.startswith("_") or name in _NOT_ASKED)
+        wanted = name in _SPECIAL or not (name.startswith("_") or name in apart)
         if wanted and isinstance(method, FunctionType) and getattr_static(cls, name) is method:
             setattr(cls, name, _asking(method))
     for name in _PROPERTIES:
@@ -143,7 +161,8 @@ def _asking(method: Callable[..., Any]) -> Callable[..., Any]:
         if MODES.plain:
             return method(self, *args, **kwargs)
         kinds = overriding_types((self, *args, *kwargs.values()))
-        return ask(method, kinds, (self, *args), kwargs)
+        # a class derived from one that overrides need not override itself
+        return ask(method, kinds, (self, *args), kwargs) if kinds else method(self, *args, **kwargs)
 
     return asked
 
@@ -159,12 +178,28 @@ def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
     return other.detach() if assign else self.copy_(other).detach()
 
 
-def _make_subclass(cls: type[Tensor], data: Tensor, require_grad: bool = False) -> Tensor:
+def as_class(tensor: Tensor, cls: type[Tensor]) -> Tensor:
+    """A tensor that nobody else holds, as an object of `cls`."""
+    if tensor.__class__ is not cls:
+        if "__slots__" in cls.__dict__ or tensor._dispatches:
+            fields, tensor = tensor.__dict__, _new(cls)
+            tensor.__dict__.update(fields)
+        else:
+            tensor.__class__ = cls
+    keys = tensor._keys & ~DISPATCH
+    tensor._keys = keys | DISPATCH if cls._dispatches else keys
+    return tensor
+
+
+def _make_subclass(cls: type[Tensor], data: Tensor, require_grad: bool = False, *,
+                   dispatch_sizes_strides_policy: str | None = None, dispatch_device: bool = False,
+                   dispatch_layout: bool = False, device_for_backend_keys: Any = None) -> Tensor:
     """`data`, without its history, as an object of `cls` over the same memory."""
     with plainly():
-        result = data.detach()
-    result.__class__ = cls
-    return result.requires_grad_(require_grad)
+        result = as_class(data.detach(), cls)
+    if dispatch_sizes_strides_policy is not None or dispatch_device or dispatch_layout:
+        result._policy = (dispatch_sizes_strides_policy, dispatch_device, dispatch_layout)
+    return Tensor.requires_grad_(result, require_grad)
 
 
 def _new_class(cls: type[Tensor], /, **options: Any) -> None:
@@ -172,6 +207,45 @@ def _new_class(cls: type[Tensor], /, **options: Any) -> None:
     prepare(cls)
 
 
+_activate: list[Callable[[], None]] = []
+
+
+def on_dispatching(activate: Callable[[], None]) -> None:
+    """What is called when there is a class that runs operators itself."""
+    _activate.append(activate)
+
+
+@contextmanager
+def modes_replaced(modes: tuple[Any, ...]) -> Iterator[None]:
+    """A context with these modes open and no others."""
+    saved = MODES.dispatchers, AMBIENT.keys
+    MODES.dispatchers = modes
+    AMBIENT.keys = AMBIENT.keys | DISPATCH if modes else AMBIENT.keys & ~DISPATCH
+    try:
+        yield
+    finally:
+        MODES.dispatchers, AMBIENT.keys = saved
+
+
+@contextmanager
+def undispatched() -> Iterator[None]:
+    """A context in which no class and no mode is given operators."""
+    saved = MODES.undispatched
+    MODES.undispatched = True
+    try:
+        with modes_replaced(()):
+            yield
+    finally:
+        MODES.undispatched = saved
+
+
+def refuse_dispatch(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    """`__torch_dispatch__` of tensors that are like any other: the operator itself."""
+    with undispatched():
+        return func(*args, **(kwargs or {}))
+
+
+Tensor.__torch_dispatch__ = staticmethod(refuse_dispatch)
 Tensor.__torch_function__ = classmethod(_default)  # type: ignore[assignment]
 Tensor.__init_subclass__ = classmethod(_new_class)  # type: ignore[assignment]
 Tensor._make_subclass = staticmethod(_make_subclass)  # type: ignore[attr-defined]

@@ -232,12 +232,17 @@ def _vector(items: list[str], is_cut: bool, style: _Style, indent: int, options:
 # --- the whole tensor ------------------------------------------------------------------------------
 
 
-def format_tensor(tensor: Printable, *, prefix: str = "tensor(", tangent: object = None) -> str:
-    """The repr of `tensor`; `tangent`, if given, is the tangent of a dual tensor."""
+def format_tensor(tensor: Printable, *, prefix: str = "tensor(", tangent: object = None,
+                  given: str | None = None) -> str:
+    """The repr of `tensor`; `tangent`, if given, is the tangent of a dual tensor, `given` what to say of the
+    values."""
     shape, dtype = tuple(tensor.shape), tensor.dtype
     size = f"size={shape}"
     suffixes = [] if tensor.device.type == "cpu" else [f"device='{tensor.device}'"]
-    if tensor.device.type == "meta":
+    if given is not None:
+        contents = given
+        suffixes += _dtype_unless(_is_evident(dtype), dtype)
+    elif tensor.device.type == "meta":
         contents = "..."
         suffixes += [size, *_dtype_unless(dtype is dtypes.get_default_dtype(), dtype)]
     elif math.prod(shape) == 0:

@@ -223,6 +223,8 @@ class Registry:
 
 
 REGISTRY = Registry()
+# Operators that are no part of the package's table: those of users (rushlight.library) and facts (facts.py).
+LIBRARY = Registry()
 
 
 def _family() -> str:

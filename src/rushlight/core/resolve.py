@@ -225,8 +225,12 @@ def _kind(value: Any) -> str:
 class Packet:
     """A public name: its overloads and the memory of which call goes where."""
 
-    def __init__(self, name: str, overloads: Sequence[OpDef], *, inplace: bool = False) -> None:
+    def __init__(self, name: str, overloads: Sequence[OpDef], *, inplace: bool = False,
+                 owner: str = "") -> None:
         self.__name__ = name
+        # where the public name is found, which is how it is pickled
+        self.__module__, _, holder = (owner or "rushlight").partition(":")
+        self.__qualname__ = f"{holder}.{name}" if holder else name
         self.overloads = list(overloads)
         self.inplace = inplace
         self._plans: dict[Any, tuple[OpDef, tuple[Any, ...]]] = {}
@@ -310,6 +314,15 @@ class Packet:
         return (f"{self.__name__}() received an invalid combination of arguments - got ({', '.join(given)}), "
                 "but "
                 f"expected one of:\n" + "\n".join(lines))
+
+    def __reduce__(self) -> str:
+        return self.__qualname__
+
+    def __copy__(self) -> Packet:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Packet:
+        return self
 
     def __repr__(self) -> str:
         return f"<rushlight function {self.__name__}>"

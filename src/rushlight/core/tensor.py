@@ -45,6 +45,7 @@ SPARSE = 32  # not strided: what it consists of is in `_parts` (see sparse.py)
 QUANTIZED = 64  # integers that stand for points of the grid in `_quantizer` (see quantized.py)
 RANDOM = 16  # ambient only: a transform wants to see every random operator
 AUTOCAST = 128  # ambient only: operators with a policy have their arguments cast (see autocast.py)
+DISPATCH = 256  # its class, or ambient an open mode, runs operators itself (see python_dispatch.py)
 
 CPU = device("cpu")
 META_DEVICE = device("meta")
@@ -60,12 +61,33 @@ def install_before_flag(function: Callable[[Any], None]) -> None:
     _before_flag = function
 
 
+# How an object of a class that runs operators itself is asked for a fact: None if it does not want to be.
+_asked: Callable[[Any, str], Any]
+
+
+def install_asked(function: Callable[[Any, str], Any]) -> None:
+    global _asked
+    _asked = function
+
+
 def refuse_overrides(func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
     """`__torch_function__` of classes whose objects are like any tensor: results are plain ones."""
     return func(*args, **(kwargs or {}))
 
 
-class Tensor(TensorMethods):
+_DTYPE = property(lambda tensor: tensor.dtype, doc="The dtype of the elements.")
+
+
+class TensorMeta(type):
+    """What classes of tensors have as classes: their objects keep `dtype` as a plain attribute, for speed,
+    and `Tensor.dtype` is the property it would be otherwise."""
+
+    @property
+    def dtype(cls) -> Any:
+        return _DTYPE
+
+
+class Tensor(TensorMethods, metaclass=TensorMeta):
     """A multi-dimensional array of one dtype, with autograd."""
 
     _array: np.ndarray | None
@@ -100,7 +122,12 @@ class Tensor(TensorMethods):
     _inference: bool = False
     _foreign: bool = False  # others hold arrays over this memory (a Storage, once there, knows)
     _overrides: bool = False  # whether the class decides what functions do with its objects (overrides.py)
+    _dispatches: bool = False  # whether it runs operators itself (python_dispatch.py)
+    _policy: Any = None  # of an object of such a class: which facts about itself it is asked for
+    _layout: Any = None  # of such an object: the layout that it says it has
+    _slots: tuple[str, ...] = ()  # what the class keeps in slots
     __torch_function__: Callable[..., Any]
+    __torch_dispatch__: Callable[..., Any]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Tensor:
         """`Tensor(2, 3)` is an uninitialised float tensor, `Tensor([1, 2])` a float tensor of the data."""
@@ -118,6 +145,8 @@ class Tensor(TensorMethods):
         array = self._array
         if array is not None:
             return make_size(array.shape)
+        if self._policy is not None and (found := _asked(self, "shape")) is not None:
+            return make_size(tuple(found))
         if self._spec.shape is None:  # type: ignore[union-attr]
             self._trace.reveal(self)
             return self.shape
@@ -148,6 +177,8 @@ class Tensor(TensorMethods):
         array = self._array
         if array is None:
             check(self._parts is None, f"{self.layout.name} tensors do not have strides")
+            if self._policy is not None and (found := _asked(self, "strides")) is not None:
+                return tuple(found)
             if self._spec.shape is None:  # type: ignore[union-attr]
                 self._trace.reveal(self)
                 return self.strides()
@@ -190,6 +221,8 @@ class Tensor(TensorMethods):
 
     @property
     def device(self) -> device:
+        if self._policy is not None and (found := _asked(self, "device")) is not None:
+            return found
         return META_DEVICE if self._keys & META else CPU
 
     def get_device(self) -> int:
@@ -199,6 +232,9 @@ class Tensor(TensorMethods):
     def layout(self) -> Any:
         if shapeless(self):
             self._trace.reveal(self)
+        if self._keys & DISPATCH:
+            asked = None if self._policy is None else _asked(self, "layout")
+            return asked or self._layout or strided
         return strided if self._parts is None else self._parts.layout
 
     @property
@@ -334,6 +370,9 @@ class Tensor(TensorMethods):
             if self._parts is not None:
                 raise TypeError(f"can't convert a {self.layout.name} tensor to an array; use "
                                 "Tensor.to_dense() first")
+            if self._keys & DISPATCH:
+                raise RuntimeError(".numpy() is not supported for tensor subclasses without data: "
+                                   f"{type(self).__name__} is one")
             raise NotImplementedError("a tensor on the meta device has no data; create it on 'cpu' to read "
                                       "values")
         if self._keys & (LAZY | QUANTIZED):
@@ -370,6 +409,16 @@ def keep_memory(tensor: Tensor) -> None:
         tensor._storage._fixed = True
     elif tensor._array is not None:
         tensor._foreign = True
+
+
+def copied_object(tensor: Tensor) -> Tensor:
+    """Another object of the same class with the same fields."""
+    copy = _new(type(tensor))
+    copy.__dict__.update(tensor.__dict__)
+    for name in tensor._slots:
+        if hasattr(tensor, name):
+            setattr(copy, name, getattr(tensor, name))
+    return copy
 
 
 def shapeless(result: Any) -> bool:

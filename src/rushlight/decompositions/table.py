@@ -13,7 +13,8 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ..core.aten import OpOverload, OpOverloadPacket
+from ..core.aten import FUNCTIONAL, OpOverload, OpOverloadPacket
+from ..core.aten import overload as overload_of
 from ..core.dispatch import execute
 from ..core.registry import REGISTRY, Kind, OpDef
 from ..core.resolve import bind
@@ -31,7 +32,7 @@ def get_decompositions(
     found: dict[OpOverload, Decomposition] = {}
     for operator in operators:
         for overload in _overloads(operator):
-            if overload.op.decomposition is not None and not overload.inplace:
+            if overload.op.decomposition is not None and overload.form == FUNCTIONAL:
                 found[overload] = decomposition_of(overload.op)
     return found
 
@@ -68,4 +69,4 @@ def _overloads(operator: OpOverload | OpOverloadPacket | str) -> list[OpOverload
         return [operator]
     if isinstance(operator, OpOverloadPacket):
         return [getattr(operator, name) for name in operator.overloads()]
-    return [OpOverload(REGISTRY[operator])]
+    return [overload_of(REGISTRY[operator])]

@@ -8,7 +8,8 @@ from .._functions import API
 from ..core.dtypes import DType, get_default_dtype
 from ..core.errors import check
 from ..core.objects import _parse_to
-from ..core.tensor import Tensor, refuse_overrides
+from ..core.overrides import as_class
+from ..core.tensor import Tensor, TensorMeta, refuse_overrides
 from ..core.tokens import place, preserve_format
 from ..serialization import register_tensor_class
 
@@ -24,11 +25,11 @@ __all__ = [
 _empty = API.functions[""]["empty"]
 
 
-class _ParameterMeta(type):
+class _ParameterMeta(TensorMeta):
     """A tensor of another class counts as a Parameter once `Parameter(tensor)` has marked it."""
 
-    def __instancecheck__(cls, instance: Any) -> bool:
-        if cls is Parameter and isinstance(instance, Tensor) and getattr(instance, "_is_param", False):
+    def __instancecheck__(self, instance: Any) -> bool:
+        if self is Parameter and isinstance(instance, Tensor) and getattr(instance, "_is_param", False):
             return True
         return super().__instancecheck__(instance)
 
@@ -43,7 +44,12 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         check(isinstance(data, Tensor), f"Parameter() takes a tensor, not a {type(data).__name__}", TypeError)
         if type(data) is not Tensor and not issubclass(type(data), Parameter):
             marked: Any = data.detach()
-            marked.__class__ = type(data)
+            if type(marked) is not type(data):
+                check(not type(data)._dispatches, f"Creating a Parameter from an instance of type "
+                      f"{type(data).__name__} requires that detach() returns an instance of the same type, "
+                      f"but return type {type(marked).__name__} was found instead. Make detach() of "
+                      "the class keep the class")
+                marked = as_class(marked, type(data))
             marked._is_param = True
             return marked.requires_grad_(requires_grad)
         return _as_class(cls, data, requires_grad)
@@ -59,9 +65,9 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         return "Parameter containing:\n" + super().__repr__()
 
 
-class _BufferMeta(type):
-    def __instancecheck__(cls, instance: Any) -> bool:
-        if cls is Buffer and isinstance(instance, Tensor) and getattr(instance, "_is_buffer", False):
+class _BufferMeta(TensorMeta):
+    def __instancecheck__(self, instance: Any) -> bool:
+        if self is Buffer and isinstance(instance, Tensor) and getattr(instance, "_is_buffer", False):
             return True
         return super().__instancecheck__(instance)
 
