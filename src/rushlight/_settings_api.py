@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .core.determinism import DETERMINISM, set_determinism
+from .core.errors import WARNINGS
 
 __all__ = [
     "are_deterministic_algorithms_enabled",
@@ -39,7 +40,6 @@ __all__ = [
 
 @dataclass
 class _Settings:
-    warn_always: bool = False
     precision: str = "highest"
     interop_threads: int = 1
 
@@ -104,11 +104,11 @@ def set_flush_denormal(mode: bool) -> bool:
 
 
 def set_warn_always(b: bool) -> None:
-    _settings.warn_always = bool(b)
+    WARNINGS.always = bool(b)
 
 
 def is_warn_always_enabled() -> bool:
-    return _settings.warn_always
+    return WARNINGS.always
 
 
 def set_num_interop_threads(number: int) -> None:

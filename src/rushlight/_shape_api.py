@@ -112,6 +112,6 @@ def detach_(self: Tensor) -> Tensor:
     """Forget the history of this tensor, in place."""
     check(self._base is None, "Can't detach views in-place. Use detach() instead.")
     self._node, self._output_nr, self._requires_grad = None, 0, False
-    if not self._tangents:
-        self._keys &= ~AUTOGRAD
+    self._tangents, self._own_levels = None, frozenset()
+    self._keys &= ~AUTOGRAD
     return self

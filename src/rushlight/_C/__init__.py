@@ -76,7 +76,7 @@ def _will_engine_execute_node(node: Node) -> bool:
 
 def _running(what: str) -> Run:
     if MODES.run is None:
-        raise RuntimeError(f"{what} must be called during the backward pass")
+        raise RuntimeError(f"{what} should only be called during the backward pass")
     run: Run = MODES.run
     return run
 

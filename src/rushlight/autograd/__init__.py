@@ -21,17 +21,18 @@ from .grad_mode import (
     inference_mode,
     is_grad_enabled,
     is_inference_mode_enabled,
+    is_multithreading_enabled,
     no_grad,
     set_grad_enabled,
     set_multithreading_enabled,
 )
 from .gradcheck import GradcheckError, gradcheck, gradgradcheck
+from .saved_tensor import SavedTensor
 from .variable import Variable
 
-__all__ = ["Function", "GradcheckError", "Variable", "anomaly_mode", "backward", "detect_anomaly",
-           "enable_grad",
-           "forward_ad", "function",
+__all__ = ["Function", "GradcheckError", "SavedTensor", "Variable", "anomaly_mode", "backward",
+           "detect_anomaly", "enable_grad", "forward_ad", "function",
            "functional", "grad", "grad_mode", "gradcheck", "gradgradcheck", "graph", "inference_mode",
            "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "is_grad_enabled",
-           "is_inference_mode_enabled", "no_grad",
+           "is_inference_mode_enabled", "is_multithreading_enabled", "no_grad",
            "set_detect_anomaly", "set_grad_enabled", "set_multithreading_enabled"]

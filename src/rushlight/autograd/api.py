@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ..batching.vmap import Vmap
 from ..core.dispatch import run_name
-from ..core.errors import check
+from ..core.errors import check, warn_once
 from ..core.nested import NestedTensor
 from ..core.tensor import META_DEVICE, Tensor
 from ..core.tokens import Size
@@ -42,6 +42,11 @@ def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool | None =
         check(grad_tensors is None, "`grad_tensors` and `grad_variables` (deprecated) arguments both passed "
               "to `backward()`. Please only use `grad_tensors`.")
         grad_tensors = grad_variables
+    if create_graph:
+        warn_once("Using backward() with create_graph=True makes a reference cycle: the gradient in .grad "
+                  "refers to the graph, the graph to the leaf. Use autograd.grad, or set .grad to None "
+                  "afterwards.",
+                  stacklevel=3)
     roots = _roots(_tuple(tensors), grad_tensors, create_graph, batched=False)
     keep = create_graph if retain_graph is None else retain_graph
     if inputs is None:

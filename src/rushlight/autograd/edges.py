@@ -40,6 +40,11 @@ def current_node(tensor: Tensor) -> Any:
     plan = entry.plan(1)
     edges = tuple([edge_of(args[0]) if i == 0 else None for i in entry.targets])
     node = node_class(entry)(entry, plan, edges, (meta_of(tensor),), None)
+    former = tensor._node
+    if former is not None and former._hooks is not None:
+        keep = former._hooks.retain.pop(tensor._output_nr, None)  # retain_grad() follows the tensor
+        if keep is not None:
+            node._hook_set().retain[0] = keep
     node.saved = capture_values(plan, args, (tensor,))
     tensor._node, tensor._output_nr, tensor._seen = node, 0, base._node
     return node

@@ -143,3 +143,9 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> Any:
     finally:
         MODES.limit = saved
     return UnpackedDualTensor(primal, tangent)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "_current_level":  # the number of the innermost open level, -1 outside of all
+        return len(MODES.dual_stack) - 1
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -229,7 +229,7 @@ class Function(metaclass=_FunctionMeta):
 
     @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
-        raise NotImplementedError("You must implement the jvp method of a custom Function to use it with "
+        raise NotImplementedError("You must implement the jvp function of a custom Function to use it with "
                                   "forward mode")
 
     @staticmethod
@@ -240,7 +240,8 @@ class Function(metaclass=_FunctionMeta):
     @classmethod
     def _backward_function(cls) -> Callable[..., Any]:
         own, vjp = cls.backward is not Function.backward, cls.vjp is not Function.vjp
-        check(not (own and vjp), "a Function implements either 'backward' or 'vjp', not both")
+        check(not (own and vjp), "Implementing both 'backward' and 'vjp' for a custom Function is not "
+              "allowed; keep one of them")
         return cls.vjp if vjp else cls.backward
 
     @classmethod
@@ -310,8 +311,8 @@ def _finish(ctx: BackwardCFunction, args: tuple[Any, ...], outputs: list[Any], r
     """The outputs as the caller sees them, with `ctx` as the history of the differentiable ones."""
     inputs = [a for a in args if isinstance(a, Tensor)]
     for dirty in ctx.dirty_tensors:
-        check(any(dirty is o for o in outputs), "tensors that were marked as dirty were not returned as "
-                                                "output; forward must return every input that it writes to")
+        check(any(dirty is o for o in outputs), "Some elements marked as dirty during the forward method "
+              "were not returned as output. forward must return every input that it writes to")
         if not any(dirty is i for i in inputs):
             warnings.warn("Only input Tensors should be given to ctx.mark_dirty(); a Tensor that is not an "
                           "input needs no mark", stacklevel=4)
@@ -343,8 +344,8 @@ def _finish_one(ctx: BackwardCFunction, output: Tensor, inputs: list[Tensor], re
     if not wanted:
         if output._base is not None and not is_input and MODES.grad and not MODES.inference:
             restrict_view(output, "custom")
-        if recorded and is_input and not is_dirty and output.requires_grad:
-            return output.detach()
+        if is_input and not is_dirty:
+            return output.detach() if recorded and output.requires_grad else _as_view(output)
         return output
     if is_dirty:
         return _written(ctx, output, number, count)
@@ -362,6 +363,9 @@ def _as_view(tensor: Tensor) -> Tensor:
         view = run_name("alias", tensor)
     finally:
         MODES.grad = saved
+    if type(view) is not type(tensor) and type(view) is Tensor:
+        view = view.as_subclass(type(tensor))
+        vars(view).update({name: value for name, value in vars(tensor).items() if name not in vars(view)})
     restrict_view(view, "custom")
     return view
 
@@ -382,9 +386,9 @@ def _written(ctx: BackwardCFunction, output: Tensor, number: int, count: int) ->
           "requires grad is being used in an in-place operation.")
     if base is None:
         return _with_history(ctx, output, number)
-    check(count == 1, "a Function that writes to a view of another tensor cannot return more than one "
-                      "Tensor. Clone the input before the call, or split the Function in two: one that "
-                      "writes and returns the written tensor alone, and one for the rest.")
+    check(count == 1, "your Function modifies inplace an input that is a view of another Tensor: it cannot "
+                      "return more than one Tensor. Clone the input before the call, or split the Function "
+                      "in two: one that writes and returns the written tensor alone, and one for the rest.")
     check(not (base._requires_grad and base._node is None), "a view of a leaf Variable that requires grad is "
           "being used in an in-place operation.")
     edge: Edge = (ctx, number)
@@ -403,20 +407,21 @@ def _tangents(cls: type[Function], ctx: BackwardCFunction, args: tuple[Any, ...]
         saved, MODES.limit, ctx._in_jvp = MODES.limit, level.number, True
         try:
             given = [_input_tangent(ctx, a, level) for a in args]
+            versions = [0 if g is None else g._version for g in given]
             found = cls.jvp(ctx, *given)
             tangents = found if isinstance(found, tuple) else (found,)
             check(len(tangents) == len(outputs), f"jvp of {cls.__name__} returned {len(tangents)} tangents "
                   f"for {len(outputs)} outputs")
             for number, (output, tangent) in enumerate(zip(outputs, tangents, strict=True)):
-                _check_tangent(ctx, args, given, number, output, tangent)
+                _check_tangent(ctx, args, given, versions, number, output, tangent)
                 if isinstance(output, Tensor) and tangent is not None:
                     forward_mode.set_tangent(output, level, tangent)
         finally:
             MODES.limit, ctx._in_jvp = saved, False
 
 
-def _check_tangent(ctx: BackwardCFunction, args: tuple[Any, ...], given: list[Any], number: int, output: Any,
-                   tangent: Any) -> None:
+def _check_tangent(ctx: BackwardCFunction, args: tuple[Any, ...], given: list[Any], versions: list[int],
+                   number: int, output: Any, tangent: Any) -> None:
     """A tangent must follow its output: written where that was written, a view where that is a view."""
     if not isinstance(output, Tensor):
         return
@@ -426,9 +431,10 @@ def _check_tangent(ctx: BackwardCFunction, args: tuple[Any, ...], given: list[An
           "forward is not differentiable. You should return None at that position instead")
     dirty = next((i for i, a in enumerate(args) if a is output), None)
     if dirty is not None:
-        check(tangent is given[dirty], "An inplace custom Function is not modifying the forward mode "
-              "gradients inplace. If forward writes to an input, then the jvp function must modify the "
-              "corresponding gradient inplace and return it.")
+        check(tangent is given[dirty] and (tangent is None or tangent._version != versions[dirty]), "An "
+              "inplace custom Function is not modifying the forward mode gradients inplace. If forward "
+              "writes to an input, then the jvp function must modify the corresponding gradient inplace "
+              "and return it.")
         return
     if output._base is None or tangent is None:
         return

@@ -27,10 +27,10 @@ def under_transform(cls: type[Function], args: tuple[Any, ...]) -> Any:
     if any(isinstance(a, Tensor) and a.is_nested for a in args):
         return on_values(cls, args)
     trace = innermost([a for a in args if isinstance(a, Tensor)])
-    if not isinstance(trace, Vmap):
+    if not isinstance(trace, Vmap) or (trace.direct and not cls._has_setup_context()):
         return NotImplemented
-    check(cls._has_setup_context(), "a Function under vmap must have its forward and its setup_context "
-                                    "staticmethod apart; this one has no setup_context")
+    check(cls._has_setup_context(), f"{cls.__name__}: to be used with vmap, a Function must override the "
+                                    "setup_context staticmethod, and forward take no context")
     own = [a for a in args if isinstance(a, Tensor) and trace.owns(a)]
     if any(a._keys & AUTOGRAD for a in own) and any(a.requires_grad or a._tangents for a in own):
         return run(_at_level(cls, trace), args)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -27,6 +28,10 @@ class Mode:
         return type(self)()
 
     def __call__(self, function: Function) -> Function:
+        if inspect.isclass(function):
+            warnings.warn("Decorating classes is deprecated: only their construction runs inside of the "
+                          "mode. Decorate __init__ and the methods that are meant.", FutureWarning,
+                          stacklevel=2)
         if inspect.isgeneratorfunction(function):
             return _decorated_generator(self, function)  # type: ignore[return-value]
 
@@ -152,17 +157,28 @@ def is_inference_mode_enabled() -> bool:
     return MODES.inference
 
 
+def is_multithreading_enabled() -> bool:
+    return MODES.multithreading
+
+
 class set_multithreading_enabled(Mode):
-    """Kept for PyTorch's sake: a backward pass runs on the thread that asked for it, always."""
+    """Whether a backward pass may use threads: for good when called as a function, inside when used with
+    `with`. A pass of this library runs on the thread that asked for it either way."""
 
     def __init__(self, mode: bool) -> None:
+        self._saved = MODES.multithreading
         self.mode = mode
+        MODES.multithreading = mode
 
     def __enter__(self) -> None:
-        pass
+        MODES.multithreading = self.mode
 
     def __exit__(self, *exception: Any) -> None:
-        pass
+        MODES.multithreading = self._saved
+
+    def __call__(self, function: Function) -> Function:
+        MODES.multithreading = self._saved  # it was meant for the function, not for here
+        return super().__call__(function)
 
     def clone(self) -> set_multithreading_enabled:
         return set_multithreading_enabled(self.mode)

@@ -15,14 +15,16 @@ import numpy as np
 from ..batching.vmap import Vmap
 from ..core.construct import from_numpy
 from ..core.dispatch import run_name
+from ..core.modes import MODES
 from ..core.sparse import with_values
 from ..core.tensor import Tensor
 from ..kernels.sparse import structure
 from ..kernels.sparse_conversion import filled
 from .api import grad
 from .forward import set_tangent, tangent_of
-from .forward_ad import close_level, open_level
-from .grad_mode import enable_grad, no_grad
+from .forward_ad import enter_dual_level, exit_dual_level
+from .grad_mode import enable_grad
+from .refusing import UndefinedGrad
 
 
 class GradcheckError(RuntimeError):
@@ -81,6 +83,7 @@ class _Check:
         self.inputs = _as_tuple(inputs)
         self.eps, self.atol, self.rtol, self.nondet_tol = eps, atol, rtol, nondet_tol
         self.leaves = [t for t in _tensors(self.inputs) if t.requires_grad]
+        self.form: list[tuple[Any, Any]] | None = None  # shape and dtype of each output
 
     def inputs_are_usable(self) -> None:
         if not self.leaves:
@@ -94,8 +97,8 @@ class _Check:
                               "differences are likely too rough for the check to pass", stacklevel=3)
             if tensor._parts is None and any(
                     s == 0 and n > 1 for s, n in zip(tensor.strides(), tensor.shape, strict=True)):
-                raise RuntimeError(f"input {i} has a dimension with stride 0, so that changing one element "
-                                   "changes others; call .contiguous() on it first")
+                raise RuntimeError(f"The {i}th input has a dimension with stride 0: changing one element "
+                                   "changes others. Call .contiguous() on it first")
             if tensor.is_leaf:
                 tensor.retain_grad()
 
@@ -115,9 +118,16 @@ class _Check:
     # Finite differences.
 
     def _values(self) -> list[np.ndarray]:
-        with no_grad():
-            result = self.func(*self.inputs)
-        return [_real(o.detach()) for o in _tensors((result,)) if o.dtype.is_differentiable]
+        outputs = [o for o in _tensors((self.func(*self.inputs),)) if o.dtype.is_differentiable]
+        found = [(tuple(o.shape), o.dtype) for o in outputs]
+        if self.form is None:
+            self.form = found
+        for what, now, then in zip(("shape", "dtype"), zip(*found, strict=True), zip(*self.form, strict=True),
+                                   strict=False):
+            if now != then:
+                raise AssertionError(f"Expected `func` to return outputs with the same {what} when inputs "
+                                     f"are perturbed, but got {then} and {now}")
+        return [_real(o.detach()) for o in outputs]
 
     def _differentiable(self) -> list[int]:
         """Which of the floating outputs require grad."""
@@ -128,6 +138,7 @@ class _Check:
         """For each input, for each differentiable output, the Jacobian as (output elements, input elements),
         all real."""
         kept = self._differentiable() or None
+        self._values()
         blocks = []
         for tensor in self.leaves:
             columns = []
@@ -144,6 +155,7 @@ class _Check:
     def _numeric_direction(self, directions: Sequence[np.ndarray]) -> list[np.ndarray]:
         """The derivative along one direction in all inputs at once."""
         kept = self._differentiable()
+        self._values()
         arrays = [_real_view(tensor) for tensor in self.leaves]
         originals = [array.copy() for array in arrays]
         values = []
@@ -172,22 +184,28 @@ class _Check:
             for i, tensor in enumerate(self.leaves):
                 columns = _count(tensor)
                 analytic = np.stack([row[i] for row in rows], axis=0) if rows else np.zeros((0, columns))
-                self._compare(analytic, numeric[i][j], i, j, "Jacobian mismatch for output {j} with respect "
-                              "to input {i},")
+                if not output.dtype.is_complex:
+                    self._compare(analytic, numeric[i][j], i, j, _MISMATCH)
+                    continue
+                for part, start in (("imaginary", 1), ("real", 0)):
+                    self._compare(analytic[start::2], numeric[i][j][start::2], i, j, "While considering the "
+                                  f"{part} part of complex outputs only, {_MISMATCH}")
 
     def _backward_fast(self) -> None:
         random = np.random.default_rng(0)
         outputs = self.outputs()
         directions = [_unit_vector(random, _count(t)) for t in self.leaves]
         weights = [_unit_vector(random, _count(o)) for o in outputs]
-        expected = self._numeric_direction(directions)
+        expected = [self._numeric_direction(_one(directions, i)) for i in range(len(directions))]
         for j, (output, weight) in enumerate(zip(outputs, weights, strict=True)):
             cotangent = _from_real(weight, output)
             grads = grad(output, self.leaves, cotangent, retain_graph=True, allow_unused=True)
-            parts = zip(grads, self.leaves, directions, strict=True)
-            found = sum(float(_real_like(g, t) @ d) for g, t, d in parts)
-            self._compare(np.asarray(found), np.asarray(expected[j] @ weight), 0, j,
-                          "Jacobian computed in fast mode mismatches for output {j},")
+            for i, (g, tensor, direction) in enumerate(zip(grads, self.leaves, directions, strict=True)):
+                found, wanted = _real_like(g, tensor) @ direction, expected[i][j] @ weight
+                self._compare(np.asarray(found), np.asarray(wanted), i, j, _MISMATCH + " in fast mode, "
+                                                                                       "where one "
+                                                                                       "direction stands "
+                                                                                       "for all,")
 
     def _compare(self, analytic: np.ndarray, numeric: np.ndarray, i: int, j: int, what: str) -> None:
         if analytic.size == 0 and numeric.size == 0:
@@ -210,6 +228,19 @@ class _Check:
     def undefined_gradients(self) -> None:
         """Outputs that nothing is said about count as zero."""
         outputs = self.outputs()
+        if outputs:
+            ones = [_from_real(np.ones(_count(o)), o) for o in outputs]
+            try:
+                grads = grad([UndefinedGrad()(o) for o in outputs], self.leaves, ones, retain_graph=True,
+                             allow_unused=True)
+            except RuntimeError as error:
+                warnings.warn("Backwards compatibility: New undefined gradient support checking feature is "
+                              "on by default; switch it off with check_undefined_grad=False", stacklevel=3)
+                raise GradcheckError("Expected backward function to handle undefined output grads, which "
+                                     f"come as None; it raised {error!r}") from error
+            if any(g is not None and bool((g != 0).any()) for g in grads):
+                raise GradcheckError("Expected all input grads to be undefined or zero when all output "
+                                     "grads are undefined or zero")
         if len(outputs) < 2:
             return
         ones = [_from_real(np.ones(_count(o)), o) for o in outputs]
@@ -238,8 +269,13 @@ class _Check:
         for j, output in enumerate(self.outputs()):
             weights = [_from_real(random.standard_normal(_count(output)), output) for _ in range(2)]
             batch = from_numpy(np.stack([w.numpy() for w in weights]))
-            together = grad(output, self.leaves, batch, retain_graph=True, allow_unused=True,
-                            is_grads_batched=True)
+            try:
+                together = grad(output, self.leaves, batch, retain_graph=True, allow_unused=True,
+                                is_grads_batched=True)
+            except RuntimeError as error:
+                raise GradcheckError("gradcheck or gradgradcheck failed while testing batched gradient "
+                                     f"computation, of output {j}: {error}. Pass check_batched_grad=False if "
+                                     "the function is not to be used with vmap") from error
             for n, weight in enumerate(weights):
                 alone = grad(output, self.leaves, weight, retain_graph=True, allow_unused=True)
                 for i, (a, b, tensor) in enumerate(zip(together, alone, self.leaves, strict=True)):
@@ -251,22 +287,21 @@ class _Check:
 
     # Forward mode.
 
-    def _tangents(self, directions: Sequence[np.ndarray | None]) -> list[np.ndarray]:
+    def _tangents(self, directions: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Tangents of the differentiable outputs for tangents of the inputs."""
         kept = self._differentiable()
-        level = open_level()
+        level = MODES.dual_stack[enter_dual_level()]
         try:
             duals = {}
             for tensor, direction in zip(self.leaves, directions, strict=True):
                 dual = tensor.detach()
-                if direction is not None:
-                    set_tangent(dual, level, _from_real(direction, tensor))
+                set_tangent(dual, level, _from_real(direction, tensor))
                 duals[id(tensor)] = dual
             result = self.func(*_replaced(self.inputs, duals))
             floating = [o for o in _tensors((result,)) if o.dtype.is_differentiable]
             return [_real_like(tangent_of(floating[i], level), floating[i]) for i in kept]
         finally:
-            close_level(level)
+            exit_dual_level()
 
     def batched_tangents(self) -> None:
         """Tangents for a batch of directions equal those for each of them."""
@@ -274,8 +309,8 @@ class _Check:
         directions = [[_unit_vector(random, _count(t)) for t in self.leaves] for _ in range(2)]
         alone = [self._tangents(each) for each in directions]
         kept = self._differentiable()
-        with Vmap(2) as trace:
-            level = open_level()
+        with Vmap(2, direct=True) as trace:
+            level = MODES.dual_stack[enter_dual_level()]
             try:
                 duals = {}
                 for tensor, pair in zip(self.leaves, zip(*directions, strict=True), strict=True):
@@ -287,7 +322,7 @@ class _Check:
                             if o.dtype.is_differentiable]
                 found = [trace.front(tangent_of(floating[i], level)) for i in kept]
             finally:
-                close_level(level)
+                exit_dual_level()
         for j, (value, batched, _) in enumerate(found):
             for n in range(2):
                 together = _real_like(value[n] if batched else value, floating[kept[j]])
@@ -299,18 +334,28 @@ class _Check:
         if numeric is None:
             random = np.random.default_rng(2)
             directions = [_unit_vector(random, _count(t)) for t in self.leaves]
-            expected = self._numeric_direction(directions)
-            for j, (found, wanted) in enumerate(zip(self._tangents(directions), expected, strict=True)):
-                self._compare(found, wanted, 0, j, "Jacobian computed with forward mode mismatch for output "
-                              "{j},")
+            for i in range(len(directions)):
+                alone = _one(directions, i)
+                expected = self._numeric_direction(alone)
+                for j, (found, wanted) in enumerate(zip(self._tangents(alone), expected, strict=True)):
+                    self._compare(found, wanted, i, j, "Jacobian computed with forward mode mismatch for "
+                                  "output {j} with respect to input {i},")
             return
         for i, tensor in enumerate(self.leaves):
             for k in range(_count(tensor)):
-                directions_: list[Any] = [None] * len(self.leaves)
+                directions_ = [np.zeros(_count(t)) for t in self.leaves]
                 directions_[i] = np.eye(1, _count(tensor), k)[0]
                 for j, found in enumerate(self._tangents(directions_)):
                     self._compare(found, numeric[i][j][:, k], i, j, "Jacobian computed with forward mode "
                                   "mismatch for output {j} with respect to input {i},")
+
+
+_MISMATCH = "Jacobian mismatch for output {j} with respect to input {i},"
+
+
+def _one(directions: Sequence[np.ndarray], i: int) -> list[np.ndarray]:
+    """Of the directions that of input `i` alone."""
+    return [d if k == i else np.zeros_like(d) for k, d in enumerate(directions)]
 
 
 # Tensors as real vectors.

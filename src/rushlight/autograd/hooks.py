@@ -64,11 +64,13 @@ def run_pre_hooks(node: Node, grads: list[Any]) -> list[Any]:
 
 def run_post_hooks(node: Node, outputs: Any, grads: list[Any]) -> Any:
     assert node._hooks is not None
+    count = len(outputs)
+    seen = [*outputs, *[None] * (len(node.next_functions) - count if count else 0)]
     for hook in list(node._hooks.post.values()):
-        new = hook(tuple(outputs), tuple(grads))
+        new = hook(tuple(seen), tuple(grads))
         if new is not None:
-            outputs = _checked(hook, outputs, list(new) if isinstance(new, tuple | list) else [new])
-    return outputs
+            seen = _checked(hook, seen, list(new) if isinstance(new, tuple | list) else [new])
+    return seen[:count]
 
 
 def _checked(hook: Callable[..., Any], outputs: Any, new: list[Any]) -> list[Any]:

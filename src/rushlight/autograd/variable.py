@@ -9,6 +9,7 @@ from typing import Any
 
 from ..core.dispatch import AMBIENT, run_name
 from ..core.errors import check
+from ..core.modes import MODES
 from ..core.tensor import Tensor, tensor_method
 from .api import backward as run_backward
 from .edges import current_node
@@ -21,8 +22,20 @@ class _VariableType(type):
         return isinstance(instance, Tensor)
 
 
+class _Engine:
+    """The engine, as far as programs reach for it."""
+
+    @staticmethod
+    def queue_callback(callback: Callable[[], None]) -> None:
+        """Have `callback()` called when the backward pass that is running is done."""
+        check(MODES.run is not None, "Final callbacks can only be installed during backward pass.")
+        MODES.run.callbacks.append(callback)
+
+
 class Variable(metaclass=_VariableType):
     """The older name of tensors with a history; every tensor is one."""
+
+    _execution_engine = _Engine
 
     def __new__(cls, data: Tensor, requires_grad: bool = False, volatile: bool = False) -> Any:
         return run_name("detach", data).requires_grad_(requires_grad)

@@ -120,8 +120,8 @@ class CopySlices(Node):
         whole = run_name("new_empty_strided", grad, shape, strides, None, None, None, None)
         whole.copy_(grad)
         part = whole
-        for op, args in self.chain:
-            part = call(op, (part, *args[1:]))
+        for op, rest in self.chain:
+            part = call(op, (part, *rest))
         written = part.clone()
         if self._next[0] is None or not (wanted is None or wanted[0]):
             return (None, written)
@@ -137,8 +137,9 @@ def _chain(view: Tensor) -> list[tuple[Any, Any]]:
     through."""
     steps = []
     while view._base is not None:
-        steps.append(view._view_of)
-        view = view._view_of[1][0]
+        op, args = view._view_of
+        steps.append((op, args[1:]))  # without the tensor, whose history leads here: it would never die
+        view = args[0]
     return steps[::-1]
 
 

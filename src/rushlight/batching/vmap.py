@@ -71,10 +71,11 @@ FALLBACK = _Fallback()
 class Vmap(Interpreter):
     """One open vmap over a batch of `size`."""
 
-    def __init__(self, size: int, randomness: str = "error") -> None:
+    def __init__(self, size: int, randomness: str = "error", *, direct: bool = False) -> None:
         self.number = next_level()
         self.size = size
         self.randomness = randomness
+        self.direct = direct  # the methods of custom functions run on batched tensors as they are
 
     def __enter__(self) -> Vmap:
         self._keys = AMBIENT.keys

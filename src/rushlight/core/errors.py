@@ -6,6 +6,7 @@ written.
 
 from __future__ import annotations
 
+import warnings
 from typing import NoReturn
 
 
@@ -36,6 +37,25 @@ def check(condition: object, message: str, error: type[Exception] = RuntimeError
     """Raise `error(message)` unless `condition` holds."""
     if not condition:
         raise error(message)
+
+
+class _Once:
+    """Warnings that were given; `always` has them given each time."""
+
+    always = False
+
+    def __init__(self) -> None:
+        self.given: set[str] = set()
+
+
+WARNINGS = _Once()
+
+
+def warn_once(message: str, stacklevel: int) -> None:
+    """Warn of something that is as true the second time, the first time only."""
+    if WARNINGS.always or message not in WARNINGS.given:
+        WARNINGS.given.add(message)
+        warnings.warn(message, UserWarning, stacklevel=stacklevel + 1)
 
 
 def fail(message: str, error: type[Exception] = RuntimeError) -> NoReturn:

@@ -274,7 +274,7 @@ def resize_(self: Tensor, *size: Any, memory_format: memory_format = contiguous_
         strides = contiguous_strides(shape)
     if shape != tuple(self.shape) or memory_format is not contiguous_format:
         set_geometry(self, shape, strides)
-    self.version_counter.value += 1
+        self.version_counter.value += 1
     return self
 
 
@@ -341,6 +341,7 @@ def set_(
     except BaseException:
         self._storage = before
         raise
+    self._accumulator = None  # that of a graph that is alive takes gradients of the former shape
     self.version_counter.value += 1
     return self
 

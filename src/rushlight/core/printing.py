@@ -310,9 +310,12 @@ def _autograd_suffixes(tensor: Printable) -> list[str]:
         node = tensor.grad_fn
     except RuntimeError:  # a view whose base was changed in place under no_grad has no valid node
         return ["grad_fn=<Invalid>"]
-    if node is not None:
-        return [f"grad_fn=<{_node_name(node)}>"]
-    return ["requires_grad=True"] if tensor.requires_grad else []
+    shown = [f"grad_fn=<{_node_name(node)}>"] if node is not None else (
+        ["requires_grad=True"] if tensor.requires_grad else [])
+    tangents = getattr(tensor, "_tangents", None)
+    inner = max((level for level in tangents if level.active), key=lambda level: level.number,
+                default=None) if tangents else None
+    return shown if inner is None else [*shown, f"tangent={tangents[inner]}"]  # type: ignore[index]
 
 
 def _node_name(node: Any) -> str:

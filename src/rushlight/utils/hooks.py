@@ -145,13 +145,8 @@ class BackwardHook:
     def _after(self, grads: tuple[Any, ...], _: Any) -> Any:
         """The gradients of the inputs are known."""
         assert self.inputs is not None
-        check(
-            self.grad_outputs is not None,
-            "Module backward hook for grad_input is called before the grad_output one. This happens because "
-            "the gradient in your nn.Module flows to the Module's input without passing through the Module's "
-            "output. Make sure that the output depends on the input and that the loss is computed based on "
-            "the output.",
-        )
+        if self.grad_outputs is None:
+            return None  # the gradient came to the input by another way than the output: a second derivative
         inputs: Any = _spread(self.inputs, grads, self.n_inputs)
         for hook in self.user_hooks:
             new = hook(self.module, inputs, self.grad_outputs)
