@@ -6,7 +6,9 @@ import io
 import json
 import math
 import os
+import pickle
 import stat
+import threading
 from collections import OrderedDict
 from pathlib import Path
 from typing import Any
@@ -199,7 +201,10 @@ def test_paths_and_files(tmp_path: Path) -> None:
     with open(tmp_path / "d", "wb") as file:
         rushlight.save(x, file)
     with open(tmp_path / "d", "rb") as file:
-        assert rushlight.load(file, weights_only=True, mmap=True).tolist() == [0, 1, 2]
+        assert rushlight.load(file, weights_only=True).tolist() == [0, 1, 2]
+        with pytest.raises(ValueError, match="file path"):
+            rushlight.load(file, mmap=True)
+    assert rushlight.load(tmp_path / "d", mmap=True).tolist() == [0, 1, 2]
 
 
 def test_reading_from_a_stream_that_cannot_seek() -> None:
@@ -220,15 +225,9 @@ def test_reading_from_a_stream_that_cannot_seek() -> None:
 def test_a_failed_save_leaves_the_old_file_alone(tmp_path: Path) -> None:
     path = tmp_path / "state"
     rushlight.save({"good": 1}, path)
-    for bad in (object(), {"x": {1, 2}}, [lambda: 1]):
-        with pytest.raises(TypeError, match="cannot save"):
+    for bad in ([lambda: 1], {"x": threading.Lock()}):
+        with pytest.raises((AttributeError, TypeError, pickle.PicklingError), match="pickle"):
             rushlight.save(bad, path)
-    loop: list = []
-    loop.append(loop)
-    with pytest.raises(ValueError, match="contains itself"):
-        rushlight.save(loop, path)
-    with pytest.raises(TypeError, match="key"):
-        rushlight.save({frozenset(): 1}, path)
     assert rushlight.load(path) == {"good": 1}
     assert os.listdir(tmp_path) == ["state"]
 
@@ -272,7 +271,7 @@ def test_map_location() -> None:
     assert through(x, map_location=lambda storage, location: storage)["a"].tolist() == x["a"].tolist()
     with pytest.raises(TypeError, match="map_location"):
         through(x, map_location=lambda storage, location: location)
-    with pytest.raises(AssertionError, match="not available"):
+    with pytest.raises(RuntimeError, match="CUDA device"):
         through(x, map_location="cuda")
 
 
@@ -373,11 +372,15 @@ def test_missing_files_are_missing(tmp_path: Path) -> None:
         rushlight.load(tmp_path / "nothing")
 
 
-def test_tensor_subclasses_need_to_be_known() -> None:
-    class Special(rushlight.Tensor):
-        pass
+def test_tensor_subclasses_need_to_be_trusted() -> None:
+    x = rushlight.zeros(2).as_subclass(Special)
+    file = io.BytesIO(saved(x))
+    with pytest.raises(pickle.UnpicklingError, match="Special"):
+        rushlight.load(file)
+    file.seek(0)
+    with rushlight.serialization.safe_globals([Special]):
+        assert type(rushlight.load(file)) is Special
 
-    x = rushlight.zeros(2)
-    x.__class__ = Special
-    with pytest.raises(TypeError, match="Special"):
-        rushlight.save(x, io.BytesIO())
+
+class Special(rushlight.Tensor):
+    pass

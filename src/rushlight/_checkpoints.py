@@ -1,317 +1,384 @@
-"""Reading files that PyTorch's `save` wrote: a pickle with the tensors' bytes beside it.
+"""Reading files in PyTorch's format: a pickle with the tensors' bytes beside it.
 
 In:  a binary file, either a zip archive (`data.pkl`, `data/0`, ...) or the older row of pickles.
-Out: the saved object, its tensors on the device asked for.
+Out: the saved object, its tensors where `restore` puts them.
 
-A pickle names the functions that build its objects. Only those in a table are found here, and they only build
-tensors and plain containers: nothing in a file is executed. Other names are refused, unless the program said
-with `add_safe_globals` that it trusts them.
+Unless the caller says weights_only=False, only names that `_trusted.py` knows are found, and nothing in a
+file is executed.
 """
 
 from __future__ import annotations
 
-import collections
-import contextlib
+import importlib
+import pickle
 import struct
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, BinaryIO
+import sys
+import warnings
+import zipfile
+import zlib
+from collections.abc import Callable
+from typing import Any, BinaryIO, ClassVar
 
 import numpy as np
 
+from . import _trusted
+from ._archives import ArchiveReader
+from ._pickled import MAGIC, PROTOCOL
 from ._safetensors import SerializationError
-from .core.construct import over_array
 from .core.dtypes import DTYPES, DType
-from .core.lazy import LazyModule
-from .core.shapes import Spec, extent
-from .core.tensor import Tensor, alias, meta_tensor
-from .core.tokens import LAYOUTS, Size, device
-from .sparse import sparse_compressed_tensor, sparse_coo_tensor
+from .core.mapped import of_file
+from .core.storage import UntypedStorage
+from .storage import TypedStorage
 
-pickle = LazyModule("pickle")
-zipfile = LazyModule("zipfile")
+_ZIP, _PICKLE = b"PK\x03\x04", pickle.PROTO
 
-_MAGIC = 0x1950A86A20F9469CFC6C  # the first pickle of the older format
-_PROTOCOL = 1001
-
-_STORAGES = {f"{dtype.torch_name}Storage": dtype for dtype in DTYPES.values() if not dtype.is_quantized}
-
-_trusted: dict[str, Any] = {}
+Restore = Callable[[UntypedStorage, str], UntypedStorage]
 
 
-_ZIP, _PICKLE = b"PK\x03\x04", b"\x80\x02"
+class Options:
+    """How a file is read."""
+
+    def __init__(self, restore: Restore, weights_only: bool = True, pickle_module: Any = None,
+                 without_data: bool = False, mapped: str | None = None, shared: bool = False,
+                 endianness: str | None = None, pickle_args: dict[str, Any] | None = None) -> None:
+        self.restore = restore  # a storage, and where it was, to the storage where it shall be
+        self.weights_only, self.pickle_module = weights_only, pickle_module
+        self.without_data = without_data  # storages on the meta device
+        self.mapped, self.shared = mapped, shared  # the path of the file to be mapped
+        self.endianness = endianness  # of numbers in files that do not say it
+        self.pickle_args = pickle_args or {}
 
 
 def is_checkpoint(file: Any) -> bool:
-    """Whether a binary file begins as one that PyTorch wrote; its position stays. Streams cannot be asked."""
+    """Whether a binary file begins as one in PyTorch's format; its position stays. Streams are not asked."""
     seekable = getattr(file, "seekable", None)
-    if seekable is None or not seekable():
+    if seekable is None:
+        if not hasattr(file, "seek") or not hasattr(file, "tell"):
+            return False
+    elif not seekable():
         return False
     position = file.tell()
-    start = file.read(4)
+    start = file.read(9)
     file.seek(position)
-    return start == _ZIP or start[:2] == _PICKLE
+    if start[8:9] == b"{":  # the header of a safetensors file, whose length may look like a pickle
+        return False
+    return is_zip(start[:4]) or (start[:1] == _PICKLE and start[1:2] <= bytes([pickle.HIGHEST_PROTOCOL]))
 
 
-def read_checkpoint(file: BinaryIO, place: device, parameter: Callable[[Tensor], Tensor]) -> Any:
-    """The object in `file`; `parameter` makes a Parameter of a tensor."""
+def is_zip(start: bytes) -> bool:
+    return start == _ZIP
+
+
+def read_checkpoint(file: BinaryIO, options: Options) -> Any:
     position = file.tell()
     start = file.read(4)
     file.seek(position)
-    if start == _ZIP:
-        return _read_archive(file, place, parameter)
-    return _read_pickles(file, place, parameter)
+    if is_zip(start):
+        return _read_archive(_from_here(file, position), options)
+    if options.mapped is not None:
+        raise RuntimeError("mmap can only be used with files saved with `save(_use_new_zipfile_serialization="
+                           "True)`, please save the object again in that format")
+    return _read_pickles(file, options)
+
+
+class _Window:
+    """A file from some position on, as a file."""
+
+    def __init__(self, file: Any, start: int) -> None:
+        self._file, self._start = file, start
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return int(self._file.tell()) - self._start
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        self._file.seek(offset + self._start if whence == 0 else offset, whence)
+        return self.tell()
+
+    def read(self, count: int = -1) -> Any:
+        return self._file.read(count)
+
+
+def _from_here(file: Any, position: int) -> Any:
+    return _Window(file, position) if position or not hasattr(file, "seekable") else file
 
 
 # Where the bytes are.
 
 
-class _Memory:
-    """A storage of the file: bytes that several tensors may look at; None if data is not wanted."""
-
-    def __init__(self, dtype: DType | None, data: np.ndarray | None) -> None:
-        self.dtype = dtype
-        self.tensor = None if data is None else over_array(data)
+def _located(count: Any, item: int) -> int:
+    if type(count) is not int or not 0 <= count < 2**62:
+        raise SerializationError(f"load: damaged file: a storage of {count!r} numbers")
+    return count * item
 
 
-def _read_archive(file: BinaryIO, place: device, parameter: Callable[[Tensor], Tensor]) -> Any:
-    try:
-        archive = zipfile.ZipFile(file)
-    except zipfile.BadZipFile as error:
-        raise SerializationError(f"load: damaged file: {error}") from None
-    names = [name for name in archive.namelist() if name.count("/") == 1 and name.endswith("/data.pkl")]
-    if len(names) != 1:
-        raise SerializationError("load: this zip archive is none that PyTorch's save wrote: no data.pkl")
-    folder = names[0].removesuffix("data.pkl")
-    if f"{folder}constants.pkl" in archive.namelist():
-        raise SerializationError("load: this is a TorchScript archive, which holds code; load a state dict")
-    order = archive.read(f"{folder}byteorder") if f"{folder}byteorder" in archive.namelist() else b"little"
-    if order != b"little":
-        raise SerializationError("load: the file has its numbers in big-endian order")
-    memories: dict[str, _Memory] = {}
+def _read_archive(file: Any, options: Options) -> Any:
+    with ArchiveReader(file) as archive:
+        if not archive.has_pickle:
+            raise SerializationError("load: this zip archive is none that PyTorch's save wrote: no data.pkl")
+        if archive.has_record("constants.pkl"):
+            raise SerializationError("load: this is a TorchScript archive, which holds code; load a state "
+                                     "dict")
+        swap = _is_foreign(archive.byte_order(), options.endianness)
+        whole = None if options.mapped is None else of_file(options.mapped, options.shared, 0).buffer
+        storages: dict[str, TypedStorage] = {}
 
-    def memory_of(dtype: DType | None, key: str, count: int) -> _Memory:
-        if key not in memories:
-            data = None
-            if place.type != "meta":
-                data = np.frombuffer(bytearray(_entry(archive, f"{folder}data/{key}")), np.uint8)
-            memories[key] = _Memory(dtype, data)
-        return memories[key]
+        def data_of(key: str, size: int) -> UntypedStorage:
+            name = f"data/{key}"
+            if archive.size(name) != size:
+                raise SerializationError(f"load: damaged file: the storage {key!r} has {archive.size(name)} "
+                                         f"bytes, not {size}")
+            if options.without_data:
+                return UntypedStorage.of_size(size)
+            if whole is None:
+                return UntypedStorage.of_buffer(np.frombuffer(bytearray(archive.get_record(name)), np.uint8))
+            start = archive.get_record_offset(name)
+            if start + size > whole.nbytes:
+                raise SerializationError("load: damaged file: it is cut short")
+            mapped = UntypedStorage.of_buffer(whole[start:start + size])
+            mapped._fixed = True
+            return mapped
 
-    with archive.open(names[0]) as text:
-        return _Unpickler(text, memory_of, parameter).load_checked()
+        def storage_of(kind: DType | None, key: str, location: str, count: Any, view: Any) -> TypedStorage:
+            if key not in storages:
+                dtype = DTYPE_OF_BYTES if kind is None else kind
+                storage = data_of(key, _located(count, dtype.itemsize))
+                if swap and storage.buffer is not None:
+                    storage.byteswap(dtype)
+                storages[key] = _typed(options.restore(storage, location), dtype)
+            return storages[key]
+
+        try:
+            with archive.open("data.pkl") as text:
+                return _load(text, storage_of, options)
+        except (zipfile.BadZipFile, zlib.error) as error:
+            raise SerializationError(f"load: damaged file: {error}") from None
 
 
-def _entry(archive: Any, name: str) -> bytes:
-    try:
-        data: bytes = archive.read(name)
-    except (KeyError, zipfile.BadZipFile) as error:
-        raise SerializationError(f"load: damaged file: {error}") from None
-    return data
+DTYPE_OF_BYTES: DType = DTYPES["uint8"]
 
 
-def _read_pickles(file: BinaryIO, place: device, parameter: Callable[[Tensor], Tensor]) -> Any:
+def _typed(storage: UntypedStorage, dtype: DType) -> TypedStorage:
+    return TypedStorage(wrap_storage=storage, dtype=dtype, _internal=True)
+
+
+def _is_foreign(order: str | None, default: str | None) -> bool:
+    """Whether the numbers of a file have the other byte order."""
+    if order is None:
+        if default is None and sys.byteorder == "big":
+            warnings.warn("The default load endianness for checkpoints without a byteorder mark on big "
+                          "endian machines was changed from 'native' to 'little' endian", UserWarning,
+                          stacklevel=6)
+        order = {None: "little", "native": sys.byteorder}.get(default, default)
+    return order != sys.byteorder
+
+
+def _read_pickles(file: BinaryIO, options: Options) -> Any:
     """The older format: magic number, protocol, description of the machine, object, keys, then the bytes."""
-    memories: dict[str, _Memory] = {}
+    storages: dict[str, TypedStorage] = {}
     sizes: dict[str, int] = {}
+    views: dict[str, TypedStorage] = {}
 
-    def memory_of(dtype: DType | None, key: str, count: int) -> _Memory:
-        if key not in memories:
-            size = count * (1 if dtype is None else dtype.itemsize)
-            memories[key] = _Memory(dtype, None if place.type == "meta" else np.zeros(size, np.uint8))
-            sizes[key] = size
-        return memories[key]
+    def storage_of(kind: DType | None, key: str, location: str, count: Any, view: Any) -> TypedStorage:
+        dtype = DTYPE_OF_BYTES if kind is None else kind
+        if key not in storages:
+            size = sizes[key] = _located(count, dtype.itemsize)
+            left = _bytes_left(file)
+            if left is not None and size > left:
+                raise SerializationError("load: damaged file: it is cut short")
+            memory = UntypedStorage.of_size(size) if options.without_data else \
+                UntypedStorage.of_buffer(np.zeros(size, np.uint8))
+            storages[key] = _typed(options.restore(memory, location), dtype)
+        if view is None:
+            return storages[key]
+        name, offset, length = view
+        first, size = _located(offset, dtype.itemsize), _located(length, dtype.itemsize)
+        if first + size > sizes[key]:
+            raise SerializationError("load: damaged file: a view reaches beyond its storage")
+        if str(name) not in views:
+            whole = storages[key]._untyped_storage
+            part = UntypedStorage.of_size(size) if options.without_data else whole[first:first + size]
+            views[str(name)] = _typed(part, dtype)
+        return views[str(name)]
 
     def next_object() -> Any:
-        return _Unpickler(file, memory_of, parameter).load_checked()
+        return _load(file, storage_of, options)
 
-    if next_object() != _MAGIC or next_object() != _PROTOCOL:
+    if next_object() != MAGIC or next_object() != PROTOCOL:
         raise SerializationError("load: this is a pickle that PyTorch's save did not write")
     machine = next_object()
-    if not machine.get("little_endian", True):
-        raise SerializationError("load: the file has its numbers in big-endian order")
+    swap = bool(machine.get("little_endian", True)) != (sys.byteorder == "little")
     result = next_object()
     for key in next_object():
         count = int.from_bytes(file.read(8), "little")
-        memory = memories.get(key)
-        if memory is None or count * (memory.dtype.itemsize if memory.dtype else 1) != sizes[key]:
+        key = _word(key)
+        typed = storages.get(key)
+        if typed is None or count * typed._element_size() != sizes[key]:
             raise SerializationError(f"load: damaged file: the storage {key!r} is not as described")
         data = file.read(sizes[key])
         if len(data) != sizes[key]:
             raise SerializationError("load: damaged file: it is cut short")
-        if memory.tensor is not None:
-            memory.tensor.numpy_array()[...] = np.frombuffer(data, np.uint8)
+        if typed._untyped_storage.buffer is not None:
+            typed._untyped_storage.buffer[...] = np.frombuffer(data, np.uint8)
+            if swap:
+                typed._untyped_storage.byteswap(typed._dtype)
     return result
 
 
-# What a pickle may name.
+def _bytes_left(file: Any) -> int | None:
+    if not hasattr(file, "seek"):
+        return None
+    here = file.tell()
+    end = file.seek(0, 2)
+    file.seek(here)
+    return None if end is None else int(end) - int(here)
 
 
-class _StorageType:
-    """`torch.FloatStorage` and its like: what a storage is a row of."""
+# The pickle.
 
-    def __init__(self, dtype: DType | None) -> None:
-        self.dtype = dtype
-
-
-class _Unpickler:
-    """Reads one pickle with the names of `_names` and the storages of `memory_of`."""
-
-    def __init__(self, file: Any, memory_of: Callable[[DType | None, str, int], _Memory],
-                 parameter: Callable[[Tensor], Tensor]) -> None:
-        names = _names(parameter)
-
-        # in Python, of which single instructions can be replaced; the bytes of tensors are elsewhere
-        class Reader(pickle._Unpickler):  # type: ignore[name-defined, misc]
-            dispatch = pickle._Unpickler.dispatch | {pickle.BUILD[0]: _build}
-
-            def find_class(self, module: str, name: str) -> Any:
-                return _found(names, module, name)
-
-            def persistent_load(self, pid: Any) -> Any:
-                if not isinstance(pid, tuple) or len(pid) < 5 or pid[0] != "storage":
-                    raise SerializationError(f"load: damaged file: the reference {pid!r}")
-                _, kind, key, _, count, *view = pid
-                if view and view[0] is not None:
-                    raise SerializationError("load: files with views of storages are too old to be read")
-                return memory_of(kind.dtype, str(key), count)
-
-        self._reader = Reader(file)
-
-    def load_checked(self) -> Any:
-        try:
-            return self._reader.load()
-        except SerializationError:
-            raise
-        except (EOFError, KeyError, IndexError, TypeError, ValueError, AttributeError, RuntimeError,
-                struct.error, pickle.UnpicklingError) as error:
-            raise SerializationError(f"load: damaged file: {type(error).__name__}: {error}") from None
+_PythonUnpickler: Any = pickle._Unpickler
+StorageOf = Callable[[DType | None, str, str, Any, Any], TypedStorage]
 
 
-def _build(reader: Any) -> None:
-    """The instruction that gives an object its attributes: not of functions, classes and shared objects."""
-    kind = type(reader.stack[-2])
-    if kind not in (collections.OrderedDict, collections.defaultdict, collections.Counter) and not any(
-            kind is trusted for trusted in _trusted.values()):
-        raise SerializationError(f"load: the file sets attributes of a {kind.__name__}, which is not trusted")
-    pickle._Unpickler.load_build(reader)
+def _reference(storage_of: StorageOf, pid: Any) -> Any:
+    """What a reference of a pickle to something outside of it means."""
+    if isinstance(pid, tuple) and pid and pid[0] in ("storage", b"storage") and len(pid) >= 5:
+        _, kind, key, location, count, *view = pid
+        kind = kind if isinstance(kind, _trusted.StorageType) else _trusted.StorageType(kind._dtype)
+        words = [word.decode("ascii") if isinstance(word, bytes) else str(word) for word in (key, location)]
+        return storage_of(kind.dtype, words[0], words[1], count, view[0] if view else None)
+    raise SerializationError(f"load: damaged file: the reference {pid!r}")
 
 
-def _found(names: dict[str, Any], module: str, name: str) -> Any:
-    full = f"{module}.{name}"
-    if full in names:
-        return names[full]
-    if full in _trusted:
-        return _trusted[full]
-    short = full.removeprefix("torch.").removeprefix("storage.")
-    if module in ("torch", "torch.storage"):
-        if name in DTYPES:
-            return DTYPES[name]
-        if short in _STORAGES:
-            return _StorageType(_STORAGES[short])
-        if short == "UntypedStorage":
-            return _StorageType(None)
-    raise SerializationError(
-        f"load: the file names {full}, which may run code and is not trusted; save a state dict of tensors "
-        "and plain containers, or call serialization.add_safe_globals first")
-
-
-def _names(parameter: Callable[[Tensor], Tensor]) -> dict[str, Any]:
-    def rebuild_parameter(data: Tensor, requires_grad: bool, hooks: Any, state: Any = None) -> Tensor:
-        return parameter(data.requires_grad_(requires_grad))
-
-    return {
-        "collections.OrderedDict": collections.OrderedDict,
-        "collections.defaultdict": collections.defaultdict,
-        "collections.Counter": collections.Counter,
-        "builtins.set": set,
-        "builtins.frozenset": frozenset,
-        "builtins.bytearray": bytearray,
-        "builtins.complex": complex,
-        "builtins.slice": slice,
-        "torch.Size": lambda sizes: Size(sizes),
-        "torch.device": lambda *place: device(*place),
-        "torch._utils._rebuild_tensor": _tensor,
-        "torch._utils._rebuild_tensor_v2": _tensor,
-        "torch._utils._rebuild_tensor_v3": _typed_tensor,
-        "torch._utils._rebuild_parameter": rebuild_parameter,
-        "torch._utils._rebuild_parameter_with_state": rebuild_parameter,
-        "torch._utils._rebuild_sparse_tensor": _sparse,
-        "torch._tensor._rebuild_from_type_v2": lambda function, kind, args, state: function(*args),
-        "torch.Tensor": None,
-        "torch.nn.parameter.Parameter": None,
-        "torch.serialization._get_layout": lambda name: LAYOUTS[name.removeprefix("torch.")],
-        "_codecs.encode": _encoded,
-    }
-
-
-def _encoded(text: str, coding: str) -> bytes:
-    """How a pickle of protocol 2 spells bytes."""
-    return text.encode(coding)
-
-
-def _tensor(memory: _Memory, offset: int, size: Any, stride: Any, requires_grad: bool = False,
-            hooks: Any = None, metadata: Any = None) -> Tensor:
-    if memory.dtype is None:
-        raise SerializationError("load: damaged file: a storage without a dtype")
-    return _typed_tensor(memory, offset, size, stride, requires_grad, hooks, memory.dtype, metadata)
-
-
-def _typed_tensor(memory: _Memory, offset: int, size: Any, stride: Any, requires_grad: bool, hooks: Any,
-                  dtype: DType, metadata: Any = None) -> Tensor:
-    shape, strides = tuple(size), tuple(stride)
-    counts = all(type(n) is int and 0 <= n < 2**62 for n in (*shape, *strides, offset))
-    if not counts or len(shape) != len(strides):
-        raise SerializationError(f"load: damaged file: shape {shape}, strides {strides}, offset {offset}")
-    spec = Spec(shape, dtype, strides, offset)
-    if memory.tensor is None:
-        return meta_tensor(Spec(shape, dtype, strides)).requires_grad_(requires_grad)
-    if (offset + extent(shape, strides)) * dtype.itemsize > memory.tensor.nbytes and 0 not in shape:
-        raise SerializationError("load: damaged file: a tensor reaches beyond its storage")
-    result = alias(memory.tensor, spec)
-    if metadata and metadata.get("conj"):
-        result = result.conj()
-    if metadata and metadata.get("neg"):
-        result = result._neg_view()
-    return result.requires_grad_(requires_grad)
-
-
-def _sparse(layout: Any, data: tuple[Any, ...]) -> Tensor:
-    if layout.name == "sparse_coo":
-        indices, values, size, *coalesced = data
-        return sparse_coo_tensor(indices, values, size, check_invariants=True,
-                                 is_coalesced=coalesced[0] if coalesced else None)
-    compressed, plain, values, size = data
-    return sparse_compressed_tensor(compressed, plain, values, size, layout=layout, check_invariants=True)
-
-
-# What a program trusts.
-
-
-def add_safe_globals(safe_globals: Iterable[Any]) -> None:
-    """Let `load` build objects of these classes, or with these functions, from PyTorch's files.
-
-    Each is a class or function, or a pair of one and the full name that files have for it.
-    """
-    for item in safe_globals:
-        value, name = item if isinstance(item, tuple) else (item, f"{item.__module__}.{item.__qualname__}")
-        _trusted[name] = value
-
-
-def get_safe_globals() -> list[Any]:
-    return list(_trusted.values())
-
-
-def clear_safe_globals() -> None:
-    _trusted.clear()
-
-
-@contextlib.contextmanager
-def safe_globals(safe_globals: Iterable[Any]) -> Iterator[None]:
-    """`add_safe_globals` for the time of a with block."""
-    before = dict(_trusted)
-    add_safe_globals(safe_globals)
+def _load(file: Any, storage_of: StorageOf, options: Options) -> Any:
+    if not options.weights_only:
+        return _load_anything(file, storage_of, options)
+    reader = _SafeUnpickler(file, storage_of, options.pickle_args)
     try:
-        yield
-    finally:
-        _trusted.clear()
-        _trusted.update(before)
+        return reader.load()
+    except SerializationError:
+        raise
+    except (EOFError, LookupError, TypeError, ValueError, AttributeError, RuntimeError, ArithmeticError,
+            MemoryError, AssertionError, NameError, ImportError, struct.error,
+            pickle.UnpicklingError) as error:
+        raise SerializationError(f"load: damaged file: {type(error).__name__}: {error}") from None
+
+
+class _SafeUnpickler(_PythonUnpickler):  # type: ignore[misc]
+    """Finds the names that `_trusted` knows, and no others. In Python, whose instructions can be replaced;
+    the bytes of tensors are elsewhere."""
+
+    dispatch: ClassVar[dict[int, Any]] = dict(_PythonUnpickler.dispatch)
+
+    def __init__(self, file: Any, storage_of: StorageOf, options: dict[str, Any]) -> None:
+        super().__init__(file, encoding=options.get("encoding", "utf-8"))
+        self._storage_of = storage_of
+
+    def find_class(self, module: str, name: str) -> Any:
+        return _trusted.found(_word(module), _word(name))
+
+    def persistent_load(self, pid: Any) -> Any:
+        return _reference(self._storage_of, pid)
+
+    def load_build(self) -> None:
+        """The instruction that gives an object its attributes: not of functions, classes, shared objects."""
+        kind = type(self.stack[-2])
+        if not _trusted.may_build(kind):
+            raise _trusted.refuse(f"The file sets attributes of a {kind.__module__}.{kind.__qualname__}, "
+                                  "which is not trusted")
+        super().load_build()
+
+    dispatch[pickle.BUILD[0]] = load_build
+
+
+def _word(text: Any) -> str:
+    return text.decode("ascii") if isinstance(text, bytes) else str(text)
+
+
+def _load_anything(file: Any, storage_of: StorageOf, options: Options) -> Any:
+    """All that a pickle can do: the caller said that the file is trusted."""
+    module = options.pickle_module or pickle
+
+    class Unpickler(module.Unpickler):  # type: ignore[name-defined, misc]
+        def find_class(self, module: str, name: str) -> Any:
+            known = _trusted.NAMES.get(f"{module}.{name}") or _trusted.storage_or_dtype(module, name)
+            return known if known is not None else super().find_class(_here(module), name)
+
+        def persistent_load(self, pid: Any) -> Any:
+            if isinstance(pid, tuple) and pid and pid[0] == "module":  # a class with its source, of old files
+                return pid[1]
+            return _reference(storage_of, pid)
+
+    try:
+        return Unpickler(file, **{"encoding": "utf-8", **options.pickle_args}).load()
+    except (EOFError, struct.error) as error:
+        raise SerializationError(f"load: damaged file: {type(error).__name__}: {error}") from None
+
+
+def _here(module: str) -> str:
+    """The module of this package that stands for one of PyTorch's, if there is one."""
+    if module.partition(".")[0] != "torch":
+        return module
+    own = __package__ + module.removeprefix("torch")
+    try:
+        importlib.import_module(own)
+    except ModuleNotFoundError:
+        return module
+    return own
+
+
+# What a file would use.
+
+
+class _Inert:
+    """Stands for whatever a file names: it can be called and filled, and does nothing."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        return object.__new__(cls)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        pass
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return _Inert()
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        pass
+
+    append = extend = add = update = __call__
+
+
+class _Recorder(_PythonUnpickler):  # type: ignore[misc]
+    """Reads a pickle for its names alone."""
+
+    dispatch: ClassVar[dict[int, Any]] = dict(_PythonUnpickler.dispatch)
+
+    def __init__(self, file: Any) -> None:
+        super().__init__(file, encoding="latin1")
+        self.names: dict[tuple[str, str], None] = {}
+
+    def find_class(self, module: str, name: str) -> Any:
+        self.names[_word(module), _word(name)] = None
+        return _Inert
+
+    def persistent_load(self, pid: Any) -> Any:
+        return _Inert()
+
+    def load_build(self) -> None:
+        self.stack.pop()
+
+    dispatch[pickle.BUILD[0]] = load_build
+
+
+def unsafe_names(file: BinaryIO) -> list[str]:
+    """The names in a zip archive that are not trusted, in the order of their first use."""
+    position = file.tell()
+    if not is_zip(file.read(4)):
+        raise ValueError("get_unsafe_globals_in_checkpoint: only files in the zip format can be asked")
+    file.seek(position)
+    with ArchiveReader(_from_here(file, position)) as archive, archive.open("data.pkl") as text:
+        recorder = _Recorder(text)
+        recorder.load()
+    return [f"{module}.{name}" for module, name in recorder.names if not _trusted.is_safe(module, name)]

@@ -1,138 +1,178 @@
-"""save and load: tensors and plain Python data in a safetensors file.
+"""save and load: objects in files.
 
-A saved object is a tree of dict, list, tuple, str, bytes, numbers, None, Size, dtype, device, NumPy arrays
-and tensors. Tensors are entries of the file, named by their place in the tree, so that other safetensors
-readers find a state dict under its own names; the tree itself is JSON in the file's metadata. Tensors that
-share memory are stored once and share memory again when loaded. Nothing in a file is executed, and a file is
-checked before anything is built from it.
+Plain data (dict, list, tuple, str, bytes, numbers, None, Size, dtype, device, NumPy arrays and tensors)
+becomes a safetensors file: tensors are entries, named by their place in the object, so that other safetensors
+readers find a state dict under its own names; the object itself is JSON in the file's metadata (`_trees.py`).
+Any other object, such as a whole module, is pickled into PyTorch's archive format (`_pickled.py`).
 
-A sparse or nested tensor is several entries, one for each of its members, and is put together of them again
-by the functions that make such tensors, which check them. Numbers of complex dtype are stored as pairs of
-reals. A tensor's strides are kept where it is dense; a view
-of part of a storage that nothing else in the tree uses is stored alone, without the rest of the storage.
+`load` reads both, and the files of PyTorch itself. Nothing in a file is executed unless the caller says
+weights_only=False, and a file is checked before anything is built from it.
 """
 
 from __future__ import annotations
 
-import base64
 import contextlib
+import enum
 import os
+import pickle
 import stat
-from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+import threading
+import warnings
+from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 
-import numpy as np
-
-from ._checkpoints import (
+from ._archives import ArchiveReader, ArchiveWriter
+from ._checkpoints import Options, is_checkpoint, is_zip, read_checkpoint, unsafe_names
+from ._pickled import write_archive, write_pickles
+from ._safetensors import SerializationError, read_header, write
+from ._trees import NotPlain, TreeReader, TreeWriter, register_tensor_class
+from ._trusted import (
     add_safe_globals,
     clear_safe_globals,
     get_safe_globals,
-    is_checkpoint,
-    read_checkpoint,
     safe_globals,
+    set_parameter_class,
 )
-from ._safetensors import Entry, Header, SerializationError, in_file_order, read_array, read_header, write
-from .core.construct import over_array
-from .core.dtypes import DTYPES, DType
-from .core.errors import check
 from .core.lazy import LazyModule
-from .core.nested import NestedTensor, rebuild
-from .core.shapes import Shape, Spec, contiguous_strides, extent, is_contiguous, is_dense
-from .core.sparse import Coo
-from .core.storage import Storage
-from .core.tensor import Tensor, alias, meta_tensor
-from .core.tokens import LAYOUTS, Size, device, place
-from .sparse import sparse_compressed_tensor, sparse_coo_tensor
+from .core.mapped import of_file
+from .core.nested import NestedTensor
+from .core.pytree import flatten
+from .core.storage import UntypedStorage
+from .core.tensor import Tensor
+from .core.tokens import device
 
 json = LazyModule("json")
 tempfile = LazyModule("tempfile")
 
-__all__ = ["SerializationError", "add_safe_globals", "clear_safe_globals", "get_safe_globals", "load",
-           "register_tensor_class", "safe_globals", "save"]
+__all__ = ["LoadEndianness", "SerializationError", "add_safe_globals", "clear_safe_globals",
+           "default_restore_location", "get_default_load_endianness", "get_default_mmap_options",
+           "get_safe_globals", "get_unsafe_globals_in_checkpoint", "load", "location_tag",
+           "register_package", "register_tensor_class", "safe_globals", "save",
+           "set_default_load_endianness", "set_default_mmap_options", "set_parameter_class", "skip_data"]
 
-CODES = {"bool": "BOOL", "uint8": "U8", "int8": "I8", "uint16": "U16", "int16": "I16", "uint32": "U32",
-         "int32": "I32", "uint64": "U64", "int64": "I64", "float16": "F16", "bfloat16": "BF16",
-         "float32": "F32", "float64": "F64",
-         "float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2", "float8_e4m3fnuz": "F8_E4M3FNUZ",
-         "float8_e5m2fnuz": "F8_E5M2FNUZ", "float8_e8m0fnu": "F8_E8M0"}
-_BY_CODE = {code: name for name, code in CODES.items()} | {"C64": "complex64"}
+DEFAULT_PROTOCOL = 2
+MAP_SHARED, MAP_PRIVATE = 1, 2  # of the system calls
 _TREE, _VERSION = "rushlight", "1"
-_TAG = "$"  # marks a JSON object as anything but a plain value; no other JSON objects are written
 
-_tensor_classes: dict[str, Callable[[Tensor], Tensor]] = {}
-
-
-def register_tensor_class(name: str, build: Callable[[Tensor], Tensor]) -> None:
-    """Let instances of the Tensor subclass `name` be saved; `build` makes one again from a plain tensor."""
-    if name in _tensor_classes:
-        raise ValueError(f"the tensor class {name} is already registered")
-    _tensor_classes[name] = build
+_serialization_tls = threading.local()  # what `skip_data` says in this thread
 
 
-def save(obj: Any, f: Any, pickle_module: Any = None, pickle_protocol: int = 2,
-         _use_new_zipfile_serialization: bool = True) -> None:
-    """Write `obj` to a path, atomically, or to a binary file; the pickle arguments are not used."""
-    writer = _Writer()
-    tree = writer.encode(obj, ())
-    arrays = writer.arrays()  # completes the records of the tensors in the tree
-    metadata = {"format": "pt", _TREE: json.dumps({"version": _VERSION, "tree": tree}, separators=(",", ":"))}
-    if hasattr(f, "write"):
-        write(f, arrays, metadata)
-        return
-    with _replaced_file(f) as file:
-        write(file, arrays, metadata)
+# Settings.
 
 
-def load(f: Any, map_location: Any = None, pickle_module: Any = None, *, weights_only: bool = True,
-         mmap: bool | None = None, **pickle_load_args: Any) -> Any:
-    """The object in a file that `save` wrote, or the dict of tensors of any other safetensors file, or the
-    tensors and plain containers in a file of PyTorch's (`_checkpoints.py`).
+class LoadEndianness(enum.Enum):
+    """The byte order of numbers in files that do not say it."""
 
-    `map_location` is None, a device, a map of device names, or a function of a storage and the name of its
-    device, which may leave it where it is: on "meta" only shapes and dtypes are read.
+    NATIVE = 1
+    LITTLE = 2
+    BIG = 3
+
+
+_endianness: list[LoadEndianness | None] = [None]
+_mmap_flag = [MAP_PRIVATE]
+
+
+def get_default_load_endianness() -> LoadEndianness | None:
+    return _endianness[0]
+
+
+def set_default_load_endianness(endianness: LoadEndianness | None) -> None:
+    """Say in which byte order files without a mark have their numbers; None is little."""
+    if endianness is not None and not isinstance(endianness, LoadEndianness):
+        raise TypeError("Invalid argument type in function set_default_load_endianness")
+    _endianness[0] = endianness
+
+
+def get_default_mmap_options() -> int:
+    return _mmap_flag[0]
+
+
+class set_default_mmap_options:
+    """Say whether writes to tensors of `load(mmap=True)` reach the file (MAP_SHARED) or not (MAP_PRIVATE).
+
+    Also a context manager, which restores what was.
     """
-    place = _target(map_location)
-    if not hasattr(f, "read"):
-        with open(f, "rb") as file:
-            return load(file, place)
-    if is_checkpoint(f):
-        return read_checkpoint(f, place, lambda tensor: _tensor_classes["Parameter"](tensor))
-    header = read_header(f)
-    text = header.metadata.get(_TREE)
-    reader = _Reader(f, header, place)
-    if text is None:
-        return {name: reader.whole(name) for name in header.entries}
-    return reader.decode(_tree(text), "")
+
+    def __init__(self, flags: int) -> None:
+        if flags not in (MAP_SHARED, MAP_PRIVATE):
+            raise ValueError("Invalid argument in function set_default_mmap_options, expected "
+                             f"mmap.MAP_PRIVATE or mmap.MAP_SHARED, but got {flags}")
+        self._before = _mmap_flag[0]
+        _mmap_flag[0] = flags
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *error: Any) -> None:
+        _mmap_flag[0] = self._before
 
 
-def _tree(text: str) -> Any:
-    try:
-        parsed = json.loads(text)
-        version, tree = parsed["version"], parsed["tree"]
-    except (ValueError, TypeError, KeyError, RecursionError):
-        raise SerializationError("load: damaged file: the description of the saved object cannot be "
-                                 "read") from None
-    if version != _VERSION:
-        raise SerializationError(f"load: the file was written in version {version} of the format; this is "
-                                 f"version {_VERSION}")
-    return tree
+class skip_data:
+    """Within it `save` makes room for the bytes of tensors and leaves it to the program to write them."""
+
+    def __init__(self, materialize_fake_tensors: bool = False) -> None:
+        if materialize_fake_tensors:
+            raise NotImplementedError("skip_data: there are no fake tensors to materialize")
+
+    def __enter__(self) -> None:
+        self._before = getattr(_serialization_tls, "skip_data", False)
+        _serialization_tls.skip_data = True
+
+    def __exit__(self, *error: Any) -> None:
+        _serialization_tls.skip_data = self._before
 
 
-def _target(map_location: Any) -> device:
-    if isinstance(map_location, dict):
-        map_location = map_location.get("cpu", "cpu")
-    if map_location is None:
-        return device("cpu")
-    if callable(map_location) and not isinstance(map_location, device):
-        moved = map_location(Storage.of_size(0), "cpu")
-        if moved is not None and not isinstance(moved, Storage):
-            raise TypeError(f"load: map_location must return a storage or None, not {type(moved).__name__}")
-        return device("cpu")
-    if not isinstance(map_location, str | device):
-        raise TypeError(f"load: map_location must be a device, its name, a map of names or a function, not "
-                        f"{type(map_location).__name__}")
-    return place(map_location)
+# Saving.
+
+
+def save(obj: Any, f: Any, pickle_module: Any = None, pickle_protocol: int = DEFAULT_PROTOCOL,
+         _use_new_zipfile_serialization: bool = True) -> None:
+    """Write `obj` to a path, atomically, or to a binary file.
+
+    Another pickle module or protocol, or the older format, makes even plain data a pickle.
+    """
+    module = None if pickle_module is pickle else pickle_module
+    if isinstance(f, str | bytes | os.PathLike):
+        with _replaced_file(f) as file:
+            folder = os.path.splitext(os.path.basename(os.fspath(f)))[0]
+            _write(obj, file, os.fsdecode(folder) or "archive", module, pickle_protocol,
+                   _use_new_zipfile_serialization)
+        return
+    if not hasattr(f, "write"):
+        raise AttributeError(f"save: expected a path or a file with a 'write' method, not {type(f).__name__}")
+    if not callable(f.write):
+        raise TypeError(f"save: 'write' of the {type(f).__name__} is not callable")
+    _write(obj, f, "archive", module, pickle_protocol, _use_new_zipfile_serialization)
+
+
+def _write(obj: Any, file: Any, folder: str, pickle_module: Any, protocol: int, new_format: bool) -> None:
+    skipping = getattr(_serialization_tls, "skip_data", False)
+    if skipping:
+        _check_skippable(obj)
+    if not new_format:
+        write_pickles(file, obj, pickle_module, protocol)
+        return
+    if pickle_module is None and protocol == DEFAULT_PROTOCOL and not skipping:
+        writer = TreeWriter()
+        try:
+            tree = writer.encode(obj, ())
+        except (NotPlain, RecursionError):
+            pass
+        else:
+            arrays = writer.arrays()  # completes the records of the tensors in the tree
+            text = json.dumps({"version": _VERSION, "tree": tree}, separators=(",", ":"))
+            write(file, arrays, {"format": "pt", _TREE: text})
+            return
+    write_archive(file, obj, folder, pickle_module, protocol, skipping)
+
+
+def _check_skippable(obj: Any) -> None:
+    for leaf in flatten(obj)[0]:
+        if isinstance(leaf, NestedTensor):
+            raise RuntimeError("Cannot serialize nested tensor under skip_data context manager")
+        if isinstance(leaf, Tensor) and leaf.is_meta:
+            warnings.warn("Serializing tensors on the meta device under skip_data context manager is a no-op",
+                          UserWarning, stacklevel=4)
 
 
 @contextlib.contextmanager
@@ -161,319 +201,182 @@ def _umask() -> int:
     return mask
 
 
-# Objects to trees.
-
-class _Writer:
-    """Encodes a tree and collects its tensors; those that share a storage are put together by `arrays`."""
-
-    def __init__(self) -> None:
-        self._groups: dict[int, list[tuple[Tensor, dict[str, Any]]]] = {}
-        self._single: list[tuple[str, str, Shape, np.ndarray]] = []
-        self._names: set[str] = {"__metadata__"}
-        self._open: set[int] = set()
-
-    def encode(self, value: Any, path: tuple[str, ...]) -> Any:
-        if value is None or type(value) in (bool, int, str):
-            return value
-        if type(value) is float:
-            return value if np.isfinite(value) else {_TAG: "float", "value": repr(value)}
-        if isinstance(value, Tensor):
-            return self._tensor(value, path)
-        if type(value) in (list, tuple, Size, dict, OrderedDict):
-            return self._container(value, path)
-        return self._other(value, path)
-
-    def _container(self, value: Any, path: tuple[str, ...]) -> Any:
-        if id(value) in self._open:
-            raise ValueError(f"save: the object at {_place(path)} contains itself")
-        self._open.add(id(value))
-        try:
-            if isinstance(value, dict):
-                return self._dict(value, path)
-            items = [self.encode(item, (*path, str(i))) for i, item in enumerate(value)]
-        finally:
-            self._open.discard(id(value))
-        return items if type(value) is list else {_TAG: "size" if type(value) is Size else "tuple",
-                                                  "items": items}
-
-    def _dict(self, value: Any, path: tuple[str, ...]) -> Any:
-        items = [[self._key(key, path), self.encode(item, (*path, str(key)))] for key, item in value.items()]
-        encoded = {_TAG: "dict" if type(value) is dict else "ordered", "items": items}
-        extra = getattr(value, "_metadata", None)  # versions of the modules in a state dict
-        if extra is not None:
-            encoded["metadata"] = self.encode(extra, (*path, "_metadata"))
-        return encoded
-
-    def _key(self, key: Any, path: tuple[str, ...]) -> Any:
-        if key is None or type(key) in (bool, int, float, str, tuple):
-            return self.encode(key, path)
-        raise TypeError(f"save: a key of the dict at {_place(path)} is a {type(key).__name__}; keys must be "
-                        "text, numbers, None or tuples of those")
-
-    def _other(self, value: Any, path: tuple[str, ...]) -> Any:
-        if type(value) is complex:
-            return {_TAG: "complex", "value": [repr(value.real), repr(value.imag)]}
-        if type(value) is bytes:
-            return {_TAG: "bytes", "value": base64.b64encode(value).decode()}
-        if isinstance(value, DType):
-            return {_TAG: "dtype", "value": value.name}
-        if isinstance(value, device):
-            return {_TAG: "device", "value": str(value)}
-        if isinstance(value, np.ndarray | np.generic) and np.asarray(value).dtype.kind in "biufc":
-            tensor = over_array(np.array(value, order="C"))
-            return {**self._tensor(tensor, path),
-                    _TAG: "array" if isinstance(value, np.ndarray) else "scalar"}
-        raise TypeError(f"save: cannot save the {type(value).__name__} at {_place(path)}; state dicts of "
-                        "tensors, numbers, texts, lists, tuples and dicts can be saved (for a module save "
-                        "module.state_dict())")
-
-    def _tensor(self, value: Tensor, path: tuple[str, ...]) -> dict[str, Any]:
-        kind = type(value).__name__
-        if isinstance(value, NestedTensor):
-            members = {"values": value._values, "offsets": value.offsets(), "lengths": value.lengths()}
-            return {_TAG: "nested", "ragged_idx": value._ragged_idx, **self._members(members, path)}
-        if type(value) is not Tensor and kind not in _tensor_classes:
-            raise TypeError(f"save: cannot save the {kind} at {_place(path)}; save a plain tensor of its "
-                            "values")
-        record: dict[str, Any] = {_TAG: "tensor", "dtype": value.dtype.name, "shape": list(value.shape)}
-        if kind != "Tensor":
-            record["class"] = kind
-        if value.requires_grad:
-            record["requires_grad"] = True
-        if value._parts is not None:
-            return {**record, _TAG: "sparse", **self._sparse(value, path)}
-        if value.is_meta:
-            return {**record, "device": "meta"}
-        record["entry"] = self._name(path)
-        storage = value.storage_object
-        key = id(storage) if not value.is_conj() and not value.is_neg() and storage.nbytes() else id(record)
-        self._groups.setdefault(key, []).append((value, record))
-        return record
-
-    def _sparse(self, value: Tensor, path: tuple[str, ...]) -> dict[str, Any]:
-        parts = value._parts
-        if isinstance(parts, Coo):
-            members = {"indices": parts.indices, "values": parts.values}
-            return {"layout": "sparse_coo", "coalesced": parts.coalesced, **self._members(members, path)}
-        members = {"compressed_indices": parts.compressed, "plain_indices": parts.plain,
-                   "values": parts.values}
-        return {"layout": value.layout.name, **self._members(members, path)}
-
-    def _members(self, members: Mapping[str, Tensor | None], path: tuple[str, ...]) -> dict[str, Any]:
-        """The tensors that a tensor consists of, each an entry of its own."""
-        return {"members": {name: self.encode(member, (*path, name)) for name, member in members.items()}}
-
-    def _name(self, path: tuple[str, ...]) -> str:
-        name = base = ".".join(path) or "tensor"
-        count = 1
-        while name in self._names:
-            count += 1
-            name = f"{base}#{count}"
-        self._names.add(name)
-        return name
-
-    def arrays(self) -> list[tuple[str, str, Shape, np.ndarray]]:
-        """The entries of the file; completes the records of the tensors in them."""
-        result = []
-        for group in self._groups.values():
-            result.append(_alone(*group[0]) if len(group) == 1 else self._shared(group))
-        return result
-
-    def _shared(self, group: list[tuple[Tensor, dict[str, Any]]]) -> tuple[str, str, Shape, np.ndarray]:
-        """One entry for several tensors over one storage: the bytes that any of them uses."""
-        spans = [_span(tensor) for tensor, _ in group]
-        low, high = min(span[0] for span in spans), max(span[1] for span in spans)
-        low -= low % 16  # the offset of every tensor stays a whole number of its elements
-        covers = [i for i, span in enumerate(spans) if span == (low, high) and group[i][0].is_contiguous()]
-        whole = covers[0] if covers else None
-        name = group[0 if whole is None else whole][1]["entry"]
-        for tensor, record in group:
-            record["entry"] = name
-            record["strides"] = list(tensor.strides())
-            record["offset"] = tensor.storage_offset() - low // tensor.dtype.itemsize
-        if whole is not None:
-            return _values(name, group[whole][0])
-        memory = group[0][0].storage_object.buffer
-        assert memory is not None
-        return name, "U8", (high - low,), memory[low:high]
+# Loading.
 
 
-def _span(tensor: Tensor) -> tuple[int, int]:
-    """The first byte of the storage that `tensor` uses, and the one after the last."""
-    start = tensor.storage_offset()
-    stop = start + extent(tuple(tensor.shape), tensor.strides())
-    return start * tensor.dtype.itemsize, stop * tensor.dtype.itemsize
+def load(f: Any, map_location: Any = None, pickle_module: Any = None, *, weights_only: bool | None = None,
+         mmap: bool | None = None, **pickle_load_args: Any) -> Any:
+    """The object in a file that `save` wrote, or that PyTorch's did, or the dict of tensors of any other
+    safetensors file.
+
+    `map_location` is None, a device, a map of device names, or a function of a storage and the name of its
+    device: on "meta" only shapes and dtypes are read. `weights_only` is True unless a `pickle_module` is
+    given: tensors and plain containers are built, and objects of classes that `add_safe_globals` named; with
+    False the file may run any code. `mmap` maps the file instead of reading it.
+    """
+    if getattr(_serialization_tls, "skip_data", False):
+        raise RuntimeError("`load` called within a skip_data context manager is not supported. Please call "
+                           "torch.load outside the skip_data context manager")
+    only = pickle_module is None if weights_only is None else weights_only
+    if only and pickle_module is not None:
+        raise RuntimeError("Can not safely load weights when explicit pickle_module is specified")
+    restore = _restorer(map_location)
+    path = os.fsdecode(f) if isinstance(f, str | bytes | os.PathLike) else None
+    if mmap and path is None:
+        raise ValueError("f must be a file path in order to use the mmap argument")
+    order = None if _endianness[0] is None else _endianness[0].name.lower()
+    options = Options(restore, only, pickle_module, map_location in ("meta", device("meta")),
+                      path if mmap else None, _mmap_flag[0] == MAP_SHARED, order, pickle_load_args)
+    if path is not None:
+        with open(path, "rb") as file:
+            return _read(file, options)
+    if not hasattr(f, "read"):
+        raise AttributeError(f"load: expected a path or a file with a 'read' method, not {type(f).__name__}")
+    return _read(f, options)
 
 
-def _alone(tensor: Tensor, record: dict[str, Any]) -> tuple[str, str, Shape, np.ndarray]:
-    strides = tensor.strides()
-    if is_dense(tensor.shape, strides) and not is_contiguous(tensor.shape, strides):
-        record["strides"] = list(strides)
-    return _values(record["entry"], tensor)
+def _read(file: Any, options: Options) -> Any:
+    if is_checkpoint(file):
+        return read_checkpoint(file, options)
+    if not options.weights_only and not (hasattr(file, "seek") and hasattr(file, "tell")):
+        raise AttributeError("a pickle cannot be read from a stream. You can only torch.load from a file "
+                             "that is seekable. Please pre-load the data into a buffer like io.BytesIO and "
+                             "try to load from it instead.")
+    header = read_header(file)
+    text = header.metadata.get(_TREE)
+    mapped = None
+    if options.mapped is not None:
+        start = file.tell()
+        mapped = of_file(options.mapped, options.shared, 0).buffer[start:]
+    reader = TreeReader(file, header, options.without_data, options.restore, mapped)
+    if text is None:
+        return {name: reader.whole(name) for name in header.entries}
+    return reader.decode(_tree(text), "")
 
 
-def _values(name: str, tensor: Tensor) -> tuple[str, str, Shape, np.ndarray]:
-    array = np.ascontiguousarray(tensor.numpy_array())
-    shape = tuple(tensor.shape)
-    if tensor.dtype.is_complex:
-        return name, CODES[tensor.dtype.to_real().name], (*shape, 2), array
-    return name, CODES[tensor.dtype.name], shape, array
+def _tree(text: str) -> Any:
+    try:
+        parsed = json.loads(text)
+        version, tree = parsed["version"], parsed["tree"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise SerializationError("load: damaged file: the description of the saved object cannot be "
+                                 "read") from None
+    if version != _VERSION:
+        raise SerializationError(f"load: the file was written in version {version} of the format; this is "
+                                 f"version {_VERSION}")
+    return tree
 
 
-def _place(path: tuple[str, ...]) -> str:
-    return repr(".".join(path)) if path else "the top"
+def get_unsafe_globals_in_checkpoint(f: Any) -> list[str]:
+    """The names in a zip archive that `load` would refuse; nothing of the file is executed."""
+    if isinstance(f, str | bytes | os.PathLike):
+        with open(f, "rb") as file:
+            return unsafe_names(file)
+    return unsafe_names(f)
 
 
-# Trees to objects.
+# Where storages go.
 
-class _Reader:
-    """Decodes a tree, checking each record against the entries of the file."""
-
-    def __init__(self, file: BinaryIO, header: Header, place: device) -> None:
-        self._place = place
-        self._entries = header.entries
-        self._storages: dict[str, Tensor] = {}
-        if place.type != "meta":
-            for entry in in_file_order(list(header.entries.values())):
-                self._storages[entry.name] = over_array(read_array(file, entry))
-
-    def whole(self, name: str) -> Tensor:
-        """The entry `name` as a tensor of its own."""
-        entry = self._entries[name]
-        strides = contiguous_strides(entry.shape)
-        return self._view(entry, DTYPES[_BY_CODE[entry.code]], entry.shape, strides, 0)
-
-    def decode(self, tree: Any, path: str) -> Any:
-        if not isinstance(tree, dict):
-            if isinstance(tree, list):
-                return [self.decode(item, f"{path}.{i}") for i, item in enumerate(tree)]
-            return tree
-        build = _DECODERS.get(tree.get(_TAG, ""))
-        try:
-            if build is not None:
-                return build(self, tree, path)
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError) as error:
-            raise _damaged(path, f"{type(error).__name__}: {error}") from None
-        raise _damaged(path, f"unknown kind {tree.get(_TAG)!r}")
-
-    def tensor(self, record: dict[str, Any], path: str) -> Tensor:
-        dtype, shape = DTYPES[record["dtype"]], tuple(record["shape"])
-        strides = tuple(record["strides"]) if "strides" in record else contiguous_strides(shape)
-        offset = record.get("offset", 0)
-        counts = all(type(n) is int and 0 <= n < 2**62 for n in (*shape, *strides, offset))
-        if not counts or len(shape) != len(strides):
-            raise _damaged(path, f"shape {shape}, strides {strides}, offset {offset}")
-        if record.get("device") == "meta":
-            result = meta_tensor(Spec(shape, dtype, strides))
-        else:
-            result = self._placed(self._entries[record["entry"]], record, dtype, shape, strides, offset, path)
-        return _finished(result, record)
-
-    def sparse(self, record: dict[str, Any], path: str) -> Tensor:
-        members, shape = self._members(record, path), tuple(record["shape"])
-        if not all(type(n) is int and 0 <= n < 2**62 for n in shape):
-            raise _damaged(path, f"shape {shape}")
-        try:
-            if record["layout"] == "sparse_coo":
-                result = sparse_coo_tensor(members["indices"], members["values"], shape,
-                                           check_invariants=True, is_coalesced=bool(record["coalesced"]))
-            else:
-                result = sparse_compressed_tensor(**members, size=shape, layout=LAYOUTS[record["layout"]],
-                                                  check_invariants=True)
-        except RuntimeError as error:
-            raise _damaged(path, str(error)) from None
-        return _finished(result, record)
-
-    def nested(self, record: dict[str, Any], path: str) -> Tensor:
-        members, dim = self._members(record, path), record["ragged_idx"]
-        values, offsets, lengths = (members[name] for name in ("values", "offsets", "lengths"))
-        if type(dim) is not int or not 1 <= dim <= values.ndim:
-            raise _damaged(path, f"ragged_idx {dim}")
-        try:
-            return rebuild(values, offsets, lengths, dim)
-        except RuntimeError as error:
-            raise _damaged(path, str(error)) from None
-
-    def _members(self, record: dict[str, Any], path: str) -> dict[str, Any]:
-        check(self._place.type != "meta", f"load: {path.lstrip('.') or 'the object'} is a {record[_TAG]} "
-              "tensor, which is not made without data; load the file without map_location",
-              NotImplementedError)
-        return {name: self.decode(member, f"{path}.{name}") for name, member in record["members"].items()}
-
-    def _placed(self, entry: Entry, record: dict[str, Any], dtype: DType, shape: Shape, strides: Shape,
-                offset: int, path: str) -> Tensor:
-        shared = "offset" in record
-        needed = extent(shape, strides)
-        end = (offset + needed) * dtype.itemsize if needed else 0
-        if end > entry.stop - entry.start or (not shared and entry != _expected(entry, dtype, shape)):
-            raise _damaged(path, f"it does not fit entry {entry.name!r} ({entry.code}, shape "
-                           f"{list(entry.shape)})")
-        if shared or is_contiguous(shape, strides):
-            return self._view(entry, dtype, shape, strides, offset)
-        if not is_dense(shape, strides):
-            raise _damaged(path, f"strides {strides} do not fit shape {shape}")
-        return self._reordered(entry, dtype, shape, strides)
-
-    def _view(self, entry: Entry, dtype: DType, shape: Shape, strides: Shape, offset: int) -> Tensor:
-        if self._place.type == "meta":
-            return meta_tensor(Spec(shape, dtype, strides))
-        return alias(self._storages[entry.name], Spec(shape, dtype, strides, offset))
-
-    def _reordered(self, entry: Entry, dtype: DType, shape: Shape, strides: Shape) -> Tensor:
-        """Values stored in the order of their indices, in memory in the order of `strides`."""
-        source = self._view(entry, dtype, shape, contiguous_strides(shape), 0)
-        if self._place.type == "meta":
-            return meta_tensor(Spec(shape, dtype, strides))
-        memory = over_array(np.empty(source.nbytes, np.uint8))
-        result = alias(memory, Spec(shape, dtype, strides))
-        np.copyto(result.numpy_array(), source.numpy_array())
-        return result
+Tagger = Callable[[Any], "str | None"]
+Deserializer = Callable[[Any, str], Any]
+_packages: list[tuple[int, Tagger, Deserializer]] = []
 
 
-def _finished(tensor: Tensor, record: dict[str, Any]) -> Tensor:
-    if record.get("requires_grad"):
-        tensor.requires_grad_()
-    return _tensor_classes[record["class"]](tensor) if "class" in record else tensor
+def register_package(priority: int, tagger: Tagger, deserializer: Deserializer) -> None:
+    """Say how storages are tagged when they are saved, and where tagged ones go when they are loaded.
+
+    Lower priorities are asked first. A tagger gives a tag or None, a deserializer a storage or None.
+    """
+    _packages.append((priority, tagger, deserializer))
+    _packages.sort(key=lambda package: package[0])
 
 
-def _expected(entry: Entry, dtype: DType, shape: Shape) -> Entry:
-    code, stored = CODES.get(dtype.name), shape
-    if dtype.is_complex:
-        code, stored = CODES[dtype.to_real().name], (*shape, 2)
-    return Entry(entry.name, code or "", stored, entry.start, entry.stop)
+def _on_processor(storage: Any, location: str) -> Any:
+    return storage.cpu() if location == "cpu" else None
 
 
-def _damaged(path: str, what: str) -> SerializationError:
-    return SerializationError(f"load: damaged file: the record of {path.lstrip('.') or 'the object'}: {what}")
+def _on_meta(storage: Any, location: str) -> Any:
+    return UntypedStorage.of_size(storage.nbytes()) if location == "meta" else None
 
 
-def _decode_dict(reader: _Reader, tree: dict[str, Any], path: str) -> Any:
-    result: Any = OrderedDict() if tree[_TAG] == "ordered" else {}
-    for key, item in tree["items"]:
-        key = reader.decode(key, path)
-        result[key] = reader.decode(item, f"{path}.{key}")
-    if "metadata" in tree:
-        result._metadata = reader.decode(tree["metadata"], f"{path}._metadata")
-    return result
+def _on_cuda(storage: Any, location: str) -> Any:
+    if location.partition(":")[0] != "cuda":
+        return None
+    raise RuntimeError("Attempting to deserialize object on a CUDA device, and there is none: load with "
+                       "map_location=torch.device('cpu') to put the storages in the processor's memory")
 
 
-def _decode_items(reader: _Reader, tree: dict[str, Any], path: str) -> Any:
-    kind = tuple if tree[_TAG] == "tuple" else Size
-    return kind(reader.decode(item, f"{path}.{i}") for i, item in enumerate(tree["items"]))
+register_package(10, lambda storage: "cpu" if storage.device.type == "cpu" else None, _on_processor)
+register_package(20, lambda storage: None, _on_cuda)
+register_package(22, lambda storage: "meta" if storage.device.type == "meta" else None, _on_meta)
 
 
-def _decode_array(reader: _Reader, tree: dict[str, Any], path: str) -> Any:
-    array = reader.tensor(tree, path).numpy()
-    return array if tree[_TAG] == "array" else array[()]
+def location_tag(storage: Any) -> str:
+    """The name of the place of a storage, as files have it."""
+    for _, tagger, _ in _packages:
+        location = tagger(storage)
+        if location:
+            return location
+    raise RuntimeError(f"don't know how to determine data location of {type(storage).__name__}")
 
 
-_DECODERS: dict[str, Callable[[_Reader, dict[str, Any], str], Any]] = {
-    "dict": _decode_dict, "ordered": _decode_dict, "tuple": _decode_items, "size": _decode_items,
-    "tensor": _Reader.tensor, "sparse": _Reader.sparse, "nested": _Reader.nested,
-    "array": _decode_array, "scalar": _decode_array,
-    "float": lambda reader, tree, path: float(tree["value"]),
-    "complex": lambda reader, tree, path: complex(float(tree["value"][0]), float(tree["value"][1])),
-    "bytes": lambda reader, tree, path: base64.b64decode(tree["value"], validate=True),
-    "dtype": lambda reader, tree, path: DTYPES[tree["value"]],
-    "device": lambda reader, tree, path: device(tree["value"]),
-}
+def default_restore_location(storage: Any, location: str) -> Any:
+    """A storage at the place that a file names."""
+    for _, _, deserializer in _packages:
+        result = deserializer(storage, location)
+        if result is not None:
+            return result
+    raise RuntimeError(f"don't know how to restore data location of {type(storage).__name__} (tagged with "
+                       f"{location})")
+
+
+def _restorer(map_location: Any) -> Callable[[UntypedStorage, str], UntypedStorage]:
+    if map_location is None:
+        return default_restore_location
+    if isinstance(map_location, dict):
+        return lambda storage, place: default_restore_location(storage, map_location.get(place, place))
+    if isinstance(map_location, str | device):
+        place = str(device(map_location))
+        return lambda storage, location: default_restore_location(
+            storage, "cpu" if place.startswith("cpu") else place)
+    if not callable(map_location):
+        raise TypeError("load: map_location must be a device, its name, a map of names or a function, not "
+                        f"{type(map_location).__name__}")
+
+    def restore(storage: UntypedStorage, location: str) -> UntypedStorage:
+        moved = map_location(storage, location)
+        if moved is None:
+            return default_restore_location(storage, location)
+        if not hasattr(moved, "untyped"):
+            raise TypeError(f"load: map_location must return a storage or None, not {type(moved).__name__}")
+        return moved.untyped()
+
+    return restore
+
+
+# PyTorch's own names for what reads and writes its archives.
+
+
+def _is_zipfile(f: Any) -> bool:
+    """Whether a file begins as a zip archive; its position stays."""
+    position = f.tell()
+    start = f.read(4)
+    f.seek(position)
+    return is_zip(start)
+
+
+@contextlib.contextmanager
+def _open_file_like(name_or_buffer: Any, mode: str) -> Iterator[Any]:
+    if isinstance(name_or_buffer, str | os.PathLike):
+        with open(name_or_buffer, mode) as file:
+            yield file
+    else:
+        yield name_or_buffer
+
+
+def _open_zipfile_reader(name_or_buffer: Any) -> ArchiveReader:
+    return ArchiveReader(name_or_buffer)
+
+
+def _open_zipfile_writer(name_or_buffer: Any) -> ArchiveWriter:
+    return ArchiveWriter(name_or_buffer)

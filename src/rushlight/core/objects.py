@@ -494,11 +494,11 @@ def _finish_copy(self: Tensor, result: Tensor, memo: dict[int, Any]) -> Tensor:
             setattr(result, name, copy.deepcopy(getattr(self, name), memo))
     if self._grad is not None:
         result._grad = _deepcopy(self._grad, memo)
-    result.__dict__.update(copy.deepcopy(_own_attributes(self), memo))
+    result.__dict__.update(copy.deepcopy(own_attributes(self), memo))
     return result
 
 
-def _own_attributes(self: Tensor) -> dict[str, Any]:
+def own_attributes(self: Tensor) -> dict[str, Any]:
     """What a program set on this tensor, as it may on any Python object."""
     return {name: value for name, value in self.__dict__.items() if name not in Tensor.__annotations__}
 
@@ -527,7 +527,7 @@ def _reduce(self: Tensor) -> Any:
     if self._quantizer is not None:
         return make_quantized, (integers_of(self).clone(), self._quantizer)
     return _rebuild, (self.numpy(force=True), self.dtype.name, self.requires_grad, self.__class__), \
-        _own_attributes(self) or None
+        own_attributes(self) or None
 
 
 def _rebuild(array: np.ndarray, dtype: str, requires_grad: bool, cls: Any) -> Tensor:

@@ -11,7 +11,7 @@ from ..core.objects import _parse_to
 from ..core.overrides import as_class
 from ..core.tensor import Tensor, TensorMeta, refuse_overrides
 from ..core.tokens import place, preserve_format
-from ..serialization import register_tensor_class
+from ..serialization import register_tensor_class, set_parameter_class
 
 __all__ = [
     "Buffer",
@@ -162,6 +162,10 @@ class UninitializedTensorMixin(Tensor):
         return memo[id(self)]
 
 
+def _parameter_of(tensor: Tensor) -> Parameter:
+    return _as_class(Parameter, tensor, tensor.requires_grad)
+
+
 def is_lazy(param: Any) -> bool:
     """Whether the shape of `param` is still unknown."""
     return isinstance(param, UninitializedTensorMixin)
@@ -201,4 +205,5 @@ def _placeholder(device: Any, dtype: DType | None) -> Tensor:
     return _empty(0, device=None if device is None else place(device), dtype=dtype or get_default_dtype())
 
 
-register_tensor_class("Parameter", lambda tensor: _as_class(Parameter, tensor, tensor.requires_grad))
+register_tensor_class("Parameter", _parameter_of)
+set_parameter_class(_parameter_of)

@@ -101,16 +101,19 @@ class SpectralNorm:
         module.register_buffer(name + "_u", u)
         module.register_buffer(name + "_v", v)
         module.register_forward_pre_hook(hook)
-        module._register_state_dict_hook(_note_version(hook))
+        module._register_state_dict_hook(_NoteVersion(hook))
         return hook
 
 
-def _note_version(hook: SpectralNorm) -> Any:
-    def note(module: Any, state_dict: Any, prefix: str, local_metadata: Any) -> None:
-        local_metadata.setdefault("spectral_norm", {})[hook.name + ".version"] = hook._version
+class _NoteVersion:
+    """Writes the version of the hook to the metadata of a state dict. An object, for it can be pickled."""
 
-    note.spectral_norm = hook  # type: ignore[attr-defined]
-    return note
+    def __init__(self, hook: SpectralNorm) -> None:
+        self.spectral_norm = hook
+
+    def __call__(self, module: Any, state_dict: Any, prefix: str, local_metadata: Any) -> None:
+        hook = self.spectral_norm
+        local_metadata.setdefault("spectral_norm", {})[hook.name + ".version"] = hook._version
 
 
 def spectral_norm(
