@@ -271,6 +271,7 @@ __all__ = [
     "baddbmm",
     "bartlett_window",
     "batch_norm",
+    "batch_norm_update_stats",
     "bernoulli",
     "bilinear",
     "binary_cross_entropy_with_logits",
@@ -1297,6 +1298,7 @@ def bartlett_window(window_length: _int, *, dtype: _DType | None = None, layout:
 @overload
 def bartlett_window(window_length: _int, periodic: _bool, *, dtype: _DType | None = None, layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, requires_grad: _bool = False) -> Tensor: ...
 def batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, training: _bool, momentum: _float, eps: _float, cudnn_enabled: _bool) -> Tensor: ...
+def batch_norm_update_stats(input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, momentum: _float) -> tuple[Tensor, Tensor]: ...
 @overload
 def bernoulli(input: Tensor, *, generator: _Generator | None = None, out: Any = None) -> Tensor: ...
 @overload

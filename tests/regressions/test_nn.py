@@ -185,3 +185,211 @@ def test_methods_of_a_class_between_are_kept(lib: Any) -> None:
         pass
 
     assert lib.ones(2).as_subclass(Derived).cpu() == "mine"
+
+
+# Functions and losses.
+
+
+@LIBRARIES
+def test_d12_sparse_gradient_of_an_embedding_is_its_own(lib: Any) -> None:
+    table, index = lib.nn.Embedding(10, 2, sparse=True), lib.tensor([1, 2])
+    table(index).sum().backward()
+    index[0] = 8
+    assert table.weight.grad._indices().tolist() == [[1, 2]]
+
+
+def test_d12_sparse_gradient_does_not_alias_the_incoming_one() -> None:
+    table, grad = rl.nn.Embedding(10, 2, sparse=True), rl.ones(2, 2)
+    table(rl.tensor([1, 2])).backward(grad)
+    grad.zero_()
+    assert table.weight.grad.to_dense().sum().item() == 4.0
+
+
+@LIBRARIES
+@pytest.mark.parametrize("rank", [2, 3])
+@pytest.mark.parametrize("mode", ["bilinear", "nearest"])
+def test_d20_grid_sample_of_no_images(lib: Any, rank: int, mode: str) -> None:
+    image = lib.ones(0, 2, *[3] * rank, requires_grad=True)
+    grid = lib.ones(0, *[4] * rank, rank, requires_grad=True)
+    sampled = lib.nn.functional.grid_sample(image, grid, mode=mode, align_corners=False)
+    sampled.sum().backward()
+    assert sampled.shape == (0, 2, *[4] * rank)
+    assert image.grad.shape == image.shape and grid.grad.shape == grid.shape
+
+
+@LIBRARIES
+def test_d20_gradient_of_another_precision(lib: Any) -> None:
+    module = lib.nn.Conv2d(2, 5, 3, padding=1).bfloat16()
+    image = lib.ones(1, 2, 10, 10, dtype=lib.bfloat16, requires_grad=True)
+    module(image).backward(lib.ones(1, 5, 10, 10))
+    assert module.weight.grad.dtype == image.grad.dtype == lib.bfloat16
+    x = lib.ones(3, dtype=lib.float16, requires_grad=True)
+    (seen,) = lib.autograd.grad(x * 2, x, lib.ones(3, dtype=lib.float64))
+    assert seen.dtype == lib.float16
+
+
+@LIBRARIES
+@pytest.mark.parametrize("dtype", ["int16", "uint8", "bool", "int64"])
+def test_d20_embedding_of_integers(lib: Any, dtype: str) -> None:
+    rows = lib.tensor([[1, 2], [3, 4]], dtype=getattr(lib, dtype))
+    found = lib.nn.Embedding.from_pretrained(rows)(lib.tensor([1, 0]))
+    assert found.dtype == rows.dtype and found.tolist() == rows.flip(0).tolist()
+    with pytest.raises(RuntimeError):
+        lib.nn.Embedding.from_pretrained(rows, freeze=False)
+
+
+@LIBRARIES
+@pytest.mark.parametrize("shape", [(), (3,)])
+def test_d20_gather_of_a_number_with_a_sparse_gradient(lib: Any, shape: tuple[int, ...]) -> None:
+    x = lib.ones(shape, requires_grad=True)
+    lib.gather(x, 0, lib.tensor(0), sparse_grad=True).backward()
+    assert x.grad.is_sparse and x.grad.to_dense().tolist() == ([1.0, 0.0, 0.0] if shape else 1.0)
+
+
+@LIBRARIES
+def test_d24_running_statistics_come_in_pairs(lib: Any) -> None:
+    x, mean = lib.ones(2, 3), lib.zeros(3)
+    for pair in ((mean, None), (None, mean)):
+        with pytest.raises(ValueError, match="either both be None or neither"):
+            lib.nn.functional.batch_norm(x, *pair, training=True)
+        with pytest.raises(RuntimeError, match="must be defined in evaluation mode"):
+            lib.nn.functional.batch_norm(x, *pair)
+        with pytest.raises(ValueError):
+            lib.nn.functional.instance_norm(lib.ones(2, 3, 4), *pair)
+
+
+def test_d24_packing_needs_the_steps() -> None:
+    """PyTorch takes lengths beyond the end, and returns a PackedSequence that is too short for them."""
+    pack = rl.nn.utils.rnn.pack_padded_sequence
+    for lengths in ([5, 2], [3, 0], [-1, 2], [3], [3, 2, 1], [2, 3]):
+        with pytest.raises((RuntimeError, ValueError)):
+            pack(rl.ones(4, 2, 1), lengths)
+
+
+@LIBRARIES
+def test_d24_a12_labels_of_multilabel_margin_loss_are_checked(lib: Any) -> None:
+    loss = lib.nn.functional.multilabel_margin_loss
+    for labels in ([[-2, 0, 1]], [[3, 0, 1]], [[0, -1, 7]]):
+        with pytest.raises(RuntimeError, match="out of range"):
+            loss(lib.ones(1, 3), lib.tensor(labels))
+    with pytest.raises(RuntimeError, match="inconsistent target size"):
+        loss(lib.ones(3), lib.zeros(1, 3, dtype=lib.int64))
+    assert loss(lib.ones(1, 3), lib.tensor([[0, -1, 2]])).item() == pytest.approx(2 / 3)
+
+
+def test_d24_compiled_multilabel_margin_loss_raises() -> None:
+    loss = rl.compile(rl.nn.functional.multilabel_margin_loss)
+    assert loss(rl.ones(1, 3), rl.tensor([[0, -1, 2]])).item() == pytest.approx(2 / 3)
+    with pytest.raises(RuntimeError, match="out of range"):
+        loss(rl.ones(1, 3), rl.tensor([[0, -1, 7]]))
+
+
+@LIBRARIES
+def test_a12_trapezoid_of_integers(lib: Any) -> None:
+    y = lib.tensor([2**30] * 4, dtype=lib.int32)
+    assert lib.trapz(y).item() == 3 * 2.0**30 + 2**31  # the sum of both ends wraps, as in PyTorch
+    assert lib.trapezoid(lib.tensor([1, 2, 3], dtype=lib.int32), dx=2).item() == 8.0
+    assert lib.trapezoid(lib.tensor([200, 200, 200], dtype=lib.uint8)).item() == 528.0
+
+
+@LIBRARIES
+def test_a12_norm_except_dim(lib: Any) -> None:
+    v = lib.tensor([3.0, -4.0])
+    assert lib.norm_except_dim(v, 2, 0).tolist() == [3.0, 4.0]
+    assert lib.norm_except_dim(v, 2, -1).item() == 5.0
+    assert lib.norm_except_dim(lib.ones(2, 3, 4), 2, 1).shape == (1, 3, 1)
+    with pytest.raises(IndexError):
+        lib.norm_except_dim(lib.tensor(1.0), 2, 0)
+
+
+@LIBRARIES
+def test_a12_reduction_as_a_number(lib: Any) -> None:
+    x, y = lib.tensor([1.0, 2.0]), lib.tensor([1.0, -1.0])
+    assert lib.hinge_embedding_loss(x, y, reduction=0).tolist() == [1.0, 0.0]
+    assert lib.hinge_embedding_loss(x, y, reduction=1).item() == 0.5
+    assert lib.hinge_embedding_loss(x, y, 1.0, 2).item() == 1.0
+    whole = lib.nn.functional.hinge_embedding_loss(lib.tensor([1, 2]), y, margin=3.7, reduction="none")
+    assert whole.dtype == lib.int64 and whole.tolist() == [1, 1]
+
+
+DTYPES = ("float16", "bfloat16", "float32", "float64", "int64", "bool")
+LOSSES = ("huber_loss", "smooth_l1_loss", "mse_loss", "l1_loss", "kl_div", "poisson_nll_loss",
+          "soft_margin_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits",
+          "hinge_embedding_loss")
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_a12_losses_of_mixed_dtypes(name: str) -> None:
+    """The result has PyTorch's dtype, or both refuse with the same error."""
+
+    def outcome(lib: Any, a: str, b: str, reduction: str) -> Any:
+        try:
+            found = getattr(lib.nn.functional, name)(
+                lib.ones(3, dtype=getattr(lib, a)), lib.ones(3, dtype=getattr(lib, b)), reduction=reduction)
+        except (RuntimeError, NotImplementedError, TypeError) as error:
+            return "error" if isinstance(error, RuntimeError) else type(error).__name__
+        return str(found.dtype).rpartition(".")[2], found.double().sum().item()
+
+    for a in DTYPES:
+        for b in DTYPES:
+            for reduction in ("none", "sum"):
+                ours, theirs = outcome(rl, a, b, reduction), outcome(torch, a, b, reduction)
+                where = f"{name} of {a} and {b}, {reduction}"
+                if isinstance(theirs, str):
+                    assert ours == theirs, where
+                else:
+                    assert ours[0] == theirs[0], where
+                    assert ours[1] == pytest.approx(theirs[1], rel=1e-2, abs=1e-6), where
+
+
+@LIBRARIES
+def test_a12_pinv_with_a_tolerance_of_nan(lib: Any) -> None:
+    for hermitian in (False, True):
+        found = lib.linalg.pinv(lib.eye(2), rcond=float("nan"), hermitian=hermitian)
+        assert found.tolist() == [[0.0, 0.0], [0.0, 0.0]]
+
+
+@pytest.mark.parametrize("dtype", [rl.bfloat16, rl.float16])
+def test_a12_matrix_exp_of_half_precision(dtype: Any) -> None:
+    """PyTorch's result is wrong by orders of magnitude; ours is that of float32, rounded."""
+    x = rl.tensor([[1.0, 2.0], [3.0, 4.0]]).to(dtype)
+    wanted = rl.matrix_exp(x.float()).to(dtype)
+    assert rl.matrix_exp(x).dtype == dtype
+    rl.testing.assert_close(rl.matrix_exp(x), wanted)
+    rl.testing.assert_close(rl.compile(rl.matrix_exp)(x), wanted)
+
+
+@LIBRARIES
+def test_a12_one_value_a_channel_has_no_variance(lib: Any) -> None:
+    for raises in (
+        lambda: lib.nn.functional.batch_norm(lib.ones(1, 3), None, None, training=True),
+        lambda: lib.nn.BatchNorm1d(3)(lib.ones(1, 3)),
+        lambda: lib.nn.BatchNorm2d(3)(lib.ones(1, 3, 1, 1)),
+        lambda: lib.nn.functional.instance_norm(lib.ones(2, 3, 1)),
+        lambda: lib.nn.functional.group_norm(lib.ones(1, 3), 3),
+    ):
+        with pytest.raises(ValueError, match="Expected more than 1"):
+            raises()
+
+
+@LIBRARIES
+def test_to_takes_flags_after_a_dtype(lib: Any) -> None:
+    x = lib.ones(2)
+    for wrong in (("cpu", True), (None, True)):
+        with pytest.raises(TypeError):
+            x.to(*wrong)
+    assert x.to(None, None, True).dtype == lib.float32
+
+
+@LIBRARIES
+def test_d22_modules_with_spectral_norm_are_pickled(lib: Any) -> None:
+    module = lib.nn.utils.spectral_norm(lib.nn.Linear(3, 4))
+    again = pickle.loads(pickle.dumps(module))
+    x = lib.ones(1, 3)
+    assert bool((again.eval()(x) == module.eval()(x)).all())
+    old = module.state_dict()
+    old["weight"] = old["weight_orig"] / (
+        old["weight_u"] @ old["weight_orig"].flatten(1) @ old.pop("weight_v"))
+    del old._metadata[""]["spectral_norm"]
+    again.load_state_dict(old)
+    lib.testing.assert_close(again(x), module(x))

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from ..batching.vmap import Vmap
 from ..core.dispatch import run_name
+from ..core.dtypes import DType
 from ..core.errors import check, warn_once
 from ..core.nested import NestedTensor
 from ..core.tensor import META_DEVICE, Tensor
@@ -167,8 +168,8 @@ def _root_gradient(output: Any, given: Any, batched: bool) -> Tensor:
     if given is not None:
         check(isinstance(given, Tensor), "gradients can be either Tensors or None, but got "
               f"{type(given).__name__}", TypeError)
-        _check_gradient(output, given, batched)
-        return given
+        dtype = _check_gradient(output, given, batched)
+        return given if given.dtype is dtype else given.to(dtype)
     if isinstance(output, GradientEdge):
         shape, dtype, on_meta = output.node._meta[output.output_nr]
         check(all(size == 1 for size in shape), "grad can be implicitly created only for scalar outputs")
@@ -181,7 +182,8 @@ def _root_gradient(output: Any, given: Any, batched: bool) -> Tensor:
     return run_name("ones_like", output.detach(), None, None, None, None, None)
 
 
-def _check_gradient(output: Tensor | GradientEdge, given: Tensor, batched: bool) -> None:
+def _check_gradient(output: Tensor | GradientEdge, given: Tensor, batched: bool) -> DType:
+    """Refuse a gradient that is not like the output; the dtype that it is to be cast to."""
     expected, dtype = ((tuple(output.shape), output.dtype) if isinstance(output, Tensor)
                        else output.node._meta[output.output_nr][:2])
     hint = (" If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch "
@@ -192,3 +194,4 @@ def _check_gradient(output: Tensor | GradientEdge, given: Tensor, batched: bool)
     check(given.dtype.is_complex == dtype.is_complex, "For complex Tensors, both grad_output and "
           "output are required to have the same dtype. Mismatch in dtype: grad_output[0] has a dtype of "
           f"{given.dtype} and output[0] has a dtype of {dtype}.")
+    return dtype

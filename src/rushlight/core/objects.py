@@ -144,20 +144,14 @@ def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[DType | No
         dtype, where = other.dtype, other.device
     elif rest:
         first = rest.pop(0)
-        if isinstance(first, str | device):
+        if first is None or isinstance(first, str | device):
             where = first
-            if (
-                rest
-                and (rest[0] is None or isinstance(rest[0], DType | type))
-                and not isinstance(rest[0], bool)
-            ):
+            if rest:
                 dtype = rest.pop(0)
         elif isinstance(first, DType | type):
             dtype = first
-        elif first is not None:
+        else:
             raise TypeError(f"to(): expected a dtype, a device or a tensor, got {type(first).__name__}")
-        elif rest and isinstance(rest[0], DType):
-            dtype = rest.pop(0)
     kwargs.pop("non_blocking", None)
     copy = kwargs.pop("copy", False)
     flags = [flag for flag in rest if isinstance(flag, bool)]

@@ -29,11 +29,13 @@ def embedding_sparse_backward(grad: Tensor, indices: Tensor, num_weights: int, p
     """The rows of the gradient, as a tensor of coordinates with a row for each index."""
     check(not scale_grad_by_freq, "embedding_backward: scale_grad_by_freq not supported with sparse "
           "gradients")
-    rows, width = indices.reshape(-1), grad.shape[-1]
-    values = grad.reshape(-1, width)
+    rows, width = indices.reshape((indices.numel(),)), grad.shape[-1]
+    values = grad.reshape((rows.shape[0], width))
     if padding_idx != -1:
         kept = (rows != padding_idx).nonzero().squeeze(1)
         rows, values = rows.index_select(0, kept), values.index_select(0, kept)
+    else:  # the caller may write to its indices later, and whoever computed `grad` to that
+        rows, values = rows.clone(), values.clone()
     return run_name("_sparse_coo_tensor_with_dims_and_tensors", 1, 1, (num_weights, width), rows.unsqueeze(0),
                     values, None, None, None, None, None)
 

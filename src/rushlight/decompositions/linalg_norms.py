@@ -282,8 +282,8 @@ def pseudo_inverse(self: Tensor, atol: Any, rtol: Any, hermitian: bool) -> Tenso
 
 
 def _inverted(values: Tensor, size: Tensor, least: Tensor) -> Tensor:
-    """1 / value, and 0 for those at or below the least size."""
-    small = size <= least
+    """1 / value, and 0 for those that are not above the least size, which NaN is not."""
+    small = ~(size > least)
     return values.masked_fill(small, 1.0).reciprocal().masked_fill(small, 0.0)
 
 

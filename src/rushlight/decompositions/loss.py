@@ -10,9 +10,11 @@ import math
 from typing import Any
 
 from ..core.dispatch import run_name
+from ..core.dtypes import can_cast
 from ..core.errors import check
-from ..core.promotion import Promotion
+from ..core.promotion import Promotion, common
 from ..core.registry import FUNCTION, INTERNAL, composite
+from ..core.shapes import broadcast_shapes
 from ..core.tensor import Tensor
 from ..ops.loss import MEAN, SUM
 
@@ -28,6 +30,19 @@ def reduced(losses: Tensor, reduction: int) -> Tensor:
 def averaged(grad: Tensor, losses: Tensor, reduction: int) -> Tensor:
     """The gradient of every loss, for the gradient of what they were reduced to."""
     return grad / losses.numel() if reduction == MEAN and losses.numel() else grad
+
+
+def widened(like: Tensor, *tensors: Tensor | None) -> tuple[Any, ...]:
+    """`tensors` in the precision in which a loss of the dtype of `like` is computed, to be rounded once."""
+    common_dtype = common([(t.dtype, t.ndim == 0) for t in tensors if t is not None])
+    check(can_cast(common_dtype, like.dtype), f"result type {common_dtype.torch_name} can't be cast to the "
+          f"desired output type {like.dtype.torch_name}")
+    wide = common_dtype.opmath
+    return tuple([t if t is None or t.dtype is wide else t.to(wide) for t in tensors])
+
+
+def as_dtype(result: Tensor, like: Tensor) -> Tensor:
+    return result if result.dtype is like.dtype else result.to(like.dtype)
 
 
 def where(condition: Tensor, self: Tensor, other: Tensor) -> Tensor:
@@ -83,13 +98,14 @@ def smooth_l1_loss_backward(grad_output: Tensor, self: Tensor, target: Tensor, r
     return slope * averaged(grad_output, difference, reduction)
 
 
-@composite(f"huber_loss({_PAIR}, int reduction=1, float delta=1.0) -> Tensor", promote=WIDE, api=INTERNAL)
+@composite(f"huber_loss({_PAIR}, int reduction=1, float delta=1.0) -> Tensor", api=INTERNAL)
 def huber_loss(self: Tensor, target: Tensor, reduction: int, delta: float) -> Tensor:
     check(delta > 0, f"huber_loss does not support non-positive values for delta: {delta}")
-    check_real(self, "huber_loss")
-    distance = (self - target).abs()
+    a, b = widened(self, self, target)
+    check_real(a, "huber_loss")
+    distance = (a - b).abs()
     losses = where(distance <= delta, distance * distance * 0.5, (distance - 0.5 * delta) * delta)
-    return reduced(losses, reduction)
+    return as_dtype(reduced(losses, reduction), self)
 
 
 @composite(f"huber_loss_backward({_BACKWARD}, int reduction, float delta) -> Tensor", promote=WIDE,
@@ -105,15 +121,21 @@ def huber_loss_backward(grad_output: Tensor, self: Tensor, target: Tensor, reduc
 _LOG_FLOOR = -100.0  # logarithms of probabilities end here, so that the loss of a sure error is finite
 
 
-@composite(f"binary_cross_entropy({_PAIR}, Tensor? weight=None, int reduction=1) -> Tensor", promote=WIDE,
-           api=INTERNAL)
+@composite(f"binary_cross_entropy({_PAIR}, Tensor? weight=None, int reduction=1) -> Tensor", api=INTERNAL)
 def binary_cross_entropy(self: Tensor, target: Tensor, weight: Tensor | None, reduction: int) -> Tensor:
+    check(self.dtype is target.dtype, "binary_cross_entropy: input and target must have one dtype: Found "
+          f"dtype {target.dtype.torch_name} but expected {self.dtype.torch_name}")
     check_real(self, "binary_cross_entropy")
-    self = run_name("_functional_assert_async.msg", (self >= 0) & (self <= 1),
-                    "binary_cross_entropy: all elements of input should be between 0 and 1", self)
-    yes, no = self.log().clamp_min(_LOG_FLOOR), (-self).log1p().clamp_min(_LOG_FLOOR)
-    losses = (target - 1) * no - target * yes
-    return reduced(losses if weight is None else losses * weight, reduction)
+    x, y, scale = widened(self, self, target, weight)
+    x = run_name("_functional_assert_async.msg", _are_probabilities(x) & _are_probabilities(y),
+                 "binary_cross_entropy: all elements of input and target should be between 0 and 1", x)
+    yes, no = x.log().clamp_min(_LOG_FLOOR), (-x).log1p().clamp_min(_LOG_FLOOR)
+    losses = (y - 1) * no - y * yes
+    return as_dtype(reduced(losses if scale is None else losses * scale, reduction), self)
+
+
+def _are_probabilities(x: Tensor) -> Tensor:
+    return (x >= 0) & (x <= 1)
 
 
 @composite(f"binary_cross_entropy_backward({_BACKWARD}, Tensor? weight=None, int reduction=1) -> Tensor",
@@ -127,20 +149,25 @@ def binary_cross_entropy_backward(grad_output: Tensor, self: Tensor, target: Ten
 
 
 @composite(f"binary_cross_entropy_with_logits({_PAIR}, Tensor? weight=None, Tensor? pos_weight=None, int "
-           "reduction=1) -> Tensor", promote=WIDE, api=FUNCTION)
+           "reduction=1) -> Tensor", api=FUNCTION)
 def binary_cross_entropy_with_logits(self: Tensor, target: Tensor, weight: Tensor | None,
                                      pos_weight: Tensor | None, reduction: int) -> Tensor:
-    log_sigmoid = run_name("log_sigmoid", self)
-    if pos_weight is not None:
-        log_sigmoid = log_sigmoid * ((pos_weight - 1) * target + 1)
-    losses = (1 - target) * self - log_sigmoid
-    return reduced(losses if weight is None else losses * weight, reduction)
+    """The result has the dtype of the target."""
+    check_real(self, "binary_cross_entropy_with_logits")
+    x, y, scale, positive = widened(target, self, target, weight, pos_weight)
+    log_sigmoid = run_name("log_sigmoid", x)
+    if positive is not None:
+        log_sigmoid = log_sigmoid * ((positive - 1) * y + 1)
+    losses = (1 - y) * x - log_sigmoid
+    return as_dtype(reduced(losses if scale is None else losses * scale, reduction), target)
 
 
 @composite("kl_div(Tensor self, Tensor target, int reduction=1, *, bool log_target=False) -> Tensor",
            api=FUNCTION)
 def kl_div(self: Tensor, target: Tensor, reduction: int, log_target: bool) -> Tensor:
     check(not (self.dtype.is_complex or target.dtype.is_complex), "kl_div: Complex inputs not supported.")
+    check(self.dtype.is_floating_point and target.dtype.is_floating_point,
+          "kl_div: Integral inputs not supported.")
     if log_target:
         return reduced(target.exp() * (target - self), reduction)
     return reduced(run_name("xlogy.Tensor", target, target) - target * self, reduction)
@@ -157,10 +184,16 @@ def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool, full: bool,
     return reduced(losses, reduction)
 
 
-@composite(f"soft_margin_loss({_PAIR}, int reduction=1) -> Tensor", promote=WIDE, api=INTERNAL)
+@composite(f"soft_margin_loss({_PAIR}, int reduction=1) -> Tensor", api=INTERNAL)
 def soft_margin_loss(self: Tensor, target: Tensor, reduction: int) -> Tensor:
     """log(1 + exp(-target * self)), without overflow."""
-    return reduced(-run_name("log_sigmoid", self * target), reduction)
+    shape = broadcast_shapes(self.shape, target.shape, name="soft_margin_loss")
+    check(tuple(self.shape) == tuple(shape), f"soft_margin_loss: output with shape {list(self.shape)} "
+          f"doesn't match the broadcast shape {list(shape)}")
+    check(self.dtype.is_floating_point or self.dtype.is_complex, "soft_margin_loss: result type Float can't "
+          f"be cast to the desired output type {self.dtype.torch_name}")
+    x, y = widened(self, self, target)
+    return as_dtype(reduced(-run_name("log_sigmoid", x * y), reduction), self)
 
 
 @composite(f"soft_margin_loss_backward({_BACKWARD}, int reduction) -> Tensor", promote=WIDE, api=INTERNAL)
@@ -174,6 +207,8 @@ def soft_margin_loss_backward(grad_output: Tensor, self: Tensor, target: Tensor,
 @composite("hinge_embedding_loss(Tensor self, Tensor target, float margin=1.0, int reduction=1) -> Tensor",
            api=FUNCTION)
 def hinge_embedding_loss(self: Tensor, target: Tensor, margin: float, reduction: int) -> Tensor:
+    if not (self.dtype.is_floating_point or self.dtype.is_complex):
+        margin = int(margin)  # so that the losses of integers are integers
     far = keep(target != 1, (margin - self).clamp_min(0))
     return reduced(far + keep(target != -1, self), reduction)
 
@@ -212,7 +247,7 @@ def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, marg
     check(anchor.ndim == positive.ndim == negative.ndim, "triplet_margin_loss: All inputs should have same "
           f"dimension but got anchor: {anchor.ndim}D, positive: {positive.ndim}D, negative: "
           f"{negative.ndim}D")
-    check(margin > 0, f"triplet_margin_loss: margin must be greater than 0, got {margin}", ValueError)
+    check(not margin <= 0, f"triplet_margin_loss: margin must be greater than 0, got {margin}", ValueError)
 
     def distance(a: Tensor, b: Tensor) -> Tensor:
         return run_name("pairwise_distance", a, b, p, eps, False)

@@ -30,6 +30,9 @@ def nll_loss2d(self: Tensor, target: Tensor, weight: Tensor | None, reduction: i
 def nll_loss_nd(self: Tensor, target: Tensor, weight: Tensor | None, reduction: int,
                 ignore_index: int) -> Tensor:
     check(self.ndim >= 1, f"Expected 1 or more dimensions (got {self.ndim})", ValueError)
+    if self.ndim == 1 and target.ndim == 1:
+        check(target.shape[0] == 1, "For 1D input, 1D target must have size 1, but got target size: "
+              f"{target.shape[0]}", ValueError)
     if self.ndim > 1:
         batch = target.shape[0] if target.ndim else None
         check(self.shape[0] == batch, f"Expected input batch_size ({self.shape[0]}) to match target "
@@ -122,8 +125,11 @@ def rows(self: Tensor, target: Tensor, name: str, target_ndim: int) -> tuple[Ten
           NotImplementedError)
     batch = self if self.ndim == 2 else self.reshape((1, self.numel()))
     wanted = (batch.shape[0],) if target_ndim == 1 else tuple(batch.shape)
-    fits = tuple(target.shape) == wanted or (self.ndim < 2 and target.numel() == numel(wanted))
-    check(fits, f"{name}: inconsistent target size: {list(target.shape)} for size: {list(self.shape)}")
+    flat = target.ndim <= 1 and target.numel() == numel(wanted) and (target_ndim == 1 or self.ndim < 2)
+    check(flat or (self.ndim == 2 and tuple(target.shape) == wanted),
+          f"{name}: inconsistent target size: {list(target.shape)} for input of size: {list(self.shape)} "
+          f"(target tensor should be {target_ndim}-D with size equal to that of the input or its batch: "
+          f"Expected target size {list(wanted)} but got {list(target.shape)})")
     check(target.dtype.name == "int64", f"{name}: expected scalar type Long but found "
           f"{target.dtype.torch_name}")
     return batch, target.reshape(wanted)
@@ -147,7 +153,7 @@ def multi_margin_loss(self: Tensor, target: Tensor, p: Any, margin: Any, weight:
                       reduction: int) -> Tensor:
     excess, _, scale = _excess(self, target, p, margin, weight)
     losses = (excess if p == 1 else excess * excess).sum(1) / excess.shape[1]
-    return reduced(losses if scale is None else losses * scale, reduction, self.ndim < 2)
+    return reduced(losses if scale is None else losses * scale, reduction, target.ndim == 0)
 
 
 def _excess(self: Tensor, target: Tensor, p: Any, margin: Any,
@@ -180,10 +186,13 @@ def multi_margin_loss_backward(grad_output: Tensor, self: Tensor, target: Tensor
            "Tensor is_target)", api=INTERNAL)
 def multilabel_margin_loss_forward(self: Tensor, target: Tensor, reduction: int) -> tuple[Tensor, Tensor]:
     batch, labels = rows(self, target, "multilabel_margin_loss", 2)
+    labels = run_name("_functional_assert_async.msg", (labels >= -1) & (labels < batch.shape[1]),
+                      "multilabel_margin_loss: argument #2 'target' is out of range: labels go from 0 to "
+                      f"{batch.shape[1] - 1}, and -1 ends the list", labels)
     listed, is_target = _label_masks(batch, labels)
     excess = _pairs(batch, labels, listed, is_target)
     losses = excess.sum((1, 2)) / batch.shape[1]
-    return reduced(losses, reduction, self.ndim < 2), is_target.to(self.dtype).reshape(target.shape)
+    return reduced(losses, reduction, target.ndim < 2), is_target.to(self.dtype).reshape(target.shape)
 
 
 def _label_masks(batch: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:

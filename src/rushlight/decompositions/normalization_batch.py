@@ -45,6 +45,8 @@ def channels_of(input: Tensor) -> int:
 
 def checked(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None = None,
             running_var: Tensor | None = None) -> None:
+    check((running_mean is None) == (running_var is None), "batch_norm: running_mean and running_var must "
+          "either both be None or neither be None", ValueError)
     check(input.ndim >= 2 or input.numel() == 0, "batch_norm: expected at least 2 dimensions, got "
           f"{input.ndim}")
     check_floating(input, "batch_norm")
@@ -124,8 +126,10 @@ def native_batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None,
         output, mean, invstd, variance = trained(input, weight, bias, eps)
         remember(input, running_mean, running_var, mean, variance, momentum)
         return output, mean.detach(), invstd.detach()
-    check(running_mean is not None and running_var is not None, "batch_norm: running_mean and running_var "
-          "must be given when training=False")
+    check((running_mean is None) == (running_var is None), "batch_norm: running_mean and running_var must "
+          "either both be None or neither be None", ValueError)
+    check(running_mean is not None, "batch_norm: running_mean and running_var must be given when "
+          "training=False")
     assert running_mean is not None
     assert running_var is not None
     output = applied(input, weight, bias, running_mean, running_var, eps)
@@ -200,7 +204,22 @@ def batch_norm_no_update(input: Tensor, weight: Tensor | None, bias: Tensor | No
            api=FUNCTION)
 def batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
                running_var: Tensor | None, training: bool, momentum: float, eps: float) -> Tensor:
+    for name, running in (("running_mean", running_mean), ("running_var", running_var)):
+        check(training or running is not None, f"batch_norm: {name} must be defined in evaluation mode")
     return native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)[0]
+
+
+@composite("batch_norm_update_stats(Tensor input, Tensor? running_mean, Tensor? running_var, float momentum) "
+           "-> (Tensor, Tensor)", api=FUNCTION)
+def batch_norm_update_stats(input: Tensor, running_mean: Tensor | None, running_var: Tensor | None,
+                            momentum: float) -> tuple[Tensor, Tensor]:
+    """The mean and variance of the batch; the running statistics are moved towards them."""
+    checked(input, None, None, running_mean, running_var)
+    check(input.numel() > 0, "batch_norm_update_stats: input tensor must have at least one element, but got "
+          f"input_sizes = {list(input.shape)}")
+    _, mean, _, variance = trained(input, None, None, 1.0)
+    remember(input, running_mean, running_var, mean, variance, momentum)
+    return mean, variance.to(mean.dtype)
 
 
 # Backward.

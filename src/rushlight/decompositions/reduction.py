@@ -153,9 +153,11 @@ def norm_except_dim(v: Tensor, pow: int, dim: int) -> Tensor:
     """The norm over all dims but one, shaped to divide `v`; dim=-1 means over all."""
     if dim == -1:
         return vector_norm(v, pow)
+    if v.ndim == 0:
+        raise IndexError(f"norm_except_dim: Dimension specified as {dim} but tensor has no dimensions")
     kept = wrap_dim(dim, v.ndim, name="norm_except_dim")
-    check(kept in (0, v.ndim - 1), "norm_except_dim: dim must be the first or the last dimension, or -1, "
-          f"got {dim}")
+    if v.ndim == 1:
+        return vector_norm(v.unsqueeze(1), pow, [1])
     return vector_norm(v, pow, [d for d in range(v.ndim) if d != kept], True)
 
 

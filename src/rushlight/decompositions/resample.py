@@ -258,7 +258,10 @@ class Method(NamedTuple):
         assert factors is not None
         check(len(factors) == self.rank and x.ndim == self.rank + 2, f"{self.name}: expects an input of "
               f"{self.rank + 2} dimensions and {self.rank} factors, but got {x.ndim} and {len(factors)}")
-        sizes = [int(size * factor) for size, factor in zip(x.shape[2:], factors, strict=True)]
+        scaled = [size * factor for size, factor in zip(x.shape[2:], factors, strict=True)]
+        check(all(abs(size) < 2**63 for size in scaled), f"{self.name}: factors of {list(factors)} give "
+              "sizes that cannot be converted to int64 without overflow")
+        sizes = [int(size) for size in scaled]
         return self.forward(x, sizes, align_corners, tuple(factors))
 
 

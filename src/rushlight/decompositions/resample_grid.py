@@ -15,6 +15,7 @@ from ..core.dispatch import run_name
 from ..core.dtypes import DTYPES
 from ..core.errors import check
 from ..core.registry import FUNCTION, INTERNAL, composite
+from ..core.shapes import numel
 from ..core.tensor import Tensor
 from .resample import CUBIC, INT64, cubic_weights
 
@@ -116,7 +117,7 @@ class Sampling:
     def __init__(self, input: Tensor, grid: Tensor, mode: int, padding: int, align_corners: bool) -> None:
         self.shape = tuple(input.shape)
         self.sizes = self.shape[2:]
-        self.places = grid.reshape((grid.shape[0], -1, grid.shape[-1]))
+        self.places = grid.reshape((grid.shape[0], numel(grid.shape[1:-1]), grid.shape[-1]))
         coordinates = self.places.unbind(-1)[::-1]  # the grid names the last dimension first
         self.taps = [Side(size, padding, align_corners).taps(coordinate, mode)
                      for size, coordinate in zip(self.sizes, coordinates, strict=True)]
@@ -179,11 +180,16 @@ def check_sampler(input: Tensor, grid: Tensor, mode: int, padding: int, ndims: S
           NotImplementedError)
 
 
+def flattened(image: Tensor) -> Tensor:
+    """(batch, channels, places)."""
+    return image.reshape((*image.shape[:2], numel(image.shape[2:])))
+
+
 def sampled(input: Tensor, grid: Tensor, mode: int, padding: int, align_corners: bool) -> Tensor:
     check_sampler(input, grid, mode, padding, (4, 5))
     x, places = compute_of(input, grid)
     sampling = Sampling(x, places, mode, padding, align_corners)
-    flat = x.reshape((*x.shape[:2], -1))
+    flat = flattened(x)
     total = None
     for taps, index, valid in sampling.combinations():
         part = flat.gather(2, sampling.wide(index))
@@ -202,7 +208,7 @@ def sampled_backward(grad_output: Tensor, input: Tensor, grid: Tensor, mode: int
     check_sampler(input, grid, mode, padding, (4, 5))
     x, places, grad = compute_of(input, grid, grad_output)
     sampling = Sampling(x, places, mode, padding, align_corners)
-    flat, grad = x.reshape((*x.shape[:2], -1)), grad.reshape((*grad.shape[:2], -1))
+    flat, grad = flattened(x), flattened(grad)
     to_input, rank = flat.new_zeros(flat.shape), len(sampling.sizes)
     # Zeros that are a function of the gradient, also where nothing is added to them: they have a derivative.
     zeros = grad.sum(1).masked_fill(run_name("ones_like", sampling.taps[0][0].index, BOOL, None, None, None,
@@ -299,5 +305,5 @@ def affine_grid_generator(theta: Tensor, size: Sequence[int], align_corners: boo
            api=INTERNAL)
 def affine_grid_generator_backward(grad: Tensor, size: Sequence[int], align_corners: bool) -> Tensor:
     check_affine(grad, size)
-    flat = grad.reshape((size[0], -1, len(size) - 2))
+    flat = grad.reshape((size[0], numel(size[2:]), len(size) - 2))
     return flat.transpose(1, 2).matmul(base_grid(grad, size, align_corners))

@@ -233,6 +233,8 @@ def gather_sparse_backward(self: Tensor, dim: int, index: Tensor, grad: Tensor) 
             None,
         )
     at = wrap_dim(dim, self.ndim, name="gather")
+    if index.ndim == 0:
+        index, grad = index.unsqueeze(0), grad.unsqueeze(0)
     places = []
     for d, size in enumerate(index.shape):
         steps = run_name("arange", size, index.dtype, None, None, None)

@@ -11,6 +11,8 @@ from ..core.dispatch import AMBIENT, run_name
 from ..core.errors import check
 from ..core.shapes import numel
 from ..core.tensor import META, TRACED, Tensor
+from ._reduction import NUMBERS as _REDUCTIONS
+from ._reduction import get_enum, legacy_get_string
 
 __all__ = [
     "binary_cross_entropy",
@@ -37,18 +39,12 @@ __all__ = [
     "triplet_margin_with_distance_loss",
 ]
 
-_REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
-
-
 def _word(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
     """The reduction; the old pair of flags, where given, wins and warns."""
     if size_average is None and reduce is None:
-        check(reduction in _REDUCTIONS, f"{reduction} is not a valid value for reduction", ValueError)
+        get_enum(reduction)
         return reduction
-    old = "none" if reduce is False else "sum" if size_average is False else "mean"
-    warnings.warn(f"size_average and reduce args will be deprecated, please use reduction='{old}' instead.",
-                  UserWarning, stacklevel=4)
-    return old
+    return legacy_get_string(size_average, reduce, stacklevel=5)
 
 
 def _number(size_average: bool | None, reduce: bool | None, reduction: str) -> int:
@@ -304,7 +300,7 @@ def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, marg
                         size_average: bool | None = None, reduce: bool | None = None,
                         reduction: str = "mean") -> Tensor:
     number = _number(size_average, reduce, reduction)
-    check(margin > 0, f"margin must be greater than 0, got {margin}", ValueError)
+    check(not margin <= 0, f"margin must be greater than 0, got {margin}", ValueError)
     return run_name("triplet_margin_loss", anchor, positive, negative, margin, p, eps, swap, number)
 
 
@@ -313,7 +309,7 @@ def triplet_margin_with_distance_loss(anchor: Tensor, positive: Tensor, negative
                                       margin: float = 1.0, swap: bool = False,
                                       reduction: str = "mean") -> Tensor:
     word = _word(None, None, reduction)
-    check(margin > 0, f"margin must be greater than 0, got {margin}", ValueError)
+    check(not margin <= 0, f"margin must be greater than 0, got {margin}", ValueError)
     check(anchor.ndim == positive.ndim == negative.ndim, "The anchor, positive, and negative tensors are "
           f"expected to have the same number of dimensions, but got: anchor {anchor.ndim}D, positive "
           f"{positive.ndim}D, and negative {negative.ndim}D inputs")

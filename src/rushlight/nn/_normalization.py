@@ -54,7 +54,9 @@ def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor |
                momentum: float = 0.1, eps: float = 1e-5) -> Tensor:
     if training:
         _check_several(input.shape)
-    check(eps > 0, f"batch_norm eps must be positive, but got {eps}", ValueError)
+    check(not training or eps > 0, f"batch_norm eps must be positive during training, but got {eps}",
+          ValueError)
+    check(eps >= 0, f"batch_norm eps must be non-negative, but got {eps}", ValueError)
     return run_name("batch_norm", input, weight, bias, running_mean, running_var, training, momentum, eps,
                     True)
 

@@ -99,8 +99,8 @@ def _declare_fractional(rank: int) -> None:
             check(input.ndim in (rank + 1, rank + 2), f"{name}: Expected {rank + 1}D or {rank + 2}D (batch "
                   f"mode) tensor for input, but got: {list(input.shape)}")
             ratios = (output_ratio,) * rank if isinstance(output_ratio, float) else tuple(output_ratio)
-            check(len(ratios) == rank, f"{name} requires output_ratio to either be a single number or tuple "
-                  f"of {rank} numbers.", ValueError)
+            check(len(ratios) == rank, f"{name} requires output_ratio to either be a single Int or tuple of "
+                  f"Ints. It takes {rank} of them, or floats.", ValueError)
             output_size = [int(n * ratio) for n, ratio in zip(input.shape[-rank:], ratios, strict=True)]
         samples = _random_samples
         if samples is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import warnings
 from typing import Any
 
@@ -10,6 +11,8 @@ from ..core.errors import check
 from ..core.tensor import Tensor
 
 __all__ = [
+    "GRID_SAMPLE_INTERPOLATION_MODES",
+    "GRID_SAMPLE_PADDING_MODES",
     "affine_grid",
     "grid_sample",
     "interpolate",
@@ -91,14 +94,25 @@ def _sizes(
         ValueError,
     )
     if size is None:
+        check(
+            all(isinstance(factor, numbers.Real | Tensor) for factor in given),
+            f"interpolate: scale_factor must be numbers, not {[type(factor) for factor in given]}",
+            TypeError,
+        )
         return None, tuple(float(factor) for factor in given)
     check(
-        all(hasattr(n, "__index__") for n in given),
+        all(_is_size(n) for n in given),
         "expected size to be one of int or Tuple[int] or Tuple[int, int] or Tuple[int, int, int], but got "
         f"size with types {[type(n) for n in given]}",
         TypeError,
     )
     return tuple(given), None
+
+
+def _is_size(n: Any) -> bool:
+    if isinstance(n, Tensor):
+        return n.ndim == 0 and not (n.is_floating_point() or n.is_complex())
+    return hasattr(n, "__index__") and not isinstance(n, bool)
 
 
 def _resampled(
@@ -169,8 +183,8 @@ def _deprecated(name: str, instead: str) -> None:
 
 # Grids.
 
-_MODES = {"bilinear": 0, "nearest": 1, "bicubic": 2}
-_PADDINGS = {"zeros": 0, "border": 1, "reflection": 2}
+GRID_SAMPLE_INTERPOLATION_MODES = {"bilinear": 0, "nearest": 1, "bicubic": 2}
+GRID_SAMPLE_PADDING_MODES = {"zeros": 0, "border": 1, "reflection": 2}
 
 
 def _corners(align_corners: bool | None) -> bool:
@@ -194,20 +208,20 @@ def grid_sample(
 ) -> Tensor:
     """The image at the places of a grid, which go from -1 to 1 and name the last dimension first."""
     check(
-        mode in _MODES,
+        mode in GRID_SAMPLE_INTERPOLATION_MODES,
         f"nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: "
         f"'{mode}'",
         ValueError,
     )
     check(
-        padding_mode in _PADDINGS,
+        padding_mode in GRID_SAMPLE_PADDING_MODES,
         "nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or 'reflection', but "
         "got: "
         f"'{padding_mode}'",
         ValueError,
     )
-    corners = _corners(align_corners)
-    return run_name("grid_sampler", input, grid, _MODES[mode], _PADDINGS[padding_mode], corners)
+    kinds = GRID_SAMPLE_INTERPOLATION_MODES[mode], GRID_SAMPLE_PADDING_MODES[padding_mode]
+    return run_name("grid_sampler", input, grid, *kinds, _corners(align_corners))
 
 
 def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> Tensor:

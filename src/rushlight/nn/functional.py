@@ -11,6 +11,7 @@ from .._functions import API
 from ..core.dispatch import run_name
 from ..core.errors import check
 from ..core.tensor import Tensor
+from . import grad  # noqa: F401  a name of torch.nn.functional
 from ._activation import *  # noqa: F403
 from ._attention import *  # noqa: F403
 from ._conv import *  # noqa: F403
@@ -58,4 +59,4 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, max
 
 
 __all__ = [name for name in dir() if not name.startswith("_") and name not in (
-    "API", "Tensor", "annotations", "check", "run_name")]
+    "API", "Tensor", "annotations", "check", "grad", "run_name")]

@@ -62,9 +62,13 @@ class _InstanceNorm(_NormBase):
             state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
         )
 
+    def _get_no_batch_dim(self) -> int:
+        """How many dimensions an input without a batch has."""
+        return self._dims[0]
+
     def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
-        single = input.ndim == self._dims[0]
+        single = input.ndim == self._get_no_batch_dim()
         dim = input.ndim - self._dims[0]
         if input.shape[dim] != self.num_features:
             check(

@@ -30,10 +30,10 @@ class _Table(Module):
         )
         self.padding_idx = padding_idx + rows if padding_idx is not None and padding_idx < 0 else padding_idx
 
-    def _set_weight(self, weight: Tensor | None, device: Any, dtype: Any) -> None:
+    def _set_weight(self, weight: Tensor | None, device: Any, dtype: Any, freeze: bool = False) -> None:
         shape = (self.num_embeddings, self.embedding_dim)
         if weight is None:
-            self.weight = new_parameter(shape, device, dtype)
+            self.weight = new_parameter(shape, device, dtype).requires_grad_(not freeze)
             self.reset_parameters()
             return
         check(
@@ -41,7 +41,7 @@ class _Table(Module):
             "Shape of weight does not match num_embeddings and embedding_dim",
             AssertionError,
         )
-        self.weight = Parameter(weight)
+        self.weight = Parameter(weight, requires_grad=not freeze)
 
     def reset_parameters(self) -> None:
         init.normal_(self.weight)
@@ -53,12 +53,10 @@ class _Table(Module):
                 self.weight[self.padding_idx].fill_(0)
 
     @classmethod
-    def _from_rows(cls, embeddings: Tensor, freeze: bool, **options: Any) -> Any:
+    def _from_rows(cls, embeddings: Tensor, **options: Any) -> Any:
         check(embeddings.ndim == 2, "Embeddings parameter is expected to be 2-dimensional", AssertionError)
         rows, columns = embeddings.shape
-        result = cls(num_embeddings=rows, embedding_dim=columns, _weight=embeddings, **options)
-        result.weight.requires_grad_(not freeze)
-        return result
+        return cls(num_embeddings=rows, embedding_dim=columns, _weight=embeddings, **options)
 
 
 class Embedding(_Table):
@@ -85,8 +83,7 @@ class Embedding(_Table):
         self.max_norm = max_norm
         self.norm_type = norm_type
         self.scale_grad_by_freq = scale_grad_by_freq
-        self._set_weight(_weight, device, dtype)
-        self.weight.requires_grad_(not _freeze)
+        self._set_weight(_weight, device, dtype, _freeze)
         self.sparse = sparse
 
     def forward(self, input: Tensor) -> Tensor:
@@ -126,7 +123,7 @@ class Embedding(_Table):
         """An Embedding of the rows given."""
         return cls._from_rows(
             embeddings,
-            freeze,
+            _freeze=freeze,
             padding_idx=padding_idx,
             max_norm=max_norm,
             norm_type=norm_type,
@@ -208,9 +205,8 @@ class EmbeddingBag(_Table):
         padding_idx: int | None = None,
     ) -> Any:
         """An EmbeddingBag of the rows given."""
-        return cls._from_rows(
+        result = cls._from_rows(
             embeddings,
-            freeze,
             max_norm=max_norm,
             norm_type=norm_type,
             scale_grad_by_freq=scale_grad_by_freq,
@@ -219,3 +215,5 @@ class EmbeddingBag(_Table):
             include_last_offset=include_last_offset,
             padding_idx=padding_idx,
         )
+        result.weight.requires_grad_(not freeze)
+        return result

@@ -69,6 +69,11 @@ class SpectralNorm:
             delattr(module, self.name + suffix)
         module.register_parameter(self.name, Parameter(weight.detach()))
 
+    def _solve_v_and_rescale(self, matrix: Tensor, u: Tensor, sigma: Tensor) -> Tensor:
+        """The right vector for a left one: u W v = sigma for v in the row space of W."""
+        v = functions["mv"](functions["pinverse"](matrix.t().mm(matrix)).mm(matrix.t()), u)
+        return v * (sigma / functions["dot"](u, functions["mv"](matrix, v)))
+
     def __call__(self, module: Any, inputs: Any) -> None:
         setattr(module, self.name, self.compute_weight(module, do_power_iteration=module.training))
 
@@ -101,19 +106,56 @@ class SpectralNorm:
         module.register_buffer(name + "_u", u)
         module.register_buffer(name + "_v", v)
         module.register_forward_pre_hook(hook)
-        module._register_state_dict_hook(_NoteVersion(hook))
+        module._register_state_dict_hook(SpectralNormStateDictHook(hook))
+        module._register_load_state_dict_pre_hook(SpectralNormLoadStateDictPreHook(hook))
         return hook
 
 
-class _NoteVersion:
-    """Writes the version of the hook to the metadata of a state dict. An object, for it can be pickled."""
+class SpectralNormStateDictHook:
+    """Notes in the metadata of a state dict which version of SpectralNorm wrote it."""
 
-    def __init__(self, hook: SpectralNorm) -> None:
-        self.spectral_norm = hook
+    def __init__(self, fn: SpectralNorm) -> None:
+        self.fn = fn
 
     def __call__(self, module: Any, state_dict: Any, prefix: str, local_metadata: Any) -> None:
-        hook = self.spectral_norm
-        local_metadata.setdefault("spectral_norm", {})[hook.name + ".version"] = hook._version
+        versions = local_metadata.setdefault("spectral_norm", {})
+        key = self.fn.name + ".version"
+        check(key not in versions, f"Unexpected key in metadata['spectral_norm']: {key}")
+        versions[key] = self.fn._version
+
+
+class SpectralNormLoadStateDictPreHook:
+    """Turns a state dict from before there was a version into one of today: it has the normalized weight
+    instead of the right singular vector."""
+
+    def __init__(self, fn: SpectralNorm) -> None:
+        self.fn = fn
+
+    def __call__(
+        self,
+        state_dict: Any,
+        prefix: str,
+        local_metadata: Any,
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        version = local_metadata.get("spectral_norm", {}).get(self.fn.name + ".version")
+        key = prefix + self.fn.name
+        today = all(key + suffix in state_dict for suffix in ("_orig", "_u", "_v")) and key not in state_dict
+        if (version is not None and version >= 1) or (version is None and today):
+            return
+        missing = [key + suffix for suffix in ("_orig", "", "_u") if key + suffix not in state_dict]
+        if missing:
+            if strict:
+                missing_keys.extend(missing)
+            return
+        with no_grad():
+            weight, normalized = state_dict[key + "_orig"], state_dict.pop(key)
+            matrix = self.fn.reshape_weight_to_matrix(weight)
+            sigma = (weight / normalized).mean()
+            state_dict[key + "_v"] = self.fn._solve_v_and_rescale(matrix, state_dict[key + "_u"], sigma)
 
 
 def spectral_norm(
@@ -132,7 +174,8 @@ def remove_spectral_norm(module: Any, name: str = "weight") -> Any:
             break
     else:
         raise ValueError(f"spectral_norm of '{name}' not found in {module}")
-    for number, note in list(module._state_dict_hooks.items()):
-        if getattr(note, "spectral_norm", None) is hook:
-            del module._state_dict_hooks[number]
+    for table in (module._state_dict_hooks, module._load_state_dict_pre_hooks):
+        for number, other in list(table.items()):
+            if getattr(other, "fn", None) is hook:
+                del table[number]
     return module
