@@ -106,3 +106,121 @@ def test_in_a_compiled_function() -> None:
         result.backward()
         assert abs(result.item() - (3 * np.sin(2 * value) + 1)) < 1e-5
         np.testing.assert_allclose(x.grad.numpy(), [2 * np.cos(2 * value)] * 3, rtol=1e-5)
+
+
+def test_a_compiled_program_keeps_an_operator_with_a_fake_kernel() -> None:
+    operator = differentiable(rushlight, "kept_sine")
+    operator.register_fake(lambda x, factor=1.0: rushlight.empty_like(x))
+    step = rushlight.compile(lambda x: operator(x * 2).sum() + 1, fullgraph=True)
+    for value in (0.5, 0.25):
+        x = rushlight.full((3,), value, requires_grad=True)
+        result = step(x)
+        result.backward()
+        assert abs(result.item() - (3 * np.sin(2 * value) + 1)) < 1e-5
+        np.testing.assert_allclose(x.grad.numpy(), [2 * np.cos(2 * value)] * 3, rtol=1e-5)
+    assert not step.eager
+
+
+def test_a_compiled_program_keeps_an_operator_that_writes() -> None:
+    with rushlight.library._scoped_library("tests", "FRAGMENT") as library:
+        library.define("grow(Tensor(a!) x, Tensor y) -> Tensor")
+
+        def grow(x, y):  # type: ignore[no-untyped-def]
+            x.numpy()[...] += y.numpy()
+            return rushlight.from_numpy(x.numpy() * 2)
+
+        library.impl("grow", grow, "CPU")
+        rushlight.library.register_fake("tests::grow", lambda x, y: rushlight.empty_like(x), lib=library)
+
+        def program(x, y):  # type: ignore[no-untyped-def]
+            z = rushlight.ops.tests.grow(x, y * 2)
+            return x + z
+
+        compiled = rushlight.compile(program, fullgraph=True)
+        for _ in range(2):
+            x, other = rushlight.ones(3), rushlight.ones(3)
+            y = rushlight.arange(3.0)
+            assert compiled(x, y).tolist() == program(other, y).tolist()
+            assert x.tolist() == other.tolist() == [1.0, 3.0, 5.0]
+    assert not hasattr(rushlight.ops.tests, "grow")
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_libraries(library: Any) -> None:
+    with library.library._scoped_library("tests_scoped", "FRAGMENT") as scope:
+        scope.define("double(Tensor x, int by=2, *, float bias=0.) -> Tensor")
+        scope.impl("double", lambda x, by=2, *, bias=0.0: x * by + bias, "CompositeExplicitAutograd")
+        operators = library.ops.tests_scoped
+        x = library.ones(2)
+        assert operators.double(x).tolist() == [2.0, 2.0]
+        assert operators.double.default(x, 3, bias=1.0).tolist() == [4.0, 4.0]
+        assert operators.double.default.name() == "tests_scoped::double"
+        assert [a.name for a in operators.double.default._schema.arguments] == ["x", "by", "bias"]
+        with pytest.raises(RuntimeError):
+            scope.define("double(Tensor x) -> Tensor")
+        with pytest.raises(RuntimeError):
+            operators.double("x")
+    assert not hasattr(library.ops.tests_scoped, "double")
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_lists_and_several_results(library: Any) -> None:
+    def split(xs, factor):  # type: ignore[no-untyped-def]
+        return xs[0] * factor, xs[1].clone()
+
+    split.__annotations__ = {"xs": list[library.Tensor], "factor": float,
+                             "return": tuple[library.Tensor, library.Tensor]}
+    operator = library.library.custom_op("tests::split_list", split, mutates_args=())
+    operator.register_autograd(lambda ctx, first, second: ([first * ctx.factor, second], None),
+                               setup_context=lambda ctx, inputs, output: setattr(ctx, "factor", inputs[1]))
+    xs = [library.ones(2, requires_grad=True), library.ones(3, requires_grad=True)]
+    first, second = operator(xs, 3.0)
+    (first.sum() * 2 + second.sum()).backward()
+    assert xs[0].grad.tolist() == [6.0, 6.0] and xs[1].grad.tolist() == [1.0] * 3
+
+
+def test_schemas_of_functions() -> None:
+    def function(x: Any, sizes: Any, scale: Any = 1.5, mode: Any = None) -> None:
+        pass
+
+    for library in LIBRARIES:
+        function.__annotations__ = {"x": library.Tensor, "sizes": list[int], "scale": float,
+                                    "mode": str | None, "return": None}
+        assert library.library.infer_schema(function, mutates_args={"x"}) \
+            == "(Tensor(a0!) x, SymInt[] sizes, float scale=1.5, str? mode=None) -> ()"
+
+
+def test_opcheck_finds_what_is_wrong() -> None:
+    operator = differentiable(rushlight, "checked_sine")
+    operator.register_fake(lambda x, factor=1.0: rushlight.empty_like(x))
+    x = rushlight.rand(3, requires_grad=True)
+    assert set(rushlight.library.opcheck(operator, (x,)).values()) == {"SUCCESS"}
+    operator.register_fake(lambda x, factor=1.0: x.new_empty(1))
+    assert rushlight.library.opcheck(operator, (x,), raise_exception=False,
+                                     test_utils="test_faketensor")["test_faketensor"] != "SUCCESS"
+
+
+def test_a_mode_is_given_an_operator_and_may_have_a_rule_for_it() -> None:
+    operator = sine(rushlight, "seen_sine")
+    seen: list[Any] = []
+
+    class Mode(rushlight.utils._python_dispatch.TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            seen.append(func)
+            return func(*args, **(kwargs or {}))
+
+    x = rushlight.ones(2)
+    with Mode():
+        operator(x)
+    assert seen == [rushlight.ops.tests.seen_sine.default]
+    rushlight.library.register_torch_dispatch(operator, Mode,
+                                              lambda mode, func, types, args, kwargs: args[0] + 1)
+    with Mode():
+        assert operator(x).tolist() == [2.0, 2.0]
+
+
+def test_another_kernel_for_an_operator_of_the_package() -> None:
+    with rushlight.library._scoped_library("aten", "IMPL") as library:
+        library.impl("erfinv", lambda x: x + 41, "CPU")
+        assert rushlight.erfinv(rushlight.ones(1)).tolist() == [42.0]
+    assert rushlight.erfinv(rushlight.zeros(1)).tolist() == [0.0]

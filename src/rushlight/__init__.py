@@ -66,6 +66,7 @@ from .autograd import (
     set_grad_enabled,
 )
 from .core import heap as _heap
+from .core.aten import Tag
 from .core.construct import as_tensor, asarray, from_dlpack, from_numpy, frombuffer, tensor, to_dlpack
 from .core.dtypes import DType as dtype  # noqa: N813  torch's name
 from .core.dtypes import (
@@ -160,6 +161,7 @@ newaxis = None
 legacy_contiguous_format = contiguous_format
 
 __all__ = [
+    "Tag",
     "AcceleratorError", "Generator", "GradScaler", "OutOfMemoryError", "Size", "Tensor", "TypedStorage",
     "UntypedStorage",
     "__version__", "amp", "as_tensor", "asarray", "autocast", "autocast_decrement_nesting",
@@ -206,9 +208,10 @@ globals().update(_LEGACY_STORAGES)
 
 _heap.keep_freed_memory()
 
-_ON_DEMAND = ("__future__", "accelerator", "backends", "cpu", "cuda", "distributed", "distributions", "jit",
-              "library", "mps", "multiprocessing", "optim", "overrides", "quasirandom", "return_types",
-              "testing", "types", "version", "xpu")
+_ON_DEMAND = ("_C", "__future__", "_custom_op", "_custom_ops", "_library", "_ops", "accelerator",
+              "backends", "cpu", "cuda", "distributed", "distributions", "jit", "library", "mps",
+              "multiprocessing", "optim", "overrides", "quasirandom", "return_types", "testing",
+              "types", "version", "xpu")
 
 
 def __getattr__(name: str) -> Any:

@@ -15,7 +15,7 @@ try:
         decompositions,  # noqa: F401
         derivatives,  # noqa: F401
         kernels,  # noqa: F401
-        ops,
+        ops,  # noqa: F401
     )
 
     # isort: on
@@ -27,20 +27,11 @@ finally:
         gc.enable()
 from .core import objects, python_dispatch  # noqa: F401
 from .core.api import attach_methods, build
-from .core.aten import OpNamespace, add_namespace, on_new_namespace
-from .core.registry import LIBRARY, REGISTRY
+from .core.registry import REGISTRY
 
 REGISTRY.frozen = True
 API = build(REGISTRY)
 attach_methods(API)
 
-
-def _find_in_ops(name: str, namespace: OpNamespace) -> None:
-    setattr(ops, name, namespace)
-
-
-on_new_namespace(_find_in_ops)
-for _namespace in {"aten", *(op.schema.namespace for op in (*REGISTRY, *LIBRARY))} - {""}:
-    add_namespace(_namespace)
 globals().update(API.functions.get("", {}))
 __all__ = list(API.functions.get("", {}))

@@ -1,25 +1,46 @@
-"""Operators of one's own: `custom_op` makes a function that the rest of the system takes for one operator.
+"""Operators of one's own: `custom_op` makes a function that the rest of the system takes for one operator,
+`Library` defines operators by their schemas and gives them kernels by dispatch key.
 
-A custom operator has a kernel, which sees plain tensors without history, and may have a fake kernel (for the
-meta device), a derivative and a batching rule. It is found as `ops.<namespace>.<name>` as well.
+A custom operator has a kernel, which sees plain tensors without history, and may have a fake kernel (for
+tensors without data; with it the operator stays inside of compiled programs), a derivative and a batching
+rule. It is found as `ops.<namespace>.<name>` as well.
 """
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Callable, Iterable, Sequence
-from types import SimpleNamespace
-from typing import Any
+import logging
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar
 
-from . import ops
-from .autograd import Function
+from ._library import operators
+from ._library.checks import opcheck
+from ._library.fake import get_ctx
+from ._library.infer_schema import infer_schema
+from ._library.operators import DEVICE_KEYS, KEYS, Custom
+from .core.aten import OpOverload, Tag, find
 from .core.errors import check
-from .core.tensor import META, Tensor
+from .core.python_dispatch import RULES, as_called
+from .core.registry import REGISTRY
+from .core.schema import parse_schema
 
-__all__ = ["CustomOpDef", "custom_op", "register_autograd", "register_fake", "register_kernel",
-           "register_vmap"]
+__all__ = ["CustomOpDef", "Library", "Tag", "custom_op", "define", "fallthrough_kernel", "get_ctx", "impl",
+           "impl_abstract", "infer_schema", "opcheck", "register_autograd", "register_fake",
+           "register_kernel", "register_torch_dispatch", "register_vmap"]
 
-_operators: dict[str, CustomOpDef] = {}
+_log = logging.getLogger(__name__)
+_DEVICES = ", ".join(DEVICE_KEYS)
+
+
+def fallthrough_kernel() -> None:
+    """Given to `Library.impl`: the operator has nothing to do at that key."""
+    raise NotImplementedError("fallthrough_kernel() should never be called: it stands for no kernel")
+
+
+# Operators by their functions.
 
 
 def custom_op(name: str, fn: Callable[..., Any] | None = None, /, *, mutates_args: str | Iterable[str],
@@ -31,166 +52,465 @@ def custom_op(name: str, fn: Callable[..., Any] | None = None, /, *, mutates_arg
     if fn is None:
         return lambda function: custom_op(name, function, mutates_args=mutates_args,
                                           device_types=device_types, schema=schema, tags=tags)
-    return CustomOpDef(name, fn, mutates_args, annotated=schema is None)
+    text = infer_schema(fn, mutates_args=mutates_args) if schema is None else schema
+    namespace, _, short = name.partition("::")
+    check(bool(short), f"custom_op: the name must be 'namespace::name', not {name!r}", ValueError)
+    if schema is not None:
+        found = parse_schema(f"{name}{text}")
+        written = {found.arguments[i].name for i in found.mutable_arguments}
+        wanted = written if mutates_args == "unknown" else set(mutates_args)
+        check(written == wanted, f"custom_op: mutates_args says {wanted or '{}'}, but according to its "
+              f"schema {text} the op mutates {written or '{}'}", ValueError)
+    return CustomOpDef(namespace, short, text, fn, device_types, tags)
 
 
 class CustomOpDef:
     """A custom operator: call it, or tell it more about itself."""
 
-    def __init__(self, name: str, fn: Callable[..., Any], mutates_args: str | Iterable[str], *,
-                 annotated: bool = True) -> None:
-        namespace, _, short = name.partition("::")
-        check(bool(short), f"custom_op: the name must be 'namespace::name', not {name!r}", ValueError)
-        self._namespace, self._name = namespace, short
-        self._kernel = fn
-        self._signature = inspect.signature(fn)
-        for parameter in self._signature.parameters.values() if annotated else ():
-            check(parameter.annotation is not inspect.Parameter.empty,
-                  f"custom_op: the parameter {parameter.name} of {name} must have a type annotation",
-                  ValueError)
-        names = list(self._signature.parameters)
-        self._mutates = names if mutates_args == "unknown" else [
-            mutates_args] if isinstance(mutates_args, str) else list(mutates_args)
-        strange = set(self._mutates) - set(names)
-        check(not strange, f"custom_op: {name} has no arguments {sorted(strange)} to write to", ValueError)
-        self._fake: Callable[..., Any] | None = None
-        self._backward: Callable[..., Any] | None = None
-        self._setup: Callable[..., Any] | None = None
-        self._batched: Callable[..., Any] | None = None
-        self._function = _function_of(self)
-        _operators[name] = self
-        _attach(self)
+    def __init__(self, namespace: str, name: str, schema: str, fn: Callable[..., Any],
+                 device_types: Any = None, tags: Any = None) -> None:
+        self._namespace, self._name, self._schema = namespace, name, schema
+        self._init_fn = fn
+        self._qualname = f"{namespace}::{name}"
+        operators.destroy(self._qualname)
+        self._custom = operators.define(self._qualname, schema, tags or (), owner=self)
+        schema_of = self._custom.op.schema
+        for argument in schema_of.keyword_only:
+            if argument.type.base == "Tensor":
+                operators.destroy(self._qualname)
+                raise NotImplementedError(f"custom_op: kwarg-only Tensor args are not supported: "
+                                          f"{self._qualname}{schema}")
+        self._kernels: dict[str | None, Callable[..., Any]] = {}
+        try:
+            self.register_kernel(device_types, fn)
+        except ValueError:
+            operators.destroy(self._qualname)
+            raise
+        self.__name__ = name
+
+    @property
+    def _opoverload(self) -> OpOverload:
+        short, _, overload = self._name.partition(".")
+        found: OpOverload = find(self._namespace, short, overload or "default")
+        return found
+
+    @property
+    def default(self) -> OpOverload:
+        return self._opoverload
+
+    @property
+    def _tensor_arguments(self) -> list[str]:
+        return [a.name for a in self._custom.op.schema.arguments if a.type.base == "Tensor"]
+
+    def where(self) -> str:
+        """The module that the kernel was written in."""
+        module: str = self._init_fn.__module__
+        return module
 
     def register_fake(self, fn: Callable[..., Any], /) -> Callable[..., Any]:
-        """What the operator does on the meta device: outputs of the right shapes, without data."""
-        self._fake = fn
+        """What the operator does with tensors without data: outputs of the right shapes."""
+        self._custom.fake = fn
+        self._custom.fake_source = _source(fn)
         return fn
 
     def register_kernel(self, device_types: Any, fn: Callable[..., Any] | None = None, /) -> Any:
-        """Another kernel, for some devices; those of "cpu" replace the first one."""
+        """Another kernel, for some devices; without `device_types` for all that have none of their own."""
         if fn is None:
             return lambda function: self.register_kernel(device_types, function)
-        named = [device_types] if isinstance(device_types, str) else device_types
-        if named is None or "cpu" in named:
-            self._kernel = fn
+        named = [None] if device_types is None else [device_types] if isinstance(device_types, str) \
+            else list(device_types)
+        if named != [None] and not self._tensor_arguments:
+            check("device" in self._custom.op.schema.argument_names,
+                  "Functions without tensor inputs are required to have a `device: torch.device` argument",
+                  ValueError)
+        for device in named:
+            self._kernels[device] = fn
+        self._update()
         return fn
+
+    def _update(self) -> None:
+        """Let the kernels in force be those of the operator."""
+        custom = self._custom
+        chosen = self._kernels.get("cpu") if "cpu" not in custom.disabled else None
+        chosen = chosen or self._kernels.get(None)
+        custom.kernels.pop("CPU", None)
+        if chosen is not None:
+            custom.kernels["CPU"] = chosen
+
+    @contextmanager
+    def set_kernel_enabled(self, device_type: str, enabled: bool = True) -> Iterator[None]:
+        """A context in which the kernel of a device is used, or is not."""
+        disabled = self._custom.disabled
+        before = set(disabled)
+        if device_type not in self._kernels:
+            _log.warning("set_kernel_enabled: %s: no kernel was registered for this device type: %s",
+                         self._qualname, device_type)
+        elif enabled is (device_type not in disabled):
+            _log.warning("set_kernel_enabled: the kernel of %s for %s is already %s", self._qualname,
+                         device_type, "enabled" if enabled else "disabled")
+        if enabled:
+            disabled.discard(device_type)
+        elif device_type in self._kernels:
+            disabled.add(device_type)
+        self._update()
+        try:
+            yield
+        finally:
+            self._custom.disabled = before
+            self._update()
 
     def register_autograd(self, backward: Callable[..., Any], /, *,
                           setup_context: Callable[..., Any] | None = None) -> None:
         """backward(ctx, *grads) gives the gradients of the inputs; setup_context(ctx, inputs, output) saves
         what it needs."""
-        check(not self._mutates, f"{self!r} writes to its arguments and cannot have a derivative")
-        self._backward, self._setup = backward, setup_context
+        _set_derivative(self._custom, backward, setup_context)
 
     def register_vmap(self, func: Callable[..., Any] | None = None, /) -> Any:
         """func(info, in_dims, *args) gives the outputs for a batch, and along which dimensions they lie."""
         if func is None:
             return self.register_vmap
-        self._batched = func
-        self._function = _function_of(self)
+        _set_batched(self._custom, func)
         return func
 
+    def register_torch_dispatch(self, torch_dispatch_class: Any, fn: Callable[..., Any] | None = None,
+                                /) -> Any:
+        return register_torch_dispatch(self, torch_dispatch_class, fn)
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        try:
-            bound = self._signature.bind(*args, **kwargs)
-        except TypeError as error:
-            raise RuntimeError(f"{self!r}: {error}") from None
-        bound.apply_defaults()
-        values = tuple(bound.arguments.values())
-        for parameter, value in zip(self._signature.parameters.values(), values, strict=True):
-            check(parameter.annotation not in (Tensor, "Tensor") or isinstance(value, Tensor),
-                  f"{self!r}: the argument {parameter.name} must be a Tensor, not a {type(value).__name__}")
-        if not self._mutates:
-            return self._function.apply(*values)
-        result = self._run(values)
-        for name in self._mutates:
-            written = bound.arguments[name]
-            if isinstance(written, Tensor):
-                written.version_counter.value += 1
-        return result
-
-    def _run(self, values: tuple[Any, ...]) -> Any:
-        """The kernel, or the fake one where there is no data."""
-        if any(isinstance(value, Tensor) and value._keys & META for value in values):
-            check(self._fake is not None,
-                  f"{self!r} has no fake kernel for the meta device; register_fake adds one")
-            return self._fake(*values)  # type: ignore[misc]
-        result = self._kernel(*values)
-        given = [value for value in values if isinstance(value, Tensor)]
-        for output in result if isinstance(result, tuple | list) else (result,):
-            check(not any(output is value for value in given),
-                  f"{self!r}: an output is one of the inputs; return a clone of it")
-        return result
-
-    @property
-    def default(self) -> CustomOpDef:
-        return self
+        names = self._custom.op.schema.argument_names
+        if not self._tensor_arguments and "device" in names:
+            at = names.index("device")
+            device = str(args[at] if at < len(args) else kwargs.get("device", "cpu")).partition(":")[0]
+            check(device in self._kernels or None in self._kernels,
+                  f"{self._name} does not have a kernel registered for {device}")
+        return self._custom(self._opoverload.bound(args, kwargs))
 
     def __repr__(self) -> str:
-        return f"<CustomOpDef({self._namespace}::{self._name})>"
+        return f"<CustomOpDef({self._qualname})>"
 
 
-def _function_of(operator: CustomOpDef) -> Any:
-    """The operator as a function of autograd."""
-
-    def forward(*values: Any) -> Any:
-        return operator._run(values)
-
-    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        if operator._setup is not None:
-            operator._setup(ctx, inputs, output)
-
-    def backward(ctx: Any, *grads: Any) -> Any:
-        check(operator._backward is not None,
-              f"{operator!r} has no derivative; register_autograd adds one")
-        return operator._backward(ctx, *grads)  # type: ignore[misc]
-
-    members = {"forward": staticmethod(forward), "setup_context": staticmethod(setup_context),
-               "backward": staticmethod(backward)}
-    if operator._batched is not None:
-        batched = operator._batched
-        members["vmap"] = staticmethod(lambda info, in_dims, *args: batched(info, in_dims, *args))
-    return type(f"{operator._namespace}_{operator._name}", (Function,), members)
+def _source(fn: Callable[..., Any]) -> str:
+    code = getattr(inspect.unwrap(fn), "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else repr(fn)
 
 
-def _attach(operator: CustomOpDef) -> None:
-    """Make it `ops.<namespace>.<name>`."""
-    namespace = getattr(ops, operator._namespace, None)
-    if namespace is None:
-        namespace = SimpleNamespace()
-        setattr(ops, operator._namespace, namespace)
-    setattr(namespace, operator._name, operator)
+def _set_derivative(custom: Custom, backward: Callable[..., Any],
+                    setup_context: Callable[..., Any] | None) -> None:
+    schema = custom.op.schema
+    check(not custom.written and not any(r.type.alias for r in schema.returns),
+          f"Cannot register autograd formula for non-functional operator {custom.op.name} with schema "
+          f"{schema}: it writes to its arguments, or returns them")
+    _refuse_keyword_tensors(custom, "register_autograd")
+    custom.backward, custom.setup_context = backward, setup_context
+    custom.functions.clear()
 
 
-# The same by name.
+def _set_batched(custom: Custom, func: Callable[..., Any]) -> None:
+    _refuse_keyword_tensors(custom, "register_vmap")
+    custom.batched = func
+    custom.functions.clear()
 
 
-def _named(op: str | CustomOpDef) -> CustomOpDef:
-    if isinstance(op, CustomOpDef):
-        return op
-    found = _operators.get(op)
+def _refuse_keyword_tensors(custom: Custom, what: str) -> None:
+    for argument in custom.op.schema.keyword_only:
+        if argument.type.base == "Tensor":
+            raise NotImplementedError(f"{what}: kwarg-only Tensor args are not supported: "
+                                      f"{custom.op.schema}")
+
+
+# Operators by their schemas.
+
+
+class Library:
+    """Definitions of operators of a namespace, and kernels for them; they go when the library does.
+
+    `kind` is "DEF" for the one library that owns a namespace, "FRAGMENT" for further definitions, "IMPL" for
+    kernels of operators that others define, `dispatch_key` the key that is meant where none is said.
+    """
+
+    _owned: ClassVar[set[str]] = set()
+
+    def __init__(self, ns: str, kind: str, dispatch_key: str = "") -> None:
+        check(kind in ("IMPL", "DEF", "FRAGMENT"), f"Unsupported kind: {kind}", ValueError)
+        check(ns not in ("prim",) or kind == "IMPL", f"{ns} is a reserved namespace. Please try creating a "
+              "library with another name.", ValueError)
+        if kind == "DEF":
+            check(ns not in Library._owned, f"Only a single library of kind DEF can be used to register the "
+                  f"namespace {ns}; use the kind FRAGMENT for further definitions")
+            Library._owned.add(ns)
+        self.ns, self.kind = ns, kind
+        self.dispatch_key = _key(dispatch_key)
+        self._op_defs: set[str] = set()
+        self._undo: list[Callable[[], None]] = []
+        self._finalizer = weakref.finalize(self, _close, self._op_defs, self._undo,
+                                           ns if kind == "DEF" else None)
+
+    def __repr__(self) -> str:
+        return f"Library(kind={self.kind}, ns={self.ns}, dispatch_key={self.dispatch_key})"
+
+    def define(self, schema: str, alias_analysis: str = "", *, tags: Any = ()) -> str:
+        """A new operator; gives its name."""
+        check(self.kind != "IMPL", f"{self!r} cannot define operators: its kind is IMPL")
+        check(alias_analysis in ("", "FROM_SCHEMA", "CONSERVATIVE"),
+              f"Invalid alias_analysis type {alias_analysis}")
+        name, _, rest = schema.partition("(")
+        name = name.strip()
+        short = name.rpartition("::")[2]
+        operators.define(f"{self.ns}::{short}", f"({rest}", tags)
+        self._op_defs.add(f"{self.ns}::{short}")
+        return short
+
+    def impl(self, op_name: str | OpOverload, fn: Callable[..., Any], dispatch_key: Any = "", *,
+             with_keyset: bool = False, allow_override: bool = False) -> None:
+        """A kernel for an operator at a dispatch key."""
+        if not callable(fn):
+            raise TypeError(f"Input function is required to be a callable but found type {type(fn)}")
+        check(not with_keyset, "Library.impl: there are no sets of dispatch keys for a kernel to be given",
+              NotImplementedError)
+        key = _key(dispatch_key) or self.dispatch_key or "CompositeImplicitAutograd"
+        if isinstance(op_name, OpOverload):
+            name = op_name.name().partition("::")[2]
+        else:
+            name = op_name.partition("::")[2] or op_name
+            namespace = op_name.partition("::")[0] if "::" in op_name else self.ns
+            check(namespace == self.ns, f"{op_name}: {self!r} has kernels for the namespace {self.ns} only")
+        full = f"{self.ns}::{name.removesuffix('.default')}"
+        if fn is fallthrough_kernel:
+            return
+        custom = operators.CUSTOM.get(full)
+        if custom is None:
+            if self.ns == "aten" and name.removesuffix(".default") in REGISTRY:
+                self._override(REGISTRY[name.removesuffix(".default")], fn, key)
+                return
+            raise RuntimeError(f"impl: there is no operator {full} to give a kernel to; define it first")
+        known = custom.kernels.get(key)
+        if known is not None and not allow_override:
+            raise RuntimeError(
+                "This is not allowed since there's already a kernel registered from python overriding "
+                f"{name}'s behavior for {key} dispatch key and {self.ns} namespace.")
+        if key == "Meta" and custom.fake is not None:
+            raise RuntimeError(f"We should not register a meta kernel directly to the operator {full}: it "
+                               f"has a fake kernel already, from {custom.fake_source}")
+        custom.kernels[key] = fn
+        self._undo.append(lambda: _restore(custom, key, fn, known))
+
+    def _override(self, op: Any, fn: Callable[..., Any], key: str) -> None:
+        """Run an operator of the package by another kernel."""
+        check(key == "CPU", f"impl: an operator of the package can be given another kernel at the key CPU, "
+              f"not {key}", NotImplementedError)
+        former = op.run
+
+        def run(op: Any, args: Any) -> Any:
+            positional, keywords = as_called(op.schema, args)
+            return fn(*positional, **keywords)
+
+        op.run = run
+        self._undo.append(lambda: setattr(op, "run", former))
+
+    def fallback(self, fn: Callable[..., Any], dispatch_key: Any = "", *, with_keyset: bool = False) -> None:
+        raise NotImplementedError("Library.fallback: there is no kernel for all operators of a dispatch key; "
+                                  "a TorchDispatchMode is given every operator")
+
+    def _register_fake(self, op_name: str, fn: Callable[..., Any], _stacklevel: int = 1, *,
+                       allow_override: bool = False) -> None:
+        register_fake(f"{self.ns}::{op_name}", fn, lib=self, allow_override=allow_override)
+
+    def _register_torch_dispatch_rule(self, op_name: str, torch_dispatch_class: type,
+                                      fn: Callable[..., Any]) -> None:
+        register_torch_dispatch(f"{self.ns}::{op_name}", torch_dispatch_class, fn, lib=self)
+
+    def _destroy(self) -> None:
+        """Take back all definitions and kernels."""
+        self._finalizer()
+        self._op_defs.clear()
+
+
+def _close(names: set[str], undo: list[Callable[[], None]], owned: str | None) -> None:
+    for step in reversed(undo):
+        step()
+    undo.clear()
+    for name in names:
+        operators.destroy(name)
+    if owned is not None:
+        Library._owned.discard(owned)
+
+
+def _restore(custom: Custom, key: str, fn: Callable[..., Any], known: Callable[..., Any] | None) -> None:
+    if custom.kernels.get(key) is fn:
+        del custom.kernels[key]
+        if known is not None:
+            custom.kernels[key] = known
+
+
+def _key(key: Any) -> str:
+    name: str = getattr(key, "name", key)
+    check(name in KEYS, f"could not parse dispatch key: {name}")
+    return name
+
+
+@contextmanager
+def _scoped_library(*args: Any, **kwargs: Any) -> Iterator[Library]:
+    """A library for the length of a context."""
+    library = Library(*args, **kwargs)
+    try:
+        yield library
+    finally:
+        library._destroy()
+
+
+_kept: list[Library] = []  # libraries of definitions that nobody else keeps
+
+
+def _kept_library(namespace: str) -> Library:
+    found = next((library for library in _kept if library.ns == namespace), None)
     if found is None:
-        raise RuntimeError(f"there is no custom operator {op!r}; custom_op makes one")
+        found = Library(namespace, "FRAGMENT")
+        _kept.append(found)
     return found
 
 
-def register_fake(op: str | CustomOpDef, func: Callable[..., Any] | None = None, /, *,
-                  lib: Any = None) -> Any:
+def define(qualname: Any, schema: str, alias_analysis: str = "", *, lib: Library | None = None,
+           tags: Any = ()) -> Any:
+    """A new operator "namespace::name" of the schema "(Tensor x) -> Tensor".
+
+    As `define(library, "name(Tensor x) -> Tensor")` a decorator of its kernel.
+    """
+    if isinstance(qualname, Library):
+        name = qualname.define(schema, alias_analysis, tags=tags)
+
+        def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+            qualname.impl(name, function)
+            return function
+
+        return decorate
+    if not isinstance(qualname, str):
+        raise ValueError(f"define(qualname, schema): expected qualname to be instance of str, got "
+                         f"{type(qualname)}")
+    namespace, _, name = qualname.partition("::")
+    if not name:
+        raise ValueError(f"define: expected a name with a namespace, such as 'mylib::foo', not {qualname!r}")
+    if not schema.lstrip().startswith("("):
+        raise ValueError(f"define(qualname, schema, ...): expected schema to look like e.g. \"(Tensor x) -> "
+                         f"Tensor\" but got \"{schema}\"")
+    library = lib if lib is not None else _kept_library(namespace)
+    library.define(name + schema.strip(), alias_analysis, tags=tags)
+    return None
+
+
+def impl(qualname: Any, types: Any, func: Any = None, *, lib: Library | None = None) -> Any:
+    """A kernel of an operator, for dispatch keys or for devices ("cpu", "default" for all).
+
+    As `impl(library, "name", key)` a decorator.
+    """
+    if isinstance(qualname, Library):
+        name, key = types, func or ""
+
+        def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+            qualname.impl(name, function, key)
+            return function
+
+        return decorate
+    keys = _keys_of(types)
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        library = lib if lib is not None else _kept_library(str(qualname).partition("::")[0])
+        for key in keys:
+            library.impl(qualname, function, key)
+        return function
+
     if func is None:
-        return lambda function: register_fake(op, function)
-    return _named(op).register_fake(func)
+        return register
+    register(func)
+    return None
 
 
-def register_kernel(op: str | CustomOpDef, device_types: str | Sequence[str] | None,
-                    func: Callable[..., Any] | None = None, /, *, lib: Any = None) -> Any:
-    return _named(op).register_kernel(device_types, func)
+def _keys_of(types: Any) -> list[str]:
+    keys = []
+    for kind in (types,) if isinstance(types, str) else types:
+        if kind == "default":
+            keys.append("CompositeExplicitAutograd")
+        elif kind in DEVICE_KEYS:
+            keys.append(DEVICE_KEYS[kind])
+        else:
+            check(kind in KEYS and kind != "", f"impl: unknown device or dispatch key {kind!r}. Expected one "
+                  f"of {_DEVICES}, 'default', or a dispatch key")
+            keys.append(kind)
+    return list(dict.fromkeys(keys))
 
 
-def register_autograd(op: str | CustomOpDef, backward: Callable[..., Any], /, *,
-                      setup_context: Callable[..., Any] | None = None, lib: Any = None) -> None:
-    _named(op).register_autograd(backward, setup_context=setup_context)
+# More about an operator, by name.
 
 
-def register_vmap(op: str | CustomOpDef, func: Callable[..., Any] | None = None, /, *,
-                  lib: Any = None) -> Any:
-    return _named(op).register_vmap(func)
+def register_fake(op: Any, func: Callable[..., Any] | None = None, /, *, lib: Library | None = None,
+                  allow_override: bool = False, _stacklevel: int = 1) -> Any:
+    """What an operator does with tensors without data; with it a compiled program keeps the operator."""
+    if func is None:
+        return lambda function: register_fake(op, function, lib=lib, allow_override=allow_override)
+    custom = operators.find(op)
+    if custom.definition is None and not allow_override:
+        check(custom.fake is None, f"register_fake(...): the operator {custom.op.name} already has an fake "
+              f"impl registered at {custom.fake_source}.")
+        for key, what in (("Meta", "an"), ("CompositeImplicitAutograd", "a")):
+            check(key not in custom.kernels, f"register_fake(...): the operator {custom.op.name} already has "
+                  f"{what} {key} implementation; a fake kernel would never be used"
+                  + (" (see CompositeImplicitAutograd)" if key != "Meta" else ""))
+    custom.fake, custom.fake_source = func, _source(func)
+    if lib is not None:
+        lib._undo.append(lambda: setattr(custom, "fake", None) if custom.fake is func else None)
+    return func
+
+
+def impl_abstract(qualname: Any, func: Callable[..., Any] | None = None, *, lib: Library | None = None,
+                  _stacklevel: int = 1) -> Any:
+    """The former name of `register_fake`."""
+    return register_fake(qualname, func, lib=lib)
+
+
+def register_kernel(op: Any, device_types: str | Sequence[str] | None, func: Callable[..., Any] | None = None,
+                    /, *, lib: Library | None = None) -> Any:
+    """A kernel of an operator for some devices, None for all."""
+    if func is None:
+        return lambda function: register_kernel(op, device_types, function, lib=lib)
+    custom = operators.find(op)
+    if custom.definition is not None:
+        return custom.definition.register_kernel(device_types, func)
+    keys = ["CompositeExplicitAutograd"] if device_types is None else _keys_of(device_types)
+    library = lib if lib is not None else _kept_library(custom.op.schema.namespace)
+    for key in keys:
+        library.impl(custom.op.name, func, key)
+    return func
+
+
+def register_autograd(op: Any, backward: Callable[..., Any], /, *,
+                      setup_context: Callable[..., Any] | None = None, lib: Library | None = None) -> None:
+    custom = operators.find(op)
+    _set_derivative(custom, backward, setup_context)
+    if lib is not None:
+        lib._undo.append(lambda: setattr(custom, "backward", None))
+
+
+def register_vmap(op: Any, func: Callable[..., Any] | None = None, /, *, lib: Library | None = None) -> Any:
+    custom = operators.find(op)
+    if func is None:
+        return lambda function: register_vmap(op, function, lib=lib)
+    _set_batched(custom, func)
+    return func
+
+
+def _drop_rule(place: Any) -> None:
+    RULES.pop(place, None)
+
+
+def register_torch_dispatch(op: Any, torch_dispatch_class: Any, func: Callable[..., Any] | None = None, /, *,
+                            lib: Library | None = None) -> Any:
+    """What a class or mode with `__torch_dispatch__` does with one operator: func(cls or mode, func, types,
+    args, kwargs)."""
+    if func is None:
+        return lambda function: register_torch_dispatch(op, torch_dispatch_class, function, lib=lib)
+    place = (operators.find(op).op, torch_dispatch_class)
+    RULES[place] = func
+    if lib is not None:
+        lib._undo.append(functools.partial(_drop_rule, place))
+    return func
+
+

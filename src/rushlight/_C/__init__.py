@@ -16,6 +16,7 @@ from ..autograd.tape import Node, running_node
 from ..core.modes import MODES
 from ..core.tensor import Tensor
 from . import _autograd, _functions, _functorch, _nn
+from ._dispatch import *  # noqa: F403
 
 TensorBase = _TensorBase = Tensor
 

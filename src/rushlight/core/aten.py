@@ -11,13 +11,12 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from . import dtypes
 from .construct import scalar_tensor
 from .dispatch import call
-from .errors import RegistrationError
 from .mutation import call_inplace, call_out
 from .out_names import out_form
 from .registry import LIBRARY, REGISTRY, Kind, OpDef
@@ -107,6 +106,8 @@ class AliasInfo:
 class OpOverload:
     """One overload, called with a user's arguments."""
 
+    _defined_in_python = False
+
     def __init__(self, op: OpDef, form: str = FUNCTIONAL) -> None:
         self.op = op
         self.form = form
@@ -150,7 +151,7 @@ class OpOverload:
             found.append(Tag.dynamic_output_shape)
         if op.kind is Kind.VIEW and self.form == INPLACE:
             found.append(Tag.inplace_view)
-        return [*found, *op_tags.get(op, ())]
+        return found
 
     @property
     def is_view(self) -> bool:
@@ -238,9 +239,6 @@ class OpOverload:
 
     def __repr__(self) -> str:
         return f"<OpOverload(op='{self.namespace}.{self._opname}', overload='{self._overloadname}')>"
-
-
-op_tags: dict[OpDef, tuple[Tag, ...]] = {}  # what was said of operators that are no part of the package
 
 
 def _number_tensor(value: Any) -> Tensor:
@@ -331,6 +329,10 @@ class OpOverloadPacket:
         return find, (self._namespace, self.__name__)
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        if self._namespace in _called_by_overload:
+            for candidate in self._overloads.values():
+                if not isinstance(bind(candidate.op, args, kwargs), str) or len(self._overloads) == 1:
+                    return candidate(*args, **kwargs)
         return self._packet(*args, **kwargs)
 
     def __str__(self) -> str:
@@ -378,30 +380,28 @@ class OpNamespace:
 
 
 _namespaces: dict[str, OpNamespace] = {}
-# told of every namespace that is made, so that it can be found as an attribute of `rushlight.ops`
-_on_new: list[Callable[[str, OpNamespace], None]] = []
+_called_by_overload: set[str] = set()  # namespaces whose overloads do more than run their operator
 
 
 def namespace(name: str) -> OpNamespace:
-    """The namespace `name`, which has operators."""
-    try:
-        return _namespaces[name]
-    except KeyError:
-        raise RegistrationError(f"there is no namespace {name} of operators") from None
-
-
-def add_namespace(name: str) -> OpNamespace:
-    """The namespace `name`, made if there is none."""
+    """The namespace `name`, with or without operators so far."""
     found = _namespaces.get(name)
-    if found is None:
-        found = _namespaces[name] = OpNamespace(name)
-        for tell in _on_new:
-            tell(name, found)
-    return found
+    return found if found is not None else _namespaces.setdefault(name, OpNamespace(name))
 
 
-def on_new_namespace(tell: Callable[[str, OpNamespace], None]) -> None:
-    _on_new.append(tell)
+def calls_overloads(name: str) -> None:
+    """Calls of the packets of a namespace go through the objects of their overloads from now on."""
+    _called_by_overload.add(name)
+
+
+def know(found: OpOverload) -> None:
+    """Let `found` be the one object for its operator."""
+    _known[found.op, found.form] = found
+
+
+def forget(op: OpDef) -> None:
+    for form in (FUNCTIONAL, INPLACE, OUT):
+        _known.pop((op, form), None)
 
 
 def find(space: str, name: str, overload: str = "") -> Any:

@@ -11,6 +11,8 @@ autograd, which sees the operator alone (`MODES.below`), and a mode runs with th
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -66,6 +68,10 @@ def _is_default(value: Any, default: Any) -> bool:
                                 and value == default)
 
 
+# What a class or mode does with one operator, instead of its __torch_dispatch__.
+RULES: dict[tuple[OpDef, type], Callable[..., Any]] = {}
+
+
 def dispatch(func: OpOverload, values: Arguments, tensors: list[Tensor]) -> Any:
     """What the innermost mode, or else the classes of `tensors`, make of `func` on its argument tuple."""
     args, kwargs = as_called(func.schema, values)
@@ -78,11 +84,14 @@ def dispatch(func: OpOverload, values: Arguments, tensors: list[Tensor]) -> Any:
             MODES.dispatchers = modes[:-1]
             if len(modes) == 1:
                 AMBIENT.keys &= ~DISPATCH
-            result = modes[-1].__torch_dispatch__(func, kinds, args, kwargs)
+            rule = RULES.get((func.op, type(modes[-1]))) if RULES else None
+            run = modes[-1].__torch_dispatch__ if rule is None else functools.partial(rule, modes[-1])
+            result = run(func, kinds, args, kwargs)
         for kind in kinds:
             if result is not NotImplemented:
                 break
-            asked: Any = kind.__torch_dispatch__  # type: ignore[attr-defined]
+            rule = RULES.get((func.op, kind)) if RULES else None
+            asked: Any = kind.__torch_dispatch__ if rule is None else functools.partial(rule, kind)  # type: ignore[attr-defined]
             result = asked(func, kinds, args, kwargs)
     finally:
         MODES.silent, MODES.forward_grad, MODES.below, AMBIENT.keys = saved
@@ -101,7 +110,8 @@ _NUMBERS_AS_TENSORS = frozenset(("add", "sub", "mul", "div"))
 def seen_as(op: OpDef) -> OpDef:
     """The overload that is told of a call: `x + 1` is `aten.add.Tensor` with a number, as in PyTorch."""
     schema = op.schema
-    if schema.name in _NUMBERS_AS_TENSORS and schema.overload in ("Scalar", "Scalar_mode"):
+    if schema.overload in ("Scalar", "Scalar_mode") and schema.name in _NUMBERS_AS_TENSORS \
+            and not schema.namespace:
         return REGISTRY[f"{schema.name}.{schema.overload.replace('Scalar', 'Tensor')}"]
     return op
 

@@ -458,4 +458,5 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "ScalarType": _parse_scalar_type,
     "MemoryFormat": _parse_memory_format,
     "Layout": tokens.LAYOUTS.__getitem__,
+    "Device": lambda text: tokens.device(_parse_str(text)),
 }

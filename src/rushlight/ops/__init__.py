@@ -1,8 +1,12 @@
 """What each operator is: schema, kind, promotion and shape rule, one module per family.
 
-Importing the package fills the registry.
+Importing the package fills the registry. Its attributes are also the namespaces of operators, as in
+`torch.ops`: `ops.aten.add.Tensor`, `ops.mylib.myop`.
 """
 
+from typing import Any
+
+from ..core.aten import OpNamespace, namespace
 from . import (  # noqa: F401
     activation,
     activation_elementwise,
@@ -41,3 +45,11 @@ from . import (  # noqa: F401
     view,
     view_scatter,
 )
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(f"module 'rushlight.ops' has no attribute '{name}'")
+    found: OpNamespace = namespace(name)
+    globals()[name] = found
+    return found

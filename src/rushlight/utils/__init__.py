@@ -3,10 +3,12 @@
 import importlib
 from typing import Any
 
-_MODULES = ("_pytree", "benchmark", "checkpoint", "data", "deterministic", "dlpack", "hooks")
+_MODULES = ("_mode_utils", "_python_dispatch", "_pytree", "benchmark", "checkpoint", "data",
+            "deterministic", "dlpack", "hooks", "weak")
 _FROM = {"swap_tensors": "swapping"}  # functions, and the module that has them
 
-__all__ = ["_pytree", "benchmark", "checkpoint", "data", "deterministic", "dlpack", "hooks", "swap_tensors"]
+__all__ = ["_pytree", "benchmark", "checkpoint", "data", "deterministic", "dlpack", "hooks", "swap_tensors",
+           "weak"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,1 @@
+"""Operators that programs define: what `rushlight.library` is made of."""
