@@ -125,7 +125,7 @@ def test_older_types(library: Any) -> None:
         library.zeros(2).type(int)
 
 
-@pytest.mark.filterwarnings("ignore:torch.set_default_tensor_type")
+@pytest.mark.filterwarnings("ignore:(torch.)?set_default_tensor_type")
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_default_tensor_types(library: Any) -> None:
     try:

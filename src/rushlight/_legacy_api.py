@@ -14,7 +14,7 @@ from ._functions import API
 from .core import dtypes
 from .core.construct import tensor as _tensor
 from .core.dtypes import DType
-from .core.errors import check
+from .core.errors import check, warn_once
 from .core.modes import MODES
 from .core.tensor import Tensor
 from .core.tokens import Size, device
@@ -74,6 +74,8 @@ BoolTensor = _tensor_type("BoolTensor", dtypes.bool_)
 
 def set_default_tensor_type(t: Any) -> None:
     """Make `t`, such as DoubleTensor or its name, decide the default dtype."""
+    warn_once("set_default_tensor_type() is deprecated as of PyTorch 2.1, please use "
+              "torch.set_default_dtype() and set_default_device()", 2)
     named = t.rpartition(".")[2] if isinstance(t, str) else None
     kind = next((kind for kind in _TENSOR_TYPES if kind is t or kind.__name__ == named), None)
     if kind is None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from .construct import as_tensor
 from .dtypes import Category
 from .errors import RegistrationError
 from .registry import FUNCTION, INPLACE, INPLACE_METHOD, METHOD, Api, OpDef, Registry
@@ -116,6 +117,7 @@ def attach_methods(api: PublicApi) -> None:
         _attach_binary(api, special, name)
     for name in COMPARISON:
         _set_special(f"__{name}__", _binary(api.methods.get(name)))
+    _set_special("__eq__", _equal(api.methods.get("eq")))
     for special, name in UNARY.items():
         _set_special(f"__{special}__", _unary(api.methods.get(name)))
     _set_special("__invert__", _inverted(api.methods.get("bitwise_not")))
@@ -146,6 +148,18 @@ def _binary(packet: Packet | None) -> Callable[[Tensor, Any], Any] | None:
     return operation
 
 
+def _equal(packet: Packet | None) -> Callable[[Tensor, Any], Any] | None:
+    """As any comparison, and also with an ndarray: NumPy's own would ask this one again."""
+    operation = _binary(packet)
+
+    def equal(self: Tensor, other: Any) -> Any:
+        if isinstance(other, np.ndarray):
+            return packet(self, as_tensor(other))  # type: ignore[misc]
+        return operation(self, other)  # type: ignore[misc]
+
+    return None if packet is None else equal
+
+
 def _reflected(packet: Packet | None, name: str) -> Callable[[Tensor, Any], Any] | None:
     """`other op self` for a number `other`."""
     if packet is None:
@@ -153,7 +167,8 @@ def _reflected(packet: Packet | None, name: str) -> Callable[[Tensor, Any], Any]
     if name == "sub":
         return _binary(packet)  # rsub(self, other) = other - self
     if name == "div":
-        return lambda self, other: self.reciprocal() * other if isinstance(other, OPERAND) else NotImplemented
+        return lambda self, other: self.reciprocal() * other \
+            if isinstance(other, (*OPERAND, np.ndarray)) else NotImplemented
 
     def operation(self: Tensor, other: Any) -> Any:
         if not isinstance(self, Tensor):

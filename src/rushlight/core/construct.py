@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from . import dtypes
+from . import dlpack, dtypes
 from .dtypes import DType
-from .errors import check
+from .errors import check, warn_once
 from .modes import MODES
 from .overrides import plainly
 from .sequence import array_from
@@ -32,9 +32,12 @@ def tensor(data: Any, *, dtype: DType | None = None, device: Any = None, require
         with plainly():
             result = data.detach().to(device=device, dtype=dtype, copy=True)
     elif isinstance(data, np.ndarray):
-        result = _placed(from_numpy(_whole_strides(data)).to(dtype=dtype, copy=True), device)
+        result = _placed(over_array(_whole_strides(data)).to(dtype=dtype, copy=True), device)
     elif hasattr(data, "_untyped_storage") or isinstance(data, Storage):
         result = of_storage(data, dtype or dtypes.get_default_dtype())
+    elif hasattr(data, "__dlpack__") and hasattr(data, "__dlpack_device__") \
+            and not isinstance(data, np.generic):
+        result = from_dlpack(data).to(device=device, dtype=dtype, copy=True)
     else:
         result = _placed(scalar_tensor(data, dtype), device)
     return result.requires_grad_() if requires_grad else result
@@ -98,7 +101,7 @@ def _shared(obj: Any, dtype: DType | None) -> Tensor | None:
         return from_numpy(_whole_strides(obj))
     if isinstance(obj, np.generic):
         return None
-    if hasattr(obj, "__dlpack__"):
+    if hasattr(obj, "__dlpack__") or dlpack.is_capsule(obj):
         return from_dlpack(obj)
     if _has_buffer(obj):
         return frombuffer(obj, dtype=dtype or dtypes.get_default_dtype())
@@ -126,6 +129,9 @@ def _checked_dtype(dtype: Any, name: str) -> DType | None:
 def from_numpy(array: np.ndarray) -> Tensor:
     """A tensor that shares memory with `array`, and whose storage cannot be resized therefore."""
     result = over_array(array)
+    if not array.flags.writeable:
+        warn_once("The given NumPy array is not writable, and tensors are: writing to this one is an error. "
+                  "Copy the array, array.copy(), to write to the tensor.", 2)
     result._foreign = True
     return result
 
@@ -168,51 +174,40 @@ def frombuffer(buffer: Any, *, dtype: DType, count: int = -1, offset: int = 0,
           f"({offset} bytes) must be a multiple of element size ({item})", ValueError)
     check(offset + max(count, 0) * item <= size, f"requested buffer length ({count} * {item} bytes) after "
           f"offset ({offset} bytes) must not be greater than actual buffer length ({size} bytes)", ValueError)
-    result = from_numpy(np.frombuffer(buffer, dtype.numpy, max(count, -1), offset))
+    array = np.frombuffer(buffer, dtype.numpy, max(count, -1), offset)
+    if not array.flags.writeable:
+        warn_once("The given buffer is not writable, and tensors are: writing to this one is an error. Copy "
+                  "the buffer, bytearray(buffer), to write to the tensor.", 2)
+    result = over_array(array)
+    result._foreign = True
     return result.requires_grad_() if requires_grad else result
-
-
-class _Capsule:
-    """A DLPack capsule as an object that gives it away, which is what NumPy asks for."""
-
-    def __init__(self, capsule: Any) -> None:
-        self._capsule = capsule
-
-    def __dlpack__(self, **options: Any) -> Any:
-        return self._capsule
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return (1, 0)
 
 
 def to_dlpack(tensor: Tensor) -> Any:
     """A capsule over the memory of `tensor`, for one library to read."""
-    return tensor.__dlpack__(max_version=(1, 0))
+    return tensor.__dlpack__()
 
 
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
-    """A tensor over the memory of any object with `__dlpack__`; with `copy` over memory of its own."""
-    shared = _from_dlpack(ext_tensor)
+    """A tensor over the memory of a capsule or of any object with `__dlpack__`; with `copy` over its own."""
     if device is not None:
-        place(device)
+        check(place(device).type == "cpu", f"from_dlpack: memory on the cpu cannot be shared with {device}",
+              BufferError)
+    if isinstance(ext_tensor, Tensor) and not copy and type(ext_tensor).__dlpack__ is Tensor.__dlpack__:
+        check(not ext_tensor.is_meta, "from_dlpack: a tensor on the meta device has no memory", ValueError)
+        return _normalised(ext_tensor.view_as(ext_tensor))
+    shared = over_array(dlpack.imported(ext_tensor, copy))
+    shared._foreign = True
     return shared.clone() if copy else shared
 
 
-def _from_dlpack(source: Any) -> Tensor:
-    if isinstance(source, Tensor):
-        return source.view_as(source)
-    if type(source).__name__ == "PyCapsule":
-        source = _Capsule(source)
-    check(hasattr(source, "__dlpack__"),
-          f"from_dlpack: a {type(source).__name__} does not implement __dlpack__")
-    array = np.from_dlpack(source)
-    if not array.flags.writeable:
-        # NumPy marks DLPack imports read-only where the producer does not say; PyTorch's producers are
-        # writable.
-        span = Storage.of_array(array).buffer
-        assert span is not None
-        span.flags.writeable = False
-    return from_numpy(array)
+def _normalised(tensor: Tensor) -> Tensor:
+    """With stride 1 of dimensions of size 1, as libraries exchange them."""
+    strides = tensor.strides()
+    if all(n != 1 or s == 1 for n, s in zip(tensor.shape, strides, strict=True)):
+        return tensor
+    plain = tuple([1 if n == 1 else s for n, s in zip(tensor.shape, strides, strict=True)])
+    return tensor.as_strided(tuple(tensor.shape), plain)
 
 
 def scalar_tensor(value: Any, dtype: DType | None = None) -> Tensor:

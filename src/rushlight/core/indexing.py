@@ -152,7 +152,7 @@ def _plain(item: Any) -> Any:
         if isinstance(item, int | np.integer):
             return int(item)
         if isinstance(item, np.ndarray):
-            item = _index_tensor(construct.from_numpy(item))
+            item = _index_tensor(construct.over_array(item))
         elif _is_sequence(item):
             item = _index_tensor(_from_sequence(item))
         elif hasattr(item, "__index__"):

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from . import construct, dtypes, printing
+from . import construct, dlpack, dtypes, printing
 from .determinism import alert
 from .dispatch import AMBIENT, read_array, read_number, run_name
 from .dtypes import Category, DType
@@ -109,12 +109,30 @@ def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndar
     return array.copy() if copy else array
 
 
-def _dlpack(self: Tensor, **kwargs: Any) -> Any:
+def _array_wrap(self: Tensor, array: np.ndarray, context: Any = None, return_scalar: bool = False) -> Tensor:
+    """What NumPy's functions of this tensor and arrays give: a tensor, of uint8 instead of bool."""
+    array = np.asarray(array)
+    return construct.from_numpy(array.astype(np.uint8) if array.dtype == bool else array)
+
+
+def _dlpack(self: Tensor, *, stream: Any = None, max_version: tuple[int, int] | None = None,
+            dl_device: Any = None, copy: bool | None = None) -> Any:
+    """A capsule over the memory of this tensor."""
     check(
         not self.requires_grad, "Can't export tensors that require gradient, use tensor.detach()", BufferError
     )
     check(not self._keys & LAZY, "Can't export tensors with the conjugate bit set", BufferError)
-    return self.numpy().__dlpack__(**kwargs)
+    check(self._parts is None, "Can't export tensors with layout other than torch.strided", BufferError)
+    check(stream is None or type(stream) is int, "stream must be ``int`` or ``none``", TypeError)
+    check(stream in (None, -1), f"stream should be None on cpu, not {stream}", AssertionError)
+    array = self.numpy()
+    options = {"max_version": max_version, "dl_device": dl_device, "copy": copy}
+    return dlpack.export(array, self.dtype, **{k: v for k, v in options.items() if v is not None})
+
+
+def _dlpack_device(self: Tensor) -> tuple[int, int]:
+    check(not self.is_meta, "Unknown device type meta for Dlpack", ValueError)
+    return (1, 0)
 
 
 @tensor_method
@@ -553,9 +571,10 @@ def _transpose_property(name: str) -> Any:
 
 SPECIAL_METHODS: dict[str, Any] = {
     "__array__": _array,
+    "__array_wrap__": _array_wrap,
     "__array_priority__": 1000,
     "__dlpack__": _dlpack,
-    "__dlpack_device__": lambda self: (1, 0),
+    "__dlpack_device__": _dlpack_device,
     "__len__": _len,
     "__iter__": _iter,
     "__bool__": _truth,
