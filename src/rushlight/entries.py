@@ -501,6 +501,8 @@ def _returned(leaf: Leaf, tensors: Sequence[Tensor], sources: list[Any], outputs
     if leaf.kind == "view":
         assert leaf.spec is not None
         return alias(outputs[leaf.index], leaf.spec)
+    if leaf.kind == "shared" and leaf.python is not None:
+        return _replayed(outputs[leaf.index], leaf.python)
     if leaf.kind == "shared":
         assert leaf.spec is not None
         shape, strides = leaf.spec.known_shape(), leaf.spec.known_strides()
@@ -515,9 +517,7 @@ def _returned(leaf: Leaf, tensors: Sequence[Tensor], sources: list[Any], outputs
     source = sources[leaf.index]
     viewed = source if leaf.of is None else _found(leaf.of, tensors)
     if leaf.kind == "replayed":
-        for op, rest in leaf.python:
-            viewed = run_operator(op, (viewed, *rest))
-        return viewed
+        return _replayed(viewed, leaf.python)
     spec = leaf.spec
     assert spec is not None
     if given is not None:
@@ -526,3 +526,10 @@ def _returned(leaf: Leaf, tensors: Sequence[Tensor], sources: list[Any], outputs
     if leaf.requires_grad:
         return run_name("as_strided", viewed, spec.known_shape(), spec.known_strides(), offset)
     return alias(source, replace(spec, offset=offset))
+
+
+def _replayed(tensor: Tensor, steps: list[tuple[Any, tuple[Any, ...]]]) -> Tensor:
+    """The view of `tensor` that view operators make, one after the other."""
+    for op, rest in steps:
+        tensor = run_operator(op, (tensor, *rest))
+    return tensor

@@ -21,7 +21,7 @@ from ..core.autocast import autocast_off
 from ..core.modes import MODES
 from ..core.pytree import TreeSpec, flatten
 from ..core.registry import REGISTRY
-from ..core.shapes import Spec, extent, is_dense
+from ..core.shapes import Spec, extent, is_dense, numel
 from ..core.tensor import Tensor, shapeless
 from ..graph.ir import Graph, Value
 from .effects import Contents, Store, plain, stores_of, undo
@@ -45,8 +45,9 @@ class Leaf:
 
     # "value": a new tensor; "view": a view of a new one; "alias": a view of a tensor of the caller; "given":
     # a tensor of the caller itself; "replayed": a view that its operators make again; "number": a live
-    # number; "shared": a differentiable view of a new one; "late": a result of a late call, or of one of its
-    # results the one with the number `python`; "python": anything else
+    # number; "shared": a differentiable view of a new one, made by the operators in `python` or, without
+    # any, by its spec; "late": a result of a late call, or of one of its results the one with the number
+    # `python`; "python": anything else
     kind: str
     index: int = 0  # of the graph output, of the source, or of the late call
     spec: Spec | None = None
@@ -254,11 +255,12 @@ class _Summary:
         spec = spec_of(leaf)
         root = self.shared.get(id(state))
         if root is not None and root is not leaf:
-            kind = "shared" if differentiable else "view"
-            return Leaf(kind, self._output(self._dense(capture.value_of(root)), True), spec,
+            steps = None if not differentiable or _reads_plainly(leaf, root) else _steps(leaf)
+            return Leaf("shared" if differentiable else "view",
+                        self._output(self._dense(capture.value_of(root)), True), spec, steps,
                         requires_grad=differentiable)
-        if not differentiable and spec.dtype is state.spec.dtype and (
-                id(leaf) in self.views or not same_layout(spec, state.spec)):
+        whole = same_layout(spec, state.spec) and not spec.conj and not spec.neg
+        if not differentiable and (id(leaf) in self.views or not whole):
             return Leaf("view", self._output(state.value), spec)
         value = self._dense(capture.value_of(leaf))
         return Leaf("value", self._output(value, differentiable), value.spec, requires_grad=differentiable)
@@ -276,15 +278,24 @@ class _Summary:
         for number, tensors in own.items():
             roots = {id(root): root for t in tensors.values() if t.requires_grad and not _is_freed(t)
                      for root in (_viewed(t),)}
-            if len(tensors) > 1 and not roots:
-                self.views.update(tensors)
-            elif len(tensors) > 1 and len(roots) == 1:
-                root, = roots.values()
-                state = self.capture.states[id(root.storage_object)]
-                plain = all(t.dtype is root.dtype and not t._conj and not t._neg for t in tensors.values())
-                if plain and same_layout(spec_of(root), state.spec) and current_node(root) is not None \
-                        and is_dense(tuple(root.shape), root.strides()):
+            if not roots:
+                if len(tensors) > 1:
+                    self.views.update(tensors)
+            elif len(tensors) > 1 or any(
+                    not is_dense(tuple(t.shape), t.strides()) or t._conj or t._neg for t in tensors.values()):
+                root = next(iter(roots.values()))
+                if len(roots) == 1 and self._holds_all(root):
                     self.shared[number] = root
+                elif len(tensors) > 1:
+                    raise CaptureError("it returns tensors that share memory but not their history",
+                                       user_line())
+
+    def _holds_all(self, root: Tensor) -> bool:
+        """Whether all there is in the storage of `root` is in `root`, without gaps and as it is."""
+        spec, held = spec_of(root), self.capture.states[id(root.storage_object)].spec
+        return (spec.dtype is held.dtype and spec.offset == held.offset and not spec.conj and not spec.neg
+                and is_dense(spec.known_shape(), spec.known_strides()) and current_node(root) is not None
+                and numel(spec.known_shape()) == numel(held.known_shape()))
 
     def _late_leaf(self, call: LateCall, position: int | None) -> Leaf:
         if call not in self.late:
@@ -309,7 +320,7 @@ class _Summary:
         state = self.capture.states[id(abstract.storage_object)]
         differentiable = leaf.requires_grad and leaf._trace is self.capture
         if differentiable and (state.writes or leaf._conj or leaf._neg or leaf.dtype is not state.spec.dtype):
-            steps = None if state.writes else self._steps(leaf)
+            steps = None if state.writes or self._viewed(leaf) is None else _steps(leaf)
             if steps is None:
                 raise CaptureError("the program returns a differentiable view of one of its inputs",
                                    user_line())
@@ -322,15 +333,6 @@ class _Summary:
             python=leaf if leaf._trace is None and id(leaf) not in self.capture.copies else None,
             requires_grad=differentiable, of=self._viewed(leaf) if differentiable else None
         )
-
-    def _steps(self, view: Tensor) -> list[tuple[Any, tuple[Any, ...]]] | None:
-        """The view operators, with their further arguments, that lead from the caller's tensor to `view`."""
-        steps: list[tuple[Any, tuple[Any, ...]]] = []
-        known = self._viewed(view) is not None
-        while view._view_of is not None:
-            op, (view, *rest) = view._view_of
-            steps.append((op, tuple(rest)))
-        return steps[::-1] if known and not any(isinstance(a, Tensor) for _, r in steps for a in r) else None
 
     def _viewed(self, view: Tensor) -> Tensor | None:
         """The tensor of the caller that `view` shows; others over its memory have gradients of their own."""
@@ -429,6 +431,20 @@ def _viewed(tensor: Tensor) -> Tensor:
     while tensor._view_of is not None:
         tensor = tensor._view_of[1][0]
     return tensor
+
+
+def _steps(view: Tensor) -> list[tuple[Any, tuple[Any, ...]]] | None:
+    """The view operators, with their further arguments, that lead to `view` from what it is a view of."""
+    steps: list[tuple[Any, tuple[Any, ...]]] = []
+    while view._view_of is not None:
+        op, (view, *rest) = view._view_of
+        steps.append((op, tuple(rest)))
+    return None if any(isinstance(a, Tensor) for _, rest in steps for a in rest) else steps[::-1]
+
+
+def _reads_plainly(view: Tensor, root: Tensor) -> bool:
+    """Whether `view` shows elements of `root` as they are."""
+    return view.dtype is root.dtype and not view._conj and not view._neg
 
 
 def _is_freed(tensor: Tensor) -> bool:

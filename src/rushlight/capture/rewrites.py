@@ -13,7 +13,7 @@ from typing import Any
 from ..core.dispatch import Arguments, infer, run_name
 from ..core.dtypes import DTYPES
 from ..core.registry import Kind, OpDef
-from ..core.shapes import Spec
+from ..core.shapes import Spec, memory_order
 from ..core.tensor import Tensor
 from .numbers import LiveNumber
 
@@ -49,8 +49,11 @@ def rewritten(op: OpDef, args: Arguments, live: list[int]) -> Callable[[], Any] 
 
 
 def _filled(spec: Spec, number: Any) -> Tensor:
-    ones: Tensor = run_name("full", spec.known_shape(), 1, spec.dtype, None, None, None)
-    return ones * number  # exact
+    """`number` everywhere, in the memory order of `spec`: times one, which is exact."""
+    shape = spec.known_shape()
+    order = memory_order(shape, spec.known_strides())
+    ones: Tensor = run_name("full", tuple([shape[d] for d in order]), 1, spec.dtype, None, None, None)
+    return run_name("permute", ones, tuple([order.index(d) for d in range(len(order))])) * number
 
 
 # The same arithmetic in the same order, so that the results are the same bits.

@@ -30,6 +30,7 @@ from ..core.dispatch import call as run_operator
 from ..core.dtypes import DTYPES
 from ..core.interpreters import Interpreter, next_level
 from ..core.modes import MODES
+from ..core.mutation import has_internal_overlap
 from ..core.registry import REGISTRY, Kind, OpDef
 from ..core.shapes import Spec, extent, is_dense, numel
 from ..core.storage import Storage
@@ -462,6 +463,9 @@ class Capture(Interpreter):
         state = self.states[id(destination.storage_object)]
         if state.source is not None and MODES.grad and (target.requires_grad or result.requires_grad):
             raise CaptureError("an in-place write that gives a tensor of the caller a history", user_line())
+        if has_internal_overlap(target):
+            raise CaptureError("a write to a tensor of which several elements share one memory location",
+                               user_line())
         self._check_late(state)
         value = self.value_of(self.abstract(result))
         state.value = with_part(self.graph, state, spec_of(destination), value, user_line())

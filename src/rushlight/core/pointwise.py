@@ -189,7 +189,9 @@ def _finished(result: Any, dtype: np.dtype, operands: Sequence[Any]) -> Tensor:
         result = quietly(result.astype, dtype)
     if result.ndim > 1:
         tensors = [o for o in operands if isinstance(o, Tensor)]
-        if result.size and any(not t._array.flags.c_contiguous for t in tensors):  # type: ignore[union-attr]
+        # NumPy does not look at the strides of dimensions of size 1, which decide where they are expanded
+        if result.size and any(not t._array.flags.c_contiguous or (  # type: ignore[union-attr]
+                t._strides is not None and t._array.shape != result.shape) for t in tensors):  # type: ignore[union-attr]
             result = _in_order(result, _strides(result.shape, tensors))
     return wrap(result)
 

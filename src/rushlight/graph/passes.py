@@ -16,12 +16,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from ..core.construct import from_numpy
 from ..core.dispatch import execute
 from ..core.dtypes import DTYPES, Category, DType, finfo, iinfo
+from ..core.quiet import quietly
 from ..core.registry import REGISTRY, Kind
+from ..core.shapes import Spec
+from ..kernels.creation import filled
 from .ir import Graph, Node, Value, map_values
 
 
@@ -59,7 +60,8 @@ def merge_common_subexpressions(graph: Graph) -> None:
         node.args = map_values(node.args, lambda value: replacement.get(value, value))
         if node.op.random:
             continue
-        key = (node.op.name, _key(node.args))
+        # a copy and a filled tensor have the memory order that was asked for, which no argument tells
+        key = (node.op.name, _key(node.args), tuple([value.spec.known_strides() for value in node.outputs]))
         first = seen.setdefault(key, node)
         if first is not node:
             replacement.update(zip(node.outputs, first.outputs, strict=True))
@@ -296,12 +298,10 @@ def fold_constants(graph: Graph) -> None:
             continue
         output = node.outputs[0]
 
-        def filled(value: Value, numbers: dict[Value, Any] = numbers) -> Any:
-            one = np.empty((1,) * len(value.shape), value.dtype.numpy)
-            one[...] = numbers[value]
-            return from_numpy(one)
+        def one_element(value: Value, numbers: dict[Value, Any] = numbers) -> Any:
+            return from_numpy(quietly(filled, Spec((1,) * len(value.shape), value.dtype), numbers[value]))
 
-        result = execute(node.op, map_values(node.args, filled))
+        result = execute(node.op, map_values(node.args, one_element))
         node.op = REGISTRY["full"]
         node.args = (output.shape, result.numpy_array().reshape(-1)[0].item(), output.dtype, None, None, None)
     remove_dead_code(graph)

@@ -286,7 +286,7 @@ class Recorder:
 
     def pow(self, x: Expr, y: Expr) -> Expr:
         exponent = y.args[0] if y.op == "cast" else y
-        if exponent.op == "constant" and not x.dtype.is_complex:
+        if exponent.op == "constant" and (not x.dtype.is_complex or exponent.data[1] == 2):
             floating = x.dtype.is_floating_point
             found: Expr | None = power_by_number(self, x, exponent.data[1], floating=floating)
             if found is not None:

@@ -13,7 +13,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..core.dtypes import DTYPES, DType
-from ..core.shapes import contiguous_strides, is_dense, memory_order, numel, reduced_shape, strides_in_order
+from ..core.quiet import quietly
+from ..core.shapes import (
+    Spec,
+    contiguous_strides,
+    is_dense,
+    memory_order,
+    numel,
+    reduced_shape,
+    strides_in_order,
+)
+from ..kernels.creation import filled
 from ..loops.expr import Expr, NotRecordable, Recorder, cost, loads_in, walk
 from ..loops.index import Index, Var, as_index, dot
 from ..loops.nest import Buffer, Call, Combine, Place
@@ -109,7 +119,8 @@ class Lowerer:
         return Lowered(self, tuple(shape), dtype, element)
 
     def full(self, shape: Sequence[int], value: Any, dtype: DType) -> Lowered:
-        number = self.recorder.number(dtype.numpy.type(value).item() if dtype.itemsize >= 4 else value, dtype)
+        """`value`, converted as the eager kernels convert it, in every element."""
+        number = self.recorder.number(quietly(filled, Spec((), dtype), value).item(), dtype)
         return self.generated(shape, dtype, lambda index: number)
 
 

@@ -63,17 +63,22 @@ def check_layout(layout: Any, name: str) -> None:
 
 
 def check_representable(value: Any, dtype: DType, name: str) -> None:
-    """RuntimeError where the number `value` is out of range; unsigned types take small negatives."""
+    """RuntimeError where the number `value` is out of range; unsigned types take small negative integers.
+    """
     if isinstance(value, bool) or dtype.category is Category.BOOL:
         return
     if isinstance(value, complex):
         check(value.imag == 0 or dtype.is_complex, _overflow(value, dtype, name))
         if dtype.is_complex:
+            for part in (value.real, value.imag):
+                check_representable(part, dtype.to_real(), name)
             return
         value = value.real
+    if dtype.is_complex:
+        dtype = dtype.to_real()
     if dtype.category is Category.INTEGRAL:
         info = dtypes.iinfo(dtype)
-        low = -info.max if not dtype.is_signed else info.min
+        low = info.min if dtype.is_signed else 0 if isinstance(value, float) else -info.max
         check(low <= value <= info.max, _overflow(value, dtype, name))
     elif dtype.is_floating_point:
         check(not math.isfinite(value) or abs(value) <= dtypes.finfo(dtype).max,

@@ -149,8 +149,9 @@ def div(e: Emitter, x: Complex, y: Complex) -> Complex:
     ratio = e.select(zero, 0.0, e.div(small, large))
     divisor = e.select(zero, 0.0, e.mul_add(small, ratio, large))
     first, second = e.select(swapped, x.imag, x.real), e.select(swapped, x.real, x.imag)
-    real = e.div(e.mul_add(second, ratio, first), divisor)
-    imag = e.div(e.mul_add(e.neg(first), ratio, second), divisor)
+    # by 0 each part on its own: infinity times the ratio, 0, would make both parts NaN
+    real = e.div(e.select(zero, first, e.mul_add(second, ratio, first)), divisor)
+    imag = e.div(e.select(zero, second, e.mul_add(e.neg(first), ratio, second)), divisor)
     return Complex(real, e.select(swapped, e.neg(imag), imag))
 
 

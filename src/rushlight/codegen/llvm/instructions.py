@@ -12,10 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from ...core.dtypes import Category, DType
 from ...core.lazy import LazyModule
+from ...core.pointwise import scalar_array
 from ...loops.expr import CHECKS, Expr, walk
 from .emitter import Emitter
 from .math import FUNCTIONS
@@ -93,7 +92,7 @@ def constant(e: Emitter, value: Any, dtype: DType) -> Any:
     """A scalar constant."""
     if dtype.name in OPAQUE or dtype.is_complex:
         return e.constant(
-            int.from_bytes(np.asarray(value).astype(dtype.numpy).tobytes(), "little"), element_type(e, dtype)
+            int.from_bytes(scalar_array(value, dtype.numpy).tobytes(), "little"), element_type(e, dtype)
         )
     if dtype.name in NARROW:
         return narrowed(e, e.constant(float(value), e.float), dtype)

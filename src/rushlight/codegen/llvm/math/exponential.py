@@ -105,6 +105,9 @@ def exp2(e: Emitter, x: Any) -> Any:
     return scale_fully(e, e.mul_add(r, e.horner(r, table.EXP2[bits]), 1.0), shifted)
 
 
+_EXPM1_IS_X = {32: 2.0**-26, 64: 2.0**-55}
+
+
 @function()
 def expm1(e: Emitter, x: Any) -> Any:
     """2**n (e**r - 1) + (2**n - 1), halved meanwhile because 2**n may overflow when the result does not."""
@@ -113,7 +116,8 @@ def expm1(e: Emitter, x: Any) -> Any:
     p = expm1_reduced(e, r, table.EXPM1[bits])
     half = power(e, shifted, minus=1)
     result = e.mul(e.mul_add(p, half, e.sub(half, 0.5)), 2.0)
-    return e.copysign(result, x)  # for -0.0
+    # as exact as can be near 0; and -0.0 stays, and the smallest numbers, which have no half
+    return e.select(e.compare("<", e.abs(x), _EXPM1_IS_X[bits]), x, result)
 
 
 @function()
