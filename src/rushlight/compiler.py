@@ -53,10 +53,11 @@ MOST_CHANGES = 16  # recompilations for one key because of values from elsewhere
 class CompiledFunction:
     """A compiled function. `entries` are its compiled forms by key."""
 
-    def __init__(self, function: Callable[..., Any], fullgraph: bool) -> None:
+    def __init__(self, function: Callable[..., Any], fullgraph: bool, use_cache: bool = True) -> None:
         functools.update_wrapper(self, function, updated=())
         self.function = function
         self.fullgraph = fullgraph
+        self.use_cache = use_cache  # on disk
         self.entries: dict[Any, list[Entry]] = {}
         self.reasons: list[str] = []  # why each entry was compiled
         self.eager: dict[Any, str] = {}  # keys of calls that run eagerly, and why
@@ -187,7 +188,7 @@ class CompiledFunction:
                 logger("breaks").info("%s runs eagerly: %s", self.function, problem)
                 return None, result
             call = found
-        entry = build_entry(call, tensors, environment)
+        entry = build_entry(call, tensors, environment, use_cache=self.use_cache)
         self.reasons.append(reason)
         logger("recompile").info("compiled %s: %s", self.function, reason)
         entries = self.entries.setdefault(key, [])

@@ -1,0 +1,71 @@
+"""The options of `rushlight.compile` are honoured, or refused with those that there are (defect 7)."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import rushlight as rl
+from rushlight import backend as compiler_backend
+from rushlight import nn
+
+
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"])
+def test_d7_modes(mode):
+    compiled = rl.compile(lambda x: x + 1, mode=mode, fullgraph=True)
+    assert rl.equal(compiled(rl.ones(3)), rl.full((3,), 2.0))
+    assert len(compiled.entries) == 1
+
+
+@pytest.mark.parametrize(("options", "names"), [
+    ({"mode": "bogus"}, "max-autotune-no-cudagraphs"), ({"mode": 3}, "reduce-overhead"),
+    ({"backend": "bogus"}, "inductor, rushlight, eager"), ({"options": {"bogus": 1}}, "use_cache"),
+    ({"options": {"use_cache": "no"}}, "of type bool"), ({"mode": "default", "options": {}}, "both"),
+    ({"dynamic": "yes"}, "True, False or None")])
+def test_d7_what_is_not_known_is_refused(options, names):
+    with pytest.raises(Exception, match=names) as refused:
+        rl.compile(lambda x: x, **options)
+    with pytest.raises(Exception) as expected:
+        torch.compile(lambda x: x, **options)
+    if options != {"options": {"use_cache": "no"}}:  # an option of ours
+        assert issubclass(expected.type, refused.type)
+    with pytest.raises(refused.type):
+        rl.compile(**options)  # as a decorator, and of a module
+    with pytest.raises(refused.type):
+        rl.compile(nn.Linear(2, 2), **options)
+
+
+def test_d7_a_callable_backend_is_refused():
+    with pytest.raises(NotImplementedError, match=r"torch\.fx"):
+        rl.compile(lambda x: x, backend=lambda graph, inputs: graph)
+
+
+def test_d7_uncompiled_backends_run_the_function_itself():
+    def function(x):
+        return x + 1
+
+    assert rl.compile(function, backend="eager") is function
+    with pytest.raises(RuntimeError, match="fullgraph"):
+        rl.compile(function, backend="aot_eager", fullgraph=True)
+
+
+@pytest.mark.parametrize("dynamic", [None, True, False])
+def test_d7_dynamic_compiles_for_every_shape(dynamic):
+    compiled = rl.compile(lambda x: (x * 2).sum(0), dynamic=dynamic, fullgraph=True)
+    for size in (2, 3, 5):
+        x = rl.randn(size, size + 1)
+        rl.testing.assert_close(compiled(x), (x * 2).sum(0))
+    assert len(compiled.entries) == 3
+
+
+def test_d7_option_use_cache(monkeypatch):
+    looked = []
+    recall = compiler_backend._recall
+    monkeypatch.setattr(compiler_backend, "_recall", lambda key: looked.append(key) or recall(key))
+    x = rl.ones(3, 2)
+    for use_cache in (True, False):
+        looked.clear()
+        module = nn.Linear(2, 2)
+        rl.compile(module, options={"use_cache": use_cache})(x)
+        rl.compile(lambda x: x + 1, options={"use_cache": use_cache})(x)
+        assert bool(looked) is use_cache
