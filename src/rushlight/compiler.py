@@ -23,9 +23,10 @@ from typing import Any
 
 import numpy as np
 
+from .autograd import hooks
 from .capture.effects import StateError
-from .capture.guards import environment_of
-from .capture.program import capture_call, try_capture
+from .capture.guards import Surroundings, environment_of
+from .capture.program import CapturedCall, capture_call, try_capture
 from .capture.trace import CaptureError
 from .core import determinism, dtypes
 from .core.autocast import autocast_key
@@ -66,6 +67,7 @@ class CompiledFunction:
         self._fast: tuple[Any, Entry] | None = None
         self._changes: dict[Any, int] = {}
         self._unsettled: dict[Any, int] = {}
+        self._unforeseen: list[Any] = []  # functions that it calls, of which nothing tells before it runs
         self._met: dict[Any, int] = {}  # how often calls came that are not compiled yet
         self._lock = threading.RLock()
         _functions.add(self)
@@ -166,7 +168,7 @@ class CompiledFunction:
                 raise shared
             self.eager[key] = str(shared)
             return None, self.function(*args, **kwargs)
-        environment = environment_of(self.function, (args, kwargs))
+        environment = environment_of(self.function, (args, kwargs), self._unforeseen)
         if environment.unfinished:
             return None, self.function(*args, **kwargs)
         if MODES.saved_hooks and not self.fullgraph:  # the hooks must see all of a program that runs eagerly
@@ -176,11 +178,13 @@ class CompiledFunction:
                 self.eager[key] = str(error)
                 return None, self.function(*args, **kwargs)
         elif self.fullgraph:
-            call = capture_call(self.function, args, kwargs, environment)
+            call = self._capture_whole(args, kwargs, environment)
         else:
             found, result, problem = try_capture(self.function, args, kwargs, environment)
             if found is None:
-                if isinstance(problem, StateError):  # may be so in the first calls only
+                new = [f for f in environment.unforeseen if f not in self._unforeseen]
+                self._unforeseen.extend(new[:MOST_UNSETTLED])
+                if isinstance(problem, StateError) or new:  # may be so in the first calls only
                     self._unsettled[key] = self._unsettled.get(key, 0) + 1
                     if self._unsettled[key] <= MOST_UNSETTLED:
                         return None, result
@@ -196,6 +200,19 @@ class CompiledFunction:
         entries.append(entry)
         del entries[:-MOST_ENTRIES]
         return entry, None
+
+    def _capture_whole(self, args: Any, kwargs: Any, environment: Surroundings) -> CapturedCall:
+        """Capture a program that must have one graph: again, if it calls functions that were not foreseen."""
+        for _ in range(MOST_UNSETTLED):
+            try:
+                return capture_call(self.function, args, kwargs, environment)
+            except CaptureError:
+                new = [f for f in environment.unforeseen if f not in self._unforeseen]
+                if not new:
+                    raise
+                self._unforeseen.extend(new)
+                environment = environment_of(self.function, (args, kwargs), self._unforeseen)
+        return capture_call(self.function, args, kwargs, environment)
 
     def _reason(self, key: Any, tensors: list[Tensor], leaves: list[Any]) -> str:
         if not self.entries:
@@ -216,9 +233,10 @@ def _forget_all() -> None:
 dtypes.on_default_change(_forget_all)
 determinism.on_change(_forget_all)
 guards.on_change(_forget_all)
+hooks.on_change(_forget_all)
 
 
-KEY_PARTS = ("the structure of the arguments", "an argument", "the aliasing of the arguments",
+KEY_PARTS = ("the structure of the arguments", "an argument", "the aliasing or the hooks of the arguments",
              "the modes (grad, inference, default dtype, autocast, determinism)")
 
 
@@ -256,6 +274,7 @@ def _modes() -> tuple[Any, ...]:
 
 
 _OVERLAP = "overlap"
+_HOOKED = "hooks"
 _FLAT = frozenset({Tensor, float, int, bool, type(None)})
 
 
@@ -288,6 +307,8 @@ def _key(leaves: list[Any], structure: TreeSpec | int) -> Any:
                 other = owners.setdefault(id(array if array.base is None else array.base), i)
                 if other != i and np.may_share_memory(array, leaves[other]._array):
                     aliasing.append((_OVERLAP, other, i))
+            if leaf._hooks is not None and hooks.hooks_of(leaf):
+                aliasing.append((_HOOKED, i, tuple(map(_Itself, hooks.hooks_of(leaf)))))
             itself = objects.setdefault(id(leaf), i)
             if first != i:
                 aliasing.append((i, first, leaf._offset - leaves[first]._offset, itself))

@@ -16,14 +16,15 @@ from typing import Any, Literal
 
 import numpy as np
 
+from .autograd import hooks
 from .backend import Artifact, compile_graph
 from .capture.decompose import decompose
 from .capture.differentiable import Differentiable
 from .capture.effects import settled
 from .capture.numbers import LiveInputs
 from .capture.partition import extract, partition
-from .capture.places import Environment
-from .capture.program import NOTHING_KNOWN, CapturedCall, Leaf
+from .capture.places import NOTHING_KNOWN, Environment
+from .capture.program import CapturedCall, Leaf
 from .capture.random import Draws
 from .core.dispatch import call as run_operator
 from .core.dispatch import run_name
@@ -147,8 +148,19 @@ class Entry:
         self.kinds = [call.sources[i] for i in self._fills]  # of numbers, if there are no draws
         self._given = [(i, place) for i, place in enumerate(self.arguments) if place is not None]
         self._new = [(source, output) for source, output in call.writes if output not in self.updated]
+        # the hooks of leaves from elsewhere, and how often any leaf had got or lost one when they were the same
+        self._hooked = [(tensor, hooks.hooks_of(tensor)) for tensor, _ in self.captured
+                        if tensor.requires_grad]
+        self._hook_changes = hooks.changes()
         self._places = {id(tensor): j for j, (tensor, _) in enumerate(self.captured)}
         self._repeated = len({id(leaf) for leaf in call.leaves}) < len(call.leaves)
+
+    def _same_hooks(self) -> bool:
+        if self._hook_changes != hooks.changes():
+            if not all(_identical(hooks.hooks_of(tensor), known) for tensor, known in self._hooked):
+                return False
+            self._hook_changes = hooks.changes()
+        return True
 
     def relation(self, tensors: Sequence[Tensor]) -> list[Any]:
         """Which arguments are, or share memory with, tensors from elsewhere."""
@@ -171,6 +183,8 @@ class Entry:
         for tensor, looks in self.captured:
             if describe(tensor) != looks:
                 return "a captured tensor changed its shape, dtype, strides or requires_grad"
+        if not self._same_hooks():
+            return "a tensor has other hooks"
         for place, had in self.grads:
             leaf = tensors[place] if isinstance(place, int) else place
             if (leaf._grad is not None) != had:
@@ -197,7 +211,7 @@ class Entry:
                 if describe(tensor) != self.captured[i][1] or tensor._array is None:
                     return None
                 self._seen[i] = tensor, weakref.ref(tensor._array), tensor._requires_grad
-        if self.environment.places and not self.environment.holds():
+        if self.environment.places and not self.environment.holds() or not self._same_hooks():
             return None
         for place, had in self.grads:
             leaf = tensors[place] if isinstance(place, int) else place
@@ -213,6 +227,10 @@ class Entry:
             return None
         numbers = self.live.read(leaves) if self.live.roots else []
         return numbers if not self.live.guarded or self.live.holds(numbers) else None
+
+
+def _identical(a: Sequence[Any], b: Sequence[Any]) -> bool:
+    return len(a) == len(b) and all(x is y for x, y in zip(a, b, strict=True))
 
 
 # Building.
@@ -379,6 +397,8 @@ def run_entry(entry: Entry, tensors: Sequence[Tensor], numbers: list[Any], argum
             tensors[argument].requires_grad_()
     for i in entry._fills:
         sources[i] = _filled(entry, sources[i], numbers)
+    # gradients whose writes are counted, which may be gone afterwards
+    written = {id(place): place.find(tensors) for place, _ in call.versions if isinstance(place, GradientOf)}
     outputs, writes, gradients, counts = _computed(entry, tensors, sources)
     write_back(entry, sources, outputs, writes)
     late: list[Any] = []
@@ -402,6 +422,7 @@ def run_entry(entry: Entry, tensors: Sequence[Tensor], numbers: list[Any], argum
     for target, leaf in gradients:
         owner = tensors[target] if isinstance(target, int) else target
         owner._grad = given(leaf)
+    counts = [(written.get(id(place), place), count) for place, count in counts]
     _change(call, tensors, counts, [given(leaf) for _, leaf in call.replaced])
     result = call.structure.unflatten(returned)
     if call.grad_mode is not None:

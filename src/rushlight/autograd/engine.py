@@ -24,7 +24,7 @@ from ..core.tensor import Tensor
 from ..core.threads import on_fresh_stack
 from .edges import edge_of
 from .fit import can_fit, fit
-from .hooks import run_post_hooks, run_pre_hooks, run_tensor_hooks
+from .hooks import run_post_hooks, run_pre_hooks, run_tensor_hooks, told
 from .tape import ACCUMULATE, AccumulateGrad, Edge, Node, added
 
 NOTHING: Any = object()
@@ -286,7 +286,7 @@ class Run:
         after = node.variable._hooks
         if after is not None and grad is not None:
             for hook in list(after.accumulated.values()):
-                if hook(node.variable) is not None:
+                if told(hook)(node.variable) is not None:
                     raise RuntimeError("Tensor post accumulate grad hooks should return None.")
         hooks = node._hooks
         if hooks is not None and hooks.post:

@@ -279,6 +279,8 @@ def _bound(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -
 
 def run(cls: type[Function], args: tuple[Any, ...]) -> Any:
     """Run forward outside of autograd, then give the outputs their history."""
+    if MODES.watch is not None:
+        MODES.watch(cls)
     ctx = cls._backward_cls()
     ctx._inputs = tuple(isinstance(a, Tensor) for a in args)
     ctx.needs_input_grad = tuple(isinstance(a, Tensor) and a.requires_grad for a in args)

@@ -6,8 +6,56 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..core.modes import MODES
 from ..core.tensor import Tensor
 from .tape import AccumulateGrad, HookDict, Node
+
+_listeners: list[Callable[[], None]] = []
+_changes = 0
+
+
+def on_change(listener: Callable[[], None]) -> None:
+    """`listener` is called whenever some leaf gets or loses a hook."""
+    _listeners.append(listener)
+
+
+def changes() -> int:
+    """How often leaves got or lost hooks."""
+    return _changes
+
+
+def _changed() -> None:
+    global _changes
+    _changes += 1
+    for listener in _listeners:
+        listener()
+
+
+class LeafHooks(HookDict):
+    """Hooks of a leaf, which compiled programs know."""
+
+    __slots__ = ()
+
+    def __setitem__(self, number: int, hook: Any) -> None:
+        super().__setitem__(number, hook)
+        _changed()
+
+    def __delitem__(self, number: int) -> None:
+        super().__delitem__(number)
+        _changed()
+
+    def pop(self, *args: Any) -> Any:
+        found = super().pop(*args)
+        _changed()
+        return found
+
+    def clear(self) -> None:
+        super().clear()
+        _changed()
+
+    def update(self, *args: Any, **kwargs: Any) -> None:
+        super().update(*args, **kwargs)
+        _changed()
 
 
 class TensorHooks:
@@ -16,8 +64,22 @@ class TensorHooks:
     __slots__ = ("accumulated", "grad")
 
     def __init__(self) -> None:
-        self.grad = HookDict()
-        self.accumulated = HookDict()
+        self.grad = LeafHooks()
+        self.accumulated = LeafHooks()
+
+
+def hooks_of(tensor: Tensor) -> tuple[Any, ...]:
+    """The hooks of a leaf, in the order they run."""
+    hooks = tensor._hooks
+    return () if hooks is None else (*hooks.grad.values(), None, *hooks.accumulated.values()) if (
+        hooks.grad or hooks.accumulated) else ()
+
+
+def told(hook: Any) -> Any:
+    """`hook`, of which the capture that is open is told."""
+    if MODES.watch is not None:
+        MODES.watch(hook)
+    return hook
 
 
 def run_tensor_hooks(node: Node, grads: list[Any]) -> None:
@@ -39,7 +101,7 @@ def run_tensor_hooks(node: Node, grads: list[Any]) -> None:
 
 def replaced(grad: Tensor | None, hook: Callable[[Any], Any]) -> Tensor | None:
     """What a hook makes of `grad`, None where nothing arrived: itself if the hook returns None."""
-    new = hook(grad)
+    new = told(hook)(grad)
     if new is None:
         return grad
     if not isinstance(new, Tensor):
@@ -56,7 +118,7 @@ def replaced(grad: Tensor | None, hook: Callable[[Any], Any]) -> Tensor | None:
 def run_pre_hooks(node: Node, grads: list[Any]) -> list[Any]:
     assert node._hooks is not None
     for hook in list(node._hooks.pre.values()):
-        new = hook(tuple(grads))
+        new = told(hook)(tuple(grads))
         if new is not None:
             grads = list(new) if isinstance(new, tuple | list) else [new]
     return grads
@@ -67,7 +129,7 @@ def run_post_hooks(node: Node, outputs: Any, grads: list[Any]) -> Any:
     count = len(outputs)
     seen = [*outputs, *[None] * (len(node.next_functions) - count if count else 0)]
     for hook in list(node._hooks.post.values()):
-        new = hook(tuple(seen), tuple(grads))
+        new = told(hook)(tuple(seen), tuple(grads))
         if new is not None:
             seen = _checked(hook, seen, list(new) if isinstance(new, tuple | list) else [new])
     return seen[:count]

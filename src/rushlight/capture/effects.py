@@ -18,8 +18,7 @@ from typing import Any
 
 from ..core.pytree import flatten
 from ..core.tensor import Tensor
-from .late import LateNumber
-from .numbers import LiveNumber
+from .late import LateNumber, plain
 from .places import MISSING, PLAIN, Alike, Environment, Length, Place
 from .trace import Capture, CaptureError
 
@@ -114,15 +113,6 @@ def _items(container: Any) -> dict[Any, Any]:
             if hasattr(container, f.name)}
 
 
-def plain(value: Any) -> Any:
-    """`value` with numbers in place of what stands for them."""
-    leaves, structure = flatten(value, records=True)
-    if not any(type(leaf) in (LiveNumber, LateNumber) for leaf in leaves):
-        return value
-    return structure.unflatten([leaf.value if type(leaf) is LiveNumber else
-                                leaf.read() if type(leaf) is LateNumber else leaf for leaf in leaves])
-
-
 def stores_of(capture: Capture, environment: Environment, contents: Contents,
               returned: Any) -> list[tuple[Store, Any]]:
     """What the program, which returned `returned`, stored and where."""
@@ -135,6 +125,10 @@ def stores_of(capture: Capture, environment: Environment, contents: Contents,
         else:
             read = isinstance(old, Tensor) and id(old) in capture.lifted
             stores.append((Store(container, key, old=old if read else None), new))
+    for container, key, new in capture.numbers.state_changes():
+        if new is MISSING:
+            raise StateError(f"it removes {key!r}", "")
+        stores.append((Store(container, key), new))
     results = flatten((returned, [value for _, value in stores]), records=True)[0]
     for store, _ in stores:
         if store.old is not None and not _may_change(capture, store.old, results):
@@ -161,10 +155,10 @@ def _may_change(capture: Capture, tensor: Tensor, results: list[Any]) -> bool:
 def _added(length: Length, old: int, name: str) -> Iterator[tuple[Store, Any]]:
     """What is new in a container that has another length now."""
     container = length.of
-    if isinstance(container, list):
+    if not isinstance(container, dict):
         if len(container) < old:
             raise StateError(f"it removes something: {name}", "")
-        for value in container[old:]:
+        for value in list(container)[old:]:
             yield Store(container, None), value
         return
     if any(key not in container for key in length.keys):
@@ -188,11 +182,45 @@ def undo(environment: Environment) -> None:
                     container.insert(key, old)
                 elif type(old) is not Alike:
                     container[key] = old
-        elif isinstance(container.of, list):
-            del container.of[old:]
+        elif not isinstance(container.of, dict):
+            while len(container.of) > old:
+                container.of.pop()
         else:
             for name in [name for name in container.of if name not in container.keys]:
                 del container.of[name]
+
+
+class Changes:
+    """What the program has changed so far in the places of its environment."""
+
+    def __init__(self, environment: Environment) -> None:
+        self.environment = environment
+        self.values = {(id(place[0]), place[1]): new for place, new in environment.changed()}
+        self.keys = {id(place[0]): frozenset(place[0].of) for place in environment.places
+                     if type(place[0]) is Length and isinstance(place[0].of, dict)}
+
+    def undo_later(self) -> str | None:
+        """Undo what was changed since; the name of one such place."""
+        found = None
+        for (container, key, old, name), new in list(self.environment.changed()):
+            value = self.values.get((id(container), key), old)
+            if new is value or (type(new) is int and new == value):
+                continue
+            found = found or name
+            if type(container) is Length:
+                of = container.of
+                if isinstance(of, dict):
+                    for added in [k for k in of if k not in self.keys.get(id(container), container.keys)]:
+                        del of[added]
+                else:
+                    while len(of) > value:
+                        of.pop()
+            elif hasattr(container, "__setitem__") and type(value) is not Alike:
+                if value is not MISSING:
+                    container[key] = value
+                else:
+                    container.pop(key, None)
+        return found
 
 
 def settled(environment: Environment, stores: list[Store]) -> Environment:

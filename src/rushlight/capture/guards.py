@@ -9,7 +9,12 @@ is another now:
 - what is in lists, dictionaries and sets reached like that, and how much; of objects in them the attributes
   whose names the code mentions;
 - of every module reached: whether it is training, its parameters, buffers and modules by identity, how many
-  of them and of hooks there are, its other plain attributes by value.
+  of them there are, its hooks and what these read, its other plain attributes by value;
+- of classes that are named and of objects' classes: what their methods read.
+
+Code that nothing named leads to (a hook of a tensor, what a table of functions has by a computed name) is
+added when it is about to run, or found to run, while the program is captured (`Surroundings.include`).
+What cannot be guarded (an iterator, a clock) is said in `refusal`: the program has no graph.
 
 The same places tell what of Python's the program changed while it was captured (capture/effects.py).
 
@@ -18,35 +23,121 @@ Code of this package is not looked into: what it reads is covered by the modes o
 
 from __future__ import annotations
 
+import collections
 import dataclasses
-import dis
 import functools
+import gc
+import os
+import random
+import time
 import types
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from ..core.pytree import flatten
 from ..core.tensor import Tensor
-from .places import MISSING, PLAIN, Attributes, Cells, Defaults, Elements, Environment, Length, Place
+from .mentions import codes_in, global_stores_in, may_write, paths_in, stores_in
+from .places import (
+    MISSING,
+    PLAIN,
+    Attributes,
+    Cells,
+    Defaults,
+    Elements,
+    Environment,
+    Items,
+    Length,
+    Place,
+    Slots,
+    State,
+    Values,
+)
 
 _PACKAGE = __name__.partition(".")[0]
 _MOST = 50_000  # guards of one function; a program that reaches more is taken as it is beyond that
-_LONGEST = 2000  # of a longer container the length alone
+_LONGEST = 2000  # a longer container is one guard
 _TABLES = ("_parameters", "_buffers", "_modules")
-_HOOKS = ("_forward_hooks", "_forward_pre_hooks")
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+_SEQUENCES = (list, tuple, collections.deque)
+_CLOCKS = frozenset(f for f in vars(time).values() if isinstance(f, types.BuiltinFunctionType)
+                    and ("time" in f.__name__ or f.__name__ in ("monotonic", "monotonic_ns", "perf_counter",
+                                                                "perf_counter_ns")))
+_everywhere: list[tuple[dict[Any, Any], str]] = []
 
-def environment_of(function: Any, args: Any = ()) -> Environment:
-    """What `function` may read besides its arguments, as it is now."""
+
+def watch_table(table: dict[Any, Any], name: str) -> None:
+    """Every program guards on these hooks, which concern all modules or all optimizers."""
+    _everywhere.append((table, name))
+
+
+def environment_of(function: Any, args: Any = (), more: Sequence[Any] = ()) -> Surroundings:
+    """What `function` may read besides its arguments, as it is now; and `more` functions, which it calls."""
     collector = _Collector()
     collector.callable(function, "", args[0] if args else ())
+    for known in more:
+        collector.callable(known, "")
     for leaf in flatten(args, records=True)[0]:
         if _is_module(leaf):
             collector.module(leaf, type(leaf).__name__)
+        elif _has_attributes(leaf):
+            collector.objects.append((leaf, type(leaf).__name__))
+    for table, name in _everywhere:
+        collector.hooks(table, name)
     collector.finish()
-    found = Environment(collector.places[:_MOST], collector.stored)
-    found.unfinished, found.asks_types = collector.unfinished, collector.asks_types
-    found.caches = [(cache, cache.cache_info().misses) for cache in collector.caches]
-    return found
+    return Surroundings(collector)
+
+
+class Surroundings(Environment):
+    """An environment that grows while a program is captured."""
+
+    def __init__(self, collector: _Collector) -> None:
+        super().__init__(collector.places, collector.stored)
+        self._collector = collector
+        self.unforeseen: list[Any] = []  # functions that ran before it was known what they read
+        self._update()
+
+    def _update(self) -> None:
+        collector = self._collector
+        self.unfinished, self.asks_types = collector.unfinished, collector.asks_types
+        self.refusal = collector.refusal
+        known = {id(cache) for cache, _ in self.caches}
+        self.caches = [*self.caches, *((cache, cache.cache_info().misses) for cache in collector.caches
+                                       if id(cache) not in known)]
+
+    def include(self, function: Any) -> str | None:
+        """A function, method or module that is about to run; why it may not, if it reads what cannot be
+        guarded."""
+        collector = self._collector
+        before = collector.refusal
+        if isinstance(function, type):
+            collector.kind(function, function.__name__)
+        else:
+            collector.callable(function, getattr(function, "__name__", type(function).__name__))
+        collector.finish()
+        self._update()
+        return collector.refusal if before is None else None
+
+    def knows(self, code: types.CodeType) -> bool:
+        return code in self._collector.codes
+
+    def meet(self, frame: types.FrameType) -> str | None:
+        """Code that runs already, and that nothing led to; why it may not, if there is a reason."""
+        code = frame.f_code
+        if _is_own(frame.f_globals.get("__name__")):
+            self._collector.codes.add(code)
+            return None
+        functions = [f for f in gc.get_referrers(code) if isinstance(f, types.FunctionType)
+                     and f.__code__ is code and f.__globals__ is frame.f_globals]
+        self._collector.codes.update(codes_in(code))
+        found = None
+        for function in functions:
+            found = self.include(function) or found
+        if found is None and may_write(code):
+            self.unforeseen.extend(functions)
+            found = f"{code.co_name}, which it calls, was not known to belong to it, and may change something"
+        return found
 
 
 class _Collector:
@@ -54,9 +145,12 @@ class _Collector:
         self.places: list[Place] = []
         self.stored: list[Place] = []
         self.unfinished = self.asks_types = False
+        self.refusal: str | None = None
+        self.codes: set[types.CodeType] = set()  # that the program may run
         self.caches: list[Any] = []
         self.names: set[str] = set()  # of attributes that the code mentions
         self.objects: list[tuple[Any, str]] = []  # whose attributes it may mention by other names
+        self.looked_into: list[tuple[Any, str]] = []  # those that were found, as far as names were known
         self.plain: list[Place] = []  # attributes of modules, which it may mention or not
         self.asks_names = False  # whether it may know attributes by names that are not in the code
         self.seen: set[int] = set()
@@ -78,6 +172,7 @@ class _Collector:
             self.callable(function.func, name, (*function.args, *args))
             self.value(function.args, name)
             self.value(function.keywords, name)
+            self._keep.append(function)
         elif isinstance(function, types.MethodType):
             self.function(function.__func__, function.__self__, args)
             self.value(function.__self__, name or "self")
@@ -85,14 +180,20 @@ class _Collector:
             self.function(function, None, args)
         elif _is_module(function):
             self.module(function, name or type(function).__name__)
+        elif isinstance(function, type):
+            self.kind(function, name)
+        elif isinstance(function, _CACHED):
+            self.value(function, name)
         elif isinstance(getattr(type(function), "__call__", None), types.FunctionType):  # noqa: B004
             self.function(type(function).__call__, function, args)
+            self.objects.append((function, name or type(function).__name__))
 
     def function(self, function: Any, owner: Any, args: tuple[Any, ...] = ()) -> None:
         key = id(function), id(owner)
         if key in self.functions or len(self.places) > _MOST or _is_own(function.__module__):
             return
         self.functions.add(key)
+        self.codes.update(codes_in(function.__code__))
         self._keep.extend((function, owner))
         cells = Cells(dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)))
         self._keep.append(cells)
@@ -142,6 +243,13 @@ class _Collector:
             table = next((t for t in tables if attribute in t), None)
             if table is not None:
                 value = table[attribute]
+            elif attribute in _slots_of(value):
+                slots = Slots(value)
+                value = slots.get(attribute)
+                if value is MISSING:
+                    return
+                self._keep.append(slots)
+                self.place(slots, attribute, value, name, True)
             elif not isinstance(own, dict) or attribute not in own:
                 value = self.inherited(value, attribute, name)
                 if value is MISSING:
@@ -175,8 +283,12 @@ class _Collector:
                 self.function(getter, owner)
             if isinstance(found, functools.cached_property):
                 self.store(owner, attribute)
-        elif isinstance(found, _CACHED):
+        elif isinstance(found, _CACHED) or isinstance(found, type):
             self.value(found, name)
+        elif isinstance(getattr(type(found), "__get__", None), types.FunctionType) and not (
+                _is_own(type(found).__module__)):
+            self.kind(type(found), name)  # a descriptor of the user's
+            self.objects.append((found, name))
         elif not callable(found) or _is_module(found):
             self._keep.append(attributes)
             self.place(attributes, attribute, found, name)
@@ -192,16 +304,59 @@ class _Collector:
 
     def finish(self) -> None:
         """Guard on those attributes of objects that the code mentions, by whatever name it has the object."""
-        for place in self.plain:
-            if self.asks_names or place[1] in self.names:
-                self.place(*place)
-        while self.objects:
-            value, name = self.objects.pop()
-            if _is_plain_object(value) and self.first(value):
-                own = value.__dict__
-                for attribute in sorted(self.names & own.keys()):
-                    self.place(own, attribute, own[attribute], f"{name}.{attribute}", True)
-                    self.objects.append((own[attribute], f"{name}.{attribute}"))
+        while True:
+            known = len(self.names), self.asks_names, len(self.looked_into)
+            for place in self.plain:
+                if self.asks_names or place[1] in self.names:
+                    self.place(*place)
+            while self.objects:
+                value, name = self.objects.pop()
+                if _has_attributes(value) and self.first(value):
+                    self.looked_into.append((value, name))
+            for value, name in list(self.looked_into):
+                self.attributes(value, name)
+            self.objects = [(value, name) for value, name in self.objects if id(value) not in self.seen]
+            if known == (len(self.names), self.asks_names, len(self.looked_into)) and not any(
+                    _has_attributes(value) for value, _ in self.objects):
+                return
+
+    def attributes(self, value: Any, name: str) -> None:
+        """Look at the attributes of an object or a class that the code mentions."""
+        if isinstance(value, type):
+            for attribute in _mentioned(self.names, value):
+                self.inherited(value, attribute, f"{name}.{attribute}")
+            return
+        own = getattr(value, "__dict__", {})
+        for attribute in sorted(own.keys() if self.asks_names else self.names & own.keys()):
+            self.place(own, attribute, own[attribute], f"{name}.{attribute}", True)
+            self.objects.append((own[attribute], f"{name}.{attribute}"))
+        slots = None
+        for attribute in _slots_of(value):
+            if attribute in self.names or self.asks_names:
+                slots = slots or Slots(value)
+                found = slots.get(attribute)
+                if found is not MISSING and (id(value), attribute) not in self.recorded:
+                    self.recorded.add((id(value), attribute))
+                    self._keep.append(slots)
+                    self.place(slots, attribute, found, f"{name}.{attribute}", True)
+                    self.objects.append((found, f"{name}.{attribute}"))
+        kind = type(value)
+        if not _is_own(kind.__module__):
+            for attribute in _mentioned(self.names, kind):
+                if attribute not in own:
+                    self.inherited(value, attribute, f"{name}.{attribute}")
+
+    def kind(self, kind: type, name: str) -> None:
+        """A class of the user's is mentioned: its methods may run, and its attributes may be read."""
+        if _is_users_class(kind) and self.first(kind):
+            self.looked_into.append((kind, name))
+            for base in kind.__mro__:
+                if not _is_own(base.__module__):
+                    for found in list(vars(base).values()):
+                        if isinstance(found, classmethod | staticmethod):
+                            found = found.__func__
+                        if isinstance(found, types.FunctionType):
+                            self.function(found, None)
 
     def found(self, path: Sequence[str], function: types.FunctionType, cells: Cells,
               named: dict[str, Any]) -> Any:
@@ -246,7 +401,7 @@ class _Collector:
         if (id(container), key) not in self.recorded:
             self.recorded.add((id(container), key))
             self._keep.append(container)
-            seen = (*PLAIN, Tensor, list, dict, tuple, set)
+            seen = (*PLAIN, Tensor, *_SEQUENCES, dict, set)
             if isinstance(value, seen) or _is_module(value) or callable(value) or followed:
                 self.places.append((container, key, value, name))
         self.value(value, name)
@@ -254,28 +409,65 @@ class _Collector:
     def value(self, value: Any, name: str) -> None:
         if isinstance(value, (*PLAIN, Tensor)):
             return
-        if isinstance(value, list | tuple | dict):
+        if isinstance(value, (*_SEQUENCES, dict)):
             if not self.first(value):
+                return
+            if len(value) > _LONGEST:
+                items = Items(value)
+                self.places.append((items, None, items[None], f"what is in {name}"))
                 return
             if not isinstance(value, tuple):
                 self.places.append((Length(value), None, len(value), f"the length of {name}"))
-            if len(value) <= _LONGEST:
-                for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-                    if isinstance(item, (*PLAIN, Tensor, list, tuple, dict)) or _is_module(item):
-                        self.place(value, key, item, f"{name}[{key!r}]")
-                    elif _is_plain_object(item):
-                        self.place(value, key, item, f"{name}[{key!r}]", True)
-                        self.objects.append((item, f"{name}[{key!r}]"))
+            for key, item in list(value.items()) if isinstance(value, dict) else enumerate(value):
+                followed = _is_plain_object(item) or bool(_slots_of(item))
+                self.place(value, key, item, f"{name}[{key!r}]", followed)
+                if followed:
+                    self.objects.append((item, f"{name}[{key!r}]"))
         elif isinstance(value, set):
-            if self.first(value) and len(value) <= _LONGEST:
+            if self.first(value):
                 self.places.append((Elements(value), None, frozenset(value), name))
         elif _is_module(value):
             self.module(value, name)
-        elif isinstance(value, types.FunctionType | types.MethodType):
+        elif isinstance(value, types.FunctionType | types.MethodType | functools.partial):
             self.callable(value, name)
         elif isinstance(value, _CACHED) and self.first(value):
             self.caches.append(value)
             self.callable(value.__wrapped__, name)
+        elif isinstance(value, type):
+            self.kind(value, name)
+        elif isinstance(value, types.BuiltinFunctionType):
+            self.builtin(value, name)
+        elif isinstance(value, np.ndarray | np.random.Generator | np.random.RandomState | random.Random
+                        | os._Environ):
+            if self.first(value):
+                state = State(value)
+                self.places.append((state, None, state[None], name))
+        elif isinstance(value, collections.abc.Iterator):
+            self.refuse(f"it may advance {name}, an iterator: what that gives is not known before each call")
+        elif _is_callable_object(value):
+            self.callable(value, name)
+
+    def builtin(self, function: Any, name: str) -> None:
+        if function in _CLOCKS:
+            self.refuse(f"it reads a clock, {name}")
+        owner = getattr(function, "__self__", None)
+        if isinstance(owner, random.Random | np.random.RandomState | list | dict | collections.deque):
+            self.value(owner, name)
+        elif isinstance(owner, type) and owner.__module__ == "datetime" and (
+                function.__name__ in ("now", "today", "utcnow")):
+            self.refuse(f"it reads a clock, {name}")
+
+    def refuse(self, reason: str) -> None:
+        self.refusal = self.refusal or reason
+
+    def hooks(self, table: Any, name: str) -> None:
+        """Guard on the hooks of a table, and on what these read."""
+        if table:
+            self.places.append((Values(table, list(table.values())), None, True, name))
+            for hook in table.values():
+                self.callable(hook, name)
+        else:
+            self.places.append((Length(table), None, 0, f"the number of {name}"))
 
     def module(self, module: Any, name: str) -> None:
         if not self.first(module):
@@ -293,12 +485,11 @@ class _Collector:
                 else:
                     self.place(*place)
         for table in _HOOKS:
-            for hook in own[table].values():
-                self.callable(hook, f"{name}.{table}")
+            self.hooks(own[table], f"{name}.{table}")
         for table in _TABLES:
             for key, item in own[table].items():
                 self.places.append((own[table], key, item, f"{name}.{key}"))
-        for table in (*_TABLES, *_HOOKS):
+        for table in _TABLES:
             self.places.append((Length(own[table]), None, len(own[table]), f"the number of {name}.{table}"))
         self.places.append((Length(own), None, len(own), f"the number of attributes of {name}"))
         forward = getattr(module.forward, "__func__", None)
@@ -319,6 +510,47 @@ def _is_module(value: Any) -> bool:
 _CACHED = functools._lru_cache_wrapper
 
 
+def _is_callable_object(value: Any) -> bool:
+    """Whether `value` is an object of a class of the user's that can be called."""
+    return (callable(value) and not _is_own(type(value).__module__)
+            and not isinstance(value, (type, Tensor, types.FunctionType, types.MethodType))
+            and not _is_module(value) and isinstance(getattr(type(value), "__call__", None),  # noqa: B004
+                                                     types.FunctionType))
+
+
+def _has_attributes(value: Any) -> bool:
+    return _is_plain_object(value) or _is_callable_object(value) or _is_users_class(value) or bool(
+        _slots_of(value))
+
+
+def _is_users_class(value: Any) -> bool:
+    return isinstance(value, type) and not _is_own(value.__module__)
+
+
+def _slots_of(value: Any) -> tuple[str, ...]:
+    """The slots of an object of a class of the user's."""
+    kind = type(value)
+    if isinstance(value, (type, Tensor, *PLAIN)) or _is_own(kind.__module__):
+        return ()
+    return _slots(kind)
+
+
+@functools.lru_cache(maxsize=1024)
+def _slots(kind: type) -> tuple[str, ...]:
+    found: list[str] = []
+    for base in kind.__mro__:
+        slots = vars(base).get("__slots__", ())
+        found += [slots] if isinstance(slots, str) else slots
+    return tuple(name for name in found if not name.startswith("__"))
+
+
+def _mentioned(names: set[str], kind: type) -> list[str]:
+    """The attributes of a class that are mentioned, and its special methods, which nobody mentions."""
+    found = {name for base in kind.__mro__ if not _is_own(base.__module__) for name in vars(base)
+             if name in names or (name.startswith("__") and isinstance(vars(base)[name], types.FunctionType))}
+    return sorted(found)
+
+
 def _is_plain_object(value: Any) -> bool:
     """Whether `value` is an object of the user's: it has attributes, and is no module, class or function."""
     return isinstance(getattr(value, "__dict__", None), dict) and not (
@@ -326,50 +558,10 @@ def _is_plain_object(value: Any) -> bool:
         or _is_own(type(value).__module__))
 
 
+_OWN = (_PACKAGE, "numpy", "scipy", "builtins", "math", "abc", "collections", "typing", "functools",
+        "contextlib", "dataclasses", "enum", "itertools", "operator", "types", "random", "copy", "warnings",
+        "threading", "logging", "importlib", "inspect", "weakref", "re", "os", "posixpath", "time", "datetime")
+
+
 def _is_own(module: str | None) -> bool:
-    return str(module).partition(".")[0] in (_PACKAGE, "numpy", "scipy", "builtins", "math")
-
-
-@functools.lru_cache(maxsize=1024)
-def paths_in(code: types.CodeType) -> tuple[tuple[str, ...], ...]:
-    """The dotted names that `code` reads, those of functions inside of it included."""
-    return tuple(dict.fromkeys(_paths(code)))
-
-
-@functools.lru_cache(maxsize=1024)
-def stores_in(code: types.CodeType) -> tuple[tuple[str, ...], ...]:
-    """The dotted names that `code` assigns to."""
-    return tuple(dict.fromkeys(path[:-1] for path in _paths(code, stores=True) if path[-1] == _STORED))
-
-
-@functools.lru_cache(maxsize=1024)
-def global_stores_in(code: types.CodeType) -> tuple[str, ...]:
-    """The globals that `code` assigns to."""
-    inner = [name for constant in code.co_consts if isinstance(constant, types.CodeType)
-             for name in global_stores_in(constant)]
-    return (*inner, *(str(i.argval) for i in dis.get_instructions(code) if i.opname == "STORE_GLOBAL"))
-
-
-_STORED = "="  # ends the path of an attribute that is assigned to
-
-
-def _paths(code: types.CodeType, stores: bool = False) -> Iterator[tuple[str, ...]]:
-    current: list[str] = []
-    for instruction in dis.get_instructions(code):
-        name = instruction.opname
-        if name in ("LOAD_ATTR", "LOAD_METHOD") and current:
-            current.append(str(instruction.argval))
-            continue
-        if current:
-            if stores and name == "STORE_ATTR":
-                yield (*current, str(instruction.argval), _STORED)
-            yield tuple(current)
-            current = []
-        if name in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF") or (
-                name.startswith("LOAD_FAST") and isinstance(instruction.argval, str)):
-            current = [str(instruction.argval)]
-    if current:
-        yield tuple(current)
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _paths(constant, stores)
+    return str(module).partition(".")[0] in _OWN

@@ -19,6 +19,8 @@ from types import FrameType
 from typing import Any
 
 from ..core.modes import MODES
+from ..core.pytree import flatten
+from .numbers import LiveNumber
 
 # Operators that make sparse tensors, or take some, and whose results have the dtype of their first argument.
 SPARSE = frozenset(("_to_sparse", "_to_sparse.sparse_dim", "_to_sparse_csr", "_to_sparse_csc",
@@ -139,3 +141,12 @@ class LateNumbers:
     def kept(self) -> bool:
         """Whether somebody still holds one."""
         return any(number() is not None for number in self._made)
+
+
+def plain(value: Any) -> Any:
+    """`value` with numbers in place of what stands for them."""
+    leaves, structure = flatten(value, records=True)
+    if not any(type(leaf) in (LiveNumber, LateNumber) for leaf in leaves):
+        return value
+    return structure.unflatten([leaf.value if type(leaf) is LiveNumber else
+                                leaf.read() if type(leaf) is LateNumber else leaf for leaf in leaves])

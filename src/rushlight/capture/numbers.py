@@ -21,9 +21,11 @@ is `group["lr"]` outside of a capture, and inside one a number that compiled cod
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -32,7 +34,7 @@ from ..core.dispatch import AMBIENT
 from ..core.dtypes import DTYPES
 from ..core.shapes import Spec
 from ..graph.ir import Value
-from .places import Place
+from .places import MISSING, Place
 
 _DTYPES = {float: DTYPES["float64"], int: DTYPES["int64"]}
 
@@ -54,6 +56,40 @@ def live_places(places: Sequence[Place]) -> None:
         numbers.places.extend(places)
 
 
+@contextmanager
+def live_state(name: str, *containers: dict[Any, Any]) -> Iterator[None]:
+    """Inside, the program changes the numbers in these dictionaries by arithmetic, and every run of compiled
+    code does so again. A program that needs one of them as a value, of which there is another in every call,
+    has no graph.
+    """
+    trace = AMBIENT.trace
+    numbers: Numbers | None = None if trace is None else getattr(trace, "numbers", None)
+    if numbers is None or not numbers.open:
+        yield
+        return
+    for container in containers:
+        numbers.keep_live(container)
+    before = numbers.specialised
+    yield
+    numbers.keep_constants()
+    if numbers.specialised != before and numbers.open:
+        AMBIENT.trace.refuse(f"{name} depends on a number that is another one in every call")
+
+
+def cos(number: Any) -> Any:
+    """The cosine of a number, live if that is."""
+    return _computed("math.cos({})", math.cos, number) if type(number) is LiveNumber else math.cos(number)
+
+
+def floor(number: Any) -> Any:
+    """The largest integer that is not above a number, live if that is."""
+    return _computed("math.floor({})", math.floor, number) if type(number) is LiveNumber else \
+        math.floor(number)
+
+
+_SCOPE = {"math": math}  # what expressions mention
+
+
 class Numbers:
     """The live numbers of one capture."""
 
@@ -66,6 +102,9 @@ class Numbers:
         self.open = True
         self.containers: list[Any] = []  # what readers look into: numbers there need no other guard
         self.places: list[Place] = []  # of Python's, that must hold what they do
+        self.specialised = 0  # how many guards on values there were
+        # dictionaries whose numbers are live: what they held, and what stands for it
+        self.states: list[tuple[dict[Any, Any], dict[Any, Any], dict[Any, Any]]] = []
 
     def argument(self, index: int, value: Any) -> Any:
         """The number that is leaf `index` of the arguments."""
@@ -74,6 +113,8 @@ class Numbers:
 
     def reader(self, read: Callable[[], Any]) -> Any:
         value = read()
+        if type(value) is LiveNumber:
+            return value
         self.containers.extend(_contents(read))
         self.roots.append(lambda leaves: read())
         name = f"v[{len(self.roots) - 1}]"
@@ -84,19 +125,53 @@ class Numbers:
 
     def guard(self, expression: str, value: Any) -> None:
         if self.open:
+            self.specialised += type(value) in (int, float)
             self.guards[expression, f"{type(value).__name__} {value!r}"] = value
+
+    def keep_live(self, container: dict[Any, Any]) -> None:
+        """Put live numbers in place of those in a dictionary that the program changes."""
+        if any(known is container for known, _, _ in self.states):
+            return
+        held = dict(container)
+        for key, value in held.items():
+            if type(value) in (int, float):
+                container[key] = self.reader(functools.partial(operator.getitem, container, key))
+        self.states.append((container, held, dict(container)))
+        self.containers.append(container)
+
+    def keep_constants(self) -> None:
+        """Numbers that the program put there as they are stay what they are, whatever is there before a call.
+        """
+        for container, key, value in list(self.state_changes()):
+            if type(value) in (int, float) and self.open:
+                container[key] = LiveNumber(self, value, _expression(value) or "")
+
+    def state_changes(self) -> Iterator[tuple[dict[Any, Any], Any, Any]]:
+        """What the program put into such dictionaries: (where, key, value); MISSING for what is gone."""
+        for container, _, live in self.states:
+            for key in live.keys() | container.keys():
+                value = container.get(key, MISSING)
+                if value is not live.get(key, MISSING):
+                    yield container, key, value
+
+    def restore_states(self) -> None:
+        """Make such dictionaries what they were before the program."""
+        for container, held, _ in self.states:
+            container.clear()
+            container.update(held)
+        self.states = []
 
     # Compiled code.
 
     def finish(self) -> LiveInputs:
         self.open = False
         checks = [f"same({expression}, g[{i}])" for i, (expression, _) in enumerate(self.guards)]
-        scope = {"same": same, "g": list(self.guards.values())}
+        scope = {**_SCOPE, "same": same, "g": list(self.guards.values())}
         holds = eval(f"lambda v: {' and '.join(checks) or 'True'}", scope)
         orders: dict[type, list[str]] = {float: [], int: []}
         for expression, kind in self.used:
             orders[kind].append(expression)
-        fills = {kind: eval(f"lambda v: ({', '.join(e)},)", {}) for kind, e in orders.items() if e}
+        fills = {kind: eval(f"lambda v: ({', '.join(e)},)", dict(_SCOPE)) for kind, e in orders.items() if e}
         return LiveInputs(list(self.roots), holds, fills, {k: self.inputs[k] for k in fills},
                           [f"{e} was {v!r}" for (e, _), v in self.guards.items()], list(self.containers),
                           list(self.places))
@@ -166,6 +241,12 @@ def same(a: Any, b: Any) -> bool:
 
 def numbers_spec(kind: type, count: int) -> Spec:
     return Spec((count,), _DTYPES[kind], (1,), 0)
+
+
+def formula(number: LiveNumber) -> Callable[[list[Any]], Any]:
+    """The function of the roots' values that computes a live number."""
+    found: Callable[[list[Any]], Any] = eval(f"lambda v: {number.expression}", dict(_SCOPE))
+    return found
 
 
 class LiveNumber:

@@ -7,9 +7,12 @@ which stand for variables of enclosing functions, attributes that a class has, o
 from __future__ import annotations
 
 import operator
+import random
 import types
 from collections.abc import Iterator, Sequence
 from typing import Any
+
+import numpy as np
 
 from ..core.tensor import Tensor
 
@@ -25,6 +28,8 @@ class Environment:
 
     unfinished = False  # whether a module has yet to make its parameters
     asks_types = False  # whether the code may ask for the type of a number
+    refusal: str | None = None  # why the program can have no graph: it reads what cannot be guarded
+    unforeseen: Sequence[Any] = ()  # functions of which it was found too late that the program calls them
     caches: Sequence[tuple[Any, int]] = ()  # functions with a cache, and how often they computed a value
 
     def __init__(self, places: list[Place], stored: Sequence[Place] = ()) -> None:
@@ -46,6 +51,16 @@ class Environment:
                 self._values.append(value)
             else:
                 self._others.append(place)
+
+    def include(self, function: Any) -> str | None:
+        """A function of the user's is about to run; why it may not, if there is a reason."""
+        return None
+
+    def knows(self, code: types.CodeType) -> bool:
+        return True
+
+    def meet(self, frame: types.FrameType) -> str | None:
+        return None
 
     def without_numbers_of(self, containers: list[Any]) -> Environment:
         """Without the guards on numbers in `containers`, which are live."""
@@ -103,6 +118,9 @@ class Environment:
         return None
 
 
+NOTHING_KNOWN = Environment([])
+
+
 def _equal(found: Any, value: Any) -> bool:
     kind = type(value)
     if kind is Alike:
@@ -111,9 +129,26 @@ def _equal(found: Any, value: Any) -> bool:
         return False
     if kind in (int, str, bytes, bool, frozenset):
         return bool(found == value)
+    if kind is Snapshot:
+        return _same(found.of, value.of)
     if kind in (float, complex):
         return repr(found) == repr(value)
     return False
+
+
+class Snapshot:
+    """A copy of what something held."""
+
+    def __init__(self, of: Any) -> None:
+        self.of = of
+
+
+def _same(found: Any, value: Any) -> bool:
+    """Whether two copies hold the same things."""
+    if type(found) is not type(value) or not isinstance(value, list | tuple):
+        return found is value or _equal(found, value)
+    return len(found) == len(value) and all(
+        a is b or _same(a, b) for a, b in zip(found, value, strict=True))
 
 
 class Cells:
@@ -177,6 +212,52 @@ class Elements:
 
     def __getitem__(self, key: Any) -> frozenset[Any]:
         return frozenset(self.of)
+
+
+class Items:
+    """What is in a long container, as a container."""
+
+    def __init__(self, of: Any) -> None:
+        self.of = of
+
+    def __getitem__(self, key: Any) -> Snapshot:
+        return Snapshot(list(self.of.items() if isinstance(self.of, dict) else self.of))
+
+
+class State:
+    """The contents of an array, the state of a random generator or the environment, as a container."""
+
+    def __init__(self, of: Any) -> None:
+        self.of = of
+
+    def __getitem__(self, key: Any) -> Any:
+        of = self.of
+        if isinstance(of, np.ndarray):
+            return Snapshot((of.shape, of.dtype.str, of.tolist() if of.dtype.hasobject else of.tobytes()))
+        if isinstance(of, np.random.Generator):
+            return repr(of.bit_generator.state)
+        if isinstance(of, np.random.RandomState):
+            return repr(of.get_state())
+        return Snapshot(of.getstate() if isinstance(of, random.Random) else list(of.items()))
+
+
+class Slots:
+    """The slots of an object, as a container."""
+
+    def __init__(self, of: Any) -> None:
+        self.of = of
+
+    def get(self, name: str) -> Any:
+        return getattr(self.of, name, MISSING)
+
+    def __getitem__(self, name: str) -> Any:
+        found = self.get(name)
+        if found is MISSING:
+            raise KeyError(name)
+        return found
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        object.__setattr__(self.of, name, value)
 
 
 class Attributes:

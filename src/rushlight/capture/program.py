@@ -10,6 +10,7 @@ with it (`backward`): the joint graph.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -24,20 +25,17 @@ from ..core.registry import REGISTRY
 from ..core.shapes import Spec, extent, is_dense, numel
 from ..core.tensor import Tensor, shapeless
 from ..graph.ir import Graph, Value
-from .effects import Contents, Store, plain, stores_of, undo
+from .effects import Changes, Contents, StateError, Store, stores_of, undo
 from .geometry import Change
-from .late import LateCall, LateNumber
+from .late import LateCall, LateNumber, plain
 from .memory import same_layout, spec_of
-from .numbers import LiveInputs, LiveNumber
-from .places import Environment
+from .numbers import LiveInputs, LiveNumber, formula
+from .places import NOTHING_KNOWN, Environment
 from .prints import watched
 from .random import Draws
 from .results import taken_apart
 from .tentative import TentativeCapture
 from .trace import Capture, CaptureError, Lifted, user_line
-
-NOTHING_KNOWN = Environment([])
-
 
 @dataclass(frozen=True)
 class Leaf:
@@ -103,14 +101,16 @@ class CapturedCall:
 def capture_call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
                  environment: Environment = NOTHING_KNOWN) -> CapturedCall:
     """Run `function` on abstract tensors and return what it did. Nothing of the caller is changed."""
-    capture = Capture()
+    capture = Capture(environment=environment)
     try:
-        with watched(), capture:
+        with watched(), watching(capture), capture:
+            if environment.refusal is not None:
+                raise CaptureError(environment.refusal, "")
             args, kwargs = with_live_numbers(capture, args, kwargs, not environment.asks_types)
             meet_arguments(capture, args, kwargs)
             contents = Contents((args, kwargs))
             returned = function(*args, **kwargs)
-            call = _Summary(capture).summarize(returned, stores_of(capture, environment, contents, returned))
+            call = _summary(capture, environment, contents, returned)
             del returned
             if capture.late_numbers.kept():
                 raise CaptureError("it keeps a number from item(), which is known only when it runs, "
@@ -118,6 +118,7 @@ def capture_call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: di
             return call
     finally:
         undo(environment)
+        capture.numbers.restore_states()
         capture.restore()
         capture.close()
 
@@ -129,17 +130,18 @@ def try_capture(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dic
 
     Gives the captured call, or None with what the function has returned and why it could not be captured.
     """
-    capture = TentativeCapture()
+    capture = TentativeCapture(environment=environment)
     live_args, live_kwargs = with_live_numbers(capture, args, kwargs, not environment.asks_types)
     contents = Contents((live_args, live_kwargs))
     try:
-        with watched(), capture:
+        with watched(), watching(capture), capture:
             meet_arguments(capture, live_args, live_kwargs)
+            if environment.refusal is not None:
+                capture.leave(CaptureError(environment.refusal, ""))
             returned = function(*live_args, **live_kwargs)
             if capture.reason is None:
                 try:
-                    stores = stores_of(capture, environment, contents, returned)
-                    return _Summary(capture).summarize(returned, stores), None, None
+                    return _summary(capture, environment, contents, returned), None, None
                 except CaptureError as error:
                     capture.leave(error)
             return None, plain(returned), capture.reason
@@ -149,10 +151,35 @@ def try_capture(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dic
     finally:
         if capture.reason is None:
             undo(environment)
+            capture.numbers.restore_states()
             capture.restore()
         else:
             contents.give_back((args, kwargs))
         capture.close()
+
+
+def _summary(capture: Capture, environment: Environment, contents: Contents, returned: Any) -> CapturedCall:
+    stores = stores_of(capture, environment, contents, returned)
+    forward = Changes(environment)
+    try:
+        call = _Summary(capture).summarize(returned, stores)
+    except CaptureError:
+        forward.undo_later()
+        raise
+    changed = forward.undo_later()
+    if changed is not None:  # by functions of the user's that ran when the gradients were captured
+        raise StateError(f"it changes {changed} when its results are differentiated", "")
+    return call
+
+
+@contextmanager
+def watching(capture: Capture) -> Iterator[None]:
+    """Let the environment of the capture know of functions that are about to run."""
+    saved, MODES.watch = MODES.watch, capture.sees_function
+    try:
+        yield
+    finally:
+        MODES.watch = saved
 
 
 def with_live_numbers(capture: Capture, args: Any, kwargs: Any, live: bool = True) -> Any:
@@ -231,7 +258,7 @@ class _Summary:
 
     def _leaf(self, leaf: Any) -> Leaf:
         if type(leaf) is LiveNumber:
-            return Leaf("number", python=eval(f"lambda v: {leaf.expression}", {}))
+            return Leaf("number", python=formula(leaf))
         if type(leaf) is LateNumber:
             return self._late_leaf(leaf.call, None)
         if not isinstance(leaf, Tensor):
@@ -390,6 +417,7 @@ class _Summary:
                                user_line())
         self.kept = self._kept(roots)
         self.capture.joint = True
+        late = len(self.capture.late)
         try:
             with autocast_off():  # as where the caller would run it: after the region
                 grads = gradients(roots, inputs, tangents, retain_graph=True, stop=True)
@@ -400,6 +428,10 @@ class _Summary:
                                user_line()) from error
         finally:
             self.capture.joint = False
+            reads = len(self.capture.late) > late
+            del self.capture.late[late:]  # there is no data for gradients that are to come
+        if reads:
+            raise CaptureError("a value is read when its results are differentiated", user_line())
         return inputs, [self.capture.value_of(t) for t in tangents], [
             None if g is None else self._dense(self.capture.value_of(g)) for g in grads]
 

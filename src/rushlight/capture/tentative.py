@@ -25,7 +25,7 @@ from ..core.shapes import Spec, extent
 from ..core.storage import Storage
 from ..core.tensor import AUTOGRAD, TRACED, Tensor, array_over, shapeless
 from ..graph.ir import Value, map_values
-from .late import returned_at_once
+from .late import plain, returned_at_once
 from .memory import StorageState
 from .numbers import LiveNumber
 from .trace import Capture, CaptureError
@@ -44,6 +44,8 @@ class TentativeCapture(Capture):
             raise reason
         self.reason = reason
         self.numbers.open = False
+        for container, _, _ in self.numbers.states:
+            container.update({key: plain(value) for key, value in container.items()})
         with _Outside():
             self._materialise()
             self._run_late()

@@ -20,6 +20,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from types import CodeType, FrameType
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,7 @@ from .geometry import Geometries
 from .late import SPARSE, LateCall, LateNumbers, read_numbers
 from .memory import StorageState, overlaps, read_part, spec_of, with_part
 from .numbers import LiveNumber, Numbers, numbers_spec
+from .places import NOTHING_KNOWN, Environment
 from .random import Draws, StatePoint, generator_of, stream_spec, with_generator, words_taken
 from .rewrites import rewritten, specialised
 
@@ -82,9 +84,10 @@ class Capture(Interpreter):
 
     lowest = True
 
-    def __init__(self, graph: Graph | None = None) -> None:
+    def __init__(self, graph: Graph | None = None, environment: Environment = NOTHING_KNOWN) -> None:
         self.number = next_level()
         self.graph = Graph() if graph is None else graph
+        self.environment = environment  # what Python knows around the program
         self.states: dict[int, StorageState] = {}
         self.regions: dict[int, list[StorageState]] = {}  # by the storage of the caller they are parts of
         self.lifted: dict[int, Lifted] = {}
@@ -102,6 +105,7 @@ class Capture(Interpreter):
         self._twins: dict[int, Tensor] = {}
         self._keep: list[Any] = []
         self.closed = False
+        self._met: set[CodeType] = set()
         self.grad_mode = MODES.grad  # when the program began
         self.joint = False  # whether the gradients of what the program returns are being captured
         self.beginning = next(sequence)  # what is recorded from now on is the program's
@@ -211,11 +215,30 @@ class Capture(Interpreter):
             given = tuple(self._number(a) if type(a) is LiveNumber else a for a in given)
         if op.random:
             given = self._with_stream(op, given, lambda: words_taken(op, lifted, specs))
-        node = self.graph.call(op, given, specs, user_line())
+        node = self.graph.call(op, given, specs, self._line())
         outputs = results if isinstance(results, tuple) else (results,)
         for tensor, value in zip(outputs, node.outputs, strict=True):
             self._adopt(tensor, value, own_storage=op.kind is not Kind.VIEW)
         return results
+
+    def _line(self) -> str:
+        """As `user_line`; code that runs there and is not known is met."""
+        frame = _user_frame()
+        if frame is None:
+            return ""
+        if frame.f_code not in self._met:
+            self._met.add(frame.f_code)
+            if not self.environment.knows(frame.f_code) and _is_inside(frame):
+                reason = self.environment.meet(frame)
+                if reason is not None:
+                    self.refuse(reason)
+        return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+    def sees_function(self, function: Any) -> None:
+        """A function of the user's, or one that has some, is about to run."""
+        reason = self.environment.include(function)
+        if reason is not None:
+            self.refuse(reason)
 
     # What runs after the graph.
 
@@ -608,7 +631,24 @@ _PACKAGE = __name__.partition(".")[0]
 
 def user_line() -> str:
     """The innermost line outside of this package, as file:line."""
-    frame = sys._getframe(1)
-    while frame is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] == _PACKAGE:
-        frame = frame.f_back  # type: ignore[assignment]
+    frame = _user_frame()
     return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else ""
+
+
+def _user_frame() -> FrameType | None:
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] == _PACKAGE:
+        frame = frame.f_back
+    return frame
+
+
+def _is_inside(frame: FrameType | None) -> bool:
+    """Whether `frame` belongs to the program that is being captured, not to whoever calls it."""
+    while frame is not None:
+        if frame.f_globals.get("__name__") == _PROGRAM:
+            return True
+        frame = frame.f_back
+    return False
+
+
+_PROGRAM = f"{__name__.rpartition('.')[0]}.program"

@@ -25,6 +25,7 @@ class _Modes(threading.local):
     multithreading = True  # whether a backward pass may use threads
     check_nan = True  # with anomaly: backward refuses NaN
     plain: bool | int = False  # no class is asked what functions do with its objects (see overrides.py)
+    watch: Any = None  # of a capture: is told of every function of the user's that is about to run
     pieces = False  # whether modules and optimizers compile themselves (pieces.py)
     dispatchers: tuple[Any, ...] = ()  # modes that are given every operator, the innermost last
     undispatched = False  # no class and no mode is given operators (see python_dispatch.py)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,22 +40,14 @@ class TreeSpec:
             return _RECORDS[self.type][1](self.context, parts)
         if _is_named(self.type):
             return self.type(*parts)
-        if issubclass(self.type, dict):
+        if self.type in (dict, OrderedDict, defaultdict):
             pairs = zip(self.context[0], parts, strict=True)
             if self.type is defaultdict:
                 return defaultdict(self.context[1], pairs)
-            if self.type not in (dict, OrderedDict):
-                return _record(self.type, self.context[1], pairs)
             return self.type(pairs)
-        if dataclasses.is_dataclass(self.type):
-            return _record(self.type, zip(self.context, parts, strict=True), ())
         if self.type in (list, tuple):
             return self.type(parts)
-        if issubclass(self.type, tuple):
-            return tuple.__new__(self.type, parts)
-        made = self.type.__new__(self.type)
-        list.extend(made, parts)
-        return made
+        return _record(self.type, *self.context, parts)
 
     def __repr__(self) -> str:
         if self.type is None:
@@ -87,27 +79,59 @@ def _is_named(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields")
 
 
-def _record(kind: Any, attributes: Any, items: Any) -> Any:
-    """A data class, or a dictionary of a class of its own, without running its constructor."""
-    made = kind.__new__(kind)
-    for name, value in attributes:
-        object.__setattr__(made, name, value)
+def _record(kind: Any, keys: Sequence[Any], attributes: Sequence[str], parts: list[Any]) -> Any:
+    """A data class, or a container of a class of its own, without running code of that class: what is in it
+    comes first among the parts, then its attributes.
+    """
+    count = len(parts) - len(attributes)
+    if issubclass(kind, tuple):
+        made = tuple.__new__(kind, parts[:count])
+    else:
+        made = kind.__new__(kind)
     if issubclass(kind, dict):
-        dict.update(made, items)
+        put = OrderedDict.__setitem__ if issubclass(kind, OrderedDict) else dict.__setitem__
+        for key, value in zip(keys, parts, strict=False):
+            put(made, key, value)
+    elif issubclass(kind, list):
+        list.extend(made, parts[:count])
+    for name, value in zip(attributes, parts[count:], strict=True):
+        object.__setattr__(made, name, value)
     return made
+
+
+def _attributes(thing: Any) -> dict[str, Any]:
+    """What an object of a class of its own holds besides what it contains, in slots or not."""
+    slots = [name for kind in type(thing).__mro__ for name in _names(vars(kind).get("__slots__", ()))
+             if name not in ("__dict__", "__weakref__") and hasattr(thing, name)]
+    return {**{name: getattr(thing, name) for name in slots}, **getattr(thing, "__dict__", {})}
+
+
+def _names(slots: Any) -> Iterable[str]:
+    return (slots,) if isinstance(slots, str) else slots
 
 
 def _children(tree: Any, records: bool = False) -> tuple[Any, Any, list[Any]] | None:
     kind = type(tree)
     if kind in _RECORDS:
         return (kind, *_RECORDS[kind][0](tree))
-    if records and dataclasses.is_dataclass(kind) and not isinstance(tree, dict):
-        names = tuple(f.name for f in dataclasses.fields(kind) if hasattr(tree, f.name))
-        return kind, names, [getattr(tree, name) for name in names]
-    if records and isinstance(tree, dict) and kind not in (dict, OrderedDict, defaultdict):
-        return kind, (tuple(tree), ()), list(tree.values())
-    if kind in (list, tuple) or _is_named(kind) or (records and isinstance(tree, list | tuple)):
+    if kind in (list, tuple) or _is_named(kind):
         return kind, None, list(tree)
+    if records and kind not in (dict, OrderedDict, defaultdict):
+        if isinstance(tree, dict):
+            extra = _attributes(tree)
+            if isinstance(tree, defaultdict):
+                extra["default_factory"] = tree.default_factory
+            keys = tuple((OrderedDict if isinstance(tree, OrderedDict) else dict).keys(tree))
+            items = [dict.__getitem__(tree, key) for key in keys]
+            return kind, (keys, tuple(extra)), [*items, *extra.values()]
+        if isinstance(tree, list | tuple):
+            extra = _attributes(tree)
+            items = list(list.__iter__(tree) if isinstance(tree, list) else tuple.__iter__(tree))
+            return kind, ((), tuple(extra)), [*items, *extra.values()]
+        if dataclasses.is_dataclass(kind):
+            extra = {f.name: getattr(tree, f.name) for f in dataclasses.fields(kind) if hasattr(tree, f.name)}
+            extra |= _attributes(tree)
+            return kind, ((), tuple(extra)), list(extra.values())
     if kind in (dict, OrderedDict, defaultdict):
         extra = tree.default_factory if kind is defaultdict else None
         return kind, (tuple(tree), extra), list(tree.values())

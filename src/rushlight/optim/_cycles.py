@@ -7,6 +7,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from ..capture.numbers import cos, floor
 from ..core.errors import check
 from ._scheduling import LRScheduler, WithMomentum, check_optimizer, per_group, set_value
 from .optimizer import Optimizer
@@ -68,7 +69,7 @@ class CyclicLR(WithMomentum):
 
     def get_lr(self) -> list[Any]:
         self._in_step()
-        cycle = math.floor(1 + self.last_epoch / self.total_size)
+        cycle = floor(1 + self.last_epoch / self.total_size)
         x = 1.0 + self.last_epoch / self.total_size - cycle
         height = x / self.step_ratio if x <= self.step_ratio else (x - 1) / (self.step_ratio - 1)
         scale = self.scale_fn(cycle if self.scale_mode == "cycle" else self.last_epoch)
@@ -147,17 +148,16 @@ class OneCycleLR(WithMomentum):
 
     def _anneal(self, start: Any, end: Any, share: float) -> Any:
         if self._anneal_func_type == "cos":
-            return end + (start - end) / 2.0 * (math.cos(math.pi * share) + 1)
+            return end + (start - end) / 2.0 * (cos(math.pi * share) + 1)
         return (end - start) * share + start
 
     def get_lr(self) -> list[Any]:
         self._in_step()
         step = self.last_epoch
-        check(
-            step <= self.total_steps,
-            f"Tried to step {step} times. The specified number of total steps is {self.total_steps}",
-            ValueError,
-        )
+        if step > self.total_steps:
+            raise ValueError(
+                f"Tried to step {step} times. The specified number of total steps is {self.total_steps}"
+            )
         start, phases = 0.0, self._schedule_phases
         phase = next((phase for phase in phases if step <= phase["end_step"]), phases[-1])
         if phases.index(phase):
@@ -247,7 +247,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
     def get_lr(self) -> list[Any]:
         self._in_step()
-        height = (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2
+        height = (1 + cos(math.pi * self.T_cur / self.T_i)) / 2
         return [self.eta_min + (base - self.eta_min) * height for base in self.base_lrs]
 
     def step(self, epoch: float | None = None) -> None:
@@ -263,7 +263,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         else:
             check(epoch >= 0, f"Expected non-negative epoch, but got {epoch}", ValueError)
             self._go_to(epoch)
-        self.last_epoch = math.floor(epoch)
+        self.last_epoch = floor(epoch)
         with self._flag("_get_lr_called_within_step"):
             rates = self.get_lr()
         self._set(rates)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import types
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ..autograd.hooks import told
+from ..capture.numbers import live_places, live_state
+from ..capture.places import Items
+from ..core.dispatch import AMBIENT
 from ..core.errors import check
 from ..core.tensor import Tensor
 from .optimizer import Optimizer
@@ -48,6 +54,28 @@ def set_value(group: dict[str, Any], name: str, value: Any) -> None:
         group[name].fill_(value.squeeze() if isinstance(value, Tensor) and value.ndim else value)
     else:
         group[name] = value
+
+
+def _live_step(step: Callable[..., Any]) -> Callable[..., Any]:
+    """The step of a scheduler, which compiled code makes again in every call."""
+
+    @functools.wraps(step)
+    def stepped(self: LRScheduler, *args: Any, **kwargs: Any) -> Any:
+        if AMBIENT.trace is None:
+            return step(self, *args, **kwargs)
+        own = vars(self)
+        held = {name: value for name, value in own.items() if isinstance(value, list | dict | Counter)}
+        for function in held.get("lr_lambdas", ()):
+            told(function)
+        with live_state(f"a step of {type(self).__name__}", own, *self.optimizer.param_groups):
+            found = step(self, *args, **kwargs)
+        for name, value in held.items():
+            if own.get(name) is value and value:  # read, and not replaced
+                items = Items(value)
+                live_places([(own, name, value, name), (items, None, items[None], name)])
+        return found
+
+    return stepped
 
 
 class LRScheduler:
@@ -116,6 +144,11 @@ class LRScheduler:
         """The present rates times `factor`."""
         return [group["lr"] * factor for group in self.optimizer.param_groups]
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "step" in cls.__dict__:
+            cls.step = _live_step(cls.__dict__["step"])  # type: ignore[method-assign]
+
     def step(self, epoch: int | None = None) -> None:
         """Set the rates of the next step, or of the step `epoch`."""
         if self._step_count == 1 and not self.optimizer._opt_called:
@@ -141,6 +174,9 @@ class LRScheduler:
         for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
             set_value(group, "lr", rate)
         self._last_lr = values_of(self.optimizer, "lr")
+
+
+LRScheduler.step = _live_step(LRScheduler.step)  # type: ignore[method-assign]
 
 
 def check_optimizer(optimizer: Any) -> None:

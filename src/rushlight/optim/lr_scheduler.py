@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from ..capture.numbers import cos
 from ..core.errors import check
 from ._cycles import CosineAnnealingWarmRestarts, CyclicLR, OneCycleLR
 from ._plateau import ReduceLROnPlateau
@@ -127,7 +128,8 @@ class MultiStepLR(_Multiplied):
         super().__init__(optimizer, last_epoch)
 
     def _factor(self) -> float:
-        return self.gamma ** self.milestones[self.last_epoch]
+        # compared, not looked up: compiled code compiles once for each outcome, not for each step
+        return self.gamma ** sum(count for step, count in self.milestones.items() if self.last_epoch == step)
 
     def _closed_factor(self) -> float:
         return self.gamma ** bisect_right(sorted(self.milestones.elements()), self.last_epoch)
@@ -239,7 +241,7 @@ class CosineAnnealingLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def _height(self, step: int) -> float:
-        return 1 + math.cos(math.pi * step / self.T_max)
+        return 1 + cos(math.pi * step / self.T_max)
 
     def get_lr(self) -> list[Any]:
         self._in_step()
@@ -250,7 +252,7 @@ class CosineAnnealingLR(LRScheduler):
             return self._get_closed_form_lr()
         if (self.last_epoch - 1 - self.T_max) % (2 * self.T_max) == 0:  # the step before was at the bottom
             return [
-                group["lr"] + (base - low) * (1 - math.cos(math.pi / self.T_max)) / 2
+                group["lr"] + (base - low) * (1 - cos(math.pi / self.T_max)) / 2
                 for base, group in zip(self.base_lrs, groups, strict=True)
             ]
         ratio = self._height(self.last_epoch) / self._height(self.last_epoch - 1)

@@ -17,6 +17,8 @@ from typing import Any
 
 from .._types_api import typename
 from ..autograd.grad_mode import enable_grad, set_grad_enabled
+from ..autograd.hooks import told
+from ..capture.guards import watch_table
 from ..capture.numbers import live_number, live_places
 from ..capture.places import Values
 from ..core.dispatch import AMBIENT
@@ -50,6 +52,8 @@ required = _Required()
 
 _pre_hooks = HookDict()  # of every optimizer
 _post_hooks = HookDict()
+watch_table(_pre_hooks, "the hooks before a step of all optimizers")
+watch_table(_post_hooks, "the hooks after a step of all optimizers")
 _HOOKS = (
     "step_pre",
     "step_post",
@@ -77,7 +81,7 @@ def _with_hooks(func: Callable[..., Any]) -> Callable[..., Any]:
     def between_hooks(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
         arguments: Any = (self, *args)
         for hook in (*_pre_hooks.values(), *self._hooks["step_pre"].values()):
-            new = hook(self, arguments, kwargs)
+            new = told(hook)(self, arguments, kwargs)
             if new is not None:
                 check(
                     isinstance(new, tuple) and len(new) == 2,
@@ -87,7 +91,10 @@ def _with_hooks(func: Callable[..., Any]) -> Callable[..., Any]:
         result = step(*arguments, **kwargs)
         self._opt_called = True
         for hook in (*self._hooks["step_post"].values(), *_post_hooks.values()):
-            hook(self, arguments, kwargs)
+            told(hook)(self, arguments, kwargs)
+        if capturing():
+            live_places([(Values(table, list(table.values())), None, True, f"the hooks {name} a step")
+                         for name, table in self._hooks.items() if name.startswith("step")])
         return result
 
     @functools.wraps(step)
@@ -168,7 +175,7 @@ class Optimizer:
         loss = None
         if closure is not None:
             with enable_grad():
-                loss = closure()
+                loss = told(closure)()
         live_number(self._sizes())  # compiled code asks again
         with set_grad_enabled(bool(self.defaults.get("differentiable", False))):
             for index in range(len(self.param_groups)):

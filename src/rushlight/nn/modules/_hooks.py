@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ...capture.guards import watch_table
 from ...core.errors import check
 from ...core.tensor import Tensor
 from ...utils.hooks import BackwardHook, HookDict, RemovableHandle, add_hook
@@ -34,6 +35,8 @@ class HookSet:
 
 
 EVERYWHERE = HookSet()
+for _name in ("forward_pre", "forward", "backward_pre", "backward"):
+    watch_table(getattr(EVERYWHERE, _name), f"the {_name} hooks of all modules")
 
 
 class Hooked:

@@ -117,6 +117,8 @@ class Module(Hooked, Stateful, Convertible):
             return self._compiled_call_impl(*args, **kwargs)
         if MODES.pieces and AMBIENT.trace is None and self._modules:
             return _pieces.run_piece(self, type(self)._call_impl, args, kwargs)
+        if MODES.watch is not None:
+            MODES.watch(self)
         return self._call_impl(*args, **kwargs)
 
     def compile(self, *args: Any, **kwargs: Any) -> None:

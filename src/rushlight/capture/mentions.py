@@ -1,0 +1,79 @@
+"""What the code of a function mentions: dotted names that it reads, and those that it assigns to."""
+
+from __future__ import annotations
+
+import dis
+import functools
+import types
+from collections.abc import Iterator
+
+@functools.lru_cache(maxsize=1024)
+def paths_in(code: types.CodeType) -> tuple[tuple[str, ...], ...]:
+    """The dotted names that `code` reads, those of functions inside of it included."""
+    return tuple(dict.fromkeys(_paths(code)))
+
+
+@functools.lru_cache(maxsize=1024)
+def stores_in(code: types.CodeType) -> tuple[tuple[str, ...], ...]:
+    """The dotted names that `code` assigns to."""
+    return tuple(dict.fromkeys(path[:-1] for path in _paths(code, stores=True) if path[-1] == _STORED))
+
+
+@functools.lru_cache(maxsize=1024)
+def global_stores_in(code: types.CodeType) -> tuple[str, ...]:
+    """The globals that `code` assigns to."""
+    inner = [name for constant in code.co_consts if isinstance(constant, types.CodeType)
+             for name in global_stores_in(constant)]
+    return (*inner, *(str(i.argval) for i in dis.get_instructions(code) if i.opname == "STORE_GLOBAL"))
+
+
+_STORED = "="  # ends the path of an attribute that is assigned to
+
+
+def _paths(code: types.CodeType, stores: bool = False) -> Iterator[tuple[str, ...]]:
+    current: list[str] = []
+    for instruction in dis.get_instructions(code):
+        name = instruction.opname
+        if name in ("LOAD_ATTR", "LOAD_METHOD") and current:
+            current.append(str(instruction.argval))
+            continue
+        if current:
+            if stores and name == "STORE_ATTR":
+                yield (*current, str(instruction.argval), _STORED)
+            yield tuple(current)
+            current = []
+        if name in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF") or (
+                name.startswith("LOAD_FAST") and isinstance(instruction.argval, str)):
+            current = [str(instruction.argval)]
+    if current:
+        yield tuple(current)
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _paths(constant, stores)
+
+
+@functools.lru_cache(maxsize=1024)
+def codes_in(code: types.CodeType) -> frozenset[types.CodeType]:
+    """`code` and that of the functions inside of it."""
+    inner = [codes_in(constant) for constant in code.co_consts if isinstance(constant, types.CodeType)]
+    return frozenset({code}).union(*inner)
+
+
+_WRITES = frozenset({"STORE_ATTR", "STORE_SUBSCR", "STORE_GLOBAL", "STORE_DEREF", "DELETE_ATTR",
+                     "DELETE_SUBSCR", "DELETE_GLOBAL", "DELETE_DEREF"})
+_WRITERS = frozenset({"append", "appendleft", "extend", "insert", "pop", "popleft", "popitem", "remove",
+                      "clear", "update", "setdefault", "add", "discard", "setattr", "delattr", "sort",
+                      "reverse", "put", "write"})
+
+
+@functools.lru_cache(maxsize=1024)
+def may_write(code: types.CodeType) -> bool:
+    """Whether `code` looks as if it changed something besides its own variables."""
+    own = set(code.co_cellvars)
+    for instruction in dis.get_instructions(code):
+        name = instruction.opname
+        if name in _WRITES and not (name.endswith("_DEREF") and instruction.argval in own):
+            return True
+        if name in ("LOAD_METHOD", "LOAD_ATTR", "LOAD_GLOBAL") and instruction.argval in _WRITERS:
+            return True
+    return any(may_write(constant) for constant in code.co_consts if isinstance(constant, types.CodeType))
