@@ -148,7 +148,7 @@ class Entry:
         self.kinds = [call.sources[i] for i in self._fills]  # of numbers, if there are no draws
         self._given = [(i, place) for i, place in enumerate(self.arguments) if place is not None]
         self._new = [(source, output) for source, output in call.writes if output not in self.updated]
-        # the hooks of leaves from elsewhere, and how often any leaf had got or lost one when they were the same
+        # the hooks of leaves from elsewhere, and how often leaves had got or lost any by then
         self._hooked = [(tensor, hooks.hooks_of(tensor)) for tensor, _ in self.captured
                         if tensor.requires_grad]
         self._hook_changes = hooks.changes()
@@ -211,7 +211,7 @@ class Entry:
                 if describe(tensor) != self.captured[i][1] or tensor._array is None:
                     return None
                 self._seen[i] = tensor, weakref.ref(tensor._array), tensor._requires_grad
-        if self.environment.places and not self.environment.holds() or not self._same_hooks():
+        if (self.environment.places and not self.environment.holds()) or not self._same_hooks():
             return None
         for place, had in self.grads:
             leaf = tensors[place] if isinstance(place, int) else place

@@ -203,7 +203,7 @@ class Changes:
         """Undo what was changed since; the name of one such place."""
         found = None
         for (container, key, old, name), new in list(self.environment.changed()):
-            value = self.values.get((id(container), key), old)
+            value: Any = self.values.get((id(container), key), old)
             if new is value or (type(new) is int and new == value):
                 continue
             found = found or name

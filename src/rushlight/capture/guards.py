@@ -29,16 +29,17 @@ import functools
 import gc
 import os
 import random
+import sys
 import time
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ..core.pytree import flatten
 from ..core.tensor import Tensor
-from .mentions import codes_in, global_stores_in, may_write, paths_in, stores_in
+from .mentions import attributes_in, codes_in, global_stores_in, may_write, paths_in, stores_in
 from .places import (
     MISSING,
     PLAIN,
@@ -57,6 +58,7 @@ from .places import (
 
 _PACKAGE = __name__.partition(".")[0]
 _MOST = 50_000  # guards of one function; a program that reaches more is taken as it is beyond that
+_MOST_FUNCTIONS = 5000  # likewise
 _LONGEST = 2000  # a longer container is one guard
 _TABLES = ("_parameters", "_buffers", "_modules")
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
@@ -81,10 +83,15 @@ def environment_of(function: Any, args: Any = (), more: Sequence[Any] = ()) -> S
     for leaf in flatten(args, records=True)[0]:
         if _is_module(leaf):
             collector.module(leaf, type(leaf).__name__)
+        elif isinstance(leaf, types.FunctionType | types.MethodType | functools.partial):
+            collector.callable(leaf, "")
         elif _has_attributes(leaf):
             collector.objects.append((leaf, type(leaf).__name__))
     for table, name in _everywhere:
         collector.hooks(table, name)
+    for generator, name in ((random._inst, "Python"), (np.random.mtrand._rand, "NumPy")):
+        state = State(generator)
+        collector.stored.append((state, None, state[None], f"the state of {name}'s random numbers"))
     collector.finish()
     return Surroundings(collector)
 
@@ -113,6 +120,7 @@ class Surroundings(Environment):
         before = collector.refusal
         if isinstance(function, type):
             collector.kind(function, function.__name__)
+            collector.methods(function)
         else:
             collector.callable(function, getattr(function, "__name__", type(function).__name__))
         collector.finish()
@@ -190,7 +198,8 @@ class _Collector:
 
     def function(self, function: Any, owner: Any, args: tuple[Any, ...] = ()) -> None:
         key = id(function), id(owner)
-        if key in self.functions or len(self.places) > _MOST or _is_own(function.__module__):
+        if key in self.functions or _is_own(function.__module__) or (
+                len(self.places) > _MOST or len(self.functions) > _MOST_FUNCTIONS):
             return
         self.functions.add(key)
         self.codes.update(codes_in(function.__code__))
@@ -200,7 +209,7 @@ class _Collector:
         given = args if owner is None else (owner, *args)
         named = dict(zip(function.__code__.co_varnames[:function.__code__.co_argcount], given, strict=False))
         paths = paths_in(function.__code__)
-        self.names.update(name for path in paths for name in path[1:])
+        self.names.update(attributes_in(function.__code__))
         self.asks_names |= "__dict__" in self.names
         for path in paths:
             self.path(path, function, cells, named)
@@ -237,7 +246,7 @@ class _Collector:
         for attribute in attributes:
             name = f"{name}.{attribute}"
             own = getattr(value, "__dict__", None)
-            if isinstance(value, types.ModuleType) and _is_own(value.__name__):
+            if isinstance(value, types.ModuleType) and value.__name__.partition(".")[0] in _LIBRARIES:
                 return
             tables = [value.__dict__[t] for t in _TABLES] if _is_module(value) else []
             table = next((t for t in tables if attribute in t), None)
@@ -276,14 +285,15 @@ class _Collector:
         if isinstance(found, types.FunctionType):
             self.function(found, None if isinstance(owner, type) else owner)
         elif isinstance(found, classmethod | staticmethod):
-            self.function(found.__func__, kind if isinstance(found, classmethod) else None)
+            if isinstance(found.__func__, types.FunctionType):
+                self.function(found.__func__, kind if isinstance(found, classmethod) else None)
         elif isinstance(found, property | functools.cached_property):
             getter = found.fget if isinstance(found, property) else found.func
             if isinstance(getter, types.FunctionType):
                 self.function(getter, owner)
             if isinstance(found, functools.cached_property):
                 self.store(owner, attribute)
-        elif isinstance(found, _CACHED) or isinstance(found, type):
+        elif isinstance(found, (_CACHED, type)):
             self.value(found, name)
         elif isinstance(getattr(type(found), "__get__", None), types.FunctionType) and not (
                 _is_own(type(found).__module__)):
@@ -348,15 +358,17 @@ class _Collector:
 
     def kind(self, kind: type, name: str) -> None:
         """A class of the user's is mentioned: its methods may run, and its attributes may be read."""
-        if _is_users_class(kind) and self.first(kind):
-            self.looked_into.append((kind, name))
-            for base in kind.__mro__:
-                if not _is_own(base.__module__):
-                    for found in list(vars(base).values()):
-                        if isinstance(found, classmethod | staticmethod):
-                            found = found.__func__
-                        if isinstance(found, types.FunctionType):
-                            self.function(found, None)
+        if _is_users_class(kind):
+            self.objects.append((kind, name))
+
+    def methods(self, kind: type) -> None:
+        """A class some of whose methods, which nobody mentions, are about to run."""
+        for base in kind.__mro__:
+            if not _is_own(base.__module__):
+                for found in list(vars(base).values()):
+                    function = found.__func__ if isinstance(found, classmethod | staticmethod) else found
+                    if isinstance(function, types.FunctionType):
+                        self.function(function, None)
 
     def found(self, path: Sequence[str], function: types.FunctionType, cells: Cells,
               named: dict[str, Any]) -> Any:
@@ -529,14 +541,14 @@ def _is_users_class(value: Any) -> bool:
 
 def _slots_of(value: Any) -> tuple[str, ...]:
     """The slots of an object of a class of the user's."""
-    kind = type(value)
+    kind: Any = type(value)
     if isinstance(value, (type, Tensor, *PLAIN)) or _is_own(kind.__module__):
         return ()
     return _slots(kind)
 
 
 @functools.lru_cache(maxsize=1024)
-def _slots(kind: type) -> tuple[str, ...]:
+def _slots(kind: Any) -> tuple[str, ...]:
     found: list[str] = []
     for base in kind.__mro__:
         slots = vars(base).get("__slots__", ())
@@ -555,12 +567,11 @@ def _is_plain_object(value: Any) -> bool:
     """Whether `value` is an object of the user's: it has attributes, and is no module, class or function."""
     return isinstance(getattr(value, "__dict__", None), dict) and not (
         isinstance(value, (type, Tensor, types.ModuleType)) or callable(value)
-        or _is_own(type(value).__module__))
+        or str(type(value).__module__).partition(".")[0] in (*_LIBRARIES, "builtins", "math"))
 
 
-_OWN = (_PACKAGE, "numpy", "scipy", "builtins", "math", "abc", "collections", "typing", "functools",
-        "contextlib", "dataclasses", "enum", "itertools", "operator", "types", "random", "copy", "warnings",
-        "threading", "logging", "importlib", "inspect", "weakref", "re", "os", "posixpath", "time", "datetime")
+_LIBRARIES = frozenset({_PACKAGE, "numpy", "scipy"})
+_OWN = _LIBRARIES | (sys.stdlib_module_names - {"test"})  # whose functions are not looked into
 
 
 def _is_own(module: str | None) -> bool:

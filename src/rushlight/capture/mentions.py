@@ -7,10 +7,19 @@ import functools
 import types
 from collections.abc import Iterator
 
+
 @functools.lru_cache(maxsize=1024)
 def paths_in(code: types.CodeType) -> tuple[tuple[str, ...], ...]:
     """The dotted names that `code` reads, those of functions inside of it included."""
     return tuple(dict.fromkeys(_paths(code)))
+
+
+@functools.lru_cache(maxsize=1024)
+def attributes_in(code: types.CodeType) -> frozenset[str]:
+    """The names of attributes that `code` mentions."""
+    own = {str(i.argval) for i in dis.get_instructions(code) if i.opname in ("LOAD_ATTR", "LOAD_METHOD")}
+    inner = [attributes_in(constant) for constant in code.co_consts if isinstance(constant, types.CodeType)]
+    return frozenset(own).union(*inner)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -237,7 +237,8 @@ class State:
         if isinstance(of, np.random.Generator):
             return repr(of.bit_generator.state)
         if isinstance(of, np.random.RandomState):
-            return repr(of.get_state())
+            held = of.get_state(legacy=False)["state"]
+            return Snapshot((held["key"].tobytes(), held["pos"]) if "pos" in held else repr(held))
         return Snapshot(of.getstate() if isinstance(of, random.Random) else list(of.items()))
 
 

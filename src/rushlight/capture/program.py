@@ -37,6 +37,7 @@ from .results import taken_apart
 from .tentative import TentativeCapture
 from .trace import Capture, CaptureError, Lifted, user_line
 
+
 @dataclass(frozen=True)
 class Leaf:
     """One leaf of what the call returns."""

@@ -47,7 +47,8 @@ class TreeSpec:
             return self.type(pairs)
         if self.type in (list, tuple):
             return self.type(parts)
-        return _record(self.type, *self.context, parts)
+        keys, attributes = self.context
+        return _record(self.type, keys, attributes, parts)
 
     def __repr__(self) -> str:
         if self.type is None:
@@ -133,8 +134,8 @@ def _children(tree: Any, records: bool = False) -> tuple[Any, Any, list[Any]] | 
             extra |= _attributes(tree)
             return kind, ((), tuple(extra)), list(extra.values())
     if kind in (dict, OrderedDict, defaultdict):
-        extra = tree.default_factory if kind is defaultdict else None
-        return kind, (tuple(tree), extra), list(tree.values())
+        factory = tree.default_factory if kind is defaultdict else None
+        return kind, (tuple(tree), factory), list(tree.values())
     return None
 
 
