@@ -533,7 +533,11 @@ def in_a_hook_of_a_leaf(act: Act, compiled: Any) -> Shown:
 
 def in_a_hook_after_accumulation(act: Act, compiled: Any) -> Shown:
     w = _leaf()
-    w.register_post_accumulate_grad_hook(lambda p: p.grad.copy_(act(p.grad)))
+
+    def hook(p: Any) -> None:
+        p.grad.copy_(act(p.grad))
+
+    w.register_post_accumulate_grad_hook(hook)
     f = compiled(lambda x: (w * x).sum().backward())
 
     def show() -> list[Any]:

@@ -173,7 +173,11 @@ def hooks_of_tensors(compiled: C) -> Iterator[Any]:
     yield run()
     handle.remove()
     yield run()
-    handle = w.register_post_accumulate_grad_hook(lambda p: p.grad.mul_(k[0]))
+
+    def scale(p: Any) -> None:
+        p.grad.mul_(k[0])
+
+    handle = w.register_post_accumulate_grad_hook(scale)
     yield run()
     k[0] = 3.0
     yield run()
