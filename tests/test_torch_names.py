@@ -32,7 +32,6 @@ NOT_HERE: dict[str, dict[str, str]] = {
         "concerns devices that are not the processor": r"ipu|mtia|is_(ipu|maia|mtia|vulkan|xla)|"
         r"is_distributed|record_stream|share_memory_",
         "removed from PyTorch, where it raises": r"eig|lstsq|solve|symeig|reinforce|volatile",
-        "there is no 16-bit complex dtype": r"chalf",
         "deprecated: untyped_storage, resize_": r"storage_type|resize|resize_as",
         "an attribute of PyTorch's own machinery": r"const_data_ptr|module_load|name|grad_dtype",
         "an operator of named dimensions": r"index",

@@ -29,10 +29,23 @@ from . import (
     storage,
     utils,
 )
+from ._checks_api import (
+    _assert,  # noqa: F401  programs call these
+    _assert_async,  # noqa: F401
+    _check,  # noqa: F401
+    _check_index,  # noqa: F401
+    _check_is_size,  # noqa: F401
+    _check_not_implemented,  # noqa: F401
+    _check_tensor_all,  # noqa: F401
+    _check_type,  # noqa: F401
+    _check_value,  # noqa: F401
+    _debug_has_internal_overlap,  # noqa: F401
+)
 from ._compile_api import compile, explain, get_num_threads, set_num_threads
 from ._functions import *  # noqa: F403
 from ._indexing_api import *  # noqa: F403
 from ._legacy_api import *  # noqa: F403
+from ._legacy_api import _tensor_classes  # noqa: F401
 from ._pointwise_api import *  # noqa: F403
 from ._reduction_api import *  # noqa: F403
 from ._settings_api import *  # noqa: F403
@@ -208,9 +221,9 @@ globals().update(_LEGACY_STORAGES)
 
 _heap.keep_freed_memory()
 
-_ON_DEMAND = ("_C", "__future__", "_custom_op", "_custom_ops", "_library", "_ops", "accelerator",
-              "backends", "cpu", "cuda", "distributed", "distributions", "jit", "library", "mps",
-              "multiprocessing", "optim", "overrides", "quasirandom", "return_types", "testing",
+_ON_DEMAND = ("_C", "__config__", "__future__", "_custom_op", "_custom_ops", "_library", "_ops",
+              "accelerator", "backends", "cpu", "cuda", "distributed", "distributions", "jit", "library",
+              "mps", "multiprocessing", "optim", "overrides", "quasirandom", "return_types", "testing",
               "types", "version", "xpu")
 
 

@@ -26,7 +26,13 @@ class tensortype(type):
     """The type of `LongTensor` and its like."""
 
     dtype: DType
-    is_cuda = is_sparse = False
+    is_cuda = is_sparse = is_xpu = False
+
+    def __new__(cls, name: str, bases: tuple[type, ...], fields: dict[str, Any]) -> Any:
+        if bases:
+            raise TypeError(f"type 'torch.{bases[0].__name__}' is not an acceptable base type; derive from "
+                            "Tensor")
+        return super().__new__(cls, name, bases, fields)
 
     def __instancecheck__(cls, instance: object) -> bool:
         return (isinstance(instance, Tensor) and instance.dtype is cls.dtype and instance._parts is None
@@ -87,6 +93,9 @@ def set_default_tensor_type(t: Any) -> None:
 
 _TENSOR_TYPES = (FloatTensor, DoubleTensor, HalfTensor, BFloat16Tensor, ByteTensor, CharTensor, ShortTensor,
                  IntTensor, LongTensor, BoolTensor)
+
+
+_tensor_classes = set(_TENSOR_TYPES)
 
 
 # The device of new tensors.

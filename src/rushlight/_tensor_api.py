@@ -13,6 +13,7 @@ from .core.construct import from_numpy
 from .core.errors import check
 from .core.overrides import as_class, plainly
 from .core.tensor import Tensor, tensor_method
+from .core.tokens import memory_format
 
 
 @tensor_method
@@ -34,15 +35,18 @@ def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
 
 def _written(self: Tensor, function: Callable[..., Any], others: tuple[Tensor, ...], name: str) -> Tensor:
     """Each element replaced by what `function` makes of it and the elements of the others."""
-    check(callable(function), f"{name}: the argument must be a function", TypeError)
+    check(callable(function), f"{name}: a {type(function).__name__} is not callable", TypeError)
     check(
-        not self.requires_grad,
+        not any(t.requires_grad for t in (self, *others)),
         f"{name}: can't be called on a tensor that requires grad. Use it on a detached one",
     )
-    arrays = [t.detach().expand(self.shape).numpy() for t in others]
-    mine = self.detach().numpy()
+    arrays = [t.detach().expand(self.shape).numpy_array() for t in others]
+    mine = self.detach().numpy_array()
     places = np.ndindex(*mine.shape)
     made = [function(*[a[place].item() for a in (mine, *arrays)]) for place in places]
+    for value in made:
+        check(isinstance(value, bool | int | float | complex | np.generic | Tensor), f"{name}: the function "
+              f"gave a {type(value).__name__}, not a number", TypeError)
     self.copy_(from_numpy(np.array(made, mine.dtype).reshape(mine.shape)))
     return self
 
@@ -71,6 +75,9 @@ def dim_order(self: Tensor, *, ambiguity_check: Any = False) -> tuple[int, ...]:
     With `ambiguity_check` an error where other orders would do as well, because of a dimension of size 1 or
     of equal strides; given as a list of memory formats, only unless exactly one of them fits.
     """
+    check(isinstance(ambiguity_check, bool) or (isinstance(ambiguity_check, list) and all(
+        isinstance(each, memory_format) for each in ambiguity_check)), "dim_order: ambiguity_check must be a "
+        "bool or a list of memory formats", TypeError)
     strides = self.stride()
     ambiguous = 1 in self.shape or any(one == other for one, other in itertools.pairwise(strides))
     if ambiguity_check is not False and ambiguous:

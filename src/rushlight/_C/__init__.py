@@ -14,6 +14,7 @@ from ..autograd.engine import Run
 from ..autograd.grad_mode import is_grad_enabled, is_inference_mode_enabled
 from ..autograd.tape import Node, running_node
 from ..core.modes import MODES
+from ..core.storage import StorageBase as StorageBase
 from ..core.tensor import Tensor
 from . import _autograd, _functions, _functorch, _nn
 from ._dispatch import *  # noqa: F403

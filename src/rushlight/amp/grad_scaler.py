@@ -30,7 +30,7 @@ class OptState(Enum):
     STEPPED = 2
 
 
-def _new_state() -> dict[str, Any]:
+def _refresh_per_optimizer_state() -> dict[str, Any]:
     return {"stage": OptState.READY, "found_inf_per_device": {}}
 
 
@@ -55,7 +55,7 @@ class GradScaler:
             self._growth_interval = growth_interval
             self._init_growth_tracker = 0
             self._growth_tracker: Tensor | None = None
-            self._per_optimizer_states: dict[int, dict[str, Any]] = defaultdict(_new_state)
+            self._per_optimizer_states: dict[int, dict[str, Any]] = defaultdict(_refresh_per_optimizer_state)
 
     # Scaling.
 
@@ -175,7 +175,7 @@ class GradScaler:
             call_inplace(REGISTRY["_amp_update_scale"],
                          (scale, tracker, found[0], self._growth_factor, self._backoff_factor,
                           self._growth_interval))
-        self._per_optimizer_states = defaultdict(_new_state)
+        self._per_optimizer_states = defaultdict(_refresh_per_optimizer_state)
 
     def _check_inf_per_device(self, optimizer: Any) -> dict[Any, Tensor]:
         self._check_scale_growth_tracker("_check_inf_per_device")

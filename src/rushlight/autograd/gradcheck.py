@@ -444,7 +444,7 @@ def _unit_vector(random: np.random.Generator, count: int) -> np.ndarray:
 
 def _real_view(tensor: Tensor) -> np.ndarray:
     """The tensor's own memory as real numbers, to be changed behind autograd's back."""
-    array = _stored(tensor).detach().numpy()
+    array = _stored(tensor).detach().numpy_array()
     if not np.iscomplexobj(array):
         return array
     part = np.float64 if array.dtype == np.complex128 else np.float32
@@ -454,7 +454,7 @@ def _real_view(tensor: Tensor) -> np.ndarray:
 
 def _perturbed(tensor: Tensor, eps: float) -> Iterator[None]:
     """Change one element of `tensor` at a time, up and then down, by `eps`."""
-    array = _stored(tensor).detach().numpy()
+    array = _stored(tensor).detach().numpy_array()
     steps = (eps, 1j * eps) if np.iscomplexobj(array) else (eps,)
     for index in np.ndindex(*array.shape):
         original = array[index].copy()

@@ -219,6 +219,8 @@ def _type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
         dtype = matching[0]
     elif isinstance(dtype, type):
         kind: Any = dtype
+        if kind is Tensor:
+            return self.to(dtypes.get_default_dtype())
         check(hasattr(kind, "dtype"), f"invalid type: {kind.__name__!r}", ValueError)  # LongTensor has one
         dtype = kind.dtype
     return self.to(dtype)
@@ -393,6 +395,11 @@ def _set_data(self: Tensor, value: Tensor) -> None:
     self._keys = (self._keys & ~kinds) | (value._keys & kinds)
 
 
+@tensor_method
+def _fix_weakref(self: Tensor) -> None:
+    """Nothing: a tensor is the Python object itself, and references to it live as long."""
+
+
 def _len(self: Tensor) -> int:
     if self.ndim == 0:
         raise TypeError("len() of a 0-d tensor")
@@ -437,7 +444,7 @@ def _index(self: Tensor) -> int:
 def _contains(self: Tensor, element: Any) -> bool:
     if not isinstance(element, Tensor | int | float | complex | bool):
         raise RuntimeError("Tensor.__contains__ only supports Tensor or scalar, but you passed in a "
-                           f"{element.__class__}")
+                           f"{element.__class__}.")
     return bool((self == element).any().item())
 
 

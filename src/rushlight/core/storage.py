@@ -36,7 +36,7 @@ class VersionCounter:
         self.value = value
 
 
-class UntypedStorage:
+class StorageBase:
     """One allocation: bytes. `buffer` is a 1-D uint8 array, or None for a tensor on the meta device."""
 
     __slots__ = ("__dict__", "__weakref__", "_meta_bytes", "buffer")
@@ -47,8 +47,12 @@ class UntypedStorage:
     _mapping: Mapping | None = None  # of memory that other processes can reach, or of a file
     is_cuda = is_hpu = is_sparse = is_sparse_csr = False
 
+    def __new__(cls, *args: Any, **options: Any) -> Any:
+        return _new(cls)
+
     def __init__(self, *args: Any, device: Any = None) -> None:
         """No bytes, a number of bytes that are not set, or a sequence of bytes."""
+        check(type(self) is not StorageBase, "cannot construct StorageBase directly; use UntypedStorage")
         check(len(args) <= 1, f"{type(self).__name__}() takes a size or a sequence of bytes, not "
               f"{len(args)} arguments", TypeError)
         place = storage_device(device)
@@ -365,6 +369,12 @@ class UntypedStorage:
             del _WEAK[handle]
 
 
+class UntypedStorage(StorageBase):
+    """The memory of tensors, as bytes."""
+
+    __slots__ = ()
+
+
 Storage = UntypedStorage  # the short name, for this package's own use
 
 _handles = itertools.count(1)
@@ -394,7 +404,7 @@ def _new_buffer(content: Any) -> np.ndarray:
         return empty_bytes(size)
     check(hasattr(content, "__len__") and hasattr(content, "__getitem__"), "a storage is made of a size or "
           f"of a sequence of bytes, not of a {type(content).__name__}", TypeError)
-    if isinstance(content, UntypedStorage):
+    if isinstance(content, StorageBase):
         return content.bytes_().copy()
     check(all(hasattr(item, "__index__") for item in content), "a storage of bytes takes integers", TypeError)
     return np.array([item.__index__() & 0xFF for item in content], np.uint8)
@@ -423,20 +433,20 @@ def _lowest(array: np.ndarray) -> np.ndarray:
 
 # Tensors over memory that moves.
 
-_move: list[Callable[[UntypedStorage], None]] = []
+_move: list[Callable[[Any], None]] = []
 
 
-def when_moved(move: Callable[[UntypedStorage], None]) -> None:
+def when_moved(move: Callable[[Any], None]) -> None:
     """Say how tensors take a new look at a storage whose buffer was replaced; tensor.py does, once."""
     _move.append(move)
 
 
-def move_tensors(storage: UntypedStorage) -> None:
+def move_tensors(storage: StorageBase) -> None:
     for move in _move:
         move(storage)
 
 
-def resize_storage(storage: UntypedStorage, size: int, others: bool) -> None:
+def resize_storage(storage: StorageBase, size: int, others: bool) -> None:
     """`size` bytes for a storage; new ones are zero. With `others` the tensors over it move along."""
     check(not storage._fixed, "Trying to resize storage that is not resizable: its memory belongs to an "
           "array, a file or other processes")

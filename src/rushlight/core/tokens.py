@@ -138,6 +138,8 @@ def place(wanted: str | device) -> device:
     if found.type in ("cpu", "meta"):
         return found
     message = f"device: {str(found)!r} is not available; rushlight runs on cpu and meta"
+    if found.type == "cuda":
+        message += " (Torch not compiled with CUDA enabled)"
     if found.type in ("cuda", "xpu"):
         raise AssertionError(message)  # PyTorch's type for builds without it
     raise NotImplementedError(message)

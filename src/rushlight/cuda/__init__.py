@@ -115,8 +115,8 @@ def stream(stream: Any) -> Any:
 
 
 def _missing(name: str) -> Any:
-    raise AssertionError(f"cuda.{name}: CUDA is not available; rushlight runs on cpu and meta. Ask "
-                         "cuda.is_available() first")
+    raise AssertionError(f"cuda.{name}: Torch not compiled with CUDA enabled: rushlight runs on cpu and "
+                         "meta. Ask cuda.is_available() first")
 
 
 def _needs_device(name: str) -> Callable[..., Any]:

@@ -49,7 +49,7 @@ def _check_joins(self: Tensor, extra: Tensor | None, dim: int) -> None:
     check(extra.ndim == self.ndim, "diff expects prepend or append to be the same dimension as input: they "
           f"have {extra.ndim} and {self.ndim}")
     for d in range(self.ndim):
-        check(d == dim or extra.shape[d] == self.shape[d], "diff expects the shape of the tensor to prepend "
+        check(d == dim or extra.shape[d] == self.shape[d], "diff expects the shape of tensor to prepend "
               f"or append to match that of input except along the differencing dimension {dim}: it is "
               f"{tuple(extra.shape)}, the input is {tuple(self.shape)}")
 

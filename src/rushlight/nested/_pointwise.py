@@ -145,6 +145,8 @@ def allclose(self: Any, other: Any, rtol: float, atol: float, equal_nan: bool) -
 
 @rule("is_same_size", anywhere=True)
 def is_same_size(self: Any, other: Any) -> bool:
+    check(isinstance(self, NestedTensor) and isinstance(other, NestedTensor),
+          "is_same_size: Expected both self and other to be nested tensors.")
     return tuple(self.shape) == tuple(other.shape)
 
 

@@ -46,8 +46,8 @@ def check_dtypes(input: Tensor, weight: Tensor, bias: Tensor | None, name: str,
     check(input.dtype in (SPREAD if transposed else NUMBERS),
           f'"{name}" not implemented for \'{input.dtype.torch_name}\'', NotImplementedError)
     for word, tensor in (("weight", weight), ("bias", bias)):
-        check(tensor is None or tensor.dtype is input.dtype, f"{name}: Input type ({input.dtype.name}) and "
-              f"{word} type ({None if tensor is None else tensor.dtype.name}) should be the same")
+        check(tensor is None or tensor.dtype is input.dtype, f"{name}: Input type ({input.dtype.torch_name}) "
+              f"and {word} type ({None if tensor is None else tensor.dtype.torch_name}) should be the same")
 
 
 def result_shape(input: Tensor, weight: Tensor, stride: Sizes, padding: Sizes, dilation: Sizes,

@@ -86,7 +86,7 @@ def check_representable(value: Any, dtype: DType, name: str) -> None:
 
 
 def _overflow(value: Any, dtype: DType, name: str) -> str:
-    return f"{name}: value cannot be converted to type {dtype.name} without overflow: {value}"
+    return f"{name}: value cannot be converted to type {dtype.name} without overflow: {value}, a Scalar"
 
 
 def new(size: Sequence[int], dtype: DType | None, layout: Any, name: str, memory_format: Any = None) -> Spec:

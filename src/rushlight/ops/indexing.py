@@ -142,8 +142,8 @@ define("nonzero_static(Tensor self, *, SymInt size, int fill_value=-1) -> Tensor
 # Masks.
 
 def check_mask(mask: Tensor, name: str) -> None:
-    check(mask.dtype is DTYPES["bool"], f"{name} only supports boolean masks, but got mask with dtype "
-          f"{mask.dtype.name}")
+    check(mask.dtype is DTYPES["bool"], f"{name}: expected BoolTensor for mask: it only supports boolean "
+          f"masks, but got mask with dtype {mask.dtype.name}")
 
 
 def masked_select(self: Tensor, mask: Tensor) -> Spec:

@@ -145,7 +145,7 @@ def index_select(self: Tensor, dim: int, index: Tensor) -> Spec:
         check(index.numel() == 1, "index_select(): Index to scalar can have only 1 value, got "
               f"{index.numel()} value(s)")
         return like(self)
-    check(self.shape[dim] > 0 or index.numel() == 0, f"index_select(): self indexing axis dim {dim} should "
+    check(self.shape[dim] > 0 or index.numel() == 0, "index_select(): self indexing axis dim should "
           "be positive, but it has size 0")
     return Spec((*self.shape[:dim], index.numel(), *self.shape[dim + 1:]), self.dtype)
 

@@ -196,7 +196,7 @@ class BlockMask:
         anything is left."""
         most = (grid_size, grid_size) if isinstance(grid_size, int) else grid_size
         dense = self.to_dense()
-        dense = dense.reshape((-1, *dense.shape[-2:])).numpy() != 0
+        dense = dense.reshape((-1, *dense.shape[-2:])).numpy_array() != 0
         heads = self.kv_indices.shape[1] if self.kv_indices.ndim > 3 else 1
         lines = []
         for number, picture in enumerate(dense[:limit]):

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["current_device", "device_count", "is_available", "is_initialized", "set_device", "synchronize"]
+from . import amp
+
+__all__ = ["amp", "current_device", "device_count", "is_available", "is_initialized", "set_device",
+           "synchronize"]
 
 
 def is_available() -> bool:
