@@ -122,8 +122,10 @@ class Batch:
         return functions["pow"](base, functions["zeros"]((), dtype=float64) + exponent)
 
     def values(self, scalars: list[Tensor]) -> list[Any]:
-        """The values of 0-d tensors of the state: numbers, or 0-d tensors in a capture."""
-        return [scalar.to(float64) if capturing() else scalar.item() for scalar in scalars]
+        """The values of 0-d tensors of the state: numbers, or 0-d tensors in a capture and where their
+        gradients are wanted."""
+        return [scalar.to(float64) if capturing() or scalar.requires_grad else scalar.item()
+                for scalar in scalars]
 
     def spread(self, value: Any) -> Any:
         """A hyperparameter as an operand of a foreach operator: a tensor is repeated for every element."""

@@ -62,6 +62,11 @@ class CyclicLR(WithMomentum):
         super().__init__(optimizer, last_epoch)
         self.base_lrs = base_lrs
 
+    @property
+    def _scale_fn_ref(self) -> Callable[[float, float], float] | None:
+        """The function of the mode; None where one was given."""
+        return _SCALES[self.mode][0] if self._scale_fn_custom is None else None
+
     def scale_fn(self, x: float) -> float:
         if self._scale_fn_custom is not None:
             return self._scale_fn_custom(x)
@@ -97,6 +102,8 @@ class CyclicLR(WithMomentum):
 
 class OneCycleLR(WithMomentum):
     """The rate goes up to `max_lr` and then down far below where it began, the momentum the other way."""
+
+    anneal_func: Callable[..., Any]
 
     def __init__(
         self,
@@ -146,10 +153,19 @@ class OneCycleLR(WithMomentum):
             )
         super().__init__(optimizer, last_epoch)
 
+    @staticmethod
+    def _annealing_cos(start: Any, end: Any, pct: float) -> Any:
+        return end + (start - end) / 2.0 * (cos(math.pi * pct) + 1)
+
+    @staticmethod
+    def _annealing_linear(start: Any, end: Any, pct: float) -> Any:
+        return (end - start) * pct + start
+
     def _anneal(self, start: Any, end: Any, share: float) -> Any:
-        if self._anneal_func_type == "cos":
-            return end + (start - end) / 2.0 * (cos(math.pi * share) + 1)
-        return (end - start) * share + start
+        if not hasattr(self, "_anneal_func_type"):  # an old state dict has the function itself
+            return self.anneal_func(start, end, share)
+        anneal = self._annealing_cos if self._anneal_func_type == "cos" else self._annealing_linear
+        return anneal(start, end, share)
 
     def get_lr(self) -> list[Any]:
         self._in_step()

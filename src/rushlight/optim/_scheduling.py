@@ -103,6 +103,7 @@ class LRScheduler:
             )
         self.base_lrs = values_of(optimizer, "initial_lr")
         self.last_epoch = last_epoch
+        optimizer._step_when_scheduled = vars(optimizer).get("step")
         self._initial_step()
 
     def _initial_step(self) -> None:
@@ -151,17 +152,25 @@ class LRScheduler:
 
     def step(self, epoch: int | None = None) -> None:
         """Set the rates of the next step, or of the step `epoch`."""
-        if self._step_count == 1 and not self.optimizer._opt_called:
-            warnings.warn(
-                "Detected call of `lr_scheduler.step()` before `optimizer.step()`; call them in the opposite "
-                "order, or the first value of the schedule is skipped.",
-                UserWarning,
-                stacklevel=2,
-            )
+        if self._step_count == 1:
+            self._check_order()
         self._step_count += 1
         if epoch is not None:
             warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=2)
         self._update_lr(epoch)
+
+    def _check_order(self) -> None:
+        """The first step of a schedule comes after that of the optimizer."""
+        if vars(self.optimizer).get("step") is not self.optimizer._step_when_scheduled:
+            what = ("Seems like `optimizer.step()` has been overridden after the scheduler was made; see to "
+                    "it that it is called before `lr_scheduler.step()`.")
+        elif not self.optimizer._opt_called:
+            what = ("Detected call of `lr_scheduler.step()` before `optimizer.step()`; call them in the "
+                    "opposite order, or the first value of the schedule is skipped.")
+        else:
+            return
+        link = "https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate"
+        warnings.warn(f"{what} See {link}", UserWarning, stacklevel=3)
 
     def _update_lr(self, epoch: int | None = None) -> None:
         with self._flag("_get_lr_called_within_step"):

@@ -44,6 +44,12 @@ class Adam(Optimizer):
             "betas must be either both floats or both Tensors",
             ValueError,
         )
+        for i, beta in enumerate(betas):
+            check(
+                not isinstance(beta, Tensor) or capturable or not foreach,
+                f"betas[{i}] as a Tensor is not supported for capturable=False and foreach=True",
+                ValueError,
+            )
         super().__init__(
             params,
             {

@@ -288,6 +288,7 @@ class Adafactor(Optimizer):
         foreach: bool | None = None,
         maximize: bool = False,
     ) -> None:
+        check(not isinstance(lr, Tensor) or lr.numel() == 1, "Tensor lr must be 1-element", ValueError)
         validate(
             (bool(lr >= 0.0), f"Learning rate should be >= 0 but is: {lr}"),
             (beta2_decay <= 0.0, f"beta2_decay should be <= 0 but is: {beta2_decay}"),

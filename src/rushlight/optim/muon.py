@@ -28,6 +28,7 @@ class Muon(Optimizer):
         ns_steps: int = 5,
         adjust_lr_fn: str | None = None,
     ) -> None:
+        check(not isinstance(lr, Tensor) or lr.numel() == 1, "Tensor lr must be 1-element", ValueError)
         validate(
             (bool(lr >= 0.0), f"Learning rate should be >= 0 but is: {lr}"),
             (momentum >= 0.0, f"momentum should be >= 0 but is: {momentum}"),

@@ -115,6 +115,7 @@ class Optimizer:
     profile_hook_step = staticmethod(_with_hooks)
 
     _opt_called = False  # whether there was a step; schedulers want one before their own
+    _step_when_scheduled: Any = None  # what was assigned to `step` when the scheduler was made
     _as_real = True  # whether complex parameters are updated as pairs of reals
     _takes_sparse = False  # whether gradients may be sparse
 
@@ -260,7 +261,6 @@ class Optimizer:
         self.__dict__.update(state)
         if "_hooks" not in self.__dict__:
             self._make_hooks()
-        self.defaults.setdefault("differentiable", False)
         for group in self.param_groups:
             for name, value in self.defaults.items():
                 group.setdefault(name, value)
@@ -268,6 +268,8 @@ class Optimizer:
                 step = self.state[param].get("step") if param in self.state else None
                 if isinstance(step, int | float) and self._step_is_tensor:
                     self.state[param]["step"] = new_step(step)
+
+        self.defaults.setdefault("differentiable", False)
 
     _step_is_tensor = True
 
