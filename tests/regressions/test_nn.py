@@ -393,3 +393,34 @@ def test_d22_modules_with_spectral_norm_are_pickled(lib: Any) -> None:
     del old._metadata[""]["spectral_norm"]
     again.load_state_dict(old)
     lib.testing.assert_close(again(x), module(x))
+
+
+# Pools.
+
+
+@LIBRARIES
+def test_pools_of_windows_without_elements(lib: Any) -> None:
+    """Taps further apart than the input is long may miss it."""
+    x = lib.ones(1, 1, 1)
+    values, places = lib.nn.functional.max_pool1d(x, 2, None, 1, 2, return_indices=True)
+    assert values.tolist() == [[[float("-inf")]]] and places.tolist() == [[[1]]]
+    whole, _ = lib.nn.functional.max_pool2d(
+        lib.arange(6).view(1, 1, 3, 2), (1, 2), 1, (0, 1), (1, 3), return_indices=True)
+    assert whole.flatten().tolist() == [lib.iinfo(lib.int64).min] * 3
+
+
+@LIBRARIES
+def test_pools_of_no_channels_and_to_no_windows(lib: Any) -> None:
+    functional = lib.nn.functional
+    assert functional.adaptive_max_pool2d(lib.ones(0, 4, 4), 3).shape == (0, 3, 3)
+    with pytest.raises(RuntimeError, match="non-zero size"):
+        functional.adaptive_max_pool2d(lib.ones(2, 0, 4, 4), 3)
+    for pool in (functional.adaptive_max_pool2d, functional.adaptive_avg_pool2d):
+        none = pool(lib.ones(1, 2, 4, 4, requires_grad=True), 0)
+        with pytest.raises(RuntimeError, match="grad_output to have non-zero size"):
+            none.sum().backward()
+        with pytest.raises(RuntimeError):
+            pool(lib.ones(1, 2, 4, 4), (5,))
+    assert lib.nn.FractionalMaxPool2d(2, output_size=(0, 1))(lib.ones(2, 3, 5, 5)).shape == (2, 3, 0, 1)
+    with pytest.raises(RuntimeError):
+        functional.max_pool2d(lib.tensor(1.0), 2)

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import repeat
-from math import prod
+from math import inf, prod
 
 from ..core.determinism import alert
 from ..core.dispatch import run_name
-from ..core.dtypes import DTYPES, DType
+from ..core.dtypes import DTYPES, DType, iinfo
 from ..core.errors import check
 from ..core.registry import FUNCTION, INTERNAL, composite
 from ..core.shapes import Shape, numel, suggests_channels_last
@@ -62,9 +62,25 @@ def taps(x: Tensor, dim: int, line: Line) -> Iterator[tuple[Tensor, Tensor]]:
     starts = places * line.stride - line.padding
     first = (-quotient(starts, line.dilation)).clamp_min(0)
     last = quotient(line.size - 1 - starts, line.dilation).clamp_max(line.kernel - 1)
+    if line.dilation > line.size:
+        yield from _sparse_taps(x, dim, line, starts, first, last)
+        return
     for tap in range(line.kernel):
         at = starts + run_name("minimum", first.clamp_min(tap), last) * line.dilation
         yield run_name("index_select", x, dim, at), at
+
+
+def _sparse_taps(x: Tensor, dim: int, line: Line, starts: Tensor, first: Tensor,
+                 last: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """Taps so far apart that a window may have none inside of the input: it has the least value there is, at
+    the first place after the end."""
+    empty = first > last
+    least = -inf if x.dtype.is_floating_point else iinfo(x.dtype).min
+    for tap in range(line.kernel):
+        inside = starts + run_name("minimum", first.clamp_min(tap), last) * line.dilation
+        value = run_name("index_select", x, dim, inside.clamp(0, line.size - 1))
+        place = chosen(empty, starts + first * line.dilation, inside)
+        yield value.masked_fill(shaped(empty, dim), least), place
 
 
 def adaptive_ends(size: int, count: int, like: Tensor) -> tuple[Tensor, Tensor, int]:
@@ -235,7 +251,7 @@ _MAX1 = ("int[1] kernel_size, int[1] stride=[], int[1] padding=[0], int[1] dilat
 @composite(f"max_pool1d_with_indices(Tensor self, {_MAX1}) -> (Tensor, Tensor)", api=FUNCTION)
 def max_pool1d_with_indices(self: Tensor, kernel_size: Shape, stride: Shape, padding: Shape, dilation: Shape,
                             ceil_mode: bool) -> tuple[Tensor, Tensor]:
-    check_input(self, 1, FLOATS, "max_pool1d")
+    check_input(self, 1, REAL_NUMBERS, "max_pool1d")
     for word, given in (("kernel_size", kernel_size), ("stride", stride), ("padding", padding),
                         ("dilation", dilation)):
         check(len(given) == 1 or (word == "stride" and not given), f"max_pool1d() {word} must be an int, "
@@ -248,6 +264,7 @@ def max_pool1d_with_indices(self: Tensor, kernel_size: Shape, stride: Shape, pad
 @composite(f"max_pool1d(Tensor self, {_MAX1}) -> Tensor", api=FUNCTION)
 def max_pool1d(self: Tensor, kernel_size: Shape, stride: Shape, padding: Shape, dilation: Shape,
                ceil_mode: bool) -> Tensor:
+    check_input(self, 1, FLOATS, "max_pool1d")
     return run_name("max_pool1d_with_indices", self, kernel_size, stride, padding, dilation, ceil_mode)[0]
 
 
@@ -259,13 +276,19 @@ def max_pool2d_backward(grad_output: Tensor, self: Tensor, kernel_size: Shape, s
     return to_places(grad_output, indices, self, 2)
 
 
+def check_windows(grad_output: Tensor, name: str) -> None:
+    """Refuse the gradient of an adaptive pool that has no windows."""
+    check(0 not in grad_output.shape[1:], f"{name}_backward: Expected grad_output to have non-zero size for "
+          f"non-batch dimensions, but its shape is {list(grad_output.shape)}")
+
+
 def _declare_adaptive_max(rank: int) -> None:
     name = f"adaptive_max_pool{rank}d"
 
     @composite(f"{name}(Tensor self, int[{rank}] output_size) -> (Tensor, Tensor)", api=INTERNAL)
     def adaptive_max_pool(self: Tensor, output_size: Shape) -> tuple[Tensor, Tensor]:
         sizes = adaptive_sizes(self, rank, output_size, FLOATS, name)
-        check(0 not in self.shape[-rank - 1:], f"{name}: Expected input to have non-zero size for non-batch "
+        check(0 not in self.shape[1:], f"{name}: Expected input to have non-zero size for non-batch "
               f"dimensions, but input has sizes {list(self.shape)}")
         if 0 in sizes:
             empty = self.new_zeros((*self.shape[:-rank], *sizes))
@@ -274,6 +297,7 @@ def _declare_adaptive_max(rank: int) -> None:
 
     @composite(f"{name}_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor", api=INTERNAL)
     def backward(grad_output: Tensor, self: Tensor, indices: Tensor) -> Tensor:
+        check_windows(grad_output, name)
         return to_places(grad_output, indices, self, rank)
 
 
@@ -308,7 +332,7 @@ def unpooled(self: Tensor, indices: Tensor, output_size: Shape, rank: int) -> Te
           NotImplementedError)
     zeros = self.new_zeros((*self.shape[:-rank], numel(output_size)))
     filled = zeros.scatter(-1, indices.flatten(-rank), self.flatten(-rank))
-    return filled.reshape((*self.shape[:-rank], *output_size))
+    return laid_out(filled.reshape((*self.shape[:-rank], *output_size)), self)
 
 
 @composite("max_unpool2d(Tensor self, Tensor indices, SymInt[2] output_size) -> Tensor", api=INTERNAL)
@@ -345,16 +369,22 @@ def fractional_places(samples: Tensor, size: int, kernel: int, count: int) -> Te
 def fractional(self: Tensor, kernel_size: Shape, output_size: Shape, random_samples: Tensor,
                rank: int) -> tuple[Tensor, Tensor]:
     name = f"fractional_max_pool{rank}d"
-    check(len(kernel_size) == rank and len(output_size) == rank, f"{name}: kernel_size and output_size must "
-          f"be single ints or tuples of {rank} ints, but got {list(kernel_size)} and {list(output_size)}")
+    for word, given in (("kernel_size", kernel_size), ("output_size", output_size)):
+        check(len(given) == rank, f"{name}: {word} must either be a single int or a tuple of {rank} ints, "
+              f"but got {list(given)}")
+    check(min(kernel_size) > 0, f"{name}: kernel_size must be greater than zero, but got {list(kernel_size)}")
+    check(min(output_size) >= 0, f"{name}: output_size must not be negative, but got {list(output_size)}")
     check_input(self, rank, FLOATS, name)
     space = self.shape[-rank:]
-    room = [n - (o + k - 1) for o, k, n in zip(output_size, kernel_size, space, strict=True)]
-    check(min(room) >= rank - 2, f"{name}: "
-          f"pool size {list(kernel_size)} too large relative to input size {list(space)} for output_size "
-          f"{list(output_size)}")
+    words = ("time", "height", "width")[-rank:]
+    for word, o, k, n in zip(words, output_size, kernel_size, space, strict=True):
+        check(n - (o + k - 1) >= rank - 2, f"{name}: pool {word} {k} too large relative to input {word} {n} "
+              f"for an output {word} of {o}")
     check(random_samples.dtype is self.dtype, f"{name}: Expect _random_samples to have the same dtype as "
           f"input, {self.dtype.name}, but got {random_samples.dtype.name}")
+    if 0 in output_size:
+        empty = self.new_empty((*self.shape[:-rank], *output_size))
+        return empty, empty.to(INT64)
     batch = self if self.ndim == rank + 2 else self.unsqueeze(0)
     images, channels = batch.shape[:2]
     check(random_samples.ndim == 3 and random_samples.shape[0] >= images

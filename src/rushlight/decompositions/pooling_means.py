@@ -14,7 +14,7 @@ from ..core.tensor import Tensor
 from ..ops.dtype_sets import FLOATS
 from ..ops.pooling import Line, adaptive_sizes, check_input, lines
 from .normalization import wide
-from .pooling import INT64, MEANS, adaptive_ends, counted, laid_out, quotient, shaped
+from .pooling import INT64, MEANS, adaptive_ends, check_windows, counted, laid_out, quotient, shaped
 
 
 def placed(x: Tensor, like: Tensor) -> Tensor:
@@ -190,6 +190,7 @@ def _declare_adaptive_avg(rank: int) -> None:
         check(grad_output.ndim == self.ndim, f"{name}_backward: Expected dimensions {self.ndim} for "
               f"`grad_output` but got dimensions {grad_output.ndim}")
         space, sizes = self.shape[-rank:], grad_output.shape[-rank:]
+        check_windows(grad_output, name)
         if 0 in grad_output.shape:
             return self.new_zeros(self.shape)
         grad = divided(wide(grad_output), adaptive_counts(space, sizes, self))
@@ -199,8 +200,7 @@ def _declare_adaptive_avg(rank: int) -> None:
 
     @composite(f"{name}(Tensor self, SymInt[{rank}] output_size) -> Tensor", api=INTERNAL)
     def by_size(self: Tensor, output_size: Shape) -> Tensor:
-        check(len(output_size) in (1, rank), f"{name}: output_size must be {rank}, but got "
-              f"{list(output_size)}")
+        check(len(output_size) == rank, f"{name}: output_size must be {rank}, but got {list(output_size)}")
         return run_name(f"_{name}", self, output_size)
 
 

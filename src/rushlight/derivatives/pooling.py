@@ -13,7 +13,11 @@ def _declare(rank: int) -> None:
                    max_pool_backward(grad0, result1, self, rank, kernel_size, stride, padding, dilation,
                                      ceil_mode),
                result0=lambda self_t, result1: at_places(self_t, result1, rank))
-    derivative([f"adaptive_max_pool{rank}d", f"fractional_max_pool{rank}d"],
+    derivative(f"adaptive_max_pool{rank}d",
+               self=lambda grad0, self, result1:
+                   run_name(f"adaptive_max_pool{rank}d_backward", grad0, self, result1),
+               result0=lambda self_t, result1: at_places(self_t, result1, rank))
+    derivative(f"fractional_max_pool{rank}d",
                self=lambda grad0, self, result1: to_places(grad0, result1, self, rank),
                random_samples=NOT_DIFFERENTIABLE,
                result0=lambda self_t, result1: at_places(self_t, result1, rank))

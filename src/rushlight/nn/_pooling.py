@@ -183,7 +183,7 @@ def _unpooled_size(input: Tensor, kernel: Sequence[int], stride: Sequence[int], 
     """The size before pooling: the least that there can be, or `output_size` if it is near to that."""
     rank = len(kernel)
     sizes = input.shape[input.ndim - rank:]
-    default = [(n - 1) * s + k - 2 * p for n, s, k, p in zip(sizes, stride, kernel, padding, strict=True)]
+    default = [(sizes[d] - 1) * stride[d] + kernel[d] - 2 * padding[d] for d in range(rank)]
     if output_size is None:
         return tuple(default)
     wanted = list(output_size)

@@ -19,7 +19,7 @@ class Muon(Optimizer):
     def __init__(
         self,
         params: ParamsT,
-        lr: float = 0.001,
+        lr: Any = 0.001,
         weight_decay: float = 0.1,
         momentum: float = 0.95,
         nesterov: bool = True,
