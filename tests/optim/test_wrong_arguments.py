@@ -38,8 +38,13 @@ def test_error_inputs(info: Any) -> None:
         known: dict[int, Any] = {}
         params = ours(case.optimizer_error_input.params, known)
         options = ours(case.optimizer_error_input.kwargs, known)
-        with warnings.catch_warnings(), pytest.raises(case.error_type, match=case.error_regex):
+        make, raises = getattr(rl.optim, info.optim_cls.__name__), (case.error_type, case.error_regex)
+        with warnings.catch_warnings():
             warnings.simplefilter("error")
-            optimizer = getattr(rl.optim, info.optim_cls.__name__)(params, **options)
-            if case.error_on is OptimizerErrorEnum.STEP_ERROR:
+            if case.error_on is not OptimizerErrorEnum.STEP_ERROR:
+                with pytest.raises(raises[0], match=raises[1]):
+                    make(params, **options)
+                continue
+            optimizer = make(params, **options)
+            with pytest.raises(raises[0], match=raises[1]):
                 optimizer.step()
