@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .core.dispatch import run_name
+from .core.errors import check
 from .core.mutation import call_inplace, call_out
 from .core.registry import REGISTRY
 from .core.tensor import Tensor, tensor_method
@@ -69,8 +70,11 @@ def is_pinned(self: Tensor, device: Any = None) -> bool:
 
 
 @tensor_method
-def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
+def new(self: Tensor, *args: Any, size: Any = None, device: Any = None) -> Tensor:
     """The old form of new_empty and new_tensor: sizes give an uninitialised tensor, a sequence its values."""
+    if size is not None:
+        check(not args, "new() takes either a size by keyword or positional arguments", TypeError)
+        return self.new_empty(tuple(size), device=device)
     if len(args) == 1 and isinstance(args[0], list | tuple | np.ndarray) and not isinstance(args[0], Size):
         return self.new_tensor(args[0], device=device)
     if len(args) == 1 and isinstance(args[0], Tensor):

@@ -59,7 +59,9 @@ def legacy_tensor(dtype: DType, args: tuple[Any, ...]) -> Tensor:
 
 
 def _tensor_type(name: str, dtype: DType) -> tensortype:
-    def new(cls: type, *args: Any) -> Tensor:
+    def new(cls: type, *args: Any, device: Any = None) -> Tensor:
+        check(device is None or _as_device(device).type == "cpu", f"{name} is a type of tensors of the "
+              f"processor, not of {device}; use rushlight.tensor(..., device=device)")
         return legacy_tensor(dtype, args)
 
     return tensortype(name, (), {"__new__": new, "dtype": dtype, "__module__": "rushlight",

@@ -45,6 +45,8 @@ def set_item(self: Tensor, index: Any, value: Any) -> None:
     if advanced:
         _put(viewed, advanced, source)
     else:
+        if source._storage is viewed._storage and source.ndim < viewed.ndim:
+            source = run_name("expand", source, tuple(viewed.shape), False)  # it may be a part of the target
         viewed.copy_(source)
 
 
@@ -70,13 +72,14 @@ def _without_leading_ones(value: Tensor) -> Tensor:
 
 
 def _put(target: Tensor, indices: tuple[Tensor | None, ...], value: Tensor) -> None:
+    mask = _lone_mask(target, indices)
+    if mask is not None and value.numel() == 1:
+        check_no_overlap(target, mask)
+        target.masked_fill_(mask, run_name("view", value, ()))
+        return
     for other in (*indices, value):
         if other is not None:
             check_no_overlap(target, other)
-    mask = _lone_mask(target, indices)
-    if mask is not None and value.numel() == 1:
-        target.masked_fill_(mask, run_name("view", value, ()))
-        return
     check_target(target, "index_put_", REGISTRY["index_put"].api)
     assign(target, run_name("index_put", target, indices, value, False))
 

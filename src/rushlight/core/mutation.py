@@ -152,7 +152,10 @@ def call_inplace(op: OpDef, args: Arguments) -> Tensor:
     if target.dtype.is_complex and op.promote is Promotion.REAL:
         fail(f"In-place {op.schema.name} is not supported for complex tensors: its result is real")
     for other in tensors_in(op, args)[1:]:
-        check_no_partial_overlap(target, other)
+        if op.api & Api.APART_INPLACE:
+            check_no_overlap(target, other)
+        elif other.ndim or other is not _value(op, args):
+            check_no_partial_overlap(target, other)
     result = call(op, _with_kept_values(op, args))
     if isinstance(result, tuple):
         result = result[0]
@@ -163,6 +166,12 @@ def call_inplace(op: OpDef, args: Arguments) -> Tensor:
              f"{target.dtype.name}")
     assign(target, result)
     return target
+
+
+def _value(op: OpDef, args: Arguments) -> Any:
+    """The argument `value`, a number that is read before anything is written."""
+    names = op.schema.argument_names
+    return args[names.index("value")] if "value" in names else None
 
 
 def _written_arguments(op: OpDef) -> list[int]:
@@ -278,7 +287,7 @@ def call_out(op: OpDef, args: Arguments, out: Any) -> Any:
         check(target._keys & META == result._keys & META, f"{op.schema.name}(): expected out tensor to be on "
               f"{result.device}, but it is on {target.device}")
         check(
-            can_cast(result.dtype, target.dtype),
+            op.api & Api.CASTS or can_cast(result.dtype, target.dtype),
             f"{op.schema.name}(): result type {result.dtype.torch_name} can't "
             f"be cast to the desired output type {target.dtype.torch_name}",
         )
@@ -289,14 +298,23 @@ def call_out(op: OpDef, args: Arguments, out: Any) -> Any:
         )
         if op.api & Api.APART:
             _check_apart(op, args, target, result)
-        if target.shape == result.shape:
+        if not op.api & Api.EXPANDED and (target.shape == result.shape or _keeps_shape(op, target, result)):
             check_no_internal_overlap(target)
-        for tensor in tensors_in(op, args):
+        for tensor in () if op.api & Api.OVERLAPS else tensors_in(op, args):
             check_no_partial_overlap(target, tensor)
     for target, result in zip(targets, results, strict=True):
-        resize_output(target, result)
+        if target.shape != result.shape:
+            if _keeps_shape(op, target, result):
+                result = call(REGISTRY["view"], (result, tuple(target.shape)))
+            else:
+                resize_output(target, result, warn=not op.api & Api.REFITS)
         _put(target, result)
     return out
+
+
+def _keeps_shape(op: OpDef, target: Tensor, result: Tensor) -> bool:
+    """Whether a flat result is written to an output of another shape as it is."""
+    return bool(op.api & Api.FLAT) and target.numel() == result.numel()
 
 
 def _check_apart(op: OpDef, args: Arguments, target: Tensor, result: Tensor) -> None:
@@ -322,7 +340,7 @@ def _with_dtype_of(target: Tensor, op: OpDef, args: Arguments) -> Arguments:
         return args
     at = names.index("dtype")
     check(
-        args[at] in (None, target.dtype),
+        args[at] in (None, target.dtype, op.schema.arguments[at].default),
         f"{op.schema.name}(): dtype {args[at]} does not match dtype of out parameter ({target.dtype})",
     )
     return (*args[:at], target.dtype, *args[at + 1:])
@@ -507,17 +525,17 @@ def _span(tensor: Tensor) -> tuple[int, int]:
 
 # Resizing.
 
-def resize_output(target: Tensor, result: Tensor) -> None:
+def resize_output(target: Tensor, result: Tensor, warn: bool = True) -> None:
     """Give `target` the shape of `result`.
 
-    Warns, as PyTorch does, when a non-empty tensor must be resized.
+    Warns, as PyTorch mostly does, when a non-empty tensor must be resized.
     """
     if target.shape == result.shape:
         return
     if target._parts is not None:
         target._spec = Spec(tuple(result.shape), target.dtype)
         return
-    if target.numel() != 0:
+    if warn and target.numel() != 0:
         warnings.warn("An output with one or more elements was resized since it had shape "
                       f"{list(target.shape)}, which "
                       f"does not match the required output shape {list(result.shape)}. Pass an output of the "

@@ -406,6 +406,10 @@ def _len(self: Tensor) -> int:
     return self.shape[0]
 
 
+def _reversed(self: Tensor) -> Tensor:
+    return run_name("flip", self, (0,)) if self.ndim else self
+
+
 def _iter(self: Tensor) -> Iterator[Tensor]:
     if self.ndim == 0:
         raise TypeError("iteration over a 0-d tensor")
@@ -584,6 +588,7 @@ SPECIAL_METHODS: dict[str, Any] = {
     "__dlpack_device__": _dlpack_device,
     "__len__": _len,
     "__iter__": _iter,
+    "__reversed__": _reversed,
     "__bool__": _truth,
     "__int__": lambda self: int(_real_number(self)),
     "__float__": lambda self: float(_real_number(self)),

@@ -46,7 +46,14 @@ class Api(enum.Flag):
     INPLACE_FUNCTION = enum.auto()  # rushlight.name_(...) whether or not there is a rushlight.name
     EXACT = enum.auto()  # with OUT: out= has the result's dtype
     APART = enum.auto()  # with OUT: out= shares no memory with an input
-    EXPANDED = enum.auto()  # with INPLACE: an expanded tensor can be written (fill_)
+    APART_INPLACE = enum.auto()  # with INPLACE: no argument shares memory with the tensor that is written
+    OVERLAPS = enum.auto()  # with OUT: out= may share memory with an input in any way
+    FLAT = enum.auto()  # with OUT: an output with as many elements keeps its shape
+    REFITS = enum.auto()  # with OUT: an output of another shape is resized without a warning
+    CASTS = enum.auto()  # with OUT: out= has any dtype
+    LEGACY = enum.auto()  # numbers that are keywords may be given before the tensors, which is deprecated
+    NUMBERS = enum.auto()  # with FUNCTION: every tensor may be given as a number
+    EXPANDED = enum.auto()  # with INPLACE and OUT: an expanded tensor can be written (fill_)
     EXPANDED_WARNS = enum.auto()  # with INPLACE: so it can, but it is deprecated (masked_fill_)
 
 

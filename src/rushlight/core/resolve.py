@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import operator
+import warnings
 from collections import namedtuple
 from collections.abc import Callable, Sequence
 from types import MethodType
@@ -21,18 +22,20 @@ import numpy as np
 from . import dtypes
 from .dispatch import call
 from .dtypes import DType
+from .errors import fail
 from .generator import Generator
 from .modes import MODES
 from .mutation import call_inplace, call_out
 from .nested_int import NestedInt
 from .overrides import ask, overriding_types
-from .registry import OpDef
+from .registry import REGISTRY, Api, OpDef
 from .schema import REQUIRED, Argument, Type
 from .tensor import Tensor
 from .tokens import device, layout, memory_format, place
 
 ALIASES = {"axis": "dim", "keepdims": "keepdim", "x": "self", "a": "self", "input": "self", "x2": "other"}
 _PYTHON_DTYPES = {float: "float64", int: "int64", bool: "bool", complex: "complex128"}
+_LARGEST = 2**63
 _PLAIN = (int, float, bool, complex, str, type(None), DType, device)
 
 
@@ -61,7 +64,8 @@ def _to_scalar(value: Any, type_: Type) -> Any:
 
 def _to_int(value: Any, type_: Type) -> Any:
     if type(value) is int:
-        return value
+        return value if -_LARGEST <= value < _LARGEST else fail(
+            f"Overflow when unpacking long long: {value} is not a 64-bit integer", ValueError)
     if isinstance(value, bool | np.bool_):
         return NO_MATCH
     if isinstance(value, int | np.integer):
@@ -145,6 +149,11 @@ def convert(value: Any, type_: Type) -> Any:
     return NO_MATCH
 
 
+def _converted(value: Any, argument: Argument) -> Any:
+    """`convert`, where None may also stand for an empty list that is the default (`dims` of roll)."""
+    return () if value is None and argument.default == () else convert(value, argument.type)
+
+
 # One call against one overload.
 
 def bind(op: OpDef, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, ...] | str:
@@ -158,7 +167,7 @@ def bind(op: OpDef, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, .
             return f"takes at most {len(positional)} positional arguments but {len(args)} were given"
         args = packed
     for i, value in enumerate(args):
-        converted = convert(value, positional[i].type)
+        converted = _converted(value, positional[i])
         if converted is NO_MATCH:
             name, wanted = _public(positional[i]), positional[i].type
             return f"argument {name} (position {i + 1}) must be {wanted}, not {_kind(value)}"
@@ -203,7 +212,7 @@ def _bind_keywords(op: OpDef, kwargs: dict[str, Any], values: list[Any]) -> str 
         if values[i] is not REQUIRED:
             return f"got multiple values for argument '{key}'"
         type_ = op.schema.arguments[i].type
-        converted = convert(value, type_)
+        converted = _converted(value, op.schema.arguments[i])
         if converted is NO_MATCH:
             return f"argument '{key}' must be {type_}, not {_kind(value)}"
         values[i] = converted
@@ -265,7 +274,8 @@ class Packet:
         if out is not None:
             return named_result(op, call_out(op, values, out))
         if self.inplace:
-            return call_inplace(op, values)
+            result = call_inplace(op, values)
+            return args[0] if type(result) is list and args else result  # the very list that was given
         result = named_result(op, call(op, values))
         return result.requires_grad_() if requires_grad else result
 
@@ -282,7 +292,27 @@ class Packet:
                     self._remember(op, args, values)
                 return op, values
             problems.append(values)
-        raise TypeError(self._no_match(args, kwargs, problems))
+        return self._resolve_otherwise(args, kwargs) or fail(
+            self._no_match(args, kwargs, problems), TypeError)
+
+    def _resolve_otherwise(self, args: tuple[Any, ...],
+                           kwargs: dict[str, Any]) -> tuple[OpDef, tuple[Any, ...]] | None:
+        """Older or looser forms of a call that fits no overload as it is."""
+        if self.inplace or not args or not isinstance(args[0], bool | int | float | complex):
+            first: Any = ()
+        else:
+            first = (number_tensor(args[0]),)
+        for op in self.overloads:
+            if first and op.api & Api.NUMBERS:
+                values = bind(op, (*first, *args[1:]), kwargs)
+                if isinstance(values, tuple):
+                    return op, values
+            if op.api & Api.LEGACY and (reordered := _reordered(op, args)):
+                values = bind(op, reordered[0], kwargs | reordered[1])
+                if isinstance(values, tuple):
+                    _warn_deprecated(self.__name__, op)
+                    return op, values
+        return None
 
     def _remember(self, op: OpDef, args: tuple[Any, ...], values: tuple[Any, ...]) -> None:
         """Keep the decision if any call with the same argument types is bound to be resolved the same way."""
@@ -346,6 +376,34 @@ def named_result(op: OpDef, result: Any) -> Any:
     if op.result_names is None:
         return result
     return result_type(op.schema.name, op.result_names)(*result)
+
+
+def _reordered(op: OpDef, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+    """The tensors of `addmm(beta, self, alpha, mat1, mat2)` and its like, and the numbers by their names."""
+    tensors = tuple([a for a in args if isinstance(a, Tensor)])
+    numbers = [a for a in args if isinstance(a, bool | int | float | complex)]
+    names = [a.name for a in op.schema.arguments if a.type.base == "Scalar" and a not in op.schema.positional]
+    count = len(op.schema.positional)
+    if not numbers or len(tensors) != count or len(tensors) + len(numbers) != len(args) \
+            or len(numbers) > len(names) or not all(isinstance(a, Tensor) for a in args[1 - count:]):
+        return None
+    return tensors, dict(zip(names, numbers, strict=False))
+
+
+_WARNED: set[str] = set()
+
+
+def _warn_deprecated(name: str, op: OpDef) -> None:
+    """Once in a process, as PyTorch does."""
+    if not _WARNED:
+        _WARNED.add(name)
+        warnings.warn(f"This overload of {name} is deprecated: give the numbers by keyword after the "
+                      f"tensors, as in {op.schema}", UserWarning, stacklevel=6)
+
+
+def number_tensor(value: Any) -> Tensor:
+    """A number where a tensor is wanted: of the dtype that a tensor made from it would have."""
+    return call(REGISTRY["scalar_tensor"], (value, dtypes.scalar_dtype(value), None, None, None))
 
 
 def _is_factory(op: OpDef) -> bool:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from ..core.dispatch import run_name
-from ..core.registry import EXACT_OUT, FUNCTION, METHOD, composite
+from ..core.registry import EXACT_OUT, FUNCTION, METHOD, OUT, Api, composite
 from ..core.tensor import Tensor
 
 
 @composite("sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)",
-           api=FUNCTION | METHOD | EXACT_OUT)
+           api=FUNCTION | METHOD | OUT | Api.EXACT)
 def sort(self: Tensor, dim: int, descending: bool) -> tuple[Tensor, Tensor]:
     return run_name("sort.stable", self, False, dim, descending)
 

@@ -34,7 +34,7 @@ class Geometry:
 
     def places(self, taps: Sizes, result: Sizes) -> tuple[slice, ...]:
         """The elements of a padded array that lie under one tap in all windows."""
-        return tuple(slice(t * d, t * d + (r - 1) * s + 1, s)
+        return tuple(slice(t * d, t * d + (r - 1) * s + 1, s if r > 1 else 1)
                      for t, d, r, s in zip(taps, self.dilation, result, self.stride, strict=True))
 
     def padded(self, x: Array) -> Array:
@@ -48,8 +48,9 @@ class Geometry:
         x = self.padded(x)
         rank = len(self.kernel)
         lead, along = x.strides[:-rank], x.strides[-rank:]
-        inner = [d * s for d, s in zip(self.dilation, along, strict=True)]
-        outer = [d * s for d, s in zip(self.stride, along, strict=True)]
+        # a step of a single window or tap is never taken, and may be too large for NumPy
+        inner = [d * s * (k > 1) for d, s, k in zip(self.dilation, along, self.kernel, strict=True)]
+        outer = [d * s * (r > 1) for d, s, r in zip(self.stride, along, result, strict=True)]
         return np.lib.stride_tricks.as_strided(x, (*x.shape[:-rank], *self.kernel, *result),
                                                (*lead, *inner, *outer), writeable=False)
 

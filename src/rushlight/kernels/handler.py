@@ -70,9 +70,12 @@ class NumpyHandler(SpecialInstructions):
 
     @staticmethod
     def remainder(x: Any, y: Any) -> Any:
-        """x - y * floor_div(x, y): has the sign of y."""
+        """x - y * floor_div(x, y): has the sign of y, or is a zero with that of x."""
         check_divisor(y)
-        return np.remainder(x, y)
+        rest = np.remainder(x, y)
+        if x.dtype.kind == "f" and (zero := np.equal(rest, 0)).any():  # where NumPy's has the sign of y
+            return np.where(zero, np.copysign(rest, x), rest)
+        return rest
 
     @staticmethod
     def fmod(x: Any, y: Any) -> Any:

@@ -38,8 +38,28 @@ def _clipped(diagonal: int, shape: tuple[int, ...]) -> int:
 
 kernel("tril", lambda self, diagonal: np.tril(self, _clipped(diagonal, self.shape)))
 kernel("triu", lambda self, diagonal: np.triu(self, _clipped(diagonal, self.shape)))
-kernel("tril_indices", lambda row, col, offset: np.stack(np.tril_indices(row, offset, col)))
-kernel("triu_indices", lambda row, col, offset: np.stack(np.triu_indices(row, offset, col)))
+
+
+def _index_pairs(rows: np.ndarray, first: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """(i, first[i]), (i, first[i] + 1), ... for each of `rows`, as two rows of indices."""
+    before = np.cumsum(counts) - counts
+    columns = np.arange(counts.sum()) + np.repeat(first - before, counts)
+    return np.stack((np.repeat(rows, counts), columns))
+
+
+@kernel("tril_indices")
+def tril_indices(row: int, col: int, offset: int) -> np.ndarray:
+    offset = _clipped(offset, (row, col))
+    rows = np.arange(min(max(-offset, 0), row) if col else row, row)
+    return _index_pairs(rows, np.zeros_like(rows), np.minimum(rows + (offset + 1), col))
+
+
+@kernel("triu_indices")
+def triu_indices(row: int, col: int, offset: int) -> np.ndarray:
+    offset = _clipped(offset, (row, col))
+    rows = np.arange(min(row, max(col - offset, 0)) if col else 0)
+    first = np.maximum(rows + offset, 0)
+    return _index_pairs(rows, first, col - first)
 
 
 @kernel("repeat_interleave.Tensor")

@@ -60,6 +60,8 @@ def result_shape(input: Tensor, weight: Tensor, stride: Sizes, padding: Sizes, d
           f"{list(input.shape)} instead")
     steps, borders, apart, more = (each(given, rank, name, word) for given, word in (
         (stride, "stride"), (padding, "padding"), (dilation, "dilation"), (output_padding, "output_padding")))
+    check(max(borders, default=0) < 2**62, f"{name}: expected padding to be at most {2**62 - 1}, got "
+          f"{list(borders)}")
     check(min(borders) >= 0 and min(more) >= 0, f"{name}: negative padding is not supported: padding="
           f"{list(borders)}, output_padding={list(more)}")
     check(min(steps) > 0, f"{name}: non-positive stride is not supported: {list(steps)}")

@@ -103,13 +103,14 @@ def new_like(self: Tensor, dtype: DType | None, layout: Any, memory_format: Any,
 
 # Factories.
 
+_FACTORY = FUNCTION | OUT | Api.REFITS | Api.EXPANDED
 define(f"empty.memory_format(SymInt[] size, *, {OPTIONS}, MemoryFormat? memory_format=None) -> Tensor",
        shape=lambda size, dtype, layout, memory_format: new(size, dtype, layout, "empty", memory_format),
-       api=FUNCTION | OUT)
+       api=_FACTORY)
 define(f"zeros(SymInt[] size, *, {OPTIONS}) -> Tensor",
-       shape=lambda size, dtype, layout: new(size, dtype, layout, "zeros"), api=FUNCTION | OUT)
+       shape=lambda size, dtype, layout: new(size, dtype, layout, "zeros"), api=_FACTORY)
 define(f"ones(SymInt[] size, *, {OPTIONS}) -> Tensor",
-       shape=lambda size, dtype, layout: new(size, dtype, layout, "ones"), api=FUNCTION | OUT)
+       shape=lambda size, dtype, layout: new(size, dtype, layout, "ones"), api=_FACTORY)
 
 
 def full(size: Sequence[int], fill_value: Any, dtype: DType | None, layout: Any) -> Spec:
@@ -118,7 +119,7 @@ def full(size: Sequence[int], fill_value: Any, dtype: DType | None, layout: Any)
     return spec
 
 
-define(f"full(SymInt[] size, Scalar fill_value, *, {OPTIONS}) -> Tensor", shape=full, api=FUNCTION | OUT)
+define(f"full(SymInt[] size, Scalar fill_value, *, {OPTIONS}) -> Tensor", shape=full, api=_FACTORY)
 
 
 def empty_strided(size: Sequence[int], stride: Sequence[int], dtype: DType | None, layout: Any) -> Spec:
@@ -203,11 +204,14 @@ def eye(n: int, m: int, dtype: DType | None, layout: Any) -> Spec:
 
 
 define(f"eye(SymInt n, *, {OPTIONS}) -> Tensor", shape=lambda n, dtype, layout: eye(n, n, dtype, layout),
-       api=FUNCTION | OUT)
-define(f"eye.m(SymInt n, SymInt m, *, {OPTIONS}) -> Tensor", shape=eye, api=FUNCTION | OUT)
+       api=_FACTORY)
+define(f"eye.m(SymInt n, SymInt m, *, {OPTIONS}) -> Tensor", shape=eye, api=_FACTORY)
 
 
 # Sequences of numbers.
+
+_COUNTED = FUNCTION | OUT | Api.FLAT
+_SPACED = FUNCTION | OUT | Api.FLAT | Api.REFITS
 
 def _check_countable(dtype: DType, name: str) -> None:
     check(dtype not in _NOT_COUNTABLE, f'"{name}" not implemented for \'{dtype.torch_name}\'',
@@ -241,11 +245,11 @@ def arange(start: Any, end: Any, step: Any, dtype: DType | None, layout: Any) ->
 
 
 define(f"arange(Scalar end, *, {OPTIONS}) -> Tensor",
-       shape=lambda end, dtype, layout: arange(0, end, 1, dtype, layout), api=FUNCTION | OUT)
+       shape=lambda end, dtype, layout: arange(0, end, 1, dtype, layout), api=_COUNTED)
 define(f"arange.start(Scalar start, Scalar end, *, {OPTIONS}) -> Tensor",
-       shape=lambda start, end, dtype, layout: arange(start, end, 1, dtype, layout), api=FUNCTION | OUT)
+       shape=lambda start, end, dtype, layout: arange(start, end, 1, dtype, layout), api=_COUNTED)
 define(f"arange.start_step(Scalar start, Scalar end, Scalar step=1, *, {OPTIONS}) -> Tensor", shape=arange,
-       api=FUNCTION | OUT)
+       api=_COUNTED)
 
 
 def inclusive_range(start: Any, end: Any, step: Any, dtype: DType | None, layout: Any) -> Spec:
@@ -257,9 +261,9 @@ def inclusive_range(start: Any, end: Any, step: Any, dtype: DType | None, layout
 
 define(f"range(Scalar start, Scalar end, *, {OPTIONS}) -> Tensor",
        shape=lambda start, end, dtype, layout: inclusive_range(start, end, 1, dtype, layout),
-       api=FUNCTION | OUT)
+       api=_SPACED)
 define(f"range.step(Scalar start, Scalar end, Scalar step=1, *, {OPTIONS}) -> Tensor", shape=inclusive_range,
-       api=FUNCTION | OUT)
+       api=_SPACED)
 
 
 def spaced(start: Any, end: Any, steps: int, dtype: DType | None, layout: Any, name: str) -> Spec:
@@ -290,11 +294,11 @@ _ENDS = ((".Tensor_Tensor", "Tensor", "Tensor"), (".Tensor_Scalar", "Tensor", "S
          (".Scalar_Tensor", "Scalar", "Tensor"), ("", "Scalar", "Scalar"))
 for _overload, _start, _end in _ENDS:
     define(f"linspace{_overload}({_start} start, {_end} end, int steps, *, {OPTIONS}) -> Tensor",
-           api=FUNCTION | OUT, shape=lambda start, end, steps, dtype, layout:
+           api=_SPACED, shape=lambda start, end, steps, dtype, layout:
            spaced(start, end, steps, dtype, layout, "linspace"))
     define(f"logspace{_overload}({_start} start, {_end} end, int steps, float base=10., *, {OPTIONS}) -> "
            "Tensor",
-           api=FUNCTION | OUT, shape=lambda start, end, steps, dtype, layout:
+           api=_SPACED, shape=lambda start, end, steps, dtype, layout:
            spaced(start, end, steps, dtype, layout, "logspace"))
 
 

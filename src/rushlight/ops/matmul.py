@@ -194,13 +194,16 @@ def addr(self: Tensor, vec1: Tensor, vec2: Tensor, beta: Any, alpha: Any) -> Spe
 
 
 _SCALARS = "*, Scalar beta=1, Scalar alpha=1"
-define(f"addmm(Tensor self, Tensor mat1, Tensor mat2, {_SCALARS}) -> Tensor", shape=addmm, api=_PLUS)
+define(f"addmm(Tensor self, Tensor mat1, Tensor mat2, {_SCALARS}) -> Tensor", shape=addmm,
+       api=_PLUS | Api.LEGACY)
 define(f"addmv(Tensor self, Tensor mat, Tensor vec, {_SCALARS}) -> Tensor", shape=addmv,
-       api=_PRODUCT | INPLACE)
-define(f"baddbmm(Tensor self, Tensor batch1, Tensor batch2, {_SCALARS}) -> Tensor", shape=baddbmm, api=_PLUS)
-define(f"addbmm(Tensor self, Tensor batch1, Tensor batch2, {_SCALARS}) -> Tensor", shape=addbmm, api=_PLUS)
+       api=_PRODUCT | INPLACE | Api.LEGACY)
+define(f"baddbmm(Tensor self, Tensor batch1, Tensor batch2, {_SCALARS}) -> Tensor", shape=baddbmm,
+       api=_PLUS | Api.LEGACY)
+define(f"addbmm(Tensor self, Tensor batch1, Tensor batch2, {_SCALARS}) -> Tensor", shape=addbmm,
+       api=_PLUS | Api.LEGACY)
 define(f"addr(Tensor self, Tensor vec1, Tensor vec2, {_SCALARS}) -> Tensor", shape=addr,
-       api=FUNCTION | METHOD | INPLACE_METHOD | OUT)
+       api=FUNCTION | METHOD | INPLACE_METHOD | OUT | Api.LEGACY)
 
 
 def _with_out_dtype(name: str, product: Shape, self: Tensor, beta: Any, alpha: Any, out_dtype: DType,

@@ -7,7 +7,7 @@ from typing import Any
 from ..core.dtypes import Category
 from ..core.errors import check, fail
 from ..core.promotion import Promotion
-from ..core.registry import FUNCTION, instruction, pointwise
+from ..core.registry import FUNCTION, Api, instruction, pointwise
 from ..core.tensor import Tensor
 from .dtype_sets import BOOL, FLOATS, INEXACT, INTEGRAL, NUMBERS, REAL_NUMBERS, REALS
 from .pointwise import BINARY, QUERY, dtype_of, is_bool, refuse_complex, same_dtype
@@ -16,6 +16,9 @@ DEFAULT, FLOATING, REAL = Promotion.DEFAULT, Promotion.FLOATING, Promotion.REAL
 
 
 # Sums and differences.
+
+_SUM = BINARY | Api.LEGACY | Api.NUMBERS
+
 
 def check_alpha(self: Any, other: Any, alpha: Any) -> None:
     category = dtype_of(self, other).category
@@ -43,14 +46,14 @@ def scaled(ops: Any, x: Any, alpha: Any) -> Any:
 
 @pointwise("add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
            "add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor",
-           parameters=("alpha",), check=check_alpha, instruction="add", api=BINARY)
+           parameters=("alpha",), check=check_alpha, instruction="add", api=_SUM)
 def add(ops: Any, self: Any, other: Any, alpha: Any) -> Any:
     return ops.add(self, scaled(ops, other, alpha))
 
 
 @pointwise("sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
            "sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor",
-           parameters=("alpha",), check=check_difference, instruction="sub", api=BINARY)
+           parameters=("alpha",), check=check_difference, instruction="sub", api=_SUM)
 def sub(ops: Any, self: Any, other: Any, alpha: Any) -> Any:
     return ops.sub(self, scaled(ops, other, alpha))
 
@@ -74,10 +77,10 @@ instruction("neg(Tensor self) -> Tensor", check=check_negation)
 
 instruction("mul.Tensor(Tensor self, Tensor other) -> Tensor",
             "mul.Scalar(Tensor self, Scalar other) -> Tensor",
-            exact=("other",), api=BINARY)
+            exact=("other",), api=BINARY | Api.NUMBERS)
 instruction("div.Tensor(Tensor self, Tensor other) -> Tensor",
             "div.Scalar(Tensor self, Scalar other) -> Tensor",
-            promote=FLOATING, exact=("other",), api=BINARY)
+            promote=FLOATING, exact=("other",), api=BINARY | Api.NUMBERS)
 
 
 def check_rounding_mode(self: Any, other: Any, rounding_mode: str | None) -> None:
@@ -101,7 +104,7 @@ def div(ops: Any, self: Any, other: Any, rounding_mode: str | None) -> Any:
 
 instruction("floor_divide(Tensor self, Tensor other) -> Tensor",
             "floor_divide.Scalar(Tensor self, Scalar other) -> Tensor",
-            name="floor_div", dtypes=REAL_NUMBERS, exact=("other",), api=BINARY)
+            name="floor_div", dtypes=REAL_NUMBERS, exact=("other",), api=BINARY | Api.NUMBERS)
 instruction("fmod.Tensor(Tensor self, Tensor other) -> Tensor",
             "fmod.Scalar(Tensor self, Scalar other) -> Tensor",
             dtypes=REAL_NUMBERS, api=BINARY)
@@ -122,13 +125,13 @@ def check_integer_quotient(tensor1: Any, tensor2: Any) -> None:
 
 
 @pointwise("addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
-           parameters=("value",), dtypes=NUMBERS, api=BINARY)
+           parameters=("value",), dtypes=NUMBERS, api=BINARY | Api.LEGACY)
 def addcmul(ops: Any, self: Any, tensor1: Any, tensor2: Any, value: Any) -> Any:
     return ops.add(self, ops.mul(scaled(ops, tensor1, value), tensor2))
 
 
 @pointwise("addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
-           parameters=("value",), dtypes=INEXACT, check=check_integer_quotient, api=BINARY)
+           parameters=("value",), dtypes=INEXACT, check=check_integer_quotient, api=BINARY | Api.LEGACY)
 def addcdiv(ops: Any, self: Any, tensor1: Any, tensor2: Any, value: Any) -> Any:
     return ops.add(self, ops.div(scaled(ops, tensor1, value), tensor2))
 

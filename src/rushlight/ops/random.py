@@ -47,6 +47,9 @@ def sampled(self: Tensor, name: str) -> Spec:
 
 # Factories.
 
+_FACTORY = FUNCTION | OUT | Api.REFITS
+
+
 def continuous(spec: Spec, name: str) -> Spec:
     check_supported(name, spec.dtype, _FLOATS | _COMPLEX)
     return spec
@@ -56,7 +59,7 @@ def _define_factory(name: str) -> None:
     """`rand` or `randn`, their likes, and the overloads of both that name a generator."""
     for overload, generator in (("", ""), (".generator", "Generator? generator, ")):
         define(f"{name}{overload}(SymInt[] size, *, {generator}{OPTIONS}) -> "
-               "Tensor", random=True, api=FUNCTION | OUT,
+               "Tensor", random=True, api=_FACTORY,
                shape=lambda size, dtype, layout: continuous(new(size, dtype, layout, name), name))
         define(f"{name}_like{overload}(Tensor self, *, {generator}{LIKE}) -> "
                "Tensor", random=True, api=FUNCTION,
@@ -115,9 +118,9 @@ for _overload, _low_overload, _like_overload, _generator in (
         ("", ".low", ".low_dtype", ""),
         (".generator", ".low_generator", ".low_generator_dtype", "Generator? generator, ")):
     define(f"randint{_overload}(SymInt high, SymInt[] size, *, {_generator}{LONG}) -> Tensor", random=True,
-           shape=lambda high, size, dtype, layout: randint(0, high, size, dtype, layout), api=FUNCTION | OUT)
+           shape=lambda high, size, dtype, layout: randint(0, high, size, dtype, layout), api=_FACTORY)
     define(f"randint{_low_overload}(SymInt low, SymInt high, SymInt[] size, *, {_generator}{LONG}) -> Tensor",
-           random=True, shape=randint, api=FUNCTION | OUT)
+           random=True, shape=randint, api=_FACTORY)
     define(f"randint_like{_overload}(Tensor self, SymInt high, *, {_generator}{LIKE}) -> Tensor", random=True,
            shape=lambda self, high, dtype, layout, memory_format: randint_like(
                self, 0, high, dtype, layout, memory_format), api=FUNCTION)
@@ -142,10 +145,10 @@ def exact_integers(dtype: DType) -> int:
     return round(2 / dtypes.finfo(dtype).eps) if dtype.is_floating_point else bounds(dtype)[1]
 
 
-define(f"randperm(SymInt n, *, {LONG}) -> Tensor", shape=randperm, random=True, api=FUNCTION | OUT)
+define(f"randperm(SymInt n, *, {LONG}) -> Tensor", shape=randperm, random=True, api=_FACTORY)
 define(f"randperm.generator(SymInt n, *, Generator? generator, {LONG}) -> "
        "Tensor", shape=randperm, random=True,
-       api=FUNCTION | OUT)
+       api=_FACTORY)
 
 
 # Normal and uniform.
@@ -182,15 +185,15 @@ def normal_functional(self: Tensor, std: float) -> Spec:
 
 define(f"normal.Tensor_Tensor(Tensor mean, Tensor std, *, {GENERATOR}) -> "
        "Tensor", shape=normal_both, random=True,
-       api=FUNCTION | OUT)
+       api=_FACTORY)
 define(f"normal.Tensor_float(Tensor mean, float std=1., *, {GENERATOR}) -> "
        "Tensor", shape=normal_mean, random=True,
-       api=FUNCTION | OUT)
+       api=_FACTORY)
 define(f"normal.float_Tensor(float mean, Tensor std, *, {GENERATOR}) -> "
        "Tensor", shape=normal_std, random=True,
-       api=FUNCTION | OUT)
+       api=_FACTORY)
 define(f"normal.float_float(float mean, float std, SymInt[] size, *, {GENERATOR}, {OPTIONS}) -> Tensor",
-       shape=normal_size, random=True, api=FUNCTION | OUT)
+       shape=normal_size, random=True, api=_FACTORY)
 define(f"normal_functional(Tensor self, float mean=0., float std=1., *, {GENERATOR}) -> Tensor",
        shape=normal_functional, random=True, api=INPLACE_METHOD, public_name="normal")
 
@@ -279,7 +282,8 @@ def bernoulli_tensor(self: Tensor, p: Tensor) -> Spec:
 
 
 define(f"bernoulli(Tensor self, *, {GENERATOR}) -> "
-       "Tensor", shape=bernoulli, random=True, api=FUNCTION | METHOD | OUT)
+       "Tensor", shape=bernoulli, random=True,
+       api=FUNCTION | METHOD | OUT | Api.CASTS | Api.REFITS)
 define(f"bernoulli.p(Tensor self, float p, *, {GENERATOR}) -> Tensor", shape=bernoulli_p, random=True,
        api=FUNCTION | METHOD)
 define(f"bernoulli.Tensor(Tensor self, Tensor p, *, {GENERATOR}) -> "

@@ -19,7 +19,8 @@ from .rules import reduced, sum_dtype
 
 Dims = Sequence[int] | int | None
 
-EXACT = FUNCTION | METHOD | OUT | Api.EXACT
+EXACT = FUNCTION | METHOD | OUT | Api.EXACT | Api.OVERLAPS
+_REDUCED = FUNCTION | METHOD | OUT | Api.OVERLAPS
 
 
 def not_implemented(name: str, dtype: DType) -> NoReturn:
@@ -48,11 +49,11 @@ def sum_rule(self: Tensor, dim: Dims, keepdim: bool, dtype: DType | None, name: 
 define("sum(Tensor self, *, ScalarType? dtype=None) -> Tensor", api=FUNCTION | METHOD,
        shape=lambda self, dtype: sum_rule(self, None, False, dtype, "sum"))
 define("sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-       shape=lambda self, dim, keepdim, dtype: sum_rule(self, dim, keepdim, dtype, "sum"))
+       api=_REDUCED, shape=lambda self, dim, keepdim, dtype: sum_rule(self, dim, keepdim, dtype, "sum"))
 define("prod(Tensor self, *, ScalarType? dtype=None) -> Tensor", api=FUNCTION | METHOD,
        shape=lambda self, dtype: sum_rule(self, None, False, dtype, "prod"))
 define("prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-       shape=lambda self, dim, keepdim, dtype: sum_rule(self, dim, keepdim, dtype, "prod"))
+       api=_REDUCED, shape=lambda self, dim, keepdim, dtype: sum_rule(self, dim, keepdim, dtype, "prod"))
 
 
 def nansum_rule(self: Tensor, dim: Dims, keepdim: bool, dtype: DType | None) -> Spec:
@@ -62,7 +63,7 @@ def nansum_rule(self: Tensor, dim: Dims, keepdim: bool, dtype: DType | None) -> 
 
 
 define("nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-       shape=nansum_rule)
+       api=_REDUCED, shape=nansum_rule)
 
 
 def mean_rule(self: Tensor, dim: Dims, keepdim: bool, dtype: DType | None) -> Spec:
@@ -74,9 +75,9 @@ def mean_rule(self: Tensor, dim: Dims, keepdim: bool, dtype: DType | None) -> Sp
 
 
 define("mean(Tensor self, *, ScalarType? dtype=None) -> Tensor",
-       shape=lambda self, dtype: mean_rule(self, None, False, dtype))
+       api=_REDUCED, shape=lambda self, dtype: mean_rule(self, None, False, dtype))
 define("mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-       shape=mean_rule)
+       api=_REDUCED, shape=mean_rule)
 
 
 def trace_rule(self: Tensor) -> Spec:
@@ -109,10 +110,10 @@ def with_mean(self: Tensor, dim: Dims, correction: Any, keepdim: bool, name: str
 
 
 define("var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) "
-       "-> Tensor",
+       "-> Tensor", api=_REDUCED,
        shape=lambda self, dim, correction, keepdim: variance_rule(self, dim, correction, keepdim, "var"))
 define("std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) "
-       "-> Tensor",
+       "-> Tensor", api=_REDUCED,
        shape=lambda self, dim, correction, keepdim: variance_rule(self, dim, correction, keepdim, "std"))
 define("var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) "
        "-> (Tensor, Tensor)", api=FUNCTION,
@@ -204,5 +205,5 @@ def _check_norm_dtype(source: DType, dtype: DType, name: str) -> None:
 
 
 define("linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, "
-       "ScalarType? dtype=None) -> Tensor", shape=vector_norm_rule, api=FUNCTION | OUT | Api.EXACT,
-       namespace="linalg", public_name="vector_norm")
+       "ScalarType? dtype=None) -> Tensor", shape=vector_norm_rule,
+       api=FUNCTION | OUT | Api.EXACT | Api.OVERLAPS, namespace="linalg", public_name="vector_norm")

@@ -7,7 +7,7 @@ from typing import Any
 from ..core.dtypes import DTYPES, DType
 from ..core.errors import check
 from ..core.promotion import common
-from ..core.registry import EXACT_OUT, FUNCTION, INTERNAL, METHOD, define
+from ..core.registry import EXACT_OUT, FUNCTION, INTERNAL, METHOD, OUT, Api, define
 from ..core.shapes import Spec, reduced_shape, wrap_dim
 from ..core.tensor import Tensor
 from .creation import like_strides
@@ -28,7 +28,7 @@ def sort(self: Tensor, dim: int) -> tuple[Spec, Spec]:
 
 define("sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, "
        "Tensor indices)",
-       shape=sort, api=_SELECTED)
+       shape=sort, api=FUNCTION | METHOD | OUT | Api.EXACT)
 
 
 def topk(self: Tensor, k: int, dim: int) -> tuple[Spec, Spec]:
