@@ -274,7 +274,7 @@ class Packet:
         if out is not None:
             return named_result(op, call_out(op, values, out))
         if self.inplace:
-            result = call_inplace(op, values)
+            result: Any = call_inplace(op, values)
             return args[0] if type(result) is list and args else result  # the very list that was given
         result = named_result(op, call(op, values))
         return result.requires_grad_() if requires_grad else result
