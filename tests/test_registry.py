@@ -149,8 +149,12 @@ def test_parts_stay_in_their_family() -> None:
 
 
 def test_in_place_settings_are_of_operators_with_an_in_place_form() -> None:
-    assert not names([op for op in OPS if op.api & (Api.EXPANDED | Api.EXPANDED_WARNS)
+    assert not names([op for op in OPS if op.api & (Api.EXPANDED_WARNS | Api.APART_INPLACE)
                       and not op.api & (Api.INPLACE | Api.INPLACE_METHOD)])
+    assert not names([op for op in OPS if op.api & Api.EXPANDED
+                      and not op.api & (Api.INPLACE | Api.INPLACE_METHOD | Api.OUT)])
+    assert not names([op for op in OPS if op.api & (Api.FLAT | Api.REFITS | Api.CASTS | Api.OVERLAPS)
+                      and not op.api & Api.OUT])
     assert not names([op for op in OPS if op.api & Api.INPLACE
                       and not (op.tensor_positions or op.list_positions)])
 
