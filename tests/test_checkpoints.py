@@ -102,7 +102,7 @@ def test_tensors_that_share_memory_share_it_again() -> None:
     assert back["a"].tolist() == [0, 7, 7, 0]
 
 
-@pytest.mark.filterwarnings("ignore:Sparse CSR")
+@pytest.mark.filterwarnings("ignore:Sparse CSR", "ignore:The PyTorch API of nested tensors")
 def test_parameters_sparse_and_lazy_tensors() -> None:
     z = torch.tensor([1 + 2j])
     back = read(
@@ -113,8 +113,10 @@ def test_parameters_sparse_and_lazy_tensors() -> None:
             "coo": torch.eye(3).to_sparse(),
             "csr": torch.eye(3).to_sparse_csr(),
             "conj": z.conj(),
+            "nested": torch.nested.nested_tensor([torch.ones(2, 3), torch.zeros(1, 2)]).transpose(1, 2),
         }
     )
+    assert [row.tolist() for row in back["nested"].unbind()] == [[[1, 1]] * 3, [[0]] * 2]
     assert isinstance(back["p"], rushlight.nn.Parameter) and back["p"].requires_grad
     assert isinstance(back["f"], rushlight.nn.Parameter) and not back["f"].requires_grad
     assert back["g"].requires_grad and type(back["g"]) is rushlight.Tensor

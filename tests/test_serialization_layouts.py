@@ -98,7 +98,8 @@ NESTED = {
     "leaf": lambda: nested(1, 4, requires_grad=True),
     "one row": lambda: nested(2),
     "holes": lambda: rushlight.nested.narrow(
-        rushlight.arange(15.0).reshape(3, 5), 1, rushlight.tensor([0, 1, 2]), rushlight.tensor([2, 1, 3])),
+        rushlight.arange(15.0).reshape(3, 5), 1, rushlight.tensor([0, 1, 2]), rushlight.tensor([2, 1, 3]),
+        layout=rushlight.jagged),
     "transposed": lambda: nested(3, 1).transpose(1, 2),
     "integers": lambda: nested(3, 1).to(rushlight.int64),
 }
@@ -114,6 +115,24 @@ def test_nested_tensors_come_back(name: str) -> None:
     assert (found.lengths() is None) is (tensor.lengths() is None)
     assert found.tolist() == tensor.tolist()
     assert (found + tensor).tolist() == (tensor * 2).tolist()
+
+
+STRIDED = {
+    "plain": lambda rows: rushlight.nested.nested_tensor(rows),
+    "leaf": lambda rows: rushlight.nested.nested_tensor(rows, requires_grad=True),
+    "transposed": lambda rows: rushlight.nested.nested_tensor(rows).transpose(1, 2),
+    "part": lambda rows: rushlight.nested.nested_tensor(rows).narrow(0, 1, 2),
+    "none": lambda rows: rushlight.nested.nested_tensor([]),
+}
+
+
+@pytest.mark.parametrize("name", STRIDED)
+def test_nested_tensors_of_the_strided_layout_come_back(name: str) -> None:
+    tensor = STRIDED[name]([rushlight.ones(2, 3), rushlight.zeros(0, 3), rushlight.ones(1, 4)])
+    found = through((tensor, 1))[0]
+    assert type(found) is type(tensor) and found._rows == tensor._rows and found.dtype is tensor.dtype
+    assert found.requires_grad is tensor.requires_grad
+    assert found.tolist() == tensor.tolist()
 
 
 def test_nested_tensors_of_the_same_rows_share_their_offsets() -> None:

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 from ._archives import ArchiveWriter, write_notes
 from .core.dtypes import DType, QuantizedDType
-from .core.nested import NestedTensor
+from .core.nested_base import NestedBase
 from .core.objects import own_attributes
 from .core.sparse import Coo
 from .core.storage import UntypedStorage
@@ -127,7 +127,7 @@ class _Pickler(_PythonPickler):  # type: ignore[misc]
 def reduce_tensor(tensor: Tensor) -> Any:
     """How a tensor is made again: a name of PyTorch's and its arguments."""
     kind = type(tensor)
-    if kind.__reduce_ex__ is not Tensor.__reduce_ex__ or isinstance(tensor, NestedTensor) \
+    if kind.__reduce_ex__ is not Tensor.__reduce_ex__ or isinstance(tensor, NestedBase) \
             or tensor._quantizer is not None:
         return NotImplemented  # these say themselves how they are made again
     state: Any = own_attributes(tensor)

@@ -24,6 +24,8 @@ from .core.construct import over_array
 from .core.dtypes import DTYPES, DType
 from .core.errors import check
 from .core.nested import NestedTensor, rebuild
+from .core.nested_strided import StridedNestedTensor
+from .core.nested_strided import rebuild as rebuild_strided
 from .core.objects import own_attributes
 from .core.shapes import Shape, Spec, contiguous_strides, extent, is_contiguous, is_dense
 from .core.sparse import Coo
@@ -122,6 +124,10 @@ class TreeWriter:
         if isinstance(value, NestedTensor):
             members = {"values": value._values, "offsets": value.offsets(), "lengths": value.lengths()}
             return {_TAG: "nested", "ragged_idx": value._ragged_idx, **self._members(members, path)}
+        if isinstance(value, StridedNestedTensor):
+            sizes, strides, offsets, dims = value._rows.parts()
+            return {_TAG: "strided nested", "sizes": sizes, "strides": strides, "offsets": offsets,
+                    "dims": dims, **self._members({"values": value._values}, path)}
         if (type(value) is not Tensor and kind not in _tensor_classes) or value._quantizer is not None \
                 or own_attributes(value):
             raise NotPlain(f"the {kind} at {_place(path)}")
@@ -295,6 +301,17 @@ class TreeReader:
         except RuntimeError as error:
             raise _damaged(path, str(error)) from None
 
+    def strided_nested(self, record: dict[str, Any], path: str) -> Tensor:
+        values = self._members(record, path)["values"]
+        sizes, strides, offsets, dims = (record[name] for name in ("sizes", "strides", "offsets", "dims"))
+        numbers = [n for row in (*sizes, *strides, offsets) for n in row]
+        if not all(type(n) is int and 0 <= n < 2**62 for n in (*numbers, dims)):
+            raise _damaged(path, "the sizes, strides or offsets of rows")
+        try:
+            return rebuild_strided(values, sizes, strides, offsets, dims)
+        except RuntimeError as error:
+            raise _damaged(path, str(error)) from None
+
     def _members(self, record: dict[str, Any], path: str) -> dict[str, Any]:
         check(not self._without_data, f"load: {path.lstrip('.') or 'the object'} is a {record[_TAG]} "
               "tensor, which is not made without data; load the file without map_location",
@@ -371,6 +388,7 @@ def _decode_array(reader: TreeReader, tree: dict[str, Any], path: str) -> Any:
 _DECODERS: dict[str, Callable[[TreeReader, dict[str, Any], str], Any]] = {
     "dict": _decode_dict, "ordered": _decode_dict, "tuple": _decode_items, "size": _decode_items,
     "tensor": TreeReader.tensor, "sparse": TreeReader.sparse, "nested": TreeReader.nested,
+    "strided nested": TreeReader.strided_nested,
     "array": _decode_array, "scalar": _decode_array,
     "float": lambda reader, tree, path: float(tree["value"]),
     "complex": lambda reader, tree, path: complex(float(tree["value"][0]), float(tree["value"][1])),

@@ -136,6 +136,18 @@ def _meta_tensor(dtype: Any, size: Any, stride: Any, requires_grad: Any) -> Tens
     return meta_tensor(Spec(shape, dtype, strides)).requires_grad_(bool(requires_grad))
 
 
+def _nested(buffer: Any, sizes: Any, strides: Any, offsets: Any) -> Tensor:
+    """A nested tensor of the strided layout; rows must lie inside of the buffer."""
+    parts = (buffer, sizes, strides, offsets)
+    try:
+        if not all(isinstance(part, Tensor) for part in parts):
+            raise RuntimeError("its parts are tensors")
+        found: Tensor = run_name("_nested_view_from_buffer", *parts)
+    except RuntimeError as error:
+        raise SerializationError(f"load: damaged file: a nested tensor: {error}") from None
+    return found
+
+
 def _sparse(kind: Any, data: tuple[Any, ...]) -> Tensor:
     if kind.name == "sparse_coo":
         indices, values, size, *coalesced = data
@@ -205,6 +217,7 @@ NAMES: dict[str, Any] = {
     "torch._utils._rebuild_parameter": _parameter,
     "torch._utils._rebuild_parameter_with_state": _parameter,
     "torch._utils._rebuild_sparse_tensor": _sparse,
+    "torch._utils._rebuild_nested_tensor": _nested,
     "torch._utils._rebuild_sparse_csr_tensor": _sparse,
     "torch._tensor._rebuild_from_type_v2": _from_type,
     "torch.Tensor": Tensor,

@@ -34,7 +34,7 @@ from .core.determinism import DETERMINISM
 from .core.dispatch import AMBIENT
 from .core.lazy import LazyModule
 from .core.modes import MODES
-from .core.nested import NestedTensor
+from .core.nested_base import NestedBase
 from .core.pytree import TreeSpec, flatten
 from .core.tensor import DISPATCH, META, TRACED, Tensor
 from .entries import Entry, build_entry, describe, finish_directly, make_invoker, run_directly, run_entry
@@ -288,7 +288,7 @@ def _leaves(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], A
 def _ragged(structure: Any) -> bool:
     """Whether there is a nested tensor among the arguments."""
     return isinstance(structure, TreeSpec) and (
-        structure.type is NestedTensor or any(_ragged(child) for child in structure.children))
+        issubclass(structure.type or object, NestedBase) or any(map(_ragged, structure.children)))
 
 
 def _key(leaves: list[Any], structure: TreeSpec | int) -> Any:

@@ -35,7 +35,7 @@ from ._trusted import (
 )
 from .core.lazy import LazyModule
 from .core.mapped import of_file
-from .core.nested import NestedTensor
+from .core.nested_base import NestedBase
 from .core.pytree import flatten
 from .core.storage import UntypedStorage
 from .core.tensor import Tensor
@@ -168,7 +168,7 @@ def _write(obj: Any, file: Any, folder: str, pickle_module: Any, protocol: int, 
 
 def _check_skippable(obj: Any) -> None:
     for leaf in flatten(obj)[0]:
-        if isinstance(leaf, NestedTensor):
+        if isinstance(leaf, NestedBase):
             raise RuntimeError("Cannot serialize nested tensor under skip_data context manager")
         if isinstance(leaf, Tensor) and leaf.is_meta:
             warnings.warn("Serializing tensors on the meta device under skip_data context manager is a no-op",

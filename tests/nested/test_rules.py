@@ -211,7 +211,8 @@ def test_attention_of_other_lengths(rows: tuple[int, ...], causal: bool, cost: i
         return [torch.tensor(random.standard_normal((n, heads, 8)), requires_grad=True) for n in lengths]
 
     dense = [leaves(rows[::-1], 4), leaves(rows, 2), leaves(rows, 2)]
-    nested = [rushlight.nested.nested_tensor([r.detach().numpy() for r in part], requires_grad=True)
+    nested = [rushlight.nested.nested_tensor([r.detach().numpy() for r in part], layout=rushlight.jagged,
+                                             requires_grad=True)
               for part in dense]
     query, key, value = (t.transpose(1, 2) for t in nested)
     found = rushlight.nn.functional.scaled_dot_product_attention(query, key, value, is_causal=causal,

@@ -106,7 +106,7 @@ def test_errors_are_those_of_pytorch(expression: str) -> None:
     in_both(lambda lib: eval(expression, scope(lib, SIZES["several"], "float32")))
 
 
-# Operators that make nested tensors; PyTorch's have the strided layout, so that rows are compared.
+# Operators that make nested tensors of the strided layout.
 
 def buffer(lib: Any, sizes: Any, strides: Any, offsets: Any) -> Any:
     return lib._nested_view_from_buffer(lib.arange(12.0), *(lib.tensor(x) for x in (sizes, strides, offsets)))
@@ -136,7 +136,7 @@ def test_operators_that_make_rows(number: int) -> None:
 
 
 def test_dropout() -> None:
-    nested = rl.nested.nested_tensor([rl.ones(50, 4), rl.ones(3, 4)], requires_grad=True)
+    nested = rl.nested.nested_tensor([rl.ones(50, 4), rl.ones(3, 4)], requires_grad=True, layout=rl.jagged)
     rl.manual_seed(0)
     kept = rl.nn.functional.dropout(nested, 0.5)
     assert kept.shape == nested.shape and set(kept.values().unique().tolist()) == {0.0, 2.0}
@@ -163,8 +163,8 @@ def test_shape_and_text() -> None:
 
 
 def test_ragged_sizes() -> None:
-    size = rl.nested.nested_tensor([rl.ones(2), rl.ones(4)]).size(1)
-    other = rl.nested.nested_tensor([rl.ones(3), rl.ones(4)]).size(1)
+    size = rl.nested.nested_tensor([rl.ones(2), rl.ones(4)], layout=rl.jagged).size(1)
+    other = rl.nested.nested_tensor([rl.ones(3), rl.ones(4)], layout=rl.jagged).size(1)
     assert size == size and size != other and size != 2 and hash(size) == hash(size)
     assert size >= 2 and size > 1 and not size < 2 and not size <= 1
     assert 2 * size != size and repr(size * 3) == f"3*{size!r}" and 2 * size > size
@@ -178,8 +178,8 @@ def test_ragged_sizes() -> None:
 
 def test_equal_lengths_fit_together() -> None:
     """PyTorch refuses operands that were made apart, even of equal lengths; here lengths decide."""
-    first = rl.nested.nested_tensor([[1.0, 2.0], [3.0]])
-    second = rl.nested.nested_tensor([[10.0, 20.0], [30.0]])
+    first = rl.nested.nested_tensor([[1.0, 2.0], [3.0]], layout=rl.jagged)
+    second = rl.nested.nested_tensor([[10.0, 20.0], [30.0]], layout=rl.jagged)
     assert first.shape == second.shape
     assert (first + second).tolist() == [[11.0, 22.0], [33.0]]
 
@@ -216,7 +216,7 @@ def test_holes_beyond_pytorch() -> None:
 # Autograd.
 
 def test_leaf() -> None:
-    nested = rl.nested.nested_tensor([[1.0, 2.0], [3.0]], requires_grad=True)
+    nested = rl.nested.nested_tensor([[1.0, 2.0], [3.0]], requires_grad=True, layout=rl.jagged)
     assert nested.is_leaf and nested.grad is None and nested.grad_fn is None
     (nested * nested).sum().backward()
     assert nested.grad.is_nested and nested.grad.shape == nested.shape
@@ -239,7 +239,7 @@ def test_rows_get_their_gradients() -> None:
 
 
 def test_backward_and_grad_take_nested_tensors() -> None:
-    nested = rl.nested.nested_tensor([[1.0, 2.0], [3.0]], requires_grad=True)
+    nested = rl.nested.nested_tensor([[1.0, 2.0], [3.0]], requires_grad=True, layout=rl.jagged)
     out = nested ** 3
     grad, = rl.autograd.grad(out.sum(), nested, create_graph=True)
     assert grad.is_nested and grad.tolist() == [[3.0, 12.0], [27.0]]
@@ -254,7 +254,7 @@ def test_backward_and_grad_take_nested_tensors() -> None:
 
 
 def test_hooks() -> None:
-    nested = rl.nested.nested_tensor([[1.0, 2.0], [3.0]], requires_grad=True)
+    nested = rl.nested.nested_tensor([[1.0, 2.0], [3.0]], requires_grad=True, layout=rl.jagged)
     seen = []
     nested.register_hook(lambda grad: seen.append(grad.tolist()) or grad * 10)
     middle = nested * 2
@@ -265,16 +265,16 @@ def test_hooks() -> None:
 
 
 def test_writes() -> None:
-    nested = rl.nested.nested_tensor([[1.0, 2.0], [3.0]])
+    nested = rl.nested.nested_tensor([[1.0, 2.0], [3.0]], layout=rl.jagged)
     values = nested.values()
     assert nested.add_(1).mul_(nested) is nested
     assert values.tolist() == [4.0, 9.0, 16.0]
-    nested.copy_(rl.nested.nested_tensor([[5.0, 6.0], [7.0]]))
+    nested.copy_(rl.nested.nested_tensor([[5.0, 6.0], [7.0]], layout=rl.jagged))
     nested[1] = 0.5
     assert nested.tolist() == [[5.0, 6.0], [0.5]]
     with pytest.raises(RuntimeError):
-        nested.copy_(rl.nested.nested_tensor([[5.0], [7.0, 6.0]]))
-    leaf = rl.nested.nested_tensor([[1.0], [2.0, 3.0]], requires_grad=True)
+        nested.copy_(rl.nested.nested_tensor([[5.0], [7.0, 6.0]], layout=rl.jagged))
+    leaf = rl.nested.nested_tensor([[1.0], [2.0, 3.0]], requires_grad=True, layout=rl.jagged)
     with pytest.raises(RuntimeError, match="leaf"):
         leaf.add_(1)
     twice = leaf * 2
@@ -287,7 +287,7 @@ def test_writes() -> None:
 
 
 def test_modes() -> None:
-    nested = rl.nested.nested_tensor([[1.0, 2.0], [3.0]], requires_grad=True)
+    nested = rl.nested.nested_tensor([[1.0, 2.0], [3.0]], requires_grad=True, layout=rl.jagged)
     with rl.no_grad():
         assert not (nested * 2).requires_grad
     with rl.inference_mode():
@@ -295,7 +295,7 @@ def test_modes() -> None:
 
 
 def test_copies() -> None:
-    nested = rl.nested.nested_tensor([[1.0, 2.0], [3.0]], requires_grad=True)
+    nested = rl.nested.nested_tensor([[1.0, 2.0], [3.0]], requires_grad=True, layout=rl.jagged)
     for other in (copy.deepcopy(nested), pickle.loads(pickle.dumps(nested)), copy.copy(nested)):
         assert other.tolist() == nested.tolist() and other.requires_grad and other.shape == nested.shape
 
@@ -347,20 +347,20 @@ def test_multihead_attention() -> None:
                    rl.nn.MultiheadAttention(8, 4, kdim=6, vdim=5, bias=False, batch_first=True)):
         query, key, value = ([rl.randn(n, size) for n in lengths] for lengths, size in (
             ((2, 3), 8), ((4, 1), module.kdim), ((4, 1), module.vdim)))
-        found, weights = module(*(rl.nested.as_nested_tensor(x) for x in (query, key, value)),
-                                need_weights=False)
+        nested = (rl.nested.as_nested_tensor(x, layout=rl.jagged) for x in (query, key, value))
+        found, weights = module(*nested, need_weights=False)
         assert weights is None
         for row, *inputs in zip(found.unbind(), query, key, value, strict=True):
             expected = module(*(x.unsqueeze(0) for x in inputs))[0].squeeze(0)
             np.testing.assert_allclose(row.detach().numpy(), expected.detach().numpy(), 1e-4, 1e-5)
     with pytest.raises(AssertionError, match="need_weights=False"):
-        module(*(rl.nested.as_nested_tensor(x) for x in (query, key, value)))
+        module(*(rl.nested.as_nested_tensor(x, layout=rl.jagged) for x in (query, key, value)))
 
 
 # Transforms.
 
 def test_function_transforms() -> None:
-    nested = rl.nested.nested_tensor([[1.0, 2.0], [3.0]])
+    nested = rl.nested.nested_tensor([[1.0, 2.0], [3.0]], layout=rl.jagged)
     assert rl.func.grad(lambda x: (x ** 3).sum())(nested).tolist() == [[3.0, 12.0], [27.0]]
     value, back = rl.func.vjp(lambda x: x * x, nested)
     assert value.tolist() == [[1.0, 4.0], [9.0]]
@@ -379,7 +379,7 @@ def test_function_transforms() -> None:
 
 
 def test_meta_device() -> None:
-    nested = rl.nested.nested_tensor([rl.ones(2, 3), rl.ones(1, 3)]).to("meta")
+    nested = rl.nested.nested_tensor([rl.ones(2, 3), rl.ones(1, 3)], layout=rl.jagged).to("meta")
     assert nested.is_meta and (nested * 2).softmax(1).is_meta
     assert tuple(nested.sum(1).shape) == (2, 3) and tuple(nested.to_padded_tensor(0.0).shape) == (2, 2, 3)
     assert tuple((nested + rl.ones(2, 1, 3, device="meta")).mean(1).shape) == (2, 3)
@@ -388,11 +388,11 @@ def test_meta_device() -> None:
 # What is not there.
 
 def test_what_has_no_rule_says_so() -> None:
-    nested = rl.nested.nested_tensor([[1.0, 2.0], [3.0]])
+    nested = rl.nested.nested_tensor([[1.0, 2.0], [3.0]], layout=rl.jagged)
     with pytest.raises(NotImplementedError, match=r"flip: there is no rule .* unbind\(\).* to_padded_tensor"):
         nested.flip(0)
-    with pytest.raises(NotImplementedError, match="use layout=rushlight"):
-        rl.nested.nested_tensor([[1.0]], layout=rl.strided)
+    with pytest.raises(NotImplementedError, match=r"use the layout rushlight\.jagged"):
+        rl.nested.nested_tensor([[1.0]], layout=rl.strided).exp()
     with pytest.raises(TypeError, match="not one array"):
         nested.numpy()
     with pytest.raises(TypeError, match="not one array"):
@@ -409,7 +409,7 @@ def test_offsets_are_checked() -> None:
 
 def test_every_operator_runs_or_says_why() -> None:
     """No operator crashes on nested tensors, or takes them for dense ones."""
-    nested = rl.nested.nested_tensor([rl.ones(2, 4), rl.ones(1, 4)])
+    nested = rl.nested.nested_tensor([rl.ones(2, 4), rl.ones(1, 4)], layout=rl.jagged)
     strange = []
     for op in REGISTRY:
         arguments = op.schema.arguments

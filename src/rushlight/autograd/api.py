@@ -10,7 +10,7 @@ from ..batching.vmap import Vmap
 from ..core.dispatch import run_name
 from ..core.dtypes import DType
 from ..core.errors import check, warn_once
-from ..core.nested import NestedTensor
+from ..core.nested_base import NestedBase
 from ..core.tensor import META_DEVICE, Tensor
 from ..core.tokens import Size
 from .edges import edge_of
@@ -113,7 +113,7 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
               "materialize_grads cannot be used when the given input is a GradientEdge")
         results = [run_name("zeros_like", tensor, None, None, None, None, None).requires_grad_(create_graph)
                    if result is None else result for tensor, result in zip(wanted, results, strict=True)]
-    results = [tensor.like(result) if isinstance(tensor, NestedTensor) and result is not None else result
+    results = [tensor.like(result) if isinstance(tensor, NestedBase) and result is not None else result
                for tensor, result in zip(inputs, results, strict=True)]
     if not create_graph:
         results = [result if result is None or not result.requires_grad else result.detach() for result
@@ -137,7 +137,7 @@ def _unbatched(trace: Vmap, grad: Tensor) -> Tensor:
 
 def _tuple(value: Any) -> tuple[Any, ...]:
     """One or several as a tuple; a nested tensor is its values here."""
-    return tuple([each._values if isinstance(each, NestedTensor) else each for each in _several(value)])
+    return tuple([each._values if isinstance(each, NestedBase) else each for each in _several(value)])
 
 
 def _several(value: Any) -> tuple[Any, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 from ..core.dispatch import run_name
 from ..core.errors import check
 from ..core.modes import MODES
-from ..core.nested import NestedTensor, matching_values
+from ..core.nested_base import NestedBase
 from ..core.tensor import Tensor
 from .forward import Level, set_tangent, tangent_of
 from .grad_mode import Mode
@@ -93,13 +93,13 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     check(tangent.dtype.is_differentiable, "Expected tangent to be floating point or complex, but got: "
           f"{tangent.dtype}",
           ValueError)
-    check(tensor.shape == tangent.shape, "Trying to set a forward gradient that has a different size than "
+    check(tensor.is_nested or tensor.shape == tangent.shape, "Trying to set a forward gradient that has a different size than "
           f"that of the original Tensor: {list(tangent.shape)} and {list(tensor.shape)}; this is not "
           "supported.")
     check(tangent_of(tangent, found) is None, "Trying to set a forward gradient that has a forward "
           "gradient at the same level itself; this is not supported. Unpack it first.")
-    if isinstance(tensor, NestedTensor):
-        return tensor.like(make_dual(tensor.values(), matching_values(tangent, tensor, "make_dual"),
+    if isinstance(tensor, NestedBase):
+        return tensor.like(make_dual(tensor.values(), tensor.values_of(tangent, "make_dual"),
                                      level=level))
     dual = run_name("alias", tensor)
     set_tangent(dual, found, _laid_out_as(tangent, tensor), own=True)
@@ -131,7 +131,7 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> Any:
     found = _level(level)
     if found is None:
         return UnpackedDualTensor(tensor, None)
-    if isinstance(tensor, NestedTensor):
+    if isinstance(tensor, NestedBase):
         parts = unpack_dual(tensor.values(), level=level)
         return UnpackedDualTensor(*[None if part is None else tensor.like(part) for part in parts])
     tangent = tangent_of(tensor, found)

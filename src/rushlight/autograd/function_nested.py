@@ -6,34 +6,31 @@ autograd knows; the user's methods are given nested tensors made of those.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ..core.errors import check
-from ..core.nested import NestedTensor, Ragged, nest, unholed
+from ..core.nested_base import NestedBase
 from ..core.tensor import Tensor
 from .function import Function, WrappedContext
 
-Rows = tuple[Ragged, int] | None  # of what was nested
+Rows = Callable[[Tensor], NestedBase] | None  # what makes nested tensors of the rows of what was nested
 
 
 def _flat(value: Any) -> tuple[Any, Rows]:
-    if isinstance(value, NestedTensor):
-        return value._values, (value._ragged, value._ragged_idx)
-    return value, None
+    return (value._values, value.maker()) if isinstance(value, NestedBase) else (value, None)
 
 
 def _again(value: Any, rows: Rows) -> Any:
-    return nest(value, *rows) if rows is not None and isinstance(value, Tensor) else value
+    return rows(value) if rows is not None and isinstance(value, Tensor) else value
 
 
 def _flat_gradient(value: Any, rows: Rows, name: str) -> Any:
     """The values of a gradient or tangent for something that has these rows."""
     if value is None or rows is None:
         return value
-    fits = isinstance(value, NestedTensor) and value._ragged.size == rows[0].size
-    check(fits and value._ragged_idx == rows[1], f"{name}: expected a nested tensor of the rows {rows[0]}, "
-          f"got a {type(value).__name__}")
-    return value._values if value._ragged.same_places(rows[0]) else unholed(value)
+    check(isinstance(value, NestedBase), f"{name}: expected a nested tensor, got a {type(value).__name__}")
+    return rows(value._values).values_of(value, name)
 
 
 def on_values(cls: type[Function], args: tuple[Any, ...]) -> Any:

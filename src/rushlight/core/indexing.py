@@ -244,9 +244,10 @@ def _select(tensor: Tensor, dim: int, index: int) -> Tensor:
           IndexError)
     _check_int64(index)
     check(dim < tensor.ndim, f"too many indices for tensor of dimension {tensor.ndim}", IndexError)
-    size = tensor.shape[dim]
-    check(-size <= index < size, f"index {index} is out of bounds for dimension {dim} with size {size}",
-          IndexError)
+    if tensor._array is not None or not tensor.is_nested:  # whose rows differ in size
+        size = tensor.shape[dim]
+        check(-size <= index < size, f"index {index} is out of bounds for dimension {dim} with size {size}",
+              IndexError)
     return run_name("select.int", tensor, dim, index)
 
 

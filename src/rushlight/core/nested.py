@@ -10,7 +10,7 @@ Invariants: the lengths of rows are known on the Python side (a program under ca
 
 from __future__ import annotations
 
-import copy
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -24,11 +24,12 @@ from .errors import RegistrationError, check
 from .indexing import get_item
 from .interpreters import Interpreter
 from .mutation import assign, check_target
+from .nested_base import NestedBase
 from .nested_int import NestedInt, symbol_of
 from .pytree import register_record
 from .registry import REGISTRY, Kind, OpDef
 from .shapes import Spec
-from .tensor import META, TRACED, Tensor, _new, refuse_overrides, wrap
+from .tensor import META, TRACED, Tensor, _new, wrap
 from .tokens import contiguous_format, jagged
 
 
@@ -156,15 +157,12 @@ def ragged_of_offsets(offsets: Tensor, lengths: Tensor | None, extent: int) -> R
     return Ragged(offsets, lengths, starts, sizes)
 
 
-class NestedTensor(Tensor):
+class NestedTensor(NestedBase):
     """A batch of tensors that differ in the size of one dimension."""
 
-    __torch_function__ = staticmethod(refuse_overrides)
-    _values: Tensor  # type: ignore[assignment]
     _ragged: Ragged
     _ragged_idx: int
 
-    is_nested = property(lambda self: True)
     layout = property(lambda self: jagged)
 
     def values(self) -> Tensor:
@@ -189,15 +187,6 @@ class NestedTensor(Tensor):
     def is_contiguous(self, memory_format: Any = contiguous_format) -> bool:
         return not self._ragged.holes and self._values.is_contiguous(memory_format)
 
-    def storage_offset(self) -> int:
-        return self._values.storage_offset()
-
-    def untyped_storage(self) -> Any:
-        return self._values.untyped_storage()
-
-    def data_ptr(self) -> int:
-        return self._values.data_ptr()
-
     def _get_max_seqlen(self) -> int:
         return self._ragged.longest
 
@@ -207,65 +196,17 @@ class NestedTensor(Tensor):
     _max_seqlen = property(_get_max_seqlen)
     _min_seqlen = property(_get_min_seqlen)
 
-    # Autograd is that of the values.
-
-    @property
-    def requires_grad(self) -> bool:
-        return self._values.requires_grad
-
-    @requires_grad.setter
-    def requires_grad(self, value: bool) -> None:
-        self._values.requires_grad_(value)
-
-    def requires_grad_(self, requires_grad: bool = True) -> NestedTensor:
-        self._values.requires_grad_(requires_grad)
-        return self
-
     def like(self, values: Tensor) -> NestedTensor:
-        """A nested tensor of other values in the same rows."""
         return nest(values, self._ragged, self._ragged_idx)
 
-    def _get_grad(self) -> Any:
-        grad = self._values.grad
-        return None if grad is None else self.like(grad)
+    def maker(self) -> Callable[[Tensor], NestedTensor]:
+        return functools.partial(nest, ragged=self._ragged, ragged_idx=self._ragged_idx)
 
-    def _set_grad(self, value: Any) -> None:
-        check(value is None or isinstance(value, NestedTensor), "the gradient of a nested tensor is a nested "
-              f"tensor, not {type(value).__name__}", TypeError)
-        self._values.grad = None if value is None else matching_values(value, self, "grad")
-
-    def _delete_grad(self) -> None:
-        self._values.grad = None
-
-    grad = property(_get_grad, _set_grad, _delete_grad)
-    grad_fn = property(lambda self: self._values.grad_fn)
-    is_leaf = property(lambda self: self._values.is_leaf)
-    retains_grad = property(lambda self: self._values.retains_grad)
-
-    def retain_grad(self) -> None:
-        self._values.retain_grad()
-
-    def register_hook(self, hook: Callable[[Tensor], Any]) -> Any:
-        def on_values(grad: Tensor) -> Any:
-            found = hook(self.like(grad))
-            return found if found is None else matching_values(found, self, "register_hook")
-        return self._values.register_hook(on_values)
-
-    @property
-    def data(self) -> NestedTensor:
-        return self.like(self._values.data)
-
-    @data.setter
-    def data(self, value: Any) -> None:
-        self._values.data = matching_values(value, self, "data")
-
-    def set_(self, *args: Any, **kwargs: Any) -> Any:
-        raise NotImplementedError("the rows of a nested tensor do not change; make another one")
-
-    resize_ = resize_as_ = set_
+    def values_of(self, other: Any, name: str) -> Tensor:
+        return matching_values(other, self, name)
 
     def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, NestedTensor):
+        if isinstance(index, NestedBase):
             raise NotImplementedError("a nested tensor is not indexed by another one; see masked_select and "
                                       "rushlight.where")
         return get_item(self, index)
@@ -279,24 +220,12 @@ class NestedTensor(Tensor):
         return (f"NestedTensor(size={tuple(self.shape)}, offsets={self.offsets()}{history}, "
                 f"contiguous={self.is_contiguous()})")
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> NestedTensor:
-        if id(self) not in memo:
-            memo[id(self)] = self.like(copy.deepcopy(self._values, memo))
-        return memo[id(self)]
-
     def __reduce_ex__(self, protocol: Any) -> Any:
         lengths = self._ragged.lengths
         return rebuild, (self._values, self._ragged.offsets, lengths, self._ragged_idx)
 
-    def tolist(self) -> list[Any]:
-        return [row.tolist() for row in self.unbind()]
-
     def item(self) -> Any:
         return unholed(self).item()
-
-    def numpy(self, *, force: bool = False) -> np.ndarray:
-        raise TypeError("a nested tensor is not one array: use values().numpy(), unbind() or "
-                        "to_padded_tensor(padding)")
 
 
 def nest(values: Tensor, ragged: Ragged, ragged_idx: int = 1) -> NestedTensor:

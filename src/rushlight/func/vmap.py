@@ -9,7 +9,7 @@ from typing import Any
 from ..batching.vmap import Vmap
 from ..core import pytree
 from ..core.dispatch import run_name
-from ..core.nested import NestedTensor
+from ..core.nested_base import NestedBase
 from ..core.tensor import Tensor
 
 _RANDOMNESS = ("error", "different", "same")
@@ -47,7 +47,7 @@ def _name(func: Callable[..., Any]) -> str:
 
 def _whole(value: Any) -> bool:
     """A nested tensor is one input here, not its values."""
-    return isinstance(value, NestedTensor)
+    return isinstance(value, NestedBase)
 
 
 def _inputs(in_dims: Any, args: tuple[Any, ...], func: Callable[..., Any],

@@ -1,7 +1,7 @@
-"""torch.nested: batches of tensors that differ in the size of one dimension, without padding.
+"""torch.nested: batches of tensors of different sizes, without padding.
 
-Nested tensors have the jagged layout: rows are packed one after the other (core/nested.py). The older strided
-layout of PyTorch, in which several dimensions may differ, is not implemented.
+Rows of the jagged layout differ in one dimension, along which they are packed (core/nested.py); those of the
+older strided layout in any, and there are fewer operators (core/nested_strided.py).
 """
 
 from __future__ import annotations
@@ -15,41 +15,48 @@ from ..core.dispatch import run_name
 from ..core.dtypes import DTYPES, DType
 from ..core.errors import check
 from ..core.nested import (
-    NestedTensor,
     Ragged,
     nest,
     ragged_of_offsets,
     ragged_of_sizes,
     read_integers,
 )
+from ..core.nested_base import NestedBase
+from ..core.nested_strided import Rows, strided_nest
 from ..core.tensor import Tensor, wrap
-from ..core.tokens import jagged, layout
-from ..decompositions.nested import jagged_from_list
-from . import _matmul, _pointwise, _reduction, _view  # noqa: F401  they declare the rules
+from ..core.tokens import jagged, layout, strided
+from ..decompositions.nested import jagged_from_list, strided_from_list
+from . import (  # noqa: F401  they declare the rules
+    _matmul,
+    _pointwise,
+    _reduction,
+    _strided,
+    _strided_view,
+    _view,
+)
 
 __all__ = ["as_nested_tensor", "masked_select", "narrow", "nested_tensor", "nested_tensor_from_jagged",
            "to_padded_tensor"]
 
 
-def _check_layout(wanted: Any, name: str) -> None:
+def _layout(wanted: Any, name: str) -> Any:
+    """The layout asked for; the strided one if none is."""
     check(wanted is None or isinstance(wanted, layout), f"{name}(): layout must be rushlight.layout, not "
           f"{type(wanted).__name__}", TypeError)
-    check(wanted is None or wanted.name in ("jagged", "strided"), f"Specified layout is unsupported for "
-          f"nested tensors: {wanted}")
-    check(wanted in (None, jagged), f"{name}(): the strided layout of nested tensors is not implemented; use "
-          "layout=rushlight.jagged, in which one dimension is ragged", NotImplementedError)
+    check(wanted in (None, jagged, strided), f"Specified layout is unsupported for nested tensors: {wanted}")
+    return wanted or strided
 
 
 def nested_tensor(tensor_list: Any, *, dtype: DType | None = None, layout: Any = None, device: Any = None,
                   requires_grad: bool = False, pin_memory: bool = False) -> Tensor:
     """A nested tensor of copies of the tensors, arrays or sequences in `tensor_list`; a leaf of autograd."""
-    _check_layout(layout, "nested_tensor")
-    check(isinstance(tensor_list, list | tuple), "nested_tensor(): expected a list of tensors, not "
-          f"{type(tensor_list).__name__}", TypeError)
+    wanted = _layout(layout, "nested_tensor")
+    check(isinstance(tensor_list, list | tuple), "nested_tensor(): Expected a list of tensors, not "
+          f"{type(tensor_list).__name__}; argument 'tensor_list' must be a list", TypeError)
     rows = [row.detach() if isinstance(row, Tensor) else as_tensor(row, dtype=dtype, device=device)
             for row in tensor_list]
-    made = jagged_from_list(rows, dtype, device)
-    return nest(made._values.detach(), made._ragged, made._ragged_idx).requires_grad_(requires_grad)
+    made = (strided_from_list if wanted is strided else jagged_from_list)(rows, dtype, device)
+    return made.like(made._values.detach()).requires_grad_(requires_grad)
 
 
 def as_nested_tensor(ts: Any, dtype: DType | None = None, device: Any = None, layout: Any = None) -> Tensor:
@@ -57,16 +64,20 @@ def as_nested_tensor(ts: Any, dtype: DType | None = None, device: Any = None, la
     several = isinstance(ts, list | tuple) and all(isinstance(t, Tensor) for t in ts)
     check(several or isinstance(ts, Tensor), "as_nested_tensor(): Expected first argument to be a tensor or "
           f"a list / tuple of tensors, not {type(ts).__name__}", TypeError)
-    if isinstance(ts, NestedTensor):
-        check(layout in (None, jagged), "as_nested_tensor(): Converting between nested tensor layouts is not "
+    check(several or ts.ndim >= 2, "as_nested_tensor(): Expected tensor argument to have dim() > 1")
+    if isinstance(ts, NestedBase):
+        check(layout == ts.layout, "as_nested_tensor(): Converting between nested tensor layouts is not "
               "supported")
         return ts.to(dtype=dtype, device=device)
-    check(several or ts.ndim >= 2, "as_nested_tensor(): Expected tensor argument to have dim() > 1")
-    _check_layout(layout, "as_nested_tensor")
+    wanted = _layout(layout, "as_nested_tensor")
     if several:
-        return jagged_from_list(list(ts), dtype, device)
-    values = ts.contiguous().flatten(0, 1).to(dtype=dtype, device=device)
-    return nest(values, ragged_of_sizes([ts.shape[1]] * ts.shape[0]))
+        return (strided_from_list if wanted is strided else jagged_from_list)(list(ts), dtype, device)
+    dense = ts.contiguous()
+    if wanted is jagged:
+        values = dense.flatten(0, 1).to(dtype=dtype, device=device)
+        return nest(values, ragged_of_sizes([ts.shape[1]] * ts.shape[0]))
+    rows = Rows([tuple(ts.shape[1:])] * ts.shape[0], dims=ts.ndim - 1)
+    return strided_nest(dense.view(-1).to(dtype=dtype, device=device), rows)
 
 
 def nested_tensor_from_jagged(values: Tensor, offsets: Tensor | None = None, lengths: Tensor | None = None,
@@ -89,11 +100,15 @@ def nested_tensor_from_jagged(values: Tensor, offsets: Tensor | None = None, len
 
 
 def narrow(tensor: Tensor, dim: int, start: int | Tensor, length: int | Tensor,
-           layout: Any = jagged) -> Tensor:
-    """A view of a part of each row of `tensor`: `length` elements of dimension 1, from `start` on."""
+           layout: Any = strided) -> Tensor:
+    """A part of each row of `tensor`: `length` elements of dimension 1, from `start` on; a view if the layout
+    is jagged. With the strided layout some of the rows, dimension 0."""
     check(isinstance(start, int | Tensor), "start must be an integer or a tensor")
     check(isinstance(length, int | Tensor), "length must be an integer or a tensor")
-    _check_layout(layout, "narrow")
+    if _layout(layout, "narrow") is strided:
+        if not isinstance(start, int) or not isinstance(length, int):
+            raise RuntimeError("start and length must be integers for the strided layout NT impl")
+        return strided_from_list([*tensor.unbind()]).narrow(dim, start, length)
     check(dim == 1, "jagged layout only supports dim=1")
     check(tensor.ndim >= 2, "tensor must at least be 2D for the nested narrow op to work", AssertionError)
     batch, size = tensor.shape[:2]

@@ -18,7 +18,7 @@ from rushlight.autograd import gradcheck, gradgradcheck
 from rushlight.core import dispatch
 from rushlight.core.lazy import LazyModule
 from rushlight.core.mutation import call_inplace
-from rushlight.core.nested import NestedTensor
+from rushlight.core.nested_base import NestedBase
 from rushlight.core.registry import OpDef
 from rushlight.core.resolve import bind
 from rushlight.core.schema import REQUIRED, Argument
@@ -69,7 +69,7 @@ class Witness:
             for i in self.op.schema.mutable_arguments:  # running statistics stay as they are
                 values[i] = None if values[i] is None else values[i].clone()
             result = dispatch.call(self.op, tuple(values))
-            if isinstance(result, NestedTensor):
+            if isinstance(result, NestedBase):
                 return result.values()  # that is what autograd and finite differences look at
             free = self.op.name in PHASES and any(leaf.is_complex() for leaf in self.leaves)
             return PHASES[self.op.name](*result) if free else result
