@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ._safetensors import SerializationError
+from .core.dispatch import run_name
 from .core.dtypes import DTYPES, QUANTIZED, DType
 from .core.shapes import Spec, check_bytes, extent
 from .core.storage import UntypedStorage

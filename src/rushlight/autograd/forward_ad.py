@@ -93,14 +93,14 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     check(tangent.dtype.is_differentiable, "Expected tangent to be floating point or complex, but got: "
           f"{tangent.dtype}",
           ValueError)
-    check(tensor.is_nested or tensor.shape == tangent.shape, "Trying to set a forward gradient that has a different size than "
+    if isinstance(tensor, NestedBase):
+        return tensor.like(make_dual(tensor.values(), tensor.values_of(tangent, "make_dual"),
+                                     level=level))
+    check(tensor.shape == tangent.shape, "Trying to set a forward gradient that has a different size than "
           f"that of the original Tensor: {list(tangent.shape)} and {list(tensor.shape)}; this is not "
           "supported.")
     check(tangent_of(tangent, found) is None, "Trying to set a forward gradient that has a forward "
           "gradient at the same level itself; this is not supported. Unpack it first.")
-    if isinstance(tensor, NestedBase):
-        return tensor.like(make_dual(tensor.values(), tensor.values_of(tangent, "make_dual"),
-                                     level=level))
     dual = run_name("alias", tensor)
     set_tangent(dual, found, _laid_out_as(tangent, tensor), own=True)
     return dual
