@@ -207,6 +207,9 @@ class Capture(Interpreter):
             specs = infer(op, plain)
             if specs.shape is None if isinstance(specs, Spec) else any(s.shape is None for s in specs):
                 return self._late_results(op, args, specs)
+            if op.name in ("empty_strided", "new_empty_strided") and not is_dense(
+                    specs.known_shape(), specs.known_strides()):
+                return self._with_gaps(specs)
             results = self._fresh(specs) if isinstance(specs, Spec) else tuple(self._fresh(s) for s in specs)
         given = self._map(op, lifted, self.value_of)
         if op.tensor_positions and isinstance(lifted[op.tensor_positions[0]], Tensor):
@@ -398,6 +401,16 @@ class Capture(Interpreter):
         tensor._spec = Spec(spec.known_shape(), spec.dtype, spec.known_strides(), 0)
         return tensor
 
+    def _with_gaps(self, spec: Spec) -> Tensor:
+        """A new tensor that does not fill its storage, or whose elements overlap in it."""
+        row = Spec((extent(spec.known_shape(), spec.known_strides()),), spec.dtype, (1,), 0)
+        args = (row.shape, spec.dtype, None, None, None, None)
+        value = self.graph.call(REGISTRY["empty.memory_format"], args, row, user_line()).outputs[0]
+        tensor = self._fresh(spec)
+        self._adopt(tensor, value, own_storage=True)
+        tensor._value_writes = -1  # type: ignore[attr-defined]
+        return tensor
+
     def _adopt(self, tensor: Tensor, value: Value, *, own_storage: bool) -> None:
         """Make `tensor` an abstract tensor of this capture that now has `value`."""
         tensor._keys |= TRACED
@@ -450,6 +463,7 @@ class Capture(Interpreter):
         twin._conj, twin._neg = tensor._conj, tensor._neg
         twin._keys = TRACED | (tensor._keys & LAZY)
         twin._trace = self
+        twin._node, twin._output_nr = tensor._node, tensor._output_nr  # views of it are views of no leaf
         twin._value_writes = -1  # type: ignore[attr-defined]
         self._twins[id(tensor)] = twin
         self.lifted.setdefault(id(tensor), Lifted(tensor, state.value, tensor.version_counter.value))

@@ -32,7 +32,9 @@ def common_dtype(name: str, float8: bool = False, **operands: Tensor) -> DType:
     for tensor in tensors:
         if tensor.dtype is not dtype:
             listed = ", ".join(f"{key} is {operand.dtype.name}" for key, operand in operands.items())
-            fail(f"{name}: all operands must have the same dtype, but {listed}; convert with .to(dtype)")
+            first, second = list(operands)[:2]
+            fail(f"{name}: expected {first} and {second} to have the same dtype, but got: "
+                 f"{dtype.name} != {tensor.dtype.name} ({listed}); convert with .to(dtype)")
     if dtype in _UNSUPPORTED or (dtype in _FLOAT8 and not float8):
         fail(f'"{name}" not implemented for \'{dtype.torch_name}\'', NotImplementedError)
     return dtype

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import types
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,8 +32,8 @@ from .snapshot import TensorSpec
 def check_forward(case: Case, record: Recorder) -> None:
     """The function on every sample, and the method and in-place variants where the entry has them."""
     function = case.function
-    method = _variant(case, case.entry.info.method_variant, record, "method")
-    inplace = _variant(case, case.entry.info.inplace_variant, record, "inplace")
+    method = variant_of(case, case.entry.info.method_variant, record, "method")
+    inplace = variant_of(case, case.entry.info.inplace_variant, record, "inplace")
     for sample, expected in _answered(case, record):
         with record.attempt(sample.index):
             _check_function(case, function, sample, expected, record)
@@ -76,7 +76,7 @@ def _expected(case: Case, sample: Sample, record: Recorder) -> _Expected | None:
         return None
 
 
-def _variant(case: Case, original: Any, record: Recorder, check: str) -> Callable[..., Any] | None:
+def variant_of(case: Case, original: Any, record: Recorder, check: str) -> Callable[..., Any] | None:
     """The backend's counterpart of a variant, None if the entry has none; a missing one is recorded once."""
     if original is None:
         return None
@@ -216,9 +216,14 @@ def check_compiled(case: Case, record: Recorder) -> None:
 
     Where rounding makes the difference, it is as near to the same computation in double precision.
     """
-    function = case.function
+    compare_compiled(case, record, "compiled", case.function, case.plain_samples)
+
+
+def compare_compiled(case: Case, record: Recorder, name: str, function: Callable[..., Any],
+                     samples: Iterable[Sample]) -> None:
+    """`function`, compiled and eager, on the samples."""
     compiled = case.backend.compile(function)
-    for sample in case.plain_samples:
+    for sample in samples:
         record.samples += 1
         try:
             expected = _seeded(case, function, sample)
@@ -227,7 +232,7 @@ def check_compiled(case: Case, record: Recorder) -> None:
             continue
         blank = case.sanity(sample)
         comparison = Comparison(case.entry.tolerances, values=blank is None or blank.values)
-        with record.attempt(sample.index, "compiled"):
+        with record.attempt(sample.index, name):
             with guarding():  # first, so that the program is compiled in this mode
                 results = [_seeded(case, compiled, sample)]
             results.append(_seeded(case, compiled, sample))

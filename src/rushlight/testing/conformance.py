@@ -26,6 +26,7 @@ from .checks import check_compiled, check_errors, check_forward, check_meta, che
 from .decomposition_checks import check_decomposed
 from .entries import Entry, entries, entries_by_name, quiet
 from .record import EXCLUDED, FAIL, NOT_APPLICABLE, Failure, Recorder, Result
+from .write_checks import check_compiled_writes, check_compiled_writes_backward
 
 Check = Callable[[Case, Recorder], None]
 
@@ -43,9 +44,12 @@ CHECKS: dict[str, Check] = {
     "decomposed": check_decomposed,
     "compiled": check_compiled,
     "compiled_bwd": derivatives.check_compiled_backward,
+    "compiled_writes": check_compiled_writes,
+    "compiled_writes_bwd": check_compiled_writes_backward,
     "errors": check_errors,
 }
-DERIVATIVES = ("bwd", "gradgrad", "fwad", "adjoint", "jacobian", "hessian", "compiled_bwd")
+DERIVATIVES = ("bwd", "gradgrad", "fwad", "adjoint", "jacobian", "hessian", "compiled_bwd",
+               "compiled_writes_bwd")
 
 
 def forward_mode_check(entry: Entry) -> Check:

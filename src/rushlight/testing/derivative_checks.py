@@ -8,7 +8,7 @@ ones. As torch says, an undefined (None) gradient means zero, and is equal to a 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,9 +44,14 @@ def check_forward_mode(case: Case, record: Recorder) -> None:
 
 def check_compiled_backward(case: Case, record: Recorder) -> None:
     """Gradients through the compiled function are those through the eager one, random numbers included."""
-    function, side = case.function, case.backend
-    compiled = side.compile(function)
-    for sample in case.differentiable_samples:
+    compare_compiled_gradients(case, record, case.function, case.differentiable_samples)
+
+
+def compare_compiled_gradients(case: Case, record: Recorder, function: Callable[..., Any],
+                               samples: Iterable[Sample]) -> None:
+    """Gradients through `function`, compiled and eager, on the samples."""
+    compiled = case.backend.compile(function)
+    for sample in samples:
         record.samples += 1
         plan = _Plan()
         try:
