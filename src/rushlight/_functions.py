@@ -27,9 +27,11 @@ finally:
         gc.enable()
 from .core import objects, python_dispatch  # noqa: F401
 from .core.api import attach_methods, build
+from .core.aten import load_with
 from .core.registry import REGISTRY
 
 REGISTRY.frozen = True
+load_with("prims", "rushlight.decompositions.prims")
 API = build(REGISTRY)
 attach_methods(API)
 

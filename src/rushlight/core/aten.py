@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
+import importlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,7 +19,7 @@ from . import dtypes
 from .construct import scalar_tensor
 from .dispatch import call
 from .mutation import call_inplace, call_out
-from .out_names import out_form
+from .out_names import inplace_form, out_form
 from .registry import LIBRARY, REGISTRY, Kind, OpDef
 from .resolve import Packet, bind
 from .schema import REQUIRED, Alias, Argument, Schema
@@ -26,6 +27,9 @@ from .tensor import Tensor
 
 FUNCTIONAL, INPLACE, OUT = "", "_", "out"  # the forms of an operator
 _NUMBERS = (bool, int, float, complex)
+# Operators that take a number in the place of a tensor.
+_TAKE_NUMBERS = frozenset(("add", "sub", "mul", "div", "subtract", "multiply", "divide", "true_divide",
+                           "floor_divide"))
 
 
 class Tag(enum.Enum):
@@ -180,6 +184,8 @@ class OpOverload:
     def _with_tensors(self, args: tuple[Any, ...],
                       kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
         """The arguments with numbers made tensors where tensors are wanted; None if there are none such."""
+        if self.op.schema.name not in _TAKE_NUMBERS:
+            return None
         positional = self.op.schema.positional
         given = {i: a for i, a in enumerate(args[:len(positional)])
                  if type(a) in _NUMBERS and positional[i].type.is_tensor}
@@ -192,6 +198,8 @@ class OpOverload:
 
     def _with_numbers(self, args: tuple[Any, ...]) -> OpDef | None:
         """The overload that takes numbers where this one wants tensors and is given numbers."""
+        if self.op.schema.name not in _TAKE_NUMBERS or self.op.schema.namespace:
+            return None
         positional = self.op.schema.positional
         at = [i for i, a in enumerate(args[:len(positional)])
               if type(a) in _NUMBERS and positional[i].type.is_tensor]
@@ -265,14 +273,15 @@ def derived_schema(op: OpDef, form: str) -> Schema:
         written = dataclasses.replace(first.type, alias=Alias(("a",), True))
         arguments = (dataclasses.replace(first, type=written), *schema.arguments[1:])
         returns: tuple[Argument, ...] = (Argument("", written),) if first.type.is_tensor else ()
-        return Schema(schema.namespace, f"{schema.name}_", schema.overload, arguments, returns)
+        return Schema(schema.namespace, *inplace_form(op), arguments, returns)
     name, names = out_form(op)
-    outs, targets = [], schema.returns or (Argument("", schema.arguments[0].type),)
-    for letter, (target, result) in zip("abcdefghij", zip(names, targets, strict=True), strict=False):
+    outs = []
+    for letter, (target, result) in zip("abcdefghij", zip(names, schema.returns, strict=True), strict=False):
         kind = dataclasses.replace(result.type, alias=Alias((letter,), True))
         outs.append(Argument(target, kind, keyword_only=True))
     kept = [a for a in schema.arguments if a.name not in _MADE_BY_TARGET or not _is_factory(schema)]
-    returns = tuple([Argument("", out.type) for out in outs]) if not outs[0].type.is_list else ()
+    returns = () if outs[0].type.is_list else tuple([
+        Argument(result.name, out.type) for out, result in zip(outs, schema.returns, strict=True)])
     return Schema(schema.namespace, schema.name, name, (*kept, *outs), returns)
 
 
@@ -294,9 +303,13 @@ class OpOverloadPacket:
         self._namespace = namespace
         self._packet = Packet(name, overloads, inplace=inplace)
         form = INPLACE if inplace else FUNCTIONAL
-        self._overloads = {op.schema.overload or "default": overload(op, form) for op in overloads}
+        self._overloads = {}
+        for op in overloads:
+            made = overload(op, form)
+            self._overloads[made.schema.overload or "default"] = made
         for op in () if inplace or namespace != "aten" else overloads:
-            if op.kind is not Kind.VIEW:
+            if op.kind is not Kind.VIEW and op.schema.returns and all(
+                    result.type.base == "Tensor" for result in op.schema.returns):
                 self._overloads.setdefault(out_form(op)[0], overload(op, OUT))
 
     def __getattr__(self, overload: str) -> OpOverload:
@@ -351,9 +364,9 @@ class OpNamespace:
 
     def __getattr__(self, name: str) -> OpOverloadPacket:
         overloads = [op for op in self._operators() if op.schema.name == name]
-        inplace = not overloads and name.endswith("_") and not name.endswith("__")
+        inplace = not overloads and name.endswith("_")
         if inplace:
-            overloads = [op for op in self._operators() if op.schema.name == name[:-1]
+            overloads = [op for op in self._operators() if inplace_form(op)[0] == name
                          and (op.tensor_positions[:1] == (0,) or op.list_positions[:1] == (0,))]
         if not overloads:
             raise AttributeError(f"there is no operator {self._namespace}::{name}")
@@ -380,13 +393,23 @@ class OpNamespace:
 
 
 _namespaces: dict[str, OpNamespace] = {}
+_on_demand: dict[str, str] = {}
 _called_by_overload: set[str] = set()  # namespaces whose overloads do more than run their operator
 
 
 def namespace(name: str) -> OpNamespace:
     """The namespace `name`, with or without operators so far."""
     found = _namespaces.get(name)
-    return found if found is not None else _namespaces.setdefault(name, OpNamespace(name))
+    if found is None:
+        if name in _on_demand:
+            importlib.import_module(_on_demand[name])
+        found = _namespaces.setdefault(name, OpNamespace(name))
+    return found
+
+
+def load_with(name: str, module: str) -> None:
+    """Import `module`, which declares its operators, when the namespace `name` is first asked for."""
+    _on_demand[name] = module
 
 
 def calls_overloads(name: str) -> None:

@@ -1,4 +1,4 @@
-"""What the out= forms of operators are called in ATen, and the arguments that their results are written to.
+"""What the in-place and out= forms of operators are called in ATen, and the arguments that results go to.
 
 The form of `name` is `name.out`, that of `name.overload` is `name.overload_out`, of a backward operator with
 one result `name.grad_input`; a result is written to `out`, several to `out0`, `out1`, ... The table names the
@@ -24,6 +24,13 @@ _TABLE = {
         "adaptive_max_pool2d adaptive_max_pool3d max_pool2d_with_indices max_pool3d_with_indices"
     ),
     "out": (
+        "mkldnn_adaptive_avg_pool2d_backward rrelu_with_noise_backward _sparse_sum_backward "
+        "mkldnn_max_pool3d_backward mkldnn_max_pool2d_backward max_pool2d_backward "
+        "cudnn_affine_grid_generator_backward _pdist_backward _ctc_loss_backward "
+        "_segment_reduce_backward unfold_backward hardswish_backward _cdist_backward "
+        "_embedding_bag_dense_backward select_backward slice_backward diagonal_backward "
+        "embedding_dense_backward _adaptive_avg_pool2d_backward _adaptive_avg_pool3d_backward "
+        "native_dropout_backward _embedding_bag_per_sample_weights_backward "
         "add.Tensor all.dim any.dim copysign.Tensor div.Tensor divide.Tensor empty.memory_format "
         "frobenius_norm.dim ldexp.Tensor max.other mean.dim min.other mul.Tensor multiply.Tensor "
         "norm.ScalarOpt_dim range.step std.dim sub.Tensor subtract.Tensor true_divide.Tensor "
@@ -77,6 +84,19 @@ _TABLE = {
 
 }
 _SPECIAL = {name: text.split() for text, names in _TABLE.items() for name in names.split()}
+
+
+# In-place forms whose overload has another name than that of the functional operator.
+_INPLACE = {"bernoulli.p": "float", "float_power.Tensor_Scalar": "Scalar",
+            "float_power.Tensor_Tensor": "Tensor", "floor_divide": "Tensor", "ldexp.Tensor": "",
+            "pow.Tensor_Scalar": "Scalar", "pow.Tensor_Tensor": "Tensor", "transpose.int": ""}
+
+
+def inplace_form(op: OpDef) -> tuple[str, str]:
+    """The name and the overload name of the in-place form of `op`."""
+    name = op.schema.name
+    inplace = f"__i{name[2:]}" if name.startswith("__") and name.endswith("__") else f"{name}_"
+    return inplace, _INPLACE.get(op.name, op.schema.overload)
 
 
 def out_form(op: OpDef) -> tuple[str, tuple[str, ...]]:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import rushlight  # noqa: F401  fills the registry
+from rushlight.core.aten import namespace
 from rushlight.core.registry import REGISTRY, OpDef
 from rushlight.core.schema import Argument, Schema, SchemaError, parse_schema
 
@@ -137,9 +138,23 @@ def _lines(table: str) -> Iterator[Line]:
         marks = [name for name in ("first", "core") if fact.get(name)]
         marks += [fact["inductor"]] if "inductor" in fact else []
         line = Line(table, fact["op"], tuple(marks))
-        yield _served(
+        served = _served(
             line, fact["op"].removesuffix(".default"), fact.get("schema", "").removeprefix("aten::")
         )
+        # derivatives.csv names formulas, whose operators are reached by other names, too
+        yield line if served.present and table != "derivatives" and not is_reachable(fact["op"]) else served
+
+
+def is_reachable(row: str) -> bool:
+    """Whether a program finds the operator of a row, such as `add.out`, as an attribute of `ops`."""
+    space, _, rest = row.partition(".")
+    if space not in _namespaces() | {"prims"}:
+        space, rest = "aten", row
+    name, _, overload = rest.partition(".")
+    packet = getattr(namespace(space), name, None)
+    if packet is None:
+        return False
+    return not overload or hasattr(packet, overload)
 
 
 def _served(line: Line, name: str, text: str) -> Line:

@@ -1,6 +1,7 @@
 """Decompositions in place of kernels: the `decomposed` variant of the conformance run.
 
-Every operator that has both a kernel and a decomposition runs its decomposition, so that the results,
+Every operator that has both a kernel and a decomposition runs its decomposition, and every elementwise one
+its body on tensors, so that the results,
 compared with the oracle in value, dtype and shape, tell whether the two are the same operator.
 """
 
@@ -11,7 +12,9 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from rushlight.core.pointwise import run_pointwise
 from rushlight.core.registry import REGISTRY, Kind, OpDef
+from rushlight.decompositions.elementwise import is_composed, run_composed
 
 from .case import Case
 from .checks import check_forward
@@ -26,7 +29,8 @@ def decomposed() -> Iterator[dict[str, set[str]]]:
     running: list[str] = []
     structural = [op for op in REGISTRY if op.kind is Kind.STRUCTURAL and op.decomposition is not None]
     composites = [op for op in REGISTRY if op.kind is Kind.COMPOSITE]
-    before = {op: (op.run, op.body) for op in (*structural, *composites)}
+    elementwise = [op for op in REGISTRY if is_composed(op)]
+    before = {op: (op.run, op.body) for op in (*structural, *composites, *elementwise)}
 
     def tracked(op: OpDef, body: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         if running:
@@ -42,8 +46,16 @@ def decomposed() -> Iterator[dict[str, set[str]]]:
         results = tracked(op, op.decomposition, args)
         return tuple(results) if isinstance(results, list) else results
 
+    def run_elementwise(op: OpDef, args: tuple[Any, ...]) -> Any:
+        try:
+            return tracked(op, functools.partial(run_composed, op), args)
+        except NotImplementedError:  # a loop, or an instruction that is no operator
+            return run_pointwise(op, args)
+
     for op in structural:
         op.run = run
+    for op in elementwise:
+        op.run = run_elementwise
     for op in composites:
         assert op.body is not None
         op.body = functools.partial(tracked, op, op.body)
