@@ -23,7 +23,7 @@ from .mutation import assign, call_inplace, check_no_partial_overlap, check_targ
 from .overrides import as_class
 from .quantized import integers_of, make_quantized
 from .registry import REGISTRY, Api
-from .shapes import channels_last_strides, contiguous_strides
+from .shapes import Spec, channels_last_strides, contiguous_strides, is_dense
 from .sparse import Parts, make_sparse
 from .storage import Storage
 from .tensor import (
@@ -549,13 +549,27 @@ def _reduce(self: Tensor) -> Any:
         return _rebuild_sparse, (self._parts, tuple(self.shape), self.requires_grad, self.__class__)
     if self._quantizer is not None:
         return make_quantized, (integers_of(self).clone(), self._quantizer)
-    return _rebuild, (self.numpy(force=True), self.dtype.name, self.requires_grad, self.__class__), \
+    if self._array is not None and not self._keys & LAZY and AMBIENT.trace is None:
+        storage = self.storage_object
+        if storage.nbytes() == self.nbytes and is_dense(self.shape, self.strides()):
+            # the storage itself, so that tensors over the same memory are so again
+            return _rebuild_over, (storage, self.dtype.name, tuple(self.shape), self.strides(),
+                                   self.requires_grad, self.__class__), own_attributes(self) or None
+    return _rebuild, (read_array(self), self.dtype.name, self.requires_grad, self.__class__), \
         own_attributes(self) or None
 
 
 def _rebuild(array: np.ndarray, dtype: str, requires_grad: bool, cls: Any) -> Tensor:
     result = as_class(construct.over_array(array.view(dtypes.DTYPES[dtype].numpy)), cls)
     return result.requires_grad_(requires_grad)
+
+
+def _rebuild_over(storage: Storage, dtype: str, shape: tuple[int, ...], strides: tuple[int, ...],
+                  requires_grad: bool, cls: Any) -> Tensor:
+    whole = construct.of_storage(storage, dtypes.DTYPES[dtype])
+    result = alias(whole, Spec(shape, whole.dtype, strides))
+    result._versions = None
+    return as_class(result, cls).requires_grad_(requires_grad)
 
 
 def _rebuild_sparse(parts: Parts, shape: tuple[int, ...], requires_grad: bool, cls: Any) -> Tensor:

@@ -12,13 +12,13 @@ from typing import Any
 
 ORACLE_VERSION = "2.13.0"
 
-_FOR_PROGRAMS = ("assert_close", "make_tensor")
+_FOR_PROGRAMS = {"assert_close": "closeness", "make_tensor": "creation"}
 
 
 def __getattr__(name: str) -> Any:
     """The functions for programs and their tests, loaded when they are asked for."""
     if name in _FOR_PROGRAMS:
-        return getattr(importlib.import_module(f"{__name__}.closeness"), name)
+        return getattr(importlib.import_module(f"{__name__}.{_FOR_PROGRAMS[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

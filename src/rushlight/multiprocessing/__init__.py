@@ -1,4 +1,5 @@
-"""Python's multiprocessing, with PyTorch's additions. Tensors are sent as copies."""
+"""Python's multiprocessing, with PyTorch's additions: tensors that are sent to another process are not
+copied, both see one memory (`reductions.py`)."""
 
 from __future__ import annotations
 
@@ -7,11 +8,14 @@ from collections.abc import Callable
 from multiprocessing import *  # noqa: F403
 from typing import Any
 
+from ..core.storage import _STRATEGY
+from ..nn.parameter import Parameter
+from . import reductions
+
 __all__ = [*_multiprocessing.__all__, "get_all_sharing_strategies", "get_sharing_strategy",  # noqa: PLE0604
-           "set_sharing_strategy", "spawn", "start_processes"]
+           "reductions", "set_sharing_strategy", "spawn", "start_processes"]
 
 _STRATEGIES = {"file_descriptor", "file_system"}
-_chosen = ["file_descriptor"]
 
 
 def get_all_sharing_strategies() -> set[str]:
@@ -19,14 +23,15 @@ def get_all_sharing_strategies() -> set[str]:
 
 
 def get_sharing_strategy() -> str:
-    return _chosen[0]
+    return _STRATEGY[0]
 
 
 def set_sharing_strategy(new_strategy: str) -> None:
-    """Which way memory would be shared; here tensors are copied, whatever is chosen."""
+    """How another process reaches shared memory: by a file descriptor, or by a name in the file system, which
+    lasts as long as the process that shared it keeps it."""
     if new_strategy not in _STRATEGIES:
         raise AssertionError(f"the strategies are {sorted(_STRATEGIES)}, not {new_strategy!r}")
-    _chosen[0] = new_strategy
+    _STRATEGY[0] = new_strategy
 
 
 def start_processes(fn: Callable[..., Any], args: tuple[Any, ...] = (), nprocs: int = 1, join: bool = True,
@@ -50,3 +55,7 @@ def start_processes(fn: Callable[..., Any], args: tuple[Any, ...] = (), nprocs: 
 def spawn(fn: Callable[..., Any], args: tuple[Any, ...] = (), nprocs: int = 1, join: bool = True,
           daemon: bool = False, start_method: str = "spawn") -> Any:
     return start_processes(fn, args, nprocs, join, daemon, start_method)
+
+
+reductions.init_reductions()
+reductions.register_class(Parameter)
