@@ -9,7 +9,7 @@ from .core import shapes
 from .core.construct import tensor as constant
 from .core.dispatch import run_name
 from .core.dtypes import DTYPES
-from .core.errors import check
+from .core.errors import check, warn_once
 from .core.tensor import AUTOGRAD, Tensor, tensor_method
 from .core.tokens import Size
 
@@ -72,7 +72,10 @@ def broadcast_shapes(*given: Any) -> Size:
 def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
     """Coordinate grids of the given axes, as views; `indexing` is "ij" (the default) or "xy"."""
     axes = _tensors(tensors, "meshgrid")
-    return run_name("meshgrid.indexing", axes, indexing or "ij")
+    if indexing is None:
+        warn_once("meshgrid: it will be required to pass the indexing argument; indexing is 'ij' here", 2)
+        indexing = "ij"
+    return run_name("meshgrid.indexing", axes, indexing)
 
 
 def cartesian_prod(*tensors: Tensor) -> Tensor:

@@ -179,7 +179,7 @@ def test_error_messages_say_what_is_allowed():
         x.t().view(6)
     with pytest.raises(IndexError, match=r"select\(\): index 5 out of range .* \[2, 3\] at dimension 1"):
         x.select(1, 5)
-    with pytest.raises(RuntimeError, match=r"expand: the expanded size 5 must match the existing size 3"):
+    with pytest.raises(RuntimeError, match=r"expanded size .* .5. must match the existing size .3."):
         x.expand(2, 5)
     with pytest.raises(IndexError, match=r"squeeze: Dimension out of range \(expected .* \[-2, 1\]"):
         x.squeeze(4)

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import rushlight as rl
+from rushlight.core.errors import WARNINGS
 
 Program = Callable[[Any], Any]
 
@@ -162,7 +163,7 @@ def test_d22_deprecated_positions_of_numbers(program: Program) -> None:
 
 
 def test_d22_the_deprecated_form_warns_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rl.core.resolve, "_WARNED", set())
+    monkeypatch.setattr(WARNINGS, "given", set())
     with pytest.warns(UserWarning, match="This overload of addcmul is deprecated"):
         rl.addcmul(rl.ones(2), 2, rl.ones(2), rl.ones(2))
     rl.addcmul(rl.ones(2), 2, rl.ones(2), rl.ones(2))

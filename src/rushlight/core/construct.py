@@ -79,13 +79,14 @@ def asarray(obj: Any, *, dtype: DType | None = None, device: Any = None, copy: b
     source = _shared(obj, dtype)
     if source is None:
         check(copy is not False,
-              "asarray: can't alias an arbitrary sequence or a number; pass copy=None to allow a copy",
+              "asarray: can't alias arbitrary sequence or number; pass copy=None to allow a copy",
               RuntimeError if isinstance(obj, np.generic) else ValueError)
         result = tensor(np.asarray(obj) if isinstance(obj, np.generic) else obj, dtype=dtype, device=device)
     else:
         result = source.to(device=device, dtype=dtype, copy=bool(copy))
-        check(copy is not False or result is source, f"asarray: can't alias the data: it is "
-              f"{source.dtype.name} on {source.device}; pass copy=None to allow a copy", ValueError)
+        check(copy is not False or result is source, "asarray: can't alias the data of a tensor "
+              f"with dtype '{source.dtype.name}' into dtype '{result.dtype.name}', or from device "
+              f"'{source.device}' to '{result.device}'; pass copy=None to allow a copy", ValueError)
     if requires_grad is None:
         return result
     if result.grad_fn is not None and not requires_grad:
@@ -162,7 +163,7 @@ def frombuffer(buffer: Any, *, dtype: DType, count: int = -1, offset: int = 0,
                requires_grad: bool = False) -> Tensor:
     """A 1-D tensor that shares memory with an object that has the buffer protocol."""
     check(_has_buffer(buffer),
-          f"frombuffer: a {type(buffer).__name__} does not implement Python's buffer protocol",
+          f"frombuffer: the {type(buffer).__name__} object does not implement Python buffer protocol.",
           ValueError)
     _checked_dtype(dtype, "frombuffer")
     size, item = memoryview(buffer).nbytes, dtype.itemsize

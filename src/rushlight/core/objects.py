@@ -90,7 +90,7 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
         )
         check(
             not self._keys & LAZY,
-            "Can't call numpy() on a tensor whose conjugate or negative bit is set. Use "
+            f"Can't call numpy() on Tensor that has {'conjugate' if self._conj else 'negative'} bit set. Use "
             "tensor.resolve_conj().resolve_neg().numpy() instead.",
         )
         check(self._array is not None or not self._keys & DISPATCH,

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import functools
 import operator
-import warnings
 from collections import namedtuple
 from collections.abc import Callable, Sequence
 from types import MethodType
@@ -22,7 +21,7 @@ import numpy as np
 from . import dtypes
 from .dispatch import call
 from .dtypes import DType
-from .errors import fail
+from .errors import fail, warn_once
 from .generator import Generator
 from .modes import MODES
 from .mutation import call_inplace, call_out
@@ -169,7 +168,7 @@ def bind(op: OpDef, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, .
     for i, value in enumerate(args):
         converted = _converted(value, positional[i])
         if converted is NO_MATCH:
-            name, wanted = _public(positional[i]), positional[i].type
+            name, wanted = _public(positional[i]), _named(positional[i].type)
             return f"argument {name} (position {i + 1}) must be {wanted}, not {_kind(value)}"
         values[i] = converted
     if kwargs:
@@ -214,13 +213,17 @@ def _bind_keywords(op: OpDef, kwargs: dict[str, Any], values: list[Any]) -> str 
         type_ = op.schema.arguments[i].type
         converted = _converted(value, op.schema.arguments[i])
         if converted is NO_MATCH:
-            return f"argument '{key}' must be {type_}, not {_kind(value)}"
+            return f"argument '{key}' must be {_named(type_)}, not {_kind(value)}"
         values[i] = converted
     return None
 
 
 def _public(argument: Argument) -> str:
     return f"'{'input' if argument.name == 'self' else argument.name}'"
+
+
+def _named(type_: Type) -> str:
+    return "tuple of Tensors" if type_.is_list and type_.base == "Tensor" else str(type_)
 
 
 def _kind(value: Any) -> str:
@@ -310,7 +313,8 @@ class Packet:
             if op.api & Api.LEGACY and (reordered := _reordered(op, args)):
                 values = bind(op, reordered[0], kwargs | reordered[1])
                 if isinstance(values, tuple):
-                    _warn_deprecated(self.__name__, op)
+                    warn_once(f"This overload of {self.__name__} is deprecated: give the numbers by keyword "
+                              f"after the tensors, as in {op.schema}", stacklevel=5)
                     return op, values
         return None
 
@@ -388,17 +392,6 @@ def _reordered(op: OpDef, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], dict[
             or len(numbers) > len(names) or not all(isinstance(a, Tensor) for a in args[1 - count:]):
         return None
     return tensors, dict(zip(names, numbers, strict=False))
-
-
-_WARNED: set[str] = set()
-
-
-def _warn_deprecated(name: str, op: OpDef) -> None:
-    """Once in a process, as PyTorch does."""
-    if not _WARNED:
-        _WARNED.add(name)
-        warnings.warn(f"This overload of {name} is deprecated: give the numbers by keyword after the "
-                      f"tensors, as in {op.schema}", UserWarning, stacklevel=6)
 
 
 def number_tensor(value: Any) -> Tensor:

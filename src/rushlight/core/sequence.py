@@ -76,7 +76,11 @@ def _shape_of(data: Any) -> tuple[int, ...]:
             raise ValueError("tensor(): more than 128 dimensions; is the sequence nested in itself?")
         if length == 0:
             break
-        data = data[0]
+        try:
+            data = data[0]
+        except TypeError as error:
+            raise ValueError("tensor(): could not determine the shape of an object of type "
+                             f"'{type(data).__name__}': it has a length and no first element") from error
         if isinstance(data, _TEXT):
             raise ValueError(f"tensor(): too many dimensions '{type(data).__name__}'")
     return tuple(shape)

@@ -213,7 +213,7 @@ def tensor_split_tensor(self: Tensor, tensor_indices_or_sections: Tensor, dim: i
     given = tensor_indices_or_sections
     check(self.ndim, "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
     check(given.dtype.name == "int64", "tensor_split expected tensor_indices_or_sections to have dtype of "
-          f"long, but got {given.dtype.name}")
+          f"long, but got {given.dtype.torch_name}")
     check(given.ndim <= 1, "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or "
           f"one-dimensional tensor, but got a tensor with {given.ndim} dims")
     if given.ndim == 0:

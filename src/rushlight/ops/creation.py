@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -253,6 +254,8 @@ define(f"arange.start_step(Scalar start, Scalar end, Scalar step=1, *, {OPTIONS}
 
 
 def inclusive_range(start: Any, end: Any, step: Any, dtype: DType | None, layout: Any) -> Spec:
+    warnings.warn("range is deprecated: unlike Python's, its end is part of it; use arange", UserWarning,
+                  stacklevel=3)
     dtype = dtype or dtypes.get_default_dtype()
     _check_countable(dtype, "range")
     _check_range(start, end, step, "range")
@@ -280,8 +283,8 @@ def spaced(start: Any, end: Any, steps: int, dtype: DType | None, layout: Any, n
     default = dtypes.get_default_dtype()
     if complex_ends:
         default = default.to_complex()
-        check(dtype is None or dtype.is_complex, f"{name}: inferred dtype {default.name} can't be safely "
-              f"cast to passed dtype {dtype}")
+        check(dtype is None or dtype.is_complex, f"torch.{name}(): inferred dtype {default.name} can't be "
+              f"safely cast to passed dtype {dtype}")
     dtype = dtype or default
     check(dtype.is_complex or dtype not in _NOT_COUNTABLE,
           f'"{name}" not implemented for \'{dtype.torch_name}\'',

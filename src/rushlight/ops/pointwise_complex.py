@@ -11,7 +11,7 @@ from ..core.promotion import Promotion
 from ..core.registry import EXACT_OUT, FUNCTION, METHOD, instruction, pointwise
 from ..core.tensor import Tensor
 from .dtype_sets import COMPLEX
-from .pointwise import QUERY, same_dtype
+from .pointwise import QUERY
 
 
 @pointwise("angle(Tensor self) -> Tensor", promote=Promotion.FLOATING_REAL, api=QUERY)
@@ -27,9 +27,10 @@ PARTS = frozenset(DTYPES[name] for name in ("float16", "float32", "float64"))
 
 def check_parts(name: str, first: str, a: Tensor, second: str, b: Tensor) -> None:
     check(a.dtype in PARTS and b.dtype in PARTS,
-          f"{name}: expected both inputs to be float16, float32 or float64 tensors, but got {a.dtype.name} "
-          f"and {b.dtype.name}")
-    same_dtype(name, first, a, second, b)
+          f"{name}: Expected both inputs to be Half, Float or Double tensors but got {a.dtype.torch_name} "
+          f"and {b.dtype.torch_name}")
+    check(a.dtype is b.dtype, f"{name}: Expected object of scalar type {a.dtype.torch_name} but got scalar "
+          f"type {b.dtype.torch_name} for second argument; {first} and {second} must have the same dtype")
 
 
 def check_complex(real: Tensor, imag: Tensor) -> None:

@@ -7,6 +7,7 @@ functional form (`uniform`), which takes shape, dtype and layout from `self` and
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -80,9 +81,15 @@ def integers(spec: Spec, low: int, high: int | None, name: str) -> Spec:
     check(high is None or low < high, f"{name} expects 'from' to be less than 'to', but got from={low} >= "
           f"to={high}")
     smallest, largest = bounds(dtype)
-    check(smallest <= low <= largest, f"{name}: from={low} is out of bounds for {dtype.name}")
-    check(high is None or high - 1 <= largest, f"{name}: to - 1 = {high and high - 1} is out of bounds for "
-          f"{dtype.name}")
+    check(smallest <= low <= largest, f"{name}: from is out of bounds for {dtype.name}: it is {low}")
+    check(high is None or high - 1 <= largest, f"{name}: to - 1 is out of bounds for {dtype.name}: to is "
+          f"{high}")
+    if dtype.is_floating_point:
+        exact = round(2 / dtypes.finfo(dtype).eps)  # beyond it, not every integer has a number of its own
+        for value, what in (low, "from"), (high and high - 1, "to - 1"):
+            if value is not None and abs(value) > exact:
+                warnings.warn(f"{name}: {what} is out of bounds [-{exact}, {exact}], between which "
+                              f"{dtype.name} has every integer: it is {value}", UserWarning, stacklevel=3)
     return spec
 
 

@@ -39,7 +39,8 @@ def as_strided(self: Tensor, size: Shape, stride: Shape, storage_offset: int | N
     check(len(size) == len(stride), f"as_strided: size has {len(size)} dimensions but stride has "
           f"{len(stride)}")
     check(all(n >= 0 for n in size), f"as_strided: sizes must not be negative, got {list(size)}")
-    check(all(s >= 0 for s in stride), f"as_strided: negative strides are not supported, got {list(stride)}")
+    check(all(s >= 0 for s in stride), "as_strided: Negative strides are not supported at "
+          f"the moment, got strides: {list(stride)}")
     offset = self.storage_offset() if storage_offset is None else storage_offset
     check(offset >= 0, f"as_strided: the storage offset must not be negative, got {offset}")
     if 0 not in size and not self.is_meta:
@@ -142,8 +143,9 @@ def expand(self: Tensor, size: Shape) -> Spec:
             shape[d] = own
         elif size[d] != own:
             check(size[d] >= 0, f"expand: sizes must not be negative other than -1, got {list(size)}")
-            check(own == 1, f"expand: the expanded size {size[d]} must match the existing size {own} at "
-                  f"dimension {d}. Target sizes: {list(size)}. Tensor sizes: {list(self.shape)}")
+            check(own == 1, f"expand: The expanded size of the tensor ({size[d]}) must match the existing "
+                  f"size ({own}) at non-singleton dimension {d}. Target sizes: {list(size)}. Tensor sizes: "
+                  f"{list(self.shape)}")
             strides[d] = 0
     return over(self, shape, strides)
 
@@ -280,8 +282,8 @@ def view_dtype(self: Tensor, dtype: DType) -> Spec:
     what = f"to view {self.dtype.name} as {dtype.name} (different element sizes)"
     check(shape[-1] % ratio == 0, f"self.size(-1) must be divisible by {ratio} {what}, but got {shape[-1]}")
     check(offset % ratio == 0, f"self.storage_offset() must be divisible by {ratio} {what}, but got {offset}")
-    check(all(s % ratio == 0 for s in strides[:-1]), f"self.stride must be divisible by {ratio} {what}, but "
-          f"got {strides}")
+    for dim, step in enumerate(strides[:-1]):
+        check(step % ratio == 0, f"self.stride({dim}) must be divisible by {ratio} {what}, but got {step}")
     return Spec((*shape[:-1], shape[-1] // ratio), dtype, (*[s // ratio for s in strides[:-1]], 1),
                 offset // ratio)
 
@@ -304,7 +306,7 @@ def view_as_complex(self: Tensor) -> Spec:
           f"tensors, but got a tensor of {self.dtype.name}")
     shape, strides, offset = self.shape, self.strides(), self.storage_offset()
     check(shape, "view_as_complex: the input tensor must have one or more dimensions")
-    check(shape[-1] == 2, "view_as_complex: the tensor must have a last dimension of size 2, got "
+    check(shape[-1] == 2, "view_as_complex: Tensor must have a last dimension of size 2, got "
           f"{shape[-1]}")
     check(strides[-1] == 1, "view_as_complex: the tensor must have a last dimension with stride 1")
     check(all(s % 2 == 0 for s in strides[:-1]), "view_as_complex: the tensor must have a stride divisible "
