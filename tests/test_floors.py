@@ -57,6 +57,8 @@ FLOORS = [
         "optim",
         "library",
         "_compile_api",
+        "_compiler_api",
+        "_dynamo",
         "_decomp",
         "_C",
         "_ops",

@@ -11,6 +11,8 @@ that cannot be captured whole runs eagerly (capture/tentative.py), or raises und
 
 A call of plain tensors takes the short way: the native callable of the entry used last looks at the arguments
 itself, and at most of what the entry guards on (runtime/invoke.py).
+
+The public names of this module are PyTorch's `torch.compiler`.
 """
 
 from __future__ import annotations
@@ -23,6 +25,18 @@ from typing import Any
 
 import numpy as np
 
+from ._compile_api import compile  # noqa: F401
+from ._compiler_api import (  # noqa: F401
+    allow_in_graph,
+    assume_constant_result,
+    cudagraph_mark_step_begin,
+    disable,
+    is_compiling,
+    is_dynamo_compiling,
+    is_exporting,
+    list_backends,
+    reset,
+)
 from .autograd import hooks
 from .capture.effects import StateError
 from .capture.guards import Surroundings, environment_of
@@ -223,6 +237,16 @@ class CompiledFunction:
 
 
 _functions: weakref.WeakSet[CompiledFunction] = weakref.WeakSet()
+
+
+def forget_entries() -> None:
+    """Let every compiled function begin anew."""
+    for function in list(_functions):
+        with function._lock:
+            function._forget()
+            for known in (function.entries, function.reasons, function.eager, function._changes,
+                          function._unsettled, function._met):
+                known.clear()
 
 
 def _forget_all() -> None:
