@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
 
 import rushlight as rl
 from rushlight import nn
@@ -263,3 +264,51 @@ def test_a6_history_from_a_write_into_a_view():
                 yield x.grad
 
             check_agreement(program, fullgraph=False)
+
+
+# Operators by their ATen names.
+
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "div", "true_divide"])
+def test_d22_two_numbers_in_place_of_tensors(name):
+    compiled = rl.compile(lambda a, b: getattr(rl.ops.aten, name)(a, b), fullgraph=True)
+    for a, b in ((4, 3.3), (3.3, 4), (7, 2), (6, 2.5), (2.5, 1.5)):
+        expected = getattr(torch.ops.aten, name)(a, b)
+        for found in (getattr(rl.ops.aten, name)(a, b), compiled(a, b)):
+            assert found.dtype.name == str(expected.dtype).removeprefix("torch.")
+            assert found.item() == expected.item()
+
+
+def test_d22_dtypes_and_layouts_by_number():
+    for number in (0, 3, 4, 6, 7, 9, 11, 15):
+        expected = torch.ops.aten.new_ones(torch.ones(1), [2], dtype=number, layout=0)
+        found = rl.ops.aten.new_ones(rl.ones(1), [2], dtype=number, layout=0)
+        assert found.dtype.name == str(expected.dtype).removeprefix("torch.")
+    with pytest.raises(TypeError):
+        rl.ones(2, dtype=6)
+
+
+def test_a6_strides_of_a_tensor_with_gaps():
+    def function(x):
+        made = rl.empty_strided(x.size(), x.stride())
+        made[:] = x + x
+        return made
+
+    agrees(function, lambda: rl.randn(16, 16)[:, :8])
+
+
+def test_a6_write_through_a_view_of_an_argument_with_history():
+    def function(x):
+        b = x + 1
+        x.view(64).copy_(rl.tensor([66.0]))
+        return b, x + 2
+
+    def program(compiled):
+        rl.manual_seed(0)
+        leaf = rl.randn(1, 64, requires_grad=True)
+        x = leaf + 1
+        found = compiled(function)(x)
+        yield found, x
+        (found[0].sum() + found[1].sum()).backward()
+        yield leaf.grad
+
+    check_agreement(program, fullgraph=False)

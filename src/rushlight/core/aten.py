@@ -24,6 +24,7 @@ from .registry import LIBRARY, REGISTRY, Kind, OpDef
 from .resolve import Packet, bind
 from .schema import REQUIRED, Alias, Argument, Schema
 from .tensor import Tensor
+from .tokens import strided
 
 FUNCTIONAL, INPLACE, OUT = "", "_", "out"  # the forms of an operator
 _NUMBERS = (bool, int, float, complex)
@@ -346,13 +347,30 @@ class OpOverloadPacket:
             for candidate in self._overloads.values():
                 if not isinstance(bind(candidate.op, args, kwargs), str) or len(self._overloads) == 1:
                     return candidate(*args, **kwargs)
-        return self._packet(*args, **kwargs)
+        numbers = len(args) > 1 and all(isinstance(a, _NUMBERS) for a in args[:2])
+        if numbers and self.__name__ in _TAKE_NUMBERS:
+            args = (scalar_tensor(args[0], dtypes.scalar_dtype(args[0])), *args[1:])
+        return self._packet(*args, **_with_enums(kwargs))
 
     def __str__(self) -> str:
         return self._name
 
     def __repr__(self) -> str:
         return f"<OpOverloadPacket(op='{self._name}')>"
+
+
+# ATen's numbers of dtypes, which schemas call ScalarType.
+_SCALAR_TYPES = ("uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex32",
+                 "complex64", "complex128", "bool", "qint8", "quint8", "qint32", "bfloat16")
+
+
+def _with_enums(kwargs: dict[str, Any]) -> dict[str, Any]:
+    """`kwargs` with the dtype and the layout that ATen's numbers stand for."""
+    if type(kwargs.get("dtype")) is int and 0 <= kwargs["dtype"] < len(_SCALAR_TYPES):
+        kwargs = {**kwargs, "dtype": dtypes.DTYPES[_SCALAR_TYPES[kwargs["dtype"]]]}
+    if type(kwargs.get("layout")) is int and kwargs["layout"] == 0:
+        kwargs = {**kwargs, "layout": strided}
+    return kwargs
 
 
 class OpNamespace:
