@@ -18,6 +18,7 @@ import numpy as np
 
 from .autograd import hooks
 from .backend import Artifact, compile_graph
+from .capture.checks import keep_checks
 from .capture.decompose import decompose
 from .capture.differentiable import Differentiable
 from .capture.effects import settled
@@ -248,6 +249,7 @@ def build_entry(call: CapturedCall, tensors: list[Tensor], environment: Environm
     graph = call.graph
     logger("graph").info("captured\n%s", graph)
     decompose_call(call)
+    keep_checks(graph, [value for value in call.backward if value is not None])
     results = list(graph.outputs)
     backward = None
     kept: list[int] = []
@@ -358,7 +360,8 @@ def _make_quick(entry: Entry, tensors: Sequence[Tensor]) -> Invoker | None:
             if tensor._array is None or tensor._keys > 1 or tensor._base is not None:
                 return None
             sources.append(Source(i, None, tensor, None))
-    return executable.invoker(len(tensors), sources, tensors=True, single=entry.single,
+    return executable.invoker(len(tensors), sources, tensors=True,
+                              single=entry.single and entry.outputs == 1,
                               guards=entry.guards or NO_GUARDS)
 
 

@@ -133,7 +133,8 @@ class Step:
         given = len(self.passed)
         targets = {k: t if t.which < 0 else Target(self.owners[t.which - given], None)
                    for k, t in self._targets.items()}
-        return executable.invoker(len(tensors) + len(numbers), found, tensors=True, single=entry.single,
+        return executable.invoker(len(tensors) + len(numbers), found, tensors=True,
+                                  single=entry.single and len(self.listed) == 1,
                                   targets=targets, homes=self._homes, versions=self._versions, look=True,
                                   whole=True, guards=guards)
 

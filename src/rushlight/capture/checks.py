@@ -1,0 +1,102 @@
+"""Errors that depend on data survive compilation: what eager code would have raised is looked for.
+
+Compiled code checks an index, a divisor or a target where it uses it. A call whose result nobody uses, or of
+whose result only a part is read, would be checked in part or not at all. `keep_checks(graph, roots)` makes
+such calls be computed whole: an output is added that depends on every element of their result.
+
+Where all of a result is read anyway, which is nearly always, the check rides on that and nothing is added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..core.dtypes import DTYPES
+from ..core.registry import REGISTRY, Kind
+from ..core.shapes import Spec, numel
+from ..graph.ir import Graph, Node, Value
+
+_PLACES = frozenset(("index", "indices", "target", "sorter"))  # arguments that say where something is
+_DIVISIONS = frozenset(("div", "divide", "floor_divide", "remainder", "fmod"))
+_OTHERS = frozenset(("masked_scatter", "one_hot", "bernoulli", "normal", "multinomial",
+                     "_functional_assert_async"))
+# Operators of which any result takes all of the operands: they are read whole before, or into a buffer.
+_WHOLE = frozenset(("matmul", "conv", "linalg", "fft", "reduction", "attention", "sorting", "scan",
+                    "normalization", "recurrent"))
+_JUMPING = frozenset(("as_strided", "unfold"))  # views that may leave elements out, however many they have
+
+
+def may_raise(node: Node) -> bool:
+    """Whether eager code raises an error for some data."""
+    op = node.op
+    name = op.name.partition(".")[0]
+    if op.kind is Kind.VIEW or "backward" in name:
+        return False
+    if name in _DIVISIONS:
+        return not node.outputs[0].dtype.is_floating_point and not node.outputs[0].dtype.is_complex
+    return bool(_places(node)) or name in _OTHERS or (op.family == "linalg" and not callable(op.lowering))
+
+
+def _places(node: Node) -> list[Value]:
+    """The tensors of integers that say where something is."""
+    found: list[Value] = []
+    for name, argument in zip(node.op.schema.argument_names, node.args, strict=False):
+        if name in _PLACES:
+            given = argument if isinstance(argument, tuple | list) else (argument,)
+            found += [value for value in given if isinstance(value, Value)]
+    return found
+
+
+def keep_checks(graph: Graph, roots: Iterable[Value]) -> None:
+    """Add outputs to `graph` for what may raise and is not computed whole; `roots` are wanted besides."""
+    raising = [node for node in graph.nodes if may_raise(node)]
+    if not raising:
+        return
+    reading = _Reading(graph, [*graph.outputs, *roots])
+    checked = {value for node in raising if reading.is_whole(node) for value in _places(node)}
+    for node in raising:
+        places = _places(node)
+        if not reading.is_whole(node) and not (places and checked.issuperset(places)):
+            checked.update(places)
+            graph.outputs.append(_summary(graph, node))
+
+
+def _summary(graph: Graph, node: Node) -> Value:
+    """A value that takes all of the first result of `node`."""
+    result = node.outputs[0]
+    if numel(result.spec.known_shape()) <= 1:
+        return result
+    return graph.call(REGISTRY["any"], (result,), Spec((), DTYPES["bool"]), node.line).outputs[0]
+
+
+class _Reading:
+    """How much of each value the outputs take."""
+
+    def __init__(self, graph: Graph, roots: Iterable[Value]) -> None:
+        self._whole: set[Value] = set(roots)
+        self._live: set[Value] = set(self._whole)
+        for node in reversed(graph.nodes):
+            if self._live.isdisjoint(node.outputs):
+                continue
+            self._live.update(node.inputs())
+            for value in node.inputs():
+                if self._reads_all(node, value):
+                    self._whole.add(value)
+
+    def is_whole(self, node: Node) -> bool:
+        if node.op.family == "linalg":  # a call of a library
+            return not self._live.isdisjoint(node.outputs)
+        return any(value in self._whole for value in node.outputs)
+
+    def _reads_all(self, node: Node, value: Value) -> bool:
+        op = node.op
+        if op.family in _WHOLE:
+            return True
+        if not all(result in self._whole for result in node.outputs if result in self._live):
+            return False
+        if op.kind is Kind.POINTWISE:
+            return True
+        if op.kind is Kind.VIEW:
+            made = sum(numel(result.spec.known_shape()) for result in node.outputs if result in self._live)
+            return op.name not in _JUMPING and made >= numel(value.spec.known_shape())
+        return op.name in ("cat", "clone", "_to_copy", "flip", "roll", "repeat") or value in _places(node)
