@@ -54,12 +54,14 @@ def prepare_write(target: Tensor, result: Tensor) -> None:
 
 
 class ZeroBackward(Node):
-    """The history of a tensor that was overwritten by something that does not depend on it."""
+    """The history of a tensor that was overwritten by something that does not depend on it: what it was made
+    from gets zeros."""
 
     __slots__ = ()
 
     def apply(self, grads: list[Any], wanted: Any) -> Any:
-        return ()
+        return [None if grad is None else run_name("zeros_like", grad, None, None, None, None, None)
+                for grad in grads[:len(self._next)]]
 
 
 def rebase_history(target: Tensor, result: Tensor) -> None:
@@ -73,7 +75,8 @@ def rebase_history(target: Tensor, result: Tensor) -> None:
     if not result.requires_grad:
         if not target.requires_grad:
             return
-        edge: Edge = (ZeroBackward((), (meta_of(target),)), 0)
+        former = edge_of(target) if target._base is None else None
+        edge: Edge = (ZeroBackward(() if former is None else (former,), (meta_of(target),)), 0)
     else:
         found = edge_of(result)
         assert found is not None

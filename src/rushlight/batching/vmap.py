@@ -119,6 +119,8 @@ class Vmap(Interpreter):
         if not self._any_batched(op, args):
             result = self._wrap_results(call(op, self._unwrapped(op, args)), None)
         elif op.batching is not None:
+            if op.kind is Kind.STRUCTURAL:
+                op.rule(args)  # type: ignore[misc]  # refuses what one example of the batch does not allow
             result = self._wrap_results(op.batching(self.request(op, args)), 0)
         elif op.kind is Kind.COMPOSITE:
             return execute(op, args, TRACED)

@@ -103,6 +103,13 @@ def check_dtype(op: OpDef, dtype: DType) -> None:
                                   f"{allowed}")
 
 
+def _dtype_of_part(op: OpDef, part: Any, plan: Plan, number: int) -> Any:
+    """The dtype of one of several outputs: that of the result for the first, and for others that were
+    computed in the same, wider one."""
+    wider = plan.result is not None and part.dtype == plan.result_dtype.opmath.numpy
+    return plan.result if not number or wider else part.dtype
+
+
 def run_pointwise(op: OpDef, args: Arguments) -> Any:
     """Run a pointwise operator on data."""
     operands = [args[i] for i in op.operands]
@@ -123,7 +130,7 @@ def run_pointwise(op: OpDef, args: Arguments) -> Any:
         else:
             result = _run_body(op, args, values)
             if type(result) is tuple:
-                return tuple([_finished(part, part.dtype if i else plan.result, operands)
+                return tuple([_finished(part, _dtype_of_part(op, part, plan, i), operands)
                               for i, part in enumerate(result)])
     except (MemoryError, ValueError) as error:
         shape = broadcast_shapes(*[o.shape for o in operands if isinstance(o, Tensor)], name=op.schema.name)

@@ -114,9 +114,19 @@ BINARY = {
     "div": ("div.Tensor", "div.Scalar", ()),
     "clamp_max": ("clamp_max.Tensor", "clamp_max", ()),
     "clamp_min": ("clamp_min.Tensor", "clamp_min", ()),
-    "maximum": ("maximum", "clamp_min", ()),
-    "minimum": ("minimum", "clamp_max", ()),
+    "maximum": ("maximum", "maximum", ()),
+    "minimum": ("minimum", "minimum", ()),
 }
+
+
+def _as_tensors(self: Tensors, numbers: Any) -> Any:
+    """A number for each tensor, as a tensor: an element that equals it then shares the gradient with it."""
+    several = numbers if isinstance(numbers, tuple | list) else (numbers,) * len(self)
+    if len(several) != len(self):
+        return several  # refused where the two are paired
+    return [run_name("full", (), number, None if isinstance(number, float) and not tensor.is_floating_point()
+                     else tensor.dtype, None, tensor.device, None)
+            for tensor, number in zip(self, several, strict=True)]
 
 
 def _binary(name: str, of_tensors: str, of_number: str, rest: tuple[Any, ...]) -> None:
@@ -129,11 +139,12 @@ def _binary(name: str, of_tensors: str, of_number: str, rest: tuple[Any, ...]) -
         composite(f"{name}.List(Tensor[] self, Tensor[] other) -> Tensor[]", api=BOTH)(
             lambda self, other: each(of_tensors, self, other)
         )
+    numbers = _as_tensors if of_number == of_tensors else lambda self, given: given
     composite(f"{name}.Scalar(Tensor[] self, Scalar scalar) -> Tensor[]", api=BOTH)(
-        lambda self, scalar: each(of_number, self, scalar, *rest)
+        lambda self, scalar: each(of_number, self, numbers(self, scalar), *rest)
     )
     composite(f"{name}.ScalarList(Tensor[] self, Scalar[] scalars) -> Tensor[]", api=BOTH)(
-        lambda self, scalars: each(of_number, self, scalars, *rest)
+        lambda self, scalars: each(of_number, self, numbers(self, scalars), *rest)
     )
 
 

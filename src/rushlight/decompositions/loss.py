@@ -89,12 +89,17 @@ def smooth_l1_loss(self: Tensor, target: Tensor, reduction: int, beta: float) ->
     return reduced(losses, reduction)
 
 
+def _between(x: Tensor, bound: float) -> Tensor:
+    """`x` brought between -bound and bound, at which its slope is 0 already."""
+    return where(x >= bound, x.new_full((), bound), where(x <= -bound, x.new_full((), -bound), x))
+
+
 @composite(f"smooth_l1_loss_backward({_BACKWARD}, int reduction, float beta) -> Tensor", promote=WIDE,
            api=INTERNAL)
 def smooth_l1_loss_backward(grad_output: Tensor, self: Tensor, target: Tensor, reduction: int,
                             beta: float) -> Tensor:
     difference = self - target
-    slope = difference.sign() if beta == 0 else (difference / beta).clamp(-1, 1)
+    slope = difference.sign() if beta == 0 else _between(difference / beta, 1.0)
     return slope * averaged(grad_output, difference, reduction)
 
 
@@ -113,7 +118,7 @@ def huber_loss(self: Tensor, target: Tensor, reduction: int, delta: float) -> Te
 def huber_loss_backward(grad_output: Tensor, self: Tensor, target: Tensor, reduction: int,
                         delta: float) -> Tensor:
     difference = self - target
-    return difference.clamp(-delta, delta) * averaged(grad_output, difference, reduction)
+    return _between(difference, delta) * averaged(grad_output, difference, reduction)
 
 
 # Probabilities.

@@ -7,6 +7,7 @@ slope of one dimension in place of its weight for the gradient of the grid.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import NamedTuple
@@ -38,6 +39,7 @@ class Side(NamedTuple):
     size: int
     padding: int
     align_corners: bool
+    rank: int  # how many dimensions the image has: PyTorch treats what is not a number by it
 
     @property
     def unit(self) -> float:
@@ -45,13 +47,17 @@ class Side(NamedTuple):
         return (self.size - 1) / 2 if self.align_corners else self.size / 2
 
     def place(self, coordinate: Tensor) -> Tensor:
-        """The grid's -1 to 1 in elements; what is not a number counts as -1."""
-        coordinate = coordinate.masked_fill(coordinate != coordinate, -1.0)
+        """The grid's -1 to 1 in elements."""
         place = (coordinate + 1) * self.unit
         if not self.align_corners:
             place = place - 0.5
-        # Far places are all the same outside, and a number that an index can hold.
-        return place.clamp(-4, self.size + 4) if self.padding == ZEROS else place
+        if self.padding != ZEROS:
+            return place
+        # Far places are all the same outside, and a number that an index can hold. Nowhere, and infinitely
+        # far, is not a number where there are two dimensions and outside where there are three.
+        far = place.clamp(-4, self.size + 4)
+        finite = (place - place) == 0
+        return far.where(finite, math.nan if self.rank == 2 else -4.0)
 
     def padded(self, place: Tensor) -> tuple[Tensor, Tensor | None]:
         """The place inside of the image that stands for one anywhere, and its slope; None for 1."""
@@ -60,6 +66,7 @@ class Side(NamedTuple):
         slope = ones_like(place)
         if self.padding == REFLECTION:
             place, slope = self.reflected(place, slope)
+        place = place.masked_fill(place != place, 0.0 if self.rank == 2 else self.size - 1.0)
         outside = (place <= 0) | (place >= self.size - 1)
         return place.clamp(0, self.size - 1), slope.masked_fill(outside, 0.0)
 
@@ -119,7 +126,7 @@ class Sampling:
         self.sizes = self.shape[2:]
         self.places = grid.reshape((grid.shape[0], numel(grid.shape[1:-1]), grid.shape[-1]))
         coordinates = self.places.unbind(-1)[::-1]  # the grid names the last dimension first
-        self.taps = [Side(size, padding, align_corners).taps(coordinate, mode)
+        self.taps = [Side(size, padding, align_corners, len(self.sizes)).taps(coordinate, mode)
                      for size, coordinate in zip(self.sizes, coordinates, strict=True)]
 
     def combinations(self) -> Iterator[tuple[Sequence[GridTap], Tensor, Tensor | None]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.dispatch import run_name
+from ..core.dispatch import readable, run_name
 from ..core.dtypes import finfo
 from ..core.modes import MODES
 from ..core.tensor import Tensor
@@ -66,6 +66,8 @@ def det_backward(grad: Tensor, A: Tensor, result0: Tensor, LU: Tensor, pivots: T
     if A.shape[-1] == 1:  # the determinant is the number itself: nothing to divide, no second derivative
         return grad[..., None, None]
     if MODES.grad:
+        if near_singular(LU):
+            return grad[..., None, None] * adjugate(A).mH
         return scaled_inverse_adjoint(A, LU, pivots, grad * result0.conj())
     diagonal = LU.diagonal(0, -2, -1)
     limits = finfo(A.dtype)
@@ -82,12 +84,67 @@ def _det_of(diagonal: Tensor, pivots: Tensor) -> Tensor:
     return diagonal.prod(-1) * (1 - 2 * odd).to(diagonal.dtype)
 
 
-derivative(
-    "_linalg_det",
-    A=det_backward,
-    differentiable_outputs=(0,),
-    result=lambda A_t, A_p, result0: (result0 * solve(A_p, A_t).diagonal(0, -2, -1).sum(-1), None, None),
-)
+def near_singular(lu: Tensor) -> bool:
+    """Whether a pivot is so small that dividing by it costs all digits of a second derivative. True where the
+    values cannot be looked at."""
+    if not readable(lu):
+        return True
+    if not lu.numel():
+        return False
+    size = lu.detach().diagonal(0, -2, -1).abs()
+    return bool((size.amin(-1) <= size.amax(-1) * (100 * lu.shape[-1] * finfo(lu.dtype).eps)).any())
+
+
+def adjugate(a: Tensor) -> Tensor:
+    """adj(A), of which the derivative of the determinant is made, for singular matrices, too.
+
+    With B = A + U M V^H for any constant U, V and diagonal M, A is B less the rank of M, and
+    det A = det B det Z with Z = I - M V^H B^-1 U. Singular vectors of the values that vanish make B
+    invertible; of those, the last three make Z. Beyond three all derivatives that matter vanish.
+    """
+    n = a.shape[-1]
+    k = min(n, 3)
+    u, s, vh = run_name("_linalg_svd", a.detach(), False, True, None)
+    largest = s.narrow(-1, 0, 1)
+    ones = run_name("ones_like", largest, None, None, None, None, None)
+    scale = run_name("where.self", largest > 0, largest, ones)
+    vanishes = s <= scale * (100 * n * finfo(a.dtype).eps)
+    shift = run_name("where.self", vanishes, scale.expand(s.shape), s * 0).to(a.dtype)
+    b = a + (u * shift.unsqueeze(-2)).matmul(vh)
+    identity = run_name("eye", n, a.dtype, None, a.device, None).expand(a.shape)
+    inverse = solve(b, identity)
+    left, right = u.narrow(-1, n - k, k), vh.narrow(-2, n - k, k) * shift.narrow(-1, n - k, k).unsqueeze(-1)
+    z = run_name("eye", k, a.dtype, None, a.device, None) - right.matmul(inverse).matmul(left)
+    det_z, adj_z = small_adjugate(z)
+    outer = inverse.matmul(left).matmul(adj_z).matmul(right.matmul(inverse))
+    parts = det_z[..., None, None] * inverse + outer
+    det_b = run_name("_linalg_det", b)[0]
+    if n > 3:
+        det_b = run_name("where.self", vanishes.select(-1, n - 4), det_b * 0, det_b)
+    return det_b[..., None, None] * parts
+
+
+def small_adjugate(z: Tensor) -> tuple[Tensor, Tensor]:
+    """The determinant and the adjugate of matrices of up to three rows, as polynomials of their elements."""
+    k = z.shape[-1]
+    columns = [z.select(-1, i) for i in range(k)]
+    if k == 1:
+        return z[..., 0, 0], run_name("ones_like", z, None, None, None, None, None)
+    if k == 2:
+        (a, c), (b, d) = [(column.select(-1, 0), column.select(-1, 1)) for column in columns]
+        rows = [run_name("stack", pair, -1) for pair in ((d, -b), (-c, a))]
+        return a * d - b * c, run_name("stack", tuple(rows), -2)
+    cross = [run_name("linalg_cross", columns[i - 2], columns[i - 1], -1) for i in range(3)]
+    return (columns[0] * cross[0]).sum(-1), run_name("stack", tuple(cross), -2)
+
+
+def det_forward(A_t: Tensor, A_p: Tensor, result0: Tensor, LU: Tensor) -> tuple[Any, ...]:
+    if A_p.shape[-1] > 1 and near_singular(LU):
+        return (adjugate(A_p) * A_t.mT).sum((-2, -1)), None, None
+    return result0 * solve(A_p, A_t).diagonal(0, -2, -1).sum(-1), None, None
+
+
+derivative("_linalg_det", A=det_backward, differentiable_outputs=(0,), result=det_forward)
 
 
 def slogdet_backward(

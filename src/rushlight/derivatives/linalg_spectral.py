@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.dispatch import run_name
+from ..core.dispatch import readable, run_name
 from ..core.errors import check
 from ..core.tensor import Tensor
 from .declare import NOT_DIFFERENTIABLE, derivative
@@ -100,6 +100,16 @@ def gaps(values: Tensor) -> Tensor:
     return with_diagonal(difference, run_name("ones_like", values, None, None, None, None, None))
 
 
+def check_phase(imaginary: Any, what: str) -> None:
+    """Refuse the gradient of a loss that depends on the phase of complex vectors, which nothing determines:
+    `imaginary`, its derivative by that phase, must vanish."""
+    if readable(imaginary):
+        size = imaginary.detach().abs()
+        check(not size.numel() or float(size.amax()) <= 1e-2, f"{what} in the complex case are specified "
+              "up to multiplication by e^{i phi}. The specified loss function depends on this quantity, so "
+              "it is ill-defined.")
+
+
 def svd_backward(
     grads: tuple[Tensor | None, ...],
     U: Tensor,
@@ -126,6 +136,11 @@ def svd_backward(
     inner = diagonal_matrix(zeros(s) if of_s is None else of_s.to(A.dtype))
     if of_u is None and of_vh is None:
         return u.matmul(inner).matmul(vh)
+    if A.is_complex():
+        phase = sum(part.diagonal(0, -2, -1).imag for part in (
+            None if of_u is None else skew(u.mH.matmul(of_u)),
+            None if of_vh is None else skew(vh.matmul(of_vh.mH))) if part is not None)
+        check_phase(phase, "svd_backward: The singular vectors")
     distance = gaps(real_part(s) * real_part(s)).to(A.dtype)
     if of_u is not None:
         turn = skew(u.mH.matmul(of_u))
@@ -203,7 +218,10 @@ def eigh_backward(
     vectors = eigenvectors
     inner = None if of_values is None else diagonal_matrix(of_values.to(vectors.dtype))
     if of_vectors is not None:
-        turn = vectors.mH.matmul(of_vectors) / gaps(eigenvalues).to(vectors.dtype)
+        along = vectors.mH.matmul(of_vectors)
+        if vectors.is_complex():
+            check_phase(along.diagonal(0, -2, -1).imag, "linalg_eigh_backward: The eigenvectors")
+        turn = along / gaps(eigenvalues).to(vectors.dtype)
         turn = with_diagonal(turn, turn.diagonal(0, -2, -1) * 0)
         inner = turn if inner is None else inner + turn
     assert inner is not None
@@ -234,6 +252,7 @@ def eig_backward(
     inner = diagonal_matrix(of_values)
     if of_vectors is not None:
         along = vectors.mH.matmul(of_vectors)
+        check_phase(along.diagonal(0, -2, -1).imag, "linalg_eig_backward: The eigenvectors")
         part = along.diagonal(0, -2, -1).real.to(vectors.dtype)
         turn = (along - vectors.mH.matmul(vectors * part.unsqueeze(-2))) / gaps(eigenvalues.conj())
         inner = with_diagonal(turn, of_values)

@@ -114,6 +114,8 @@ def not_negative(exponent: Tensor) -> Tensor:
 def exponent_slope(self: Tensor, exponent: Tensor, result: Tensor) -> Tensor:
     """d self**exponent / d exponent, which is 0 for the base 0 where the power is finite."""
     flat = (self == 0) & not_negative(exponent)
+    if exponent.dtype.is_complex and not self.dtype.is_complex:
+        self = self.to(exponent.dtype)  # the logarithm of a negative number is complex
     slope = result * replaced(flat, self, 1).log()
     return drop(flat, slope) if slope.dtype.is_complex else slope  # a complex power of 0 may be NaN
 
@@ -216,15 +218,33 @@ def at_upper(grad: Tensor, self: Tensor, min: Any, max: Tensor) -> Tensor:
     return keep(self > max if min is None else (self > max) | (max < min), grad)
 
 
-derivative(["clamp.Tensor", "clamp"], self=inside, min=at_lower, max=at_upper, result=AUTO_ELEMENTWISE)
-derivative(["clamp_min", "clamp_min.Tensor"],
+def clamp_tangent(self_t: Tensor, self_p: Tensor, lower: Any, lower_t: Any, upper: Any,
+                  upper_t: Any) -> Tensor:
+    """Forward mode takes the tangent of a bound, not that of the element, where the two are equal, as PyTorch
+    does; reverse mode gives the gradient to the element."""
+    tangent = self_t
+    if lower is not None:
+        tangent = run_name("where.self", self_p > lower, tangent, lower_t)
+        self_p = run_name("where.self", self_p > lower, self_p, lower)
+    return tangent if upper is None else run_name("where.self", self_p < upper, tangent, upper_t)
+
+
+derivative("clamp.Tensor", self=inside, min=at_lower, max=at_upper,
+           result=lambda self_t, self_p, min_p, min_t, max_p, max_t:
+               clamp_tangent(self_t, self_p, min_p, min_t, max_p, max_t))
+derivative("clamp", self=inside, result=AUTO_ELEMENTWISE)
+derivative("clamp_min", self=lambda grad, self, min: inside(grad, self, min, None), result=AUTO_ELEMENTWISE)
+derivative("clamp_min.Tensor",
            self=lambda grad, self, min: inside(grad, self, min, None),
            min=lambda grad, self, min: at_lower(grad, self, min, None),
-           result=AUTO_ELEMENTWISE)
-derivative(["clamp_max", "clamp_max.Tensor"],
+           result=lambda self_t, self_p, min_p, min_t:
+               clamp_tangent(self_t, self_p, min_p, min_t, None, None))
+derivative("clamp_max", self=lambda grad, self, max: inside(grad, self, None, max), result=AUTO_ELEMENTWISE)
+derivative("clamp_max.Tensor",
            self=lambda grad, self, max: inside(grad, self, None, max),
            max=lambda grad, self, max: at_upper(grad, self, None, max),
-           result=AUTO_ELEMENTWISE)
+           result=lambda self_t, self_p, max_p, max_t:
+               clamp_tangent(self_t, self_p, None, None, max_p, max_t))
 
 
 def above(grad: Tensor, values: Tensor, threshold: Any = 0) -> Tensor:

@@ -93,9 +93,13 @@ derivative("prod.dim_int",
 # Variances.
 
 def var_gradient(self: Tensor, mean: Tensor, dim: Dims, correction: Any) -> Tensor:
-    """The gradient of each variance. No degrees of freedom give an infinite one."""
+    """The gradient of each variance. Where there are no degrees of freedom the variance is infinite: so is
+    its gradient, but for elements that are the mean, which have none."""
     freedom = count(self.shape, dim) - (1 if correction is None else correction)
-    return (self - mean) * (2 / freedom if freedom else math.inf)
+    if freedom > 0:
+        return (self - mean) * (2 / freedom)
+    away = self - mean
+    return (away * 0).masked_fill(away == 0, math.nan).masked_fill(away != 0, math.inf)
 
 
 def centre(self: Tensor, dim: Dims) -> Tensor:

@@ -5,10 +5,11 @@ A histogram is a function of its weights: points and edges are constants of it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
-from ..core.dispatch import run_name
+from ..core.dispatch import readable, run_name
 from ..core.dtypes import DTYPES
 from ..core.tensor import Tensor
 from ..ops.reduction_counts import SEGMENT_REDUCTIONS
@@ -99,6 +100,28 @@ def products_in_segments(data: Tensor, lengths: Bounds, offsets: Bounds, axis: i
     """
     if data.shape[axis] <= 1:
         return data.new_ones(data.shape)
+    finite = (data - data) == 0
+    if readable(finite) and bool(finite.all()):
+        return _finite_products(data, lengths, offsets, axis)
+    # Starting anew multiplies by 0, which infinity and NaN survive: they are counted instead.
+    known = _finite_products(data.where(finite, 1.0), lengths, offsets, axis)
+    infinite = data.isinf()
+    nowhere = _others(data.isnan(), data, lengths, offsets, axis)
+    infinities = _others(infinite, data, lengths, offsets, axis)
+    negative = _others(infinite & (data < 0), data, lengths, offsets, axis)
+    signed = data.new_full((), math.inf).where(negative % 2 == 0, -math.inf)
+    return (known * signed.where(infinities > 0, 1.0)).masked_fill(nowhere > 0, math.nan)
+
+
+def _others(mask: Tensor, data: Tensor, lengths: Bounds, offsets: Bounds, axis: int) -> Tensor:
+    """For each element how many others of its segment are marked."""
+    marked = mask.to(data.dtype)
+    total = segment_sum(marked, lengths, offsets, axis)
+    return run_name("_segment_reduce_backward", total, total, marked, "sum", lengths, offsets, axis,
+                    None) - marked
+
+
+def _finite_products(data: Tensor, lengths: Bounds, offsets: Bounds, axis: int) -> Tensor:
     apart = boundaries(data, lengths, offsets, axis)
     anew = apart.to(data.dtype)
     edge = data.new_ones(data.narrow(axis, 0, 1).shape)

@@ -363,8 +363,6 @@ def lstsq(
     if residual_spec.known_shape() != (0,):
         gap = sides - matrices @ solution
         residuals = (np.abs(gap) ** 2).sum(-2)
-        if driver in ("gelsd", "gelss", None) and (rank < n).any():
-            residuals = np.where((rank < n)[..., None], np.nan, residuals) if driver is None else residuals
     own = self.shape[:-2]  # a matrix that serves several right sides has one rank
     first = (*(0 for _ in range(len(batch) - len(own))),
              *(slice(0, 1) if size == 1 else slice(None) for size in own))

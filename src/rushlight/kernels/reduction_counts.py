@@ -213,6 +213,15 @@ def _extreme_backward(segments: Segments, grads: np.ndarray, output: np.ndarray,
 
 def _product_of_others(segments: Segments, rows: np.ndarray, initial: Any) -> np.ndarray:
     """For each element the product of the others in its segment, without dividing by zero."""
+    if not np.isfinite(rows).all():
+        others = np.zeros_like(rows)
+        for start, stop in zip(segments.starts, segments.stops, strict=True):
+            part = rows[start:stop]
+            one = np.ones_like(part[:1])
+            before = np.cumprod(np.concatenate([one, part[:-1]]), axis=0)
+            after = np.cumprod(np.concatenate([one, part[:0:-1]]), axis=0)[::-1]
+            others[start:stop] = (before * after * rows.dtype.type(initial))[:stop - start]
+        return others
     zero = rows == 0
     rest = segments.reduce(np.where(zero, rows.dtype.type(1), rows), "prod") * rows.dtype.type(initial)
     zeros = segments.spread(segments.reduce(zero.astype(rows.dtype), "sum"), len(rows))

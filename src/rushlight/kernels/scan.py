@@ -66,7 +66,7 @@ def doubling_scan(combine: Callable[[np.ndarray, np.ndarray], np.ndarray], x: np
 
 def _settled(x: np.ndarray) -> np.ndarray:
     """`x` with the angle of exp(-inf + iy) = 0 forgotten and NaN in both parts where either is NaN."""
-    x = np.where(np.isneginf(x.real), x.dtype.type(-np.inf), x)
+    x = np.where(np.isneginf(x.real) & ~np.isnan(x.imag), x.dtype.type(-np.inf), x)
     return np.where(np.isnan(x), x.dtype.type(complex(np.nan, np.nan)), x)
 
 

@@ -279,7 +279,7 @@ def lstsq_rule(self: Tensor, b: Tensor, driver: str | None) -> tuple[Spec, ...]:
 def residual_shape(m: int, n: int, batch: Shape, right: int, driver: str | None) -> Shape:
     """Residuals exist for overdetermined systems of full rank, which the data decide unless the driver "
     "says so."""
-    return (*batch, right) if m > n and driver != "gelsy" else (0,)
+    return (*batch, right) if m > n and driver not in (None, "gelsy") else (0,)
 
 
 def matrix_exp_rule(self: Tensor) -> Spec:
