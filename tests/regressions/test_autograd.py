@@ -336,3 +336,44 @@ def test_contexts_of_custom_functions_may_have_any_attribute():
     x = leaf(rl, [1.0])
     Twice.apply(x).backward()
     assert x.grad.tolist() == [2]
+
+
+# 19: checkpoints under autocast, and policies.
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_d19_checkpoint_under_autocast(reentrant):
+    def scenario(m):
+        def part(x, w):
+            return m.mm(m.mm(x, w), w).sin()
+
+        x, w = (leaf(m, [[0.5, 0.25], [1.0, -0.5]], "float32") for _ in range(2))
+        with m.autocast("cpu", dtype=m.bfloat16):
+            y = m.utils.checkpoint.checkpoint(part, x, w, use_reentrant=reentrant)
+        y.float().sum().backward()
+        return [x.grad, w.grad, m.tensor([float(y.dtype == m.bfloat16)] * 2).expand(2, 2)]
+    import torch.utils.checkpoint  # noqa: F401
+    same(scenario, rtol=1e-2, atol=1e-2)
+
+
+def test_d19_selective_checkpoints_keep_what_the_policy_says():
+    from rushlight.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
+    asked = []
+
+    def policy(ctx, op, *args, **kwargs):
+        asked.append((ctx.is_recompute, op.name()))
+        return CheckpointPolicy.MUST_SAVE if op.name() == "aten::exp" else CheckpointPolicy.PREFER_RECOMPUTE
+
+    x = leaf(rl, [0.5, 1.0])
+    part = lambda t: t.exp().sin().cos()  # noqa: E731
+    contexts = lambda: create_selective_checkpoint_contexts(policy)  # noqa: E731
+    y = checkpoint(part, x, use_reentrant=False, context_fn=contexts)
+    y.sum().backward(retain_graph=True)
+    z = leaf(rl, [0.5, 1.0])
+    part(z).sum().backward()
+    assert x.grad.tolist() == z.grad.tolist()
+    assert (False, "aten::exp") in asked
+    assert (True, "aten::exp") in asked
+    with pytest.raises(RuntimeError, match="Trying to backward an extra time"):
+        y.sum().backward()
+    with pytest.raises(ValueError, match="Expected op in `op_list`"):
+        create_selective_checkpoint_contexts([2])

@@ -6,6 +6,8 @@ from collections.abc import MutableMapping
 from typing import Any
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
+import numpy as np
+
 from ..core.dispatch import AMBIENT
 from ..core.errors import check
 from ..core.modes import MODES
@@ -35,8 +37,8 @@ class SavedTensors:
         self.tid_to_weakhandle.clear()
 
     def pack(self, tensor: Tensor) -> _Handle:
-        key = (id(tensor.storage_object), tensor.storage_offset(), tuple(tensor.shape), tensor.strides(),
-               tensor.version_counter.value)
+        key = (id(tensor) if tensor._array is None else tensor.data_ptr(), tensor.storage_offset(),
+               tuple(tensor.shape), tensor.strides(), tensor.version_counter.value)
         handle = self.tid_to_weakhandle.get(key)
         if handle is None:
             handle = self.tid_to_weakhandle[key] = _Handle()
@@ -55,9 +57,8 @@ class SavedTensors:
         """Copy what shares the memory of a tensor that is about to be written to."""
         if target._parts is not None or target._array is None:
             return
-        storage = target.storage_object
         for handle, tensor in list(self.original.items()):
-            if tensor._parts is None and tensor._array is not None and tensor.storage_object is storage:
+            if tensor._array is not None and np.may_share_memory(tensor._array, target._array):
                 saved, MODES.before_write = MODES.before_write, None
                 try:
                     self.cloned[handle] = tensor.detach().clone()

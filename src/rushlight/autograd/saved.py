@@ -31,6 +31,15 @@ def shallow_copy(tensor: Tensor) -> Tensor:
     return copy
 
 
+def _apart(tensor: Tensor) -> Tensor:
+    """The same tensor without history, as an object that hooks may keep."""
+    copy = shallow_copy(tensor)
+    copy._base = copy._view_of = copy._creation = None
+    if copy._tangents:
+        copy._keys |= AUTOGRAD
+    return copy
+
+
 class Packed:
     """A saved tensor in the keeping of a pair of hooks."""
 
@@ -47,7 +56,7 @@ class Packed:
         self.version = self.versions.value
         saved, MODES.grad = MODES.grad, False
         try:
-            self.packed = pack(tensor if tensor._node is None and not is_output else tensor.detach())
+            self.packed = pack(tensor if tensor._node is None and not is_output else _apart(tensor))
         finally:
             MODES.grad = saved
         if self.versions.value != self.version:

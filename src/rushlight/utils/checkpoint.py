@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from ..amp.autocast_mode import autocast, get_autocast_dtype, is_autocast_cache_enabled, is_autocast_enabled
 from ..autograd import backward, enable_grad, no_grad
 from ..autograd.function import Function
 from ..autograd.graph import saved_tensors_hooks
@@ -21,9 +22,17 @@ from ..core.errors import check
 from ..core.generator import default_generator
 from ..core.modes import MODES
 from ..core.tensor import Tensor
+from .checkpoint_policy import (
+    CheckpointPolicy,
+    SelectiveCheckpointContext,
+    _CachedTorchDispatchMode,
+    _CachingTorchDispatchMode,
+    create_selective_checkpoint_contexts,
+)
 
-__all__ = ["CheckpointError", "CheckpointFunction", "check_backward_validity", "checkpoint",
-           "checkpoint_sequential",
+__all__ = ["CheckpointError", "CheckpointFunction", "CheckpointPolicy", "SelectiveCheckpointContext",
+           "_CachedTorchDispatchMode", "_CachingTorchDispatchMode", "check_backward_validity", "checkpoint",
+           "checkpoint_sequential", "create_selective_checkpoint_contexts",
            "detach_variable", "noop_context_fn", "set_checkpoint_debug_enabled", "set_checkpoint_early_stop"]
 
 
@@ -117,6 +126,7 @@ class CheckpointFunction(Function):
         check_backward_validity(args)
         ctx.run_function = run_function
         ctx.state = default_generator.get_state() if preserve_rng_state else None
+        ctx.autocast = _autocast_again()
         ctx.places = [i for i, value in enumerate(args) if isinstance(value, Tensor)]
         ctx.others = [None if isinstance(value, Tensor) else value for value in args]
         ctx.save_for_backward(*[args[i] for i in ctx.places])
@@ -133,7 +143,7 @@ class CheckpointFunction(Function):
         for i, tensor in zip(ctx.places, ctx.saved_tensors, strict=True):
             inputs[i] = tensor
         detached = detach_variable(tuple(inputs))
-        with _random_state(ctx.state), enable_grad():
+        with _random_state(ctx.state), ctx.autocast(), enable_grad():
             outputs = ctx.run_function(*detached)
         several = (outputs,) if isinstance(outputs, Tensor) else outputs
         pairs = [(o, g) for o, g in zip(several, grads, strict=True)
@@ -141,6 +151,13 @@ class CheckpointFunction(Function):
         check(len(pairs) > 0, "none of output has requires_grad=True, this checkpoint() is not necessary")
         backward([o for o, _ in pairs], [g for _, g in pairs])
         return (None, None, *[value._grad if isinstance(value, Tensor) else None for value in detached])
+
+
+def _autocast_again() -> Callable[[], Any]:
+    """A context that has the autocast of now, whenever it is opened."""
+    enabled, dtype = is_autocast_enabled("cpu"), get_autocast_dtype("cpu")
+    cached = is_autocast_cache_enabled()
+    return lambda: autocast("cpu", dtype=dtype, enabled=enabled, cache_enabled=cached)
 
 
 class _random_state:
@@ -196,7 +213,7 @@ class _Frame:
         def keep(tensor: Tensor) -> int:
             if len(values) < len(self.metadata):
                 self._check(len(values), tensor)
-            values.append(tensor.detach())
+            values.append(tensor.detach() if tensor.requires_grad else tensor)
             if self.early_stop and len(values) == len(self.metadata):
                 raise _StopRecomputation
             return len(values) - 1
@@ -227,9 +244,10 @@ def _without_reentry(function: Callable[..., Any], args: tuple[Any, ...], kwargs
         return function(*args, **kwargs)
     forward_context, recompute_context = context_fn()
     state = default_generator.get_state() if preserve else None
+    as_now = _autocast_again()
 
     def again() -> None:
-        with _random_state(state), recompute_context:
+        with _random_state(state), as_now(), recompute_context:
             function(*args, **kwargs)
 
     frame = _Frame(again, early_stop and _early_stop, determinism_check == "default")
