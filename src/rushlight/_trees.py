@@ -350,7 +350,7 @@ class TreeReader:
 
 def _finished(tensor: Tensor, record: dict[str, Any]) -> Tensor:
     if record.get("requires_grad"):
-        tensor.requires_grad_()
+        tensor._set_requires_grad()
     return _tensor_classes[record["class"]](tensor) if "class" in record else tensor
 
 

@@ -116,7 +116,7 @@ def _typed_tensor(storage: Any, offset: Any, size: Any, stride: Any, requires_gr
                                  f"{dtype}")
     check_bytes(shape, strides, dtype.itemsize, offset)
     if memory.buffer is None:
-        return meta_tensor(Spec(shape, dtype, strides)).requires_grad_(bool(requires_grad))
+        return meta_tensor(Spec(shape, dtype, strides))._set_requires_grad(bool(requires_grad))
     if (offset + extent(shape, strides)) * dtype.itemsize > memory.nbytes() and 0 not in shape:
         raise SerializationError("load: damaged file: a tensor reaches beyond its storage")
     carrier = meta_tensor(Spec((0,), dtype, (1,)))
@@ -127,14 +127,14 @@ def _typed_tensor(storage: Any, offset: Any, size: Any, stride: Any, requires_gr
         result = result.conj()
     if metadata and metadata.get("neg"):
         result = result._neg_view()
-    return result.requires_grad_(bool(requires_grad)) if requires_grad else result
+    return result._set_requires_grad(bool(requires_grad)) if requires_grad else result
 
 
 def _meta_tensor(dtype: Any, size: Any, stride: Any, requires_grad: Any) -> Tensor:
     shape, strides = tuple(size), tuple(stride)
     if not all(type(n) is int and 0 <= n < 2**62 for n in (*shape, *strides)) or not isinstance(dtype, DType):
         raise SerializationError(f"load: damaged file: shape {shape}, strides {strides}, {dtype}")
-    return meta_tensor(Spec(shape, dtype, strides)).requires_grad_(bool(requires_grad))
+    return meta_tensor(Spec(shape, dtype, strides))._set_requires_grad(bool(requires_grad))
 
 
 def _nested(buffer: Any, sizes: Any, strides: Any, offsets: Any) -> Tensor:
@@ -159,7 +159,7 @@ def _sparse(kind: Any, data: tuple[Any, ...]) -> Tensor:
 
 
 def _parameter(data: Tensor, requires_grad: Any, hooks: Any, state: Any = None) -> Tensor:
-    result = _make_parameter[0](data.requires_grad_(bool(requires_grad)))
+    result = _make_parameter[0](data._set_requires_grad(bool(requires_grad)))
     set_attributes(result, state)
     return result
 

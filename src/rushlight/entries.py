@@ -397,7 +397,7 @@ def run_entry(entry: Entry, tensors: Sequence[Tensor], numbers: list[Any], argum
         _check_writes(call, sources)
     for argument, flag in call.flags:
         if flag:
-            tensors[argument].requires_grad_()
+            tensors[argument]._set_requires_grad()
     for i in entry._fills:
         sources[i] = _filled(entry, sources[i], numbers)
     # gradients whose writes are counted, which may be gone afterwards
@@ -495,7 +495,7 @@ def _change(call: CapturedCall, tensors: Sequence[Tensor], counts: list[tuple[An
         _found(place, tensors).data = value
     for argument, flag in call.flags:
         if not flag:
-            tensors[argument].requires_grad_(False)
+            tensors[argument]._set_requires_grad(False)
 
 
 def _found(place: Any, tensors: Sequence[Tensor]) -> Tensor:

@@ -377,3 +377,121 @@ def test_d19_selective_checkpoints_keep_what_the_policy_says():
         y.sum().backward()
     with pytest.raises(ValueError, match="Expected op in `op_list`"):
         create_selective_checkpoint_contexts([2])
+
+
+# 24: misuse inside of transforms, and what forward mode and inference mode refuse.
+
+def test_d24_transforms_refuse_writes_to_captured_tensors():
+    captured = rl.randn(3)
+    before = captured.tolist()
+
+    def writes(x):
+        captured.copy_(x)
+        return (x * captured).sum()
+
+    def writes_a_view(x):
+        captured[:2].copy_(x[:2])
+        return (x * captured).sum()
+
+    def writes_an_argument(x, y):
+        y.mul_(x)
+        return y.sum()
+
+    x = rl.ones(3)
+    for transform in (rl.func.grad, rl.func.grad_and_value, rl.func.jacrev):
+        for function in (writes, writes_a_view):
+            with pytest.raises(RuntimeError, match="mutate a captured"):
+                transform(function)(x)
+        with pytest.raises(RuntimeError, match="mutate a captured"):
+            transform(writes_an_argument)(x, captured)
+    assert captured.tolist() == before
+
+    def writes_its_own(x):
+        room = rl.zeros(3)
+        room.copy_(x)
+        room[0] = x[1]
+        return (room * room).sum()
+    assert rl.func.grad(writes_its_own)(x).tolist() == [0, 4, 2]
+
+
+def test_d24_transforms_refuse_to_change_what_is_recorded():
+    def requires(x):
+        x.requires_grad_()
+        return x.sin().sum()
+
+    def retains(x):
+        y = x.sin()
+        y.retain_grad()
+        return y.sum()
+
+    for m in (torch, rl):
+        x = m.randn(3)
+        for transform in (m.func.grad, m.func.vmap, lambda f, m=m: m.func.vmap(m.func.grad(f))):
+            with pytest.raises(RuntimeError, match="requires_grad_"):
+                transform(requires)(x)
+        with pytest.raises(RuntimeError, match="retain_grad"):
+            m.func.grad(retains)(x)
+        for name in ("jacobian", "vjp"):
+            with pytest.raises(RuntimeError, match=r"autograd\.functional"):
+                m.func.grad(lambda t, m=m, name=name: getattr(m.autograd.functional, name)(m.sin, t))(x[0])
+    made = rl.func.grad(lambda t: (t * rl.ones(3, requires_grad=True)).sum())(rl.ones(3))
+    assert made.tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("aux", [1, 1.0, "abc"])
+def test_d24_what_comes_beside_a_result_is_made_of_tensors(aux):
+    for m in (torch, rl):
+        x = m.ones(3)
+        for call in (lambda f, m=m, x=x: m.func.grad(f, has_aux=True)(x),
+                     lambda f, m=m, x=x: m.func.vjp(f, x, has_aux=True),
+                     lambda f, m=m, x=x: m.func.jvp(f, (x,), (x,), has_aux=True),
+                     lambda f, m=m, x=x: m.func.jacrev(f, has_aux=True)(x)):
+            with pytest.raises(RuntimeError, match="unsupported type"):
+                call(lambda t: (t.sum(), [t, aux]))
+
+
+def test_d24_complex_jacobians_are_refused():
+    for m in (torch, rl):
+        for name in ("jacrev", "jacfwd"):
+            with pytest.raises(RuntimeError, match=f"{name}: Expected all inputs to be real"):
+                getattr(m.func, name)(m.conj)(m.ones(1, dtype=m.complex64))
+
+
+def test_d24_views_of_inference_tensors():
+    for m in (torch, rl):
+        with m.inference_mode():
+            made = m.ones(1, 2, 3)
+        view = made.view(-1)
+        assert view.is_inference()
+        assert not view._is_view()
+        assert view.is_leaf
+        with pytest.raises(RuntimeError, match="Inplace update to inference tensor"):
+            m.mul(m.ones(6), m.ones(6), out=view)
+        base = m.ones(2)
+        with m.inference_mode():
+            of_normal = base.view(2)
+        assert not of_normal.is_inference()
+
+
+def test_d24_custom_functions_must_write_tangents_where_they_write():
+    class Doubles(rl.autograd.Function):
+        in_place = True
+
+        @staticmethod
+        def forward(ctx, x):
+            ctx.mark_dirty(x)
+            return x.mul_(2)
+
+        @staticmethod
+        def jvp(ctx, tangent):
+            return tangent.mul_(2) if Doubles.in_place else tangent * 2
+
+    forward = rl.autograd.forward_ad
+    with forward.dual_level():
+        dual = forward.make_dual(rl.ones(2), rl.ones(2))
+        assert forward.unpack_dual(Doubles.apply(dual.clone())).tangent.tolist() == [2, 2]
+        Doubles.in_place = False
+        with pytest.raises(RuntimeError, match="modify the corresponding gradient inplace"):
+            Doubles.apply(dual.clone())
+        with pytest.raises(RuntimeError, match="at the same level"):
+            forward.make_dual(rl.ones(2), dual)

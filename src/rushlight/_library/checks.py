@@ -60,7 +60,7 @@ def opcheck(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None
 
 def _copies(value: Any) -> Any:
     if isinstance(value, Tensor):
-        return value.detach().clone().requires_grad_(value.requires_grad)
+        return value.detach().clone()._set_requires_grad(value.requires_grad)
     if isinstance(value, tuple | list):
         return type(value)([_copies(part) for part in value])
     if isinstance(value, dict):

@@ -111,8 +111,8 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
         check(all(result is not None or isinstance(tensor, Tensor) for tensor, result
                   in zip(wanted, results, strict=True)),
               "materialize_grads cannot be used when the given input is a GradientEdge")
-        results = [run_name("zeros_like", tensor, None, None, None, None, None).requires_grad_(create_graph)
-                   if result is None else result for tensor, result in zip(wanted, results, strict=True)]
+        results = [_zeros_like(tensor)._set_requires_grad(create_graph) if result is None else result
+                   for tensor, result in zip(wanted, results, strict=True)]
     results = [tensor.like(result) if isinstance(tensor, NestedBase) and result is not None else result
                for tensor, result in zip(inputs, results, strict=True)]
     if not create_graph:
@@ -121,10 +121,14 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
     return tuple(results)
 
 
+def _zeros_like(tensor: Tensor) -> Tensor:
+    return run_name("zeros_like", tensor, None, None, None, None, None)
+
+
 def _run_batched(run: Run, roots: list[tuple[Edge, Tensor]], count: int) -> list[Any]:
     """One pass for a batch of gradients, their first dimension mapped over."""
     size = roots[0][1].shape[0]
-    with Vmap(size) as trace:
+    with Vmap(size, direct=True) as trace:
         run.start([(edge, trace.lift(grad, 0)) for edge, grad in roots])
         found = [run.captured.get(i) for i in range(count)]
         return [None if grad is None else _unbatched(trace, grad) for grad in found]

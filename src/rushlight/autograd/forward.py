@@ -259,7 +259,7 @@ def _transposed(entry: Entry, args: Arguments, results: Any, level: Level, diffe
     dummies: list[Any] = [None] * len(results)
     for i in differentiable:
         dummy, trace = zeros(meta_of(results[i])), results[i]._trace
-        dummies[i] = (dummy if trace is None else trace.pure(dummy)).requires_grad_()
+        dummies[i] = (dummy if trace is None else trace.pure(dummy))._set_requires_grad()
     modes = MODES
     saved = modes.grad, modes.silent
     modes.grad, modes.silent = True, frozenset()

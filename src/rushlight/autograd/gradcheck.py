@@ -338,19 +338,19 @@ class _Check:
                 alone = _one(directions, i)
                 expected = self._numeric_direction(alone)
                 for j, (found, wanted) in enumerate(zip(self._tangents(alone), expected, strict=True)):
-                    self._compare(found, wanted, i, j, "Jacobian computed with forward mode mismatch for "
-                                  "output {j} with respect to input {i},")
+                    weight = _unit_vector(random, wanted.size)
+                    self._compare(np.asarray(found @ weight), np.asarray(wanted @ weight), i, j, _FORWARD)
             return
         for i, tensor in enumerate(self.leaves):
             for k in range(_count(tensor)):
                 directions_ = [np.zeros(_count(t)) for t in self.leaves]
                 directions_[i] = np.eye(1, _count(tensor), k)[0]
                 for j, found in enumerate(self._tangents(directions_)):
-                    self._compare(found, numeric[i][j][:, k], i, j, "Jacobian computed with forward mode "
-                                  "mismatch for output {j} with respect to input {i},")
+                    self._compare(found, numeric[i][j][:, k], i, j, _FORWARD)
 
 
 _MISMATCH = "Jacobian mismatch for output {j} with respect to input {i},"
+_FORWARD = "Jacobian computed with forward mode mismatch for output {j} with respect to input {i},"
 
 
 def _one(directions: Sequence[np.ndarray], i: int) -> list[np.ndarray]:
@@ -393,7 +393,7 @@ def _filled(tree: Any) -> Any:
     """`tree` with sparse tensors that require grad replaced by ones that store all of their elements."""
     if isinstance(tree, Tensor):
         is_variable = tree._parts is not None and tree.requires_grad
-        return filled(tree.detach()).requires_grad_() if is_variable else tree
+        return filled(tree.detach())._set_requires_grad() if is_variable else tree
     return type(tree)(map(_filled, tree)) if type(tree) in (tuple, list) else tree
 
 
@@ -485,7 +485,8 @@ def gradgradcheck(func: Callable[..., Any], inputs: Any, grad_outputs: Any = Non
 
     def first(*args: Any) -> Any:
         values, cotangents = args[:count], args[count:]
-        values = tuple(v.requires_grad_() if needed else v for v, needed in zip(values, wanted, strict=True))
+        values = tuple(v._set_requires_grad() if needed else v
+                       for v, needed in zip(values, wanted, strict=True))
         with enable_grad():
             found = [o for o in _tensors((func(*values),)) if o.requires_grad and o.dtype.is_differentiable]
             leaves = [t for t in _tensors(values) if t.requires_grad]
@@ -508,5 +509,5 @@ def _weights(outputs: Sequence[Tensor], non_contiguous: bool) -> list[Tensor]:
         weight = _from_real(random.standard_normal(_count(output)), output)
         if non_contiguous and weight.ndim:
             weight = weight.unsqueeze(-1).expand(*weight.shape, 2).clone()[..., 0]
-        weights.append(weight.requires_grad_())
+        weights.append(weight._set_requires_grad())
     return weights

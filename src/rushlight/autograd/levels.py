@@ -40,7 +40,7 @@ def fresh(tensor: Tensor, recording: bool) -> Tensor:
         tensor = AMBIENT.trace.abstract(tensor)
     copy = shallow_copy(tensor)  # not detach(): what vmap wraps keeps its history
     copy._base = copy._view_of = copy._creation = None
-    return copy.requires_grad_()
+    return copy._set_requires_grad()
 
 
 def has_history(tensor: Any) -> bool:

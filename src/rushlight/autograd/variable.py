@@ -10,7 +10,7 @@ from typing import Any
 from ..core.dispatch import AMBIENT, run_name
 from ..core.errors import check
 from ..core.modes import MODES
-from ..core.tensor import Tensor, tensor_method
+from ..core.tensor import Tensor, refuse_in_transform, tensor_method
 from .api import backward as run_backward
 from .edges import current_node
 from .hooks import TensorHooks
@@ -52,6 +52,8 @@ def backward(self: Tensor, gradient: Tensor | None = None, retain_graph: bool | 
 @tensor_method
 def retain_grad(self: Tensor) -> None:
     """Keep the gradient of a tensor that is not a leaf in its `.grad`."""
+    if MODES.transforming:
+        refuse_in_transform("retain_grad()")
     check(self.requires_grad, "can't retain_grad on Tensor that has requires_grad=False")
     node = current_node(self)
     if node is None or self._retains:

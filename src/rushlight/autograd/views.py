@@ -15,6 +15,7 @@ from ..core.modes import MODES
 from ..core.mutation import install_autograd
 from ..core.tensor import AUTOGRAD, Tensor
 from . import forward
+from .captured import is_captured
 from .edges import check_creation, edge_of
 from .saved import OpNode, save_copy
 from .tape import Edge, Node, meta_of
@@ -45,6 +46,12 @@ def prepare_write(target: Tensor, result: Tensor) -> None:
     node = result._node
     if node is None or not MODES.grad or MODES.below:
         return
+    if MODES.transforming is not None and not target.requires_grad \
+            and is_captured(target, *MODES.transforming):
+        raise RuntimeError("During a grad (vjp, jvp, grad, etc) transform, the function provided attempted "
+                           "to write something that depends on its inputs in place, which would mutate a "
+                           "captured Tensor. Make the tensor an argument that is differentiated, or return "
+                           "the new value.")
     if target._base is not None:
         check_creation(target, written=True)
     if isinstance(node, OpNode):

@@ -40,7 +40,7 @@ def tensor(data: Any, *, dtype: DType | None = None, device: Any = None, require
         result = from_dlpack(data).to(device=device, dtype=dtype, copy=True)
     else:
         result = _placed(scalar_tensor(data, dtype), device)
-    return result.requires_grad_() if requires_grad else result
+    return result._set_requires_grad() if requires_grad else result
 
 
 def of_storage(memory: Any, dtype: DType) -> Tensor:
@@ -91,7 +91,7 @@ def asarray(obj: Any, *, dtype: DType | None = None, device: Any = None, copy: b
         return result
     if result.grad_fn is not None and not requires_grad:
         return result.detach()
-    return result.requires_grad_(requires_grad)
+    return result._set_requires_grad(requires_grad)
 
 
 def _shared(obj: Any, dtype: DType | None) -> Tensor | None:
@@ -181,7 +181,7 @@ def frombuffer(buffer: Any, *, dtype: DType, count: int = -1, offset: int = 0,
                   "the buffer, bytearray(buffer), to write to the tensor.", 2)
     result = over_array(array)
     result._foreign = True
-    return result.requires_grad_() if requires_grad else result
+    return result._set_requires_grad() if requires_grad else result
 
 
 def to_dlpack(tensor: Tensor) -> Any:

@@ -16,7 +16,8 @@ class _Modes(threading.local):
     dual_levels = 0  # how many levels of forward mode are open
     limit: float = float("inf")  # tangents of this level and inner ones are ignored: they are being computed
     silent: frozenset[Any] = frozenset()  # interpreters at whose level nothing is recorded
-    transforming = False  # inside of a function that a transform of reverse mode differentiates
+    # inside of a function that a transform of reverse mode differentiates: the function and its arguments
+    transforming: Any = None
     saved_hooks: tuple[Any, ...] = ()  # pairs (pack, unpack) in force, the innermost last
     before_write: Any = None  # called with every tensor that is about to be written to
     hooks_disabled: str | None = None  # why saved-tensor hooks are refused at present

@@ -61,6 +61,10 @@ class NestedBase(Tensor):
         self._values.requires_grad_(requires_grad)
         return self
 
+    def _set_requires_grad(self, requires_grad: bool = True) -> NestedBase:
+        self._values._set_requires_grad(requires_grad)
+        return self
+
     def _get_grad(self) -> Any:
         grad = self._values.grad
         return None if grad is None else self.like(grad)

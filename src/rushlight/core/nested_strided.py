@@ -162,7 +162,7 @@ class StridedNestedTensor(NestedBase):
         return iter(self.unbind())
 
     def __repr__(self) -> str:
-        rows = [row.detach().requires_grad_(self.requires_grad) for row in rows_of(self)]
+        rows = [row.detach()._set_requires_grad(self.requires_grad) for row in rows_of(self)]
         lines = ",\n".join("  " + repr(row).replace("\n", "\n  ") for row in rows)
         history = ", requires_grad=True" if self.requires_grad else ""
         if self.grad_fn is not None:

@@ -511,7 +511,7 @@ def _finish_copy(self: Tensor, result: Tensor, memo: dict[int, Any]) -> Tensor:
     result = as_class(result, self.__class__)
     result._versions = None
     memo[id(self)] = result
-    Tensor.requires_grad_(result, self.requires_grad)
+    Tensor._set_requires_grad(result, self.requires_grad)
     for name in self._slots:
         if hasattr(self, name):
             setattr(result, name, copy.deepcopy(getattr(self, name), memo))
@@ -529,7 +529,7 @@ def own_attributes(self: Tensor) -> dict[str, Any]:
 def _deepcopy_sparse(self: Tensor, memo: dict[int, Any]) -> Tensor:
     result = memo[id(self)] = make_sparse(self._parts.copy(), tuple(self.shape))
     result.__class__ = self.__class__
-    result.requires_grad_(self.requires_grad)
+    result._set_requires_grad(self.requires_grad)
     if self._grad is not None:
         result._grad = _deepcopy(self._grad, memo)
     return result
@@ -561,7 +561,7 @@ def _reduce(self: Tensor) -> Any:
 
 def _rebuild(array: np.ndarray, dtype: str, requires_grad: bool, cls: Any) -> Tensor:
     result = as_class(construct.over_array(array.view(dtypes.DTYPES[dtype].numpy)), cls)
-    return result.requires_grad_(requires_grad)
+    return result._set_requires_grad(requires_grad)
 
 
 def _rebuild_over(storage: Storage, dtype: str, shape: tuple[int, ...], strides: tuple[int, ...],
@@ -569,13 +569,13 @@ def _rebuild_over(storage: Storage, dtype: str, shape: tuple[int, ...], strides:
     whole = construct.of_storage(storage, dtypes.DTYPES[dtype])
     result = alias(whole, Spec(shape, whole.dtype, strides))
     result._versions = None
-    return as_class(result, cls).requires_grad_(requires_grad)
+    return as_class(result, cls)._set_requires_grad(requires_grad)
 
 
 def _rebuild_sparse(parts: Parts, shape: tuple[int, ...], requires_grad: bool, cls: Any) -> Tensor:
     result = make_sparse(parts, shape)
     result.__class__ = cls
-    return result.requires_grad_(requires_grad)
+    return result._set_requires_grad(requires_grad)
 
 
 def _real(self: Tensor) -> Tensor:

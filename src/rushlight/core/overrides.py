@@ -199,7 +199,7 @@ def _make_subclass(cls: type[Tensor], data: Tensor, require_grad: bool = False, 
         result = as_class(data.detach(), cls)
     if dispatch_sizes_strides_policy is not None or dispatch_device or dispatch_layout:
         result._policy = (dispatch_sizes_strides_policy, dispatch_device, dispatch_layout)
-    return Tensor.requires_grad_(result, require_grad)
+    return Tensor._set_requires_grad(result, require_grad)
 
 
 def _new_class(cls: type[Tensor], /, **options: Any) -> None:

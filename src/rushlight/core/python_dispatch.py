@@ -250,7 +250,7 @@ def _make_wrapper_subclass(
         tensor._layout = layout
     if dispatch_sizes_strides_policy is not None or dispatch_device or dispatch_layout:
         tensor._policy = (dispatch_sizes_strides_policy, dispatch_device, dispatch_layout)
-    return Tensor.requires_grad_(tensor) if requires_grad else tensor
+    return Tensor._set_requires_grad(tensor) if requires_grad else tensor
 
 
 _FACTS = {"shape": SHAPE, "strides": STRIDES, "device": DEVICE, "layout": LAYOUT}

@@ -280,7 +280,7 @@ class Packet:
             result: Any = call_inplace(op, values)
             return args[0] if type(result) is list and args else result  # the very list that was given
         result = named_result(op, call(op, values))
-        return result.requires_grad_() if requires_grad else result
+        return result._set_requires_grad() if requires_grad else result
 
     def __get__(self, instance: Any, owner: type) -> Any:
         return self if instance is None else MethodType(self, instance)

@@ -75,6 +75,16 @@ def refuse_overrides(func: Callable[..., Any], types: Any, args: Any = (), kwarg
     return func(*args, **(kwargs or {}))
 
 
+def refuse_in_transform(name: str) -> None:
+    """Refuse what would change how a tensor is recorded, inside of a function that is being transformed."""
+    if MODES.transforming or not MODES.traces[-1].direct:
+        raise RuntimeError(
+            f"You are attempting to call Tensor.{name}, perhaps by a function of autograd.functional "
+            "(torch.autograd.functional), inside of a function that is being transformed by func.grad, "
+            "vmap or the like. Transforms record what they need themselves: take the derivative with them "
+            "instead.")
+
+
 _DTYPE = property(lambda tensor: tensor.dtype, doc="The dtype of the elements.")
 
 
@@ -294,6 +304,12 @@ class Tensor(TensorMethods, metaclass=TensorMeta):
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Ask autograd to record what is done with this leaf (or stop doing so)."""
+        if requires_grad and (MODES.transforming or MODES.traces):
+            refuse_in_transform("requires_grad_()")
+        return self._set_requires_grad(requires_grad)
+
+    def _set_requires_grad(self, requires_grad: bool = True) -> Tensor:
+        """As `requires_grad_`, by the library itself: transforms do it, too."""
         if self._node is not None:
             check(
                 requires_grad,

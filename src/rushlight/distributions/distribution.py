@@ -290,7 +290,7 @@ class ExponentialFamily(Distribution):
         """A, η, and the gradient of A at η, all differentiable."""
         with enable_grad():
             params = [
-                param if param.requires_grad else param.detach().requires_grad_()
+                param if param.requires_grad else param.detach()._set_requires_grad()
                 for param in self._natural_params
             ]
             normalizer = self._log_normalizer(*params)

@@ -14,7 +14,7 @@ from ..core import pytree
 from ..core.errors import check
 from ..core.modes import MODES
 from ..core.tensor import Tensor
-from .reverse import recording, split_aux
+from .reverse import check_outputs, recording, split_aux
 
 
 class forward_level:
@@ -34,24 +34,22 @@ class forward_level:
 def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool = False,
         has_aux: bool = False) -> Any:
     """The value of `func` at `primals` and its derivative in the direction `tangents`."""
-    for name, value in (("primals", primals), ("tangents", tangents)):
-        check(isinstance(value, tuple), f"jvp(f, {name}, ...): Expected {name} to be a tuple. E.g. it should "
-              "be valid to call f(*primals).")
+    check(isinstance(primals, tuple), "jvp(f, primals, tangents): Expected primals to be a tuple. E.g. it "
+          "should be valid to call f(*primals).")
     leaves, spec = pytree.flatten(primals)
     directions, tangent_spec = pytree.flatten(tangents)
-    check(spec == tangent_spec, "jvp(f, primals, tangents): primals and tangents must have the same "
-                                f"structure, got {spec} and {tangent_spec}")
+    check(spec == tangent_spec, "jvp(f, primals, tangents): Expected primals and tangents to have the same "
+                                f"python structure, got {spec} and {tangent_spec}")
+    check(len(leaves) > 0, "jvp(f, primals, tangents): Expected primals to contain at least one Tensor.")
     for value, what in ((leaves, "primals"), (directions, "tangents")):
-        check(len(value) > 0 and all(isinstance(leaf, Tensor) for leaf in value), "jvp(f, primals, "
-              f"tangents): expected {what} to hold at least one tensor and only tensors")
+        check(all(isinstance(leaf, Tensor) for leaf in value), "jvp(f, primals, tangents): Expected "
+              f"{what} to only contain Tensors")
     with forward_level() as level:
         duals = [dual(p, t, level) for p, t in zip(leaves, directions, strict=True)]
         output = func(*spec.unflatten(duals))
         output, aux = split_aux(output, has_aux, "jvp(f, primals, tangents)")
         outputs, out_spec = pytree.flatten(output)
-        for value in outputs:
-            check(isinstance(value, Tensor), "jvp(f, primals, tangents): expected f(*args) to return only "
-                  f"tensors, got unsupported type {type(value)}")
+        check_outputs(output, outputs, "jvp(f, primals, tangents)", "f(*args)")
         found = [_tangent(value, level, strict) for value in outputs]
     primal = out_spec.unflatten([_primal(value, level) for value in outputs])
     tangent = out_spec.unflatten(found)
@@ -80,14 +78,14 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
     once, and its transpose is the derivative.
     """
     leaves, spec = pytree.flatten(primals)
-    with recording() as outside:
+    with recording(func) as outside:
         inputs = [fresh(leaf, outside) for leaf in leaves]
         outputs, out_spec = pytree.flatten(func(*spec.unflatten(inputs)))
         for value in outputs:
             check(isinstance(value, Tensor), "linearize(f, *primals): expected f(*primals) to return only "
                   f"tensors, got unsupported type {type(value)}")
         isolated = not outside or is_isolated(outputs, inputs)
-        probes = [lifted(zeros(meta_of(value))).requires_grad_() for value in outputs]
+        probes = [lifted(zeros(meta_of(value)))._set_requires_grad() for value in outputs]
         images = gradients_at_level(outputs, inputs, probes, recording=True, retain_graph=True)
 
     def jvp_fn(*tangents: Any) -> Any:

@@ -45,6 +45,7 @@ def jacrev(func: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = Fa
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         numbers = check_argnums(argnums, len(args))
         chosen = tuple(args[n] for n in numbers)
+        check_real(chosen, "jacrev", "inputs")
 
         def of_chosen(*values: Any) -> Any:
             return func(*with_arguments(args, numbers, values), **kwargs)
@@ -52,13 +53,14 @@ def jacrev(func: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = Fa
         found = vjp(of_chosen, *chosen, has_aux=has_aux)
         output, vjp_fn = found[0], found[1]
         outputs, out_spec = pytree.flatten(output)
-        check(len(outputs) > 0, "jacrev: expected the function to return at least one tensor")
+        check_real(outputs, "jacrev", "outputs")
         inputs, spec = pytree.flatten(chosen)
 
         def row(*basis: Any) -> list[Any]:
             return pytree.flatten(vjp_fn(*_cotangents(out_spec, basis)))[0]
 
-        columns = vmap(row, chunk_size=chunk_size)(*standard_basis(outputs))
+        basis = standard_basis(outputs)
+        columns = _one_by_one(row, basis) if chunk_size == 1 else vmap(row, chunk_size=chunk_size)(*basis)
         counts = [tensor.numel() for tensor in outputs]
         blocks = []
         split = [split_rows(column, counts) for column in columns]
@@ -70,6 +72,19 @@ def jacrev(func: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = Fa
         return (result, found[2]) if has_aux else result
 
     return wrapper
+
+
+def check_real(tree: Any, name: str, what: str) -> None:
+    """Whole Jacobians are of real functions: a complex one has two, by a number and by its conjugate."""
+    for i, leaf in enumerate(pytree.flatten(tree)[0]):
+        check(not (isinstance(leaf, Tensor) and leaf.is_complex()), f"{name}: Expected all {what} to be "
+              f"real but received a complex tensor at flattened index {i}")
+
+
+def _one_by_one(row: Callable[..., list[Any]], basis: Sequence[Tensor]) -> list[Tensor]:
+    """The rows for unit vectors, one after another: nothing runs under vmap."""
+    rows = [row(*vectors) for vectors in zip(*[part.unbind(0) for part in basis], strict=True)]
+    return [run_name("stack", column, 0) for column in zip(*rows, strict=True)]
 
 
 def _cotangents(out_spec: Any, basis: Sequence[Any]) -> tuple[Any, ...]:
@@ -86,6 +101,7 @@ def jacfwd(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         numbers = check_argnums(argnums, len(args))
         chosen = tuple(args[n] for n in numbers)
+        check_real(chosen, "jacfwd", "inputs")
         inputs, spec = pytree.flatten(chosen)
 
         def column(*basis: Any) -> Any:

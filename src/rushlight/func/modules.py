@@ -113,4 +113,4 @@ def _stack(tensors: Sequence[Tensor]) -> Tensor:
           ".requires_grad")
     if not tensors[0].is_leaf:
         return run_name("stack", tuple(tensors), 0)
-    return run_name("stack", tuple(t.detach() for t in tensors), 0).requires_grad_(requires[0])
+    return run_name("stack", tuple(t.detach() for t in tensors), 0)._set_requires_grad(requires[0])

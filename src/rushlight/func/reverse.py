@@ -16,11 +16,15 @@ Argnums = int | Sequence[int]
 
 
 class recording:
-    """Inside, operations are recorded; gives the grad mode outside."""
+    """Inside, operations are recorded; gives the grad mode outside. `func` is what is being transformed, and
+    `others` are arguments of it that are not differentiated."""
+
+    def __init__(self, func: Any = None, others: Any = ()) -> None:
+        self.watched = (func, others)
 
     def __enter__(self) -> bool:
         self._saved = MODES.grad, MODES.silent, MODES.transforming
-        MODES.grad, MODES.silent, MODES.transforming = True, frozenset(), True
+        MODES.grad, MODES.silent, MODES.transforming = True, frozenset(), self.watched
         return self._saved[0]
 
     def __exit__(self, *exception: Any) -> None:
@@ -29,8 +33,8 @@ class recording:
 
 def check_argnums(argnums: Any, count: int) -> tuple[int, ...]:
     """The argument numbers as given, wrapped and distinct."""
-    check(isinstance(argnums, int | tuple | list), "argnum or argnums should be int or Tuple[int, ...] but "
-          f"got {type(argnums)}")
+    check(isinstance(argnums, int | tuple), "argnums must be int or Tuple[int, ...] but got "
+          f"{type(argnums)}")
     given = (argnums,) if isinstance(argnums, int) else tuple(argnums)
     check(len(given) > 0, "argnums must be non-empty")
     for number in given:
@@ -48,11 +52,22 @@ def with_arguments(args: tuple[Any, ...], numbers: tuple[int, ...], new: Sequenc
     return tuple(replaced)
 
 
+def check_outputs(output: Any, leaves: Sequence[Any], what: str, call: str) -> None:
+    """Refuse what a function that is differentiated must not return."""
+    check(output is not None and len(leaves) > 0, f"{what}: Expected f to be a function that has non-empty "
+          f"output (got output = {output})")
+    for value in leaves:
+        check(isinstance(value, Tensor), f"{what}: expected {call} to return only tensors, got unsupported "
+              f"type {type(value)}")
+
+
 def split_aux(output: Any, has_aux: bool, what: str) -> tuple[Any, Any]:
     if not has_aux:
         return output, None
     check(isinstance(output, tuple) and len(output) == 2, f"{what}: output of function f should be a tuple: "
           "(output, aux) if has_aux is True")
+    for leaf in pytree.flatten(output[1])[0]:
+        check(isinstance(leaf, Tensor), f"{what}: Expected tensors, got unsupported type {type(leaf)} in aux")
     return output
 
 
@@ -66,7 +81,8 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0,
         numbers = check_argnums(argnums, len(args))
         chosen = tuple(args[n] for n in numbers)
         leaves, spec = pytree.flatten(chosen)
-        with recording() as outside:
+        others = [arg for n, arg in enumerate(args) if n not in numbers], kwargs
+        with recording(func, others) as outside:
             inputs = [fresh(leaf, outside) for leaf in leaves]
             output = func(*with_arguments(args, numbers, spec.unflatten(inputs)), **kwargs)
             output, aux = split_aux(output, has_aux, "grad_and_value(f)(*args)")
@@ -108,15 +124,12 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """The value of `func` at `primals`, and the function that maps cotangents of it to cotangents of the
     primals."""
     leaves, spec = pytree.flatten(primals)
-    with recording() as outside:
+    with recording(func) as outside:
         inputs = [fresh(leaf, outside) for leaf in leaves]
         output = func(*spec.unflatten(inputs))
         output, aux = split_aux(output, has_aux, "vjp(f, *primals)")
         outputs, out_spec = pytree.flatten(output)
-        check(len(outputs) > 0, "vjp(f, *primals): Got an empty output")
-        for value in outputs:
-            check(isinstance(value, Tensor), "vjp(f, *primals): expected f(*primals) to return only tensors, "
-                  f"got unsupported type {type(value)}")
+        check_outputs(output, outputs, "vjp(f, *primals)", "f(*primals)")
         isolated = not outside or is_isolated(outputs, inputs)
 
     def vjp_fn(*cotangents: Any) -> Any:
@@ -124,7 +137,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         if len(cotangents) == 1 and out_spec.type is tuple and isinstance(cotangents[0], tuple):
             given = cotangents[0]
         found, given_spec = pytree.flatten(given)
-        check(given_spec == out_spec, "Expected the cotangents to have the structure of the function's "
+        check(given_spec == out_spec, f"Expected pytree structure of cotangents to be that of the function's "
                                       f"outputs, {out_spec}; got {given_spec}")
         for value, cotangent in zip(outputs, found, strict=True):
             check(isinstance(cotangent, Tensor) and cotangent.shape == value.shape, "Expected cotangents to "

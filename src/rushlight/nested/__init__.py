@@ -56,7 +56,7 @@ def nested_tensor(tensor_list: Any, *, dtype: DType | None = None, layout: Any =
     rows = [row.detach() if isinstance(row, Tensor) else as_tensor(row, dtype=dtype, device=device)
             for row in tensor_list]
     made = (strided_from_list if wanted is strided else jagged_from_list)(rows, dtype, device)
-    return made.like(made._values.detach()).requires_grad_(requires_grad)
+    return made.like(made._values.detach())._set_requires_grad(requires_grad)
 
 
 def as_nested_tensor(ts: Any, dtype: DType | None = None, device: Any = None, layout: Any = None) -> Tensor:

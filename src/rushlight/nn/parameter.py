@@ -51,7 +51,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
                       "the class keep the class")
                 marked = as_class(marked, type(data))
             marked._is_param = True
-            return marked.requires_grad_(requires_grad)
+            return marked._set_requires_grad(requires_grad)
         return _as_class(cls, data, requires_grad)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
@@ -80,7 +80,7 @@ class Buffer(Tensor, metaclass=_BufferMeta):
 
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Tensor:  # type: ignore[misc]
         source = _empty(0) if data is None else data
-        result: Any = source.detach().requires_grad_(source.requires_grad)
+        result: Any = source.detach()._set_requires_grad(source.requires_grad)
         result.persistent = persistent
         result._is_buffer = True
         return result
@@ -91,7 +91,7 @@ def _as_class(cls: type[Any], data: Tensor, requires_grad: bool) -> Any:
     result = data.detach()
     result.__class__ = cls
     if requires_grad or result._requires_grad:
-        result.requires_grad_(requires_grad)
+        result._set_requires_grad(requires_grad)
     return result
 
 
@@ -132,7 +132,7 @@ class UninitializedTensorMixin(Tensor):
         """The same in another dtype or on another device, still without a shape."""
         dtype, place, _, _ = _parse_to(args, kwargs)
         made = type(self)(device=place or self.device, dtype=dtype or self.dtype)
-        return made.requires_grad_(self._requires_grad)
+        return made._set_requires_grad(self._requires_grad)
 
     @property
     def shape(self) -> Any:
@@ -158,7 +158,7 @@ class UninitializedTensorMixin(Tensor):
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         if id(self) not in memo:
             made = type(self)(device=self.device, dtype=self.dtype)
-            memo[id(self)] = made.requires_grad_(self._requires_grad)
+            memo[id(self)] = made._set_requires_grad(self._requires_grad)
         return memo[id(self)]
 
 

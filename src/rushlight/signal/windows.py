@@ -56,7 +56,7 @@ class _Window:
         return _functions["linspace"](start, end, self.M, **self.options)
 
     def finish(self, values: Tensor) -> Tensor:
-        return values.requires_grad_() if self.requires_grad else values
+        return values._set_requires_grad() if self.requires_grad else values
 
     def trivial(self) -> Tensor | None:
         """The window of no point or one."""

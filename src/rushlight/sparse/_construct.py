@@ -92,7 +92,7 @@ def _coo_size(indices: Tensor, values: Tensor) -> Shape:
 
 
 def _finish(tensor: Tensor, requires_grad: bool) -> Tensor:
-    return tensor.detach().requires_grad_() if requires_grad else tensor
+    return tensor.detach()._set_requires_grad() if requires_grad else tensor
 
 
 def sparse_compressed_tensor(

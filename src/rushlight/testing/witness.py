@@ -71,7 +71,7 @@ class Witness:
             result = dispatch.call(self.op, tuple(values))
             if isinstance(result, NestedBase):
                 return result.values()  # that is what autograd and finite differences look at
-            free = self.op.name in PHASES and any(leaf.is_complex() for leaf in self.leaves)
+            free = self.op.name in PHASES and any(part.is_complex() for part in result)
             return PHASES[self.op.name](*result) if free else result
         lists = self.op.list_positions
         first = 0 if lists[:1] == (0,) else self.op.tensor_positions[0]

@@ -84,8 +84,8 @@ def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     if not isinstance(inputs, tuple):
         raise RuntimeError("Only tuple of tensors is supported. Got Unsupported input type: "
                            f"{type(inputs).__name__}")
-    return tuple(value.detach().requires_grad_(value.requires_grad) if isinstance(value, Tensor) else value
-                 for value in inputs)
+    return tuple(value.detach()._set_requires_grad(value.requires_grad) if isinstance(value, Tensor)
+                 else value for value in inputs)
 
 
 def check_backward_validity(inputs: Sequence[Any]) -> None:

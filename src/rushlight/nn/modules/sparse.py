@@ -33,7 +33,7 @@ class _Table(Module):
     def _set_weight(self, weight: Tensor | None, device: Any, dtype: Any, freeze: bool = False) -> None:
         shape = (self.num_embeddings, self.embedding_dim)
         if weight is None:
-            self.weight = new_parameter(shape, device, dtype).requires_grad_(not freeze)
+            self.weight = new_parameter(shape, device, dtype)._set_requires_grad(not freeze)
             self.reset_parameters()
             return
         check(
@@ -215,5 +215,5 @@ class EmbeddingBag(_Table):
             include_last_offset=include_last_offset,
             padding_idx=padding_idx,
         )
-        result.weight.requires_grad_(not freeze)
+        result.weight._set_requires_grad(not freeze)
         return result
