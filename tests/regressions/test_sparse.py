@@ -13,6 +13,7 @@ import torch
 import rushlight as rl
 from rushlight.core.dtypes import DTYPES
 
+pytestmark = pytest.mark.filterwarnings("ignore:ComplexHalf", "ignore:Sparse invariant checks")
 DTYPE_NAMES = [name for name in DTYPES if hasattr(torch, name) and hasattr(rl, name)
                and not name.startswith(("q", "bits"))]
 
@@ -198,3 +199,65 @@ def test_d_sobol_refusals() -> None:
         out = lib.zeros(1)
         assert engine.draw(2, out=out) is out
         assert out.shape == (2, 2)
+
+
+# Sparse tensors.
+
+def test_d20_a_sparse_tensor_of_a_size_alone() -> None:
+    for lib in (torch, rl):
+        for made in (lib.sparse_coo_tensor(size=(2, 3)), lib.sparse_coo_tensor((2, 3))):
+            assert tuple(made.shape) == (2, 3)
+            assert made._nnz() == 0
+        with pytest.raises(TypeError):
+            lib.sparse_coo_tensor()
+
+
+def test_d_sparse_factories_write_to_sparse_outputs() -> None:
+    for lib in (torch, rl):
+        out = lib.sparse_coo_tensor(size=(1,))
+        assert lib.zeros((2, 3), out=out) is out
+        assert tuple(out.shape) == (2, 3)
+        assert out.layout is lib.sparse_coo
+        with pytest.raises(RuntimeError, match="memory format option is only supported by strided tensors"):
+            lib.empty_like(out, memory_format=lib.contiguous_format)
+
+
+def test_d_sparse_numbers_multiply() -> None:
+    for lib in (torch, rl):
+        matrix, number = lib.tensor([[0.0, 2.0], [3.0, 0.0]]).to_sparse(), lib.tensor(4.0).to_sparse()
+        assert (matrix * number).to_dense().tolist() == [[0, 8], [12, 0]]
+        assert (number * matrix).to_dense().tolist() == [[0, 8], [12, 0]]
+
+
+def test_d_sparse_permuted_stay_coalesced_along_the_first_dimension() -> None:
+    dense = np.random.default_rng(0).standard_normal((2, 3, 4)) * (np.arange(24).reshape(2, 3, 4) % 3 > 0)
+    for order in ((0, 2, 1), (0, 1, 2), (1, 0, 2), (2, 1, 0)):
+        found = [lib.tensor(dense).to_sparse().permute(order) for lib in (torch, rl)]
+        assert found[0].is_coalesced() == found[1].is_coalesced()
+        np.testing.assert_array_equal(found[0].to_dense(), found[1].to_dense())
+        places = found[1].coalesce().indices().numpy()
+        assert (np.lexsort(places[::-1]) == np.arange(places.shape[1])).all()
+
+
+@pytest.mark.parametrize("name", ["float32", "bfloat16", "float16"])
+def test_d_products_with_packed_weights(name: str) -> None:
+    generator = np.random.default_rng(0)
+    left, scales = generator.random((4, 64)), generator.random((2, 32, 2))
+    weight, bytes_ = generator.integers(0, 16, (32, 64)), generator.integers(-128, 128, (5, 64))
+    found = []
+    for lib in (torch, rl):
+        dtype = getattr(lib, name)
+        packed = lib._convert_weight_to_int4pack_for_cpu(lib.tensor(weight, dtype=lib.int32), 2)
+        a, s = lib.tensor(left, dtype=dtype), lib.tensor(scales, dtype=dtype)
+        four = lib._weight_int4pack_mm_for_cpu(a, packed, 32, s)
+        eight = lib._weight_int8pack_mm(a, lib.tensor(bytes_, dtype=lib.int8), s[0, :5, 0].contiguous())
+        found.append([np.array(r.float().tolist()) for r in (four, eight)])
+        for wrong in (lambda: lib._convert_weight_to_int4pack_for_cpu(lib.zeros(16, 4, dtype=lib.int64), 2),
+                      lambda: lib._convert_weight_to_int4pack_for_cpu(lib.zeros(17, 4, dtype=lib.int32), 2),
+                      lambda: lib._weight_int4pack_mm_for_cpu(a, packed, 33, s),
+                      lambda: lib._weight_int4pack_mm_for_cpu(a.double(), packed, 32, s)):
+            with pytest.raises(RuntimeError):
+                wrong()
+    tolerance = 1e-5 if name == "float32" else 2e-2
+    for theirs, ours in zip(*found, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=tolerance, atol=tolerance * 10)

@@ -338,6 +338,9 @@ def _with_dtype_of(target: Tensor, op: OpDef, args: Arguments) -> Arguments:
     names = op.schema.argument_names
     if op.tensor_positions or op.list_positions or "dtype" not in names:
         return args
+    if target._parts is not None and "layout" in names and args[names.index("layout")] is None:
+        where = names.index("layout")
+        args = (*args[:where], target.layout, *args[where + 1:])
     at = names.index("dtype")
     check(
         args[at] in (None, target.dtype, op.schema.arguments[at].default),

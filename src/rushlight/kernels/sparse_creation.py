@@ -90,8 +90,10 @@ def zeros_like(self: Tensor, dtype: Any, layout: Any, device: Any) -> Tensor:
 
 
 @sparse_kernel("empty_like")
-def empty_like(self: Tensor, dtype: Any, layout: Any) -> Tensor:
+def empty_like(self: Tensor, dtype: Any, layout: Any, memory_format: Any) -> Tensor:
     dtype = dtype or self.dtype
+    check(memory_format is None or layout is strided, "memory format option is only supported by strided "
+          "tensors")
     if layout not in (None, self.layout):
         return _converted(self, dtype, layout)
     if isinstance(self._parts, Coo):

@@ -225,6 +225,8 @@ def multiply(self: Tensor, other: Tensor) -> Tensor:
             f"broadcast to the {factor.ndim} dimensions of the strided factor",
         )
         return put(values_of(source) * run_name("_sparse_take", factor.expand(source.shape), source), source)
+    if 0 in (self.ndim, other.ndim) and self.ndim != other.ndim:  # a number, stored or zero
+        return multiply(self, other.to_dense()) if other.ndim == 0 else multiply(self.to_dense(), other)
     first, second = settled(self), settled(other)
     check(
         tuple(first.shape) == tuple(second.shape),

@@ -49,7 +49,10 @@ def _permuted(self: Tensor, order: Sequence[int]) -> Tensor:
     values = values_of(source)
     if list(order[first:]) != list(range(first, self.ndim)):
         values = values.permute(0, *[d - first + 1 for d in order[first:]])
-    kept = list(order[:first]) == list(range(first)) and source._parts.coalesced
+    kept = source._parts.coalesced and list(order[:1]) in ([], [0])
+    if kept and list(order[:first]) != list(range(first)):  # sorted by the first dimension alone
+        places = np.lexsort(indices[::-1])
+        indices, values = indices[:, places], values.index_select(0, index_tensor(places))
     return coo(index_tensor(indices), values, source, [self.shape[d] for d in order], kept)
 
 
