@@ -61,6 +61,7 @@ FLOORS = [
         "_dynamo",
         "_decomp",
         "_C",
+        "_functorch",
         "_ops",
         "_library",
         "_custom_op",

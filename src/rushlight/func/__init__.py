@@ -6,6 +6,11 @@ from typing import Any as _Any
 
 from .. import batching as _batching  # noqa: F401  attaches the batching rules
 from .forward import jvp, linearize
+from .functional_modules import (  # noqa: F401  functorch's older names
+    combine_state_for_ensemble,
+    make_functional,
+    make_functional_with_buffers,
+)
 from .jacobian import hessian, jacfwd, jacrev
 from .modules import functional_call, replace_all_batch_norm_modules_, stack_module_state
 from .rearrange import rearrange

@@ -91,13 +91,18 @@ def replaced(module: Any, state: dict[str, Any], *, strict: bool) -> Iterator[No
             table[leaf] = tensor
 
 
+def check_alike(models: Sequence[Any], what: str) -> None:
+    """Refuse models that cannot be stacked."""
+    check(len(models) > 0, f"{what}: Expected at least one model, got 0.")
+    check(all(m.training for m in models) or not any(m.training for m in models), f"{what}: Expected all "
+          "models to have the same training/eval mode.")
+    check(all(type(m) is type(models[0]) for m in models), f"{what}: Expected all models to be of the same "
+          "class.")
+
+
 def stack_module_state(models: Sequence[Any]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """The parameters and buffers of models of the same kind, each stacked along a new first dimension."""
-    check(len(models) > 0, "stack_module_state: Expected at least one model, got 0.")
-    check(all(m.training for m in models) or not any(m.training for m in models), "stack_module_state: "
-          "Expected all models to have the same training/eval mode.")
-    check(all(type(m) is type(models[0]) for m in models), "stack_module_state: Expected all models to be of "
-          "the same class.")
+    check_alike(models, "stack_module_state")
     parameters = _stacked([dict(m.named_parameters()) for m in models])
     buffers = _stacked([dict(m.named_buffers()) for m in models])
     return parameters, buffers

@@ -1,0 +1,1 @@
+"""Transforms of functions, under the names their modules have in PyTorch."""
