@@ -61,6 +61,7 @@ FLOORS = [
         "_dynamo",
         "_decomp",
         "_C",
+        "_subclasses",
         "_functorch",
         "_ops",
         "_library",

@@ -43,7 +43,7 @@ class Name:
 
 _REBUILD = {name: Name("torch._utils", f"_rebuild_{name}") for name in (
     "tensor_v2", "tensor_v3", "parameter", "parameter_with_state", "sparse_tensor",
-    "meta_tensor_no_storage")}
+    "meta_tensor_no_storage", "wrapper_subclass")}
 _FROM_TYPE = Name("torch._tensor", "_rebuild_from_type_v2")
 _SIZE, _DEVICE = Name("torch", "Size"), Name("torch", "device")
 _GET_LAYOUT = Name("torch.serialization", "_get_layout")
@@ -131,6 +131,8 @@ def reduce_tensor(tensor: Tensor) -> Any:
             or tensor._quantizer is not None:
         return NotImplemented  # these say themselves how they are made again
     state: Any = own_attributes(tensor)
+    if kept := {name: getattr(tensor, name) for name in tensor._slots if hasattr(tensor, name)}:
+        state = (state, kept)
     if kind.__name__ == "Parameter" and kind.__module__.endswith("nn.parameter"):
         parts: tuple[Any, ...] = (tensor.detach(), tensor.requires_grad, collections.OrderedDict())
         if state:
@@ -146,6 +148,10 @@ def reduce_tensor(tensor: Tensor) -> Any:
 
 
 def _rebuilding(tensor: Tensor) -> tuple[Name, tuple[Any, ...]]:
+    if tensor._dispatches and tensor._array is None:
+        return _REBUILD["wrapper_subclass"], (
+            type(tensor), tensor.dtype, tuple(tensor.shape), tensor.strides(), tensor.storage_offset(),
+            tensor.layout, tensor.device, tensor.requires_grad)
     if tensor._parts is not None:
         return _REBUILD["sparse_tensor"], (tensor.layout, _members(tensor))
     if tensor.is_meta:

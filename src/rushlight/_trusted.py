@@ -176,11 +176,26 @@ def _from_type(function: Any, kind: Any, args: Any, state: Any) -> Any:
     return result
 
 
+def _wrapper(kind: Any, dtype: Any, size: Any, stride: Any, offset: Any, layout: Any, place: Any,
+             requires_grad: Any) -> Tensor:
+    """A tensor without data of a class of the program, which must be trusted."""
+    if not (isinstance(kind, type) and issubclass(kind, Tensor) and kind._dispatches):
+        raise SerializationError(f"load: damaged file: {kind} is no class that runs operators itself")
+    _meta_tensor(dtype, size, stride, False)  # checks them
+    made: Tensor = Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
+        kind, size, strides=stride, storage_offset=int(offset), dtype=dtype, layout=layout, device=place,
+        requires_grad=bool(requires_grad))
+    return made
+
+
 def set_attributes(tensor: Any, state: Any) -> None:
-    """What a program had set on a tensor: never what makes it a tensor, such as its memory."""
+    """What a program had set on a tensor: never what makes it a tensor, such as its memory. An object of a
+    class of the program, which is trusted, may have attributes with the names of methods."""
     dictionary, slots = state if isinstance(state, tuple) and len(state) == 2 else (state, None)
     for name, value in {**(dictionary or {}), **(slots or {})}.items():
-        if not isinstance(name, str) or hasattr(Tensor, name) or name in Tensor.__annotations__:
+        plain = type(tensor) is Tensor
+        if not isinstance(name, str) or name in Tensor.__annotations__ or name.startswith("__") or (
+                plain and hasattr(Tensor, name)):
             raise refuse(f"The file sets the attribute {name!r} of a tensor")
         setattr(tensor, name, value)
 
@@ -215,6 +230,7 @@ NAMES: dict[str, Any] = {
     "torch._utils._rebuild_tensor_v2": _tensor,
     "torch._utils._rebuild_tensor_v3": _typed_tensor,
     "torch._utils._rebuild_meta_tensor_no_storage": _meta_tensor,
+    "torch._utils._rebuild_wrapper_subclass": _wrapper,
     "torch._utils._rebuild_parameter": _parameter,
     "torch._utils._rebuild_parameter_with_state": _parameter,
     "torch._utils._rebuild_sparse_tensor": _sparse,

@@ -123,8 +123,8 @@ class Custom:
             if key in self.kernels and key not in self.disabled:
                 return self._checked(self.kernel(key, args), args)
         raise NotImplementedError(
-            f"Could not run '{self.op.name}' with arguments from the 'CPU' backend: it has kernels for "
-            f"{sorted(self.kernels) or 'none'} alone")
+            f"Could not run '{self.op.name}' with arguments from the 'CPU' backend: there was no cpu impl "
+            f"registered; it has kernels for {sorted(self.kernels) or 'none'} alone")
 
     def _checked(self, result: Any, args: Arguments) -> Any:
         if self.definition is not None:

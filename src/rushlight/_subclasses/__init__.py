@@ -1,0 +1,5 @@
+"""Classes of tensors that run operators themselves."""
+
+from .fake_tensor import FakeTensor, FakeTensorMode
+
+__all__ = ["FakeTensor", "FakeTensorMode"]
