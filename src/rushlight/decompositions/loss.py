@@ -222,9 +222,6 @@ def hinge_embedding_loss(self: Tensor, target: Tensor, margin: float, reduction:
            "reduction=1) -> Tensor", api=FUNCTION)
 def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float,
                         reduction: int) -> Tensor:
-    check(input1.ndim == input2.ndim == target.ndim, "margin_ranking_loss : All input tensors should have "
-          f"same dimension but got sizes: input1: {list(input1.shape)}, input2: {list(input2.shape)}, "
-          f"target: {list(target.shape)}")
     return reduced((-target * (input1 - input2) + margin).clamp_min(0), reduction)
 
 

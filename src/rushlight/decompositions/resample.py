@@ -254,7 +254,7 @@ class Method(NamedTuple):
         check((output_size is None) != (factors is None),
               f"{self.name}: Must specify exactly one of output_size and scale_factors")
         if output_size is not None:
-            return self.forward(x, output_size, align_corners, (None,) * self.rank)
+            return self.run(x, output_size, align_corners, (None,) * self.rank)
         assert factors is not None
         check(len(factors) == self.rank and x.ndim == self.rank + 2, f"{self.name}: expects an input of "
               f"{self.rank + 2} dimensions and {self.rank} factors, but got {x.ndim} and {len(factors)}")
@@ -262,7 +262,12 @@ class Method(NamedTuple):
         check(all(abs(size) < 2**63 for size in scaled), f"{self.name}: factors of {list(factors)} give "
               "sizes that cannot be converted to int64 without overflow")
         sizes = [int(size) for size in scaled]
-        return self.forward(x, sizes, align_corners, tuple(factors))
+        return self.run(x, sizes, align_corners, tuple(factors))
+
+    def run(self, x: Tensor, sizes: Sequence[int], align_corners: bool, scales: Scales) -> Tensor:
+        """The operator itself, whose gradient is rounded once."""
+        corners = (align_corners,) if self.corners else ()
+        return run_name(self.name, x, tuple(sizes), *corners, *scales)
 
 
 def in_format_of(x: Tensor, result: Tensor) -> Tensor:

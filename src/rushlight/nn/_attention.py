@@ -98,7 +98,8 @@ def multi_head_attention_forward(
     else:
         attended, scores = _without_weights(q, k, v, mask, dropout, is_causal, (batch, num_heads)), None
     joined = attended.transpose(0, 1).reshape(length * batch, size)
-    output = _nn["linear"](joined, out_proj_weight, out_proj_bias).reshape(length, batch, -1)
+    output = _nn["linear"](joined, out_proj_weight, out_proj_bias)
+    output = output.reshape(length, batch, output.shape[-1])
     if scores is not None:
         scores = scores.reshape(batch, num_heads, length, k.shape[1])
         scores = scores.mean(1) if average_attn_weights else scores
@@ -146,12 +147,22 @@ def _check_ranks(
     if padding is not None:
         check(
             padding.ndim == query.ndim - 1,
-            f"expected key_padding_mask of {query.ndim - 1} dimensions, got {padding.ndim}",
+            f"For a {query.ndim}-D query, expected `key_padding_mask` to be `None` or {query.ndim - 1}-D but "
+            f"found {padding.ndim}-D tensor instead",
             AssertionError,
         )
     if mask is not None:
         check(
-            mask.ndim in (2, 3), f"expected attn_mask of 2 or 3 dimensions, got {mask.ndim}", AssertionError
+            mask.ndim in (2, 3),
+            f"For a {query.ndim}-D query, expected `attn_mask` to be `None`, 2-D or 3-D but found "
+            f"{mask.ndim}-D tensor instead",
+            AssertionError,
+        )
+        wanted = (heads, query.shape[0], key.shape[0])
+        check(
+            query.ndim == 3 or mask.ndim == 2 or tuple(mask.shape) == wanted,
+            f"Expected `attn_mask` shape to be {wanted} but got {tuple(mask.shape)}",
+            AssertionError,
         )
     return query.ndim == 3
 
@@ -247,7 +258,8 @@ def _without_weights(
 ) -> Tensor:
     batch, heads = split
     if mask is not None:
-        mask = mask.unsqueeze(0) if mask.shape[0] == 1 else mask.reshape(batch, heads, -1, k.shape[1])
+        single = mask.shape[0] == 1
+        mask = mask.unsqueeze(0) if single else mask.reshape(batch, heads, mask.shape[1], k.shape[1])
     q4, k4, v4 = (t.reshape(batch, heads, t.shape[1], t.shape[2]) for t in (q, k, v))
     attended: Tensor = _nn["scaled_dot_product_attention"](q4, k4, v4, mask, dropout, is_causal)
     return attended.reshape(batch * heads, q.shape[1], v.shape[2])

@@ -23,6 +23,10 @@ SPREAD = INEXACT | {DTYPES["int64"]}  # what PyTorch's transposed convolutions t
 COLUMNS = INEXACT | {DTYPES["bool"]}
 
 
+def _sides(sizes: list[int]) -> str:
+    return " x ".join(str(size) for size in sizes)
+
+
 def each(given: Sizes | int, count: int, name: str = "", word: str = "") -> Shape:
     """`given` as one number for each of `count` dimensions."""
     given = (given,) if isinstance(given, int) else tuple(given)
@@ -79,8 +83,8 @@ def result_shape(input: Tensor, weight: Tensor, stride: Sizes, padding: Sizes, d
         seen = [d * (k - 1) + 1 for k, d in zip(kernel, apart, strict=True)]
         padded = [n + 2 * p for n, p in zip(space, borders, strict=True)]
         check(all(p >= s for p, s in zip(padded, seen, strict=True)), f"{name}: Calculated padded input size "
-              f"per channel: {padded}. Kernel size: {seen}. Kernel size can't be greater than actual input "
-              "size")
+              f"per channel: ({_sides(padded)}). Kernel size: ({_sides(seen)}). Kernel size can't be greater "
+              "than actual input size")
         sizes = [windows(*one) for one in zip(space, kernel, steps, borders, apart, strict=True)]
         return input.shape[0], shape[0], *sizes
     check(all(m < max(s, d) for m, s, d in zip(more, steps, apart, strict=True)), f"{name}: output padding "
