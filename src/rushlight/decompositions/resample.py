@@ -226,7 +226,9 @@ class Method(NamedTuple):
         check(x.dtype.is_floating_point or (byte and (moved_only or self.rank == 2)),
               f'"{self.name}" not implemented for \'{x.dtype.torch_name}\'', NotImplementedError)
         compute = (FLOAT32 if moved_only else FLOAT64) if byte else x.dtype.opmath
-        result = x if moved_only or x.dtype is compute else x.to(compute)
+        # Copies need no precision, but the sums of their gradients do.
+        as_it_is = x.dtype is compute or (moved_only and not x.requires_grad)
+        result = x if as_it_is else x.to(compute)
         axes = self.axes(x, x.shape[2:], output_size, align_corners, scales, compute)
         for dim in range(self.rank + 1, 1, -1):
             taps = self.taps(axes[dim - 2])
@@ -254,7 +256,7 @@ class Method(NamedTuple):
         check((output_size is None) != (factors is None),
               f"{self.name}: Must specify exactly one of output_size and scale_factors")
         if output_size is not None:
-            return self.run(x, output_size, align_corners, (None,) * self.rank)
+            return self.forward(x, output_size, align_corners, (None,) * self.rank)
         assert factors is not None
         check(len(factors) == self.rank and x.ndim == self.rank + 2, f"{self.name}: expects an input of "
               f"{self.rank + 2} dimensions and {self.rank} factors, but got {x.ndim} and {len(factors)}")
@@ -262,12 +264,7 @@ class Method(NamedTuple):
         check(all(abs(size) < 2**63 for size in scaled), f"{self.name}: factors of {list(factors)} give "
               "sizes that cannot be converted to int64 without overflow")
         sizes = [int(size) for size in scaled]
-        return self.run(x, sizes, align_corners, tuple(factors))
-
-    def run(self, x: Tensor, sizes: Sequence[int], align_corners: bool, scales: Scales) -> Tensor:
-        """The operator itself, whose gradient is rounded once."""
-        corners = (align_corners,) if self.corners else ()
-        return run_name(self.name, x, tuple(sizes), *corners, *scales)
+        return self.forward(x, sizes, align_corners, tuple(factors))
 
 
 def in_format_of(x: Tensor, result: Tensor) -> Tensor:
