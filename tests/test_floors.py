@@ -58,7 +58,6 @@ FLOORS = [
         "library",
         "_compile_api",
         "_compiler_api",
-        "_dynamo",
         "_decomp",
         "_C",
         "_subclasses",

@@ -221,7 +221,7 @@ globals().update(_LEGACY_STORAGES)
 
 _heap.keep_freed_memory()
 
-_ON_DEMAND = ("_C", "__config__", "__future__", "_custom_op", "_custom_ops", "_dynamo", "_functorch",
+_ON_DEMAND = ("_C", "__config__", "__future__", "_custom_op", "_custom_ops", "_functorch",
               "_library", "_ops", "_subclasses",
               "accelerator", "backends", "compiler",
               "cpu", "cuda", "distributed", "distributions", "jit", "library",

@@ -59,12 +59,6 @@ def disable(fn: Callable[..., Any] | None = None, recursive: bool = True, *,
     return uncompiled
 
 
-def graph_break(msg: str = "") -> None:
-    """Leave the program that is being captured here; an error under fullgraph=True."""
-    if is_compiling():
-        AMBIENT.trace.refuse("graph_break()" + (f": {msg}" if msg else ""))
-
-
 def reset() -> None:
     """Forget every compiled form: the next calls compile anew."""
     loaded = sys.modules.get("rushlight.compiler")

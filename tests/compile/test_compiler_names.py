@@ -1,4 +1,4 @@
-"""The functions of `rushlight.compiler` and `rushlight._dynamo`."""
+"""The functions of `rushlight.compiler`."""
 
 from __future__ import annotations
 
@@ -51,17 +51,6 @@ def test_disable_a_module():
     assert rl.equal(rl.compile(block)(rl.ones(1, 2)), block(rl.ones(1, 2)))
 
 
-def test_graph_break():
-    def function(x):
-        y = x + 1
-        rl._dynamo.graph_break()
-        return y * 2
-
-    with pytest.raises(rl._dynamo.exc.Unsupported, match="graph_break"):
-        rl.compile(function, fullgraph=True)(rl.ones(2))
-    assert rl.equal(rl.compile(function)(rl.ones(2)), rl.full((2,), 4.0))
-
-
 def test_reset():
     compiled = rl.compile(lambda x: x + 1)
     compiled(rl.ones(2))
@@ -72,14 +61,7 @@ def test_reset():
     assert compiled.reasons == ["first call"]
 
 
-def test_backends_and_hints():
+def test_backends():
     for name in rl.compiler.list_backends(None):
         assert rl.compile(rl.sin, backend=name)(rl.zeros(1)) == 0
-    x = rl.ones(2, 3)
-    rl._dynamo.mark_dynamic(x, 0)
-    rl._dynamo.mark_static(x, [0, 1])
-    with pytest.raises(IndexError):
-        rl._dynamo.mark_dynamic(x, 2)
-    with pytest.raises(TypeError):
-        rl._dynamo.mark_dynamic(3, 0)
     assert rl.compiler.allow_in_graph(rl.sin) is rl.compiler.assume_constant_result(rl.sin) is rl.sin
