@@ -424,3 +424,38 @@ def test_pools_of_no_channels_and_to_no_windows(lib: Any) -> None:
     assert lib.nn.FractionalMaxPool2d(2, output_size=(0, 1))(lib.ones(2, 3, 5, 5)).shape == (2, 3, 0, 1)
     with pytest.raises(RuntimeError):
         functional.max_pool2d(lib.tensor(1.0), 2)
+
+
+def test_native_multi_head_attention() -> None:
+    rng = torch.Generator().manual_seed(0)
+    shapes = ((2, 3, 4), (12, 4), (12,), (4, 4), (4,))
+    x, *weights = (torch.rand(shape, generator=rng) for shape in shapes)
+    masks = {0: torch.tensor([[0, 1, 0], [0, 0, 1], [1, 0, 0]]).bool(),
+             1: torch.tensor([[0, 1, 0], [0, 0, 0]]).bool(),
+             2: torch.rand(2, 2, 3, 3, generator=rng) > 0.8, None: None}
+    for kind, mask in masks.items():
+        for average in (True, False):
+            with torch.no_grad():
+                wanted = torch._native_multi_head_attention(
+                    x, x, x, 4, 2, *weights, mask, True, average, kind)
+            mine = rl.from_numpy(x.numpy())
+            found = rl._native_multi_head_attention(
+                mine, mine, mine, 4, 2, *[rl.from_numpy(w.numpy()) for w in weights],
+                None if mask is None else rl.from_numpy(mask.numpy()), True, average, kind)
+            for a, b in zip(found, wanted, strict=True):
+                torch.testing.assert_close(torch.from_numpy(a.numpy()), b)
+
+
+def test_fast_gradcheck_of_many_elements() -> None:
+    """One direction sums over all elements, and so do the errors of differences."""
+    module = rl.nn.LayerNorm((56, 56), elementwise_affine=False)
+    assert rl.autograd.gradcheck(module, rl.randn(8, 5, 56, 56, dtype=rl.float64, requires_grad=True),
+                                 fast_mode=True)
+
+
+@LIBRARIES
+def test_attention_of_an_empty_batch(lib: Any) -> None:
+    layer = lib.nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0)
+    x = lib.ones(5, 0, 8, requires_grad=True)
+    layer(x).sum().backward()
+    assert x.grad.shape == (5, 0, 8)

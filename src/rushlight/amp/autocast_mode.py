@@ -22,7 +22,8 @@ def _known(device_type: Any) -> str:
     if not isinstance(device_type, str):
         raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
     if device_type not in state.DEVICES:
-        raise RuntimeError(f"'{device_type}' is no device type; expected one of {', '.join(state.DEVICES)}")
+        raise RuntimeError(f"Invalid device string: '{device_type}'; expected one of "
+                           f"{', '.join(state.DEVICES)}")
     return device_type
 
 

@@ -11,8 +11,9 @@ from ..core.autocast import Policy, policy
 
 policy(
     Policy.LOWER,
-    "_addmm_activation", "_convolution.deprecated", "addbmm", "addmm", "baddbmm", "bmm", "conv1d",
-    "conv1d.padding", "conv2d", "conv2d.padding", "conv3d", "conv3d.padding", "conv_tbc", "conv_transpose1d",
+    "_addmm_activation", "_convolution.deprecated", "_native_multi_head_attention", "addbmm",
+    "addmm", "baddbmm", "bmm", "conv1d", "conv1d.padding", "conv2d", "conv2d.padding",
+    "conv3d", "conv3d.padding", "conv_tbc", "conv_transpose1d",
     "conv_transpose2d.input", "conv_transpose3d.input", "linalg_vecdot", "linear", "matmul",
     "mkldnn_rnn_layer", "mm", "prelu", "scaled_dot_product_attention",
 )

@@ -11,10 +11,13 @@ import math
 from collections.abc import Iterator
 
 from ..core.dispatch import run_name
+from ..core.dtypes import DTYPES
 from ..core.errors import check
 from ..core.modes import MODES
 from ..core.registry import FUNCTION, INTERNAL, composite
 from ..core.tensor import Tensor
+
+BOOL = DTYPES["bool"]
 
 BLOCK = 256  # query rows at a time; up to this many the matrix of weights is small anyway
 
@@ -295,3 +298,50 @@ def _in_blocks(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, d
         return False
     # The gradient and the tangent of a mask need all scores at once.
     return mask is None or not ((mask.requires_grad and MODES.grad) or MODES.dual_levels)
+
+
+@composite(
+    "_native_multi_head_attention(Tensor query, Tensor key, Tensor value, int embed_dim, int num_head, "
+    "Tensor qkv_weight, Tensor qkv_bias, Tensor proj_weight, Tensor proj_bias, Tensor? mask=None, bool "
+    "need_weights=True, bool average_attn_weights=True, int? mask_type=None) -> (Tensor, Tensor)",
+    api=FUNCTION,
+)
+def native_multi_head_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    embed_dim: int,
+    num_head: int,
+    qkv_weight: Tensor,
+    qkv_bias: Tensor,
+    proj_weight: Tensor,
+    proj_bias: Tensor,
+    mask: Tensor | None,
+    need_weights: bool,
+    average_attn_weights: bool,
+    mask_type: int | None,
+) -> tuple[Tensor, Tensor | None]:
+    """Multi-head attention of (batch, length, size) tensors; a mask is true where nobody looks: of (queries,
+    keys) for type 0, of (batch, keys) for type 1, of (batch, heads, queries, keys) for type 2."""
+    name = "_native_multi_head_attention"
+    check(query.ndim == 3, f"{name}: expected 3-D `query`, got {query.ndim}-D tensor")
+    check(query.shape[2] == embed_dim, f"{name}: passed-in embed_dim {embed_dim} didn't match the last dim "
+          f"of query, {query.shape[2]}")
+    check(embed_dim % num_head == 0, f"{name}: embed_dim {embed_dim} is no multiple of num_head {num_head}")
+    check(tuple(qkv_weight.shape) == (3 * embed_dim, embed_dim), f"{name}: expected `qkv_weight` of shape "
+          f"{[3 * embed_dim, embed_dim]}, got {list(qkv_weight.shape)}")
+    check(mask is None or mask_type in (0, 1, 2), f"{name}: Mask Type should be defined, 0, 1 or 2")
+    given = zip((query, key, value), qkv_weight.chunk(3), qkv_bias.chunk(3), strict=True)
+    q, k, v = (run_name("linear", x, w, b).unflatten(-1, (num_head, embed_dim // num_head)).transpose(1, 2)
+               for x, w, b in given)
+    scores = (q * (1.0 / math.sqrt(max(q.shape[-1], 1)))).matmul(k.transpose(-2, -1))
+    if mask is not None:
+        hidden = mask.to(BOOL)
+        hidden = hidden.reshape((*hidden.shape[:1], 1, 1, *hidden.shape[1:])) if mask_type == 1 else hidden
+        scores = scores.masked_fill(hidden, -math.inf)
+    weights = scores.softmax(-1)
+    joined = weights.matmul(v).transpose(1, 2).flatten(2)
+    output: Tensor = run_name("linear", joined, proj_weight, proj_bias)
+    if not need_weights:
+        return output, None
+    return output, weights.mean(1) if average_attn_weights else weights

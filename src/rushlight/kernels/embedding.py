@@ -15,7 +15,7 @@ from .indexing import check_bounds
 
 @kernel("embedding")
 def embedding(weight: np.ndarray, indices: np.ndarray) -> np.ndarray:
-    check_bounds(indices, len(weight), 0, "embedding", negative=False)
+    check_bounds(indices, len(weight), 0, "embedding: index out of range in self", negative=False)
     return np.take(weight, indices, axis=0)
 
 

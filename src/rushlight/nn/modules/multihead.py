@@ -108,7 +108,8 @@ class MultiheadAttention(Module):
         if query.is_nested:
             plain = self.batch_first and not (need_weights or self.add_zero_attn)
             check(plain and key_padding_mask is None and attn_mask is None and self.bias_k is None,
-                  "MultiheadAttention of nested tensors needs batch_first=True and need_weights=False, and "
+                  "MultiheadAttention does not support NestedTensor outside of its fast path: it needs "
+                  "batch_first=True and need_weights=False, and "
                   "takes no masks (is_causal=True masks what comes later), no bias of keys and values and no "
                   "zero attention", AssertionError)
             return self._nested(query, key, value, is_causal), None
