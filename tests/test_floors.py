@@ -62,6 +62,7 @@ FLOORS = [
         "_C",
         "_subclasses",
         "_functorch",
+        "_vmap_internals",
         "_ops",
         "_library",
         "_custom_op",

@@ -10,6 +10,7 @@ import weakref
 from types import SimpleNamespace
 from typing import Any
 
+from .. import _functions as _package
 from ..autograd.engine import Run
 from ..autograd.grad_mode import is_grad_enabled, is_inference_mode_enabled
 from ..autograd.tape import Node, running_node
@@ -111,8 +112,7 @@ _DisableFuncTorch = contextlib.nullcontext  # a transform works on wrapped tenso
 
 def __getattr__(name: str) -> Any:
     if name == "_VariableFunctions":  # the functions of the package itself
-        from .. import _functions as functions
-        return functions
+        return _package
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

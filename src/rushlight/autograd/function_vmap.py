@@ -12,6 +12,7 @@ from collections import namedtuple
 from typing import Any
 
 from ..batching.vmap import Vmap
+from ..core import pytree
 from ..core.errors import check
 from ..core.interpreters import innermost
 from ..core.modes import MODES
@@ -46,32 +47,51 @@ def _at_level(cls: type[Function], trace: Vmap) -> type[Function]:
 
 
 def batched_forward(cls: type[Function], trace: Vmap, args: tuple[Any, ...]) -> Any:
-    unwrapped = [trace.unwrap(a) for a in args]
+    unwrapped = [_unwrapped(trace, a) for a in args]
     values, dims = tuple(v for v, _ in unwrapped), tuple(d for _, d in unwrapped)
     has_rule = cls.vmap is not Function.vmap
-    check(not (has_rule and cls.generate_vmap_rule), f"{cls.__name__} under vmap: it has a vmap "
-                                                     "staticmethod and also generate_vmap_rule=True; keep "
-                                                     "one of the two")
-    check(has_rule or cls.generate_vmap_rule, f"{cls.__name__} under vmap: it says nothing about batches; "
-                                              "give it a vmap staticmethod or set generate_vmap_rule=True")
+    check(not (has_rule and cls.generate_vmap_rule), f"{cls.__name__} under vmap: it has "
+          "generate_vmap_rule=True and a vmap staticmethod; keep one of the two")
+    check(has_rule or cls.generate_vmap_rule, f"{cls.__name__} does not have vmap support: give it a vmap "
+          "staticmethod or set generate_vmap_rule=True")
     saved = MODES.grad, MODES.forward_grad
     MODES.grad = MODES.forward_grad = True
     try:
         if has_rule:
-            outputs, out_dims = cls.vmap(VmapInfo(trace.size, trace.randomness), dims, *values)
+            found = cls.vmap(VmapInfo(trace.size, trace.randomness), dims, *values)
+            check(isinstance(found, tuple) and len(found) == 2, f"Expected the vmap staticmethod of "
+                                                                f"{cls.__name__} "
+                  "to have two returns, the outputs and their batch dimensions")
+            outputs, out_dims = found
+            check(pytree.broadcast_prefix(out_dims, pytree.flatten(outputs)[1]) is not None, "The vmap "
+                  f"staticmethod of {cls.__name__} returned an incompatible (output, out_dims): {out_dims} "
+                  "does not fit the structure of the output")
         else:
             rule = _vmapped(cls, trace, dims)
             outputs = rule.apply(*values)
             out_dims = rule.out_dims
     finally:
         MODES.grad, MODES.forward_grad = saved
-    if not isinstance(outputs, tuple):
+    if not isinstance(outputs, tuple | list):
         return _wrapped(trace, outputs, out_dims)
-    several = out_dims if isinstance(out_dims, tuple) else (out_dims,) * len(outputs)
-    return tuple(_wrapped(trace, o, d) for o, d in zip(outputs, several, strict=True))
+    several = out_dims if isinstance(out_dims, tuple | list) else (out_dims,) * len(outputs)
+    return type(outputs)(_wrapped(trace, o, d) for o, d in zip(outputs, several, strict=True))
 
 
-def _wrapped(trace: Vmap, value: Any, dim: int | None) -> Any:
+def _unwrapped(trace: Vmap, value: Any) -> tuple[Any, Any]:
+    """What an argument wraps, and its batch dimension; for a list or tuple, one of each of what it holds."""
+    if type(value) not in (list, tuple):
+        return trace.unwrap(value)
+    found = [_unwrapped(trace, item) for item in value]
+    if all(dim is None for _, dim in found):
+        return value, None
+    return type(value)(item for item, _ in found), type(value)(dim for _, dim in found)
+
+
+def _wrapped(trace: Vmap, value: Any, dim: Any) -> Any:
+    if type(value) in (list, tuple) and dim is not None:
+        dims = dim if isinstance(dim, list | tuple) else (dim,) * len(value)
+        return type(value)(_wrapped(trace, v, d) for v, d in zip(value, dims, strict=True))
     return trace.lift(value, dim) if isinstance(value, Tensor) else value
 
 

@@ -31,6 +31,7 @@ from .tensor import (
     AUTOGRAD,
     DISPATCH,
     META,
+    PROFILED,
     QUANTIZED,
     RANDOM,
     SPARSE,
@@ -82,12 +83,25 @@ def call(op: OpDef, args: Arguments) -> Any:
                 if tensor is not None:
                     keys |= tensor._keys
     if keys:
+        if keys & PROFILED:
+            return _layers["profiled"](op, args, keys & ~PROFILED)
         if keys & AUTOCAST and op.autocast is not None:
             return _layers["autocast"](op, args)
         if keys & TRACED or (keys & RANDOM and op.random):
             return _layers["traced"](op, args, keys)
         if keys & AUTOGRAD and "autograd" in _layers:
             return _layers["autograd"](op, args, keys)
+    return execute(op, args, keys)
+
+
+def below_profiler(op: OpDef, args: Arguments, keys: int) -> Any:
+    """What is left of `call` for a profiler that is looking at it; what runs inside is seen again."""
+    if keys & AUTOCAST and op.autocast is not None:
+        return _layers["autocast"](op, args)
+    if keys & TRACED or (keys & RANDOM and op.random):
+        return _layers["traced"](op, args, keys)
+    if keys & AUTOGRAD and "autograd" in _layers:
+        return _layers["autograd"](op, args, keys)
     return execute(op, args, keys)
 
 

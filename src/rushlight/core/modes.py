@@ -23,6 +23,7 @@ class _Modes(threading.local):
     hooks_disabled: str | None = None  # why saved-tensor hooks are refused at present
     run: Any = None  # the backward pass that is running
     anomaly = False  # record where each node was made, and blame it when its backward fails
+    profiler: Any = None  # what records the operators that run
     multithreading = True  # whether a backward pass may use threads
     check_nan = True  # with anomaly: backward refuses NaN
     plain: bool | int = False  # no class is asked what functions do with its objects (see overrides.py)

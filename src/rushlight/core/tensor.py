@@ -45,6 +45,7 @@ SPARSE = 32  # not strided: what it consists of is in `_parts` (see sparse.py)
 QUANTIZED = 64  # integers that stand for points of the grid in `_quantizer` (see quantized.py)
 RANDOM = 16  # ambient only: a transform wants to see every random operator
 AUTOCAST = 128  # ambient only: operators with a policy have their arguments cast (see autocast.py)
+PROFILED = 512  # ambient only: a profiler sees every call (autograd/profiler.py)
 DISPATCH = 256  # its class, or ambient an open mode, runs operators itself (see python_dispatch.py)
 
 CPU = device("cpu")

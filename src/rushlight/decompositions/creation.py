@@ -45,8 +45,8 @@ def zeros_with_same_features(self: Tensor, other: Tensor, self_num_batch_dims: i
 
 # Operators of PyTorch's own tests: clones whose derivatives are told apart (derivatives/creation.py).
 
-for _schema in ("_test_warn_in_autograd(Tensor self) -> Tensor",
-                "_test_autograd_multiple_dispatch.fullcoverage(Tensor self) -> Tensor",
+composite("_test_warn_in_autograd(Tensor self) -> Tensor", api=INTERNAL)(lambda self: self.clone())
+for _schema in ("_test_autograd_multiple_dispatch.fullcoverage(Tensor self) -> Tensor",
                 "_test_autograd_multiple_dispatch.ntonly(Tensor self, bool b) -> Tensor"):
     composite(_schema, api=FUNCTION)(lambda self: self.clone())
 composite("_test_autograd_multiple_dispatch_view(Tensor(a) self) -> Tensor(a)", api=FUNCTION)(
