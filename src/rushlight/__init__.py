@@ -13,6 +13,7 @@ from . import (
     _settings_api,
     _shape_api,
     _tensor_api,  # noqa: F401  methods of tensors
+    _vmap_internals,  # noqa: F401  programs name it
     amp,
     autograd,
     fft,

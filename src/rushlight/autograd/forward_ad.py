@@ -114,8 +114,8 @@ def _laid_out_as(tangent: Tensor, primal: Tensor) -> Tensor:
         return tangent
     if tangent._conj != primal._conj:
         tangent = tangent.resolve_conj() if tangent._conj else tangent.conj().resolve_conj().conj()
-    if tangent._neg != primal._neg and tangent._neg:
-        tangent = tangent.resolve_neg()
+    if tangent._neg != primal._neg:
+        tangent = tangent.resolve_neg() if tangent._neg else run_name("_neg_view", run_name("neg", tangent))
     size = primal.storage_object.nbytes() // primal.dtype.itemsize
     own = tangent.storage_object.nbytes() // tangent.dtype.itemsize
     if (tangent.strides(), tangent.storage_offset(), own) == (primal.strides(), primal.storage_offset(),

@@ -239,6 +239,19 @@ def _stacked(column: list[Tensor], like: Tensor) -> Tensor:
     return run_name("stack", tuple(column), 0) if column else like.new_zeros((0, *like.shape))
 
 
+def _construct_standard_basis_for(tensors: Sequence[Tensor], tensor_numels: Sequence[int],
+                                  ) -> tuple[Tensor, ...]:
+    """For each tensor, its columns of the unit vectors of all of them laid end to end: (total, count)."""
+    total = sum(tensor_numels)
+    parts = []
+    start = 0
+    for tensor, count in zip(tensors, tensor_numels, strict=True):
+        rows = run_name("eye.m", total, count, tensor.dtype, None, tensor.device, None)
+        parts.append(run_name("roll", rows, (start,), (0,)) if start else rows)
+        start += count
+    return tuple(parts)
+
+
 def _rows_batched(output: Tensor, inputs: Sequence[Tensor], create_graph: bool) -> list[Tensor]:
     """One backward pass with a batch of unit vectors."""
     count = output.numel()

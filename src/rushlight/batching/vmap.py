@@ -256,6 +256,8 @@ class Vmap(Interpreter):
     # Random operators.
 
     def _random(self, op: OpDef, args: Arguments) -> Any:
+        check(self.randomness != "error" or not self.direct, "vmap: We do not yet support calling random "
+              f"operations inside of vmap where a batch of gradients or tangents is computed: {op.name}")
         check(self.randomness != "error", f"vmap: called random operation {op.name} while in randomness "
                                           "error mode; say randomness='same' or 'different' to vmap, or "
                                           "draw the numbers outside of it")

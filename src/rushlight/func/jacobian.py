@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..autograd.functional import _construct_standard_basis_for
 from ..core import pytree
 from ..core.dispatch import run_name
 from ..core.errors import check
@@ -17,17 +18,9 @@ from .vmap import vmap
 
 def standard_basis(tensors: Sequence[Tensor]) -> list[Tensor]:
     """For each tensor, its part of the unit vectors of all of them laid end to end: (total, *shape)."""
-    counts = [tensor.numel() for tensor in tensors]
-    total = sum(counts)
-    parts = []
-    start = 0
-    for tensor, count in zip(tensors, counts, strict=True):
-        rows = run_name("eye.m", total, count, tensor.dtype, None, tensor.device, None)
-        if start:
-            rows = run_name("roll", rows, (start,), (0,))
-        parts.append(rows.reshape(total, *tensor.shape))
-        start += count
-    return parts
+    columns = _construct_standard_basis_for(tensors, [tensor.numel() for tensor in tensors])
+    return [part.reshape((part.shape[0], *tensor.shape))
+            for part, tensor in zip(columns, tensors, strict=True)]
 
 
 def split_rows(tensor: Tensor, counts: Sequence[int]) -> tuple[Tensor, ...]:
