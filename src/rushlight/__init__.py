@@ -160,6 +160,7 @@ from .sparse import (
 )
 from .storage import LEGACY_STORAGES as _LEGACY_STORAGES
 from .storage import TypedStorage, UntypedStorage, _storage_classes, from_file, is_storage  # noqa: F401
+from .storage import TypedStorage as Storage
 from .version import __version__
 
 if TYPE_CHECKING:
@@ -176,8 +177,8 @@ legacy_contiguous_format = contiguous_format
 
 __all__ = [
     "Tag",
-    "AcceleratorError", "Generator", "GradScaler", "OutOfMemoryError", "Size", "Tensor", "TypedStorage",
-    "UntypedStorage",
+    "AcceleratorError", "Generator", "GradScaler", "OutOfMemoryError", "Size", "Storage", "Tensor",
+    "TypedStorage", "UntypedStorage",
     "__version__", "amp", "as_tensor", "asarray", "autocast", "autocast_decrement_nesting",
     "autocast_increment_nesting", "autograd", "bfloat16", "bool", "can_cast",
     "cdouble", "cfloat", "chalf", "channels_last", "channels_last_3d", "clear_autocast_cache", "compile",
@@ -223,7 +224,7 @@ globals().update(_LEGACY_STORAGES)
 _heap.keep_freed_memory()
 
 _ON_DEMAND = ("_C", "__config__", "__future__", "_custom_op", "_custom_ops", "_functorch",
-              "_library", "_ops", "_subclasses",
+              "_library", "_ops", "_subclasses", "_utils",
               "accelerator", "backends", "compiler",
               "cpu", "cuda", "distributed", "distributions", "jit", "library",
               "mps", "multiprocessing", "optim", "overrides", "quasirandom", "return_types", "testing",

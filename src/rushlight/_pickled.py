@@ -11,16 +11,18 @@ classes of programs, and this package's modules, are written under their own.
 from __future__ import annotations
 
 import collections
+import copyreg
 import io
 import pickle
 import sys
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any, ClassVar
 
 from ._archives import ArchiveWriter, write_notes
+from .core.copying import own_attributes
 from .core.dtypes import DType, QuantizedDType
 from .core.nested_base import NestedBase
-from .core.objects import own_attributes
 from .core.sparse import Coo
 from .core.storage import UntypedStorage
 from .core.tensor import Tensor
@@ -50,6 +52,10 @@ _GET_LAYOUT = Name("torch.serialization", "_get_layout")
 _TENSOR, _PARAMETER = Name("torch", "Tensor"), Name("torch.nn.parameter", "Parameter")
 _UNTYPED = Name("torch.storage", "UntypedStorage")
 _LEGACY = {name: Name("torch", name) for name in _dtype_to_storage_type_map().values()}
+
+
+# functions that build tensors, by which PyTorch's files name them; `_utils.py` fills it
+BUILDERS: dict[Any, Name] = {}
 
 
 class Storages:
@@ -103,6 +109,14 @@ class _Pickler(_PythonPickler):  # type: ignore[misc]
         self.write(pickle.GLOBAL + f"{module}\n{name}\n".encode())
         self.memoize(value)
 
+    def save_function(self, function: Any) -> None:
+        known = BUILDERS.get(function)
+        if known is None:
+            self.save_global(function)
+        else:
+            self._save_words(function, known.module, known.name)
+
+    dispatch[FunctionType] = save_function
     dispatch[Name] = save_name
     dispatch[DType] = save_dtype
     dispatch[QuantizedDType] = save_dtype
@@ -142,8 +156,12 @@ def reduce_tensor(tensor: Tensor) -> Any:
     if kind is Tensor and not state:
         return function, args
     getstate = getattr(kind, "__getstate__", None)
+    slots = {name: getattr(tensor, name) for name in copyreg._slotnames(kind)  # type: ignore[attr-defined]
+             if hasattr(tensor, name)}
     if getstate is not None and getstate is not getattr(object, "__getstate__", None):
         state = tensor.__getstate__()
+    elif slots:
+        state = (state, slots)
     return _FROM_TYPE, (function, _TENSOR if kind is Tensor else kind, args, state)
 
 

@@ -21,12 +21,12 @@ import numpy as np
 
 from ._safetensors import Entry, Header, SerializationError, in_file_order, read_array
 from .core.construct import over_array
+from .core.copying import own_attributes
 from .core.dtypes import DTYPES, DType
 from .core.errors import check
 from .core.nested import NestedTensor, rebuild
 from .core.nested_strided import StridedNestedTensor
 from .core.nested_strided import rebuild as rebuild_strided
-from .core.objects import own_attributes
 from .core.shapes import Shape, Spec, contiguous_strides, extent, is_contiguous, is_dense
 from .core.sparse import Coo
 from .core.storage import UntypedStorage

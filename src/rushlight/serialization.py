@@ -143,6 +143,8 @@ def save(obj: Any, f: Any, pickle_module: Any = None, pickle_protocol: int = DEF
     if not callable(f.write):
         raise TypeError(f"save: 'write' of the {type(f).__name__} is not callable")
     _write(obj, f, "archive", module, pickle_protocol, _use_new_zipfile_serialization)
+    if hasattr(f, "flush"):
+        f.flush()  # for whoever opens the file by its name
 
 
 def _write(obj: Any, file: Any, folder: str, pickle_module: Any, protocol: int, new_format: bool) -> None:

@@ -43,6 +43,7 @@ DTYPES = (
     "float64",
     "float16",
     "bfloat16",
+    "complex32",
     "complex64",
     "complex128",
     "bool",
@@ -53,6 +54,9 @@ DTYPES = (
     "int64",
     "float8_e4m3fn",
     "float8_e5m2",
+    "float8_e4m3fnuz",
+    "float8_e5m2fnuz",
+    "float8_e8m0fnu",
 )
 _FEW = 12  # up to so many entries, failures are printed without being asked for
 

@@ -131,8 +131,8 @@ def from_numpy(array: np.ndarray) -> Tensor:
     """A tensor that shares memory with `array`, and whose storage cannot be resized therefore."""
     result = over_array(array)
     if not array.flags.writeable:
-        warn_once("The given NumPy array is not writable, and tensors are: writing to this one is an error. "
-                  "Copy the array, array.copy(), to write to the tensor.", 2)
+        warn_once("The given NumPy array is not writable, and there are no non-writable tensors: writing to "
+                  "this one is an error. Copy the array, array.copy(), to write to the tensor.", 2)
     result._foreign = True
     return result
 
@@ -177,8 +177,8 @@ def frombuffer(buffer: Any, *, dtype: DType, count: int = -1, offset: int = 0,
           f"offset ({offset} bytes) must not be greater than actual buffer length ({size} bytes)", ValueError)
     array = np.frombuffer(buffer, dtype.numpy, max(count, -1), offset)
     if not array.flags.writeable:
-        warn_once("The given buffer is not writable, and tensors are: writing to this one is an error. Copy "
-                  "the buffer, bytearray(buffer), to write to the tensor.", 2)
+        warn_once("The given buffer is not writable, and there are no non-writable tensors: writing to this "
+                  "one is an error. Copy the buffer, bytearray(buffer), to write to the tensor.", 2)
     result = over_array(array)
     result._foreign = True
     return result._set_requires_grad() if requires_grad else result

@@ -81,8 +81,8 @@ class StorageBase:
         else:
             # Another memory order, or an array with gaps: take its whole span of bytes.
             low, high = np.lib.array_utils.byte_bounds(array)
-            first = np.lib.stride_tricks.as_strided(_lowest(array), (1,), (array.itemsize,))
-            buffer = np.lib.stride_tricks.as_strided(first.view(np.uint8), (high - low,), (1,))
+            first = _lowest(array).view(np.uint8)
+            buffer = np.lib.stride_tricks.as_strided(first, (high - low,), (1,))
         return cls.of_buffer(buffer)
 
     @classmethod

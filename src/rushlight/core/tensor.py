@@ -385,7 +385,7 @@ class Tensor(TensorMethods, metaclass=TensorMeta):
         array = self._array
         if array is None:
             if self._parts is not None:
-                raise TypeError(f"can't convert a {self.layout.name} tensor to an array; use "
+                raise TypeError(f"can't convert a {self.layout.name} tensor to an array. Use "
                                 "Tensor.to_dense() first")
             if self._keys & DISPATCH:
                 raise RuntimeError(".numpy() is not supported for tensor subclasses without data: "

@@ -14,9 +14,9 @@ import weakref
 from multiprocessing import reduction
 from typing import Any
 
+from ..core.copying import own_attributes
 from ..core.dtypes import DTYPES
 from ..core.nested import NestedTensor
-from ..core.objects import own_attributes
 from ..core.overrides import as_class
 from ..core.shapes import Spec
 from ..core.storage import UntypedStorage

@@ -52,7 +52,7 @@ def cast_complex(e: Emitter, x: Any, source: DType, target: DType) -> Any:
 
 def select(e: Emitter, condition: Any, x: Any, y: Any, dtype: DType) -> Any:
     """By parts, since there are no selections of integers wider than 64 bits."""
-    if dtype.itemsize == 8:
+    if dtype.itemsize <= 8:
         return e.select(condition, x, y)
     each = [lane for i in range(lanes_of(x.type)) for lane in (i, i)]
     return from_parts(e, e.select(e.shuffle(condition, each), parts(e, x, dtype), parts(e, y, dtype)))
