@@ -195,6 +195,12 @@ class NestedTensor(NestedBase):
 
     _max_seqlen = property(_get_max_seqlen)
     _min_seqlen = property(_get_min_seqlen)
+    _offsets = property(offsets)
+    _lengths = property(lengths)
+
+    @property
+    def _metadata_cache(self) -> dict[str, int]:
+        return {"max_seqlen": self._max_seqlen, "min_seqlen": self._min_seqlen}
 
     def like(self, values: Tensor) -> NestedTensor:
         return nest(values, self._ragged, self._ragged_idx)

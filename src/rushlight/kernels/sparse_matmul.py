@@ -132,11 +132,11 @@ def sparse_sparse_matmul(self: Tensor, other: Tensor) -> Tensor:
 def mv(self: Tensor, vec: Tensor) -> Tensor:
     check(
         self.ndim == 2 and vec.ndim == 1,
-        f"mv: Expected a matrix and a vector, but got {self.ndim}D and {vec.ndim}D tensors",
+        f"mv: two tensor dim should be 2 and 1, but got {self.ndim} and {vec.ndim}",
     )
     check(
         self.shape[1] == vec.shape[0],
-        f"mv: size mismatch, got input ({self.shape[0]}x{self.shape[1]}), vec ({vec.shape[0]})",
+        f"mv: expected self.size(-1) == vec.size(-1), but got {list(self.shape)} and {list(vec.shape)}",
     )
     return self.mm(vec.unsqueeze(1)).squeeze(1)
 

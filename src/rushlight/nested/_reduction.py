@@ -121,7 +121,8 @@ def _each(result: Any, function: Callable[[Tensor], Any]) -> Any:
 def _dim(op: OpDef, args: Arguments) -> int:
     nested, dim = args[0], args[op.schema.argument_names.index("dim")]
     wrapped: int = wrap_dims((dim,), nested.ndim)[0]
-    check(wrapped != 0, f"{op.schema.name}(): not supported across the batch dimension of a nested tensor")
+    check(wrapped != 0, f"{op.schema.name}(): not supported when reducing across the batch dimension for "
+          "NestedTensor")
     return wrapped
 
 

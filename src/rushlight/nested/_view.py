@@ -133,7 +133,8 @@ def parts(op: OpDef, args: Arguments) -> tuple[Any, ...]:
     nested, how, dim = args
     dim = wrap_dim(dim, nested.ndim)
     if dim != 0:
-        inner = inner_dim(nested, dim, op.schema.name)
+        name = "split_with_sizes" if op.name == "split.sizes" else op.schema.name
+        inner = inner_dim(nested, dim, name)
         return tuple([nested.like(part) for part in call(op, (nested._values, how, inner))])
     rows = wrap(np.arange(nested._ragged.batch))
     ends = np.cumsum([0] + [part.numel() for part in call(op, (rows, how, 0))])

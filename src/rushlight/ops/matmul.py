@@ -113,11 +113,6 @@ def bmm(self: Tensor, mat2: Tensor) -> Spec:
 
 
 def mv(self: Tensor, vec: Tensor) -> Spec:
-    if self._parts is not None:
-        check(self.ndim == 2 and vec.ndim == 1, f"mv: two tensor dim should be 2 and 1, but got {self.ndim} "
-              f"and {vec.ndim}")
-        check(self.shape[1] == vec.shape[0], "mv: expected self.size(-1) == vec.size(-1), but got "
-              f"{list(self.shape)} and {list(vec.shape)}")
     return Spec(matrix_vector("mv", self, vec), common_dtype("mv", self=self, vec=vec))
 
 

@@ -27,7 +27,11 @@ def nested_view_from_values_offsets(values: Tensor, offsets: Tensor, ragged_idx:
                                     min_seqlen: int | None = None,
                                     max_seqlen: int | None = None) -> NestedTensor:
     """A view of `values` as rows that begin at `offsets`; the lengths are known from these."""
-    return nest(values, ragged_of_offsets(offsets, None, values.shape[ragged_idx - 1]), ragged_idx)
+    extent = values.shape[ragged_idx - 1]
+    ends = read_integers(offsets, "offsets")
+    whole = len(ends) > 0 and ends[0] == 0 and ends[-1] == extent
+    lengths = None if whole else offsets.diff()  # values outside of the offsets belong to no row
+    return nest(values, ragged_of_offsets(offsets, lengths, extent), ragged_idx)
 
 
 def nested_view_from_values_offsets_lengths(values: Tensor, offsets: Tensor, lengths: Tensor,
