@@ -309,8 +309,8 @@ class OpOverloadPacket:
             made = overload(op, form)
             self._overloads[made.schema.overload or "default"] = made
         for op in () if inplace or namespace != "aten" else overloads:
-            if op.kind is not Kind.VIEW and op.schema.returns and all(
-                    result.type.base == "Tensor" for result in op.schema.returns):
+            if op.schema.returns and all(result.type.base == "Tensor" and result.type.alias is None
+                                         for result in op.schema.returns):
                 self._overloads.setdefault(out_form(op)[0], overload(op, OUT))
 
     def __getattr__(self, overload: str) -> OpOverload:

@@ -94,7 +94,7 @@ _INPLACE = {"bernoulli.p": "float", "float_power.Tensor_Scalar": "Scalar",
 
 def inplace_form(op: OpDef) -> tuple[str, str]:
     """The name and the overload name of the in-place form of `op`."""
-    name = op.schema.name
+    name = "normal" if op.name == "normal_functional" else op.schema.name
     inplace = f"__i{name[2:]}" if name.startswith("__") and name.endswith("__") else f"{name}_"
     return inplace, _INPLACE.get(op.name, op.schema.overload)
 
