@@ -335,8 +335,8 @@ def set_(
             size, stride, storage_offset = source.shape, source.strides(), source.storage_offset()
         source = source.storage_object
     source = construct.untyped_of(source, self.dtype)
-    check((source.buffer is None) == self.is_meta, f"set_(): the storage is on {source.device}, the tensor "
-          f"on {self.device}; they must be on one device")
+    check(own or (source.buffer is None) == self.is_meta, f"set_(): the storage is on {source.device}, the "
+          f"tensor on {self.device}; they must be on one device")
     if size is None:
         size = (source.nbytes() // self.dtype.itemsize,)
     shape = tuple([_size_of(n) for n in size])
