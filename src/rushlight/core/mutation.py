@@ -209,6 +209,8 @@ def _call_list_inplace(op: OpDef, args: Arguments) -> Any:
         values = tuple([call(REGISTRY["clone"], (target, None)) for target in targets])  # saved for backward
     results = call(op, (values, *args[1:]))
     for target, result in zip(targets, results, strict=True):
+        check(result.dtype.is_complex or not target.dtype.is_complex, f"In-place "
+              f"{op.public_name.removeprefix('_foreach_')} is not supported for complex tensors.")
         check_result(target, result, name)
     for target, result in zip(targets, results, strict=True):
         assign(target, result)

@@ -13,6 +13,7 @@ import numpy as np
 
 from . import dtypes
 from .dtypes import BY_NUMPY, DType
+from .errors import fail
 from .promotion import Promotion, common, resolve
 from .quiet import quietly
 from .registry import REGISTRY, OpDef
@@ -237,6 +238,10 @@ def number(value: Any, dtype: np.dtype) -> Any:
         return dtype.type(value)
     except OverflowError:
         return scalar_array(value, dtype)[()]
+    except TypeError:
+        if not isinstance(value, complex) or value.imag:
+            fail(f"value cannot be converted to type {dtype.name} without overflow: {value}")
+        return number(value.real, dtype)
 
 
 def scalar_array(value: Any, dtype: np.dtype) -> np.ndarray:
