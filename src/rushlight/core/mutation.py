@@ -159,11 +159,11 @@ def call_inplace(op: OpDef, args: Arguments) -> Tensor:
     result = call(op, _with_kept_values(op, args))
     if isinstance(result, tuple):
         result = result[0]
-    check_result(target, result, name)
     if target.dtype is not result.dtype and op.api & Api.EXACT:
         fail(f"{name}: the result is {result.dtype.name}, which cannot be written in place to a tensor of "
              "dtype "
-             f"{target.dtype.name}")
+             f"{target.dtype.name}: the operation's result requires dtype {result.dtype.name}")
+    check_result(target, result, name)
     assign(target, result)
     return target
 
@@ -296,7 +296,8 @@ def call_out(op: OpDef, args: Arguments, out: Any) -> Any:
         check(
             not op.api & Api.EXACT or target.dtype is result.dtype,
             f"{op.schema.name}(): Expected out tensor to have "
-            f"dtype {result.dtype.name}, but got {target.dtype.name} instead",
+            f"dtype {result.dtype.name}, but got {target.dtype.name} instead; {op.schema.name} only supports "
+            f"{result.dtype.name} tensor for result, got: {target.dtype.name}",
         )
         if op.api & Api.APART:
             _check_apart(op, args, target, result)
@@ -338,12 +339,20 @@ def _with_dtype_of(target: Tensor, op: OpDef, args: Arguments) -> Arguments:
     A different one is refused.
     """
     names = op.schema.argument_names
-    if op.tensor_positions or op.list_positions or "dtype" not in names:
+    if "dtype" not in names:
+        return args
+    if op.tensor_positions or op.list_positions:
+        given = args[names.index("dtype")]
+        check(given is None or given is target.dtype, f"{op.schema.name}(): Expected out tensor to have "
+              f"dtype {given}, which was asked for, but got {target.dtype} instead")
         return args
     if target._parts is not None and "layout" in names and args[names.index("layout")] is None:
         where = names.index("layout")
         args = (*args[:where], target.layout, *args[where + 1:])
     at = names.index("dtype")
+    if "layout" in names:
+        check(args[names.index("layout")] in (None, target.layout), f"{op.schema.name}(): layout "
+              f"{args[names.index('layout')]} does not match layout of out parameter ({target.layout})")
     check(
         args[at] in (None, target.dtype, op.schema.arguments[at].default),
         f"{op.schema.name}(): dtype {args[at]} does not match dtype of out parameter ({target.dtype})",

@@ -403,6 +403,10 @@ def _len(self: Tensor) -> int:
     return self.shape[0]
 
 
+def _delete_item(self: Tensor, index: Any) -> None:
+    raise TypeError("Tensor does not support deleting items")
+
+
 def _reversed(self: Tensor) -> Tensor:
     return run_name("flip", self, (0,)) if self.ndim else self
 
@@ -504,6 +508,7 @@ SPECIAL_METHODS: dict[str, Any] = {
     "__format__": _format,
     "__repr__": _repr,
     "__hash__": lambda self: id(self),
+    "__delitem__": _delete_item,
     "__getitem__": get_item,
     "__setitem__": set_item,
     "__deepcopy__": deepcopy_tensor,

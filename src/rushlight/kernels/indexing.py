@@ -53,7 +53,9 @@ def check_bounds(index: np.ndarray, size: int, dim: int, name: str, *, negative:
     low = -size if negative else 0
     if index.min() < low or index.max() >= size:
         wrong = index[(index < low) | (index >= size)].flat[0]
-        raise error(f"{name}: index {wrong} is out of bounds for dimension {dim} with size {size}")
+        which = f"index {wrong} is out of bounds for dimension {dim}" if size else \
+            f"index is out of bounds (dimension {dim}) for dimension"
+        raise error(f"{name}: {which} with size {size}")
 
 
 @kernel("index.Tensor", "_unsafe_index.Tensor")

@@ -28,7 +28,8 @@ INT64 = DTYPES["int64"]
 
 def check_indices(self: Tensor, indices: Indices, name: str) -> bool:
     """Validate an advanced index; True when it has a mask."""
-    check(len(indices) > 0, f"{name}: at least one index must be provided", IndexError)
+    check(len(indices) > 0, f"{name}: at least one index must be provided",
+          RuntimeError if name.startswith("index_put") else IndexError)
     dim, masked = 0, False
     for position, index in enumerate(indices):
         if index is None:

@@ -252,7 +252,8 @@ def signbit(ops: Any, self: Any) -> Any:
 def check_heaviside(self: Tensor, values: Tensor) -> None:
     check(not self.dtype.is_complex and not values.dtype.is_complex,
           "heaviside is not implemented for complex tensors: they have no order")
-    same_dtype("heaviside", "self", self, "values", values)
+    check(self.dtype is values.dtype, "heaviside is not yet implemented for tensors with different dtypes. "
+          f"They are {self.dtype.name} and {values.dtype.name}")
 
 
 @pointwise("heaviside(Tensor self, Tensor values) -> Tensor", check=check_heaviside, api=BINARY)

@@ -163,6 +163,8 @@ def segment_axis(data: Tensor, lengths: Tensor | None, offsets: Tensor | None, a
     check(tuple(bounds.shape[:-1]) == tuple(data.shape[:axis]), f"segment_reduce(): {kind} must agree with "
           f"data in the dimensions before axis: it is {tuple(bounds.shape)}, data is {tuple(data.shape)}, "
           f"axis is {axis}")
+    check(lengths is not None or bounds.shape[-1] > 0, "segment_reduce(): offsets must have an element for "
+          "the start of each segment and one for the end, so at least one")
     return axis, bounds.shape[-1] - (lengths is None)
 
 

@@ -167,7 +167,7 @@ def select(self: Tensor, dim: int, index: int) -> Spec:
       "Tensor(a)",
       api=INTERNAL)
 def slice_(self: Tensor, dim: int, start: int | None, end: int | None, step: int) -> Spec:
-    check(self.ndim, "slice() cannot be applied to a 0-dim tensor.")
+    check(self.ndim, "slice() cannot be applied to a 0-dim tensor.", IndexError)
     check(step > 0, f"slice step must be positive, got {step}")
     dim = wrap_dim(dim, self.ndim, name="slice")
     shape, strides = geometry(self)
@@ -262,9 +262,9 @@ view("unsafe_split_with_sizes(Tensor self, SymInt[] split_sizes, int dim=0) -> T
 
 @view("view.dtype(Tensor(a) self, ScalarType dtype) -> Tensor(a)", api=METHOD, tracked=False)
 def view_dtype(self: Tensor, dtype: DType) -> Spec:
-    check(not self._conj, "view: a tensor whose conjugate bit is set cannot be viewed as another dtype; call "
+    check(not self._conj, "view: another dtype is not supported for conjugate view tensors; call "
           "resolve_conj() first")
-    check(not self._neg, "view: a tensor whose negative bit is set cannot be viewed as another dtype; call "
+    check(not self._neg, "view: another dtype is not supported for negative view tensors; call "
           "resolve_neg() first")
     shape, strides = geometry(self)
     old, new, offset = self.dtype.itemsize, dtype.itemsize, self.storage_offset()
@@ -308,7 +308,7 @@ def view_as_complex(self: Tensor) -> Spec:
     check(shape, "view_as_complex: the input tensor must have one or more dimensions")
     check(shape[-1] == 2, "view_as_complex: Tensor must have a last dimension of size 2, got "
           f"{shape[-1]}")
-    check(strides[-1] == 1, "view_as_complex: the tensor must have a last dimension with stride 1")
+    check(strides[-1] == 1, "view_as_complex: Tensor must have a last dimension with stride 1")
     check(all(s % 2 == 0 for s in strides[:-1]), "view_as_complex: the tensor must have a stride divisible "
           "by 2 for all but the last dimension")
     check(offset % 2 == 0, "view_as_complex: the tensor must have a storage_offset divisible by 2")

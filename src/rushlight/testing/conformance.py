@@ -25,6 +25,7 @@ from .case import Case
 from .checks import check_compiled, check_errors, check_forward, check_meta, check_out, seed_everything
 from .decomposition_checks import check_decomposed
 from .entries import Entry, entries, entries_by_name, quiet
+from .operand_checks import check_operands, check_out_views
 from .record import EXCLUDED, FAIL, NOT_APPLICABLE, Failure, Recorder, Result
 from .write_checks import check_compiled_writes, check_compiled_writes_backward
 
@@ -46,6 +47,8 @@ CHECKS: dict[str, Check] = {
     "compiled_bwd": derivatives.check_compiled_backward,
     "compiled_writes": check_compiled_writes,
     "compiled_writes_bwd": check_compiled_writes_backward,
+    "operands": check_operands,
+    "out_views": check_out_views,
     "errors": check_errors,
 }
 DERIVATIVES = ("bwd", "gradgrad", "fwad", "adjoint", "jacobian", "hessian", "compiled_bwd",
@@ -129,7 +132,7 @@ def not_applicable(entry: Entry, variant: str, dtype: str) -> str | None:
         return None if entry.has_error_samples else "torch has no error samples for it"
     if dtype not in entry.dtypes:
         return f"torch does not support {dtype} on the CPU"
-    if variant == "out":
+    if variant in ("out", "out_views"):
         return None if info.supports_out else "it has no out= variant"
     if variant not in DERIVATIVES:
         return None

@@ -7,8 +7,8 @@ from typing import Any
 
 from ..core.pytree import TreeSpec, flatten, unflatten
 
-__all__ = ["TreeSpec", "tree_all", "tree_any", "tree_flatten", "tree_iter", "tree_leaves", "tree_map",
-           "tree_map_", "tree_map_only", "tree_structure", "tree_unflatten"]
+__all__ = ["TreeSpec", "arg_tree_leaves", "tree_all", "tree_any", "tree_flatten", "tree_iter", "tree_leaves",
+           "tree_map", "tree_map_", "tree_map_only", "tree_structure", "tree_unflatten"]
 
 IsLeaf = Callable[[Any], bool] | None
 
@@ -24,6 +24,11 @@ def tree_unflatten(leaves: Any, treespec: TreeSpec) -> Any:
 
 def tree_leaves(tree: Any, is_leaf: IsLeaf = None) -> list[Any]:
     return flatten(tree, is_leaf)[0]
+
+
+def arg_tree_leaves(*args: Any, **kwargs: Any) -> list[Any]:
+    """The leaves of all arguments of a call."""
+    return flatten((args, kwargs))[0]
 
 
 def tree_iter(tree: Any, is_leaf: IsLeaf = None) -> Any:
