@@ -230,8 +230,8 @@ def _variance(input: Tensor, var: Tensor | float) -> Tensor:
         return run_name("full_like", input.detach(), var, None, None, None, None, None)
     if not (var._keys | AMBIENT.keys) & (TRACED | META):
         check(not bool((var < 0).any()), negative, ValueError)
-    check(var.dtype.category is not Category.INTEGRAL, "gaussian_nll_loss: var must be floating point, result "
-          f"type Float can't be cast to the desired output type {var.dtype.torch_name}")
+    check(var.dtype.category is not Category.INTEGRAL, "gaussian_nll_loss: var must be floating point: "
+          f"result type Float can't be cast to the desired output type {var.dtype.torch_name}")
     if var.shape == input.shape:
         return var
     if input.shape[:-1] == var.shape:
