@@ -170,7 +170,7 @@ derivative("softplus_backward",
 
 
 def softplus_bend(grad: Tensor, scaled: Tensor, beta: Any, threshold: Any) -> Tensor:
-    return drop(scaled > threshold, run_name("sigmoid_backward", grad * beta, scaled.sigmoid()))
+    return drop(scaled >= threshold, run_name("sigmoid_backward", grad * beta, scaled.sigmoid()))
 
 
 # The second output is a by-product for the backward pass and has no derivative of its own.

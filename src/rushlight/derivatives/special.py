@@ -42,9 +42,17 @@ derivative("erfinv", self=lambda grad, self: grad * (self.erfinv().square().exp(
 derivative("special_ndtri",
            self=lambda grad, result: grad * ((result * result * 0.5).exp() * math.sqrt(2 * math.pi)),
            result=AUTO_ELEMENTWISE)
-derivative("special_log_ndtr",
-           self=lambda grad, self:
-               grad * math.sqrt(2 / math.pi) / run_name("special_erfcx", self * -math.sqrt(0.5)),
+def log_ndtr_slope(self: Tensor, result: Tensor) -> Tensor:
+    """The density over the probability. Of positive numbers it is exp(-x**2 / 2 - result): erfcx(-x) grows
+    without bound there, and its derivative with it. Of negative ones the exponent would lose its digits."""
+    positive = self > 0
+    scaled = self.masked_fill(positive, 0) * -math.sqrt(0.5)
+    small = math.sqrt(2 / math.pi) / run_name("special_erfcx", scaled)
+    exponent = (self * self * -0.5 - result).masked_fill(~positive, 0)
+    return run_name("where.self", positive, exponent.exp() * math.sqrt(0.5 / math.pi), small)
+
+
+derivative("special_log_ndtr", self=lambda grad, self, result: grad * log_ndtr_slope(self, result),
            result=AUTO_ELEMENTWISE)
 derivative("special_entr", self=lambda grad, self: -grad * (1 + self.log()), result=AUTO_ELEMENTWISE)
 
