@@ -261,3 +261,42 @@ def test_d_products_with_packed_weights(name: str) -> None:
     tolerance = 1e-5 if name == "float32" else 2e-2
     for theirs, ours in zip(*found, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=tolerance, atol=tolerance * 10)
+
+
+# Linear algebra of hard inputs.
+
+NAN, INF = float("nan"), float("inf")
+HARD = {"nan": [[NAN, NAN], [NAN, NAN]], "one nan": [[1.0, 2.0], [2.0, NAN]], "inf": [[INF, INF], [INF, INF]],
+        "singular": [[1.0, 1.0], [1.0, 1.0]], "fine": [[2.0, 1.0], [1.0, 3.0]],
+        "zero": [[0.0, 0.0], [0.0, 0.0]], "batch": [[[2.0, 0.0], [0.0, 2.0]], [[1.0, 1.0], [1.0, 1.0]]]}
+FUNCTIONS: dict[str, Any] = {
+    "cholesky": lambda lib, a: lib.linalg.cholesky(a).diagonal(0, -2, -1),
+    "upper cholesky": lambda lib, a: lib.linalg.cholesky(a, upper=True),
+    "cholesky_ex": lambda lib, a: lib.linalg.cholesky_ex(a).info,
+    "lu_factor": lambda lib, a: lib.linalg.lu_factor(a)[1],
+    "lu_factor_ex": lambda lib, a: lib.linalg.lu_factor_ex(a, check_errors=True)[2],
+    "slogdet": lambda lib, a: lib.linalg.slogdet(a)[0],
+}
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64", "complex128"])
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("matrix", HARD)
+def test_d_linalg_of_hard_inputs(matrix: str, name: str, kind: str) -> None:
+    def run(lib: Any) -> Any:
+        try:
+            return np.array(FUNCTIONS[name](lib, lib.tensor(HARD[matrix], dtype=getattr(lib, kind))).tolist())
+        except RuntimeError as error:
+            return type(error).__name__.lstrip("_"), str(error).split(" ")[0].removesuffix("_ex:").strip(":")
+
+    expected, found = run(torch), run(rl)
+    if isinstance(expected, tuple):
+        assert found == expected
+    else:
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_d_linalg_least_squares_of_nan_is_a_runtime_error() -> None:
+    for lib in (torch, rl):
+        with pytest.raises(RuntimeError):
+            lib.linalg.lstsq(lib.full((2, 2), NAN), lib.ones(2, 2))

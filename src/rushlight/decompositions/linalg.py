@@ -89,7 +89,7 @@ def linalg_solve(A: Tensor, B: Tensor, left: bool) -> Tensor:
 
 @linalg("linalg_lu_factor(Tensor A, *, bool pivot=True) -> (Tensor LU, Tensor pivots)", "lu_factor")
 def linalg_lu_factor(A: Tensor, pivot: bool) -> tuple[Tensor, Tensor]:
-    return run_name("linalg_lu_factor_ex", A, pivot, False)[:2]
+    return run_name("linalg_lu_factor_ex", A, pivot, True)[:2]
 
 
 @composite(

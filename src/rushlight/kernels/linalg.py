@@ -30,13 +30,14 @@ def each(a: np.ndarray) -> Iterator[tuple[int, ...]]:
     return np.ndindex(a.shape[:-2])
 
 
-def report(info: np.ndarray, wanted: bool, name: str, message: Callable[[int], str]) -> None:
+def report(info: np.ndarray, wanted: bool, name: str, message: Callable[[int], str],
+           error: type[Exception] = LinAlgError) -> None:
     """Raise for the first matrix in trouble, if errors are wanted."""
     if not wanted or not info.any():
         return
     position = np.flatnonzero(info.ravel())[0]
     where = f"(Batch element {position}): " if info.ndim else ""
-    raise LinAlgError(f"{name}: {where}{message(int(info.ravel()[position]))}")
+    raise error(f"{name}: {where}{message(int(info.ravel()[position]))}")
 
 
 # LU.
@@ -107,6 +108,7 @@ def lu_factor_ex(A: np.ndarray, pivot: bool, check_errors: bool) -> tuple[np.nda
         check_errors,
         "torch.linalg.lu_factor_ex",
         lambda i: f"U[{i},{i}] is zero and using it on lu_solve would result in a division by zero.",
+        RuntimeError,
     )
     return lu, pivots, info
 
@@ -141,9 +143,11 @@ def slogdet(A: np.ndarray) -> tuple[np.ndarray, ...]:
     diagonal = np.diagonal(packed, axis1=-2, axis2=-1)
     size = np.abs(diagonal)
     with np.errstate(all="ignore"):
-        signs = np.where(size == 0, 0, diagonal / np.where(size == 0, 1, size)).prod(-1) * sign_of_exchanges(
-            pivots
-        )
+        if A.dtype.kind == "c":
+            units = np.where(size == 0, 0, diagonal / np.where(size == 0, 1, size))
+        else:
+            units = (diagonal > 0) * 1.0 - (diagonal < 0)  # NaN has no sign
+        signs = units.prod(-1) * sign_of_exchanges(pivots)
         return signs.astype(A.dtype), np.log(size).sum(-1).astype(size.dtype), packed, pivots
 
 
@@ -228,6 +232,10 @@ def cholesky(self: np.ndarray, upper: bool, check_errors: bool) -> tuple[np.ndar
     for at in each(self):
         if self.shape[-1]:
             result[at], info[at] = routine("potrf", self)(self[at], lower=not upper, clean=1)
+    if not info.all() and not np.isfinite(self).all():
+        for at in each(self):
+            if not info[at] and not np.isfinite(self[at]).all():
+                result[at], info[at] = _cholesky_by_columns(self[at], upper)
     report(
         info,
         check_errors,
@@ -239,6 +247,24 @@ def cholesky(self: np.ndarray, upper: bool, check_errors: bool) -> tuple[np.ndar
         ),
     )
     return result, info
+
+
+def _cholesky_by_columns(a: np.ndarray, upper: bool) -> tuple[np.ndarray, int]:
+    """As the routine of LAPACK, which stops at NaN; the one that is linked may go on."""
+    a = np.conj(a.T) if upper else a
+    lower = np.zeros_like(a)
+    found = 0
+    with np.errstate(all="ignore"):
+        for j in range(len(a)):
+            pivot = a[j, j].real - (np.abs(lower[j, :j]) ** 2).sum()
+            if not pivot > 0:
+                lower[j:, j:] = np.tril(a[j:, j:])
+                lower[j, j] = pivot
+                found = j + 1
+                break
+            lower[j, j] = np.sqrt(pivot)
+            lower[j + 1:, j] = (a[j + 1:, j] - lower[j + 1:, :j] @ np.conj(lower[j, :j])) / lower[j, j]
+    return (np.conj(lower.T) if upper else lower), found
 
 
 def qr(A: np.ndarray, mode: str) -> tuple[np.ndarray, np.ndarray]:
@@ -358,7 +384,10 @@ def lstsq(
     values = np.zeros((*batch, min(m, n)), values_spec.dtype.numpy)
     for at in np.ndindex(batch):
         if self.size and right.shape[-1]:
-            solution[at], _, rank[at], values[at] = np.linalg.lstsq(matrices[at], sides[at], rcond=cut)
+            try:
+                solution[at], _, rank[at], values[at] = np.linalg.lstsq(matrices[at], sides[at], rcond=cut)
+            except np.linalg.LinAlgError as error:  # a ValueError to NumPy
+                raise LinAlgError(f"linalg.lstsq: {error}") from None
     residuals = np.empty((0,), residual_spec.dtype.numpy)
     if residual_spec.known_shape() != (0,):
         gap = sides - matrices @ solution
