@@ -145,8 +145,6 @@ def reduce_tensor(tensor: Tensor) -> Any:
             or tensor._quantizer is not None:
         return NotImplemented  # these say themselves how they are made again
     state: Any = own_attributes(tensor)
-    if kept := {name: getattr(tensor, name) for name in tensor._slots if hasattr(tensor, name)}:
-        state = (state, kept)
     if kind.__name__ == "Parameter" and kind.__module__.endswith("nn.parameter"):
         parts: tuple[Any, ...] = (tensor.detach(), tensor.requires_grad, collections.OrderedDict())
         if state:

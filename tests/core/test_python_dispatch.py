@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 from typing import Any
 
 import pytest
@@ -198,6 +199,31 @@ def test_copies() -> None:
     y = copy.deepcopy(x)
     assert type(y) is side.Wrapper and y.requires_grad and y.elem is not x.elem
     assert repr(x).startswith("Wrapper(")
+
+
+class Stored(rushlight.Tensor):
+    """A wrapper class with a slot and with an attribute that has the name of a method."""
+
+    __slots__ = ["elem"]
+
+    @staticmethod
+    def __new__(cls, elem: Any) -> Any:
+        made = rushlight.Tensor._make_wrapper_subclass(cls, elem.size(), dtype=elem.dtype)
+        made.elem, made.values = elem, "mine"
+        return made
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return NotImplemented
+
+
+def test_files_keep_objects_without_data() -> None:
+    file = io.BytesIO()
+    rushlight.save(Stored(rushlight.arange(3.0)), file)
+    file.seek(0)
+    with rushlight.serialization.safe_globals([Stored]):
+        loaded = rushlight.load(file)
+    assert type(loaded) is Stored and loaded.elem.tolist() == [0.0, 1.0, 2.0] and loaded.values == "mine"
 
 
 def test_not_implemented_is_an_error() -> None:
