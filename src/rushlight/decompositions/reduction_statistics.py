@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..core.dispatch import read_array, readable, run_name
+from ..core.dispatch import AMBIENT, read_array, readable, run_name
 from ..core.dtypes import DTYPES, Category
 from ..core.errors import check
 from ..core.registry import FUNCTION, METHOD, OUT, Api, composite
@@ -28,6 +28,14 @@ def _check_quantile(self: Tensor, interpolation: str, name: str) -> None:
           f"midpoint or nearest, but got {interpolation}")
 
 
+def _check_values(tensor: Tensor, allowed: Callable[[Any], Any], message: str) -> None:
+    """RuntimeError unless all values are allowed: now, or when the program that is captured runs."""
+    if readable(tensor):
+        check(bool(allowed(read_array(tensor)).all()), message)
+    elif AMBIENT.trace is not None and tensor.numel():
+        run_name("_assert_async.msg", allowed(tensor), message)
+
+
 def _quantile(self: Tensor, q: Tensor, dim: int | None, keepdim: bool, interpolation: str, *,
               ignore_nan: bool,
               name: str) -> Tensor:
@@ -35,9 +43,8 @@ def _quantile(self: Tensor, q: Tensor, dim: int | None, keepdim: bool, interpola
     check(q.ndim <= 1, f"{name}() q must be a scalar or 1D tensor, but has {q.ndim} dimensions")
     check(q.dtype is self.dtype, f"{name}() q tensor must be same dtype as the input tensor: it is "
           f"{q.dtype.torch_name}, the input {self.dtype.torch_name}")
-    if readable(q):
-        values = read_array(q)
-        check(bool(((values >= 0) & (values <= 1)).all()), f"{name}() q values must be in the range [0, 1]")
+    _check_values(q, lambda values: (values >= 0) & (values <= 1),
+                  f"{name}() q values must be in the range [0, 1]")
     axis = None if dim is None else wrap_dim(dim, self.ndim, name=name)
     rows = self.reshape(-1) if axis is None or self.ndim == 0 else self.unsqueeze(-1).transpose(axis, -1)
     check(rows.shape[-1] <= _LARGEST, f"{name}() input tensor is too large: {rows.shape[-1]} elements along "
@@ -121,8 +128,7 @@ def _check_weights(weights: Tensor | None, kind: str, integral: bool, observatio
           f"got {weights.dtype.torch_name}")
     check(weights.numel() == observations, f"cov(): expected {kind} to have the same numel as there are "
           f"observations in the input: {weights.numel()} and {observations}")
-    if readable(weights) and weights.numel():
-        check(read_array(weights).min() >= 0, f"cov(): {kind} cannot be negative")
+    _check_values(weights, lambda values: values >= 0, f"cov(): {kind} cannot be negative")
 
 
 @composite("cov(Tensor self, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None) -> Tensor",
@@ -149,8 +155,7 @@ def cov(self: Tensor, correction: int, fweights: Tensor | None, aweights: Tensor
 
 
 def _check_mass(mass: Tensor) -> None:
-    if readable(mass):
-        check(read_array(mass) != 0, "cov(): weights sum to zero, can't be normalized")
+    _check_values(mass, lambda values: values != 0, "cov(): weights sum to zero, can't be normalized")
 
 
 def _degrees(mass: Any, correction: int, weight: Tensor | None, aweights: Tensor | None) -> Any:
