@@ -165,6 +165,7 @@ def test_breaks(program: Any) -> None:
     check_agreement(program, fullgraph=False)
 
 
+@pytest.mark.filterwarnings("ignore:The given NumPy array is not writable")
 def test_memory_that_cannot_be_written() -> None:
     a = np.ones(3, np.float32)
     a.flags.writeable = False

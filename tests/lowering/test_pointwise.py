@@ -32,7 +32,8 @@ LANES = 4
 # Arguments without a default that are no operands; numbers are 1, bools False.
 PARAMETERS = {"rounding_mode": "floor", "polynomial": "hermite_polynomial_h"}
 # (operator, dtype): why the operator stays a library call for that dtype.
-NOT_NATIVE: dict[tuple[str, str], str] = {}
+NOT_NATIVE: dict[tuple[str, str], str] = {
+    (name, "float16"): "complex32, of which there is no arithmetic" for name in ("complex", "polar")}
 
 POINTWISE = [op for op in REGISTRY if op.kind is Kind.POINTWISE]
 
