@@ -35,7 +35,8 @@ class BatchedTensor(Tensor):
     _bdim: int | None
 
     def __repr__(self) -> str:
-        return f"BatchedTensor(lvl={self._trace.number}, bdim={self._bdim}, value=\n    {self._value!r}\n)"
+        depth = MODES.traces.index(self._trace) + 1 if self._trace in MODES.traces else -1  # -1: it has ended
+        return f"BatchedTensor(lvl={depth}, bdim={self._bdim}, value=\n    {self._value!r}\n)"
 
     @property  # type: ignore[misc]
     def data(self) -> NoReturn:

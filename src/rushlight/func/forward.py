@@ -49,7 +49,7 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
         output = func(*spec.unflatten(duals))
         output, aux = split_aux(output, has_aux, "jvp(f, primals, tangents)")
         outputs, out_spec = pytree.flatten(output)
-        check_outputs(output, outputs, "jvp(f, primals, tangents)", "f(*args)")
+        check_outputs(output, outputs, "jvp(f, primals, tangents)", "f(*primals)")
         found = [_tangent(value, level, strict) for value in outputs]
     primal = out_spec.unflatten([_primal(value, level) for value in outputs])
     tangent = out_spec.unflatten(found)
