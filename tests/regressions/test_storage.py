@@ -314,6 +314,17 @@ def test_a11_what_failed_is_as_it_was() -> None:
         assert x.tolist() == [0.0, 1.0, 2.0]
 
 
+@pytest.mark.parametrize("make", [
+    lambda: rl.ones((1,) * 65), lambda: rl.ones(1).view((1,) * 65), lambda: rl.ones(2)[(None,) * 64],
+    lambda: rl.ones(1).resize_((1,) * 65), lambda: rl.tensor(np.ones((1,) * 64)).unsqueeze(0),
+    lambda: rl.ones((1,) * 64).expand((1,) * 65)])
+def test_d23_more_than_64_dimensions_are_refused_clearly(make: Callable[[], Any]) -> None:
+    """Values are in arrays, which have no more. PyTorch itself refuses most operators on such tensors."""
+    with pytest.raises(RuntimeError, match="up to 64 dims"):
+        make()
+    assert rl.ones((1,) * 65, device="meta").ndim == 65
+
+
 def test_d23_sizes_that_overflow() -> None:
     for lib in LIBRARIES:
         for wrong in (lambda lib=lib: lib.empty(2, 2**63 - 1), lambda lib=lib: lib.ones(2).repeat(2**61, 2)):

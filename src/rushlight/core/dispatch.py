@@ -25,7 +25,7 @@ from .promotion import common, resolve
 from .quantized import grids_of_views
 from .quiet import quietly
 from .registry import REGISTRY, Kind, OpDef
-from .shapes import Spec, check_bytes
+from .shapes import Spec, check_bytes, check_rank
 from .tensor import (
     AUTOCAST,
     AUTOGRAD,
@@ -257,6 +257,7 @@ def refuse_impossible(specs: Any, error: Exception) -> None:
     large for any memory: NumPy raises several types."""
     for spec in (specs,) if isinstance(specs, Spec) else specs:
         if spec.shape is not None:
+            check_rank(spec.shape)
             check_bytes(spec.shape, spec.strides, spec.dtype.itemsize)
     if isinstance(error, MemoryError) or str(error).startswith(("array is too big", "iterator is too large")):
         raise RuntimeError(f"not enough memory: {error}") from None

@@ -17,7 +17,15 @@ from .errors import fail
 from .promotion import Promotion, common, resolve
 from .quiet import quietly
 from .registry import REGISTRY, OpDef
-from .shapes import Shape, Spec, broadcast_shapes, check_bytes, contiguous_strides, elementwise_strides
+from .shapes import (
+    Shape,
+    Spec,
+    broadcast_shapes,
+    check_bytes,
+    check_rank,
+    contiguous_strides,
+    elementwise_strides,
+)
 from .tensor import LAZY, Tensor, array_over, wrap
 
 Arguments = tuple[Any, ...]
@@ -135,6 +143,7 @@ def run_pointwise(op: OpDef, args: Arguments) -> Any:
                               for i, part in enumerate(result)])
     except (MemoryError, ValueError) as error:
         shape = broadcast_shapes(*[o.shape for o in operands if isinstance(o, Tensor)], name=op.schema.name)
+        check_rank(shape)
         check_bytes(shape, None, plan.result_dtype.itemsize)
         if isinstance(error, MemoryError):
             raise RuntimeError(f"not enough memory: {error}") from None

@@ -18,6 +18,7 @@ import numpy as np
 
 from . import dtypes
 from .dtypes import Category, DType
+from .shapes import check_rank
 from .tensor import Tensor
 
 _NUMBERS = frozenset((bool, int, float))
@@ -29,6 +30,7 @@ def array_from(data: Any, dtype: DType | None) -> np.ndarray:
     if dtype is None and _equal_arrays(data):
         return np.stack(data).astype(_infer(data, set()).numpy, copy=False)
     shape = _shape_of(data)
+    check_rank(shape)
     if 0 in shape:
         return np.empty(shape, (dtype or dtypes.get_default_dtype()).numpy)
     leaves: list[Any] = []

@@ -80,6 +80,16 @@ def extent(shape: Sequence[int], strides: Sequence[int]) -> int:
     return 0 if 0 in shape else 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
 
 
+MAX_RANK = 64  # of arrays, which hold the values of tensors
+
+
+def check_rank(shape: Sequence[int]) -> None:
+    """RuntimeError for more dimensions than a tensor with data can have."""
+    if len(shape) > MAX_RANK:
+        raise RuntimeError(f"only tensors with up to {MAX_RANK} dims are supported, not {len(shape)}; "
+                           "squeeze() takes away those of size 1")
+
+
 def check_bytes(shape: Sequence[int], strides: Sequence[int] | None, itemsize: int, offset: int = 0) -> None:
     """RuntimeError unless the bytes that a tensor spans, and its elements, can be counted in 64 bits."""
     count = elements = 1

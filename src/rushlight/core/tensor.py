@@ -22,7 +22,16 @@ from .dtypes import BY_NUMPY, DType
 from .errors import check
 from .methods import TensorMethods
 from .modes import MODES
-from .shapes import Shape, Spec, contiguous_strides, extent, is_channels_last, is_contiguous, numel
+from .shapes import (
+    Shape,
+    Spec,
+    check_rank,
+    contiguous_strides,
+    extent,
+    is_channels_last,
+    is_contiguous,
+    numel,
+)
 from .storage import Storage, VersionCounter, when_moved
 from .tokens import (
     Size,
@@ -486,6 +495,7 @@ def array_over(buffer: np.ndarray, shape: Shape, strides: Shape, offset: int, dt
             shape, dtype.numpy, buffer, offset * itemsize, tuple([s * itemsize for s in strides])
         )
     except (ValueError, OverflowError):
+        check_rank(shape)
         if any(n == 1 and s for n, s in zip(shape, strides, strict=True)):  # such strides say nothing
             steps = tuple([s if n > 1 else 0 for n, s in zip(shape, strides, strict=True)])
             return array_over(buffer, shape, steps, offset, dtype)
