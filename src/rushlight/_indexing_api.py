@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from .core.construct import of_storage
 from .core.dispatch import run_name
 from .core.errors import check
 from .core.mutation import call_inplace, call_out
@@ -79,6 +80,8 @@ def new(self: Tensor, *args: Any, size: Any = None, device: Any = None) -> Tenso
         return self.new_tensor(args[0], device=device)
     if len(args) == 1 and isinstance(args[0], Tensor):
         return args[0].detach()
+    if len(args) == 1 and (hasattr(args[0], "_untyped_storage") or hasattr(args[0], "untyped")):
+        return of_storage(args[0], self.dtype)
     sizes = args[0] if len(args) == 1 and isinstance(args[0], Size) else args or (0,)
     return self.new_empty(tuple(sizes), device=device)
 

@@ -86,6 +86,8 @@ def set_default_tensor_type(t: Any) -> None:
               "torch.set_default_dtype() and set_default_device()", 2)
     named = t.rpartition(".")[2] if isinstance(t, str) else None
     kind = next((kind for kind in _TENSOR_TYPES if kind is t or kind.__name__ == named), None)
+    check(not getattr(t, "is_cuda", False), "set_default_tensor_type: Torch not compiled with CUDA enabled",
+          TypeError)
     if kind is None:
         raise TypeError(f"invalid type: {t!r}")
     check(kind.dtype.is_floating_point, "only floating-point types are supported as the default type",

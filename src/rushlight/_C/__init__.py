@@ -14,6 +14,7 @@ from .. import _functions as _package
 from ..autograd.engine import Run
 from ..autograd.grad_mode import is_grad_enabled, is_inference_mode_enabled
 from ..autograd.tape import Node, running_node
+from ..core.determinism import DETERMINISM
 from ..core.modes import MODES
 from ..core.storage import StorageBase as StorageBase
 from ..core.tensor import Tensor
@@ -34,6 +35,10 @@ def _get_privateuse1_backend_name() -> str:
 
 def _is_privateuse1_backend_available() -> bool:
     return False
+
+
+def _get_deterministic_fill_uninitialized_memory() -> bool:
+    return DETERMINISM.fill
 
 
 def is_inference_mode() -> bool:

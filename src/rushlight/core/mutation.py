@@ -291,13 +291,15 @@ def call_out(op: OpDef, args: Arguments, out: Any) -> Any:
         check(
             op.api & Api.CASTS or can_cast(result.dtype, target.dtype),
             f"{op.schema.name}(): result type {result.dtype.torch_name} can't "
-            f"be cast to the desired output type {target.dtype.torch_name}",
+            f"be cast to the desired output type {target.dtype.torch_name} (expected scalar_type "
+            f"{result.dtype.torch_name} but found {target.dtype.torch_name})",
         )
         check(
             not op.api & Api.EXACT or target.dtype is result.dtype,
             f"{op.schema.name}(): Expected out tensor to have "
             f"dtype {result.dtype.name}, but got {target.dtype.name} instead; {op.schema.name} only supports "
-            f"{result.dtype.name} tensor for result, got: {target.dtype.name}",
+            f"{result.dtype.name} tensor for result, got: {target.dtype.name} (expected scalar_type "
+            f"{result.dtype.torch_name} but found {target.dtype.torch_name})",
         )
         if op.api & Api.APART:
             _check_apart(op, args, target, result)

@@ -76,7 +76,8 @@ def _to_int(value: Any, type_: Type) -> Any:
                 and value.dtype is not dtypes.DTYPES["bool"]:
             return int(value.item())
         return NO_MATCH
-    if hasattr(value, "__index__") and not hasattr(value, "__array__"):
+    if hasattr(value, "__index__") and (not hasattr(value, "__array__") or (
+            isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype.kind in "iu")):
         return operator.index(value)
     return NO_MATCH
 
@@ -88,7 +89,8 @@ def _to_float(value: Any, type_: Type) -> Any:
         return float(value)
     if isinstance(value, np.floating | np.integer):
         return float(value)
-    if isinstance(value, Tensor) and value.ndim == 0 and not value.dtype.is_complex:
+    if isinstance(value, Tensor) and value.ndim == 0 and not value.dtype.is_complex \
+            and not value.requires_grad:
         return float(value.item())
     return NO_MATCH
 

@@ -254,7 +254,9 @@ def broadcast_shapes(*shapes: Sequence[int], name: str = "") -> Shape:
                     fail(
                         f"{where}shapes {listed} cannot be broadcast together: dimension {i - rank} is "
                         f"{result[i]} "
-                        f"in one and {size} in another; sizes must be equal or 1"
+                        f"in one and {size} in another; sizes must be equal or 1. The size of tensor a "
+                        f"({result[i]}) must match the size of tensor b ({size}) at non-singleton "
+                        f"dimension {i}"
                     )
                 result[i] = size
     return tuple(result)

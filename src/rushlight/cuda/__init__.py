@@ -159,3 +159,43 @@ class Event:
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Event:
         raise RuntimeError("cuda.Event: CUDA is not available; rushlight runs on cpu and meta")
+
+
+class _NoTensor(type):
+    """`cuda.FloatTensor` and its like: names of tensors that cannot be made here."""
+
+    is_cuda = True
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        raise TypeError(f"type torch.cuda.{cls.__name__} not available. Torch not compiled with CUDA "
+                        "enabled.")
+
+
+class _NoStorage:
+    """`cuda.FloatStorage` and its like."""
+
+    is_cuda = True
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        _missing(type(self).__name__)
+
+    @classmethod
+    def _refuse(cls, *args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError("from_buffer: Not available for CUDA storage")
+
+    from_buffer = _new_with_weak_ptr = _new_shared_filename = _refuse
+
+
+_KINDS = ("Float", "Double", "Half", "BFloat16", "Byte", "Char", "Short", "Int", "Long", "Bool")
+
+
+def __getattr__(name: str) -> Any:
+    """The older names of tensors and storages there."""
+    if name.endswith("Tensor") and name.removesuffix("Tensor") in _KINDS:
+        made: Any = _NoTensor(name, (), {})
+    elif name.endswith("Storage") and name.removesuffix("Storage") in _KINDS:
+        made = type(name, (_NoStorage,), {})
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = made
+    return made
