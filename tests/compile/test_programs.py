@@ -1,6 +1,6 @@
 """Random programs give the same values, shapes, dtypes, writes and gradients compiled as they do eagerly.
 
-A thousand in every run, tens of thousands with `-m slow`.
+Three thousand in every run, most of them short; tens of thousands with `-m slow`.
 """
 
 from collections.abc import Sequence
@@ -153,6 +153,24 @@ def test_gradients_of_programs(shard):
         check_gradients(program)
 
     run()
+
+
+def check_short(first: int, count: int) -> None:
+    """Programs of a few steps, which compile quickly; a failing one is known by its number."""
+    for number in range(first, first + count):
+        generator = np.random.default_rng(number)
+        check(draw_program(lambda n, g=generator: int(g.integers(n)), shortest=3, longest=9))
+
+
+@pytest.mark.parametrize("shard", range(8))
+def test_short_programs(shard):
+    check_short(1000 * shard, 250)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shard", range(30))
+def test_many_short_programs(shard):
+    check_short(100_000 + 1000 * shard, 1000)
 
 
 @pytest.mark.slow

@@ -266,6 +266,10 @@ def _method(name: str) -> Callable[..., Tensor]:
     return lambda t, *rest: getattr(t, name)(*rest)
 
 
+# Views of floats as integers, and their sign bits.
+BITS = {rl.float32: rl.int32, rl.float64: rl.int64}
+SIGNS = {rl.float32: -(2**31), rl.float64: -(2**63)}
+
 UNARY = (
     "tanh",
     "sigmoid",
@@ -457,6 +461,18 @@ OPERATIONS: dict[str, Operation] = {
     "clamp_": Operation(
         lambda t: t.clamp_(-1, 1),
         lambda d: one(lambda t: writable(d, t) and t.dtype is not rl.bool)(d),
+        exact=True,
+    ),
+    "sin_": Operation(
+        lambda t: t.sin_(), lambda d: one(lambda t: writable(d, t) and is_float(t))(d)
+    ),
+    "add_out": Operation(
+        lambda a, b: rl.add(a, b, out=rl.empty_like(a + b)),
+        lambda d: None if d.gradients else two(lambda t: t.dtype is not rl.bool)(d),
+    ),
+    "other_sign": Operation(
+        lambda t: (t.view(BITS[t.dtype]) ^ SIGNS[t.dtype]).view(t.dtype),
+        lambda d: None if d.gradients else one(is_float)(d),
         exact=True,
     ),
     "data_add_": Operation(
