@@ -69,6 +69,15 @@ def two(wanted: Callable[[Tensor], bool] = lambda t: True, exact: bool = False) 
     return draw
 
 
+def undifferentiated(draw: Any) -> Any:
+    """For steps that have no gradient."""
+
+    def drawn(drawing: Drawing) -> Any:
+        return None if drawing.gradients else draw(drawing)
+
+    return drawn
+
+
 def broadcasts(a: Sequence[int], b: Sequence[int]) -> bool:
     fits = all(m == n or m == 1 or n == 1 for m, n in zip(reversed(a), reversed(b), strict=False))
     return (
@@ -468,11 +477,11 @@ OPERATIONS: dict[str, Operation] = {
     ),
     "add_out": Operation(
         lambda a, b: rl.add(a, b, out=rl.empty_like(a + b)),
-        lambda d: None if d.gradients else two(lambda t: t.dtype is not rl.bool)(d),
+        undifferentiated(two(lambda t: t.dtype is not rl.bool)),
     ),
     "other_sign": Operation(
         lambda t: (t.view(BITS[t.dtype]) ^ SIGNS[t.dtype]).view(t.dtype),
-        lambda d: None if d.gradients else one(is_float)(d),
+        undifferentiated(one(is_float)),
         exact=True,
     ),
     "data_add_": Operation(
