@@ -17,12 +17,12 @@ from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from ._library import operators
-from ._library.checks import opcheck
 from ._library.fake import get_ctx
 from ._library.infer_schema import infer_schema
 from ._library.operators import DEVICE_KEYS, KEYS, Custom
 from .core.aten import OpOverload, Tag, find
 from .core.errors import check
+from .core.lazy import LazyModule
 from .core.python_dispatch import RULES, as_called
 from .core.registry import REGISTRY
 from .core.schema import parse_schema
@@ -33,11 +33,19 @@ __all__ = ["CustomOpDef", "Library", "Tag", "custom_op", "define", "fallthrough_
 
 _log = logging.getLogger(__name__)
 _DEVICES = ", ".join(DEVICE_KEYS)
+_opcheck = LazyModule("rushlight.testing.opcheck")
 
 
 def fallthrough_kernel() -> None:
     """Given to `Library.impl`: the operator has nothing to do at that key."""
     raise NotImplementedError("fallthrough_kernel() should never be called: it stands for no kernel")
+
+
+def opcheck(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None,
+            **options: Any) -> dict[str, str]:
+    """Whether an operator keeps what its schema and registrations promise: see `testing.opcheck`."""
+    found: dict[str, str] = _opcheck.opcheck(op, args, kwargs, **options)
+    return found
 
 
 # Operators by their functions.

@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .._compile_api import compile as compile_
+from .._library.fake import DataDependentShape
+from .._library.operators import Custom, CustomOverload, _flat
 from ..core.aten import OpOverload, OpOverloadPacket
 from ..core.modes import MODES
 from ..core.pytree import flatten
 from ..core.resolve import bind
 from ..core.tensor import Tensor
-from ..testing.closeness import assert_close
-from .fake import DataDependentShape
-from .operators import Custom, CustomOverload, _flat
+from .closeness import assert_close
 
 DEFAULT_TESTS = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
 
