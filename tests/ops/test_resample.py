@@ -112,14 +112,16 @@ def test_grid_sample(rank: int, mode: str, padding: str, corners: bool) -> None:
     compare(lambda F, x, grid: F.grid_sample(x, grid, mode, padding, corners), x, grid)
 
 
-def test_grid_that_is_no_number() -> None:
-    """It counts as -1; infinities are outside."""
-    places = torch.tensor([float("nan"), float("inf"), -float("inf"), 1e30])
-    grid = places.reshape(1, 1, 4, 1).expand(1, 1, 4, 2)
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+def test_grid_that_is_no_number(mode: str, padding: str) -> None:
+    places = torch.tensor([float("nan"), 1e30, -1e30, 0.5])
+    grid = places.reshape(1, 1, 4, 1).expand(1, 1, 4, 2).contiguous()
     x = torch.arange(1.0, 10.0).reshape(1, 1, 3, 3)
-    got = rushlight.nn.functional.grid_sample(*(rushlight.tensor(t.numpy()) for t in (x, grid.contiguous())),
-                                              align_corners=True)
-    assert got.tolist() == [[[[1.0, 0.0, 0.0, 0.0]]]]
+    wanted = torch.nn.functional.grid_sample(x, grid, mode, padding, align_corners=True)
+    ours = [rushlight.tensor(t.numpy()) for t in (x, grid)]
+    got = rushlight.nn.functional.grid_sample(*ours, mode, padding, align_corners=True)
+    torch.testing.assert_close(torch_of(got), wanted, equal_nan=True)
 
 
 @pytest.mark.parametrize("corners", [False, True])

@@ -1,6 +1,7 @@
-"""Every entry of the two lists of defects has a regression test that names it: `test_d12_...` for the twelfth defect of
-the list of defects, `test_a3_...` for the third of the adversarial programs. Neither list is reopened: a new defect gets a
-test beside the code it concerns.
+"""Every entry of the two lists of defects has a regression test that names it.
+
+`test_d12_...` is for the twelfth entry of the list of defects, `test_a3_...` for the third of the adversarial
+programs. Neither list is reopened: a new defect gets a test beside the code it concerns.
 """
 
 from __future__ import annotations

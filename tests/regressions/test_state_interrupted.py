@@ -144,10 +144,11 @@ def test_threads_share_compiled_functions() -> None:
     f = rl.compile(lambda x, k: (x.sin() * k).softmax(-1) @ x.T)
     problems: list[Any] = []
     begin = threading.Barrier(6)
+    trained = [Trained(), Trained()]  # here: threads share the generator of their weights
 
     def work(number: int) -> None:
         try:
-            own = Trained() if number < 2 else None
+            own = trained[number] if number < 2 else None
             begin.wait()
             for i in range(8):
                 x, k = rl.randn(3 + (number + i) % 3, 7), float(i)

@@ -247,7 +247,8 @@ class Packet:
         self.__qualname__ = f"{holder}.{name}" if holder else name
         self.overloads = list(overloads)
         self.inplace = inplace
-        self._plans: dict[Any, tuple[OpDef, tuple[Any, ...]]] = {}
+        # the operator, what follows the arguments that are given, and which of those must fit into 64 bits
+        self._plans: dict[Any, tuple[OpDef, tuple[Any, ...], tuple[int, ...]]] = {}
         # for calls such as x.view(2, 3): how many arguments come before the ints, which are one list
         self._packing: dict[Any, tuple[OpDef, int, tuple[Any, ...]]] = {}
         self._factory = any(_is_factory(op) for op in overloads)
@@ -259,7 +260,10 @@ class Packet:
         if not kwargs:
             plan = self._plans.get(tuple([type(a) for a in args]))
             if plan is not None:
-                op, rest = plan
+                op, rest, ints = plan
+                for i in ints:
+                    if not -_LARGEST <= args[i] < _LARGEST:
+                        return self._resolve_and_call(args, kwargs)
                 if self.inplace:
                     return call_inplace(op, args + rest)
                 result = call(op, args + rest)
@@ -336,7 +340,9 @@ class Packet:
                 return
         types = tuple([type(a) for a in args])
         if not packed:
-            self._plans[types] = (op, values[len(args):])
+            ints = [i for i, kind in enumerate(types)
+                    if kind is int and op.schema.positional[i].type.base == "int"]
+            self._plans[types] = (op, values[len(args):], tuple(ints))
         elif not self.inplace and op.result_names is None:
             self._packing[types] = (op, lead, values[lead + 1:])
 
