@@ -249,7 +249,7 @@ def build_entry(call: CapturedCall, tensors: list[Tensor], environment: Environm
     graph = call.graph
     logger("graph").info("captured\n%s", graph)
     decompose_call(call)
-    keep_checks(graph, [value for value in call.backward if value is not None])
+    keep_checks(graph, [value for value in call.backward if value is not None], call.tangents)
     results = list(graph.outputs)
     backward = None
     kept: list[int] = []

@@ -9,12 +9,13 @@ Where all of a result is read anyway, which is nearly always, the check rides on
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from ..core.dtypes import DTYPES
 from ..core.registry import REGISTRY, Kind
 from ..core.shapes import Spec, numel
 from ..graph.ir import Graph, Node, Value
+from .partition import depending_on
 
 _PLACES = frozenset(("index", "indices", "target", "sorter"))  # arguments that say where something is
 _DIVISIONS = frozenset(("div", "divide", "floor_divide", "remainder", "fmod"))
@@ -47,9 +48,15 @@ def _places(node: Node) -> list[Value]:
     return found
 
 
-def keep_checks(graph: Graph, roots: Iterable[Value]) -> None:
-    """Add outputs to `graph` for what may raise and is not computed whole; `roots` are wanted besides."""
+def keep_checks(graph: Graph, roots: Iterable[Value], tangents: Collection[Value] = ()) -> None:
+    """Add outputs to `graph` for what may raise and is not computed whole; `roots` are wanted besides.
+
+    What depends on `tangents` belongs to the backward half, whose places were checked in the forward one.
+    """
     raising = [node for node in graph.nodes if may_raise(node)]
+    if raising and tangents:
+        late = depending_on(graph, tangents)
+        raising = [node for node in raising if late.isdisjoint(node.outputs)]
     if not raising:
         return
     reading = _Reading(graph, [*graph.outputs, *roots])

@@ -84,7 +84,7 @@ def partition(graph: Graph, outputs: list[Value], tangents: list[Value], gradien
     """Cut `graph`: the forward half computes `outputs`, the backward half `gradients` from `tangents`. Inputs
     that are `there` need not be saved."""
     primals = [value for value in graph.inputs if value not in set(tangents)]
-    late = _depending_on(graph, tangents)
+    late = depending_on(graph, tangents)
     used = _minimum_cut(graph, primals, late, gradients)
     kept = [i for i, value in enumerate(primals) if value in used and value in there]
     saved = [value for value in used if value not in there]
@@ -93,7 +93,8 @@ def partition(graph: Graph, outputs: list[Value], tangents: list[Value], gradien
     return Halves(forward, backward, saved, kept)
 
 
-def _depending_on(graph: Graph, tangents: list[Value]) -> set[Value]:
+def depending_on(graph: Graph, tangents: Collection[Value]) -> set[Value]:
+    """The tangents and every value that is computed from one."""
     late = set(tangents)
     for node in graph.nodes:
         if any(value in late for value in node.inputs()):
