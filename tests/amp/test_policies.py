@@ -19,7 +19,6 @@ SAMPLES = 3
 
 # Entries that are not compared, and why.
 DIFFERENT = {
-    "chalf": "there is no complex32",
     "linalg.pinv.hermitian": "of a matrix without elements, for which no product is computed here",
     "sparse.mm.reduce": "its tensors are sparse",
     "sparse.sampled_addmm": "its tensors are sparse",

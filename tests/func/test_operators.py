@@ -53,7 +53,6 @@ FIRST = 1  # samples of each entry in every run
 COLLIDING = frozenset(f"nn.functional.max_unpool{rank}d" for rank in (1, 2, 3))
 
 
-NOT_HERE = frozenset(("chalf",))  # NumPy has no half-precision complex numbers
 
 
 # vmap takes no sparse tensors, as in PyTorch; Jacobians and Hessians use it.
@@ -75,8 +74,6 @@ def problem(result: Result) -> str | None:
         excused = ("forward mode gives", "jacfwd gives", "the Hessian is")
     elif result.name in LOOPING_ENTRIES and result.variant == "vmap":
         excused = ("has no batching rule",)
-    elif result.name in NOT_HERE:
-        excused = ("has no attribute",)
     others = [f.message for f in result.failures if not any(text in f.message for text in excused)]
     return result.line() if others else None
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..autograd.levels import fresh, gradients_at_level, is_isolated, without_history
 from ..core import pytree
-from ..core.errors import check
+from ..core.errors import check, fail
 from ..core.modes import MODES
 from ..core.tensor import Tensor
 
@@ -54,8 +54,8 @@ def with_arguments(args: tuple[Any, ...], numbers: tuple[int, ...], new: Sequenc
 
 def check_outputs(output: Any, leaves: Sequence[Any], what: str, call: str) -> None:
     """Refuse what a function that is differentiated must not return."""
-    check(output is not None and len(leaves) > 0, f"{what}: Expected f to be a function that has non-empty "
-          f"output (got output = {output})")
+    if output is None or not leaves:
+        fail(f"{what}: Expected f to be a function that has non-empty output (got output = {output})")
     for value in leaves:
         check(isinstance(value, Tensor), f"{what}: expected {call} to return only tensors, got unsupported "
               f"type {type(value)}")

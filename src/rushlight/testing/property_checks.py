@@ -35,8 +35,10 @@ _CONSTRAINTS = frozenset(("gradcheck_wrapper_hermitian_input", "gradcheck_wrappe
                           "gradcheck_wrapper_ctc_loss"))
 _DIRECTIONS = 3
 _OUTPUTS = 4  # more outputs than this are combined into so many, at random
-_ROUNDING = {"bfloat16": 2e-2, "float16": 2e-3, "float32": 1e-4, "complex64": 1e-4}
-_UNIT = {"bfloat16": 2.0**-8, "float16": 2.0**-11, "float32": 2.0**-24, "complex64": 2.0**-24}
+_ROUNDING = {"bfloat16": 2e-2, "float16": 2e-3, "float32": 1e-4, "complex32": 2e-3,
+             "complex64": 1e-4}
+_UNIT = {"bfloat16": 2.0**-8, "float16": 2.0**-11, "float32": 2.0**-24, "complex32": 2.0**-11,
+         "complex64": 2.0**-24}
 _DOUBLE = 2.0**-53
 
 
@@ -107,8 +109,8 @@ class Curve:
     def finite(self) -> np.ndarray:
         """Which of the real numbers belong to outputs that are finite; of a complex one both parts are."""
         results = self.results(self.arguments)
-        arrays = [self.side.to_array(results[i].detach().to_dense().resolve_conj()) for i in self.kept]
-        parts = [np.repeat(np.isfinite(a).reshape(-1), 2 if a.dtype.kind == "c" else 1) for a in arrays]
+        arrays = [_wide(self.side, results[i].detach().resolve_conj()) for i in self.kept]
+        parts = [np.repeat(np.isfinite(a).reshape(-1), 2 if np.iscomplexobj(a) else 1) for a in arrays]
         return np.concatenate(parts)
 
     def zero(self) -> Any:
@@ -211,7 +213,7 @@ def _scale(side: Backend, first: Sequence[Any], second: Sequence[Any]) -> float:
 
 def _wide(side: Backend, tensor: Any) -> np.ndarray:
     array = side.to_array(tensor.to_dense())
-    return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
+    return array.astype(np.complex128 if tensor.dtype.is_complex else np.float64)
 
 
 # --- finite differences ------------------------------------------------------------------------------
