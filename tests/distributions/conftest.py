@@ -1,4 +1,4 @@
-"""Double precision for numbers as well, so that results agree to many digits."""
+"""Settings that both libraries compute with: double precision for numbers as well, and validated arguments."""
 
 from __future__ import annotations
 
@@ -17,3 +17,9 @@ def double() -> Iterator[None]:
     yield
     torch.set_default_dtype(torch.float32)
     rushlight.set_default_dtype(rushlight.float32)
+
+
+@pytest.fixture(autouse=True)
+def validated() -> None:
+    """PyTorch's compiler, once used in a process, turns the validation of its distributions off."""
+    torch.distributions.Distribution.set_default_validate_args(True)
