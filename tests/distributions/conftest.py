@@ -1,4 +1,4 @@
-"""Settings that both libraries compute with: double precision for numbers as well, and validated arguments."""
+"""Settings that both libraries compute with: doubles for numbers as well, and validated arguments."""
 
 from __future__ import annotations
 
