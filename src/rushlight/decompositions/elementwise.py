@@ -17,6 +17,7 @@ from ..core.dtypes import BY_NUMPY, DType
 from ..core.pointwise import plan_for
 from ..core.registry import REGISTRY, Kind, OpDef
 from ..core.schema import REQUIRED
+from ..core.shapes import broadcast_shapes
 from ..core.tensor import Tensor
 
 _NAMES = {"floor_div": ("div.Tensor_mode", "floor"), "trunc_div": ("div.Tensor_mode", "trunc"),
@@ -113,4 +114,7 @@ def run_composed(op: OpDef, args: tuple[Any, ...]) -> Any:
     result = op.body(_handler, *full)  # type: ignore[misc]
     if isinstance(result, tuple):
         return result
+    shape = broadcast_shapes(*(o.shape for o in operands if isinstance(o, Tensor)))
+    if result.shape != shape:  # a body that looks at the dtype alone gives a constant
+        result = run_name("clone", result.expand(shape), None)
     return _handler.cast(result, plan.result_dtype)

@@ -87,10 +87,10 @@ def _det_of(diagonal: Tensor, pivots: Tensor) -> Tensor:
 def near_singular(lu: Tensor) -> bool:
     """Whether a pivot is so small that dividing by it costs all digits of a second derivative. True where the
     values cannot be looked at."""
-    if not readable(lu):
-        return True
     if not lu.numel():
         return False
+    if not readable(lu):
+        return True
     size = lu.detach().diagonal(0, -2, -1).abs()
     return bool((size.amin(-1) <= size.amax(-1) * (100 * lu.shape[-1] * finfo(lu.dtype).eps)).any())
 
