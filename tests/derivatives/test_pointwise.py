@@ -96,7 +96,7 @@ ADJOINT = ["maximum", "minimum", "fmax", "fmin", "clamp_min", "clamp_max", "pow"
 
 @pytest.mark.parametrize("name", ADJOINT)
 def test_forward_mode_is_the_transpose_of_reverse(name: str) -> None:
-    """At ties too, where PyTorch's tangents of fmax and of clamp by a tensor are not."""
+    """At ties too, where PyTorch's tangents of fmax are not."""
     function = getattr(rushlight, name)
     a, b = float64(1.0, 2.0, 0.0, 0.5), float64(1.0, 1.0, 0.0, 3.0)
     gradients = rushlight.autograd.grad(function(a, b).sum(), [a, b])
@@ -106,6 +106,13 @@ def test_forward_mode_is_the_transpose_of_reverse(name: str) -> None:
             inputs[i] = rushlight.autograd.forward_ad.make_dual(inputs[i], rushlight.ones_like(inputs[i]))
             tangent = rushlight.autograd.forward_ad.unpack_dual(function(*inputs)).tangent
         assert tangent.tolist() == pytest.approx(gradient.tolist(), nan_ok=True)
+
+
+@pytest.mark.parametrize("call", ["clamp_min(x, {})", "clamp_max(x, {})", "clamp(x, {})", "clamp(x, max={})"])
+def test_tangents_of_bounds_at_ties(first_order: Callable[..., None], call: str) -> None:
+    """Those of clamp by a tensor are the bound's, as PyTorch's are, and those of clamp_min the element's."""
+    bound = "lib.tensor([1.0, 1.0, 0.0, 3.0], dtype=lib.float64)"
+    first_order("lib." + call.format(bound), [1.0, 2.0, 0.0, 0.5])
 
 
 def second(expression: str, *values: float) -> list[float]:

@@ -108,12 +108,8 @@ def test_special_points(first_order: Callable[..., None], expression: str, value
 @pytest.mark.parametrize(("expression", "value"), [
     ("x.max()", [1., nan, nan]), ("x.median()", [1., nan, 3., nan, 4.]), ("x.nanmedian()", [nan, nan])])
 def test_nan_is_an_extreme(first_order: Callable[..., None], expression: str, value: Any) -> None:
-    """PyTorch shares the gradient among the NaN, but has the tangent NaN; here the two agree."""
-    first_order(expression, value, "reverse")
-    x = float64(value)
-    (gradient,) = rushlight.autograd.grad(eval(expression), x)
-    _, tangent = rushlight.func.jvp(lambda x: eval(expression), (x.detach(),), (gradient,))
-    assert tangent.item() == pytest.approx((gradient * gradient).sum().item())
+    """The gradient is shared among the NaN, and the tangent is NaN."""
+    first_order(expression, value)
 
 
 def test_no_nan_leaks() -> None:

@@ -233,18 +233,14 @@ derivative("clamp.Tensor", self=inside, min=at_lower, max=at_upper,
            result=lambda self_t, self_p, min_p, min_t, max_p, max_t:
                clamp_tangent(self_t, self_p, min_p, min_t, max_p, max_t))
 derivative("clamp", self=inside, result=AUTO_ELEMENTWISE)
-derivative("clamp_min", self=lambda grad, self, min: inside(grad, self, min, None), result=AUTO_ELEMENTWISE)
-derivative("clamp_min.Tensor",
+derivative(["clamp_min", "clamp_min.Tensor"],  # whose tangent at a tie is the element's
            self=lambda grad, self, min: inside(grad, self, min, None),
            min=lambda grad, self, min: at_lower(grad, self, min, None),
-           result=lambda self_t, self_p, min_p, min_t:
-               clamp_tangent(self_t, self_p, min_p, min_t, None, None))
-derivative("clamp_max", self=lambda grad, self, max: inside(grad, self, None, max), result=AUTO_ELEMENTWISE)
-derivative("clamp_max.Tensor",
+           result=AUTO_ELEMENTWISE)
+derivative(["clamp_max", "clamp_max.Tensor"],
            self=lambda grad, self, max: inside(grad, self, None, max),
            max=lambda grad, self, max: at_upper(grad, self, None, max),
-           result=lambda self_t, self_p, max_p, max_t:
-               clamp_tangent(self_t, self_p, None, None, max_p, max_t))
+           result=AUTO_ELEMENTWISE)
 
 
 def above(grad: Tensor, values: Tensor, threshold: Any = 0) -> Tensor:

@@ -94,11 +94,11 @@ derivative("prod.dim_int",
 
 def var_gradient(self: Tensor, mean: Tensor, dim: Dims, correction: Any) -> Tensor:
     """The gradient of each variance. Where there are no degrees of freedom the variance is infinite: so is
-    its gradient, but for elements that are the mean, which have none."""
+    its gradient over all elements, as PyTorch has it, but for elements that are the mean, which have none."""
     freedom = count(self.shape, dim) - (1 if correction is None else correction)
-    if freedom > 0:
-        return (self - mean) * (2 / freedom)
     away = self - mean
+    if freedom > 0 or dim is not None:
+        return away * (2 / freedom if freedom else math.inf)
     return (away * 0).masked_fill(away == 0, math.nan).masked_fill(away != 0, math.inf)
 
 
