@@ -4,7 +4,6 @@ from typing import Any
 
 from ..func import (
     functional_call,
-    functionalize,
     grad,
     grad_and_value,
     hessian,
@@ -18,7 +17,7 @@ from ..func import (
 )
 from ..func.reverse import check_argnums
 
-__all__ = ["functional_call", "functionalize", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp",
+__all__ = ["functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp",
            "linearize", "stack_module_state", "vjp", "vmap"]
 
 

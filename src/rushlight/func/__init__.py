@@ -1,9 +1,6 @@
 """Composable function transforms: grad, vjp, jvp, jacrev, jacfwd, hessian, linearize, vmap, functional_call.
 """
 
-from collections.abc import Callable as _Callable
-from typing import Any as _Any
-
 from .. import batching as _batching  # noqa: F401  attaches the batching rules
 from .forward import jvp, linearize
 from .functional_modules import (  # noqa: F401  functorch's older names
@@ -17,15 +14,6 @@ from .rearrange import rearrange
 from .reverse import grad, grad_and_value, vjp
 from .vmap import vmap
 
-__all__ = ["functional_call", "functionalize", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp",
+__all__ = ["functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp",
            "linearize",
            "rearrange", "replace_all_batch_norm_modules_", "stack_module_state", "vjp", "vmap"]
-
-
-def functionalize(func: _Callable[..., _Any], *, remove: str = "mutations") -> _Callable[..., _Any]:
-    """`func` itself: in-place operators are functional ones followed by a write, and captures see them so."""
-    if remove not in ("mutations", "mutations_and_views"):
-        raise RuntimeError("functionalize(f, remove='mutations'): received invalid argument for `remove`. "
-                           "Valid options are: remove='mutations', remove='mutations_and_views'. Got: "
-                           f"{remove}")
-    return func
