@@ -21,6 +21,7 @@ test: $(VENV)/.stamp-test
 
 check: $(VENV)/.stamp-dev
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
 bench: $(VENV)/.stamp-test

@@ -49,9 +49,13 @@ class JaxNames:
     def __getattr__(self, name: str) -> Any:
         import jax
 
-        special = {"sigmoid": jax.nn.sigmoid, "erf": jax.lax.erf, "rsqrt": jax.lax.rsqrt,
-                   "softmax": lambda x, dim: jax.nn.softmax(x, axis=dim),
-                   "mean_keep": lambda x: x.mean(-1, keepdims=True)}
+        special = {
+            "sigmoid": jax.nn.sigmoid,
+            "erf": jax.lax.erf,
+            "rsqrt": jax.lax.rsqrt,
+            "softmax": lambda x, dim: jax.nn.softmax(x, axis=dim),
+            "mean_keep": lambda x: x.mean(-1, keepdims=True),
+        }
         return special.get(name) or getattr(jax.numpy, name)
 
 
@@ -98,6 +102,7 @@ def small(lib: Any) -> Program:
 
 # --- cases: a function of a library and what it is called with, ready for its first call -----------
 
+
 def pure_case(program: Callable[[Any], Program], shapes: Sequence[tuple[int, ...]]) -> Case:
     """A program without state."""
     arrays = random_arrays(*shapes)
@@ -122,16 +127,22 @@ def pure_case(program: Callable[[Any], Program], shapes: Sequence[tuple[int, ...
 CASES: dict[str, tuple[Callable[[], Case], dict[str, float]]] = {
     "softmax 4096x1024": (lambda: pure_case(softmax, [(4096, 1024)]), {BEST: 1 / 1.5}),
     "layer_norm+gelu 4096x768": (
-        lambda: pure_case(layer_norm_gelu, [(4096, 768), (768,), (768,)]), {BEST: 1 / 1.4}),
+        lambda: pure_case(layer_norm_gelu, [(4096, 768), (768,), (768,)]),
+        {BEST: 1 / 1.4},
+    ),
     "chain, 1M elements": (lambda: pure_case(chain, [(1_000_000,), (1_000_000,)]), {BEST: 1 / 1.6}),
     "chain, 1k elements": (lambda: pure_case(chain, [(1000,), (1000,)]), {BEST: 1 / 2}),
     "linear+gelu 1024x512x2048": (
-        lambda: pure_case(linear_gelu, [(1024, 512), (2048, 512), (2048,)]), {BEST: 1 / 1.15}),
+        lambda: pure_case(linear_gelu, [(1024, 512), (2048, 512), (2048,)]),
+        {BEST: 1 / 1.15},
+    ),
     "MLP training step": (mlp_case, {BEST: 1 / 1.3}),
     "GPT training step": (gpt_case, {BEST: 1 / 1.5}),
     "conv net training step": (conv_case, {BEST: 1 / 1.2}),
     "call overhead, a + b of 4 elements": (
-        lambda: pure_case(small, [(4,), (4,)]), {INDUCTOR: 1 / 4, JAX: 1 / 2}),
+        lambda: pure_case(small, [(4,), (4,)]),
+        {INDUCTOR: 1 / 4, JAX: 1 / 2},
+    ),
 }
 
 
@@ -145,8 +156,12 @@ def run_row(name: str, quick: bool) -> Row:
     """The time of a call, after the first."""
     make_case, bars = CASES[name]
     case = make_case()
-    return Row(f"compiled {name}", {each: timed(case(each)) for each in (OURS, *peers(quick))}, bars,
-               5 if quick else 50)
+    return Row(
+        f"compiled {name}",
+        {each: timed(case(each)) for each in (OURS, *peers(quick))},
+        bars,
+        5 if quick else 50,
+    )
 
 
 def floor_row(name: str, quick: bool) -> Row:
@@ -166,8 +181,7 @@ def cold_row(name: str, quick: bool) -> Row:
             contestants[peer] = only_once(_first_call(case, peer, _forget_inductor))
         elif peer == JAX:
             contestants[peer] = _first_call(case, peer, _forget_jax)
-    return Row(f"cold compile, {name}", contestants, {JAX: 1.0, **COLD_BARS.get(name, {})},
-               2 if quick else 5)
+    return Row(f"cold compile, {name}", contestants, {JAX: 1.0, **COLD_BARS.get(name, {})}, 2 if quick else 5)
 
 
 def cached_row(name: str, quick: bool) -> Row:
@@ -179,17 +193,29 @@ def cached_row(name: str, quick: bool) -> Row:
         case(OURS)()  # fills the cache, the first time
         _use_cache(_kept_directory())
 
-    return Row(f"from disk, {name}", {OURS: _first_call(case, OURS, from_disk),
-                                      "rushlight, cold": _first_call(case, OURS, _use_new_cache)},
-               {BEST: 1 / 3}, 3 if quick else 6)
+    return Row(
+        f"from disk, {name}",
+        {
+            OURS: _first_call(case, OURS, from_disk),
+            "rushlight, cold": _first_call(case, OURS, _use_new_cache),
+        },
+        {BEST: 1 / 3},
+        3 if quick else 6,
+    )
 
 
 def memory_row(name: str, quick: bool) -> Row:
     """The peak memory of a step, in a process of its own."""
-    contestants = {each: functools.partial(peak_memory, name, each) for each in (OURS, *peers(quick))
-                   if each != INDUCTOR}
-    return Row(f"peak memory, {name}", contestants, {TORCH: 1.0} if name != "MLP training step" else {},
-               1 if quick else 2, unit="B")
+    contestants = {
+        each: functools.partial(peak_memory, name, each) for each in (OURS, *peers(quick)) if each != INDUCTOR
+    }
+    return Row(
+        f"peak memory, {name}",
+        contestants,
+        {TORCH: 1.0} if name != "MLP training step" else {},
+        1 if quick else 2,
+        unit="B",
+    )
 
 
 def _first_call(case: Case, contestant: str, prepare: Callable[[], None]) -> FirstCall:

@@ -21,22 +21,48 @@ import numpy as np
 
 # Batch, rows, depth, columns, and which operands are transposed.
 CASES = [
-    (1, 64, 64, 64, "nn"), (1, 64, 64, 64, "nt"), (1, 100, 100, 100, "nn"), (1, 256, 256, 256, "nn"),
-    (1, 256, 256, 256, "nt"), (1, 256, 256, 256, "tn"), (1, 1024, 1024, 1024, "nn"),
+    (1, 64, 64, 64, "nn"),
+    (1, 64, 64, 64, "nt"),
+    (1, 100, 100, 100, "nn"),
+    (1, 256, 256, 256, "nn"),
+    (1, 256, 256, 256, "nt"),
+    (1, 256, 256, 256, "tn"),
+    (1, 1024, 1024, 1024, "nn"),
     (1, 1024, 1024, 1024, "nt"),
-    (1, 32, 784, 512, "nn"), (1, 32, 784, 512, "nt"), (1, 8, 512, 512, "nn"), (1, 8, 512, 512, "nt"),
-    (1, 1, 784, 512, "nn"), (1, 1, 784, 512, "nt"), (1, 1, 1024, 1024, "nt"),
+    (1, 32, 784, 512, "nn"),
+    (1, 32, 784, 512, "nt"),
+    (1, 8, 512, 512, "nn"),
+    (1, 8, 512, 512, "nt"),
+    (1, 1, 784, 512, "nn"),
+    (1, 1, 784, 512, "nt"),
+    (1, 1, 1024, 1024, "nt"),
     # a layer of the examples, forward and backward
-    (1, 1024, 512, 2048, "nn"), (1, 1024, 512, 2048, "nt"), (1, 512, 1024, 2048, "tn"),
+    (1, 1024, 512, 2048, "nn"),
+    (1, 1024, 512, 2048, "nt"),
+    (1, 512, 1024, 2048, "tn"),
     (1, 1024, 2048, 512, "nn"),
     # the multilayer perceptron
-    (1, 64, 784, 256, "nt"), (1, 64, 256, 128, "nt"), (1, 64, 128, 10, "nt"), (1, 256, 64, 784, "tn"),
-    (1, 128, 64, 256, "tn"), (1, 10, 64, 128, "tn"), (1, 64, 10, 128, "nn"), (1, 64, 128, 256, "nn"),
+    (1, 64, 784, 256, "nt"),
+    (1, 64, 256, 128, "nt"),
+    (1, 64, 128, 10, "nt"),
+    (1, 256, 64, 784, "tn"),
+    (1, 128, 64, 256, "tn"),
+    (1, 10, 64, 128, "tn"),
+    (1, 64, 10, 128, "nn"),
+    (1, 64, 128, 256, "nn"),
     # the transformer
-    (1, 1024, 128, 128, "nt"), (1, 1024, 128, 512, "nt"), (1, 1024, 512, 128, "nt"), (1, 1024, 128, 96, "nt"),
-    (1, 1024, 512, 128, "nn"), (1, 128, 1024, 512, "tn"), (1, 512, 1024, 128, "tn"),
+    (1, 1024, 128, 128, "nt"),
+    (1, 1024, 128, 512, "nt"),
+    (1, 1024, 512, 128, "nt"),
+    (1, 1024, 128, 96, "nt"),
+    (1, 1024, 512, 128, "nn"),
+    (1, 128, 1024, 512, "tn"),
+    (1, 512, 1024, 128, "tn"),
     (1, 128, 1024, 128, "tn"),
-    (32, 128, 32, 128, "nt"), (32, 128, 128, 32, "nn"), (32, 128, 128, 32, "tn")]
+    (32, 128, 32, 128, "nt"),
+    (32, 128, 128, 32, "nn"),
+    (32, 128, 128, 32, "tn"),
+]
 LAYERS = [(64, 784, 256), (64, 256, 128), (1024, 128, 512), (1024, 512, 2048)]
 
 Clock = Callable[[], float]
@@ -55,6 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # The libraries look at these when they are loaded.
         os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **wanted})
     import torch
+
     torch.set_num_threads(options.threads)
     clock = time.thread_time if options.threads == 1 else time.perf_counter
     if options.only != "layers":
@@ -63,8 +90,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         layers(torch, clock, options.rounds)
 
 
-def best_times(contestants: Mapping[str, Callable[[], object]], clock: Clock,
-               rounds: int) -> dict[str, float]:
+def best_times(
+    contestants: Mapping[str, Callable[[], object]], clock: Clock, rounds: int
+) -> dict[str, float]:
     """The best time of each, in interleaved rounds of a few hundredths of a second."""
     best = dict.fromkeys(contestants, float("inf"))
     for thunk in contestants.values():
@@ -88,12 +116,14 @@ def row(name: str, best: Mapping[str, float]) -> str:
 
 def aligned(*shape: int, dtype: Any = np.float32) -> np.ndarray:
     from rushlight.runtime.executable import aligned_bytes
+
     memory = aligned_bytes(np.dtype(dtype).itemsize * int(np.prod(shape))).view(dtype).reshape(shape)
     memory[...] = np.random.default_rng(0).standard_normal(shape)
     return memory
 
 
 # The native code of a product.
+
 
 def products(torch: Any, clock: Clock, rounds: int, dtype: np.dtype) -> None:
     print(f"{'batch, m, k, n':>22} {'torch':>10} {'numpy':>10} {'ours':>10}  ratio   GF/s  compile")
@@ -108,8 +138,15 @@ def products(torch: Any, clock: Clock, rounds: int, dtype: np.dtype) -> None:
         if batch == 1:
             x, y, z, multiply = x[0], y[0], z[0], torch.mm
         ours, seconds, plan = native(a, b, out)
-        best = best_times({"torch": partial(multiply, x, y, out=z),
-                           "numpy": partial(np.matmul, a, b, out=other), "ours": ours}, clock, rounds)
+        best = best_times(
+            {
+                "torch": partial(multiply, x, y, out=z),
+                "numpy": partial(np.matmul, a, b, out=other),
+                "ours": ours,
+            },
+            clock,
+            rounds,
+        )
         if not np.allclose(out, other, atol=1e-2):
             raise AssertionError(f"a wrong product of {batch}, {rows}, {depth}, {columns} {kind}")
         rate = 2e-9 * batch * rows * depth * columns / best["ours"]
@@ -132,6 +169,7 @@ def native(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> tuple[Callable[[], 
     from rushlight.runtime.threads import pool
     from rushlight.schedule.memory import Workspace
     from rushlight.schedule.schedule import Schedule
+
     left, right = (Matrix(0, *(step // x.itemsize for step in x.strides)) for x in (a, b))
     batch, rows, columns = out.shape
     product = Product(batch, rows, columns, a.shape[2], left, right, DTYPES[out.dtype.name])
@@ -166,9 +204,11 @@ def native(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> tuple[Callable[[], 
 
 # Compiled functions.
 
+
 def layers(torch: Any, clock: Clock, rounds: int) -> None:
     """gelu(x @ w.T + b): a call of a compiled function against torch's two operators."""
     import rushlight as rl
+
     print("\ngelu(x @ w.T + b): whole calls of torch and of ours")
     functional = torch.nn.functional
 
@@ -193,7 +233,7 @@ def layers(torch: Any, clock: Clock, rounds: int) -> None:
 
 
 def gelu(x: Any) -> Any:
-    return x * 0.5 * (1 + (x * 0.5 ** 0.5).erf())
+    return x * 0.5 * (1 + (x * 0.5**0.5).erf())
 
 
 if __name__ == "__main__":

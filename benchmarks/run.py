@@ -46,8 +46,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 outcomes.append(measure(make(name, options.quick)))
     console.print(_table(outcomes))
     if options.json:
-        data = [{"name": o.row.name, "best": o.best, "bars": dict(o.row.bars),
-                 "ratios": {peer: ratio for peer, ratio, _ in o.verdicts()}} for o in outcomes]
+        data = [
+            {
+                "name": o.row.name,
+                "best": o.best,
+                "bars": dict(o.row.bars),
+                "ratios": {peer: ratio for peer, ratio, _ in o.verdicts()},
+            }
+            for o in outcomes
+        ]
         options.json.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
     if options.page:
         options.page.write_text(_page(outcomes), encoding="utf-8")
@@ -76,8 +83,9 @@ def import_time(name: str, quick: bool) -> Row:
 
 def _import_seconds(module: str) -> float:
     code = f"import time; t = time.perf_counter(); import {module}; print(time.perf_counter() - t)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
-                          env=_with_bytecode())
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=_with_bytecode()
+    )
     return float(done.stdout)
 
 
@@ -125,9 +133,11 @@ ROWS: dict[str, Callable[[str, bool], Row]] = {
     "a + b, 4 elements": small_add,
     "backward, 1,000 operators": backward_chain,
     "multiplications of the GPT training step alone": floor_row,
-    **{f"{title}{case}": functools.partial(_of_case, make, case)
-       for title, make in (("compiled ", run_row), ("cold compile, ", cold_row), ("from disk, ", cached_row))
-       for case in CASES},
+    **{
+        f"{title}{case}": functools.partial(_of_case, make, case)
+        for title, make in (("compiled ", run_row), ("cold compile, ", cold_row), ("from disk, ", cached_row))
+        for case in CASES
+    },
     **{f"peak memory, {case}": functools.partial(_of_case, memory_row, case) for case in TRAINING},
 }
 
@@ -149,26 +159,37 @@ def _table(outcomes: Sequence[Outcome]) -> Table:
     table.add_column("")
     for outcome in outcomes:
         table.add_row(
-            outcome.row.name, *(_quantity(outcome.best.get(name), outcome.row.unit) for name in names),
-            *_verdict(outcome)
+            outcome.row.name,
+            *(_quantity(outcome.best.get(name), outcome.row.unit) for name in names),
+            *_verdict(outcome),
         )
     return table
 
 
 def _page(outcomes: Sequence[Outcome]) -> str:
     names = list(dict.fromkeys(name for outcome in outcomes for name in outcome.best))
-    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in (*_installed(), "jax")
-                         if importlib.util.find_spec(name) is not None)
-    lines = ["# Benchmarks", "",
-             "Written by `make bench ARGS='--page docs/benchmarks.md'` on a quiet machine: "
-             f"{os.cpu_count()} cores, {host().cpu}, {versions}.",
-             "", "Best of interleaved rounds; ratios are ours over the peer's, smaller is better; the bar "
-             "is what a row is held to.", "",
-             f"| row | {' | '.join(names)} | ratio, bar | |", f"| --- |{' ---: |' * len(names)} --- | --- |"]
+    versions = ", ".join(
+        f"{name} {importlib.metadata.version(name)}"
+        for name in (*_installed(), "jax")
+        if importlib.util.find_spec(name) is not None
+    )
+    lines = [
+        "# Benchmarks",
+        "",
+        "Written by `make bench ARGS='--page docs/benchmarks.md'` on a quiet machine: "
+        f"{os.cpu_count()} cores, {host().cpu}, {versions}.",
+        "",
+        "Best of interleaved rounds; ratios are ours over the peer's, smaller is better; the bar "
+        "is what a row is held to.",
+        "",
+        f"| row | {' | '.join(names)} | ratio, bar | |",
+        f"| --- |{' ---: |' * len(names)} --- | --- |",
+    ]
     for outcome in outcomes:
         verdict = "<br>".join(
             f"{'not measured' if ratio is None else f'{ratio:.2f}'} of {peer}, {bar:.2f}"
-            for peer, ratio, bar in outcome.verdicts())
+            for peer, ratio, bar in outcome.verdicts()
+        )
         numbers = " | ".join(_quantity(outcome.best.get(name), outcome.row.unit) for name in names)
         met = "met" if outcome.met else "**missed**"
         lines.append(f"| {outcome.row.name} | {numbers} | {verdict} | {met} |")

@@ -50,8 +50,11 @@ def main() -> None:
     for name in CASES:
         if wanted.search(name):
             best = measure(row(name)).best
-            print(f"{name:28} {1e3 * best[OURS]:9.3f} ms, torch {1e3 * best['torch']:9.3f} ms, "
-                  f"ratio {best['torch'] / best[OURS]:6.2f}", flush=True)
+            print(
+                f"{name:28} {1e3 * best[OURS]:9.3f} ms, torch {1e3 * best['torch']:9.3f} ms, "
+                f"ratio {best['torch'] / best[OURS]:6.2f}",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

@@ -31,8 +31,13 @@ Arrays = dict[str, np.ndarray]
 RATE, DECAY, BETAS, EPSILON = 1e-3, 1e-2, (0.9, 0.999), 1e-8
 
 
-def training_case(build: Callable[[Any], Any], jax_loss: Callable[..., Any], weights: Arrays, x: np.ndarray,
-                  target: np.ndarray) -> Case:
+def training_case(
+    build: Callable[[Any], Any],
+    jax_loss: Callable[..., Any],
+    weights: Arrays,
+    x: np.ndarray,
+    target: np.ndarray,
+) -> Case:
     """`build(lib)` gives a module whose parameters have the names of `weights`; `jax_loss(parameters, x,
     target)` is the loss of the same model."""
 
@@ -62,8 +67,9 @@ def training_case(build: Callable[[Any], Any], jax_loss: Callable[..., Any], wei
     return make
 
 
-def _jax_training(loss_of: Callable[..., Any], weights: Arrays, x: np.ndarray,
-                  target: np.ndarray) -> Callable[[], Any]:
+def _jax_training(
+    loss_of: Callable[..., Any], weights: Arrays, x: np.ndarray, target: np.ndarray
+) -> Callable[[], Any]:
     import jax
     from jax import numpy as jnp
 
@@ -74,8 +80,15 @@ def _jax_training(loss_of: Callable[..., Any], weights: Arrays, x: np.ndarray,
         tree = jax.tree_util.tree_map
         first = tree(lambda m, g: BETAS[0] * m + (1 - BETAS[0]) * g, first, gradients)
         second = tree(lambda v, g: BETAS[1] * v + (1 - BETAS[1]) * g * g, second, gradients)
-        parameters = tree(lambda p, m, v: p * (1 - RATE * DECAY) - RATE * (m / (1 - BETAS[0] ** count)) / (
-            jnp.sqrt(v / (1 - BETAS[1] ** count)) + EPSILON), parameters, first, second)
+        parameters = tree(
+            lambda p, m, v: (
+                p * (1 - RATE * DECAY)
+                - RATE * (m / (1 - BETAS[0] ** count)) / (jnp.sqrt(v / (1 - BETAS[1] ** count)) + EPSILON)
+            ),
+            parameters,
+            first,
+            second,
+        )
         return (parameters, first, second, count), loss
 
     jitted = jax.jit(step, donate_argnums=0)
@@ -158,8 +171,12 @@ def gpt_case() -> Case:
     """4 layers of width 128 with 4 heads, 8 texts of 128 tokens."""
     shapes: dict[str, tuple[int, ...]] = {"tokens.weight": (CHARACTERS, WIDTH), "places": (CONTEXT, WIDTH)}
     for layer in range(LAYERS):
-        linear = {"qkv": (3 * WIDTH, WIDTH), "project": (WIDTH, WIDTH), "expand": (4 * WIDTH, WIDTH),
-                  "contract": (WIDTH, 4 * WIDTH)}
+        linear = {
+            "qkv": (3 * WIDTH, WIDTH),
+            "project": (WIDTH, WIDTH),
+            "expand": (4 * WIDTH, WIDTH),
+            "contract": (WIDTH, 4 * WIDTH),
+        }
         for name, shape in linear.items():
             shapes |= {f"blocks.{layer}.{name}.weight": shape, f"blocks.{layer}.{name}.bias": shape[:1]}
         for name in ("norm1", "norm2"):
@@ -289,7 +306,10 @@ def conv_case() -> Case:
 
 
 TRAINING: dict[str, Callable[[], Case]] = {
-    "MLP training step": mlp_case, "GPT training step": gpt_case, "conv net training step": conv_case}
+    "MLP training step": mlp_case,
+    "GPT training step": gpt_case,
+    "conv net training step": conv_case,
+}
 
 
 # --- memory ----------------------------------------------------------------------------------------
@@ -301,14 +321,24 @@ def peak_memory(name: str, contestant: str) -> float:
     A process of its own: the library and its compiler are loaded by another program first; then the model is
     made and warmed up, and the peak of further steps is taken.
     """
-    done = subprocess.run([sys.executable, __file__, name, contestant], capture_output=True, text=True,
-                          check=True, cwd=Path(__file__).parent)
+    done = subprocess.run(
+        [sys.executable, __file__, name, contestant],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parent,
+    )
     return float(done.stdout.split()[-1])
 
 
 def _peak_of(name: str, contestant: str) -> int:
-    tiny = training_case(_tiny, lambda p, x, target: _jax_cross_entropy(x @ p["0.weight"].T, target),
-                         _random({"0.weight": (5, 7)}), np.ones((3, 7), np.float32), np.arange(3))(contestant)
+    tiny = training_case(
+        _tiny,
+        lambda p, x, target: _jax_cross_entropy(x @ p["0.weight"].T, target),
+        _random({"0.weight": (5, 7)}),
+        np.ones((3, 7), np.float32),
+        np.arange(3),
+    )(contestant)
     for _ in range(3):
         tiny()
     before = _status("VmRSS")

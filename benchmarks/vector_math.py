@@ -27,12 +27,31 @@ from rushlight.runtime.cache import ObjectCache
 from rushlight.runtime.engine import Engine
 
 COUNT = 16384
-INTERVALS = {"log": (1e-3, 1e3), "log1p": (-0.9, 50.0), "rsqrt": (1e-3, 1e3), "sqrt": (1e-3, 1e3),
-             "exp": (-20.0, 20.0), "expm1": (-20.0, 20.0), "log2": (1e-3, 1e3), "pow": (0.1, 9.0)}
+INTERVALS = {
+    "log": (1e-3, 1e3),
+    "log1p": (-0.9, 50.0),
+    "rsqrt": (1e-3, 1e3),
+    "sqrt": (1e-3, 1e3),
+    "exp": (-20.0, 20.0),
+    "expm1": (-20.0, 20.0),
+    "log2": (1e-3, 1e3),
+    "pow": (0.1, 9.0),
+}
 EXACT: dict[str, Callable[[Any], Any]] = {
-    "exp": np.exp, "expm1": np.expm1, "log": np.log, "log2": np.log2, "log1p": np.log1p, "tanh": np.tanh,
-    "sigmoid": lambda x: 1 / (1 + np.exp(-x)), "erf": scipy.special.erf, "erfc": scipy.special.erfc,
-    "sin": np.sin, "cos": np.cos, "rsqrt": lambda x: 1 / np.sqrt(x), "sqrt": np.sqrt, "atan": np.arctan,
+    "exp": np.exp,
+    "expm1": np.expm1,
+    "log": np.log,
+    "log2": np.log2,
+    "log1p": np.log1p,
+    "tanh": np.tanh,
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "erf": scipy.special.erf,
+    "erfc": scipy.special.erfc,
+    "sin": np.sin,
+    "cos": np.cos,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "sqrt": np.sqrt,
+    "atan": np.arctan,
     "gelu": lambda x: x * scipy.special.erfc(-x / np.sqrt(np.asarray(2, x.dtype))) / 2,
 }
 
@@ -134,11 +153,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
             # gelu is x (1 + erf) / 2, also in eager code and in torch: below 0 the sum cancels.
             error = ulps(target, exact.astype(np.longdouble), np.abs(x) / 2 if name == "gelu" else None)
             kernel = kernels[name]
-            times = best({"ours": lambda k=kernel, x=x, t=target: k(x, t), **peers(name, dtype, x)},  # type: ignore[misc]
-                         given.rounds)
+            times = best(
+                {"ours": lambda k=kernel, x=x, t=target: k(x, t), **peers(name, dtype, x)},  # type: ignore[misc]
+                given.rounds,
+            )
             others = [times[p] for p in ("numpy", "torch") if p in times]
-            print(f"{name:10} {dtype:8} {times['ours']:10.3f} {error:6.2f} {times.get('numpy', 0):8.3f} "
-                  f"{times.get('torch', 0):8.3f} {times['ours'] / min(others):6.2f}")
+            print(
+                f"{name:10} {dtype:8} {times['ours']:10.3f} {error:6.2f} {times.get('numpy', 0):8.3f} "
+                f"{times.get('torch', 0):8.3f} {times['ours'] / min(others):6.2f}"
+            )
 
 
 if __name__ == "__main__":

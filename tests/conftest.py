@@ -50,6 +50,7 @@ def same() -> Callable[..., None]:
 
     With `message`, a pattern that both errors' messages must contain.
     """
+
     def check(scenario: Callable[..., Any], *args: Any, message: str | None = None) -> None:
         expected, expected_message = _outcome(torch, scenario, args)
         actual, actual_message = _outcome(rushlight, scenario, args)
@@ -59,8 +60,10 @@ def same() -> Callable[..., None]:
             assert actual_message is not None, f"rushlight does not raise but returns {actual}"
             assert re.search(message, actual_message), actual_message
         assert (actual_message is None) == (expected_message is None), (
-            f"torch: {expected} {expected_message}; rushlight: {actual} {actual_message}")
+            f"torch: {expected} {expected_message}; rushlight: {actual} {actual_message}"
+        )
         assert _close(actual, expected), (
-            f"torch: {expected} {expected_message}; rushlight: {actual} {actual_message}")
+            f"torch: {expected} {expected_message}; rushlight: {actual} {actual_message}"
+        )
 
     return check

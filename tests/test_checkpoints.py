@@ -181,8 +181,9 @@ def test_other_archives_and_pickles() -> None:
         rushlight.load(io.BytesIO(file.getvalue()))
 
 
-@pytest.mark.parametrize("target", ["torch\nfloat32", "torch._utils\n_rebuild_tensor_v2", "torch\ndevice",
-                                    "collections\nCounter"])
+@pytest.mark.parametrize(
+    "target", ["torch\nfloat32", "torch._utils\n_rebuild_tensor_v2", "torch\ndevice", "collections\nCounter"]
+)
 def test_a_file_changes_no_object_that_it_names(target: str) -> None:
     """The instruction that sets attributes, on a function, a class or a dtype."""
     text = f"c{target}\n".encode() + b"N}X\x0c\x00\x00\x00__defaults__)s\x86b."

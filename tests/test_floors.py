@@ -116,12 +116,16 @@ def modules() -> Iterator[tuple[str, Path]]:
 def imported_floors(module: str, path: Path) -> Iterator[tuple[str, int, bool]]:
     """(floor, line, inside a function) for each import of the package's own modules."""
     tree = ast.parse(path.read_text())
-    local = {child for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-             for child in ast.walk(node)}
+    local = {
+        child
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        for child in ast.walk(node)
+    }
     package = module.split(".")[:-1]
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.level:
-            base = package[:len(package) - node.level + 1]
+            base = package[: len(package) - node.level + 1]
             target = [*base, *(node.module.split(".") if node.module else [])]
             for name in target[:1] or [alias.name for alias in node.names]:
                 yield name, node.lineno, node in local
@@ -143,16 +147,22 @@ def test_every_module_stands_on_a_floor() -> None:
 
 
 def test_imports_only_go_down() -> None:
-    wrong = [f"{module}:{line} imports {floor}" for module, path in modules()
-             for floor, line, _ in imported_floors(module, path)
-             if floor in LEVEL and LEVEL[floor] > LEVEL[module.split(".")[0]]]
+    wrong = [
+        f"{module}:{line} imports {floor}"
+        for module, path in modules()
+        for floor, line, _ in imported_floors(module, path)
+        if floor in LEVEL and LEVEL[floor] > LEVEL[module.split(".")[0]]
+    ]
     assert not wrong, "\n".join(wrong)
 
 
 def test_no_local_import_breaks_a_cycle() -> None:
-    wrong = [f"{module}:{line} imports {floor} inside a function" for module, path in modules()
-             for floor, line, local in imported_floors(module, path)
-             if local and module.split(".")[0] not in ("cli", "testing")]
+    wrong = [
+        f"{module}:{line} imports {floor} inside a function"
+        for module, path in modules()
+        for floor, line, local in imported_floors(module, path)
+        if local and module.split(".")[0] not in ("cli", "testing")
+    ]
     assert not wrong, "\n".join(wrong)
 
 

@@ -168,11 +168,16 @@ def test_lists_and_several_results(library: Any) -> None:
     def split(xs, factor):  # type: ignore[no-untyped-def]
         return xs[0] * factor, xs[1].clone()
 
-    split.__annotations__ = {"xs": list[library.Tensor], "factor": float,
-                             "return": tuple[library.Tensor, library.Tensor]}
+    split.__annotations__ = {
+        "xs": list[library.Tensor],
+        "factor": float,
+        "return": tuple[library.Tensor, library.Tensor],
+    }
     operator = library.library.custom_op("tests::split_list", split, mutates_args=())
-    operator.register_autograd(lambda ctx, first, second: ([first * ctx.factor, second], None),
-                               setup_context=lambda ctx, inputs, output: setattr(ctx, "factor", inputs[1]))
+    operator.register_autograd(
+        lambda ctx, first, second: ([first * ctx.factor, second], None),
+        setup_context=lambda ctx, inputs, output: setattr(ctx, "factor", inputs[1]),
+    )
     xs = [library.ones(2, requires_grad=True), library.ones(3, requires_grad=True)]
     first, second = operator(xs, 3.0)
     (first.sum() * 2 + second.sum()).backward()
@@ -184,10 +189,17 @@ def test_schemas_of_functions() -> None:
         pass
 
     for library in LIBRARIES:
-        function.__annotations__ = {"x": library.Tensor, "sizes": list[int], "scale": float,
-                                    "mode": str | None, "return": None}
-        assert library.library.infer_schema(function, mutates_args={"x"}) \
+        function.__annotations__ = {
+            "x": library.Tensor,
+            "sizes": list[int],
+            "scale": float,
+            "mode": str | None,
+            "return": None,
+        }
+        assert (
+            library.library.infer_schema(function, mutates_args={"x"})
             == "(Tensor(a0!) x, SymInt[] sizes, float scale=1.5, str? mode=None) -> ()"
+        )
 
 
 def test_opcheck_finds_what_is_wrong() -> None:
@@ -196,8 +208,12 @@ def test_opcheck_finds_what_is_wrong() -> None:
     x = rushlight.rand(3, requires_grad=True)
     assert set(rushlight.library.opcheck(operator, (x,)).values()) == {"SUCCESS"}
     operator.register_fake(lambda x, factor=1.0: x.new_empty(1))
-    assert rushlight.library.opcheck(operator, (x,), raise_exception=False,
-                                     test_utils="test_faketensor")["test_faketensor"] != "SUCCESS"
+    assert (
+        rushlight.library.opcheck(operator, (x,), raise_exception=False, test_utils="test_faketensor")[
+            "test_faketensor"
+        ]
+        != "SUCCESS"
+    )
 
 
 def test_a_mode_is_given_an_operator_and_may_have_a_rule_for_it() -> None:
@@ -213,8 +229,9 @@ def test_a_mode_is_given_an_operator_and_may_have_a_rule_for_it() -> None:
     with Mode():
         operator(x)
     assert seen == [rushlight.ops.tests.seen_sine.default]
-    rushlight.library.register_torch_dispatch(operator, Mode,
-                                              lambda mode, func, types, args, kwargs: args[0] + 1)
+    rushlight.library.register_torch_dispatch(
+        operator, Mode, lambda mode, func, types, args, kwargs: args[0] + 1
+    )
     with Mode():
         assert operator(x).tolist() == [2.0, 2.0]
 

@@ -8,8 +8,14 @@ import torch
 from rushlight import _functions
 from rushlight.core.registry import OUT
 
-NAMESPACES = {"": torch, "special": torch.special, "linalg": torch.linalg, "fft": torch.fft,
-              "nn.functional": torch.nn.functional, "sparse": torch.sparse}
+NAMESPACES = {
+    "": torch,
+    "special": torch.special,
+    "linalg": torch.linalg,
+    "fft": torch.fft,
+    "nn.functional": torch.nn.functional,
+    "sparse": torch.sparse,
+}
 
 
 @pytest.mark.parametrize("namespace", sorted(_functions.API.functions))
@@ -30,8 +36,11 @@ def test_twins_exist_where_torch_has_them() -> None:
     is.
     """
     functions, methods = _functions.API.functions[""], _functions.API.methods
-    missing = [f"Tensor.{name}" for name in functions if hasattr(torch.Tensor, name) and name not in methods
-               and not hasattr(_tensor_class(), name)]
+    missing = [
+        f"Tensor.{name}"
+        for name in functions
+        if hasattr(torch.Tensor, name) and name not in methods and not hasattr(_tensor_class(), name)
+    ]
     missing += [
         f"{where}{name}_"
         for where, owner, table in (("Tensor.", torch.Tensor, methods), ("", torch, functions))
@@ -46,12 +55,22 @@ def test_twins_exist_where_torch_has_them() -> None:
 
 def _tensor_class() -> type:
     from rushlight import Tensor
+
     return Tensor
 
 
 def test_out_is_accepted_where_the_schema_has_it() -> None:
-    with_out = {schema.name for schema in torch._C._jit_get_all_schemas()
-                if schema.name.startswith("aten::") and any(a.is_out for a in schema.arguments)}
-    wrong = sorted({op.name for packet in _functions.API.functions[""].values() for op in packet.overloads
-                    if op.api & OUT and f"aten::{op.schema.name}" not in with_out})
+    with_out = {
+        schema.name
+        for schema in torch._C._jit_get_all_schemas()
+        if schema.name.startswith("aten::") and any(a.is_out for a in schema.arguments)
+    }
+    wrong = sorted(
+        {
+            op.name
+            for packet in _functions.API.functions[""].values()
+            for op in packet.overloads
+            if op.api & OUT and f"aten::{op.schema.name}" not in with_out
+        }
+    )
     assert not wrong, f"declared with OUT, but PyTorch has no out= form: {wrong}"

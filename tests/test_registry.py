@@ -40,6 +40,7 @@ def names(ops: Iterator[OpDef] | list[OpDef]) -> list[str]:
 
 # Every operator has what it needs.
 
+
 def test_every_operator_runs() -> None:
     """A kernel or a body: structural operators have the one, pointwise and composite ones the other."""
     assert not names([op for op in OPS if op.kind is Kind.STRUCTURAL and op.kernel is None])
@@ -51,8 +52,9 @@ def test_every_operator_runs() -> None:
 def test_every_operator_runs_in_one_way() -> None:
     assert not names([op for op in OPS if op.kernel is not None and op.body is not None])
     # a composite whose result has a shape that depends on data says what is known without running it
-    assert not names([op for op in OPS if op.rule is not None and op.body is not None
-                      and not op.data_dependent])
+    assert not names(
+        [op for op in OPS if op.rule is not None and op.body is not None and not op.data_dependent]
+    )
     assert not names([op for op in OPS if op.kernel is not None and op.kind is not Kind.STRUCTURAL])
     assert not names([op for op in OPS if op.kind is Kind.COMPOSITE and op.decomposition is not op.body])
 
@@ -66,10 +68,14 @@ def unanswered(op: OpDef) -> list[str]:
 
 def test_every_tensor_argument_has_a_derivative() -> None:
     """A formula or NOT_DIFFERENTIABLE; composites without an entry differentiate through their bodies."""
-    silent = {op.name: unanswered(op) for op in OPS
-              if (needs_entry(op) or op.derivative is not None) and unanswered(op)}
-    assert silent.keys() == WITHOUT_DERIVATIVE.keys(), {n: a for n, a in silent.items()
-                                                        if n not in WITHOUT_DERIVATIVE}
+    silent = {
+        op.name: unanswered(op)
+        for op in OPS
+        if (needs_entry(op) or op.derivative is not None) and unanswered(op)
+    }
+    assert silent.keys() == WITHOUT_DERIVATIVE.keys(), {
+        n: a for n, a in silent.items() if n not in WITHOUT_DERIVATIVE
+    }
 
 
 def test_derivatives_are_consistent() -> None:
@@ -96,6 +102,7 @@ def test_results_without_a_gradient_have_no_formula() -> None:
 
 # Names and schemas.
 
+
 @pytest.mark.parametrize("family", sorted({op.family for op in OPS}))
 def test_schemas_are_what_they_say(family: str) -> None:
     for op in OPS:
@@ -108,31 +115,59 @@ def test_schemas_are_what_they_say(family: str) -> None:
 
 
 def test_in_place_and_out_forms_are_derived() -> None:
-    """What a call may write besides its result (running statistics) is neither its first argument nor out=.
-    """
-    written = [op.name for op in OPS if any(a.type.is_mutable and (i == 0 or a.keyword_only)
-                                            for i, a in enumerate(op.schema.arguments))]
+    """What a call may write besides its result (running statistics) is neither its first argument nor out=."""
+    written = [
+        op.name
+        for op in OPS
+        if any(a.type.is_mutable and (i == 0 or a.keyword_only) for i, a in enumerate(op.schema.arguments))
+    ]
     assert not written
 
 
 def test_aliases_are_declared_by_views_alone() -> None:
     """A structural operator gives new memory; a pointwise one as well."""
-    wrong = [op.name for op in OPS if op.kind in (Kind.POINTWISE, Kind.STRUCTURAL)
-             and any(r.type.alias is not None for r in op.schema.returns)]
+    wrong = [
+        op.name
+        for op in OPS
+        if op.kind in (Kind.POINTWISE, Kind.STRUCTURAL)
+        and any(r.type.alias is not None for r in op.schema.returns)
+    ]
     assert not wrong
 
 
 def test_families_are_files() -> None:
     """A family is the first word of the names of the modules that declare its operators."""
-    files = {path.stem.partition("_")[0] for floor in ("ops", "decompositions")
-             for path in (PACKAGE / floor).glob("*.py") if path.stem != "__init__"}
+    files = {
+        path.stem.partition("_")[0]
+        for floor in ("ops", "decompositions")
+        for path in (PACKAGE / floor).glob("*.py")
+        if path.stem != "__init__"
+    }
     families = {op.family for op in OPS}
     assert families <= files, families - files
     for floor in ("kernels", "derivatives", "batching", "lowering"):
-        known = {"declare", "helpers", "handler", "accumulate", "vmap", "lower", "lowered", "rules", "dtype",
-                 "assemble", "scatter"}
-        stray = {path.stem.partition("_")[0] for path in (PACKAGE / floor).glob("*.py")
-                 if not path.stem.startswith("__")} - families - known
+        known = {
+            "declare",
+            "helpers",
+            "handler",
+            "accumulate",
+            "vmap",
+            "lower",
+            "lowered",
+            "rules",
+            "dtype",
+            "assemble",
+            "scatter",
+        }
+        stray = (
+            {
+                path.stem.partition("_")[0]
+                for path in (PACKAGE / floor).glob("*.py")
+                if not path.stem.startswith("__")
+            }
+            - families
+            - known
+        )
         assert not stray, f"{floor}: {stray}"
 
 
@@ -149,17 +184,35 @@ def test_parts_stay_in_their_family() -> None:
 
 
 def test_in_place_settings_are_of_operators_with_an_in_place_form() -> None:
-    assert not names([op for op in OPS if op.api & (Api.EXPANDED_WARNS | Api.APART_INPLACE)
-                      and not op.api & (Api.INPLACE | Api.INPLACE_METHOD)])
-    assert not names([op for op in OPS if op.api & Api.EXPANDED
-                      and not op.api & (Api.INPLACE | Api.INPLACE_METHOD | Api.OUT)])
-    assert not names([op for op in OPS if op.api & (Api.FLAT | Api.REFITS | Api.CASTS | Api.OVERLAPS)
-                      and not op.api & Api.OUT])
-    assert not names([op for op in OPS if op.api & Api.INPLACE
-                      and not (op.tensor_positions or op.list_positions)])
+    assert not names(
+        [
+            op
+            for op in OPS
+            if op.api & (Api.EXPANDED_WARNS | Api.APART_INPLACE)
+            and not op.api & (Api.INPLACE | Api.INPLACE_METHOD)
+        ]
+    )
+    assert not names(
+        [
+            op
+            for op in OPS
+            if op.api & Api.EXPANDED and not op.api & (Api.INPLACE | Api.INPLACE_METHOD | Api.OUT)
+        ]
+    )
+    assert not names(
+        [
+            op
+            for op in OPS
+            if op.api & (Api.FLAT | Api.REFITS | Api.CASTS | Api.OVERLAPS) and not op.api & Api.OUT
+        ]
+    )
+    assert not names(
+        [op for op in OPS if op.api & Api.INPLACE and not (op.tensor_positions or op.list_positions)]
+    )
 
 
 # Declaring.
+
 
 @pytest.fixture
 def open_registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:

@@ -29,9 +29,13 @@ ALL_DTYPES = [dtype for name, dtype in sorted(rushlight.core.dtypes.DTYPES.items
 
 def same(actual: Any, expected: Any) -> bool:
     if isinstance(expected, rushlight.Tensor):
-        return actual.dtype is expected.dtype and actual.shape == expected.shape and \
-            actual.stride() == expected.stride() and actual.requires_grad == expected.requires_grad and \
-            actual.detach().numpy().tobytes() == expected.detach().numpy().tobytes()
+        return (
+            actual.dtype is expected.dtype
+            and actual.shape == expected.shape
+            and actual.stride() == expected.stride()
+            and actual.requires_grad == expected.requires_grad
+            and actual.detach().numpy().tobytes() == expected.detach().numpy().tobytes()
+        )
     if type(actual) is not type(expected):
         return False
     if isinstance(expected, dict):
@@ -40,11 +44,13 @@ def same(actual: Any, expected: Any) -> bool:
         return len(actual) == len(expected) and all(same(a, e) for a, e in zip(actual, expected, strict=True))
     if isinstance(expected, float) and math.isnan(expected):
         return math.isnan(actual)
-    return bool(actual == expected) and (not isinstance(expected, float) or
-                                         math.copysign(1, actual) == math.copysign(1, expected))
+    return bool(actual == expected) and (
+        not isinstance(expected, float) or math.copysign(1, actual) == math.copysign(1, expected)
+    )
 
 
 # What comes back.
+
 
 @pytest.mark.parametrize("dtype", ALL_DTYPES, ids=str)
 @pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 3), (2, 0, 3)], ids=str)
@@ -54,18 +60,48 @@ def test_every_dtype(dtype: Any, shape: tuple[int, ...]) -> None:
 
 
 def test_bits_survive() -> None:
-    for values in ([math.nan, math.inf, -math.inf, -0., 5e-324],
-                   [complex(math.nan, -0.), complex(-math.inf, 1)]):
+    for values in (
+        [math.nan, math.inf, -math.inf, -0.0, 5e-324],
+        [complex(math.nan, -0.0), complex(-math.inf, 1)],
+    ):
         wide = rushlight.float64 if isinstance(values[0], float) else rushlight.complex128
         x = rushlight.tensor(values, dtype=wide)
         assert through(x).numpy().tobytes() == x.numpy().tobytes()
 
 
-PLAIN = [None, True, False, 0, -1, 2**100, 1.5, -0., math.nan, math.inf, -math.inf, 1e-320, "", "text",
-         "ünï\x00\n", 1j,
-         complex(math.inf, -0.), b"\x00\xff", [], (), {}, OrderedDict(), [1, [2, (3,)]], (1, (2, [3])),
-         {"a": 1, 2: "b", None: 3, True: 4, 1.5: 5, (1, "x"): 6}, {"$": "tensor"}, OrderedDict(b=1, a=2),
-         rushlight.Size([2, 3]), rushlight.float32, rushlight.device("cpu"), rushlight.device("cpu:0")]
+PLAIN = [
+    None,
+    True,
+    False,
+    0,
+    -1,
+    2**100,
+    1.5,
+    -0.0,
+    math.nan,
+    math.inf,
+    -math.inf,
+    1e-320,
+    "",
+    "text",
+    "ünï\x00\n",
+    1j,
+    complex(math.inf, -0.0),
+    b"\x00\xff",
+    [],
+    (),
+    {},
+    OrderedDict(),
+    [1, [2, (3,)]],
+    (1, (2, [3])),
+    {"a": 1, 2: "b", None: 3, True: 4, 1.5: 5, (1, "x"): 6},
+    {"$": "tensor"},
+    OrderedDict(b=1, a=2),
+    rushlight.Size([2, 3]),
+    rushlight.float32,
+    rushlight.device("cpu"),
+    rushlight.device("cpu:0"),
+]
 
 
 @pytest.mark.parametrize("value", PLAIN, ids=repr)
@@ -75,12 +111,17 @@ def test_plain_values(value: Any) -> None:
 
 
 def test_state_of_a_training_run() -> None:
-    model = OrderedDict([("layer.weight", rushlight.arange(6.).reshape(2, 3)), ("layer.bias",
-                                                                                rushlight.zeros(2))])
-    moments = {"step": rushlight.tensor(3.), "exp_avg": rushlight.ones(2, 3)}
+    model = OrderedDict(
+        [("layer.weight", rushlight.arange(6.0).reshape(2, 3)), ("layer.bias", rushlight.zeros(2))]
+    )
+    moments = {"step": rushlight.tensor(3.0), "exp_avg": rushlight.ones(2, 3)}
     group = {"lr": 1e-3, "betas": (0.9, 0.999), "params": [0, 1], "foreach": None}
-    state = {"model": model, "optimizer": {"state": {0: moments}, "param_groups": [group]}, "epoch": 7,
-             "name": "run"}
+    state = {
+        "model": model,
+        "optimizer": {"state": {0: moments}, "param_groups": [group]},
+        "epoch": 7,
+        "name": "run",
+    }
     state["model"]._metadata = OrderedDict([("", {"version": 1})])
     back = through(state)
     assert same(back, state)
@@ -104,7 +145,7 @@ def test_requires_grad_and_meta() -> None:
 
 
 def test_strides_of_dense_tensors_survive() -> None:
-    x = rushlight.arange(120.).reshape(2, 3, 4, 5)
+    x = rushlight.arange(120.0).reshape(2, 3, 4, 5)
     for tensor in (x.permute(3, 1, 0, 2), x.contiguous(memory_format=rushlight.channels_last), x):
         back = through(tensor.clone())
         assert back.stride() == tensor.clone().stride()
@@ -120,18 +161,19 @@ def test_lazy_conjugation_is_carried_out() -> None:
 def test_loaded_tensors_can_be_written_and_own_their_memory() -> None:
     back = through({"a": rushlight.zeros(3), "b": rushlight.zeros(3)})
     back["a"].fill_(1)
-    assert back["b"].tolist() == [0., 0., 0.]
+    assert back["b"].tolist() == [0.0, 0.0, 0.0]
     assert back["a"]._version == 1
 
 
 # Shared memory.
 
+
 def test_views_come_back_as_views() -> None:
-    base = rushlight.arange(12.).reshape(3, 4)
+    base = rushlight.arange(12.0).reshape(3, 4)
     back = through({"base": base, "row": base[1], "t": base.t(), "same": base, "flat": base.view(-1)[2:5]})
     back["base"].fill_(-1)
     for name, view in back.items():
-        assert set(view.reshape(-1).tolist()) == {-1.}, name
+        assert set(view.reshape(-1).tolist()) == {-1.0}, name
     assert back["t"].stride() == (1, 4)
     assert back["row"].untyped_storage() is back["base"].untyped_storage()
 
@@ -148,7 +190,7 @@ def test_views_without_their_base() -> None:
 def test_views_of_other_dtypes() -> None:
     z = rushlight.tensor([1 + 2j, 3 + 4j])
     back = through([z, rushlight.view_as_real(z)])
-    back[1][0, 0] = 9.
+    back[1][0, 0] = 9.0
     assert back[0].tolist() == [9 + 2j, 3 + 4j]
 
 
@@ -164,10 +206,14 @@ def test_memory_is_stored_once_and_only_what_is_used() -> None:
 
 # The file.
 
+
 def test_other_readers_find_a_state_dict_under_its_names(tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
-    state = {"w": rushlight.arange(6.).reshape(2, 3), "b": rushlight.tensor([1, 2], dtype=rushlight.bfloat16),
-             "n": {"step": rushlight.tensor(3)}}
+    state = {
+        "w": rushlight.arange(6.0).reshape(2, 3),
+        "b": rushlight.tensor([1, 2], dtype=rushlight.bfloat16),
+        "n": {"step": rushlight.tensor(3)},
+    }
     rushlight.save(state, path)
     with safetensors.safe_open(path, framework="pt") as file:
         assert set(file.keys()) == {"w", "b", "n.step"}
@@ -178,10 +224,14 @@ def test_other_readers_find_a_state_dict_under_its_names(tmp_path: Path) -> None
 
 def test_other_writers_are_read(tmp_path: Path) -> None:
     path = tmp_path / "theirs.safetensors"
-    tensors = {"a": torch.arange(6.).reshape(2, 3), "b.c": torch.tensor([True]),
-               "h": torch.tensor([1.5]).bfloat16(),
-               "f8": torch.tensor([2.]).to(torch.float8_e5m2), "empty": torch.zeros(0, 3),
-               "scalar": torch.tensor(7)}
+    tensors = {
+        "a": torch.arange(6.0).reshape(2, 3),
+        "b.c": torch.tensor([True]),
+        "h": torch.tensor([1.5]).bfloat16(),
+        "f8": torch.tensor([2.0]).to(torch.float8_e5m2),
+        "empty": torch.zeros(0, 3),
+        "scalar": torch.tensor(7),
+    }
     safetensors.torch.save_file(tensors, path, metadata={"format": "pt"})
     back = rushlight.load(path)
     assert set(back) == set(tensors)
@@ -216,7 +266,7 @@ def test_reading_from_a_stream_that_cannot_seek() -> None:
             self.rest = file.getvalue()
 
         def read(self, count: int) -> bytes:
-            part, self.rest = self.rest[:min(count, 7)], self.rest[min(count, 7):]
+            part, self.rest = self.rest[: min(count, 7)], self.rest[min(count, 7) :]
             return part
 
     assert rushlight.load(Stream())["a"].tolist() == list(range(100))
@@ -232,8 +282,9 @@ def test_a_failed_save_leaves_the_old_file_alone(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["state"]
 
 
-def test_a_save_that_dies_while_writing_leaves_no_trace(tmp_path: Path,
-                                                        monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_save_that_dies_while_writing_leaves_no_trace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "state"
     rushlight.save({"good": 1}, path)
 
@@ -260,8 +311,9 @@ def test_permissions_are_those_of_a_plain_file(tmp_path: Path) -> None:
 
 # Devices.
 
+
 def test_map_location() -> None:
-    x = {"a": rushlight.arange(6.).reshape(2, 3).t().clone(), "n": 3}
+    x = {"a": rushlight.arange(6.0).reshape(2, 3).t().clone(), "n": 3}
     for place in ("meta", rushlight.device("meta"), {"cpu": "meta"}):
         back = through(x, map_location=place)
         assert back["a"].is_meta
@@ -277,13 +329,14 @@ def test_map_location() -> None:
 
 # Damage.
 
+
 def with_header(change: Any) -> bytes:
     data = saved({"a": rushlight.arange(4), "b": rushlight.ones(2)})
     length = int.from_bytes(data[:8], "little")
-    header = json.loads(data[8:8 + length])
+    header = json.loads(data[8 : 8 + length])
     header = change(header) or header
     text = json.dumps(header).encode()
-    return len(text).to_bytes(8, "little") + text + data[8 + length:]
+    return len(text).to_bytes(8, "little") + text + data[8 + length :]
 
 
 def changed(name: str, **fields: Any) -> bytes:
@@ -293,6 +346,7 @@ def changed(name: str, **fields: Any) -> bytes:
 def with_tree(tree: Any) -> bytes:
     def change(header: dict) -> None:
         header["__metadata__"]["rushlight"] = json.dumps({"version": "1", "tree": tree})
+
     return with_header(change)
 
 
@@ -318,13 +372,15 @@ DAMAGED = {
     "offsets swapped": changed("a", data_offsets=[32, 0]),
     "offsets overlap": changed("b", data_offsets=[0, 8]),
     "offsets leave a gap": changed("b", data_offsets=[40, 48]),
-    "offsets past the end": with_header(lambda header: header["b"].update(shape=[200],
-                                                                          data_offsets=[32, 832])),
+    "offsets past the end": with_header(
+        lambda header: header["b"].update(shape=[200], data_offsets=[32, 832])
+    ),
     "metadata of numbers": with_header(lambda header: header["__metadata__"].update(x=1)),
     "broken tree": with_header(lambda header: header["__metadata__"].update(rushlight="{")),
     "no tree": with_header(lambda header: header["__metadata__"].update(rushlight="{}")),
     "later version": with_header(
-        lambda header: header["__metadata__"].update(rushlight='{"version":"9","tree":1}')),
+        lambda header: header["__metadata__"].update(rushlight='{"version":"9","tree":1}')
+    ),
     "unknown kind": with_tree({"$": "pickle", "value": "cos\nsystem"}),
     "untagged object": with_tree({"a": 1}),
     "missing entry": with_tree(record(entry="zzz")),

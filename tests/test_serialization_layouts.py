@@ -98,8 +98,12 @@ NESTED = {
     "leaf": lambda: nested(1, 4, requires_grad=True),
     "one row": lambda: nested(2),
     "holes": lambda: rushlight.nested.narrow(
-        rushlight.arange(15.0).reshape(3, 5), 1, rushlight.tensor([0, 1, 2]), rushlight.tensor([2, 1, 3]),
-        layout=rushlight.jagged),
+        rushlight.arange(15.0).reshape(3, 5),
+        1,
+        rushlight.tensor([0, 1, 2]),
+        rushlight.tensor([2, 1, 3]),
+        layout=rushlight.jagged,
+    ),
     "transposed": lambda: nested(3, 1).transpose(1, 2),
     "integers": lambda: nested(3, 1).to(rushlight.int64),
 }
@@ -151,12 +155,12 @@ def edited(obj: Any, change: Any) -> bytes:
     """A file whose description of `obj` was changed."""
     data = saved(obj)
     size = int.from_bytes(data[:8], "little")
-    header = json.loads(data[8:8 + size])
+    header = json.loads(data[8 : 8 + size])
     described = json.loads(header["__metadata__"]["rushlight"])
     change(described["tree"])
     header["__metadata__"]["rushlight"] = json.dumps(described)
     text = json.dumps(header).encode()
-    return len(text).to_bytes(8, "little") + text + data[8 + size:]
+    return len(text).to_bytes(8, "little") + text + data[8 + size :]
 
 
 def out_of_bounds() -> rushlight.Tensor:
@@ -177,16 +181,19 @@ DAMAGED = {
     "another layout": lambda: edited(matrix().to_sparse_csr(), lambda tree: tree.update(layout="sparse_bsr")),
     "no layout": lambda: edited(matrix().to_sparse_csr(), lambda tree: tree.update(layout="dense")),
     "strided": lambda: edited(matrix().to_sparse_csr(), lambda tree: tree.update(layout="strided")),
-    "said to be coalesced": lambda: edited(SPARSE["uncoalesced"](matrix()),
-                                           lambda tree: tree.update(coalesced=True)),
+    "said to be coalesced": lambda: edited(
+        SPARSE["uncoalesced"](matrix()), lambda tree: tree.update(coalesced=True)
+    ),
     "no offsets": lambda: edited(nested(1, 2), lambda tree: tree["members"].update(offsets=None)),
     "ragged dimension": lambda: edited(nested(1, 2), lambda tree: tree.update(ragged_idx=3)),
     "ragged dimension 0": lambda: edited(nested(1, 2), lambda tree: tree.update(ragged_idx=0)),
     "lengths that are offsets": lambda: edited(
-        nested(1, 2), lambda tree: tree["members"].update(lengths=tree["members"]["offsets"])),
+        nested(1, 2), lambda tree: tree["members"].update(lengths=tree["members"]["offsets"])
+    ),
     "offsets of another": lambda: edited(
         [nested(1, 2), nested(4, 4)],
-        lambda tree: tree[0]["members"].update(offsets=tree[1]["members"]["offsets"])),
+        lambda tree: tree[0]["members"].update(offsets=tree[1]["members"]["offsets"]),
+    ),
 }
 
 

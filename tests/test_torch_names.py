@@ -16,10 +16,10 @@ NOT_HERE: dict[str, dict[str, str]] = {
     "functions": {
         "names a kernel of another library": r"quantized_(batch_norm|gru.*|lstm.*|rnn.*)|fbgemm_.*",
         "belongs to TorchScript": r"fork|wait|parse_.*|import_ir_.*|merge_type_.*|unify_type_list|"
-            r"get_file_path|"
+        r"get_file_path|"
         r"prepare_multiprocessing_environment|init_num_threads|compiled_with_cxx11_abi|classproperty|typename",
         "concerns devices that are not the processor": r".*_(gpu|ipu|xla)_.*|batch_norm_(backward_|elemt|"
-            r"gather|stats|"
+        r"gather|stats|"
         r"update).*|cudnn_is_acceptable|is_vulkan_available|profiler_.*|get_device(_module)?|is_distributed",
         "removed from PyTorch, where it raises": r"eig|lstsq|matrix_rank|solve|symeig",
         "sizes are numbers, there are no symbols to constrain": r"sym_(constrain_range.*|fresh_size)",

@@ -79,8 +79,9 @@ class ArchiveReader:
         self.has_pickle = len(pickles) == 1
         first = pickles[0] if pickles else names[0] if names else ""
         self._folder = first.partition("/")[0]
-        self._names = {name.removeprefix(f"{self._folder}/") for name in names
-                       if name.startswith(f"{self._folder}/")}
+        self._names = {
+            name.removeprefix(f"{self._folder}/") for name in names if name.startswith(f"{self._folder}/")
+        }
         self._file = file
 
     def __enter__(self) -> ArchiveReader:
@@ -141,8 +142,16 @@ def _damage() -> Iterator[None]:
     """Errors of the zip format, as errors of the file."""
     try:
         yield
-    except (zipfile.BadZipFile, KeyError, EOFError, NotImplementedError, RuntimeError, ValueError,
-            struct.error, zlib.error) as error:
+    except (
+        zipfile.BadZipFile,
+        KeyError,
+        EOFError,
+        NotImplementedError,
+        RuntimeError,
+        ValueError,
+        struct.error,
+        zlib.error,
+    ) as error:
         raise SerializationError(f"load: damaged file: {error}") from None
 
 

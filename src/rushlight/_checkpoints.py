@@ -38,9 +38,17 @@ Restore = Callable[[UntypedStorage, str], UntypedStorage]
 class Options:
     """How a file is read."""
 
-    def __init__(self, restore: Restore, weights_only: bool = True, pickle_module: Any = None,
-                 without_data: bool = False, mapped: str | None = None, shared: bool = False,
-                 endianness: str | None = None, pickle_args: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        restore: Restore,
+        weights_only: bool = True,
+        pickle_module: Any = None,
+        without_data: bool = False,
+        mapped: str | None = None,
+        shared: bool = False,
+        endianness: str | None = None,
+        pickle_args: dict[str, Any] | None = None,
+    ) -> None:
         self.restore = restore  # a storage, and where it was, to the storage where it shall be
         self.weights_only, self.pickle_module = weights_only, pickle_module
         self.without_data = without_data  # storages on the meta device
@@ -76,8 +84,10 @@ def read_checkpoint(file: BinaryIO, options: Options) -> Any:
     if is_zip(start):
         return _read_archive(_from_here(file, position), options)
     if options.mapped is not None:
-        raise RuntimeError("mmap can only be used with files saved with `save(_use_new_zipfile_serialization="
-                           "True)`, please save the object again in that format")
+        raise RuntimeError(
+            "mmap can only be used with files saved with `save(_use_new_zipfile_serialization="
+            "True)`, please save the object again in that format"
+        )
     return _read_pickles(file, options)
 
 
@@ -119,8 +129,9 @@ def _read_archive(file: Any, options: Options) -> Any:
         if not archive.has_pickle:
             raise SerializationError("load: this zip archive is none that PyTorch's save wrote: no data.pkl")
         if archive.has_record("constants.pkl"):
-            raise SerializationError("load: this is a TorchScript archive, which holds code; load a state "
-                                     "dict")
+            raise SerializationError(
+                "load: this is a TorchScript archive, which holds code; load a state dict"
+            )
         swap = _is_foreign(archive.byte_order(), options.endianness)
         whole = None if options.mapped is None else of_file(options.mapped, options.shared, 0).buffer
         storages: dict[str, TypedStorage] = {}
@@ -128,8 +139,9 @@ def _read_archive(file: Any, options: Options) -> Any:
         def data_of(key: str, size: int) -> UntypedStorage:
             name = f"data/{key}"
             if archive.size(name) != size:
-                raise SerializationError(f"load: damaged file: the storage {key!r} has {archive.size(name)} "
-                                         f"bytes, not {size}")
+                raise SerializationError(
+                    f"load: damaged file: the storage {key!r} has {archive.size(name)} bytes, not {size}"
+                )
             if options.without_data:
                 return UntypedStorage.of_size(size)
             if whole is None:
@@ -137,7 +149,7 @@ def _read_archive(file: Any, options: Options) -> Any:
             start = archive.get_record_offset(name)
             if start + size > whole.nbytes:
                 raise SerializationError("load: damaged file: it is cut short")
-            mapped = UntypedStorage.of_buffer(whole[start:start + size])
+            mapped = UntypedStorage.of_buffer(whole[start : start + size])
             mapped._fixed = True
             return mapped
 
@@ -168,9 +180,12 @@ def _is_foreign(order: str | None, default: str | None) -> bool:
     """Whether the numbers of a file have the other byte order."""
     if order is None:
         if default is None and sys.byteorder == "big":
-            warnings.warn("The default load endianness for checkpoints without a byteorder mark on big "
-                          "endian machines was changed from 'native' to 'little' endian", UserWarning,
-                          stacklevel=6)
+            warnings.warn(
+                "The default load endianness for checkpoints without a byteorder mark on big "
+                "endian machines was changed from 'native' to 'little' endian",
+                UserWarning,
+                stacklevel=6,
+            )
         order = {None: "little", "native": sys.byteorder}.get(default, default)
     return order != sys.byteorder
 
@@ -188,8 +203,11 @@ def _read_pickles(file: BinaryIO, options: Options) -> Any:
             left = _bytes_left(file)
             if left is not None and size > left:
                 raise SerializationError("load: damaged file: it is cut short")
-            memory = UntypedStorage.of_size(size) if options.without_data else \
-                UntypedStorage.of_buffer(np.zeros(size, np.uint8))
+            memory = (
+                UntypedStorage.of_size(size)
+                if options.without_data
+                else UntypedStorage.of_buffer(np.zeros(size, np.uint8))
+            )
             storages[key] = _typed(options.restore(memory, location), dtype)
         if view is None:
             return storages[key]
@@ -199,7 +217,7 @@ def _read_pickles(file: BinaryIO, options: Options) -> Any:
             raise SerializationError("load: damaged file: a view reaches beyond its storage")
         if str(name) not in views:
             whole = storages[key]._untyped_storage
-            part = UntypedStorage.of_size(size) if options.without_data else whole[first:first + size]
+            part = UntypedStorage.of_size(size) if options.without_data else whole[first : first + size]
             views[str(name)] = _typed(part, dtype)
         return views[str(name)]
 
@@ -260,9 +278,21 @@ def _load(file: Any, storage_of: StorageOf, options: Options) -> Any:
         return reader.load()
     except SerializationError:
         raise
-    except (EOFError, LookupError, TypeError, ValueError, AttributeError, RuntimeError, ArithmeticError,
-            MemoryError, AssertionError, NameError, ImportError, struct.error,
-            pickle.UnpicklingError) as error:
+    except (
+        EOFError,
+        LookupError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        RuntimeError,
+        ArithmeticError,
+        MemoryError,
+        AssertionError,
+        NameError,
+        ImportError,
+        struct.error,
+        pickle.UnpicklingError,
+    ) as error:
         raise SerializationError(f"load: damaged file: {type(error).__name__}: {error}") from None
 
 
@@ -286,8 +316,9 @@ class _SafeUnpickler(_PythonUnpickler):  # type: ignore[misc]
         """The instruction that gives an object its attributes: not of functions, classes, shared objects."""
         kind = type(self.stack[-2])
         if not _trusted.may_build(kind):
-            raise _trusted.refuse(f"The file sets attributes of a {kind.__module__}.{kind.__qualname__}, "
-                                  "which is not trusted")
+            raise _trusted.refuse(
+                f"The file sets attributes of a {kind.__module__}.{kind.__qualname__}, which is not trusted"
+            )
         super().load_build()
 
     dispatch[pickle.BUILD[0]] = load_build

@@ -20,9 +20,16 @@ MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagrap
 OPTIONS: dict[str, type] = {"use_cache": bool}
 
 
-def compile(model: Callable[..., Any] | None = None, *, fullgraph: bool = False, dynamic: bool | None = None,
-            backend: Any = "inductor", mode: str | None = None, options: dict[str, Any] | None = None,
-            disable: bool = False) -> Any:
+def compile(
+    model: Callable[..., Any] | None = None,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: Any = "inductor",
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+    disable: bool = False,
+) -> Any:
     """A function with the same results as `model`, compiled to native code, once for every kind of call; of a
     module, a module with the same parameters and attributes.
 
@@ -43,10 +50,20 @@ def compile(model: Callable[..., Any] | None = None, *, fullgraph: bool = False,
     """
     use_cache = _checked(fullgraph, dynamic, backend, mode, options)
     if model is None:
-        return lambda function: compile(function, fullgraph=fullgraph, dynamic=dynamic, backend=backend,
-                                        mode=mode, options=options, disable=disable)
-    check(callable(model), f"compile(): expected a function or a module, got {type(model).__name__}",
-          RuntimeError)
+        return lambda function: compile(
+            function,
+            fullgraph=fullgraph,
+            dynamic=dynamic,
+            backend=backend,
+            mode=mode,
+            options=options,
+            disable=disable,
+        )
+    check(
+        callable(model),
+        f"compile(): expected a function or a module, got {type(model).__name__}",
+        RuntimeError,
+    )
     if disable or backend in UNCOMPILED:
         return model
     if isinstance(model, _module.Module):
@@ -56,24 +73,41 @@ def compile(model: Callable[..., Any] | None = None, *, fullgraph: bool = False,
 
 def _checked(fullgraph: bool, dynamic: Any, backend: Any, mode: Any, options: Any) -> bool:
     """Refuse what is not known; whether to use the cache on disk."""
-    check(dynamic in (None, True, False), f"compile(): dynamic must be True, False or None, got {dynamic!r}",
-          AssertionError)
+    check(
+        dynamic in (None, True, False),
+        f"compile(): dynamic must be True, False or None, got {dynamic!r}",
+        AssertionError,
+    )
     if backend not in (None, *NATIVE, *UNCOMPILED):
-        check(not callable(backend), "compile(): a callable as backend is given the graph as a torch.fx "
-              "GraphModule, and rushlight has no torch.fx yet; rushlight.explain(function, *args) shows the "
-              "graph", NotImplementedError)
+        check(
+            not callable(backend),
+            "compile(): a callable as backend is given the graph as a torch.fx "
+            "GraphModule, and rushlight has no torch.fx yet; rushlight.explain(function, *args) shows the "
+            "graph",
+            NotImplementedError,
+        )
         fail(f"compile(): Invalid backend: {backend!r}; known ones are {', '.join((*NATIVE, *UNCOMPILED))}")
-    check(backend not in UNCOMPILED or not fullgraph, f"compile(): backend {backend!r} runs the function as "
-          "it is and captures no graph, so that it cannot promise fullgraph=True")
-    check(mode is None or options is None, "compile(): either mode or options can be specified, but both "
-          "can't be specified at the same time")
-    check(mode in (None, *MODES), f"compile(): Unrecognized mode={mode}, should be one of: "
-          f"{', '.join(MODES)}")
+    check(
+        backend not in UNCOMPILED or not fullgraph,
+        f"compile(): backend {backend!r} runs the function as "
+        "it is and captures no graph, so that it cannot promise fullgraph=True",
+    )
+    check(
+        mode is None or options is None,
+        "compile(): either mode or options can be specified, but both can't be specified at the same time",
+    )
+    check(
+        mode in (None, *MODES), f"compile(): Unrecognized mode={mode}, should be one of: {', '.join(MODES)}"
+    )
     for name, value in (options or {}).items():
-        check(name in OPTIONS, f"compile(): Unexpected optimization option {name}, known options are "
-              f"{list(OPTIONS)}")
-        check(isinstance(value, OPTIONS[name]), f"compile(): option {name} must be of type "
-              f"{OPTIONS[name].__name__}, got {value!r}")
+        check(
+            name in OPTIONS,
+            f"compile(): Unexpected optimization option {name}, known options are {list(OPTIONS)}",
+        )
+        check(
+            isinstance(value, OPTIONS[name]),
+            f"compile(): option {name} must be of type {OPTIONS[name].__name__}, got {value!r}",
+        )
     return bool((options or {}).get("use_cache", True))
 
 

@@ -30,8 +30,9 @@ def is_exporting() -> bool:
     return False
 
 
-def disable(fn: Callable[..., Any] | None = None, recursive: bool = True, *,
-            reason: str | None = None) -> Any:
+def disable(
+    fn: Callable[..., Any] | None = None, recursive: bool = True, *, reason: str | None = None
+) -> Any:
     """`fn`, never compiled: a captured program that calls it is left there and goes on eagerly, or is refused
     under fullgraph=True, with `reason`. Of a module it is the forward that is so. If not `recursive`, modules
     that `fn` calls may still be compiled on their own. Without `fn` it is a decorator.
@@ -46,8 +47,9 @@ def disable(fn: Callable[..., Any] | None = None, recursive: bool = True, *,
     @functools.wraps(fn)
     def uncompiled(*args: Any, **kwargs: Any) -> Any:
         if is_compiling():
-            AMBIENT.trace.refuse(f"{name}, for which compilation is disabled" + (
-                f" ({reason})" if reason else ""))
+            AMBIENT.trace.refuse(
+                f"{name}, for which compilation is disabled" + (f" ({reason})" if reason else "")
+            )
         if not recursive or not MODES.pieces:
             return fn(*args, **kwargs)
         MODES.pieces = False

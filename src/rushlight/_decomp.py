@@ -8,5 +8,10 @@ from .decompositions.table import (
     remove_decompositions,
 )
 
-__all__ = ["core_aten_decompositions", "decomposition_table", "get_decompositions", "register_decomposition",
-           "remove_decompositions"]
+__all__ = [
+    "core_aten_decompositions",
+    "decomposition_table",
+    "get_decompositions",
+    "register_decomposition",
+    "remove_decompositions",
+]

@@ -765,104 +765,149 @@ __all__ = [
 class return__amp_foreach_non_finite_check_and_unscale(NamedTuple):
     self_out: tuple[Tensor, ...]
     found_inf_out: Tensor
+
 class return__fake_quantize_per_tensor_affine_cachemask_tensor_qparams(NamedTuple):
     output: Tensor
     mask: Tensor
+
 class return__fused_adagrad(NamedTuple):
     self_out: tuple[Tensor, ...]
     grads_out: tuple[Tensor, ...]
     state_sums_out: tuple[Tensor, ...]
     state_steps_out: tuple[Tensor, ...]
+
 class return__fused_adam(NamedTuple):
     self_out: tuple[Tensor, ...]
     grads_out: tuple[Tensor, ...]
     exp_avgs_out: tuple[Tensor, ...]
     exp_avg_sqs_out: tuple[Tensor, ...]
     max_exp_avg_sqs_out: tuple[Tensor, ...]
+
 class return__fused_adamw(NamedTuple):
     self_out: tuple[Tensor, ...]
     grads_out: tuple[Tensor, ...]
     exp_avgs_out: tuple[Tensor, ...]
     exp_avg_sqs_out: tuple[Tensor, ...]
     max_exp_avg_sqs_out: tuple[Tensor, ...]
+
 class return__fused_moving_avg_obs_fq_helper(NamedTuple):
     output: Tensor
     mask: Tensor
+
 class return__fused_sgd(NamedTuple):
     self_out: tuple[Tensor, ...]
     grads_out: tuple[Tensor, ...]
     momentum_buffer_list_out: tuple[Tensor, ...]
+
 class return_aminmax(NamedTuple):
     min: Tensor
     max: Tensor
+
 class return_cummax(NamedTuple):
     values: Tensor
     indices: Tensor
+
 class return_cummin(NamedTuple):
     values: Tensor
     indices: Tensor
+
 class return_frexp(NamedTuple):
     mantissa: Tensor
     exponent: Tensor
+
 class return_geqrf(NamedTuple):
     a: Tensor
     tau: Tensor
+
 class return_histogram(NamedTuple):
     hist: Tensor
     bin_edges: Tensor
+
 class return_histogramdd(NamedTuple):
     hist: Tensor
     bin_edges: tuple[Tensor, ...]
+
 class return_kthvalue(NamedTuple):
     values: Tensor
     indices: Tensor
+
 class return_lu_unpack(NamedTuple):
     P: Tensor
     L: Tensor
     U: Tensor
+
 class return_max(NamedTuple):
     values: Tensor
     indices: Tensor
+
 class return_median(NamedTuple):
     values: Tensor
     indices: Tensor
+
 class return_min(NamedTuple):
     values: Tensor
     indices: Tensor
+
 class return_mode(NamedTuple):
     values: Tensor
     indices: Tensor
+
 class return_nanmedian(NamedTuple):
     values: Tensor
     indices: Tensor
+
 class return_qr(NamedTuple):
     Q: Tensor
     R: Tensor
+
 class return_slogdet(NamedTuple):
     sign: Tensor
     logabsdet: Tensor
+
 class return_sort(NamedTuple):
     values: Tensor
     indices: Tensor
+
 class return_svd(NamedTuple):
     U: Tensor
     S: Tensor
     V: Tensor
+
 class return_topk(NamedTuple):
     values: Tensor
     indices: Tensor
+
 class return_triangular_solve(NamedTuple):
     solution: Tensor
     cloned_coefficient: Tensor
+
 def _adaptive_avg_pool2d(input: Tensor, output_size: Sequence[_int] | _int) -> Tensor: ...
 def _adaptive_avg_pool3d(input: Tensor, output_size: Sequence[_int] | _int) -> Tensor: ...
-def _addmm_activation(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1, use_gelu: _bool = False, out: Any = None) -> Tensor: ...
+def _addmm_activation(
+    input: Tensor,
+    mat1: Tensor,
+    mat2: Tensor,
+    *,
+    beta: Number = 1,
+    alpha: Number = 1,
+    use_gelu: _bool = False,
+    out: Any = None,
+) -> Tensor: ...
 @overload
 def _aminmax(input: Tensor) -> tuple[Tensor, Tensor]: ...
 @overload
 def _aminmax(input: Tensor, dim: _int, keepdim: _bool = False) -> tuple[Tensor, Tensor]: ...
-def _amp_foreach_non_finite_check_and_unscale_(input: Sequence[Tensor], found_inf: Tensor, inv_scale: Tensor) -> Tensor: ...
-def _amp_update_scale_(input: Tensor, growth_tracker: Tensor, found_inf: Tensor, scale_growth_factor: _float, scale_backoff_factor: _float, growth_interval: _int) -> Tensor: ...
+def _amp_foreach_non_finite_check_and_unscale_(
+    input: Sequence[Tensor], found_inf: Tensor, inv_scale: Tensor
+) -> Tensor: ...
+def _amp_update_scale_(
+    input: Tensor,
+    growth_tracker: Tensor,
+    found_inf: Tensor,
+    scale_growth_factor: _float,
+    scale_backoff_factor: _float,
+    growth_interval: _int,
+) -> Tensor: ...
 def _choose_qparams_per_tensor(input: Tensor, reduce_range: _bool = False) -> tuple[_float, _int]: ...
 def _chunk_cat(tensors: Sequence[Tensor], dim: _int, num_chunks: _int, *, out: Any = None) -> Tensor: ...
 def _coalesce(input: Tensor) -> Tensor: ...
@@ -871,29 +916,182 @@ def _conj_copy(input: Tensor, *, out: Any = None) -> Tensor: ...
 def _conj_physical(input: Tensor) -> Tensor: ...
 def _convert_weight_to_int4pack_for_cpu(input: Tensor, innerKTiles: _int) -> Tensor: ...
 @overload
-def _convolution(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Sequence[_int], padding: Sequence[_int], dilation: Sequence[_int], transposed: _bool, output_padding: Sequence[_int], groups: _int, benchmark: _bool, deterministic: _bool, cudnn_enabled: _bool) -> Tensor: ...
+def _convolution(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: Sequence[_int],
+    padding: Sequence[_int],
+    dilation: Sequence[_int],
+    transposed: _bool,
+    output_padding: Sequence[_int],
+    groups: _int,
+    benchmark: _bool,
+    deterministic: _bool,
+    cudnn_enabled: _bool,
+) -> Tensor: ...
 @overload
-def _convolution(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Sequence[_int], padding: Sequence[_int], dilation: Sequence[_int], transposed: _bool, output_padding: Sequence[_int], groups: _int, benchmark: _bool, deterministic: _bool, cudnn_enabled: _bool, allow_tf32: _bool) -> Tensor: ...
-def _convolution_mode(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Sequence[_int], padding: _str, dilation: Sequence[_int], groups: _int) -> Tensor: ...
+def _convolution(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: Sequence[_int],
+    padding: Sequence[_int],
+    dilation: Sequence[_int],
+    transposed: _bool,
+    output_padding: Sequence[_int],
+    groups: _int,
+    benchmark: _bool,
+    deterministic: _bool,
+    cudnn_enabled: _bool,
+    allow_tf32: _bool,
+) -> Tensor: ...
+def _convolution_mode(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: Sequence[_int],
+    padding: _str,
+    dilation: Sequence[_int],
+    groups: _int,
+) -> Tensor: ...
 @overload
-def _ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor, blank: _int = 0, zero_infinity: _bool = False) -> tuple[Tensor, Tensor]: ...
+def _ctc_loss(
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Tensor,
+    target_lengths: Tensor,
+    blank: _int = 0,
+    zero_infinity: _bool = False,
+) -> tuple[Tensor, Tensor]: ...
 @overload
-def _ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Sequence[_int], target_lengths: Sequence[_int], blank: _int = 0, zero_infinity: _bool = False) -> tuple[Tensor, Tensor]: ...
+def _ctc_loss(
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Sequence[_int],
+    target_lengths: Sequence[_int],
+    blank: _int = 0,
+    zero_infinity: _bool = False,
+) -> tuple[Tensor, Tensor]: ...
 @overload
-def _cudnn_ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor, blank: _int, deterministic: _bool, zero_infinity: _bool) -> tuple[Tensor, Tensor]: ...
+def _cudnn_ctc_loss(
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Tensor,
+    target_lengths: Tensor,
+    blank: _int,
+    deterministic: _bool,
+    zero_infinity: _bool,
+) -> tuple[Tensor, Tensor]: ...
 @overload
-def _cudnn_ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Sequence[_int], target_lengths: Sequence[_int], blank: _int, deterministic: _bool, zero_infinity: _bool) -> tuple[Tensor, Tensor]: ...
-def _cudnn_rnn(input: Tensor, weight: Sequence[Tensor], weight_stride0: _int, weight_buf: Tensor | None, hx: Tensor, cx: Tensor | None, mode: _int, hidden_size: _int, proj_size: _int, num_layers: _int, batch_first: _bool, dropout: _float, train: _bool, bidirectional: _bool, batch_sizes: Sequence[_int], dropout_state: Tensor | None) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]: ...
+def _cudnn_ctc_loss(
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Sequence[_int],
+    target_lengths: Sequence[_int],
+    blank: _int,
+    deterministic: _bool,
+    zero_infinity: _bool,
+) -> tuple[Tensor, Tensor]: ...
+def _cudnn_rnn(
+    input: Tensor,
+    weight: Sequence[Tensor],
+    weight_stride0: _int,
+    weight_buf: Tensor | None,
+    hx: Tensor,
+    cx: Tensor | None,
+    mode: _int,
+    hidden_size: _int,
+    proj_size: _int,
+    num_layers: _int,
+    batch_first: _bool,
+    dropout: _float,
+    train: _bool,
+    bidirectional: _bool,
+    batch_sizes: Sequence[_int],
+    dropout_state: Tensor | None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]: ...
 def _dirichlet_grad(x: Tensor, alpha: Tensor, total: Tensor) -> Tensor: ...
-def _efficientzerotensor(*size: _int | Sequence[_int], dtype: _DType | None = None, layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, out: Any = None, requires_grad: _bool = False) -> Tensor: ...
-def _embedding_bag(weight: Tensor, indices: Tensor, offsets: Tensor, scale_grad_by_freq: _bool = False, mode: _int = 0, sparse: _bool = False, per_sample_weights: Tensor | None = None, include_last_offset: _bool = False, padding_idx: _int = -1) -> tuple[Tensor, Tensor, Tensor, Tensor]: ...
-def _embedding_bag_forward_only(weight: Tensor, indices: Tensor, offsets: Tensor, scale_grad_by_freq: _bool = False, mode: _int = 0, sparse: _bool = False, per_sample_weights: Tensor | None = None, include_last_offset: _bool = False, padding_idx: _int = -1) -> tuple[Tensor, Tensor, Tensor, Tensor]: ...
-def _empty_affine_quantized(*size: _int | Sequence[_int], dtype: _DType | None = None, layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, scale: _float = 1.0, zero_point: _int = 0, memory_format: _MemoryFormat | None = ..., requires_grad: _bool = False) -> Tensor: ...
-def _empty_per_channel_affine_quantized(*size: _int | Sequence[_int], scales: Tensor, zero_points: Tensor, axis: _int, dtype: _DType | None = None, layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, memory_format: _MemoryFormat | None = ..., requires_grad: _bool = False) -> Tensor: ...
+def _efficientzerotensor(
+    *size: _int | Sequence[_int],
+    dtype: _DType | None = None,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    out: Any = None,
+    requires_grad: _bool = False,
+) -> Tensor: ...
+def _embedding_bag(
+    weight: Tensor,
+    indices: Tensor,
+    offsets: Tensor,
+    scale_grad_by_freq: _bool = False,
+    mode: _int = 0,
+    sparse: _bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: _bool = False,
+    padding_idx: _int = -1,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]: ...
+def _embedding_bag_forward_only(
+    weight: Tensor,
+    indices: Tensor,
+    offsets: Tensor,
+    scale_grad_by_freq: _bool = False,
+    mode: _int = 0,
+    sparse: _bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: _bool = False,
+    padding_idx: _int = -1,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]: ...
+def _empty_affine_quantized(
+    *size: _int | Sequence[_int],
+    dtype: _DType | None = None,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    scale: _float = 1.0,
+    zero_point: _int = 0,
+    memory_format: _MemoryFormat | None = ...,
+    requires_grad: _bool = False,
+) -> Tensor: ...
+def _empty_per_channel_affine_quantized(
+    *size: _int | Sequence[_int],
+    scales: Tensor,
+    zero_points: Tensor,
+    axis: _int,
+    dtype: _DType | None = None,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    memory_format: _MemoryFormat | None = ...,
+    requires_grad: _bool = False,
+) -> Tensor: ...
 def _euclidean_dist(x1: Tensor, x2: Tensor) -> Tensor: ...
-def _fake_quantize_learnable_per_channel_affine(input: Tensor, scale: Tensor, zero_point: Tensor, axis: _int, quant_min: _int, quant_max: _int, grad_factor: _float = 1.0) -> Tensor: ...
-def _fake_quantize_learnable_per_tensor_affine(input: Tensor, scale: Tensor, zero_point: Tensor, quant_min: _int, quant_max: _int, grad_factor: _float = 1.0) -> Tensor: ...
-def _fake_quantize_per_tensor_affine_cachemask_tensor_qparams(input: Tensor, scale: Tensor, zero_point: Tensor, fake_quant_enabled: Tensor, quant_min: _int, quant_max: _int) -> return__fake_quantize_per_tensor_affine_cachemask_tensor_qparams: ...
+def _fake_quantize_learnable_per_channel_affine(
+    input: Tensor,
+    scale: Tensor,
+    zero_point: Tensor,
+    axis: _int,
+    quant_min: _int,
+    quant_max: _int,
+    grad_factor: _float = 1.0,
+) -> Tensor: ...
+def _fake_quantize_learnable_per_tensor_affine(
+    input: Tensor,
+    scale: Tensor,
+    zero_point: Tensor,
+    quant_min: _int,
+    quant_max: _int,
+    grad_factor: _float = 1.0,
+) -> Tensor: ...
+def _fake_quantize_per_tensor_affine_cachemask_tensor_qparams(
+    input: Tensor,
+    scale: Tensor,
+    zero_point: Tensor,
+    fake_quant_enabled: Tensor,
+    quant_min: _int,
+    quant_max: _int,
+) -> return__fake_quantize_per_tensor_affine_cachemask_tensor_qparams: ...
 def _foreach_abs(input: Sequence[Tensor]) -> tuple[Tensor, ...]: ...
 def _foreach_abs_(input: Sequence[Tensor]) -> Tensor: ...
 def _foreach_acos(input: Sequence[Tensor]) -> tuple[Tensor, ...]: ...
@@ -901,7 +1099,9 @@ def _foreach_acos_(input: Sequence[Tensor]) -> Tensor: ...
 @overload
 def _foreach_add(input: Sequence[Tensor], other: Tensor, *, alpha: Number = 1) -> tuple[Tensor, ...]: ...
 @overload
-def _foreach_add(input: Sequence[Tensor], other: Sequence[Tensor], *, alpha: Number = 1) -> tuple[Tensor, ...]: ...
+def _foreach_add(
+    input: Sequence[Tensor], other: Sequence[Tensor], *, alpha: Number = 1
+) -> tuple[Tensor, ...]: ...
 @overload
 def _foreach_add(input: Sequence[Tensor], scalar: Number) -> tuple[Tensor, ...]: ...
 @overload
@@ -915,29 +1115,53 @@ def _foreach_add_(input: Sequence[Tensor], scalar: Number) -> Tensor: ...
 @overload
 def _foreach_add_(input: Sequence[Tensor], scalars: Sequence[Number]) -> Tensor: ...
 @overload
-def _foreach_addcdiv(input: Sequence[Tensor], tensor1: Sequence[Tensor], tensor2: Sequence[Tensor], scalars: Tensor) -> tuple[Tensor, ...]: ...
+def _foreach_addcdiv(
+    input: Sequence[Tensor], tensor1: Sequence[Tensor], tensor2: Sequence[Tensor], scalars: Tensor
+) -> tuple[Tensor, ...]: ...
 @overload
-def _foreach_addcdiv(input: Sequence[Tensor], tensor1: Sequence[Tensor], tensor2: Sequence[Tensor], value: Number = 1) -> tuple[Tensor, ...]: ...
+def _foreach_addcdiv(
+    input: Sequence[Tensor], tensor1: Sequence[Tensor], tensor2: Sequence[Tensor], value: Number = 1
+) -> tuple[Tensor, ...]: ...
 @overload
-def _foreach_addcdiv(input: Sequence[Tensor], tensor1: Sequence[Tensor], tensor2: Sequence[Tensor], scalars: Sequence[Number]) -> tuple[Tensor, ...]: ...
+def _foreach_addcdiv(
+    input: Sequence[Tensor], tensor1: Sequence[Tensor], tensor2: Sequence[Tensor], scalars: Sequence[Number]
+) -> tuple[Tensor, ...]: ...
 @overload
-def _foreach_addcdiv_(input: Sequence[Tensor], tensor1: Sequence[Tensor], tensor2: Sequence[Tensor], scalars: Tensor) -> Tensor: ...
+def _foreach_addcdiv_(
+    input: Sequence[Tensor], tensor1: Sequence[Tensor], tensor2: Sequence[Tensor], scalars: Tensor
+) -> Tensor: ...
 @overload
-def _foreach_addcdiv_(input: Sequence[Tensor], tensor1: Sequence[Tensor], tensor2: Sequence[Tensor], value: Number = 1) -> Tensor: ...
+def _foreach_addcdiv_(
+    input: Sequence[Tensor], tensor1: Sequence[Tensor], tensor2: Sequence[Tensor], value: Number = 1
+) -> Tensor: ...
 @overload
-def _foreach_addcdiv_(input: Sequence[Tensor], tensor1: Sequence[Tensor], tensor2: Sequence[Tensor], scalars: Sequence[Number]) -> Tensor: ...
+def _foreach_addcdiv_(
+    input: Sequence[Tensor], tensor1: Sequence[Tensor], tensor2: Sequence[Tensor], scalars: Sequence[Number]
+) -> Tensor: ...
 @overload
-def _foreach_addcmul(input: Sequence[Tensor], tensor1: Sequence[Tensor], tensor2: Sequence[Tensor], scalars: Tensor) -> tuple[Tensor, ...]: ...
+def _foreach_addcmul(
+    input: Sequence[Tensor], tensor1: Sequence[Tensor], tensor2: Sequence[Tensor], scalars: Tensor
+) -> tuple[Tensor, ...]: ...
 @overload
-def _foreach_addcmul(input: Sequence[Tensor], tensor1: Sequence[Tensor], tensor2: Sequence[Tensor], value: Number = 1) -> tuple[Tensor, ...]: ...
+def _foreach_addcmul(
+    input: Sequence[Tensor], tensor1: Sequence[Tensor], tensor2: Sequence[Tensor], value: Number = 1
+) -> tuple[Tensor, ...]: ...
 @overload
-def _foreach_addcmul(input: Sequence[Tensor], tensor1: Sequence[Tensor], tensor2: Sequence[Tensor], scalars: Sequence[Number]) -> tuple[Tensor, ...]: ...
+def _foreach_addcmul(
+    input: Sequence[Tensor], tensor1: Sequence[Tensor], tensor2: Sequence[Tensor], scalars: Sequence[Number]
+) -> tuple[Tensor, ...]: ...
 @overload
-def _foreach_addcmul_(input: Sequence[Tensor], tensor1: Sequence[Tensor], tensor2: Sequence[Tensor], scalars: Tensor) -> Tensor: ...
+def _foreach_addcmul_(
+    input: Sequence[Tensor], tensor1: Sequence[Tensor], tensor2: Sequence[Tensor], scalars: Tensor
+) -> Tensor: ...
 @overload
-def _foreach_addcmul_(input: Sequence[Tensor], tensor1: Sequence[Tensor], tensor2: Sequence[Tensor], value: Number = 1) -> Tensor: ...
+def _foreach_addcmul_(
+    input: Sequence[Tensor], tensor1: Sequence[Tensor], tensor2: Sequence[Tensor], value: Number = 1
+) -> Tensor: ...
 @overload
-def _foreach_addcmul_(input: Sequence[Tensor], tensor1: Sequence[Tensor], tensor2: Sequence[Tensor], scalars: Sequence[Number]) -> Tensor: ...
+def _foreach_addcmul_(
+    input: Sequence[Tensor], tensor1: Sequence[Tensor], tensor2: Sequence[Tensor], scalars: Sequence[Number]
+) -> Tensor: ...
 def _foreach_asin(input: Sequence[Tensor]) -> tuple[Tensor, ...]: ...
 def _foreach_asin_(input: Sequence[Tensor]) -> Tensor: ...
 def _foreach_atan(input: Sequence[Tensor]) -> tuple[Tensor, ...]: ...
@@ -968,7 +1192,9 @@ def _foreach_clamp_min_(input: Sequence[Tensor], other: Sequence[Tensor]) -> Ten
 def _foreach_clamp_min_(input: Sequence[Tensor], scalar: Number) -> Tensor: ...
 @overload
 def _foreach_clamp_min_(input: Sequence[Tensor], scalars: Sequence[Number]) -> Tensor: ...
-def _foreach_clone(input: Sequence[Tensor], *, memory_format: _MemoryFormat | None = None) -> tuple[Tensor, ...]: ...
+def _foreach_clone(
+    input: Sequence[Tensor], *, memory_format: _MemoryFormat | None = None
+) -> tuple[Tensor, ...]: ...
 def _foreach_copy_(input: Sequence[Tensor], src: Sequence[Tensor], non_blocking: _bool = False) -> Tensor: ...
 def _foreach_cos(input: Sequence[Tensor]) -> tuple[Tensor, ...]: ...
 def _foreach_cos_(input: Sequence[Tensor]) -> Tensor: ...
@@ -1003,17 +1229,27 @@ def _foreach_floor_(input: Sequence[Tensor]) -> Tensor: ...
 def _foreach_frac(input: Sequence[Tensor]) -> tuple[Tensor, ...]: ...
 def _foreach_frac_(input: Sequence[Tensor]) -> Tensor: ...
 @overload
-def _foreach_lerp(input: Sequence[Tensor], tensors1: Sequence[Tensor], weights: Sequence[Tensor]) -> tuple[Tensor, ...]: ...
+def _foreach_lerp(
+    input: Sequence[Tensor], tensors1: Sequence[Tensor], weights: Sequence[Tensor]
+) -> tuple[Tensor, ...]: ...
 @overload
-def _foreach_lerp(input: Sequence[Tensor], tensors1: Sequence[Tensor], weight: Number) -> tuple[Tensor, ...]: ...
+def _foreach_lerp(
+    input: Sequence[Tensor], tensors1: Sequence[Tensor], weight: Number
+) -> tuple[Tensor, ...]: ...
 @overload
-def _foreach_lerp(input: Sequence[Tensor], tensors1: Sequence[Tensor], weight: Sequence[Number]) -> tuple[Tensor, ...]: ...
+def _foreach_lerp(
+    input: Sequence[Tensor], tensors1: Sequence[Tensor], weight: Sequence[Number]
+) -> tuple[Tensor, ...]: ...
 @overload
-def _foreach_lerp_(input: Sequence[Tensor], tensors1: Sequence[Tensor], weights: Sequence[Tensor]) -> Tensor: ...
+def _foreach_lerp_(
+    input: Sequence[Tensor], tensors1: Sequence[Tensor], weights: Sequence[Tensor]
+) -> Tensor: ...
 @overload
 def _foreach_lerp_(input: Sequence[Tensor], tensors1: Sequence[Tensor], weight: Number) -> Tensor: ...
 @overload
-def _foreach_lerp_(input: Sequence[Tensor], tensors1: Sequence[Tensor], weight: Sequence[Number]) -> Tensor: ...
+def _foreach_lerp_(
+    input: Sequence[Tensor], tensors1: Sequence[Tensor], weight: Sequence[Number]
+) -> Tensor: ...
 def _foreach_lgamma(input: Sequence[Tensor]) -> tuple[Tensor, ...]: ...
 def _foreach_lgamma_(input: Sequence[Tensor]) -> Tensor: ...
 def _foreach_log(input: Sequence[Tensor]) -> tuple[Tensor, ...]: ...
@@ -1068,7 +1304,9 @@ def _foreach_mul_(input: Sequence[Tensor], scalar: Number) -> Tensor: ...
 def _foreach_mul_(input: Sequence[Tensor], scalars: Sequence[Number]) -> Tensor: ...
 def _foreach_neg(input: Sequence[Tensor]) -> tuple[Tensor, ...]: ...
 def _foreach_neg_(input: Sequence[Tensor]) -> Tensor: ...
-def _foreach_norm(input: Sequence[Tensor], ord: Number = 2, dtype: _DType | None = None) -> tuple[Tensor, ...]: ...
+def _foreach_norm(
+    input: Sequence[Tensor], ord: Number = 2, dtype: _DType | None = None
+) -> tuple[Tensor, ...]: ...
 @overload
 def _foreach_pow(input: Sequence[Tensor], exponent: Sequence[Tensor]) -> tuple[Tensor, ...]: ...
 @overload
@@ -1083,7 +1321,9 @@ def _foreach_pow_(input: Sequence[Tensor], exponent: Sequence[Tensor]) -> Tensor
 def _foreach_pow_(input: Sequence[Tensor], exponent: Number) -> Tensor: ...
 @overload
 def _foreach_pow_(input: Sequence[Tensor], exponent: Sequence[Number]) -> Tensor: ...
-def _foreach_powsum(input: Sequence[Tensor], ord: Number = 2, dtype: _DType | None = None) -> tuple[Tensor, ...]: ...
+def _foreach_powsum(
+    input: Sequence[Tensor], ord: Number = 2, dtype: _DType | None = None
+) -> tuple[Tensor, ...]: ...
 def _foreach_reciprocal(input: Sequence[Tensor]) -> tuple[Tensor, ...]: ...
 def _foreach_reciprocal_(input: Sequence[Tensor]) -> Tensor: ...
 def _foreach_round(input: Sequence[Tensor]) -> tuple[Tensor, ...]: ...
@@ -1101,7 +1341,9 @@ def _foreach_sinh_(input: Sequence[Tensor]) -> Tensor: ...
 def _foreach_sqrt(input: Sequence[Tensor]) -> tuple[Tensor, ...]: ...
 def _foreach_sqrt_(input: Sequence[Tensor]) -> Tensor: ...
 @overload
-def _foreach_sub(input: Sequence[Tensor], other: Sequence[Tensor], *, alpha: Number = 1) -> tuple[Tensor, ...]: ...
+def _foreach_sub(
+    input: Sequence[Tensor], other: Sequence[Tensor], *, alpha: Number = 1
+) -> tuple[Tensor, ...]: ...
 @overload
 def _foreach_sub(input: Sequence[Tensor], scalar: Number) -> tuple[Tensor, ...]: ...
 @overload
@@ -1121,71 +1363,323 @@ def _foreach_trunc_(input: Sequence[Tensor]) -> Tensor: ...
 def _foreach_zero_(input: Sequence[Tensor]) -> Tensor: ...
 def _functional_assert_async(input: Tensor, assert_msg: _str, dep_token: Tensor) -> Tensor: ...
 @overload
-def _fused_adagrad_(input: Sequence[Tensor], grads: Sequence[Tensor], state_sums: Sequence[Tensor], state_steps: Sequence[Tensor], *, lr: Tensor, lr_decay: _float, weight_decay: _float, eps: _float, maximize: _bool, grad_scale: Tensor | None = None, found_inf: Tensor | None = None) -> Tensor: ...
+def _fused_adagrad_(
+    input: Sequence[Tensor],
+    grads: Sequence[Tensor],
+    state_sums: Sequence[Tensor],
+    state_steps: Sequence[Tensor],
+    *,
+    lr: Tensor,
+    lr_decay: _float,
+    weight_decay: _float,
+    eps: _float,
+    maximize: _bool,
+    grad_scale: Tensor | None = None,
+    found_inf: Tensor | None = None,
+) -> Tensor: ...
 @overload
-def _fused_adagrad_(input: Sequence[Tensor], grads: Sequence[Tensor], state_sums: Sequence[Tensor], state_steps: Sequence[Tensor], *, lr: _float, lr_decay: _float, weight_decay: _float, eps: _float, maximize: _bool, grad_scale: Tensor | None = None, found_inf: Tensor | None = None) -> Tensor: ...
+def _fused_adagrad_(
+    input: Sequence[Tensor],
+    grads: Sequence[Tensor],
+    state_sums: Sequence[Tensor],
+    state_steps: Sequence[Tensor],
+    *,
+    lr: _float,
+    lr_decay: _float,
+    weight_decay: _float,
+    eps: _float,
+    maximize: _bool,
+    grad_scale: Tensor | None = None,
+    found_inf: Tensor | None = None,
+) -> Tensor: ...
 @overload
-def _fused_adam_(input: Sequence[Tensor], grads: Sequence[Tensor], exp_avgs: Sequence[Tensor], exp_avg_sqs: Sequence[Tensor], max_exp_avg_sqs: Sequence[Tensor], state_steps: Sequence[Tensor], *, lr: _float, beta1: _float, beta2: _float, weight_decay: _float, eps: _float, amsgrad: _bool, maximize: _bool, grad_scale: Tensor | None = None, found_inf: Tensor | None = None) -> Tensor: ...
+def _fused_adam_(
+    input: Sequence[Tensor],
+    grads: Sequence[Tensor],
+    exp_avgs: Sequence[Tensor],
+    exp_avg_sqs: Sequence[Tensor],
+    max_exp_avg_sqs: Sequence[Tensor],
+    state_steps: Sequence[Tensor],
+    *,
+    lr: _float,
+    beta1: _float,
+    beta2: _float,
+    weight_decay: _float,
+    eps: _float,
+    amsgrad: _bool,
+    maximize: _bool,
+    grad_scale: Tensor | None = None,
+    found_inf: Tensor | None = None,
+) -> Tensor: ...
 @overload
-def _fused_adam_(input: Sequence[Tensor], grads: Sequence[Tensor], exp_avgs: Sequence[Tensor], exp_avg_sqs: Sequence[Tensor], max_exp_avg_sqs: Sequence[Tensor], state_steps: Sequence[Tensor], *, lr: Tensor, beta1: _float, beta2: _float, weight_decay: _float, eps: _float, amsgrad: _bool, maximize: _bool, grad_scale: Tensor | None = None, found_inf: Tensor | None = None) -> Tensor: ...
+def _fused_adam_(
+    input: Sequence[Tensor],
+    grads: Sequence[Tensor],
+    exp_avgs: Sequence[Tensor],
+    exp_avg_sqs: Sequence[Tensor],
+    max_exp_avg_sqs: Sequence[Tensor],
+    state_steps: Sequence[Tensor],
+    *,
+    lr: Tensor,
+    beta1: _float,
+    beta2: _float,
+    weight_decay: _float,
+    eps: _float,
+    amsgrad: _bool,
+    maximize: _bool,
+    grad_scale: Tensor | None = None,
+    found_inf: Tensor | None = None,
+) -> Tensor: ...
 @overload
-def _fused_adamw_(input: Sequence[Tensor], grads: Sequence[Tensor], exp_avgs: Sequence[Tensor], exp_avg_sqs: Sequence[Tensor], max_exp_avg_sqs: Sequence[Tensor], state_steps: Sequence[Tensor], *, lr: _float, beta1: _float, beta2: _float, weight_decay: _float, eps: _float, amsgrad: _bool, maximize: _bool, grad_scale: Tensor | None = None, found_inf: Tensor | None = None) -> Tensor: ...
+def _fused_adamw_(
+    input: Sequence[Tensor],
+    grads: Sequence[Tensor],
+    exp_avgs: Sequence[Tensor],
+    exp_avg_sqs: Sequence[Tensor],
+    max_exp_avg_sqs: Sequence[Tensor],
+    state_steps: Sequence[Tensor],
+    *,
+    lr: _float,
+    beta1: _float,
+    beta2: _float,
+    weight_decay: _float,
+    eps: _float,
+    amsgrad: _bool,
+    maximize: _bool,
+    grad_scale: Tensor | None = None,
+    found_inf: Tensor | None = None,
+) -> Tensor: ...
 @overload
-def _fused_adamw_(input: Sequence[Tensor], grads: Sequence[Tensor], exp_avgs: Sequence[Tensor], exp_avg_sqs: Sequence[Tensor], max_exp_avg_sqs: Sequence[Tensor], state_steps: Sequence[Tensor], *, lr: Tensor, beta1: _float, beta2: _float, weight_decay: _float, eps: _float, amsgrad: _bool, maximize: _bool, grad_scale: Tensor | None = None, found_inf: Tensor | None = None) -> Tensor: ...
-def _fused_dropout(input: Tensor, p: _float, generator: _Generator | None = None) -> tuple[Tensor, Tensor]: ...
-def _fused_moving_avg_obs_fq_helper(input: Tensor, observer_on: Tensor, fake_quant_on: Tensor, running_min: Tensor, running_max: Tensor, scale: Tensor, zero_point: Tensor, averaging_const: _float, quant_min: _int, quant_max: _int, ch_axis: _int, per_row_fake_quant: _bool = False, symmetric_quant: _bool = False) -> return__fused_moving_avg_obs_fq_helper: ...
-def _fused_rms_norm(input: Tensor, normalized_shape: Sequence[_int], weight: Tensor | None, eps: _float | None) -> tuple[Tensor, Tensor]: ...
+def _fused_adamw_(
+    input: Sequence[Tensor],
+    grads: Sequence[Tensor],
+    exp_avgs: Sequence[Tensor],
+    exp_avg_sqs: Sequence[Tensor],
+    max_exp_avg_sqs: Sequence[Tensor],
+    state_steps: Sequence[Tensor],
+    *,
+    lr: Tensor,
+    beta1: _float,
+    beta2: _float,
+    weight_decay: _float,
+    eps: _float,
+    amsgrad: _bool,
+    maximize: _bool,
+    grad_scale: Tensor | None = None,
+    found_inf: Tensor | None = None,
+) -> Tensor: ...
+def _fused_dropout(
+    input: Tensor, p: _float, generator: _Generator | None = None
+) -> tuple[Tensor, Tensor]: ...
+def _fused_moving_avg_obs_fq_helper(
+    input: Tensor,
+    observer_on: Tensor,
+    fake_quant_on: Tensor,
+    running_min: Tensor,
+    running_max: Tensor,
+    scale: Tensor,
+    zero_point: Tensor,
+    averaging_const: _float,
+    quant_min: _int,
+    quant_max: _int,
+    ch_axis: _int,
+    per_row_fake_quant: _bool = False,
+    symmetric_quant: _bool = False,
+) -> return__fused_moving_avg_obs_fq_helper: ...
+def _fused_rms_norm(
+    input: Tensor, normalized_shape: Sequence[_int], weight: Tensor | None, eps: _float | None
+) -> tuple[Tensor, Tensor]: ...
 @overload
-def _fused_sgd_(input: Sequence[Tensor], grads: Sequence[Tensor], momentum_buffer_list: Sequence[Tensor], *, weight_decay: _float, momentum: _float, lr: _float, dampening: _float, nesterov: _bool, maximize: _bool, is_first_step: _bool, grad_scale: Tensor | None = None, found_inf: Tensor | None = None) -> Tensor: ...
+def _fused_sgd_(
+    input: Sequence[Tensor],
+    grads: Sequence[Tensor],
+    momentum_buffer_list: Sequence[Tensor],
+    *,
+    weight_decay: _float,
+    momentum: _float,
+    lr: _float,
+    dampening: _float,
+    nesterov: _bool,
+    maximize: _bool,
+    is_first_step: _bool,
+    grad_scale: Tensor | None = None,
+    found_inf: Tensor | None = None,
+) -> Tensor: ...
 @overload
-def _fused_sgd_(input: Sequence[Tensor], grads: Sequence[Tensor], momentum_buffer_list: Sequence[Tensor], *, weight_decay: _float, momentum: _float, lr: Tensor, dampening: _float, nesterov: _bool, maximize: _bool, is_first_step: _bool, grad_scale: Tensor | None = None, found_inf: Tensor | None = None) -> Tensor: ...
-def _grid_sampler_2d_cpu_fallback(input: Tensor, grid: Tensor, interpolation_mode: _int, padding_mode: _int, align_corners: _bool) -> Tensor: ...
-def _grouped_mm(input: Tensor, mat2: Tensor, offs: Tensor | None = None, bias: Tensor | None = None, out_dtype: _DType | None = None) -> Tensor: ...
-def _histogramdd_bin_edges(input: Tensor, *bins: _int | Sequence[_int], range: Sequence[_float] | None = None, weight: Tensor | None = None, density: _bool = False) -> tuple[Tensor, ...]: ...
-def _histogramdd_from_bin_cts(input: Tensor, *bins: _int | Sequence[_int], range: Sequence[_float] | None = None, weight: Tensor | None = None, density: _bool = False) -> Tensor: ...
-def _histogramdd_from_bin_tensors(input: Tensor, bins: Sequence[Tensor], *, weight: Tensor | None = None, density: _bool = False) -> Tensor: ...
+def _fused_sgd_(
+    input: Sequence[Tensor],
+    grads: Sequence[Tensor],
+    momentum_buffer_list: Sequence[Tensor],
+    *,
+    weight_decay: _float,
+    momentum: _float,
+    lr: Tensor,
+    dampening: _float,
+    nesterov: _bool,
+    maximize: _bool,
+    is_first_step: _bool,
+    grad_scale: Tensor | None = None,
+    found_inf: Tensor | None = None,
+) -> Tensor: ...
+def _grid_sampler_2d_cpu_fallback(
+    input: Tensor, grid: Tensor, interpolation_mode: _int, padding_mode: _int, align_corners: _bool
+) -> Tensor: ...
+def _grouped_mm(
+    input: Tensor,
+    mat2: Tensor,
+    offs: Tensor | None = None,
+    bias: Tensor | None = None,
+    out_dtype: _DType | None = None,
+) -> Tensor: ...
+def _histogramdd_bin_edges(
+    input: Tensor,
+    *bins: _int | Sequence[_int],
+    range: Sequence[_float] | None = None,
+    weight: Tensor | None = None,
+    density: _bool = False,
+) -> tuple[Tensor, ...]: ...
+def _histogramdd_from_bin_cts(
+    input: Tensor,
+    *bins: _int | Sequence[_int],
+    range: Sequence[_float] | None = None,
+    weight: Tensor | None = None,
+    density: _bool = False,
+) -> Tensor: ...
+def _histogramdd_from_bin_tensors(
+    input: Tensor, bins: Sequence[Tensor], *, weight: Tensor | None = None, density: _bool = False
+) -> Tensor: ...
 def _int_mm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor: ...
 def _is_all_true(input: Tensor) -> Tensor: ...
 def _is_any_true(input: Tensor) -> Tensor: ...
 def _log_softmax(input: Tensor, dim: _int, half_to_float: _bool) -> Tensor: ...
-def _log_softmax_backward_data(grad_output: Tensor, output: Tensor, dim: _int, input_dtype: _DType) -> Tensor: ...
+def _log_softmax_backward_data(
+    grad_output: Tensor, output: Tensor, dim: _int, input_dtype: _DType
+) -> Tensor: ...
 def _logcumsumexp(input: Tensor, dim: _int) -> Tensor: ...
-def _make_per_channel_quantized_tensor(input: Tensor, scale: Tensor, zero_point: Tensor, axis: _int) -> Tensor: ...
+def _make_per_channel_quantized_tensor(
+    input: Tensor, scale: Tensor, zero_point: Tensor, axis: _int
+) -> Tensor: ...
 def _make_per_tensor_quantized_tensor(input: Tensor, scale: _float, zero_point: _int) -> Tensor: ...
 def _masked_scale(input: Tensor, mask: Tensor, scale: _float) -> Tensor: ...
-def _masked_softmax(input: Tensor, mask: Tensor, dim: _int | None = None, mask_type: _int | None = None) -> Tensor: ...
+def _masked_softmax(
+    input: Tensor, mask: Tensor, dim: _int | None = None, mask_type: _int | None = None
+) -> Tensor: ...
 def _mkldnn_reshape(input: Tensor, *shape: _int | Sequence[_int]) -> Tensor: ...
 def _mkldnn_transpose(input: Tensor, dim0: _int, dim1: _int) -> Tensor: ...
 def _mkldnn_transpose_(input: Tensor, dim0: _int, dim1: _int) -> Tensor: ...
-def _mps_convolution(input: Tensor, weight: Tensor, bias: Tensor | None, padding: Sequence[_int], stride: Sequence[_int], dilation: Sequence[_int], groups: _int) -> Tensor: ...
-def _mps_convolution_transpose(input: Tensor, weight: Tensor, padding: Sequence[_int], output_padding: Sequence[_int], stride: Sequence[_int], dilation: Sequence[_int], groups: _int) -> Tensor: ...
+def _mps_convolution(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    padding: Sequence[_int],
+    stride: Sequence[_int],
+    dilation: Sequence[_int],
+    groups: _int,
+) -> Tensor: ...
+def _mps_convolution_transpose(
+    input: Tensor,
+    weight: Tensor,
+    padding: Sequence[_int],
+    output_padding: Sequence[_int],
+    stride: Sequence[_int],
+    dilation: Sequence[_int],
+    groups: _int,
+) -> Tensor: ...
 @overload
-def _native_batch_norm_legit(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor, running_var: Tensor, training: _bool, momentum: _float, eps: _float) -> tuple[Tensor, Tensor, Tensor]: ...
+def _native_batch_norm_legit(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor,
+    running_var: Tensor,
+    training: _bool,
+    momentum: _float,
+    eps: _float,
+) -> tuple[Tensor, Tensor, Tensor]: ...
 @overload
-def _native_batch_norm_legit(input: Tensor, weight: Tensor | None, bias: Tensor | None, training: _bool, momentum: _float, eps: _float) -> tuple[Tensor, Tensor, Tensor]: ...
-def _native_batch_norm_legit_no_training(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor, running_var: Tensor, momentum: _float, eps: _float) -> tuple[Tensor, Tensor, Tensor]: ...
-def _native_multi_head_attention(query: Tensor, key: Tensor, value: Tensor, embed_dim: _int, num_head: _int, qkv_weight: Tensor, qkv_bias: Tensor, proj_weight: Tensor, proj_bias: Tensor, mask: Tensor | None = None, need_weights: _bool = True, average_attn_weights: _bool = True, mask_type: _int | None = None) -> tuple[Tensor, Tensor]: ...
+def _native_batch_norm_legit(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, training: _bool, momentum: _float, eps: _float
+) -> tuple[Tensor, Tensor, Tensor]: ...
+def _native_batch_norm_legit_no_training(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor,
+    running_var: Tensor,
+    momentum: _float,
+    eps: _float,
+) -> tuple[Tensor, Tensor, Tensor]: ...
+def _native_multi_head_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    embed_dim: _int,
+    num_head: _int,
+    qkv_weight: Tensor,
+    qkv_bias: Tensor,
+    proj_weight: Tensor,
+    proj_bias: Tensor,
+    mask: Tensor | None = None,
+    need_weights: _bool = True,
+    average_attn_weights: _bool = True,
+    mask_type: _int | None = None,
+) -> tuple[Tensor, Tensor]: ...
 def _neg_view(input: Tensor) -> Tensor: ...
 def _neg_view_copy(input: Tensor, *, out: Any = None) -> Tensor: ...
 def _nested_compute_contiguous_strides_offsets(nested_size: Tensor) -> tuple[Tensor, Tensor]: ...
-def _nested_from_padded(padded: Tensor, cpu_nested_shape_example: Tensor, fuse_transform_0213: _bool = False) -> Tensor: ...
+def _nested_from_padded(
+    padded: Tensor, cpu_nested_shape_example: Tensor, fuse_transform_0213: _bool = False
+) -> Tensor: ...
 def _nested_from_padded_and_nested_example(padded: Tensor, nt_example: Tensor) -> Tensor: ...
 def _nested_tensor_from_mask(t: Tensor, mask: Tensor, mask_check: _bool = True) -> Tensor: ...
 def _nested_tensor_from_mask_left_aligned(t: Tensor, mask: Tensor) -> _bool: ...
-def _nested_tensor_from_tensor_list(list: Sequence[Tensor], dtype: _DType | None = None, layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, *, requires_grad: _bool = False) -> Tensor: ...
-def _nested_view_from_buffer(input: Tensor, nested_size: Tensor, nested_strides: Tensor, offsets: Tensor) -> Tensor: ...
-def _nnpack_spatial_convolution(input: Tensor, weight: Tensor, bias: Tensor | None, padding: Sequence[_int] | _int, stride: Sequence[_int] | _int = ...) -> Tensor: ...
+def _nested_tensor_from_tensor_list(
+    list: Sequence[Tensor],
+    dtype: _DType | None = None,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    *,
+    requires_grad: _bool = False,
+) -> Tensor: ...
+def _nested_view_from_buffer(
+    input: Tensor, nested_size: Tensor, nested_strides: Tensor, offsets: Tensor
+) -> Tensor: ...
+def _nnpack_spatial_convolution(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    padding: Sequence[_int] | _int,
+    stride: Sequence[_int] | _int = ...,
+) -> Tensor: ...
 def _pack_padded_sequence(input: Tensor, lengths: Tensor, batch_first: _bool) -> tuple[Tensor, Tensor]: ...
-def _pad_packed_sequence(data: Tensor, batch_sizes: Tensor, batch_first: _bool, padding_value: Number, total_length: _int) -> tuple[Tensor, Tensor]: ...
+def _pad_packed_sequence(
+    data: Tensor, batch_sizes: Tensor, batch_first: _bool, padding_value: Number, total_length: _int
+) -> tuple[Tensor, Tensor]: ...
 def _prelu_kernel(input: Tensor, weight: Tensor) -> Tensor: ...
-def _reshape_alias_copy(input: Tensor, size: Sequence[_int], stride: Sequence[_int], *, out: Any = None) -> Tensor: ...
+def _reshape_alias_copy(
+    input: Tensor, size: Sequence[_int], stride: Sequence[_int], *, out: Any = None
+) -> Tensor: ...
 def _safe_softmax(input: Tensor, dim: _int, dtype: _DType | None = None) -> Tensor: ...
 def _sample_dirichlet(input: Tensor, generator: _Generator | None = None) -> Tensor: ...
-def _scaled_mm(input: Tensor, mat2: Tensor, scale_a: Tensor, scale_b: Tensor, bias: Tensor | None = None, scale_result: Tensor | None = None, out_dtype: _DType | None = None, use_fast_accum: _bool = False) -> Tensor: ...
+def _scaled_mm(
+    input: Tensor,
+    mat2: Tensor,
+    scale_a: Tensor,
+    scale_b: Tensor,
+    bias: Tensor | None = None,
+    scale_result: Tensor | None = None,
+    out_dtype: _DType | None = None,
+    use_fast_accum: _bool = False,
+) -> Tensor: ...
 def _softmax(input: Tensor, dim: _int, half_to_float: _bool) -> Tensor: ...
 def _softmax_backward_data(grad_output: Tensor, output: Tensor, dim: _int, input_dtype: _DType) -> Tensor: ...
-def _sparse_csr_prod(input: Tensor, dim: Sequence[_int] | _int, keepdim: _bool = False, *, dtype: _DType | None = None) -> Tensor: ...
-def _sparse_csr_sum(input: Tensor, dim: Sequence[_int] | _int, keepdim: _bool = False, *, dtype: _DType | None = None) -> Tensor: ...
+def _sparse_csr_prod(
+    input: Tensor, dim: Sequence[_int] | _int, keepdim: _bool = False, *, dtype: _DType | None = None
+) -> Tensor: ...
+def _sparse_csr_sum(
+    input: Tensor, dim: Sequence[_int] | _int, keepdim: _bool = False, *, dtype: _DType | None = None
+) -> Tensor: ...
 def _sparse_sparse_matmul(input: Tensor, other: Tensor) -> Tensor: ...
 @overload
 def _sparse_sum(input: Tensor) -> Tensor: ...
@@ -1203,14 +1697,35 @@ def _test_autograd_multiple_dispatch(input: Tensor) -> Tensor: ...
 @overload
 def _test_autograd_multiple_dispatch(input: Tensor, b: _bool) -> Tensor: ...
 def _test_autograd_multiple_dispatch_view(input: Tensor) -> Tensor: ...
-def _trilinear(i1: Tensor, i2: Tensor, i3: Tensor, expand1: Sequence[_int], expand2: Sequence[_int], expand3: Sequence[_int], sumdim: Sequence[_int], unroll_dim: _int = 1, *, out: Any = None) -> Tensor: ...
+def _trilinear(
+    i1: Tensor,
+    i2: Tensor,
+    i3: Tensor,
+    expand1: Sequence[_int],
+    expand2: Sequence[_int],
+    expand3: Sequence[_int],
+    sumdim: Sequence[_int],
+    unroll_dim: _int = 1,
+    *,
+    out: Any = None,
+) -> Tensor: ...
 def _unique(input: Tensor, sorted: _bool = True, return_inverse: _bool = False) -> tuple[Tensor, Tensor]: ...
-def _unique2(input: Tensor, sorted: _bool = True, return_inverse: _bool = False, return_counts: _bool = False) -> tuple[Tensor, Tensor, Tensor]: ...
+def _unique2(
+    input: Tensor, sorted: _bool = True, return_inverse: _bool = False, return_counts: _bool = False
+) -> tuple[Tensor, Tensor, Tensor]: ...
 def _unsafe_index(input: Tensor, indices: Sequence[Tensor | None]) -> Tensor: ...
-def _unsafe_index_put(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: _bool = False) -> Tensor: ...
-def _unsafe_masked_index(input: Tensor, mask: Tensor, indices: Sequence[Tensor | None], fill: Number) -> Tensor: ...
-def _unsafe_masked_index_put_accumulate(input: Tensor, mask: Tensor, indices: Sequence[Tensor | None], values: Tensor) -> Tensor: ...
-def _weight_int4pack_mm_for_cpu(input: Tensor, mat2: Tensor, qGroupSize: _int, qScaleAndZeros: Tensor) -> Tensor: ...
+def _unsafe_index_put(
+    input: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: _bool = False
+) -> Tensor: ...
+def _unsafe_masked_index(
+    input: Tensor, mask: Tensor, indices: Sequence[Tensor | None], fill: Number
+) -> Tensor: ...
+def _unsafe_masked_index_put_accumulate(
+    input: Tensor, mask: Tensor, indices: Sequence[Tensor | None], values: Tensor
+) -> Tensor: ...
+def _weight_int4pack_mm_for_cpu(
+    input: Tensor, mat2: Tensor, qGroupSize: _int, qScaleAndZeros: Tensor
+) -> Tensor: ...
 def _weight_int8pack_mm(input: Tensor, mat2: Tensor, scales: Tensor) -> Tensor: ...
 def _weight_norm(v: Tensor, g: Tensor, dim: _int = 0) -> Tensor: ...
 def _weight_norm_interface(v: Tensor, g: Tensor, dim: _int = 0) -> tuple[Tensor, Tensor]: ...
@@ -1229,16 +1744,37 @@ def add(input: Tensor, other: Tensor, *, alpha: Number = 1, out: Any = None) -> 
 def add(input: Tensor, other: Number, alpha: Number = 1, *, out: Any = None) -> Tensor: ...
 @overload
 def add(input: Number, other: Tensor, *, alpha: Number = 1, out: Any = None) -> Tensor: ...
-def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Any = None) -> Tensor: ...
-def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1, out: Any = None) -> Tensor: ...
-def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1, out: Any = None) -> Tensor: ...
+def addbmm(
+    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Any = None
+) -> Tensor: ...
+def addcdiv(
+    input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1, out: Any = None
+) -> Tensor: ...
+def addcmul(
+    input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Number = 1, out: Any = None
+) -> Tensor: ...
 @overload
-def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Any = None) -> Tensor: ...
+def addmm(
+    input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Any = None
+) -> Tensor: ...
 @overload
-def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, out_dtype: _DType, *, beta: Number = 1, alpha: Number = 1, out: Any = None) -> Tensor: ...
-def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Any = None) -> Tensor: ...
+def addmm(
+    input: Tensor,
+    mat1: Tensor,
+    mat2: Tensor,
+    out_dtype: _DType,
+    *,
+    beta: Number = 1,
+    alpha: Number = 1,
+    out: Any = None,
+) -> Tensor: ...
+def addmv(
+    input: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Any = None
+) -> Tensor: ...
 def addmv_(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor: ...
-def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Any = None) -> Tensor: ...
+def addr(
+    input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Any = None
+) -> Tensor: ...
 def adjoint(input: Tensor) -> Tensor: ...
 def affine_grid_generator(theta: Tensor, size: Sequence[_int], align_corners: _bool) -> Tensor: ...
 def alias_copy(input: Tensor, *, out: Any = None) -> Tensor: ...
@@ -1247,26 +1783,68 @@ def all(input: Tensor, *, out: Any = None) -> Tensor: ...
 @overload
 def all(input: Tensor, dim: _int, keepdim: _bool = False, *, out: Any = None) -> Tensor: ...
 @overload
-def all(input: Tensor, dim: Sequence[_int] | None = None, keepdim: _bool = False, *, out: Any = None) -> Tensor: ...
-def allclose(input: Tensor, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> _bool: ...
+def all(
+    input: Tensor, dim: Sequence[_int] | None = None, keepdim: _bool = False, *, out: Any = None
+) -> Tensor: ...
+def allclose(
+    input: Tensor, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False
+) -> _bool: ...
 def alpha_dropout(input: Tensor, p: _float, train: _bool) -> Tensor: ...
 def alpha_dropout_(input: Tensor, p: _float, train: _bool) -> Tensor: ...
-def amax(input: Tensor, dim: Sequence[_int] | _int = ..., keepdim: _bool = False, *, out: Any = None) -> Tensor: ...
-def amin(input: Tensor, dim: Sequence[_int] | _int = ..., keepdim: _bool = False, *, out: Any = None) -> Tensor: ...
-def aminmax(input: Tensor, *, dim: _int | None = None, keepdim: _bool = False, out: Any = None) -> return_aminmax: ...
+def amax(
+    input: Tensor, dim: Sequence[_int] | _int = ..., keepdim: _bool = False, *, out: Any = None
+) -> Tensor: ...
+def amin(
+    input: Tensor, dim: Sequence[_int] | _int = ..., keepdim: _bool = False, *, out: Any = None
+) -> Tensor: ...
+def aminmax(
+    input: Tensor, *, dim: _int | None = None, keepdim: _bool = False, out: Any = None
+) -> return_aminmax: ...
 def angle(input: Tensor, *, out: Any = None) -> Tensor: ...
 @overload
 def any(input: Tensor, *, out: Any = None) -> Tensor: ...
 @overload
 def any(input: Tensor, dim: _int, keepdim: _bool = False, *, out: Any = None) -> Tensor: ...
 @overload
-def any(input: Tensor, dim: Sequence[_int] | None = None, keepdim: _bool = False, *, out: Any = None) -> Tensor: ...
+def any(
+    input: Tensor, dim: Sequence[_int] | None = None, keepdim: _bool = False, *, out: Any = None
+) -> Tensor: ...
 @overload
-def arange(end: Number, *, dtype: _DType | None = None, layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, out: Any = None, requires_grad: _bool = False) -> Tensor: ...
+def arange(
+    end: Number,
+    *,
+    dtype: _DType | None = None,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    out: Any = None,
+    requires_grad: _bool = False,
+) -> Tensor: ...
 @overload
-def arange(start: Number, end: Number, *, dtype: _DType | None = None, layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, out: Any = None, requires_grad: _bool = False) -> Tensor: ...
+def arange(
+    start: Number,
+    end: Number,
+    *,
+    dtype: _DType | None = None,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    out: Any = None,
+    requires_grad: _bool = False,
+) -> Tensor: ...
 @overload
-def arange(start: Number, end: Number, step: Number = 1, *, dtype: _DType | None = None, layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, out: Any = None, requires_grad: _bool = False) -> Tensor: ...
+def arange(
+    start: Number,
+    end: Number,
+    step: Number = 1,
+    *,
+    dtype: _DType | None = None,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    out: Any = None,
+    requires_grad: _bool = False,
+) -> Tensor: ...
 def arccos(input: Tensor, *, out: Any = None) -> Tensor: ...
 def arccos_(input: Tensor) -> Tensor: ...
 def arccosh(input: Tensor, *, out: Any = None) -> Tensor: ...
@@ -1283,14 +1861,35 @@ def arctanh_(input: Tensor) -> Tensor: ...
 def argmax(input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, out: Any = None) -> Tensor: ...
 def argmin(input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, out: Any = None) -> Tensor: ...
 @overload
-def argsort(input: Tensor, *, stable: _bool, dim: _int = -1, descending: _bool = False, out: Any = None) -> Tensor: ...
+def argsort(
+    input: Tensor, *, stable: _bool, dim: _int = -1, descending: _bool = False, out: Any = None
+) -> Tensor: ...
 @overload
 def argsort(input: Tensor, dim: _int = -1, descending: _bool = False) -> Tensor: ...
 def argwhere(input: Tensor) -> Tensor: ...
-def as_strided(input: Tensor, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = None) -> Tensor: ...
-def as_strided_(input: Tensor, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = None) -> Tensor: ...
-def as_strided_copy(input: Tensor, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = None, *, out: Any = None) -> Tensor: ...
-def as_strided_scatter(input: Tensor, src: Tensor, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = None, *, out: Any = None) -> Tensor: ...
+def as_strided(
+    input: Tensor, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = None
+) -> Tensor: ...
+def as_strided_(
+    input: Tensor, size: Sequence[_int], stride: Sequence[_int], storage_offset: _int | None = None
+) -> Tensor: ...
+def as_strided_copy(
+    input: Tensor,
+    size: Sequence[_int],
+    stride: Sequence[_int],
+    storage_offset: _int | None = None,
+    *,
+    out: Any = None,
+) -> Tensor: ...
+def as_strided_scatter(
+    input: Tensor,
+    src: Tensor,
+    size: Sequence[_int],
+    stride: Sequence[_int],
+    storage_offset: _int | None = None,
+    *,
+    out: Any = None,
+) -> Tensor: ...
 def asin(input: Tensor, *, out: Any = None) -> Tensor: ...
 def asin_(input: Tensor) -> Tensor: ...
 def asinh(input: Tensor, *, out: Any = None) -> Tensor: ...
@@ -1300,23 +1899,76 @@ def atan2(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor: ...
 def atan_(input: Tensor) -> Tensor: ...
 def atanh(input: Tensor, *, out: Any = None) -> Tensor: ...
 def atanh_(input: Tensor) -> Tensor: ...
-def avg_pool1d(input: Tensor, kernel_size: Sequence[_int] | _int, stride: Sequence[_int] | _int = ..., padding: Sequence[_int] | _int = ..., ceil_mode: _bool = False, count_include_pad: _bool = True) -> Tensor: ...
+def avg_pool1d(
+    input: Tensor,
+    kernel_size: Sequence[_int] | _int,
+    stride: Sequence[_int] | _int = ...,
+    padding: Sequence[_int] | _int = ...,
+    ceil_mode: _bool = False,
+    count_include_pad: _bool = True,
+) -> Tensor: ...
 @overload
-def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Any = None) -> Tensor: ...
+def baddbmm(
+    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Any = None
+) -> Tensor: ...
 @overload
-def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, out_dtype: _DType, *, beta: Number = 1, alpha: Number = 1, out: Any = None) -> Tensor: ...
+def baddbmm(
+    input: Tensor,
+    batch1: Tensor,
+    batch2: Tensor,
+    out_dtype: _DType,
+    *,
+    beta: Number = 1,
+    alpha: Number = 1,
+    out: Any = None,
+) -> Tensor: ...
 @overload
-def bartlett_window(window_length: _int, *, dtype: _DType | None = None, layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, requires_grad: _bool = False) -> Tensor: ...
+def bartlett_window(
+    window_length: _int,
+    *,
+    dtype: _DType | None = None,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    requires_grad: _bool = False,
+) -> Tensor: ...
 @overload
-def bartlett_window(window_length: _int, periodic: _bool, *, dtype: _DType | None = None, layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, requires_grad: _bool = False) -> Tensor: ...
-def batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, training: _bool, momentum: _float, eps: _float, cudnn_enabled: _bool) -> Tensor: ...
-def batch_norm_update_stats(input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, momentum: _float) -> tuple[Tensor, Tensor]: ...
+def bartlett_window(
+    window_length: _int,
+    periodic: _bool,
+    *,
+    dtype: _DType | None = None,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    requires_grad: _bool = False,
+) -> Tensor: ...
+def batch_norm(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    training: _bool,
+    momentum: _float,
+    eps: _float,
+    cudnn_enabled: _bool,
+) -> Tensor: ...
+def batch_norm_update_stats(
+    input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, momentum: _float
+) -> tuple[Tensor, Tensor]: ...
 @overload
 def bernoulli(input: Tensor, *, generator: _Generator | None = None, out: Any = None) -> Tensor: ...
 @overload
 def bernoulli(input: Tensor, p: _float, *, generator: _Generator | None = None) -> Tensor: ...
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor: ...
-def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tensor | None = None, pos_weight: Tensor | None = None, reduction: _int = 1) -> Tensor: ...
+def binary_cross_entropy_with_logits(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    pos_weight: Tensor | None = None,
+    reduction: _int = 1,
+) -> Tensor: ...
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: _int = 0) -> Tensor: ...
 def binomial(count: Tensor, prob: Tensor, generator: _Generator | None = None) -> Tensor: ...
 @overload
@@ -1351,18 +2003,39 @@ def bitwise_xor(input: Tensor, other: Number, *, out: Any = None) -> Tensor: ...
 @overload
 def bitwise_xor(input: Number, other: Tensor) -> Tensor: ...
 @overload
-def blackman_window(window_length: _int, *, dtype: _DType | None = None, layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, requires_grad: _bool = False) -> Tensor: ...
+def blackman_window(
+    window_length: _int,
+    *,
+    dtype: _DType | None = None,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    requires_grad: _bool = False,
+) -> Tensor: ...
 @overload
-def blackman_window(window_length: _int, periodic: _bool, *, dtype: _DType | None = None, layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, requires_grad: _bool = False) -> Tensor: ...
+def blackman_window(
+    window_length: _int,
+    periodic: _bool,
+    *,
+    dtype: _DType | None = None,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    requires_grad: _bool = False,
+) -> Tensor: ...
 @overload
 def bmm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor: ...
 @overload
 def bmm(input: Tensor, mat2: Tensor, out_dtype: _DType, *, out: Any = None) -> Tensor: ...
 def broadcast_to(input: Tensor, *size: _int | Sequence[_int]) -> Tensor: ...
 @overload
-def bucketize(input: Tensor, boundaries: Tensor, *, out_int32: _bool = False, right: _bool = False, out: Any = None) -> Tensor: ...
+def bucketize(
+    input: Tensor, boundaries: Tensor, *, out_int32: _bool = False, right: _bool = False, out: Any = None
+) -> Tensor: ...
 @overload
-def bucketize(input: Number, boundaries: Tensor, *, out_int32: _bool = False, right: _bool = False, out: Any = None) -> Tensor: ...
+def bucketize(
+    input: Number, boundaries: Tensor, *, out_int32: _bool = False, right: _bool = False, out: Any = None
+) -> Tensor: ...
 def cat(tensors: Sequence[Tensor], dim: _int = 0, *, out: Any = None) -> Tensor: ...
 def ceil(input: Tensor, *, out: Any = None) -> Tensor: ...
 def ceil_(input: Tensor) -> Tensor: ...
@@ -1372,12 +2045,18 @@ def channel_shuffle(input: Tensor, groups: _int) -> Tensor: ...
 def cholesky(input: Tensor, upper: _bool = False, *, out: Any = None) -> Tensor: ...
 def cholesky_inverse(input: Tensor, upper: _bool = False, *, out: Any = None) -> Tensor: ...
 def cholesky_solve(input: Tensor, input2: Tensor, upper: _bool = False, *, out: Any = None) -> Tensor: ...
-def choose_qparams_optimized(input: Tensor, numel: _int, n_bins: _int, ratio: _float, bit_width: _int) -> tuple[Tensor, Tensor]: ...
+def choose_qparams_optimized(
+    input: Tensor, numel: _int, n_bins: _int, ratio: _float, bit_width: _int
+) -> tuple[Tensor, Tensor]: ...
 def chunk(input: Tensor, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]: ...
 @overload
-def clamp(input: Tensor, min: Tensor | None = None, max: Tensor | None = None, *, out: Any = None) -> Tensor: ...
+def clamp(
+    input: Tensor, min: Tensor | None = None, max: Tensor | None = None, *, out: Any = None
+) -> Tensor: ...
 @overload
-def clamp(input: Tensor, min: Number | None = None, max: Number | None = None, *, out: Any = None) -> Tensor: ...
+def clamp(
+    input: Tensor, min: Number | None = None, max: Number | None = None, *, out: Any = None
+) -> Tensor: ...
 @overload
 def clamp_(input: Tensor, min: Tensor | None = None, max: Tensor | None = None) -> Tensor: ...
 @overload
@@ -1399,9 +2078,13 @@ def clamp_min_(input: Tensor, min: Tensor) -> Tensor: ...
 @overload
 def clamp_min_(input: Tensor, min: Number) -> Tensor: ...
 @overload
-def clip(input: Tensor, min: Tensor | None = None, max: Tensor | None = None, *, out: Any = None) -> Tensor: ...
+def clip(
+    input: Tensor, min: Tensor | None = None, max: Tensor | None = None, *, out: Any = None
+) -> Tensor: ...
 @overload
-def clip(input: Tensor, min: Number | None = None, max: Number | None = None, *, out: Any = None) -> Tensor: ...
+def clip(
+    input: Tensor, min: Number | None = None, max: Number | None = None, *, out: Any = None
+) -> Tensor: ...
 @overload
 def clip_(input: Tensor, min: Tensor | None = None, max: Tensor | None = None) -> Tensor: ...
 @overload
@@ -1417,22 +2100,107 @@ def conj_physical(input: Tensor, *, out: Any = None) -> Tensor: ...
 def conj_physical_(input: Tensor) -> Tensor: ...
 def constant_pad_nd(input: Tensor, pad: Sequence[_int], value: Number = 0) -> Tensor: ...
 @overload
-def conv1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sequence[_int] | _int = ..., padding: Sequence[_int] | _int = ..., dilation: Sequence[_int] | _int = ..., groups: _int = 1) -> Tensor: ...
+def conv1d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sequence[_int] | _int = ...,
+    padding: Sequence[_int] | _int = ...,
+    dilation: Sequence[_int] | _int = ...,
+    groups: _int = 1,
+) -> Tensor: ...
 @overload
-def conv1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sequence[_int] | _int = ..., padding: _str = 'valid', dilation: Sequence[_int] | _int = ..., groups: _int = 1) -> Tensor: ...
+def conv1d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sequence[_int] | _int = ...,
+    padding: _str = "valid",
+    dilation: Sequence[_int] | _int = ...,
+    groups: _int = 1,
+) -> Tensor: ...
 @overload
-def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sequence[_int] | _int = ..., padding: Sequence[_int] | _int = ..., dilation: Sequence[_int] | _int = ..., groups: _int = 1) -> Tensor: ...
+def conv2d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sequence[_int] | _int = ...,
+    padding: Sequence[_int] | _int = ...,
+    dilation: Sequence[_int] | _int = ...,
+    groups: _int = 1,
+) -> Tensor: ...
 @overload
-def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sequence[_int] | _int = ..., padding: _str = 'valid', dilation: Sequence[_int] | _int = ..., groups: _int = 1) -> Tensor: ...
+def conv2d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sequence[_int] | _int = ...,
+    padding: _str = "valid",
+    dilation: Sequence[_int] | _int = ...,
+    groups: _int = 1,
+) -> Tensor: ...
 @overload
-def conv3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sequence[_int] | _int = ..., padding: Sequence[_int] | _int = ..., dilation: Sequence[_int] | _int = ..., groups: _int = 1) -> Tensor: ...
+def conv3d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sequence[_int] | _int = ...,
+    padding: Sequence[_int] | _int = ...,
+    dilation: Sequence[_int] | _int = ...,
+    groups: _int = 1,
+) -> Tensor: ...
 @overload
-def conv3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sequence[_int] | _int = ..., padding: _str = 'valid', dilation: Sequence[_int] | _int = ..., groups: _int = 1) -> Tensor: ...
+def conv3d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sequence[_int] | _int = ...,
+    padding: _str = "valid",
+    dilation: Sequence[_int] | _int = ...,
+    groups: _int = 1,
+) -> Tensor: ...
 def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: _int = 0) -> Tensor: ...
-def conv_transpose1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sequence[_int] | _int = ..., padding: Sequence[_int] | _int = ..., output_padding: Sequence[_int] | _int = ..., groups: _int = 1, dilation: Sequence[_int] | _int = ...) -> Tensor: ...
-def conv_transpose2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sequence[_int] | _int = ..., padding: Sequence[_int] | _int = ..., output_padding: Sequence[_int] | _int = ..., groups: _int = 1, dilation: Sequence[_int] | _int = ...) -> Tensor: ...
-def conv_transpose3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sequence[_int] | _int = ..., padding: Sequence[_int] | _int = ..., output_padding: Sequence[_int] | _int = ..., groups: _int = 1, dilation: Sequence[_int] | _int = ...) -> Tensor: ...
-def convolution(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Sequence[_int], padding: Sequence[_int], dilation: Sequence[_int], transposed: _bool, output_padding: Sequence[_int], groups: _int) -> Tensor: ...
+def conv_transpose1d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sequence[_int] | _int = ...,
+    padding: Sequence[_int] | _int = ...,
+    output_padding: Sequence[_int] | _int = ...,
+    groups: _int = 1,
+    dilation: Sequence[_int] | _int = ...,
+) -> Tensor: ...
+def conv_transpose2d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sequence[_int] | _int = ...,
+    padding: Sequence[_int] | _int = ...,
+    output_padding: Sequence[_int] | _int = ...,
+    groups: _int = 1,
+    dilation: Sequence[_int] | _int = ...,
+) -> Tensor: ...
+def conv_transpose3d(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sequence[_int] | _int = ...,
+    padding: Sequence[_int] | _int = ...,
+    output_padding: Sequence[_int] | _int = ...,
+    groups: _int = 1,
+    dilation: Sequence[_int] | _int = ...,
+) -> Tensor: ...
+def convolution(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: Sequence[_int],
+    padding: Sequence[_int],
+    dilation: Sequence[_int],
+    transposed: _bool,
+    output_padding: Sequence[_int],
+    groups: _int,
+) -> Tensor: ...
 @overload
 def copysign(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor: ...
 @overload
@@ -1442,24 +2210,92 @@ def cos(input: Tensor, *, out: Any = None) -> Tensor: ...
 def cos_(input: Tensor) -> Tensor: ...
 def cosh(input: Tensor, *, out: Any = None) -> Tensor: ...
 def cosh_(input: Tensor) -> Tensor: ...
-def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: _float = 0.0, reduction: _int = 1) -> Tensor: ...
+def cosine_embedding_loss(
+    input1: Tensor, input2: Tensor, target: Tensor, margin: _float = 0.0, reduction: _int = 1
+) -> Tensor: ...
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: _int = 1, eps: _float = 1e-08) -> Tensor: ...
 @overload
 def count_nonzero(input: Tensor, dim: _int | None = None) -> Tensor: ...
 @overload
 def count_nonzero(input: Tensor, *dim: _int | Sequence[_int]) -> Tensor: ...
-def cov(input: Tensor, *, correction: _int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor: ...
+def cov(
+    input: Tensor, *, correction: _int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None
+) -> Tensor: ...
 def cross(input: Tensor, other: Tensor, dim: _int | None = None, *, out: Any = None) -> Tensor: ...
 @overload
-def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor, blank: _int = 0, reduction: _int = 1, zero_infinity: _bool = False) -> Tensor: ...
+def ctc_loss(
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Tensor,
+    target_lengths: Tensor,
+    blank: _int = 0,
+    reduction: _int = 1,
+    zero_infinity: _bool = False,
+) -> Tensor: ...
 @overload
-def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Sequence[_int], target_lengths: Sequence[_int], blank: _int = 0, reduction: _int = 1, zero_infinity: _bool = False) -> Tensor: ...
+def ctc_loss(
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Sequence[_int],
+    target_lengths: Sequence[_int],
+    blank: _int = 0,
+    reduction: _int = 1,
+    zero_infinity: _bool = False,
+) -> Tensor: ...
 def cudnn_affine_grid_generator(theta: Tensor, N: _int, C: _int, H: _int, W: _int) -> Tensor: ...
-def cudnn_batch_norm(input: Tensor, weight: Tensor, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, training: _bool, exponential_average_factor: _float, epsilon: _float) -> tuple[Tensor, Tensor, Tensor, Tensor]: ...
-def cudnn_convolution(input: Tensor, weight: Tensor, padding: Sequence[_int], stride: Sequence[_int], dilation: Sequence[_int], groups: _int, benchmark: _bool, deterministic: _bool, allow_tf32: _bool) -> Tensor: ...
-def cudnn_convolution_add_relu(input: Tensor, weight: Tensor, z: Tensor, alpha: Number | None, bias: Tensor | None, stride: Sequence[_int], padding: Sequence[_int], dilation: Sequence[_int], groups: _int) -> Tensor: ...
-def cudnn_convolution_relu(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Sequence[_int], padding: Sequence[_int], dilation: Sequence[_int], groups: _int) -> Tensor: ...
-def cudnn_convolution_transpose(input: Tensor, weight: Tensor, padding: Sequence[_int], output_padding: Sequence[_int], stride: Sequence[_int], dilation: Sequence[_int], groups: _int, benchmark: _bool, deterministic: _bool, allow_tf32: _bool) -> Tensor: ...
+def cudnn_batch_norm(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    training: _bool,
+    exponential_average_factor: _float,
+    epsilon: _float,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]: ...
+def cudnn_convolution(
+    input: Tensor,
+    weight: Tensor,
+    padding: Sequence[_int],
+    stride: Sequence[_int],
+    dilation: Sequence[_int],
+    groups: _int,
+    benchmark: _bool,
+    deterministic: _bool,
+    allow_tf32: _bool,
+) -> Tensor: ...
+def cudnn_convolution_add_relu(
+    input: Tensor,
+    weight: Tensor,
+    z: Tensor,
+    alpha: Number | None,
+    bias: Tensor | None,
+    stride: Sequence[_int],
+    padding: Sequence[_int],
+    dilation: Sequence[_int],
+    groups: _int,
+) -> Tensor: ...
+def cudnn_convolution_relu(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: Sequence[_int],
+    padding: Sequence[_int],
+    dilation: Sequence[_int],
+    groups: _int,
+) -> Tensor: ...
+def cudnn_convolution_transpose(
+    input: Tensor,
+    weight: Tensor,
+    padding: Sequence[_int],
+    output_padding: Sequence[_int],
+    stride: Sequence[_int],
+    dilation: Sequence[_int],
+    groups: _int,
+    benchmark: _bool,
+    deterministic: _bool,
+    allow_tf32: _bool,
+) -> Tensor: ...
 def cudnn_grid_sampler(input: Tensor, grid: Tensor) -> Tensor: ...
 def cummax(input: Tensor, dim: _int, *, out: Any = None) -> return_cummax: ...
 def cummin(input: Tensor, dim: _int, *, out: Any = None) -> return_cummin: ...
@@ -1482,9 +2318,21 @@ def diag(input: Tensor, diagonal: _int = 0, *, out: Any = None) -> Tensor: ...
 def diag_embed(input: Tensor, offset: _int = 0, dim1: _int = -2, dim2: _int = -1) -> Tensor: ...
 def diagflat(input: Tensor, offset: _int = 0) -> Tensor: ...
 def diagonal(input: Tensor, offset: _int = 0, dim1: _int = 0, dim2: _int = 1) -> Tensor: ...
-def diagonal_copy(input: Tensor, offset: _int = 0, dim1: _int = 0, dim2: _int = 1, *, out: Any = None) -> Tensor: ...
-def diagonal_scatter(input: Tensor, src: Tensor, offset: _int = 0, dim1: _int = 0, dim2: _int = 1, *, out: Any = None) -> Tensor: ...
-def diff(input: Tensor, n: _int = 1, dim: _int = -1, prepend: Tensor | None = None, append: Tensor | None = None, *, out: Any = None) -> Tensor: ...
+def diagonal_copy(
+    input: Tensor, offset: _int = 0, dim1: _int = 0, dim2: _int = 1, *, out: Any = None
+) -> Tensor: ...
+def diagonal_scatter(
+    input: Tensor, src: Tensor, offset: _int = 0, dim1: _int = 0, dim2: _int = 1, *, out: Any = None
+) -> Tensor: ...
+def diff(
+    input: Tensor,
+    n: _int = 1,
+    dim: _int = -1,
+    prepend: Tensor | None = None,
+    append: Tensor | None = None,
+    *,
+    out: Any = None,
+) -> Tensor: ...
 def digamma(input: Tensor, *, out: Any = None) -> Tensor: ...
 def dist(input: Tensor, other: Tensor, p: Number = 2) -> Tensor: ...
 @overload
@@ -1515,16 +2363,87 @@ def dsplit(input: Tensor, sections: _int) -> tuple[Tensor, ...]: ...
 @overload
 def dsplit(input: Tensor, *indices: _int | Sequence[_int]) -> tuple[Tensor, ...]: ...
 def dstack(tensors: Sequence[Tensor], *, out: Any = None) -> Tensor: ...
-def embedding(weight: Tensor, indices: Tensor, padding_idx: _int = -1, scale_grad_by_freq: _bool = False, sparse: _bool = False) -> Tensor: ...
+def embedding(
+    weight: Tensor,
+    indices: Tensor,
+    padding_idx: _int = -1,
+    scale_grad_by_freq: _bool = False,
+    sparse: _bool = False,
+) -> Tensor: ...
 @overload
-def embedding_bag(weight: Tensor, indices: Tensor, offsets: Tensor, scale_grad_by_freq: _bool = False, mode: _int = 0, sparse: _bool = False, per_sample_weights: Tensor | None = None, include_last_offset: _bool = False) -> tuple[Tensor, Tensor, Tensor, Tensor]: ...
+def embedding_bag(
+    weight: Tensor,
+    indices: Tensor,
+    offsets: Tensor,
+    scale_grad_by_freq: _bool = False,
+    mode: _int = 0,
+    sparse: _bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: _bool = False,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]: ...
 @overload
-def embedding_bag(weight: Tensor, indices: Tensor, offsets: Tensor, scale_grad_by_freq: _bool, mode: _int, sparse: _bool, per_sample_weights: Tensor | None, include_last_offset: _bool, padding_idx: _int | None) -> tuple[Tensor, Tensor, Tensor, Tensor]: ...
-def empty(*size: _int | Sequence[_int], dtype: _DType | None = None, layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, memory_format: _MemoryFormat | None = None, out: Any = None, requires_grad: _bool = False) -> Tensor: ...
-def empty_like(input: Tensor, *, dtype: _DType | None = None, layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, memory_format: _MemoryFormat | None = None, requires_grad: _bool = False) -> Tensor: ...
-def empty_permuted(size: Sequence[_int], physical_layout: Sequence[_int], *, dtype: _DType | None = None, layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, requires_grad: _bool = False) -> Tensor: ...
-def empty_quantized(size: Sequence[_int], qtensor: Tensor, *, dtype: _DType | None = None, layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, memory_format: _MemoryFormat | None = None, requires_grad: _bool = False) -> Tensor: ...
-def empty_strided(size: Sequence[_int], stride: Sequence[_int], *, dtype: _DType | None = None, layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, requires_grad: _bool = False) -> Tensor: ...
+def embedding_bag(
+    weight: Tensor,
+    indices: Tensor,
+    offsets: Tensor,
+    scale_grad_by_freq: _bool,
+    mode: _int,
+    sparse: _bool,
+    per_sample_weights: Tensor | None,
+    include_last_offset: _bool,
+    padding_idx: _int | None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]: ...
+def empty(
+    *size: _int | Sequence[_int],
+    dtype: _DType | None = None,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    memory_format: _MemoryFormat | None = None,
+    out: Any = None,
+    requires_grad: _bool = False,
+) -> Tensor: ...
+def empty_like(
+    input: Tensor,
+    *,
+    dtype: _DType | None = None,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    memory_format: _MemoryFormat | None = None,
+    requires_grad: _bool = False,
+) -> Tensor: ...
+def empty_permuted(
+    size: Sequence[_int],
+    physical_layout: Sequence[_int],
+    *,
+    dtype: _DType | None = None,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    requires_grad: _bool = False,
+) -> Tensor: ...
+def empty_quantized(
+    size: Sequence[_int],
+    qtensor: Tensor,
+    *,
+    dtype: _DType | None = None,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    memory_format: _MemoryFormat | None = None,
+    requires_grad: _bool = False,
+) -> Tensor: ...
+def empty_strided(
+    size: Sequence[_int],
+    stride: Sequence[_int],
+    *,
+    dtype: _DType | None = None,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    requires_grad: _bool = False,
+) -> Tensor: ...
 @overload
 def eq(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor: ...
 @overload
@@ -1539,18 +2458,45 @@ def exp(input: Tensor, *, out: Any = None) -> Tensor: ...
 def exp2(input: Tensor, *, out: Any = None) -> Tensor: ...
 def exp2_(input: Tensor) -> Tensor: ...
 def exp_(input: Tensor) -> Tensor: ...
-def expand_copy(input: Tensor, *size: _int | Sequence[_int], implicit: _bool = False, out: Any = None) -> Tensor: ...
+def expand_copy(
+    input: Tensor, *size: _int | Sequence[_int], implicit: _bool = False, out: Any = None
+) -> Tensor: ...
 def expm1(input: Tensor, *, out: Any = None) -> Tensor: ...
 def expm1_(input: Tensor) -> Tensor: ...
 @overload
-def eye(n: _int, *, dtype: _DType | None = None, layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, out: Any = None, requires_grad: _bool = False) -> Tensor: ...
+def eye(
+    n: _int,
+    *,
+    dtype: _DType | None = None,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    out: Any = None,
+    requires_grad: _bool = False,
+) -> Tensor: ...
 @overload
-def eye(n: _int, m: _int, *, dtype: _DType | None = None, layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, out: Any = None, requires_grad: _bool = False) -> Tensor: ...
-def fake_quantize_per_channel_affine(input: Tensor, scale: Tensor, zero_point: Tensor, axis: _int, quant_min: _int, quant_max: _int) -> Tensor: ...
+def eye(
+    n: _int,
+    m: _int,
+    *,
+    dtype: _DType | None = None,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    out: Any = None,
+    requires_grad: _bool = False,
+) -> Tensor: ...
+def fake_quantize_per_channel_affine(
+    input: Tensor, scale: Tensor, zero_point: Tensor, axis: _int, quant_min: _int, quant_max: _int
+) -> Tensor: ...
 @overload
-def fake_quantize_per_tensor_affine(input: Tensor, scale: Tensor, zero_point: Tensor, quant_min: _int, quant_max: _int) -> Tensor: ...
+def fake_quantize_per_tensor_affine(
+    input: Tensor, scale: Tensor, zero_point: Tensor, quant_min: _int, quant_max: _int
+) -> Tensor: ...
 @overload
-def fake_quantize_per_tensor_affine(input: Tensor, scale: _float, zero_point: _int, quant_min: _int, quant_max: _int) -> Tensor: ...
+def fake_quantize_per_tensor_affine(
+    input: Tensor, scale: _float, zero_point: _int, quant_min: _int, quant_max: _int
+) -> Tensor: ...
 def feature_alpha_dropout(input: Tensor, p: _float, train: _bool) -> Tensor: ...
 def feature_alpha_dropout_(input: Tensor, p: _float, train: _bool) -> Tensor: ...
 def feature_dropout(input: Tensor, p: _float, train: _bool) -> Tensor: ...
@@ -1592,11 +2538,49 @@ def fmod(input: Tensor, other: Number, *, out: Any = None) -> Tensor: ...
 def frac(input: Tensor, *, out: Any = None) -> Tensor: ...
 def frac_(input: Tensor) -> Tensor: ...
 def frexp(input: Tensor, *, out: Any = None) -> return_frexp: ...
-def frobenius_norm(input: Tensor, dim: Sequence[_int] | _int, keepdim: _bool = False, *, out: Any = None) -> Tensor: ...
-def full(size: Sequence[_int], fill_value: Number, *, dtype: _DType | None = None, layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, out: Any = None, requires_grad: _bool = False) -> Tensor: ...
-def full_like(input: Tensor, fill_value: Number, *, dtype: _DType | None = None, layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, memory_format: _MemoryFormat | None = None, requires_grad: _bool = False) -> Tensor: ...
-def fused_moving_avg_obs_fake_quant(input: Tensor, observer_on: Tensor, fake_quant_on: Tensor, running_min: Tensor, running_max: Tensor, scale: Tensor, zero_point: Tensor, averaging_const: _float, quant_min: _int, quant_max: _int, ch_axis: _int, per_row_fake_quant: _bool = False, symmetric_quant: _bool = False) -> Tensor: ...
-def gather(input: Tensor, dim: _int, index: Tensor, *, sparse_grad: _bool = False, out: Any = None) -> Tensor: ...
+def frobenius_norm(
+    input: Tensor, dim: Sequence[_int] | _int, keepdim: _bool = False, *, out: Any = None
+) -> Tensor: ...
+def full(
+    size: Sequence[_int],
+    fill_value: Number,
+    *,
+    dtype: _DType | None = None,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    out: Any = None,
+    requires_grad: _bool = False,
+) -> Tensor: ...
+def full_like(
+    input: Tensor,
+    fill_value: Number,
+    *,
+    dtype: _DType | None = None,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    memory_format: _MemoryFormat | None = None,
+    requires_grad: _bool = False,
+) -> Tensor: ...
+def fused_moving_avg_obs_fake_quant(
+    input: Tensor,
+    observer_on: Tensor,
+    fake_quant_on: Tensor,
+    running_min: Tensor,
+    running_max: Tensor,
+    scale: Tensor,
+    zero_point: Tensor,
+    averaging_const: _float,
+    quant_min: _int,
+    quant_max: _int,
+    ch_axis: _int,
+    per_row_fake_quant: _bool = False,
+    symmetric_quant: _bool = False,
+) -> Tensor: ...
+def gather(
+    input: Tensor, dim: _int, index: Tensor, *, sparse_grad: _bool = False, out: Any = None
+) -> Tensor: ...
 def gcd(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor: ...
 def gcd_(input: Tensor, other: Tensor) -> Tensor: ...
 @overload
@@ -1606,19 +2590,31 @@ def ge(input: Tensor, other: Number, *, out: Any = None) -> Tensor: ...
 def geqrf(input: Tensor, *, out: Any = None) -> return_geqrf: ...
 def ger(input: Tensor, vec2: Tensor, *, out: Any = None) -> Tensor: ...
 @overload
-def gradient(input: Tensor, *, spacing: Number | None = None, dim: _int | None = None, edge_order: _int = 1) -> tuple[Tensor, ...]: ...
+def gradient(
+    input: Tensor, *, spacing: Number | None = None, dim: _int | None = None, edge_order: _int = 1
+) -> tuple[Tensor, ...]: ...
 @overload
-def gradient(input: Tensor, *, spacing: Number, dim: Sequence[_int], edge_order: _int = 1) -> tuple[Tensor, ...]: ...
+def gradient(
+    input: Tensor, *, spacing: Number, dim: Sequence[_int], edge_order: _int = 1
+) -> tuple[Tensor, ...]: ...
 @overload
 def gradient(input: Tensor, *, dim: Sequence[_int], edge_order: _int = 1) -> tuple[Tensor, ...]: ...
 @overload
-def gradient(input: Tensor, *, spacing: Sequence[Number], dim: _int | None = None, edge_order: _int = 1) -> tuple[Tensor, ...]: ...
+def gradient(
+    input: Tensor, *, spacing: Sequence[Number], dim: _int | None = None, edge_order: _int = 1
+) -> tuple[Tensor, ...]: ...
 @overload
-def gradient(input: Tensor, *, spacing: Sequence[Tensor], dim: _int | None = None, edge_order: _int = 1) -> tuple[Tensor, ...]: ...
+def gradient(
+    input: Tensor, *, spacing: Sequence[Tensor], dim: _int | None = None, edge_order: _int = 1
+) -> tuple[Tensor, ...]: ...
 @overload
-def gradient(input: Tensor, *, spacing: Sequence[Number], dim: Sequence[_int], edge_order: _int = 1) -> tuple[Tensor, ...]: ...
+def gradient(
+    input: Tensor, *, spacing: Sequence[Number], dim: Sequence[_int], edge_order: _int = 1
+) -> tuple[Tensor, ...]: ...
 @overload
-def gradient(input: Tensor, *, spacing: Sequence[Tensor], dim: Sequence[_int], edge_order: _int = 1) -> tuple[Tensor, ...]: ...
+def gradient(
+    input: Tensor, *, spacing: Sequence[Tensor], dim: Sequence[_int], edge_order: _int = 1
+) -> tuple[Tensor, ...]: ...
 @overload
 def greater(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor: ...
 @overload
@@ -1627,46 +2623,180 @@ def greater(input: Tensor, other: Number, *, out: Any = None) -> Tensor: ...
 def greater_equal(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor: ...
 @overload
 def greater_equal(input: Tensor, other: Number, *, out: Any = None) -> Tensor: ...
-def grid_sampler(input: Tensor, grid: Tensor, interpolation_mode: _int, padding_mode: _int, align_corners: _bool) -> Tensor: ...
-def grid_sampler_2d(input: Tensor, grid: Tensor, interpolation_mode: _int, padding_mode: _int, align_corners: _bool) -> Tensor: ...
-def grid_sampler_3d(input: Tensor, grid: Tensor, interpolation_mode: _int, padding_mode: _int, align_corners: _bool) -> Tensor: ...
-def group_norm(input: Tensor, num_groups: _int, weight: Tensor | None = None, bias: Tensor | None = None, eps: _float = 1e-05, cudnn_enabled: _bool = True) -> Tensor: ...
+def grid_sampler(
+    input: Tensor, grid: Tensor, interpolation_mode: _int, padding_mode: _int, align_corners: _bool
+) -> Tensor: ...
+def grid_sampler_2d(
+    input: Tensor, grid: Tensor, interpolation_mode: _int, padding_mode: _int, align_corners: _bool
+) -> Tensor: ...
+def grid_sampler_3d(
+    input: Tensor, grid: Tensor, interpolation_mode: _int, padding_mode: _int, align_corners: _bool
+) -> Tensor: ...
+def group_norm(
+    input: Tensor,
+    num_groups: _int,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: _float = 1e-05,
+    cudnn_enabled: _bool = True,
+) -> Tensor: ...
 @overload
-def gru(data: Tensor, batch_sizes: Tensor, hx: Tensor, params: Sequence[Tensor], has_biases: _bool, num_layers: _int, dropout: _float, train: _bool, bidirectional: _bool) -> tuple[Tensor, Tensor]: ...
+def gru(
+    data: Tensor,
+    batch_sizes: Tensor,
+    hx: Tensor,
+    params: Sequence[Tensor],
+    has_biases: _bool,
+    num_layers: _int,
+    dropout: _float,
+    train: _bool,
+    bidirectional: _bool,
+) -> tuple[Tensor, Tensor]: ...
 @overload
-def gru(input: Tensor, hx: Tensor, params: Sequence[Tensor], has_biases: _bool, num_layers: _int, dropout: _float, train: _bool, bidirectional: _bool, batch_first: _bool) -> tuple[Tensor, Tensor]: ...
-def gru_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor: ...
+def gru(
+    input: Tensor,
+    hx: Tensor,
+    params: Sequence[Tensor],
+    has_biases: _bool,
+    num_layers: _int,
+    dropout: _float,
+    train: _bool,
+    bidirectional: _bool,
+    batch_first: _bool,
+) -> tuple[Tensor, Tensor]: ...
+def gru_cell(
+    input: Tensor,
+    hx: Tensor,
+    w_ih: Tensor,
+    w_hh: Tensor,
+    b_ih: Tensor | None = None,
+    b_hh: Tensor | None = None,
+) -> Tensor: ...
 @overload
 def gt(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor: ...
 @overload
 def gt(input: Tensor, other: Number, *, out: Any = None) -> Tensor: ...
 @overload
-def hamming_window(window_length: _int, *, dtype: _DType | None = None, layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, requires_grad: _bool = False) -> Tensor: ...
+def hamming_window(
+    window_length: _int,
+    *,
+    dtype: _DType | None = None,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    requires_grad: _bool = False,
+) -> Tensor: ...
 @overload
-def hamming_window(window_length: _int, periodic: _bool, *, dtype: _DType | None = None, layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, requires_grad: _bool = False) -> Tensor: ...
+def hamming_window(
+    window_length: _int,
+    periodic: _bool,
+    *,
+    dtype: _DType | None = None,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    requires_grad: _bool = False,
+) -> Tensor: ...
 @overload
-def hamming_window(window_length: _int, periodic: _bool, alpha: _float, *, dtype: _DType | None = None, layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, requires_grad: _bool = False) -> Tensor: ...
+def hamming_window(
+    window_length: _int,
+    periodic: _bool,
+    alpha: _float,
+    *,
+    dtype: _DType | None = None,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    requires_grad: _bool = False,
+) -> Tensor: ...
 @overload
-def hamming_window(window_length: _int, periodic: _bool, alpha: _float, beta: _float, *, dtype: _DType | None = None, layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, requires_grad: _bool = False) -> Tensor: ...
+def hamming_window(
+    window_length: _int,
+    periodic: _bool,
+    alpha: _float,
+    beta: _float,
+    *,
+    dtype: _DType | None = None,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    requires_grad: _bool = False,
+) -> Tensor: ...
 @overload
-def hann_window(window_length: _int, *, dtype: _DType | None = None, layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, requires_grad: _bool = False) -> Tensor: ...
+def hann_window(
+    window_length: _int,
+    *,
+    dtype: _DType | None = None,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    requires_grad: _bool = False,
+) -> Tensor: ...
 @overload
-def hann_window(window_length: _int, periodic: _bool, *, dtype: _DType | None = None, layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, requires_grad: _bool = False) -> Tensor: ...
+def hann_window(
+    window_length: _int,
+    periodic: _bool,
+    *,
+    dtype: _DType | None = None,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    requires_grad: _bool = False,
+) -> Tensor: ...
 def hardshrink(input: Tensor, lambd: Number = 0.5, *, out: Any = None) -> Tensor: ...
-def hash_tensor(input: Tensor, dim: Sequence[_int] | _int = ..., *, keepdim: _bool = False, mode: _int = 0, out: Any = None) -> Tensor: ...
+def hash_tensor(
+    input: Tensor,
+    dim: Sequence[_int] | _int = ...,
+    *,
+    keepdim: _bool = False,
+    mode: _int = 0,
+    out: Any = None,
+) -> Tensor: ...
 def heaviside(input: Tensor, values: Tensor, *, out: Any = None) -> Tensor: ...
-def hinge_embedding_loss(input: Tensor, target: Tensor, margin: _float = 1.0, reduction: _int = 1) -> Tensor: ...
-def histc(input: Tensor, bins: _int = 100, min: Number = 0, max: Number = 0, *, out: Any = None) -> Tensor: ...
+def hinge_embedding_loss(
+    input: Tensor, target: Tensor, margin: _float = 1.0, reduction: _int = 1
+) -> Tensor: ...
+def histc(
+    input: Tensor, bins: _int = 100, min: Number = 0, max: Number = 0, *, out: Any = None
+) -> Tensor: ...
 @overload
-def histogram(input: Tensor, bins: Tensor, *, weight: Tensor | None = None, density: _bool = False, out: Any = None) -> return_histogram: ...
+def histogram(
+    input: Tensor, bins: Tensor, *, weight: Tensor | None = None, density: _bool = False, out: Any = None
+) -> return_histogram: ...
 @overload
-def histogram(input: Tensor, bins: _int = 100, *, range: Sequence[_float] | None = None, weight: Tensor | None = None, density: _bool = False, out: Any = None) -> return_histogram: ...
+def histogram(
+    input: Tensor,
+    bins: _int = 100,
+    *,
+    range: Sequence[_float] | None = None,
+    weight: Tensor | None = None,
+    density: _bool = False,
+    out: Any = None,
+) -> return_histogram: ...
 @overload
-def histogramdd(input: Tensor, bins: Sequence[_int], range: Sequence[_float] | None = None, weight: Tensor | None = None, density: _bool = False) -> return_histogramdd: ...
+def histogramdd(
+    input: Tensor,
+    bins: Sequence[_int],
+    range: Sequence[_float] | None = None,
+    weight: Tensor | None = None,
+    density: _bool = False,
+) -> return_histogramdd: ...
 @overload
-def histogramdd(input: Tensor, bins: _int, range: Sequence[_float] | None = None, weight: Tensor | None = None, density: _bool = False) -> return_histogramdd: ...
+def histogramdd(
+    input: Tensor,
+    bins: _int,
+    range: Sequence[_float] | None = None,
+    weight: Tensor | None = None,
+    density: _bool = False,
+) -> return_histogramdd: ...
 @overload
-def histogramdd(input: Tensor, bins: Sequence[Tensor], range: Sequence[_float] | None = None, weight: Tensor | None = None, density: _bool = False) -> return_histogramdd: ...
+def histogramdd(
+    input: Tensor,
+    bins: Sequence[Tensor],
+    range: Sequence[_float] | None = None,
+    weight: Tensor | None = None,
+    density: _bool = False,
+) -> return_histogramdd: ...
 @overload
 def hsplit(input: Tensor, sections: _int) -> tuple[Tensor, ...]: ...
 @overload
@@ -1679,46 +2809,141 @@ def i0_(input: Tensor) -> Tensor: ...
 def igamma(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor: ...
 def igammac(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor: ...
 def imag(input: Tensor) -> Tensor: ...
-def index_add(input: Tensor, dim: _int, index: Tensor, source: Tensor, *, alpha: Number = 1, out: Any = None) -> Tensor: ...
+def index_add(
+    input: Tensor, dim: _int, index: Tensor, source: Tensor, *, alpha: Number = 1, out: Any = None
+) -> Tensor: ...
 def index_copy(input: Tensor, dim: _int, index: Tensor, source: Tensor, *, out: Any = None) -> Tensor: ...
 @overload
 def index_fill(input: Tensor, dim: _int, index: Tensor, value: Tensor) -> Tensor: ...
 @overload
 def index_fill(input: Tensor, dim: _int, index: Tensor, value: Number) -> Tensor: ...
-def index_put(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: _bool = False) -> Tensor: ...
-def index_put_(input: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: _bool = False) -> Tensor: ...
-def index_reduce(input: Tensor, dim: _int, index: Tensor, source: Tensor, reduce: _str, *, include_self: _bool = True, out: Any = None) -> Tensor: ...
+def index_put(
+    input: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: _bool = False
+) -> Tensor: ...
+def index_put_(
+    input: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: _bool = False
+) -> Tensor: ...
+def index_reduce(
+    input: Tensor,
+    dim: _int,
+    index: Tensor,
+    source: Tensor,
+    reduce: _str,
+    *,
+    include_self: _bool = True,
+    out: Any = None,
+) -> Tensor: ...
 def index_select(input: Tensor, dim: _int, index: Tensor, *, out: Any = None) -> Tensor: ...
 def inner(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor: ...
-def instance_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, use_input_stats: _bool, momentum: _float, eps: _float, cudnn_enabled: _bool) -> Tensor: ...
+def instance_norm(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    use_input_stats: _bool,
+    momentum: _float,
+    eps: _float,
+    cudnn_enabled: _bool,
+) -> Tensor: ...
 def int_repr(input: Tensor) -> Tensor: ...
 def inverse(input: Tensor, *, out: Any = None) -> Tensor: ...
 def is_nonzero(input: Tensor) -> _bool: ...
 def is_same_size(input: Tensor, other: Tensor) -> _bool: ...
-def isclose(input: Tensor, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> Tensor: ...
+def isclose(
+    input: Tensor, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False
+) -> Tensor: ...
 def isfinite(input: Tensor) -> Tensor: ...
 @overload
-def isin(elements: Tensor, test_elements: Tensor, *, assume_unique: _bool = False, invert: _bool = False, out: Any = None) -> Tensor: ...
+def isin(
+    elements: Tensor,
+    test_elements: Tensor,
+    *,
+    assume_unique: _bool = False,
+    invert: _bool = False,
+    out: Any = None,
+) -> Tensor: ...
 @overload
-def isin(elements: Tensor, test_element: Number, *, assume_unique: _bool = False, invert: _bool = False, out: Any = None) -> Tensor: ...
+def isin(
+    elements: Tensor,
+    test_element: Number,
+    *,
+    assume_unique: _bool = False,
+    invert: _bool = False,
+    out: Any = None,
+) -> Tensor: ...
 @overload
-def isin(element: Number, test_elements: Tensor, *, assume_unique: _bool = False, invert: _bool = False, out: Any = None) -> Tensor: ...
+def isin(
+    element: Number,
+    test_elements: Tensor,
+    *,
+    assume_unique: _bool = False,
+    invert: _bool = False,
+    out: Any = None,
+) -> Tensor: ...
 def isinf(input: Tensor) -> Tensor: ...
 def isnan(input: Tensor) -> Tensor: ...
 def isneginf(input: Tensor, *, out: Any = None) -> Tensor: ...
 def isposinf(input: Tensor, *, out: Any = None) -> Tensor: ...
 def isreal(input: Tensor) -> Tensor: ...
-def istft(input: Tensor, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: Tensor | None = None, center: _bool = True, normalized: _bool = False, onesided: _bool | None = None, length: _int | None = None, return_complex: _bool = False) -> Tensor: ...
+def istft(
+    input: Tensor,
+    n_fft: _int,
+    hop_length: _int | None = None,
+    win_length: _int | None = None,
+    window: Tensor | None = None,
+    center: _bool = True,
+    normalized: _bool = False,
+    onesided: _bool | None = None,
+    length: _int | None = None,
+    return_complex: _bool = False,
+) -> Tensor: ...
 @overload
-def kaiser_window(window_length: _int, *, dtype: _DType | None = None, layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, requires_grad: _bool = False) -> Tensor: ...
+def kaiser_window(
+    window_length: _int,
+    *,
+    dtype: _DType | None = None,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    requires_grad: _bool = False,
+) -> Tensor: ...
 @overload
-def kaiser_window(window_length: _int, periodic: _bool, *, dtype: _DType | None = None, layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, requires_grad: _bool = False) -> Tensor: ...
+def kaiser_window(
+    window_length: _int,
+    periodic: _bool,
+    *,
+    dtype: _DType | None = None,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    requires_grad: _bool = False,
+) -> Tensor: ...
 @overload
-def kaiser_window(window_length: _int, periodic: _bool, beta: _float, *, dtype: _DType | None = None, layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, requires_grad: _bool = False) -> Tensor: ...
+def kaiser_window(
+    window_length: _int,
+    periodic: _bool,
+    beta: _float,
+    *,
+    dtype: _DType | None = None,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    requires_grad: _bool = False,
+) -> Tensor: ...
 def kl_div(input: Tensor, target: Tensor, reduction: _int = 1, *, log_target: _bool = False) -> Tensor: ...
 def kron(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor: ...
-def kthvalue(input: Tensor, k: _int, dim: _int = -1, keepdim: _bool = False, *, out: Any = None) -> return_kthvalue: ...
-def layer_norm(input: Tensor, normalized_shape: Sequence[_int], weight: Tensor | None = None, bias: Tensor | None = None, eps: _float = 1e-05, cudnn_enable: _bool = True) -> Tensor: ...
+def kthvalue(
+    input: Tensor, k: _int, dim: _int = -1, keepdim: _bool = False, *, out: Any = None
+) -> return_kthvalue: ...
+def layer_norm(
+    input: Tensor,
+    normalized_shape: Sequence[_int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: _float = 1e-05,
+    cudnn_enable: _bool = True,
+) -> Tensor: ...
 def lcm(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor: ...
 def lcm_(input: Tensor, other: Tensor) -> Tensor: ...
 def ldexp(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor: ...
@@ -1741,13 +2966,57 @@ def less_equal(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor: ...
 def less_equal(input: Tensor, other: Number, *, out: Any = None) -> Tensor: ...
 def lgamma(input: Tensor, *, out: Any = None) -> Tensor: ...
 @overload
-def linspace(start: Tensor, end: Tensor, steps: _int, *, dtype: _DType | None = None, layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, out: Any = None, requires_grad: _bool = False) -> Tensor: ...
+def linspace(
+    start: Tensor,
+    end: Tensor,
+    steps: _int,
+    *,
+    dtype: _DType | None = None,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    out: Any = None,
+    requires_grad: _bool = False,
+) -> Tensor: ...
 @overload
-def linspace(start: Tensor, end: Number, steps: _int, *, dtype: _DType | None = None, layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, out: Any = None, requires_grad: _bool = False) -> Tensor: ...
+def linspace(
+    start: Tensor,
+    end: Number,
+    steps: _int,
+    *,
+    dtype: _DType | None = None,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    out: Any = None,
+    requires_grad: _bool = False,
+) -> Tensor: ...
 @overload
-def linspace(start: Number, end: Tensor, steps: _int, *, dtype: _DType | None = None, layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, out: Any = None, requires_grad: _bool = False) -> Tensor: ...
+def linspace(
+    start: Number,
+    end: Tensor,
+    steps: _int,
+    *,
+    dtype: _DType | None = None,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    out: Any = None,
+    requires_grad: _bool = False,
+) -> Tensor: ...
 @overload
-def linspace(start: Number, end: Number, steps: _int, *, dtype: _DType | None = None, layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, out: Any = None, requires_grad: _bool = False) -> Tensor: ...
+def linspace(
+    start: Number,
+    end: Number,
+    steps: _int,
+    *,
+    dtype: _DType | None = None,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    out: Any = None,
+    requires_grad: _bool = False,
+) -> Tensor: ...
 def log(input: Tensor, *, out: Any = None) -> Tensor: ...
 def log10(input: Tensor, *, out: Any = None) -> Tensor: ...
 def log10_(input: Tensor) -> Tensor: ...
@@ -1768,26 +3037,112 @@ def logical_xor(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor: ...
 def logit(input: Tensor, eps: _float | None = None, *, out: Any = None) -> Tensor: ...
 def logit_(input: Tensor, eps: _float | None = None) -> Tensor: ...
 @overload
-def logspace(start: Tensor, end: Tensor, steps: _int, base: _float = 10.0, *, dtype: _DType | None = None, layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, out: Any = None, requires_grad: _bool = False) -> Tensor: ...
+def logspace(
+    start: Tensor,
+    end: Tensor,
+    steps: _int,
+    base: _float = 10.0,
+    *,
+    dtype: _DType | None = None,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    out: Any = None,
+    requires_grad: _bool = False,
+) -> Tensor: ...
 @overload
-def logspace(start: Tensor, end: Number, steps: _int, base: _float = 10.0, *, dtype: _DType | None = None, layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, out: Any = None, requires_grad: _bool = False) -> Tensor: ...
+def logspace(
+    start: Tensor,
+    end: Number,
+    steps: _int,
+    base: _float = 10.0,
+    *,
+    dtype: _DType | None = None,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    out: Any = None,
+    requires_grad: _bool = False,
+) -> Tensor: ...
 @overload
-def logspace(start: Number, end: Tensor, steps: _int, base: _float = 10.0, *, dtype: _DType | None = None, layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, out: Any = None, requires_grad: _bool = False) -> Tensor: ...
+def logspace(
+    start: Number,
+    end: Tensor,
+    steps: _int,
+    base: _float = 10.0,
+    *,
+    dtype: _DType | None = None,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    out: Any = None,
+    requires_grad: _bool = False,
+) -> Tensor: ...
 @overload
-def logspace(start: Number, end: Number, steps: _int, base: _float = 10.0, *, dtype: _DType | None = None, layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, out: Any = None, requires_grad: _bool = False) -> Tensor: ...
-def logsumexp(input: Tensor, dim: Sequence[_int] | _int, keepdim: _bool = False, *, out: Any = None) -> Tensor: ...
+def logspace(
+    start: Number,
+    end: Number,
+    steps: _int,
+    base: _float = 10.0,
+    *,
+    dtype: _DType | None = None,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    out: Any = None,
+    requires_grad: _bool = False,
+) -> Tensor: ...
+def logsumexp(
+    input: Tensor, dim: Sequence[_int] | _int, keepdim: _bool = False, *, out: Any = None
+) -> Tensor: ...
 @overload
-def lstm(data: Tensor, batch_sizes: Tensor, hx: Sequence[Tensor], params: Sequence[Tensor], has_biases: _bool, num_layers: _int, dropout: _float, train: _bool, bidirectional: _bool) -> tuple[Tensor, Tensor, Tensor]: ...
+def lstm(
+    data: Tensor,
+    batch_sizes: Tensor,
+    hx: Sequence[Tensor],
+    params: Sequence[Tensor],
+    has_biases: _bool,
+    num_layers: _int,
+    dropout: _float,
+    train: _bool,
+    bidirectional: _bool,
+) -> tuple[Tensor, Tensor, Tensor]: ...
 @overload
-def lstm(input: Tensor, hx: Sequence[Tensor], params: Sequence[Tensor], has_biases: _bool, num_layers: _int, dropout: _float, train: _bool, bidirectional: _bool, batch_first: _bool) -> tuple[Tensor, Tensor, Tensor]: ...
-def lstm_cell(input: Tensor, hx: Sequence[Tensor], w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> tuple[Tensor, Tensor]: ...
+def lstm(
+    input: Tensor,
+    hx: Sequence[Tensor],
+    params: Sequence[Tensor],
+    has_biases: _bool,
+    num_layers: _int,
+    dropout: _float,
+    train: _bool,
+    bidirectional: _bool,
+    batch_first: _bool,
+) -> tuple[Tensor, Tensor, Tensor]: ...
+def lstm_cell(
+    input: Tensor,
+    hx: Sequence[Tensor],
+    w_ih: Tensor,
+    w_hh: Tensor,
+    b_ih: Tensor | None = None,
+    b_hh: Tensor | None = None,
+) -> tuple[Tensor, Tensor]: ...
 @overload
 def lt(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor: ...
 @overload
 def lt(input: Tensor, other: Number, *, out: Any = None) -> Tensor: ...
 def lu_solve(input: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Any = None) -> Tensor: ...
-def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: _bool = True, unpack_pivots: _bool = True, *, out: Any = None) -> return_lu_unpack: ...
-def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: _float = 0.0, reduction: _int = 1) -> Tensor: ...
+def lu_unpack(
+    LU_data: Tensor,
+    LU_pivots: Tensor,
+    unpack_data: _bool = True,
+    unpack_pivots: _bool = True,
+    *,
+    out: Any = None,
+) -> return_lu_unpack: ...
+def margin_ranking_loss(
+    input1: Tensor, input2: Tensor, target: Tensor, margin: _float = 0.0, reduction: _int = 1
+) -> Tensor: ...
 @overload
 def masked_fill(input: Tensor, mask: Tensor, value: Tensor) -> Tensor: ...
 @overload
@@ -1803,15 +3158,50 @@ def max(input: Tensor, *, out: Any = None) -> Tensor: ...
 def max(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor: ...
 @overload
 def max(input: Tensor, dim: _int, keepdim: _bool = False, *, out: Any = None) -> return_max: ...
-def max_pool1d(input: Tensor, kernel_size: Sequence[_int] | _int, stride: Sequence[_int] | _int = ..., padding: Sequence[_int] | _int = ..., dilation: Sequence[_int] | _int = ..., ceil_mode: _bool = False) -> Tensor: ...
-def max_pool1d_with_indices(input: Tensor, kernel_size: Sequence[_int] | _int, stride: Sequence[_int] | _int = ..., padding: Sequence[_int] | _int = ..., dilation: Sequence[_int] | _int = ..., ceil_mode: _bool = False) -> tuple[Tensor, Tensor]: ...
-def max_pool2d(input: Tensor, kernel_size: Sequence[_int] | _int, stride: Sequence[_int] | _int = ..., padding: Sequence[_int] | _int = ..., dilation: Sequence[_int] | _int = ..., ceil_mode: _bool = False) -> Tensor: ...
-def max_pool3d(input: Tensor, kernel_size: Sequence[_int] | _int, stride: Sequence[_int] | _int = ..., padding: Sequence[_int] | _int = ..., dilation: Sequence[_int] | _int = ..., ceil_mode: _bool = False) -> Tensor: ...
+def max_pool1d(
+    input: Tensor,
+    kernel_size: Sequence[_int] | _int,
+    stride: Sequence[_int] | _int = ...,
+    padding: Sequence[_int] | _int = ...,
+    dilation: Sequence[_int] | _int = ...,
+    ceil_mode: _bool = False,
+) -> Tensor: ...
+def max_pool1d_with_indices(
+    input: Tensor,
+    kernel_size: Sequence[_int] | _int,
+    stride: Sequence[_int] | _int = ...,
+    padding: Sequence[_int] | _int = ...,
+    dilation: Sequence[_int] | _int = ...,
+    ceil_mode: _bool = False,
+) -> tuple[Tensor, Tensor]: ...
+def max_pool2d(
+    input: Tensor,
+    kernel_size: Sequence[_int] | _int,
+    stride: Sequence[_int] | _int = ...,
+    padding: Sequence[_int] | _int = ...,
+    dilation: Sequence[_int] | _int = ...,
+    ceil_mode: _bool = False,
+) -> Tensor: ...
+def max_pool3d(
+    input: Tensor,
+    kernel_size: Sequence[_int] | _int,
+    stride: Sequence[_int] | _int = ...,
+    padding: Sequence[_int] | _int = ...,
+    dilation: Sequence[_int] | _int = ...,
+    ceil_mode: _bool = False,
+) -> Tensor: ...
 def maximum(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor: ...
 @overload
 def mean(input: Tensor, *, dtype: _DType | None = None, out: Any = None) -> Tensor: ...
 @overload
-def mean(input: Tensor, dim: Sequence[_int] | _int | None, keepdim: _bool = False, *, dtype: _DType | None = None, out: Any = None) -> Tensor: ...
+def mean(
+    input: Tensor,
+    dim: Sequence[_int] | _int | None,
+    keepdim: _bool = False,
+    *,
+    dtype: _DType | None = None,
+    out: Any = None,
+) -> Tensor: ...
 @overload
 def median(input: Tensor) -> Tensor: ...
 @overload
@@ -1823,23 +3213,153 @@ def min(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor: ...
 @overload
 def min(input: Tensor, dim: _int, keepdim: _bool = False, *, out: Any = None) -> return_min: ...
 def minimum(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor: ...
-def miopen_batch_norm(input: Tensor, weight: Tensor, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, training: _bool, exponential_average_factor: _float, epsilon: _float) -> tuple[Tensor, Tensor, Tensor]: ...
-def miopen_convolution(input: Tensor, weight: Tensor, bias: Tensor | None, padding: Sequence[_int], stride: Sequence[_int], dilation: Sequence[_int], groups: _int, benchmark: _bool, deterministic: _bool) -> Tensor: ...
-def miopen_convolution_add_relu(input: Tensor, weight: Tensor, z: Tensor, alpha: Number | None, bias: Tensor | None, stride: Sequence[_int], padding: Sequence[_int], dilation: Sequence[_int], groups: _int) -> Tensor: ...
-def miopen_convolution_relu(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Sequence[_int], padding: Sequence[_int], dilation: Sequence[_int], groups: _int) -> Tensor: ...
-def miopen_convolution_transpose(input: Tensor, weight: Tensor, bias: Tensor | None, padding: Sequence[_int], output_padding: Sequence[_int], stride: Sequence[_int], dilation: Sequence[_int], groups: _int, benchmark: _bool, deterministic: _bool) -> Tensor: ...
+def miopen_batch_norm(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    training: _bool,
+    exponential_average_factor: _float,
+    epsilon: _float,
+) -> tuple[Tensor, Tensor, Tensor]: ...
+def miopen_convolution(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    padding: Sequence[_int],
+    stride: Sequence[_int],
+    dilation: Sequence[_int],
+    groups: _int,
+    benchmark: _bool,
+    deterministic: _bool,
+) -> Tensor: ...
+def miopen_convolution_add_relu(
+    input: Tensor,
+    weight: Tensor,
+    z: Tensor,
+    alpha: Number | None,
+    bias: Tensor | None,
+    stride: Sequence[_int],
+    padding: Sequence[_int],
+    dilation: Sequence[_int],
+    groups: _int,
+) -> Tensor: ...
+def miopen_convolution_relu(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: Sequence[_int],
+    padding: Sequence[_int],
+    dilation: Sequence[_int],
+    groups: _int,
+) -> Tensor: ...
+def miopen_convolution_transpose(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    padding: Sequence[_int],
+    output_padding: Sequence[_int],
+    stride: Sequence[_int],
+    dilation: Sequence[_int],
+    groups: _int,
+    benchmark: _bool,
+    deterministic: _bool,
+) -> Tensor: ...
 @overload
-def miopen_ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor, blank: _int, deterministic: _bool, zero_infinity: _bool) -> tuple[Tensor, Tensor]: ...
+def miopen_ctc_loss(
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Tensor,
+    target_lengths: Tensor,
+    blank: _int,
+    deterministic: _bool,
+    zero_infinity: _bool,
+) -> tuple[Tensor, Tensor]: ...
 @overload
-def miopen_ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Sequence[_int], target_lengths: Sequence[_int], blank: _int, deterministic: _bool, zero_infinity: _bool) -> tuple[Tensor, Tensor]: ...
-def miopen_depthwise_convolution(input: Tensor, weight: Tensor, bias: Tensor | None, padding: Sequence[_int], stride: Sequence[_int], dilation: Sequence[_int], groups: _int, benchmark: _bool, deterministic: _bool) -> Tensor: ...
-def miopen_rnn(input: Tensor, weight: Sequence[Tensor], weight_stride0: _int, hx: Tensor, cx: Tensor | None, mode: _int, hidden_size: _int, num_layers: _int, batch_first: _bool, dropout: _float, train: _bool, bidirectional: _bool, batch_sizes: Sequence[_int], dropout_state: Tensor | None) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]: ...
+def miopen_ctc_loss(
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Sequence[_int],
+    target_lengths: Sequence[_int],
+    blank: _int,
+    deterministic: _bool,
+    zero_infinity: _bool,
+) -> tuple[Tensor, Tensor]: ...
+def miopen_depthwise_convolution(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    padding: Sequence[_int],
+    stride: Sequence[_int],
+    dilation: Sequence[_int],
+    groups: _int,
+    benchmark: _bool,
+    deterministic: _bool,
+) -> Tensor: ...
+def miopen_rnn(
+    input: Tensor,
+    weight: Sequence[Tensor],
+    weight_stride0: _int,
+    hx: Tensor,
+    cx: Tensor | None,
+    mode: _int,
+    hidden_size: _int,
+    num_layers: _int,
+    batch_first: _bool,
+    dropout: _float,
+    train: _bool,
+    bidirectional: _bool,
+    batch_sizes: Sequence[_int],
+    dropout_state: Tensor | None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]: ...
 def mkldnn_adaptive_avg_pool2d(input: Tensor, output_size: Sequence[_int] | _int) -> Tensor: ...
-def mkldnn_convolution(input: Tensor, weight: Tensor, bias: Tensor | None, padding: Sequence[_int], stride: Sequence[_int], dilation: Sequence[_int], groups: _int) -> Tensor: ...
-def mkldnn_linear_backward_weights(grad_output: Tensor, input: Tensor, weight: Tensor, bias_defined: _bool) -> tuple[Tensor, Tensor]: ...
-def mkldnn_max_pool2d(input: Tensor, kernel_size: Sequence[_int] | _int, stride: Sequence[_int] | _int = ..., padding: Sequence[_int] | _int = ..., dilation: Sequence[_int] | _int = ..., ceil_mode: _bool = False) -> Tensor: ...
-def mkldnn_max_pool3d(input: Tensor, kernel_size: Sequence[_int] | _int, stride: Sequence[_int] | _int = ..., padding: Sequence[_int] | _int = ..., dilation: Sequence[_int] | _int = ..., ceil_mode: _bool = False) -> Tensor: ...
-def mkldnn_rnn_layer(input: Tensor, weight0: Tensor, weight1: Tensor, weight2: Tensor, weight3: Tensor, hx_: Tensor, cx_: Tensor, reverse: _bool, batch_sizes: Sequence[_int], mode: _int, hidden_size: _int, num_layers: _int, has_biases: _bool, bidirectional: _bool, batch_first: _bool, train: _bool) -> tuple[Tensor, Tensor, Tensor, Tensor]: ...
+def mkldnn_convolution(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    padding: Sequence[_int],
+    stride: Sequence[_int],
+    dilation: Sequence[_int],
+    groups: _int,
+) -> Tensor: ...
+def mkldnn_linear_backward_weights(
+    grad_output: Tensor, input: Tensor, weight: Tensor, bias_defined: _bool
+) -> tuple[Tensor, Tensor]: ...
+def mkldnn_max_pool2d(
+    input: Tensor,
+    kernel_size: Sequence[_int] | _int,
+    stride: Sequence[_int] | _int = ...,
+    padding: Sequence[_int] | _int = ...,
+    dilation: Sequence[_int] | _int = ...,
+    ceil_mode: _bool = False,
+) -> Tensor: ...
+def mkldnn_max_pool3d(
+    input: Tensor,
+    kernel_size: Sequence[_int] | _int,
+    stride: Sequence[_int] | _int = ...,
+    padding: Sequence[_int] | _int = ...,
+    dilation: Sequence[_int] | _int = ...,
+    ceil_mode: _bool = False,
+) -> Tensor: ...
+def mkldnn_rnn_layer(
+    input: Tensor,
+    weight0: Tensor,
+    weight1: Tensor,
+    weight2: Tensor,
+    weight3: Tensor,
+    hx_: Tensor,
+    cx_: Tensor,
+    reverse: _bool,
+    batch_sizes: Sequence[_int],
+    mode: _int,
+    hidden_size: _int,
+    num_layers: _int,
+    has_biases: _bool,
+    bidirectional: _bool,
+    batch_first: _bool,
+    train: _bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]: ...
 @overload
 def mm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor: ...
 @overload
@@ -1860,7 +3380,14 @@ def mul(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor: ...
 def mul(input: Tensor, other: Number, *, out: Any = None) -> Tensor: ...
 @overload
 def mul(input: Number, other: Tensor, *, out: Any = None) -> Tensor: ...
-def multinomial(input: Tensor, num_samples: _int, replacement: _bool = False, *, generator: _Generator | None = None, out: Any = None) -> Tensor: ...
+def multinomial(
+    input: Tensor,
+    num_samples: _int,
+    replacement: _bool = False,
+    *,
+    generator: _Generator | None = None,
+    out: Any = None,
+) -> Tensor: ...
 @overload
 def multiply(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor: ...
 @overload
@@ -1869,28 +3396,87 @@ def multiply(input: Tensor, other: Number, *, out: Any = None) -> Tensor: ...
 def multiply(input: Number, other: Tensor, *, out: Any = None) -> Tensor: ...
 def mv(input: Tensor, vec: Tensor, *, out: Any = None) -> Tensor: ...
 def mvlgamma(input: Tensor, p: _int, *, out: Any = None) -> Tensor: ...
-def nan_to_num(input: Tensor, nan: _float | None = None, posinf: _float | None = None, neginf: _float | None = None, *, out: Any = None) -> Tensor: ...
-def nan_to_num_(input: Tensor, nan: _float | None = None, posinf: _float | None = None, neginf: _float | None = None) -> Tensor: ...
-def nanmean(input: Tensor, dim: Sequence[_int] | _int | None = None, keepdim: _bool = False, *, dtype: _DType | None = None, out: Any = None) -> Tensor: ...
+def nan_to_num(
+    input: Tensor,
+    nan: _float | None = None,
+    posinf: _float | None = None,
+    neginf: _float | None = None,
+    *,
+    out: Any = None,
+) -> Tensor: ...
+def nan_to_num_(
+    input: Tensor, nan: _float | None = None, posinf: _float | None = None, neginf: _float | None = None
+) -> Tensor: ...
+def nanmean(
+    input: Tensor,
+    dim: Sequence[_int] | _int | None = None,
+    keepdim: _bool = False,
+    *,
+    dtype: _DType | None = None,
+    out: Any = None,
+) -> Tensor: ...
 @overload
 def nanmedian(input: Tensor) -> Tensor: ...
 @overload
 def nanmedian(input: Tensor, dim: _int, keepdim: _bool = False, *, out: Any = None) -> return_nanmedian: ...
 @overload
-def nanquantile(input: Tensor, q: Tensor, dim: _int | None = None, keepdim: _bool = False, *, interpolation: _str = 'linear', out: Any = None) -> Tensor: ...
+def nanquantile(
+    input: Tensor,
+    q: Tensor,
+    dim: _int | None = None,
+    keepdim: _bool = False,
+    *,
+    interpolation: _str = "linear",
+    out: Any = None,
+) -> Tensor: ...
 @overload
-def nanquantile(input: Tensor, q: _float, dim: _int | None = None, keepdim: _bool = False, *, interpolation: _str = 'linear', out: Any = None) -> Tensor: ...
-def nansum(input: Tensor, dim: Sequence[_int] | _int | None = None, keepdim: _bool = False, *, dtype: _DType | None = None, out: Any = None) -> Tensor: ...
+def nanquantile(
+    input: Tensor,
+    q: _float,
+    dim: _int | None = None,
+    keepdim: _bool = False,
+    *,
+    interpolation: _str = "linear",
+    out: Any = None,
+) -> Tensor: ...
+def nansum(
+    input: Tensor,
+    dim: Sequence[_int] | _int | None = None,
+    keepdim: _bool = False,
+    *,
+    dtype: _DType | None = None,
+    out: Any = None,
+) -> Tensor: ...
 @overload
 def narrow(input: Tensor, dim: _int, start: Tensor, length: _int) -> Tensor: ...
 @overload
 def narrow(input: Tensor, dim: _int, start: _int, length: _int) -> Tensor: ...
 def narrow_copy(input: Tensor, dim: _int, start: _int, length: _int, *, out: Any = None) -> Tensor: ...
-def native_batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, training: _bool, momentum: _float, eps: _float) -> tuple[Tensor, Tensor, Tensor]: ...
+def native_batch_norm(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    training: _bool,
+    momentum: _float,
+    eps: _float,
+) -> tuple[Tensor, Tensor, Tensor]: ...
 def native_channel_shuffle(input: Tensor, groups: _int) -> Tensor: ...
 def native_dropout(input: Tensor, p: _float, train: _bool | None) -> tuple[Tensor, Tensor]: ...
-def native_group_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, N: _int, C: _int, HxW: _int, group: _int, eps: _float) -> tuple[Tensor, Tensor, Tensor]: ...
-def native_layer_norm(input: Tensor, normalized_shape: Sequence[_int], weight: Tensor | None, bias: Tensor | None, eps: _float) -> tuple[Tensor, Tensor, Tensor]: ...
+def native_group_norm(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    N: _int,
+    C: _int,
+    HxW: _int,
+    group: _int,
+    eps: _float,
+) -> tuple[Tensor, Tensor, Tensor]: ...
+def native_layer_norm(
+    input: Tensor, normalized_shape: Sequence[_int], weight: Tensor | None, bias: Tensor | None, eps: _float
+) -> tuple[Tensor, Tensor, Tensor]: ...
 @overload
 def ne(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor: ...
 @overload
@@ -1905,11 +3491,25 @@ def norm_except_dim(v: Tensor, pow: _int = 2, dim: _int = 0) -> Tensor: ...
 @overload
 def normal(mean: Tensor, std: Tensor, *, generator: _Generator | None = None, out: Any = None) -> Tensor: ...
 @overload
-def normal(mean: Tensor, std: _float = 1.0, *, generator: _Generator | None = None, out: Any = None) -> Tensor: ...
+def normal(
+    mean: Tensor, std: _float = 1.0, *, generator: _Generator | None = None, out: Any = None
+) -> Tensor: ...
 @overload
 def normal(mean: _float, std: Tensor, *, generator: _Generator | None = None, out: Any = None) -> Tensor: ...
 @overload
-def normal(mean: _float, std: _float, size: Sequence[_int], *, generator: _Generator | None = None, dtype: _DType | None = None, layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, out: Any = None, requires_grad: _bool = False) -> Tensor: ...
+def normal(
+    mean: _float,
+    std: _float,
+    size: Sequence[_int],
+    *,
+    generator: _Generator | None = None,
+    dtype: _DType | None = None,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    out: Any = None,
+    requires_grad: _bool = False,
+) -> Tensor: ...
 @overload
 def not_equal(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor: ...
 @overload
@@ -1917,13 +3517,42 @@ def not_equal(input: Tensor, other: Number, *, out: Any = None) -> Tensor: ...
 @overload
 def nuclear_norm(input: Tensor, keepdim: _bool = False, *, out: Any = None) -> Tensor: ...
 @overload
-def nuclear_norm(input: Tensor, dim: Sequence[_int] | _int, keepdim: _bool = False, *, out: Any = None) -> Tensor: ...
-def ones(*size: _int | Sequence[_int], dtype: _DType | None = None, layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, out: Any = None, requires_grad: _bool = False) -> Tensor: ...
-def ones_like(input: Tensor, *, dtype: _DType | None = None, layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, memory_format: _MemoryFormat | None = None, requires_grad: _bool = False) -> Tensor: ...
+def nuclear_norm(
+    input: Tensor, dim: Sequence[_int] | _int, keepdim: _bool = False, *, out: Any = None
+) -> Tensor: ...
+def ones(
+    *size: _int | Sequence[_int],
+    dtype: _DType | None = None,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    out: Any = None,
+    requires_grad: _bool = False,
+) -> Tensor: ...
+def ones_like(
+    input: Tensor,
+    *,
+    dtype: _DType | None = None,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    memory_format: _MemoryFormat | None = None,
+    requires_grad: _bool = False,
+) -> Tensor: ...
 def orgqr(input: Tensor, input2: Tensor, *, out: Any = None) -> Tensor: ...
-def ormqr(input: Tensor, input2: Tensor, input3: Tensor, left: _bool = True, transpose: _bool = False, *, out: Any = None) -> Tensor: ...
+def ormqr(
+    input: Tensor,
+    input2: Tensor,
+    input3: Tensor,
+    left: _bool = True,
+    transpose: _bool = False,
+    *,
+    out: Any = None,
+) -> Tensor: ...
 def outer(input: Tensor, vec2: Tensor, *, out: Any = None) -> Tensor: ...
-def pairwise_distance(x1: Tensor, x2: Tensor, p: _float = 2.0, eps: _float = 1e-06, keepdim: _bool = False) -> Tensor: ...
+def pairwise_distance(
+    x1: Tensor, x2: Tensor, p: _float = 2.0, eps: _float = 1e-06, keepdim: _bool = False
+) -> Tensor: ...
 def pdist(input: Tensor, p: _float = 2.0) -> Tensor: ...
 def permute(input: Tensor, *dims: _int | Sequence[_int]) -> Tensor: ...
 def permute_copy(input: Tensor, *dims: _int | Sequence[_int], out: Any = None) -> Tensor: ...
@@ -1931,7 +3560,9 @@ def pinverse(input: Tensor, rcond: _float = 1e-15) -> Tensor: ...
 def pixel_shuffle(input: Tensor, upscale_factor: _int) -> Tensor: ...
 def pixel_unshuffle(input: Tensor, downscale_factor: _int) -> Tensor: ...
 def poisson(input: Tensor, generator: _Generator | None = None) -> Tensor: ...
-def poisson_nll_loss(input: Tensor, target: Tensor, log_input: _bool, full: _bool, eps: _float, reduction: _int) -> Tensor: ...
+def poisson_nll_loss(
+    input: Tensor, target: Tensor, log_input: _bool, full: _bool, eps: _float, reduction: _int
+) -> Tensor: ...
 def polar(abs: Tensor, angle: Tensor, *, out: Any = None) -> Tensor: ...
 def polygamma(n: _int, self: Tensor, *, out: Any = None) -> Tensor: ...
 def positive(input: Tensor) -> Tensor: ...
@@ -1945,7 +3576,9 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor: ...
 @overload
 def prod(input: Tensor, *, dtype: _DType | None = None) -> Tensor: ...
 @overload
-def prod(input: Tensor, dim: _int, keepdim: _bool = False, *, dtype: _DType | None = None, out: Any = None) -> Tensor: ...
+def prod(
+    input: Tensor, dim: _int, keepdim: _bool = False, *, dtype: _DType | None = None, out: Any = None
+) -> Tensor: ...
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: _bool = False) -> Tensor: ...
 def q_per_channel_axis(input: Tensor) -> _int: ...
 def q_per_channel_scales(input: Tensor) -> Tensor: ...
@@ -1954,66 +3587,328 @@ def q_scale(input: Tensor) -> _float: ...
 def q_zero_point(input: Tensor) -> _int: ...
 def qr(input: Tensor, some: _bool = True, *, out: Any = None) -> return_qr: ...
 @overload
-def quantile(input: Tensor, q: Tensor, dim: _int | None = None, keepdim: _bool = False, *, interpolation: _str = 'linear', out: Any = None) -> Tensor: ...
+def quantile(
+    input: Tensor,
+    q: Tensor,
+    dim: _int | None = None,
+    keepdim: _bool = False,
+    *,
+    interpolation: _str = "linear",
+    out: Any = None,
+) -> Tensor: ...
 @overload
-def quantile(input: Tensor, q: _float, dim: _int | None = None, keepdim: _bool = False, *, interpolation: _str = 'linear', out: Any = None) -> Tensor: ...
-def quantize_per_channel(input: Tensor, scales: Tensor, zero_points: Tensor, axis: _int, dtype: _DType) -> Tensor: ...
+def quantile(
+    input: Tensor,
+    q: _float,
+    dim: _int | None = None,
+    keepdim: _bool = False,
+    *,
+    interpolation: _str = "linear",
+    out: Any = None,
+) -> Tensor: ...
+def quantize_per_channel(
+    input: Tensor, scales: Tensor, zero_points: Tensor, axis: _int, dtype: _DType
+) -> Tensor: ...
 @overload
 def quantize_per_tensor(input: Tensor, scale: Tensor, zero_point: Tensor, dtype: _DType) -> Tensor: ...
 @overload
 def quantize_per_tensor(input: Tensor, scale: _float, zero_point: _int, dtype: _DType) -> Tensor: ...
 @overload
-def quantize_per_tensor(tensors: Sequence[Tensor], scales: Tensor, zero_points: Tensor, dtype: _DType) -> tuple[Tensor, ...]: ...
+def quantize_per_tensor(
+    tensors: Sequence[Tensor], scales: Tensor, zero_points: Tensor, dtype: _DType
+) -> tuple[Tensor, ...]: ...
 def quantize_per_tensor_dynamic(input: Tensor, dtype: _DType, reduce_range: _bool) -> Tensor: ...
-def quantized_max_pool1d(input: Tensor, kernel_size: Sequence[_int] | _int, stride: Sequence[_int] | _int = ..., padding: Sequence[_int] | _int = ..., dilation: Sequence[_int] | _int = ..., ceil_mode: _bool = False) -> Tensor: ...
-def quantized_max_pool2d(input: Tensor, kernel_size: Sequence[_int] | _int, stride: Sequence[_int] | _int = ..., padding: Sequence[_int] | _int = ..., dilation: Sequence[_int] | _int = ..., ceil_mode: _bool = False) -> Tensor: ...
-def quantized_max_pool3d(input: Tensor, kernel_size: Sequence[_int] | _int, stride: Sequence[_int] | _int = ..., padding: Sequence[_int] | _int = ..., dilation: Sequence[_int] | _int = ..., ceil_mode: _bool = False) -> Tensor: ...
+def quantized_max_pool1d(
+    input: Tensor,
+    kernel_size: Sequence[_int] | _int,
+    stride: Sequence[_int] | _int = ...,
+    padding: Sequence[_int] | _int = ...,
+    dilation: Sequence[_int] | _int = ...,
+    ceil_mode: _bool = False,
+) -> Tensor: ...
+def quantized_max_pool2d(
+    input: Tensor,
+    kernel_size: Sequence[_int] | _int,
+    stride: Sequence[_int] | _int = ...,
+    padding: Sequence[_int] | _int = ...,
+    dilation: Sequence[_int] | _int = ...,
+    ceil_mode: _bool = False,
+) -> Tensor: ...
+def quantized_max_pool3d(
+    input: Tensor,
+    kernel_size: Sequence[_int] | _int,
+    stride: Sequence[_int] | _int = ...,
+    padding: Sequence[_int] | _int = ...,
+    dilation: Sequence[_int] | _int = ...,
+    ceil_mode: _bool = False,
+) -> Tensor: ...
 def rad2deg(input: Tensor, *, out: Any = None) -> Tensor: ...
 def rad2deg_(input: Tensor) -> Tensor: ...
 @overload
-def rand(*size: _int | Sequence[_int], dtype: _DType | None = None, layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, out: Any = None, requires_grad: _bool = False) -> Tensor: ...
+def rand(
+    *size: _int | Sequence[_int],
+    dtype: _DType | None = None,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    out: Any = None,
+    requires_grad: _bool = False,
+) -> Tensor: ...
 @overload
-def rand(*size: _int | Sequence[_int], generator: _Generator | None, dtype: _DType | None = None, layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, out: Any = None, requires_grad: _bool = False) -> Tensor: ...
+def rand(
+    *size: _int | Sequence[_int],
+    generator: _Generator | None,
+    dtype: _DType | None = None,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    out: Any = None,
+    requires_grad: _bool = False,
+) -> Tensor: ...
 @overload
-def rand_like(input: Tensor, *, dtype: _DType | None = None, layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, memory_format: _MemoryFormat | None = None, requires_grad: _bool = False) -> Tensor: ...
+def rand_like(
+    input: Tensor,
+    *,
+    dtype: _DType | None = None,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    memory_format: _MemoryFormat | None = None,
+    requires_grad: _bool = False,
+) -> Tensor: ...
 @overload
-def rand_like(input: Tensor, *, generator: _Generator | None, dtype: _DType | None = None, layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, memory_format: _MemoryFormat | None = None, requires_grad: _bool = False) -> Tensor: ...
+def rand_like(
+    input: Tensor,
+    *,
+    generator: _Generator | None,
+    dtype: _DType | None = None,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    memory_format: _MemoryFormat | None = None,
+    requires_grad: _bool = False,
+) -> Tensor: ...
 @overload
-def randint(high: _int, size: Sequence[_int], *, dtype: _DType | None = ..., layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, out: Any = None, requires_grad: _bool = False) -> Tensor: ...
+def randint(
+    high: _int,
+    size: Sequence[_int],
+    *,
+    dtype: _DType | None = ...,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    out: Any = None,
+    requires_grad: _bool = False,
+) -> Tensor: ...
 @overload
-def randint(high: _int, size: Sequence[_int], *, generator: _Generator | None, dtype: _DType | None = ..., layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, out: Any = None, requires_grad: _bool = False) -> Tensor: ...
+def randint(
+    high: _int,
+    size: Sequence[_int],
+    *,
+    generator: _Generator | None,
+    dtype: _DType | None = ...,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    out: Any = None,
+    requires_grad: _bool = False,
+) -> Tensor: ...
 @overload
-def randint(low: _int, high: _int, size: Sequence[_int], *, dtype: _DType | None = ..., layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, out: Any = None, requires_grad: _bool = False) -> Tensor: ...
+def randint(
+    low: _int,
+    high: _int,
+    size: Sequence[_int],
+    *,
+    dtype: _DType | None = ...,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    out: Any = None,
+    requires_grad: _bool = False,
+) -> Tensor: ...
 @overload
-def randint(low: _int, high: _int, size: Sequence[_int], *, generator: _Generator | None, dtype: _DType | None = ..., layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, out: Any = None, requires_grad: _bool = False) -> Tensor: ...
+def randint(
+    low: _int,
+    high: _int,
+    size: Sequence[_int],
+    *,
+    generator: _Generator | None,
+    dtype: _DType | None = ...,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    out: Any = None,
+    requires_grad: _bool = False,
+) -> Tensor: ...
 @overload
-def randint_like(input: Tensor, high: Tensor, *, dtype: _DType | None = None, layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, memory_format: _MemoryFormat | None = None, requires_grad: _bool = False) -> Tensor: ...
+def randint_like(
+    input: Tensor,
+    high: Tensor,
+    *,
+    dtype: _DType | None = None,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    memory_format: _MemoryFormat | None = None,
+    requires_grad: _bool = False,
+) -> Tensor: ...
 @overload
-def randint_like(input: Tensor, high: Tensor, *, generator: _Generator | None, dtype: _DType | None = None, layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, memory_format: _MemoryFormat | None = None, requires_grad: _bool = False) -> Tensor: ...
+def randint_like(
+    input: Tensor,
+    high: Tensor,
+    *,
+    generator: _Generator | None,
+    dtype: _DType | None = None,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    memory_format: _MemoryFormat | None = None,
+    requires_grad: _bool = False,
+) -> Tensor: ...
 @overload
-def randint_like(input: Tensor, high: _int, *, dtype: _DType | None = None, layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, memory_format: _MemoryFormat | None = None, requires_grad: _bool = False) -> Tensor: ...
+def randint_like(
+    input: Tensor,
+    high: _int,
+    *,
+    dtype: _DType | None = None,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    memory_format: _MemoryFormat | None = None,
+    requires_grad: _bool = False,
+) -> Tensor: ...
 @overload
-def randint_like(input: Tensor, high: _int, *, generator: _Generator | None, dtype: _DType | None = None, layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, memory_format: _MemoryFormat | None = None, requires_grad: _bool = False) -> Tensor: ...
+def randint_like(
+    input: Tensor,
+    high: _int,
+    *,
+    generator: _Generator | None,
+    dtype: _DType | None = None,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    memory_format: _MemoryFormat | None = None,
+    requires_grad: _bool = False,
+) -> Tensor: ...
 @overload
-def randint_like(input: Tensor, low: _int, high: _int, *, dtype: _DType | None = None, layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, memory_format: _MemoryFormat | None = None, requires_grad: _bool = False) -> Tensor: ...
+def randint_like(
+    input: Tensor,
+    low: _int,
+    high: _int,
+    *,
+    dtype: _DType | None = None,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    memory_format: _MemoryFormat | None = None,
+    requires_grad: _bool = False,
+) -> Tensor: ...
 @overload
-def randint_like(input: Tensor, low: _int, high: _int, *, generator: _Generator | None, dtype: _DType | None = None, layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, memory_format: _MemoryFormat | None = None, requires_grad: _bool = False) -> Tensor: ...
+def randint_like(
+    input: Tensor,
+    low: _int,
+    high: _int,
+    *,
+    generator: _Generator | None,
+    dtype: _DType | None = None,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    memory_format: _MemoryFormat | None = None,
+    requires_grad: _bool = False,
+) -> Tensor: ...
 @overload
-def randn(*size: _int | Sequence[_int], dtype: _DType | None = None, layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, out: Any = None, requires_grad: _bool = False) -> Tensor: ...
+def randn(
+    *size: _int | Sequence[_int],
+    dtype: _DType | None = None,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    out: Any = None,
+    requires_grad: _bool = False,
+) -> Tensor: ...
 @overload
-def randn(*size: _int | Sequence[_int], generator: _Generator | None, dtype: _DType | None = None, layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, out: Any = None, requires_grad: _bool = False) -> Tensor: ...
+def randn(
+    *size: _int | Sequence[_int],
+    generator: _Generator | None,
+    dtype: _DType | None = None,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    out: Any = None,
+    requires_grad: _bool = False,
+) -> Tensor: ...
 @overload
-def randn_like(input: Tensor, *, dtype: _DType | None = None, layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, memory_format: _MemoryFormat | None = None, requires_grad: _bool = False) -> Tensor: ...
+def randn_like(
+    input: Tensor,
+    *,
+    dtype: _DType | None = None,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    memory_format: _MemoryFormat | None = None,
+    requires_grad: _bool = False,
+) -> Tensor: ...
 @overload
-def randn_like(input: Tensor, *, generator: _Generator | None, dtype: _DType | None = None, layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, memory_format: _MemoryFormat | None = None, requires_grad: _bool = False) -> Tensor: ...
+def randn_like(
+    input: Tensor,
+    *,
+    generator: _Generator | None,
+    dtype: _DType | None = None,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    memory_format: _MemoryFormat | None = None,
+    requires_grad: _bool = False,
+) -> Tensor: ...
 @overload
-def randperm(n: _int, *, dtype: _DType | None = ..., layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, out: Any = None, requires_grad: _bool = False) -> Tensor: ...
+def randperm(
+    n: _int,
+    *,
+    dtype: _DType | None = ...,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    out: Any = None,
+    requires_grad: _bool = False,
+) -> Tensor: ...
 @overload
-def randperm(n: _int, *, generator: _Generator | None, dtype: _DType | None = ..., layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, out: Any = None, requires_grad: _bool = False) -> Tensor: ...
+def randperm(
+    n: _int,
+    *,
+    generator: _Generator | None,
+    dtype: _DType | None = ...,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    out: Any = None,
+    requires_grad: _bool = False,
+) -> Tensor: ...
 @overload
-def range(start: Number, end: Number, *, dtype: _DType | None = None, layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, out: Any = None, requires_grad: _bool = False) -> Tensor: ...
+def range(
+    start: Number,
+    end: Number,
+    *,
+    dtype: _DType | None = None,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    out: Any = None,
+    requires_grad: _bool = False,
+) -> Tensor: ...
 @overload
-def range(start: Number, end: Number, step: Number = 1, *, dtype: _DType | None = None, layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, out: Any = None, requires_grad: _bool = False) -> Tensor: ...
+def range(
+    start: Number,
+    end: Number,
+    step: Number = 1,
+    *,
+    dtype: _DType | None = None,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    out: Any = None,
+    requires_grad: _bool = False,
+) -> Tensor: ...
 def ravel(input: Tensor) -> Tensor: ...
 def real(input: Tensor) -> Tensor: ...
 def reciprocal(input: Tensor, *, out: Any = None) -> Tensor: ...
@@ -2030,23 +3925,83 @@ def renorm(input: Tensor, p: Number, dim: _int, maxnorm: Number, *, out: Any = N
 @overload
 def repeat_interleave(repeats: Tensor, *, output_size: _int | None = None) -> Tensor: ...
 @overload
-def repeat_interleave(input: Tensor, repeats: Tensor, dim: _int | None = None, *, output_size: _int | None = None) -> Tensor: ...
+def repeat_interleave(
+    input: Tensor, repeats: Tensor, dim: _int | None = None, *, output_size: _int | None = None
+) -> Tensor: ...
 @overload
-def repeat_interleave(input: Tensor, repeats: _int, dim: _int | None = None, *, output_size: _int | None = None) -> Tensor: ...
+def repeat_interleave(
+    input: Tensor, repeats: _int, dim: _int | None = None, *, output_size: _int | None = None
+) -> Tensor: ...
 def reshape(input: Tensor, *shape: _int | Sequence[_int]) -> Tensor: ...
 def resolve_conj(input: Tensor) -> Tensor: ...
 def resolve_neg(input: Tensor) -> Tensor: ...
-def rms_norm(input: Tensor, normalized_shape: Sequence[_int], weight: Tensor | None = None, eps: _float | None = None) -> Tensor: ...
+def rms_norm(
+    input: Tensor, normalized_shape: Sequence[_int], weight: Tensor | None = None, eps: _float | None = None
+) -> Tensor: ...
 @overload
-def rnn_relu(data: Tensor, batch_sizes: Tensor, hx: Tensor, params: Sequence[Tensor], has_biases: _bool, num_layers: _int, dropout: _float, train: _bool, bidirectional: _bool) -> tuple[Tensor, Tensor]: ...
+def rnn_relu(
+    data: Tensor,
+    batch_sizes: Tensor,
+    hx: Tensor,
+    params: Sequence[Tensor],
+    has_biases: _bool,
+    num_layers: _int,
+    dropout: _float,
+    train: _bool,
+    bidirectional: _bool,
+) -> tuple[Tensor, Tensor]: ...
 @overload
-def rnn_relu(input: Tensor, hx: Tensor, params: Sequence[Tensor], has_biases: _bool, num_layers: _int, dropout: _float, train: _bool, bidirectional: _bool, batch_first: _bool) -> tuple[Tensor, Tensor]: ...
-def rnn_relu_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor: ...
+def rnn_relu(
+    input: Tensor,
+    hx: Tensor,
+    params: Sequence[Tensor],
+    has_biases: _bool,
+    num_layers: _int,
+    dropout: _float,
+    train: _bool,
+    bidirectional: _bool,
+    batch_first: _bool,
+) -> tuple[Tensor, Tensor]: ...
+def rnn_relu_cell(
+    input: Tensor,
+    hx: Tensor,
+    w_ih: Tensor,
+    w_hh: Tensor,
+    b_ih: Tensor | None = None,
+    b_hh: Tensor | None = None,
+) -> Tensor: ...
 @overload
-def rnn_tanh(data: Tensor, batch_sizes: Tensor, hx: Tensor, params: Sequence[Tensor], has_biases: _bool, num_layers: _int, dropout: _float, train: _bool, bidirectional: _bool) -> tuple[Tensor, Tensor]: ...
+def rnn_tanh(
+    data: Tensor,
+    batch_sizes: Tensor,
+    hx: Tensor,
+    params: Sequence[Tensor],
+    has_biases: _bool,
+    num_layers: _int,
+    dropout: _float,
+    train: _bool,
+    bidirectional: _bool,
+) -> tuple[Tensor, Tensor]: ...
 @overload
-def rnn_tanh(input: Tensor, hx: Tensor, params: Sequence[Tensor], has_biases: _bool, num_layers: _int, dropout: _float, train: _bool, bidirectional: _bool, batch_first: _bool) -> tuple[Tensor, Tensor]: ...
-def rnn_tanh_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor: ...
+def rnn_tanh(
+    input: Tensor,
+    hx: Tensor,
+    params: Sequence[Tensor],
+    has_biases: _bool,
+    num_layers: _int,
+    dropout: _float,
+    train: _bool,
+    bidirectional: _bool,
+    batch_first: _bool,
+) -> tuple[Tensor, Tensor]: ...
+def rnn_tanh_cell(
+    input: Tensor,
+    hx: Tensor,
+    w_ih: Tensor,
+    w_hh: Tensor,
+    b_ih: Tensor | None = None,
+    b_hh: Tensor | None = None,
+) -> Tensor: ...
 def roll(input: Tensor, shifts: Sequence[_int] | _int, dims: Sequence[_int] | _int = ...) -> Tensor: ...
 def rot90(input: Tensor, k: _int = 1, dims: Sequence[_int] = ...) -> Tensor: ...
 @overload
@@ -2058,30 +4013,91 @@ def round_(input: Tensor) -> Tensor: ...
 @overload
 def round_(input: Tensor, *, decimals: _int) -> Tensor: ...
 def row_stack(tensors: Sequence[Tensor], *, out: Any = None) -> Tensor: ...
-def rrelu(input: Tensor, lower: Number = 0.125, upper: Number = 0.3333333333333333, training: _bool = False, generator: _Generator | None = None) -> Tensor: ...
-def rrelu_(input: Tensor, lower: Number = 0.125, upper: Number = 0.3333333333333333, training: _bool = False, generator: _Generator | None = None) -> Tensor: ...
+def rrelu(
+    input: Tensor,
+    lower: Number = 0.125,
+    upper: Number = 0.3333333333333333,
+    training: _bool = False,
+    generator: _Generator | None = None,
+) -> Tensor: ...
+def rrelu_(
+    input: Tensor,
+    lower: Number = 0.125,
+    upper: Number = 0.3333333333333333,
+    training: _bool = False,
+    generator: _Generator | None = None,
+) -> Tensor: ...
 def rsqrt(input: Tensor, *, out: Any = None) -> Tensor: ...
 def rsqrt_(input: Tensor) -> Tensor: ...
 @overload
 def rsub(input: Tensor, other: Tensor, *, alpha: Number = 1) -> Tensor: ...
 @overload
 def rsub(input: Tensor, other: Number, alpha: Number = 1) -> Tensor: ...
-def scalar_tensor(s: Number, *, dtype: _DType | None = None, layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, requires_grad: _bool = False) -> Tensor: ...
+def scalar_tensor(
+    s: Number,
+    *,
+    dtype: _DType | None = None,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    requires_grad: _bool = False,
+) -> Tensor: ...
 @overload
 def scatter(input: Tensor, dim: _int, index: Tensor, src: Tensor, *, out: Any = None) -> Tensor: ...
 @overload
-def scatter(input: Tensor, dim: _int, index: Tensor, src: Tensor, *, reduce: _str, out: Any = None) -> Tensor: ...
+def scatter(
+    input: Tensor, dim: _int, index: Tensor, src: Tensor, *, reduce: _str, out: Any = None
+) -> Tensor: ...
 @overload
 def scatter(input: Tensor, dim: _int, index: Tensor, value: Number, *, out: Any = None) -> Tensor: ...
 @overload
-def scatter(input: Tensor, dim: _int, index: Tensor, value: Number, *, reduce: _str, out: Any = None) -> Tensor: ...
+def scatter(
+    input: Tensor, dim: _int, index: Tensor, value: Number, *, reduce: _str, out: Any = None
+) -> Tensor: ...
 def scatter_add(input: Tensor, dim: _int, index: Tensor, src: Tensor, *, out: Any = None) -> Tensor: ...
-def scatter_reduce(input: Tensor, dim: _int, index: Tensor, src: Tensor, reduce: _str, *, include_self: _bool = True, out: Any = None) -> Tensor: ...
+def scatter_reduce(
+    input: Tensor,
+    dim: _int,
+    index: Tensor,
+    src: Tensor,
+    reduce: _str,
+    *,
+    include_self: _bool = True,
+    out: Any = None,
+) -> Tensor: ...
 @overload
-def searchsorted(sorted_sequence: Tensor, self: Tensor, *, out_int32: _bool = False, right: _bool = False, side: _str | None = None, sorter: Tensor | None = None, out: Any = None) -> Tensor: ...
+def searchsorted(
+    sorted_sequence: Tensor,
+    self: Tensor,
+    *,
+    out_int32: _bool = False,
+    right: _bool = False,
+    side: _str | None = None,
+    sorter: Tensor | None = None,
+    out: Any = None,
+) -> Tensor: ...
 @overload
-def searchsorted(sorted_sequence: Tensor, self: Number, *, out_int32: _bool = False, right: _bool = False, side: _str | None = None, sorter: Tensor | None = None, out: Any = None) -> Tensor: ...
-def segment_reduce(data: Tensor, reduce: _str, *, lengths: Tensor | None = None, indices: Tensor | None = None, offsets: Tensor | None = None, axis: _int = 0, unsafe: _bool = False, initial: Number | None = None) -> Tensor: ...
+def searchsorted(
+    sorted_sequence: Tensor,
+    self: Number,
+    *,
+    out_int32: _bool = False,
+    right: _bool = False,
+    side: _str | None = None,
+    sorter: Tensor | None = None,
+    out: Any = None,
+) -> Tensor: ...
+def segment_reduce(
+    data: Tensor,
+    reduce: _str,
+    *,
+    lengths: Tensor | None = None,
+    indices: Tensor | None = None,
+    offsets: Tensor | None = None,
+    axis: _int = 0,
+    unsafe: _bool = False,
+    initial: Number | None = None,
+) -> Tensor: ...
 def select(input: Tensor, dim: _int, index: _int) -> Tensor: ...
 def select_copy(input: Tensor, dim: _int, index: _int, *, out: Any = None) -> Tensor: ...
 def select_scatter(input: Tensor, src: Tensor, dim: _int, index: _int, *, out: Any = None) -> Tensor: ...
@@ -2098,19 +4114,47 @@ def sinc(input: Tensor, *, out: Any = None) -> Tensor: ...
 def sinc_(input: Tensor) -> Tensor: ...
 def sinh(input: Tensor, *, out: Any = None) -> Tensor: ...
 def sinh_(input: Tensor) -> Tensor: ...
-def slice_copy(input: Tensor, dim: _int = 0, start: _int | None = None, end: _int | None = None, step: _int = 1, *, out: Any = None) -> Tensor: ...
-def slice_inverse(input: Tensor, src: Tensor, dim: _int = 0, start: _int | None = None, end: _int | None = None, step: _int = 1) -> Tensor: ...
-def slice_scatter(input: Tensor, src: Tensor, dim: _int = 0, start: _int | None = None, end: _int | None = None, step: _int = 1, *, out: Any = None) -> Tensor: ...
+def slice_copy(
+    input: Tensor,
+    dim: _int = 0,
+    start: _int | None = None,
+    end: _int | None = None,
+    step: _int = 1,
+    *,
+    out: Any = None,
+) -> Tensor: ...
+def slice_inverse(
+    input: Tensor,
+    src: Tensor,
+    dim: _int = 0,
+    start: _int | None = None,
+    end: _int | None = None,
+    step: _int = 1,
+) -> Tensor: ...
+def slice_scatter(
+    input: Tensor,
+    src: Tensor,
+    dim: _int = 0,
+    start: _int | None = None,
+    end: _int | None = None,
+    step: _int = 1,
+    *,
+    out: Any = None,
+) -> Tensor: ...
 def slogdet(input: Tensor, *, out: Any = None) -> return_slogdet: ...
 def smm(input: Tensor, mat2: Tensor) -> Tensor: ...
 def softmax(input: Tensor, dim: _int, dtype: _DType | None = None, *, out: Any = None) -> Tensor: ...
 @overload
-def sort(input: Tensor, *, stable: _bool | None, dim: _int = -1, descending: _bool = False, out: Any = None) -> return_sort: ...
+def sort(
+    input: Tensor, *, stable: _bool | None, dim: _int = -1, descending: _bool = False, out: Any = None
+) -> return_sort: ...
 @overload
 def sort(input: Tensor, dim: _int = -1, descending: _bool = False, *, out: Any = None) -> return_sort: ...
 def split_copy(input: Tensor, split_size: _int, dim: _int = 0, *, out: Any = None) -> tuple[Tensor, ...]: ...
 def split_with_sizes(input: Tensor, split_sizes: Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]: ...
-def split_with_sizes_copy(input: Tensor, split_sizes: Sequence[_int], dim: _int = 0, *, out: Any = None) -> tuple[Tensor, ...]: ...
+def split_with_sizes_copy(
+    input: Tensor, split_sizes: Sequence[_int], dim: _int = 0, *, out: Any = None
+) -> tuple[Tensor, ...]: ...
 def sqrt(input: Tensor, *, out: Any = None) -> Tensor: ...
 def sqrt_(input: Tensor) -> Tensor: ...
 def square(input: Tensor, *, out: Any = None) -> Tensor: ...
@@ -2130,18 +4174,52 @@ def squeeze_copy(input: Tensor, *dim: _int | Sequence[_int], out: Any = None) ->
 def sspaddmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor: ...
 def stack(tensors: Sequence[Tensor], dim: _int = 0, *, out: Any = None) -> Tensor: ...
 @overload
-def std(input: Tensor, dim: Sequence[_int] | _int | None = None, *, correction: Number | None = None, keepdim: _bool = False, out: Any = None) -> Tensor: ...
+def std(
+    input: Tensor,
+    dim: Sequence[_int] | _int | None = None,
+    *,
+    correction: Number | None = None,
+    keepdim: _bool = False,
+    out: Any = None,
+) -> Tensor: ...
 @overload
 def std(input: Tensor, unbiased: _bool = True) -> Tensor: ...
 @overload
-def std(input: Tensor, dim: Sequence[_int] | _int | None, unbiased: _bool = True, keepdim: _bool = False, *, out: Any = None) -> Tensor: ...
+def std(
+    input: Tensor,
+    dim: Sequence[_int] | _int | None,
+    unbiased: _bool = True,
+    keepdim: _bool = False,
+    *,
+    out: Any = None,
+) -> Tensor: ...
 @overload
-def std_mean(input: Tensor, dim: Sequence[_int] | _int | None = None, *, correction: Number | None = None, keepdim: _bool = False) -> tuple[Tensor, Tensor]: ...
+def std_mean(
+    input: Tensor,
+    dim: Sequence[_int] | _int | None = None,
+    *,
+    correction: Number | None = None,
+    keepdim: _bool = False,
+) -> tuple[Tensor, Tensor]: ...
 @overload
 def std_mean(input: Tensor, unbiased: _bool = True) -> tuple[Tensor, Tensor]: ...
 @overload
-def std_mean(input: Tensor, dim: Sequence[_int] | _int | None, unbiased: _bool = True, keepdim: _bool = False) -> tuple[Tensor, Tensor]: ...
-def stft(input: Tensor, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: Tensor | None = None, center: _bool = True, pad_mode: _str = 'reflect', normalized: _bool = False, onesided: _bool | None = None, return_complex: _bool | None = None, align_to_window: _bool | None = None) -> Tensor: ...
+def std_mean(
+    input: Tensor, dim: Sequence[_int] | _int | None, unbiased: _bool = True, keepdim: _bool = False
+) -> tuple[Tensor, Tensor]: ...
+def stft(
+    input: Tensor,
+    n_fft: _int,
+    hop_length: _int | None = None,
+    win_length: _int | None = None,
+    window: Tensor | None = None,
+    center: _bool = True,
+    pad_mode: _str = "reflect",
+    normalized: _bool = False,
+    onesided: _bool | None = None,
+    return_complex: _bool | None = None,
+    align_to_window: _bool | None = None,
+) -> Tensor: ...
 @overload
 def sub(input: Tensor, other: Tensor, *, alpha: Number = 1, out: Any = None) -> Tensor: ...
 @overload
@@ -2157,7 +4235,14 @@ def subtract(input: Number, other: Tensor, *, alpha: Number = 1, out: Any = None
 @overload
 def sum(input: Tensor, *, dtype: _DType | None = None) -> Tensor: ...
 @overload
-def sum(input: Tensor, dim: Sequence[_int] | _int | None, keepdim: _bool = False, *, dtype: _DType | None = None, out: Any = None) -> Tensor: ...
+def sum(
+    input: Tensor,
+    dim: Sequence[_int] | _int | None,
+    keepdim: _bool = False,
+    *,
+    dtype: _DType | None = None,
+    out: Any = None,
+) -> Tensor: ...
 def svd(input: Tensor, some: _bool = True, compute_uv: _bool = True, *, out: Any = None) -> return_svd: ...
 def swapaxes(input: Tensor, axis0: _int, axis1: _int) -> Tensor: ...
 def swapdims(input: Tensor, dim0: _int, dim1: _int) -> Tensor: ...
@@ -2178,7 +4263,9 @@ def tensor_split(input: Tensor, indices: Sequence[_int], dim: _int = 0) -> tuple
 def threshold(input: Tensor, threshold: Number, value: Number) -> Tensor: ...
 def threshold_(input: Tensor, threshold: Number, value: Number) -> Tensor: ...
 def tile(input: Tensor, *dims: _int | Sequence[_int]) -> Tensor: ...
-def topk(input: Tensor, k: _int, dim: _int = -1, largest: _bool = True, sorted: _bool = True, *, out: Any = None) -> return_topk: ...
+def topk(
+    input: Tensor, k: _int, dim: _int = -1, largest: _bool = True, sorted: _bool = True, *, out: Any = None
+) -> return_topk: ...
 def trace(input: Tensor) -> Tensor: ...
 def transpose(input: Tensor, dim0: _int, dim1: _int) -> Tensor: ...
 def transpose_copy(input: Tensor, dim0: _int, dim1: _int, *, out: Any = None) -> Tensor: ...
@@ -2190,12 +4277,49 @@ def trapezoid(y: Tensor, x: Tensor, *, dim: _int = -1) -> Tensor: ...
 def trapz(y: Tensor, *, dx: _float = 1.0, dim: _int = -1) -> Tensor: ...
 @overload
 def trapz(y: Tensor, x: Tensor, *, dim: _int = -1) -> Tensor: ...
-def triangular_solve(input: Tensor, A: Tensor, upper: _bool = True, transpose: _bool = False, unitriangular: _bool = False, *, out: Any = None) -> return_triangular_solve: ...
+def triangular_solve(
+    input: Tensor,
+    A: Tensor,
+    upper: _bool = True,
+    transpose: _bool = False,
+    unitriangular: _bool = False,
+    *,
+    out: Any = None,
+) -> return_triangular_solve: ...
 def tril(input: Tensor, diagonal: _int = 0, *, out: Any = None) -> Tensor: ...
-def tril_indices(row: _int, col: _int, offset: _int = 0, *, dtype: _DType | None = ..., layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, requires_grad: _bool = False) -> Tensor: ...
-def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, margin: _float = 1.0, p: _float = 2.0, eps: _float = 1e-06, swap: _bool = False, reduction: _int = 1) -> Tensor: ...
+def tril_indices(
+    row: _int,
+    col: _int,
+    offset: _int = 0,
+    *,
+    dtype: _DType | None = ...,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    requires_grad: _bool = False,
+) -> Tensor: ...
+def triplet_margin_loss(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    margin: _float = 1.0,
+    p: _float = 2.0,
+    eps: _float = 1e-06,
+    swap: _bool = False,
+    reduction: _int = 1,
+) -> Tensor: ...
 def triu(input: Tensor, diagonal: _int = 0, *, out: Any = None) -> Tensor: ...
-def triu_indices(row: _int, col: _int, offset: _int = 0, *, dtype: _DType | None = ..., layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, requires_grad: _bool = False) -> Tensor: ...
+def triu_indices(
+    row: _int,
+    col: _int,
+    offset: _int = 0,
+    *,
+    dtype: _DType | None = ...,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    requires_grad: _bool = False,
+) -> Tensor: ...
 @overload
 def true_divide(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor: ...
 @overload
@@ -2210,22 +4334,46 @@ def unflatten(input: Tensor, dim: _int, sizes: Sequence[_int]) -> Tensor: ...
 def unfold_copy(input: Tensor, dimension: _int, size: _int, step: _int, *, out: Any = None) -> Tensor: ...
 def unsafe_chunk(input: Tensor, chunks: _int, dim: _int = 0) -> tuple[Tensor, ...]: ...
 def unsafe_split(input: Tensor, split_size: _int, dim: _int = 0) -> tuple[Tensor, ...]: ...
-def unsafe_split_with_sizes(input: Tensor, split_sizes: Sequence[_int], dim: _int = 0) -> tuple[Tensor, ...]: ...
+def unsafe_split_with_sizes(
+    input: Tensor, split_sizes: Sequence[_int], dim: _int = 0
+) -> tuple[Tensor, ...]: ...
 def unsqueeze(input: Tensor, dim: _int) -> Tensor: ...
 def unsqueeze_copy(input: Tensor, dim: _int, *, out: Any = None) -> Tensor: ...
 def vander(x: Tensor, N: _int | None = None, increasing: _bool = False) -> Tensor: ...
 @overload
-def var(input: Tensor, dim: Sequence[_int] | _int | None = None, *, correction: Number | None = None, keepdim: _bool = False, out: Any = None) -> Tensor: ...
+def var(
+    input: Tensor,
+    dim: Sequence[_int] | _int | None = None,
+    *,
+    correction: Number | None = None,
+    keepdim: _bool = False,
+    out: Any = None,
+) -> Tensor: ...
 @overload
 def var(input: Tensor, unbiased: _bool = True) -> Tensor: ...
 @overload
-def var(input: Tensor, dim: Sequence[_int] | _int | None, unbiased: _bool = True, keepdim: _bool = False, *, out: Any = None) -> Tensor: ...
+def var(
+    input: Tensor,
+    dim: Sequence[_int] | _int | None,
+    unbiased: _bool = True,
+    keepdim: _bool = False,
+    *,
+    out: Any = None,
+) -> Tensor: ...
 @overload
-def var_mean(input: Tensor, dim: Sequence[_int] | _int | None = None, *, correction: Number | None = None, keepdim: _bool = False) -> tuple[Tensor, Tensor]: ...
+def var_mean(
+    input: Tensor,
+    dim: Sequence[_int] | _int | None = None,
+    *,
+    correction: Number | None = None,
+    keepdim: _bool = False,
+) -> tuple[Tensor, Tensor]: ...
 @overload
 def var_mean(input: Tensor, unbiased: _bool = True) -> tuple[Tensor, Tensor]: ...
 @overload
-def var_mean(input: Tensor, dim: Sequence[_int] | _int | None, unbiased: _bool = True, keepdim: _bool = False) -> tuple[Tensor, Tensor]: ...
+def var_mean(
+    input: Tensor, dim: Sequence[_int] | _int | None, unbiased: _bool = True, keepdim: _bool = False
+) -> tuple[Tensor, Tensor]: ...
 def vdot(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor: ...
 def view_as_complex(input: Tensor) -> Tensor: ...
 def view_as_complex_copy(input: Tensor, *, out: Any = None) -> Tensor: ...
@@ -2260,5 +4408,22 @@ def xlogy(input: Number, other: Tensor, *, out: Any = None) -> Tensor: ...
 def xlogy_(input: Tensor, other: Tensor) -> Tensor: ...
 @overload
 def xlogy_(input: Tensor, other: Number) -> Tensor: ...
-def zeros(*size: _int | Sequence[_int], dtype: _DType | None = None, layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, out: Any = None, requires_grad: _bool = False) -> Tensor: ...
-def zeros_like(input: Tensor, *, dtype: _DType | None = None, layout: _Layout | None = None, device: _DeviceLike | None = None, pin_memory: _bool | None = None, memory_format: _MemoryFormat | None = None, requires_grad: _bool = False) -> Tensor: ...
+def zeros(
+    *size: _int | Sequence[_int],
+    dtype: _DType | None = None,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    out: Any = None,
+    requires_grad: _bool = False,
+) -> Tensor: ...
+def zeros_like(
+    input: Tensor,
+    *,
+    dtype: _DType | None = None,
+    layout: _Layout | None = None,
+    device: _DeviceLike | None = None,
+    pin_memory: _bool | None = None,
+    memory_format: _MemoryFormat | None = None,
+    requires_grad: _bool = False,
+) -> Tensor: ...

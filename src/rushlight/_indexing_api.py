@@ -15,8 +15,20 @@ from .core.tensor import Tensor, tensor_method
 from .core.tokens import Size
 
 __all__ = [
-    "embedding_renorm_", "is_complex", "is_conj", "is_floating_point", "is_inference", "is_neg", "is_signed",
-    "is_tensor", "nonzero", "numel", "resize_as_", "unique", "unique_consecutive", "zero_",
+    "embedding_renorm_",
+    "is_complex",
+    "is_conj",
+    "is_floating_point",
+    "is_inference",
+    "is_neg",
+    "is_signed",
+    "is_tensor",
+    "nonzero",
+    "numel",
+    "resize_as_",
+    "unique",
+    "unique_consecutive",
+    "zero_",
 ]
 
 
@@ -32,10 +44,12 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False)
 
 def _from_method(name: str, doc: str) -> Any:
     """The function that calls a method of Tensor."""
+
     def function(input: Tensor) -> Any:
         if not isinstance(input, Tensor):
-            raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not "
-                            f"{type(input).__name__}")
+            raise TypeError(
+                f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}"
+            )
         return getattr(input, name)()
 
     function.__name__ = function.__qualname__ = name
@@ -60,8 +74,12 @@ def is_tensor(obj: Any) -> bool:
 @tensor_method
 def is_set_to(self: Tensor, tensor: Tensor) -> bool:
     """Whether both tensors look at the same elements of the same memory in the same way."""
-    return self.storage_object is tensor.storage_object and self.storage_offset() == tensor.storage_offset() \
-        and self.shape == tensor.shape and self.stride() == tensor.stride()
+    return (
+        self.storage_object is tensor.storage_object
+        and self.storage_offset() == tensor.storage_offset()
+        and self.shape == tensor.shape
+        and self.stride() == tensor.stride()
+    )
 
 
 @tensor_method
@@ -102,8 +120,13 @@ def zero_(input: Tensor) -> Tensor:
 
 
 @tensor_method
-def unique(input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
-           dim: int | None = None) -> Any:
+def unique(
+    input: Tensor,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: int | None = None,
+) -> Any:
     """The different values (slices along `dim`), in ascending order; inverse and counts if asked for."""
     if dim is None:
         outputs = run_name("_unique2", input, sorted, return_inverse, return_counts)
@@ -113,8 +136,9 @@ def unique(input: Tensor, sorted: bool = True, return_inverse: bool = False, ret
 
 
 @tensor_method
-def unique_consecutive(input: Tensor, return_inverse: bool = False, return_counts: bool = False,
-                       dim: int | None = None) -> Any:
+def unique_consecutive(
+    input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> Any:
     """The first of every run of equal values (slices along `dim`); inverse and counts only if asked for."""
     outputs = run_name("unique_consecutive", input, return_inverse, return_counts, dim)
     return _asked(outputs, return_inverse, return_counts)

@@ -30,13 +30,18 @@ class tensortype(type):
 
     def __new__(cls, name: str, bases: tuple[type, ...], fields: dict[str, Any]) -> Any:
         if bases:
-            raise TypeError(f"type 'torch.{bases[0].__name__}' is not an acceptable base type; derive from "
-                            "Tensor")
+            raise TypeError(
+                f"type 'torch.{bases[0].__name__}' is not an acceptable base type; derive from Tensor"
+            )
         return super().__new__(cls, name, bases, fields)
 
     def __instancecheck__(cls, instance: object) -> bool:
-        return (isinstance(instance, Tensor) and instance.dtype is cls.dtype and instance._parts is None
-                and instance.device.type == "cpu")
+        return (
+            isinstance(instance, Tensor)
+            and instance.dtype is cls.dtype
+            and instance._parts is None
+            and instance.device.type == "cpu"
+        )
 
     def __repr__(cls) -> str:
         return f"<class '{cls.__module__}.{cls.__name__}'>"
@@ -47,11 +52,17 @@ def legacy_tensor(dtype: DType, args: tuple[Any, ...]) -> Tensor:
     if len(args) == 1 and not isinstance(args[0], int | Size):
         data = args[0]
         if isinstance(data, Tensor):
-            check(data.dtype is dtype, f"expected a tensor of {dtype.name}, but got one of "
-                  f"{data.dtype.name}; use Tensor.to(dtype)", TypeError)
+            check(
+                data.dtype is dtype,
+                f"expected a tensor of {dtype.name}, but got one of {data.dtype.name}; use Tensor.to(dtype)",
+                TypeError,
+            )
             return data.detach()
-        check(isinstance(data, np.ndarray) or (hasattr(data, "__getitem__") and not isinstance(data, str)),
-              f"new(): data must be a sequence (got {type(data).__name__})", TypeError)
+        check(
+            isinstance(data, np.ndarray) or (hasattr(data, "__getitem__") and not isinstance(data, str)),
+            f"new(): data must be a sequence (got {type(data).__name__})",
+            TypeError,
+        )
         return _tensor(data, dtype=dtype)
     sizes = args[0] if args and isinstance(args[0], Size) else args or (0,)
     check(all(isinstance(n, int) for n in sizes), "new(): sizes must be integers", TypeError)
@@ -60,12 +71,23 @@ def legacy_tensor(dtype: DType, args: tuple[Any, ...]) -> Tensor:
 
 def _tensor_type(name: str, dtype: DType) -> tensortype:
     def new(cls: type, *args: Any, device: Any = None) -> Tensor:
-        check(device is None or _as_device(device).type == "cpu", f"{name} is a type of tensors of the "
-              f"processor, not of {device}; use rushlight.tensor(..., device=device)")
+        check(
+            device is None or _as_device(device).type == "cpu",
+            f"{name} is a type of tensors of the "
+            f"processor, not of {device}; use rushlight.tensor(..., device=device)",
+        )
         return legacy_tensor(dtype, args)
 
-    return tensortype(name, (), {"__new__": new, "dtype": dtype, "__module__": "rushlight",
-                                 "__doc__": f"Tensors of {dtype.name} in memory of the processor."})
+    return tensortype(
+        name,
+        (),
+        {
+            "__new__": new,
+            "dtype": dtype,
+            "__module__": "rushlight",
+            "__doc__": f"Tensors of {dtype.name} in memory of the processor.",
+        },
+    )
 
 
 FloatTensor = _tensor_type("FloatTensor", dtypes.float32)
@@ -82,21 +104,38 @@ BoolTensor = _tensor_type("BoolTensor", dtypes.bool_)
 
 def set_default_tensor_type(t: Any) -> None:
     """Make `t`, such as DoubleTensor or its name, decide the default dtype."""
-    warn_once("set_default_tensor_type() is deprecated as of PyTorch 2.1, please use "
-              "torch.set_default_dtype() and set_default_device()", 2)
+    warn_once(
+        "set_default_tensor_type() is deprecated as of PyTorch 2.1, please use "
+        "torch.set_default_dtype() and set_default_device()",
+        2,
+    )
     named = t.rpartition(".")[2] if isinstance(t, str) else None
     kind = next((kind for kind in _TENSOR_TYPES if kind is t or kind.__name__ == named), None)
-    check(not getattr(t, "is_cuda", False), "set_default_tensor_type: Torch not compiled with CUDA enabled",
-          TypeError)
+    check(
+        not getattr(t, "is_cuda", False),
+        "set_default_tensor_type: Torch not compiled with CUDA enabled",
+        TypeError,
+    )
     if kind is None:
         raise TypeError(f"invalid type: {t!r}")
-    check(kind.dtype.is_floating_point, "only floating-point types are supported as the default type",
-          TypeError)
+    check(
+        kind.dtype.is_floating_point, "only floating-point types are supported as the default type", TypeError
+    )
     dtypes.set_default_dtype(kind.dtype)
 
 
-_TENSOR_TYPES = (FloatTensor, DoubleTensor, HalfTensor, BFloat16Tensor, ByteTensor, CharTensor, ShortTensor,
-                 IntTensor, LongTensor, BoolTensor)
+_TENSOR_TYPES = (
+    FloatTensor,
+    DoubleTensor,
+    HalfTensor,
+    BFloat16Tensor,
+    ByteTensor,
+    CharTensor,
+    ShortTensor,
+    IntTensor,
+    LongTensor,
+    BoolTensor,
+)
 
 
 _tensor_classes = set(_TENSOR_TYPES)
@@ -121,5 +160,4 @@ _as_device = device
 
 
 __all__ = [kind.__name__ for kind in _TENSOR_TYPES]
-__all__ += ["get_default_device", "set_default_device", "set_default_tensor_type",
-            "tensortype"]
+__all__ += ["get_default_device", "set_default_device", "set_default_tensor_type", "tensortype"]

@@ -43,9 +43,18 @@ class Name:
         raise TypeError(f"{self.module}.{self.name} stands for a name in a file")
 
 
-_REBUILD = {name: Name("torch._utils", f"_rebuild_{name}") for name in (
-    "tensor_v2", "tensor_v3", "parameter", "parameter_with_state", "sparse_tensor",
-    "meta_tensor_no_storage", "wrapper_subclass")}
+_REBUILD = {
+    name: Name("torch._utils", f"_rebuild_{name}")
+    for name in (
+        "tensor_v2",
+        "tensor_v3",
+        "parameter",
+        "parameter_with_state",
+        "sparse_tensor",
+        "meta_tensor_no_storage",
+        "wrapper_subclass",
+    )
+}
 _FROM_TYPE = Name("torch._tensor", "_rebuild_from_type_v2")
 _SIZE, _DEVICE = Name("torch", "Size"), Name("torch", "device")
 _GET_LAYOUT = Name("torch.serialization", "_get_layout")
@@ -75,8 +84,10 @@ class Storages:
         key = self.keys.setdefault(same, str(len(self.keys)))
         known = self._dtypes.setdefault(key, dtype)
         if known is not dtype:
-            raise RuntimeError("Cannot save multiple tensors or storages that view the same data as "
-                               f"different types: {known} and {dtype}")
+            raise RuntimeError(
+                "Cannot save multiple tensors or storages that view the same data as "
+                f"different types: {known} and {dtype}"
+            )
         self.found[key] = untyped
         kind = _UNTYPED if dtype is None else _LEGACY[_dtype_to_storage_type_map()[dtype]]
         count = untyped.nbytes() // (1 if dtype is None else dtype.itemsize)
@@ -141,8 +152,11 @@ class _Pickler(_PythonPickler):  # type: ignore[misc]
 def reduce_tensor(tensor: Tensor) -> Any:
     """How a tensor is made again: a name of PyTorch's and its arguments."""
     kind = type(tensor)
-    if kind.__reduce_ex__ is not Tensor.__reduce_ex__ or isinstance(tensor, NestedBase) \
-            or tensor._quantizer is not None:
+    if (
+        kind.__reduce_ex__ is not Tensor.__reduce_ex__
+        or isinstance(tensor, NestedBase)
+        or tensor._quantizer is not None
+    ):
         return NotImplemented  # these say themselves how they are made again
     state: Any = own_attributes(tensor)
     if kind.__name__ == "Parameter" and kind.__module__.endswith("nn.parameter"):
@@ -154,8 +168,11 @@ def reduce_tensor(tensor: Tensor) -> Any:
     if kind is Tensor and not state:
         return function, args
     getstate = getattr(kind, "__getstate__", None)
-    slots = {name: getattr(tensor, name) for name in copyreg._slotnames(kind)  # type: ignore[attr-defined]
-             if hasattr(tensor, name)}
+    slots = {
+        name: getattr(tensor, name)
+        for name in copyreg._slotnames(kind)  # type: ignore[attr-defined]
+        if hasattr(tensor, name)
+    }
     if getstate is not None and getstate is not getattr(object, "__getstate__", None):
         state = tensor.__getstate__()
     elif slots:
@@ -166,15 +183,31 @@ def reduce_tensor(tensor: Tensor) -> Any:
 def _rebuilding(tensor: Tensor) -> tuple[Name, tuple[Any, ...]]:
     if tensor._dispatches and tensor._array is None:
         return _REBUILD["wrapper_subclass"], (
-            type(tensor), tensor.dtype, tuple(tensor.shape), tensor.strides(), tensor.storage_offset(),
-            tensor.layout, tensor.device, tensor.requires_grad)
+            type(tensor),
+            tensor.dtype,
+            tuple(tensor.shape),
+            tensor.strides(),
+            tensor.storage_offset(),
+            tensor.layout,
+            tensor.device,
+            tensor.requires_grad,
+        )
     if tensor._parts is not None:
         return _REBUILD["sparse_tensor"], (tensor.layout, _members(tensor))
     if tensor.is_meta:
         return _REBUILD["meta_tensor_no_storage"], (
-            tensor.dtype, tuple(tensor.shape), tensor.strides(), tensor.requires_grad)
-    place: tuple[Any, ...] = (tensor.storage_offset(), tuple(tensor.shape), tensor.strides(),
-                              tensor.requires_grad, collections.OrderedDict())
+            tensor.dtype,
+            tuple(tensor.shape),
+            tensor.strides(),
+            tensor.requires_grad,
+        )
+    place: tuple[Any, ...] = (
+        tensor.storage_offset(),
+        tuple(tensor.shape),
+        tensor.strides(),
+        tensor.requires_grad,
+        collections.OrderedDict(),
+    )
     bits = {name: True for name, is_set in (("conj", tensor.is_conj()), ("neg", tensor.is_neg())) if is_set}
     storage = tensor.untyped_storage()
     if tensor.dtype not in _dtype_to_storage_type_map():
@@ -193,8 +226,9 @@ def _members(tensor: Tensor) -> tuple[Any, ...]:
 # Files.
 
 
-def write_archive(file: Any, obj: Any, folder: str, pickle_module: Any, protocol: int,
-                  skip_data: bool = False) -> None:
+def write_archive(
+    file: Any, obj: Any, folder: str, pickle_module: Any, protocol: int, skip_data: bool = False
+) -> None:
     """`obj` as a zip archive. Nothing is written before all of it could be pickled."""
     storages = Storages()
     text = io.BytesIO()
@@ -217,8 +251,11 @@ def write_pickles(file: Any, obj: Any, pickle_module: Any, protocol: int) -> Non
     storages = Storages(older=True)
     text = io.BytesIO()
     dump: Callable[..., None] = (pickle_module or pickle).dump
-    machine = {"protocol_version": PROTOCOL, "little_endian": sys.byteorder == "little",
-               "type_sizes": {"short": 2, "int": 4, "long": 8}}
+    machine = {
+        "protocol_version": PROTOCOL,
+        "little_endian": sys.byteorder == "little",
+        "type_sizes": {"short": 2, "int": 4, "long": 8},
+    }
     for value in (MAGIC, PROTOCOL, machine):
         dump(value, text, protocol)
     if pickle_module is None:

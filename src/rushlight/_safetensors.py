@@ -23,10 +23,27 @@ from .core.lazy import LazyModule
 
 json = LazyModule("json")
 
-ITEM_SIZES = {"BOOL": 1, "U8": 1, "I8": 1, "F8_E4M3": 1, "F8_E5M2": 1,
-              "F8_E4M3FNUZ": 1, "F8_E5M2FNUZ": 1, "F8_E8M0": 1, "U16": 2, "I16": 2, "F16": 2,
-              "BF16": 2, "U32": 4, "I32": 4, "F32": 4, "U64": 8, "I64": 8, "F64": 8,
-              "C64": 8}
+ITEM_SIZES = {
+    "BOOL": 1,
+    "U8": 1,
+    "I8": 1,
+    "F8_E4M3": 1,
+    "F8_E5M2": 1,
+    "F8_E4M3FNUZ": 1,
+    "F8_E5M2FNUZ": 1,
+    "F8_E8M0": 1,
+    "U16": 2,
+    "I16": 2,
+    "F16": 2,
+    "BF16": 2,
+    "U32": 4,
+    "I32": 4,
+    "F32": 4,
+    "U64": 8,
+    "I64": 8,
+    "F64": 8,
+    "C64": 8,
+}
 MAX_HEADER = 100_000_000
 _METADATA = "__metadata__"
 
@@ -54,21 +71,27 @@ class Header:
 
 # Writing.
 
-def write(file: BinaryIO, arrays: Sequence[tuple[str, str, tuple[int, ...], np.ndarray]],
-          metadata: dict[str, str]) -> None:
+
+def write(
+    file: BinaryIO, arrays: Sequence[tuple[str, str, tuple[int, ...], np.ndarray]], metadata: dict[str, str]
+) -> None:
     """Write (name, code, shape, contiguous array of their bytes) and `metadata`."""
     ordered = sorted(arrays, key=lambda item: (-ITEM_SIZES[item[1]], item[0]))  # keeps every entry aligned
     header: dict[str, Any] = {_METADATA: metadata}
     position = 0
     for name, code, shape, array in ordered:
-        header[name] = {"dtype": code, "shape": list(shape),
-                        "data_offsets": [position, position + array.nbytes]}
+        header[name] = {
+            "dtype": code,
+            "shape": list(shape),
+            "data_offsets": [position, position + array.nbytes],
+        }
         position += array.nbytes
     text = json.dumps(header, ensure_ascii=True, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     if len(text) > MAX_HEADER:
-        raise ValueError(f"save: the description of the object takes {len(text)} bytes, the format allows "
-                         f"{MAX_HEADER}")
+        raise ValueError(
+            f"save: the description of the object takes {len(text)} bytes, the format allows {MAX_HEADER}"
+        )
     file.write(len(text).to_bytes(8, "little"))
     file.write(text)
     for _, _, _, array in ordered:
@@ -76,6 +99,7 @@ def write(file: BinaryIO, arrays: Sequence[tuple[str, str, tuple[int, ...], np.n
 
 
 # Reading.
+
 
 def read_header(file: BinaryIO) -> Header:
     """The checked header; leaves `file` at the first byte of the data."""
@@ -100,8 +124,9 @@ def read_array(file: BinaryIO, entry: Entry) -> np.ndarray:
     while done < len(result):
         count = _read_some(file, view[done:])
         if not count:
-            raise SerializationError(f"load: the file ends inside {entry.name!r}, {len(result) - done} bytes "
-                                     "too early")
+            raise SerializationError(
+                f"load: the file ends inside {entry.name!r}, {len(result) - done} bytes too early"
+            )
         done += count
     return result
 
@@ -110,15 +135,17 @@ def _read_some(file: BinaryIO, target: memoryview) -> int:
     if hasattr(file, "readinto"):
         return file.readinto(target) or 0
     data = file.read(len(target))
-    target[:len(data)] = data
+    target[: len(data)] = data
     return len(data)
 
 
 def _read(file: BinaryIO, count: int, what: str) -> bytes:
     left = _bytes_left(file)
     if left is not None and left < count:
-        raise SerializationError(f"load: not a safetensors file, or cut short: {left} bytes where the {what} "
-                                 f"of {count} bytes should be")
+        raise SerializationError(
+            f"load: not a safetensors file, or cut short: {left} bytes where the {what} "
+            f"of {count} bytes should be"
+        )
     data = b""
     while len(data) < count:
         more = file.read(count - len(data))
@@ -147,8 +174,9 @@ def _parse(text: bytes) -> dict[str, Any]:
     try:
         header = json.loads(text.decode("utf-8"), object_pairs_hook=_without_repeats)
     except (ValueError, RecursionError) as error:
-        raise SerializationError(f"load: not a safetensors file, or damaged: the header is not JSON "
-                                 f"({error})") from None
+        raise SerializationError(
+            f"load: not a safetensors file, or damaged: the header is not JSON ({error})"
+        ) from None
     if not isinstance(header, dict):
         raise SerializationError("load: not a safetensors file, or damaged: the header is not a JSON object")
     return header
@@ -180,8 +208,10 @@ def _entry(name: str, fields: Any) -> Entry:
         raise wrong(f"has the data_offsets {offsets!r}")
     start, stop = offsets
     if stop - start != math.prod(shape) * ITEM_SIZES[code]:
-        raise wrong(f"has {stop - start} bytes, but {code} of shape {shape} takes "
-                    f"{math.prod(shape) * ITEM_SIZES[code]}")
+        raise wrong(
+            f"has {stop - start} bytes, but {code} of shape {shape} takes "
+            f"{math.prod(shape) * ITEM_SIZES[code]}"
+        )
     return Entry(name, code, tuple(shape), start, stop)
 
 
@@ -190,12 +220,15 @@ def _check_layout(entries: list[Entry], available: int | None) -> None:
     position = 0
     for entry in in_file_order(entries):
         if entry.start != position:
-            raise SerializationError(f"load: damaged file: entry {entry.name!r} begins at byte {entry.start} "
-                                     f"of the data, not at {position}")
+            raise SerializationError(
+                f"load: damaged file: entry {entry.name!r} begins at byte {entry.start} "
+                f"of the data, not at {position}"
+            )
         position = entry.stop
     if available is not None and available < position:
-        raise SerializationError(f"load: the file is cut short: {available} bytes of data where the header "
-                                 f"names {position}")
+        raise SerializationError(
+            f"load: the file is cut short: {available} bytes of data where the header names {position}"
+        )
 
 
 def in_file_order(entries: Sequence[Entry]) -> list[Entry]:

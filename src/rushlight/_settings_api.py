@@ -50,8 +50,9 @@ _MODES = ("default", "warn", "error")
 
 def _flag(value: Any, name: str) -> bool:
     if not isinstance(value, bool):
-        raise TypeError(f"_set_deterministic_algorithms(): argument {name} must be bool, not "
-                        f"{type(value).__name__}")
+        raise TypeError(
+            f"_set_deterministic_algorithms(): argument {name} must be bool, not {type(value).__name__}"
+        )
     return value
 
 

@@ -13,8 +13,19 @@ from .core.errors import check, warn_once
 from .core.tensor import AUTOGRAD, Tensor, tensor_method
 from .core.tokens import Size
 
-__all__ = ["atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_shapes", "broadcast_tensors",
-           "cartesian_prod", "detach_", "meshgrid", "split", "unravel_index"]
+__all__ = [
+    "atleast_1d",
+    "atleast_2d",
+    "atleast_3d",
+    "block_diag",
+    "broadcast_shapes",
+    "broadcast_tensors",
+    "cartesian_prod",
+    "detach_",
+    "meshgrid",
+    "split",
+    "unravel_index",
+]
 
 
 def _tensors(tensors: tuple[Any, ...], name: str) -> tuple[Tensor, ...]:
@@ -22,8 +33,11 @@ def _tensors(tensors: tuple[Any, ...], name: str) -> tuple[Tensor, ...]:
     if len(tensors) == 1 and isinstance(tensors[0], list | tuple):
         tensors = tuple(tensors[0])
     for position, tensor in enumerate(tensors):
-        check(isinstance(tensor, Tensor), f"{name}(): expected Tensor as element {position}, but got "
-              f"{type(tensor).__name__}", TypeError)
+        check(
+            isinstance(tensor, Tensor),
+            f"{name}(): expected Tensor as element {position}, but got {type(tensor).__name__}",
+            TypeError,
+        )
     return tensors
 
 
@@ -64,8 +78,11 @@ def broadcast_shapes(*given: Any) -> Size:
     """The shape that tensors of these shapes (sequences of sizes, or single sizes) broadcast to."""
     listed = [(shape,) if isinstance(shape, int) else tuple(shape) for shape in given]
     for shape in listed:
-        check(all(size >= 0 for size in shape), f"broadcast_shapes: sizes must not be negative, got {shape}",
-              ValueError)
+        check(
+            all(size >= 0 for size in shape),
+            f"broadcast_shapes: sizes must not be negative, got {shape}",
+            ValueError,
+        )
     return Size(shapes.broadcast_shapes(*listed, name="broadcast_shapes"))
 
 
@@ -90,17 +107,25 @@ def block_diag(*tensors: Tensor) -> Tensor:
 
 def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, ...]:
     """The coordinates, one tensor per dimension of `shape`, of flat indices into a tensor of that shape."""
-    check(not (indices.dtype.is_floating_point or indices.dtype.is_complex or indices.dtype.name == "bool"),
-          f"expected 'indices' to be integer dtype, but got {indices.dtype.name}", TypeError)
-    check(isinstance(shape, int | Sequence), "expected 'shape' to be int or sequence of ints, but got "
-          f"{type(shape)}",
-          TypeError)
+    check(
+        not (indices.dtype.is_floating_point or indices.dtype.is_complex or indices.dtype.name == "bool"),
+        f"expected 'indices' to be integer dtype, but got {indices.dtype.name}",
+        TypeError,
+    )
+    check(
+        isinstance(shape, int | Sequence),
+        f"expected 'shape' to be int or sequence of ints, but got {type(shape)}",
+        TypeError,
+    )
     sizes = (shape,) if isinstance(shape, int) else tuple(shape)
     for size in sizes:
-        check(isinstance(size, int), f"expected 'shape' sequence to only contain ints, but got {type(size)}",
-              TypeError)
+        check(
+            isinstance(size, int),
+            f"expected 'shape' sequence to only contain ints, but got {type(size)}",
+            TypeError,
+        )
         check(size >= 0, f"'shape' cannot have negative values, but got {sizes}", ValueError)
-    steps = [shapes.numel(sizes[i + 1:]) for i in range(len(sizes))]
+    steps = [shapes.numel(sizes[i + 1 :]) for i in range(len(sizes))]
     flat = indices.unsqueeze(-1)
     coordinates = flat.floor_divide(_row(steps, indices)) % _row(sizes, indices)
     return coordinates.unbind(-1)

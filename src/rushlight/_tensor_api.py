@@ -45,8 +45,11 @@ def _written(self: Tensor, function: Callable[..., Any], others: tuple[Tensor, .
     places = np.ndindex(*mine.shape)
     made = [function(*[a[place].item() for a in (mine, *arrays)]) for place in places]
     for value in made:
-        check(isinstance(value, bool | int | float | complex | np.generic | Tensor), f"{name}: the function "
-              f"gave a {type(value).__name__}, not a number", TypeError)
+        check(
+            isinstance(value, bool | int | float | complex | np.generic | Tensor),
+            f"{name}: the function gave a {type(value).__name__}, not a number",
+            TypeError,
+        )
     self.copy_(from_numpy(np.array(made, mine.dtype).reshape(mine.shape)))
     return self
 
@@ -75,15 +78,23 @@ def dim_order(self: Tensor, *, ambiguity_check: Any = False) -> tuple[int, ...]:
     With `ambiguity_check` an error where other orders would do as well, because of a dimension of size 1 or
     of equal strides; given as a list of memory formats, only unless exactly one of them fits.
     """
-    check(isinstance(ambiguity_check, bool) or (isinstance(ambiguity_check, list) and all(
-        isinstance(each, memory_format) for each in ambiguity_check)), "dim_order: ambiguity_check must be a "
-        "bool or a list of memory formats", TypeError)
+    check(
+        isinstance(ambiguity_check, bool)
+        or (
+            isinstance(ambiguity_check, list)
+            and all(isinstance(each, memory_format) for each in ambiguity_check)
+        ),
+        "dim_order: ambiguity_check must be a bool or a list of memory formats",
+        TypeError,
+    )
     strides = self.stride()
     ambiguous = 1 in self.shape or any(one == other for one, other in itertools.pairwise(strides))
     if ambiguity_check is not False and ambiguous:
         formats = ambiguity_check if isinstance(ambiguity_check, list) else []
-        check(sum(self.is_contiguous(memory_format=f) for f in formats) == 1,
-              "dim_order: the order of dimensions is not the only one possible")
+        check(
+            sum(self.is_contiguous(memory_format=f) for f in formats) == 1,
+            "dim_order: the order of dimensions is not the only one possible",
+        )
     return tuple(sorted(range(self.ndim), key=lambda d: (-self.stride()[d], d)))
 
 

@@ -34,11 +34,26 @@ from .core.tensor import Tensor, alias, meta_tensor
 from .core.tokens import LAYOUTS, Size, device
 from .sparse import sparse_compressed_tensor, sparse_coo_tensor
 
-CODES = {"bool": "BOOL", "uint8": "U8", "int8": "I8", "uint16": "U16", "int16": "I16", "uint32": "U32",
-         "int32": "I32", "uint64": "U64", "int64": "I64", "float16": "F16", "bfloat16": "BF16",
-         "float32": "F32", "float64": "F64",
-         "float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2", "float8_e4m3fnuz": "F8_E4M3FNUZ",
-         "float8_e5m2fnuz": "F8_E5M2FNUZ", "float8_e8m0fnu": "F8_E8M0"}
+CODES = {
+    "bool": "BOOL",
+    "uint8": "U8",
+    "int8": "I8",
+    "uint16": "U16",
+    "int16": "I16",
+    "uint32": "U32",
+    "int32": "I32",
+    "uint64": "U64",
+    "int64": "I64",
+    "float16": "F16",
+    "bfloat16": "BF16",
+    "float32": "F32",
+    "float64": "F64",
+    "float8_e4m3fn": "F8_E4M3",
+    "float8_e5m2": "F8_E5M2",
+    "float8_e4m3fnuz": "F8_E4M3FNUZ",
+    "float8_e5m2fnuz": "F8_E5M2FNUZ",
+    "float8_e8m0fnu": "F8_E8M0",
+}
 _BY_CODE = {code: name for name, code in CODES.items()} | {"C64": "complex64"}
 _TAG = "$"  # marks a JSON object as anything but a plain value; no other JSON objects are written
 
@@ -57,6 +72,7 @@ def register_tensor_class(name: str, build: Callable[[Tensor], Tensor]) -> None:
 
 
 # Objects to trees.
+
 
 class TreeWriter:
     """Encodes a tree and collects its tensors; those that share a storage are put together by `arrays`."""
@@ -88,8 +104,11 @@ class TreeWriter:
             items = [self.encode(item, (*path, str(i))) for i, item in enumerate(value)]
         finally:
             self._open.discard(id(value))
-        return items if type(value) is list else {_TAG: "size" if type(value) is Size else "tuple",
-                                                  "items": items}
+        return (
+            items
+            if type(value) is list
+            else {_TAG: "size" if type(value) is Size else "tuple", "items": items}
+        )
 
     def _dict(self, value: Any, path: tuple[str, ...]) -> Any:
         items = [[self._key(key, path), self.encode(item, (*path, str(key)))] for key, item in value.items()]
@@ -115,8 +134,10 @@ class TreeWriter:
             return {_TAG: "device", "value": str(value)}
         if isinstance(value, np.ndarray | np.generic) and np.asarray(value).dtype.kind in "biufc":
             tensor = over_array(np.array(value, order="C"))
-            return {**self._tensor(tensor, path),
-                    _TAG: "array" if isinstance(value, np.ndarray) else "scalar"}
+            return {
+                **self._tensor(tensor, path),
+                _TAG: "array" if isinstance(value, np.ndarray) else "scalar",
+            }
         raise NotPlain(f"the {type(value).__name__} at {_place(path)}")
 
     def _tensor(self, value: Tensor, path: tuple[str, ...]) -> dict[str, Any]:
@@ -126,10 +147,19 @@ class TreeWriter:
             return {_TAG: "nested", "ragged_idx": value._ragged_idx, **self._members(members, path)}
         if isinstance(value, StridedNestedTensor):
             sizes, strides, offsets, dims = value._rows.parts()
-            return {_TAG: "strided nested", "sizes": sizes, "strides": strides, "offsets": offsets,
-                    "dims": dims, **self._members({"values": value._values}, path)}
-        if (type(value) is not Tensor and kind not in _tensor_classes) or value._quantizer is not None \
-                or own_attributes(value):
+            return {
+                _TAG: "strided nested",
+                "sizes": sizes,
+                "strides": strides,
+                "offsets": offsets,
+                "dims": dims,
+                **self._members({"values": value._values}, path),
+            }
+        if (
+            (type(value) is not Tensor and kind not in _tensor_classes)
+            or value._quantizer is not None
+            or own_attributes(value)
+        ):
             raise NotPlain(f"the {kind} at {_place(path)}")
         record: dict[str, Any] = {_TAG: "tensor", "dtype": value.dtype.name, "shape": list(value.shape)}
         if kind != "Tensor":
@@ -151,8 +181,11 @@ class TreeWriter:
         if isinstance(parts, Coo):
             members = {"indices": parts.indices, "values": parts.values}
             return {"layout": "sparse_coo", "coalesced": parts.coalesced, **self._members(members, path)}
-        members = {"compressed_indices": parts.compressed, "plain_indices": parts.plain,
-                   "values": parts.values}
+        members = {
+            "compressed_indices": parts.compressed,
+            "plain_indices": parts.plain,
+            "values": parts.values,
+        }
         return {"layout": value.layout.name, **self._members(members, path)}
 
     def _members(self, members: Mapping[str, Tensor | None], path: tuple[str, ...]) -> dict[str, Any]:
@@ -222,18 +255,24 @@ def _place(path: tuple[str, ...]) -> str:
 
 # Trees to objects.
 
+
 class TreeReader:
     """Decodes a tree, checking each record against the entries of the file."""
 
-    def __init__(self, file: BinaryIO, header: Header, without_data: bool,
-                 restore: Callable[[UntypedStorage, str], UntypedStorage],
-                 mapped: np.ndarray | None = None) -> None:
+    def __init__(
+        self,
+        file: BinaryIO,
+        header: Header,
+        without_data: bool,
+        restore: Callable[[UntypedStorage, str], UntypedStorage],
+        mapped: np.ndarray | None = None,
+    ) -> None:
         """`restore` tells where storages go; `mapped` is the data of the file, if it need not be read."""
         self._without_data = without_data
         self._entries = header.entries
         self._storages: dict[str, Tensor] = {}
         for entry in () if without_data else in_file_order(list(header.entries.values())):
-            data = read_array(file, entry) if mapped is None else mapped[entry.start:entry.stop]
+            data = read_array(file, entry) if mapped is None else mapped[entry.start : entry.stop]
             memory = UntypedStorage.of_buffer(data)
             memory._fixed = mapped is not None
             memory = restore(memory, "cpu")
@@ -282,11 +321,17 @@ class TreeReader:
             raise _damaged(path, f"shape {shape}")
         try:
             if record["layout"] == "sparse_coo":
-                result = sparse_coo_tensor(members["indices"], members["values"], shape,
-                                           check_invariants=True, is_coalesced=bool(record["coalesced"]))
+                result = sparse_coo_tensor(
+                    members["indices"],
+                    members["values"],
+                    shape,
+                    check_invariants=True,
+                    is_coalesced=bool(record["coalesced"]),
+                )
             else:
-                result = sparse_compressed_tensor(**members, size=shape, layout=LAYOUTS[record["layout"]],
-                                                  check_invariants=True)
+                result = sparse_compressed_tensor(
+                    **members, size=shape, layout=LAYOUTS[record["layout"]], check_invariants=True
+                )
         except RuntimeError as error:
             raise _damaged(path, str(error)) from None
         return _finished(result, record)
@@ -313,19 +358,31 @@ class TreeReader:
             raise _damaged(path, str(error)) from None
 
     def _members(self, record: dict[str, Any], path: str) -> dict[str, Any]:
-        check(not self._without_data, f"load: {path.lstrip('.') or 'the object'} is a {record[_TAG]} "
-              "tensor, which is not made without data; load the file without map_location",
-              NotImplementedError)
+        check(
+            not self._without_data,
+            f"load: {path.lstrip('.') or 'the object'} is a {record[_TAG]} "
+            "tensor, which is not made without data; load the file without map_location",
+            NotImplementedError,
+        )
         return {name: self.decode(member, f"{path}.{name}") for name, member in record["members"].items()}
 
-    def _placed(self, entry: Entry, record: dict[str, Any], dtype: DType, shape: Shape, strides: Shape,
-                offset: int, path: str) -> Tensor:
+    def _placed(
+        self,
+        entry: Entry,
+        record: dict[str, Any],
+        dtype: DType,
+        shape: Shape,
+        strides: Shape,
+        offset: int,
+        path: str,
+    ) -> Tensor:
         shared = "offset" in record
         needed = extent(shape, strides)
         end = (offset + needed) * dtype.itemsize if needed else 0
         if end > entry.stop - entry.start or (not shared and entry != _expected(entry, dtype, shape)):
-            raise _damaged(path, f"it does not fit entry {entry.name!r} ({entry.code}, shape "
-                           f"{list(entry.shape)})")
+            raise _damaged(
+                path, f"it does not fit entry {entry.name!r} ({entry.code}, shape {list(entry.shape)})"
+            )
         if shared or is_contiguous(shape, strides):
             return self._view(entry, dtype, shape, strides, offset)
         if not is_dense(shape, strides):
@@ -386,10 +443,16 @@ def _decode_array(reader: TreeReader, tree: dict[str, Any], path: str) -> Any:
 
 
 _DECODERS: dict[str, Callable[[TreeReader, dict[str, Any], str], Any]] = {
-    "dict": _decode_dict, "ordered": _decode_dict, "tuple": _decode_items, "size": _decode_items,
-    "tensor": TreeReader.tensor, "sparse": TreeReader.sparse, "nested": TreeReader.nested,
+    "dict": _decode_dict,
+    "ordered": _decode_dict,
+    "tuple": _decode_items,
+    "size": _decode_items,
+    "tensor": TreeReader.tensor,
+    "sparse": TreeReader.sparse,
+    "nested": TreeReader.nested,
     "strided nested": TreeReader.strided_nested,
-    "array": _decode_array, "scalar": _decode_array,
+    "array": _decode_array,
+    "scalar": _decode_array,
     "float": lambda reader, tree, path: float(tree["value"]),
     "complex": lambda reader, tree, path: complex(float(tree["value"][0]), float(tree["value"][1])),
     "bytes": lambda reader, tree, path: base64.b64decode(tree["value"], validate=True),

@@ -48,8 +48,10 @@ class StorageType:
 
 
 def refuse(message: str) -> UnsafeError:
-    return UnsafeError(f"Weights only load failed. {message}. Only if the file comes from a source that you "
-                       "trust, load it with weights_only=False, which runs the code that it names")
+    return UnsafeError(
+        f"Weights only load failed. {message}. Only if the file comes from a source that you "
+        "trust, load it with weights_only=False, which runs the code that it names"
+    )
 
 
 def found(module: str, name: str) -> Any:
@@ -63,10 +65,12 @@ def found(module: str, name: str) -> Any:
         return _trusted[full]
     known = storage_or_dtype(module, name)
     if known is None:
-        raise refuse(f"Unsupported global: GLOBAL {full} was not an allowed global by default. If you trust "
-                     f"it, use `serialization.add_safe_globals([{name}])` or the "
-                     f"`serialization.safe_globals([{name}])` context manager to allowlist it; or save a "
-                     "state dict of tensors and plain containers")
+        raise refuse(
+            f"Unsupported global: GLOBAL {full} was not an allowed global by default. If you trust "
+            f"it, use `serialization.add_safe_globals([{name}])` or the "
+            f"`serialization.safe_globals([{name}])` context manager to allowlist it; or save a "
+            "state dict of tensors and plain containers"
+        )
     return known
 
 
@@ -101,19 +105,35 @@ def memory_of(storage: Any) -> UntypedStorage:
     return storage._untyped_storage
 
 
-def _tensor(storage: Any, offset: Any, size: Any, stride: Any, requires_grad: Any = False, hooks: Any = None,
-            metadata: Any = None) -> Tensor:
+def _tensor(
+    storage: Any,
+    offset: Any,
+    size: Any,
+    stride: Any,
+    requires_grad: Any = False,
+    hooks: Any = None,
+    metadata: Any = None,
+) -> Tensor:
     memory_of(storage)
     return _typed_tensor(storage, offset, size, stride, requires_grad, hooks, storage._dtype, metadata)
 
 
-def _typed_tensor(storage: Any, offset: Any, size: Any, stride: Any, requires_grad: Any, hooks: Any,
-                  dtype: Any, metadata: Any = None) -> Tensor:
+def _typed_tensor(
+    storage: Any,
+    offset: Any,
+    size: Any,
+    stride: Any,
+    requires_grad: Any,
+    hooks: Any,
+    dtype: Any,
+    metadata: Any = None,
+) -> Tensor:
     shape, strides, memory = tuple(size), tuple(stride), memory_of(storage)
     counts = all(type(n) is int and 0 <= n < 2**62 for n in (*shape, *strides, offset))
     if not counts or len(shape) != len(strides) or not isinstance(dtype, DType) or dtype.is_quantized:
-        raise SerializationError(f"load: damaged file: shape {shape}, strides {strides}, offset {offset}, "
-                                 f"{dtype}")
+        raise SerializationError(
+            f"load: damaged file: shape {shape}, strides {strides}, offset {offset}, {dtype}"
+        )
     check_bytes(shape, strides, dtype.itemsize, offset)
     if memory.buffer is None:
         return meta_tensor(Spec(shape, dtype, strides))._set_requires_grad(bool(requires_grad))
@@ -152,8 +172,9 @@ def _nested(buffer: Any, sizes: Any, strides: Any, offsets: Any) -> Tensor:
 def _sparse(kind: Any, data: tuple[Any, ...]) -> Tensor:
     if kind.name == "sparse_coo":
         indices, values, size, *coalesced = data
-        return sparse_coo_tensor(indices, values, size, check_invariants=True,
-                                 is_coalesced=coalesced[0] if coalesced else None)
+        return sparse_coo_tensor(
+            indices, values, size, check_invariants=True, is_coalesced=coalesced[0] if coalesced else None
+        )
     compressed, plain, values, size = data
     return sparse_compressed_tensor(compressed, plain, values, size, layout=kind, check_invariants=True)
 
@@ -176,15 +197,23 @@ def _from_type(function: Any, kind: Any, args: Any, state: Any) -> Any:
     return result
 
 
-def _wrapper(kind: Any, dtype: Any, size: Any, stride: Any, offset: Any, layout: Any, place: Any,
-             requires_grad: Any) -> Tensor:
+def _wrapper(
+    kind: Any, dtype: Any, size: Any, stride: Any, offset: Any, layout: Any, place: Any, requires_grad: Any
+) -> Tensor:
     """A tensor without data of a class of the program, which must be trusted."""
     if not (isinstance(kind, type) and issubclass(kind, Tensor) and kind._dispatches):
         raise SerializationError(f"load: damaged file: {kind} is no class that runs operators itself")
     _meta_tensor(dtype, size, stride, False)  # checks them
     made: Tensor = Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
-        kind, size, strides=stride, storage_offset=int(offset), dtype=dtype, layout=layout, device=place,
-        requires_grad=bool(requires_grad))
+        kind,
+        size,
+        strides=stride,
+        storage_offset=int(offset),
+        dtype=dtype,
+        layout=layout,
+        device=place,
+        requires_grad=bool(requires_grad),
+    )
     return made
 
 
@@ -194,8 +223,12 @@ def set_attributes(tensor: Any, state: Any) -> None:
     dictionary, slots = state if isinstance(state, tuple) and len(state) == 2 else (state, None)
     for name, value in {**(dictionary or {}), **(slots or {})}.items():
         plain = type(tensor) is Tensor
-        if not isinstance(name, str) or name in Tensor.__annotations__ or name.startswith("__") or (
-                plain and hasattr(Tensor, name)):
+        if (
+            not isinstance(name, str)
+            or name in Tensor.__annotations__
+            or name.startswith("__")
+            or (plain and hasattr(Tensor, name))
+        ):
             raise refuse(f"The file sets the attribute {name!r} of a tensor")
         setattr(tensor, name, value)
 

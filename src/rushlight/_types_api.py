@@ -16,8 +16,12 @@ def result_type(tensor1: Any, tensor2: Any) -> DType:
     for value in (tensor1, tensor2):
         if not isinstance(value, Tensor | bool | int | float | complex):
             raise TypeError(f"result_type takes tensors and numbers, not {type(value).__name__}")
-    return common([(value.dtype, value.ndim == 0) if isinstance(value, Tensor) else value
-                   for value in (tensor1, tensor2)])
+    return common(
+        [
+            (value.dtype, value.ndim == 0) if isinstance(value, Tensor) else value
+            for value in (tensor1, tensor2)
+        ]
+    )
 
 
 def typename(obj: Any) -> str:

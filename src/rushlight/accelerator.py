@@ -6,8 +6,14 @@ from typing import Any
 
 from .core.tokens import device
 
-__all__ = ["current_accelerator", "current_device_index", "device_count", "is_available", "set_device_index",
-           "synchronize"]
+__all__ = [
+    "current_accelerator",
+    "current_device_index",
+    "device_count",
+    "is_available",
+    "set_device_index",
+    "synchronize",
+]
 
 
 def is_available() -> bool:

@@ -155,8 +155,10 @@ def _recall(key: str | None) -> tuple[dict[str, Any], Library] | None:
 def _link(description: dict[str, Any], code: bytes) -> Library:
     entries = [s for s in description["segments"] if isinstance(s, str)]
     entries += [profile.TIMES] if description["timers"] else []
-    addresses: dict[str, int] = {"parallel_for": pool().parallel_for_address,
-                                 profile.CLOCK: profile.clock_address()}
+    addresses: dict[str, int] = {
+        "parallel_for": pool().parallel_for_address,
+        profile.CLOCK: profile.clock_address(),
+    }
     names = description["imports"]
     addresses.update(routine_imports(SimpleNamespace(globals=names), engine().target))
     for name in names:
@@ -166,16 +168,18 @@ def _link(description: dict[str, Any], code: bytes) -> Library:
         addresses[name] = address
     library = engine().link(code, entries, addresses)
     if description["timers"]:
-        profile.add_program([profile.Timer(*words) for words in description["timers"]],
-                            library.addresses[profile.TIMES])
+        profile.add_program(
+            [profile.Timer(*words) for words in description["timers"]], library.addresses[profile.TIMES]
+        )
     return library
 
 
 def _tell(artifact: Artifact, *, cached: bool) -> None:
     """What RUSHLIGHT_LOG asks to see of a program."""
     if wanted("loops"):
-        logger("loops").info("%s", "\n".join(str(s if isinstance(s, Call) else s.nest)
-                                              for s in artifact.schedule.steps))
+        logger("loops").info(
+            "%s", "\n".join(str(s if isinstance(s, Call) else s.nest) for s in artifact.schedule.steps)
+        )
     if wanted("fusion"):
         logger("fusion").info("%s", "\n".join(artifact.schedule.notes))
     if wanted("llvm"):
@@ -189,6 +193,7 @@ def _tell(artifact: Artifact, *, cached: bool) -> None:
 
 
 # The executable as plain data, and from it.
+
 
 def _describe(graph: Graph, program: Program, plan: Schedule, native: NativeModule) -> dict[str, Any]:
     slots = native.slots
@@ -204,33 +209,61 @@ def _describe(graph: Graph, program: Program, plan: Schedule, native: NativeModu
         if number is None:  # an output without elements is written by nobody
             number, extra = extra, extra + 1
         outputs.append(_slot(number, buffer, value.shape, value.spec.known_strides()))
-    temporaries = [_slot(slots[b], b, (b.size.constant_value() or 0,), None, offset)
-                   for b, offset in plan.workspace.offsets.items()]
-    segments = [s if isinstance(s, str) else {
-        "node": number_of[id(s.attributes["node"])], "layouts": s.attributes["layouts"],
-        "inputs": [slots[b] for b in s.inputs], "outputs": [slots[b] for b in s.outputs]}
-        for s in native.segments]
+    temporaries = [
+        _slot(slots[b], b, (b.size.constant_value() or 0,), None, offset)
+        for b, offset in plan.workspace.offsets.items()
+    ]
+    segments = [
+        s
+        if isinstance(s, str)
+        else {
+            "node": number_of[id(s.attributes["node"])],
+            "layouts": s.attributes["layouts"],
+            "inputs": [slots[b] for b in s.inputs],
+            "outputs": [slots[b] for b in s.outputs],
+        }
+        for s in native.segments
+    ]
     return {
-        "segments": segments, "inputs": [slots.get(program.inputs[value]) for value in graph.inputs],
-        "outputs": outputs, "temporaries": temporaries, "workspace": plan.workspace.size, "slots": extra,
+        "segments": segments,
+        "inputs": [slots.get(program.inputs[value]) for value in graph.inputs],
+        "outputs": outputs,
+        "temporaries": temporaries,
+        "workspace": plan.workspace.size,
+        "slots": extra,
         "reports": [[kind.__name__, message] for kind, message in native.reports],
-        "imports": list(native.imports), "updates": updates,
-        "timers": [timer.to_words() for timer in native.timers]}
+        "imports": list(native.imports),
+        "updates": updates,
+        "timers": [timer.to_words() for timer in native.timers],
+    }
 
 
 def _executable(graph: Graph, description: dict[str, Any], library: Library) -> Executable:
-    segments = [s if isinstance(s, str) else _extern(graph.nodes[s["node"]], s["layouts"], s["inputs"],
-                                                     s["outputs"]) for s in description["segments"]]
-    outputs, temporaries = ([_slot_of(words) for words in description[name]]
-                            for name in ("outputs", "temporaries"))
+    segments = [
+        s if isinstance(s, str) else _extern(graph.nodes[s["node"]], s["layouts"], s["inputs"], s["outputs"])
+        for s in description["segments"]
+    ]
+    outputs, temporaries = (
+        [_slot_of(words) for words in description[name]] for name in ("outputs", "temporaries")
+    )
     reports = [(getattr(builtins, kind), message) for kind, message in description["reports"]]
-    return Executable(library, segments, description["inputs"], outputs, temporaries,
-                      description["workspace"], description["slots"], pool(), reports,
-                      dict(description["updates"]))
+    return Executable(
+        library,
+        segments,
+        description["inputs"],
+        outputs,
+        temporaries,
+        description["workspace"],
+        description["slots"],
+        pool(),
+        reports,
+        dict(description["updates"]),
+    )
 
 
-def _slot(number: int, buffer: Buffer, shape: tuple[int, ...], strides: tuple[int, ...] | None,
-          offset: int = 0) -> list[Any]:
+def _slot(
+    number: int, buffer: Buffer, shape: tuple[int, ...], strides: tuple[int, ...] | None, offset: int = 0
+) -> list[Any]:
     size = buffer.dtype.itemsize
     steps = None if strides is None or strides == contiguous_strides(shape) else [s * size for s in strides]
     return [number, buffer.dtype.name, list(shape), steps, offset]
@@ -241,14 +274,19 @@ def _slot_of(words: list[Any]) -> Slot:
     return Slot(number, DTYPES[dtype].numpy, tuple(shape), None if steps is None else tuple(steps), offset)
 
 
-def _extern(node: Node, layouts: list[Any], sources: list[int],
-            targets: list[int]) -> Callable[[dict[int, np.ndarray]], None]:
+def _extern(
+    node: Node, layouts: list[Any], sources: list[int], targets: list[int]
+) -> Callable[[dict[int, np.ndarray]], None]:
     """A call of an operator's eager kernel on the buffers of the block."""
     several = node.returns_list
 
     def run(arrays: dict[int, np.ndarray]) -> None:
-        tensors = iter([from_numpy(_seen_as(arrays[s], tuple(shape), tuple(strides)))
-                        for s, (shape, strides) in zip(sources, layouts, strict=True)])
+        tensors = iter(
+            [
+                from_numpy(_seen_as(arrays[s], tuple(shape), tuple(strides)))
+                for s, (shape, strides) in zip(sources, layouts, strict=True)
+            ]
+        )
         with autocast_off():  # the graph has its casts
             result = call(node.op, map_values(node.args, lambda value: _argument(value, next(tensors))))
         for target, output in zip(targets, result if several else (result,), strict=True):

@@ -103,8 +103,11 @@ class CompiledFunction:
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         leaves, structure = _leaves(args, kwargs)
         tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
-        if AMBIENT.keys & (TRACED | DISPATCH) or any(t._keys & (TRACED | META) for t in tensors) or (
-                MODES.transforming or MODES.traces or MODES.dual_levels):  # which see operators, not programs
+        if (
+            AMBIENT.keys & (TRACED | DISPATCH)
+            or any(t._keys & (TRACED | META) for t in tensors)
+            or (MODES.transforming or MODES.traces or MODES.dual_levels)
+        ):  # which see operators, not programs
             return self.function(*args, **kwargs)
         for tensor in tensors:
             if tensor._keys & DISPATCH:
@@ -158,12 +161,16 @@ class CompiledFunction:
         """The default dtype, determinism or the guard mode, which the short way does not ask, has changed."""
         self._fast = None
 
-    def _compile(self, key: Any, args: Any, kwargs: Any, tensors: list[Tensor],
-                 leaves: list[Any]) -> tuple[Entry | None, Any]:
+    def _compile(
+        self, key: Any, args: Any, kwargs: Any, tensors: list[Tensor], leaves: list[Any]
+    ) -> tuple[Entry | None, Any]:
         """A new entry; or None and the result of the call, for a program that has no graph."""
         reason = self._reason(key, tensors, leaves)
-        if (_ragged(key[0]) and not self.fullgraph
-                and sum(_ragged(known[0]) for known in self.entries) >= MOST_LENGTHS):
+        if (
+            _ragged(key[0])
+            and not self.fullgraph
+            and sum(_ragged(known[0]) for known in self.entries) >= MOST_LENGTHS
+        ):
             self.eager["nested tensors"] = f"compiled for {MOST_LENGTHS} batches of rows of different lengths"
             return None, self.function(*args, **kwargs)
         if len(self.entries) >= MOST_KINDS and not self.fullgraph and key not in self.entries:
@@ -244,8 +251,14 @@ def forget_entries() -> None:
     for function in list(_functions):
         with function._lock:
             function._forget()
-            for known in (function.entries, function.reasons, function.eager, function._changes,
-                          function._unsettled, function._met):
+            for known in (
+                function.entries,
+                function.reasons,
+                function.eager,
+                function._changes,
+                function._unsettled,
+                function._met,
+            ):
                 known.clear()
 
 
@@ -260,8 +273,12 @@ guards.on_change(_forget_all)
 hooks.on_change(_forget_all)
 
 
-KEY_PARTS = ("the structure of the arguments", "an argument", "the aliasing or the hooks of the arguments",
-             "the modes (grad, inference, default dtype, autocast, determinism)")
+KEY_PARTS = (
+    "the structure of the arguments",
+    "an argument",
+    "the aliasing or the hooks of the arguments",
+    "the modes (grad, inference, default dtype, autocast, determinism)",
+)
 
 
 def _distance(known: Any, key: Any) -> tuple[int, int]:
@@ -312,7 +329,8 @@ def _leaves(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], A
 def _ragged(structure: Any) -> bool:
     """Whether there is a nested tensor among the arguments."""
     return isinstance(structure, TreeSpec) and (
-        issubclass(structure.type or object, NestedBase) or any(map(_ragged, structure.children)))
+        issubclass(structure.type or object, NestedBase) or any(map(_ragged, structure.children))
+    )
 
 
 def _key(leaves: list[Any], structure: TreeSpec | int) -> Any:
@@ -358,7 +376,7 @@ class _Itself:
 def _constant(leaf: Any) -> Any:
     """A value that was specialised; kept apart from equal values of other types. Numbers are live."""
     kind = type(leaf)
-    if kind is float or (kind is int and -2**63 <= leaf < 2**63):
+    if kind is float or (kind is int and -(2**63) <= leaf < 2**63):
         return kind
     if isinstance(leaf, set):
         return kind, frozenset(leaf)

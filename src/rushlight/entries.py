@@ -111,12 +111,20 @@ class Entry:
         call = self.call
         self.live: LiveInputs = call.live
         # No effect but new tensors.
-        effects = (call.writes, call.gradients, call.draws, call.changes, call.replaced, call.flags,
-                   call.stores)
+        effects = (
+            call.writes,
+            call.gradients,
+            call.draws,
+            call.changes,
+            call.replaced,
+            call.flags,
+            call.stores,
+        )
         self.pure = not (any(effects) or self.live.fills) and call.grad_mode is None
         # outputs whose gradients the backward program takes, in its order
-        self.differentiated = list(dict.fromkeys(
-            leaf.index for leaf in call.all_leaves() if leaf.differentiated))
+        self.differentiated = list(
+            dict.fromkeys(leaf.index for leaf in call.all_leaves() if leaf.differentiated)
+        )
         self.taken = taken_over(call)
         # inputs that the program itself writes to, if they are in memory that is reached through them alone
         self.updated = self.artifact.executable.updates
@@ -126,17 +134,38 @@ class Entry:
         self.gradients = [a for a in self.arguments if isinstance(a, GradientOf | Held)]
         self.single = call.structure == LEAF and [leaf.kind for leaf in call.leaves] == ["value"]
         self.quick = (
-            self.backward is None and self.pure and not self.live.guarded and not self.grads
+            self.backward is None
+            and self.pure
+            and not self.live.guarded
+            and not self.grads
             and all(leaf.kind == "value" for leaf in call.leaves)
-            and not self.gradients and not self.pinned and not self.related and not call.inference
+            and not self.gradients
+            and not self.pinned
+            and not self.related
+            and not call.inference
             and not call.kinds
         )
         # whether the native callable of its step can do all of a call on plain arguments
         self.direct = (
-            self.backward is None and call.grad_mode is None
+            self.backward is None
+            and call.grad_mode is None
             and all(leaf.kind in ("value", "python") for leaf in call.leaves)
-            and not any((call.draws, call.late, call.changes, call.replaced, call.flags, call.stores,
-                         call.kinds, call.inference, self.grads, self.gradients, self.pinned, self.related))
+            and not any(
+                (
+                    call.draws,
+                    call.late,
+                    call.changes,
+                    call.replaced,
+                    call.flags,
+                    call.stores,
+                    call.kinds,
+                    call.inference,
+                    self.grads,
+                    self.gradients,
+                    self.pinned,
+                    self.related,
+                )
+            )
         )
         self.guards = guards_of(self.environment)  # for native code; None if it cannot look at all of them
         self.alone = self.quick and self.guards is not None  # the native callable leaves nothing to Python
@@ -144,14 +173,18 @@ class Entry:
         self._seen: list[tuple[Tensor, Any, Any]] = [(tensor, _nothing, None) for tensor, _ in self.captured]
         looked = {target_name(place) for place, _ in self.grads}
         self._dropped = [target for target, _ in call.gradients if target_name(target) not in looked]
-        self._fills = [i for i, source in enumerate(call.sources)
-                       if self.arguments[i] is None and not isinstance(source, Tensor)]
+        self._fills = [
+            i
+            for i, source in enumerate(call.sources)
+            if self.arguments[i] is None and not isinstance(source, Tensor)
+        ]
         self.kinds = [call.sources[i] for i in self._fills]  # of numbers, if there are no draws
         self._given = [(i, place) for i, place in enumerate(self.arguments) if place is not None]
         self._new = [(source, output) for source, output in call.writes if output not in self.updated]
         # the hooks of leaves from elsewhere, and how often leaves had got or lost any by then
-        self._hooked = [(tensor, hooks.hooks_of(tensor)) for tensor, _ in self.captured
-                        if tensor.requires_grad]
+        self._hooked = [
+            (tensor, hooks.hooks_of(tensor)) for tensor, _ in self.captured if tensor.requires_grad
+        ]
         self._hook_changes = hooks.changes()
         self._places = {id(tensor): j for j, (tensor, _) in enumerate(self.captured)}
         self._repeated = len({id(leaf) for leaf in call.leaves}) < len(call.leaves)
@@ -236,6 +269,7 @@ def _identical(a: Sequence[Any], b: Sequence[Any]) -> bool:
 
 # Building.
 
+
 def decompose_call(call: CapturedCall) -> None:
     """Replace operators of its graph by simpler ones."""
     replaced = decompose(call.graph)
@@ -243,8 +277,13 @@ def decompose_call(call: CapturedCall) -> None:
 
 
 @uncollected()
-def build_entry(call: CapturedCall, tensors: list[Tensor], environment: Environment = NOTHING_KNOWN, *,
-                use_cache: bool = True) -> Entry:
+def build_entry(
+    call: CapturedCall,
+    tensors: list[Tensor],
+    environment: Environment = NOTHING_KNOWN,
+    *,
+    use_cache: bool = True,
+) -> Entry:
     """Compile a captured call."""
     graph = call.graph
     logger("graph").info("captured\n%s", graph)
@@ -263,33 +302,44 @@ def build_entry(call: CapturedCall, tensors: list[Tensor], environment: Environm
         whole = extract(graph, list(graph.inputs), results)
         taken = taken_over(call)
         # not of tensors with gaps: a copy of one has not the memory that the program writes to
-        whole.updates = {output: source for source, output in call.writes if output in taken
-                         and call.sources[source]._array.shape == graph.inputs[source].shape}
+        whole.updates = {
+            output: source
+            for source, output in call.writes
+            if output in taken and call.sources[source]._array.shape == graph.inputs[source].shape
+        }
         forward = compile_graph(whole, use_cache=use_cache)
     where = {id(tensor): i for i, tensor in enumerate(tensors)}
     owners: dict[int, int | GradientOf] = {
         id(grad): GradientOf(where.get(id(leaf), leaf), describe(grad))
-        for leaf, grad in call.leaves_used if grad is not None}
+        for leaf, grad in call.leaves_used
+        if grad is not None
+    }
     held = {id(s.old): Held(s.place, s.key, describe(s.old)) for s in call.stores if s.old is not None}
     call.stores = [replace(store, old=None) for store in call.stores]
     placed: dict[int, Any] = owners | held | where
     arguments = [placed.get(id(s)) for s in call.sources]
-    captured = [(s, describe(s)) for s, a in zip(call.sources, arguments, strict=True)
-                if isinstance(s, Tensor) and a is None]
+    captured = [
+        (s, describe(s))
+        for s, a in zip(call.sources, arguments, strict=True)
+        if isinstance(s, Tensor) and a is None
+    ]
     captured += [(c.target, describe(c.target)) for c in call.changes if id(c.target) not in where]
     call.versions = [(placed.get(id(tensor), tensor), count) for tensor, count in call.versions]
     call.flags = [(where[id(tensor)], flag) for tensor, flag in call.flags]
     call.replaced = [(where.get(id(target), target), _placed(leaf, where)) for target, leaf in call.replaced]
     call.changes = [replace(c, target=where.get(id(c.target), c.target)) for c in call.changes]
     grads: list[tuple[int | Tensor, bool]] = [
-        (where.get(id(leaf), leaf), grad is not None) for leaf, grad in call.leaves_used]
+        (where.get(id(leaf), leaf), grad is not None) for leaf, grad in call.leaves_used
+    ]
     call.differentiable = [placed.get(id(tensor), tensor) for tensor in call.differentiable]
     placed_leaves = {id(leaf): _placed(leaf, where) for leaf in call.leaves}
     call.leaves = [placed_leaves[id(leaf)] for leaf in call.leaves]
-    call.late = [replace(late, args=late.mapped(Leaf, lambda leaf: _placed(leaf, where)))
-                 for late in call.late]
-    call.gradients = [(where.get(id(target), target), _placed(leaf, where))
-                      for target, leaf in call.gradients]
+    call.late = [
+        replace(late, args=late.mapped(Leaf, lambda leaf: _placed(leaf, where))) for late in call.late
+    ]
+    call.gradients = [
+        (where.get(id(target), target), _placed(leaf, where)) for target, leaf in call.gradients
+    ]
     # the tensors of this call are of no use to others, and their memory is the caller's
     call.sources = [s if a is None else None for s, a in zip(call.sources, arguments, strict=True)]
     call.leaves_used = []
@@ -309,8 +359,11 @@ def _there(call: CapturedCall) -> set[Value]:
     """
     if call.changes or call.replaced:
         return set()
-    fresh = {value for value, source in zip(call.graph.inputs, call.sources, strict=False)
-             if not isinstance(source, Tensor)}
+    fresh = {
+        value
+        for value, source in zip(call.graph.inputs, call.sources, strict=False)
+        if not isinstance(source, Tensor)
+    }
     return (call.kept | fresh) - {call.graph.inputs[source] for source, _ in call.writes}
 
 
@@ -360,12 +413,17 @@ def _make_quick(entry: Entry, tensors: Sequence[Tensor]) -> Invoker | None:
             if tensor._array is None or tensor._keys > 1 or tensor._base is not None:
                 return None
             sources.append(Source(i, None, tensor, None))
-    return executable.invoker(len(tensors), sources, tensors=True,
-                              single=entry.single and entry.outputs == 1,
-                              guards=entry.guards or NO_GUARDS)
+    return executable.invoker(
+        len(tensors),
+        sources,
+        tensors=True,
+        single=entry.single and entry.outputs == 1,
+        guards=entry.guards or NO_GUARDS,
+    )
 
 
 # Running.
+
 
 def run_directly(entry: Entry, native: Any, args: tuple[Any, ...]) -> Any:
     """A call of a native callable that leaves something to Python: its result; NotImplemented if it was
@@ -383,8 +441,9 @@ def finish_directly(entry: Entry, found: Any) -> Any:
     if type(found) is int:
         entry.artifact.executable.report(found)
     outputs = dict(zip(entry.step.listed, found, strict=True)) if entry.step else found
-    return entry.call.structure.unflatten([
-        outputs[leaf.index] if leaf.kind == "value" else leaf.python for leaf in entry.call.leaves])
+    return entry.call.structure.unflatten(
+        [outputs[leaf.index] if leaf.kind == "value" else leaf.python for leaf in entry.call.leaves]
+    )
 
 
 def run_entry(entry: Entry, tensors: Sequence[Tensor], numbers: list[Any], arguments: Any = ((), {})) -> Any:
@@ -484,8 +543,9 @@ def _drop(targets: list[int | Tensor], tensors: Sequence[Tensor]) -> None:
         (tensors[target] if isinstance(target, int) else target)._grad = None
 
 
-def _change(call: CapturedCall, tensors: Sequence[Tensor], counts: list[tuple[Any, int]],
-            data: list[Tensor]) -> None:
+def _change(
+    call: CapturedCall, tensors: Sequence[Tensor], counts: list[tuple[Any, int]], data: list[Tensor]
+) -> None:
     """What the program did to the caller's tensors besides writing to their memory."""
     for place, count in counts:
         _found(place, tensors).version_counter.value += count
@@ -518,8 +578,9 @@ def taken_over(call: CapturedCall) -> set[int]:
     return {output for output in written if output not in used and written.count(output) == 1}
 
 
-def _returned(leaf: Leaf, tensors: Sequence[Tensor], sources: list[Any], outputs: Any,
-              numbers: list[Any]) -> Any:
+def _returned(
+    leaf: Leaf, tensors: Sequence[Tensor], sources: list[Any], outputs: Any, numbers: list[Any]
+) -> Any:
     if leaf.kind == "value":
         return outputs[leaf.index]
     if leaf.kind == "view":

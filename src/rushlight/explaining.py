@@ -71,8 +71,11 @@ def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanat
 
 
 def _explanation(captured: str, decomposed: str, seconds: dict[str, float], entry: Entry) -> Explanation:
-    named = [("", entry.artifact)] if entry.backward is None else [("forward ", entry.artifact),
-                                                                   ("backward ", entry.backward)]
+    named = (
+        [("", entry.artifact)]
+        if entry.backward is None
+        else [("forward ", entry.artifact), ("backward ", entry.backward)]
+    )
     artifacts = [artifact for _, artifact in named]
     return Explanation(
         captured,
@@ -82,9 +85,10 @@ def _explanation(captured: str, decomposed: str, seconds: dict[str, float], entr
         [prefix + note for prefix, artifact in named for note in artifact.schedule.notes],
         "\n\n".join(artifact.module.text for artifact in artifacts),
         "\n\n".join(engine().assembly(artifact.module.text) for artifact in artifacts),
-        seconds | {prefix + name: value
-                   for prefix, artifact in named for name, value in artifact.seconds.items()},
-        {prefix + name: count for prefix, artifact in named for name, count in moved_bytes(artifact).items()})
+        seconds
+        | {prefix + name: value for prefix, artifact in named for name, value in artifact.seconds.items()},
+        {prefix + name: count for prefix, artifact in named for name, count in moved_bytes(artifact).items()},
+    )
 
 
 def _kernels(artifact: Artifact) -> str:

@@ -10,13 +10,8 @@ from types import EllipsisType
 from typing import Any
 
 from ._functions import istft, stft  # noqa: F401
-from ._indexing_api import (  # noqa: F401  also functions of this module in PyTorch
-    unique,
-    unique_consecutive,
-)
-from ._reduction_api import (  # noqa: F401  also functions of this module in PyTorch
-    norm,
-)
+from ._indexing_api import unique, unique_consecutive  # noqa: F401  also functions of this module in PyTorch
+from ._reduction_api import norm  # noqa: F401  also functions of this module in PyTorch
 from ._shape_api import (  # noqa: F401  also functions of this module in PyTorch
     atleast_1d,
     atleast_2d,
@@ -39,25 +34,38 @@ from .decompositions.matmul_einsum import LETTERS
 
 __all__ = ["cdist", "chain_matmul", "einsum", "tensordot"]
 
-_CDIST_MODES = {"use_mm_for_euclid_dist_if_necessary": 0, "use_mm_for_euclid_dist": 1,
-                "donot_use_mm_for_euclid_dist": 2}
+_CDIST_MODES = {
+    "use_mm_for_euclid_dist_if_necessary": 0,
+    "use_mm_for_euclid_dist": 1,
+    "donot_use_mm_for_euclid_dist": 2,
+}
 
 
 def einsum(*args: Any) -> Tensor:
     """Sum of products: einsum("ij,jk->ik", a, b), or with sublists einsum(a, [0, 1], b, [1, 2], [0, 2])."""
-    check(len(args) >= 2, "einsum: give the equation string and at least one operand, or at least one "
-          "operand and its subscripts list", ValueError)
+    check(
+        len(args) >= 2,
+        "einsum: give the equation string and at least one operand, or at least one "
+        "operand and its subscripts list",
+        ValueError,
+    )
     if isinstance(args[0], Tensor):
         equation, operands = _from_sublists(args)
     else:
         equation, operands = args[0], args[1:]
-        check(isinstance(equation, str), "einsum: the equation must be a string, not "
-              f"{type(equation).__name__}", TypeError)
+        check(
+            isinstance(equation, str),
+            f"einsum: the equation must be a string, not {type(equation).__name__}",
+            TypeError,
+        )
     if len(operands) == 1 and isinstance(operands[0], list | tuple):
         operands = operands[0]
     for operand in operands:
-        check(isinstance(operand, Tensor), "einsum: operands must be tensors, not "
-              f"{type(operand).__name__}", TypeError)
+        check(
+            isinstance(operand, Tensor),
+            f"einsum: operands must be tensors, not {type(operand).__name__}",
+            TypeError,
+        )
     return call(REGISTRY["einsum"], (equation, tuple(operands), None))
 
 
@@ -71,12 +79,17 @@ def _from_sublists(args: Sequence[Any]) -> tuple[str, Sequence[Any]]:
 
 
 def _sublist(labels: Sequence[int | EllipsisType]) -> str:
-    check(isinstance(labels, list | tuple), "einsum: every operand must be followed by its list of "
-          f"subscripts, not {type(labels).__name__}", TypeError)
+    check(
+        isinstance(labels, list | tuple),
+        f"einsum: every operand must be followed by its list of subscripts, not {type(labels).__name__}",
+        TypeError,
+    )
     for label in labels:
-        check(label is Ellipsis or (isinstance(label, int) and 0 <= label < len(LETTERS)), "einsum: "
-              f"subscript {label} in subscript list is not within the valid range [0, "
-              f"{len(LETTERS)})", ValueError)
+        check(
+            label is Ellipsis or (isinstance(label, int) and 0 <= label < len(LETTERS)),
+            f"einsum: subscript {label} in subscript list is not within the valid range [0, {len(LETTERS)})",
+            ValueError,
+        )
     return "".join("..." if isinstance(label, EllipsisType) else LETTERS[label] for label in labels)
 
 
@@ -98,8 +111,11 @@ def _contracted_dims(a: Tensor, b: Tensor, dims: Any) -> tuple[tuple[int, ...], 
         fail(f"tensordot expects dims to be an int or two lists of ints, but got dims={dims}")
     left, right = dims
     for part in (left, right):
-        check(isinstance(part, list | tuple), f"tensordot: dims must be two lists of ints, but got {part!r} "
-              "in it", TypeError)
+        check(
+            isinstance(part, list | tuple),
+            f"tensordot: dims must be two lists of ints, but got {part!r} in it",
+            TypeError,
+        )
     return tuple(left), tuple(right)
 
 
@@ -110,11 +126,15 @@ def chain_matmul(*matrices: Any, out: Tensor | None = None) -> Tensor:
     return call(op, args) if out is None else call_out(op, args, out)
 
 
-def cdist(x1: Tensor, x2: Tensor, p: float = 2.0,
-          compute_mode: str = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
+def cdist(
+    x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary"
+) -> Tensor:
     """The p-norm distance between each pair of rows."""
-    check(compute_mode in _CDIST_MODES, f"{compute_mode} is not a valid value for compute_mode; use one of "
-          f"{', '.join(_CDIST_MODES)}", ValueError)
+    check(
+        compute_mode in _CDIST_MODES,
+        f"{compute_mode} is not a valid value for compute_mode; use one of {', '.join(_CDIST_MODES)}",
+        ValueError,
+    )
     return call(REGISTRY["cdist"], (x1, x2, float(p), _CDIST_MODES[compute_mode]))
 
 

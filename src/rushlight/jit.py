@@ -10,16 +10,32 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-__all__ = ["Final", "annotate", "export", "freeze", "ignore", "interface", "is_scripting", "is_tracing",
-           "isinstance", "optimize_for_inference", "script", "script_if_tracing", "script_method", "trace",
-           "trace_module", "unused"]
+__all__ = [
+    "Final",
+    "annotate",
+    "export",
+    "freeze",
+    "ignore",
+    "interface",
+    "is_scripting",
+    "is_tracing",
+    "isinstance",
+    "optimize_for_inference",
+    "script",
+    "script_if_tracing",
+    "script_method",
+    "trace",
+    "trace_module",
+    "unused",
+]
 
 Item = TypeVar("Item")
 _isinstance = isinstance
 
 
-def script(obj: Item, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None,
-           example_inputs: Any = None) -> Item:
+def script(
+    obj: Item, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None, example_inputs: Any = None
+) -> Item:
     """`obj`, a function, class or module, as it is; parameters of a module must have their shapes."""
     _check_initialized(obj)
     return obj
@@ -28,8 +44,10 @@ def script(obj: Item, optimize: Any = None, _frames_up: int = 0, _rcb: Any = Non
 def _check_initialized(obj: Any) -> None:
     for module in obj.modules() if hasattr(obj, "modules") and not _isinstance(obj, type) else ():
         if getattr(module, "has_uninitialized_params", bool)():
-            raise RuntimeError(f"jit: {type(module).__name__} has uninitialized parameters or buffers; run a "
-                               "forward pass first, which gives them their shapes")
+            raise RuntimeError(
+                f"jit: {type(module).__name__} has uninitialized parameters or buffers; run a "
+                "forward pass first, which gives them their shapes"
+            )
 
 
 def trace(func: Item, example_inputs: Any = None, *args: Any, **options: Any) -> Item:

@@ -27,9 +27,24 @@ from .core.python_dispatch import RULES, as_called
 from .core.registry import REGISTRY
 from .core.schema import parse_schema
 
-__all__ = ["CustomOpDef", "Library", "Tag", "custom_op", "define", "fallthrough_kernel", "get_ctx", "impl",
-           "impl_abstract", "infer_schema", "opcheck", "register_autograd", "register_fake",
-           "register_kernel", "register_torch_dispatch", "register_vmap"]
+__all__ = [
+    "CustomOpDef",
+    "Library",
+    "Tag",
+    "custom_op",
+    "define",
+    "fallthrough_kernel",
+    "get_ctx",
+    "impl",
+    "impl_abstract",
+    "infer_schema",
+    "opcheck",
+    "register_autograd",
+    "register_fake",
+    "register_kernel",
+    "register_torch_dispatch",
+    "register_vmap",
+]
 
 _log = logging.getLogger(__name__)
 _DEVICES = ", ".join(DEVICE_KEYS)
@@ -41,8 +56,9 @@ def fallthrough_kernel() -> None:
     raise NotImplementedError("fallthrough_kernel() should never be called: it stands for no kernel")
 
 
-def opcheck(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None,
-            **options: Any) -> dict[str, str]:
+def opcheck(
+    op: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None, **options: Any
+) -> dict[str, str]:
     """Whether an operator keeps what its schema and registrations promise: see `testing.opcheck`."""
     found: dict[str, str] = _opcheck.opcheck(op, args, kwargs, **options)
     return found
@@ -51,15 +67,24 @@ def opcheck(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None
 # Operators by their functions.
 
 
-def custom_op(name: str, fn: Callable[..., Any] | None = None, /, *, mutates_args: str | Iterable[str],
-              device_types: Any = None, schema: str | None = None, tags: Any = None) -> Any:
+def custom_op(
+    name: str,
+    fn: Callable[..., Any] | None = None,
+    /,
+    *,
+    mutates_args: str | Iterable[str],
+    device_types: Any = None,
+    schema: str | None = None,
+    tags: Any = None,
+) -> Any:
     """An operator "namespace::name" whose kernel is `fn`; without `fn`, a decorator.
 
     `mutates_args` names the arguments that it writes to; its outputs must not be its inputs.
     """
     if fn is None:
-        return lambda function: custom_op(name, function, mutates_args=mutates_args,
-                                          device_types=device_types, schema=schema, tags=tags)
+        return lambda function: custom_op(
+            name, function, mutates_args=mutates_args, device_types=device_types, schema=schema, tags=tags
+        )
     text = infer_schema(fn, mutates_args=mutates_args) if schema is None else schema
     namespace, _, short = name.partition("::")
     check(bool(short), f"custom_op: the name must be 'namespace::name', not {name!r}", ValueError)
@@ -67,16 +92,27 @@ def custom_op(name: str, fn: Callable[..., Any] | None = None, /, *, mutates_arg
         found = parse_schema(f"{name}{text}")
         written = {found.arguments[i].name for i in found.mutable_arguments}
         wanted = written if mutates_args == "unknown" else set(mutates_args)
-        check(written == wanted, f"custom_op: mutates_args says {wanted or '{}'}, but according to its "
-              f"schema {text} the op mutates {written or '{}'}", ValueError)
+        check(
+            written == wanted,
+            f"custom_op: mutates_args says {wanted or '{}'}, but according to its "
+            f"schema {text} the op mutates {written or '{}'}",
+            ValueError,
+        )
     return CustomOpDef(namespace, short, text, fn, device_types, tags)
 
 
 class CustomOpDef:
     """A custom operator: call it, or tell it more about itself."""
 
-    def __init__(self, namespace: str, name: str, schema: str, fn: Callable[..., Any],
-                 device_types: Any = None, tags: Any = None) -> None:
+    def __init__(
+        self,
+        namespace: str,
+        name: str,
+        schema: str,
+        fn: Callable[..., Any],
+        device_types: Any = None,
+        tags: Any = None,
+    ) -> None:
         self._namespace, self._name, self._schema = namespace, name, schema
         self._init_fn = fn
         self._qualname = f"{namespace}::{name}"
@@ -86,8 +122,9 @@ class CustomOpDef:
         for argument in schema_of.keyword_only:
             if argument.type.base == "Tensor":
                 operators.destroy(self._qualname)
-                raise NotImplementedError(f"custom_op: kwarg-only Tensor args are not supported: "
-                                          f"{self._qualname}{schema}")
+                raise NotImplementedError(
+                    f"custom_op: kwarg-only Tensor args are not supported: {self._qualname}{schema}"
+                )
         self._kernels: dict[str | None, Callable[..., Any]] = {}
         try:
             self.register_kernel(device_types, fn)
@@ -125,12 +162,19 @@ class CustomOpDef:
         """Another kernel, for some devices; without `device_types` for all that have none of their own."""
         if fn is None:
             return lambda function: self.register_kernel(device_types, function)
-        named = [None] if device_types is None else [device_types] if isinstance(device_types, str) \
+        named = (
+            [None]
+            if device_types is None
+            else [device_types]
+            if isinstance(device_types, str)
             else list(device_types)
+        )
         if named != [None] and not self._tensor_arguments:
-            check("device" in self._custom.op.schema.argument_names,
-                  "Functions without tensor inputs are required to have a `device: torch.device` argument",
-                  ValueError)
+            check(
+                "device" in self._custom.op.schema.argument_names,
+                "Functions without tensor inputs are required to have a `device: torch.device` argument",
+                ValueError,
+            )
         for device in named:
             self._kernels[device] = fn
         self._update()
@@ -151,11 +195,18 @@ class CustomOpDef:
         disabled = self._custom.disabled
         before = set(disabled)
         if device_type not in self._kernels:
-            _log.warning("set_kernel_enabled: %s: no kernel was registered for this device type: %s",
-                         self._qualname, device_type)
+            _log.warning(
+                "set_kernel_enabled: %s: no kernel was registered for this device type: %s",
+                self._qualname,
+                device_type,
+            )
         elif enabled is (device_type not in disabled):
-            _log.warning("set_kernel_enabled: the kernel of %s for %s is already %s", self._qualname,
-                         device_type, "enabled" if enabled else "disabled")
+            _log.warning(
+                "set_kernel_enabled: the kernel of %s for %s is already %s",
+                self._qualname,
+                device_type,
+                "enabled" if enabled else "disabled",
+            )
         if enabled:
             disabled.discard(device_type)
         elif device_type in self._kernels:
@@ -167,8 +218,9 @@ class CustomOpDef:
             self._custom.disabled = before
             self._update()
 
-    def register_autograd(self, backward: Callable[..., Any], /, *,
-                          setup_context: Callable[..., Any] | None = None) -> None:
+    def register_autograd(
+        self, backward: Callable[..., Any], /, *, setup_context: Callable[..., Any] | None = None
+    ) -> None:
         """backward(ctx, *grads) gives the gradients of the inputs; setup_context(ctx, inputs, output) saves
         what it needs."""
         _set_derivative(self._custom, backward, setup_context)
@@ -180,8 +232,9 @@ class CustomOpDef:
         _set_batched(self._custom, func)
         return func
 
-    def register_torch_dispatch(self, torch_dispatch_class: Any, fn: Callable[..., Any] | None = None,
-                                /) -> Any:
+    def register_torch_dispatch(
+        self, torch_dispatch_class: Any, fn: Callable[..., Any] | None = None, /
+    ) -> Any:
         return register_torch_dispatch(self, torch_dispatch_class, fn)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -189,8 +242,10 @@ class CustomOpDef:
         if not self._tensor_arguments and "device" in names:
             at = names.index("device")
             device = str(args[at] if at < len(args) else kwargs.get("device", "cpu")).partition(":")[0]
-            check(device in self._kernels or None in self._kernels,
-                  f"{self._name} does not have a kernel registered for {device}")
+            check(
+                device in self._kernels or None in self._kernels,
+                f"{self._name} does not have a kernel registered for {device}",
+            )
         return self._custom(self._opoverload.bound(args, kwargs))
 
     def __repr__(self) -> str:
@@ -202,12 +257,15 @@ def _source(fn: Callable[..., Any]) -> str:
     return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else repr(fn)
 
 
-def _set_derivative(custom: Custom, backward: Callable[..., Any],
-                    setup_context: Callable[..., Any] | None) -> None:
+def _set_derivative(
+    custom: Custom, backward: Callable[..., Any], setup_context: Callable[..., Any] | None
+) -> None:
     schema = custom.op.schema
-    check(not custom.written and not any(r.type.alias for r in schema.returns),
-          f"Cannot register autograd formula for non-functional operator {custom.op.name} with schema "
-          f"{schema}: it writes to its arguments, or returns them")
+    check(
+        not custom.written and not any(r.type.alias for r in schema.returns),
+        f"Cannot register autograd formula for non-functional operator {custom.op.name} with schema "
+        f"{schema}: it writes to its arguments, or returns them",
+    )
     _refuse_keyword_tensors(custom, "register_autograd")
     custom.backward, custom.setup_context = backward, setup_context
     custom.functions.clear()
@@ -222,8 +280,7 @@ def _set_batched(custom: Custom, func: Callable[..., Any]) -> None:
 def _refuse_keyword_tensors(custom: Custom, what: str) -> None:
     for argument in custom.op.schema.keyword_only:
         if argument.type.base == "Tensor":
-            raise NotImplementedError(f"{what}: kwarg-only Tensor args are not supported: "
-                                      f"{custom.op.schema}")
+            raise NotImplementedError(f"{what}: kwarg-only Tensor args are not supported: {custom.op.schema}")
 
 
 # Operators by their schemas.
@@ -240,18 +297,25 @@ class Library:
 
     def __init__(self, ns: str, kind: str, dispatch_key: str = "") -> None:
         check(kind in ("IMPL", "DEF", "FRAGMENT"), f"Unsupported kind: {kind}", ValueError)
-        check(ns not in ("prim",) or kind == "IMPL", f"{ns} is a reserved namespace. Please try creating a "
-              "library with another name.", ValueError)
+        check(
+            ns not in ("prim",) or kind == "IMPL",
+            f"{ns} is a reserved namespace. Please try creating a library with another name.",
+            ValueError,
+        )
         if kind == "DEF":
-            check(ns not in Library._owned, f"Only a single library of kind DEF can be used to register the "
-                  f"namespace {ns}; use the kind FRAGMENT for further definitions")
+            check(
+                ns not in Library._owned,
+                f"Only a single library of kind DEF can be used to register the "
+                f"namespace {ns}; use the kind FRAGMENT for further definitions",
+            )
             Library._owned.add(ns)
         self.ns, self.kind = ns, kind
         self.dispatch_key = _key(dispatch_key)
         self._op_defs: set[str] = set()
         self._undo: list[Callable[[], None]] = []
-        self._finalizer = weakref.finalize(self, _close, self._op_defs, self._undo,
-                                           ns if kind == "DEF" else None)
+        self._finalizer = weakref.finalize(
+            self, _close, self._op_defs, self._undo, ns if kind == "DEF" else None
+        )
 
     def __repr__(self) -> str:
         return f"Library(kind={self.kind}, ns={self.ns}, dispatch_key={self.dispatch_key})"
@@ -259,8 +323,10 @@ class Library:
     def define(self, schema: str, alias_analysis: str = "", *, tags: Any = ()) -> str:
         """A new operator; gives its name."""
         check(self.kind != "IMPL", f"{self!r} cannot define operators: its kind is IMPL")
-        check(alias_analysis in ("", "FROM_SCHEMA", "CONSERVATIVE"),
-              f"Invalid alias_analysis type {alias_analysis}")
+        check(
+            alias_analysis in ("", "FROM_SCHEMA", "CONSERVATIVE"),
+            f"Invalid alias_analysis type {alias_analysis}",
+        )
         name, _, rest = schema.partition("(")
         name = name.strip()
         short = name.rpartition("::")[2]
@@ -268,13 +334,23 @@ class Library:
         self._op_defs.add(f"{self.ns}::{short}")
         return short
 
-    def impl(self, op_name: str | OpOverload, fn: Callable[..., Any], dispatch_key: Any = "", *,
-             with_keyset: bool = False, allow_override: bool = False) -> None:
+    def impl(
+        self,
+        op_name: str | OpOverload,
+        fn: Callable[..., Any],
+        dispatch_key: Any = "",
+        *,
+        with_keyset: bool = False,
+        allow_override: bool = False,
+    ) -> None:
         """A kernel for an operator at a dispatch key."""
         if not callable(fn):
             raise TypeError(f"Input function is required to be a callable but found type {type(fn)}")
-        check(not with_keyset, "Library.impl: there are no sets of dispatch keys for a kernel to be given",
-              NotImplementedError)
+        check(
+            not with_keyset,
+            "Library.impl: there are no sets of dispatch keys for a kernel to be given",
+            NotImplementedError,
+        )
         key = _key(dispatch_key) or self.dispatch_key or "CompositeImplicitAutograd"
         if isinstance(op_name, OpOverload):
             name = op_name.name().partition("::")[2]
@@ -295,17 +371,23 @@ class Library:
         if known is not None and not allow_override:
             raise RuntimeError(
                 "This is not allowed since there's already a kernel registered from python overriding "
-                f"{name}'s behavior for {key} dispatch key and {self.ns} namespace.")
+                f"{name}'s behavior for {key} dispatch key and {self.ns} namespace."
+            )
         if key == "Meta" and custom.fake is not None:
-            raise RuntimeError(f"We should not register a meta kernel directly to the operator {full}: it "
-                               f"has a fake kernel already, from {custom.fake_source}")
+            raise RuntimeError(
+                f"We should not register a meta kernel directly to the operator {full}: it "
+                f"has a fake kernel already, from {custom.fake_source}"
+            )
         custom.kernels[key] = fn
         self._undo.append(lambda: _restore(custom, key, fn, known))
 
     def _override(self, op: Any, fn: Callable[..., Any], key: str) -> None:
         """Run an operator of the package by another kernel."""
-        check(key == "CPU", f"impl: an operator of the package can be given another kernel at the key CPU, "
-              f"not {key}", NotImplementedError)
+        check(
+            key == "CPU",
+            f"impl: an operator of the package can be given another kernel at the key CPU, not {key}",
+            NotImplementedError,
+        )
         former = op.run
 
         def run(op: Any, args: Any) -> Any:
@@ -316,15 +398,19 @@ class Library:
         self._undo.append(lambda: setattr(op, "run", former))
 
     def fallback(self, fn: Callable[..., Any], dispatch_key: Any = "", *, with_keyset: bool = False) -> None:
-        raise NotImplementedError("Library.fallback: there is no kernel for all operators of a dispatch key; "
-                                  "a TorchDispatchMode is given every operator")
+        raise NotImplementedError(
+            "Library.fallback: there is no kernel for all operators of a dispatch key; "
+            "a TorchDispatchMode is given every operator"
+        )
 
-    def _register_fake(self, op_name: str, fn: Callable[..., Any], _stacklevel: int = 1, *,
-                       allow_override: bool = False) -> None:
+    def _register_fake(
+        self, op_name: str, fn: Callable[..., Any], _stacklevel: int = 1, *, allow_override: bool = False
+    ) -> None:
         register_fake(f"{self.ns}::{op_name}", fn, lib=self, allow_override=allow_override)
 
-    def _register_torch_dispatch_rule(self, op_name: str, torch_dispatch_class: type,
-                                      fn: Callable[..., Any]) -> None:
+    def _register_torch_dispatch_rule(
+        self, op_name: str, torch_dispatch_class: type, fn: Callable[..., Any]
+    ) -> None:
         register_torch_dispatch(f"{self.ns}::{op_name}", torch_dispatch_class, fn, lib=self)
 
     def _destroy(self) -> None:
@@ -377,8 +463,9 @@ def _kept_library(namespace: str) -> Library:
     return found
 
 
-def define(qualname: Any, schema: str, alias_analysis: str = "", *, lib: Library | None = None,
-           tags: Any = ()) -> Any:
+def define(
+    qualname: Any, schema: str, alias_analysis: str = "", *, lib: Library | None = None, tags: Any = ()
+) -> Any:
     """A new operator "namespace::name" of the schema "(Tensor x) -> Tensor".
 
     As `define(library, "name(Tensor x) -> Tensor")` a decorator of its kernel.
@@ -392,14 +479,17 @@ def define(qualname: Any, schema: str, alias_analysis: str = "", *, lib: Library
 
         return decorate
     if not isinstance(qualname, str):
-        raise ValueError(f"define(qualname, schema): expected qualname to be instance of str, got "
-                         f"{type(qualname)}")
+        raise ValueError(
+            f"define(qualname, schema): expected qualname to be instance of str, got {type(qualname)}"
+        )
     namespace, _, name = qualname.partition("::")
     if not name:
         raise ValueError(f"define: expected a name with a namespace, such as 'mylib::foo', not {qualname!r}")
     if not schema.lstrip().startswith("("):
-        raise ValueError(f"define(qualname, schema, ...): expected schema to look like e.g. \"(Tensor x) -> "
-                         f"Tensor\" but got \"{schema}\"")
+        raise ValueError(
+            f'define(qualname, schema, ...): expected schema to look like e.g. "(Tensor x) -> '
+            f'Tensor" but got "{schema}"'
+        )
     library = lib if lib is not None else _kept_library(namespace)
     library.define(name + schema.strip(), alias_analysis, tags=tags)
     return None
@@ -440,8 +530,11 @@ def _keys_of(types: Any) -> list[str]:
         elif kind in DEVICE_KEYS:
             keys.append(DEVICE_KEYS[kind])
         else:
-            check(kind in KEYS and kind != "", f"impl: unknown device or dispatch key {kind!r}. Expected one "
-                  f"of {_DEVICES}, 'default', or a dispatch key")
+            check(
+                kind in KEYS and kind != "",
+                f"impl: unknown device or dispatch key {kind!r}. Expected one "
+                f"of {_DEVICES}, 'default', or a dispatch key",
+            )
             keys.append(kind)
     return list(dict.fromkeys(keys))
 
@@ -449,33 +542,53 @@ def _keys_of(types: Any) -> list[str]:
 # More about an operator, by name.
 
 
-def register_fake(op: Any, func: Callable[..., Any] | None = None, /, *, lib: Library | None = None,
-                  allow_override: bool = False, _stacklevel: int = 1) -> Any:
+def register_fake(
+    op: Any,
+    func: Callable[..., Any] | None = None,
+    /,
+    *,
+    lib: Library | None = None,
+    allow_override: bool = False,
+    _stacklevel: int = 1,
+) -> Any:
     """What an operator does with tensors without data; with it a compiled program keeps the operator."""
     if func is None:
         return lambda function: register_fake(op, function, lib=lib, allow_override=allow_override)
     custom = operators.find(op)
     if custom.definition is None and not allow_override:
-        check(custom.fake is None, f"register_fake(...): the operator {custom.op.name} already has an fake "
-              f"impl registered at {custom.fake_source}.")
+        check(
+            custom.fake is None,
+            f"register_fake(...): the operator {custom.op.name} already has an fake "
+            f"impl registered at {custom.fake_source}.",
+        )
         for key, what in (("Meta", "an"), ("CompositeImplicitAutograd", "a")):
-            check(key not in custom.kernels, f"register_fake(...): the operator {custom.op.name} already has "
-                  f"{what} {key} implementation; a fake kernel would never be used"
-                  + (" (see CompositeImplicitAutograd)" if key != "Meta" else ""))
+            check(
+                key not in custom.kernels,
+                f"register_fake(...): the operator {custom.op.name} already has "
+                f"{what} {key} implementation; a fake kernel would never be used"
+                + (" (see CompositeImplicitAutograd)" if key != "Meta" else ""),
+            )
     custom.fake, custom.fake_source = func, _source(func)
     if lib is not None:
         lib._undo.append(lambda: setattr(custom, "fake", None) if custom.fake is func else None)
     return func
 
 
-def impl_abstract(qualname: Any, func: Callable[..., Any] | None = None, *, lib: Library | None = None,
-                  _stacklevel: int = 1) -> Any:
+def impl_abstract(
+    qualname: Any, func: Callable[..., Any] | None = None, *, lib: Library | None = None, _stacklevel: int = 1
+) -> Any:
     """The former name of `register_fake`."""
     return register_fake(qualname, func, lib=lib)
 
 
-def register_kernel(op: Any, device_types: str | Sequence[str] | None, func: Callable[..., Any] | None = None,
-                    /, *, lib: Library | None = None) -> Any:
+def register_kernel(
+    op: Any,
+    device_types: str | Sequence[str] | None,
+    func: Callable[..., Any] | None = None,
+    /,
+    *,
+    lib: Library | None = None,
+) -> Any:
     """A kernel of an operator for some devices, None for all."""
     if func is None:
         return lambda function: register_kernel(op, device_types, function, lib=lib)
@@ -489,8 +602,14 @@ def register_kernel(op: Any, device_types: str | Sequence[str] | None, func: Cal
     return func
 
 
-def register_autograd(op: Any, backward: Callable[..., Any], /, *,
-                      setup_context: Callable[..., Any] | None = None, lib: Library | None = None) -> None:
+def register_autograd(
+    op: Any,
+    backward: Callable[..., Any],
+    /,
+    *,
+    setup_context: Callable[..., Any] | None = None,
+    lib: Library | None = None,
+) -> None:
     custom = operators.find(op)
     _set_derivative(custom, backward, setup_context)
     if lib is not None:
@@ -509,8 +628,14 @@ def _drop_rule(place: Any) -> None:
     RULES.pop(place, None)
 
 
-def register_torch_dispatch(op: Any, torch_dispatch_class: Any, func: Callable[..., Any] | None = None, /, *,
-                            lib: Library | None = None) -> Any:
+def register_torch_dispatch(
+    op: Any,
+    torch_dispatch_class: Any,
+    func: Callable[..., Any] | None = None,
+    /,
+    *,
+    lib: Library | None = None,
+) -> Any:
     """What a class or mode with `__torch_dispatch__` does with one operator: func(cls or mode, func, types,
     args, kwargs)."""
     if func is None:
@@ -520,5 +645,3 @@ def register_torch_dispatch(op: Any, torch_dispatch_class: Any, func: Callable[.
     if lib is not None:
         lib._undo.append(functools.partial(_drop_rule, place))
     return func
-
-

@@ -41,8 +41,10 @@ def set_logs(*topics: str) -> None:
     chosen = set(TOPICS) if "all" in topics else set(topics)
     unknown = chosen - set(TOPICS)
     if unknown:
-        raise ValueError(f"set_logs: there is no topic {', '.join(sorted(unknown))}; the topics are "
-                         f"{', '.join(TOPICS)} and all")
+        raise ValueError(
+            f"set_logs: there is no topic {', '.join(sorted(unknown))}; the topics are "
+            f"{', '.join(TOPICS)} and all"
+        )
     for topic in TOPICS:
         log = logger(topic)
         for handler in [h for h in log.handlers if getattr(h, "rushlight", False)]:
@@ -64,8 +66,10 @@ def _from_environment() -> None:
     known = [topic for topic in asked if topic in TOPICS or topic == "all"]
     for topic in asked:
         if topic not in known:
-            print(f"RUSHLIGHT_LOG: there is no topic {topic}; the topics are {', '.join(TOPICS)} and all",
-                  file=sys.stderr)
+            print(
+                f"RUSHLIGHT_LOG: there is no topic {topic}; the topics are {', '.join(TOPICS)} and all",
+                file=sys.stderr,
+            )
     if known:
         set_logs(*known)
 

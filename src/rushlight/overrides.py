@@ -13,10 +13,20 @@ from .core.modes import MODES
 from .core.overrides import ONCE, ask, overriding_types
 from .core.tensor import Tensor
 
-__all__ = ["BaseTorchFunctionMode", "TorchFunctionMode", "enable_reentrant_dispatch",
-           "handle_torch_function", "has_torch_function", "has_torch_function_unary",
-           "has_torch_function_variadic", "is_tensor_like",
-           "is_tensor_method_or_property", "redispatch_function", "resolve_name", "wrap_torch_function"]
+__all__ = [
+    "BaseTorchFunctionMode",
+    "TorchFunctionMode",
+    "enable_reentrant_dispatch",
+    "handle_torch_function",
+    "has_torch_function",
+    "has_torch_function_unary",
+    "has_torch_function_variadic",
+    "is_tensor_like",
+    "is_tensor_method_or_property",
+    "redispatch_function",
+    "resolve_name",
+    "wrap_torch_function",
+]
 
 
 def has_torch_function(relevant_args: Iterable[Any]) -> bool:
@@ -35,8 +45,9 @@ def has_torch_function_variadic(*args: Any) -> bool:
     return has_torch_function(args)
 
 
-def handle_torch_function(public_api: Callable[..., Any], relevant_args: Iterable[Any], *args: Any,
-                          **kwargs: Any) -> Any:
+def handle_torch_function(
+    public_api: Callable[..., Any], relevant_args: Iterable[Any], *args: Any, **kwargs: Any
+) -> Any:
     """What the arguments make of `public_api(*args, **kwargs)`."""
     return ask(public_api, overriding_types(relevant_args), args, kwargs)
 
@@ -57,8 +68,9 @@ def wrap_torch_function(dispatcher: Callable[..., Any]) -> Callable[[Callable[..
     return wrap
 
 
-def redispatch_function(func: Callable[..., Any], types: Any, args: tuple[Any, ...],
-                        kwargs: dict[str, Any] | None) -> Any:
+def redispatch_function(
+    func: Callable[..., Any], types: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None
+) -> Any:
     """`func(*args, **kwargs)` without asking about it; functions that it calls ask again."""
     before, MODES.plain = MODES.plain, ONCE
     try:

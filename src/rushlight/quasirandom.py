@@ -31,8 +31,11 @@ class SobolEngine:
     MAXDIM = 21201
 
     def __init__(self, dimension: int, scramble: bool = False, seed: int | None = None) -> None:
-        check(1 <= dimension <= self.MAXDIM, "Supported range of dimensionality for SobolEngine is [1, "
-              f"{self.MAXDIM}]", ValueError)
+        check(
+            1 <= dimension <= self.MAXDIM,
+            f"Supported range of dimensionality for SobolEngine is [1, {self.MAXDIM}]",
+            ValueError,
+        )
         self.seed, self.scramble, self.dimension = seed, scramble, dimension
         directions = _qmc.Sobol(dimension, scramble=False, bits=self.MAXBIT)._sv
         self.sobolstate = wrap(np.ascontiguousarray(directions, np.int64))
@@ -48,8 +51,11 @@ class SobolEngine:
         dtype = dtypes.get_default_dtype() if dtype is None else dtype
         first = 0 if self.num_generated else 1
         check(n >= first, f"SobolEngine: cannot draw {n} points")
-        check(dtype in (dtypes.DTYPES["float32"], dtypes.DTYPES["float64"]),
-              f"\"_sobol_engine_draw\" not implemented for '{dtype.torch_name}'", NotImplementedError)
+        check(
+            dtype in (dtypes.DTYPES["float32"], dtypes.DTYPES["float64"]),
+            f"\"_sobol_engine_draw\" not implemented for '{dtype.torch_name}'",
+            NotImplementedError,
+        )
         start = self.num_generated - 1 + first
         steps = np.arange(start, start + n - first)
         lowest = np.log2(~steps & (steps + 1)).astype(np.int64)  # the lowest bit that is 0
@@ -58,16 +64,20 @@ class SobolEngine:
         self.quasi = wrap(points[-1].copy())
         self.num_generated += n
         # what was given out before does not come again
-        result = wrap(points[1 - first:].astype(dtype.numpy)) * 2.0**-self.MAXBIT
+        result = wrap(points[1 - first :].astype(dtype.numpy)) * 2.0**-self.MAXBIT
         return result if out is None else out.resize_as_(result).copy_(result)
 
     def draw_base2(self, m: int, out: Tensor | None = None, dtype: DType | None = None) -> Tensor:
         """The next 2**m points; with those drawn before they must be a power of two, which keeps balance."""
         n = 2**m
         total = self.num_generated + n
-        check(total & (total - 1) == 0, "The balance properties of Sobol' points require n to be a power of "
-              f"2. {self.num_generated} points have been previously generated, then: n={self.num_generated}+"
-              f"2**{m}={total}. Use SobolEngine.draw() if that does not matter.", ValueError)
+        check(
+            total & (total - 1) == 0,
+            "The balance properties of Sobol' points require n to be a power of "
+            f"2. {self.num_generated} points have been previously generated, then: n={self.num_generated}+"
+            f"2**{m}={total}. Use SobolEngine.draw() if that does not matter.",
+            ValueError,
+        )
         return self.draw(n=n, out=out, dtype=dtype)
 
     def reset(self) -> SobolEngine:

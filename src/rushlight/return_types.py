@@ -16,6 +16,7 @@ def __getattr__(name: str) -> Any:
     """The type of results of the operator `name`, which is made when it is asked for."""
     op = _named.get(name)
     if op is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}: no operator of that name "
-                             "returns a named tuple")
+        raise AttributeError(
+            f"module {__name__!r} has no attribute {name!r}: no operator of that name returns a named tuple"
+        )
     return result_type(op.schema.name, op.result_names)

@@ -44,11 +44,27 @@ from .core.tokens import device
 json = LazyModule("json")
 tempfile = LazyModule("tempfile")
 
-__all__ = ["LoadEndianness", "SerializationError", "add_safe_globals", "clear_safe_globals",
-           "default_restore_location", "get_default_load_endianness", "get_default_mmap_options",
-           "get_safe_globals", "get_unsafe_globals_in_checkpoint", "load", "location_tag",
-           "register_package", "register_tensor_class", "safe_globals", "save",
-           "set_default_load_endianness", "set_default_mmap_options", "set_parameter_class", "skip_data"]
+__all__ = [
+    "LoadEndianness",
+    "SerializationError",
+    "add_safe_globals",
+    "clear_safe_globals",
+    "default_restore_location",
+    "get_default_load_endianness",
+    "get_default_mmap_options",
+    "get_safe_globals",
+    "get_unsafe_globals_in_checkpoint",
+    "load",
+    "location_tag",
+    "register_package",
+    "register_tensor_class",
+    "safe_globals",
+    "save",
+    "set_default_load_endianness",
+    "set_default_mmap_options",
+    "set_parameter_class",
+    "skip_data",
+]
 
 DEFAULT_PROTOCOL = 2
 MAP_SHARED, MAP_PRIVATE = 1, 2  # of the system calls
@@ -95,8 +111,10 @@ class set_default_mmap_options:
 
     def __init__(self, flags: int) -> None:
         if flags not in (MAP_SHARED, MAP_PRIVATE):
-            raise ValueError("Invalid argument in function set_default_mmap_options, expected "
-                             f"mmap.MAP_PRIVATE or mmap.MAP_SHARED, but got {flags}")
+            raise ValueError(
+                "Invalid argument in function set_default_mmap_options, expected "
+                f"mmap.MAP_PRIVATE or mmap.MAP_SHARED, but got {flags}"
+            )
         self._before = _mmap_flag[0]
         _mmap_flag[0] = flags
 
@@ -125,8 +143,13 @@ class skip_data:
 # Saving.
 
 
-def save(obj: Any, f: Any, pickle_module: Any = None, pickle_protocol: int = DEFAULT_PROTOCOL,
-         _use_new_zipfile_serialization: bool = True) -> None:
+def save(
+    obj: Any,
+    f: Any,
+    pickle_module: Any = None,
+    pickle_protocol: int = DEFAULT_PROTOCOL,
+    _use_new_zipfile_serialization: bool = True,
+) -> None:
     """Write `obj` to a path, atomically, or to a binary file.
 
     Another pickle module or protocol, or the older format, makes even plain data a pickle.
@@ -135,8 +158,14 @@ def save(obj: Any, f: Any, pickle_module: Any = None, pickle_protocol: int = DEF
     if isinstance(f, str | bytes | os.PathLike):
         with _replaced_file(f) as file:
             folder = os.path.splitext(os.path.basename(os.fspath(f)))[0]
-            _write(obj, file, os.fsdecode(folder) or "archive", module, pickle_protocol,
-                   _use_new_zipfile_serialization)
+            _write(
+                obj,
+                file,
+                os.fsdecode(folder) or "archive",
+                module,
+                pickle_protocol,
+                _use_new_zipfile_serialization,
+            )
         return
     if not hasattr(f, "write"):
         raise AttributeError(f"save: expected a path or a file with a 'write' method, not {type(f).__name__}")
@@ -173,8 +202,11 @@ def _check_skippable(obj: Any) -> None:
         if isinstance(leaf, NestedBase):
             raise RuntimeError("Cannot serialize nested tensor under skip_data context manager")
         if isinstance(leaf, Tensor) and leaf.is_meta:
-            warnings.warn("Serializing tensors on the meta device under skip_data context manager is a no-op",
-                          UserWarning, stacklevel=4)
+            warnings.warn(
+                "Serializing tensors on the meta device under skip_data context manager is a no-op",
+                UserWarning,
+                stacklevel=4,
+            )
 
 
 @contextlib.contextmanager
@@ -206,8 +238,15 @@ def _umask() -> int:
 # Loading.
 
 
-def load(f: Any, map_location: Any = None, pickle_module: Any = None, *, weights_only: bool | None = None,
-         mmap: bool | None = None, **pickle_load_args: Any) -> Any:
+def load(
+    f: Any,
+    map_location: Any = None,
+    pickle_module: Any = None,
+    *,
+    weights_only: bool | None = None,
+    mmap: bool | None = None,
+    **pickle_load_args: Any,
+) -> Any:
     """The object in a file that `save` wrote, or that PyTorch's did, or the dict of tensors of any other
     safetensors file.
 
@@ -217,8 +256,10 @@ def load(f: Any, map_location: Any = None, pickle_module: Any = None, *, weights
     False the file may run any code. `mmap` maps the file instead of reading it.
     """
     if getattr(_serialization_tls, "skip_data", False):
-        raise RuntimeError("`load` called within a skip_data context manager is not supported. Please call "
-                           "torch.load outside the skip_data context manager")
+        raise RuntimeError(
+            "`load` called within a skip_data context manager is not supported. Please call "
+            "torch.load outside the skip_data context manager"
+        )
     only = pickle_module is None if weights_only is None else weights_only
     if only and pickle_module is not None:
         raise RuntimeError("Can not safely load weights when explicit pickle_module is specified")
@@ -227,8 +268,16 @@ def load(f: Any, map_location: Any = None, pickle_module: Any = None, *, weights
     if mmap and path is None:
         raise ValueError("f must be a file path in order to use the mmap argument")
     order = None if _endianness[0] is None else _endianness[0].name.lower()
-    options = Options(restore, only, pickle_module, map_location in ("meta", device("meta")),
-                      path if mmap else None, _mmap_flag[0] == MAP_SHARED, order, pickle_load_args)
+    options = Options(
+        restore,
+        only,
+        pickle_module,
+        map_location in ("meta", device("meta")),
+        path if mmap else None,
+        _mmap_flag[0] == MAP_SHARED,
+        order,
+        pickle_load_args,
+    )
     if path is not None:
         with open(path, "rb") as file:
             return _read(file, options)
@@ -241,9 +290,11 @@ def _read(file: Any, options: Options) -> Any:
     if is_checkpoint(file):
         return read_checkpoint(file, options)
     if not options.weights_only and not (hasattr(file, "seek") and hasattr(file, "tell")):
-        raise AttributeError("a pickle cannot be read from a stream. You can only torch.load from a file "
-                             "that is seekable. Please pre-load the data into a buffer like io.BytesIO and "
-                             "try to load from it instead.")
+        raise AttributeError(
+            "a pickle cannot be read from a stream. You can only torch.load from a file "
+            "that is seekable. Please pre-load the data into a buffer like io.BytesIO and "
+            "try to load from it instead."
+        )
     header = read_header(file)
     text = header.metadata.get(_TREE)
     mapped = None
@@ -261,11 +312,13 @@ def _tree(text: str) -> Any:
         parsed = json.loads(text)
         version, tree = parsed["version"], parsed["tree"]
     except (ValueError, TypeError, KeyError, RecursionError):
-        raise SerializationError("load: damaged file: the description of the saved object cannot be "
-                                 "read") from None
+        raise SerializationError(
+            "load: damaged file: the description of the saved object cannot be read"
+        ) from None
     if version != _VERSION:
-        raise SerializationError(f"load: the file was written in version {version} of the format; this is "
-                                 f"version {_VERSION}")
+        raise SerializationError(
+            f"load: the file was written in version {version} of the format; this is version {_VERSION}"
+        )
     return tree
 
 
@@ -304,8 +357,10 @@ def _on_meta(storage: Any, location: str) -> Any:
 def _on_cuda(storage: Any, location: str) -> Any:
     if location.partition(":")[0] != "cuda":
         return None
-    raise RuntimeError("Attempting to deserialize object on a CUDA device, and there is none: load with "
-                       "map_location=torch.device('cpu') to put the storages in the processor's memory")
+    raise RuntimeError(
+        "Attempting to deserialize object on a CUDA device, and there is none: load with "
+        "map_location=torch.device('cpu') to put the storages in the processor's memory"
+    )
 
 
 register_package(10, lambda storage: "cpu" if storage.device.type == "cpu" else None, _on_processor)
@@ -328,8 +383,9 @@ def default_restore_location(storage: Any, location: str) -> Any:
         result = deserializer(storage, location)
         if result is not None:
             return result
-    raise RuntimeError(f"don't know how to restore data location of {type(storage).__name__} (tagged with "
-                       f"{location})")
+    raise RuntimeError(
+        f"don't know how to restore data location of {type(storage).__name__} (tagged with {location})"
+    )
 
 
 def _restorer(map_location: Any) -> Callable[[UntypedStorage, str], UntypedStorage]:
@@ -340,10 +396,13 @@ def _restorer(map_location: Any) -> Callable[[UntypedStorage, str], UntypedStora
     if isinstance(map_location, str | device):
         place = str(device(map_location))
         return lambda storage, location: default_restore_location(
-            storage, "cpu" if place.startswith("cpu") else place)
+            storage, "cpu" if place.startswith("cpu") else place
+        )
     if not callable(map_location):
-        raise TypeError("load: map_location must be a device, its name, a map of names or a function, not "
-                        f"{type(map_location).__name__}")
+        raise TypeError(
+            "load: map_location must be a device, its name, a map of names or a function, not "
+            f"{type(map_location).__name__}"
+        )
 
     def restore(storage: UntypedStorage, location: str) -> UntypedStorage:
         moved = map_location(storage, location)

@@ -35,8 +35,9 @@ HELD = _counted() + 1  # and a tensor or an array holds, too
 def guards_of(environment: Environment) -> Guards | None:
     """What native code looks at before a call; None if there are places that it cannot look at."""
     plain, sizes, others = environment.parts()
-    places = [(DICT if type(container) is dict else ITEMS, container, key, value)
-              for container, key, value in plain]
+    places = [
+        (DICT if type(container) is dict else ITEMS, container, key, value) for container, key, value in plain
+    ]
     for container, key, value, _ in others:
         if type(container) is Cells:
             places.append((CELL, container.cells[key], None, value))
@@ -53,8 +54,9 @@ class Step:
     def __init__(self, entry: Any, sources: Sequence[Any]) -> None:
         call, executable = entry.call, entry.artifact.executable
         written = set(entry.updated.values())
-        positions = [k for k in range(len(executable.output_slots) + len(entry.updated))
-                     if k not in entry.updated]
+        positions = [
+            k for k in range(len(executable.output_slots) + len(entry.updated)) if k not in entry.updated
+        ]
         numbers = {position: k for k, position in enumerate(positions)}  # places in output_slots
         slots = executable.output_slots
         homes: dict[int, int] = {}
@@ -105,14 +107,22 @@ class Step:
         self._targets, self._versions = targets, versions
         given = len(self.passed) + len(self.owners)
         self._more = () if given else (None,)  # without arguments it looks only
-        self._call = executable.invoker(given or 1, found, tensors=True, single=False, targets=targets,
-                                        homes=homes, versions=versions, look=True).call
+        self._call = executable.invoker(
+            given or 1,
+            found,
+            tensors=True,
+            single=False,
+            targets=targets,
+            homes=homes,
+            versions=versions,
+            look=True,
+        ).call
         self._report = executable.report
 
-    def direct(self, entry: Any, tensors: Sequence[Tensor], numbers: Sequence[np.ndarray],
-               guards: Guards) -> Invoker | None:
-        """A callable that takes the arguments of the function and its numbers, and looks at all else itself.
-        """
+    def direct(
+        self, entry: Any, tensors: Sequence[Tensor], numbers: Sequence[np.ndarray], guards: Guards
+    ) -> Invoker | None:
+        """A callable that takes the arguments of the function and its numbers, and looks at all else itself."""
         if self.gradients or self.writes or self.counts or self.dropped or self.others:
             return None
         executable = entry.artifact.executable
@@ -131,12 +141,22 @@ class Step:
         used = {source.which for source in found}
         found += [Source(i, None, t, None, settled=True) for i, t in enumerate(tensors) if i not in used]
         given = len(self.passed)
-        targets = {k: t if t.which < 0 else Target(self.owners[t.which - given], None)
-                   for k, t in self._targets.items()}
-        return executable.invoker(len(tensors) + len(numbers), found, tensors=True,
-                                  single=entry.single and len(self.listed) == 1,
-                                  targets=targets, homes=self._homes, versions=self._versions, look=True,
-                                  whole=True, guards=guards)
+        targets = {
+            k: t if t.which < 0 else Target(self.owners[t.which - given], None)
+            for k, t in self._targets.items()
+        }
+        return executable.invoker(
+            len(tensors) + len(numbers),
+            found,
+            tensors=True,
+            single=entry.single and len(self.listed) == 1,
+            targets=targets,
+            homes=self._homes,
+            versions=self._versions,
+            look=True,
+            whole=True,
+            guards=guards,
+        )
 
     def looks_right(self) -> bool:
         """Whether the captured tensors but the `others` look as they did."""
@@ -144,8 +164,10 @@ class Step:
 
     def run(self, tensors: Sequence[Tensor], sources: Sequence[Any]) -> dict[int, Tensor] | None:
         """The outputs that are left, by number; None if the call was refused, and nothing is done."""
-        arguments = [sources[i]._array if isinstance(sources[i], Tensor) and not whole else sources[i]
-                     for i, whole in self.passed]
+        arguments = [
+            sources[i]._array if isinstance(sources[i], Tensor) and not whole else sources[i]
+            for i, whole in self.passed
+        ]
         found = self._call(*arguments, *[tensors[i] for i in self.owners], *self._more)
         if found is NotImplemented:
             return None
@@ -169,8 +191,13 @@ def make_step(entry: Any, sources: Sequence[Any]) -> Step | None:
 
 def is_plain(tensor: Tensor) -> bool:
     """Whether native code can tell what the tensor looks like."""
-    return (tensor._array is not None and tensor._keys <= 1 and tensor._base is None and tensor._node is None
-            and tensor._offset == 0)
+    return (
+        tensor._array is not None
+        and tensor._keys <= 1
+        and tensor._base is None
+        and tensor._node is None
+        and tensor._offset == 0
+    )
 
 
 def _fits(tensor: Any, slot: Any) -> bool:
@@ -180,8 +207,11 @@ def _fits(tensor: Any, slot: Any) -> bool:
     array: Any = tensor._array
     if array.shape != slot.shape or array.dtype != slot.dtype or not array.size:
         return False
-    return bool(array.flags.c_contiguous) if slot.strides is None else bool(
-        array.strides == slot.strides and array.nbytes == slot.nbytes)
+    return (
+        bool(array.flags.c_contiguous)
+        if slot.strides is None
+        else bool(array.strides == slot.strides and array.nbytes == slot.nbytes)
+    )
 
 
 def target_name(target: int | Tensor) -> int | tuple[int]:
@@ -215,8 +245,7 @@ def _whole(array: np.ndarray, new: np.ndarray) -> np.ndarray:
 
 
 def may_update(tensor: Tensor) -> bool:
-    """Whether a program may write to the memory of `tensor` while it runs: no other input has a part in it.
-    """
+    """Whether a program may write to the memory of `tensor` while it runs: no other input has a part in it."""
     return sole_owner(tensor) and tensor._array.flags.writeable  # type: ignore[union-attr]
 
 
@@ -242,5 +271,9 @@ def sole_owner(tensor: Tensor) -> bool:
         held = 1
     if owner is None:
         return getrefcount(array) == HELD + held
-    return type(owner) is np.ndarray and owner.base is None and getrefcount(array) == HELD \
+    return (
+        type(owner) is np.ndarray
+        and owner.base is None
+        and getrefcount(array) == HELD
         and getrefcount(owner) == HELD + held
+    )

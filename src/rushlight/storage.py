@@ -25,8 +25,13 @@ from .core.tensor import Tensor, tensor_method
 
 __all__ = ["TypedStorage", "UntypedStorage"]
 
-_INTEGERS = {"qint8": dtypes.int8, "quint8": dtypes.uint8, "qint32": dtypes.int32, "quint4x2": dtypes.uint8,
-             "quint2x4": dtypes.uint8}
+_INTEGERS = {
+    "qint8": dtypes.int8,
+    "quint8": dtypes.uint8,
+    "qint32": dtypes.int32,
+    "quint4x2": dtypes.uint8,
+    "quint2x4": dtypes.uint8,
+}
 
 _always_warn = [False]
 _has_warned = [False]
@@ -35,9 +40,12 @@ _has_warned = [False]
 def _warn_typed_storage_removal(stacklevel: int = 2) -> None:
     if _always_warn[0] or not _has_warned[0]:
         _has_warned[0] = True
-        warnings.warn("TypedStorage is deprecated. PyTorch will remove it, and UntypedStorage will be the "
-                      "only storage class: use tensor.untyped_storage() instead of tensor.storage()",
-                      UserWarning, stacklevel=stacklevel + 1)
+        warnings.warn(
+            "TypedStorage is deprecated. PyTorch will remove it, and UntypedStorage will be the "
+            "only storage class: use tensor.untyped_storage() instead of tensor.storage()",
+            UserWarning,
+            stacklevel=stacklevel + 1,
+        )
 
 
 def _get_always_warn_typed_storage_removal() -> bool:
@@ -54,6 +62,7 @@ def _reset_warn_typed_storage_removal() -> None:
 
 def _deprecated(function: Callable[..., Any]) -> Callable[..., Any]:
     """A public method of typed storages."""
+
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         _warn_typed_storage_removal()
@@ -69,35 +78,54 @@ class TypedStorage:
     is_sparse = False
     _untyped_storage: UntypedStorage
 
-    def __init__(self, *args: Any, device: Any = None, dtype: Any = None, wrap_storage: Any = None,
-                 _internal: bool = False) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        device: Any = None,
+        dtype: Any = None,
+        wrap_storage: Any = None,
+        _internal: bool = False,
+    ) -> None:
         if not _internal:
             _warn_typed_storage_removal()
         if wrap_storage is not None:
             self._wrap(args, device, dtype, wrap_storage)
             return
         self.dtype = dtypes.get_default_dtype() if dtype is None else dtype
-        check(isinstance(self.dtype, DType), "TypedStorage: Argument 'dtype' must be torch.dtype, not "
-              f"{type(self.dtype).__name__}", TypeError)
+        check(
+            isinstance(self.dtype, DType),
+            f"TypedStorage: Argument 'dtype' must be torch.dtype, not {type(self.dtype).__name__}",
+            TypeError,
+        )
         check(len(args) <= 1, "TypedStorage: Too many positional arguments; it takes a size or a sequence")
         place = storage_device(device)
         content = args[0] if args else 0
         if isinstance(content, int | np.integer):
             self._untyped_storage = UntypedStorage(int(content) * self.dtype.itemsize, device=place)
             return
-        check(isinstance(content, Sequence), "TypedStorage: Argument type not recognized: "
-              f"{type(content).__name__}", TypeError)
+        check(
+            isinstance(content, Sequence),
+            f"TypedStorage: Argument type not recognized: {type(content).__name__}",
+            TypeError,
+        )
         numbers = scalar_tensor(content, _INTEGERS.get(self.dtype.name, self.dtype)).reshape(-1)
         self._untyped_storage = numbers.untyped_storage().to(device=place)
 
     def _wrap(self, args: tuple[Any, ...], device: Any, dtype: Any, wrap_storage: Any) -> None:
         check(not args, "TypedStorage: No positional arguments should be given when using 'wrap_storage'")
         check(dtype is not None, "TypedStorage: Argument 'dtype' must be specified with 'wrap_storage'")
-        check(isinstance(dtype, DType), f"TypedStorage: Argument 'dtype' must be torch.dtype, not "
-              f"{type(dtype).__name__}", TypeError)
+        check(
+            isinstance(dtype, DType),
+            f"TypedStorage: Argument 'dtype' must be torch.dtype, not {type(dtype).__name__}",
+            TypeError,
+        )
         check(device is None, "TypedStorage: Argument 'device' should not be specified beside 'wrap_storage'")
-        check(isinstance(wrap_storage, UntypedStorage), "TypedStorage: Argument 'wrap_storage' must be "
-              f"UntypedStorage, but got {type(wrap_storage).__name__}", TypeError)
+        check(
+            isinstance(wrap_storage, UntypedStorage),
+            "TypedStorage: Argument 'wrap_storage' must be "
+            f"UntypedStorage, but got {type(wrap_storage).__name__}",
+            TypeError,
+        )
         self.dtype, self._untyped_storage = dtype, wrap_storage
 
     def _wrapping(self, storage: UntypedStorage) -> TypedStorage:
@@ -150,8 +178,10 @@ class TypedStorage:
 
     def _setitem(self, index: Any, value: Any) -> None:
         check(isinstance(index, int | slice), f"can't index a TypedStorage with {type(index).__name__}")
-        check(not isinstance(value, TypedStorage | UntypedStorage), "cannot set item of a storage with a "
-              f"{type(value).__name__}")
+        check(
+            not isinstance(value, TypedStorage | UntypedStorage),
+            f"cannot set item of a storage with a {type(value).__name__}",
+        )
         self._numbers()[index] = value
 
     def _deepcopy(self, memo: dict[int, Any]) -> TypedStorage:
@@ -242,8 +272,11 @@ class TypedStorage:
 
     @_deprecated
     def type(self, dtype: Any = None, non_blocking: bool = False) -> str:
-        check(dtype is None, "type(): a storage is converted by double(), float(), half() and so on",
-              NotImplementedError)
+        check(
+            dtype is None,
+            "type(): a storage is converted by double(), float(), half() and so on",
+            NotImplementedError,
+        )
         found = self._legacy_class()
         return "rushlight.storage.TypedStorage" if found is None else f"rushlight.{found.__name__}"
 
@@ -309,14 +342,25 @@ class TypedStorage:
     pickle_storage_type = _deprecated(_pickle_storage_type)
 
     @classmethod
-    def from_buffer(cls, buffer: Any, byte_order: str | None = None, count: int = -1, offset: int = 0, *,
-                    dtype: Any = None, device: Any = None) -> TypedStorage:
+    def from_buffer(
+        cls,
+        buffer: Any,
+        byte_order: str | None = None,
+        count: int = -1,
+        offset: int = 0,
+        *,
+        dtype: Any = None,
+        device: Any = None,
+    ) -> TypedStorage:
         """A copy of the numbers in an object with the buffer protocol; see UntypedStorage.from_buffer."""
         _warn_typed_storage_removal()
         dtype = dtypes.get_default_dtype() if dtype is None else dtype
         check(storage_device(device).type == "cpu", "TypedStorage.from_buffer: Not available for device meta")
-        return TypedStorage(wrap_storage=UntypedStorage.from_buffer(buffer, byte_order, count, offset, dtype),
-                            dtype=dtype, _internal=True)
+        return TypedStorage(
+            wrap_storage=UntypedStorage.from_buffer(buffer, byte_order, count, offset, dtype),
+            dtype=dtype,
+            _internal=True,
+        )
 
     @classmethod
     def from_file(cls, filename: Any, shared: bool = False, size: int = 0) -> TypedStorage:
@@ -332,8 +376,11 @@ def _typed_storage(storage: UntypedStorage, dtype: DType) -> TypedStorage:
 
 
 def _converted(self: Any, dtype: DType) -> TypedStorage:
-    check(isinstance(dtype, DType), f"Argument 'dtype' must be torch.dtype, not {type(dtype).__name__}",
-          TypeError)
+    check(
+        isinstance(dtype, DType),
+        f"Argument 'dtype' must be torch.dtype, not {type(dtype).__name__}",
+        TypeError,
+    )
     numbers = self._numbers() if isinstance(self, TypedStorage) else of_storage(self, dtypes.uint8)
     return _typed_storage(numbers.to(dtype, copy=True).untyped_storage(), dtype)
 
@@ -347,11 +394,24 @@ def _add_conversion(name: str, dtype: DType) -> None:
     setattr(TypedStorage, name, _deprecated(convert))
 
 
-for _name, _dtype in {"double": "float64", "float": "float32", "half": "float16", "bfloat16": "bfloat16",
-                      "long": "int64", "int": "int32", "short": "int16", "char": "int8", "byte": "uint8",
-                      "bool": "bool", "complex_float": "complex64", "complex_double": "complex128",
-                      "float8_e5m2": "float8_e5m2", "float8_e4m3fn": "float8_e4m3fn",
-                      "float8_e5m2fnuz": "float8_e5m2fnuz", "float8_e4m3fnuz": "float8_e4m3fnuz"}.items():
+for _name, _dtype in {
+    "double": "float64",
+    "float": "float32",
+    "half": "float16",
+    "bfloat16": "bfloat16",
+    "long": "int64",
+    "int": "int32",
+    "short": "int16",
+    "char": "int8",
+    "byte": "uint8",
+    "bool": "bool",
+    "complex_float": "complex64",
+    "complex_double": "complex128",
+    "float8_e5m2": "float8_e5m2",
+    "float8_e4m3fn": "float8_e4m3fn",
+    "float8_e5m2fnuz": "float8_e5m2fnuz",
+    "float8_e4m3fnuz": "float8_e4m3fnuz",
+}.items():
     _add_conversion(_name, dtypes.DTYPES[_dtype])
 
 for _kind in (UntypedStorage, TypedStorage):
@@ -359,8 +419,11 @@ for _kind in (UntypedStorage, TypedStorage):
 
 
 def _untyped_type(self: UntypedStorage, dtype: Any = None, non_blocking: bool = False) -> str:
-    check(dtype is None, "type(): a storage is converted by double(), float(), half() and so on",
-          NotImplementedError)
+    check(
+        dtype is None,
+        "type(): a storage is converted by double(), float(), half() and so on",
+        NotImplementedError,
+    )
     return f"rushlight.storage.{type(self).__name__}"
 
 
@@ -377,8 +440,11 @@ class _LegacyStorageMeta(type):
         return cls._dtype
 
     def __instancecheck__(cls: Any, instance: object) -> bool:
-        return (type(instance) is TypedStorage and instance.dtype is getattr(cls, "_dtype", None)
-                and instance._untyped_storage.buffer is not None)
+        return (
+            type(instance) is TypedStorage
+            and instance.dtype is getattr(cls, "_dtype", None)
+            and instance._untyped_storage.buffer is not None
+        )
 
 
 class _LegacyStorage(TypedStorage, metaclass=_LegacyStorageMeta):
@@ -386,34 +452,55 @@ class _LegacyStorage(TypedStorage, metaclass=_LegacyStorageMeta):
 
     _dtype: Any = None
 
-    def __new__(cls, *args: Any, wrap_storage: Any = None, dtype: Any = None, device: Any = None,
-                _internal: bool = False) -> Any:
+    def __new__(
+        cls,
+        *args: Any,
+        wrap_storage: Any = None,
+        dtype: Any = None,
+        device: Any = None,
+        _internal: bool = False,
+    ) -> Any:
         if not _internal:
             _warn_typed_storage_removal()
         check(cls is not _LegacyStorage, "Only child classes of _LegacyStorage can be instantiated")
         name = cls.__name__
         check(device is None, f"{name}: Keyword argument 'device' cannot be specified")
         check(dtype is None, f"{name}: Keyword argument 'dtype' cannot be specified")
-        check(wrap_storage is None or isinstance(wrap_storage, UntypedStorage), f"{name}: Argument "
-              f"'wrap_storage' must be UntypedStorage, but got {type(wrap_storage).__name__}",
-              TypeError if not args else RuntimeError)
+        check(
+            wrap_storage is None or isinstance(wrap_storage, UntypedStorage),
+            f"{name}: Argument 'wrap_storage' must be UntypedStorage, but got {type(wrap_storage).__name__}",
+            TypeError if not args else RuntimeError,
+        )
         return TypedStorage(*args, wrap_storage=wrap_storage, dtype=cls._dtype, _internal=True)
 
     @classmethod
-    def from_buffer(cls, buffer: Any, byte_order: str | None = None, count: int = -1, offset: int = 0, *,
-                    dtype: Any = None, device: Any = None) -> TypedStorage:
+    def from_buffer(
+        cls,
+        buffer: Any,
+        byte_order: str | None = None,
+        count: int = -1,
+        offset: int = 0,
+        *,
+        dtype: Any = None,
+        device: Any = None,
+    ) -> TypedStorage:
         _warn_typed_storage_removal()
         for name, value in (("dtype", dtype), ("device", device)):
-            check(value is None, f"from_buffer: '{name}' can only be specified in UntypedStorage.from_buffer "
-                  "and TypedStorage.from_buffer")
-        return _typed_storage(UntypedStorage.from_buffer(buffer, byte_order, count, offset, cls._dtype),
-                              cls._dtype)
+            check(
+                value is None,
+                f"from_buffer: '{name}' can only be specified in UntypedStorage.from_buffer "
+                "and TypedStorage.from_buffer",
+            )
+        return _typed_storage(
+            UntypedStorage.from_buffer(buffer, byte_order, count, offset, cls._dtype), cls._dtype
+        )
 
     @classmethod
     def from_file(cls, filename: Any, shared: bool = False, size: int = 0) -> TypedStorage:
         _warn_typed_storage_removal()
-        return _typed_storage(UntypedStorage.from_file(filename, shared, size * cls._dtype.itemsize),
-                              cls._dtype)
+        return _typed_storage(
+            UntypedStorage.from_file(filename, shared, size * cls._dtype.itemsize), cls._dtype
+        )
 
     @classmethod
     def _new_shared(cls, size: int) -> TypedStorage:  # type: ignore[override]
@@ -422,11 +509,29 @@ class _LegacyStorage(TypedStorage, metaclass=_LegacyStorageMeta):
     @classmethod
     def _new_shared_filename(cls, manager: Any, obj: Any, size: int) -> TypedStorage:
         return _typed_storage(
-            UntypedStorage._new_shared_filename_cpu(manager, obj, size * cls._dtype.itemsize), cls._dtype)
+            UntypedStorage._new_shared_filename_cpu(manager, obj, size * cls._dtype.itemsize), cls._dtype
+        )
 
 
-_WITH_CLASS = ("float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint8", "bool",
-               "bfloat16", "complex128", "complex64", "qint8", "qint32", "quint8", "quint4x2", "quint2x4")
+_WITH_CLASS = (
+    "float64",
+    "float32",
+    "float16",
+    "int64",
+    "int32",
+    "int16",
+    "int8",
+    "uint8",
+    "bool",
+    "bfloat16",
+    "complex128",
+    "complex64",
+    "qint8",
+    "qint32",
+    "quint8",
+    "quint4x2",
+    "quint2x4",
+)
 
 
 @functools.cache
@@ -441,9 +546,16 @@ def _storage_type_to_dtype_map() -> dict[str, DType]:
 
 
 def _legacy_storage(dtype: DType, name: str) -> Any:
-    return _LegacyStorageMeta(name, (_LegacyStorage,), {
-        "_dtype": dtype, "__module__": "rushlight", "__doc__": f"Storages of {dtype.name}.",
-        "is_cuda": False})
+    return _LegacyStorageMeta(
+        name,
+        (_LegacyStorage,),
+        {
+            "_dtype": dtype,
+            "__module__": "rushlight",
+            "__doc__": f"Storages of {dtype.name}.",
+            "is_cuda": False,
+        },
+    )
 
 
 _LEGACY = [_legacy_storage(dtype, name) for dtype, name in _dtype_to_storage_type_map().items()]
@@ -493,8 +605,16 @@ def share_memory_(self: Tensor) -> Tensor:
     return self
 
 
-def from_file(filename: Any, shared: bool | None = None, size: int | None = 0, *, dtype: DType | None = None,
-              layout: Any = None, device: Any = None, pin_memory: bool = False) -> Tensor:
+def from_file(
+    filename: Any,
+    shared: bool | None = None,
+    size: int | None = 0,
+    *,
+    dtype: DType | None = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
     """A 1-D tensor of `size` numbers in a file; with `shared` writes reach the file."""
     check(storage_device(device).type == "cpu", "from_file: a file can only be mapped on the cpu")
     dtype = dtypes.get_default_dtype() if dtype is None else dtype

@@ -26,8 +26,15 @@ _TOKENS = (device, layout, memory_format)
 def program_key(graph: Graph) -> str | None:
     """The key of a graph after its passes; None if it has no exact text."""
     try:
-        return key_of((_text(graph), "guarded" * guards.enabled(), "timed" * profile.enabled(),
-                       "filled" * DETERMINISM.fills, *_surroundings()))
+        return key_of(
+            (
+                _text(graph),
+                "guarded" * guards.enabled(),
+                "timed" * profile.enabled(),
+                "filled" * DETERMINISM.fills,
+                *_surroundings(),
+            )
+        )
     except _NoText:
         return None
 
@@ -83,4 +90,4 @@ def pack(description: dict[str, Any], code: bytes) -> bytes:
 
 def unpack(data: bytes) -> tuple[dict[str, Any], bytes]:
     size = int.from_bytes(data[:8], "little")
-    return json.loads(data[8:8 + size]), data[8 + size:]
+    return json.loads(data[8 : 8 + size]), data[8 + size :]

@@ -26,19 +26,34 @@ def both(seed, *shape):
 
 def close(mine, theirs, **options):
     assert name(mine.dtype) == name(theirs.dtype)
-    torch.testing.assert_close(torch.from_numpy(np.array(mine.detach().float().numpy())),
-                               theirs.detach().float(), **options)
+    torch.testing.assert_close(
+        torch.from_numpy(np.array(mine.detach().float().numpy())), theirs.detach().float(), **options
+    )
 
 
 def models(seed=0):
     torch.manual_seed(seed)
-    theirs = torch.nn.Sequential(torch.nn.Conv2d(2, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.GELU(),
-                                 torch.nn.Flatten(), torch.nn.Linear(4 * 4 * 4, 8), torch.nn.LayerNorm(8),
-                                 torch.nn.Linear(8, 3))
-    mine = nn.Sequential(nn.Conv2d(2, 4, 3), nn.BatchNorm2d(4), nn.GELU(), nn.Flatten(),
-                         nn.Linear(4 * 4 * 4, 8), nn.LayerNorm(8), nn.Linear(8, 3))
-    mine.load_state_dict({key: rl.from_numpy(np.array(value.numpy())) for key, value in
-                          theirs.state_dict().items()})
+    theirs = torch.nn.Sequential(
+        torch.nn.Conv2d(2, 4, 3),
+        torch.nn.BatchNorm2d(4),
+        torch.nn.GELU(),
+        torch.nn.Flatten(),
+        torch.nn.Linear(4 * 4 * 4, 8),
+        torch.nn.LayerNorm(8),
+        torch.nn.Linear(8, 3),
+    )
+    mine = nn.Sequential(
+        nn.Conv2d(2, 4, 3),
+        nn.BatchNorm2d(4),
+        nn.GELU(),
+        nn.Flatten(),
+        nn.Linear(4 * 4 * 4, 8),
+        nn.LayerNorm(8),
+        nn.Linear(8, 3),
+    )
+    mine.load_state_dict(
+        {key: rl.from_numpy(np.array(value.numpy())) for key, value in theirs.state_dict().items()}
+    )
     return theirs, mine
 
 
@@ -103,6 +118,7 @@ def test_in_place_and_out_keep_their_precision():
 
 
 # The state.
+
 
 def test_nesting():
     x = rl.ones(2, 2)
@@ -173,12 +189,21 @@ def test_unknown_devices():
 
 
 def test_names():
-    for path in ("is_autocast_enabled", "get_autocast_dtype", "is_autocast_cache_enabled", "autocast",
-                 "clear_autocast_cache", "autocast_increment_nesting", "is_autocast_cpu_enabled"):
+    for path in (
+        "is_autocast_enabled",
+        "get_autocast_dtype",
+        "is_autocast_cache_enabled",
+        "autocast",
+        "clear_autocast_cache",
+        "autocast_increment_nesting",
+        "is_autocast_cpu_enabled",
+    ):
         assert hasattr(rl, path) and hasattr(torch, path)
     assert rl.amp.is_autocast_available("cpu") and not rl.amp.is_autocast_available("cuda")
     assert [name(m.get_autocast_dtype(d)) for m in (rl, torch) for d in ("cpu", "cuda")] == [
-        "bfloat16", "float16"] * 2
+        "bfloat16",
+        "float16",
+    ] * 2
     assert {n for n in dir(torch.amp) if not n.startswith("_")} - set(dir(amp)) == set()
     rl.set_autocast_cpu_enabled(True)
     try:
@@ -189,6 +214,7 @@ def test_names():
 
 
 # Weights.
+
 
 def test_weights_are_cast_once_and_forgotten_at_the_end():
     weight = rl.ones(2, 2, requires_grad=True)
@@ -228,6 +254,7 @@ def test_a_cast_made_without_grad_is_not_used_with_it():
 
 # Transforms.
 
+
 def test_transforms():
     w, x = rl.randn(3, 2), rl.randn(5, 3)
 
@@ -244,6 +271,7 @@ def test_transforms():
 
 
 # Functions with a backward of their own.
+
 
 @pytest.mark.parametrize("cast_inputs", [None, "float32"])
 @pytest.mark.parametrize("on", [False, True])
@@ -278,6 +306,7 @@ def test_custom_functions(cast_inputs, on):
 
 
 # Compiled code.
+
 
 def test_compiled_inside_and_outside():
     _, mine = models()

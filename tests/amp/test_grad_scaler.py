@@ -15,9 +15,11 @@ INF = float("inf")
 
 def make(m, optimizer="SGD", **options):
     w = m.tensor([[0.5, -1.0], [2.0, 0.25]], requires_grad=True)
-    made = {"SGD": lambda: m.optim.SGD([w], lr=0.1, momentum=0.9),
-            "AdamW": lambda: m.optim.AdamW([w], lr=0.05),
-            "Adagrad": lambda: m.optim.Adagrad([w], lr=0.05)}[optimizer]()
+    made = {
+        "SGD": lambda: m.optim.SGD([w], lr=0.1, momentum=0.9),
+        "AdamW": lambda: m.optim.AdamW([w], lr=0.05),
+        "Adagrad": lambda: m.optim.Adagrad([w], lr=0.05),
+    }[optimizer]()
     return w, made, m.amp.GradScaler("cpu", **options)
 
 
@@ -162,6 +164,7 @@ def test_half_precision_gradients_are_refused():
 
 
 # The operators.
+
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "float16"])
 @pytest.mark.parametrize("bad", [None, INF, -INF, float("nan")])

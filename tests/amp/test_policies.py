@@ -26,8 +26,11 @@ DIFFERENT = {
 
 
 def test_the_operators_are_those_of_torch():
-    theirs = {name.removeprefix("aten::") for name in torch._C._dispatch_get_all_op_names()
-              if torch._C._dispatch_has_kernel_for_dispatch_key(name, "AutocastCPU")}
+    theirs = {
+        name.removeprefix("aten::")
+        for name in torch._C._dispatch_get_all_op_names()
+        if torch._C._dispatch_has_kernel_for_dispatch_key(name, "AutocastCPU")
+    }
     mine = {op.name for op in REGISTRY if op.autocast not in (None, Policy.WHOLE)}
     missing = {name for name in theirs if name in REGISTRY} - mine
     assert not missing
@@ -70,8 +73,9 @@ def test_dtypes(family):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize(("dtype", "lower"), [("float32", "bfloat16"), ("bfloat16", "bfloat16"),
-                                              ("float32", "float16")])
+@pytest.mark.parametrize(
+    ("dtype", "lower"), [("float32", "bfloat16"), ("bfloat16", "bfloat16"), ("float32", "float16")]
+)
 def test_dtypes_of_everything(family, dtype, lower):
     compare(family, dtype, lower)
 

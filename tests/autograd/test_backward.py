@@ -23,6 +23,7 @@ def test_chain_and_fan_out(same):
         w = z + z * x
         (w * w).sum().backward()
         return x.grad, y.grad
+
     same(scenario)
 
 
@@ -33,6 +34,7 @@ def test_gradients_accumulate_in_place(same):
         first = x.grad
         (x * 3).sum().backward()
         return x.grad, first is x.grad, first
+
     same(scenario)
 
 
@@ -57,6 +59,7 @@ def test_broadcast_and_dtype(same):
         z = m.tensor(2.0, requires_grad=True)
         (x * y * z).sum().backward()
         return x.grad, y.grad, z.grad
+
     same(scenario)
 
 
@@ -66,12 +69,25 @@ def test_complex_result_of_a_real_input(same):
         z = x * m.tensor([1 + 2j, 3 - 1j])
         m.autograd.backward(z, m.tensor([1 - 1j, 2 + 1j]))
         return x.grad
+
     same(scenario)
 
 
-@pytest.mark.parametrize("name", ["unused", "allow", "materialize", "contradiction", "not scalar", "constant",
-                                  "shape",
-                                  "no grad input", "empty inputs", "complex"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "unused",
+        "allow",
+        "materialize",
+        "contradiction",
+        "not scalar",
+        "constant",
+        "shape",
+        "no grad input",
+        "empty inputs",
+        "complex",
+    ],
+)
 def test_errors_and_options_of_grad(same, name):
     def scenario(m):
         x, y = leaf(m, 1.0, 2.0), leaf(m, 1.0, 2.0)
@@ -89,13 +105,17 @@ def test_errors_and_options_of_grad(same, name):
             "empty inputs": lambda: out.backward(inputs=[]),
             "complex": lambda: (x * 1j).sum().backward(),
         }[name]()
-    messages = {"unused": "Tensor at index 1 appears to not have been used in the graph",
-                "contradiction": "allow_unused",
-                "not scalar": "only for scalar outputs",
-                "constant": "does not require grad and does not have a grad_fn",
-                "shape": "Mismatch in shape", "no grad input": "does not require grad",
-                "empty inputs": "cannot be empty",
-                "complex": "only for real scalar outputs"}
+
+    messages = {
+        "unused": "Tensor at index 1 appears to not have been used in the graph",
+        "contradiction": "allow_unused",
+        "not scalar": "only for scalar outputs",
+        "constant": "does not require grad and does not have a grad_fn",
+        "shape": "Mismatch in shape",
+        "no grad input": "does not require grad",
+        "empty inputs": "cannot be empty",
+        "complex": "only for real scalar outputs",
+    }
     same(scenario, message=messages.get(name))
 
 
@@ -105,6 +125,7 @@ def test_second_backward_needs_the_graph(same):
         y = (x * x).sum()
         y.backward()
         y.backward()
+
     same(scenario, message="backward through the graph a second time")
 
 
@@ -115,6 +136,7 @@ def test_second_backward_of_what_saved_nothing(same):
         y.backward()
         y.backward()
         return x.grad
+
     same(scenario)
 
 
@@ -125,6 +147,7 @@ def test_retain_graph(same):
         y.backward(retain_graph=True)
         y.backward()
         return x.grad
+
     same(scenario)
 
 
@@ -135,6 +158,7 @@ def test_inputs_of_backward(same):
         z.retain_grad()
         (z * z).sum().backward(inputs=[x])
         return x.grad, y.grad
+
     same(scenario)
 
 
@@ -144,16 +168,18 @@ def test_gradient_of_an_intermediate(same):
         y = x * 3
         z = (y * y).sum()
         return m.autograd.grad(z, [y, x])
+
     same(scenario)
 
 
 def test_double_backward(same):
     def scenario(m):
         x = leaf(m, 1.0, 2.0)
-        g, = m.autograd.grad((x * x * x).sum(), x, create_graph=True)
-        h, = m.autograd.grad((g * g).sum(), x, create_graph=True)
-        t, = m.autograd.grad(h.sum(), x)
+        (g,) = m.autograd.grad((x * x * x).sum(), x, create_graph=True)
+        (h,) = m.autograd.grad((g * g).sum(), x, create_graph=True)
+        (t,) = m.autograd.grad(h.sum(), x)
         return g, h, t, g.requires_grad, t.requires_grad
+
     same(scenario)
 
 
@@ -168,7 +194,9 @@ def test_backward_with_create_graph_keeps_the_history_of_grad(same):
         x.grad = None
         first.sum().backward()
         return first.requires_grad, x.grad
+
     import warnings
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch warns of a reference cycle
         same(scenario)
@@ -179,6 +207,7 @@ def test_batched_gradients(same):
         x = leaf(m, 1.0, 2.0, 3.0)
         y = x * x
         return m.autograd.grad(y, x, m.eye(3), is_grads_batched=True)
+
     same(scenario)
 
 
@@ -198,9 +227,15 @@ def test_errors_of_attributes(same, name):
             m.tensor([1]).requires_grad_()
         else:
             (x * 2).requires_grad_(False)
-    messages = {"dtype": "gradient with dtype", "size": "gradient of size", "type": "Tensor or None",
-                "self": "own grad",
-                "integer": "only Tensors of floating point", "non-leaf flag": "flags of leaf variables"}
+
+    messages = {
+        "dtype": "gradient with dtype",
+        "size": "gradient of size",
+        "type": "Tensor or None",
+        "self": "own grad",
+        "integer": "only Tensors of floating point",
+        "non-leaf flag": "flags of leaf variables",
+    }
     same(scenario, message=messages[name])
 
 
@@ -217,31 +252,126 @@ def test_names_and_edges(same):
         node = y.grad_fn
         after = node.next_functions[0][0]
         kinds = [None if f is None else f.name().rpartition("::")[2] for f, _ in after.next_functions]
-        return (node.name(), after.name(), kinds, [number for _, number in after.next_functions], x.is_leaf,
-                y.is_leaf,
-                y.output_nr, node.metadata)
+        return (
+            node.name(),
+            after.name(),
+            kinds,
+            [number for _, number in after.next_functions],
+            x.is_leaf,
+            y.is_leaf,
+            y.output_nr,
+            node.metadata,
+        )
+
     same(scenario)
 
 
 NAMES = (
-    "x + 1", "1 + x", "x + y", "x - 1", "1 - x", "x - y", "x * 2", "2 * x", "x * y", "x / 2", "2 / x",
-    "x / y", "x ** 2", "2 ** x", "x ** y", "-x", "x.add(2, alpha=3)", "x.sub(2)", "x.true_divide(2)",
-    "m.rsub(x, 2)", "m.rsub(x, y)", "x.div(2, rounding_mode='floor')", "x.div(y, rounding_mode='trunc')",
-    "x.remainder(2)", "x.remainder(y)", "x.fmod(2)", "x.fmod(y)", "m.copysign(x, 1.)", "m.copysign(x, y)",
-    "x.xlogy(2)", "x.xlogy(y)", "m.xlogy(2, x)", "x.lerp(y, 0.5)", "x.lerp(y, y)", "x.clamp(0, 1)",
-    "x.clamp(min=y)", "x.clamp_min(0)", "x.clamp_max(y)", "x.masked_fill(x > 0, 1.)",
-    "x.masked_fill(x > 0, y[0, 0])", "x.sum()", "x.sum(0)", "x.mean()", "x.mean(0)", "x.prod()",
-    "x.prod(0)", "x.var()", "x.var(0)", "x.std(0)", "x.max()", "x.max(0)[0]", "x.min()", "x.min(0)[0]",
-    "x.median()", "x.median(0)[0]", "x.nanmedian()", "x.nanmedian(0)[0]", "x.mode(0)[0]", "x.amax(0)",
-    "x.norm()", "x.norm(p=3)", "x.logsumexp(0)", "x.cumsum(0)", "x.cumprod(0)", "x.sort()[0]",
-    "x.topk(1)[0]", "x.kthvalue(1)[0]", "x.squeeze()", "x.squeeze(0)", "x.unsqueeze(0)", "x.view(-1)",
-    "x.t()", "x.transpose(0, 1)", "x.permute(1, 0)", "x[0]", "x[0:1]", "x[m.tensor([0])]", "x.expand(2, 2)",
-    "x.unbind()[0]", "x.split(1)[0]", "x.diagonal()", "x @ y", "x.mv(y[0])", "x[0].dot(y[0])",
-    "m.addmm(x, x, y)", "m.cat([x, y])", "m.stack([x, y])", "x.softmax(0)", "x.log_softmax(0)",
-    "x.sigmoid()", "x.relu()", "m.where(x > 0, x, y)", "x.gather(0, m.tensor([[0, 0]]))",
-    "x.scatter(0, m.tensor([[0, 0]]), y)", "x.scatter(0, m.tensor([[0, 0]]), 1.)",
-    "x.index_fill(0, m.tensor([0]), 1.)", "m.normal(x, y)", "m.normal(x, 1.)", "m.normal(0., x)",
-    "x.clone()", "x.to(m.float64)", "m.complex(x, y).abs()", "x.atan2(y)", "x.add_(y)", "x.mul_(2)",
+    "x + 1",
+    "1 + x",
+    "x + y",
+    "x - 1",
+    "1 - x",
+    "x - y",
+    "x * 2",
+    "2 * x",
+    "x * y",
+    "x / 2",
+    "2 / x",
+    "x / y",
+    "x ** 2",
+    "2 ** x",
+    "x ** y",
+    "-x",
+    "x.add(2, alpha=3)",
+    "x.sub(2)",
+    "x.true_divide(2)",
+    "m.rsub(x, 2)",
+    "m.rsub(x, y)",
+    "x.div(2, rounding_mode='floor')",
+    "x.div(y, rounding_mode='trunc')",
+    "x.remainder(2)",
+    "x.remainder(y)",
+    "x.fmod(2)",
+    "x.fmod(y)",
+    "m.copysign(x, 1.)",
+    "m.copysign(x, y)",
+    "x.xlogy(2)",
+    "x.xlogy(y)",
+    "m.xlogy(2, x)",
+    "x.lerp(y, 0.5)",
+    "x.lerp(y, y)",
+    "x.clamp(0, 1)",
+    "x.clamp(min=y)",
+    "x.clamp_min(0)",
+    "x.clamp_max(y)",
+    "x.masked_fill(x > 0, 1.)",
+    "x.masked_fill(x > 0, y[0, 0])",
+    "x.sum()",
+    "x.sum(0)",
+    "x.mean()",
+    "x.mean(0)",
+    "x.prod()",
+    "x.prod(0)",
+    "x.var()",
+    "x.var(0)",
+    "x.std(0)",
+    "x.max()",
+    "x.max(0)[0]",
+    "x.min()",
+    "x.min(0)[0]",
+    "x.median()",
+    "x.median(0)[0]",
+    "x.nanmedian()",
+    "x.nanmedian(0)[0]",
+    "x.mode(0)[0]",
+    "x.amax(0)",
+    "x.norm()",
+    "x.norm(p=3)",
+    "x.logsumexp(0)",
+    "x.cumsum(0)",
+    "x.cumprod(0)",
+    "x.sort()[0]",
+    "x.topk(1)[0]",
+    "x.kthvalue(1)[0]",
+    "x.squeeze()",
+    "x.squeeze(0)",
+    "x.unsqueeze(0)",
+    "x.view(-1)",
+    "x.t()",
+    "x.transpose(0, 1)",
+    "x.permute(1, 0)",
+    "x[0]",
+    "x[0:1]",
+    "x[m.tensor([0])]",
+    "x.expand(2, 2)",
+    "x.unbind()[0]",
+    "x.split(1)[0]",
+    "x.diagonal()",
+    "x @ y",
+    "x.mv(y[0])",
+    "x[0].dot(y[0])",
+    "m.addmm(x, x, y)",
+    "m.cat([x, y])",
+    "m.stack([x, y])",
+    "x.softmax(0)",
+    "x.log_softmax(0)",
+    "x.sigmoid()",
+    "x.relu()",
+    "m.where(x > 0, x, y)",
+    "x.gather(0, m.tensor([[0, 0]]))",
+    "x.scatter(0, m.tensor([[0, 0]]), y)",
+    "x.scatter(0, m.tensor([[0, 0]]), 1.)",
+    "x.index_fill(0, m.tensor([0]), 1.)",
+    "m.normal(x, y)",
+    "m.normal(x, 1.)",
+    "m.normal(0., x)",
+    "x.clone()",
+    "x.to(m.float64)",
+    "m.complex(x, y).abs()",
+    "x.atan2(y)",
+    "x.add_(y)",
+    "x.mul_(2)",
     "x.sigmoid_()",
 )
 
@@ -249,9 +379,11 @@ NAMES = (
 @pytest.mark.parametrize("expression", NAMES)
 def test_names_of_nodes(same, expression):
     """As PyTorch numbers overloads: a number is recorded as a tensor where PyTorch takes it for one."""
+
     def scenario(m):
         x, y = ((m.arange(4.0).reshape(2, 2) / 5 + start).requires_grad_() * 1 for start in (0.1, 0.3))
         return eval(expression, {"m": m, "x": x, "y": y}).grad_fn.name()
+
     same(scenario)
 
 
@@ -309,10 +441,12 @@ def test_saved_attributes(same):
         x = leaf(m, 1.0, 2.0)
         node = (x * m.tensor([3.0, 4.0])).grad_fn
         return node._saved_self, node._saved_other
+
     # torch saves only what the gradient of `self` needs: the other factor
     def mine(m):
         node = (leaf(m, 1.0, 2.0) * m.tensor([3.0, 4.0])).grad_fn
         return node._saved_other
+
     same(mine)
     with pytest.raises(AttributeError):
         scenario(rl)._saved_self

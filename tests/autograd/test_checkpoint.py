@@ -14,6 +14,7 @@ def leaf(m, *values):
 
 def utilities(m):
     import torch.utils.checkpoint as theirs
+
     return theirs if m.__name__ == "torch" else checkpoints
 
 
@@ -25,10 +26,12 @@ def test_gradients_and_number_of_runs(same, reentrant):
         def part(a, b):
             runs.append(1)
             return (a * b).sigmoid() * a.exp()
+
         x, y = leaf(m, 1.0, 2.0), leaf(m, 3.0, -1.0)
         z = utilities(m).checkpoint(part, x * 2, y, use_reentrant=reentrant)
         (z * z).sum().backward()
         return x.grad, y.grad, len(runs)
+
     same(scenario)
 
 
@@ -42,11 +45,13 @@ def test_early_stop(same):
             c = b + 1
             runs.append("end")
             return c
+
         x = leaf(m, 1.0)
         utilities(m).checkpoint(part, x, use_reentrant=False).sum().backward()
         with utilities(m).set_checkpoint_early_stop(False):
             utilities(m).checkpoint(part, x, use_reentrant=False).sum().backward()
         return runs, x.grad
+
     same(scenario)
 
 
@@ -60,8 +65,10 @@ def test_nested(same):
 
         def outer(a):
             return ck(inner, a.exp(), use_reentrant=False) * a
+
         ck(outer, x, use_reentrant=False).sum().backward()
         return x.grad
+
     same(scenario)
 
 
@@ -69,8 +76,9 @@ def test_double_backward(same):
     def scenario(m):
         x = leaf(m, 0.5, 1.0)
         y = utilities(m).checkpoint(lambda a: (a * a * a).sin(), x, use_reentrant=False)
-        g, = m.autograd.grad(y.sum(), x, create_graph=True)
+        (g,) = m.autograd.grad(y.sum(), x, create_graph=True)
         return g, m.autograd.grad(g.sum(), x)
+
     same(scenario)
 
 
@@ -79,6 +87,7 @@ def test_random_numbers_are_drawn_again():
 
     def part(a):
         return a * rl.rand(100) * a
+
     rl.manual_seed(3)
     y = checkpoints.checkpoint(part, x, use_reentrant=False)
     expected = y.detach() * 2
@@ -95,8 +104,9 @@ def test_saves_nothing_inside():
     y.sum().backward()
 
 
-@pytest.mark.parametrize("name", ["metadata", "count", "grad with re-entry", "keyword with re-entry",
-                                  "no gradient"])
+@pytest.mark.parametrize(
+    "name", ["metadata", "count", "grad with re-entry", "keyword with re-entry", "no gradient"]
+)
 def test_refusals(same, name):
     def scenario(m):
         ck = utilities(m).checkpoint
@@ -110,6 +120,7 @@ def test_refusals(same, name):
             if name == "count" and len(runs) == 2:
                 return a + 1
             return (a * a).sin()
+
         if name in ("metadata", "count"):
             ck(part, x, use_reentrant=False).sum().backward()
         elif name == "grad with re-entry":
@@ -118,10 +129,14 @@ def test_refusals(same, name):
             ck(part, x, use_reentrant=True, other=3)
         else:
             ck(lambda a: a.detach(), x, use_reentrant=True).sum().backward()
-    messages = {"metadata": "different metadata", "count": "different number of tensors",
-                "grad with re-entry": "incompatible",
-                "keyword with re-entry": "Unexpected keyword arguments",
-                "no gradient": "none of output has requires_grad"}
+
+    messages = {
+        "metadata": "different metadata",
+        "count": "different number of tensors",
+        "grad with re-entry": "incompatible",
+        "keyword with re-entry": "Unexpected keyword arguments",
+        "no gradient": "none of output has requires_grad",
+    }
     same(scenario, message=messages[name])
 
 
@@ -132,4 +147,5 @@ def test_sequential(same):
         y = utilities(m).checkpoint_sequential(steps, 2, x, use_reentrant=False)
         y.sum().backward()
         return y, x.grad
+
     same(scenario)

@@ -43,8 +43,10 @@ FUNCTIONS = {
 def test_tangents(same, name):
     def scenario(m):
         with m.autograd.forward_ad.dual_level():
-            return unpack(m, FUNCTIONS[name](m, dual(m, [1.0, 2.0], [1.0, 0.5]),
-                                             dual(m, [3.0, -1.0], [0.0, 2.0])))
+            return unpack(
+                m, FUNCTIONS[name](m, dual(m, [1.0, 2.0], [1.0, 0.5]), dual(m, [3.0, -1.0], [0.0, 2.0]))
+            )
+
     same(scenario)
 
 
@@ -59,6 +61,7 @@ def test_views_share_tangents(same):
             parts = base.split(1)
             one.mul_(3)
             return [unpack(m, t) for t in (base, one, other, other * x, early, parts[1])]
+
     same(scenario)
 
 
@@ -68,6 +71,7 @@ def test_tangents_are_gone_after_the_level(same):
         with forward_ad.dual_level():
             x = dual(m, [1.0], [1.0])
         return forward_ad.unpack_dual(x).tangent is None
+
     same(scenario)
 
 
@@ -90,9 +94,11 @@ def test_refusals(same, name):
             forward_ad.exit_dual_level()
             return
         with forward_ad.dual_level():
-            forward_ad.make_dual(m.tensor([1]) if name == "integer" else m.ones(2),
-                                 {"shape": m.ones(3), "dtype": m.ones(2, dtype=m.float64)}.get(name,
-                                                                                               m.ones(2)))
+            forward_ad.make_dual(
+                m.tensor([1]) if name == "integer" else m.ones(2),
+                {"shape": m.ones(3), "dtype": m.ones(2, dtype=m.float64)}.get(name, m.ones(2)),
+            )
+
     same(scenario)
 
 
@@ -101,8 +107,9 @@ def test_forward_over_reverse(same):
         forward_ad = m.autograd.forward_ad
         with forward_ad.dual_level():
             x = forward_ad.make_dual(m.tensor([1.0, 2.0], requires_grad=True), m.tensor([1.0, 0.5]))
-            g, = m.autograd.grad((x * x * x).sum(), x, create_graph=True)
+            (g,) = m.autograd.grad((x * x * x).sum(), x, create_graph=True)
             return unpack(m, g)
+
     same(scenario)
 
 
@@ -114,6 +121,7 @@ def test_reverse_over_forward(same):
             y = forward_ad.make_dual(x, m.tensor([1.0, 0.5]))
             tangent = forward_ad.unpack_dual((y * y * y).exp()).tangent
         return m.autograd.grad(tangent.sum(), x)
+
     same(scenario)
 
 
@@ -136,14 +144,17 @@ def test_forward_mode_can_be_left_out(same):
             x = dual(m, [1.0], [1.0])
             with m.no_grad():
                 return unpack(m, x * x)  # forward mode is no business of no_grad
+
     same(scenario)
 
 
 def derived():
     """Operators whose tangent is derived by transposing, and arguments to try them on."""
-    return [op.name for op in REGISTRY if op.derivative is not None
-            and op.derivative.forward is AUTO_TRANSPOSE
-            and op.derivative.targets]
+    return [
+        op.name
+        for op in REGISTRY
+        if op.derivative is not None and op.derivative.forward is AUTO_TRANSPOSE and op.derivative.targets
+    ]
 
 
 @pytest.mark.skipif("sigmoid" not in REGISTRY, reason="the operator is needed")
@@ -152,12 +163,14 @@ def test_transposed_formulas(same):
     entry = REGISTRY["mul.Tensor"].derivative
     saved, entry.forward = entry.forward, AUTO_TRANSPOSE
     try:
+
         def scenario(m):
             f = m.func
             x, y = m.tensor([[1.0, 2.0], [3.0, 4.0]]), m.tensor([0.5, -1.0])
             one = f.jvp(lambda a, b: a * b * a, (x, y), (x * x, y + 1))
             two = f.jvp(lambda a: f.jvp(lambda b: b * b * a, (a,), (a * 2,))[1], (x,), (x,))
             return one, two, f.hessian(lambda a: (a * a * a).sum())(y), f.vmap(f.jacfwd(lambda a: a * a))(x)
+
         same(scenario)
     finally:
         entry.forward = saved
@@ -175,6 +188,7 @@ COPIES = {
 @pytest.mark.parametrize("name", COPIES)
 def test_no_tangent_is_shared_with_that_of_an_argument(same, name):
     """Writing to the result, or to the tangent that a user took from it, leaves the argument's as it was."""
+
     def scenario(m):
         forward_ad = m.autograd.forward_ad
         with forward_ad.dual_level():
@@ -185,11 +199,13 @@ def test_no_tangent_is_shared_with_that_of_an_argument(same, name):
             z = COPIES[name](m, x)
             forward_ad.unpack_dual(z).tangent.mul_(3)
             return unpack(m, x), unpack(m, y), unpack(m, z), given
+
     same(scenario)
 
 
 def test_views_of_a_base_whose_tangent_is_laid_out_otherwise(same):
     """The tangent of `base` is not contiguous where it is, and a view of it is made again from that."""
+
     def scenario(m):
         forward_ad = m.autograd.forward_ad
         with forward_ad.dual_level():
@@ -198,6 +214,7 @@ def test_views_of_a_base_whose_tangent_is_laid_out_otherwise(same):
             flat = base.view(6)
             base.mul_(x.t())
             return unpack(m, flat), unpack(m, flat * 2)
+
     same(scenario)
 
 

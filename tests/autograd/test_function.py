@@ -22,8 +22,9 @@ def square(m):
 
         @staticmethod
         def backward(ctx, grad):
-            x, = ctx.saved_tensors
+            (x,) = ctx.saved_tensors
             return 2 * x * grad * ctx.factor, None
+
     return Square
 
 
@@ -49,6 +50,7 @@ def modern(m, rule=False):
         def jvp(ctx, x_t, y_t):
             x, y = ctx.saved_for_forward
             return 2 * x * y * x_t + x * x * y_t, x_t
+
     return Modern
 
 
@@ -56,9 +58,10 @@ def test_first_and_second_derivatives(same):
     def scenario(m):
         x = leaf(m, 1.0, 2.0)
         y = square(m).apply(x, 3.0)
-        g, = m.autograd.grad(y.sum(), x, create_graph=True)
-        h, = m.autograd.grad(g.sum(), x)
+        (g,) = m.autograd.grad(y.sum(), x, create_graph=True)
+        (h,) = m.autograd.grad(g.sum(), x)
         return y, g, h, y.grad_fn.name(), type(y.grad_fn).__name__, y.grad_fn.needs_input_grad
+
     same(scenario)
 
 
@@ -76,8 +79,10 @@ def test_no_recording_inside_forward(same):
             def backward(ctx, g):
                 seen.append(m.is_grad_enabled())
                 return g
+
         F.apply(leaf(m, 1.0)).sum().backward()
         return seen
+
     same(scenario)
 
 
@@ -86,6 +91,7 @@ def test_setup_context_and_undefined_gradients(same):
         x, y = leaf(m, 1.0, 2.0), leaf(m, 3.0, 4.0)
         first, second = modern(m).apply(x, y)
         return m.autograd.grad(first.sum(), [x, y], retain_graph=True), m.autograd.grad(second.sum(), [x, y])
+
     same(scenario)
 
 
@@ -103,9 +109,11 @@ def test_unmaterialised_gradients(same):
             def backward(ctx, a, b):
                 seen.append((a is None, b is None))
                 return b
+
         x = leaf(m, 1.0)
         F.apply(x)[1].sum().backward()
         return seen, x.grad
+
     same(scenario)
 
 
@@ -120,20 +128,35 @@ def test_dirty(same):
             @staticmethod
             def backward(ctx, g):
                 return g * 2
+
         x = leaf(m, 1.0, 2.0)
         y = x * 3
         target = y[:1] if view else y
         z = Double.apply(target)
         y.sum().backward()
         return z is target, y._version, y, x.grad
+
     same(scenario, False)
     same(scenario, True)
 
 
-@pytest.mark.parametrize("name", ["dirty leaf", "dirty not returned", "dirty view with two outputs",
-                                  "write to a returned view",
-                                  "write to a returned input", "too many gradients", "too few gradients",
-                                  "gradient of a number", "twice", "keywords", "no backward", "instance"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "dirty leaf",
+        "dirty not returned",
+        "dirty view with two outputs",
+        "write to a returned view",
+        "write to a returned input",
+        "too many gradients",
+        "too few gradients",
+        "gradient of a number",
+        "twice",
+        "keywords",
+        "no backward",
+        "instance",
+    ],
+)
 def test_refusals(same, name):
     def scenario(m):
         class F(m.autograd.Function):
@@ -150,11 +173,17 @@ def test_refusals(same, name):
                 return x if name == "write to a returned input" else x * 2
 
         if name != "no backward":
+
             def backward(ctx, *grads):
-                return {"too many gradients": (grads[0], None, grads[0]), "too few gradients": (grads[0],),
-                        "gradient of a number": (grads[0], grads[0])}.get(name, (grads[0] * 2, None))
-            F.backward = staticmethod(m.autograd.function.once_differentiable(backward) if name == "twice"
-                                      else backward)
+                return {
+                    "too many gradients": (grads[0], None, grads[0]),
+                    "too few gradients": (grads[0],),
+                    "gradient of a number": (grads[0], grads[0]),
+                }.get(name, (grads[0] * 2, None))
+
+            F.backward = staticmethod(
+                m.autograd.function.once_differentiable(backward) if name == "twice" else backward
+            )
         x = leaf(m, 1.0, 2.0)
         if name == "dirty leaf":
             F.apply(x)
@@ -168,18 +197,22 @@ def test_refusals(same, name):
             F()(x)
         elif name == "twice":
             y = F.apply(x, 3.0)
-            g, = m.autograd.grad((y * y).sum(), x, create_graph=True)
+            (g,) = m.autograd.grad((y * y).sum(), x, create_graph=True)
             g.sum().backward()
         else:
             F.apply(x, 3.0).sum().backward()
-    messages = {"dirty leaf": "a leaf Variable that requires grad",
-                "dirty not returned": "were not returned as output",
-                "dirty view with two outputs": "cannot return more than one Tensor",
-                "write to a returned view": "created inside a custom Function",
-                "write to a returned input": "created inside a custom Function",
-                "too many gradients": "incorrect number of gradients",
-                "too few gradients": "incorrect number of gradients",
-                "gradient of a number": "different than None", "twice": "marked with @once_differentiable"}
+
+    messages = {
+        "dirty leaf": "a leaf Variable that requires grad",
+        "dirty not returned": "were not returned as output",
+        "dirty view with two outputs": "cannot return more than one Tensor",
+        "write to a returned view": "created inside a custom Function",
+        "write to a returned input": "created inside a custom Function",
+        "too many gradients": "incorrect number of gradients",
+        "too few gradients": "incorrect number of gradients",
+        "gradient of a number": "different than None",
+        "twice": "marked with @once_differentiable",
+    }
     same(scenario, message=messages.get(name))
 
 
@@ -196,10 +229,12 @@ def test_non_differentiable_outputs(same):
             @staticmethod
             def backward(ctx, g, *others):
                 return g * 2
+
         x = leaf(m, 1.0, 2.0)
         a, b, c = F.apply(x)
         a.sum().backward()
         return [t.requires_grad for t in (a, b, c)], x.grad
+
     same(scenario)
 
 
@@ -210,6 +245,7 @@ def test_saved_input_is_version_checked(same):
         z = square(m).apply(y, 2.0)
         y.zero_()
         z.sum().backward()
+
     same(scenario, message="modified by an inplace operation")
 
 
@@ -219,6 +255,7 @@ def test_saved_tensors_are_freed(same):
         y = square(m).apply(x, 2.0)
         y.sum().backward()
         return y.grad_fn.saved_tensors
+
     same(scenario, message="a second time")
 
 
@@ -233,11 +270,13 @@ def test_saved_output(same):
 
             @staticmethod
             def backward(ctx, g):
-                result, = ctx.saved_tensors
+                (result,) = ctx.saved_tensors
                 return g * result
+
         x = leaf(m, 0.5, 1.0)
-        g, = m.autograd.grad(Exp.apply(x).sum(), x, create_graph=True)
+        (g,) = m.autograd.grad(Exp.apply(x).sum(), x, create_graph=True)
         return g, m.autograd.grad(g.sum(), x)
+
     same(scenario)
 
 
@@ -248,6 +287,7 @@ def test_forward_mode(same):
             x = fwd.make_dual(m.tensor([1.0, 2.0]), m.tensor([1.0, 0.5]))
             y = m.tensor([3.0, 4.0])
             return [fwd.unpack_dual(t).tangent for t in modern(m).apply(x, y)]
+
     same(scenario)
 
 
@@ -258,6 +298,7 @@ def test_func_transforms(same):
         one = m.func.grad(lambda x, y: f.apply(x, y)[0].sum())(x, y)
         two = m.func.grad(lambda x, y: m.func.grad(lambda a: f.apply(a, y)[0].sum())(x).sum())(x, y)
         return one, two, m.func.jvp(lambda x: f.apply(x, y)[0], (x,), (y,))
+
     same(scenario)
 
 
@@ -272,6 +313,7 @@ def test_generated_vmap_rule(same, in_dims):
         out = m.func.vmap(lambda a, b: f.apply(a, b)[0], in_dims=in_dims)(x, y)
         per_sample = m.func.vmap(m.func.grad(lambda a, b: f.apply(a, b)[0].sum()), in_dims=in_dims)(x, y)
         return out, per_sample, m.autograd.grad(out.sum(), [x, y])
+
     same(scenario)
 
 
@@ -293,9 +335,11 @@ def test_vmap_method(same):
             @staticmethod
             def vmap(info, in_dims, x):
                 return F.apply(x) * 1, in_dims[0]
+
         x = m.arange(6.0).reshape(2, 3).requires_grad_()
         y = m.func.vmap(F.apply, in_dims=1)(x)
         return y, m.autograd.grad(y.sum(), x)
+
     same(scenario)
 
 
@@ -304,6 +348,7 @@ def test_vmap_refusals(same, style):
     def scenario(m):
         f = square(m) if style == "old" else modern(m)
         m.func.vmap(lambda x: f.apply(x, x))(m.ones(2, 2))
+
     same(scenario, message="setup_context" if style == "old" else "vmap staticmethod")
 
 

@@ -17,6 +17,7 @@ def cases(m):
 
     def several(a, b):
         return a * b, a.sum()
+
     return {
         "vjp": lambda: f.vjp(vector, x, y),
         "vjp of several": lambda: f.vjp(several, (x, y), (y, m.tensor(2.0))),
@@ -27,13 +28,15 @@ def cases(m):
         "jacobian": lambda: f.jacobian(vector, x),
         "jacobian of several": lambda: f.jacobian(several, (x, y)),
         "jacobian, vectorized": lambda: f.jacobian(several, (x, y), vectorize=True),
-        "jacobian, forward mode": lambda: f.jacobian(several, (x, y), vectorize=True,
-                                                     strategy="forward-mode"),
+        "jacobian, forward mode": lambda: f.jacobian(
+            several, (x, y), vectorize=True, strategy="forward-mode"
+        ),
         "hessian": lambda: f.hessian(scalar, (x, y)),
         "hessian of one": lambda: f.hessian(lambda a: (a * a * a).sum(), x),
         "hessian, vectorized": lambda: f.hessian(scalar, (x, y), vectorize=True),
-        "hessian, forward over reverse": lambda: f.hessian(scalar, (x, y), vectorize=True,
-                                                           outer_jacobian_strategy="forward-mode"),
+        "hessian, forward over reverse": lambda: f.hessian(
+            scalar, (x, y), vectorize=True, outer_jacobian_strategy="forward-mode"
+        ),
         "create_graph": lambda: f.jacobian(vector, x.clone().requires_grad_(), create_graph=True),
         "strict": lambda: f.vjp(lambda a: y, x, y, strict=True),
         "independent": lambda: f.jacobian(lambda a, b: a * 2, (x, y)),

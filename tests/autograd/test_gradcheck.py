@@ -32,12 +32,20 @@ def wrong(m, where):
         @staticmethod
         def jvp(ctx, t):
             return ctx.saved_for_forward[0] * t * (3 if where == "jvp" else 2)
+
     return Wrong.apply
 
 
-OPTIONS = [{}, {"fast_mode": True}, {"check_forward_ad": True}, {"check_forward_ad": True, "fast_mode": True},
-           {"check_batched_grad": True}, {"check_forward_ad": True, "check_backward_ad": False},
-           {"check_grad_dtypes": True}, {"check_forward_ad": True, "check_batched_forward_grad": True}]
+OPTIONS = [
+    {},
+    {"fast_mode": True},
+    {"check_forward_ad": True},
+    {"check_forward_ad": True, "fast_mode": True},
+    {"check_batched_grad": True},
+    {"check_forward_ad": True, "check_backward_ad": False},
+    {"check_grad_dtypes": True},
+    {"check_forward_ad": True, "check_batched_forward_grad": True},
+]
 
 
 @pytest.mark.parametrize("options", OPTIONS)
@@ -51,6 +59,7 @@ def test_wrong_derivatives_fail(same, where, options):
     def scenario(m):
         both = {"check_forward_ad": True, **options}
         return m.autograd.gradcheck(wrong(m, where), inputs(m)[:1], raise_exception=False, **both)
+
     same(scenario)
 
 
@@ -64,9 +73,13 @@ def test_complex(same, fast_mode):
     def scenario(m):
         z = m.tensor([1 + 2j, 3 - 1j], requires_grad=True, dtype=m.complex128)
         x = m.tensor([1.0, 2.0], requires_grad=True, dtype=m.float64)
-        return m.autograd.gradcheck(lambda z, x: (z * z * x, m.view_as_real(z * z.conj())), (z, x),
-                                    fast_mode=fast_mode,
-                                    check_forward_ad=True)
+        return m.autograd.gradcheck(
+            lambda z, x: (z * z * x, m.view_as_real(z * z.conj())),
+            (z, x),
+            fast_mode=fast_mode,
+            check_forward_ad=True,
+        )
+
     same(scenario)
 
 
@@ -78,9 +91,15 @@ def test_inputs_are_left_as_they_were():
     assert (x.tolist(), x._version) == before
 
 
-@pytest.mark.parametrize("options", [{}, {"fast_mode": True}, {"check_fwd_over_rev": True},
-                                     {"check_fwd_over_rev": True, "check_rev_over_rev": False,
-                                      "fast_mode": True}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"fast_mode": True},
+        {"check_fwd_over_rev": True},
+        {"check_fwd_over_rev": True, "check_rev_over_rev": False, "fast_mode": True},
+    ],
+)
 def test_second_order(options):
     assert gradgradcheck(lambda a, b: ((a * b).sin(), a.exp().sum()), inputs(rl), **options)
 
@@ -96,7 +115,9 @@ def test_second_order_of_a_wrong_double_backward(same):
             @staticmethod
             def backward(ctx, g):
                 return 2 * ctx.saved_tensors[0].detach() * g
+
         return m.autograd.gradgradcheck(Once.apply, inputs(m)[:1], raise_exception=False)
+
     same(scenario)
 
 
@@ -109,6 +130,7 @@ def test_refusals(same, name):
             m.autograd.gradcheck(lambda a: a * 2, (m.ones(1, dtype=m.float64).expand(3).requires_grad_(),))
         else:
             m.autograd.gradcheck(lambda a: a, inputs(m)[:1], check_backward_ad=False)
+
     same(scenario)
 
 

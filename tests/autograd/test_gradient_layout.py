@@ -37,7 +37,8 @@ def test_as_in_pytorch(make: Callable[[Any], Any], program: Callable[[Any], Any]
         run(leaf).sum().backward()
         leaves.append(leaf)
     theirs, *ours = [
-        [s for s, n in zip(leaf.grad.stride(), leaf.shape, strict=True) if n > 1] for leaf in leaves]
+        [s for s, n in zip(leaf.grad.stride(), leaf.shape, strict=True) if n > 1] for leaf in leaves
+    ]
     assert ours == [theirs, theirs]
     for leaf in leaves[1:]:
         np.testing.assert_allclose(leaf.grad.numpy(), leaves[0].grad.numpy(), rtol=1e-5, atol=1e-5)

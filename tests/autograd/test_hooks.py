@@ -31,6 +31,7 @@ def test_order_of_all_hooks(same):
         x.register_post_accumulate_grad_hook(lambda t: log.append(("accumulated", values(t.grad))))
         z.backward()
         return log, y.grad, x.grad
+
     same(scenario)
 
 
@@ -42,6 +43,7 @@ def test_hooks_run_for_grad_too(same):
         y.register_hook(lambda g: (log.append(values(g)), g * 10)[1])
         x.register_hook(lambda g: log.append(values(g)))
         return m.autograd.grad(y.sum(), [x, y]), log
+
     same(scenario)
 
 
@@ -53,6 +55,7 @@ def test_node_hooks_may_replace_gradients(same):
         y.grad_fn.register_hook(lambda ins, outs: (ins[0] + 1, None))
         y.sum().backward()
         return x.grad
+
     same(scenario)
 
 
@@ -66,6 +69,7 @@ def test_removed_hooks_do_not_run(same):
         handle.remove()
         (x * 2).sum().backward()
         return log
+
     same(scenario)
 
 
@@ -79,6 +83,7 @@ def test_hooks_stay_with_the_value_they_were_registered_on(same):
         y.register_hook(lambda g: log.append(("after", values(g))))
         y.sum().backward()
         return log, x.grad
+
     same(scenario)
 
 
@@ -98,9 +103,14 @@ def test_refusals(same, name):
             m.ones(2).retain_grad()
         else:
             (x * 2).register_post_accumulate_grad_hook(lambda t: None)
-    messages = {"size": "has changed the size of value", "type": "expected Variable, but hook returned 'int'",
-                "constant": "doesn't require gradient", "retain constant": "requires_grad=False",
-                "post on non-leaf": "non-leaf"}
+
+    messages = {
+        "size": "has changed the size of value",
+        "type": "expected Variable, but hook returned 'int'",
+        "constant": "doesn't require gradient",
+        "retain constant": "requires_grad=False",
+        "post on non-leaf": "non-leaf",
+    }
     same(scenario, message=messages[name])
 
 
@@ -112,10 +122,12 @@ def test_post_accumulate_hook_as_an_optimizer(same):
             with m.no_grad():
                 tensor -= 0.1 * tensor.grad
             tensor.grad = None
+
         x.register_post_accumulate_grad_hook(step)
         (x * x).sum().backward()
         (x * x).sum().backward()
         return x, x.grad
+
     same(scenario)
 
 
@@ -125,12 +137,14 @@ def test_multi_grad_hook(same):
         x, y = leaf(m, 1.0), leaf(m, 2.0)
         z = x * y
         w = z * x
-        hook = m.autograd.graph.register_multi_grad_hook((x, z),
-                                                         lambda grads: log.append([values(g) for g in grads]))
+        hook = m.autograd.graph.register_multi_grad_hook(
+            (x, z), lambda grads: log.append([values(g) for g in grads])
+        )
         w.backward(retain_graph=True)
         hook.remove()
         w.backward()
         return log
+
     same(scenario)
 
 
@@ -143,6 +157,7 @@ def test_any_grad_hook_runs_once(same):
         z.backward(retain_graph=True)
         z.backward()
         return log
+
     same(scenario)
 
 
@@ -158,11 +173,13 @@ def test_saved_tensor_hooks(same):
         def unpack(packed):
             log.append("unpack")
             return m.tensor(packed)
+
         with m.autograd.graph.saved_tensors_hooks(pack, unpack):
             y = x * x
             z = y.exp()
         (z * 2).sum().backward()
         return log, x.grad
+
     same(scenario)
 
 
@@ -176,6 +193,7 @@ def test_innermost_hooks_hold(same):
             z = y * y
         z.sum().backward()
         return x.grad
+
     same(scenario)
 
 
@@ -183,10 +201,11 @@ def test_hooks_keep_the_graph_for_double_backward(same):
     def scenario(m):
         x = leaf(m, 1.0, 2.0)
         with m.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t):
-            y = (x * 3)
+            y = x * 3
             z = (y * y * y).sum()
-        g, = m.autograd.grad(z, x, create_graph=True)
+        (g,) = m.autograd.grad(z, x, create_graph=True)
         return g, m.autograd.grad(g.sum(), x)
+
     same(scenario)
 
 
@@ -196,6 +215,7 @@ def test_pack_hooks_must_not_write(same):
         y = x * 2
         with m.autograd.graph.saved_tensors_hooks(lambda t: t.mul_(2), lambda t: t):
             (y * y).sum().backward()
+
     same(scenario, message="modifying its input in place")
 
 
@@ -204,6 +224,7 @@ def test_disabled_hooks(same):
         with m.autograd.graph.disable_saved_tensors_hooks("not here"):
             with m.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t):
                 pass
+
     same(scenario, message="not here")
 
 
@@ -216,6 +237,7 @@ def test_mutation_may_be_allowed(same):
             y.zero_()
             z.sum().backward()
         return x.grad
+
     same(scenario)
 
 
@@ -234,4 +256,5 @@ def test_gradient_edges(same):
         edge = m.autograd.graph.get_gradient_edge(y)
         z = (y * y).sum()
         return m.autograd.grad(z, edge), edge.output_nr
+
     same(scenario)

@@ -30,9 +30,11 @@ def good(function):
 
 def bad(message):
     """A write that is refused, at once or in backward."""
+
     def register(function):
         BAD[function.__name__] = (function, message)
         return function
+
     return register
 
 
@@ -162,6 +164,7 @@ def test_gradients(same, name):
         weights = m.arange(1.0, y.numel() + 1).reshape(y.shape)
         (y * weights).sum().backward()
         return y, x.grad
+
     same(scenario)
 
 
@@ -170,8 +173,9 @@ def test_second_derivatives(same, name):
     def scenario(m):
         x = leaf(m)
         y = GOOD[name](m, x * x)
-        g, = m.autograd.grad((y * y).sum(), x, create_graph=True)
+        (g,) = m.autograd.grad((y * y).sum(), x, create_graph=True)
         return g, m.autograd.grad((g * g).sum(), x)
+
     same(scenario)
 
 
@@ -308,6 +312,7 @@ def test_versions(same):
             x.zero_()
         counts.append(x._version)
         return counts
+
     same(scenario)
 
 
@@ -321,11 +326,22 @@ def test_flags_of_views(same):
         a, b = plain[:2], plain[2:]
         before = a.requires_grad, b.requires_grad
         a.add_(x[:2])
-        return (hidden.requires_grad, hidden.grad_fn is None, hidden.is_leaf, seen.requires_grad,
-                seen.is_leaf, before,
-                plain.requires_grad, a.requires_grad, b.requires_grad, b.is_leaf, seen._base is x,
-                seen._is_view(),
-                type(plain.grad_fn).__name__)
+        return (
+            hidden.requires_grad,
+            hidden.grad_fn is None,
+            hidden.is_leaf,
+            seen.requires_grad,
+            seen.is_leaf,
+            before,
+            plain.requires_grad,
+            a.requires_grad,
+            b.requires_grad,
+            b.is_leaf,
+            seen._base is x,
+            seen._is_view(),
+            type(plain.grad_fn).__name__,
+        )
+
     same(scenario)
 
 
@@ -337,6 +353,7 @@ def test_write_without_grad_keeps_history(same):
             y.mul_(3)
         y.sum().backward()
         return y, x.grad
+
     same(scenario)
 
 
@@ -348,6 +365,7 @@ def test_retain_grad_follows_a_write(same):
         y.mul_(2)
         y.sum().backward()
         return x.grad, y.grad, y.retains_grad
+
     same(scenario)
 
 

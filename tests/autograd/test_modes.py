@@ -29,11 +29,16 @@ def test_context_managers(same):
         m.set_grad_enabled(True)
         with m.inference_mode():
             y = x * 2
-            seen += [y.requires_grad, y.is_inference(), m.is_inference_mode_enabled(),
-                     m.zeros(2).is_inference()]
+            seen += [
+                y.requires_grad,
+                y.is_inference(),
+                m.is_inference_mode_enabled(),
+                m.zeros(2).is_inference(),
+            ]
             with m.inference_mode(False):
                 seen += [m.zeros(2).is_inference(), (x * 2).requires_grad]
         return seen
+
     same(scenario)
 
 
@@ -61,10 +66,12 @@ def test_decorators(same):
         def several():
             yield m.is_grad_enabled()
             yield m.is_grad_enabled()
+
         inside = []
         for value in several():
             inside.append((value, m.is_grad_enabled()))
         return one(), two(), three(), four(), inside, m.is_grad_enabled()
+
     same(scenario)
 
 
@@ -91,6 +98,7 @@ def test_inference_tensors(same):
         except RuntimeError as error:
             seen.append(str(error))
         return seen
+
     same(scenario)
 
 
@@ -110,9 +118,13 @@ def test_inference_refusals(same, name):
             x * w
         else:
             view.mul_(w[:1])
-    messages = {"require grad outside": "inference", "write outside": "Inplace update to inference tensor",
-                "save outside": "Inference tensors cannot be saved",
-                "view outside": "created in inference mode"}
+
+    messages = {
+        "require grad outside": "inference",
+        "write outside": "Inplace update to inference tensor",
+        "save outside": "Inference tensors cannot be saved",
+        "view outside": "created in inference mode",
+    }
     same(scenario, message=messages[name])
 
 

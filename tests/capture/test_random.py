@@ -11,6 +11,7 @@ from rushlight.utils.checkpoint import checkpoint
 
 X = rl.from_numpy(np.random.default_rng(0).standard_normal((4, 6)).astype(np.float32))
 
+
 def _frozen(x):
     state = rl.get_rng_state()
     rl.manual_seed(3)

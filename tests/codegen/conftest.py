@@ -18,8 +18,13 @@ from rushlight.runtime.cache import ObjectCache
 from rushlight.runtime.engine import Engine
 from rushlight.runtime.target import Target
 
-KINDS = {"float32": ir.FloatType(), "float64": ir.DoubleType(), "float16": ir.HalfType(),
-         "bool": ir.IntType(1), "bfloat16": ir.IntType(16)}
+KINDS = {
+    "float32": ir.FloatType(),
+    "float64": ir.DoubleType(),
+    "float16": ir.HalfType(),
+    "bool": ir.IntType(1),
+    "bfloat16": ir.IntType(16),
+}
 KINDS |= {f"{sign}int{bits}": ir.IntType(bits) for sign in ("", "u") for bits in (8, 16, 32, 64)}
 
 
@@ -30,8 +35,14 @@ class Kernels:
         self.engine = Engine(ObjectCache(None))
         self.target = self.engine.target
 
-    def compile(self, emits: dict[str, Callable[..., Any]], inputs: Sequence[str], outputs: Sequence[str],
-                lanes: int, target: Target | None = None) -> dict[str, Callable[..., list[np.ndarray]]]:
+    def compile(
+        self,
+        emits: dict[str, Callable[..., Any]],
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        lanes: int,
+        target: Target | None = None,
+    ) -> dict[str, Callable[..., list[np.ndarray]]]:
         """One module of kernels that have the same types; `emit(emitter, *values)` gives a value or a
         tuple."""
         module = ir.Module("test")
@@ -40,8 +51,16 @@ class Kernels:
         library = self.engine.build(str(module), list(emits), imports(module), use_cache=False)
         return {name: self._callable(library, name, len(inputs), outputs, lanes) for name in emits}
 
-    def _define(self, module: Any, name: str, emit: Callable[..., Any], inputs: Sequence[str],
-                outputs: Sequence[str], lanes: int, target: Target) -> None:
+    def _define(
+        self,
+        module: Any,
+        name: str,
+        emit: Callable[..., Any],
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        lanes: int,
+        target: Target,
+    ) -> None:
         pointer = ir.PointerType()
         kind = ir.FunctionType(ir.VoidType(), [pointer] * (len(inputs) + len(outputs)) + [ir.IntType(64)])
         function = ir.Function(module, kind, name)
@@ -54,14 +73,19 @@ class Kernels:
                 x = e.load(e.address(argument, i, KINDS[dtype]), vector(KINDS[dtype], lanes))
                 values.append(e.from_bfloat16(x) if dtype == "bfloat16" else x)
             results = emit(e, *values)
-            for argument, dtype, result in zip(function.args[len(inputs):], outputs, (
-                    results if isinstance(results, tuple) else (results,)), strict=False):
+            for argument, dtype, result in zip(
+                function.args[len(inputs) :],
+                outputs,
+                (results if isinstance(results, tuple) else (results,)),
+                strict=False,
+            ):
                 result = e.to_bfloat16(result) if dtype == "bfloat16" else result
                 e.store(result, e.address(argument, i, KINDS[dtype]))
         e.builder.ret_void()
 
-    def _callable(self, library: Any, name: str, inputs: int, outputs: Sequence[str],
-                  lanes: int) -> Callable[..., list[np.ndarray]]:
+    def _callable(
+        self, library: Any, name: str, inputs: int, outputs: Sequence[str], lanes: int
+    ) -> Callable[..., list[np.ndarray]]:
         signature = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * (inputs + len(outputs)), ctypes.c_int64)
         function = signature(library.addresses[name])
 
@@ -77,8 +101,14 @@ class Kernels:
         run.address = function
         return run
 
-    def run(self, emit: Callable[..., Any], arrays: Sequence[np.ndarray], outputs: Sequence[str], lanes: int,
-            target: Target | None = None) -> list[np.ndarray]:
+    def run(
+        self,
+        emit: Callable[..., Any],
+        arrays: Sequence[np.ndarray],
+        outputs: Sequence[str],
+        lanes: int,
+        target: Target | None = None,
+    ) -> list[np.ndarray]:
         """Compile one kernel and run it."""
         inputs = [array.dtype.name for array in arrays]
         return self.compile({"kernel": emit}, inputs, outputs, lanes, target)["kernel"](*arrays)

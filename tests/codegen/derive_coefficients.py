@@ -24,6 +24,7 @@ SMALL = M("1e-15")
 
 # Fitting.
 
+
 def chebyshev_points(a: Any, b: Any, count: int) -> list[Any]:
     middle, half = (M(a) + b) / 2, (M(b) - a) / 2
     return [middle - half * mp.cos(mp.pi * i / (count - 1)) for i in range(count)]
@@ -57,8 +58,9 @@ def remez(f: Function, a: Any, b: Any, degree: int, weight: Function) -> list[An
             right[i] = weights[k] * values[k]
         solution = mp.lu_solve(rows, right)
         coefficients = [solution[j] for j in range(degree + 1)]
-        errors = [w * (v - mp.polyval(coefficients[::-1], x))
-                  for x, v, w in zip(grid, values, weights, strict=True)]
+        errors = [
+            w * (v - mp.polyval(coefficients[::-1], x)) for x, v, w in zip(grid, values, weights, strict=True)
+        ]
         largest = max(abs(error) for error in errors)
         if best is None or largest < best[0]:
             best = (largest, coefficients)
@@ -125,8 +127,9 @@ class Fit:
             plain = [rounded(c, self.bits) for c in exact]
             grid = [self.a + (M(self.b) - self.a) * i / 597 for i in range(598)]
             known = [(x, self.f(x), self.weight(x)) for x in grid]
-            error, best = min((max(abs(w * (v - mp.polyval(c[::-1], x))) for x, v, w in known), c)
-                              for c in (plain, chosen))
+            error, best = min(
+                (max(abs(w * (v - mp.polyval(c[::-1], x))) for x, v, w in known), c) for c in (plain, chosen)
+            )
             return [float(c) for c in best], float(mp.log(error, 2))
 
 
@@ -134,8 +137,9 @@ def single(f: Function, a: Any, b: Any, degree: int, weight: Function) -> Fit:
     return Fit(f, a, b, degree, weight, 24, degree + 1)
 
 
-def double(f: Function, a: Any, b: Any, degree: int, weight: Function, again: int = 3,
-           digits: int = 80) -> Fit:
+def double(
+    f: Function, a: Any, b: Any, degree: int, weight: Function, again: int = 3, digits: int = 80
+) -> Fit:
     return Fit(f, a, b, degree, weight, 53, again, digits)
 
 
@@ -168,6 +172,7 @@ def exp2_slope(r: Any) -> Any:
 
 def odd_tail(g: Function, first: Any, second: Any) -> Function:
     """(g(r) - r) / r**3 as a function of z = r**2, with its first two Taylor coefficients."""
+
     def tail(z: Any) -> Any:
         r = mp.sqrt(z)
         return (g(r) - r) / r**3 if z > M("1e-14") else first + second * z
@@ -228,6 +233,7 @@ SINH = odd_tail(mp.sinh, M(1) / 6, M(1) / 120)
 
 
 # Error functions.
+
 
 def erf_slope(z: Any) -> Any:
     r = mp.sqrt(z)
@@ -308,6 +314,7 @@ def far_inverse(u: Any) -> Any:
 
 # Gamma functions.
 
+
 def lgamma_quotient(u: Any) -> Any:
     t = u + M("0.75")
     if abs(t) < M("1e-20"):
@@ -347,6 +354,7 @@ def sin_pi(z: Any) -> Any:
 
 
 # Bessel functions of order n.
+
 
 def hankel_terms(n: int, x: Any) -> list[Any]:
     """a_k(n) / x**k as long as they fall."""
@@ -455,6 +463,7 @@ def y_weight(n: int) -> Function:
 
 def hankel(n: int, part: int) -> Function:
     """P (part 0) or Q x / 5 (part 1)."""
+
     def f(u: Any) -> Any:
         x = 5 / mp.sqrt(max(u + M("0.5"), M("1e-30")))
         if x > 100:
@@ -474,36 +483,57 @@ def hankel(n: int, part: int) -> Function:
 
 HALF, QUARTER, R2 = M("0.5"), M("0.25"), M("0.8") ** 2
 TABLES: dict[str, dict[int, Fit]] = {
-    "EXP": {32: single(exp_tail, -LN2_HALF, LN2_HALF, 4, lambda r: r * r / mp.exp(r)),
-            64: double(exp_tail, -LN2_HALF, LN2_HALF, 10, expm1_weight)},
-    "EXPM1": {32: single(exp_tail, -LN2_HALF, LN2_HALF, 5, expm1_weight),
-              64: double(exp_tail, -LN2_HALF, LN2_HALF, 10, expm1_weight)},
-    "EXP2": {32: single(exp2_slope, -HALF, HALF, 5, exp2_weight),
-             64: double(exp2_slope, -HALF, HALF, 11, exp2_weight)},
-    "TANH": {32: single(TANH, 0, TANH_END, 2, odd_weight(mp.tanh)),
-             64: double(TANH, 0, TANH_END, 6, odd_weight(mp.tanh))},
+    "EXP": {
+        32: single(exp_tail, -LN2_HALF, LN2_HALF, 4, lambda r: r * r / mp.exp(r)),
+        64: double(exp_tail, -LN2_HALF, LN2_HALF, 10, expm1_weight),
+    },
+    "EXPM1": {
+        32: single(exp_tail, -LN2_HALF, LN2_HALF, 5, expm1_weight),
+        64: double(exp_tail, -LN2_HALF, LN2_HALF, 10, expm1_weight),
+    },
+    "EXP2": {
+        32: single(exp2_slope, -HALF, HALF, 5, exp2_weight),
+        64: double(exp2_slope, -HALF, HALF, 11, exp2_weight),
+    },
+    "TANH": {
+        32: single(TANH, 0, TANH_END, 2, odd_weight(mp.tanh)),
+        64: double(TANH, 0, TANH_END, 6, odd_weight(mp.tanh)),
+    },
     "SINH": {32: single(SINH, 0, 1, 3, odd_weight(mp.sinh)), 64: double(SINH, 0, 1, 6, odd_weight(mp.sinh))},
-    "LOG": {32: single(log_tail, mp.sqrt(HALF) - 1, mp.sqrt(2) - 1, 8, log_tail_weight),
-            64: double(atanh_tail, 0, ATANH_END, 6, atanh_tail_weight)},
-    "POW_LOG2": {32: double(log2_slope, 0, ATANH_END, 4, lambda z: M(1) / 3, 2),
-                 64: double(atanh_far_tail, 0, ATANH_END, 6, lambda z: z * z / 2, 2)},
+    "LOG": {
+        32: single(log_tail, mp.sqrt(HALF) - 1, mp.sqrt(2) - 1, 8, log_tail_weight),
+        64: double(atanh_tail, 0, ATANH_END, 6, atanh_tail_weight),
+    },
+    "POW_LOG2": {
+        32: double(log2_slope, 0, ATANH_END, 4, lambda z: M(1) / 3, 2),
+        64: double(atanh_far_tail, 0, ATANH_END, 6, lambda z: z * z / 2, 2),
+    },
     "POW_EXP2": {32: double(exp2_slope, -HALF, HALF, 6, exp2_weight, 2)},
     "SIN": {32: single(SIN, 0, R2, 2, odd_weight(mp.sin)), 64: double(SIN, 0, R2, 5, odd_weight(mp.sin))},
-    "COS": {32: single(cos_tail, 0, R2, 2, lambda z: z * z / mp.cos(mp.sqrt(z))),
-            64: double(cos_tail, 0, R2, 5, lambda z: z * z / mp.cos(mp.sqrt(z)))},
-    "ASIN": {32: single(ASIN, 0, QUARTER, 5, odd_weight(mp.asin)),
-             64: double(ASIN, 0, QUARTER, 12, odd_weight(mp.asin))},
+    "COS": {
+        32: single(cos_tail, 0, R2, 2, lambda z: z * z / mp.cos(mp.sqrt(z))),
+        64: double(cos_tail, 0, R2, 5, lambda z: z * z / mp.cos(mp.sqrt(z))),
+    },
+    "ASIN": {
+        32: single(ASIN, 0, QUARTER, 5, odd_weight(mp.asin)),
+        64: double(ASIN, 0, QUARTER, 12, odd_weight(mp.asin)),
+    },
     "ATAN": {32: single(ATAN, 0, 1, 8, odd_weight(mp.atan)), 64: double(ATAN, 0, 1, 20, odd_weight(mp.atan))},
-    "ERF": {32: single(erf_slope, 0, M("1.1") ** 2, 6, erf_weight),
-            64: double(erf_slope, 0, 1, 12, erf_weight)},
+    "ERF": {
+        32: single(erf_slope, 0, M("1.1") ** 2, 6, erf_weight),
+        64: double(erf_slope, 0, 1, 12, erf_weight),
+    },
     "ERFC_ROOT": {32: single(erfc_root, M("1.1"), 4, 6, erfc_root_weight)},
     "NDTR_SINE": {32: single(ndtr_sine, 0, M("5.3") ** 2, 8, ndtr_sine_weight)},
     "DENSITY": {32: single(scaled_power, -HALF, HALF, 6, relative(scaled_power))},
-    "ERFCX": {32: single(erfcx_mapped(3), -1, 1, 11, relative(erfcx_mapped(3))),
-              64: double(erfcx_mapped(4), -1, 1, 24, relative(erfcx_mapped(4)))},
+    "ERFCX": {
+        32: single(erfcx_mapped(3), -1, 1, 11, relative(erfcx_mapped(3))),
+        64: double(erfcx_mapped(4), -1, 1, 24, relative(erfcx_mapped(4))),
+    },
     "ERFINV": {64: double(erfinv_slope, 0, QUARTER, 13, lambda z: M("1.1"), 2)},
     "ERFCINV_MIDDLE": {
-        64: double(middle_inverse, M("-2.6675"), M("2.7"), 16, relative(middle_inverse), 0, 40)},
+        64: double(middle_inverse, M("-2.6675"), M("2.7"), 16, relative(middle_inverse), 0, 40)
+    },
     "ERFCINV_FAR": {64: double(far_inverse, 1 / M("27.5"), 1 / M("6.2"), 9, one, 0, 40)},
     "LGAMMA": {64: double(lgamma_quotient, -M("0.75"), M("0.75"), 24, relative(lgamma_quotient), 2)},
     "STIRLING": {64: double(stirling, 0, M(1) / 64, 5, lambda z: mp.sqrt(z) / 8, 0)},

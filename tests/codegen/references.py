@@ -33,6 +33,7 @@ def ulps(got: Array, exact: Array, floor: Array | None = None) -> Array:
 
 def from_mpmath(function: Callable[..., Any]) -> Callable[..., Array]:
     """An mpmath function on arrays, with long double results; where it has no real value, NaN."""
+
     def evaluate(*arrays: Array) -> Array:
         with mp.workdps(40):
             values = [function(*[mp.mpf(float(x)) for x in row]) for row in zip(*arrays, strict=True)]
@@ -47,12 +48,30 @@ def sigmoid(x: Array) -> Array:
 
 
 ELEMENTARY: dict[str, Callable[..., Array]] = {
-    "exp": np.exp, "exp_nonpositive": np.exp, "exp2": np.exp2, "expm1": np.expm1,
-    "log": np.log, "log2": np.log2, "log10": np.log10,
-    "log1p": np.log1p, "sigmoid": sigmoid, "tanh": np.tanh, "sinh": np.sinh, "cosh": np.cosh,
-    "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "sin": np.sin, "cos": np.cos,
-    "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "rsqrt": lambda x: 1 / np.sqrt(x),
-    "sqrt": np.sqrt, "reciprocal": lambda x: 1 / x,
+    "exp": np.exp,
+    "exp_nonpositive": np.exp,
+    "exp2": np.exp2,
+    "expm1": np.expm1,
+    "log": np.log,
+    "log2": np.log2,
+    "log10": np.log10,
+    "log1p": np.log1p,
+    "sigmoid": sigmoid,
+    "tanh": np.tanh,
+    "sinh": np.sinh,
+    "cosh": np.cosh,
+    "asinh": np.arcsinh,
+    "acosh": np.arccosh,
+    "atanh": np.arctanh,
+    "sin": np.sin,
+    "cos": np.cos,
+    "tan": np.tan,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "sqrt": np.sqrt,
+    "reciprocal": lambda x: 1 / x,
 }
 BINARY: dict[str, Callable[..., Array]] = {"atan2": np.arctan2, "hypot": np.hypot, "pow": np.power}
 
@@ -98,6 +117,7 @@ def bessel(kind: str, order: int, scale: int = 0) -> Callable[..., Array]:
 def bessel_k(order: int, scaled: bool) -> Callable[..., Array]:
     """The integral of e**(-x cosh t) cosh(n t) by the trapezoidal rule, which is exact to long double here
     and much quicker than mpmath."""
+
     def evaluate(x: Array) -> Array:
         t = np.arange(0, 12, 1 / LONG(32), LONG)[:, None]
         x = x.astype(LONG)
@@ -109,23 +129,38 @@ def bessel_k(order: int, scaled: bool) -> Callable[..., Array]:
 
 
 SPECIAL: dict[str, Callable[..., Array]] = {
-    "erf": from_mpmath(mp.erf), "erfc": from_mpmath(mp.erfc), "erfcx": from_mpmath(erfcx),
-    "erfinv": from_mpmath(erfinv), "ndtr": from_mpmath(mp.ncdf), "ndtri": from_mpmath(ndtri),
+    "erf": from_mpmath(mp.erf),
+    "erfc": from_mpmath(mp.erfc),
+    "erfcx": from_mpmath(erfcx),
+    "erfinv": from_mpmath(erfinv),
+    "ndtr": from_mpmath(mp.ncdf),
+    "ndtri": from_mpmath(ndtri),
     "density": from_mpmath(mp.npdf),
-    "lgamma": from_mpmath(mp.loggamma), "digamma": from_mpmath(lambda x: mp.psi(0, x)),
-    "i0": bessel("besseli", 0), "i1": bessel("besseli", 1),
-    "i0e": bessel("besseli", 0, -1), "i1e": bessel("besseli", 1, -1),
-    "bessel_k0": bessel_k(0, False), "bessel_k1": bessel_k(1, False),
-    "bessel_k0e": bessel_k(0, True), "bessel_k1e": bessel_k(1, True),
-    "bessel_j0": bessel("besselj", 0), "bessel_j1": bessel("besselj", 1),
-    "bessel_y0": bessel("bessely", 0), "bessel_y1": bessel("bessely", 1),
+    "lgamma": from_mpmath(mp.loggamma),
+    "digamma": from_mpmath(lambda x: mp.psi(0, x)),
+    "i0": bessel("besseli", 0),
+    "i1": bessel("besseli", 1),
+    "i0e": bessel("besseli", 0, -1),
+    "i1e": bessel("besseli", 1, -1),
+    "bessel_k0": bessel_k(0, False),
+    "bessel_k1": bessel_k(1, False),
+    "bessel_k0e": bessel_k(0, True),
+    "bessel_k1e": bessel_k(1, True),
+    "bessel_j0": bessel("besselj", 0),
+    "bessel_j1": bessel("besselj", 1),
+    "bessel_y0": bessel("bessely", 0),
+    "bessel_y1": bessel("bessely", 1),
 }
 
 # Where points are taken from, besides all bit patterns for elementary functions.
 RANGES: dict[str, Sequence[tuple[float, float]]] = {
-    "erf": [(-4, 4), (-1.2, 1.2)], "erfc": [(-3, 10), (0, 1)], "erfcx": [(-5, 5), (0, 100)],
-    "erfinv": [(-1, 1), (0.4, 0.6), (0.99, 1)], "ndtri": [(0, 1), (0, 1e-3), (0.2, 0.3), (0.7, 0.8)],
-    "ndtr": [(-1, 1), (-4, 4), (-9, 9)], "density": [(-1, 1), (-4, 4), (-14, 14)],
+    "erf": [(-4, 4), (-1.2, 1.2)],
+    "erfc": [(-3, 10), (0, 1)],
+    "erfcx": [(-5, 5), (0, 100)],
+    "erfinv": [(-1, 1), (0.4, 0.6), (0.99, 1)],
+    "ndtri": [(0, 1), (0, 1e-3), (0.2, 0.3), (0.7, 0.8)],
+    "ndtr": [(-1, 1), (-4, 4), (-9, 9)],
+    "density": [(-1, 1), (-4, 4), (-14, 14)],
     "lgamma": [(0, 1), (0.9, 1.1), (1.8, 2.7), (1, 9), (7, 200)],
     "digamma": [(0, 1), (1.3, 1.6), (1, 4.5), (3, 200)],
 }

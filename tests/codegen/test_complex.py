@@ -19,12 +19,30 @@ from rushlight.codegen.llvm.types import vector
 PARTS = {"complex64": "float32", "complex128": "float64"}
 WIDER = {"complex64": "complex128", "complex128": "clongdouble"}
 UNARY: dict[str, Callable[..., np.ndarray]] = {
-    "neg": np.negative, "conj": np.conj, "reciprocal": np.reciprocal, "sqrt": np.sqrt, "exp": np.exp,
-    "expm1": np.expm1, "exp2": lambda z: np.exp(z * np.log(z.real.dtype.type(2))), "log": np.log,
-    "log2": np.log2, "log10": np.log10, "log1p": np.log1p, "sin": np.sin, "cos": np.cos, "tan": np.tan,
-    "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asin": np.arcsin, "acos": np.arccos,
-    "atan": np.arctan, "asinh": np.arcsinh, "acosh": np.arccosh,
-    "atanh": np.arctanh, "rsqrt": lambda z: 1 / np.sqrt(z),
+    "neg": np.negative,
+    "conj": np.conj,
+    "reciprocal": np.reciprocal,
+    "sqrt": np.sqrt,
+    "exp": np.exp,
+    "expm1": np.expm1,
+    "exp2": lambda z: np.exp(z * np.log(z.real.dtype.type(2))),
+    "log": np.log,
+    "log2": np.log2,
+    "log10": np.log10,
+    "log1p": np.log1p,
+    "sin": np.sin,
+    "cos": np.cos,
+    "tan": np.tan,
+    "sinh": np.sinh,
+    "cosh": np.cosh,
+    "tanh": np.tanh,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "asinh": np.arcsinh,
+    "acosh": np.arccosh,
+    "atanh": np.arctanh,
+    "rsqrt": lambda z: 1 / np.sqrt(z),
 }
 BINARY = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.true_divide, "pow": np.power}
 # Errors of the whole number in units of eps |z|; that of pow grows with |y log x|.
@@ -34,6 +52,7 @@ OTHER_BOUND = 4.0
 
 def emit_parts(name: str) -> Callable[..., Any]:
     """The function on separate arrays of real and imaginary parts."""
+
     def emit(e: Emitter, *parts: Any) -> Any:
         values = [Complex(parts[i], parts[i + 1]) for i in range(0, len(parts), 2)]
         result = COMPLEX_FUNCTIONS[name](e, *values)
@@ -78,8 +97,9 @@ def test_values(kernels: Any, name: str, dtype: str) -> None:
     check(name, dtype, joined(real, imag, WIDER[dtype]), exact)
 
 
-@pytest.mark.parametrize("name", ["sqrt", "log", "asin", "acos", "atan", "asinh", "acosh", "atanh", "exp",
-                                  "sinh", "tanh"])
+@pytest.mark.parametrize(
+    "name", ["sqrt", "log", "asin", "acos", "atan", "asinh", "acosh", "atanh", "exp", "sinh", "tanh"]
+)
 def test_branch_cuts_and_signed_zeros(kernels: Any, name: str) -> None:
     """On the axes the sign of a zero decides the side of the cut, and results keep their signs."""
     values = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0]
@@ -122,15 +142,23 @@ def test_no_needless_overflow(kernels: Any, dtype: str) -> None:
     with np.errstate(under="ignore"):
         np.testing.assert_allclose(real, want.real.astype(kind), rtol=1e-6)
         np.testing.assert_allclose(imag, want.imag.astype(kind), rtol=1e-6)
-    size, = kernels.run(emit_parts("abs"), parts_of(x), [kind], 4)
+    (size,) = kernels.run(emit_parts("abs"), parts_of(x), [kind], 4)
     np.testing.assert_allclose(size, np.abs(x.astype("clongdouble")).astype(kind), rtol=1e-6)
 
 
 def test_exp_where_its_size_overflows(kernels: Any) -> None:
     """e**(710 + i pi/2): the real part is finite though e**710 is not."""
     quarter, inf = math.pi / 2, math.inf
-    x = np.array([complex(710, quarter), complex(720, quarter), complex(-800, 1), complex(inf, 0),
-                  complex(-inf, inf), complex(1, math.nan)])
+    x = np.array(
+        [
+            complex(710, quarter),
+            complex(720, quarter),
+            complex(-800, 1),
+            complex(inf, 0),
+            complex(-inf, inf),
+            complex(1, math.nan),
+        ]
+    )
     real, imag = kernels.run(emit_parts("exp"), parts_of(x), ["float64"] * 2, 4)
     with np.errstate(all="ignore"):
         exact = np.exp(x[:2].astype("clongdouble"))
@@ -145,8 +173,9 @@ def test_special_values(kernels: Any) -> None:
     x, y = np.array([zero, one, zero, 2 + 1j]), np.array([zero, zero, one + i, zero])
     real, imag = kernels.run(emit_parts("pow"), parts_of(x, y), ["float64"] * 2, 4)
     assert joined(real, imag, "complex128").tolist() == [1, 1, 0, 1]
-    real, imag = kernels.run(emit_parts("div"), parts_of(np.array([1 - 2j, 3j]), np.zeros(2, complex)),
-                             ["float64"] * 2, 1)
+    real, imag = kernels.run(
+        emit_parts("div"), parts_of(np.array([1 - 2j, 3j]), np.zeros(2, complex)), ["float64"] * 2, 1
+    )
     assert (real[0], imag[0], imag[1]) == (math.inf, -math.inf, math.inf)
     inf = math.inf
     root = np.array([complex(inf, 1), complex(-inf, 1), complex(3, -inf), complex(math.nan, inf)])
@@ -165,13 +194,21 @@ def test_comparison_and_truth(kernels: Any) -> None:
     values = [0.0, -0.0, 1.0, math.nan, math.inf]
     x = np.array([complex(a, b) for a in values for b in values])
     y = np.roll(x, 3)
-    for name, want in (("eq", x == y), ("ne", x != y), ("logical_and", np.logical_and(x, y)),
-                       ("logical_xor", np.logical_xor(x, y))):
-        got, = kernels.run(emit_parts(name), parts_of(x, y), ["bool"], 8)
+    for name, want in (
+        ("eq", x == y),
+        ("ne", x != y),
+        ("logical_and", np.logical_and(x, y)),
+        ("logical_xor", np.logical_xor(x, y)),
+    ):
+        (got,) = kernels.run(emit_parts(name), parts_of(x, y), ["bool"], 8)
         np.testing.assert_array_equal(got, want, err_msg=name)
-    for name, want in (("isnan", np.isnan(x)), ("isinf", np.isinf(x)), ("isfinite", np.isfinite(x)),
-                       ("logical_not", np.logical_not(x))):
-        got, = kernels.run(emit_parts(name), parts_of(x), ["bool"], 8)
+    for name, want in (
+        ("isnan", np.isnan(x)),
+        ("isinf", np.isinf(x)),
+        ("isfinite", np.isfinite(x)),
+        ("logical_not", np.logical_not(x)),
+    ):
+        (got,) = kernels.run(emit_parts(name), parts_of(x), ["bool"], 8)
         np.testing.assert_array_equal(got, want, err_msg=name)
 
 
@@ -187,6 +224,7 @@ def test_interleaved_memory(kernels: Any, dtype: str, lanes: int) -> None:
     e.builder.ret_void()
     library = kernels.engine.build(str(module), ["f"], use_cache=False)
     source, target = points(dtype, lanes, 5), np.zeros(lanes, dtype)
-    ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(library.addresses["f"])(source.ctypes.data,
-                                                                                     target.ctypes.data)
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(library.addresses["f"])(
+        source.ctypes.data, target.ctypes.data
+    )
     np.testing.assert_array_equal(target, joined(source.imag, source.real * 2, dtype))

@@ -29,8 +29,12 @@ def floats(dtype: str, count: int = 400) -> np.ndarray:
 
 def integers(dtype: str, count: int) -> np.ndarray:
     info = np.iinfo(dtype)
-    return np.concatenate([np.array([info.min, info.max, 0, 1], dtype),
-                           rng.integers(info.min, info.max, count, dtype, endpoint=True)])
+    return np.concatenate(
+        [
+            np.array([info.min, info.max, 0, 1], dtype),
+            rng.integers(info.min, info.max, count, dtype, endpoint=True),
+        ]
+    )
 
 
 def same(got: np.ndarray, want: np.ndarray) -> None:
@@ -44,12 +48,17 @@ def same(got: np.ndarray, want: np.ndarray) -> None:
 
 # Constants.
 
+
 @pytest.mark.parametrize("lanes", LANES)
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_float_constants_are_exact(kernels: Any, dtype: str, lanes: int) -> None:
     values = [0.1, 0.0, -0.0, math.inf, -math.inf, math.nan, 1e-310, 5e-324, 1e300, 16777217.0]
-    results = kernels.run(lambda e, x: tuple(e.constant(v, x) for v in values), [np.ones(3, dtype)],
-                          [dtype] * len(values), lanes)
+    results = kernels.run(
+        lambda e, x: tuple(e.constant(v, x) for v in values),
+        [np.ones(3, dtype)],
+        [dtype] * len(values),
+        lanes,
+    )
     with np.errstate(over="ignore"):
         for result, value in zip(results, values, strict=True):
             same(result, np.full(3, np.dtype(dtype).type(value)))
@@ -66,23 +75,51 @@ def test_integer_constants_wrap(kernels: Any, dtype: str) -> None:
 
 @pytest.mark.parametrize("lanes", LANES)
 def test_iota_and_lanes(kernels: Any, lanes: int) -> None:
-    result, = kernels.run(lambda e, x: e.add(x, e.iota(x)), [np.full(16, 5, "int32")], ["int32"], lanes)
+    (result,) = kernels.run(lambda e, x: e.add(x, e.iota(x)), [np.full(16, 5, "int32")], ["int32"], lanes)
     same(result, (5 + np.arange(16) % lanes).astype("int32"))
 
 
 # Arithmetic.
 
+
 @pytest.mark.parametrize("lanes", LANES)
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_float_arithmetic(kernels: Any, dtype: str, lanes: int) -> None:
     x, y = floats(dtype), floats(dtype)[::-1].copy()
+
     def emit(e: Emitter, a: Any, b: Any) -> tuple[Any, ...]:
-        return (e.add(a, b), e.sub(a, b), e.mul(a, b), e.div(a, b), e.copysign(a, b), e.neg(a), e.abs(a),
-                e.round(a), e.floor(a), e.ceil(a), e.trunc(a), e.mul(a, 0.5), e.sub(1, a))
+        return (
+            e.add(a, b),
+            e.sub(a, b),
+            e.mul(a, b),
+            e.div(a, b),
+            e.copysign(a, b),
+            e.neg(a),
+            e.abs(a),
+            e.round(a),
+            e.floor(a),
+            e.ceil(a),
+            e.trunc(a),
+            e.mul(a, 0.5),
+            e.sub(1, a),
+        )
 
     with np.errstate(all="ignore"):
-        wanted = (x + y, x - y, x * y, x / y, np.copysign(x, y), -x, np.abs(x), np.rint(x), np.floor(x),
-                  np.ceil(x), np.trunc(x), x * x.dtype.type(0.5), 1 - x)
+        wanted = (
+            x + y,
+            x - y,
+            x * y,
+            x / y,
+            np.copysign(x, y),
+            -x,
+            np.abs(x),
+            np.rint(x),
+            np.floor(x),
+            np.ceil(x),
+            np.trunc(x),
+            x * x.dtype.type(0.5),
+            1 - x,
+        )
     for got, want in zip(kernels.run(emit, [x, y], [dtype] * len(wanted), lanes), wanted, strict=True):
         same(got, want)
 
@@ -94,9 +131,19 @@ def test_integer_arithmetic(kernels: Any, dtype: str) -> None:
     signed = x.dtype.kind == "i"
 
     def emit(e: Emitter, a: Any, b: Any) -> tuple[Any, ...]:
-        return (e.add(a, b), e.sub(a, b), e.mul(a, b), e.neg(a), e.xor(a, b), e.and_(a, b), e.or_(a, b),
-                e.not_(a), e.maximum(a, b, signed=signed), e.minimum(a, b, signed=signed),
-                e.shift_right(a, 3, signed=signed))
+        return (
+            e.add(a, b),
+            e.sub(a, b),
+            e.mul(a, b),
+            e.neg(a),
+            e.xor(a, b),
+            e.and_(a, b),
+            e.or_(a, b),
+            e.not_(a),
+            e.maximum(a, b, signed=signed),
+            e.minimum(a, b, signed=signed),
+            e.shift_right(a, 3, signed=signed),
+        )
 
     wanted = (x + y, x - y, x * y, -x, x ^ y, x & y, x | y, ~x, np.maximum(x, y), np.minimum(x, y), x >> 3)
     for got, want in zip(kernels.run(emit, [x, y], [dtype] * len(wanted), 8), wanted, strict=True):
@@ -109,27 +156,34 @@ def test_extremes_with_nan(kernels: Any, dtype: str, lanes: int) -> None:
     values = np.array([1.0, -2.0, math.nan, math.inf, -math.inf, 0.5], dtype)
     x, y = (v.ravel() for v in np.meshgrid(values, values))
     names = ("maximum", "minimum", "fmax", "fmin")
-    results = kernels.run(lambda e, a, b: tuple(getattr(e, n)(a, b) for n in names), [x, y], [dtype] * 4,
-                          lanes)
+    results = kernels.run(
+        lambda e, a, b: tuple(getattr(e, n)(a, b) for n in names), [x, y], [dtype] * 4, lanes
+    )
     for name, result in zip(names, results, strict=True):
         same(result, getattr(np, name)(x, y))
 
 
 @pytest.mark.parametrize("op", ["==", "!=", "<", "<=", ">", ">="])
 def test_comparisons(kernels: Any, op: str) -> None:
-    reference = {"==": np.equal, "!=": np.not_equal, "<": np.less, "<=": np.less_equal, ">": np.greater,
-                 ">=": np.greater_equal}[op]
+    reference = {
+        "==": np.equal,
+        "!=": np.not_equal,
+        "<": np.less,
+        "<=": np.less_equal,
+        ">": np.greater,
+        ">=": np.greater_equal,
+    }[op]
     values = np.array([1.0, -2.0, math.nan, math.inf, 0.0, -0.0], "float32")
     x, y = (v.ravel() for v in np.meshgrid(values, values))
     same(kernels.run(lambda e, a, b: e.compare(op, a, b), [x, y], ["bool"], 8)[0], reference(x, y))
     either_nan = np.isnan(x) | np.isnan(y)
-    result, = kernels.run(lambda e, a, b: e.compare(op, a, b, unordered=True), [x, y], ["bool"], 4)
+    (result,) = kernels.run(lambda e, a, b: e.compare(op, a, b, unordered=True), [x, y], ["bool"], 4)
     same(result, reference(x, y) | either_nan)
     for dtype, signed in (("int16", True), ("uint16", False)):
         info = np.iinfo(dtype)
         a = rng.integers(info.min, info.max, 64, dtype)
         b = np.where(rng.random(64) < 0.3, a, a[::-1])
-        result, = kernels.run(lambda e, p, q, s=signed: e.compare(op, p, q, signed=s), [a, b], ["bool"], 16)
+        (result,) = kernels.run(lambda e, p, q, s=signed: e.compare(op, p, q, signed=s), [a, b], ["bool"], 16)
         same(result, reference(a, b))
 
 
@@ -148,22 +202,27 @@ def test_fma_rounds_once(kernels: Any, dtype: str, has_fma: bool) -> None:
 
 def test_clamp_keeps_nan(kernels: Any) -> None:
     x = np.array([-5.0, 0.5, 5.0, math.nan, math.inf, -math.inf], "float32")
-    result, = kernels.run(lambda e, a: e.clamp(a, -1.0, 1.0), [x], ["float32"], 4)
+    (result,) = kernels.run(lambda e, a: e.clamp(a, -1.0, 1.0), [x], ["float32"], 4)
     same(result, np.clip(x, np.float32(-1), np.float32(1)))
 
 
 # Conversions.
+
 
 @pytest.mark.parametrize("lanes", [1, 8, 16])
 @pytest.mark.parametrize("source", ["float32", "float64", "float16"])
 def test_float_conversions(kernels: Any, source: str, lanes: int) -> None:
     with np.errstate(over="ignore"):
         x = floats(source)
-        targets = {"float32": x.astype("float32"), "float64": x.astype("float64"),
-                   "float16": x.astype("float32").astype("float16")}
+        targets = {
+            "float32": x.astype("float32"),
+            "float64": x.astype("float64"),
+            "float16": x.astype("float32").astype("float16"),
+        }
     kinds = {"float32": "float", "float64": "double", "float16": "half"}
-    results = kernels.run(lambda e, a: tuple(e.cast(a, getattr(e, kinds[t])) for t in targets), [x],
-                          list(targets), lanes)
+    results = kernels.run(
+        lambda e, a: tuple(e.cast(a, getattr(e, kinds[t])) for t in targets), [x], list(targets), lanes
+    )
     for target, result in zip(targets, results, strict=True):
         same(result, targets[target])
 
@@ -173,11 +232,11 @@ def test_half_by_hardware_and_by_hand(kernels: Any, hardware: bool) -> None:
     features = kernels.target.features if hardware else kernels.target.features.replace("+f16c", "-f16c")
     target = dataclasses.replace(kernels.target, features=features)
     every = np.arange(65536, dtype="uint16").view("float16")
-    wide, = kernels.run(lambda e, a: e.from_half(a), [every], ["float32"], 8, target)
+    (wide,) = kernels.run(lambda e, a: e.from_half(a), [every], ["float32"], 8, target)
     same(wide, every.astype("float32"))
     edges = np.float32([65519.9, 65520, 2**-24, 2**-25, 2**-25 * 1.01, 6.1e-5])
     edges = np.concatenate([floats("float32", 5000), edges])
-    narrow, = kernels.run(lambda e, a: e.to_half(a), [edges], ["float16"], 8, target)
+    (narrow,) = kernels.run(lambda e, a: e.to_half(a), [edges], ["float16"], 8, target)
     with np.errstate(over="ignore"):
         same(narrow, edges.astype("float16"))
 
@@ -185,12 +244,12 @@ def test_half_by_hardware_and_by_hand(kernels: Any, hardware: bool) -> None:
 @pytest.mark.parametrize("lanes", [1, 8])
 def test_bfloat16(kernels: Any, lanes: int) -> None:
     every = np.arange(65536, dtype="uint16").view(ml_dtypes.bfloat16)
-    wide, = kernels.run(lambda e, a: a, [every], ["float32"], lanes)
+    (wide,) = kernels.run(lambda e, a: a, [every], ["float32"], lanes)
     same(wide, every.astype("float32"))
     x = np.concatenate([floats("float32", 2000), rng.integers(0, 2**32, 2000, "uint32").view("float32")])
     with np.errstate(all="ignore"):
         want = x.astype(ml_dtypes.bfloat16)
-    narrow, = kernels.run(lambda e, a: a, [x], ["bfloat16"], lanes)
+    (narrow,) = kernels.run(lambda e, a: a, [x], ["bfloat16"], lanes)
     number = ~np.isnan(x)
     np.testing.assert_array_equal(narrow.view("uint16")[number], want.view("uint16")[number])
     assert np.isnan(narrow[~number].astype("float32")).all()
@@ -199,8 +258,16 @@ def test_bfloat16(kernels: Any, lanes: int) -> None:
 @pytest.mark.parametrize("source", [*INTEGERS, "bool"])
 def test_integer_conversions(kernels: Any, source: str) -> None:
     x = np.array([True, False, True] * 10) if source == "bool" else integers(source, 60)
-    kinds = {"float32": "float", "float64": "double", "bool": "i1", "int8": "i8", "uint16": "i16",
-             "int32": "i32", "uint64": "i64", "float16": "half"}
+    kinds = {
+        "float32": "float",
+        "float64": "double",
+        "bool": "i1",
+        "int8": "i8",
+        "uint16": "i16",
+        "int32": "i32",
+        "uint64": "i64",
+        "float16": "half",
+    }
     signed = x.dtype.kind == "i"
 
     def emit(e: Emitter, a: Any) -> tuple[Any, ...]:
@@ -233,11 +300,12 @@ def test_float_to_integer(kernels: Any, source: str, target: str) -> None:
 
 def test_narrow_integers_wrap_as_in_c(kernels: Any) -> None:
     x = np.array([300.0, -1.0, 255.9, 70000.0], "float32")
-    result, = kernels.run(lambda e, a: e.cast(a, e.i8, signed_to=False), [x], ["uint8"], 4)
+    (result,) = kernels.run(lambda e, a: e.cast(a, e.i8, signed_to=False), [x], ["uint8"], 4)
     assert result.tolist() == [44, 255, 255, 112]
 
 
 # Lanes and reductions.
+
 
 @pytest.mark.parametrize("lanes", [1, 4, 6, 8, 16])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
@@ -245,8 +313,12 @@ def test_reductions(kernels: Any, dtype: str, lanes: int) -> None:
     x = rng.integers(-4, 5, 48).astype(dtype)
     groups = x.reshape(-1, lanes)
     ufuncs = {"add": np.add, "mul": np.multiply, "maximum": np.maximum, "minimum": np.minimum}
-    results = kernels.run(lambda e, v: tuple(e.splat(e.reduce(v, getattr(e, n)), lanes) for n in ufuncs), [x],
-                          [dtype] * 4, lanes)
+    results = kernels.run(
+        lambda e, v: tuple(e.splat(e.reduce(v, getattr(e, n)), lanes) for n in ufuncs),
+        [x],
+        [dtype] * 4,
+        lanes,
+    )
     for ufunc, result in zip(ufuncs.values(), results, strict=True):
         np.testing.assert_array_equal(result, np.repeat(ufunc.reduce(groups, 1), lanes))
 
@@ -255,15 +327,18 @@ def test_reductions(kernels: Any, dtype: str, lanes: int) -> None:
 def test_reductions_propagate_nan_from_any_lane(kernels: Any, name: str) -> None:
     x = np.tile(np.arange(8, dtype="float32"), 8).reshape(8, 8)
     x[np.arange(8), np.arange(8)] = math.nan
-    result, = kernels.run(lambda e, v: e.splat(e.reduce(v, getattr(e, name)), 8), [x.ravel()], ["float32"], 8)
+    (result,) = kernels.run(
+        lambda e, v: e.splat(e.reduce(v, getattr(e, name)), 8), [x.ravel()], ["float32"], 8
+    )
     assert np.isnan(result).all()
 
 
 @pytest.mark.parametrize("lanes", [1, 4, 8])
 def test_any_and_all(kernels: Any, lanes: int) -> None:
     x = np.array([True] * 8 + [False] * 8 + [True, False] * 4)
-    some, every = kernels.run(lambda e, m: (e.splat(e.any(m), lanes), e.splat(e.all(m), lanes)), [x],
-                              ["bool"] * 2, lanes)
+    some, every = kernels.run(
+        lambda e, m: (e.splat(e.any(m), lanes), e.splat(e.all(m), lanes)), [x], ["bool"] * 2, lanes
+    )
     groups = x.reshape(-1, lanes)
     np.testing.assert_array_equal(some[::lanes], groups.any(1))
     np.testing.assert_array_equal(every[::lanes], groups.all(1))
@@ -290,6 +365,7 @@ def test_intrinsics_are_declared_once(kernels: Any) -> None:
 
 
 # Memory. These kernels are called with their own signatures.
+
 
 def build(kernels: Any, arguments: int, body: Any) -> Any:
     """A function of `arguments` pointers and one i64."""
@@ -362,6 +438,7 @@ def test_gather_and_scatter(kernels: Any, lanes: int, masked: bool) -> None:
 
 
 # Control.
+
 
 def test_loops_count_and_carry(kernels: Any) -> None:
     def body(e: Emitter, target: Any, count: Any) -> None:

@@ -38,23 +38,25 @@ class Guarded:
         self.start = GUARD + offset
         self.size = size
         self.memory = np.full(self.start + size + GUARD, np.nan, dtype)
-        self.inside = self.memory[self.start:self.start + size]
+        self.inside = self.memory[self.start : self.start + size]
 
     @property
     def address(self) -> int:
         return self.inside.__array_interface__["data"][0]
 
     def check(self) -> None:
-        assert np.isnan(self.memory[:self.start]).all()
-        assert np.isnan(self.memory[self.start + self.size:]).all()
+        assert np.isnan(self.memory[: self.start]).all()
+        assert np.isnan(self.memory[self.start + self.size :]).all()
 
 
 def strided(matrix: Matrix, guarded: Guarded, batch: int, rows: int, columns: int) -> np.ndarray:
     """The elements of an operand as an array of [batch, rows, columns]."""
     itemsize = guarded.memory.itemsize
     return np.lib.stride_tricks.as_strided(
-        guarded.inside[matrix.offset:], (batch, rows, columns),
-        (matrix.batch * itemsize, matrix.row * itemsize, matrix.column * itemsize))
+        guarded.inside[matrix.offset :],
+        (batch, rows, columns),
+        (matrix.batch * itemsize, matrix.row * itemsize, matrix.column * itemsize),
+    )
 
 
 def extent(matrix: Matrix, batch: int, rows: int, columns: int) -> int:
@@ -84,10 +86,13 @@ def run(engine: Engine, product: Product, seed: int = 0, target: Target | None =
     assert error.max() <= p.depth * np.finfo(dtype).eps + 1e-30, (str(p), plan_product(p, engine.target))
 
 
-def execute(engine: Engine, p: Product, operands: list[Guarded], threads: ThreadPool,
-            target: Target | None = None) -> None:
-    buffers = [Buffer(name, p.dtype, as_index(1), place) for name, place in (
-        ("left", Place.INPUT), ("right", Place.INPUT), ("out", Place.OUTPUT))]
+def execute(
+    engine: Engine, p: Product, operands: list[Guarded], threads: ThreadPool, target: Target | None = None
+) -> None:
+    buffers = [
+        Buffer(name, p.dtype, as_index(1), place)
+        for name, place in (("left", Place.INPUT), ("right", Place.INPUT), ("out", Place.OUTPUT))
+    ]
     call = Call("matmul0", MATMUL, buffers[:2], buffers[2:], {"product": p})
     schedule = Schedule([call], Workspace({}, 0))
     native = emit_module(schedule, target or engine.target)
@@ -106,12 +111,15 @@ def execute(engine: Engine, p: Product, operands: list[Guarded], threads: Thread
 
 
 def layouts(rows: int, columns: int, pad: int = 0) -> dict[str, Matrix]:
-    return {"n": Matrix(0, rows * (columns + pad), columns + pad, 1),
-            "t": Matrix(0, columns * (rows + pad), 1, rows + pad)}
+    return {
+        "n": Matrix(0, rows * (columns + pad), columns + pad, 1),
+        "t": Matrix(0, columns * (rows + pad), 1, rows + pad),
+    }
 
 
-def make(batch: int, rows: int, depth: int, columns: int, kind: str, dtype: str = "float32",
-         pad: int = 0) -> Product:
+def make(
+    batch: int, rows: int, depth: int, columns: int, kind: str, dtype: str = "float32", pad: int = 0
+) -> Product:
     left, right = layouts(rows, depth, pad)[kind[0]], layouts(depth, columns, pad)[kind[1]]
     return Product(batch, rows, columns, depth, left, right, from_numpy(np.dtype(dtype)))
 
@@ -121,8 +129,20 @@ KINDS = ["nn", "nt", "tn", "tt"]
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("shape", [(1, 1, 1), (1, 1, 9), (3, 2, 1), (6, 8, 16), (7, 13, 5), (13, 17, 33),
-                                   (64, 64, 64), (65, 97, 49), (5, 129, 100)])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (1, 1, 1),
+        (1, 1, 9),
+        (3, 2, 1),
+        (6, 8, 16),
+        (7, 13, 5),
+        (13, 17, 33),
+        (64, 64, 64),
+        (65, 97, 49),
+        (5, 129, 100),
+    ],
+)
 def test_layouts(engine: Engine, shape: tuple[int, int, int], dtype: str, kind: str) -> None:
     run(engine, make(1, *shape, kind, dtype))
 
@@ -143,9 +163,14 @@ def test_packed_and_blocked(engine: Engine, shape: tuple[int, int, int], kind: s
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("target", [{"vector_bytes": 16, "has_masked_memory": False, "has_fma": False},
-                                    {"vector_bytes": 32, "vector_registers": 16},
-                                    {"vector_bytes": 64, "vector_registers": 32}])
+@pytest.mark.parametrize(
+    "target",
+    [
+        {"vector_bytes": 16, "has_masked_memory": False, "has_fma": False},
+        {"vector_bytes": 32, "vector_registers": 16},
+        {"vector_bytes": 64, "vector_registers": 32},
+    ],
+)
 def test_other_targets(engine: Engine, target: dict[str, Any], kind: str) -> None:
     """Tiles of other machines, which this one runs as well, if not as quickly."""
     for dtype in ("float32", "float64"):
@@ -211,8 +236,16 @@ def test_special_values(engine: Engine) -> None:
 def test_kernels_are_shared(engine: Engine) -> None:
     """Products of different shapes use the same innermost kernels."""
     buffers = [Buffer(f"b{i}", from_numpy(np.dtype("float32")), as_index(1), Place.INPUT) for i in range(6)]
-    calls = [Call(f"matmul{i}", MATMUL, buffers[3 * i:3 * i + 2], [buffers[3 * i + 2]],
-                  {"product": make(1, 66 * (i + 1), 50 + i, 192 * (i + 1), "nn")}) for i in range(2)]
+    calls = [
+        Call(
+            f"matmul{i}",
+            MATMUL,
+            buffers[3 * i : 3 * i + 2],
+            [buffers[3 * i + 2]],
+            {"product": make(1, 66 * (i + 1), 50 + i, 192 * (i + 1), "nn")},
+        )
+        for i in range(2)
+    ]
     native = emit_module(Schedule([*calls], Workspace({}, 0)), engine.target)
     kernels = [name for name in native.imports if ".tile." in name]
     assert len(kernels) == 1
@@ -222,23 +255,35 @@ def test_kernels_are_shared(engine: Engine) -> None:
 
 # Triangles.
 
+
 def beyond(side: Side, diagonal: int, p: Product) -> tuple[str, np.ndarray]:
     """Whose elements are zero, or not of use, and where."""
     whose = side.name.split("_")[0].lower()
     shape = {"left": (p.rows, p.depth), "right": (p.depth, p.columns), "result": (p.rows, p.columns)}[whose]
-    row, column = np.ogrid[:shape[0], :shape[1]]
+    row, column = np.ogrid[: shape[0], : shape[1]]
     upper = side in (Side.LEFT_UPPER, Side.RIGHT_UPPER)
     return whose, (row > column + diagonal) if upper else (column > row + diagonal)
 
 
 @pytest.mark.parametrize("side", list(Side))
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("sizes", "diagonal"), [
-    ((3, 128, 128, 32), 0), ((2, 32, 128, 128), 0), ((1, 77, 77, 77), 0), ((2, 50, 61, 40), 3),
-    ((1, 5, 7, 3), 0), ((1, 130, 130, 129), 20), ((2, 40, 2000, 33), 1), ((1, 1, 9, 9), 0)])
+@pytest.mark.parametrize(
+    ("sizes", "diagonal"),
+    [
+        ((3, 128, 128, 32), 0),
+        ((2, 32, 128, 128), 0),
+        ((1, 77, 77, 77), 0),
+        ((2, 50, 61, 40), 3),
+        ((1, 5, 7, 3), 0),
+        ((1, 130, 130, 129), 20),
+        ((2, 40, 2000, 33), 1),
+        ((1, 1, 9, 9), 0),
+    ],
+)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_triangles(engine: Engine, side: Side, kind: str, sizes: tuple[int, ...], diagonal: int,
-                   dtype: str) -> None:
+def test_triangles(
+    engine: Engine, side: Side, kind: str, sizes: tuple[int, ...], diagonal: int, dtype: str
+) -> None:
     p = replace(make(sizes[0], *sizes[1:], kind, dtype), triangle=Triangle(side, diagonal))
     left = Guarded(extent(p.left, p.batch, p.rows, p.depth), dtype)
     right = Guarded(extent(p.right, p.batch, p.depth, p.columns), dtype)

@@ -58,10 +58,18 @@ def test_every_length_of_integers(dtype: type) -> None:
         np.testing.assert_array_equal(most, x.max(1))
 
 
-@pytest.mark.parametrize("values", [
-    [1.0, np.nan, 3.0], [np.nan] * 5, [-np.inf] * 40, [np.inf, -np.inf] * 30, [0.0, -0.0] * 20,
-    [*[1.0] * 50, np.nan], [np.nan, *[2.0] * 70],
-])
+@pytest.mark.parametrize(
+    "values",
+    [
+        [1.0, np.nan, 3.0],
+        [np.nan] * 5,
+        [-np.inf] * 40,
+        [np.inf, -np.inf] * 30,
+        [0.0, -0.0] * 20,
+        [*[1.0] * 50, np.nan],
+        [np.nan, *[2.0] * 70],
+    ],
+)
 def test_extremes_of_special_values(values: list[float]) -> None:
     array = np.array([values, values[::-1]], np.float32)
     run = rushlight.compile(lambda x: (x.amax(1), x.amin(1), x.argmax(1), x.argmin(1)), fullgraph=True)
@@ -82,10 +90,11 @@ def test_nan_is_met_in_every_lane(length: int) -> None:
     array = np.zeros((5, length), np.float32)
     array[3, length // 2] = np.nan  # every lane a row of its own: only one is NaN
     np.testing.assert_array_equal(
-        rushlight.compile(lambda x: x.amax(0))(rushlight.tensor(array)).numpy(), array.max(0))
+        rushlight.compile(lambda x: x.amax(0))(rushlight.tensor(array)).numpy(), array.max(0)
+    )
 
 
-IDS = (0, 3, -1, 36, 37, 2**31, -2**31, 2**32 + 3, -2**32 + 3, 2**63 - 1, -2**63)
+IDS = (0, 3, -1, 36, 37, 2**31, -(2**31), 2**32 + 3, -(2**32) + 3, 2**63 - 1, -(2**63))
 
 
 @pytest.mark.parametrize("op", ["eq", "ne", "lt", "le", "gt", "ge"])
@@ -94,13 +103,21 @@ def test_places_compared_with_any_number(op: str) -> None:
 
     def masks(ids: Any, x: Any) -> Any:
         places = rushlight.arange(37)
-        left, right = (rushlight.where(getattr(rushlight, op)(*sides), x, -x)
-                       for sides in ((ids[:, None], places), (places, ids[:, None])))
+        left, right = (
+            rushlight.where(getattr(rushlight, op)(*sides), x, -x)
+            for sides in ((ids[:, None], places), (places, ids[:, None]))
+        )
         return left, right
 
     x = np.random.default_rng(0).standard_normal((len(IDS), 37)).astype(np.float32)
-    compare = {"eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater,
-               "ge": np.greater_equal}[op]
+    compare = {
+        "eq": np.equal,
+        "ne": np.not_equal,
+        "lt": np.less,
+        "le": np.less_equal,
+        "gt": np.greater,
+        "ge": np.greater_equal,
+    }[op]
     left, right = rushlight.compile(masks, fullgraph=True)(rushlight.tensor(ids), rushlight.tensor(x))
     np.testing.assert_array_equal(left.numpy(), np.where(compare(ids[:, None], places), x, -x))
     np.testing.assert_array_equal(right.numpy(), np.where(compare(places, ids[:, None]), x, -x))
@@ -112,7 +129,6 @@ def test_conditions_that_hold_for_whole_rows(length: int) -> None:
     x, y = (generator.standard_normal((6, length)).astype(np.float32) for _ in range(2))
     row = np.array([0.0, 1.0, -0.0, np.nan, -2.0, np.inf], np.float32)[:, None]
     x[0], y[1] = np.nan, -np.inf  # not chosen, not seen
-
 
     def chosen(x: Any, y: Any, row: Any) -> Any:
         both = rushlight.where(rushlight.logical_and(row > 0, x > y), x, y)
@@ -162,7 +178,7 @@ def test_an_instruction_that_is_used_often_is_emitted_once() -> None:
         expected = np.tanh(expected + 0.1)
     # Near 0 the sum with 0.1 cancels, so that the error is one of a number of the size of 0.1.
     np.testing.assert_allclose(run(rushlight.tensor(x)).numpy(), expected, rtol=2e-6, atol=5e-8)
-    (entry,), = run.entries.values()
+    ((entry,),) = run.entries.values()
     text = entry.artifact.module.text
     assert sum(line.startswith("define") and '"tanh.' in line for line in text.splitlines()) == 1
 

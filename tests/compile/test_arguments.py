@@ -138,8 +138,10 @@ def test_arguments_that_are_returned(program: str) -> None:
         x, y = rl.arange(3.0) + i, rl.arange(3.0) * (i + 1)
         x.requires_grad_(requires_grad)
         for a, b in ((x, y), (y, x), (x, x), (x, x.detach())):
-            found, wanted = (list(r.values()) if isinstance(r, dict) else list(flat(r))
-                             for r in (compiled(a, b), RETURNING[program](a, b)))
+            found, wanted = (
+                list(r.values()) if isinstance(r, dict) else list(flat(r))
+                for r in (compiled(a, b), RETURNING[program](a, b))
+            )
             for ours, theirs in zip(found, wanted, strict=True):
                 assert ours.equal(theirs)
                 assert ours.requires_grad == theirs.requires_grad
@@ -149,6 +151,7 @@ def test_arguments_that_are_returned(program: str) -> None:
 
 def test_gradients_of_one_tensor_and_of_two_over_one_memory() -> None:
     """`f(w, w)` and `f(w, v)`, where v is another leaf over the memory of w, are different calls."""
+
     def function(a: Any, b: Any) -> None:
         (a * 2 + b * 3).sum().backward()
 
@@ -163,6 +166,7 @@ def test_gradients_of_one_tensor_and_of_two_over_one_memory() -> None:
 
 def test_gradients_of_other_arguments() -> None:
     """A gradient that was added to was that of the argument of the first call."""
+
     def function(x: Any, w: Any) -> None:
         (x * w).sum().backward()
 
@@ -177,13 +181,18 @@ def test_gradients_of_other_arguments() -> None:
 
 def test_gradients_of_another_layout() -> None:
     """A gradient of other strides than the one that was there is another kind of call."""
+
     def function(x: Any, w: Any) -> None:
         (x * w).sum().backward()
 
     compiled = rl.compile(function, fullgraph=True)
     x, w = rl.arange(6.0).reshape(2, 3), rl.ones(2, 3, requires_grad=True)
-    for grad in (rl.arange(6.0).reshape(2, 3), rl.arange(6.0).reshape(3, 2).t(),
-                 rl.arange(12.0).reshape(2, 6)[:, ::2], rl.arange(6.0).reshape(2, 3)):
+    for grad in (
+        rl.arange(6.0).reshape(2, 3),
+        rl.arange(6.0).reshape(3, 2).t(),
+        rl.arange(12.0).reshape(2, 6)[:, ::2],
+        rl.arange(6.0).reshape(2, 3),
+    ):
         w.grad = grad
         wanted = (grad + x).tolist()
         compiled(x, w)
@@ -205,6 +214,7 @@ def test_arguments_are_let_go() -> None:
 @pytest.mark.parametrize("kind", ["a, a", "with an offset", "with gaps", "transposed"])
 def test_breaks_after_a_write(kind: str) -> None:
     """What was recorded up to a break is computed on the part of the memory that the graph knows."""
+
     def function(x: Any, y: Any) -> Any:
         x.add_(y)
         x[1:].mul_(2)
@@ -222,6 +232,7 @@ def test_breaks_after_a_write(kind: str) -> None:
 
 def test_a_view_has_the_gradient_of_its_own_argument() -> None:
     """Of two leaves over one memory the gradient of a returned view went to the first."""
+
     def program(a: rl.Tensor, b: rl.Tensor) -> tuple[rl.Tensor, ...]:
         return a * 1, b.unfold(0, 2, 1), b.conj().t()
 

@@ -223,6 +223,6 @@ def test_tensors_that_outlive_the_capture() -> None:
 def test_it_says_why() -> None:
     compiled = rl.compile(branch)
     compiled(tensor(3))
-    why, = compiled.eager.values()
+    (why,) = compiled.eager.values()
     assert "test_breaks.py" in why
     assert "reads a value" in why

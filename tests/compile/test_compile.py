@@ -58,7 +58,7 @@ def test_softmax_runs_as_one_kernel() -> None:
     x = tensor(37, 129)
     compiled = rl.compile(f, fullgraph=True)
     assert_same(compiled(x), f(x))
-    entry, = compiled.entries[next(iter(compiled.entries))]
+    (entry,) = compiled.entries[next(iter(compiled.entries))]
     assert len(entry.artifact.schedule.steps) == 1
 
 
@@ -183,23 +183,27 @@ def padded(x):
     return rl.constant_pad_nd(x, (1, 2, -1, 0), 7.0)
 
 
-@pytest.mark.parametrize("function", [
-    lambda x: x.flip(0, 1),
-    lambda x: x.roll(2, 1) + x.roll(-1),
-    lambda x: x.tril(1) - x.triu(-1),
-    lambda x: rl.cat([x, x * 2, x[:, :2]], 1),
-    lambda x: rl.stack([x, x + 1]).sum(0),
-    padded,
-    lambda x: rl.zeros_like(x) + rl.full((5,), 3.0) * rl.arange(5),
-    lambda x: x.to(rl.float64).sum() + rl.eye(6, 5, dtype=rl.float64),
-    lambda x: x.repeat(2, 3),
-    lambda x: x.clone().t().contiguous(),
-], ids=["flip", "roll", "triangles", "cat", "stack", "pad", "creation", "cast", "repeat", "contiguous"])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x.flip(0, 1),
+        lambda x: x.roll(2, 1) + x.roll(-1),
+        lambda x: x.tril(1) - x.triu(-1),
+        lambda x: rl.cat([x, x * 2, x[:, :2]], 1),
+        lambda x: rl.stack([x, x + 1]).sum(0),
+        padded,
+        lambda x: rl.zeros_like(x) + rl.full((5,), 3.0) * rl.arange(5),
+        lambda x: x.to(rl.float64).sum() + rl.eye(6, 5, dtype=rl.float64),
+        lambda x: x.repeat(2, 3),
+        lambda x: x.clone().t().contiguous(),
+    ],
+    ids=["flip", "roll", "triangles", "cat", "stack", "pad", "creation", "cast", "repeat", "contiguous"],
+)
 def test_shape_operators_are_native(function) -> None:
     x = tensor(6, 5)
     compiled = rl.compile(function, fullgraph=True)
     assert_same(compiled(x), function(x))
-    entry, = compiled.entries[next(iter(compiled.entries))]
+    (entry,) = compiled.entries[next(iter(compiled.entries))]
     assert all(isinstance(segment, str) for segment in entry.artifact.module.segments), (
         "a library call was made"
     )
@@ -209,19 +213,23 @@ def indices(*values):
     return rl.tensor(values)
 
 
-@pytest.mark.parametrize("function", [
-    lambda x: x.gather(1, indices([0, 2, 4], [1, 1, -0])),
-    lambda x: x.index_select(0, indices(5, 0, 3)) * 2,
-    lambda x: x[indices(1, -2, 5)],
-    lambda x: x[indices([0, 1], [2, 3]), indices(4, -1)],
-    lambda x: rl.embedding(x, indices([0, 1, 2], [5, 4, 3])).sum(1),
-    lambda x: (x.exp() + x.sum(1, keepdim=True))[:, indices(0, 4)],
-], ids=["gather", "index_select", "index", "two indices", "embedding", "of a computed tensor"])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x.gather(1, indices([0, 2, 4], [1, 1, -0])),
+        lambda x: x.index_select(0, indices(5, 0, 3)) * 2,
+        lambda x: x[indices(1, -2, 5)],
+        lambda x: x[indices([0, 1], [2, 3]), indices(4, -1)],
+        lambda x: rl.embedding(x, indices([0, 1, 2], [5, 4, 3])).sum(1),
+        lambda x: (x.exp() + x.sum(1, keepdim=True))[:, indices(0, 4)],
+    ],
+    ids=["gather", "index_select", "index", "two indices", "embedding", "of a computed tensor"],
+)
 def test_indexing_is_native(function) -> None:
     x = tensor(6, 5)
     compiled = rl.compile(function, fullgraph=True)
     assert_same(compiled(x), function(x))
-    entry, = compiled.entries[next(iter(compiled.entries))]
+    (entry,) = compiled.entries[next(iter(compiled.entries))]
     assert all(isinstance(segment, str) for segment in entry.artifact.module.segments), (
         "a library call was made"
     )

@@ -129,9 +129,24 @@ def both_change(whole: Any, rows: Any) -> Any:
 
 @pytest.mark.parametrize(
     ("program", "make"),
-    [(program, matrix) for program in (
-        transposed, returned, written_after, written_before_and_after, unsqueezed, squeezed, squeezed_dims,
-        strided, detached, there_and_back, swapped, own_tensor, own_view)]
+    [
+        (program, matrix)
+        for program in (
+            transposed,
+            returned,
+            written_after,
+            written_before_and_after,
+            unsqueezed,
+            squeezed,
+            squeezed_dims,
+            strided,
+            detached,
+            there_and_back,
+            swapped,
+            own_tensor,
+            own_view,
+        )
+    ]
     + [(program, matrix_and_rows) for program in (view_changes, base_changes, both_change)],
     ids=lambda thing: thing.__name__,
 )
@@ -200,7 +215,7 @@ def test_a_tensor_that_requires_grad_is_changed_eagerly() -> None:
         y = x.t_()
         return y * 2
 
-    x = (rl.ones(2, 3, requires_grad=True) * 1)
+    x = rl.ones(2, 3, requires_grad=True) * 1
     with pytest.raises(CaptureError, match="changes the shape of a tensor of the caller"):
         rl.compile(program, fullgraph=True)(x)
     assert tuple(rl.compile(program)(x).shape) == (3, 2) == tuple(x.shape)

@@ -72,9 +72,12 @@ def test_attributes_and_methods() -> None:
             return x * self.scale + self.w
 
     s = Scaler()
-    for compiled in (rl.compile(s.apply, fullgraph=True), rl.compile(lambda x: s.apply(x), fullgraph=True),
-                     rl.compile(functools.partial(Scaler.apply, s), fullgraph=True),
-                     functools.partial(rl.compile(lambda s, x: x * s.scale + s.w, fullgraph=True), s)):
+    for compiled in (
+        rl.compile(s.apply, fullgraph=True),
+        rl.compile(lambda x: s.apply(x), fullgraph=True),
+        rl.compile(functools.partial(Scaler.apply, s), fullgraph=True),
+        functools.partial(rl.compile(lambda s, x: x * s.scale + s.w, fullgraph=True), s),
+    ):
         s.scale, s.w = 2.0, tensor(3)
         x = tensor(3, seed=1)
         assert_same(compiled(x), s.apply(x))
@@ -202,6 +205,7 @@ def test_containers() -> None:
 
 # Gradients of leaves.
 
+
 def test_gradients_accumulate_in_place() -> None:
     w, v = tensor(3).requires_grad_(), tensor(3).requires_grad_()
 
@@ -248,13 +252,20 @@ def test_zero_grad(set_to_none: bool) -> None:
     assert len(compiled[3].reasons) <= 2
 
 
-@pytest.mark.parametrize("make", [
-    lambda p: optim.SGD(p, lr=0.1), lambda p: optim.SGD(p, lr=0.1, momentum=0.9),
-    lambda p: optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True), lambda p: optim.AdamW(p, lr=0.01),
-    lambda p: optim.Adam(p, lr=0.01, amsgrad=True), lambda p: optim.RMSprop(p, lr=0.01, momentum=0.5),
-])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda p: optim.SGD(p, lr=0.1),
+        lambda p: optim.SGD(p, lr=0.1, momentum=0.9),
+        lambda p: optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True),
+        lambda p: optim.AdamW(p, lr=0.01),
+        lambda p: optim.Adam(p, lr=0.01, amsgrad=True),
+        lambda p: optim.RMSprop(p, lr=0.01, momentum=0.5),
+    ],
+)
 def test_a_training_step_is_compiled_once(make) -> None:
     """Gradients that are replaced without a look at them may be there or not."""
+
     def train(function_of):
         rl.manual_seed(0)
         model = nn.Linear(3, 2)
@@ -281,6 +292,7 @@ def test_a_training_step_is_compiled_once(make) -> None:
 
 def test_replacing_a_gradient_and_looking_at_it() -> None:
     """What is guarded is a look before the first replacement, not one after it."""
+
     def program(x, w):
         w.grad = x * 2
         total = w.grad.sum()
@@ -366,6 +378,7 @@ def test_aliased_arguments() -> None:
 
 
 # Calls.
+
 
 def test_wrong_calls_take_the_long_way() -> None:
     compiled = rl.compile(lambda x, y: x + y)

@@ -200,18 +200,34 @@ def sparse_gradients(compiled: C) -> Iterator[Any]:
         yield e.weight.grad.to_dense()
 
 
-@pytest.mark.parametrize("program", [
-    an_argument_made_from_another, arguments_from_a_compiled_function, a_variable_with_history,
-    a_hook_of_an_argument, a_retained_gradient, errors_of_the_backward_pass, recorded_in_spite_of_no_grad,
-    the_grad_mode_it_leaves, results_over_one_memory, checkpoints_inside, checkpoints_around,
-    hooks_of_saved_tensors], ids=lambda p: p.__name__)
+@pytest.mark.parametrize(
+    "program",
+    [
+        an_argument_made_from_another,
+        arguments_from_a_compiled_function,
+        a_variable_with_history,
+        a_hook_of_an_argument,
+        a_retained_gradient,
+        errors_of_the_backward_pass,
+        recorded_in_spite_of_no_grad,
+        the_grad_mode_it_leaves,
+        results_over_one_memory,
+        checkpoints_inside,
+        checkpoints_around,
+        hooks_of_saved_tensors,
+    ],
+    ids=lambda p: p.__name__,
+)
 def test_one_graph(program: Any) -> None:
     for function in check_agreement(program):
         assert not getattr(function, "eager", None)
 
 
-@pytest.mark.parametrize("program", [a_function_without_derivative, history_from_before, sparse_gradients],
-                         ids=lambda p: p.__name__)
+@pytest.mark.parametrize(
+    "program",
+    [a_function_without_derivative, history_from_before, sparse_gradients],
+    ids=lambda p: p.__name__,
+)
 def test_breaks(program: Any) -> None:
     check_agreement(program, fullgraph=False)
 
@@ -219,7 +235,7 @@ def test_breaks(program: Any) -> None:
 def test_a_second_derivative_is_refused() -> None:
     f = rl.compile(lambda x: (x**3).sum())
     x = leaf(3)
-    grad, = rl.autograd.grad(f(x), x, create_graph=True)
+    (grad,) = rl.autograd.grad(f(x), x, create_graph=True)
     assert grad.requires_grad
     with pytest.raises(RuntimeError, match="once only"):
         grad.sum().backward()

@@ -43,9 +43,12 @@ def check(function: Callable[..., Any], expected: Values, *inputs: Values, dtype
     assert found.tolist() == [wrapped(v, dtype) for v in expected]
 
 
-DIVISORS = [(dtype, divisor) for dtype in DTYPES for divisor in (
-    1, 2, 4, 16, 64, 3, 7, 10, 127, -1, -2, -4, -3, -64, int(np.iinfo(dtype).min))
-    if divisor and divisor >= np.iinfo(dtype).min]
+DIVISORS = [
+    (dtype, divisor)
+    for dtype in DTYPES
+    for divisor in (1, 2, 4, 16, 64, 3, 7, 10, 127, -1, -2, -4, -3, -64, int(np.iinfo(dtype).min))
+    if divisor and divisor >= np.iinfo(dtype).min
+]
 
 
 @pytest.mark.parametrize(("dtype", "number"), DIVISORS)
@@ -53,8 +56,7 @@ def test_division_by_a_constant(dtype: str, number: int) -> None:
     values = samples(dtype)
 
     def all_four(x: Any) -> Any:
-        return rl.cat([x // number, x % number, rl.div(x, number, rounding_mode="trunc"),
-                       rl.fmod(x, number)])
+        return rl.cat([x // number, x % number, rl.div(x, number, rounding_mode="trunc"), rl.fmod(x, number)])
 
     expected = [v // number for v in values] + [v % number for v in values]
     expected += [truncated(v, number) for v in values]
@@ -91,8 +93,9 @@ def test_wraps_around(dtype: str) -> None:
     check(chain, expected, values, values[::-1], dtype=dtype)
 
 
-@pytest.mark.parametrize(("dtype", "divisor"), [
-    (dtype, divisor) for dtype, divisor in DIVISORS if divisor in (2, -2, 4, 3)])
+@pytest.mark.parametrize(
+    ("dtype", "divisor"), [(dtype, divisor) for dtype, divisor in DIVISORS if divisor in (2, -2, 4, 3)]
+)
 def test_division_of_a_product_of_narrow_values(dtype: str, divisor: int) -> None:
     """LLVM 22 drops the division by 2 of a product whose factors are known to be narrow."""
     values = samples(dtype)
@@ -100,8 +103,15 @@ def test_division_of_a_product_of_narrow_values(dtype: str, divisor: int) -> Non
     def divided(x: Any) -> Any:
         last = x.clamp(max=9).clamp(min=max(-9, int(np.iinfo(dtype).min)))
         product = last * (last + 1)
-        return rl.cat([product // divisor, rl.div(product, divisor, rounding_mode="trunc"),
-                       product % divisor, rl.fmod(product, divisor), (product + last) // divisor])
+        return rl.cat(
+            [
+                product // divisor,
+                rl.div(product, divisor, rounding_mode="trunc"),
+                product % divisor,
+                rl.fmod(product, divisor),
+                (product + last) // divisor,
+            ]
+        )
 
     narrow = [max(-9, min(9, v)) for v in values]
     products = [wrapped(v * (v + 1), dtype) for v in narrow]
@@ -114,6 +124,7 @@ def test_division_of_a_product_of_narrow_values(dtype: str, divisor: int) -> Non
 
 def test_search_in_triangular_numbers() -> None:
     """The program in which a lost division was found: rows of a packed triangle, by bisection."""
+
     def start(r: Any) -> Any:
         last = r.clamp(min=0)
         return rl.where(r > 0, (last * (last + 1)) // 2, rl.zeros_like(last))

@@ -26,7 +26,7 @@ PROGRAMS = {
     "reversed": lambda x, k: k - x,
     "quotient": lambda x, k: k / x,
     "arithmetic": lambda x, k: x * (1 - k * 0.5) + -k,
-    "power": lambda x, k: x * (0.9 ** k),
+    "power": lambda x, k: x * (0.9**k),
     "alpha": lambda x, k: x.add(x, alpha=k),
     "sub alpha": lambda x, k: x.sub(x * 2, alpha=k),
     "addcmul": lambda x, k: x.addcmul(x, x, value=k),
@@ -88,8 +88,9 @@ def test_a_value_that_is_needed_is_a_guard() -> None:
 
 
 def test_numbers_come_back() -> None:
-    compiled = rl.compile(lambda x, k, flag: {"x": x + k, "k": k, "twice": 2 * k, "flag": flag, "n": None},
-                          fullgraph=True)
+    compiled = rl.compile(
+        lambda x, k, flag: {"x": x + k, "k": k, "twice": 2 * k, "flag": flag, "n": None}, fullgraph=True
+    )
     for k in (1.5, 2.5):
         found = compiled(tensor(2), k, True)
         assert (found["k"], found["twice"], found["flag"], found["n"]) == (k, 2 * k, True, None)

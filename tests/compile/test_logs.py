@@ -10,15 +10,18 @@ import pytest
 
 from rushlight.logs import TOPICS, set_logs
 
-PROGRAM = ("import rushlight as rl\nf = rl.compile(lambda x: x.softmax(0) * 2)\n"
-           "f(rl.ones(5)); f(rl.ones(6))\n"
-           "rl.compile(lambda x: x + x.sum().item())(rl.ones(2))")
+PROGRAM = (
+    "import rushlight as rl\nf = rl.compile(lambda x: x.softmax(0) * 2)\n"
+    "f(rl.ones(5)); f(rl.ones(6))\n"
+    "rl.compile(lambda x: x + x.sum().item())(rl.ones(2))"
+)
 
 
 def told(topics: str) -> str:
     environment = {**os.environ, "RUSHLIGHT_LOG": topics, "RUSHLIGHT_CACHE_DIR": ""}
-    return subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True,
-                          check=True).stderr
+    return subprocess.run(
+        [sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=True
+    ).stderr
 
 
 def test_every_topic() -> None:

@@ -39,8 +39,9 @@ def test_calls_agree(pair: Any) -> None:
     x = rl.randn(4, 3)
     assert isinstance(compiled, nn.Module)
     for kwargs in ({}, {"shift": 1.0}, {}):
-        np.testing.assert_allclose(compiled(x, **kwargs).detach().numpy(), twin(x, **kwargs).detach().numpy(),
-                                   rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(
+            compiled(x, **kwargs).detach().numpy(), twin(x, **kwargs).detach().numpy(), rtol=1e-5, atol=1e-6
+        )
     np.testing.assert_allclose(module.norm.running_mean.numpy(), twin.norm.running_mean.numpy(), rtol=1e-6)
     assert compiled.norm.num_batches_tracked.item() == 3
     assert compiled.reasons[0] == "first call"

@@ -118,6 +118,7 @@ def test_copies_have_their_own() -> None:
 
 # Printing.
 
+
 def test_a_program_that_prints_prints_every_time(capsys) -> None:
     def program(x: rl.Tensor) -> rl.Tensor:
         print("shape", tuple(x.shape))

@@ -75,11 +75,16 @@ class Session:
         rl.manual_seed(number)
         Scaled.factor = 1.0
         self.model = Model(self.random).double()
-        kinds = (lambda p: optim.SGD(p, 0.02), lambda p: optim.SGD(p, 0.02, momentum=0.5),
-                 lambda p: optim.Adam(p, 0.05), lambda p: optim.AdamW(p, 0.05))
+        kinds = (
+            lambda p: optim.SGD(p, 0.02),
+            lambda p: optim.SGD(p, 0.02, momentum=0.5),
+            lambda p: optim.Adam(p, 0.05),
+            lambda p: optim.AdamW(p, 0.05),
+        )
         self.optimizer = kinds[self.random.integers(len(kinds))](self.model.parameters())
-        self.scheduler = optim.lr_scheduler.ExponentialLR(self.optimizer, 0.9) if (
-            self.random.integers(3) == 0) else None
+        self.scheduler = (
+            optim.lr_scheduler.ExponentialLR(self.optimizer, 0.9) if (self.random.integers(3) == 0) else None
+        )
         self.factors, self.seen, self.flags = [1.0, 2.0], [], {"fail": False, "keep": False}
         self.handles: list[Any] = []
         self.accumulates, self.writes = bool(self.random.integers(2)), bool(self.random.integers(2))
@@ -147,8 +152,9 @@ class Session:
 
     def load(self) -> None:
         self.optimizer.load_state_dict(copy.deepcopy(self.optimizer.state_dict()))
-        self.model.load_state_dict({k: v * 0.5 if v.is_floating_point() else v
-                                    for k, v in self.model.state_dict().items()})
+        self.model.load_state_dict(
+            {k: v * 0.5 if v.is_floating_point() else v for k, v in self.model.state_dict().items()}
+        )
 
     def add_hook(self) -> None:
         factors, first, weight = self.factors, self.model.first, self.model.second.weight
@@ -160,11 +166,15 @@ class Session:
         elif which == 2:
             self.handles.append(weight.register_hook(lambda grad: grad * factors[1]))
         elif which == 3:
-            self.handles.append(self.model.norm.register_full_backward_hook(
-                lambda m, given, grads: (given[0] * factors[1],)))
+            self.handles.append(
+                self.model.norm.register_full_backward_hook(lambda m, given, grads: (given[0] * factors[1],))
+            )
         else:
-            self.handles.append(weight.register_post_accumulate_grad_hook(
-                lambda p: None if p.grad is None else setattr(p, "count", getattr(p, "count", 0) + 1)))
+            self.handles.append(
+                weight.register_post_accumulate_grad_hook(
+                    lambda p: None if p.grad is None else setattr(p, "count", getattr(p, "count", 0) + 1)
+                )
+            )
 
     def remove_hook(self) -> None:
         if self.handles:
@@ -175,15 +185,34 @@ class Session:
 
     def shown(self) -> list[Any]:
         optimizer, weight = self.optimizer, self.model.second.weight
-        return [list(self.model.parameters()), [p.grad for p in self.model.parameters()],
-                list(self.model.buffers()), self.model.calls, self.total, list(self.seen),
-                [group["lr"] for group in optimizer.param_groups], getattr(weight, "count", 0),
-                [list(state.values()) for state in optimizer.state.values()]]
+        return [
+            list(self.model.parameters()),
+            [p.grad for p in self.model.parameters()],
+            list(self.model.buffers()),
+            self.model.calls,
+            self.total,
+            list(self.seen),
+            [group["lr"] for group in optimizer.param_groups],
+            getattr(weight, "count", 0),
+            [list(state.values()) for state in optimizer.state.values()],
+        ]
 
 
-OTHERS = (Session.set_factor, Session.set_scale, Session.set_factor_of_function, Session.switch_mode,
-          Session.switch_flag, Session.set_rate, Session.freeze, Session.replace_module, Session.load,
-          Session.add_hook, Session.add_hook, Session.remove_hook, Session.set_factor_of_hooks)
+OTHERS = (
+    Session.set_factor,
+    Session.set_scale,
+    Session.set_factor_of_function,
+    Session.switch_mode,
+    Session.switch_flag,
+    Session.set_rate,
+    Session.freeze,
+    Session.replace_module,
+    Session.load,
+    Session.add_hook,
+    Session.add_hook,
+    Session.remove_hook,
+    Session.set_factor_of_hooks,
+)
 
 
 def run_session(number: int, compiled: Callable[..., Any]) -> Iterator[tuple[str, Any]]:

@@ -97,9 +97,26 @@ def described(value: Any) -> Any:
     return type(value), value.tolist(), value.requires_grad, described(value._grad)
 
 
-@pytest.mark.parametrize("program", [
-    data_read, data_returned, data_written, data_replaced, data_of_a_result, shallow, deep, legacy, flag,
-    flag_and_result, other_storage, printed, own_leaf, own_parameter], ids=lambda program: program.__name__)
+@pytest.mark.parametrize(
+    "program",
+    [
+        data_read,
+        data_returned,
+        data_written,
+        data_replaced,
+        data_of_a_result,
+        shallow,
+        deep,
+        legacy,
+        flag,
+        flag_and_result,
+        other_storage,
+        printed,
+        own_leaf,
+        own_parameter,
+    ],
+    ids=lambda program: program.__name__,
+)
 def test_every_call_is_that_of_an_eager_program(program: Callable[[rl.Tensor], Any]) -> None:
     compiled = rl.compile(program)
     for value in (1.0, 2.0, 5.0):  # a tensor of an earlier call must play no part in a later one
@@ -109,9 +126,23 @@ def test_every_call_is_that_of_an_eager_program(program: Callable[[rl.Tensor], A
         assert mine._version == eager._version
 
 
-@pytest.mark.parametrize("program", [
-    data_read, data_returned, data_written, data_replaced, data_of_a_result, shallow, deep, legacy, flag,
-    flag_and_result, other_storage], ids=lambda program: program.__name__)
+@pytest.mark.parametrize(
+    "program",
+    [
+        data_read,
+        data_returned,
+        data_written,
+        data_replaced,
+        data_of_a_result,
+        shallow,
+        deep,
+        legacy,
+        flag,
+        flag_and_result,
+        other_storage,
+    ],
+    ids=lambda program: program.__name__,
+)
 def test_these_are_one_graph(program: Callable[[rl.Tensor], Any]) -> None:
     rl.compile(program, fullgraph=True)(rl.ones(2))
 

@@ -50,6 +50,7 @@ NAMES = {"a", "b"}
 
 # What it reads.
 
+
 def containers_that_change(compiled: C) -> Iterator[Any]:
     numbers, table = [1, 2], {"layers": [{"k": 1.0, "act": "relu"}]}
 
@@ -151,6 +152,7 @@ def a_lazy_module(compiled: C) -> Iterator[Any]:
 
 # What it changes.
 
+
 def containers_among_the_arguments(compiled: C) -> Iterator[Any]:
     @compiled
     def f(d: Any, items: Any, batch: Any, k: float) -> rl.Tensor:
@@ -216,6 +218,7 @@ def a_growing_cache(compiled: C) -> Iterator[Any]:
 
 # Tensors that are known in several ways.
 
+
 def an_argument_that_is_a_variable(compiled: C) -> Iterator[Any]:
     w = rl.ones(4)
 
@@ -239,10 +242,24 @@ def parts_of_one_tensor(compiled: C) -> Iterator[Any]:
         yield f(a, b), base
 
 
-@pytest.mark.parametrize("program", [
-    containers_that_change, attributes_of_objects_and_classes, objects_in_containers, modules_that_change,
-    an_optimizer_that_is_loaded, a_lazy_module, containers_among_the_arguments, attributes, variables,
-    a_growing_cache, an_argument_that_is_a_variable, parts_of_one_tensor], ids=lambda p: p.__name__)
+@pytest.mark.parametrize(
+    "program",
+    [
+        containers_that_change,
+        attributes_of_objects_and_classes,
+        objects_in_containers,
+        modules_that_change,
+        an_optimizer_that_is_loaded,
+        a_lazy_module,
+        containers_among_the_arguments,
+        attributes,
+        variables,
+        a_growing_cache,
+        an_argument_that_is_a_variable,
+        parts_of_one_tensor,
+    ],
+    ids=lambda p: p.__name__,
+)
 def test_one_graph(program: Any) -> None:
     for function in check_agreement(program):
         assert not getattr(function, "eager", None)

@@ -226,6 +226,7 @@ def test_a_reported_error() -> None:
 
 def test_threads_with_gradients_of_their_own() -> None:
     """The leaves are arguments; calls that find the workspace taken go the long way."""
+
     def step(w: Any, x: Any) -> Any:
         w.grad = None
         y = (0.01 * w.cumsum(0).flip(0) @ x).tanh().sum()
@@ -472,6 +473,7 @@ def test_a_gradient_that_is_written_elsewhere_too() -> None:
 
 # Calls that are native as a whole: what they must see.
 
+
 def direct(found: Trained) -> bool:
     """Whether the next call is one native call from arguments to results."""
     fast = found.step._fast
@@ -545,9 +547,24 @@ def _memory_of_a_parameter(trained: Trained) -> None:
     trained.x = trained.parameters()[0].detach()[:8]
 
 
-CHANGES = [_other_rate, _other_betas, _same_rate_again, _loaded, _forgotten, _forgotten_in_part,
-           _more_parameters, _another_parameter, _hooked, _another_module, _frozen, _other_shape, _a_view,
-           _other_strides, _an_argument_with_a_gradient, _memory_of_a_parameter]
+CHANGES = [
+    _other_rate,
+    _other_betas,
+    _same_rate_again,
+    _loaded,
+    _forgotten,
+    _forgotten_in_part,
+    _more_parameters,
+    _another_parameter,
+    _hooked,
+    _another_module,
+    _frozen,
+    _other_shape,
+    _a_view,
+    _other_strides,
+    _an_argument_with_a_gradient,
+    _memory_of_a_parameter,
+]
 
 
 @native
@@ -668,8 +685,17 @@ def test_direct_calls_give_references_back() -> None:
     found, _ = both(4)
     assert direct(found)
     kept = [value for state in found.optimizer.state.values() for value in state.values()]
-    watched = [found.x, found.model, vars(found.model), found.optimizer.state, None, True, found.entry(),
-               *found.parameters(), *kept]
+    watched = [
+        found.x,
+        found.model,
+        vars(found.model),
+        found.optimizer.state,
+        None,
+        True,
+        found.entry(),
+        *found.parameters(),
+        *kept,
+    ]
 
     def counts() -> list[int]:
         gc.collect()

@@ -381,13 +381,46 @@ def numpys_global_random_numbers() -> Place:
     return Place(lambda: float(np.random.rand()), lambda value: None)
 
 
-PLACES = [a_global, a_cell, a_list, a_dict, a_deque, an_ordered_dict, a_long_list, an_array, a_length, a_set,
-          an_attribute, a_property, a_method, a_method_of_an_unnamed_object, an_object_that_is_called,
-          a_special_method, a_context, a_slot, a_record, an_attribute_by_name, a_namespace,
-          an_attribute_of_what_a_function_returns, a_class_attribute, a_class_attribute_of_a_new_object,
-          a_descriptor, a_default, a_keyword_default, a_partial, a_function_in_a_table, another_function,
-          a_module, a_mode, the_environment, an_optimizer, an_iterator, pythons_random_numbers,
-          numpys_random_numbers, numpys_global_random_numbers]
+PLACES = [
+    a_global,
+    a_cell,
+    a_list,
+    a_dict,
+    a_deque,
+    an_ordered_dict,
+    a_long_list,
+    an_array,
+    a_length,
+    a_set,
+    an_attribute,
+    a_property,
+    a_method,
+    a_method_of_an_unnamed_object,
+    an_object_that_is_called,
+    a_special_method,
+    a_context,
+    a_slot,
+    a_record,
+    an_attribute_by_name,
+    a_namespace,
+    an_attribute_of_what_a_function_returns,
+    a_class_attribute,
+    a_class_attribute_of_a_new_object,
+    a_descriptor,
+    a_default,
+    a_keyword_default,
+    a_partial,
+    a_function_in_a_table,
+    another_function,
+    a_module,
+    a_mode,
+    the_environment,
+    an_optimizer,
+    an_iterator,
+    pythons_random_numbers,
+    numpys_random_numbers,
+    numpys_global_random_numbers,
+]
 
 
 # Ways: each gives a function of a tensor, whose result and gradient depend on what `act(x)` returns.
@@ -581,8 +614,9 @@ def in_the_backward_of_a_function(act: Act, compiled: Any) -> Shown:
 
 
 def in_a_checkpoint(act: Act, compiled: Any) -> Shown:
-    return _stepping(lambda x: checkpoint(lambda y: act(y).sin(), x, use_reentrant=False).sum().backward(),
-                     compiled)
+    return _stepping(
+        lambda x: checkpoint(lambda y: act(y).sin(), x, use_reentrant=False).sum().backward(), compiled
+    )
 
 
 def in_vmap(act: Act, compiled: Any) -> Shown:
@@ -635,10 +669,28 @@ def in_a_hook_of_an_optimizer(act: Act, compiled: Any) -> Shown:
     return show
 
 
-WAYS = [directly, by_name, in_a_list, as_an_argument, decorated, in_a_generator, in_a_context, in_a_module,
-        in_a_forward_hook, in_a_hook_of_all_modules, in_a_tensor_hook, in_a_hook_of_a_leaf,
-        in_a_hook_after_accumulation, in_a_backward_hook, in_a_function, in_the_backward_of_a_function,
-        in_a_checkpoint, in_vmap, in_a_closure_of_an_optimizer, in_a_hook_of_an_optimizer]
+WAYS = [
+    directly,
+    by_name,
+    in_a_list,
+    as_an_argument,
+    decorated,
+    in_a_generator,
+    in_a_context,
+    in_a_module,
+    in_a_forward_hook,
+    in_a_hook_of_all_modules,
+    in_a_tensor_hook,
+    in_a_hook_of_a_leaf,
+    in_a_hook_after_accumulation,
+    in_a_backward_hook,
+    in_a_function,
+    in_the_backward_of_a_function,
+    in_a_checkpoint,
+    in_vmap,
+    in_a_closure_of_an_optimizer,
+    in_a_hook_of_an_optimizer,
+]
 
 
 def shown(place: Callable[[], Place], way: Way, compiled: Any, inside: bool) -> list[Any]:

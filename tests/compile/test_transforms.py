@@ -32,8 +32,13 @@ def through_a_gradient(compiled: C) -> Iterator[Any]:
 
 
 def forward_mode(compiled: C) -> Iterator[Any]:
-    f = compiled(lambda x, v: (func.jvp(lambda y: y.cos(), (x,), (v,)), func.jacfwd(lambda y: y.sin())(x),
-                               func.hessian(lambda y: (y**3).sum())(x)))
+    f = compiled(
+        lambda x, v: (
+            func.jvp(lambda y: y.cos(), (x,), (v,)),
+            func.jacfwd(lambda y: y.sin())(x),
+            func.hessian(lambda y: (y**3).sum())(x),
+        )
+    )
     for _ in range(2):
         yield f(rl.randn(3), rl.randn(3))
 
@@ -87,9 +92,20 @@ def inference(compiled: C) -> Iterator[Any]:
         yield y.is_inference(), y.requires_grad, inner(x).is_inference(), f(x).is_inference(), f(x)
 
 
-@pytest.mark.parametrize("program", [
-    reverse_mode, through_a_gradient, forward_mode, gradients_per_sample, draws_of_a_batch, compiled_inside,
-    dual_numbers, inference], ids=lambda p: p.__name__)
+@pytest.mark.parametrize(
+    "program",
+    [
+        reverse_mode,
+        through_a_gradient,
+        forward_mode,
+        gradients_per_sample,
+        draws_of_a_batch,
+        compiled_inside,
+        dual_numbers,
+        inference,
+    ],
+    ids=lambda p: p.__name__,
+)
 def test_one_graph(program: Any) -> None:
     for function in check_agreement(program):
         assert not getattr(function, "eager", None)

@@ -168,6 +168,7 @@ def test_between_guard_zones() -> None:
 
 def test_a_write_that_casts_keeps_the_memory_order() -> None:
     """A view made before the write looked at the cast values in the order of another layout."""
+
     def program(x: rl.Tensor, number: rl.Tensor) -> rl.Tensor:
         y = x.transpose(0, 1) * 1.0
         view = y[:, 1:3:2]

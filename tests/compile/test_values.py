@@ -151,16 +151,27 @@ def memory_of_numpy(compiled: C) -> Iterator[Any]:
     yield f(rl.from_numpy(a), rl.from_numpy(a)), a.tolist()
 
 
-@pytest.mark.parametrize("program", [
-    objects, objects_among_the_arguments, containers_of_other_classes, classes_of_tensors, types_of_numbers,
-    defaults, caches], ids=lambda p: p.__name__)
+@pytest.mark.parametrize(
+    "program",
+    [
+        objects,
+        objects_among_the_arguments,
+        containers_of_other_classes,
+        classes_of_tensors,
+        types_of_numbers,
+        defaults,
+        caches,
+    ],
+    ids=lambda p: p.__name__,
+)
 def test_one_graph(program: Any) -> None:
     for function in check_agreement(program):
         assert not getattr(function, "eager", None)
 
 
-@pytest.mark.parametrize("program", [iterators, functions_that_hold_tensors, memory_of_numpy],
-                         ids=lambda p: p.__name__)
+@pytest.mark.parametrize(
+    "program", [iterators, functions_that_hold_tensors, memory_of_numpy], ids=lambda p: p.__name__
+)
 def test_breaks(program: Any) -> None:
     check_agreement(program, fullgraph=False)
 
@@ -238,8 +249,10 @@ def test_explaining_changes_nothing() -> None:
     assert not hasattr(m, "last")
 
 
-POWERS = [*itertools.product((0.5, -0.5, 0, 1, 2, 3, -1, -2, 2.5), ("float32", "float64", "bfloat16")),
-          *itertools.product((0, 1, 2, 3, 5), ("int64",))]
+POWERS = [
+    *itertools.product((0.5, -0.5, 0, 1, 2, 3, -1, -2, 2.5), ("float32", "float64", "bfloat16")),
+    *itertools.product((0, 1, 2, 3, 5), ("int64",)),
+]
 
 
 @pytest.mark.parametrize(("exponent", "dtype"), POWERS)

@@ -17,22 +17,80 @@ NO_GRAPH = ("the shape of the result of", "the program reads a value", "makes or
 
 SAMPLE = (
     # pointwise
-    "mul", "div.no_rounding_mode", "pow", "where", "clamp", "lerp", "addcmul", "xlogy", "atan2", "frexp",
+    "mul",
+    "div.no_rounding_mode",
+    "pow",
+    "where",
+    "clamp",
+    "lerp",
+    "addcmul",
+    "xlogy",
+    "atan2",
+    "frexp",
     # reductions, scans, sorting
-    "sum", "mean", "prod", "var_mean", "amax", "logsumexp", "norm", "std", "cumsum", "cumprod",
-    "logcumsumexp", "sort", "topk", "median", "cdist",
+    "sum",
+    "mean",
+    "prod",
+    "var_mean",
+    "amax",
+    "logsumexp",
+    "norm",
+    "std",
+    "cumsum",
+    "cumprod",
+    "logcumsumexp",
+    "sort",
+    "topk",
+    "median",
+    "cdist",
     # views, shapes, indexing
-    "as_strided", "as_strided.partial_views", "unfold", "view_as_complex", "diagonal", "expand", "permute",
-    "cat", "roll", "flip", "repeat", "index_add", "index_put", "index_reduce.amax", "gather", "scatter_add",
-    "scatter_reduce.prod", "take_along_dim", "select_scatter", "masked_fill", "nn.functional.pad.reflect",
+    "as_strided",
+    "as_strided.partial_views",
+    "unfold",
+    "view_as_complex",
+    "diagonal",
+    "expand",
+    "permute",
+    "cat",
+    "roll",
+    "flip",
+    "repeat",
+    "index_add",
+    "index_put",
+    "index_reduce.amax",
+    "gather",
+    "scatter_add",
+    "scatter_reduce.prod",
+    "take_along_dim",
+    "select_scatter",
+    "masked_fill",
+    "nn.functional.pad.reflect",
     # products
-    "matmul", "addmm", "einsum", "bmm", "linalg.vector_norm", "linalg.cholesky", "linalg.solve", "kron",
+    "matmul",
+    "addmm",
+    "einsum",
+    "bmm",
+    "linalg.vector_norm",
+    "linalg.cholesky",
+    "linalg.solve",
+    "kron",
     # networks
-    "softmax", "nn.functional.gelu", "nn.functional.layer_norm", "nn.functional.batch_norm",
-    "nn.functional.cross_entropy", "nn.functional.ctc_loss", "nn.functional.conv2d",
-    "nn.functional.max_pool2d", "nn.functional.unfold", "nn.functional.dropout", "nn.functional.embedding",
-    "nn.functional.scaled_dot_product_attention", "nn.functional.grid_sample",
-    "nn.functional.interpolate.bilinear", "fft.rfft", "special.i0e",
+    "softmax",
+    "nn.functional.gelu",
+    "nn.functional.layer_norm",
+    "nn.functional.batch_norm",
+    "nn.functional.cross_entropy",
+    "nn.functional.ctc_loss",
+    "nn.functional.conv2d",
+    "nn.functional.max_pool2d",
+    "nn.functional.unfold",
+    "nn.functional.dropout",
+    "nn.functional.embedding",
+    "nn.functional.scaled_dot_product_attention",
+    "nn.functional.grid_sample",
+    "nn.functional.interpolate.bilinear",
+    "fft.rfft",
+    "special.i0e",
 )
 GROUPS = 16
 
@@ -47,7 +105,7 @@ def problem(result: Result) -> str | None:
 def test_some_entries(dtype: str) -> None:
     known = [name for name in SAMPLE if name in entries_by_name()]
     assert len(known) == len(SAMPLE), set(SAMPLE) - set(known)
-    tasks = [Task(name, (dtype,), ("compiled_bwd",)) for name in SAMPLE[::1 if dtype == "float64" else 2]]
+    tasks = [Task(name, (dtype,), ("compiled_bwd",)) for name in SAMPLE[:: 1 if dtype == "float64" else 2]]
     results = [result for task in tasks for result in run_task(task, most=1)]
     assert not [line for result in results if (line := problem(result)) is not None]
     assert sum(result.status == PASS for result in results) >= len(tasks) - 3
@@ -59,6 +117,9 @@ def test_some_entries(dtype: str) -> None:
 def test_all_entries(group: int, dtype: str) -> None:
     found = []
     for entry in entries()[group::GROUPS]:
-        found += [line for result in run_task(Task(entry.full_name, (dtype,), ("compiled_bwd",)))
-                  if (line := problem(result)) is not None]
+        found += [
+            line
+            for result in run_task(Task(entry.full_name, (dtype,), ("compiled_bwd",)))
+            if (line := problem(result)) is not None
+        ]
     assert not found, "\n".join(found)

@@ -13,15 +13,52 @@ from rushlight.testing.entries import entries, entries_by_name
 from rushlight.testing.record import FAIL, PASS, Result
 
 # Programs that have no graph, which `fullgraph=True` says by an error.
-NO_GRAPH = ("the shape of the result of", "the program reads a value", "makes or takes a sparse tensor",
-            "it changes the shape of a tensor of the caller", "of which several elements share one memory")
+NO_GRAPH = (
+    "the shape of the result of",
+    "the program reads a value",
+    "makes or takes a sparse tensor",
+    "it changes the shape of a tensor of the caller",
+    "of which several elements share one memory",
+)
 
 SAMPLE = (
-    "mul", "div.no_rounding_mode", "pow", "clamp", "addcmul", "sin", "exp", "sigmoid", "copysign", "lerp",
-    "cumsum", "tril", "index_add", "index_fill", "index_put", "masked_fill", "scatter",
-    "scatter_reduce.amax", "squeeze", "transpose", "t", "addmm", "baddbmm", "renorm", "nan_to_num", "eq",
-    "fill", "logical_not", "sort", "topk", "cat", "max.reduction_with_dim", "linalg.solve",
-    "nn.functional.silu", "nn.functional.elu", "nn.functional.hardswish", "nn.functional.dropout",
+    "mul",
+    "div.no_rounding_mode",
+    "pow",
+    "clamp",
+    "addcmul",
+    "sin",
+    "exp",
+    "sigmoid",
+    "copysign",
+    "lerp",
+    "cumsum",
+    "tril",
+    "index_add",
+    "index_fill",
+    "index_put",
+    "masked_fill",
+    "scatter",
+    "scatter_reduce.amax",
+    "squeeze",
+    "transpose",
+    "t",
+    "addmm",
+    "baddbmm",
+    "renorm",
+    "nan_to_num",
+    "eq",
+    "fill",
+    "logical_not",
+    "sort",
+    "topk",
+    "cat",
+    "max.reduction_with_dim",
+    "linalg.solve",
+    "nn.functional.silu",
+    "nn.functional.elu",
+    "nn.functional.hardswish",
+    "nn.functional.dropout",
 )
 GROUPS = 16
 
@@ -40,8 +77,10 @@ def check(names: list[str], variant: str, dtype: str, most: int | None) -> int:
     return sum(result.status == PASS for result in results)
 
 
-@pytest.mark.parametrize(("variant", "dtype"), [
-    ("compiled_writes", "float32"), ("compiled_writes", "int64"), ("compiled_writes_bwd", "float64")])
+@pytest.mark.parametrize(
+    ("variant", "dtype"),
+    [("compiled_writes", "float32"), ("compiled_writes", "int64"), ("compiled_writes_bwd", "float64")],
+)
 def test_d1_d2_some_entries(variant, dtype):
     names = [name for name in SAMPLE if name in entries_by_name()]
     assert check(names, variant, dtype, most=1) >= 12

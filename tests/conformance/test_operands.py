@@ -12,35 +12,102 @@ from rushlight.testing.entries import entries, entries_by_name
 from rushlight.testing.record import FAIL, PASS, Result
 
 SAMPLE = (
-    "add", "mul", "div.no_rounding_mode", "pow", "remainder", "where", "clamp", "lerp", "addcmul", "exp",
-    "atan2", "isnan", "sum", "mean", "prod", "var", "amax", "logsumexp", "linalg.vector_norm", "cumsum",
-    "cummax", "sort", "topk", "argmax", "unique", "as_strided", "unfold", "diagonal", "expand", "permute",
-    "cat", "stack", "roll", "flip", "tril", "index_add", "index_select", "gather", "scatter_add",
-    "take_along_dim", "masked_fill", "matmul", "mm", "addmm", "dot", "einsum", "linalg.inv",
-    "nn.functional.relu", "softmax", "nn.functional.layer_norm", "nn.functional.conv2d",
-    "nn.functional.embedding", "fft.rfft", "special.i0e",
+    "add",
+    "mul",
+    "div.no_rounding_mode",
+    "pow",
+    "remainder",
+    "where",
+    "clamp",
+    "lerp",
+    "addcmul",
+    "exp",
+    "atan2",
+    "isnan",
+    "sum",
+    "mean",
+    "prod",
+    "var",
+    "amax",
+    "logsumexp",
+    "linalg.vector_norm",
+    "cumsum",
+    "cummax",
+    "sort",
+    "topk",
+    "argmax",
+    "unique",
+    "as_strided",
+    "unfold",
+    "diagonal",
+    "expand",
+    "permute",
+    "cat",
+    "stack",
+    "roll",
+    "flip",
+    "tril",
+    "index_add",
+    "index_select",
+    "gather",
+    "scatter_add",
+    "take_along_dim",
+    "masked_fill",
+    "matmul",
+    "mm",
+    "addmm",
+    "dot",
+    "einsum",
+    "linalg.inv",
+    "nn.functional.relu",
+    "softmax",
+    "nn.functional.layer_norm",
+    "nn.functional.conv2d",
+    "nn.functional.embedding",
+    "fft.rfft",
+    "special.i0e",
 )
 # torch itself crashes on one of the changed samples
 CRASHES = ("_chunk_cat",)
 # (entry, change) that differ, by reason
-_LOOKS_FIRST = ("addbmm", "baddbmm", "mv", "sparse.mm.reduce", "nn.functional.avg_pool2d",
-                "nn.functional.bilinear", "nn.functional.adaptive_max_pool1d", "grid_sampler_2d",
-                "nn.functional.ctc_loss", "_batch_norm_with_update")
-_STATISTICS = ("nn.functional.batch_norm", "_native_batch_norm_legit", "native_batch_norm",
-               "_batch_norm_with_update")
+_LOOKS_FIRST = (
+    "addbmm",
+    "baddbmm",
+    "mv",
+    "sparse.mm.reduce",
+    "nn.functional.avg_pool2d",
+    "nn.functional.bilinear",
+    "nn.functional.adaptive_max_pool1d",
+    "grid_sampler_2d",
+    "nn.functional.ctc_loss",
+    "_batch_norm_with_update",
+)
+_STATISTICS = (
+    "nn.functional.batch_norm",
+    "_native_batch_norm_legit",
+    "native_batch_norm",
+    "_batch_norm_with_update",
+)
 KNOWN = {
     # torch asks for the size of a dimension before it says that there is none: another type of error
     *((name, "0-d") for name in _LOOKS_FIRST),
-    ("nn.functional.instance_norm", "empty"), ("nn.functional.batch_norm", "empty"),
-    ("nn.functional.embedding", "empty"), ("nn.functional.embedding_bag", "empty"),
+    ("nn.functional.instance_norm", "empty"),
+    ("nn.functional.batch_norm", "empty"),
+    ("nn.functional.embedding", "empty"),
+    ("nn.functional.embedding_bag", "empty"),
     # torch writes to expanded running statistics, one element over the other; we refuse
     *((name, "expanded") for name in _STATISTICS),
     # torch takes empty operands whose sizes do not fit; its FFT library refuses empty batches
-    ("native_batch_norm", "empty"), ("cholesky", "empty"),
+    ("native_batch_norm", "empty"),
+    ("cholesky", "empty"),
     *((name, "empty") for name in entries_by_name() if name.startswith("fft.")),
     # torch reads or writes the wrong elements of strided memory, or says that it cannot
-    ("nn.functional.gelu", "between"), ("masked.median", "expanded"), ("median", "expanded"),
-    ("nanmedian", "expanded"), ("native_group_norm", "gaps"), ("native_group_norm", "expanded"),
+    ("nn.functional.gelu", "between"),
+    ("masked.median", "expanded"),
+    ("median", "expanded"),
+    ("nanmedian", "expanded"),
+    ("native_group_norm", "gaps"),
+    ("native_group_norm", "expanded"),
     # torch's overload resolution does not find its own out= form
     ("_batch_norm_with_update", "between"),
 }
@@ -50,8 +117,11 @@ GROUPS = 16
 def problems(result: Result) -> list[str]:
     if result.status != FAIL:
         return []
-    return [f"{result.line()}: {failure.check}: {failure.message[:300]}" for failure in result.failures
-            if (result.name, failure.check) not in KNOWN]
+    return [
+        f"{result.line()}: {failure.check}: {failure.message[:300]}"
+        for failure in result.failures
+        if (result.name, failure.check) not in KNOWN
+    ]
 
 
 def run(name: str, dtype: str, most: int) -> list[Result]:

@@ -76,6 +76,7 @@ def test_writes_through_views_reach_the_base(view, write):
         shown = VIEWS[view](base)
         WRITES[write](shown)
         return base, shown, sibling
+
     assert_same(run)
 
 
@@ -87,6 +88,7 @@ def test_writes_to_the_base_are_seen_in_views(view):
         base.mul_(-1)
         base[1] = 50
         return base, shown
+
     assert_same(run)
 
 
@@ -96,8 +98,14 @@ def test_base_of_a_view(view):
         base = ramp(T, 4, 6)
         shown = VIEWS[view](base)
         again = shown.view_as(shown)
-        return (shown._base is base, shown._base is None, again._base is base, shown.is_contiguous(),
-                shown is base)
+        return (
+            shown._base is base,
+            shown._base is None,
+            again._base is base,
+            shown.is_contiguous(),
+            shown is base,
+        )
+
     assert_same(run)
 
 
@@ -126,10 +134,12 @@ def test_copies_are_apart(name):
         copy.add_(1)
         base.mul_(2)
         return base, copy, copy._base is None
+
     assert_same(run)
 
 
 # --- version counters --------------------------------------------------------------------------------
+
 
 @program
 def versions_are_shared_by_views(T):
@@ -212,12 +222,18 @@ def augmented_assignment_to_an_index(T):
 
 # --- storages ----------------------------------------------------------------------------------------
 
+
 @program
 def offsets_of_views_of_views(T):
     x = ramp(T, 4, 6)
     v = x[1:, 2:][1:, ::2].t()
-    return (v, v.as_strided((2,), (1,)), v.as_strided((2,), (1,), 0), v.contiguous(),
-            v[1].untyped_storage().nbytes())
+    return (
+        v,
+        v.as_strided((2,), (1,)),
+        v.as_strided((2,), (1,), 0),
+        v.contiguous(),
+        v[1].untyped_storage().nbytes(),
+    )
 
 
 @program
@@ -244,9 +260,16 @@ def aliases_of_a_storage_that_grows(T):
     x.resize_(3, 3).fill_(5)
     row.mul_(2)
     grown = x.reshape(-1)[:4].clone()
-    return (row, turned, apart, bits, grown, turned.stride(),
-            {tensor.untyped_storage().nbytes() for tensor in (x, row, turned, apart)},
-            {tensor.data_ptr() - x.data_ptr() for tensor in (row, turned, apart, bits)})
+    return (
+        row,
+        turned,
+        apart,
+        bits,
+        grown,
+        turned.stride(),
+        {tensor.untyped_storage().nbytes() for tensor in (x, row, turned, apart)},
+        {tensor.data_ptr() - x.data_ptr() for tensor in (row, turned, apart, bits)},
+    )
 
 
 @program
@@ -290,9 +313,19 @@ def test_program(run):
 # --- indices on the meta device ----------------------------------------------------------------------
 
 META_INDICES = [
-    "x[1]", "x[:, None]", "x[..., 0]", "x[[0, 1]]", "x[T.tensor([1, 0], device='meta')]", "x[True]",
-    "x[T.tensor(1, device='meta')]", "x[:, T.tensor([1, 0])]", "x[T.tensor([True, False, True])]",
-    "x[0, [0, 2], None]", "x[T.tensor([[0, 1]]), T.tensor([[2], [1]])]", "x[False]", "x[7]",
+    "x[1]",
+    "x[:, None]",
+    "x[..., 0]",
+    "x[[0, 1]]",
+    "x[T.tensor([1, 0], device='meta')]",
+    "x[True]",
+    "x[T.tensor(1, device='meta')]",
+    "x[:, T.tensor([1, 0])]",
+    "x[T.tensor([True, False, True])]",
+    "x[0, [0, 2], None]",
+    "x[T.tensor([[0, 1]]), T.tensor([[2], [1]])]",
+    "x[False]",
+    "x[7]",
 ]
 
 
@@ -301,6 +334,7 @@ def test_meta_indices(expression):
     def run(T):
         result = eval(expression, {"T": T, "x": T.empty(3, 4, 5, device="meta")})
         return tuple(result.shape), result.stride(), result.device.type
+
     assert_same(run)
 
 

@@ -28,13 +28,22 @@ def outcome(expression: str, lib: Any) -> Any:
         return result
     values = None if result.device.type == "meta" else repr(result.tolist())
     strides = [stride for stride, size in zip(result.stride(), result.shape, strict=True) if size > 1]
-    return (tuple(result.shape), str(result.dtype).rpartition(".")[2], values, result.requires_grad,
-            str(result.device), strides if result.numel() else None)
+    return (
+        tuple(result.shape),
+        str(result.dtype).rpartition(".")[2],
+        values,
+        result.requires_grad,
+        str(result.device),
+        strides if result.numel() else None,
+    )
 
 
 def check(expressions: list[str]) -> None:
-    wrong = [f"{e}: PyTorch {expected}, here {actual}" for e in expressions
-             if (actual := outcome(e, rushlight)) != (expected := outcome(e, torch))]
+    wrong = [
+        f"{e}: PyTorch {expected}, here {actual}"
+        for e in expressions
+        if (actual := outcome(e, rushlight)) != (expected := outcome(e, torch))
+    ]
     assert not wrong, "\n".join(wrong)
 
 
@@ -92,30 +101,85 @@ def cells(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("function", ["tensor", "as_tensor", "asarray"])
-@pytest.mark.parametrize("inputs", [NUMBERS, SEQUENCES, ARRAYS, TENSORS],
-                         ids=["numbers", "sequences", "arrays", "tensors"])
+@pytest.mark.parametrize(
+    "inputs", [NUMBERS, SEQUENCES, ARRAYS, TENSORS], ids=["numbers", "sequences", "arrays", "tensors"]
+)
 def test_what_it_makes_of_it(function: str, inputs: str) -> None:
     check([f"t.{function}({value})" for value in cells(inputs)])
 
 
-DTYPES = ["bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float16",
-          "bfloat16",
-          "float32", "float64", "complex64", "complex128"]
-VALUES = ["1", "1.5", "-1", "-129", "300", "True", "1j", "1+0j", "nan", "inf", "-inf", "1e10", "2**40",
-          "2**63-1", "2**63",
-          "2**64-1", "2**64", "-2**63", "-2**63-1", "-1.5", "-0.5", "255.5", "256.5", "1e300", "1e39",
-          "70000.",
-          "65519.9", "0.1", "np.float32(1.5)", "np.float64(1.5)", "np.int8(3)", "np.bool_(True)",
-          "np.uint64(2**63)",
-          "t.tensor(1.5)", "t.tensor(3)", "t.tensor(True)", "t.tensor([3])", "t.tensor([1,2])",
-          "np.array(1.5)",
-          "np.array([3])"]
+DTYPES = [
+    "bool",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "float16",
+    "bfloat16",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
+]
+VALUES = [
+    "1",
+    "1.5",
+    "-1",
+    "-129",
+    "300",
+    "True",
+    "1j",
+    "1+0j",
+    "nan",
+    "inf",
+    "-inf",
+    "1e10",
+    "2**40",
+    "2**63-1",
+    "2**63",
+    "2**64-1",
+    "2**64",
+    "-2**63",
+    "-2**63-1",
+    "-1.5",
+    "-0.5",
+    "255.5",
+    "256.5",
+    "1e300",
+    "1e39",
+    "70000.",
+    "65519.9",
+    "0.1",
+    "np.float32(1.5)",
+    "np.float64(1.5)",
+    "np.int8(3)",
+    "np.bool_(True)",
+    "np.uint64(2**63)",
+    "t.tensor(1.5)",
+    "t.tensor(3)",
+    "t.tensor(True)",
+    "t.tensor([3])",
+    "t.tensor([1,2])",
+    "np.array(1.5)",
+    "np.array([3])",
+]
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_conversion_to_a_dtype(dtype: str) -> None:
-    inputs = [*VALUES, *(f"[{value}]" for value in VALUES), *(f"[{value}, 1]" for value in VALUES[:24]), "[]",
-              "np.array([1.5, 300., -1])", "[1, 2.5]", "[[1, 2], [3, 4]]"]
+    inputs = [
+        *VALUES,
+        *(f"[{value}]" for value in VALUES),
+        *(f"[{value}, 1]" for value in VALUES[:24]),
+        "[]",
+        "np.array([1.5, 300., -1])",
+        "[1, 2.5]",
+        "[[1, 2], [3, 4]]",
+    ]
     check([f"t.tensor({value}, dtype=t.{dtype})" for value in inputs])
 
 
@@ -160,9 +224,19 @@ t.Tensor([[1, 2], [3]]) | t.Tensor("a") | t.zeros(2).new_tensor([1, 2]) | t.zero
 t.zeros(2, dtype=t.int64).new_tensor([1.7]) | t.zeros(2).new_tensor(t.arange(2))
 """
 
-BUFFERS = ["", ", count=1", ", offset=4", ", offset=3", ", count=3", ", count=0", ", count=-2", ", offset=-1",
-           ", offset=8",
-           ", offset=9", ", count=1, offset=6"]
+BUFFERS = [
+    "",
+    ", count=1",
+    ", offset=4",
+    ", offset=3",
+    ", count=3",
+    ", count=0",
+    ", count=-2",
+    ", offset=-1",
+    ", offset=8",
+    ", offset=9",
+    ", count=1, offset=6",
+]
 
 
 def test_options() -> None:
@@ -171,20 +245,32 @@ def test_options() -> None:
 
 def test_frombuffer() -> None:
     check([f't.frombuffer(bytearray(b"abcdefgh"), dtype=t.int32{more})' for more in BUFFERS])
-    check(['t.frombuffer(bytearray(b""), dtype=t.int32)', 't.frombuffer(bytearray(b"abc"), dtype=t.int32)',
-           't.frombuffer([1], dtype=t.int32)', 't.frombuffer(bytearray(b"abcd"))',
-           't.frombuffer(bytearray(b"abcd"), dtype=t.float32, requires_grad=True)',
-           't.frombuffer(bytearray(b"abcd"), dtype=t.bfloat16)',
-           't.frombuffer(array.array("d", [1, 2]), dtype=t.float64)'])
+    check(
+        [
+            't.frombuffer(bytearray(b""), dtype=t.int32)',
+            't.frombuffer(bytearray(b"abc"), dtype=t.int32)',
+            "t.frombuffer([1], dtype=t.int32)",
+            't.frombuffer(bytearray(b"abcd"))',
+            't.frombuffer(bytearray(b"abcd"), dtype=t.float32, requires_grad=True)',
+            't.frombuffer(bytearray(b"abcd"), dtype=t.bfloat16)',
+            't.frombuffer(array.array("d", [1, 2]), dtype=t.float64)',
+        ]
+    )
 
 
 def test_memory_is_shared_where_it_should_be() -> None:
-    source = np.arange(4.)
-    shared = [rushlight.from_numpy(source), rushlight.as_tensor(source),
-              rushlight.asarray(source, copy=False),
-              rushlight.from_dlpack(source)]
-    copies = [rushlight.tensor(source), rushlight.asarray(source, copy=True),
-              rushlight.as_tensor(source, dtype=rushlight.float32)]
+    source = np.arange(4.0)
+    shared = [
+        rushlight.from_numpy(source),
+        rushlight.as_tensor(source),
+        rushlight.asarray(source, copy=False),
+        rushlight.from_dlpack(source),
+    ]
+    copies = [
+        rushlight.tensor(source),
+        rushlight.asarray(source, copy=True),
+        rushlight.as_tensor(source, dtype=rushlight.float32),
+    ]
     source[0] = 7
     assert all(tensor[0].item() == 7 for tensor in shared)
     assert all(tensor[0].item() == 0 for tensor in copies)
@@ -196,13 +282,13 @@ def test_memory_is_shared_where_it_should_be() -> None:
 
 
 def test_memory_of_pytorch_is_shared_through_dlpack() -> None:
-    theirs = torch.arange(3.)
+    theirs = torch.arange(3.0)
     ours = rushlight.from_dlpack(theirs)
     theirs[0] = 9
-    assert ours.tolist() == [9., 1., 2.]
+    assert ours.tolist() == [9.0, 1.0, 2.0]
     back = torch.from_dlpack(ours)
     ours[1] = 8
-    assert back.tolist() == [9., 8., 2.]
+    assert back.tolist() == [9.0, 8.0, 2.0]
 
 
 def test_a_tensor_is_copied_without_history() -> None:
@@ -222,9 +308,11 @@ def test_a_sequence_nested_in_itself_is_refused() -> None:
 
 
 def test_messages_say_what_is_wrong() -> None:
-    for data, error, text in (([[1, 2], [3]], ValueError, "expected sequence of length 2 at dim 1"),
-                              ([1, "a"], TypeError, "invalid data type 'str'"),
-                              ({1: 2}, RuntimeError, "Could not infer dtype of dict")):
+    for data, error, text in (
+        ([[1, 2], [3]], ValueError, "expected sequence of length 2 at dim 1"),
+        ([1, "a"], TypeError, "invalid data type 'str'"),
+        ({1: 2}, RuntimeError, "Could not infer dtype of dict"),
+    ):
         with pytest.raises(error, match=text):
             rushlight.tensor(data)
     with pytest.raises(RuntimeError, match="300"):

@@ -46,9 +46,28 @@ def restore_default() -> Iterator[None]:
 
 def test_all_types_are_there():
     assert set(NAMES) == {
-        "bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float16",
-        "bfloat16", "float32", "float64", "complex32", "complex64", "complex128", "float8_e4m3fn",
-        "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu"}
+        "bool",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "float16",
+        "bfloat16",
+        "float32",
+        "float64",
+        "complex32",
+        "complex64",
+        "complex128",
+        "float8_e4m3fn",
+        "float8_e5m2",
+        "float8_e4m3fnuz",
+        "float8_e5m2fnuz",
+        "float8_e8m0fnu",
+    }
     assert set(ALIASES) == {"half", "float", "double", "short", "int", "long", "chalf", "cfloat", "cdouble"}
 
 
@@ -65,9 +84,15 @@ def test_attributes_agree_with_torch(name):
     assert dtype.is_differentiable is (expected.is_floating_point or expected.is_complex)
     assert torch.empty(0, dtype=expected).type() == f"torch.{dtype.torch_name}Tensor"
     assert getattr(dtypes, name) is dtype
-    assert dtype.category == (Category.COMPLEX if expected.is_complex else
-                              Category.FLOATING if expected.is_floating_point else
-                              Category.BOOL if name == "bool" else Category.INTEGRAL)
+    assert dtype.category == (
+        Category.COMPLEX
+        if expected.is_complex
+        else Category.FLOATING
+        if expected.is_floating_point
+        else Category.BOOL
+        if name == "bool"
+        else Category.INTEGRAL
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -134,10 +159,20 @@ def test_from_numpy_accepts_what_np_dtype_accepts():
     assert dtypes.from_numpy(np.dtype("longlong")) is dtypes.int64
 
 
-@pytest.mark.parametrize("array", [
-    np.array(["a"]), np.array([None]), np.zeros(1, "M8[s]"), np.zeros(1, "m8[s]"), np.zeros(1, "V4"),
-    np.zeros(1, ml_dtypes.float8_e4m3b11fnuz), np.zeros(1, ">f4"), np.zeros(1, ">i8"),
-], ids=lambda array: str(array.dtype))
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.array(["a"]),
+        np.array([None]),
+        np.zeros(1, "M8[s]"),
+        np.zeros(1, "m8[s]"),
+        np.zeros(1, "V4"),
+        np.zeros(1, ml_dtypes.float8_e4m3b11fnuz),
+        np.zeros(1, ">f4"),
+        np.zeros(1, ">i8"),
+    ],
+    ids=lambda array: str(array.dtype),
+)
 def test_from_numpy_refuses_as_torch_does(array):
     with pytest.raises((TypeError, ValueError)) as expected:
         torch.from_numpy(array)
@@ -176,8 +211,12 @@ def test_can_cast(a, b):
 # --- result type ----------------------------------------------------------------------------------
 
 KINDS = ("dimension", "zero_dim", "scalar")
-REFERENCE_REFUSES = ("uint16", "uint32", "uint64",
-                     *(name for name in DTYPES if name.startswith(("float8", "complex32"))))
+REFERENCE_REFUSES = (
+    "uint16",
+    "uint32",
+    "uint64",
+    *(name for name in DTYPES if name.startswith(("float8", "complex32"))),
+)
 
 
 def operands(kind):
@@ -209,6 +248,7 @@ def test_result_type_of_all_pairs(kinds):
 
 def test_result_type_of_all_triples():
     """One operand of each kind at once, against the n-ary rule of PyTorch's reference implementations."""
+
     def reference(*args):
         return elementwise_dtypes(*args, type_promotion_kind=ELEMENTWISE_TYPE_PROMOTION_KIND.NO_OPMATH)[1]
 
@@ -258,10 +298,22 @@ class Whole(int):
     pass
 
 
-@pytest.mark.parametrize(("value", "expected"), [
-    (True, "bool"), (3, "int64"), (3.5, "float32"), (3j, "complex64"), (Whole(3), "int64"),
-    (np.bool_(True), "bool"), (np.int8(3), "int64"), (np.uint8(3), "int64"), (np.float32(3), "float32"),
-    (np.float64(3), "float32"), (np.complex64(3), "complex64")])
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (True, "bool"),
+        (3, "int64"),
+        (3.5, "float32"),
+        (3j, "complex64"),
+        (Whole(3), "int64"),
+        (np.bool_(True), "bool"),
+        (np.int8(3), "int64"),
+        (np.uint8(3), "int64"),
+        (np.float32(3), "float32"),
+        (np.float64(3), "float32"),
+        (np.complex64(3), "complex64"),
+    ],
+)
 def test_scalar_dtype(value, expected):
     assert dtypes.scalar_dtype(value) is DTYPES[expected]
 

@@ -36,11 +36,14 @@ def philox_word(seed: int, position: int) -> int:
 # --- Philox ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("counter", "key", "expected"), [
-    ("00000000 00000000 00000000 00000000", "00000000 00000000", "6627e8d5 e169c58d bc57ac4c 9b00dbd8"),
-    ("ffffffff ffffffff ffffffff ffffffff", "ffffffff ffffffff", "408f276d 41c83b0e a20bc7c6 6d5451fd"),
-    ("243f6a88 85a308d3 13198a2e 03707344", "a4093822 299f31d0", "d16cfe09 94fdcceb 5001e420 24126ea1"),
-])
+@pytest.mark.parametrize(
+    ("counter", "key", "expected"),
+    [
+        ("00000000 00000000 00000000 00000000", "00000000 00000000", "6627e8d5 e169c58d bc57ac4c 9b00dbd8"),
+        ("ffffffff ffffffff ffffffff ffffffff", "ffffffff ffffffff", "408f276d 41c83b0e a20bc7c6 6d5451fd"),
+        ("243f6a88 85a308d3 13198a2e 03707344", "a4093822 299f31d0", "d16cfe09 94fdcceb 5001e420 24126ea1"),
+    ],
+)
 def test_known_answers_of_random123(counter, key, expected):
     def number(words):
         return sum(int(word, 16) << 32 * i for i, word in enumerate(words.split()))
@@ -137,7 +140,7 @@ def scalar_normal(a: int, b: int, form: generator._Format):
     """Two normals as the docstring of `normal` defines them, one scalar IEEE operation at a time."""
     real, signed = form.real, form.signed
     width = form.bits
-    u = real(a) * real(2.0**-width) + real(2.0**-(width + 1))
+    u = real(a) * real(2.0**-width) + real(2.0 ** -(width + 1))
     bits = int(u.view(signed))
     exponent = bits - int(real(math.sqrt(0.5)).view(signed)) >> form.mantissa
     m = signed(bits - (exponent << form.mantissa)).view(real)
@@ -148,7 +151,7 @@ def scalar_normal(a: int, b: int, form: generator._Format):
     if b >> width - 1:
         radius = -radius
     low = (b << 2) % 2**width
-    x = real(low - 2**width if low >> width - 1 else low) * real(math.pi / 4 * 2.0**-(width - 1))
+    x = real(low - 2**width if low >> width - 1 else low) * real(math.pi / 4 * 2.0 ** -(width - 1))
     w = x * x
     terms = 5 if width == 32 else 9
     sine = x + (x * w) * horner(w, [real((-1) ** k / math.factorial(2 * k + 1)) for k in range(1, terms)])
@@ -182,13 +185,13 @@ def test_normal_is_accurate(form):
     a = np.concatenate([philox(3, 0, 20000), EXTREMES])
     if form.bits == 64:
         a = random_bits64(a)
-    scaled = a.astype(form.real) * form.real(2.0**-form.bits) + form.real(2.0**-(form.bits + 1))
+    scaled = a.astype(form.real) * form.real(2.0**-form.bits) + form.real(2.0 ** -(form.bits + 1))
     u = scaled.astype(np.longdouble)
     radius = np.sqrt(-2 * np.log(u))
     epsilon = float(np.finfo(form.real).eps)
     assert (np.abs(generator._radius(a, form) - radius) <= 2 * epsilon * radius).all()
     x = (a << a.dtype.type(2)).view(form.signed).astype(np.longdouble)
-    x *= np.longdouble(np.pi) / 4 / np.longdouble(2.0**(form.bits - 1))
+    x *= np.longdouble(np.pi) / 4 / np.longdouble(2.0 ** (form.bits - 1))
     sine, cosine = generator._sine_cosine(a, form)
     assert np.abs(sine - np.sin(x)).max() <= 2 * epsilon
     assert np.abs(cosine - np.cos(x)).max() <= 2 * epsilon
@@ -246,8 +249,11 @@ def test_streams_are_the_conversions_of_the_words(dtype, count):
 # --- Generator ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", [
-    0, 1, -1, 2**63, 2**64 - 1, -2**63, 2**64, -2**63 - 1, -2**64, 1.5, "1", True, None], ids=repr)
+@pytest.mark.parametrize(
+    "seed",
+    [0, 1, -1, 2**63, 2**64 - 1, -(2**63), 2**64, -(2**63) - 1, -(2**64), 1.5, "1", True, None],
+    ids=repr,
+)
 def test_manual_seed_accepts_what_torch_accepts(seed):
     try:
         expected = torch.Generator().manual_seed(seed).initial_seed()
@@ -328,10 +334,16 @@ def test_state_is_a_copy():
     assert made.initial_seed() == 1
 
 
-@pytest.mark.parametrize(("state", "error"), [
-    (np.zeros(3, np.uint8), RuntimeError), (np.zeros((2, 8), np.uint8), RuntimeError),
-    (np.zeros(16, np.int64), TypeError), ([0] * 16, TypeError),
-    (np.array([0] * 8 + [1] + [0] * 7, np.uint8), RuntimeError)])
+@pytest.mark.parametrize(
+    ("state", "error"),
+    [
+        (np.zeros(3, np.uint8), RuntimeError),
+        (np.zeros((2, 8), np.uint8), RuntimeError),
+        (np.zeros(16, np.int64), TypeError),
+        ([0] * 16, TypeError),
+        (np.array([0] * 8 + [1] + [0] * 7, np.uint8), RuntimeError),
+    ],
+)
 def test_foreign_states_are_refused(state, error):
     made = Generator().manual_seed(3)
     with pytest.raises(error, match="set_state"):

@@ -44,15 +44,21 @@ def test_every_bit_is_fair_and_independent_of_the_next_word(seed):
     assert np.abs(flips.mean(0) - 0.5).max() < limit
 
 
-@pytest.mark.parametrize(("first", "second"), [
-    (lambda: philox(1, 0, COUNT), lambda: philox(2, 0, COUNT)),
-    (lambda: philox(1, 0, COUNT), lambda: philox(1 << 32, 0, COUNT)),
-    (lambda: philox(1, 0, COUNT), lambda: philox(1, COUNT, COUNT)),
-    (lambda: philox(1, 0, COUNT),
-     lambda: philox_blocks(1, np.arange(COUNT // 4, dtype=np.uint64), 1).reshape(-1)),
-    (lambda: philox(1, 0, 2 * COUNT)[0::2], lambda: philox(1, 0, 2 * COUNT)[1::2]),
-    (lambda: philox(1, 0, 4 * COUNT)[0::4], lambda: philox(1, 4, 4 * COUNT)[0::4])],
-    ids=["seeds", "high half of the seed", "successive draws", "streams", "neighbours", "blocks"])
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (lambda: philox(1, 0, COUNT), lambda: philox(2, 0, COUNT)),
+        (lambda: philox(1, 0, COUNT), lambda: philox(1 << 32, 0, COUNT)),
+        (lambda: philox(1, 0, COUNT), lambda: philox(1, COUNT, COUNT)),
+        (
+            lambda: philox(1, 0, COUNT),
+            lambda: philox_blocks(1, np.arange(COUNT // 4, dtype=np.uint64), 1).reshape(-1),
+        ),
+        (lambda: philox(1, 0, 2 * COUNT)[0::2], lambda: philox(1, 0, 2 * COUNT)[1::2]),
+        (lambda: philox(1, 0, 4 * COUNT)[0::4], lambda: philox(1, 4, 4 * COUNT)[0::4]),
+    ],
+    ids=["seeds", "high half of the seed", "successive draws", "streams", "neighbours", "blocks"],
+)
 def test_pairs_are_independent(first, second):
     x, y = uniform(first()), uniform(second())
     assert chi_square_of_pairs(x, y) > ALPHA

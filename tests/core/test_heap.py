@@ -11,8 +11,10 @@ import pytest
 
 from rushlight.core import heap
 
-glibc = pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "gnu_get_libc_version"),
-                           reason="settings of glibc, which is not the C library here")
+glibc = pytest.mark.skipif(
+    not hasattr(ctypes.CDLL(None), "gnu_get_libc_version"),
+    reason="settings of glibc, which is not the C library here",
+)
 
 FAULTS = """
 import resource
@@ -32,8 +34,9 @@ print((faults() - before) / 10)
 def faults(**environment: str) -> float:
     """Of a chain of three results of 8 MiB, 6,144 small pages, in a process of its own."""
     known = {k: v for k, v in os.environ.items() if k not in heap.SETTINGS}
-    done = subprocess.run([sys.executable, "-c", FAULTS], env=known | environment, capture_output=True,
-                          text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", FAULTS], env=known | environment, capture_output=True, text=True, check=True
+    )
     return float(done.stdout)
 
 

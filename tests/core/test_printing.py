@@ -16,13 +16,15 @@ from rushlight.core import dtypes, printing
 from rushlight.core.dtypes import DTYPES
 from rushlight.core.printing import format_tensor, get_printoptions, printoptions, set_printoptions
 
-NARROW = {torch.bfloat16: (torch.uint16, ml_dtypes.bfloat16),
-          torch.float8_e4m3fn: (torch.uint8, ml_dtypes.float8_e4m3fn),
-          torch.float8_e5m2: (torch.uint8, ml_dtypes.float8_e5m2),
-          torch.float8_e4m3fnuz: (torch.uint8, ml_dtypes.float8_e4m3fnuz),
-          torch.float8_e5m2fnuz: (torch.uint8, ml_dtypes.float8_e5m2fnuz),
-          torch.float8_e8m0fnu: (torch.uint8, ml_dtypes.float8_e8m0fnu),
-          torch.complex32: (torch.int32, ml_dtypes.complex32)}
+NARROW = {
+    torch.bfloat16: (torch.uint16, ml_dtypes.bfloat16),
+    torch.float8_e4m3fn: (torch.uint8, ml_dtypes.float8_e4m3fn),
+    torch.float8_e5m2: (torch.uint8, ml_dtypes.float8_e5m2),
+    torch.float8_e4m3fnuz: (torch.uint8, ml_dtypes.float8_e4m3fnuz),
+    torch.float8_e5m2fnuz: (torch.uint8, ml_dtypes.float8_e5m2fnuz),
+    torch.float8_e8m0fnu: (torch.uint8, ml_dtypes.float8_e8m0fnu),
+    torch.complex32: (torch.int32, ml_dtypes.complex32),
+}
 NAMES = list(DTYPES)
 INTEGERS = [name for name, dtype in DTYPES.items() if dtype.category is dtypes.Category.INTEGRAL]
 
@@ -81,12 +83,52 @@ def sample(shape, dtype, scale=3.0, seed=0):
 
 NAN, INF = math.nan, math.inf
 VECTORS = [
-    [0.0], [1.0], [-1.0], [0.5], [1.5, 2.0], [1.0, 2.0, 3.0], [-0.0], [-0.0, 1.5], [0.0, 0.0],
-    [NAN], [INF], [-INF], [NAN, 1.0], [INF, -1.0], [NAN, 1.5], [-INF, 1.5, NAN], [0.0, NAN], [NAN, INF, -INF],
-    [1e8], [1e8 + 16], [99999999.0], [1.0, 1000.0], [1.0, 1001.0], [1.5, 1000.0], [1.5, 1501.0], [1e-4],
-    [9.9e-5], [1e-3, 0.5], [1e-5, 1.0], [1e10, 1.0], [1e-30, 1e30], [1e10, NAN], [1e-10, INF, 0.0],
-    [123456.789], [0.12345678], [99.99999], [0.99999999], [1234.5, 0.001], [3e38], [1e-45], [-1e-10, 1.0],
-    [12345678.0, 0.0], [100000.0, 2.5], [-0.00001], [0.1, 0.25, 100.0], [5e-324, 1.0],
+    [0.0],
+    [1.0],
+    [-1.0],
+    [0.5],
+    [1.5, 2.0],
+    [1.0, 2.0, 3.0],
+    [-0.0],
+    [-0.0, 1.5],
+    [0.0, 0.0],
+    [NAN],
+    [INF],
+    [-INF],
+    [NAN, 1.0],
+    [INF, -1.0],
+    [NAN, 1.5],
+    [-INF, 1.5, NAN],
+    [0.0, NAN],
+    [NAN, INF, -INF],
+    [1e8],
+    [1e8 + 16],
+    [99999999.0],
+    [1.0, 1000.0],
+    [1.0, 1001.0],
+    [1.5, 1000.0],
+    [1.5, 1501.0],
+    [1e-4],
+    [9.9e-5],
+    [1e-3, 0.5],
+    [1e-5, 1.0],
+    [1e10, 1.0],
+    [1e-30, 1e30],
+    [1e10, NAN],
+    [1e-10, INF, 0.0],
+    [123456.789],
+    [0.12345678],
+    [99.99999],
+    [0.99999999],
+    [1234.5, 0.001],
+    [3e38],
+    [1e-45],
+    [-1e-10, 1.0],
+    [12345678.0, 0.0],
+    [100000.0, 2.5],
+    [-0.00001],
+    [0.1, 0.25, 100.0],
+    [5e-324, 1.0],
 ]
 
 
@@ -111,8 +153,9 @@ def test_complex_values(real, imaginary, dtype):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("shape", [
-    (), (1,), (5,), (40,), (2, 3), (3, 30), (2, 3, 4), (1, 1, 1, 1), (2, 1, 2, 3)], ids=str)
+@pytest.mark.parametrize(
+    "shape", [(), (1,), (5,), (40,), (2, 3), (3, 30), (2, 3, 4), (1, 1, 1, 1), (2, 1, 2, 3)], ids=str
+)
 def test_every_dtype(name, shape):
     for scale in (3.0, 100.0, 1e-3):
         check(sample(shape, getattr(torch, name), scale))
@@ -124,12 +167,23 @@ def test_extreme_integers(name):
     check(torch.tensor([info.min, 0, info.max], dtype=getattr(torch, name)))
 
 
-@pytest.mark.parametrize("name", ["float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz",
-                                  "float8_e8m0fnu", "float16", "bfloat16"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "float8_e4m3fn",
+        "float8_e5m2",
+        "float8_e4m3fnuz",
+        "float8_e5m2fnuz",
+        "float8_e8m0fnu",
+        "float16",
+        "bfloat16",
+    ],
+)
 def test_all_values_of_narrow_types(name):
     dtype = getattr(torch, name)
-    bits = torch.arange(2**(8 * dtype.itemsize), dtype=torch.int64).to(
-        torch.uint8 if dtype.itemsize == 1 else torch.uint16)
+    bits = torch.arange(2 ** (8 * dtype.itemsize), dtype=torch.int64).to(
+        torch.uint8 if dtype.itemsize == 1 else torch.uint16
+    )
     for chunk in bits.view(dtype).split(97)[::17]:
         check(chunk)
 
@@ -143,11 +197,27 @@ def test_empty(name, shape):
     check(torch.empty(shape, dtype=getattr(torch, name)))
 
 
-@pytest.mark.parametrize("name", [
-    "float32", "int64", "bool", "complex64", "bfloat16", "float64", "float8_e5m2"])
-@pytest.mark.parametrize("shape", [
-    (1000,), (1001,), (5000,), (7, 200), (200, 6), (6, 6, 40), (7, 7, 40), (2, 3, 500), (1, 2000), (2000, 1),
-    (1, 1, 1, 1001), (3, 4, 10, 20)], ids=str)
+@pytest.mark.parametrize(
+    "name", ["float32", "int64", "bool", "complex64", "bfloat16", "float64", "float8_e5m2"]
+)
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (1000,),
+        (1001,),
+        (5000,),
+        (7, 200),
+        (200, 6),
+        (6, 6, 40),
+        (7, 7, 40),
+        (2, 3, 500),
+        (1, 2000),
+        (2000, 1),
+        (1, 1, 1, 1001),
+        (3, 4, 10, 20),
+    ],
+    ids=str,
+)
 def test_abridged(name, shape):
     check(sample(shape, getattr(torch, name)))
 
@@ -269,6 +339,7 @@ def test_invalid_grad_fn():
     with torch.no_grad():
         view = base[:2]
         view.add_(1)
+
     class Invalid(Fake):
         @property
         def grad_fn(self):
@@ -293,13 +364,32 @@ def test_tangent_and_prefix():
 # --- options -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("options", [
-    {"precision": 0}, {"precision": 2}, {"precision": 10}, {"threshold": 5}, {"threshold": 0},
-    {"threshold": INF}, {"threshold": 5, "edgeitems": 1}, {"threshold": 5, "edgeitems": 2},
-    {"threshold": 5, "edgeitems": 0},
-    {"edgeitems": 0}, {"edgeitems": 10}, {"linewidth": 20}, {"linewidth": 5}, {"linewidth": 200},
-    {"sci_mode": True}, {"sci_mode": False}, {"sci_mode": True, "precision": 1}, {"profile": "short"},
-    {"profile": "full"}, {"profile": "default", "precision": 3}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"precision": 0},
+        {"precision": 2},
+        {"precision": 10},
+        {"threshold": 5},
+        {"threshold": 0},
+        {"threshold": INF},
+        {"threshold": 5, "edgeitems": 1},
+        {"threshold": 5, "edgeitems": 2},
+        {"threshold": 5, "edgeitems": 0},
+        {"edgeitems": 0},
+        {"edgeitems": 10},
+        {"linewidth": 20},
+        {"linewidth": 5},
+        {"linewidth": 200},
+        {"sci_mode": True},
+        {"sci_mode": False},
+        {"sci_mode": True, "precision": 1},
+        {"profile": "short"},
+        {"profile": "full"},
+        {"profile": "default", "precision": 3},
+    ],
+    ids=str,
+)
 def test_options(options):
     both(**options)
     assert get_printoptions() == torch._tensor_str.get_printoptions()
@@ -311,10 +401,19 @@ def test_options(options):
 
 
 @settings(deadline=None, max_examples=200)
-@given(st.fixed_dictionaries({
-    "precision": st.integers(0, 8), "threshold": st.integers(0, 60), "edgeitems": st.integers(0, 5),
-    "linewidth": st.integers(1, 120), "sci_mode": st.sampled_from([None, True, False])}),
-    st.lists(st.integers(1, 12), max_size=3), st.sampled_from(["float32", "int16", "complex128", "bool"]))
+@given(
+    st.fixed_dictionaries(
+        {
+            "precision": st.integers(0, 8),
+            "threshold": st.integers(0, 60),
+            "edgeitems": st.integers(0, 5),
+            "linewidth": st.integers(1, 120),
+            "sci_mode": st.sampled_from([None, True, False]),
+        }
+    ),
+    st.lists(st.integers(1, 12), max_size=3),
+    st.sampled_from(["float32", "int16", "complex128", "bool"]),
+)
 def test_random_options(options, shape, name):
     both(**options)
     check(sample(shape, getattr(torch, name), 30.0))
@@ -324,7 +423,12 @@ def test_options_are_kept_and_sci_mode_is_not():
     set_printoptions(precision=2, sci_mode=True)
     set_printoptions(edgeitems=1)
     assert get_printoptions() == {
-        "precision": 2, "threshold": 1000, "edgeitems": 1, "linewidth": 80, "sci_mode": None}
+        "precision": 2,
+        "threshold": 1000,
+        "edgeitems": 1,
+        "linewidth": 80,
+        "sci_mode": None,
+    }
 
 
 def test_printoptions_are_restored():

@@ -16,8 +16,10 @@ from rushlight.capture.trace import CaptureError
 from rushlight.utils import _python_dispatch as rushlight_dispatch
 from rushlight.utils import _pytree as rushlight_pytree
 
-SIDES = {"rushlight": (rushlight, rushlight_dispatch, rushlight_pytree),
-         "torch": (torch, torch_dispatch, torch_pytree)}
+SIDES = {
+    "rushlight": (rushlight, rushlight_dispatch, rushlight_pytree),
+    "torch": (torch, torch_dispatch, torch_pytree),
+}
 
 
 class Side:
@@ -36,8 +38,9 @@ class Side:
         class Wrapper(lib.Tensor):
             @staticmethod
             def __new__(cls, elem: Any, requires_grad: bool = False) -> Any:
-                made = lib.Tensor._make_wrapper_subclass(cls, elem.size(), strides=elem.stride(),
-                                                         dtype=elem.dtype, requires_grad=requires_grad)
+                made = lib.Tensor._make_wrapper_subclass(
+                    cls, elem.size(), strides=elem.stride(), dtype=elem.dtype, requires_grad=requires_grad
+                )
                 made.elem = elem
                 return made
 
@@ -46,8 +49,11 @@ class Side:
                 log.append(str(func))
                 args, kwargs = pytree.tree_map_only(cls, lambda t: t.elem, (args, kwargs or {}))
                 out = pytree.tree_map_only(lib.Tensor, cls, func(*args, **kwargs))
-                return dispatch.return_and_correct_aliasing(func, args, kwargs, out) \
-                    if str(func).split(".")[1].endswith("_") is False else out
+                return (
+                    dispatch.return_and_correct_aliasing(func, args, kwargs, out)
+                    if str(func).split(".")[1].endswith("_") is False
+                    else out
+                )
 
         self.Mode, self.Wrapper = Mode, Wrapper
 
@@ -66,11 +72,12 @@ def same(program: Any, operators: bool = True) -> Any:
 
 
 PROGRAMS = {
-    "arithmetic": lambda lib, side: ((side.Wrapper(lib.ones(3)) * 2 + 1) / 4 - side.Wrapper(lib.ones(3))),
+    "arithmetic": lambda lib, side: (side.Wrapper(lib.ones(3)) * 2 + 1) / 4 - side.Wrapper(lib.ones(3)),
     "functions": lambda lib, side: side.Wrapper(lib.ones(2, 3)).sin().sum(1).exp(),
     "views": lambda lib, side: side.Wrapper(lib.arange(6.0)).view(2, 3).t()[1],
     "linear": lambda lib, side: lib.nn.functional.linear(
-        side.Wrapper(lib.ones(2, 3)), lib.ones(4, 3), lib.ones(4)),
+        side.Wrapper(lib.ones(2, 3)), lib.ones(4, 3), lib.ones(4)
+    ),
     "in place": lambda lib, side: side.Wrapper(lib.ones(3)).add_(1).mul_(side.Wrapper(lib.ones(3))).clone(),
     "copy": lambda lib, side: side.Wrapper(lib.ones(3)).copy_(lib.zeros(3)).detach(),
     "comparison": lambda lib, side: side.Wrapper(lib.ones(3)) > 0,
@@ -88,6 +95,7 @@ def _mode(body: Any) -> Any:
     def program(lib: Any, side: Any) -> Any:
         with side.Mode():
             return body(lib)
+
     return program
 
 
@@ -118,8 +126,9 @@ def test_a_mode_is_given_the_operators_of(name: str) -> None:
     expected, theirs = Side("torch").run(_mode(MODE_PROGRAMS[name]))
     assert value == expected
     # PyTorch makes the tensor of a written number another way
-    assert [f for f in log if "full" not in f] == [f for f in theirs if "lift" not in f and "fill_" not in f
-                                                   and "full" not in f] or name == "writes"
+    assert [f for f in log if "full" not in f] == [
+        f for f in theirs if "lift" not in f and "fill_" not in f and "full" not in f
+    ] or name == "writes"
     assert log
 
 

@@ -22,9 +22,12 @@ from rushlight.core.schema import REQUIRED, Argument, Schema, SchemaError, Type,
 INVENTORY = Path(__file__).resolve().parents[3] / "shared" / "inventory"  # beside the checkout
 # What TorchScript has and native functions have not: generic containers, type variables, tuples, varargs,
 # wildcard aliases and alias annotations of whole lists.
-NOT_NATIVE = re.compile(r"""
+NOT_NATIVE = re.compile(
+    r"""
     \b(?:Dict|Future|RRef|Any|AnyEnumType)\b | (?:(?<=\()|(?<=,\ )|(?<=->\ ))t(?:1|2|Val)?(?:\W|$)
-    | \.\.\. | \(\*\) | \]\( | \(\(""", re.VERBOSE)
+    | \.\.\. | \(\*\) | \]\( | \(\(""",
+    re.VERBOSE,
+)
 
 
 @cache
@@ -145,10 +148,12 @@ def test_kinds_agree_with_torchgen():
         assert schema.is_inplace is (kind is kinds.inplace), text
         assert schema.has_out is (kind is kinds.out), text
         assert schema.full_name == str(theirs.name), text
-        assert [schema.arguments[i].name for i in schema.out_arguments] == \
-            [argument.name for argument in theirs.arguments.out]
-        assert [argument.name for argument in schema.positional] == \
-            [argument.name for argument in theirs.arguments.flat_positional], text
+        assert [schema.arguments[i].name for i in schema.out_arguments] == [
+            argument.name for argument in theirs.arguments.out
+        ]
+        assert [argument.name for argument in schema.positional] == [
+            argument.name for argument in theirs.arguments.flat_positional
+        ], text
         tensors = [argument.name for argument in theirs.arguments.flat_all if argument.type.is_tensor_like()]
         assert [schema.arguments[i].name for i in schema.tensor_arguments] == tensors, text
         for argument in schema.arguments:
@@ -184,26 +189,32 @@ def test_an_ordinary_schema():
         schema.argument("beta")
 
 
-@pytest.mark.parametrize(("text", "fields"), [
-    ("Tensor", {"base": "Tensor", "is_tensor": True, "is_tensor_list": False, "optional": False}),
-    ("Tensor?", {"base": "Tensor", "is_tensor": True, "optional": True, "element_optional": False}),
-    ("Tensor[]", {"is_tensor": False, "is_tensor_list": True, "is_list": True, "size": None}),
-    ("Tensor?[]", {"is_tensor_list": True, "element_optional": True, "optional": False}),
-    ("Tensor?[]?", {"is_tensor_list": True, "element_optional": True, "optional": True}),
-    ("Tensor(a!)", {"is_tensor": True, "is_mutable": True}),
-    ("Tensor(a)", {"is_tensor": True, "is_mutable": False}),
-    ("Tensor(a!)[]", {"is_tensor_list": True, "is_mutable": True}),
-    ("Tensor(a -> *)", {"is_tensor": True, "is_mutable": False}),
-    ("Tensor(a|b)", {"is_tensor": True, "is_mutable": False}),
-    ("SymInt", {"name": "SymInt", "base": "int", "is_int": True}),
-    ("SymInt[2]", {"name": "SymInt", "base": "int", "is_int": False, "is_int_list": True, "size": 2}),
-    ("int[1]?", {"is_int_list": True, "size": 1, "optional": True, "element_optional": False}),
-    ("SymBool", {"base": "bool", "is_bool": True}),
-    ("float?", {"base": "float", "is_float": True, "optional": True}),
-    ("Scalar", {"base": "Scalar", "is_scalar": True}),
-    ("Scalar[]", {"base": "Scalar", "is_scalar": False, "is_list": True}),
-    ("__torch__.torch.classes.rnn.CellParamsBase[]", {"base": "__torch__.torch.classes.rnn.CellParamsBase"}),
-])
+@pytest.mark.parametrize(
+    ("text", "fields"),
+    [
+        ("Tensor", {"base": "Tensor", "is_tensor": True, "is_tensor_list": False, "optional": False}),
+        ("Tensor?", {"base": "Tensor", "is_tensor": True, "optional": True, "element_optional": False}),
+        ("Tensor[]", {"is_tensor": False, "is_tensor_list": True, "is_list": True, "size": None}),
+        ("Tensor?[]", {"is_tensor_list": True, "element_optional": True, "optional": False}),
+        ("Tensor?[]?", {"is_tensor_list": True, "element_optional": True, "optional": True}),
+        ("Tensor(a!)", {"is_tensor": True, "is_mutable": True}),
+        ("Tensor(a)", {"is_tensor": True, "is_mutable": False}),
+        ("Tensor(a!)[]", {"is_tensor_list": True, "is_mutable": True}),
+        ("Tensor(a -> *)", {"is_tensor": True, "is_mutable": False}),
+        ("Tensor(a|b)", {"is_tensor": True, "is_mutable": False}),
+        ("SymInt", {"name": "SymInt", "base": "int", "is_int": True}),
+        ("SymInt[2]", {"name": "SymInt", "base": "int", "is_int": False, "is_int_list": True, "size": 2}),
+        ("int[1]?", {"is_int_list": True, "size": 1, "optional": True, "element_optional": False}),
+        ("SymBool", {"base": "bool", "is_bool": True}),
+        ("float?", {"base": "float", "is_float": True, "optional": True}),
+        ("Scalar", {"base": "Scalar", "is_scalar": True}),
+        ("Scalar[]", {"base": "Scalar", "is_scalar": False, "is_list": True}),
+        (
+            "__torch__.torch.classes.rnn.CellParamsBase[]",
+            {"base": "__torch__.torch.classes.rnn.CellParamsBase"},
+        ),
+    ],
+)
 def test_types(text, fields):
     schema = parse_schema(f"f({text} x) -> {text}")
     found = schema.arguments[0].type
@@ -222,19 +233,48 @@ def test_alias_sets():
     assert parse_schema("f(Tensor x) -> ()").arguments[0].type.alias is None
 
 
-@pytest.mark.parametrize(("argument", "expected"), [
-    ("int x=3", 3), ("int x=-1", -1), ("SymInt x=2", 2), ("int x=Mean", 1), ("bool x=True", True),
-    ("bool x=False", False), ("float x=0", 0.0), ("float x=0.", 0.0), ("float x=1e-05", 1e-5),
-    ("float x=inf", math.inf), ("float x=-inf", -math.inf), ("Scalar x=1", 1), ("Scalar x=0.5", 0.5),
-    ("Scalar x=True", True), ("Scalar x=-1e-8", -1e-8), ("int? x=None", None), ("int[1]? x=None", None),
-    ("int[2] x=1", (1, 1)), ("int[2] x=[0,1]", (0, 1)), ("int[2] x=[0, 1]", (0, 1)), ("int[] x=[]", ()),
-    ("SymInt[3] x=0", (0, 0, 0)), ("float[] x=[1,2.5]", (1.0, 2.5)), ("bool[1] x=[True]", (True,)),
-    ("str x=\"mean\"", "mean"), ("str x='constant'", "constant"), ("str x=\"\"", ""),
-    ("str x=\"a, b) -> c\"", "a, b) -> c"),
-    ("str? x='it\\'s'", "it's"), ("str x=\"\\n\\t\"", "\n\t"), ("ScalarType? x=long", dtypes.int64),
-    ("ScalarType x=4", dtypes.int64), ("ScalarType x=11", dtypes.bool_), ("Layout x=strided", tokens.strided),
-    ("MemoryFormat x=contiguous_format", tokens.contiguous_format),
-    ("MemoryFormat x=1", tokens.preserve_format), ("complex x=1j", 1j)])
+@pytest.mark.parametrize(
+    ("argument", "expected"),
+    [
+        ("int x=3", 3),
+        ("int x=-1", -1),
+        ("SymInt x=2", 2),
+        ("int x=Mean", 1),
+        ("bool x=True", True),
+        ("bool x=False", False),
+        ("float x=0", 0.0),
+        ("float x=0.", 0.0),
+        ("float x=1e-05", 1e-5),
+        ("float x=inf", math.inf),
+        ("float x=-inf", -math.inf),
+        ("Scalar x=1", 1),
+        ("Scalar x=0.5", 0.5),
+        ("Scalar x=True", True),
+        ("Scalar x=-1e-8", -1e-8),
+        ("int? x=None", None),
+        ("int[1]? x=None", None),
+        ("int[2] x=1", (1, 1)),
+        ("int[2] x=[0,1]", (0, 1)),
+        ("int[2] x=[0, 1]", (0, 1)),
+        ("int[] x=[]", ()),
+        ("SymInt[3] x=0", (0, 0, 0)),
+        ("float[] x=[1,2.5]", (1.0, 2.5)),
+        ("bool[1] x=[True]", (True,)),
+        ('str x="mean"', "mean"),
+        ("str x='constant'", "constant"),
+        ('str x=""', ""),
+        ('str x="a, b) -> c"', "a, b) -> c"),
+        ("str? x='it\\'s'", "it's"),
+        ('str x="\\n\\t"', "\n\t"),
+        ("ScalarType? x=long", dtypes.int64),
+        ("ScalarType x=4", dtypes.int64),
+        ("ScalarType x=11", dtypes.bool_),
+        ("Layout x=strided", tokens.strided),
+        ("MemoryFormat x=contiguous_format", tokens.contiguous_format),
+        ("MemoryFormat x=1", tokens.preserve_format),
+        ("complex x=1j", 1j),
+    ],
+)
 def test_defaults(argument, expected):
     text = f"f({argument}) -> ()"
     found = parse_schema(text).arguments[0]
@@ -243,9 +283,24 @@ def test_defaults(argument, expected):
     assert str(parse_schema(text)) == text
 
 
-@pytest.mark.parametrize(("code", "name"), [
-    (0, "uint8"), (1, "int8"), (2, "int16"), (3, "int32"), (4, "int64"), (5, "float16"), (6, "float32"),
-    (7, "float64"), (8, "complex32"), (9, "complex64"), (10, "complex128"), (11, "bool"), (15, "bfloat16")])
+@pytest.mark.parametrize(
+    ("code", "name"),
+    [
+        (0, "uint8"),
+        (1, "int8"),
+        (2, "int16"),
+        (3, "int32"),
+        (4, "int64"),
+        (5, "float16"),
+        (6, "float32"),
+        (7, "float64"),
+        (8, "complex32"),
+        (9, "complex64"),
+        (10, "complex128"),
+        (11, "bool"),
+        (15, "bfloat16"),
+    ],
+)
 def test_scalar_type_codes_are_torchs(code, name):
     """TorchScript prints the default of a ScalarType as its position in PyTorch's enum."""
     assert parse_schema(f"f(ScalarType x={code}) -> ()").arguments[0].default is dtypes.DTYPES[name]
@@ -262,8 +317,10 @@ def test_inplace_and_out():
     assert inplace.is_inplace
     assert not inplace.has_out
     assert inplace.mutable_arguments == (0,)
-    out = parse_schema("max.dim_max(Tensor self, int dim, *, Tensor(a!) max, Tensor(b!) max_values) -> "
-                       "(Tensor(a!) values, Tensor(b!) indices)")
+    out = parse_schema(
+        "max.dim_max(Tensor self, int dim, *, Tensor(a!) max, Tensor(b!) max_values) -> "
+        "(Tensor(a!) values, Tensor(b!) indices)"
+    )
     assert out.has_out
     assert not out.is_inplace
     assert out.mutable_arguments == out.out_arguments == (2, 3)
@@ -275,7 +332,8 @@ def test_inplace_and_out():
 
 def test_spacing_is_normalised():
     spaced = parse_schema(
-        "  f.x( Tensor self ,int dim=0,  *,\n bool keepdim=False )   ->  ( Tensor a , Tensor b ) ")
+        "  f.x( Tensor self ,int dim=0,  *,\n bool keepdim=False )   ->  ( Tensor a , Tensor b ) "
+    )
     assert str(spaced) == "f.x(Tensor self, int dim=0, *, bool keepdim=False) -> (Tensor a, Tensor b)"
     assert str(parse_schema("f( ) -> ( )")) == "f() -> ()"
     assert str(parse_schema("f() -> (Tensor)")) == "f() -> Tensor"
@@ -300,40 +358,43 @@ def test_schemas_are_cached_immutable_and_hashable():
 # --- errors ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("text", "position", "message"), [
-    ("", 0, "expected an operator name"),
-    ("add", 0, "expected an operator name"),
-    ("add(", 4, "expected an argument"),
-    ("add(Tensor self", 15, "not closed"),
-    ("add(Tensor self) Tensor", 17, "expected '->'"),
-    ("add(Tensor self) ->", 19, "expected a return"),
-    ("add(Tensor self) -> (Tensor, Tensor", 35, "parentheses"),
-    ("add(Tensor self) -> Tensor, Tensor", 28, "several returns need parentheses"),
-    ("add(Tensor self) -> Tensor)", 27, "do not match"),
-    ("add(Tensor self) -> (Tensor) x", 29, "unexpected text"),
-    ("add(Tensor self) -> () x", 22, "unexpected text"),
-    ("add(Tensor self) -> (int x=1, Tensor)", 21, "a return cannot have a default"),
-    ("add(Tensor self,) -> Tensor", 16, "expected an argument"),
-    ("add(Tensor self Tensor other) -> Tensor", 4, "expected an argument"),
-    ("add(Tenosr self) -> Tensor", 4, "unknown type 'Tenosr'"),
-    ("add(Tensor) -> Tensor", 4, "has no name"),
-    ("add(Tensor self, int self) -> Tensor", 17, "already an argument called 'self'"),
-    ("add(Tensor self, *) -> Tensor", 17, "a '\\*' must come once"),
-    ("add(Tensor self, *, int a, *, int b) -> Tensor", 27, "a '\\*' must come once"),
-    ("add(Tensor self, int dim=x) -> Tensor", 25, "x is not a value of type int"),
-    ("add(int dim=None) -> Tensor", 12, "None is not a value of type int"),
-    ("add(int dim=1.5) -> Tensor", 12, "1.5 is not a value of type int"),
-    ("add(int[] dims=1) -> Tensor", 15, "1 is not a value of type int\\[\\]"),
-    ("add(int[2] dims=[0,x]) -> Tensor", 16, "not a value"),
-    ("add(bool x=1) -> Tensor", 11, "1 is not a value of type bool"),
-    ("add(str x=mean) -> Tensor", 10, "mean is not a value of type str"),
-    ("add(Tensor x=1) -> Tensor", 13, "1 is not a value of type Tensor"),
-    ("add(MemoryFormat x=columns) -> Tensor", 19, "columns is not a value"),
-    ("add(ScalarType x=int7) -> Tensor", 17, "int7 is not a value"),
-    ("add(Tensor(a!!) self) -> Tensor", 11, "expected an alias"),
-    ("add(Tensor[ self) -> Tensor", 4, "expected an argument"),
-    ("add.(Tensor self) -> Tensor", 0, "expected an operator name"),
-])
+@pytest.mark.parametrize(
+    ("text", "position", "message"),
+    [
+        ("", 0, "expected an operator name"),
+        ("add", 0, "expected an operator name"),
+        ("add(", 4, "expected an argument"),
+        ("add(Tensor self", 15, "not closed"),
+        ("add(Tensor self) Tensor", 17, "expected '->'"),
+        ("add(Tensor self) ->", 19, "expected a return"),
+        ("add(Tensor self) -> (Tensor, Tensor", 35, "parentheses"),
+        ("add(Tensor self) -> Tensor, Tensor", 28, "several returns need parentheses"),
+        ("add(Tensor self) -> Tensor)", 27, "do not match"),
+        ("add(Tensor self) -> (Tensor) x", 29, "unexpected text"),
+        ("add(Tensor self) -> () x", 22, "unexpected text"),
+        ("add(Tensor self) -> (int x=1, Tensor)", 21, "a return cannot have a default"),
+        ("add(Tensor self,) -> Tensor", 16, "expected an argument"),
+        ("add(Tensor self Tensor other) -> Tensor", 4, "expected an argument"),
+        ("add(Tenosr self) -> Tensor", 4, "unknown type 'Tenosr'"),
+        ("add(Tensor) -> Tensor", 4, "has no name"),
+        ("add(Tensor self, int self) -> Tensor", 17, "already an argument called 'self'"),
+        ("add(Tensor self, *) -> Tensor", 17, "a '\\*' must come once"),
+        ("add(Tensor self, *, int a, *, int b) -> Tensor", 27, "a '\\*' must come once"),
+        ("add(Tensor self, int dim=x) -> Tensor", 25, "x is not a value of type int"),
+        ("add(int dim=None) -> Tensor", 12, "None is not a value of type int"),
+        ("add(int dim=1.5) -> Tensor", 12, "1.5 is not a value of type int"),
+        ("add(int[] dims=1) -> Tensor", 15, "1 is not a value of type int\\[\\]"),
+        ("add(int[2] dims=[0,x]) -> Tensor", 16, "not a value"),
+        ("add(bool x=1) -> Tensor", 11, "1 is not a value of type bool"),
+        ("add(str x=mean) -> Tensor", 10, "mean is not a value of type str"),
+        ("add(Tensor x=1) -> Tensor", 13, "1 is not a value of type Tensor"),
+        ("add(MemoryFormat x=columns) -> Tensor", 19, "columns is not a value"),
+        ("add(ScalarType x=int7) -> Tensor", 17, "int7 is not a value"),
+        ("add(Tensor(a!!) self) -> Tensor", 11, "expected an alias"),
+        ("add(Tensor[ self) -> Tensor", 4, "expected an argument"),
+        ("add.(Tensor self) -> Tensor", 0, "expected an operator name"),
+    ],
+)
 def test_malformed_schemas(text, position, message):
     with pytest.raises(SchemaError, match=message) as caught:
         parse_schema(text)
@@ -357,9 +418,26 @@ def test_any_text_parses_or_raises_schema_error(text):
 
 
 NAMES = st.from_regex(r"[a-z][a-z0-9_]{0,8}", fullmatch=True)
-TYPES = st.sampled_from([
-    "Tensor", "Tensor?", "Tensor[]", "Tensor(a!)", "Tensor(b -> *)", "Tensor?[]", "int", "SymInt",
-    "SymInt[2]", "int[1]?", "float", "bool", "Scalar", "str?", "ScalarType?", "Device?"])
+TYPES = st.sampled_from(
+    [
+        "Tensor",
+        "Tensor?",
+        "Tensor[]",
+        "Tensor(a!)",
+        "Tensor(b -> *)",
+        "Tensor?[]",
+        "int",
+        "SymInt",
+        "SymInt[2]",
+        "int[1]?",
+        "float",
+        "bool",
+        "Scalar",
+        "str?",
+        "ScalarType?",
+        "Device?",
+    ]
+)
 ARGUMENTS = st.lists(st.tuples(TYPES, NAMES), max_size=8, unique_by=lambda pair: pair[1])
 
 

@@ -18,8 +18,24 @@ from rushlight.core.tokens import LAYOUTS, MEMORY_FORMATS, Size, device, make_si
 # --- device ------------------------------------------------------------------------------------------
 
 GOOD_DEVICES = [("cpu",), ("meta",), ("cpu:0",), ("cpu:12",), ("cpu", 0), ("meta", 3), ("cpu", None)]
-BAD_DEVICES = [("foo",), ("",), ("CPU",), ("cpu:",), ("cpu:x",), ("cpu:-1",), ("cpu:01",), (" cpu",),
-               ("cpu ",), ("cpu", -1), ("cpu:0", 0), ("cpu", True), ("cpu", "0"), (0,), (1.5,), (None,)]
+BAD_DEVICES = [
+    ("foo",),
+    ("",),
+    ("CPU",),
+    ("cpu:",),
+    ("cpu:x",),
+    ("cpu:-1",),
+    ("cpu:01",),
+    (" cpu",),
+    ("cpu ",),
+    ("cpu", -1),
+    ("cpu:0", 0),
+    ("cpu", True),
+    ("cpu", "0"),
+    (0,),
+    (1.5,),
+    (None,),
+]
 
 
 @pytest.mark.parametrize("arguments", GOOD_DEVICES, ids=repr)
@@ -44,9 +60,12 @@ def test_other_devices_have_names_and_no_tensors(name):
     assert repr(device(name)) == repr(torch.device(name))
     with pytest.raises((AssertionError, NotImplementedError)) as expected:
         torch.zeros(2, device=name)
-    for make in (lambda: rushlight.zeros(2, device=name),
-                 lambda: rushlight.tensor([1.0], device=device(name)),
-                 lambda: rushlight.zeros(2).to(name), lambda: rushlight.nn.Linear(2, 2).to(name)):
+    for make in (
+        lambda: rushlight.zeros(2, device=name),
+        lambda: rushlight.tensor([1.0], device=device(name)),
+        lambda: rushlight.zeros(2).to(name),
+        lambda: rushlight.nn.Linear(2, 2).to(name),
+    ):
         with pytest.raises(expected.type, match="rushlight runs on cpu and meta"):
             make()
 
@@ -67,8 +86,9 @@ def test_device_index_true_is_not_one():
         device("cpu", True)
 
 
-@pytest.mark.parametrize("value", [
-    device("cpu"), device("meta", 1), *LAYOUTS.values(), *MEMORY_FORMATS.values()], ids=repr)
+@pytest.mark.parametrize(
+    "value", [device("cpu"), device("meta", 1), *LAYOUTS.values(), *MEMORY_FORMATS.values()], ids=repr
+)
 def test_tokens_are_immutable_singletons(value):
     for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
         assert pickle.loads(pickle.dumps(value, protocol)) is value
@@ -125,8 +145,9 @@ def test_size_behaves_as_torch_size(first, second, cut, count):
     assert list(found) == list(first)
 
 
-@pytest.mark.parametrize("items", [
-    [2, 3], (2, 3), range(2), iter([4]), np.array([2, 3]), [np.int32(4)], [True], []])
+@pytest.mark.parametrize(
+    "items", [[2, 3], (2, 3), range(2), iter([4]), np.array([2, 3]), [np.int32(4)], [True], []]
+)
 def test_size_takes_any_iterable_of_ints(items):
     items = list(items)
     same(Size(items), torch.Size(items))
@@ -173,7 +194,10 @@ def test_make_size_does_not_validate():
 
 def test_size_survives_copy_and_pickle():
     size = Size([2, 3])
-    for found in (copy.copy(size), copy.deepcopy(size), *(
-            pickle.loads(pickle.dumps(size, protocol)) for protocol in range(pickle.HIGHEST_PROTOCOL + 1))):
+    for found in (
+        copy.copy(size),
+        copy.deepcopy(size),
+        *(pickle.loads(pickle.dumps(size, protocol)) for protocol in range(pickle.HIGHEST_PROTOCOL + 1)),
+    ):
         assert type(found) is Size
         assert found == size

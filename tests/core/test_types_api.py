@@ -1,5 +1,4 @@
-"""`result_type` agrees with PyTorch for every pair of dtypes, with and without dimensions, and with numbers.
-"""
+"""`result_type` agrees with PyTorch for every pair of dtypes, with and without dimensions, and with numbers."""
 
 from __future__ import annotations
 

@@ -22,8 +22,13 @@ from rushlight.testing.side_by_side import assert_same, outcome
 
 # RUSHLIGHT_FUZZ=20000 looks further, with other examples every time.
 EXAMPLES = int(os.environ.get("RUSHLIGHT_FUZZ", "0"))
-FUZZ = settings(max_examples=EXAMPLES or 400, deadline=None, derandomize=not EXAMPLES, database=None,
-                suppress_health_check=list(HealthCheck))
+FUZZ = settings(
+    max_examples=EXAMPLES or 400,
+    deadline=None,
+    derandomize=not EXAMPLES,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+)
 
 
 @pytest.fixture(autouse=True)
@@ -34,6 +39,7 @@ def _quiet():
 
 
 # --- bases -------------------------------------------------------------------------------------------
+
 
 @dataclass(frozen=True)
 class Base:
@@ -66,6 +72,7 @@ def bases(draw: Any, max_rank: int = 4) -> Base:
 
 
 # --- indices -----------------------------------------------------------------------------------------
+
 
 @dataclass(frozen=True)
 class Data:
@@ -123,8 +130,25 @@ def indices(draw: Any, shape: tuple[int, ...]) -> Any:
     items: list[Any] = []
     dim = 0
     while len(items) < len(shape) + 2:
-        kind = draw(st.sampled_from(["int", "int", "slice", "slice", "numbers", "numbers", "mask", "none",
-                                     "bool", "stop", "ellipsis", "0-d mask", "numpy int"]))
+        kind = draw(
+            st.sampled_from(
+                [
+                    "int",
+                    "int",
+                    "slice",
+                    "slice",
+                    "numbers",
+                    "numbers",
+                    "mask",
+                    "none",
+                    "bool",
+                    "stop",
+                    "ellipsis",
+                    "0-d mask",
+                    "numpy int",
+                ]
+            )
+        )
         left = shape[dim:]
         if kind == "stop":
             break
@@ -142,8 +166,11 @@ def indices(draw: Any, shape: tuple[int, ...]) -> Any:
             if continue_at == "stop":
                 break
         elif kind == "int":
-            items.append(draw(st.integers(-6, 6)) if not left or not left[0] or not draw(st.integers(0, 9))
-                         else draw(st.integers(-left[0], left[0] - 1)))
+            items.append(
+                draw(st.integers(-6, 6))
+                if not left or not left[0] or not draw(st.integers(0, 9))
+                else draw(st.integers(-left[0], left[0] - 1))
+            )
             dim += 1
         elif kind == "numpy int":
             items.append(np.int64(draw(st.integers(0, max(left[0] - 1, 0) if left else 0))))
@@ -169,8 +196,10 @@ def parts(index: Any) -> list[Any]:
 
 def repeats(index: Any) -> bool:
     """Whether an element may be selected more than once, so that only one value can be assigned to all."""
-    return any(isinstance(item, Data) and item.values.dtype.kind != "b" and item.values.size > 1
-               for item in parts(index))
+    return any(
+        isinstance(item, Data) and item.values.dtype.kind != "b" and item.values.size > 1
+        for item in parts(index)
+    )
 
 
 @given(st.data())
@@ -234,6 +263,7 @@ def test_writing(data):
 
 # --- chains of views ---------------------------------------------------------------------------------
 
+
 def dims(rank: int) -> Any:
     """A dimension, seldom out of range."""
     return st.integers(-max(rank, 1), max(rank, 1) - 1) | st.integers(-rank - 1, rank)
@@ -282,10 +312,14 @@ VIEWS = {
     "split": lambda draw, s: (draw(st.integers(0, 3)), draw(dims(len(s)))),
     "chunk": lambda draw, s: (draw(st.integers(0, 3)), draw(dims(len(s)))),
     "tensor_split": lambda draw, s: (
-        draw(st.integers(0, 3) | st.lists(st.integers(-3, 4), max_size=3).map(tuple)), draw(dims(len(s)))),
-    "as_strided": lambda draw, s: (tuple(draw(st.lists(st.integers(0, 3), min_size=2, max_size=2))),
-                                   tuple(draw(st.lists(st.integers(0, 3), min_size=2, max_size=2))),
-                                   draw(st.none() | st.integers(0, 3))),
+        draw(st.integers(0, 3) | st.lists(st.integers(-3, 4), max_size=3).map(tuple)),
+        draw(dims(len(s))),
+    ),
+    "as_strided": lambda draw, s: (
+        tuple(draw(st.lists(st.integers(0, 3), min_size=2, max_size=2))),
+        tuple(draw(st.lists(st.integers(0, 3), min_size=2, max_size=2))),
+        draw(st.none() | st.integers(0, 3)),
+    ),
     "detach": lambda draw, s: (),
     "adjoint": lambda draw, s: (),
     "__getitem__": lambda draw, s: (draw(slices),),
@@ -331,7 +365,8 @@ def test_chains(data):
 
     assert_same(run)
     if not one_place_each(tensor) and not any(
-            stride == 0 and size > 1 for size, stride in zip(tensor.shape, tensor.stride(), strict=True)):
+        stride == 0 and size > 1 for size, stride in zip(tensor.shape, tensor.stride(), strict=True)
+    ):
         return
 
     def write(T):

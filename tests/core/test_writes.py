@@ -69,6 +69,7 @@ def test_writes_to_expanded_tensors(write, expansion):
             warnings.simplefilter("ignore")
             EXPANDED_WRITES[write](T, expanded)
         return base, expanded
+
     assert_same(run)
 
 
@@ -136,6 +137,7 @@ def test_overlap_of_input_and_output(name):
         x = ramp(T, 3, 4)
         OVERLAPS[name](T, x)
         return x
+
     assert_same(run)
 
 
@@ -167,6 +169,7 @@ def test_geometry_in_place(name):
         result = GEOMETRY[name](x)
         x.add_(1)
         return x, before, result is x
+
     assert_same(run)
 
 
@@ -212,6 +215,7 @@ def test_result_must_fit_the_target(name):
 
 # --- leaves that require grad ------------------------------------------------------------------------
 
+
 def _leaf(T):
     return ramp(T, 3, 4).requires_grad_()
 
@@ -240,6 +244,7 @@ def test_writes_to_leaves(name):
         x = _leaf(T)
         LEAVES[name](T, x)
         return x, x.requires_grad
+
     assert_same(run)
 
 
@@ -250,10 +255,12 @@ def test_writes_to_leaves_without_grad_mode(name):
         with T.no_grad():
             LEAVES[name](T, x)
         return x, x.requires_grad
+
     assert_same(run)
 
 
 # --- lazy conjugation and negation -------------------------------------------------------------------
+
 
 def complex_ramp(T):
     return T.tensor([[1 + 2j, 3 - 1j], [0.5j, -2.0]])
@@ -330,6 +337,7 @@ def test_writes_straight_into_memory(name):
         with contextlib.suppress(RuntimeError):
             DIRECT[name](T, x)
         return x, kept, x._version
+
     assert_same(run)
     assert_same(lambda T: DIRECT[name](T, ramp(T, 2, 3)))
 

@@ -28,8 +28,13 @@ STRUCTURAL = [op for op in DEFINED if op.kind is Kind.STRUCTURAL]
 FAMILIES = sorted({op.family for op in DEFINED})
 
 # What fullgraph=True refuses, by the words it says.
-NO_GRAPH = ("the shape of the result of", "the program reads a value", "makes or takes a sparse tensor",
-            "looks at the structure of a sparse tensor", "quantized tensor")
+NO_GRAPH = (
+    "the shape of the result of",
+    "the program reads a value",
+    "makes or takes a sparse tensor",
+    "looks at the structure of a sparse tensor",
+    "quantized tensor",
+)
 
 
 @functools.cache
@@ -53,8 +58,11 @@ def test_which_are_looked_at() -> None:
 
 
 def test_every_structural_operator_compiles_in_a_way_that_is_said() -> None:
-    silent = [op.name for op in REGISTRY
-              if op.kind is Kind.STRUCTURAL and op.lowering is None and op.decomposition is None]
+    silent = [
+        op.name
+        for op in REGISTRY
+        if op.kind is Kind.STRUCTURAL and op.lowering is None and op.decomposition is None
+    ]
     assert not silent
 
 
@@ -105,8 +113,13 @@ def test_it_ends_in_operators_that_compile(family: str) -> None:
             if any(text in str(error) for text in NO_GRAPH):
                 continue
             raise
-        left = {end.name for end in found if end.kind not in (Kind.POINTWISE, Kind.VIEW)
-                and not callable(end.lowering) and not isinstance(end.lowering, Extern)}
+        left = {
+            end.name
+            for end in found
+            if end.kind not in (Kind.POINTWISE, Kind.VIEW)
+            and not callable(end.lowering)
+            and not isinstance(end.lowering, Extern)
+        }
         if left:
             open_ends[op.name] = left
     assert not open_ends

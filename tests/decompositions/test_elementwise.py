@@ -39,8 +39,11 @@ def test_a_body_on_tensors_is_the_operator(name: str) -> None:
     with warnings.catch_warnings(), rl.no_grad():
         warnings.simplefilter("ignore")
         expected, found = call(op, witness.values), run_composed(op, witness.values)
-    for a, b in zip(found if isinstance(found, tuple) else (found,),
-                    expected if isinstance(expected, tuple) else (expected,), strict=True):
+    for a, b in zip(
+        found if isinstance(found, tuple) else (found,),
+        expected if isinstance(expected, tuple) else (expected,),
+        strict=True,
+    ):
         assert a.dtype is b.dtype
         np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-5, atol=1e-6)
 

@@ -54,7 +54,7 @@ def run(m, name, columns, counted, dtype, scale, bad, **options):
             functional = getattr(m.ops.aten, name)(*positional, **options, **extra)
         assert getattr(m, f"{name}_")(*positional, **options, **extra) is None
         if functional is not None:
-            agree(flat(functional)[:len(flat(lists))], flat(lists), dtype)
+            agree(flat(functional)[: len(flat(lists))], flat(lists), dtype)
     return flat(lists)
 
 
@@ -67,27 +67,62 @@ ADAM = {"lr": 0.01, "beta1": 0.9, "beta2": 0.99, "eps": 1e-8}
 
 
 @pytest.mark.parametrize("name", ["_fused_adam", "_fused_adamw"])
-@pytest.mark.parametrize(("amsgrad", "maximize", "weight_decay", "tensor_lr"),
-                         list(itertools.product([False, True], [False, True], [0.0, 0.1], [False, True])))
+@pytest.mark.parametrize(
+    ("amsgrad", "maximize", "weight_decay", "tensor_lr"),
+    list(itertools.product([False, True], [False, True], [0.0, 0.1], [False, True])),
+)
 def test_adam(name, amsgrad, maximize, weight_decay, tensor_lr):
-    compare(name, (True, True, True, True, amsgrad), True, amsgrad=amsgrad, maximize=maximize,
-            weight_decay=weight_decay, tensor_lr=tensor_lr, **ADAM)
+    compare(
+        name,
+        (True, True, True, True, amsgrad),
+        True,
+        amsgrad=amsgrad,
+        maximize=maximize,
+        weight_decay=weight_decay,
+        tensor_lr=tensor_lr,
+        **ADAM,
+    )
 
 
-@pytest.mark.parametrize(("momentum", "dampening", "nesterov"),
-                         [(0.0, 0.0, False), (0.9, 0.0, False), (0.9, 0.3, False), (0.9, 0.0, True)])
-@pytest.mark.parametrize(("maximize", "weight_decay", "tensor_lr"),
-                         list(itertools.product([False, True], [0.0, 0.1], [False, True])))
+@pytest.mark.parametrize(
+    ("momentum", "dampening", "nesterov"),
+    [(0.0, 0.0, False), (0.9, 0.0, False), (0.9, 0.3, False), (0.9, 0.0, True)],
+)
+@pytest.mark.parametrize(
+    ("maximize", "weight_decay", "tensor_lr"),
+    list(itertools.product([False, True], [0.0, 0.1], [False, True])),
+)
 def test_sgd(momentum, dampening, nesterov, maximize, weight_decay, tensor_lr):
-    compare("_fused_sgd", (True, True, momentum != 0), False, momentum=momentum, dampening=dampening,
-            nesterov=nesterov, maximize=maximize, weight_decay=weight_decay, lr=0.1, tensor_lr=tensor_lr)
+    compare(
+        "_fused_sgd",
+        (True, True, momentum != 0),
+        False,
+        momentum=momentum,
+        dampening=dampening,
+        nesterov=nesterov,
+        maximize=maximize,
+        weight_decay=weight_decay,
+        lr=0.1,
+        tensor_lr=tensor_lr,
+    )
 
 
-@pytest.mark.parametrize(("maximize", "weight_decay", "lr_decay", "tensor_lr"),
-                         list(itertools.product([False, True], [0.0, 0.1], [0.0, 0.2], [False, True])))
+@pytest.mark.parametrize(
+    ("maximize", "weight_decay", "lr_decay", "tensor_lr"),
+    list(itertools.product([False, True], [0.0, 0.1], [0.0, 0.2], [False, True])),
+)
 def test_adagrad(maximize, weight_decay, lr_decay, tensor_lr):
-    compare("_fused_adagrad", (True, True, True), True, maximize=maximize, weight_decay=weight_decay,
-            lr_decay=lr_decay, lr=0.1, eps=1e-8, tensor_lr=tensor_lr)
+    compare(
+        "_fused_adagrad",
+        (True, True, True),
+        True,
+        maximize=maximize,
+        weight_decay=weight_decay,
+        lr_decay=lr_decay,
+        lr=0.1,
+        eps=1e-8,
+        tensor_lr=tensor_lr,
+    )
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
@@ -95,12 +130,48 @@ def test_adagrad(maximize, weight_decay, lr_decay, tensor_lr):
 @pytest.mark.parametrize("bad", [None, 0.0, 1.0])
 def test_scaled_gradients(dtype, scale, bad):
     """Gradients are divided and written back; with infinity or NaN among them nothing is written."""
-    compare("_fused_adam", (True, True, True, True, False), True, dtype, scale, bad, amsgrad=False,
-            maximize=True, weight_decay=0.1, tensor_lr=False, **ADAM)
-    compare("_fused_sgd", (True, True, True), False, dtype, scale, bad, momentum=0.9, dampening=0.0,
-            nesterov=True, maximize=False, weight_decay=0.1, lr=0.1, tensor_lr=False)
-    compare("_fused_adagrad", (True, True, True), True, dtype, scale, bad, maximize=False, weight_decay=0.1,
-            lr_decay=0.1, lr=0.1, eps=1e-8, tensor_lr=False)
+    compare(
+        "_fused_adam",
+        (True, True, True, True, False),
+        True,
+        dtype,
+        scale,
+        bad,
+        amsgrad=False,
+        maximize=True,
+        weight_decay=0.1,
+        tensor_lr=False,
+        **ADAM,
+    )
+    compare(
+        "_fused_sgd",
+        (True, True, True),
+        False,
+        dtype,
+        scale,
+        bad,
+        momentum=0.9,
+        dampening=0.0,
+        nesterov=True,
+        maximize=False,
+        weight_decay=0.1,
+        lr=0.1,
+        tensor_lr=False,
+    )
+    compare(
+        "_fused_adagrad",
+        (True, True, True),
+        True,
+        dtype,
+        scale,
+        bad,
+        maximize=False,
+        weight_decay=0.1,
+        lr_decay=0.1,
+        lr=0.1,
+        eps=1e-8,
+        tensor_lr=False,
+    )
 
 
 def test_schemas():
@@ -114,5 +185,15 @@ def test_schemas():
 
 def test_lengths():
     with pytest.raises(RuntimeError, match="same length"):
-        rl._fused_sgd_([rl.ones(2)], [rl.ones(2), rl.ones(2)], [], weight_decay=0.0, momentum=0.0, lr=0.1,
-                       dampening=0.0, nesterov=False, maximize=False, is_first_step=False)
+        rl._fused_sgd_(
+            [rl.ones(2)],
+            [rl.ones(2), rl.ones(2)],
+            [],
+            weight_decay=0.0,
+            momentum=0.0,
+            lr=0.1,
+            dampening=0.0,
+            nesterov=False,
+            maximize=False,
+            is_first_step=False,
+        )

@@ -36,20 +36,29 @@ def agree(mine, theirs):
 @pytest.mark.parametrize(("scale", "zero_point"), [(0.1, 0), (0.5, 3), (1.0, 0), (1e-3, -5), (0.3, 7)])
 def test_per_tensor(dtype, scale, zero_point):
     theirs, mine = both([SPECIAL, SPECIAL[::-1]], dtype)
-    for a, b in zip(getattr(rl.ops.aten, NAMES["tensor"])(mine, scale, zero_point, -8, 7),
-                    getattr(torch.ops.aten, NAMES["tensor"])(theirs, scale, zero_point, -8, 7), strict=True):
+    for a, b in zip(
+        getattr(rl.ops.aten, NAMES["tensor"])(mine, scale, zero_point, -8, 7),
+        getattr(torch.ops.aten, NAMES["tensor"])(theirs, scale, zero_point, -8, 7),
+        strict=True,
+    ):
         agree(a, b)
-    agree(rl.fake_quantize_per_tensor_affine(mine, scale, zero_point, -8, 7),
-          torch.fake_quantize_per_tensor_affine(theirs, scale, zero_point, -8, 7))
+    agree(
+        rl.fake_quantize_per_tensor_affine(mine, scale, zero_point, -8, 7),
+        torch.fake_quantize_per_tensor_affine(theirs, scale, zero_point, -8, 7),
+    )
     steps, my_steps = both(np.array([scale], np.float32))
     zeros, my_zeros = both(np.array([zero_point], np.int32), "int32")
-    agree(rl.fake_quantize_per_tensor_affine(mine, my_steps, my_zeros, -8, 7),
-          torch.fake_quantize_per_tensor_affine(theirs, steps, zeros, -8, 7))
+    agree(
+        rl.fake_quantize_per_tensor_affine(mine, my_steps, my_zeros, -8, 7),
+        torch.fake_quantize_per_tensor_affine(theirs, steps, zeros, -8, 7),
+    )
     for on in (0, 1):
         enabled, my_enabled = both(np.array([on]), "int64")
-        for a, b in zip(getattr(rl.ops.aten, NAMES["qparams"])(mine, my_steps, my_zeros, my_enabled, -8, 7),
-                        getattr(torch.ops.aten, NAMES["qparams"])(theirs, steps, zeros, enabled, -8, 7),
-                        strict=True):
+        for a, b in zip(
+            getattr(rl.ops.aten, NAMES["qparams"])(mine, my_steps, my_zeros, my_enabled, -8, 7),
+            getattr(torch.ops.aten, NAMES["qparams"])(theirs, steps, zeros, enabled, -8, 7),
+            strict=True,
+        ):
             agree(a, b)
 
 
@@ -64,11 +73,16 @@ def test_per_channel(dtype, kind, axis):
     size = values.shape[axis]
     scale, my_scale = both(random.uniform(0.05, 0.4, size).astype(np.float32))
     zero, my_zero = both(random.uniform(-3, 3, size), kind)
-    for a, b in zip(getattr(rl.ops.aten, NAMES["channel"])(mine, my_scale, my_zero, axis, -8, 7),
-                    getattr(torch.ops.aten, NAMES["channel"])(theirs, scale, zero, axis, -8, 7), strict=True):
+    for a, b in zip(
+        getattr(rl.ops.aten, NAMES["channel"])(mine, my_scale, my_zero, axis, -8, 7),
+        getattr(torch.ops.aten, NAMES["channel"])(theirs, scale, zero, axis, -8, 7),
+        strict=True,
+    ):
         agree(a, b)
-    agree(rl.fake_quantize_per_channel_affine(mine, my_scale, my_zero, axis, -8, 7),
-          torch.fake_quantize_per_channel_affine(theirs, scale, zero, axis, -8, 7))
+    agree(
+        rl.fake_quantize_per_channel_affine(mine, my_scale, my_zero, axis, -8, 7),
+        torch.fake_quantize_per_channel_affine(theirs, scale, zero, axis, -8, 7),
+    )
 
 
 def test_infinity_is_the_end_of_the_grid():
@@ -115,13 +129,17 @@ def test_learnable(zero, axis, factor):
     (b * weights).sum().backward()
     # Halfway between two zero points PyTorch's per-tensor forward and backward take different ones.
     halfway = axis is None and zero % 2 == 0.5
-    for left, right in ((mine, theirs), (my_scale, scale), (my_zeros, zeros))[:1 if halfway else 3]:
+    for left, right in ((mine, theirs), (my_scale, scale), (my_zeros, zeros))[: 1 if halfway else 3]:
         np.testing.assert_allclose(left.grad.numpy(), right.grad.numpy(), rtol=2e-5, atol=2e-6)
 
 
 def observer(m, size):
-    state = (m.full((size,), float("inf")), m.full((size,), float("-inf")), m.ones(size),
-             m.zeros(size, dtype=m.int32))
+    state = (
+        m.full((size,), float("inf")),
+        m.full((size,), float("-inf")),
+        m.ones(size),
+        m.zeros(size, dtype=m.int32),
+    )
     return list(state)
 
 
@@ -153,12 +171,34 @@ def test_observer(per_row, symmetric, limits):
 @pytest.mark.parametrize("limits", [(0, 255), (-128, 127), (0, 15)])
 def test_grids(symmetric, limits):
     """Scale and zero point for extremes of every kind: one-sided, tiny, none at all."""
-    for low, high in [(0, 0), (0, 1e-9), (-1e-9, 0), (-1e-6, 2e-6), (1, 3), (-3, -1), (-1, 5), (-5, 1),
-                      (0, 3), (-3, 0), (-1e30, 1e30), (1e-40, 1e-39), (-0.5, 0.5)]:
+    for low, high in [
+        (0, 0),
+        (0, 1e-9),
+        (-1e-9, 0),
+        (-1e-6, 2e-6),
+        (1, 3),
+        (-3, -1),
+        (-1, 5),
+        (-5, 1),
+        (0, 3),
+        (-3, 0),
+        (-1e30, 1e30),
+        (1e-40, 1e-39),
+        (-0.5, 0.5),
+    ]:
         mine, theirs = observer(rl, 1), observer(torch, 1)
         for m, state in ((rl, mine), (torch, theirs)):
-            m.fused_moving_avg_obs_fake_quant(m.tensor([low, high], dtype=m.float32), m.ones(1), m.ones(1),
-                                              *state, 0.1, *limits, 0, False, symmetric)
+            m.fused_moving_avg_obs_fake_quant(
+                m.tensor([low, high], dtype=m.float32),
+                m.ones(1),
+                m.ones(1),
+                *state,
+                0.1,
+                *limits,
+                0,
+                False,
+                symmetric,
+            )
         for left, right in zip(mine, theirs, strict=True):
             np.testing.assert_allclose(left.numpy(), right.numpy(), rtol=1e-6, err_msg=f"{low} .. {high}")
 
@@ -187,8 +227,9 @@ ERRORS = [
     lambda m, x: m.fake_quantize_per_channel_affine(x, m.ones(2).double(), m.zeros(2).int(), 0, -8, 7),
     lambda m, x: m.fake_quantize_per_channel_affine(x, m.ones(2), m.zeros(2), 3, -8, 7),
     lambda m, x: m.fake_quantize_per_channel_affine(x, m.ones(2), m.zeros(2).long(), 0, -8, 7),
-    lambda m, x: m.fused_moving_avg_obs_fake_quant(x, m.ones(1), m.ones(1), *observer(m, 2), 0.1, 0, 255, 1,
-                                                   True),
+    lambda m, x: m.fused_moving_avg_obs_fake_quant(
+        x, m.ones(1), m.ones(1), *observer(m, 2), 0.1, 0, 255, 1, True
+    ),
 ]
 
 

@@ -16,15 +16,24 @@ import rushlight as rl
 from rushlight.compiler import CompiledFunction
 
 OPS, THEIRS = rl.ops.quantized_decomposed, torch.ops.quantized_decomposed
-RANGES = {"uint8": (0, 255), "int8": (-128, 127), "int16": (-2**15, 2**15 - 1), "uint16": (0, 2**16 - 1),
-          "int32": (-2**30, 2**30), "float8_e4m3fn": (-448, 448), "float8_e5m2": (-57344, 57344)}
+RANGES = {
+    "uint8": (0, 255),
+    "int8": (-128, 127),
+    "int16": (-(2**15), 2**15 - 1),
+    "uint16": (0, 2**16 - 1),
+    "int32": (-(2**30), 2**30),
+    "float8_e4m3fn": (-448, 448),
+    "float8_e5m2": (-57344, 57344),
+}
 EDGES = [0.0, -0.0, 0.25, 0.75, -0.25, 1.25, 12.7, -12.8, 12.75, 1e9, -1e9, 3e38, np.inf, -np.inf, 0.05, 25.6]
 
 
 def both(values, dtype):
     values = np.asarray(values)
-    return (rl.from_numpy(values.copy()).to(getattr(rl, dtype)),
-            torch.from_numpy(values.copy()).to(getattr(torch, dtype)))
+    return (
+        rl.from_numpy(values.copy()).to(getattr(rl, dtype)),
+        torch.from_numpy(values.copy()).to(getattr(torch, dtype)),
+    )
 
 
 def agree(mine, theirs):
@@ -79,10 +88,24 @@ def test_quantize_per_tensor(kind, dtype):
     for scale, zero_point in ((0.1, 0), (0.5, low), (0.5, high), (1 / 3, 7)):
         check("quantize_per_tensor", x, scale, zero_point, low, high, kind, compiles=scale == 0.1)
         tensors = both([scale], "float32"), both(zero_point, "int64")
-        check("quantize_per_tensor.tensor", x, *tensors, low, high, kind,
-              compiles=dtype == "float32" and scale == 1 / 3)
-        check("quantize_per_tensor.tensor", x, both(scale, "float64"), both([[zero_point]], "int32"), low,
-              high, kind)
+        check(
+            "quantize_per_tensor.tensor",
+            x,
+            *tensors,
+            low,
+            high,
+            kind,
+            compiles=dtype == "float32" and scale == 1 / 3,
+        )
+        check(
+            "quantize_per_tensor.tensor",
+            x,
+            both(scale, "float64"),
+            both([[zero_point]], "int32"),
+            low,
+            high,
+            kind,
+        )
         check("quantize_per_tensor.tensor2", x, *tensors, both([low], "int64"), both([high], "int64"), kind)
 
 
@@ -95,13 +118,29 @@ def test_dequantize_per_tensor(kind, out):
     x = both(values, kind)
     options = {} if out is None else {"out_dtype": out}
     for scale, zero_point in ((0.1, 0), (0.5, low), (1 / 3, high), (1e-3, 7)):
-        check("dequantize_per_tensor", x, scale, zero_point, low, high, kind, compiles=scale == 0.1,
-              **options)
+        check(
+            "dequantize_per_tensor", x, scale, zero_point, low, high, kind, compiles=scale == 0.1, **options
+        )
         tensors = both([scale], "float32"), both(zero_point, "int64")
-        check("dequantize_per_tensor.tensor", x, *tensors, low, high, kind,
-              compiles=out == "float32" and scale == 1 / 3, **options)
-        check("dequantize_per_tensor.tensor2", x, *tensors, both([low], "int64"), both([high], "int64"), kind,
-              **options)
+        check(
+            "dequantize_per_tensor.tensor",
+            x,
+            *tensors,
+            low,
+            high,
+            kind,
+            compiles=out == "float32" and scale == 1 / 3,
+            **options,
+        )
+        check(
+            "dequantize_per_tensor.tensor2",
+            x,
+            *tensors,
+            both([low], "int64"),
+            both([high], "int64"),
+            kind,
+            **options,
+        )
 
 
 @pytest.mark.parametrize("kind", ["uint8", "int8", "int16", "int32"])
@@ -118,8 +157,9 @@ def test_per_channel(kind, axis):
         check("quantize_per_channel", x, scales, zeros, axis, low, high, kind, compiles=points == "int64")
         check("quantize_per_channel", x, both([0.2], steps), both([3], points), axis, low, high, kind)
         ints = both(random.integers(low, high, shape), kind)
-        check("dequantize_per_channel", ints, scales, zeros, axis, low, high, kind,
-              compiles=points == "int32")
+        check(
+            "dequantize_per_channel", ints, scales, zeros, axis, low, high, kind, compiles=points == "int32"
+        )
         check("dequantize_per_channel", ints, scales, None, axis, low, high, kind, out_dtype="float16")
 
 
@@ -129,8 +169,16 @@ def test_shapes_and_layouts():
         check("quantize_per_tensor", x, 0.1, 2, 0, 255, "uint8")
         check("quantize_per_tensor.tensor", x, both(0.1, "float64"), both(2, "int64"), 0, 255, "uint8")
         ints = both(np.full(shape, 7), "uint8")
-        check("dequantize_per_tensor.tensor", ints, both(0.1, "float64"), both(2, "int64"), 0, 255, "uint8",
-              out_dtype="float16")
+        check(
+            "dequantize_per_tensor.tensor",
+            ints,
+            both(0.1, "float64"),
+            both(2, "int64"),
+            0,
+            255,
+            "uint8",
+            out_dtype="float16",
+        )
     mine, theirs = both(np.arange(24.0).reshape(2, 3, 4), "float32")
     for view in (lambda t: t.permute(2, 0, 1), lambda t: t[:, ::2], lambda t: t[:, :, :1].expand(2, 3, 5)):
         check("quantize_per_tensor", (view(mine), view(theirs)), 0.3, 1, 0, 255, "uint8")
@@ -145,28 +193,103 @@ REFUSED = [
     ("quantize_per_tensor", both([1.0], "float32"), 0.1, 0, -1, 255, "uint8"),
     ("quantize_per_tensor", both([1.0], "float32"), 0.1, 0, 0, 128, "int8"),
     ("quantize_per_tensor", both([1.0], "float32"), 0.0, 0, 0, 127, "int8"),
-    ("quantize_per_tensor.tensor", both([1.0], "float32"), both([0.0], "float32"), both([0], "int64"), 0,
-     255, "uint8"),
-    ("quantize_per_tensor.tensor", both([1.0], "float32"), both([0.1, 0.2], "float32"), both([0], "int64"), 0,
-     255, "uint8"),
-    ("quantize_per_tensor.tensor", both([1.0], "float32"), both([0.1], "float32"), both([0, 1], "int64"), 0,
-     255, "uint8"),
-    ("quantize_per_tensor.tensor2", both([1.0], "float32"), both([0.1], "float32"), both([0], "int64"),
-     both([-1], "int64"), both([255], "int64"), "uint8"),
+    (
+        "quantize_per_tensor.tensor",
+        both([1.0], "float32"),
+        both([0.0], "float32"),
+        both([0], "int64"),
+        0,
+        255,
+        "uint8",
+    ),
+    (
+        "quantize_per_tensor.tensor",
+        both([1.0], "float32"),
+        both([0.1, 0.2], "float32"),
+        both([0], "int64"),
+        0,
+        255,
+        "uint8",
+    ),
+    (
+        "quantize_per_tensor.tensor",
+        both([1.0], "float32"),
+        both([0.1], "float32"),
+        both([0, 1], "int64"),
+        0,
+        255,
+        "uint8",
+    ),
+    (
+        "quantize_per_tensor.tensor2",
+        both([1.0], "float32"),
+        both([0.1], "float32"),
+        both([0], "int64"),
+        both([-1], "int64"),
+        both([255], "int64"),
+        "uint8",
+    ),
     ("dequantize_per_tensor", both([1], "int8"), 0.1, 0, 0, 255, "uint8"),
     ("dequantize_per_tensor", both([1], "int64"), 0.1, 0, 0, 255, "int64"),
-    ("dequantize_per_tensor.tensor", both([1], "int8"), both([0.1] * 2, "float32"), both([0], "int64"), -128,
-     127, "int8"),
-    ("quantize_per_channel", both([1.0], "float64"), both([0.1], "float32"), both([0], "int64"), 0, 0, 255,
-     "uint8"),
-    ("quantize_per_channel", both([1.0], "float32"), both([0.1], "float32"), both([0], "int64"), 1, 0, 255,
-     "uint8"),
-    ("quantize_per_channel", both([1.0] * 3, "float32"), both([0.1] * 2, "float32"), both([0] * 2, "int64"),
-     0, 0, 255, "uint8"),
-    ("dequantize_per_channel", both([1], "uint8"), both([0.1], "float32"), both([0], "int64"), 0, -128, 127,
-     "int8"),
-    ("dequantize_per_channel", both([1], "uint8"), both([0.1], "float32"), both([0], "int64"), 0, -128, 127,
-     "uint8"),
+    (
+        "dequantize_per_tensor.tensor",
+        both([1], "int8"),
+        both([0.1] * 2, "float32"),
+        both([0], "int64"),
+        -128,
+        127,
+        "int8",
+    ),
+    (
+        "quantize_per_channel",
+        both([1.0], "float64"),
+        both([0.1], "float32"),
+        both([0], "int64"),
+        0,
+        0,
+        255,
+        "uint8",
+    ),
+    (
+        "quantize_per_channel",
+        both([1.0], "float32"),
+        both([0.1], "float32"),
+        both([0], "int64"),
+        1,
+        0,
+        255,
+        "uint8",
+    ),
+    (
+        "quantize_per_channel",
+        both([1.0] * 3, "float32"),
+        both([0.1] * 2, "float32"),
+        both([0] * 2, "int64"),
+        0,
+        0,
+        255,
+        "uint8",
+    ),
+    (
+        "dequantize_per_channel",
+        both([1], "uint8"),
+        both([0.1], "float32"),
+        both([0], "int64"),
+        0,
+        -128,
+        127,
+        "int8",
+    ),
+    (
+        "dequantize_per_channel",
+        both([1], "uint8"),
+        both([0.1], "float32"),
+        both([0], "int64"),
+        0,
+        -128,
+        127,
+        "uint8",
+    ),
 ]
 
 
@@ -180,14 +303,19 @@ def test_what_is_refused(case):
 
 
 def test_numbers_are_inputs_of_a_program():
-    compiled = CompiledFunction(lambda x, scale: OPS.dequantize_per_tensor(
-        OPS.quantize_per_tensor(x, scale, 3, -128, 127, rl.int8), scale, 3, -128, 127, rl.int8),
-        fullgraph=True)
+    compiled = CompiledFunction(
+        lambda x, scale: OPS.dequantize_per_tensor(
+            OPS.quantize_per_tensor(x, scale, 3, -128, 127, rl.int8), scale, 3, -128, 127, rl.int8
+        ),
+        fullgraph=True,
+    )
     x = rl.linspace(-2, 2, 41)
     for scale in (0.1, 0.25, 0.3):
         ints = OPS.quantize_per_tensor(x, scale, 3, -128, 127, rl.int8)
-        agree(compiled(x, scale), torch.from_numpy(
-            OPS.dequantize_per_tensor(ints, scale, 3, -128, 127, rl.int8).numpy()))
+        agree(
+            compiled(x, scale),
+            torch.from_numpy(OPS.dequantize_per_tensor(ints, scale, 3, -128, 127, rl.int8).numpy()),
+        )
     assert sum(map(len, compiled.entries.values())) == 1
 
 
@@ -197,8 +325,9 @@ def test_gradients_pass_through_what_is_not_rounded():
     for lib, scales in ((rl, mine.requires_grad_()), (torch, theirs.requires_grad_())):
         ints = lib.tensor([[4, -3, 2], [1, 1, -7]], dtype=lib.int8)
         zeros = lib.tensor([1, 0, -2])
-        lib.ops.quantized_decomposed.dequantize_per_channel(ints, scales, zeros, 1, -128, 127,
-                                                            lib.int8).square().sum().backward()
+        lib.ops.quantized_decomposed.dequantize_per_channel(
+            ints, scales, zeros, 1, -128, 127, lib.int8
+        ).square().sum().backward()
         results.append(scales.grad)
     np.testing.assert_allclose(results[0].numpy(), results[1].numpy(), rtol=1e-6)
 
@@ -206,8 +335,10 @@ def test_gradients_pass_through_what_is_not_rounded():
 def test_the_namespace():
     assert set(dir(OPS)) >= {"quantize_per_tensor", "dequantize_per_channel"} and "add" not in dir(OPS)
     assert OPS.quantize_per_tensor.overloads() == ["default", "tensor", "tensor2"]
-    assert repr(OPS.quantize_per_tensor.tensor) == \
-        "<OpOverload(op='quantized_decomposed.quantize_per_tensor', overload='tensor')>"
+    assert (
+        repr(OPS.quantize_per_tensor.tensor)
+        == "<OpOverload(op='quantized_decomposed.quantize_per_tensor', overload='tensor')>"
+    )
     with pytest.raises(AttributeError, match="quantized_decomposed::add"):
         OPS.add
     with pytest.raises(AttributeError, match="no overload 'other'"):

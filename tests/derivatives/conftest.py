@@ -34,11 +34,15 @@ def derivatives(lib: Any, expression: str, value: Any) -> list[Any]:
     (gradient,) = lib.autograd.grad(results, x, weights, allow_unused=True)
     with lib.autograd.forward_ad.dual_level():
         dual = lib.autograd.forward_ad.make_dual(x.detach(), counting(lib, x))
-        tangents = [lib.autograd.forward_ad.unpack_dual(tensor).tangent
-                    for tensor in outputs(eval(expression, {**scope, "x": dual}))]
+        tangents = [
+            lib.autograd.forward_ad.unpack_dual(tensor).tangent
+            for tensor in outputs(eval(expression, {**scope, "x": dual}))
+        ]
     found = [gradient, *tangents]
-    return [None if tensor is None or tensor.numel() == 0 else tensor.detach().resolve_conj().tolist()
-            for tensor in found]
+    return [
+        None if tensor is None or tensor.numel() == 0 else tensor.detach().resolve_conj().tolist()
+        for tensor in found
+    ]
 
 
 def has_complex(value: Any) -> bool:
@@ -58,6 +62,7 @@ def first_order() -> Callable[..., None]:
     The expression is evaluated with `lib` meaning torch and with `lib` meaning rushlight. Cotangents and
     tangents are 1, 2, 3, ...; `modes` may name reverse or forward alone.
     """
+
     def check(expression: str, value: Any, modes: str = "reverse forward") -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -68,7 +73,8 @@ def first_order() -> Callable[..., None]:
                 continue
             theirs = zero_if_none(None, ours) if theirs is None else theirs
             ours = zero_if_none(None, theirs) if ours is None else ours
-            torch.testing.assert_close(torch.tensor(ours), torch.tensor(theirs), rtol=1e-6, atol=1e-9,
-                                       equal_nan=True)
+            torch.testing.assert_close(
+                torch.tensor(ours), torch.tensor(theirs), rtol=1e-6, atol=1e-9, equal_nan=True
+            )
 
     return check

@@ -66,10 +66,13 @@ def test_masked_logaddexp_where_one_is_masked() -> None:
     """There the result is the other operand, whose second derivative is 0; PyTorch's is NaN."""
     outcomes = []
     for m in (torch, rl):
-        x, y, weight = (m.tensor(values, dtype=m.float64, requires_grad=True)
-                        for values in ([0.3, -0.4, 0.8], [0.1, 0.2, 0.5], [1.0, 2.0, 3.0]))
-        result = m.masked.logaddexp(x, y, input_mask=m.tensor([True, False, True]),
-                                    other_mask=m.tensor([True, True, False]))
+        x, y, weight = (
+            m.tensor(values, dtype=m.float64, requires_grad=True)
+            for values in ([0.3, -0.4, 0.8], [0.1, 0.2, 0.5], [1.0, 2.0, 3.0])
+        )
+        result = m.masked.logaddexp(
+            x, y, input_mask=m.tensor([True, False, True]), other_mask=m.tensor([True, True, False])
+        )
         first = m.autograd.grad(result, (x, y), weight, create_graph=True)
         second = m.autograd.grad(first, (x, y), [m.tensor([1.0, 2.0, -3.0], dtype=m.float64)] * 2)
         outcomes.append(np.stack([g.numpy() for g in second]))
@@ -88,6 +91,12 @@ def test_cov_is_as_precise_as_its_weights() -> None:
         found = []
         for m in (torch, rl):
             w = m.from_numpy(weights.astype(dtype))
-            found.append(tangents(m, lambda t, m=m, w=w: m.cov(t, aweights=w), m.from_numpy(x.copy()),
-                                  m.from_numpy(direction.copy())))
+            found.append(
+                tangents(
+                    m,
+                    lambda t, m=m, w=w: m.cov(t, aweights=w),
+                    m.from_numpy(x.copy()),
+                    m.from_numpy(direction.copy()),
+                )
+            )
         np.testing.assert_allclose(found[1], found[0], rtol=tolerance, atol=tolerance)

@@ -11,9 +11,9 @@ import torch
 import rushlight
 from rushlight.core.dispatch import run_name
 
-WEIGHT = [[1., 2.], [3., 5.], [-4., 7.], [0.5, 6.]]
+WEIGHT = [[1.0, 2.0], [3.0, 5.0], [-4.0, 7.0], [0.5, 6.0]]
 INDICES = [0, 2, 2, 1, 3, 2]
-SAMPLE_WEIGHTS = [0.5, -1., 2., 3., 0., 1.5]
+SAMPLE_WEIGHTS = [0.5, -1.0, 2.0, 3.0, 0.0, 1.5]
 
 
 def table(lib: Any = rushlight) -> Any:
@@ -54,7 +54,7 @@ def test_embedding_backward(padding: int, by_frequency: bool) -> None:
 
 def test_no_indices() -> None:
     indices = rushlight.zeros(0, dtype=rushlight.int64)
-    assert gradients(rushlight, lambda w: rushlight.embedding(w, indices), table()) == [[[0., 0.]] * 4]
+    assert gradients(rushlight, lambda w: rushlight.embedding(w, indices), table()) == [[[0.0, 0.0]] * 4]
 
 
 # Bags. One is empty; with an end given, the last index is in none.
@@ -70,9 +70,11 @@ def test_embedding_bag(offsets: list[int], ends: bool, padding: int | None, mode
     for lib in (torch, rushlight):
         indices = lib.tensor(INDICES if not ends else INDICES[:5])
         start, bag = lib.tensor(offsets), lib.embedding_bag
-        found.append(gradients(
-            lib, lambda w: bag(w, indices, start, False, mode, False, None, ends, padding)[0],
-            table(lib)))
+        found.append(
+            gradients(
+                lib, lambda w: bag(w, indices, start, False, mode, False, None, ends, padding)[0], table(lib)
+            )
+        )
     torch.testing.assert_close(torch.tensor(found[1]), torch.tensor(found[0]))
 
 
@@ -80,8 +82,16 @@ def test_embedding_bag(offsets: list[int], ends: bool, padding: int | None, mode
 def test_bag_gradients_by_frequency(mode: int) -> None:
     """Each row's gradient is divided by how often it occurs; PyTorch takes the count of another row."""
     indices, offsets = rushlight.tensor(INDICES), rushlight.tensor([0, 2, 2, 5])
-    plain, scaled = (gradients(rushlight, lambda w, by_frequency=by_frequency: rushlight.embedding_bag(
-        w, indices, offsets, by_frequency, mode)[0], table())[0] for by_frequency in (False, True))
+    plain, scaled = (
+        gradients(
+            rushlight,
+            lambda w, by_frequency=by_frequency: rushlight.embedding_bag(
+                w, indices, offsets, by_frequency, mode
+            )[0],
+            table(),
+        )[0]
+        for by_frequency in (False, True)
+    )
     counts = [INDICES.count(row) for row in range(4)]
     expected = [[value / count for value in row] for row, count in zip(plain, counts, strict=True)]
     torch.testing.assert_close(torch.tensor(scaled), torch.tensor(expected))
@@ -95,27 +105,52 @@ def test_sample_weights(offsets: list[int], ends: bool, padding: int | None) -> 
         count = 5 if ends else 6
         indices, start, bag = lib.tensor(INDICES[:count]), lib.tensor(offsets), lib.embedding_bag
         samples = lib.tensor(SAMPLE_WEIGHTS[:count], dtype=lib.float64, requires_grad=True)
-        found.append(gradients(
-            lib, lambda w, s: bag(w, indices, start, False, 0, False, s, ends, padding)[0],
-            table(lib), samples))
+        found.append(
+            gradients(
+                lib,
+                lambda w, s: bag(w, indices, start, False, 0, False, s, ends, padding)[0],
+                table(lib),
+                samples,
+            )
+        )
     assert found[0] == found[1]
 
 
 @pytest.mark.parametrize(("offsets", "ends"), BAGS)
 @pytest.mark.parametrize("padding", [-1, 2])
-@pytest.mark.parametrize(("mode", "by_frequency"), [
-    ("sum", False), ("sum", True), ("mean", False), ("mean", True), ("weighted", False), ("weighted", True),
-    ("max", False)])
-def test_bags_to_second_order(offsets: list[int], ends: bool, padding: int, mode: str,
-                              by_frequency: bool) -> None:
+@pytest.mark.parametrize(
+    ("mode", "by_frequency"),
+    [
+        ("sum", False),
+        ("sum", True),
+        ("mean", False),
+        ("mean", True),
+        ("weighted", False),
+        ("weighted", True),
+        ("max", False),
+    ],
+)
+def test_bags_to_second_order(
+    offsets: list[int], ends: bool, padding: int, mode: str, by_frequency: bool
+) -> None:
     """PyTorch has no second derivative and no forward mode."""
     indices, start = rushlight.tensor(INDICES), rushlight.tensor(offsets)
     samples = rushlight.tensor(SAMPLE_WEIGHTS, dtype=rushlight.float64, requires_grad=True)
     inputs = (table(), samples) if mode == "weighted" else (table(),)
 
     def bag(weight: Any, samples: Any = None) -> Any:
-        return run_name("_embedding_bag", weight, indices, start, by_frequency,
-                        {"mean": 1, "max": 2}.get(mode, 0), False, samples, ends, padding)[0]
+        return run_name(
+            "_embedding_bag",
+            weight,
+            indices,
+            start,
+            by_frequency,
+            {"mean": 1, "max": 2}.get(mode, 0),
+            False,
+            samples,
+            ends,
+            padding,
+        )[0]
 
     if not by_frequency and padding == -1:  # else the gradient is not that of the function
         assert rushlight.autograd.gradcheck(bag, inputs, check_forward_ad=True)
@@ -124,12 +159,13 @@ def test_bags_to_second_order(offsets: list[int], ends: bool, padding: int, mode
 
 # Rows scaled to a norm.
 
-@pytest.mark.parametrize("norm", [1., 2., 2.5, float("inf")])
+
+@pytest.mark.parametrize("norm", [1.0, 2.0, 2.5, float("inf")])
 def test_renorm(norm: float) -> None:
     indices = rushlight.tensor([2, 0, 2, 3], dtype=rushlight.int32)
 
     def renormed(weight: Any) -> Any:
-        return run_name("embedding_renorm", weight, indices, 4., norm)
+        return run_name("embedding_renorm", weight, indices, 4.0, norm)
 
     assert rushlight.autograd.gradcheck(renormed, table(), check_forward_ad=True)
     assert rushlight.autograd.gradgradcheck(renormed, table())

@@ -58,9 +58,11 @@ def test_rows_that_are_not_registered_belong_to_later_families() -> None:
 def test_rows_with_a_formula_are_differentiated(rows: list[Row]) -> None:
     """Where PyTorch has a reverse formula, a gradient flows here: nothing passes for being constant."""
     asked = {line["op"] for line in inventory.table() if line["reverse_for"]}
-    flat = [row.op for row in rows
-            if row.op in asked and row.op not in NOT_YET
-            and CONSTANT in [getattr(row, stage) for stage in STAGES]]
+    flat = [
+        row.op
+        for row in rows
+        if row.op in asked and row.op not in NOT_YET and CONSTANT in [getattr(row, stage) for stage in STAGES]
+    ]
     assert not flat
 
 
@@ -70,11 +72,14 @@ def test_samples_belong_to_rows() -> None:
     assert not SAMPLES.keys() & DOMAINS.keys(), "a domain is for generated samples"
 
 
-@pytest.mark.parametrize("formula, failing", [
-    (lambda grad, self: grad * self.cos().conj() * 1.01, {"reverse", "forward"}),
-    (lambda grad, self: grad * self.cos().conj().detach(), {"second", "mixed"}),
-    (lambda grad, self: grad * self.cos().conj(), set()),
-])
+@pytest.mark.parametrize(
+    "formula, failing",
+    [
+        (lambda grad, self: grad * self.cos().conj() * 1.01, {"reverse", "forward"}),
+        (lambda grad, self: grad * self.cos().conj().detach(), {"second", "mixed"}),
+        (lambda grad, self: grad * self.cos().conj(), set()),
+    ],
+)
 def test_wrong_formulas_are_found(formula: object, failing: set[str]) -> None:
     entry = REGISTRY["sin"].derivative
     right = entry.formulas[0].function
@@ -98,11 +103,14 @@ def test_a_missing_formula_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 # Operators of PyTorch's own tests.
 
+
 def test_operators_of_pytorchs_tests_have_their_formulas() -> None:
     """The gradient says which formula was used."""
-    for name, args in (("_test_autograd_multiple_dispatch.fullcoverage", ()),
-                       ("_test_autograd_multiple_dispatch.ntonly", (True,)),
-                       ("_test_autograd_multiple_dispatch_view", ())):
+    for name, args in (
+        ("_test_autograd_multiple_dispatch.fullcoverage", ()),
+        ("_test_autograd_multiple_dispatch.ntonly", (True,)),
+        ("_test_autograd_multiple_dispatch_view", ()),
+    ):
         mine, theirs = rushlight.ones(2, 3, requires_grad=True), torch.ones(2, 3, requires_grad=True)
         base, _, overload = name.partition(".")
         result = run_name(name, mine, *args)
@@ -131,8 +139,9 @@ def test_truth_of_bool_tensors() -> None:
 
 def test_zeros_like_the_features_of_another() -> None:
     mine = run_name("_new_zeros_with_same_feature_meta", rushlight.ones(3, 5), rushlight.ones(4, 2).t(), 2)
-    theirs = torch.ops.aten._new_zeros_with_same_feature_meta(torch.ones(3, 5), torch.ones(4, 2).t(),
-                                                              self_num_batch_dims=2)
+    theirs = torch.ops.aten._new_zeros_with_same_feature_meta(
+        torch.ones(3, 5), torch.ones(4, 2).t(), self_num_batch_dims=2
+    )
     assert tuple(mine.shape) == tuple(theirs.shape) and mine.stride() == theirs.stride()
     assert not mine.any() and not rushlight._efficientzerotensor((2, 3)).any()
 
@@ -142,8 +151,9 @@ def test_a_normal_draw_is_constant_in_its_parameters(overload: str) -> None:
     """The gradient and the tangent are zeros, not None, as PyTorch's."""
     for library in (rushlight, torch):
         mean, std = (library.ones(3, requires_grad=True) for _ in range(2))
-        args = {"float_Tensor": (0.0, std), "Tensor_float": (mean, 1.0),
-                "Tensor_Tensor": (mean, std)}[overload]
+        args = {"float_Tensor": (0.0, std), "Tensor_float": (mean, 1.0), "Tensor_Tensor": (mean, std)}[
+            overload
+        ]
         inputs = [arg for arg in args if isinstance(arg, library.Tensor)]
         grads = library.autograd.grad(library.normal(*args).sum(), inputs)
         assert [g.tolist() for g in grads] == [[0.0] * 3] * len(inputs)

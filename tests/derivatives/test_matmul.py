@@ -15,15 +15,15 @@ from rushlight.core.dispatch import run_name
 
 inf, nan = math.inf, math.nan
 # Two equal rows, equal columns, a tie for p = inf.
-ROWS = [[1., 2., 3.], [1., 2., 3.], [-1., 2., 0.], [4., 2., 3.]]
+ROWS = [[1.0, 2.0, 3.0], [1.0, 2.0, 3.0], [-1.0, 2.0, 0.0], [4.0, 2.0, 3.0]]
 COMPLEX = [[1 + 2j, 3 - 1j], [2j, -1 + 0j]]
 ORDERS = [0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, inf]
 
 POINTS: list[tuple[str, Any]] = [
     ("x @ x", COMPLEX),
     ("lib.addmm(x, x, x, beta=2 - 1j, alpha=1j)", COMPLEX),
-    ("lib.addmm(x[0], x, x, beta=0, alpha=0.5)", [[1., 2.], [3., 4.]]),
-    ("lib.addmm(x, x, x, beta=0)", [[nan, 2.], [3., 4.]]),
+    ("lib.addmm(x[0], x, x, beta=0, alpha=0.5)", [[1.0, 2.0], [3.0, 4.0]]),
+    ("lib.addmm(x, x, x, beta=0)", [[nan, 2.0], [3.0, 4.0]]),
     ("lib.addmv(x[0], x, x[1], alpha=2, beta=3)", COMPLEX),
     ("lib.addr(x, x[0], x[1], alpha=2j)", COMPLEX),
     ("lib.addbmm(x, x.expand(3, 2, 2), x.expand(3, 2, 2), alpha=2)", COMPLEX),
@@ -36,12 +36,12 @@ POINTS: list[tuple[str, Any]] = [
     ("lib.dot(x, x)", []),
     ("lib.linalg.cross(x[:2], x[2:])", ROWS),
     ("lib.linalg.cross(x[:1], x)", ROWS),
-    ("lib.linalg.matrix_power(x, 0)", [[1., 2.], [3., 4.]]),
+    ("lib.linalg.matrix_power(x, 0)", [[1.0, 2.0], [3.0, 4.0]]),
     ("lib.linalg.matrix_power(x, 5)", COMPLEX),
     ("lib.einsum('ij,kj,l->ik', x, x, x[0])", COMPLEX),
     ("lib.kron(x, x[0])", COMPLEX),
     ("lib.nn.functional.linear(x, x, x[0])", COMPLEX),
-    ("lib.cosine_similarity(x, x * 0)", [[1., 2.], [3., 4.]]),
+    ("lib.cosine_similarity(x, x * 0)", [[1.0, 2.0], [3.0, 4.0]]),
 ]
 
 
@@ -76,8 +76,10 @@ def test_distances_have_derivatives_of_second_order(p: float) -> None:
     rushlight.manual_seed(0)
     a = rushlight.randn(3, 2, dtype=rushlight.float64).requires_grad_()
     b = rushlight.randn(2, 4, 2, dtype=rushlight.float64).requires_grad_()
-    for function, inputs in ((lambda a, b: run_name("_cdist_forward", a, b, p, None), (a, b)),
-                             (lambda a: run_name("_pdist_forward", a, p), (a,))):
+    for function, inputs in (
+        (lambda a, b: run_name("_cdist_forward", a, b, p, None), (a, b)),
+        (lambda a: run_name("_pdist_forward", a, p), (a,)),
+    ):
         assert gradcheck(function, inputs, check_forward_ad=True)
         assert gradgradcheck(function, inputs, check_fwd_over_rev=True, fast_mode=True)
 
@@ -92,17 +94,20 @@ def test_second_derivatives_of_distances_between_equal_rows_are_finite() -> None
     x = rushlight.tensor(ROWS, dtype=rushlight.float64, requires_grad=True)
     for p in ORDERS:
         for distances in (run_name("_pdist_forward", x, p), run_name("_cdist_forward", x, x, p, None)):
-            (gradient,) = rushlight.autograd.grad((distances ** 2).sum(), x, create_graph=True)
-            (second,) = rushlight.autograd.grad((gradient ** 2).sum(), x)
+            (gradient,) = rushlight.autograd.grad((distances**2).sum(), x, create_graph=True)
+            (second,) = rushlight.autograd.grad((gradient**2).sum(), x)
             assert second.isfinite().all()
 
 
-@pytest.mark.parametrize(("shapes", "expands", "summed"), [
-    (((2, 3), (2, 3, 1), (2, 1)), ((1, 3), (0,), (1, 2)), (2, 3)),  # bilinear
-    (((1, 2), (2, 3), (2, 3)), ((0, 3), (0, 1), (1, 2)), (0, 2)),
-    (((1, 3), (2, 1), (2, 3)), ((), (), ()), (1,)),  # broadcast dimensions
-    (((2, 2), (3,), (3,)), ((2,), (0, 1), (0, 1)), (0, 1)),  # summed over what only one factor has
-])
+@pytest.mark.parametrize(
+    ("shapes", "expands", "summed"),
+    [
+        (((2, 3), (2, 3, 1), (2, 1)), ((1, 3), (0,), (1, 2)), (2, 3)),  # bilinear
+        (((1, 2), (2, 3), (2, 3)), ((0, 3), (0, 1), (1, 2)), (0, 2)),
+        (((1, 3), (2, 1), (2, 3)), ((), (), ()), (1,)),  # broadcast dimensions
+        (((2, 2), (3,), (3,)), ((2,), (0, 1), (0, 1)), (0, 1)),  # summed over what only one factor has
+    ],
+)
 def test_trilinear(shapes: Any, expands: Any, summed: tuple[int, ...]) -> None:
     inputs = tuple(rushlight.randn(shape, dtype=rushlight.complex128).requires_grad_() for shape in shapes)
 
@@ -131,18 +136,24 @@ def test_products_that_return_a_wider_dtype(name: str) -> None:
 
 def test_addr_of_several_dtypes() -> None:
     """PyTorch refuses the backward pass of it."""
-    x = rushlight.tensor([[1., 2.], [3., 4.]], dtype=rushlight.float64, requires_grad=True)
-    narrow = rushlight.tensor([5., 6.], requires_grad=True)
+    x = rushlight.tensor([[1.0, 2.0], [3.0, 4.0]], dtype=rushlight.float64, requires_grad=True)
+    narrow = rushlight.tensor([5.0, 6.0], requires_grad=True)
     gradients = rushlight.autograd.grad(rushlight.addr(x, narrow, x[1]).sum(), (x, narrow))
-    assert [gradient.tolist() for gradient in gradients] == [[[1., 1.], [12., 12.]], [7., 7.]]
+    assert [gradient.tolist() for gradient in gradients] == [[[1.0, 1.0], [12.0, 12.0]], [7.0, 7.0]]
     assert gradients[1].dtype is rushlight.float32
 
 
-@pytest.mark.parametrize("function", [
-    lambda x: rushlight.addmm(x, x, x, beta=2, alpha=3), lambda x: rushlight.addmv(x[0], x, x[1], alpha=2),
-    lambda x: rushlight.addr(x, x[0], x[1], beta=2), lambda x: rushlight.vdot(x[0], x[1] ** 2),
-    lambda x: rushlight.linalg.multi_dot([x, x, x]), lambda x: rushlight.linalg.matrix_power(x, 3),
-])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: rushlight.addmm(x, x, x, beta=2, alpha=3),
+        lambda x: rushlight.addmv(x[0], x, x[1], alpha=2),
+        lambda x: rushlight.addr(x, x[0], x[1], beta=2),
+        lambda x: rushlight.vdot(x[0], x[1] ** 2),
+        lambda x: rushlight.linalg.multi_dot([x, x, x]),
+        lambda x: rushlight.linalg.matrix_power(x, 3),
+    ],
+)
 def test_derivatives_of_second_order(function: Callable[[Any], Any]) -> None:
     x = rushlight.tensor(COMPLEX, dtype=rushlight.complex128, requires_grad=True)
     assert gradgradcheck(function, x, check_fwd_over_rev=True)

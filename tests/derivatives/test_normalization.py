@@ -18,8 +18,9 @@ NORMS = {
     "rms_norm": lambda lib, x, w: lib.nn.functional.rms_norm(x, (3,), w),
     "group_norm": lambda lib, x, w: lib.nn.functional.group_norm(x, 3, w, w),
     "batch_norm": lambda lib, x, w: lib.nn.functional.batch_norm(x, None, None, w, w, training=True),
-    "instance_norm": lambda lib, x, w: lib.nn.functional.instance_norm(x.unsqueeze(-1) * leaf(lib, 2, 4),
-                                                                       weight=w),
+    "instance_norm": lambda lib, x, w: lib.nn.functional.instance_norm(
+        x.unsqueeze(-1) * leaf(lib, 2, 4), weight=w
+    ),
 }
 
 
@@ -35,18 +36,21 @@ def test_second_order(name: str) -> None:
     for lib in (rushlight, torch):
         x, w = leaf(lib, 0, 5, 3), leaf(lib, 1, 3)
         y = NORMS[name](lib, x, w)
-        first = lib.autograd.grad((y ** 3).sum(), [x, w], create_graph=True)
+        first = lib.autograd.grad((y**3).sum(), [x, w], create_graph=True)
         second = lib.autograd.grad((first[0] ** 2).sum() + (first[1] ** 2).sum(), [x, w])
         results.append([t.detach().numpy() for t in (*first, *second)])
     for ours, theirs in zip(*results, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-7, atol=1e-7)
 
 
-@pytest.mark.parametrize(("name", "arguments"), [
-    ("native_layer_norm", ((3,), None, None, 1e-3)),
-    ("_fused_rms_norm", ((3,), None, 1e-3)),
-    ("native_group_norm", (None, None, 5, 3, 1, 1, 1e-3)),
-])
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("native_layer_norm", ((3,), None, None, 1e-3)),
+        ("_fused_rms_norm", ((3,), None, 1e-3)),
+        ("native_group_norm", (None, None, 5, 3, 1, 1, 1e-3)),
+    ],
+)
 def test_statistics_are_differentiable(name: str, arguments: tuple[Any, ...]) -> None:
     def function(x: Any) -> Any:
         return run_name(name, x, *arguments)

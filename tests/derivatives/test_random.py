@@ -19,8 +19,8 @@ def parameter(*values: float) -> Any:
 
 ZERO: list[Callable[[Any], Any]] = [
     lambda x: rushlight.normal(x, x),
-    lambda x: rushlight.normal(x, 2.),
-    lambda x: rushlight.normal(1., x),
+    lambda x: rushlight.normal(x, 2.0),
+    lambda x: rushlight.normal(1.0, x),
     lambda x: rushlight.normal(x, x.reshape(3, 1)),
     rushlight.bernoulli,
     lambda x: rushlight.bernoulli(x, 0.5),
@@ -48,7 +48,7 @@ def test_no_dependence(function: Callable[[Any], Any]) -> None:
     sample = function(x)
     assert sample.requires_grad
     (gradient,) = rushlight.autograd.grad(sample, x, sample.detach() * float("inf"))
-    assert gradient.tolist() == [0., 0., 0.]
+    assert gradient.tolist() == [0.0, 0.0, 0.0]
     with rushlight.autograd.forward_ad.dual_level():
         dual = rushlight.autograd.forward_ad.make_dual(x.detach(), rushlight.ones_like(x))
         tangent = rushlight.autograd.forward_ad.unpack_dual(function(dual)).tangent
@@ -61,15 +61,16 @@ def test_only_like(name: str) -> None:
 
 
 def test_fill_with_a_tensor(first_order: Callable[..., None]) -> None:
-    first_order("lib.fill(x, x[1])", [1., 2., 3.])
-    first_order("x.clone().fill_(x[0])", [1., 2., 3.])
-    first_order("x.clone().copy_(x[:1])", [1., 2., 3.])
-    first_order("(x * 2).to(lib.complex128)", [1., 2.])
+    first_order("lib.fill(x, x[1])", [1.0, 2.0, 3.0])
+    first_order("x.clone().fill_(x[0])", [1.0, 2.0, 3.0])
+    first_order("x.clone().copy_(x[:1])", [1.0, 2.0, 3.0])
+    first_order("(x * 2).to(lib.complex128)", [1.0, 2.0])
 
 
 # Dropout.
 
-@pytest.mark.parametrize(("p", "train"), [(0.5, True), (0.2, None), (0.5, False), (0., True), (1., True)])
+
+@pytest.mark.parametrize(("p", "train"), [(0.5, True), (0.2, None), (0.5, False), (0.0, True), (1.0, True)])
 def test_native_dropout(p: float, train: bool | None) -> None:
     x = rushlight.ones(50, dtype=rushlight.float64, requires_grad=True)
     result, mask = rushlight.native_dropout(x, p, train)
@@ -100,9 +101,10 @@ def test_dropout_to_second_order(name: str) -> None:
 RANKS = np.array([0.05, 0.3, 0.5, 0.8, 0.99])
 
 
-@pytest.mark.parametrize("alpha", [0.3, 1., 2.5, 40., 3000.])
+@pytest.mark.parametrize("alpha", [0.3, 1.0, 2.5, 40.0, 3000.0])
 def test_gamma(alpha: float) -> None:
     """_standard_gamma_grad is the derivative of the quantile, and so are its own derivatives."""
+
     def quantile(a: float) -> np.ndarray:
         return special.gammaincinv(a, RANKS)
 
@@ -123,7 +125,7 @@ def difference(function: Callable[[float], np.ndarray], at: float, step: float) 
 
 
 def test_gamma_sample() -> None:
-    alpha = parameter(0.4, 1.5, 8.)
+    alpha = parameter(0.4, 1.5, 8.0)
     sample = rushlight._standard_gamma(alpha)
     (gradient,) = rushlight.autograd.grad(sample, alpha, 2 * rushlight.ones(3, dtype=rushlight.float64))
     assert gradient.tolist() == pytest.approx((2 * rushlight._standard_gamma_grad(alpha, sample)).tolist())
@@ -132,19 +134,23 @@ def test_gamma_sample() -> None:
 @pytest.mark.parametrize("name", ["_standard_gamma_grad", "_dirichlet_grad"])
 def test_derivatives_of_slopes(name: str) -> None:
     """By finite differences of all arguments; coarse ones, since the operators are good to nine digits."""
-    arguments = {"_standard_gamma_grad": (parameter(0.4, 1.5, 8.), parameter(0.2, 2.5, 6.)),
-                 "_dirichlet_grad": (parameter(0.2, 0.5, 0.9), parameter(0.4, 1.5, 8.),
-                                     parameter(1.5, 4., 20.))}
+    arguments = {
+        "_standard_gamma_grad": (parameter(0.4, 1.5, 8.0), parameter(0.2, 2.5, 6.0)),
+        "_dirichlet_grad": (parameter(0.2, 0.5, 0.9), parameter(0.4, 1.5, 8.0), parameter(1.5, 4.0, 20.0)),
+    }
     assert rushlight.autograd.gradcheck(getattr(rushlight, name), arguments[name], eps=1e-4, atol=1e-4)
-    assert rushlight.autograd.gradcheck(getattr(rushlight, name), arguments[name], eps=1e-4, atol=1e-4,
-                                        check_forward_ad=True)
+    assert rushlight.autograd.gradcheck(
+        getattr(rushlight, name), arguments[name], eps=1e-4, atol=1e-4, check_forward_ad=True
+    )
 
 
 def test_gamma_grad_in_single_precision() -> None:
     found = []
     for dtype in (rushlight.float32, rushlight.float64):
-        a, x = (p.detach().to(dtype).requires_grad_()
-                for p in (parameter(0.4, 1.5, 8.), parameter(0.2, 2.5, 6.)))
+        a, x = (
+            p.detach().to(dtype).requires_grad_()
+            for p in (parameter(0.4, 1.5, 8.0), parameter(0.2, 2.5, 6.0))
+        )
         slope = rushlight._standard_gamma_grad(a, x)
         found.append([g.tolist() for g in rushlight.autograd.grad(slope.sum(), (a, x))])
     assert np.allclose(found[0], found[1], rtol=1e-5)
@@ -152,16 +158,18 @@ def test_gamma_grad_in_single_precision() -> None:
 
 def test_dirichlet_sample() -> None:
     """The components always sum to 1, so that the gradient of their sum is zero; Beta is the case of two."""
-    alpha = parameter(0.7, 2., 5.)
+    alpha = parameter(0.7, 2.0, 5.0)
     sample = rushlight._sample_dirichlet(alpha)
     (gradient,) = rushlight.autograd.grad(sample.sum(), alpha, retain_graph=True)
-    assert gradient.tolist() == pytest.approx([0., 0., 0.], abs=1e-12)
+    assert gradient.tolist() == pytest.approx([0.0, 0.0, 0.0], abs=1e-12)
     two = parameter(1.5, 2.5)
     sample = rushlight._sample_dirichlet(two)
     (gradient,) = rushlight.autograd.grad(sample[0], two)
     rank = special.betainc(1.5, 2.5, sample[0].item())
-    expected = [difference(lambda a: special.betaincinv(a, 2.5, rank), 1.5, 1e-2),
-                difference(lambda b: special.betaincinv(1.5, b, rank), 2.5, 1e-2)]
+    expected = [
+        difference(lambda a: special.betaincinv(a, 2.5, rank), 1.5, 1e-2),
+        difference(lambda b: special.betaincinv(1.5, b, rank), 2.5, 1e-2),
+    ]
     assert gradient.tolist() == pytest.approx(expected, rel=1e-5)
 
 

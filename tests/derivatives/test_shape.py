@@ -12,7 +12,7 @@ import rushlight
 from rushlight.autograd import gradcheck, gradgradcheck
 from rushlight.core.dispatch import run_name
 
-GRID = [[1., 2., 3., 4.], [5., 6., 7., 8.], [9., 10., 11., 12.]]
+GRID = [[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0], [9.0, 10.0, 11.0, 12.0]]
 
 POINTS: list[tuple[str, Any]] = [
     ("lib.cat([x, x * 2, x[:1]], 0)", GRID),
@@ -37,7 +37,7 @@ POINTS: list[tuple[str, Any]] = [
     ("x.repeat_interleave(2)", GRID),
     ("x.repeat_interleave(lib.tensor([2, 0, 3]), 0)", GRID),
     ("lib.diag_embed(x, 1)", GRID),
-    ("lib.diag(x)", [1., 2.]),
+    ("lib.diag(x)", [1.0, 2.0]),
     ("lib.nn.functional.pad(x, (1, -2, 0, 2), value=7.)", GRID),
     ("lib.nn.functional.pad(x, (-1, -1))", GRID),
     ("lib.nn.functional.pad(x, (2, 1), 'reflect')", GRID),
@@ -47,8 +47,8 @@ POINTS: list[tuple[str, Any]] = [
     ("lib.nn.functional.pad(x, (1, 2, 2, 1), 'replicate')", [GRID]),
     ("lib.nn.functional.pad(x, (1, 1, 2, 1, 1, 0), 'reflect')", [[GRID, GRID]]),
     ("lib.rot90(x, 3)", GRID),
-    ("lib.combinations(x)", [1., 2., 3.]),
-    ("lib.cartesian_prod(x, x)", [1., 2., 3.]),
+    ("lib.combinations(x)", [1.0, 2.0, 3.0]),
+    ("lib.cartesian_prod(x, x)", [1.0, 2.0, 3.0]),
 ]
 
 
@@ -61,7 +61,7 @@ def test_special_points(first_order: Callable[..., None], expression: str, value
 @pytest.mark.parametrize("kind", ["reflection", "replication"])
 def test_backward_operators_of_padding(kind: str, dims: int) -> None:
     name = f"{kind}_pad{dims}d"
-    padding = (2, 1, 0, 1, 1, 2)[:2 * dims]
+    padding = (2, 1, 0, 1, 1, 2)[: 2 * dims]
     x = rushlight.randn((2, *(3, 4, 3)[:dims]), dtype=rushlight.float64)
     grad = run_name(name, x, padding).requires_grad_()
     theirs = [torch.tensor(tensor.tolist(), dtype=torch.float64) for tensor in (grad, x)]
@@ -74,11 +74,17 @@ def test_backward_operators_of_padding(kind: str, dims: int) -> None:
     assert gradcheck(backward, grad, check_forward_ad=True, fast_mode=True)
 
 
-@pytest.mark.parametrize("function", [
-    lambda x: rushlight.cat([x ** 2, x], 1), lambda x: rushlight.stack([x ** 2, x], 1),
-    lambda x: run_name("constant_pad_nd", x ** 2, (1, -1, 2, 0), 3.0), lambda x: (x ** 2).flip(0).roll(1, 1),
-    lambda x: run_name("reflection_pad1d", x ** 2, (2, 1)), lambda x: (x ** 2).repeat(2, 2).tril(),
-])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: rushlight.cat([x**2, x], 1),
+        lambda x: rushlight.stack([x**2, x], 1),
+        lambda x: run_name("constant_pad_nd", x**2, (1, -1, 2, 0), 3.0),
+        lambda x: (x**2).flip(0).roll(1, 1),
+        lambda x: run_name("reflection_pad1d", x**2, (2, 1)),
+        lambda x: (x**2).repeat(2, 2).tril(),
+    ],
+)
 def test_derivatives_of_second_order(function: Callable[[Any], Any]) -> None:
     assert gradgradcheck(function, rushlight.tensor(GRID, dtype=rushlight.float64, requires_grad=True))
 
@@ -91,4 +97,4 @@ def test_what_is_padded_is_not_kept_for_the_backward_pass() -> None:
         y = run_name("reflection_pad1d", x, (1, 1))
         z = run_name("constant_pad_nd", x, (1, 1), 0)
     assert not saved
-    assert rushlight.autograd.grad(y.sum() + z.sum(), x)[0].tolist() == [[2., 3., 3., 2.]] * 3
+    assert rushlight.autograd.grad(y.sum() + z.sum(), x)[0].tolist() == [[2.0, 3.0, 3.0, 2.0]] * 3

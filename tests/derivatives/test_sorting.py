@@ -16,22 +16,22 @@ import rushlight
 inf, nan = math.inf, math.nan
 
 POINTS: list[tuple[str, Any]] = [
-    ("x.sort(stable=True)", [2., 1., 2., 1.]),
-    ("x.sort(stable=True, descending=True)", [2., 1., 2., 1.]),
-    ("x.sort()[0]", [3., nan, -inf, inf, 1.]),
-    ("x.sort(0)", [[3., 1.], [2., 2.5]]),
-    ("x.sort(-2, descending=True)[0]", [[3., 1.], [2., 2.5]]),
+    ("x.sort(stable=True)", [2.0, 1.0, 2.0, 1.0]),
+    ("x.sort(stable=True, descending=True)", [2.0, 1.0, 2.0, 1.0]),
+    ("x.sort()[0]", [3.0, nan, -inf, inf, 1.0]),
+    ("x.sort(0)", [[3.0, 1.0], [2.0, 2.5]]),
+    ("x.sort(-2, descending=True)[0]", [[3.0, 1.0], [2.0, 2.5]]),
     ("x.sort()", 3.0),
     ("x.sort()", []),
-    ("x.msort()", [[3., 1.], [2., 2.5]]),
-    ("x.topk(2)", [3., 1., 2., 5.]),
-    ("x.topk(2, largest=False)", [3., 1., nan, 5.]),
-    ("x.topk(1, dim=0, sorted=True)", [[3., 1.], [2., 2.5]]),
-    ("x.topk(0)[0]", [3., 1.]),
+    ("x.msort()", [[3.0, 1.0], [2.0, 2.5]]),
+    ("x.topk(2)", [3.0, 1.0, 2.0, 5.0]),
+    ("x.topk(2, largest=False)", [3.0, 1.0, nan, 5.0]),
+    ("x.topk(1, dim=0, sorted=True)", [[3.0, 1.0], [2.0, 2.5]]),
+    ("x.topk(0)[0]", [3.0, 1.0]),
     ("x.topk(1)", 3.0),
-    ("x.kthvalue(2)", [3., 1., 2., 5.]),
-    ("x.kthvalue(3)", [3., nan, 2.]),
-    ("x.kthvalue(1, 0, True)", [[3., 1.], [2., 2.5]]),
+    ("x.kthvalue(2)", [3.0, 1.0, 2.0, 5.0]),
+    ("x.kthvalue(3)", [3.0, nan, 2.0]),
+    ("x.kthvalue(1, 0, True)", [[3.0, 1.0], [2.0, 2.5]]),
     ("x.kthvalue(1)", 3.0),
 ]
 
@@ -42,14 +42,17 @@ def test_first_order(first_order: Callable[..., None], expression: str, value: A
 
 
 def test_second_order() -> None:
-    x = rushlight.tensor([[3., 1., 2.], [5., 7., 6.]], dtype=rushlight.float64, requires_grad=True)
-    for function in (lambda x: x.sort(1)[0]**3, lambda x: x.topk(2, 0)[0]**3,
-                     lambda x: x.kthvalue(2, 1)[0]**3):
+    x = rushlight.tensor([[3.0, 1.0, 2.0], [5.0, 7.0, 6.0]], dtype=rushlight.float64, requires_grad=True)
+    for function in (
+        lambda x: x.sort(1)[0] ** 3,
+        lambda x: x.topk(2, 0)[0] ** 3,
+        lambda x: x.kthvalue(2, 1)[0] ** 3,
+    ):
         assert rushlight.autograd.gradgradcheck(function, x)
 
 
 def test_positions_carry_no_gradient() -> None:
-    x = rushlight.tensor([3., 1., 2.], requires_grad=True)
+    x = rushlight.tensor([3.0, 1.0, 2.0], requires_grad=True)
     assert not x.sort()[1].requires_grad
     assert not x.argsort().requires_grad
     assert not rushlight.searchsorted(x, x).requires_grad
@@ -73,18 +76,18 @@ UNIQUE = [
 
 @pytest.mark.parametrize("function", UNIQUE)
 def test_distinct_values(function: Callable[[Any], Any]) -> None:
-    x = rushlight.tensor([[3., 1., 2.], [5., 7., 6.]], dtype=rushlight.float64, requires_grad=True)
+    x = rushlight.tensor([[3.0, 1.0, 2.0], [5.0, 7.0, 6.0]], dtype=rushlight.float64, requires_grad=True)
     assert rushlight.autograd.gradcheck(function, x, check_forward_ad=True)
     assert rushlight.autograd.gradgradcheck(function, x)
 
 
 def test_equal_values_share() -> None:
-    x = rushlight.tensor([2., 1., 2., 2., 1.], requires_grad=True)
-    weights = rushlight.tensor([2., 3.])
+    x = rushlight.tensor([2.0, 1.0, 2.0, 2.0, 1.0], requires_grad=True)
+    weights = rushlight.tensor([2.0, 3.0])
     (gradient,) = rushlight.autograd.grad(x.unique(), x, weights)
-    assert gradient.tolist() == [1., 1., 1., 1., 1.]
-    (gradient,) = rushlight.autograd.grad(x.unique_consecutive(), x, rushlight.tensor([1., 2., 3., 4.]))
-    assert gradient.tolist() == [1., 2., 1.5, 1.5, 4.]
-    x = rushlight.tensor([[1., 2.], [3., 4.], [1., 2.]], requires_grad=True)
+    assert gradient.tolist() == [1.0, 1.0, 1.0, 1.0, 1.0]
+    (gradient,) = rushlight.autograd.grad(x.unique_consecutive(), x, rushlight.tensor([1.0, 2.0, 3.0, 4.0]))
+    assert gradient.tolist() == [1.0, 2.0, 1.5, 1.5, 4.0]
+    x = rushlight.tensor([[1.0, 2.0], [3.0, 4.0], [1.0, 2.0]], requires_grad=True)
     (gradient,) = rushlight.autograd.grad(x.unique(dim=0).sum(), x)
-    assert gradient.tolist() == [[.5, .5], [1., 1.], [.5, .5]]
+    assert gradient.tolist() == [[0.5, 0.5], [1.0, 1.0], [0.5, 0.5]]

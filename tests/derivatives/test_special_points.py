@@ -15,13 +15,44 @@ from torch.testing._internal.common_methods_invocations import BinaryUfuncInfo, 
 
 import rushlight as rl
 
-POINTS = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, 3.0, -3.0, 6.0, 20.0, -20.0, 1e-30, -1e-30, 1e30, -1e30,
-          math.inf, -math.inf, math.pi / 2]
+POINTS = [
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.5,
+    -0.5,
+    2.0,
+    -2.0,
+    3.0,
+    -3.0,
+    6.0,
+    20.0,
+    -20.0,
+    1e-30,
+    -1e-30,
+    1e30,
+    -1e30,
+    math.inf,
+    -math.inf,
+    math.pi / 2,
+]
 PAIRS = [0.0, -0.0, 1.0, -1.0, 0.5, 2.0, -2.0, 1e-30, 1e30, math.inf, -math.inf]
 
 # What takes other arguments, gives several results, or only changes the dtype.
-NOT_OF_TENSORS = {"bfloat16", "cdouble", "cfloat", "chalf", "double", "fill", "float", "frexp", "half",
-                  "nn.functional.prelu", "nn.functional.threshold"}
+NOT_OF_TENSORS = {
+    "bfloat16",
+    "cdouble",
+    "cfloat",
+    "chalf",
+    "double",
+    "fill",
+    "float",
+    "frexp",
+    "half",
+    "nn.functional.prelu",
+    "nn.functional.threshold",
+}
 
 ONCE = {"nn.functional.hardsigmoid"}  # PyTorch has no second derivative of it
 
@@ -37,8 +68,13 @@ BETTER = {
 def _named(kind):
     found = {}
     for op in op_db:
-        if isinstance(op, kind) and not op.variant_test_name and op.supports_autograd \
-                and torch.float64 in op.dtypes and not op.name.startswith("__"):
+        if (
+            isinstance(op, kind)
+            and not op.variant_test_name
+            and op.supports_autograd
+            and torch.float64 in op.dtypes
+            and not op.name.startswith("__")
+        ):
             found[op.name] = op
     return sorted(found.keys() - NOT_OF_TENSORS)
 

@@ -33,8 +33,9 @@ class Linear:
 
     def __call__(self, x):
         p = self._parameters
-        return (x @ p["weight"] + p["bias"]) * self._buffers["scale"] + (x @ p["again"] if "again" in p
-                                                                         else 0)
+        return (x @ p["weight"] + p["bias"]) * self._buffers["scale"] + (
+            x @ p["again"] if "again" in p else 0
+        )
 
 
 def module(**options):
@@ -97,8 +98,9 @@ def test_per_sample_gradients():
 
 
 def test_ensembles():
-    models = [Linear(rl.full((3, 2), float(n)).requires_grad_(), rl.zeros(2).requires_grad_()) for n
-              in range(3)]
+    models = [
+        Linear(rl.full((3, 2), float(n)).requires_grad_(), rl.zeros(2).requires_grad_()) for n in range(3)
+    ]
     parameters, buffers = stack_module_state(models)
     assert parameters["weight"].shape == (3, 3, 2)
     assert parameters["weight"].requires_grad

@@ -19,13 +19,18 @@ from rushlight.testing.conformance import Task, run_task
 from rushlight.testing.entries import Entry, entries
 from rushlight.testing.record import FAIL, PASS, Result
 
-HISTOGRAMS = ("each element of the batch has a range of its own, read from its data and refused if it is not "
-              "finite, and edges in extended precision: one run of the kernel for each")
+HISTOGRAMS = (
+    "each element of the batch has a range of its own, read from its data and refused if it is not "
+    "finite, and edges in extended precision: one run of the kernel for each"
+)
 
 # Operators without a batching rule: vmap runs them once for each element, and warns.
 LOOPS = {
-    "histc": HISTOGRAMS, "histogram.bin_ct": HISTOGRAMS, "histogram.bins_tensor": HISTOGRAMS,
-    "_histogramdd_bin_edges": HISTOGRAMS, "_histogramdd_from_bin_cts": HISTOGRAMS,
+    "histc": HISTOGRAMS,
+    "histogram.bin_ct": HISTOGRAMS,
+    "histogram.bins_tensor": HISTOGRAMS,
+    "_histogramdd_bin_edges": HISTOGRAMS,
+    "_histogramdd_from_bin_cts": HISTOGRAMS,
     "_histogramdd_from_bin_tensors": HISTOGRAMS,
 }
 # Entries whose operators loop.
@@ -34,8 +39,12 @@ LOOPING_ENTRIES = {"histc", "histogram", "histogramdd"}
 
 def needs_rule(op) -> bool:
     """Composites go through their body, pointwise operators broadcast, random ones may loop."""
-    return op.kind in (Kind.VIEW, Kind.STRUCTURAL) and bool(op.tensor_positions or op.list_positions) \
-        and not op.data_dependent and not op.random
+    return (
+        op.kind in (Kind.VIEW, Kind.STRUCTURAL)
+        and bool(op.tensor_positions or op.list_positions)
+        and not op.data_dependent
+        and not op.random
+    )
 
 
 def test_every_operator_has_a_batching_rule() -> None:
@@ -53,12 +62,13 @@ FIRST = 1  # samples of each entry in every run
 COLLIDING = frozenset(f"nn.functional.max_unpool{rank}d" for rank in (1, 2, 3))
 
 
-
-
 # vmap takes no sparse tensors, as in PyTorch; Jacobians and Hessians use it.
 SPARSE_ENTRIES = frozenset(("sparse.sampled_addmm", "sparse.mm.reduce", "to_sparse"))
-REFUSALS = ("sparse tensor cannot take part in a vmap", "makes or takes a sparse tensor",
-            "is not implemented for tensors of layout")
+REFUSALS = (
+    "sparse tensor cannot take part in a vmap",
+    "makes or takes a sparse tensor",
+    "is not implemented for tensors of layout",
+)
 
 
 def problem(result: Result) -> str | None:

@@ -60,8 +60,17 @@ def test_bags(mode: int, last: bool, padding: int, weighted: bool) -> None:
     weight, indices = random(5, 3), index(0, 2, 2, 4, 1, 3)
     sample_weights = random(6) if weighted else None
     one = (weight, indices, index(0, 2, 2, 5), False, mode, False, sample_weights, last, padding)
-    other = (weight * 0.5 + 1, index(1, 1, 2, 0, 4, 4), index(0, 1, 4, 4), False, mode, False,
-             None if sample_weights is None else sample_weights + 1, last, padding)
+    other = (
+        weight * 0.5 + 1,
+        index(1, 1, 2, 0, 4, 4),
+        index(0, 1, 4, 4),
+        False,
+        mode,
+        False,
+        None if sample_weights is None else sample_weights + 1,
+        last,
+        padding,
+    )
     check_vmap("_embedding_bag", one, other)
 
 
@@ -69,20 +78,25 @@ def test_bags(mode: int, last: bool, padding: int, weighted: bool) -> None:
 @pytest.mark.parametrize(("mode", "padding"), [(0, -1), (0, 2), (1, -1), (1, 2), (2, -1)])
 def test_gradients_of_bags(mode: int, padding: int, scaled: bool) -> None:
     def forward(indices: Any, offsets: Any) -> Any:
-        return run_name("_embedding_bag", random(5, 3), indices, offsets, False, mode, False, None, False,
-                        padding)
+        return run_name(
+            "_embedding_bag", random(5, 3), indices, offsets, False, mode, False, None, False, padding
+        )
 
     cases = []
-    for indices, offsets in ((index(0, 2, 2, 4, 1, 3), index(0, 2, 2)),
-                             (index(1, 1, 2, 0, 4, 4), index(0, 1, 4))):
+    for indices, offsets in (
+        (index(0, 2, 2, 4, 1, 3), index(0, 2, 2)),
+        (index(1, 1, 2, 0, 4, 4), index(0, 1, 4)),
+    ):
         _, bag, size, maxima = forward(indices, offsets)
         weights = random(6) if mode == 0 else None
         grad = random(3, 3) * len(cases) + 1
         cases.append((grad, indices, bag, size, maxima, 5, scaled, mode, weights, padding))
     check_vmap("_embedding_bag_dense_backward", *cases)
     if mode == 0:
-        given = [(grad, random(5, 3) + n, indices, index(0, 2, 2), bag, 0, padding)
-                 for n, (grad, indices, bag, *_) in enumerate(cases)]
+        given = [
+            (grad, random(5, 3) + n, indices, index(0, 2, 2), bag, 0, padding)
+            for n, (grad, indices, bag, *_) in enumerate(cases)
+        ]
         check_vmap("_embedding_bag_per_sample_weights_backward", *given)
 
 
@@ -98,11 +112,13 @@ def test_segments(reduce: str, axis: int) -> None:
     check_vmap("segment_reduce", *cases)
     results = [run_name("segment_reduce", *case) for case in cases]
     # The result belongs to its data: they vary together.
-    given = [(y.cos(), y, x, reduce, n, None, axis, 1.0)
-             for x, y, n in zip(data, results, lengths, strict=True)]
+    given = [
+        (y.cos(), y, x, reduce, n, None, axis, 1.0) for x, y, n in zip(data, results, lengths, strict=True)
+    ]
     expected = [run_name("_segment_reduce_backward", *case) for case in given]
-    mapped = rl.func.vmap(lambda g, y, x, n: run_name("_segment_reduce_backward", g, y, x, reduce, n, None,
-                                                      axis, 1.0))
+    mapped = rl.func.vmap(
+        lambda g, y, x, n: run_name("_segment_reduce_backward", g, y, x, reduce, n, None, axis, 1.0)
+    )
     found = mapped(*[rl.stack([case[i] for case in given]) for i in (0, 1, 2, 4)])
     for n in range(2):
         assert rl.allclose(found[n], expected[n])

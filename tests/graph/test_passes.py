@@ -36,7 +36,7 @@ FLOAT_PROGRAMS = {
     "plus negative zero": (lambda x: x + -0.0, 0),
     "plus zero is not nothing": (lambda x: x + 0.0, 1),
     "minus negative zero is not nothing": (lambda x: x - (-0.0), 1),
-    "first power": (lambda x: x ** 1, 0),
+    "first power": (lambda x: x**1, 0),
     "floor of a quotient": (lambda x: rl.div(x, 1, rounding_mode="floor"), 1),
     "twice negative": (lambda x: -(-x), 0),
     "three times negative": (lambda x: -(-(-x)), 1),
@@ -93,24 +93,43 @@ def test_views_become_one() -> None:
     assert several == ["as_strided", "mul.Scalar"]
     assert simplified(lambda x: x.view(24).view(4, 6) * 2, x) == ["mul.Scalar"]
     # the same view reached in two ways is one
-    assert simplified(lambda x: x.t()[1] + x[:, 1], x) == ["as_strided", "add.Tensor"] or \
-        len(simplified(lambda x: x.t()[1] + x[:, 1], x)) <= 3
+    assert (
+        simplified(lambda x: x.t()[1] + x[:, 1], x) == ["as_strided", "add.Tensor"]
+        or len(simplified(lambda x: x.t()[1] + x[:, 1], x)) <= 3
+    )
 
 
 def test_conjugation_is_not_lost() -> None:
     z = rl.tensor([1 + 2j, -3.5j])
-    for program in (lambda z: z.conj().conj() * 1, lambda z: z.conj().view(2, 1).t(),
-                    lambda z: z.conj().imag + 1):
+    for program in (
+        lambda z: z.conj().conj() * 1,
+        lambda z: z.conj().view(2, 1).t(),
+        lambda z: z.conj().imag + 1,
+    ):
         assert rl.compile(program, fullgraph=True)(z).tolist() == program(z).tolist()
 
 
-@pytest.mark.parametrize("names", [
-    ("float64", "float32", True), ("float32", "float64", False), ("float32", "float16", True),
-    ("float32", "bfloat16", True), ("float16", "bfloat16", False), ("bfloat16", "float16", False),
-    ("int64", "int32", True), ("int32", "int64", False), ("int16", "uint8", True), ("uint8", "int8", False),
-    ("float32", "int32", False), ("float64", "int32", True), ("float64", "int64", False),
-    ("complex64", "float32", True), ("float32", "complex64", False), ("int8", "bool", True),
-])
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("float64", "float32", True),
+        ("float32", "float64", False),
+        ("float32", "float16", True),
+        ("float32", "bfloat16", True),
+        ("float16", "bfloat16", False),
+        ("bfloat16", "float16", False),
+        ("int64", "int32", True),
+        ("int32", "int64", False),
+        ("int16", "uint8", True),
+        ("uint8", "int8", False),
+        ("float32", "int32", False),
+        ("float64", "int32", True),
+        ("float64", "int64", False),
+        ("complex64", "float32", True),
+        ("float32", "complex64", False),
+        ("int8", "bool", True),
+    ],
+)
 def test_which_dtype_holds_which(names: tuple[str, str, bool]) -> None:
     wide, narrow, expected = names
     assert _holds(getattr(rl, wide), getattr(rl, narrow)) is expected

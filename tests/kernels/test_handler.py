@@ -19,9 +19,17 @@ def test_fma_rounds_once():
     assert ops.fma(x, x, np.float32(-1)) != x * x - np.float32(1)
 
 
-@pytest.mark.parametrize(("x", "y", "floor", "trunc", "remainder", "fmod"), [
-    (7, 2, 3, 3, 1, 1), (-7, 2, -4, -3, 1, -1), (7, -2, -4, -3, -1, 1), (-7, -2, 3, 3, -1, -1),
-    (6, 3, 2, 2, 0, 0), (-6, 3, -2, -2, 0, 0)])
+@pytest.mark.parametrize(
+    ("x", "y", "floor", "trunc", "remainder", "fmod"),
+    [
+        (7, 2, 3, 3, 1, 1),
+        (-7, 2, -4, -3, 1, -1),
+        (7, -2, -4, -3, -1, 1),
+        (-7, -2, 3, 3, -1, -1),
+        (6, 3, 2, 2, 0, 0),
+        (-6, 3, -2, -2, 0, 0),
+    ],
+)
 @pytest.mark.parametrize("dtype", [np.int8, np.int64, np.float32])
 def test_quotients_and_remainders(x, y, floor, trunc, remainder, fmod, dtype):
     a, b = np.array([x], dtype), np.array([y], dtype)

@@ -11,8 +11,9 @@ from rushlight.loops.index import Dim, Index, Var, as_index, dot
 
 i, j, k = Var("i", 4), Var("j", 6), Var("k", 5)
 VARIABLES = (i, j, k)
-POINTS = [dict(zip(VARIABLES, point, strict=True))
-          for point in itertools.product(range(4), range(6), range(5))]
+POINTS = [
+    dict(zip(VARIABLES, point, strict=True)) for point in itertools.product(range(4), range(6), range(5))
+]
 
 
 @st.composite

@@ -34,8 +34,9 @@ def spec_of(shape: Sequence[int], dtype: Any) -> Spec:
     return Spec(tuple(shape), from_numpy(np.dtype(dtype)), contiguous_strides(shape), 0)
 
 
-def native(rule: Callable[..., Any], arrays: Sequence[np.ndarray], specs: Sequence[Spec],
-           ) -> tuple[Callable[[], list[np.ndarray]], list[Any]]:
+def native(
+    rule: Callable[..., Any], arrays: Sequence[np.ndarray], specs: Sequence[Spec]
+) -> tuple[Callable[[], list[np.ndarray]], list[Any]]:
     """A function that runs rule(low, *tensors) on `arrays`, and the steps of its schedule.
 
     Everything lies between zones of NaN, which must stay as they are.
@@ -64,7 +65,7 @@ def native(rule: Callable[..., Any], arrays: Sequence[np.ndarray], specs: Sequen
         if b in module.slots:
             block[module.slots[b]] = address(whole) + GUARD
     for b, array in zip(inputs, arrays, strict=True):
-        memory[b][GUARD:GUARD + array.nbytes] = array.reshape(-1).view(np.uint8)
+        memory[b][GUARD : GUARD + array.nbytes] = array.reshape(-1).view(np.uint8)
     entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(library.addresses["entry0"])
 
     def run() -> list[np.ndarray]:
@@ -73,8 +74,10 @@ def native(rule: Callable[..., Any], arrays: Sequence[np.ndarray], specs: Sequen
         for guarded in (*memory.values(), workspace):
             assert (guarded[:GUARD] == 255).all()
             assert (guarded[-GUARD:] == 255).all()
-        return [memory[b][GUARD:GUARD + bytes_of(b)].view(s.dtype.numpy).reshape(s.shape)
-                for b, s in zip(outputs, specs, strict=True)]
+        return [
+            memory[b][GUARD : GUARD + bytes_of(b)].view(s.dtype.numpy).reshape(s.shape)
+            for b, s in zip(outputs, specs, strict=True)
+        ]
 
     run.kept = library, run, lambda: entry(ctypes.addressof(block))  # type: ignore[attr-defined]
     return run, plan.steps
@@ -91,14 +94,23 @@ def close(ours: np.ndarray, theirs: Any, terms: int) -> None:
     np.testing.assert_allclose(ours, exact, rtol=0, atol=scale * terms * np.finfo(ours.dtype).eps)
 
 
-def check(x_shape: Sequence[int], w_shape: Sequence[int], stride: Any = 1, padding: Any = 0,
-          dilation: Any = 1, groups: int = 1, transposed: bool = False, output_padding: Any = 0,
-          dtype: Any = np.float32) -> list[Any]:
+def check(
+    x_shape: Sequence[int],
+    w_shape: Sequence[int],
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+    transposed: bool = False,
+    output_padding: Any = 0,
+    dtype: Any = np.float32,
+) -> list[Any]:
     """Forward and all gradients against torch in float64."""
     rng = np.random.default_rng(0)
     space = len(x_shape) - 2
-    stride, padding, dilation, output_padding = ((v,) * space if isinstance(v, int) else tuple(v)
-                                                 for v in (stride, padding, dilation, output_padding))
+    stride, padding, dilation, output_padding = (
+        (v,) * space if isinstance(v, int) else tuple(v) for v in (stride, padding, dilation, output_padding)
+    )
     channels = w_shape[1] * groups if transposed else w_shape[0]
     x, w, b = (rng.standard_normal(shape).astype(dtype) for shape in (x_shape, w_shape, (channels,)))
     tx, tw, tb = (torch.from_numpy(a.astype(np.float64)).requires_grad_() for a in (x, w, b))
@@ -124,18 +136,30 @@ def check(x_shape: Sequence[int], w_shape: Sequence[int], stride: Any = 1, paddi
     return steps
 
 
-@pytest.mark.parametrize(("x", "weight", "options"), [
-    ((2, 3, 8, 9), (5, 3, 3, 3), {}), ((1, 1, 1, 1), (1, 1, 1, 1), {}),
-    ((3, 4, 11, 6), (7, 4, 1, 1), {"stride": 2}),
-    ((2, 5, 7, 13), (17, 5, 3, 2), {"padding": 1}), ((2, 3, 20), (4, 3, 5), {"stride": 2, "padding": 1}),
-    ((1, 2, 5, 6, 7), (3, 2, 2, 3, 3), {"padding": 1}), ((4, 16, 12, 12), (32, 16, 3, 3), {"padding": 1})])
+@pytest.mark.parametrize(
+    ("x", "weight", "options"),
+    [
+        ((2, 3, 8, 9), (5, 3, 3, 3), {}),
+        ((1, 1, 1, 1), (1, 1, 1, 1), {}),
+        ((3, 4, 11, 6), (7, 4, 1, 1), {"stride": 2}),
+        ((2, 5, 7, 13), (17, 5, 3, 2), {"padding": 1}),
+        ((2, 3, 20), (4, 3, 5), {"stride": 2, "padding": 1}),
+        ((1, 2, 5, 6, 7), (3, 2, 2, 3, 3), {"padding": 1}),
+        ((4, 16, 12, 12), (32, 16, 3, 3), {"padding": 1}),
+    ],
+)
 def test_shapes(x: Any, weight: Any, options: dict[str, Any]) -> None:
     check(x, weight, **options)
 
 
-@pytest.mark.parametrize("options", [
-    {"dilation": (1, 3), "padding": (2, 4)}, {"stride": 3, "dilation": 2, "padding": 3},
-    {"stride": (3, 1), "padding": (0, 4)}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"dilation": (1, 3), "padding": (2, 4)},
+        {"stride": 3, "dilation": 2, "padding": 3},
+        {"stride": (3, 1), "padding": (0, 4)},
+    ],
+)
 @pytest.mark.parametrize("transposed", [False, True])
 def test_strides_and_dilations(options: dict[str, Any], transposed: bool) -> None:
     check((2, 6, 13, 11), (6, 6, 3, 3), transposed=transposed, **options)
@@ -167,8 +191,13 @@ def test_odd_sizes() -> None:
         n, c, o, h, w = (int(v) for v in rng.integers(1, 20, 5))
         kernel = [int(v) for v in rng.integers(1, 4, 2)]
         shape = (c, o, *kernel) if transposed else (o, c, *kernel)
-        check((n, c, h + 4, w + 4), shape, stride=int(rng.integers(1, 3)), padding=int(rng.integers(0, 2)),
-              transposed=transposed)
+        check(
+            (n, c, h + 4, w + 4),
+            shape,
+            stride=int(rng.integers(1, 3)),
+            padding=int(rng.integers(0, 2)),
+            transposed=transposed,
+        )
 
 
 def test_one_product() -> None:

@@ -21,8 +21,20 @@ def indices(*shape: int, below: int, seed: int = 0, dtype: Any = np.int64) -> rl
 def test_reading(dtype: str) -> None:
     x = tensor(6, 7, 5, dtype=dtype)
     i, j = indices(4, below=6), indices(3, 1, below=5)
-    check(lambda x, i, j: (x[i], x[:, :, j], x[i[:3], :, j], x[i - 6, 2], x.index_select(1, i),
-                           x.take(i * 7), x.gather(1, j.reshape(3, 1, 1).expand(3, 1, 5))), x, i, j)
+    check(
+        lambda x, i, j: (
+            x[i],
+            x[:, :, j],
+            x[i[:3], :, j],
+            x[i - 6, 2],
+            x.index_select(1, i),
+            x.take(i * 7),
+            x.gather(1, j.reshape(3, 1, 1).expand(3, 1, 5)),
+        ),
+        x,
+        i,
+        j,
+    )
     check(lambda x, j: x.take_along_dim(j.reshape(1, 3, 1), 2), x[:, :3], j)
 
 
@@ -31,12 +43,19 @@ def test_reading(dtype: str) -> None:
 def test_scatter(dtype: str, dim: int) -> None:
     x, source = tensor(6, 7, 5, dtype=dtype), tensor(6, 7, 5, seed=1, dtype=dtype)
     at = indices(5, 4, 3, below=x.shape[dim])
-    check(lambda x, i, s: (x.scatter(dim, i, s), x.scatter(dim, i, 1), x.scatter_add(dim, i, s)),
-          x, at, source)
+    check(
+        lambda x, i, s: (x.scatter(dim, i, s), x.scatter(dim, i, 1), x.scatter_add(dim, i, s)), x, at, source
+    )
     reductions = ["sum", "prod", "amax", "amin"] + (["mean"] if dtype != "bool" else [])
     for include in (True, False):
-        check(lambda x, i, s, include=include: tuple(
-            x.scatter_reduce(dim, i, s, r, include_self=include) for r in reductions), x, at, source)
+        check(
+            lambda x, i, s, include=include: tuple(
+                x.scatter_reduce(dim, i, s, r, include_self=include) for r in reductions
+            ),
+            x,
+            at,
+            source,
+        )
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int64"])
@@ -45,12 +64,28 @@ def test_slices(dtype: str, dim: int) -> None:
     x = tensor(6, 7, 5, dtype=dtype)
     i = indices(4, below=x.shape[dim])
     source = tensor(*(4 if d == dim else n for d, n in enumerate(x.shape)), seed=1, dtype=dtype)
-    check(lambda x, i, s: (x.index_add(dim, i, s), x.index_add(dim, i, s, alpha=2), x.index_copy(dim, i, s),
-                           x.index_fill(dim, i, 3), x.index_fill(dim, i, s.sum())), x, i, source)
+    check(
+        lambda x, i, s: (
+            x.index_add(dim, i, s),
+            x.index_add(dim, i, s, alpha=2),
+            x.index_copy(dim, i, s),
+            x.index_fill(dim, i, 3),
+            x.index_fill(dim, i, s.sum()),
+        ),
+        x,
+        i,
+        source,
+    )
     for include in (True, False):
-        check(lambda x, i, s, include=include: tuple(
-            x.index_reduce(dim, i, s, r, include_self=include) for r in ("prod", "mean", "amax", "amin")),
-            x, i, source, rtol=1e-5)
+        check(
+            lambda x, i, s, include=include: tuple(
+                x.index_reduce(dim, i, s, r, include_self=include) for r in ("prod", "mean", "amax", "amin")
+            ),
+            x,
+            i,
+            source,
+            rtol=1e-5,
+        )
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int64"])
@@ -58,9 +93,18 @@ def test_writing(dtype: str) -> None:
     x = tensor(6, 7, 5, dtype=dtype)
     i, j, values = indices(4, below=6), indices(4, below=5), tensor(4, 7, seed=1, dtype=dtype)
     for accumulate in (False, True):
-        check(lambda x, i, j, v, a=accumulate: (
-            x.index_put((i, None, j), v, accumulate=a), x.index_put((None, i, j), v[:, 0], accumulate=a),
-            x.index_put((i - 6, i), v[0, :5], accumulate=a), x.put(i * 7, v[:, 0], a)), x, i, j, values)
+        check(
+            lambda x, i, j, v, a=accumulate: (
+                x.index_put((i, None, j), v, accumulate=a),
+                x.index_put((None, i, j), v[:, 0], accumulate=a),
+                x.index_put((i - 6, i), v[0, :5], accumulate=a),
+                x.put(i * 7, v[:, 0], a),
+            ),
+            x,
+            i,
+            j,
+            values,
+        )
 
 
 def test_masks() -> None:
@@ -79,11 +123,24 @@ def test_masks() -> None:
 
 def test_numbers_and_nothing() -> None:
     zero = rl.tensor(0)
-    check(lambda x, i: (x.scatter(0, i, x * 2), x.scatter_add(0, i, x), x.gather(0, i), x.index_select(0, i),
-                        x.index_fill(0, i, 2), x.take(i)), rl.tensor(3.0), zero)
+    check(
+        lambda x, i: (
+            x.scatter(0, i, x * 2),
+            x.scatter_add(0, i, x),
+            x.gather(0, i),
+            x.index_select(0, i),
+            x.index_fill(0, i, 2),
+            x.take(i),
+        ),
+        rl.tensor(3.0),
+        zero,
+    )
     none = rl.zeros(0, dtype=rl.int64)
-    check(lambda x, i: (x.scatter_add(0, i, x), x.index_add(0, i, x[:0]), x.gather(0, i), x.take(i)),
-          tensor(5), none)
+    check(
+        lambda x, i: (x.scatter_add(0, i, x), x.index_add(0, i, x[:0]), x.gather(0, i), x.take(i)),
+        tensor(5),
+        none,
+    )
 
 
 @pytest.mark.parametrize("wrong", [-7, 6, 2**40])
@@ -91,13 +148,20 @@ def test_indices_out_of_range_raise(wrong: int) -> None:
     x, source = tensor(6, 5), tensor(2, 5, seed=1)
     i = rl.tensor([1, wrong])
     wide = i.reshape(2, 1).expand(2, 5).contiguous()
-    for f in (lambda x, i, w, s: x[i], lambda x, i, w, s: x.gather(0, w),
-              lambda x, i, w, s: x.scatter(0, w, s),
-              lambda x, i, w, s: x.scatter_add(0, w, s), lambda x, i, w, s: x.index_add(0, i, s),
-              lambda x, i, w, s: x.index_copy(0, i, s), lambda x, i, w, s: x.index_fill(0, i, 1),
-              lambda x, i, w, s: x.index_put((i,), s), lambda x, i, w, s: x.index_select(0, i),
-              lambda x, i, w, s: x.take(i * 10), lambda x, i, w, s: x[:, 0].index_add(0, i, s[:, 0]),
-              lambda x, i, w, s: rl.nn.functional.embedding(i, x)):
+    for f in (
+        lambda x, i, w, s: x[i],
+        lambda x, i, w, s: x.gather(0, w),
+        lambda x, i, w, s: x.scatter(0, w, s),
+        lambda x, i, w, s: x.scatter_add(0, w, s),
+        lambda x, i, w, s: x.index_add(0, i, s),
+        lambda x, i, w, s: x.index_copy(0, i, s),
+        lambda x, i, w, s: x.index_fill(0, i, 1),
+        lambda x, i, w, s: x.index_put((i,), s),
+        lambda x, i, w, s: x.index_select(0, i),
+        lambda x, i, w, s: x.take(i * 10),
+        lambda x, i, w, s: x[:, 0].index_add(0, i, s[:, 0]),
+        lambda x, i, w, s: rl.nn.functional.embedding(i, x),
+    ):
         check_raises(f, x, i, wide, source)
 
 

@@ -20,14 +20,21 @@ def network(channels: int, size: tuple[int, int], groups: int = 1) -> Any:
     inside = 2 * channels
     flat = inside * (size[0] // 2) * (size[1] // 2)
     return nn.Sequential(
-        nn.Conv2d(channels, inside, 3, padding=1, groups=groups), nn.BatchNorm2d(inside), nn.ReLU(),
+        nn.Conv2d(channels, inside, 3, padding=1, groups=groups),
+        nn.BatchNorm2d(inside),
+        nn.ReLU(),
         nn.MaxPool2d(2),
-        nn.Conv2d(inside, inside, 3, padding=(1, 2), groups=groups), nn.BatchNorm2d(inside),
-        nn.Flatten(), nn.Linear(flat + inside * 2 * (size[0] // 2), 5))
+        nn.Conv2d(inside, inside, 3, padding=(1, 2), groups=groups),
+        nn.BatchNorm2d(inside),
+        nn.Flatten(),
+        nn.Linear(flat + inside * 2 * (size[0] // 2), 5),
+    )
 
 
-@pytest.mark.parametrize(("channels", "size", "groups"), [(3, (12, 10), 1), (16, (32, 32), 1), (8, (7, 9), 1),
-                                                          (4, (8, 8), 2), (8, (8, 8), 8)])
+@pytest.mark.parametrize(
+    ("channels", "size", "groups"),
+    [(3, (12, 10), 1), (16, (32, 32), 1), (8, (7, 9), 1), (4, (8, 8), 2), (8, (8, 8), 8)],
+)
 def test_training_steps_equal_eager_ones(channels: int, size: tuple[int, int], groups: int) -> None:
     x, target = tensor(6, channels, *size), rl.tensor(np.arange(6) % 5)
     found = []
@@ -70,7 +77,7 @@ def test_channels_stay_last_between_convolutions() -> None:
     run = rl.compile(program, fullgraph=True)
     x = tensor(4, 16, 32, 32)
     same(run(x), program(x), 1e-4)
-    (entry,), = run.entries.values()
+    ((entry,),) = run.entries.values()
     maps = [d for d in entry.artifact.program.definitions if isinstance(d, Map) and len(d.variables) == 4]
     inner = [d for d in maps if d.variables[0].extent == 4 and d.buffer.place.name == "TEMPORARY"]
     assert inner

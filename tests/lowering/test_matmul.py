@@ -22,7 +22,7 @@ def compiled(f: Any, *args: Any) -> tuple[Any, list[Any]]:
     """The result of the compiled function, and the steps of its schedule."""
     function = rl.compile(f, fullgraph=True)
     result = function(*args)
-    entry, = next(iter(function.entries.values()))
+    (entry,) = next(iter(function.entries.values()))
     return result, entry.artifact.schedule.steps
 
 
@@ -49,14 +49,18 @@ def test_operators(size: int) -> None:
     a, b, c = tensor(size, 13), tensor(13, 9, seed=1), tensor(size, 9, seed=2)
     batch, other = tensor(3, size, 5), tensor(3, 5, 6, seed=1)
     bias, vector, column = tensor(9), tensor(13), tensor(size)
-    for f, *args in ((lambda a, b: a @ b, a, b), (lambda a, b: b.t() @ a.t(), a, b),
-                     (lambda c, a, b: c.addmm(a, b), c, a, b),
-                     (lambda bias, a, b: bias.addmm(a, b, beta=0.5, alpha=2), bias, a, b),
-                     (lambda a, v: a.mv(v), a, vector), (lambda a, v: (a.t() + 0).t().mv(v), a, vector),
-                     (lambda x, a, v: x.addmv(a, v, beta=3, alpha=0.25), column, a, vector),
-                     (lambda x, v: x.dot(v), vector, vector),
-                     (lambda x, y: x.bmm(y), batch, other),
-                     (lambda x, y: x.baddbmm(y, y.transpose(1, 2), beta=2), tensor(3, size, size), batch)):
+    for f, *args in (
+        (lambda a, b: a @ b, a, b),
+        (lambda a, b: b.t() @ a.t(), a, b),
+        (lambda c, a, b: c.addmm(a, b), c, a, b),
+        (lambda bias, a, b: bias.addmm(a, b, beta=0.5, alpha=2), bias, a, b),
+        (lambda a, v: a.mv(v), a, vector),
+        (lambda a, v: (a.t() + 0).t().mv(v), a, vector),
+        (lambda x, a, v: x.addmv(a, v, beta=3, alpha=0.25), column, a, vector),
+        (lambda x, v: x.dot(v), vector, vector),
+        (lambda x, y: x.bmm(y), batch, other),
+        (lambda x, y: x.baddbmm(y, y.transpose(1, 2), beta=2), tensor(3, size, size), batch),
+    ):
         steps = check(f, *args)
         assert not any(isinstance(step, Call) and step.routine == "extern" for step in steps)
 
@@ -111,7 +115,7 @@ def test_other_floats(dtype: Any) -> None:
     result, steps = compiled(lambda a, b: (a @ b).relu(), a, b)
     assert len(products(steps)) == 1
     exact = np.maximum(a.to(rl.float64).numpy() @ b.to(rl.float64).numpy(), 0)
-    bound = {rl.float64: 1e-14, rl.bfloat16: 2.0 ** -8, rl.float16: 2.0 ** -10}[dtype]
+    bound = {rl.float64: 1e-14, rl.bfloat16: 2.0**-8, rl.float16: 2.0**-10}[dtype]
     around = 1e-13 if dtype is rl.float64 else 1e-4
     np.testing.assert_allclose(result.to(rl.float64).numpy(), exact, rtol=bound, atol=around)
 
@@ -121,10 +125,15 @@ def test_integers_are_exact(dtype: Any) -> None:
     """Also where they wrap around."""
     rng = np.random.default_rng(0)
     low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
-    a, b, c = (rl.from_numpy(rng.integers(low, high, shape, dtype=dtype))
-               for shape in ((9, 13), (13, 21), (21,)))
-    for f, *args in ((lambda a, b: a @ b, a, b), (lambda c, a, b: c.addmm(a, b, beta=3, alpha=2), c, a, b),
-                     (lambda a, b: b.t().mv(a[0]), a, b), (lambda a: a[0].dot(a[1]), a)):
+    a, b, c = (
+        rl.from_numpy(rng.integers(low, high, shape, dtype=dtype)) for shape in ((9, 13), (13, 21), (21,))
+    )
+    for f, *args in (
+        (lambda a, b: a @ b, a, b),
+        (lambda c, a, b: c.addmm(a, b, beta=3, alpha=2), c, a, b),
+        (lambda a, b: b.t().mv(a[0]), a, b),
+        (lambda a: a[0].dot(a[1]), a),
+    ):
         result, steps = compiled(f, *args)
         assert not any(isinstance(step, Call) and step.routine == "extern" for step in steps)
         assert result.dtype is args[0].dtype
@@ -138,6 +147,7 @@ def test_other_dtypes_stay_calls() -> None:
 
 
 # Epilogues.
+
 
 @pytest.mark.parametrize("shape", [(4, 6, 8), (64, 100, 70), (200, 33, 90), (70, 1500, 40), (1, 40, 100)])
 @pytest.mark.parametrize("transposed", [False, True])
@@ -160,14 +170,16 @@ FINISHED: dict[str, Any] = {
     "mulmatrix": lambda x, w, bias, one, two: (x @ w) * one,
     "addrow-addmatrix": lambda x, w, bias, one, two: one + bias.addmm(x, w),
     "mulrow-mulmatrix-addmatrix": lambda x, w, bias, one, two: (x @ w) * bias * one + two,
-    "addmatrix-addmatrix": lambda x, w, bias, one, two: (x @ w + one) + one}
+    "addmatrix-addmatrix": lambda x, w, bias, one, two: (x @ w + one) + one,
+}
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("shape", [(64, 48, 64), (61, 40, 128), (200, 33, 90), (70, 1500, 72), (4, 9, 200)])
 @pytest.mark.parametrize("steps", FINISHED)
-def test_sums_and_products_are_finished_in_registers(steps: str, shape: tuple[int, int, int],
-                                                     dtype: Any) -> None:
+def test_sums_and_products_are_finished_in_registers(
+    steps: str, shape: tuple[int, int, int], dtype: Any
+) -> None:
     """Tiles that are not whole, and all but the last block of the depth, are not; nothing beside the row or
     the matrices is read."""
     rows, depth, columns = shape
@@ -186,8 +198,12 @@ def test_sums_and_products_are_finished_in_registers(steps: str, shape: tuple[in
 def test_what_changes_places_is_not_finished_in_registers() -> None:
     """Rows that are read backwards, numbers of another dtype, products of products: epilogues as before."""
     x, w, bias = tensor(40, 20), tensor(20, 64), tensor(64)
-    for f in (lambda x, w, b: x @ w + b.flip(0), lambda x, w, b: (x @ w) * (x @ w) + b,
-              lambda x, w, b: x @ w + b.double(), lambda x, w, b: b - x @ w):
+    for f in (
+        lambda x, w, b: x @ w + b.flip(0),
+        lambda x, w, b: (x @ w) * (x @ w) + b,
+        lambda x, w, b: x @ w + b.double(),
+        lambda x, w, b: b - x @ w,
+    ):
         check(f, x, w, bias)
         kernels = re.findall(r"\.tile\.\w+\.\d+\.\d+\.\d+\.([\w-]+)", rl.explain(f, x, w, bias).llvm)
         assert set(kernels) == {"nothing"}
@@ -221,7 +237,7 @@ def test_several_results_of_one_epilogue() -> None:
     args = tensor(40, 20) / 8, tensor(20, 33), tensor(33)
     for x, y in zip(function(*args), f(*args), strict=True):
         same(x, y)
-    entry, = next(iter(function.entries.values()))
+    (entry,) = next(iter(function.entries.values()))
     assert len(entry.artifact.schedule.steps) == 1
 
 
@@ -244,6 +260,7 @@ def test_reads_at_other_elements_stay_apart() -> None:
 
 def test_whole_layers_in_one_entry() -> None:
     """Linear layers with activations, forward and backward, need no call of a library."""
+
     def f(x, w1, b1, w2, b2):
         hidden = (x @ w1.t() + b1).relu()
         loss = ((hidden @ w2.t() + b2) ** 2).mean()
@@ -256,14 +273,14 @@ def test_whole_layers_in_one_entry() -> None:
     function = rl.compile(f, fullgraph=True)
     for x, y in zip(function(*args), f(*args), strict=True):
         same(x, y)
-    entry, = next(iter(function.entries.values()))
+    (entry,) = next(iter(function.entries.values()))
     assert len(entry.artifact.module.segments) == 1
 
 
 def test_notes_tell_what_was_fused() -> None:
     function = rl.compile(lambda a, b: (a @ b).relu(), fullgraph=True)
     function(tensor(8, 8), tensor(8, 8))
-    entry, = next(iter(function.entries.values()))
+    (entry,) = next(iter(function.entries.values()))
     assert any("runs on the tiles of matmul" in note for note in entry.artifact.schedule.notes)
 
 
@@ -271,9 +288,15 @@ def test_parts_of_transposed_products_are_copied_as_they_lie() -> None:
     def f(a, b, c):
         return rl.cat([(a.transpose(1, 2) @ b).transpose(1, 2), c * 2], 2)
 
-    call, = products(check(f, tensor(3, 40, 16), tensor(3, 40, 50), tensor(3, 50, 9)))
+    (call,) = products(check(f, tensor(3, 40, 16), tensor(3, 40, 50), tensor(3, 50, 9)))
     assert (product_of(call).rows, product_of(call).columns) == (50, 16)
     # what somebody else reads as it is stays
-    call, = products(check(lambda a, b, c: rl.cat([f(a, b, c), (a.transpose(1, 2) @ b).sum(1)[..., None]], 2),
-                           tensor(3, 40, 16), tensor(3, 40, 50), tensor(3, 50, 9)))
+    (call,) = products(
+        check(
+            lambda a, b, c: rl.cat([f(a, b, c), (a.transpose(1, 2) @ b).sum(1)[..., None]], 2),
+            tensor(3, 40, 16),
+            tensor(3, 40, 50),
+            tensor(3, 50, 9),
+        )
+    )
     assert product_of(call).rows == 16

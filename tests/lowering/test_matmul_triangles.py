@@ -33,9 +33,12 @@ def sides(function: Callable[..., Any], *tensors: Any) -> list[Side | None]:
     for t, grad in zip(tensors, grads, strict=True):
         if grad is not None:
             np.testing.assert_allclose(grad.numpy(), t.grad.numpy(), rtol=1e-3, atol=1e-4)
-    (entry,), = run.entries.values()
-    products = [product_of(step) for step in entry.artifact.schedule.steps
-                if isinstance(step, Call) and step.routine == MATMUL]
+    ((entry,),) = run.entries.values()
+    products = [
+        product_of(step)
+        for step in entry.artifact.schedule.steps
+        if isinstance(step, Call) and step.routine == MATMUL
+    ]
     return [None if p.triangle is None else p.triangle.side for p in products]
 
 
@@ -81,26 +84,33 @@ def weights(a: Any, diagonal: int = 0) -> Any:
     return a.masked_fill(~lower, -INFINITY).softmax(-1)
 
 
-@pytest.mark.parametrize(("function", "expected"), [
-    (lambda a, b: weights(a) @ b, Side.LEFT_LOWER),
-    (lambda a, b: weights(a, 2) @ b, Side.LEFT_LOWER),
-    (lambda a, b: weights(a).transpose(1, 2) @ b, Side.LEFT_UPPER),
-    (lambda a, b: a @ weights(b), Side.RIGHT_LOWER),
-    (lambda a, b: a @ weights(b).transpose(1, 2), Side.RIGHT_UPPER),
-    (lambda a, b: (a @ b) * weights(a), Side.RESULT),
-    (lambda a, b: weights(a @ b), Side.RESULT),
-    (lambda a, b: (weights(a) * b) @ b, Side.LEFT_LOWER),
-    (lambda a, b: (weights(a) * 2).reshape(5, 1, 6, 6).reshape(5, 6, 6) @ b, Side.LEFT_LOWER),
-    (lambda a, b: (weights(a) + 1) @ b, None),
-    (lambda a, b: weights(a).flip(1) @ b, None),
-    (lambda a, b: (a + weights(b)) @ b, None),
-    (lambda a, b: weights(a).exp() @ b, None),
-    (lambda a, b: weights(a).reshape(5, 12, 3).transpose(1, 2).reshape(5, 6, 6) @ b, None),
-    (lambda a, b: a.masked_fill(~rushlight.ones(6, 6, dtype=rushlight.bool).tril(), -INFINITY).softmax(1) @ b,
-     None),  # along columns
-    (lambda a, b: a.tril() @ b, None),  # an infinity in b belongs to the result
-    (lambda a, b: (a @ b) * a.tril(), None),
-])
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (lambda a, b: weights(a) @ b, Side.LEFT_LOWER),
+        (lambda a, b: weights(a, 2) @ b, Side.LEFT_LOWER),
+        (lambda a, b: weights(a).transpose(1, 2) @ b, Side.LEFT_UPPER),
+        (lambda a, b: a @ weights(b), Side.RIGHT_LOWER),
+        (lambda a, b: a @ weights(b).transpose(1, 2), Side.RIGHT_UPPER),
+        (lambda a, b: (a @ b) * weights(a), Side.RESULT),
+        (lambda a, b: weights(a @ b), Side.RESULT),
+        (lambda a, b: (weights(a) * b) @ b, Side.LEFT_LOWER),
+        (lambda a, b: (weights(a) * 2).reshape(5, 1, 6, 6).reshape(5, 6, 6) @ b, Side.LEFT_LOWER),
+        (lambda a, b: (weights(a) + 1) @ b, None),
+        (lambda a, b: weights(a).flip(1) @ b, None),
+        (lambda a, b: (a + weights(b)) @ b, None),
+        (lambda a, b: weights(a).exp() @ b, None),
+        (lambda a, b: weights(a).reshape(5, 12, 3).transpose(1, 2).reshape(5, 6, 6) @ b, None),
+        (
+            lambda a, b: (
+                a.masked_fill(~rushlight.ones(6, 6, dtype=rushlight.bool).tril(), -INFINITY).softmax(1) @ b
+            ),
+            None,
+        ),  # along columns
+        (lambda a, b: a.tril() @ b, None),  # an infinity in b belongs to the result
+        (lambda a, b: (a @ b) * a.tril(), None),
+    ],
+)
 def test_what_stays_triangular(function: Callable[..., Any], expected: Side | None) -> None:
     with rushlight.no_grad():
         found = sides(function, normal(5, 6, 6), normal(5, 6, 6, seed=1))
@@ -109,6 +119,7 @@ def test_what_stays_triangular(function: Callable[..., Any], expected: Side | No
 
 def test_a_subtracted_mask_is_none() -> None:
     """Minus infinity with a negative factor is infinity."""
+
     def run(a: Any, b: Any) -> Any:
         lower = rushlight.ones(6, 6, dtype=rushlight.bool).tril()
         mask = rushlight.zeros(6, 6).masked_fill(~lower, -INFINITY)

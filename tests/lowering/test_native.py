@@ -10,10 +10,20 @@ FAMILIES = ("scan", "sorting", "indexing", "shape", "reduction", "view", "embedd
 
 # Operators that stay library calls. To add one is a decision: its reason stands where it is declared.
 LIBRARY = {
-    "histc", "histogram.bin_ct", "histogram.bins_tensor", "_histogramdd_bin_edges",
-    "_histogramdd_from_bin_cts", "_histogramdd_from_bin_tensors", "segment_reduce",
-    "_segment_reduce_backward", "hash_tensor", "mode",
-    "embedding_renorm", "_embedding_bag", "_embedding_bag_forward_only", "_embedding_bag_dense_backward",
+    "histc",
+    "histogram.bin_ct",
+    "histogram.bins_tensor",
+    "_histogramdd_bin_edges",
+    "_histogramdd_from_bin_cts",
+    "_histogramdd_from_bin_tensors",
+    "segment_reduce",
+    "_segment_reduce_backward",
+    "hash_tensor",
+    "mode",
+    "embedding_renorm",
+    "_embedding_bag",
+    "_embedding_bag_forward_only",
+    "_embedding_bag_dense_backward",
     "_embedding_bag_per_sample_weights_backward",
 }
 

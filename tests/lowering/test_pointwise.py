@@ -26,14 +26,25 @@ from rushlight.loops.index import as_index
 from rushlight.loops.nest import ERRORS, Buffer, Place
 from rushlight.runtime.target import host
 
-NAMES = ("float32", "float64", "int64", "int32", "uint8", "bool", "complex64", "complex128", "bfloat16",
-         "float16")
+NAMES = (
+    "float32",
+    "float64",
+    "int64",
+    "int32",
+    "uint8",
+    "bool",
+    "complex64",
+    "complex128",
+    "bfloat16",
+    "float16",
+)
 LANES = 4
 # Arguments without a default that are no operands; numbers are 1, bools False.
 PARAMETERS = {"rounding_mode": "floor", "polynomial": "hermite_polynomial_h"}
 # (operator, dtype): why the operator stays a library call for that dtype.
 NOT_NATIVE: dict[tuple[str, str], str] = {
-    (name, "float16"): "complex32, of which there is no arithmetic" for name in ("complex", "polar")}
+    (name, "float16"): "complex32, of which there is no arithmetic" for name in ("complex", "polar")
+}
 
 POINTWISE = [op for op in REGISTRY if op.kind is Kind.POINTWISE]
 
@@ -121,11 +132,12 @@ def test_every_operator_is_native(name: str) -> None:
 
 # Compiled and eager code side by side.
 
+
 def both(function: Callable[..., Any], *args: Any) -> tuple[np.ndarray, np.ndarray]:
     """(eager, compiled), after a look that the program has no library call."""
     compiled = rl.compile(function, fullgraph=True)
     got = compiled(*args)
-    (entry,), = compiled.entries.values()
+    ((entry,),) = compiled.entries.values()
     assert all(isinstance(segment, str) for segment in entry.artifact.module.segments)
     return function(*args).numpy(), got.numpy()
 
@@ -153,8 +165,27 @@ class TestComplex:
         close(lambda x, y: x * y - y / x + (-x).conj() * 2j, x, y)
         close(lambda x, y: rl.where(x.real > 0, x, y) * (1 + 2j), x, y)
 
-    @pytest.mark.parametrize("name", ["abs", "angle", "real", "imag", "exp", "log", "sqrt", "tanh", "sin",
-                                      "reciprocal", "isfinite", "isinf", "isnan", "neg", "sgn", "acos"])
+    @pytest.mark.parametrize(
+        "name",
+        [
+            "abs",
+            "angle",
+            "real",
+            "imag",
+            "exp",
+            "log",
+            "sqrt",
+            "tanh",
+            "sin",
+            "reciprocal",
+            "isfinite",
+            "isinf",
+            "isnan",
+            "neg",
+            "sgn",
+            "acos",
+        ],
+    )
     def test_special_values(self, dtype: Any, name: str) -> None:
         real, imag = np.meshgrid(SPECIAL, SPECIAL)
         part = rl.float32 if dtype is rl.complex64 else rl.float64
@@ -204,14 +235,21 @@ class TestIntegers:
         rng = np.random.default_rng(2)
         x = rl.tensor(rng.integers(0, 100, 301) - (0 if dtype is rl.uint8 else 50)).to(dtype)
         y = rl.tensor(rng.integers(1, 9, 301)).to(dtype)
-        for function in (lambda x, y: x // y + x % y, lambda x, y: rl.fmod(x, y), lambda x, y: x // 3,
-                         lambda x, y: rl.div(x, y, rounding_mode="trunc"), lambda x, y: x**y,
-                         lambda x, y: (x << y) + (x >> y)):
+        for function in (
+            lambda x, y: x // y + x % y,
+            lambda x, y: rl.fmod(x, y),
+            lambda x, y: x // 3,
+            lambda x, y: rl.div(x, y, rounding_mode="trunc"),
+            lambda x, y: x**y,
+            lambda x, y: (x << y) + (x >> y),
+        ):
             eager, compiled = both(function, x, y)
             np.testing.assert_array_equal(compiled, eager)
 
-    @pytest.mark.parametrize("function", [lambda x, y: x // y, lambda x, y: x % y, rl.fmod,
-                                          lambda x, y: rl.div(x, y, rounding_mode="trunc")])
+    @pytest.mark.parametrize(
+        "function",
+        [lambda x, y: x // y, lambda x, y: x % y, rl.fmod, lambda x, y: rl.div(x, y, rounding_mode="trunc")],
+    )
     def test_division_by_zero_raises(self, function: Callable[..., Any]) -> None:
         x, y = rl.arange(100), rl.ones(100, dtype=rl.int64)
         compiled = rl.compile(function, fullgraph=True)
@@ -234,8 +272,10 @@ class TestIntegers:
 class TestLoops:
     """Bodies with a number of steps that is data."""
 
-    @pytest.mark.parametrize("name", ["hermite_polynomial_h", "laguerre_polynomial_l",
-                                      "legendre_polynomial_p", "chebyshev_polynomial_t"])
+    @pytest.mark.parametrize(
+        "name",
+        ["hermite_polynomial_h", "laguerre_polynomial_l", "legendre_polynomial_p", "chebyshev_polynomial_t"],
+    )
     def test_polynomials(self, name: str) -> None:
         x = rl.linspace(-1.5, 1.5, 45, dtype=rl.float64)
         n = rl.arange(45) % 13 - 1
@@ -262,27 +302,41 @@ class TestHalf:
     @pytest.mark.parametrize("dtype", [rl.float16, rl.bfloat16])
     def test_one_rounding_an_operator(self, dtype: Any) -> None:
         x, y = (rl.tensor(np.random.default_rng(s).normal(size=999)).to(dtype) for s in (3, 4))
-        for function in (lambda x, y: (x * y + 0.1) * y - x / 3, lambda x, y: rl.maximum(x, y) * 1.1,
-                         lambda x, y: rl.nextafter(x, y)):
+        for function in (
+            lambda x, y: (x * y + 0.1) * y - x / 3,
+            lambda x, y: rl.maximum(x, y) * 1.1,
+            lambda x, y: rl.nextafter(x, y),
+        ):
             eager, compiled = both(lambda x, y, f=function: f(x, y).float(), x, y)
             np.testing.assert_array_equal(compiled, eager)
 
     @pytest.mark.parametrize("dtype", [rl.float16, rl.bfloat16])
     def test_reductions(self, dtype: Any) -> None:
         x = rl.tensor(np.random.default_rng(5).normal(size=(33, 70))).to(dtype)
-        for function in (lambda x: x.sum(1), lambda x: x.mean(0), lambda x: x.amax(1), lambda x: x.var(1),
-                         lambda x: x.argmax(0), lambda x: x.softmax(1), lambda x: x.prod(1)):
+        for function in (
+            lambda x: x.sum(1),
+            lambda x: x.mean(0),
+            lambda x: x.amax(1),
+            lambda x: x.var(1),
+            lambda x: x.argmax(0),
+            lambda x: x.softmax(1),
+            lambda x: x.prod(1),
+        ):
             eager, compiled = both(lambda x, f=function: f(x).float(), x)
             np.testing.assert_allclose(compiled, eager, rtol=2 * float(rl.finfo(dtype).eps), atol=1e-6)
 
 
 class TestBits:
-    @pytest.mark.parametrize("dtype", [rl.int32, rl.int16, rl.uint8, rl.float16, rl.bfloat16, rl.int64,
-                                       rl.float64, rl.complex64])
+    @pytest.mark.parametrize(
+        "dtype", [rl.int32, rl.int16, rl.uint8, rl.float16, rl.bfloat16, rl.int64, rl.float64, rl.complex64]
+    )
     def test_views_of_another_dtype(self, dtype: Any) -> None:
         x = rl.tensor(np.random.default_rng(6).normal(size=(6, 8)).astype("float32"))
-        for function in (lambda x: x.view(dtype).clone(), lambda x: (x * 2).view(dtype).clone(),
-                         lambda x: x[2:].view(dtype).view(rl.float32) + 1):
+        for function in (
+            lambda x: x.view(dtype).clone(),
+            lambda x: (x * 2).view(dtype).clone(),
+            lambda x: x[2:].view(dtype).view(rl.float32) + 1,
+        ):
             eager, compiled = both(function, x)
             assert eager.dtype == compiled.dtype
             assert eager.tobytes() == compiled.tobytes()

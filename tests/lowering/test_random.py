@@ -29,7 +29,7 @@ def same(function: Callable[..., Any], *args: Any, native: bool = True) -> None:
             assert x.dtype == y.dtype
             np.testing.assert_array_equal(x, y)
         assert not (eager[0] == eager[1]).all()
-    (entry,), = compiled.entries.values()
+    ((entry,),) = compiled.entries.values()
     assert all(isinstance(segment, str) for segment in entry.artifact.module.segments) == native
 
 
@@ -77,8 +77,10 @@ def test_choices() -> None:
     same(lambda x: rl.normal(x, x + 1) + rl.normal(2.0, x + 1) + rl.normal(x, 2.0), p)
 
 
-@pytest.mark.parametrize(("function", "message"), [
-    (lambda x: rl.bernoulli(x), r"in \[0, 1\]"), (lambda x: rl.normal(x, -x), "std >= 0")])
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [(lambda x: rl.bernoulli(x), r"in \[0, 1\]"), (lambda x: rl.normal(x, -x), "std >= 0")],
+)
 def test_values_that_are_not_allowed(function: Callable[..., Any], message: str) -> None:
     compiled = rl.compile(function, fullgraph=True)
     compiled(zeros())
@@ -116,8 +118,9 @@ def test_several_draws_and_generators() -> None:
     np.testing.assert_allclose(results[0], results[1], rtol=1e-6)
 
 
-@pytest.mark.parametrize("function", [lambda x: rl.poisson(x + 2), lambda x: rl.randperm(91),
-                                      lambda x: rl.multinomial(x + 1, 3)])
+@pytest.mark.parametrize(
+    "function", [lambda x: rl.poisson(x + 2), lambda x: rl.randperm(91), lambda x: rl.multinomial(x + 1, 3)]
+)
 def test_library_calls_agree(function: Callable[..., Any]) -> None:
     same(function, zeros(), native=False)
 

@@ -17,16 +17,33 @@ DIMS = [None, 0, 1, 2, (0, 1), (1, 2), (0, 2), (0, 1, 2)]
 def test_over_dimensions(dtype: str, keepdim: bool) -> None:
     x = tensor(4, 5, 19, dtype=dtype)
     for dim in DIMS:
-        check(lambda x, d=dim: (x.sum(d, keepdim), x.amax(d or (), keepdim), x.amin(d or (), keepdim),
-                                x.any(d, keepdim) if d is not None else x.any(), x.count_nonzero(d)), x,
-              rtol=1e-5)
+        check(
+            lambda x, d=dim: (
+                x.sum(d, keepdim),
+                x.amax(d or (), keepdim),
+                x.amin(d or (), keepdim),
+                x.any(d, keepdim) if d is not None else x.any(),
+                x.count_nonzero(d),
+            ),
+            x,
+            rtol=1e-5,
+        )
         if dtype != "int64":
-            check(lambda x, d=dim: (x.mean(d, keepdim), x.var(d, keepdim=keepdim), x.std(d, keepdim=keepdim),
-                                    x.nansum(d, keepdim),
-                                    x.logsumexp(d if d is not None else (0, 1, 2), keepdim),
-                                    *rl.std_mean(x, d, keepdim=keepdim)), x, rtol=1e-5)
-            check(lambda x, d=dim: tuple(rl.linalg.vector_norm(x, p, d, keepdim) for p in ORDERS), x,
-                  rtol=1e-5)
+            check(
+                lambda x, d=dim: (
+                    x.mean(d, keepdim),
+                    x.var(d, keepdim=keepdim),
+                    x.std(d, keepdim=keepdim),
+                    x.nansum(d, keepdim),
+                    x.logsumexp(d if d is not None else (0, 1, 2), keepdim),
+                    *rl.std_mean(x, d, keepdim=keepdim),
+                ),
+                x,
+                rtol=1e-5,
+            )
+            check(
+                lambda x, d=dim: tuple(rl.linalg.vector_norm(x, p, d, keepdim) for p in ORDERS), x, rtol=1e-5
+            )
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int64", "uint8", "bool"])
@@ -43,15 +60,39 @@ def test_positions(dtype: str) -> None:
 def test_nan_wins() -> None:
     nan = float("nan")
     x = rl.tensor([[1.0, nan, 3.0, nan], [2.0, 1.0, 2.0, 0.0]])
-    check(lambda x: (*x.max(1), *x.min(1), x.argmax(1), x.argmin(1), x.argmax(), x.amax(0), x.amin(0),
-                     x.nansum(1)), x)
+    check(
+        lambda x: (
+            *x.max(1),
+            *x.min(1),
+            x.argmax(1),
+            x.argmin(1),
+            x.argmax(),
+            x.amax(0),
+            x.amin(0),
+            x.nansum(1),
+        ),
+        x,
+    )
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (3, 0), (0, 3)])
 def test_numbers_and_nothing(shape: tuple[int, ...]) -> None:
     x = tensor(*shape)
-    check(lambda x: (x.sum(), x.prod(), x.mean(), x.any(), x.all(), x.count_nonzero(), x.sum(0), x.mean(0),
-                     x.nansum(), x.logsumexp(0)), x)
+    check(
+        lambda x: (
+            x.sum(),
+            x.prod(),
+            x.mean(),
+            x.any(),
+            x.all(),
+            x.count_nonzero(),
+            x.sum(0),
+            x.mean(0),
+            x.nansum(),
+            x.logsumexp(0),
+        ),
+        x,
+    )
     if 0 not in shape:
         check(lambda x: (*x.max(0), x.argmax(), x.argmin(0), x.amax(), x.median()), x)
 

@@ -14,8 +14,11 @@ from .programs import check, loops, same, tensor
 def test_every_dimension(shape: tuple[int, ...]) -> None:
     x = tensor(*shape)
     for dim in range(len(shape)):
-        check(lambda x, d=dim: (x.cumsum(d), (x / 3).cumprod(d), x.logcumsumexp(d), *x.cummax(d),
-                                *x.cummin(d)), x, rtol=1e-5)
+        check(
+            lambda x, d=dim: (x.cumsum(d), (x / 3).cumprod(d), x.logcumsumexp(d), *x.cummax(d), *x.cummin(d)),
+            x,
+            rtol=1e-5,
+        )
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16", "int64", "int32", "uint8", "bool"])
@@ -84,7 +87,7 @@ def test_threads_do_not_matter() -> None:
 
 def test_gradients() -> None:
     def loss(x: rl.Tensor) -> rl.Tensor:
-        return (x.cumsum(1).sin().sum() + x.cumprod(0).sum() + x.cummax(1)[0].sum() + x.logcumsumexp(0).sum())
+        return x.cumsum(1).sin().sum() + x.cumprod(0).sum() + x.cummax(1)[0].sum() + x.logcumsumexp(0).sum()
 
     x = tensor(4, 9) / 3
     gradients = []

@@ -68,8 +68,17 @@ def test_large_rows() -> None:
 def test_search(dtype: str, count: int) -> None:
     edges = tensor(count, dtype=dtype).sort()[0]
     x = tensor(6, 9, seed=1, dtype=dtype)
-    check(lambda e, x: (rl.searchsorted(e, x), rl.searchsorted(e, x, right=True), rl.bucketize(x, e),
-                        rl.bucketize(x, e, out_int32=True, right=True), rl.searchsorted(e, 1)), edges, x)
+    check(
+        lambda e, x: (
+            rl.searchsorted(e, x),
+            rl.searchsorted(e, x, right=True),
+            rl.bucketize(x, e),
+            rl.bucketize(x, e, out_int32=True, right=True),
+            rl.searchsorted(e, 1),
+        ),
+        edges,
+        x,
+    )
     rows = tensor(6, count, dtype=dtype)
     check(lambda r, x: rl.searchsorted(r.sort(1)[0], x), rows, x)
     check(lambda r, x: rl.searchsorted(r, x, sorter=r.argsort(1)), rows, x)

@@ -18,8 +18,18 @@ def numbers(sizes: tuple[int, ...]) -> dict[str, np.ndarray]:
     """The values of everything that a program may name, rows packed: multiples of 1/64, exact as bfloat16."""
     random = np.random.default_rng(3)
     total, batch, longest = sum(sizes), len(sizes), max(sizes)
-    shapes = {"n": (total, 4), "m": (total, 4), "h": (total, 2, 3), "k": (total, 2, 3), "e": (total,),
-              "w": (5, 4), "v": (4,), "d": (batch, 1, 4), "p": (batch, longest, 4), "t": (2, 3)}
+    shapes = {
+        "n": (total, 4),
+        "m": (total, 4),
+        "h": (total, 2, 3),
+        "k": (total, 2, 3),
+        "e": (total,),
+        "w": (5, 4),
+        "v": (4,),
+        "d": (batch, 1, 4),
+        "p": (batch, longest, 4),
+        "t": (2, 3),
+    }
     return {name: random.integers(-128, 128, shape) / 64 for name, shape in shapes.items()}
 
 
@@ -30,8 +40,9 @@ def scope(lib: Any, sizes: tuple[int, ...], dtype: str, grad: bool = True) -> di
     offsets = lib.tensor(np.cumsum((0, *sizes)).tolist())
 
     def nested(values: Any) -> Any:
-        return lib.nested.nested_tensor_from_jagged(values, offsets, max_seqlen=max(sizes),
-                                                    min_seqlen=min(sizes)).detach()
+        return lib.nested.nested_tensor_from_jagged(
+            values, offsets, max_seqlen=max(sizes), min_seqlen=min(sizes)
+        ).detach()
 
     for name, array in numbers(sizes).items():
         tensor = lib.tensor(array.tolist(), dtype=kind).reshape(array.shape)
@@ -45,9 +56,9 @@ def row_scope(leaves: dict[str, Any], sizes: tuple[int, ...], index: int) -> dic
     found: dict[str, Any] = {"L": torch, "F": torch.nn.functional, "B": 1, "kind": torch.float64, **leaves}
     first, size = sum(sizes[:index]), sizes[index]
     for name in NESTED:
-        found[name] = leaves[name][first:first + size].unsqueeze(0)
-    found["d"], found["p"] = leaves["d"][index:index + 1], leaves["p"][index:index + 1, :size]
-    found["i"] = (torch.arange(sum(sizes)) % 5)[first:first + size].unsqueeze(0)
+        found[name] = leaves[name][first : first + size].unsqueeze(0)
+    found["d"], found["p"] = leaves["d"][index : index + 1], leaves["p"][index : index + 1, :size]
+    found["i"] = (torch.arange(sum(sizes)) % 5)[first : first + size].unsqueeze(0)
     return found
 
 

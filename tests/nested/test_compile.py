@@ -25,13 +25,20 @@ def close(found: Any, expected: Any) -> None:
 
 
 PROGRAMS = [
-    lambda n, m: n * m + 1, lambda n, m: (n.sum(1), m.mean(-1)), lambda n, m: F.softmax(n, 1),
-    lambda n, m: F.layer_norm(n + m, (4,)).relu(), lambda n, m: n.to_padded_tensor(2.0) @ rl.ones(4, 3),
-    lambda n, m: n.transpose(1, 2) @ m, lambda n, m: rl.cat([n, m], -1).unflatten(-1, [2, 4]),
-    lambda n, m: [row.exp().sum() for row in n], lambda n, m: n + m.amax(1, keepdim=True),
-    lambda n, m: F.scaled_dot_product_attention(*[
-        t.unflatten(-1, [2, 2]).transpose(1, 2) for t in (n, m, n)], is_causal=True),
-    lambda n, m: {"first": n[0], "all": n[1:] * 2}, lambda n, m: (n, n.detach(), m.values() * 2),
+    lambda n, m: n * m + 1,
+    lambda n, m: (n.sum(1), m.mean(-1)),
+    lambda n, m: F.softmax(n, 1),
+    lambda n, m: F.layer_norm(n + m, (4,)).relu(),
+    lambda n, m: n.to_padded_tensor(2.0) @ rl.ones(4, 3),
+    lambda n, m: n.transpose(1, 2) @ m,
+    lambda n, m: rl.cat([n, m], -1).unflatten(-1, [2, 4]),
+    lambda n, m: [row.exp().sum() for row in n],
+    lambda n, m: n + m.amax(1, keepdim=True),
+    lambda n, m: F.scaled_dot_product_attention(
+        *[t.unflatten(-1, [2, 2]).transpose(1, 2) for t in (n, m, n)], is_causal=True
+    ),
+    lambda n, m: {"first": n[0], "all": n[1:] * 2},
+    lambda n, m: (n, n.detach(), m.values() * 2),
 ]
 
 
@@ -133,6 +140,7 @@ def test_rows_made_inside() -> None:
 
 def test_offsets_of_another_tensor_run_eagerly() -> None:
     """Lengths that only a value tells: such a call runs eagerly, and says so."""
+
     def program(values: Any, offsets: Any) -> Any:
         return rl.nested.nested_tensor_from_jagged(values, offsets).sum(1)
 

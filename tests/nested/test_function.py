@@ -13,8 +13,9 @@ ROWS = [[1.0, 2.0, 3.0], [4.0], [5.0, -6.0]]
 
 
 def nested(L: Any, requires_grad: bool = True, rows: Any = ROWS) -> Any:
-    return L.nested.nested_tensor([L.tensor(row, dtype=L.float64) for row in rows], layout=L.jagged,
-                                  requires_grad=requires_grad)
+    return L.nested.nested_tensor(
+        [L.tensor(row, dtype=L.float64) for row in rows], layout=L.jagged, requires_grad=requires_grad
+    )
 
 
 def rows_of(tensor: Any) -> Any:
@@ -58,7 +59,7 @@ def functions(L: Any) -> dict[str, Any]:
 
         @staticmethod
         def backward(ctx: Any, grad: Any, of_sum: Any) -> Any:
-            x, = ctx.saved_tensors
+            (x,) = ctx.saved_tensors
             return grad * 3 + L.ones_like(x) * of_sum
 
     class Nesting(L.autograd.Function):  # dense in, nested out
@@ -88,8 +89,8 @@ def test_saved_outputs_and_second_order() -> None:
     for L in (torch, rl):
         x = nested(L)
         y = functions(L)["Exponential"].apply(x)
-        first, = L.autograd.grad(y.values().sum(), x, create_graph=True)
-        second, = L.autograd.grad(first.values().sum(), x)
+        (first,) = L.autograd.grad(y.values().sum(), x, create_graph=True)
+        (second,) = L.autograd.grad(first.values().sum(), x)
         found.append([rows_of(t) for t in (y, first, second)])
     for mine, theirs in zip(found[1], found[0], strict=True):
         for row, expected in zip(mine, theirs, strict=True):
@@ -145,7 +146,7 @@ class WithTangent(rl.autograd.Function):
 
     @staticmethod
     def jvp(ctx: Any, tangent: Any) -> Any:
-        x, = ctx.saved_for_forward
+        (x,) = ctx.saved_for_forward
         return tangent * x * 2, None
 
 

@@ -65,8 +65,9 @@ MADE: list[Callable[[Any], Any]] = [
     lambda L: L.nested.nested_tensor_from_jagged(L.ones(2, 6), L.tensor([0, 3, 6]), jagged_dim=2),
     lambda L: L.nested.nested_tensor_from_jagged(L.ones(6)),
     lambda L: L.nested.nested_tensor_from_jagged(L.ones(6), L.tensor([0, 6]), jagged_dim=0),
-    lambda L: L.nested.narrow(L.arange(12.0).reshape(3, 4), 1, L.tensor([0, 1, 2]), L.tensor([2, 3, 1]),
-                              layout=L.jagged),
+    lambda L: L.nested.narrow(
+        L.arange(12.0).reshape(3, 4), 1, L.tensor([0, 1, 2]), L.tensor([2, 3, 1]), layout=L.jagged
+    ),
     lambda L: L.nested.narrow(L.arange(24.0).reshape(3, 4, 2), 1, 1, L.tensor([2, 3, 1]), layout=L.jagged),
     lambda L: L.nested.narrow(L.ones(3, 4), 0, 1, 2, layout=L.jagged),
     lambda L: L.nested.narrow(L.ones(3, 4), 1, "a", 2, layout=L.jagged),
@@ -83,21 +84,55 @@ def test_made_like_pytorch(number: int) -> None:
 
 
 ERRORS = [
-    "n.unbind(1)", "n.sum(0)", "n.sum((1, 2))", "n.softmax(0)", "n.select(1, 0)", "n[9]", "n.transpose(0, 1)",
-    "n.transpose(0, 2)", "n.permute(1, 0, 2)", "n.permute(0, 1)", "n.permute(0, 1, 1)", "n.view(B, 7, 4)",
-    "n.view(-1)", "n.unsqueeze(0)", "n.squeeze(1)", "n.squeeze(0)", "n.flatten(0, 1)", "n.flatten(1, 2)",
-    "n.split(1, 1)", "n.chunk(2, 1)", "n.narrow(1, 0, 1)", "L.cat([n, m], 0)", "L.cat([n, m], 1)",
-    "L.stack([n, m], 0)", "L.stack([n, m], 1)", "L.stack([n, h], 2)", "n + L.ones(7, 9, 4)",
+    "n.unbind(1)",
+    "n.sum(0)",
+    "n.sum((1, 2))",
+    "n.softmax(0)",
+    "n.select(1, 0)",
+    "n[9]",
+    "n.transpose(0, 1)",
+    "n.transpose(0, 2)",
+    "n.permute(1, 0, 2)",
+    "n.permute(0, 1)",
+    "n.permute(0, 1, 1)",
+    "n.view(B, 7, 4)",
+    "n.view(-1)",
+    "n.unsqueeze(0)",
+    "n.squeeze(1)",
+    "n.squeeze(0)",
+    "n.flatten(0, 1)",
+    "n.flatten(1, 2)",
+    "n.split(1, 1)",
+    "n.chunk(2, 1)",
+    "n.narrow(1, 0, 1)",
+    "L.cat([n, m], 0)",
+    "L.cat([n, m], 1)",
+    "L.stack([n, m], 0)",
+    "L.stack([n, m], 1)",
+    "L.stack([n, h], 2)",
+    "n + L.ones(7, 9, 4)",
     "n + L.ones(1, 3, 3, 4)",
     "n + L.nested.nested_tensor([L.ones(5, 4), L.ones(1, 4), L.ones(1, 4)], layout=L.jagged)",
-    "n + n.transpose(1, 2)", "n @ L.ones(3, 2)", "n @ n", "n.bmm(L.ones(4, 2))", "F.layer_norm(e, (3,))",
-    "F.layer_norm(n, (4, 4))", "F.rms_norm(n, (n.size(1), 4))", "F.linear(n.transpose(1, 2), w)",
-    "F.scaled_dot_product_attention(h, h, v)", "F.scaled_dot_product_attention(h, h, h.double())",
+    "n + n.transpose(1, 2)",
+    "n @ L.ones(3, 2)",
+    "n @ n",
+    "n.bmm(L.ones(4, 2))",
+    "F.layer_norm(e, (3,))",
+    "F.layer_norm(n, (4, 4))",
+    "F.rms_norm(n, (n.size(1), 4))",
+    "F.linear(n.transpose(1, 2), w)",
+    "F.scaled_dot_product_attention(h, h, v)",
+    "F.scaled_dot_product_attention(h, h, h.double())",
     "F.scaled_dot_product_attention(n.unsqueeze(1), n.unsqueeze(1), n.unsqueeze(2))",
     "n.expand(B, n.size(1), 7)",
-    "n.expand(5, n.size(1), 4)", "n.size(5)", "n.sum(7)", "n.masked_select(n > 0)",
+    "n.expand(5, n.size(1), 4)",
+    "n.size(5)",
+    "n.sum(7)",
+    "n.masked_select(n > 0)",
     "N.to_padded_tensor(v, 0.0)",
-    "v.to_padded_tensor(0.0)", "n.broadcast_to(2, B, n.size(1), 4)", "n.detach().add_(h)",
+    "v.to_padded_tensor(0.0)",
+    "n.broadcast_to(2, B, n.size(1), 4)",
+    "n.detach().add_(h)",
 ]
 
 
@@ -108,6 +143,7 @@ def test_errors_are_those_of_pytorch(expression: str) -> None:
 
 # Operators that make nested tensors of the strided layout.
 
+
 def buffer(lib: Any, sizes: Any, strides: Any, offsets: Any) -> Any:
     return lib._nested_view_from_buffer(lib.arange(12.0), *(lib.tensor(x) for x in (sizes, strides, offsets)))
 
@@ -115,8 +151,9 @@ def buffer(lib: Any, sizes: Any, strides: Any, offsets: Any) -> Any:
 OPERATORS: list[Callable[[Any], Any]] = [
     lambda L: L._nested_tensor_from_tensor_list([L.ones(2, 3), L.zeros(1, 3)]),
     lambda L: L._nested_tensor_from_tensor_list([L.ones(2, 3), L.zeros(2, 1)], L.float64),
-    lambda L: L._nested_tensor_from_mask(L.arange(12.0).reshape(2, 3, 2),
-                                         L.tensor([[True, True, False], [True, False, False]])),
+    lambda L: L._nested_tensor_from_mask(
+        L.arange(12.0).reshape(2, 3, 2), L.tensor([[True, True, False], [True, False, False]])
+    ),
     lambda L: L._nested_tensor_from_mask(L.ones(1, 3, 2), L.tensor([[True, False, True]])),
     lambda L: L._nested_tensor_from_mask(L.ones(2, 3), L.ones(2, 3).bool()),
     lambda L: L._nested_tensor_from_mask(L.ones(2, 3, 2), L.ones(2, 3)),
@@ -153,8 +190,9 @@ def test_shape_and_text() -> None:
     assert repr(nested.shape) == f"rushlight.Size([2, {size}, 3])"
     assert repr(nested.stride()) == f"(3*{size}, 3, 1)"
     assert repr(nested) == (f"NestedTensor(size=(2, {size}, 3), offsets=tensor([0, 2, 6]), contiguous=True)")
-    assert repr(nested.requires_grad_()) == (f"NestedTensor(size=(2, {size}, 3), offsets=tensor([0, 2, 6]), "
-                                             "requires_grad=True, contiguous=True)")
+    assert repr(nested.requires_grad_()) == (
+        f"NestedTensor(size=(2, {size}, 3), offsets=tensor([0, 2, 6]), requires_grad=True, contiguous=True)"
+    )
     assert "grad_fn=<MulBackward0" in repr(nested * 2)
     assert nested.is_nested and nested.layout is rl.jagged and not nested.values().is_nested
     assert nested._max_seqlen == 4 and nested._min_seqlen == 2
@@ -189,12 +227,25 @@ def holes(lib: Any) -> Any:
     return lib.nested.narrow(base, 1, lib.tensor([0, 1, 2]), lib.tensor([2, 3, 1]), layout=lib.jagged)
 
 
-@pytest.mark.parametrize("program", [
-    lambda n: n * 2, lambda n: n + n, lambda n: n.sum(-1), lambda n: n.unbind(), lambda n: n.contiguous(),
-    lambda n: n.numel(), lambda n: n.is_contiguous(), lambda n: n.lengths(), lambda n: n.offsets(),
-    lambda n: n.clone(), lambda n: n[1], lambda n: n.softmax(-1), lambda n: n.values(),
-    lambda n: n.transpose(1, 2),
-])
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda n: n * 2,
+        lambda n: n + n,
+        lambda n: n.sum(-1),
+        lambda n: n.unbind(),
+        lambda n: n.contiguous(),
+        lambda n: n.numel(),
+        lambda n: n.is_contiguous(),
+        lambda n: n.lengths(),
+        lambda n: n.offsets(),
+        lambda n: n.clone(),
+        lambda n: n[1],
+        lambda n: n.softmax(-1),
+        lambda n: n.values(),
+        lambda n: n.transpose(1, 2),
+    ],
+)
 def test_holes_like_pytorch(program: Callable[[Any], Any]) -> None:
     in_both(lambda lib: program(holes(lib)))
 
@@ -214,6 +265,7 @@ def test_holes_beyond_pytorch() -> None:
 
 
 # Autograd.
+
 
 def test_leaf() -> None:
     nested = rl.nested.nested_tensor([[1.0, 2.0], [3.0]], requires_grad=True, layout=rl.jagged)
@@ -240,14 +292,14 @@ def test_rows_get_their_gradients() -> None:
 
 def test_backward_and_grad_take_nested_tensors() -> None:
     nested = rl.nested.nested_tensor([[1.0, 2.0], [3.0]], requires_grad=True, layout=rl.jagged)
-    out = nested ** 3
-    grad, = rl.autograd.grad(out.sum(), nested, create_graph=True)
+    out = nested**3
+    (grad,) = rl.autograd.grad(out.sum(), nested, create_graph=True)
     assert grad.is_nested and grad.tolist() == [[3.0, 12.0], [27.0]]
-    second, = rl.autograd.grad(grad, [nested], grad_outputs=[rl.ones_like(grad)])
+    (second,) = rl.autograd.grad(grad, [nested], grad_outputs=[rl.ones_like(grad)])
     assert second.tolist() == [[6.0, 12.0], [18.0]]
     out.backward(rl.full_like(out, 2.0))
     assert nested.grad.tolist() == [[6.0, 24.0], [54.0]]
-    unused, = rl.autograd.grad((nested * 0).sum() * 0 + rl.ones((), requires_grad=True), nested)
+    (unused,) = rl.autograd.grad((nested * 0).sum() * 0 + rl.ones((), requires_grad=True), nested)
     assert unused.tolist() == [[0.0, 0.0], [0.0]]
     with pytest.raises(RuntimeError, match="only for scalar outputs"):
         (nested * 2).backward()
@@ -343,10 +395,14 @@ def test_transformer_layers(norm_first: bool) -> None:
 
 def test_multihead_attention() -> None:
     rl.manual_seed(0)
-    for module in (rl.nn.MultiheadAttention(8, 2, batch_first=True),
-                   rl.nn.MultiheadAttention(8, 4, kdim=6, vdim=5, bias=False, batch_first=True)):
-        query, key, value = ([rl.randn(n, size) for n in lengths] for lengths, size in (
-            ((2, 3), 8), ((4, 1), module.kdim), ((4, 1), module.vdim)))
+    for module in (
+        rl.nn.MultiheadAttention(8, 2, batch_first=True),
+        rl.nn.MultiheadAttention(8, 4, kdim=6, vdim=5, bias=False, batch_first=True),
+    ):
+        query, key, value = (
+            [rl.randn(n, size) for n in lengths]
+            for lengths, size in (((2, 3), 8), ((4, 1), module.kdim), ((4, 1), module.vdim))
+        )
         nested = (rl.nested.as_nested_tensor(x, layout=rl.jagged) for x in (query, key, value))
         found, weights = module(*nested, need_weights=False)
         assert weights is None
@@ -359,9 +415,10 @@ def test_multihead_attention() -> None:
 
 # Transforms.
 
+
 def test_function_transforms() -> None:
     nested = rl.nested.nested_tensor([[1.0, 2.0], [3.0]], layout=rl.jagged)
-    assert rl.func.grad(lambda x: (x ** 3).sum())(nested).tolist() == [[3.0, 12.0], [27.0]]
+    assert rl.func.grad(lambda x: (x**3).sum())(nested).tolist() == [[3.0, 12.0], [27.0]]
     value, back = rl.func.vjp(lambda x: x * x, nested)
     assert value.tolist() == [[1.0, 4.0], [9.0]]
     assert back(rl.ones_like(nested))[0].tolist() == [[2.0, 4.0], [6.0]]
@@ -387,6 +444,7 @@ def test_meta_device() -> None:
 
 # What is not there.
 
+
 def test_what_has_no_rule_says_so() -> None:
     nested = rl.nested.nested_tensor([[1.0, 2.0], [3.0]], layout=rl.jagged)
     with pytest.raises(NotImplementedError, match=r"flip: there is no rule .* unbind\(\).* to_padded_tensor"):
@@ -400,11 +458,18 @@ def test_what_has_no_rule_says_so() -> None:
 
 
 def test_offsets_are_checked() -> None:
-    for offsets, lengths in (([0, 7], None), ([1, 3, 6], None), ([0, 4, 2, 6], None), ([0, 2, 6], [3, 5]),
-                             ([0, 2, 6], [1]), ([0, 2, 6], [-1, 2])):
+    for offsets, lengths in (
+        ([0, 7], None),
+        ([1, 3, 6], None),
+        ([0, 4, 2, 6], None),
+        ([0, 2, 6], [3, 5]),
+        ([0, 2, 6], [1]),
+        ([0, 2, 6], [-1, 2]),
+    ):
         with pytest.raises(RuntimeError, match="offsets"):
-            rl.nested.nested_tensor_from_jagged(rl.ones(6), rl.tensor(offsets),
-                                                None if lengths is None else rl.tensor(lengths))
+            rl.nested.nested_tensor_from_jagged(
+                rl.ones(6), rl.tensor(offsets), None if lengths is None else rl.tensor(lengths)
+            )
 
 
 def test_every_operator_runs_or_says_why() -> None:
@@ -414,8 +479,11 @@ def test_every_operator_runs_or_says_why() -> None:
     for op in REGISTRY:
         arguments = op.schema.arguments
         if not op.tensor_positions or any(
-                a.type.base not in ("Tensor", "Scalar", "int", "float", "bool") and a.default is REQUIRED
-                and not a.type.optional for a in arguments):
+            a.type.base not in ("Tensor", "Scalar", "int", "float", "bool")
+            and a.default is REQUIRED
+            and not a.type.optional
+            for a in arguments
+        ):
             continue
         values = tuple(_argument(a, nested) for a in arguments)
         try:

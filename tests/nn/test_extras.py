@@ -55,8 +55,9 @@ def test_causal_masks(size, kind):
     assert (mine.seq_len_q, mine.seq_len_kv, mine.variant.name) == (*size, other.variant.name)
     q, k = tensor(0, 1, size[0], 4), tensor(1, 1, size[1], 4)
     got = nn.functional.scaled_dot_product_attention(ours(q), ours(k), ours(k), attn_mask=mine)
-    torch.testing.assert_close(theirs(got), torch.nn.functional.scaled_dot_product_attention(q, k, k, want),
-                               equal_nan=True)
+    torch.testing.assert_close(
+        theirs(got), torch.nn.functional.scaled_dot_product_attention(q, k, k, want), equal_nan=True
+    )
 
 
 OFFSETS = torch.tensor([2, 2, 7], dtype=torch.int32)
@@ -102,13 +103,15 @@ def test_scaled_products(rows):
     want = (a.float() * scales[0]) @ (b.float() * scales[1])
     x, y = (rl.from_numpy(t.float().numpy()).to(rl.float8_e4m3fn) for t in (a, b))
     recipe = getattr(nn.functional.ScalingType, kind)
-    got = nn.functional.scaled_mm(x, y, ours(scales[0]), recipe, ours(scales[1]), recipe,
-                                  output_dtype=rl.float32)
+    got = nn.functional.scaled_mm(
+        x, y, ours(scales[0]), recipe, ours(scales[1]), recipe, output_dtype=rl.float32
+    )
     torch.testing.assert_close(theirs(got), want, rtol=1e-5, atol=1e-5)
     if not rows:  # rows are for GPUs
         theirs_kind = getattr(torch.nn.functional.ScalingType, kind)
-        other = torch.nn.functional.scaled_mm(a, b, scales[0], theirs_kind, scales[1], theirs_kind,
-                                              output_dtype=torch.float32)
+        other = torch.nn.functional.scaled_mm(
+            a, b, scales[0], theirs_kind, scales[1], theirs_kind, output_dtype=torch.float32
+        )
         torch.testing.assert_close(theirs(got), other, rtol=1e-3, atol=1e-3)
     block = nn.functional.ScalingType.BlockWise1x32
     with pytest.raises(NotImplementedError, match="BlockWise1x32"):

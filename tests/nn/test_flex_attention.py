@@ -56,12 +56,15 @@ def run(m, f, score, mask, tensors, **options):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("score", "mask"), [*[(s, "none") for s in SCORES], *[("none", k) for k in MASKS],
-                                             ("alibi", "causal")])
+@pytest.mark.parametrize(
+    ("score", "mask"), [*[(s, "none") for s in SCORES], *[("none", k) for k in MASKS], ("alibi", "causal")]
+)
 def test_values(score, mask):
     q, k, v = tensor(0, 2, 4, 10, 8), tensor(1, 2, 4, 12, 8), tensor(2, 2, 4, 12, 6)
-    results = [run(m, f, score, mask, tensors, return_lse=True)
-               for m, f, tensors in ((torch, reference, [q, k, v]), (rl, flex, [ours(t) for t in (q, k, v)]))]
+    results = [
+        run(m, f, score, mask, tensors, return_lse=True)
+        for m, f, tensors in ((torch, reference, [q, k, v]), (rl, flex, [ours(t) for t in (q, k, v)]))
+    ]
     for other, mine in zip(*results, strict=True):
         np.testing.assert_allclose(mine.numpy(), other.numpy(), rtol=1e-4, atol=1e-5)
 
@@ -69,6 +72,7 @@ def test_values(score, mask):
 @pytest.mark.parametrize(("score", "mask"), [("cap", "none"), ("none", "blind"), ("distance", "causal")])
 def test_gradients(score, mask):
     """PyTorch has none on the CPU; finite differences tell."""
+
     def attend(q, k, v):
         made = MASKS[mask](rl, flex)
         block = None if made is None else flex.create_block_mask(made, 1, 2, 3, 3)
@@ -82,8 +86,12 @@ def test_gradients(score, mask):
 def test_grouped_queries_and_scale():
     q, k = tensor(0, 2, 4, 10, 8), tensor(1, 2, 2, 12, 8)
     want = reference.flex_attention(q, k, k, scale=0.3, enable_gqa=True)
-    torch.testing.assert_close(theirs(flex.flex_attention(*[ours(t) for t in (q, k, k)], scale=0.3,
-                                                          enable_gqa=True)), want, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(
+        theirs(flex.flex_attention(*[ours(t) for t in (q, k, k)], scale=0.3, enable_gqa=True)),
+        want,
+        rtol=1e-4,
+        atol=1e-5,
+    )
     with pytest.raises(ValueError, match="enable_gqa"):
         flex.flex_attention(*[ours(t) for t in (q, k, k)])
 
@@ -100,24 +108,36 @@ def test_auxiliary_outputs():
 @pytest.mark.parametrize("mask", [k for k in MASKS if k not in ("none", "documents")])
 @pytest.mark.parametrize("size", [(4, 4), (3, 5), 128])
 def test_block_masks(mask, size):
-    made = [f.create_block_mask(MASKS[mask](m, f), 2, 4, 10, 12, device="cpu", BLOCK_SIZE=size)
-            for m, f in ((rl, flex), (torch, reference))]
+    made = [
+        f.create_block_mask(MASKS[mask](m, f), 2, 4, 10, 12, device="cpu", BLOCK_SIZE=size)
+        for m, f in ((rl, flex), (torch, reference))
+    ]
     mine, other = made
     for name in ("shape", "BLOCK_SIZE", "seq_lengths"):
         assert getattr(mine, name) == getattr(other, name)
     assert len(mine.as_tuple()) == len(other.as_tuple())
     assert mine.sparsity() == pytest.approx(other.sparsity())
     assert mine.to_dense().tolist() == other.to_dense().tolist()
-    for name in ("kv_num_blocks", "kv_indices", "full_kv_num_blocks", "full_kv_indices", "q_num_blocks",
-                 "q_indices", "full_q_num_blocks", "full_q_indices"):
+    for name in (
+        "kv_num_blocks",
+        "kv_indices",
+        "full_kv_num_blocks",
+        "full_kv_indices",
+        "q_num_blocks",
+        "q_indices",
+        "full_q_num_blocks",
+        "full_q_indices",
+    ):
         a, b = getattr(mine, name), getattr(other, name)
         assert a.tolist() == b.tolist(), name
         assert str(a.dtype).split(".")[-1] == str(b.dtype).split(".")[-1]
 
 
 def test_a_picture():
-    mine, other = (f.create_block_mask(lambda b, h, q, k: q >= k, 1, 1, 20, 30, device="cpu", BLOCK_SIZE=4)
-                   for f in (flex, reference))
+    mine, other = (
+        f.create_block_mask(lambda b, h, q, k: q >= k, 1, 1, 20, 30, device="cpu", BLOCK_SIZE=4)
+        for f in (flex, reference)
+    )
     assert mine.to_string() == other.to_string()
 
 
@@ -134,5 +154,6 @@ def test_compiled():
     def attend(q):
         return flex.flex_attention(q, q, q, score_mod=SCORES["alibi"](rl))
 
-    np.testing.assert_allclose(rl.compile(attend, fullgraph=True)(q).numpy(), attend(q).numpy(), rtol=1e-4,
-                               atol=1e-5)
+    np.testing.assert_allclose(
+        rl.compile(attend, fullgraph=True)(q).numpy(), attend(q).numpy(), rtol=1e-4, atol=1e-5
+    )

@@ -120,8 +120,7 @@ MORE = {
 # Dropout inside: its probability is set to zero.
 INNER_DROPOUT = ("Transformer", "MultiheadAttention", "RNN", "LSTM", "GRU")
 # Functions or operators that are not there yet, and the modules that call them.
-MISSING: dict[str, list[str]] = {
-}
+MISSING: dict[str, list[str]] = {}
 # Modules that are compared in a weaker way, and why.
 NO_VALUES = {
     "CrossMapLRN2d": "PyTorch's forward keeps the first channel in every window",
@@ -133,8 +132,16 @@ TRAINED = re.compile("Norm|RNN|LSTM|GRU|Transformer|MultiheadAttention|Linear$")
 MOST = 6  # cases of PyTorch's table for each module
 # Modules that have no forward of their own, or need more than one device; their tests are elsewhere.
 NO_FORWARD = {
-    "Container", "DataParallel", "Module", "ModuleDict", "ModuleList", "ParameterDict", "ParameterList",
-    "RNNBase", "RNNCellBase", "Sequential",
+    "Container",
+    "DataParallel",
+    "Module",
+    "ModuleDict",
+    "ModuleList",
+    "ParameterDict",
+    "ParameterList",
+    "RNNBase",
+    "RNNCellBase",
+    "Sequential",
 }
 
 
@@ -168,12 +175,14 @@ def test_every_module_is_in_the_table():
 
 def containers(m):
     """One of every container, with weights in all of them."""
-    return m.nn.ModuleDict({
-        "list": m.nn.ModuleList([m.nn.Linear(2, 3), m.nn.Conv1d(1, 2, 3)]),
-        "sequence": m.nn.Sequential(m.nn.BatchNorm1d(3), m.nn.Sequential(m.nn.Linear(3, 1, bias=False))),
-        "numbers": m.nn.ParameterList([m.nn.Parameter(m.ones(2)), m.nn.Parameter(m.ones(3, 1))]),
-        "names": m.nn.ParameterDict({"a": m.nn.Parameter(m.ones(4)), "b": m.nn.Parameter(m.ones(()))}),
-    })
+    return m.nn.ModuleDict(
+        {
+            "list": m.nn.ModuleList([m.nn.Linear(2, 3), m.nn.Conv1d(1, 2, 3)]),
+            "sequence": m.nn.Sequential(m.nn.BatchNorm1d(3), m.nn.Sequential(m.nn.Linear(3, 1, bias=False))),
+            "numbers": m.nn.ParameterList([m.nn.Parameter(m.ones(2)), m.nn.Parameter(m.ones(3, 1))]),
+            "names": m.nn.ParameterDict({"a": m.nn.Parameter(m.ones(4)), "b": m.nn.Parameter(m.ones(()))}),
+        }
+    )
 
 
 def test_containers(tmp_path):
@@ -183,8 +192,11 @@ def test_containers(tmp_path):
 
     def run(c, m, x):
         y = c["sequence"](c["list"][0](x))
-        return y.sum() * c["names"]["b"] + c["numbers"][1].sum() * c["names"]["a"].sum() + c["list"][1](
-            y.reshape(1, 1, -1)).sum()
+        return (
+            y.sum() * c["names"]["b"]
+            + c["numbers"][1].sum() * c["names"]["a"].sum()
+            + c["list"][1](y.reshape(1, 1, -1)).sum()
+        )
 
     x = torch.randn(4, 2)
     result, my_result = run(module, torch, x), run(mine, rl, ours(x))

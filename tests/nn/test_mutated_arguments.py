@@ -37,9 +37,13 @@ KNOWN = {
     ("nn.functional.multi_margin_loss", 0, "bfloat16"),
     ("nn.functional.multilabel_margin_loss", 0, "bfloat16"),
 }
-LOSSES = [entry for entry in entries() if entry.full_name.startswith("nn.functional.")
-          and any(word in entry.full_name for word in ("loss", "nll", "cross_entropy", "kl_div"))
-          and not any(word in entry.full_name for word in ("ctc_loss", "linear_cross_entropy"))]
+LOSSES = [
+    entry
+    for entry in entries()
+    if entry.full_name.startswith("nn.functional.")
+    and any(word in entry.full_name for word in ("loss", "nll", "cross_entropy", "kl_div"))
+    and not any(word in entry.full_name for word in ("ctc_loss", "linear_cross_entropy"))
+]
 
 
 def outcome(function: Any, args: Any, kwargs: Any) -> Any:

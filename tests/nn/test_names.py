@@ -26,24 +26,50 @@ PIPES = "data pipes, which PyTorch no longer develops; datasets and samplers do 
 NOT_HERE = {
     "nn": {"intrinsic": QUANTIZED, "qat": QUANTIZED, "quantizable": QUANTIZED, "quantized": QUANTIZED},
     "nn.functional": dict.fromkeys(
-        ("BroadcastingList1", "BroadcastingList2", "BroadcastingList3", "assert_int_or_pair",
-         "boolean_dispatch", "handle_torch_function", "has_torch_function", "has_torch_function_unary",
-         "has_torch_function_variadic"), JIT),
+        (
+            "BroadcastingList1",
+            "BroadcastingList2",
+            "BroadcastingList3",
+            "assert_int_or_pair",
+            "boolean_dispatch",
+            "handle_torch_function",
+            "has_torch_function",
+            "has_torch_function_unary",
+            "has_torch_function_variadic",
+        ),
+        JIT,
+    ),
     "nn.init": {},
     "nn.modules": {"linear_cross_entropy": "where a module is written"},
     "nn.parameter": {},
     "nn.grad": {},
     "nn.attention": dict.fromkeys(
-        ("SDPAParams", "can_use_efficient_attention", "can_use_flash_attention",
-         "activate_flash_attention_impl", "current_flash_attention_impl", "list_flash_attention_impls",
-         "register_flash_attention_impl", "restore_flash_attention_impl", "varlen"), GPU),
+        (
+            "SDPAParams",
+            "can_use_efficient_attention",
+            "can_use_flash_attention",
+            "activate_flash_attention_impl",
+            "current_flash_attention_impl",
+            "list_flash_attention_impls",
+            "register_flash_attention_impl",
+            "restore_flash_attention_impl",
+            "varlen",
+        ),
+        GPU,
+    ),
     "nn.attention.flex_attention": {},
     "nn.attention.bias": {},
     "nn.utils": {},
     "nn.utils.rnn": dict.fromkeys(("PackedSequence_", "bind", "copy_method_params"), JIT),
     "nn.utils.parametrize": dict.fromkeys(
-        ("OpaqueBase", "get_swap_module_params_on_conversion", "is_opaque_reference_type",
-         "is_traceable_wrapper_subclass"), JIT),
+        (
+            "OpaqueBase",
+            "get_swap_module_params_on_conversion",
+            "is_opaque_reference_type",
+            "is_traceable_wrapper_subclass",
+        ),
+        JIT,
+    ),
     "nn.utils.parametrizations": {},
     "nn.utils.prune": {},
     "nn.utils.stateless": {"NamedMemberAccessor": JIT},
@@ -52,15 +78,30 @@ NOT_HERE = {
     "optim.swa_utils": {},
     "utils.data": {
         **dict.fromkeys(
-            ("DFIterDataPipe", "DataChunk", "IterDataPipe", "MapDataPipe", "argument_validation", "datapipes",
-             "functional_datapipe", "graph", "graph_settings", "guaranteed_datapipes_determinism",
-             "non_deterministic", "runtime_validation", "runtime_validation_disabled"), PIPES),
+            (
+                "DFIterDataPipe",
+                "DataChunk",
+                "IterDataPipe",
+                "MapDataPipe",
+                "argument_validation",
+                "datapipes",
+                "functional_datapipe",
+                "graph",
+                "graph_settings",
+                "guaranteed_datapipes_determinism",
+                "non_deterministic",
+                "runtime_validation",
+                "runtime_validation_disabled",
+            ),
+            PIPES,
+        )
     },
 }
 # Methods of public classes that are not here, and why.
 NO_METHOD = {
-    **dict.fromkeys([("DataParallel", name) for name in ("gather", "parallel_apply", "replicate", "scatter")],
-                    GPU),
+    **dict.fromkeys(
+        [("DataParallel", name) for name in ("gather", "parallel_apply", "replicate", "scatter")], GPU
+    ),
     ("PackedSequence", "cuda"): GPU,
 }
 # Signatures that differ, and why.
@@ -87,8 +128,9 @@ def published(module):
         if inspect.ismodule(value):
             if value.__name__.startswith(own + "."):
                 yield name
-        elif name in stated or (str(getattr(value, "__module__", "")).startswith("torch")
-                                and value is not torch.Tensor):
+        elif name in stated or (
+            str(getattr(value, "__module__", "")).startswith("torch") and value is not torch.Tensor
+        ):
             yield name
 
 
@@ -165,8 +207,11 @@ def test_methods(path):
                 continue
             if not hasattr(pair[1], method):
                 missing.append((name, method))
-            elif method in pair[0].__dict__ and name not in OVERLOADED and differs(
-                    *[getattr(cls, method) for cls in pair]):
+            elif (
+                method in pair[0].__dict__
+                and name not in OVERLOADED
+                and differs(*[getattr(cls, method) for cls in pair])
+            ):
                 wrong.append((name, method, *[parameters(getattr(cls, method)) for cls in pair]))
     assert set(missing) <= set(NO_METHOD), set(missing) - set(NO_METHOD)
     assert not wrong, "\n".join(map(str, wrong))
@@ -189,4 +234,5 @@ def test_every_exception_is_needed():
         assert not hasattr(getattr(owner, name), method)
     for path, name in DIFFERENT:
         assert differs(*[getattr(m, name) for m in both(path)]) or (
-            parameters(getattr(both(path)[0], name))[-2:] == ANYTHING)
+            parameters(getattr(both(path)[0], name))[-2:] == ANYTHING
+        )

@@ -17,8 +17,13 @@ INFOS = [info for info in module_db if info.module_error_inputs_func is not None
 
 @pytest.mark.parametrize("info", INFOS, ids=lambda info: info.name)
 def test_error_inputs(info: Any) -> None:
-    cases = [case for training in (True, False) for case in info.module_error_inputs_func(
-        info, device="cpu", dtype=torch.float32, requires_grad=False, training=training)]
+    cases = [
+        case
+        for training in (True, False)
+        for case in info.module_error_inputs_func(
+            info, device="cpu", dtype=torch.float32, requires_grad=False, training=training
+        )
+    ]
     assert cases
     for case in cases:
         made, given = case.module_error_input.constructor_input, case.module_error_input.forward_input

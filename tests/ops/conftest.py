@@ -12,10 +12,29 @@ import torch
 
 import rushlight
 
-NAMES = ("float16", "bfloat16", "float32", "float64", "complex64", "complex128", "uint8", "int8", "int32",
-         "int64")
-SCOPES = {lib: {"lib": lib, "T": lib.tensor, "nan": math.nan, "inf": math.inf, "bool_": lib.bool,
-                **{name: getattr(lib, name) for name in NAMES}} for lib in (torch, rushlight)}
+NAMES = (
+    "float16",
+    "bfloat16",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
+    "uint8",
+    "int8",
+    "int32",
+    "int64",
+)
+SCOPES = {
+    lib: {
+        "lib": lib,
+        "T": lib.tensor,
+        "nan": math.nan,
+        "inf": math.inf,
+        "bool_": lib.bool,
+        **{name: getattr(lib, name) for name in NAMES},
+    }
+    for lib in (torch, rushlight)
+}
 
 
 def evaluate(expression: str, lib: Any) -> tuple[bool, Any, bool]:
@@ -55,6 +74,7 @@ def like_pytorch() -> Callable[[str], None]:
     Values, dtypes, shapes, strides, the type of an exception and whether it warns must agree. Also in scope
     are T (lib.tensor), nan, inf and the dtypes by name.
     """
+
     def check(expression: str) -> None:
         raises, expected, warns = evaluate(expression, torch)
         raised, actual, warned = evaluate(expression, rushlight)

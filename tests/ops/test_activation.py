@@ -13,21 +13,50 @@ import rushlight
 from rushlight.core.dispatch import run_name
 from rushlight.nn import functional
 
-VALUES = [-np.inf, -100.0, -20.5, -3.0, -1.0, -0.5, -1e-30, -0.0, 0.0, 0.5, 1.0, 3.0, 6.0, 20.5, 100.0,
-          np.inf, np.nan]
+VALUES = [
+    -np.inf,
+    -100.0,
+    -20.5,
+    -3.0,
+    -1.0,
+    -0.5,
+    -1e-30,
+    -0.0,
+    0.0,
+    0.5,
+    1.0,
+    3.0,
+    6.0,
+    20.5,
+    100.0,
+    np.inf,
+    np.nan,
+]
 
 CALLS: dict[str, Callable[[Any, Any], Any]] = {
-    "relu": lambda f, x: f.relu(x), "relu6": lambda f, x: f.relu6(x),
-    "elu": lambda f, x: f.elu(x, 1.3), "selu": lambda f, x: f.selu(x), "celu": lambda f, x: f.celu(x, 0.7),
-    "leaky_relu": lambda f, x: f.leaky_relu(x, 0.2), "threshold": lambda f, x: f.threshold(x, 0.5, -7.0),
-    "rrelu": lambda f, x: f.rrelu(x), "hardtanh": lambda f, x: f.hardtanh(x, -0.5, 3.0),
-    "hardsigmoid": lambda f, x: f.hardsigmoid(x), "hardswish": lambda f, x: f.hardswish(x),
-    "hardshrink": lambda f, x: f.hardshrink(x, 1.0), "softshrink": lambda f, x: f.softshrink(x, 1.0),
-    "tanhshrink": lambda f, x: f.tanhshrink(x), "softsign": lambda f, x: f.softsign(x),
-    "gelu": lambda f, x: f.gelu(x), "gelu_tanh": lambda f, x: f.gelu(x, approximate="tanh"),
-    "silu": lambda f, x: f.silu(x), "mish": lambda f, x: f.mish(x),
-    "softplus": lambda f, x: f.softplus(x), "softplus_sharp": lambda f, x: f.softplus(x, 3.0, 2.0),
-    "logsigmoid": lambda f, x: f.logsigmoid(x), "tanh": lambda f, x: f.tanh(x),
+    "relu": lambda f, x: f.relu(x),
+    "relu6": lambda f, x: f.relu6(x),
+    "elu": lambda f, x: f.elu(x, 1.3),
+    "selu": lambda f, x: f.selu(x),
+    "celu": lambda f, x: f.celu(x, 0.7),
+    "leaky_relu": lambda f, x: f.leaky_relu(x, 0.2),
+    "threshold": lambda f, x: f.threshold(x, 0.5, -7.0),
+    "rrelu": lambda f, x: f.rrelu(x),
+    "hardtanh": lambda f, x: f.hardtanh(x, -0.5, 3.0),
+    "hardsigmoid": lambda f, x: f.hardsigmoid(x),
+    "hardswish": lambda f, x: f.hardswish(x),
+    "hardshrink": lambda f, x: f.hardshrink(x, 1.0),
+    "softshrink": lambda f, x: f.softshrink(x, 1.0),
+    "tanhshrink": lambda f, x: f.tanhshrink(x),
+    "softsign": lambda f, x: f.softsign(x),
+    "gelu": lambda f, x: f.gelu(x),
+    "gelu_tanh": lambda f, x: f.gelu(x, approximate="tanh"),
+    "silu": lambda f, x: f.silu(x),
+    "mish": lambda f, x: f.mish(x),
+    "softplus": lambda f, x: f.softplus(x),
+    "softplus_sharp": lambda f, x: f.softplus(x, 3.0, 2.0),
+    "logsigmoid": lambda f, x: f.logsigmoid(x),
+    "tanh": lambda f, x: f.tanh(x),
     "sigmoid": lambda f, x: f.sigmoid(x),
 }
 TORCH = torch.nn.functional
@@ -82,8 +111,18 @@ def test_shapes(name: str) -> None:
 
 
 INPLACE = {
-    "relu": (), "relu6": (), "elu": (1.3,), "selu": (), "celu": (0.7,), "leaky_relu": (0.2,), "silu": (),
-    "mish": (), "threshold": (0.5, -7.0), "hardtanh": (-0.5, 3.0), "hardsigmoid": (), "hardswish": (),
+    "relu": (),
+    "relu6": (),
+    "elu": (1.3,),
+    "selu": (),
+    "celu": (0.7,),
+    "leaky_relu": (0.2,),
+    "silu": (),
+    "mish": (),
+    "threshold": (0.5, -7.0),
+    "hardtanh": (-0.5, 3.0),
+    "hardsigmoid": (),
+    "hardswish": (),
     "rrelu": (0.1, 0.3),
 }
 
@@ -117,26 +156,29 @@ def test_out(name: str) -> None:
     check(out, getattr(TORCH, name)(theirs, out=their_out))
 
 
-@pytest.mark.parametrize("expression", [
-    "lib.nn.functional.hardtanh(T([1.0]), 2.0, 1.0)",
-    "lib.nn.functional.softshrink(T([1.0]), -1.0)",
-    "lib.nn.functional.gelu(T([1.0]), approximate='cubic')",
-    "lib.nn.functional.gelu(T([1, 2]))",
-    "lib.nn.functional.silu(T([True]))",
-    "lib.nn.functional.prelu(T([[1.0, 2.0]]), T([[0.1, 0.2]]))",
-    "lib.nn.functional.prelu(T([[1.0, 2.0]]), T([0.1, 0.2, 0.3]))",
-    "lib.nn.functional.prelu(T(1.0), T([0.1, 0.2]))",
-    "lib.nn.functional.prelu(T([1.0]), T([0.1], dtype=float64))",
-    "lib.nn.functional.glu(T([1.0, 2.0, 3.0]))",
-    "lib.nn.functional.glu(T(1.0))",
-    "lib.nn.functional.celu(T([1.0]), 0)",
-    "lib.nn.functional.rrelu(T([1.0]), 0.5, 0.1)",
-    "lib.nn.functional.dropout(T([1.0]), 1.5)",
-    "lib.nn.functional.dropout1d(T([1.0]))",
-    "lib.nn.functional.dropout2d(lib.ones(2, 3), 0.0)",
-    "lib.nn.functional.softmax(T([[1.0, 2.0]]), 2)",
-    "lib.ops.aten.elu_backward(T([1.0]), -1.0, 1, 1, True, T([1.0]))",
-])
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "lib.nn.functional.hardtanh(T([1.0]), 2.0, 1.0)",
+        "lib.nn.functional.softshrink(T([1.0]), -1.0)",
+        "lib.nn.functional.gelu(T([1.0]), approximate='cubic')",
+        "lib.nn.functional.gelu(T([1, 2]))",
+        "lib.nn.functional.silu(T([True]))",
+        "lib.nn.functional.prelu(T([[1.0, 2.0]]), T([[0.1, 0.2]]))",
+        "lib.nn.functional.prelu(T([[1.0, 2.0]]), T([0.1, 0.2, 0.3]))",
+        "lib.nn.functional.prelu(T(1.0), T([0.1, 0.2]))",
+        "lib.nn.functional.prelu(T([1.0]), T([0.1], dtype=float64))",
+        "lib.nn.functional.glu(T([1.0, 2.0, 3.0]))",
+        "lib.nn.functional.glu(T(1.0))",
+        "lib.nn.functional.celu(T([1.0]), 0)",
+        "lib.nn.functional.rrelu(T([1.0]), 0.5, 0.1)",
+        "lib.nn.functional.dropout(T([1.0]), 1.5)",
+        "lib.nn.functional.dropout1d(T([1.0]))",
+        "lib.nn.functional.dropout2d(lib.ones(2, 3), 0.0)",
+        "lib.nn.functional.softmax(T([[1.0, 2.0]]), 2)",
+        "lib.ops.aten.elu_backward(T([1.0]), -1.0, 1, 1, True, T([1.0]))",
+    ],
+)
 def test_errors_and_warnings(expression: str, like_pytorch: Callable[[str], None]) -> None:
     like_pytorch(expression)
 
@@ -158,6 +200,7 @@ def test_glu_and_prelu() -> None:
 
 
 # Randomness.
+
 
 def test_rrelu_slopes() -> None:
     x = rushlight.linspace(-1, 1, 2001)

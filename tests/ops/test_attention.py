@@ -72,8 +72,11 @@ def test_tangent_of_a_mask(monkeypatch, block):
 
     expected = torch.func.jvp(written_out, (torch.tensor(mask),), (torch.tensor(tangent),))[1]
     tensors = [rl.tensor(a) for a in arrays]
-    actual = rl.func.jvp(lambda mask: F.scaled_dot_product_attention(*tensors, mask, scale=0.7),
-                         (rl.tensor(mask),), (rl.tensor(tangent),))[1]
+    actual = rl.func.jvp(
+        lambda mask: F.scaled_dot_product_attention(*tensors, mask, scale=0.7),
+        (rl.tensor(mask),),
+        (rl.tensor(tangent),),
+    )[1]
     np.testing.assert_allclose(actual.numpy(), expected.numpy(), rtol=1e-9, atol=1e-11)
 
 
@@ -94,10 +97,7 @@ def test_blocks_compile_and_save_no_weights(monkeypatch):
 
 @pytest.mark.parametrize(
     "arguments",
-    [
-        ([(2, 3), (2, 3), (2, 3)], {"attn_mask": True, "is_causal": True}),
-        ([(3,), (2, 3), (2, 3)], {}),
-    ],
+    [([(2, 3), (2, 3), (2, 3)], {"attn_mask": True, "is_causal": True}), ([(3,), (2, 3), (2, 3)], {})],
 )
 def test_errors(arguments):
     shapes, options = arguments

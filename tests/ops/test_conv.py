@@ -34,8 +34,10 @@ def values(*shape: int, dtype: Any = np.float64) -> np.ndarray:
     return (drawn * 4).astype(dtype) if np.dtype(dtype).kind in "iu" else drawn.astype(dtype)
 
 
-@pytest.mark.parametrize(("rank", "groups", "stride", "padding", "dilation"), [
-    (rank, *rest) for rank in (1, 2, 3) for rest in itertools.product((1, 2, 4), (1, 3), (0, 2), (1, 2))])
+@pytest.mark.parametrize(
+    ("rank", "groups", "stride", "padding", "dilation"),
+    [(rank, *rest) for rank in (1, 2, 3) for rest in itertools.product((1, 2, 4), (1, 3), (0, 2), (1, 2))],
+)
 def test_convolution(rank: int, groups: int, stride: int, padding: int, dilation: int) -> None:
     x, weight = values(2, 4, *(7, 6, 5)[:rank]), values(8, 4 // groups, *(3, 2, 1)[:rank])
     settings = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
@@ -58,10 +60,13 @@ def test_padding_by_name(kernel: int, dilation: int) -> None:
 def test_no_images_and_views() -> None:
     close("conv2d", values(0, 3, 5, 5), values(4, 3, 2, 2))
     x, weight = rushlight.tensor(values(5, 6, 3, 2)), rushlight.tensor(values(3, 2, 3, 4))
-    view = functional.conv2d(x.permute(3, 2, 1, 0), weight.permute(3, 2, 1, 0).flip(0)[::2][:, :3].expand(
-        2, 3, 2, 3)[:, :, :, ::2])
-    copy = functional.conv2d(x.permute(3, 2, 1, 0).contiguous(), weight.permute(3, 2, 1, 0).flip(0)[::2][
-        :, :3].contiguous()[:, :, :, ::2].contiguous())
+    view = functional.conv2d(
+        x.permute(3, 2, 1, 0), weight.permute(3, 2, 1, 0).flip(0)[::2][:, :3].expand(2, 3, 2, 3)[:, :, :, ::2]
+    )
+    copy = functional.conv2d(
+        x.permute(3, 2, 1, 0).contiguous(),
+        weight.permute(3, 2, 1, 0).flip(0)[::2][:, :3].contiguous()[:, :, :, ::2].contiguous(),
+    )
     np.testing.assert_allclose(view.numpy(), copy.numpy(), rtol=1e-12)
 
 
@@ -80,22 +85,25 @@ def test_half_rounds_once() -> None:
     assert rushlight.equal(functional.conv2d(*half), exact.to(rushlight.bfloat16))
 
 
-@pytest.mark.parametrize(("name", "shape", "weight", "settings", "message"), [
-    ("conv2d", (1, 3, 4, 4), (2, 2, 3, 3), {}, "to have 2 channels, but got 3 channels"),
-    ("conv2d", (1, 3, 4, 4), (2, 3, 5, 5), {}, "Kernel size can't be greater"),
-    ("conv2d", (1, 3, 4, 4), (2, 3, 3), {}, "Expected 3-dimensional input for 3-dimensional weight"),
-    ("conv2d", (4, 4), (2, 3, 3, 3), {}, r"Expected 3D \(unbatched\) or 4D"),
-    ("conv2d", (1, 4, 4, 4), (3, 2, 3, 3), {"groups": 2}, "divisible"),
-    ("conv2d", (1, 3, 4, 4), (2, 3, 3, 3), {"stride": 0}, "non-positive stride"),
-    ("conv2d", (1, 3, 4, 4), (2, 3, 3, 3), {"padding": -1}, "negative padding"),
-    ("conv2d", (1, 3, 4, 4), (2, 3, 3, 3), {"dilation": 0}, "dilation"),
-    ("conv2d", (1, 3, 4, 4), (2, 3, 3, 3), {"groups": 0}, "groups"),
-    ("conv2d", (1, 3, 4, 4), (2, 3, 3, 3), {"padding": "same", "stride": 2}, "strided"),
-    ("conv2d", (1, 3, 4, 4), (2, 3, 3, 3), {"padding": "full"}, "Invalid padding string"),
-    ("conv2d", (1, 3, 4, 4), (2, 3, 3, 3), {"padding": (1, 1, 1)}, "padding"),
-    ("conv_transpose2d", (1, 3, 4, 4), (3, 2, 3, 3), {"output_padding": 1}, "smaller than either stride"),
-    ("conv_transpose1d", (1, 3, 1), (3, 2, 1), {"padding": 2}, "Output size is too small"),
-])
+@pytest.mark.parametrize(
+    ("name", "shape", "weight", "settings", "message"),
+    [
+        ("conv2d", (1, 3, 4, 4), (2, 2, 3, 3), {}, "to have 2 channels, but got 3 channels"),
+        ("conv2d", (1, 3, 4, 4), (2, 3, 5, 5), {}, "Kernel size can't be greater"),
+        ("conv2d", (1, 3, 4, 4), (2, 3, 3), {}, "Expected 3-dimensional input for 3-dimensional weight"),
+        ("conv2d", (4, 4), (2, 3, 3, 3), {}, r"Expected 3D \(unbatched\) or 4D"),
+        ("conv2d", (1, 4, 4, 4), (3, 2, 3, 3), {"groups": 2}, "divisible"),
+        ("conv2d", (1, 3, 4, 4), (2, 3, 3, 3), {"stride": 0}, "non-positive stride"),
+        ("conv2d", (1, 3, 4, 4), (2, 3, 3, 3), {"padding": -1}, "negative padding"),
+        ("conv2d", (1, 3, 4, 4), (2, 3, 3, 3), {"dilation": 0}, "dilation"),
+        ("conv2d", (1, 3, 4, 4), (2, 3, 3, 3), {"groups": 0}, "groups"),
+        ("conv2d", (1, 3, 4, 4), (2, 3, 3, 3), {"padding": "same", "stride": 2}, "strided"),
+        ("conv2d", (1, 3, 4, 4), (2, 3, 3, 3), {"padding": "full"}, "Invalid padding string"),
+        ("conv2d", (1, 3, 4, 4), (2, 3, 3, 3), {"padding": (1, 1, 1)}, "padding"),
+        ("conv_transpose2d", (1, 3, 4, 4), (3, 2, 3, 3), {"output_padding": 1}, "smaller than either stride"),
+        ("conv_transpose1d", (1, 3, 1), (3, 2, 1), {"padding": 2}, "Output size is too small"),
+    ],
+)
 def test_errors(name: str, shape: Any, weight: Any, settings: Any, message: str) -> None:
     args = np.ones(shape), np.ones(weight)
     with pytest.raises(RuntimeError, match=message):
@@ -122,8 +130,10 @@ def test_time_batch_channels() -> None:
         functional.conv_tbc(rushlight.ones(5, 2, 3), rushlight.ones(2, 3, 4), rushlight.ones(3))
 
 
-@pytest.mark.parametrize("settings", list(itertools.product(
-    ((2, 3), (1, 2)), ((1, 1), (2, 1)), ((0, 0), (1, 2)), ((1, 1), (2, 3)))))
+@pytest.mark.parametrize(
+    "settings",
+    list(itertools.product(((2, 3), (1, 2)), ((1, 1), (2, 1)), ((0, 0), (1, 2)), ((1, 1), (2, 3)))),
+)
 def test_columns(settings: Any) -> None:
     x = values(2, 3, 6, 7)
     close("unfold", x, *settings)
@@ -134,17 +144,21 @@ def test_columns(settings: Any) -> None:
         given = (rushlight.tensor(args[0]), *args[1:])
         op = REGISTRY[name]
         assert op.decomposition is not None
-        np.testing.assert_allclose(op.decomposition(given).numpy(), rushlight.core.dispatch.call(
-            op, given).numpy(), rtol=1e-12)
+        np.testing.assert_allclose(
+            op.decomposition(given).numpy(), rushlight.core.dispatch.call(op, given).numpy(), rtol=1e-12
+        )
 
 
-@pytest.mark.parametrize(("name", "shape", "args", "message"), [
-    ("unfold", (1, 0, 4, 4), (2,), "Expected 3D or 4D"),
-    ("unfold", (1, 1, 2, 2), (3,), "at least one"),
-    ("unfold", (1, 1, 4, 4), (0,), "greater than zero"),
-    ("fold", (1, 3, 9), ((4, 4), 2), "divisible"),
-    ("fold", (1, 4, 8), ((4, 4), 2), "number of sliding blocks"),
-])
+@pytest.mark.parametrize(
+    ("name", "shape", "args", "message"),
+    [
+        ("unfold", (1, 0, 4, 4), (2,), "Expected 3D or 4D"),
+        ("unfold", (1, 1, 2, 2), (3,), "at least one"),
+        ("unfold", (1, 1, 4, 4), (0,), "greater than zero"),
+        ("fold", (1, 3, 9), ((4, 4), 2), "divisible"),
+        ("fold", (1, 4, 8), ((4, 4), 2), "number of sliding blocks"),
+    ],
+)
 def test_errors_of_columns(name: str, shape: Any, args: Any, message: str) -> None:
     with pytest.raises(RuntimeError, match=message):
         getattr(functional, name)(rushlight.ones(*shape), *args)

@@ -296,21 +296,37 @@ def _result(expression: str, lib: object) -> object:
     return str(result.dtype).rpartition(".")[2], result.tolist()
 
 
-FACTORIES = ["empty((2, 3))", "zeros((2, 3))", "ones((2, 3))", "full((2, 3), 1.5)", "arange(6)",
-             "arange(0., 1, .3)",
-             "linspace(0, 1, 4)", "logspace(0, 1, 4)", "eye(3)", "eye(2, 4)", "scalar_tensor(3)",
-             "empty_strided((2, 3), (1, 2))", "empty_permuted((2, 3), (1, 0))", "hann_window(5)",
-             "kaiser_window(5)",
-             "zeros_like(lib.ones(2, 3).t())", "full_like(lib.ones(2, 3), 2)", "ones(2, 3).t().clone()",
-             "ones(2, 3).new_zeros((4,))", "ones(2, 3).to(lib.int64)"]
+FACTORIES = [
+    "empty((2, 3))",
+    "zeros((2, 3))",
+    "ones((2, 3))",
+    "full((2, 3), 1.5)",
+    "arange(6)",
+    "arange(0., 1, .3)",
+    "linspace(0, 1, 4)",
+    "logspace(0, 1, 4)",
+    "eye(3)",
+    "eye(2, 4)",
+    "scalar_tensor(3)",
+    "empty_strided((2, 3), (1, 2))",
+    "empty_permuted((2, 3), (1, 0))",
+    "hann_window(5)",
+    "kaiser_window(5)",
+    "zeros_like(lib.ones(2, 3).t())",
+    "full_like(lib.ones(2, 3), 2)",
+    "ones(2, 3).t().clone()",
+    "ones(2, 3).new_zeros((4,))",
+    "ones(2, 3).to(lib.int64)",
+]
 
 
 @pytest.mark.parametrize("call", FACTORIES)
 def test_the_meta_device_gives_the_same_description(call: str) -> None:
     real = eval(f"lib.{call}", {"lib": rushlight})
     if "ones(2, 3)" in call:
-        meta = eval(f"lib.{call.replace('ones(2, 3)', 'ones(2, 3, device=meta)')}",
-                    {"lib": rushlight, "meta": "meta"})
+        meta = eval(
+            f"lib.{call.replace('ones(2, 3)', 'ones(2, 3, device=meta)')}", {"lib": rushlight, "meta": "meta"}
+        )
     else:
         meta = eval(f"lib.{call[:-1]}, device='meta')", {"lib": rushlight})
     assert meta.is_meta
@@ -320,9 +336,15 @@ def test_the_meta_device_gives_the_same_description(call: str) -> None:
 def test_the_default_dtype_is_what_factories_use() -> None:
     rushlight.set_default_dtype(rushlight.float64)
     try:
-        for result in (rushlight.zeros(1), rushlight.full((1,), 2.5), rushlight.arange(0, 1, .5),
-                       rushlight.eye(1),
-                       rushlight.linspace(0, 1, 2), rushlight.hann_window(3), rushlight.scalar_tensor(1)):
+        for result in (
+            rushlight.zeros(1),
+            rushlight.full((1,), 2.5),
+            rushlight.arange(0, 1, 0.5),
+            rushlight.eye(1),
+            rushlight.linspace(0, 1, 2),
+            rushlight.hann_window(3),
+            rushlight.scalar_tensor(1),
+        ):
             assert result.dtype is rushlight.float64
         assert rushlight.full((1,), 1j).dtype is rushlight.complex128
     finally:
@@ -330,17 +352,17 @@ def test_the_default_dtype_is_what_factories_use() -> None:
 
 
 def test_copies_own_their_memory() -> None:
-    x = rushlight.arange(6.).reshape(2, 3)
+    x = rushlight.arange(6.0).reshape(2, 3)
     for copy in (x.clone(), x.to(rushlight.float32, copy=True), x.t().contiguous(), rushlight.zeros_like(x)):
         copy.fill_(9)
-        assert x.tolist() == [[0., 1., 2.], [3., 4., 5.]]
+        assert x.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
     assert x.contiguous() is x
     assert x.to(rushlight.float32) is x
 
 
 def test_copy_drops_the_imaginary_part_silently() -> None:
-    assert rushlight.zeros(2).copy_(rushlight.tensor([1 + 2j, 3])).tolist() == [1., 3.]
-    assert rushlight.tensor([1 + 2j]).to(rushlight.float32).tolist() == [1.]
+    assert rushlight.zeros(2).copy_(rushlight.tensor([1 + 2j, 3])).tolist() == [1.0, 3.0]
+    assert rushlight.tensor([1 + 2j]).to(rushlight.float32).tolist() == [1.0]
 
 
 @pytest.mark.parametrize("n", [2, 3, 10, 1000, 1001])

@@ -13,10 +13,19 @@ import rushlight
 from rushlight.core.dispatch import run_name
 
 NAMES = {
-    "x": "lib.arange(12.).reshape(3, 4)", "L": "lib.arange(12).reshape(3, 4)", "s0": "T(5.)",
-    "i": "T([[0, 1], [2, 0]])", "i1": "T([0, 2])", "i0": "T(0)", "e": "lib.zeros(0, dtype=int64)",
-    "m": "T([True, False, True, False])", "y": "lib.arange(120).reshape(2, 3, 4, 5)", "j": "T([0, 1, 1])",
-    "k": "T([True, False, True])", "z": "lib.zeros(3, 0, 4)", "f": "lib.zeros(3, 4)",
+    "x": "lib.arange(12.).reshape(3, 4)",
+    "L": "lib.arange(12).reshape(3, 4)",
+    "s0": "T(5.)",
+    "i": "T([[0, 1], [2, 0]])",
+    "i1": "T([0, 2])",
+    "i0": "T(0)",
+    "e": "lib.zeros(0, dtype=int64)",
+    "m": "T([True, False, True, False])",
+    "y": "lib.arange(120).reshape(2, 3, 4, 5)",
+    "j": "T([0, 1, 1])",
+    "k": "T([True, False, True])",
+    "z": "lib.zeros(3, 0, 4)",
+    "f": "lib.zeros(3, 4)",
 }
 
 GETS = """
@@ -407,8 +416,10 @@ def test_scatter_add_of_many(dtype: str, dim: int) -> None:
     (c, d) = samples(dtype, (7, 6, 5), 3)
     i, j = both(index, "int64")
     assert_equal(a.scatter_add(dim, i, c), b.scatter_add(dim, j, d))
-    assert_equal(a.transpose(0, 2).scatter_add(dim, i.transpose(0, 2) % a.shape[2 - dim], c.transpose(0, 2)),
-                 b.transpose(0, 2).scatter_add(dim, j.transpose(0, 2) % b.shape[2 - dim], d.transpose(0, 2)))
+    assert_equal(
+        a.transpose(0, 2).scatter_add(dim, i.transpose(0, 2) % a.shape[2 - dim], c.transpose(0, 2)),
+        b.transpose(0, 2).scatter_add(dim, j.transpose(0, 2) % b.shape[2 - dim], d.transpose(0, 2)),
+    )
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -422,9 +433,10 @@ def test_index_add_of_many(dtype: str, dim: int, width: int) -> None:
     (a, b), (c, d) = samples(dtype, tuple(shape), 1), samples(dtype, tuple(many), 2)
     i, j = both(index, "int64")
     assert_equal(a.index_add(dim, i, c), b.index_add(dim, j, d))
-    assert_equal(a.index_put((i,), c, accumulate=True) if dim == 0 else a,
-                 b.index_put((j,), d, accumulate=True)
-                 if dim == 0 else b)
+    assert_equal(
+        a.index_put((i,), c, accumulate=True) if dim == 0 else a,
+        b.index_put((j,), d, accumulate=True) if dim == 0 else b,
+    )
 
 
 @pytest.mark.parametrize("reduce", ["sum", "prod", "mean", "amax", "amin"])
@@ -434,32 +446,43 @@ def test_reductions_of_many(reduce: str, include_self: bool, dtype: str) -> None
     (a, b), (c, d) = samples(dtype, (4, 6), 1), samples(dtype, (9, 6), 2)
     i, j = both(np.random.default_rng(3).integers(0, 4, (9, 6)), "int64")
     rows, lines = both(np.random.default_rng(4).integers(0, 3, 9), "int64")
-    assert_equal(a.scatter_reduce(0, i, c, reduce, include_self=include_self),
-                 b.scatter_reduce(0, j, d, reduce, include_self=include_self))
+    assert_equal(
+        a.scatter_reduce(0, i, c, reduce, include_self=include_self),
+        b.scatter_reduce(0, j, d, reduce, include_self=include_self),
+    )
     if reduce != "sum" and dtype == "float32":
-        assert_equal(a.index_reduce(0, rows, c, reduce, include_self=include_self),
-                     b.index_reduce(0, lines, d, reduce, include_self=include_self))
+        assert_equal(
+            a.index_reduce(0, rows, c, reduce, include_self=include_self),
+            b.index_reduce(0, lines, d, reduce, include_self=include_self),
+        )
 
 
 def test_nan_wins_in_amax_and_amin() -> None:
-    x, y = rushlight.tensor([0., 1.]), torch.tensor([0., 1.])
+    x, y = rushlight.tensor([0.0, 1.0]), torch.tensor([0.0, 1.0])
     for reduce in ("amax", "amin"):
-        assert_equal(x.scatter_reduce(0, rushlight.tensor([0, 0]), rushlight.tensor([float("nan"), 2.]),
-                                      reduce),
-                     y.scatter_reduce(0, torch.tensor([0, 0]), torch.tensor([float("nan"), 2.]), reduce))
+        assert_equal(
+            x.scatter_reduce(0, rushlight.tensor([0, 0]), rushlight.tensor([float("nan"), 2.0]), reduce),
+            y.scatter_reduce(0, torch.tensor([0, 0]), torch.tensor([float("nan"), 2.0]), reduce),
+        )
 
 
-WRITES = ["x.scatter_(0, T([[0, 9]]), x.clone())", "x.scatter_add_(0, T([[0, 9]]), x.clone())",
-          "x.index_add_(0, T([0, 9]), x[:2].clone())", "x.index_copy_(0, T([0, 9]), x[:2].clone())",
-          "x.index_fill_(0, T([0, 9]), 5.)", "x.put_(T([0, 99]), x[0, :2].clone())",
-          "x.index_put_((T([0, 9]),), T(5.))",
-          "x.scatter_reduce_(0, T([[0, 9]]), x.clone(), 'amax')", "x.masked_scatter_(x >= 0, T([1., 2.]))",
-          "x.__setitem__(T([0, 9]), 5.)"]
+WRITES = [
+    "x.scatter_(0, T([[0, 9]]), x.clone())",
+    "x.scatter_add_(0, T([[0, 9]]), x.clone())",
+    "x.index_add_(0, T([0, 9]), x[:2].clone())",
+    "x.index_copy_(0, T([0, 9]), x[:2].clone())",
+    "x.index_fill_(0, T([0, 9]), 5.)",
+    "x.put_(T([0, 99]), x[0, :2].clone())",
+    "x.index_put_((T([0, 9]),), T(5.))",
+    "x.scatter_reduce_(0, T([[0, 9]]), x.clone(), 'amax')",
+    "x.masked_scatter_(x >= 0, T([1., 2.]))",
+    "x.__setitem__(T([0, 9]), 5.)",
+]
 
 
 @pytest.mark.parametrize("write", WRITES)
 def test_an_index_out_of_range_writes_nothing(write: str) -> None:
-    x = rushlight.arange(12.).reshape(3, 4)
+    x = rushlight.arange(12.0).reshape(3, 4)
     before, version = x.tolist(), x._version
     with pytest.raises((IndexError, RuntimeError)):
         eval(write, {"x": x, "T": rushlight.tensor})
@@ -468,22 +491,37 @@ def test_an_index_out_of_range_writes_nothing(write: str) -> None:
 
 
 def test_results_do_not_alias_their_input() -> None:
-    x = rushlight.arange(4.)
+    x = rushlight.arange(4.0)
     empty = rushlight.zeros(0, dtype=rushlight.int64)
-    for result in (x.scatter(0, empty, 1.), x.index_add(0, empty, x[:0]), x[rushlight.tensor([2])],
-                   x.take(rushlight.tensor([1])),
-                   x.index_fill(0, empty, 3.), x.put(empty, x[:0]), x.gather(0, rushlight.tensor([0]))):
+    for result in (
+        x.scatter(0, empty, 1.0),
+        x.index_add(0, empty, x[:0]),
+        x[rushlight.tensor([2])],
+        x.take(rushlight.tensor([1])),
+        x.index_fill(0, empty, 3.0),
+        x.put(empty, x[:0]),
+        x.gather(0, rushlight.tensor([0])),
+    ):
         result.fill_(7)
-    assert x.tolist() == [0., 1., 2., 3.]
+    assert x.tolist() == [0.0, 1.0, 2.0, 3.0]
 
 
 BACKWARD = {
-    "gather_backward": lambda T: (T([[1., 2.], [3., 4.]]), T([[0.] * 3] * 3), 0, T([[0, 1], [0, 2]]), False),
-    "index_select_backward": lambda T: (T([[1., 2.], [3., 4.], [5., 6.]]), [4, 2], 0, T([1, 3, 1])),
-    "value_selecting_reduction_backward": lambda T: (T([1., 2.]), 1, T([2, 0]), [2, 3], False),
-    "masked_select_backward": lambda T: (T([1., 2., 3.]), T([[0., 0.], [0., 0.]]),
-                                         T([[True, False], [True, True]])),
-    "masked_scatter_backward": lambda T: (T([[1., 2.], [3., 4.]]), T([[True, False], [True, True]]), [5]),
+    "gather_backward": lambda T: (
+        T([[1.0, 2.0], [3.0, 4.0]]),
+        T([[0.0] * 3] * 3),
+        0,
+        T([[0, 1], [0, 2]]),
+        False,
+    ),
+    "index_select_backward": lambda T: (T([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]), [4, 2], 0, T([1, 3, 1])),
+    "value_selecting_reduction_backward": lambda T: (T([1.0, 2.0]), 1, T([2, 0]), [2, 3], False),
+    "masked_select_backward": lambda T: (
+        T([1.0, 2.0, 3.0]),
+        T([[0.0, 0.0], [0.0, 0.0]]),
+        T([[True, False], [True, True]]),
+    ),
+    "masked_scatter_backward": lambda T: (T([[1.0, 2.0], [3.0, 4.0]]), T([[True, False], [True, True]]), [5]),
 }
 
 
@@ -496,6 +534,7 @@ def test_named_gradients(name: str) -> None:
 
 def test_named_gradients_of_scalars() -> None:
     for keepdim in (True, False):
-        actual = run_name("value_selecting_reduction_backward", rushlight.tensor(2.), 0, rushlight.tensor(0),
-                          (), keepdim)
-        assert actual.item() == 2.
+        actual = run_name(
+            "value_selecting_reduction_backward", rushlight.tensor(2.0), 0, rushlight.tensor(0), (), keepdim
+        )
+        assert actual.item() == 2.0

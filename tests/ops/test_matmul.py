@@ -34,8 +34,9 @@ def check(function, *args, exact=False, **kwargs):
     expected = function(torch, *[to_torch(a) for a in args], **kwargs)
     rtol = 0.0 if exact else TOLERANCE.get(actual.dtype.name, 1e-12)
     assert f"torch.{actual.dtype.name}" == str(expected.dtype)
-    torch.testing.assert_close(to_torch(actual), expected, rtol=rtol, atol=0.0 if exact else rtol,
-                               equal_nan=True)
+    torch.testing.assert_close(
+        to_torch(actual), expected, rtol=rtol, atol=0.0 if exact else rtol, equal_nan=True
+    )
     return actual
 
 
@@ -51,11 +52,27 @@ def sample(*shape, dtype="float32", seed=0):
 
 # --- matmul -------------------------------------------------------------------------------------------
 
-SHAPES = [((3,), (3,)), ((2, 3), (3,)), ((3,), (3, 4)), ((2, 3), (3, 4)), ((5, 2, 3), (3,)),
-          ((3,), (5, 3, 4)), ((5, 2, 3), (3, 4)), ((2, 3), (5, 3, 4)), ((5, 2, 3), (5, 3, 4)),
-          ((1, 2, 3), (5, 3, 4)), ((6, 1, 2, 3), (5, 3, 4)), ((6, 5, 2, 3), (1, 5, 3, 4)), ((2, 0), (0, 4)),
-          ((0, 3), (3, 4)), ((5, 2, 0), (0,)), ((5, 2, 0), (5, 0, 4)), ((0, 2, 3), (0, 3, 4)),
-          ((5, 0, 3), (3, 4)), ((0,), (0,))]
+SHAPES = [
+    ((3,), (3,)),
+    ((2, 3), (3,)),
+    ((3,), (3, 4)),
+    ((2, 3), (3, 4)),
+    ((5, 2, 3), (3,)),
+    ((3,), (5, 3, 4)),
+    ((5, 2, 3), (3, 4)),
+    ((2, 3), (5, 3, 4)),
+    ((5, 2, 3), (5, 3, 4)),
+    ((1, 2, 3), (5, 3, 4)),
+    ((6, 1, 2, 3), (5, 3, 4)),
+    ((6, 5, 2, 3), (1, 5, 3, 4)),
+    ((2, 0), (0, 4)),
+    ((0, 3), (3, 4)),
+    ((5, 2, 0), (0,)),
+    ((5, 2, 0), (5, 0, 4)),
+    ((0, 2, 3), (0, 3, 4)),
+    ((5, 0, 3), (3, 4)),
+    ((0,), (0,)),
+]
 
 
 @pytest.mark.parametrize(("left", "right"), SHAPES)
@@ -66,9 +83,13 @@ def test_matmul_of_every_pair_of_ranks(left, right, dtype):
 
 def test_matmul_of_views():
     a, b = sample(4, 5, 6), sample(6, 5, 4, seed=1)
-    for x, y in [(a.transpose(0, 2), b.transpose(1, 2)), (a[:, :, ::3], b[:4, ::3]),
-                 (a[0].t(), b[:, 0].t()[:, :5].t()), (a.permute(1, 0, 2), b.permute(1, 0, 2)),
-                 (a[:1, :1].expand(3, 5, 6), b[:, 0])]:
+    for x, y in [
+        (a.transpose(0, 2), b.transpose(1, 2)),
+        (a[:, :, ::3], b[:4, ::3]),
+        (a[0].t(), b[:, 0].t()[:, :5].t()),
+        (a.permute(1, 0, 2), b.permute(1, 0, 2)),
+        (a[:1, :1].expand(3, 5, 6), b[:, 0]),
+    ]:
         result = rushlight.matmul(x, y)
         np.testing.assert_array_equal(result.numpy(), np.matmul(x.numpy(), y.numpy()))
         assert result.is_contiguous()
@@ -84,10 +105,16 @@ def test_matmul_of_conjugate_views():
     assert v.conj().vdot(w).item() == v.dot(w).item()
 
 
-@pytest.mark.parametrize(("a", "b", "expected"), [
-    ([[nan, 1.0]], [[0.0], [1.0]], [[nan]]), ([[inf, 1.0]], [[0.0], [1.0]], [[nan]]),
-    ([[inf, 1.0]], [[1.0], [1.0]], [[inf]]), ([[inf, -inf]], [[1.0], [1.0]], [[nan]]),
-    ([[1e38, 1e38]], [[10.0], [10.0]], [[inf]])])
+@pytest.mark.parametrize(
+    ("a", "b", "expected"),
+    [
+        ([[nan, 1.0]], [[0.0], [1.0]], [[nan]]),
+        ([[inf, 1.0]], [[0.0], [1.0]], [[nan]]),
+        ([[inf, 1.0]], [[1.0], [1.0]], [[inf]]),
+        ([[inf, -inf]], [[1.0], [1.0]], [[nan]]),
+        ([[1e38, 1e38]], [[10.0], [10.0]], [[inf]]),
+    ],
+)
 def test_special_values_in_a_product(a, b, expected):
     result = rushlight.tensor(a) @ rushlight.tensor(b)
     np.testing.assert_array_equal(result.numpy(), np.array(expected, np.float32))
@@ -126,24 +153,35 @@ def test_addmm_rounds_once(dtype):
     """1 + 2**-9 needs the product and the sum unrounded: rounded separately the small term would be lost."""
     kind = getattr(rushlight, dtype)
     bits = {"float16": 10, "bfloat16": 7}[dtype]
-    a = rushlight.tensor([[1.0, 2.0**-(bits + 1)]], dtype=kind)
+    a = rushlight.tensor([[1.0, 2.0 ** -(bits + 1)]], dtype=kind)
     b = rushlight.tensor([[1.0], [1.0]], dtype=kind)
-    c = rushlight.tensor([[2.0**-(bits + 1)]], dtype=kind)
+    c = rushlight.tensor([[2.0 ** -(bits + 1)]], dtype=kind)
     assert rushlight.addmm(c, a, b).item() == 1 + 2.0**-bits
 
 
-@pytest.mark.parametrize("function", [
-    lambda m, a, b: m.dot(a[0], b[0]), lambda m, a, b: m.outer(a[0], b[1]), lambda m, a, b: m.ger(a[0], b[1]),
-    lambda m, a, b: m.inner(a, b), lambda m, a, b: m.inner(a, b[0, 0]), lambda m, a, b: m.kron(a, b[0]),
-    lambda m, a, b: m.kron(a, b[0, 0]), lambda m, a, b: m.mv(a, b[0]),
-    lambda m, a, b: m.tensordot(a, b, dims=2), lambda m, a, b: m.tensordot(a, b, dims=0),
-    lambda m, a, b: m.tensordot(a, b, dims=([0], [0])),
-    lambda m, a, b: m.tensordot(a, b, dims=([1, 0], [1, 0])),
-    lambda m, a, b: m.tensordot(a, b[:1], dims=([0], [0])),
-    lambda m, a, b: m.tensordot(a[:1], b, dims=([0], [0])),
-    lambda m, a, b: m.tensordot(a, b, dims=m.tensor([[1], [1]])),
-    lambda m, a, b: m.tensordot(a, b, m.tensor(2)), lambda m, a, b: m.chain_matmul(a, b.t(), a),
-    lambda m, a, b: m.chain_matmul(a)])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda m, a, b: m.dot(a[0], b[0]),
+        lambda m, a, b: m.outer(a[0], b[1]),
+        lambda m, a, b: m.ger(a[0], b[1]),
+        lambda m, a, b: m.inner(a, b),
+        lambda m, a, b: m.inner(a, b[0, 0]),
+        lambda m, a, b: m.kron(a, b[0]),
+        lambda m, a, b: m.kron(a, b[0, 0]),
+        lambda m, a, b: m.mv(a, b[0]),
+        lambda m, a, b: m.tensordot(a, b, dims=2),
+        lambda m, a, b: m.tensordot(a, b, dims=0),
+        lambda m, a, b: m.tensordot(a, b, dims=([0], [0])),
+        lambda m, a, b: m.tensordot(a, b, dims=([1, 0], [1, 0])),
+        lambda m, a, b: m.tensordot(a, b[:1], dims=([0], [0])),
+        lambda m, a, b: m.tensordot(a[:1], b, dims=([0], [0])),
+        lambda m, a, b: m.tensordot(a, b, dims=m.tensor([[1], [1]])),
+        lambda m, a, b: m.tensordot(a, b, m.tensor(2)),
+        lambda m, a, b: m.chain_matmul(a, b.t(), a),
+        lambda m, a, b: m.chain_matmul(a),
+    ],
+)
 @pytest.mark.parametrize("dtype", ["float32", "int32", "complex64"])
 def test_other_products(function, dtype):
     check(function, sample(2, 3, dtype=dtype), sample(2, 3, dtype=dtype, seed=1), exact=True)
@@ -156,9 +194,15 @@ def test_kron_promotes():
 
 # --- beta * self + alpha * product --------------------------------------------------------------------
 
+
 def plus(name):
-    return {"addmm": ((2, 4), (2, 3), (3, 4)), "addmv": ((2,), (2, 3), (3,)), "addr": ((2, 3), (2,), (3,)),
-            "addbmm": ((2, 4), (5, 2, 3), (5, 3, 4)), "baddbmm": ((5, 2, 4), (5, 2, 3), (5, 3, 4))}[name]
+    return {
+        "addmm": ((2, 4), (2, 3), (3, 4)),
+        "addmv": ((2,), (2, 3), (3,)),
+        "addr": ((2, 3), (2,), (3,)),
+        "addbmm": ((2, 4), (5, 2, 3), (5, 3, 4)),
+        "baddbmm": ((5, 2, 4), (5, 2, 3), (5, 3, 4)),
+    }[name]
 
 
 PLUS = ["addmm", "addmv", "addr", "addbmm", "baddbmm"]
@@ -171,8 +215,11 @@ def test_scaled_sums(name, dtype, beta, alpha):
     tensors = [sample(*shape, dtype=dtype, seed=i) for i, shape in enumerate(plus(name))]
     check(lambda m, *t: getattr(m, name)(*t, beta=beta, alpha=alpha), *tensors)
     for shape in [(), (1,), plus(name)[0][-1:]]:
-        check(lambda m, *t: getattr(m, name)(*t, beta=beta, alpha=alpha), sample(*shape, dtype=dtype),
-              *tensors[1:])
+        check(
+            lambda m, *t: getattr(m, name)(*t, beta=beta, alpha=alpha),
+            sample(*shape, dtype=dtype),
+            *tensors[1:],
+        )
 
 
 @pytest.mark.parametrize("name", PLUS)
@@ -238,43 +285,90 @@ def test_int_mm():
         rushlight._int_mm(a, b.int())
 
 
-LINEAR = [((2, 3), (4, 3), None), ((2, 3), (4, 3), (4,)), ((3,), (4, 3), (4,)), ((3,), (4, 3), None),
-          ((3,), (3,), None), ((5, 2, 3), (4, 3), (4,)), ((5, 2, 3), (4, 3), None), ((2, 3), (3,), None),
-          ((5, 2, 3), (3,), None), ((6, 5, 2, 3), (4, 3), (4,)), ((0, 3), (4, 3), (4,)),
-          ((5, 2, 0), (4, 0), (4,)), ((2, 3), (4, 3), (2, 4)), ((5, 2, 3), (4, 3), (2, 4)),
-          ((2, 3), (4, 3), ()), ((5, 2, 3), (4, 3), (1,))]
+LINEAR = [
+    ((2, 3), (4, 3), None),
+    ((2, 3), (4, 3), (4,)),
+    ((3,), (4, 3), (4,)),
+    ((3,), (4, 3), None),
+    ((3,), (3,), None),
+    ((5, 2, 3), (4, 3), (4,)),
+    ((5, 2, 3), (4, 3), None),
+    ((2, 3), (3,), None),
+    ((5, 2, 3), (3,), None),
+    ((6, 5, 2, 3), (4, 3), (4,)),
+    ((0, 3), (4, 3), (4,)),
+    ((5, 2, 0), (4, 0), (4,)),
+    ((2, 3), (4, 3), (2, 4)),
+    ((5, 2, 3), (4, 3), (2, 4)),
+    ((2, 3), (4, 3), ()),
+    ((5, 2, 3), (4, 3), (1,)),
+]
 
 
 @pytest.mark.parametrize(("input", "weight", "bias"), LINEAR)
 @pytest.mark.parametrize("dtype", ["float32", "int64", "complex64", "bfloat16"])
 def test_linear(input, weight, bias, dtype):
-    args = [sample(*shape, dtype=dtype, seed=i) if shape is not None else None
-            for i, shape in enumerate((input, weight, bias))]
+    args = [
+        sample(*shape, dtype=dtype, seed=i) if shape is not None else None
+        for i, shape in enumerate((input, weight, bias))
+    ]
     actual = run_name("linear", *args)
     expected = torch.nn.functional.linear(*map(to_torch, args))
     torch.testing.assert_close(to_torch(actual), expected, rtol=0, atol=0)
 
 
 def test_addmm_activation():
-    check(lambda m, *t: m._addmm_activation(*t, beta=2, alpha=3), sample(2, 2), sample(2, 3), sample(3, 2),
-          exact=True)
+    check(
+        lambda m, *t: m._addmm_activation(*t, beta=2, alpha=3),
+        sample(2, 2),
+        sample(2, 3),
+        sample(3, 2),
+        exact=True,
+    )
 
 
 # --- einsum -------------------------------------------------------------------------------------------
 
 EQUATIONS = [
-    ("ij,jk->ik", (2, 3), (3, 4)), ("ij,jk", (2, 3), (3, 4)), ("ij,kj->ki", (2, 3), (4, 3)),
-    ("ij->ji", (2, 3)), ("ij->", (2, 3)), ("ii", (3, 3)), ("ii->i", (3, 3)), ("iij->j", (3, 3, 2)),
-    ("ijij->ij", (2, 3, 2, 3)), ("i,j->ij", (2,), (3,)), ("i,i->i", (3,), (3,)), ("i,i", (3,), (3,)),
-    ("bij,bjk->bik", (5, 2, 3), (5, 3, 4)), ("...ij,...jk->...ik", (5, 1, 2, 3), (4, 3, 2)),
-    ("i...->...", (2, 3)), ("...", (2, 3)), ("...j", (2, 3)), ("...i->i...", (4, 2, 3)),
-    ("b...,b...->b", (5, 2), (5, 3, 2)), ("i...,j...->i...", (5, 2), (4, 2)),
-    ("ij,jk,kl->il", (2, 3), (3, 4), (4, 5)), ("ij,kj,lj->ikl", (2, 3), (4, 3), (5, 3)),
-    ("ab,bc,ca->", (2, 3), (3, 4), (4, 2)), ("ij,jk->k", (2, 3), (3, 4)), ("Aa,aB", (2, 3), (3, 4)),
-    (" i j , j k -> i k ", (2, 3), (3, 4)), (",", (), ()), ("", ()), ("->", ()), (",ij", (), (2, 3)),
-    ("ij,jk", (2, 3), (1, 4)), ("ij,jk->ik", (2, 1), (3, 4)), ("ij,ij->ij", (2, 3), (1, 3)),
-    ("ij,j->i", (2, 0), (0,)), ("ij,j->i", (0, 3), (3,)), ("abcd,cbe->ade", (2, 3, 4, 5), (4, 3, 6)),
-    ("i,ij,j", (2,), (2, 3), (3,)), ("...a,...b->...ab", (3, 2), (3, 4)), ("ii,ii->i", (3, 3), (3, 3)),
+    ("ij,jk->ik", (2, 3), (3, 4)),
+    ("ij,jk", (2, 3), (3, 4)),
+    ("ij,kj->ki", (2, 3), (4, 3)),
+    ("ij->ji", (2, 3)),
+    ("ij->", (2, 3)),
+    ("ii", (3, 3)),
+    ("ii->i", (3, 3)),
+    ("iij->j", (3, 3, 2)),
+    ("ijij->ij", (2, 3, 2, 3)),
+    ("i,j->ij", (2,), (3,)),
+    ("i,i->i", (3,), (3,)),
+    ("i,i", (3,), (3,)),
+    ("bij,bjk->bik", (5, 2, 3), (5, 3, 4)),
+    ("...ij,...jk->...ik", (5, 1, 2, 3), (4, 3, 2)),
+    ("i...->...", (2, 3)),
+    ("...", (2, 3)),
+    ("...j", (2, 3)),
+    ("...i->i...", (4, 2, 3)),
+    ("b...,b...->b", (5, 2), (5, 3, 2)),
+    ("i...,j...->i...", (5, 2), (4, 2)),
+    ("ij,jk,kl->il", (2, 3), (3, 4), (4, 5)),
+    ("ij,kj,lj->ikl", (2, 3), (4, 3), (5, 3)),
+    ("ab,bc,ca->", (2, 3), (3, 4), (4, 2)),
+    ("ij,jk->k", (2, 3), (3, 4)),
+    ("Aa,aB", (2, 3), (3, 4)),
+    (" i j , j k -> i k ", (2, 3), (3, 4)),
+    (",", (), ()),
+    ("", ()),
+    ("->", ()),
+    (",ij", (), (2, 3)),
+    ("ij,jk", (2, 3), (1, 4)),
+    ("ij,jk->ik", (2, 1), (3, 4)),
+    ("ij,ij->ij", (2, 3), (1, 3)),
+    ("ij,j->i", (2, 0), (0,)),
+    ("ij,j->i", (0, 3), (3,)),
+    ("abcd,cbe->ade", (2, 3, 4, 5), (4, 3, 6)),
+    ("i,ij,j", (2,), (2, 3), (3,)),
+    ("...a,...b->...ab", (3, 2), (3, 4)),
+    ("ii,ii->i", (3, 3), (3, 3)),
 ]
 
 
@@ -309,16 +403,23 @@ def test_einsum_follows_a_given_path():
         np.testing.assert_array_equal(result.numpy(), expected.numpy())
 
 
-@pytest.mark.parametrize(("arguments", "error", "message"), [
-    (("ij,jk->ik", (2, 3), (2, 3)), RuntimeError, "subscript j has size 2"),
-    (("ij,jk", (2, 3)), RuntimeError, "fewer"), (("ij", (2, 3), (2, 3)), RuntimeError, "more operands"),
-    (("ij->ijj", (2, 3)), RuntimeError, "more than once"), (("ii", (2, 3)), RuntimeError, "repeated"),
-    (("ij->k", (2, 3)), RuntimeError, "does not appear"),
-    (("ij..", (2, 3)), RuntimeError, "not part of any ellipsis"),
-    (("i......", (2, 3)), RuntimeError, "already found"), (("i1", (2, 3)), RuntimeError, "invalid subscript"),
-    (("ij->i->j", (2, 3)), RuntimeError, "invalid subscript"),
-    (("ijk", (2, 3)), RuntimeError, "number of subscripts"),
-    (("i", (2, 3)), RuntimeError, "number of subscripts")])
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        (("ij,jk->ik", (2, 3), (2, 3)), RuntimeError, "subscript j has size 2"),
+        (("ij,jk", (2, 3)), RuntimeError, "fewer"),
+        (("ij", (2, 3), (2, 3)), RuntimeError, "more operands"),
+        (("ij->ijj", (2, 3)), RuntimeError, "more than once"),
+        (("ii", (2, 3)), RuntimeError, "repeated"),
+        (("ij->k", (2, 3)), RuntimeError, "does not appear"),
+        (("ij..", (2, 3)), RuntimeError, "not part of any ellipsis"),
+        (("i......", (2, 3)), RuntimeError, "already found"),
+        (("i1", (2, 3)), RuntimeError, "invalid subscript"),
+        (("ij->i->j", (2, 3)), RuntimeError, "invalid subscript"),
+        (("ijk", (2, 3)), RuntimeError, "number of subscripts"),
+        (("i", (2, 3)), RuntimeError, "number of subscripts"),
+    ],
+)
 def test_einsum_errors(arguments, error, message):
     equation, *shapes = arguments
     with pytest.raises(error, match=message):
@@ -336,14 +437,26 @@ def test_einsum_argument_errors():
 
 # --- chains and powers --------------------------------------------------------------------------------
 
-@pytest.mark.parametrize("shapes", [
-    [(2, 3), (3, 4)], [(3,), (3, 4)], [(2, 3), (3,)], [(3,), (3,)], [(3,), (3, 4), (4,)],
-    [(2, 0), (0, 3), (3, 4)], [(10, 2), (2, 30), (30, 3), (3, 7)], [(4,), (4, 5), (5, 6), (6, 2)]])
+
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        [(2, 3), (3, 4)],
+        [(3,), (3, 4)],
+        [(2, 3), (3,)],
+        [(3,), (3,)],
+        [(3,), (3, 4), (4,)],
+        [(2, 0), (0, 3), (3, 4)],
+        [(10, 2), (2, 30), (30, 3), (3, 7)],
+        [(4,), (4, 5), (5, 6), (6, 2)],
+    ],
+)
 def test_multi_dot(shapes):
     tensors = [sample(*shape, seed=i) for i, shape in enumerate(shapes)]
     result = run_name("linalg_multi_dot", tuple(tensors))
-    np.testing.assert_array_equal(result.numpy(),
-                                  torch.linalg.multi_dot([to_torch(t) for t in tensors]).numpy())
+    np.testing.assert_array_equal(
+        result.numpy(), torch.linalg.multi_dot([to_torch(t) for t in tensors]).numpy()
+    )
 
 
 def test_multi_dot_takes_the_cheapest_order(monkeypatch):
@@ -364,15 +477,21 @@ def test_matrix_power(n, shape):
 
 # --- vectors ------------------------------------------------------------------------------------------
 
+
 def test_cross():
     a, b = sample(4, 3), sample(1, 3, seed=1)
     check(lambda m, x, y: m.cross(x, y, dim=1), a, b, exact=True)
     check(lambda m, x, y: m.cross(x, y, dim=0), a.t(), a.t().flip(1), exact=True)
-    check(lambda m, x, y: m.cross(x, y, dim=-1), a.to(rushlight.complex64) * 1j, b.to(rushlight.complex64),
-          exact=True)
+    check(
+        lambda m, x, y: m.cross(x, y, dim=-1),
+        a.to(rushlight.complex64) * 1j,
+        b.to(rushlight.complex64),
+        exact=True,
+    )
     first_of_size_3 = rushlight.cross(sample(3, 3), sample(3, 3, seed=1))
-    np.testing.assert_array_equal(first_of_size_3.numpy(),
-                                  rushlight.cross(sample(3, 3), sample(3, 3, seed=1), dim=0).numpy())
+    np.testing.assert_array_equal(
+        first_of_size_3.numpy(), rushlight.cross(sample(3, 3), sample(3, 3, seed=1), dim=0).numpy()
+    )
 
 
 def test_vecdot_conjugates_its_first_argument():
@@ -382,25 +501,40 @@ def test_vecdot_conjugates_its_first_argument():
     for shapes in [((), ()), ((), (2, 3)), ((0,), (0,)), ((2, 3), (1,))]:
         x, y = (sample(*shape, seed=i) for i, shape in enumerate(shapes))
         result = run_name("linalg_vecdot", x, y, -1)
-        torch.testing.assert_close(to_torch(result), torch.linalg.vecdot(to_torch(x), to_torch(y)), rtol=0,
-                                   atol=0)
+        torch.testing.assert_close(
+            to_torch(result), torch.linalg.vecdot(to_torch(x), to_torch(y)), rtol=0, atol=0
+        )
 
 
 # --- distances ----------------------------------------------------------------------------------------
 
+
 @pytest.mark.parametrize("p", [0.0, 0.5, 1.0, 2.0, 3.0, 7.5, inf])
-@pytest.mark.parametrize("shapes", [((4, 3), (5, 3)), ((2, 4, 3), (5, 3)), ((2, 1, 4, 3), (6, 5, 3)),
-                                    ((4, 0), (5, 0)), ((0, 3), (5, 3)), ((30, 3), (2, 3))])
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        ((4, 3), (5, 3)),
+        ((2, 4, 3), (5, 3)),
+        ((2, 1, 4, 3), (6, 5, 3)),
+        ((4, 0), (5, 0)),
+        ((0, 3), (5, 3)),
+        ((30, 3), (2, 3)),
+    ],
+)
 def test_cdist(p, shapes):
     a, b = (sample(*shape, dtype="float64", seed=i) for i, shape in enumerate(shapes))
     check(lambda m, x, y: m.cdist(x, y, p=p), a, b)
 
 
-@pytest.mark.parametrize("mode", ["use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist",
-                                  "donot_use_mm_for_euclid_dist"])
+@pytest.mark.parametrize(
+    "mode", ["use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist"]
+)
 def test_cdist_modes(mode):
-    check(lambda m, x, y: m.cdist(x, y, compute_mode=mode), sample(2, 40, 3, dtype="float64"),
-          sample(2, 7, 3, dtype="float64", seed=1))
+    check(
+        lambda m, x, y: m.cdist(x, y, compute_mode=mode),
+        sample(2, 40, 3, dtype="float64"),
+        sample(2, 7, 3, dtype="float64", seed=1),
+    )
 
 
 @pytest.mark.parametrize("p", [0.0, 1.0, 1.5, 2.0, inf])
@@ -437,28 +571,62 @@ def test_cosine_similarity_of_extreme_vectors():
 # --- errors -------------------------------------------------------------------------------------------
 
 BAD_CALLS = {
-    "mm(x, v)": RuntimeError, "mm(x, w)": RuntimeError, "mm(x, d)": RuntimeError,
-    "mm(t, t)": NotImplementedError, "bmm(x, x)": RuntimeError, "bmm(b, c)": RuntimeError,
-    "mv(x, x)": RuntimeError, "mv(x, v[:1])": RuntimeError, "dot(x, v)": RuntimeError,
-    "dot(v, v[:1])": RuntimeError, "dot(v, d[0])": RuntimeError, "matmul(v, v[0])": RuntimeError,
-    "matmul(b, c)": RuntimeError, "matmul(v, v[:1])": RuntimeError, "addmm(x, w, x)": RuntimeError,
-    "addmm(b, x, x)": RuntimeError, "addmm(d, x, x)": RuntimeError, "addmm(w, x, x)": RuntimeError,
-    "addmm(x, x, x, alpha=1j)": RuntimeError, "addmm(x, x, x, alpha=x)": TypeError,
-    "addmv(x, x, v)": RuntimeError, "addmv(v, x, w)": RuntimeError, "baddbmm(c, b, b)": RuntimeError,
-    "addbmm(b, b, b)": RuntimeError, "addr(x, x, v)": RuntimeError,
-    "addr(i, i[0], i[0], alpha=0.5)": RuntimeError, "outer(x, v)": RuntimeError,
-    "inner(x, w.t())": RuntimeError, "inner(x, d)": RuntimeError,
-    "tensordot(x, w, dims=([0], [0]))": RuntimeError, "tensordot(x, x, dims=-1)": RuntimeError,
-    "tensordot(x, x, dims=3)": RuntimeError, "tensordot(x, x, dims=([5], [0]))": IndexError,
-    "tensordot(x, x, dims=(0, 0))": TypeError, "tensordot(x, x, dims=1.5)": RuntimeError,
-    "tensordot(x, x, dims=([0, 1], [0]))": RuntimeError, "chain_matmul(v)": RuntimeError,
-    "chain_matmul()": RuntimeError, "cross(x, x)": RuntimeError, "cross(x, x, dim=0)": RuntimeError,
-    "cdist(v, x)": RuntimeError, "cdist(x, w.t())": RuntimeError, "cdist(x, x, p=-1)": RuntimeError,
-    "cdist(x, x, compute_mode='fast')": ValueError, "cdist(i, i)": RuntimeError, "cdist(x, d)": RuntimeError,
-    "pdist(v)": RuntimeError, "pdist(x, p=-1)": RuntimeError, "pdist(i)": RuntimeError,
-    "cosine_similarity(i, i)": RuntimeError, "cosine_similarity(x, x, eps=-1)": RuntimeError,
-    "cosine_similarity(v, v)": IndexError, "bilinear(x, x, b[0])": IndexError,
-    "bilinear(x, v, b)": RuntimeError, "matrix_power(w, 2)": RuntimeError, "matrix_power(v, 2)": RuntimeError,
+    "mm(x, v)": RuntimeError,
+    "mm(x, w)": RuntimeError,
+    "mm(x, d)": RuntimeError,
+    "mm(t, t)": NotImplementedError,
+    "bmm(x, x)": RuntimeError,
+    "bmm(b, c)": RuntimeError,
+    "mv(x, x)": RuntimeError,
+    "mv(x, v[:1])": RuntimeError,
+    "dot(x, v)": RuntimeError,
+    "dot(v, v[:1])": RuntimeError,
+    "dot(v, d[0])": RuntimeError,
+    "matmul(v, v[0])": RuntimeError,
+    "matmul(b, c)": RuntimeError,
+    "matmul(v, v[:1])": RuntimeError,
+    "addmm(x, w, x)": RuntimeError,
+    "addmm(b, x, x)": RuntimeError,
+    "addmm(d, x, x)": RuntimeError,
+    "addmm(w, x, x)": RuntimeError,
+    "addmm(x, x, x, alpha=1j)": RuntimeError,
+    "addmm(x, x, x, alpha=x)": TypeError,
+    "addmv(x, x, v)": RuntimeError,
+    "addmv(v, x, w)": RuntimeError,
+    "baddbmm(c, b, b)": RuntimeError,
+    "addbmm(b, b, b)": RuntimeError,
+    "addr(x, x, v)": RuntimeError,
+    "addr(i, i[0], i[0], alpha=0.5)": RuntimeError,
+    "outer(x, v)": RuntimeError,
+    "inner(x, w.t())": RuntimeError,
+    "inner(x, d)": RuntimeError,
+    "tensordot(x, w, dims=([0], [0]))": RuntimeError,
+    "tensordot(x, x, dims=-1)": RuntimeError,
+    "tensordot(x, x, dims=3)": RuntimeError,
+    "tensordot(x, x, dims=([5], [0]))": IndexError,
+    "tensordot(x, x, dims=(0, 0))": TypeError,
+    "tensordot(x, x, dims=1.5)": RuntimeError,
+    "tensordot(x, x, dims=([0, 1], [0]))": RuntimeError,
+    "chain_matmul(v)": RuntimeError,
+    "chain_matmul()": RuntimeError,
+    "cross(x, x)": RuntimeError,
+    "cross(x, x, dim=0)": RuntimeError,
+    "cdist(v, x)": RuntimeError,
+    "cdist(x, w.t())": RuntimeError,
+    "cdist(x, x, p=-1)": RuntimeError,
+    "cdist(x, x, compute_mode='fast')": ValueError,
+    "cdist(i, i)": RuntimeError,
+    "cdist(x, d)": RuntimeError,
+    "pdist(v)": RuntimeError,
+    "pdist(x, p=-1)": RuntimeError,
+    "pdist(i)": RuntimeError,
+    "cosine_similarity(i, i)": RuntimeError,
+    "cosine_similarity(x, x, eps=-1)": RuntimeError,
+    "cosine_similarity(v, v)": IndexError,
+    "bilinear(x, x, b[0])": IndexError,
+    "bilinear(x, v, b)": RuntimeError,
+    "matrix_power(w, 2)": RuntimeError,
+    "matrix_power(v, 2)": RuntimeError,
     "bilinear(x, d, b)": RuntimeError,
 }
 
@@ -468,10 +636,16 @@ BAD_CALLS = {
 def test_errors_have_the_type_of_torchs(text):
     for module in (torch, rushlight):
         scope = {name: getattr(module, name) for name in dir(module) if name.isidentifier()}
-        scope |= {"x": module.ones(2, 2), "v": module.ones(2), "w": module.ones(3, 2),
-                  "b": module.ones(2, 2, 2), "c": module.ones(3, 2, 2),
-                  "d": module.ones(2, 2, dtype=module.float64), "i": module.ones(2, 2, dtype=module.int64),
-                  "t": module.ones(2, 2, dtype=module.bool)}
+        scope |= {
+            "x": module.ones(2, 2),
+            "v": module.ones(2),
+            "w": module.ones(3, 2),
+            "b": module.ones(2, 2, 2),
+            "c": module.ones(3, 2, 2),
+            "d": module.ones(2, 2, dtype=module.float64),
+            "i": module.ones(2, 2, dtype=module.int64),
+            "t": module.ones(2, 2, dtype=module.bool),
+        }
         with pytest.raises(BAD_CALLS[text]):
             eval(text, scope)
 
@@ -479,27 +653,42 @@ def test_errors_have_the_type_of_torchs(text):
 def test_messages_name_the_operator_the_shapes_and_the_rule():
     with pytest.raises(RuntimeError) as info:
         rushlight.addmm(sample(4, 2), sample(4, 3), sample(5, 2))
-    assert str(info.value) == ("addmm: mat1 and mat2 cannot be multiplied: mat1 is (4, 3), mat2 is (5, 2); "
-                               "mat1.shape[1] must equal mat2.shape[0]")
+    assert str(info.value) == (
+        "addmm: mat1 and mat2 cannot be multiplied: mat1 is (4, 3), mat2 is (5, 2); "
+        "mat1.shape[1] must equal mat2.shape[0]"
+    )
 
 
 # --- decompositions -----------------------------------------------------------------------------------
 
 DECOMPOSED = {
-    "addmm": ((2, 4), (2, 3), (3, 4), 2, 3), "addmv": ((2,), (2, 3), (3,), 2, 3),
-    "addr": ((2, 3), (2,), (3,), 2, 3), "addbmm": ((2, 4), (5, 2, 3), (5, 3, 4), 2, 3),
-    "baddbmm": ((5, 2, 4), (5, 2, 3), (5, 3, 4), 0, 3), "mv": ((2, 3), (3,)), "dot": ((3,), (3,)),
-    "vdot": ((3,), (3,)), "linalg_cross": ((4, 3), (1, 3), -1), "_cdist_forward": ((4, 3), (5, 3), 1.0, None),
+    "addmm": ((2, 4), (2, 3), (3, 4), 2, 3),
+    "addmv": ((2,), (2, 3), (3,), 2, 3),
+    "addr": ((2, 3), (2,), (3,), 2, 3),
+    "addbmm": ((2, 4), (5, 2, 3), (5, 3, 4), 2, 3),
+    "baddbmm": ((5, 2, 4), (5, 2, 3), (5, 3, 4), 0, 3),
+    "mv": ((2, 3), (3,)),
+    "dot": ((3,), (3,)),
+    "vdot": ((3,), (3,)),
+    "linalg_cross": ((4, 3), (1, 3), -1),
+    "_cdist_forward": ((4, 3), (5, 3), 1.0, None),
     "_euclidean_dist": ((4, 3), (5, 3)),
 }
 
 
-@pytest.mark.parametrize(("name", "dtype"), [
-    (name, dtype) for name in DECOMPOSED for dtype in ("float64", "int64", "bfloat16", "complex128")
-    if dtype == "float64" or "dist" not in name])
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        (name, dtype)
+        for name in DECOMPOSED
+        for dtype in ("float64", "int64", "bfloat16", "complex128")
+        if dtype == "float64" or "dist" not in name
+    ],
+)
 def test_decomposition_equals_kernel(name, dtype):
     op = REGISTRY[name]
-    args = tuple(sample(*a, dtype=dtype, seed=i) if isinstance(a, tuple) else a
-                 for i, a in enumerate(DECOMPOSED[name]))
+    args = tuple(
+        sample(*a, dtype=dtype, seed=i) if isinstance(a, tuple) else a for i, a in enumerate(DECOMPOSED[name])
+    )
     kernel = call(op, args)
     torch.testing.assert_close(to_torch(op.decomposition(args)), to_torch(kernel), rtol=1e-14, atol=1e-14)

@@ -17,68 +17,75 @@ X = "lib.linspace(-2, 3, 48).reshape(4, 6, 2).sin()"
 W = "lib.linspace(0.5, 1.5, 6)"
 
 
-@pytest.mark.parametrize("expression", [
-    f"{F}.layer_norm({X}, (6, 2), {W}.repeat(2).reshape(6, 2), {W}.repeat(2).reshape(6, 2))",
-    f"{F}.layer_norm({X}.transpose(0, 1), (2,))",
-    f"{F}.layer_norm({X}.bfloat16(), (2,))",
-    f"{F}.layer_norm({X}.bfloat16().transpose(1, 2), (6,), {W}, {W})",
-    f"{F}.layer_norm({X}[:0], (2,))",
-    f"{F}.layer_norm({X} * 0, (2,))",
-    f"lib.native_layer_norm({X}, (2,), None, None, 1e-3)",
-    f"lib.native_layer_norm({X}.bfloat16().transpose(1, 2), (6,), {W}, {W}, 1e-3)",
-    f"{F}.rms_norm({X}, (2,), {W}[:2])",
-    f"{F}.rms_norm({X} * 1e-5, (6, 2), eps=1e-3)",
-    f"{F}.rms_norm({X}.bfloat16(), (2,))",
-    f"{F}.group_norm({X}, 3, {W}, {W})",
-    f"{F}.group_norm({X}.transpose(1, 2), 2)",
-    f"{F}.group_norm({X}.reshape(1, 6, 2, 4).contiguous(memory_format=lib.channels_last), 2, {W})",
-    f"{F}.group_norm({X}[:0], 2)",
-    f"lib.native_group_norm({X}, {W}, None, 4, 6, 2, 3, 1e-3)",
-    f"{F}.instance_norm({X}, weight={W}, bias={W})",
-    f"{F}.instance_norm({X}, {W}, {W}, use_input_stats=False)",
-    f"{F}.batch_norm({X}, {W}, {W}, {W}, {W})",
-    f"{F}.batch_norm({X}, None, None, {W}, training=True)",
-    f"{F}.batch_norm({X}.reshape(2, 6, 2, 2).contiguous(memory_format=lib.channels_last), {W}, {W})",
-    f"{F}.batch_norm({X}.bfloat16(), {W}, {W}, {W}, {W}, training=True)",
-    f"{F}.batch_norm({X}[:0], {W}, {W}, {W}, {W}, training=True)",
-    f"lib.native_batch_norm({X}, {W}, {W}, None, None, True, 0.1, 1e-3)",
-    f"lib.native_batch_norm({X}, {W}, {W}, {W}, {W}, False, 0.1, 1e-3)",
-    f"{F}.local_response_norm({X}, 3, alpha=0.5)",
-    f"{F}.local_response_norm({X}, 4, k=2.0)",
-    f"{F}.normalize({X})",
-    f"{F}.normalize({X} * 0, dim=-1)",
-    f"{F}.normalize({X}, p=1, dim=0, out=lib.empty(4, 6, 2))",
-    f"lib._weight_norm({X}, lib.ones(4, 1, 1))",
-    f"lib._weight_norm({X}, lib.ones(1, 1, 2), 2)",
-])
+@pytest.mark.parametrize(
+    "expression",
+    [
+        f"{F}.layer_norm({X}, (6, 2), {W}.repeat(2).reshape(6, 2), {W}.repeat(2).reshape(6, 2))",
+        f"{F}.layer_norm({X}.transpose(0, 1), (2,))",
+        f"{F}.layer_norm({X}.bfloat16(), (2,))",
+        f"{F}.layer_norm({X}.bfloat16().transpose(1, 2), (6,), {W}, {W})",
+        f"{F}.layer_norm({X}[:0], (2,))",
+        f"{F}.layer_norm({X} * 0, (2,))",
+        f"lib.native_layer_norm({X}, (2,), None, None, 1e-3)",
+        f"lib.native_layer_norm({X}.bfloat16().transpose(1, 2), (6,), {W}, {W}, 1e-3)",
+        f"{F}.rms_norm({X}, (2,), {W}[:2])",
+        f"{F}.rms_norm({X} * 1e-5, (6, 2), eps=1e-3)",
+        f"{F}.rms_norm({X}.bfloat16(), (2,))",
+        f"{F}.group_norm({X}, 3, {W}, {W})",
+        f"{F}.group_norm({X}.transpose(1, 2), 2)",
+        f"{F}.group_norm({X}.reshape(1, 6, 2, 4).contiguous(memory_format=lib.channels_last), 2, {W})",
+        f"{F}.group_norm({X}[:0], 2)",
+        f"lib.native_group_norm({X}, {W}, None, 4, 6, 2, 3, 1e-3)",
+        f"{F}.instance_norm({X}, weight={W}, bias={W})",
+        f"{F}.instance_norm({X}, {W}, {W}, use_input_stats=False)",
+        f"{F}.batch_norm({X}, {W}, {W}, {W}, {W})",
+        f"{F}.batch_norm({X}, None, None, {W}, training=True)",
+        f"{F}.batch_norm({X}.reshape(2, 6, 2, 2).contiguous(memory_format=lib.channels_last), {W}, {W})",
+        f"{F}.batch_norm({X}.bfloat16(), {W}, {W}, {W}, {W}, training=True)",
+        f"{F}.batch_norm({X}[:0], {W}, {W}, {W}, {W}, training=True)",
+        f"lib.native_batch_norm({X}, {W}, {W}, None, None, True, 0.1, 1e-3)",
+        f"lib.native_batch_norm({X}, {W}, {W}, {W}, {W}, False, 0.1, 1e-3)",
+        f"{F}.local_response_norm({X}, 3, alpha=0.5)",
+        f"{F}.local_response_norm({X}, 4, k=2.0)",
+        f"{F}.normalize({X})",
+        f"{F}.normalize({X} * 0, dim=-1)",
+        f"{F}.normalize({X}, p=1, dim=0, out=lib.empty(4, 6, 2))",
+        f"lib._weight_norm({X}, lib.ones(4, 1, 1))",
+        f"lib._weight_norm({X}, lib.ones(1, 1, 2), 2)",
+    ],
+)
 def test_values(expression: str, like_pytorch: Callable[[str], None]) -> None:
     like_pytorch(expression)
 
 
-@pytest.mark.parametrize("expression", [
-    f"{F}.layer_norm({X}, (3,))",
-    f"{F}.layer_norm({X}, ())",
-    f"{F}.layer_norm({X}, (2,), lib.ones(3))",
-    f"{F}.layer_norm({X}, (2,), None, lib.ones(3))",
-    f"{F}.layer_norm({X}.long(), (2,))",
-    f"{F}.layer_norm({X}, (2,), lib.ones(2).double())",
-    f"{F}.rms_norm({X}, (3,))",
-    f"{F}.group_norm({X}, 4)",
-    f"{F}.group_norm({X}, 3, lib.ones(3))",
-    f"{F}.group_norm({X}[0, 0], 1)",
-    f"{F}.group_norm(lib.ones(1, 2), 2)",
-    f"{F}.batch_norm({X}[:1, :, 0], None, None, training=True)",
-    f"{F}.batch_norm({X}, None, None)",
-    f"{F}.batch_norm({X}, lib.ones(3), lib.ones(3))",
-    f"{F}.batch_norm({X}, {W}, {W}, lib.ones(3))",
-    f"{F}.instance_norm(lib.ones(2, 3, 1))",
-    f"{F}.local_response_norm(lib.ones(2, 3), 3)",
-])
+@pytest.mark.parametrize(
+    "expression",
+    [
+        f"{F}.layer_norm({X}, (3,))",
+        f"{F}.layer_norm({X}, ())",
+        f"{F}.layer_norm({X}, (2,), lib.ones(3))",
+        f"{F}.layer_norm({X}, (2,), None, lib.ones(3))",
+        f"{F}.layer_norm({X}.long(), (2,))",
+        f"{F}.layer_norm({X}, (2,), lib.ones(2).double())",
+        f"{F}.rms_norm({X}, (3,))",
+        f"{F}.group_norm({X}, 4)",
+        f"{F}.group_norm({X}, 3, lib.ones(3))",
+        f"{F}.group_norm({X}[0, 0], 1)",
+        f"{F}.group_norm(lib.ones(1, 2), 2)",
+        f"{F}.batch_norm({X}[:1, :, 0], None, None, training=True)",
+        f"{F}.batch_norm({X}, None, None)",
+        f"{F}.batch_norm({X}, lib.ones(3), lib.ones(3))",
+        f"{F}.batch_norm({X}, {W}, {W}, lib.ones(3))",
+        f"{F}.instance_norm(lib.ones(2, 3, 1))",
+        f"{F}.local_response_norm(lib.ones(2, 3), 3)",
+    ],
+)
 def test_errors(expression: str, like_pytorch: Callable[[str], None]) -> None:
     like_pytorch(expression)
 
 
 # Running statistics.
+
 
 def running(lib: Any, steps: int, momentum: float, wrap: Callable[[Any], Any] = lambda f: f) -> Any:
     """The running statistics and the outputs of some training steps and one evaluation."""

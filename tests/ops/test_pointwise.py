@@ -22,10 +22,18 @@ def names(module):
     """What the expressions may refer to."""
     tensor = module.tensor
     return {
-        "rl": module, "np": np, "nan": nan, "inf": inf,
-        "b": tensor([True, False]), "i": tensor([7, -7, 0]), "f": tensor([1.0, 2.0]), "c": tensor([1 + 1j]),
-        "u": tensor([200], dtype=module.uint8), "j": tensor([7, -7], dtype=module.int32),
-        "h": tensor([1.5], dtype=module.float16), "g": tensor([0.1], dtype=module.bfloat16),
+        "rl": module,
+        "np": np,
+        "nan": nan,
+        "inf": inf,
+        "b": tensor([True, False]),
+        "i": tensor([7, -7, 0]),
+        "f": tensor([1.0, 2.0]),
+        "c": tensor([1 + 1j]),
+        "u": tensor([200], dtype=module.uint8),
+        "j": tensor([7, -7], dtype=module.int32),
+        "h": tensor([1.5], dtype=module.float16),
+        "g": tensor([0.1], dtype=module.bfloat16),
         "d": tensor([1.0, 2.0], dtype=module.float64),
     }
 
@@ -247,17 +255,21 @@ def test_reflected_operators(name):
 
 # Messages.
 
-@pytest.mark.parametrize(("expression", "message"), [
-    ("b - b", "logical_xor"),
-    ("b - 1", "invert a mask"),
-    ("-b", "logical_not"),
-    ("rl.ones(2, 3) + rl.ones(4)", r"add: shapes \(2, 3\), \(4,\) cannot be broadcast together"),
-    ("rl.gcd(f, f)", "\"gcd\" not implemented for 'Float'; it takes int16"),
-    ("rl.lerp(f, d, 0.5)", "lerp: expected self and end to have the same dtype"),
-    ("rl.complex(i, i)", "Half, Float or Double"),
-    ("i // 0", "ZeroDivisionError"),
-    ("rl.add(i, i, alpha=1.5)", "alpha must not be a floating point number"),
-])
+
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        ("b - b", "logical_xor"),
+        ("b - 1", "invert a mask"),
+        ("-b", "logical_not"),
+        ("rl.ones(2, 3) + rl.ones(4)", r"add: shapes \(2, 3\), \(4,\) cannot be broadcast together"),
+        ("rl.gcd(f, f)", "\"gcd\" not implemented for 'Float'; it takes int16"),
+        ("rl.lerp(f, d, 0.5)", "lerp: expected self and end to have the same dtype"),
+        ("rl.complex(i, i)", "Half, Float or Double"),
+        ("i // 0", "ZeroDivisionError"),
+        ("rl.add(i, i, alpha=1.5)", "alpha must not be a floating point number"),
+    ],
+)
 def test_messages(expression, message):
     error = outcome(expression, rushlight)[1]
     with pytest.raises(type(error), match=message):
@@ -266,9 +278,24 @@ def test_messages(expression, message):
 
 # Memory.
 
-@pytest.mark.parametrize("expression", [
-    "rl.ceil(i)", "rl.sign(b)", "rl.nan_to_num(i)", "rl.sgn(b)", "rl.clamp(f, 0)", "rl.where(b, f, f)",
-    "rl.add(f, 0)", "rl.abs(u)", "rl.isreal(f)", "rl.round(i)", "rl.trunc(i)", "rl._conj_physical(c)"])
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "rl.ceil(i)",
+        "rl.sign(b)",
+        "rl.nan_to_num(i)",
+        "rl.sgn(b)",
+        "rl.clamp(f, 0)",
+        "rl.where(b, f, f)",
+        "rl.add(f, 0)",
+        "rl.abs(u)",
+        "rl.isreal(f)",
+        "rl.round(i)",
+        "rl.trunc(i)",
+        "rl._conj_physical(c)",
+    ],
+)
 def test_results_own_their_memory(expression):
     scope = names(rushlight)
     result = eval(expression, scope)
@@ -295,9 +322,12 @@ def test_constant_results_have_the_full_shape(name):
 @pytest.mark.parametrize("name", ["add", "where", "lerp", "heaviside", "clamp", "nan_to_num", "isreal"])
 def test_shapes(name, shape):
     calls = {
-        "add": lambda m, x: m.add(x, x, alpha=2), "where": lambda m, x: m.where(x > 0, x, 0.0),
-        "lerp": lambda m, x: m.lerp(x, x + 1, 0.3), "heaviside": lambda m, x: m.heaviside(x, x),
-        "clamp": lambda m, x: m.clamp(x, -0.5, 0.5), "nan_to_num": lambda m, x: m.nan_to_num(x),
+        "add": lambda m, x: m.add(x, x, alpha=2),
+        "where": lambda m, x: m.where(x > 0, x, 0.0),
+        "lerp": lambda m, x: m.lerp(x, x + 1, 0.3),
+        "heaviside": lambda m, x: m.heaviside(x, x),
+        "clamp": lambda m, x: m.clamp(x, -0.5, 0.5),
+        "nan_to_num": lambda m, x: m.nan_to_num(x),
         "isreal": lambda m, x: m.isreal(x),
     }
     array = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
@@ -366,12 +396,21 @@ def test_numbers_keep_the_precision_of_the_computation_where_pytorch_does():
 
 # Every name.
 
+
 def test_aliases_are_the_operators_they_stand_for():
-    for name, alias in {"abs": "absolute", "acos": "arccos", "atan2": "arctan2", "clamp": "clip",
-                        "div": "divide", "mul": "multiply", "ne": "not_equal", "trunc": "fix"}.items():
+    for name, alias in {
+        "abs": "absolute",
+        "acos": "arccos",
+        "atan2": "arctan2",
+        "clamp": "clip",
+        "div": "divide",
+        "mul": "multiply",
+        "ne": "not_equal",
+        "trunc": "fix",
+    }.items():
         overloads = [op for op in REGISTRY if op.schema.name == name and "Scalar_Tensor" not in op.name]
         for op in overloads:
-            twin = REGISTRY[alias + op.name[len(name):]]
+            twin = REGISTRY[alias + op.name[len(name) :]]
             assert twin.schema.arguments == op.schema.arguments and twin.schema.returns == op.schema.returns
 
 
@@ -384,8 +423,10 @@ def test_exposed_as_in_pytorch():
         theirs, ours = (torch.special, rushlight.special) if op.namespace == "special" else (torch, rushlight)
         wanted = [(theirs, ours, op.public_name)]
         if not op.namespace:
-            wanted += [(torch, rushlight, f"{op.public_name}_"),
-                       (torch.Tensor, rushlight.Tensor, op.public_name),
-                       (torch.Tensor, rushlight.Tensor, f"{op.public_name}_")]
+            wanted += [
+                (torch, rushlight, f"{op.public_name}_"),
+                (torch.Tensor, rushlight.Tensor, op.public_name),
+                (torch.Tensor, rushlight.Tensor, f"{op.public_name}_"),
+            ]
         wrong += [f"{a.__name__}.{n}" for a, b, n in wanted if hasattr(a, n) != hasattr(b, n)]
     assert not wrong

@@ -16,13 +16,41 @@ import torch
 import rushlight
 
 nan, inf = float("nan"), float("inf")
-REALS = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 3.0, -3.0, 1e-30, 1e30, -1e30, 100.0, -100.0, 0.1,
-         7.3, -7.3, 20.0, -20.0, inf, -inf, nan]
+REALS = [
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    0.5,
+    -0.5,
+    1.5,
+    2.5,
+    -2.5,
+    3.0,
+    -3.0,
+    1e-30,
+    1e30,
+    -1e30,
+    100.0,
+    -100.0,
+    0.1,
+    7.3,
+    -7.3,
+    20.0,
+    -20.0,
+    inf,
+    -inf,
+    nan,
+]
 PARTS = [0.0, -0.0, 1.0, -1.0, 0.5, -2.0, inf, -inf, nan]
 VALUES = {
-    "float32": REALS, "float64": REALS, "bfloat16": REALS, "float16": REALS,
+    "float32": REALS,
+    "float64": REALS,
+    "bfloat16": REALS,
+    "float16": REALS,
     "int64": [0, 1, -1, 2, -2, 3, 7, -7, 63, 64, 100, 2**62, 2**63 - 1],
-    "int8": [0, 1, -1, 2, -2, 3, 7, -7, 8, 9, 100, 127], "uint8": [0, 1, 2, 3, 7, 8, 9, 200, 255],
+    "int8": [0, 1, -1, 2, -2, 3, 7, -7, 8, 9, 100, 127],
+    "uint8": [0, 1, 2, 3, 7, 8, 9, 200, 255],
     "bool": [True, False],
     "complex64": [complex(*pair) for pair in itertools.product(PARTS, PARTS)],
     "complex128": [complex(*pair) for pair in itertools.product(PARTS, PARTS)],
@@ -78,8 +106,12 @@ for _name in BINARY.split():
     if "polynomial" in _name:
         DIFFERENT_REAL[_name] = (NAN_STAYS, lambda x, y: ~torch.isnan(x) & (y <= 100) & (y >= -100))
 DIFFERENT_COMPLEX = {
-    "sgn": (INFINITE_PARTS, finite), "log1p": (NAN_STAYS, numbers), "logaddexp": (NAN_STAYS, finite),
-    "add": (INFINITE_PARTS, finite), "sub": (INFINITE_PARTS, finite), "mul": (INFINITE_PARTS, finite),
+    "sgn": (INFINITE_PARTS, finite),
+    "log1p": (NAN_STAYS, numbers),
+    "logaddexp": (NAN_STAYS, finite),
+    "add": (INFINITE_PARTS, finite),
+    "sub": (INFINITE_PARTS, finite),
+    "mul": (INFINITE_PARTS, finite),
     "pow": (INFINITE_PARTS, lambda x, y: finite(x, y) & (x != 0)),
     "float_power": (INFINITE_PARTS, lambda x, y: finite(x, y) & (x != 0)),
 }

@@ -71,9 +71,12 @@ def test_sizes_as_of_the_input() -> None:
 @pytest.mark.parametrize(("rank", "size"), list(itertools.product((2, 3), (1, 2, 3))))
 def test_fractional(rank: int, size: int) -> None:
     x, samples = ties_and_nans(2, 3, *SPACE[:rank]), np.random.default_rng(0).random((2, 3, rank))
-    results = [getattr(functions, f"fractional_max_pool{rank}d")(
-        lib.tensor(x), 2, size, return_indices=True, _random_samples=lib.tensor(samples))
-        for lib, functions in ((rushlight, functional), (torch, torch.nn.functional))]
+    results = [
+        getattr(functions, f"fractional_max_pool{rank}d")(
+            lib.tensor(x), 2, size, return_indices=True, _random_samples=lib.tensor(samples)
+        )
+        for lib, functions in ((rushlight, functional), (torch, torch.nn.functional))
+    ]
     for ours, theirs in zip(*results, strict=True):
         np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
 
@@ -119,23 +122,26 @@ def test_dtypes() -> None:
         functional.max_pool1d(rushlight.tensor(whole[0]), 2)
 
 
-@pytest.mark.parametrize(("name", "shape", "args", "message"), [
-    ("max_pool2d", (1, 1, 4, 4), (5,), "Output size is too small"),
-    ("max_pool2d", (1, 1, 4, 4), (2, 2, 2), "at most half"),
-    ("max_pool2d", (4, 4), (2,), "Expected 3D or 4D"),
-    ("max_pool2d", (1, 1, 4, 4), ((2, 2, 2),), "tuple of 2 ints"),
-    ("max_pool2d", (1, 1, 4, 4), (2, 0), "stride should not be zero"),
-    ("max_pool2d", (1, 1, 4, 4), (2, 2, -1), "non-negative"),
-    ("max_pool2d", (1, 1, 4, 4), (2, 2, 0, 0), "dilation"),
-    ("max_pool2d", (1, 0, 4, 4), (2,), "optional 0 dim batch"),
-    ("avg_pool2d", (1, 1, 4, 4), (2, 2, 0, False, True, 0), "divisor must be not zero"),
-    ("avg_pool2d", (1, 1, 4, 4), (2, 2, 2), "at most half"),
-    ("avg_pool1d", (4,), (2,), "2 to 3 dimensions"),
-    ("max_pool1d", (1, 2, 4), ((2, 3),), "size 1"),
-    ("adaptive_avg_pool2d", (1, 2, 0, 4), (2,), "non-zero size"),
-    ("adaptive_max_pool2d", (1, 0, 4, 4), (2,), "non-zero size"),
-    ("adaptive_max_pool2d", (1, 1, 4, 4), (-1,), "greater than or equal to 0"),
-])
+@pytest.mark.parametrize(
+    ("name", "shape", "args", "message"),
+    [
+        ("max_pool2d", (1, 1, 4, 4), (5,), "Output size is too small"),
+        ("max_pool2d", (1, 1, 4, 4), (2, 2, 2), "at most half"),
+        ("max_pool2d", (4, 4), (2,), "Expected 3D or 4D"),
+        ("max_pool2d", (1, 1, 4, 4), ((2, 2, 2),), "tuple of 2 ints"),
+        ("max_pool2d", (1, 1, 4, 4), (2, 0), "stride should not be zero"),
+        ("max_pool2d", (1, 1, 4, 4), (2, 2, -1), "non-negative"),
+        ("max_pool2d", (1, 1, 4, 4), (2, 2, 0, 0), "dilation"),
+        ("max_pool2d", (1, 0, 4, 4), (2,), "optional 0 dim batch"),
+        ("avg_pool2d", (1, 1, 4, 4), (2, 2, 0, False, True, 0), "divisor must be not zero"),
+        ("avg_pool2d", (1, 1, 4, 4), (2, 2, 2), "at most half"),
+        ("avg_pool1d", (4,), (2,), "2 to 3 dimensions"),
+        ("max_pool1d", (1, 2, 4), ((2, 3),), "size 1"),
+        ("adaptive_avg_pool2d", (1, 2, 0, 4), (2,), "non-zero size"),
+        ("adaptive_max_pool2d", (1, 0, 4, 4), (2,), "non-zero size"),
+        ("adaptive_max_pool2d", (1, 1, 4, 4), (-1,), "greater than or equal to 0"),
+    ],
+)
 def test_errors(name: str, shape: Any, args: Any, message: str) -> None:
     with pytest.raises(RuntimeError, match=message):
         getattr(functional, name)(rushlight.ones(*shape), *args)

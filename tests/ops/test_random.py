@@ -23,12 +23,16 @@ inf, nan = float("inf"), float("nan")
 
 # --- integers and choices -----------------------------------------------------------------------------
 
+
 @pytest.mark.parametrize(("low", "high"), [(0, 1), (0, 2), (0, 7), (-5, 6), (100, 108)])
 @pytest.mark.parametrize("dtype", ["int64", "int8", "float32", "bfloat16"])
 def test_randint_is_uniform(low, high, dtype):
     kind = getattr(rushlight, dtype)
-    for sample in (rushlight.randint(low, high, (COUNT,), dtype=kind), blank(dtype=dtype).random_(low, high),
-                   rushlight.randint_like(blank(dtype=dtype), low, high)):
+    for sample in (
+        rushlight.randint(low, high, (COUNT,), dtype=kind),
+        blank(dtype=dtype).random_(low, high),
+        rushlight.randint_like(blank(dtype=dtype), low, high),
+    ):
         assert sample.dtype is kind
         counts = np.bincount(values(sample).astype(np.int64) - low, minlength=high - low)
         assert len(counts) == high - low
@@ -58,7 +62,7 @@ def test_random_covers_the_range_of_the_dtype(dtype):
 
 
 def test_random_of_all_64_bits():
-    sample = blank(dtype="int64").random_(-2**63, None).numpy()
+    sample = blank(dtype="int64").random_(-(2**63), None).numpy()
     assert sample.min() < -0.99 * 2**63 and sample.max() > 0.99 * 2**63
     assert scipy.stats.kstest(sample / 2.0**64 + 0.5, "uniform").pvalue > ALPHA
 
@@ -112,13 +116,19 @@ def test_multinomial_without_replacement_draws_one_after_the_other():
 # --- determinism, and what element i is ---------------------------------------------------------------
 
 DRAWS = {
-    "rand": lambda n: rushlight.rand(n), "rand64": lambda n: rushlight.rand(n, dtype=rushlight.float64),
-    "randn": lambda n: rushlight.randn(n), "randn64": lambda n: rushlight.randn(n, dtype=rushlight.float64),
+    "rand": lambda n: rushlight.rand(n),
+    "rand64": lambda n: rushlight.rand(n, dtype=rushlight.float64),
+    "randn": lambda n: rushlight.randn(n),
+    "randn64": lambda n: rushlight.randn(n, dtype=rushlight.float64),
     "randn complex": lambda n: rushlight.randn(n, dtype=rushlight.complex64),
-    "uniform": lambda n: blank(n).uniform_(-1, 1), "normal": lambda n: blank(n).normal_(1, 2),
-    "log_normal": lambda n: blank(n).log_normal_(), "exponential": lambda n: blank(n).exponential_(),
-    "cauchy": lambda n: blank(n).cauchy_(), "geometric": lambda n: blank(n).geometric_(0.2),
-    "randint": lambda n: rushlight.randint(1000, (n,)), "random": lambda n: blank(n, dtype="int64").random_(),
+    "uniform": lambda n: blank(n).uniform_(-1, 1),
+    "normal": lambda n: blank(n).normal_(1, 2),
+    "log_normal": lambda n: blank(n).log_normal_(),
+    "exponential": lambda n: blank(n).exponential_(),
+    "cauchy": lambda n: blank(n).cauchy_(),
+    "geometric": lambda n: blank(n).geometric_(0.2),
+    "randint": lambda n: rushlight.randint(1000, (n,)),
+    "random": lambda n: blank(n, dtype="int64").random_(),
     "bernoulli": lambda n: rushlight.bernoulli(blank(n), 0.4),
     "dropout": lambda n: rushlight.dropout(rushlight.ones(n), 0.4, True),
     "poisson small": lambda n: rushlight.poisson(rushlight.full((n,), 3.0)),
@@ -191,12 +201,15 @@ def test_numbers_are_pinned():
     assert rushlight.randint(100, (2,)).tolist() == [88, 60]
     rushlight.manual_seed(0)
     assert rushlight.rand(2, dtype=rushlight.float64).tolist() == [
-        (high << 32 | low) // 2**11 * 2.0**-53 for low, high in (words[:2], words[2:])]
+        (high << 32 | low) // 2**11 * 2.0**-53 for low, high in (words[:2], words[2:])
+    ]
 
 
 SCALED = {
-    "uniform": lambda x: (x, -0.3, 0.7, None), "normal_functional": lambda x: (x, 0.5, 3.0, None),
-    "normal.Tensor_float": lambda x: (x, 3.0, None), "normal.float_Tensor": lambda x: (0.5, x.abs(), None),
+    "uniform": lambda x: (x, -0.3, 0.7, None),
+    "normal_functional": lambda x: (x, 0.5, 3.0, None),
+    "normal.Tensor_float": lambda x: (x, 3.0, None),
+    "normal.float_Tensor": lambda x: (0.5, x.abs(), None),
     "normal.Tensor_Tensor": lambda x: (x, x[:1].abs(), None),
     "normal.float_float": lambda x: (0.5, 3.0, (4, 5), None, x.dtype, None, None, None),
 }
@@ -225,6 +238,7 @@ def test_complex_draws_decompose_to_the_same_bits():
 
 # --- generators ---------------------------------------------------------------------------------------
 
+
 def test_generator_argument():
     made = rushlight.Generator().manual_seed(7)
     state = rushlight.get_rng_state()
@@ -234,15 +248,19 @@ def test_generator_argument():
     made.manual_seed(7)
     np.testing.assert_array_equal(rushlight.rand(5, generator=made).numpy(), first.numpy())
     np.testing.assert_array_equal(blank(5).uniform_(generator=made).numpy(), second.numpy())
-    for draw in (lambda g: rushlight.randn(5, generator=g), lambda g: rushlight.randint(9, (5,), generator=g),
-                 lambda g: rushlight.randperm(5, generator=g),
-                 lambda g: rushlight.randn_like(blank(5), generator=g),
-                 lambda g: rushlight.normal(0.0, 1.0, (5,), generator=g),
-                 lambda g: blank(5).exponential_(generator=g),
-                 lambda g: rushlight.bernoulli(rushlight.full((50,), 0.5), generator=g),
-                 lambda g: rushlight.multinomial(rushlight.ones(50), 5, generator=g),
-                 lambda g: rushlight.poisson(rushlight.full((5,), 20.0), generator=g),
-                 lambda g: blank(50).bernoulli_(generator=g), lambda g: blank(5).random_(generator=g)):
+    for draw in (
+        lambda g: rushlight.randn(5, generator=g),
+        lambda g: rushlight.randint(9, (5,), generator=g),
+        lambda g: rushlight.randperm(5, generator=g),
+        lambda g: rushlight.randn_like(blank(5), generator=g),
+        lambda g: rushlight.normal(0.0, 1.0, (5,), generator=g),
+        lambda g: blank(5).exponential_(generator=g),
+        lambda g: rushlight.bernoulli(rushlight.full((50,), 0.5), generator=g),
+        lambda g: rushlight.multinomial(rushlight.ones(50), 5, generator=g),
+        lambda g: rushlight.poisson(rushlight.full((5,), 20.0), generator=g),
+        lambda g: blank(50).bernoulli_(generator=g),
+        lambda g: blank(5).random_(generator=g),
+    ):
         made.manual_seed(1)
         one = draw(made).numpy()
         made.manual_seed(1)
@@ -261,8 +279,10 @@ def test_state_of_the_default_generator():
     assert rushlight.initial_seed() == 5
     seed = rushlight.seed()
     assert rushlight.initial_seed() == seed
-    for bad, error in ((rushlight.ones(3), TypeError),
-                       (rushlight.ones(3, dtype=rushlight.uint8), RuntimeError)):
+    for bad, error in (
+        (rushlight.ones(3), TypeError),
+        (rushlight.ones(3, dtype=rushlight.uint8), RuntimeError),
+    ):
         with pytest.raises(error):
             rushlight.set_rng_state(bad)
     with pytest.raises(ValueError):
@@ -304,42 +324,86 @@ def test_the_meta_device_draws_nothing():
 # --- errors -------------------------------------------------------------------------------------------
 
 BAD_CALLS = {
-    "rand(-1)": RuntimeError, "rand(2, dtype=int64)": NotImplementedError,
-    "randn(2, dtype=bool)": NotImplementedError, "x.uniform_(2, 1)": RuntimeError,
-    "x.uniform_(0, 1e39)": RuntimeError, "x.half().uniform_(0, 1e6)": RuntimeError,
-    "x.uniform_(float('nan'), 1)": RuntimeError, "x.double().uniform_(-1e308, 1e308)": RuntimeError,
-    "i.uniform_()": NotImplementedError, "x.normal_(0, -1)": RuntimeError, "i.normal_()": NotImplementedError,
-    "normal(x, -x)": RuntimeError, "normal(x, -1.0)": RuntimeError, "normal(x, ones(2))": RuntimeError,
-    "normal(x, x * 1j)": RuntimeError, "normal(1.0, -1.0, (2,))": RuntimeError, "normal(1.0, 1.0)": TypeError,
-    "normal(1.0, 1.0, (2,), dtype=int64)": NotImplementedError, "normal(x, x * float('nan'))": RuntimeError,
-    "bernoulli(x * 2)": RuntimeError, "bernoulli(x * float('nan'))": RuntimeError,
-    "bernoulli(x, 2.0)": RuntimeError, "bernoulli(i)": NotImplementedError, "bernoulli(x, x)": TypeError,
-    "x.bernoulli_(-0.1)": RuntimeError, "x.bernoulli_(ones(4))": RuntimeError,
-    "x.bernoulli_(i)": NotImplementedError, "x.bernoulli_(2 * x)": RuntimeError,
-    "x.exponential_(0)": RuntimeError, "i.exponential_()": RuntimeError, "x.geometric_(0)": RuntimeError,
-    "x.geometric_(1)": RuntimeError, "x.bool().geometric_(0.5)": NotImplementedError,
-    "x.cauchy_(0, 0)": RuntimeError, "i.cauchy_()": RuntimeError, "x.log_normal_(0, 0)": RuntimeError,
-    "i.log_normal_()": NotImplementedError, "x.random_(0)": RuntimeError, "x.random_(5, 3)": RuntimeError,
-    "x.char().random_(200)": RuntimeError, "x.char().random_(-200, 3)": RuntimeError,
-    "x.bool().random_(3)": RuntimeError, "x.half().random_(100000)": RuntimeError,
-    "(x * 1j).random_()": NotImplementedError, "(x * 1j).random_(3)": RuntimeError,
-    "randint(5, 3, (2,))": RuntimeError, "randint(0, (2,))": RuntimeError,
-    "randint(300, (2,), dtype=uint8)": RuntimeError, "randint(2.5, (2,))": TypeError,
-    "randint(5, (-1,))": RuntimeError, "randint(0, 5, (2,), dtype=complex64)": RuntimeError,
-    "randperm(-1)": RuntimeError, "randperm(300, dtype=uint8)": RuntimeError,
-    "randperm(3000, dtype=float16)": RuntimeError, "randperm(2, dtype=bool)": NotImplementedError,
-    "multinomial(x, 4)": RuntimeError, "multinomial(x, 0)": RuntimeError,
-    "multinomial(x[None], 1)": RuntimeError, "multinomial(x * 0, 1)": RuntimeError,
-    "multinomial(-x, 1)": RuntimeError, "multinomial(i, 1)": RuntimeError,
-    "multinomial(x * float('inf'), 1)": RuntimeError, "multinomial(ones(3, 0), 1, True)": RuntimeError,
-    "poisson(-x)": RuntimeError, "poisson(i)": NotImplementedError, "poisson(x * float('nan'))": RuntimeError,
-    "binomial(x, x.double())": RuntimeError, "binomial(i, x)": ValueError,
-    "binomial(x.half(), x.half())": NotImplementedError, "_standard_gamma(i)": NotImplementedError,
-    "_sample_dirichlet(i)": NotImplementedError, "dropout(x, 1.5, True)": RuntimeError,
-    "dropout(x, -0.1, False)": RuntimeError, "dropout(i, 0.5, True)": RuntimeError,
-    "feature_dropout(ones(3), 0.5, True)": RuntimeError, "native_dropout(i, 0.5, True)": RuntimeError,
-    "alpha_dropout(i, 0.5, True)": RuntimeError, "x[:, :1].expand(2, 3).uniform_()": RuntimeError,
-    "rand(2, generator=5)": TypeError, "rand(2, out=ones(2, dtype=int64))": NotImplementedError,
+    "rand(-1)": RuntimeError,
+    "rand(2, dtype=int64)": NotImplementedError,
+    "randn(2, dtype=bool)": NotImplementedError,
+    "x.uniform_(2, 1)": RuntimeError,
+    "x.uniform_(0, 1e39)": RuntimeError,
+    "x.half().uniform_(0, 1e6)": RuntimeError,
+    "x.uniform_(float('nan'), 1)": RuntimeError,
+    "x.double().uniform_(-1e308, 1e308)": RuntimeError,
+    "i.uniform_()": NotImplementedError,
+    "x.normal_(0, -1)": RuntimeError,
+    "i.normal_()": NotImplementedError,
+    "normal(x, -x)": RuntimeError,
+    "normal(x, -1.0)": RuntimeError,
+    "normal(x, ones(2))": RuntimeError,
+    "normal(x, x * 1j)": RuntimeError,
+    "normal(1.0, -1.0, (2,))": RuntimeError,
+    "normal(1.0, 1.0)": TypeError,
+    "normal(1.0, 1.0, (2,), dtype=int64)": NotImplementedError,
+    "normal(x, x * float('nan'))": RuntimeError,
+    "bernoulli(x * 2)": RuntimeError,
+    "bernoulli(x * float('nan'))": RuntimeError,
+    "bernoulli(x, 2.0)": RuntimeError,
+    "bernoulli(i)": NotImplementedError,
+    "bernoulli(x, x)": TypeError,
+    "x.bernoulli_(-0.1)": RuntimeError,
+    "x.bernoulli_(ones(4))": RuntimeError,
+    "x.bernoulli_(i)": NotImplementedError,
+    "x.bernoulli_(2 * x)": RuntimeError,
+    "x.exponential_(0)": RuntimeError,
+    "i.exponential_()": RuntimeError,
+    "x.geometric_(0)": RuntimeError,
+    "x.geometric_(1)": RuntimeError,
+    "x.bool().geometric_(0.5)": NotImplementedError,
+    "x.cauchy_(0, 0)": RuntimeError,
+    "i.cauchy_()": RuntimeError,
+    "x.log_normal_(0, 0)": RuntimeError,
+    "i.log_normal_()": NotImplementedError,
+    "x.random_(0)": RuntimeError,
+    "x.random_(5, 3)": RuntimeError,
+    "x.char().random_(200)": RuntimeError,
+    "x.char().random_(-200, 3)": RuntimeError,
+    "x.bool().random_(3)": RuntimeError,
+    "x.half().random_(100000)": RuntimeError,
+    "(x * 1j).random_()": NotImplementedError,
+    "(x * 1j).random_(3)": RuntimeError,
+    "randint(5, 3, (2,))": RuntimeError,
+    "randint(0, (2,))": RuntimeError,
+    "randint(300, (2,), dtype=uint8)": RuntimeError,
+    "randint(2.5, (2,))": TypeError,
+    "randint(5, (-1,))": RuntimeError,
+    "randint(0, 5, (2,), dtype=complex64)": RuntimeError,
+    "randperm(-1)": RuntimeError,
+    "randperm(300, dtype=uint8)": RuntimeError,
+    "randperm(3000, dtype=float16)": RuntimeError,
+    "randperm(2, dtype=bool)": NotImplementedError,
+    "multinomial(x, 4)": RuntimeError,
+    "multinomial(x, 0)": RuntimeError,
+    "multinomial(x[None], 1)": RuntimeError,
+    "multinomial(x * 0, 1)": RuntimeError,
+    "multinomial(-x, 1)": RuntimeError,
+    "multinomial(i, 1)": RuntimeError,
+    "multinomial(x * float('inf'), 1)": RuntimeError,
+    "multinomial(ones(3, 0), 1, True)": RuntimeError,
+    "poisson(-x)": RuntimeError,
+    "poisson(i)": NotImplementedError,
+    "poisson(x * float('nan'))": RuntimeError,
+    "binomial(x, x.double())": RuntimeError,
+    "binomial(i, x)": ValueError,
+    "binomial(x.half(), x.half())": NotImplementedError,
+    "_standard_gamma(i)": NotImplementedError,
+    "_sample_dirichlet(i)": NotImplementedError,
+    "dropout(x, 1.5, True)": RuntimeError,
+    "dropout(x, -0.1, False)": RuntimeError,
+    "dropout(i, 0.5, True)": RuntimeError,
+    "feature_dropout(ones(3), 0.5, True)": RuntimeError,
+    "native_dropout(i, 0.5, True)": RuntimeError,
+    "alpha_dropout(i, 0.5, True)": RuntimeError,
+    "x[:, :1].expand(2, 3).uniform_()": RuntimeError,
+    "rand(2, generator=5)": TypeError,
+    "rand(2, out=ones(2, dtype=int64))": NotImplementedError,
     "multinomial(x, 1, out=ones(2, 1))": RuntimeError,
 }
 
@@ -356,10 +420,13 @@ def test_errors_have_the_type_of_torchs(text):
 
 def test_a_refused_call_draws_nothing():
     state = rushlight.get_rng_state().tolist()
-    for call_ in (lambda: blank(3).uniform_(2, 1), lambda: rushlight.rand(3, dtype=rushlight.int64),
-                  lambda: rushlight.multinomial(rushlight.ones(3), 4),
-                  lambda: rushlight.bernoulli(rushlight.full((2,), 2.0)),
-                  lambda: rushlight.poisson(rushlight.full((2,), -1.0))):
+    for call_ in (
+        lambda: blank(3).uniform_(2, 1),
+        lambda: rushlight.rand(3, dtype=rushlight.int64),
+        lambda: rushlight.multinomial(rushlight.ones(3), 4),
+        lambda: rushlight.bernoulli(rushlight.full((2,), 2.0)),
+        lambda: rushlight.poisson(rushlight.full((2,), -1.0)),
+    ):
         with pytest.raises((RuntimeError, NotImplementedError)):
             call_()
     assert rushlight.get_rng_state().tolist() == state

@@ -28,16 +28,28 @@ CONTINUOUS = {
     "randn_like": (lambda d: rushlight.randn_like(rushlight.empty(COUNT, dtype=d)), scipy.stats.norm()),
     "normal_": (lambda d: rushlight.empty(COUNT, dtype=d).normal_(2, 3), scipy.stats.norm(2, 3)),
     "normal": (lambda d: rushlight.normal(2.0, 3.0, (COUNT,), dtype=d), scipy.stats.norm(2, 3)),
-    "normal mean": (lambda d: rushlight.normal(rushlight.full((COUNT,), 2.0, dtype=d), 3.0),
-                    scipy.stats.norm(2, 3)),
-    "normal std": (lambda d: rushlight.normal(2.0, rushlight.full((COUNT,), 3.0, dtype=d)),
-                   scipy.stats.norm(2, 3)),
-    "normal both": (lambda d: rushlight.normal(rushlight.full((COUNT,), 2.0, dtype=d),
-                                               rushlight.full((1,), 3.0, dtype=d)), scipy.stats.norm(2, 3)),
-    "log_normal_": (lambda d: rushlight.empty(COUNT, dtype=d).log_normal_(0.5, 0.7),
-                    scipy.stats.lognorm(0.7, scale=np.exp(0.5))),
-    "exponential_": (lambda d: rushlight.empty(COUNT, dtype=d).exponential_(2.5),
-                     scipy.stats.expon(scale=0.4)),
+    "normal mean": (
+        lambda d: rushlight.normal(rushlight.full((COUNT,), 2.0, dtype=d), 3.0),
+        scipy.stats.norm(2, 3),
+    ),
+    "normal std": (
+        lambda d: rushlight.normal(2.0, rushlight.full((COUNT,), 3.0, dtype=d)),
+        scipy.stats.norm(2, 3),
+    ),
+    "normal both": (
+        lambda d: rushlight.normal(
+            rushlight.full((COUNT,), 2.0, dtype=d), rushlight.full((1,), 3.0, dtype=d)
+        ),
+        scipy.stats.norm(2, 3),
+    ),
+    "log_normal_": (
+        lambda d: rushlight.empty(COUNT, dtype=d).log_normal_(0.5, 0.7),
+        scipy.stats.lognorm(0.7, scale=np.exp(0.5)),
+    ),
+    "exponential_": (
+        lambda d: rushlight.empty(COUNT, dtype=d).exponential_(2.5),
+        scipy.stats.expon(scale=0.4),
+    ),
     "cauchy_": (lambda d: rushlight.empty(COUNT, dtype=d).cauchy_(1.0, 2.0), scipy.stats.cauchy(1.0, 2.0)),
 }
 
@@ -52,8 +64,9 @@ def test_continuous_distributions(name, dtype):
     again = values(draw(getattr(rushlight, dtype)))
     assert scipy.stats.kstest(again, distribution.cdf).pvalue > ALPHA
     assert (again != values(sample)).mean() > 0.9
-    assert abs(scipy.stats.spearmanr(values(sample),
-                                     again).statistic) < scipy.stats.norm.isf(ALPHA) / np.sqrt(COUNT)
+    assert abs(scipy.stats.spearmanr(values(sample), again).statistic) < scipy.stats.norm.isf(
+        ALPHA
+    ) / np.sqrt(COUNT)
 
 
 @pytest.mark.parametrize("name", CONTINUOUS)
@@ -97,6 +110,7 @@ def test_exponentials_are_positive_and_fine_near_zero():
 
 # --- discrete distributions ---------------------------------------------------------------------------
 
+
 def assert_counts(sample, distribution, support):
     """Chi-square over `support`, whose last cell takes the upper tail and whose first takes the lower."""
     sample = np.clip(np.asarray(sample, np.float64), support[0], support[-1])
@@ -126,8 +140,11 @@ def pooled(observed, expected, least=8.0):
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "bool", "bfloat16"])
 @pytest.mark.parametrize("p", [0.0, 1e-3, 0.3, 0.5, 0.999, 1.0])
 def test_bernoulli(p, dtype):
-    samples = [rushlight.bernoulli(blank(dtype=dtype), p), blank(dtype=dtype).bernoulli_(p),
-               blank(dtype=dtype).bernoulli_(rushlight.tensor(p, dtype=rushlight.float64))]
+    samples = [
+        rushlight.bernoulli(blank(dtype=dtype), p),
+        blank(dtype=dtype).bernoulli_(p),
+        blank(dtype=dtype).bernoulli_(rushlight.tensor(p, dtype=rushlight.float64)),
+    ]
     if dtype in FLOATS:
         samples.append(rushlight.bernoulli(rushlight.full((COUNT,), p, dtype=rushlight.float64)))
     for sample in samples:
@@ -166,9 +183,21 @@ def test_poisson_of_large_rates():
     assert rushlight.poisson(rushlight.tensor([inf])).item() == inf
 
 
-@pytest.mark.parametrize(("count", "prob"),
-                         [(1, 0.5), (10, 0.3), (10, 0.9), (40, 0.02), (100, 0.2), (100, 0.5),
-                                             (100, 0.85), (1000, 0.01), (100000, 0.4), (3, 0.999)])
+@pytest.mark.parametrize(
+    ("count", "prob"),
+    [
+        (1, 0.5),
+        (10, 0.3),
+        (10, 0.9),
+        (40, 0.02),
+        (100, 0.2),
+        (100, 0.5),
+        (100, 0.85),
+        (1000, 0.01),
+        (100000, 0.4),
+        (3, 0.999),
+    ],
+)
 def test_binomial(count, prob):
     sample = values(rushlight.binomial(full(count, "float64"), full(prob, "float64")))
     distribution = scipy.stats.binom(count, prob)
@@ -226,8 +255,9 @@ def test_gradient_of_gamma_samples(alpha):
     np.testing.assert_allclose(actual, theirs.numpy(), rtol=2e-2)
 
 
-@pytest.mark.parametrize(("a", "b"),
-                         [(0.05, 0.5), (0.5, 0.05), (1.0, 1.0), (2.5, 20.0), (20.0, 2.5), (300.0, 300.0)])
+@pytest.mark.parametrize(
+    ("a", "b"), [(0.05, 0.5), (0.5, 0.05), (1.0, 1.0), (2.5, 20.0), (20.0, 2.5), (300.0, 300.0)]
+)
 def test_gradient_of_dirichlet_samples(a, b):
     x = [v for v in quantiles(scipy.stats.beta(a, b)) if v < 1]
     tensors = [rushlight.tensor(v, dtype=rushlight.float64) for v in (x, a, a + b)]
@@ -235,8 +265,9 @@ def test_gradient_of_dirichlet_samples(a, b):
     with mpmath.workdps(40):
         second = mpmath.mpf(a + b) - mpmath.mpf(a)
         rank = [mpmath.diff(lambda p, v=v: mpmath.betainc(p, second, 0, v, regularized=True), a) for v in x]
-        density = [mpmath.mpf(v) ** (a - 1) * (1 - mpmath.mpf(v)) ** second / mpmath.beta(a,
-                                                                                          second) for v in x]
+        density = [
+            mpmath.mpf(v) ** (a - 1) * (1 - mpmath.mpf(v)) ** second / mpmath.beta(a, second) for v in x
+        ]
         expected = [float(-r / f) for r, f in zip(rank, density, strict=True)]
     np.testing.assert_allclose(actual, expected, rtol=1e-9)
     theirs = torch._dirichlet_grad(*(torch.tensor(v, dtype=torch.float64) for v in (x, a, a + b)))

@@ -31,10 +31,18 @@ def same(actual: Any, expected: Any) -> None:
 
 def compare(name: str, arguments: list[Any]) -> None:
     """Results, and the gradients of all leaves, which may be in lists."""
-    pairs = [[both(a) for a in arg] if isinstance(arg, list) else
-             both(arg) if isinstance(arg, torch.Tensor) else (arg, arg) for arg in arguments]
-    ours, theirs = ([[p[side] for p in pair] if isinstance(pair, list) else pair[side] for pair in pairs]
-                    for side in (0, 1))
+    pairs = [
+        [both(a) for a in arg]
+        if isinstance(arg, list)
+        else both(arg)
+        if isinstance(arg, torch.Tensor)
+        else (arg, arg)
+        for arg in arguments
+    ]
+    ours, theirs = (
+        [[p[side] for p in pair] if isinstance(pair, list) else pair[side] for pair in pairs]
+        for side in (0, 1)
+    )
     got, wanted = getattr(rushlight, name)(*ours), getattr(torch, name)(*theirs)
     got, wanted = ((r if isinstance(r, tuple | list) else (r,)) for r in (got, wanted))
     for a, e in zip(got, wanted, strict=True):
@@ -57,13 +65,16 @@ def parameters(name: str, layers: int, both_ways: bool, biases: bool, projected:
     return [torch.randn(shape, dtype=torch.float64) for shape in shapes]
 
 
-NETWORKS = [(name, 2, ways, biases, 0) for name in GATES
-            for ways in (False, True) for biases in (False, True)]
+NETWORKS = [
+    (name, 2, ways, biases, 0) for name in GATES for ways in (False, True) for biases in (False, True)
+]
 
 
 @pytest.mark.parametrize("packed", [False, True])
-@pytest.mark.parametrize(("name", "layers", "both_ways", "biases", "projected"),
-                         [*NETWORKS, ("lstm", 2, True, True, 2), ("lstm", 1, False, False, 2)])
+@pytest.mark.parametrize(
+    ("name", "layers", "both_ways", "biases", "projected"),
+    [*NETWORKS, ("lstm", 2, True, True, 2), ("lstm", 1, False, False, 2)],
+)
 def test_network(name: str, layers: int, both_ways: bool, biases: bool, projected: int, packed: bool) -> None:
     torch.manual_seed(0)
     states = layers * (2 if both_ways else 1)
@@ -87,8 +98,10 @@ def test_dropout_between_layers_only() -> None:
     assert dropped.equal(plain)
     two = [rushlight.tensor(p.float().numpy()) for p in parameters("gru", 2, False, True, 0)]
     states = rushlight.zeros(2, 2, 4)
-    dropped, evaluated, plain = (rushlight.gru(x, states, two, True, 2, p, train, False, False)[0]
-                                 for p, train in ((0.9, True), (0.9, False), (0.0, True)))
+    dropped, evaluated, plain = (
+        rushlight.gru(x, states, two, True, 2, p, train, False, False)[0]
+        for p, train in ((0.9, True), (0.9, False), (0.0, True))
+    )
     assert evaluated.equal(plain)
     assert not dropped.equal(plain)
 
@@ -100,8 +113,9 @@ def test_cell(name: str, biases: bool) -> None:
     hx: Any = torch.randn(2, 4, dtype=torch.float64)
     if name == "lstm":
         hx = [hx, torch.randn(2, 4, dtype=torch.float64)]
-    compare(f"{name}_cell", [torch.randn(2, 3, dtype=torch.float64), hx,
-                             *parameters(name, 1, False, biases, 0)])
+    compare(
+        f"{name}_cell", [torch.randn(2, 3, dtype=torch.float64), hx, *parameters(name, 1, False, biases, 0)]
+    )
 
 
 @pytest.mark.parametrize("has_bias", [False, True])
@@ -118,13 +132,17 @@ def test_backward_of_fused_cells(name: str, has_bias: bool) -> None:
     wanted = rushlight.autograd.grad(states, leaves, grads)
     if name == "lstm":
         rest = (leaves[2], states[1])
-        found = [run_name("_thnn_fused_lstm_cell_backward", *grads, *rest, workspace, has_bias),
-                 run_name("_thnn_differentiable_lstm_cell_backward", *grads, *given[:2], *given[3:], *rest)]
+        found = [
+            run_name("_thnn_fused_lstm_cell_backward", *grads, *rest, workspace, has_bias),
+            run_name("_thnn_differentiable_lstm_cell_backward", *grads, *given[:2], *given[3:], *rest),
+        ]
         gates_only = run_name("_thnn_fused_lstm_cell_backward_impl", *grads, *rest, workspace, has_bias)
         assert rushlight.allclose(gates_only[0], wanted[0])
     else:
-        found = [run_name("_thnn_fused_gru_cell_backward", *grads, workspace, has_bias),
-                 run_name("_thnn_differentiable_gru_cell_backward", *grads, *given)]
+        found = [
+            run_name("_thnn_fused_gru_cell_backward", *grads, workspace, has_bias),
+            run_name("_thnn_differentiable_gru_cell_backward", *grads, *given),
+        ]
     for results in found:
         assert [r is None for r in results] == [g is None for g in given]
         for result, gradient in zip(results, wanted, strict=False):
@@ -159,10 +177,12 @@ ERRORS = {
     "input size": lambda lib: lib.gru_cell(lib.ones(2, 3), lib.ones(2, 4), lib.ones(12, 5), lib.ones(12, 4)),
     "hidden size": lambda lib: lib.gru_cell(lib.ones(2, 3), lib.ones(2, 5), lib.ones(12, 3), lib.ones(12, 4)),
     "batch": lambda lib: lib.rnn_tanh_cell(lib.ones(2, 3), lib.ones(3, 4), lib.ones(4, 3), lib.ones(4, 4)),
-    "one state": lambda lib: lib.lstm_cell(lib.ones(2, 3), [lib.ones(2, 4)], lib.ones(16, 3),
-                                           lib.ones(16, 4)),
-    "no parameters": lambda lib: lib.gru(lib.ones(2, 1, 3), lib.ones(1, 1, 4), [], True, 1, 0.0, False, False,
-                                         False),
+    "one state": lambda lib: lib.lstm_cell(
+        lib.ones(2, 3), [lib.ones(2, 4)], lib.ones(16, 3), lib.ones(16, 4)
+    ),
+    "no parameters": lambda lib: lib.gru(
+        lib.ones(2, 1, 3), lib.ones(1, 1, 4), [], True, 1, 0.0, False, False, False
+    ),
 }
 
 

@@ -362,10 +362,21 @@ lib.masked.cumprod(T([2., 3., 4.]), 0, mask=T([True, False, True]))
 lib.masked.sum(lib.ones(2, 3), (0, 0))
 """
 
-TABLES = {"sums": SUMS, "variances": VARIANCES, "truth": TRUTH, "hashes": HASHES, "extremes": EXTREMES,
-          "norms": NORMS, "statistics": STATISTICS, "masked": MASKED}
-ROWS = [pytest.param(row, id=f"{name}: {row}")
-        for name, table in TABLES.items() for row in table.strip().splitlines()]
+TABLES = {
+    "sums": SUMS,
+    "variances": VARIANCES,
+    "truth": TRUTH,
+    "hashes": HASHES,
+    "extremes": EXTREMES,
+    "norms": NORMS,
+    "statistics": STATISTICS,
+    "masked": MASKED,
+}
+ROWS = [
+    pytest.param(row, id=f"{name}: {row}")
+    for name, table in TABLES.items()
+    for row in table.strip().splitlines()
+]
 
 
 @pytest.mark.parametrize("expression", ROWS)
@@ -396,8 +407,9 @@ def test_nan_rows_of_medians() -> None:
         np.testing.assert_array_equal(actual.indices.numpy(), expected.indices.numpy())
 
 
-@pytest.mark.parametrize("shape, dim", [
-    ((100_000, 3), 0), ((3, 100_000), 1), ((100_000,), 0), ((400, 3, 400), (0, 2))])
+@pytest.mark.parametrize(
+    "shape, dim", [((100_000, 3), 0), ((3, 100_000), 1), ((100_000,), 0), ((400, 3, 400), (0, 2))]
+)
 def test_long_single_precision_sums_keep_their_digits(shape: tuple[int, ...], dim: Any) -> None:
     array = np.random.default_rng(0).random(shape, np.float32)
     exact = array.sum(axis=dim, dtype=np.float64)

@@ -95,8 +95,11 @@ lib.segment_reduce(lib.ones(0, 3), "sum", lengths=T([0, 0]))
 """
 
 TABLES = {"counts": COUNTS, "segments": SEGMENTS}
-ROWS = [pytest.param(row, id=f"{name}: {row}")
-        for name, table in TABLES.items() for row in table.strip().splitlines()]
+ROWS = [
+    pytest.param(row, id=f"{name}: {row}")
+    for name, table in TABLES.items()
+    for row in table.strip().splitlines()
+]
 
 
 @pytest.mark.parametrize("expression", ROWS)

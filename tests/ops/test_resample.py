@@ -12,12 +12,25 @@ import rushlight
 from rushlight.core.dispatch import run_name
 
 SIZES: list[dict[str, Any]] = [
-    {"size": 7}, {"size": 3}, {"size": 1}, {"size": 5}, {"scale_factor": 2.0}, {"scale_factor": 0.6},
-    {"scale_factor": 1.7}, {"scale_factor": 1.7, "recompute_scale_factor": True}]
-MODES = [(rank, mode, corners) for rank, smooth in ((1, ["linear"]), (2, ["bilinear", "bicubic"]),
-                                                    (3, ["trilinear"]))
-         for mode, corners in [("nearest", None), ("nearest-exact", None), ("area", None),
-                               *[(mode, corners) for mode in smooth for corners in (False, True)]]]
+    {"size": 7},
+    {"size": 3},
+    {"size": 1},
+    {"size": 5},
+    {"scale_factor": 2.0},
+    {"scale_factor": 0.6},
+    {"scale_factor": 1.7},
+    {"scale_factor": 1.7, "recompute_scale_factor": True},
+]
+MODES = [
+    (rank, mode, corners)
+    for rank, smooth in ((1, ["linear"]), (2, ["bilinear", "bicubic"]), (3, ["trilinear"]))
+    for mode, corners in [
+        ("nearest", None),
+        ("nearest-exact", None),
+        ("area", None),
+        *[(mode, corners) for mode in smooth for corners in (False, True)],
+    ]
+]
 
 
 def torch_of(tensor: Any) -> torch.Tensor:
@@ -45,18 +58,31 @@ def test_interpolate(rank: int, mode: str, corners: bool | None, size: dict[str,
     compare(lambda F, x: F.interpolate(x, mode=mode, align_corners=corners, **size), x)
 
 
-@pytest.mark.parametrize("size", [{"size": (7, 3)}, {"size": (1, 2)}, {"size": (9, 10)},
-                                  {"scale_factor": 0.3}, {"scale_factor": 1.7}], ids=str)
-@pytest.mark.parametrize(("mode", "corners"), [("bilinear", False), ("bilinear", True), ("bicubic", False),
-                                               ("bicubic", True), ("lanczos", False)])
+@pytest.mark.parametrize(
+    "size",
+    [{"size": (7, 3)}, {"size": (1, 2)}, {"size": (9, 10)}, {"scale_factor": 0.3}, {"scale_factor": 1.7}],
+    ids=str,
+)
+@pytest.mark.parametrize(
+    ("mode", "corners"),
+    [("bilinear", False), ("bilinear", True), ("bicubic", False), ("bicubic", True), ("lanczos", False)],
+)
 def test_antialias(mode: str, corners: bool, size: dict[str, Any]) -> None:
     x = torch.randn(2, 2, 9, 10, dtype=torch.float64)
     compare(lambda F, x: F.interpolate(x, mode=mode, align_corners=corners, antialias=True, **size), x)
 
 
-@pytest.mark.parametrize(("mode", "antialias"), [("nearest", False), ("nearest-exact", False),
-                                                 ("bilinear", False), ("bicubic", False), ("bilinear", True),
-                                                 ("bicubic", True)])
+@pytest.mark.parametrize(
+    ("mode", "antialias"),
+    [
+        ("nearest", False),
+        ("nearest-exact", False),
+        ("bilinear", False),
+        ("bicubic", False),
+        ("bilinear", True),
+        ("bicubic", True),
+    ],
+)
 def test_bytes_exactly(mode: str, antialias: bool) -> None:
     """Images of bytes are rounded after each dimension, from 16-bit weights."""
     for channels, size in ((3, (7, 3)), (5, (15, 17))):
@@ -68,20 +94,31 @@ def test_infinities_stay_where_they_are() -> None:
     x = torch.ones(1, 1, 1, 12)
     x[..., 0] = float("inf")
     wanted = torch.nn.functional.interpolate(x, (1, 4), mode="bilinear", antialias=True)
-    got = rushlight.nn.functional.interpolate(rushlight.tensor(x.numpy()), (1, 4), mode="bilinear",
-                                              antialias=True)
+    got = rushlight.nn.functional.interpolate(
+        rushlight.tensor(x.numpy()), (1, 4), mode="bilinear", antialias=True
+    )
     assert torch.equal(torch_of(got), wanted)
 
 
-@pytest.mark.parametrize("name", ["upsample_nearest2d", "_upsample_nearest_exact2d", "upsample_bilinear2d",
-                                  "upsample_bicubic2d", "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "upsample_nearest2d",
+        "_upsample_nearest_exact2d",
+        "upsample_bilinear2d",
+        "upsample_bicubic2d",
+        "_upsample_bilinear2d_aa",
+        "_upsample_bicubic2d_aa",
+    ],
+)
 def test_backward_operators(name: str) -> None:
     grad = torch.randn(2, 3, 7, 3, dtype=torch.float64)
     corners = () if "nearest" in name else (False,)
     args = ((7, 3), (2, 3, 5, 6), *corners, None, None)
     wanted = getattr(torch.ops.aten, f"{name}_backward")(grad, *args)
-    torch.testing.assert_close(torch_of(run_name(f"{name}_backward", rushlight.tensor(grad.numpy()), *args)),
-                               wanted)
+    torch.testing.assert_close(
+        torch_of(run_name(f"{name}_backward", rushlight.tensor(grad.numpy()), *args)), wanted
+    )
 
 
 @pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
@@ -102,8 +139,9 @@ def test_former_names() -> None:
 
 @pytest.mark.parametrize("corners", [False, True])
 @pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
-@pytest.mark.parametrize(("rank", "mode"), [(2, "bilinear"), (2, "nearest"), (2, "bicubic"), (3, "bilinear"),
-                                            (3, "nearest")])
+@pytest.mark.parametrize(
+    ("rank", "mode"), [(2, "bilinear"), (2, "nearest"), (2, "bicubic"), (3, "bilinear"), (3, "nearest")]
+)
 def test_grid_sample(rank: int, mode: str, padding: str, corners: bool) -> None:
     torch.manual_seed(3)
     grid = torch.randn(2, *(4,) * rank, rank, dtype=torch.float64) * 1.3
@@ -149,14 +187,17 @@ ERRORS: dict[str, Callable[[Any, Any], Any]] = {
     "integers": lambda lib, F: F.interpolate(lib.ones(1, 1, 4, dtype=lib.int64), 3),
     "bytes in 1-D": lambda lib, F: F.interpolate(lib.ones(1, 1, 4, dtype=lib.uint8), 3, mode="linear"),
     "antialias of nearest": lambda lib, F: F.interpolate(lib.ones(1, 1, 4, 4), 3, antialias=True),
-    "grid mode": lambda lib, F: F.grid_sample(lib.ones(1, 1, 2, 2), lib.ones(1, 1, 1, 2), "cubic",
-                                              align_corners=True),
-    "grid batch": lambda lib, F: F.grid_sample(lib.ones(1, 1, 2, 2), lib.ones(2, 1, 1, 2),
-                                               align_corners=True),
+    "grid mode": lambda lib, F: F.grid_sample(
+        lib.ones(1, 1, 2, 2), lib.ones(1, 1, 1, 2), "cubic", align_corners=True
+    ),
+    "grid batch": lambda lib, F: F.grid_sample(
+        lib.ones(1, 1, 2, 2), lib.ones(2, 1, 1, 2), align_corners=True
+    ),
     "grid size": lambda lib, F: F.grid_sample(lib.ones(1, 1, 2, 2), lib.ones(1, 1, 1, 3), align_corners=True),
     "grid rank": lambda lib, F: F.grid_sample(lib.ones(1, 1, 2), lib.ones(1, 1, 1), align_corners=True),
-    "bicubic in 3-D": lambda lib, F: F.grid_sample(lib.ones(1, 1, 2, 2, 2), lib.ones(1, 1, 1, 1, 3),
-                                                   "bicubic", align_corners=True),
+    "bicubic in 3-D": lambda lib, F: F.grid_sample(
+        lib.ones(1, 1, 2, 2, 2), lib.ones(1, 1, 1, 1, 3), "bicubic", align_corners=True
+    ),
     "theta": lambda lib, F: F.affine_grid(lib.ones(1, 2, 2), (1, 1, 2, 2), False),
     "affine size": lambda lib, F: F.affine_grid(lib.ones(1, 2, 3), (1, 1, 2), False),
 }

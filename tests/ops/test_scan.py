@@ -147,8 +147,11 @@ lib._log_softmax_backward_data(T([1., 2.]), T([-.5, -.9]), 0, float32)
 """
 
 TABLES = {"scans": SCANS, "differences": DIFFERENCES, "integrals": INTEGRALS, "softmax": SOFTMAX}
-ROWS = [pytest.param(row, id=f"{name}: {row}")
-        for name, table in TABLES.items() for row in table.strip().splitlines()]
+ROWS = [
+    pytest.param(row, id=f"{name}: {row}")
+    for name, table in TABLES.items()
+    for row in table.strip().splitlines()
+]
 
 
 @pytest.mark.parametrize("expression", ROWS)

@@ -11,9 +11,14 @@ import torch
 import rushlight
 
 NAMES = {
-    "x": "lib.arange(12.).reshape(3, 4)", "L": "lib.arange(12).reshape(3, 4)", "s0": "T(5.)",
-    "v": "T([3., nan, 1., 3., -0., 0., nan])", "n": "nan", "c": "T([1 + 1j, 2])",
-    "u": "T([[1, 1, 2], [1, 1, 2], [0, 5, 5]])", "b": "T([1., 3., 5.])",
+    "x": "lib.arange(12.).reshape(3, 4)",
+    "L": "lib.arange(12).reshape(3, 4)",
+    "s0": "T(5.)",
+    "v": "T([3., nan, 1., 3., -0., 0., nan])",
+    "n": "nan",
+    "c": "T([1 + 1j, 2])",
+    "u": "T([[1, 1, 2], [1, 1, 2], [0, 5, 5]])",
+    "b": "T([1., 3., 5.])",
     "b2": "T([[1., 3., 5.], [2., 4., 6.]])",
 }
 
@@ -167,13 +172,16 @@ def test_like_pytorch(like_pytorch: Callable[[str], None], expression: str) -> N
 # Ties, NaN, signs and extremes in every dtype.
 
 EXTREMES = {
-    "float32": [0., -0., 1., -1., np.inf, -np.inf, np.nan, 1e-45, -1e-45, 3e38, 1., 0., np.nan],
-    "float64": [0., -0., 1., -1., np.inf, -np.inf, np.nan, 5e-324, 1e308, 1., 0., np.nan],
-    "float16": [0., -0., 1., -1., np.inf, -np.inf, np.nan, 1., 65504., np.nan],
-    "bfloat16": [0., -0., 1., -1., np.inf, -np.inf, np.nan, 1., 3e38, np.nan],
-    "int8": [0, -128, 127, 0, -1, 5, 5], "int16": [0, -2**15, 2**15 - 1, 0, -1, 5, 5],
-    "int32": [0, -2**31, 2**31 - 1, 0, -1, 5, 5], "int64": [0, -2**63, 2**63 - 1, 0, -1, 5, 5],
-    "uint8": [0, 255, 7, 0, 128, 7], "bool": [True, False, True, False, False],
+    "float32": [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 3e38, 1.0, 0.0, np.nan],
+    "float64": [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 5e-324, 1e308, 1.0, 0.0, np.nan],
+    "float16": [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1.0, 65504.0, np.nan],
+    "bfloat16": [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1.0, 3e38, np.nan],
+    "int8": [0, -128, 127, 0, -1, 5, 5],
+    "int16": [0, -(2**15), 2**15 - 1, 0, -1, 5, 5],
+    "int32": [0, -(2**31), 2**31 - 1, 0, -1, 5, 5],
+    "int64": [0, -(2**63), 2**63 - 1, 0, -1, 5, 5],
+    "uint8": [0, 255, 7, 0, 128, 7],
+    "bool": [True, False, True, False, False],
 }
 
 
@@ -189,14 +197,16 @@ def test_stable_order(dtype: str, descending: bool) -> None:
     values, indices = rushlight.sort(ours, stable=True, descending=descending)
     expected = torch.sort(theirs, stable=True, descending=descending)
     assert indices.tolist() == expected.indices.tolist()
-    np.testing.assert_array_equal(np.signbit(np.array(values.tolist(), np.float64)),
-                                  np.signbit(np.array(expected.values.tolist(), np.float64)))
+    np.testing.assert_array_equal(
+        np.signbit(np.array(values.tolist(), np.float64)),
+        np.signbit(np.array(expected.values.tolist(), np.float64)),
+    )
     np.testing.assert_array_equal(values.tolist(), expected.values.tolist())
 
 
 @pytest.mark.parametrize("dtype", ["uint16", "uint32", "uint64"])
 def test_wide_unsigned_order(dtype: str) -> None:
-    top = 2**(int(dtype[4:])) - 1
+    top = 2 ** (int(dtype[4:])) - 1
     ours = rushlight.tensor([3, top, 0, top, 3, top // 2 + 1], dtype=getattr(rushlight, dtype))
     assert ours.sort(stable=True).indices.tolist() == [2, 0, 4, 5, 1, 3]
     assert ours.sort(stable=True, descending=True).indices.tolist() == [1, 3, 5, 0, 4, 2]
@@ -218,10 +228,10 @@ def test_topk_and_kthvalue_choose_what_a_sort_puts_first(dtype: str, k: int, lar
 
 
 def test_topk_of_nan() -> None:
-    x, y = both([3., np.nan, 1., 3., np.nan], "float32")
+    x, y = both([3.0, np.nan, 1.0, 3.0, np.nan], "float32")
     assert x.topk(3).indices.tolist() == [1, 4, 0]
     np.testing.assert_array_equal(x.topk(3).values.tolist(), y.topk(3).values.tolist())
-    assert x.topk(2, largest=False).values.tolist() == [1., 3.]
+    assert x.topk(2, largest=False).values.tolist() == [1.0, 3.0]
 
 
 def test_unique_slices_of_many() -> None:
@@ -245,8 +255,10 @@ def test_searchsorted_in_rows_with_ties_and_infinities(right: bool) -> None:
     values[0, :3] = [np.inf, -np.inf, np.nan]
     for dtype in ("float32", "float64"):
         (a, b), (c, d) = both(rows.tolist(), dtype), both(values.tolist(), dtype)
-        assert rushlight.searchsorted(a, c, right=right).tolist() == torch.searchsorted(b, d,
-                                                                                        right=right).tolist()
+        assert (
+            rushlight.searchsorted(a, c, right=right).tolist()
+            == torch.searchsorted(b, d, right=right).tolist()
+        )
 
 
 def test_isin_of_many() -> None:
@@ -259,6 +271,6 @@ def test_isin_of_many() -> None:
 
 
 def test_results_are_named() -> None:
-    x = rushlight.tensor([2., 1.])
+    x = rushlight.tensor([2.0, 1.0])
     for result in (x.sort(), x.topk(1), x.kthvalue(1)):
         assert result._fields == ("values", "indices")

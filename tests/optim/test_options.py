@@ -18,15 +18,24 @@ from rushlight import nn, optim
 FLAGS = [False, True]
 DECAY = [0.0, 0.1]
 GRID = {
-    "SGD": {"momentum": [0.0, 0.9], "dampening": [0.0, 0.3], "nesterov": FLAGS, "weight_decay": DECAY,
-            "maximize": FLAGS},
+    "SGD": {
+        "momentum": [0.0, 0.9],
+        "dampening": [0.0, 0.3],
+        "nesterov": FLAGS,
+        "weight_decay": DECAY,
+        "maximize": FLAGS,
+    },
     "Adam": {"amsgrad": FLAGS, "weight_decay": DECAY, "maximize": FLAGS, "decoupled_weight_decay": FLAGS},
     "AdamW": {"amsgrad": FLAGS, "weight_decay": DECAY, "maximize": FLAGS},
     "Adamax": {"weight_decay": DECAY, "maximize": FLAGS},
     "NAdam": {"weight_decay": DECAY, "maximize": FLAGS, "decoupled_weight_decay": FLAGS},
     "RAdam": {"weight_decay": DECAY, "maximize": FLAGS, "decoupled_weight_decay": FLAGS},
-    "Adagrad": {"lr_decay": DECAY, "weight_decay": DECAY, "initial_accumulator_value": [0.0, 0.5],
-                "maximize": FLAGS},
+    "Adagrad": {
+        "lr_decay": DECAY,
+        "weight_decay": DECAY,
+        "initial_accumulator_value": [0.0, 0.5],
+        "maximize": FLAGS,
+    },
     "Adadelta": {"weight_decay": DECAY, "maximize": FLAGS, "rho": [0.5, 0.9]},
     "RMSprop": {"momentum": [0.0, 0.9], "centered": FLAGS, "weight_decay": DECAY, "maximize": FLAGS},
     "Rprop": {"maximize": FLAGS, "etas": [(0.5, 1.2), (0.3, 1.5)]},
@@ -77,8 +86,11 @@ def made(m, name, params, options):
 def test_every_combination(name):
     count = 0
     for options in combinations(name):
-        mine, theirs = (run(m, made(m, name, params, options), params, range(20))
-                        for m in (rl, torch) for params in [parameters(m)])
+        mine, theirs = (
+            run(m, made(m, name, params, options), params, range(20))
+            for m in (rl, torch)
+            for params in [parameters(m)]
+        )
         close(mine, theirs, str(options))
         count += 1
     assert count >= 4
@@ -88,13 +100,22 @@ def takes(name, option):
     return option in getattr(optim, name).__init__.__code__.co_varnames
 
 
-@pytest.mark.parametrize(("name", "way"), [
-    pytest.param(name, way, id=f"{name}-{next(iter(way.items()))}")
-    for name in sorted(GRID) for way in WAYS if takes(name, next(iter(way)))])
+@pytest.mark.parametrize(
+    ("name", "way"),
+    [
+        pytest.param(name, way, id=f"{name}-{next(iter(way.items()))}")
+        for name in sorted(GRID)
+        for way in WAYS
+        if takes(name, next(iter(way)))
+    ],
+)
 def test_every_way_gives_the_same(name, way):
     options = list(combinations(name))[-1]
-    plain, other = (run(rl, made(rl, name, params, {**options, **more}), params, range(20))
-                    for more in ({}, way) for params in [parameters(rl)])
+    plain, other = (
+        run(rl, made(rl, name, params, {**options, **more}), params, range(20))
+        for more in ({}, way)
+        for params in [parameters(rl)]
+    )
     for a, b in zip(plain, other, strict=True):
         np.testing.assert_array_equal(a, b)
 
@@ -187,11 +208,17 @@ def test_gradients_of_two_steps(name):
 
 COMPILED = {
     "SGD": {"momentum": 0.9, "nesterov": True, "weight_decay": 0.1},
-    "Adam": {"amsgrad": True, "weight_decay": 0.1}, "AdamW": {}, "Adamax": {"weight_decay": 0.1},
-    "NAdam": {"weight_decay": 0.1}, "RAdam": {"weight_decay": 0.1},
-    "Adagrad": {"lr_decay": 0.1, "weight_decay": 0.1}, "Adadelta": {"weight_decay": 0.1},
-    "RMSprop": {"momentum": 0.9, "centered": True, "weight_decay": 0.1}, "Rprop": {},
-    "ASGD": {"weight_decay": 0.1}, "Adafactor": {"weight_decay": 0.1},
+    "Adam": {"amsgrad": True, "weight_decay": 0.1},
+    "AdamW": {},
+    "Adamax": {"weight_decay": 0.1},
+    "NAdam": {"weight_decay": 0.1},
+    "RAdam": {"weight_decay": 0.1},
+    "Adagrad": {"lr_decay": 0.1, "weight_decay": 0.1},
+    "Adadelta": {"weight_decay": 0.1},
+    "RMSprop": {"momentum": 0.9, "centered": True, "weight_decay": 0.1},
+    "Rprop": {},
+    "ASGD": {"weight_decay": 0.1},
+    "Adafactor": {"weight_decay": 0.1},
 }
 
 
@@ -220,9 +247,15 @@ def test_hyperparameters_stay_live(name):
 def test_a_scheduler_does_not_recompile(name):
     params, others = parameters(rl), parameters(rl)
     optimizer, other = (made(rl, name, p, COMPILED[name]) for p in (params, others))
-    schedulers = [optim.lr_scheduler.OneCycleLR(o, 0.1, total_steps=10, cycle_momentum=name != "Adagrad" and
-                                                ("momentum" in o.defaults or "betas" in o.defaults))
-                  for o in (optimizer, other)]
+    schedulers = [
+        optim.lr_scheduler.OneCycleLR(
+            o,
+            0.1,
+            total_steps=10,
+            cycle_momentum=name != "Adagrad" and ("momentum" in o.defaults or "betas" in o.defaults),
+        )
+        for o in (optimizer, other)
+    ]
     step = rl.compile(lambda: optimizer.step(), fullgraph=True)
     for number in range(6):
         give_gradients(rl, params, number)
@@ -240,8 +273,10 @@ def test_nn_parameters_of_a_module_with_muon():
     results = []
     for m in (rl, torch):
         random = np.random.default_rng(0)
-        params = [m.nn.Parameter(m.from_numpy(random.standard_normal(s).astype(np.float32)))
-                  for s in ((6, 4), (4, 6))]
+        params = [
+            m.nn.Parameter(m.from_numpy(random.standard_normal(s).astype(np.float32)))
+            for s in ((6, 4), (4, 6))
+        ]
         optimizer = m.optim.Muon(params, lr=0.02, momentum=0.9, weight_decay=0.05)
         results.append(run(m, optimizer, params, range(20)))
     for a, b in zip(*results, strict=True):

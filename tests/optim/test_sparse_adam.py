@@ -21,8 +21,10 @@ def tables(m):
 def step(m, params, optimizer, number):
     rows = np.random.default_rng(number).integers(0, 6, (2, 4))
     optimizer.zero_grad()
-    loss = sum((m.nn.functional.embedding(m.from_numpy(index), param, sparse=True) ** 2).sum() * (i + 1)
-               for i, (index, param) in enumerate(zip(rows, params, strict=True)))
+    loss = sum(
+        (m.nn.functional.embedding(m.from_numpy(index), param, sparse=True) ** 2).sum() * (i + 1)
+        for i, (index, param) in enumerate(zip(rows, params, strict=True))
+    )
     loss.backward()
     optimizer.step()
 
@@ -37,8 +39,12 @@ def test_twenty_steps(options):
         for number in range(20):
             step(m, params, optimizer, number)
         states = optimizer.state_dict()["state"]
-        results.append([*[p.detach().numpy() for p in params],
-                        *[states[i][name].numpy() for i in (0, 1) for name in ("exp_avg", "exp_avg_sq")]])
+        results.append(
+            [
+                *[p.detach().numpy() for p in params],
+                *[states[i][name].numpy() for i in (0, 1) for name in ("exp_avg", "exp_avg_sq")],
+            ]
+        )
         assert [states[i]["step"] for i in (0, 1)] == [20, 20]
     for mine, theirs in zip(*results, strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=2e-5, atol=1e-6)
@@ -83,6 +89,7 @@ def test_errors():
 
 # Other tensors for a while.
 
+
 def trained(m):
     p = m.nn.Parameter(m.tensor([1.0, 2.0]))
     q = m.nn.Parameter(m.tensor([3.0]))
@@ -111,10 +118,14 @@ def test_swap_in():
         assert optimizer.param_groups[0]["params"] is live
         assert optimizer.param_groups[0]["lr"] == 0.1
         assert [t.detach().tolist() for t in (p, q)] == before
-        results.append([t.detach().tolist() for t in others.values()]
-                       + [float(state["state"][0]["step"]), float(optimizer.state[p]["step"])])
-        with pytest.raises((ValueError, RuntimeError)), m.optim.swap_in_optimizer_params_and_state(
-                optimizer, {"a": others["a"]}, state):
+        results.append(
+            [t.detach().tolist() for t in others.values()]
+            + [float(state["state"][0]["step"]), float(optimizer.state[p]["step"])]
+        )
+        with (
+            pytest.raises((ValueError, RuntimeError)),
+            m.optim.swap_in_optimizer_params_and_state(optimizer, {"a": others["a"]}, state),
+        ):
             pass
     np.testing.assert_allclose(results[0][0], results[1][0], rtol=1e-6)
     np.testing.assert_allclose(results[0][1], results[1][1], rtol=1e-6)

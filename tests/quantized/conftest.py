@@ -11,7 +11,7 @@ import torch
 
 import rushlight as rl
 
-DTYPES = {"qint8": (-128, 127), "quint8": (0, 255), "qint32": (-2**31, 2**31 - 1)}
+DTYPES = {"qint8": (-128, 127), "quint8": (0, 255), "qint32": (-(2**31), 2**31 - 1)}
 
 
 @pytest.fixture(autouse=True)
@@ -63,8 +63,10 @@ def agree(mine, theirs):
 def sample(dtype, shape=(2, 3, 4, 5), scale=0.05, zero_point=3, seed=0):
     values = np.random.default_rng(seed).normal(size=shape).astype(np.float32) * 2
     mine, theirs = both(values)
-    return (rl.quantize_per_tensor(mine, scale, zero_point, getattr(rl, dtype)),
-            torch.quantize_per_tensor(theirs, scale, zero_point, getattr(torch, dtype)))
+    return (
+        rl.quantize_per_tensor(mine, scale, zero_point, getattr(rl, dtype)),
+        torch.quantize_per_tensor(theirs, scale, zero_point, getattr(torch, dtype)),
+    )
 
 
 def channels(dtype, shape=(2, 3, 4), axis=1, floating=False):
@@ -72,5 +74,7 @@ def channels(dtype, shape=(2, 3, 4), axis=1, floating=False):
     values = both(random.normal(size=shape).astype(np.float32))
     scales = both(random.uniform(0.01, 0.1, shape[axis]), "float32" if floating else "float64")
     points = both(random.integers(0, 9, shape[axis]), "float32" if floating else "int64")
-    return tuple(lib.quantize_per_channel(values[i], scales[i], points[i], axis, getattr(lib, dtype))
-                 for i, lib in enumerate((rl, torch)))
+    return tuple(
+        lib.quantize_per_channel(values[i], scales[i], points[i], axis, getattr(lib, dtype))
+        for i, lib in enumerate((rl, torch))
+    )

@@ -17,8 +17,9 @@ SCALE = 0.25
 VALUES = (np.arange(24).reshape(4, 6) % 5 * 0.5 - 0.75).astype(np.float32)
 # Whose results are memory as it was found, or tell of tensors and not of values.
 UNCOMPARED = ("empty", "new_empty", "_nested", "histogramdd")
-FAMILIES = sorted({op.family for op in REGISTRY if op.tensor_positions or op.list_positions}
-                  - {"quantization"})
+FAMILIES = sorted(
+    {op.family for op in REGISTRY if op.tensor_positions or op.list_positions} - {"quantization"}
+)
 
 
 def outcome(op: OpDef, first: Any, rest: Any) -> Any:
@@ -54,7 +55,8 @@ def test_results_are_those_of_the_values(family):
                 if found is not None and expected is None:
                     wrong.append(f"{op.name} {which}: refuses the values")
                 elif found is not None and not all(
-                        map(agree, result_tensors(found), result_tensors(expected))):
+                    map(agree, result_tensors(found), result_tensors(expected))
+                ):
                     wrong.append(f"{op.name} {which}")
     assert not wrong
 

@@ -19,14 +19,22 @@ EDGES = [0.0, -0.0, 0.5, 1.5, 2.5, -0.5, -1.5, 1e9, -1e9, 3e38, -3e38, np.inf, -
 
 # Making, and back.
 
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_quantize_per_tensor(dtype):
     low, high = DTYPES[dtype]
     random = np.random.default_rng(1)
     plain = random.normal(size=1000).astype(np.float32) * 50
     mine, theirs = both(np.concatenate([np.float32(EDGES), plain, np.round(plain) / 2]).reshape(6, -1))
-    for scale, point in ((0.1, 0), (1 / 3, 7), (1.0, 3), (0.5, low), (0.5, high), (2.14854861e-3, 5),
-                         (1e-30, 0)):
+    for scale, point in (
+        (0.1, 0),
+        (1 / 3, 7),
+        (1.0, 3),
+        (0.5, low),
+        (0.5, high),
+        (2.14854861e-3, 5),
+        (1e-30, 0),
+    ):
         point = min(point, 10**8 + 7)
         a = rl.quantize_per_tensor(mine, scale, point, getattr(rl, dtype))
         b = torch.quantize_per_tensor(theirs, scale, point, getattr(torch, dtype))
@@ -36,9 +44,13 @@ def test_quantize_per_tensor(dtype):
 
 
 # Floating point zero points along other dimensions, or with qint32, make PyTorch crash.
-@pytest.mark.parametrize(("dtype", "axis", "steps", "points"), [
-    *itertools.product(DTYPES, (0, 1, 2), ("float32", "float64"), ("int32", "int64")),
-    *itertools.product(("qint8", "quint8"), (0,), ("float32", "float64"), ("float32",))])
+@pytest.mark.parametrize(
+    ("dtype", "axis", "steps", "points"),
+    [
+        *itertools.product(DTYPES, (0, 1, 2), ("float32", "float64"), ("int32", "int64")),
+        *itertools.product(("qint8", "quint8"), (0,), ("float32", "float64"), ("float32",)),
+    ],
+)
 def test_quantize_per_channel(dtype, axis, steps, points):
     random = np.random.default_rng(axis)
     values = random.normal(size=(5, 6, 7)).astype(np.float32) * 9
@@ -47,27 +59,44 @@ def test_quantize_per_channel(dtype, axis, steps, points):
     scale = random.uniform(0.01, 0.3, count)
     scale[::2] = 0.5
     x, scales, zeros = both(values), both(scale, steps), both(random.integers(0, 9, count), points)
-    a, b = (lib.quantize_per_channel(x[i], scales[i], zeros[i], axis, getattr(lib, dtype))
-            for i, lib in enumerate((rl, torch)))
+    a, b = (
+        lib.quantize_per_channel(x[i], scales[i], zeros[i], axis, getattr(lib, dtype))
+        for i, lib in enumerate((rl, torch))
+    )
     agree(a, b)
     agree(a.dequantize(), b.dequantize())
-    agree(rl._make_per_channel_quantized_tensor(a.int_repr(), scales[0], zeros[0], axis),
-          torch._make_per_channel_quantized_tensor(b.int_repr(), scales[1], zeros[1], axis))
+    agree(
+        rl._make_per_channel_quantized_tensor(a.int_repr(), scales[0], zeros[0], axis),
+        torch._make_per_channel_quantized_tensor(b.int_repr(), scales[1], zeros[1], axis),
+    )
 
 
 @pytest.mark.parametrize("dtype", ["qint8", "quint8"])
 @pytest.mark.parametrize("reduce_range", [False, True])
 def test_quantize_dynamically(dtype, reduce_range):
     random = np.random.default_rng(3)
-    for values in (random.normal(size=50) * 3, random.uniform(1, 2, 20), -random.uniform(1, 2, 20),
-                   np.zeros(3), np.full(2, 1e-7), np.array([-1e-6, 3e-6]), np.array([1e30, -2.0])):
+    for values in (
+        random.normal(size=50) * 3,
+        random.uniform(1, 2, 20),
+        -random.uniform(1, 2, 20),
+        np.zeros(3),
+        np.full(2, 1e-7),
+        np.array([-1e-6, 3e-6]),
+        np.array([1e30, -2.0]),
+    ):
         mine, theirs = both(values.astype(np.float32))
-        agree(rl._choose_qparams_per_tensor(mine, reduce_range),
-              torch._choose_qparams_per_tensor(theirs, reduce_range))
-        agree(rl.quantize_per_tensor_dynamic(mine, getattr(rl, dtype), reduce_range),
-              torch.quantize_per_tensor_dynamic(theirs, getattr(torch, dtype), reduce_range))
-    agree(rl.quantize_per_tensor_dynamic(mine, rl.float16, False),
-          torch.quantize_per_tensor_dynamic(theirs, torch.float16, False))
+        agree(
+            rl._choose_qparams_per_tensor(mine, reduce_range),
+            torch._choose_qparams_per_tensor(theirs, reduce_range),
+        )
+        agree(
+            rl.quantize_per_tensor_dynamic(mine, getattr(rl, dtype), reduce_range),
+            torch.quantize_per_tensor_dynamic(theirs, getattr(torch, dtype), reduce_range),
+        )
+    agree(
+        rl.quantize_per_tensor_dynamic(mine, rl.float16, False),
+        torch.quantize_per_tensor_dynamic(theirs, torch.float16, False),
+    )
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -79,21 +108,29 @@ def test_a_range_with_little_loss(seed, bits, bins, ratio):
         values[0] = 30
     mine, theirs = both(values)
     count = len(values) - seed % 2
-    agree(rl.choose_qparams_optimized(mine, count, bins, ratio, bits),
-          torch.choose_qparams_optimized(theirs, count, bins, ratio, bits))
+    agree(
+        rl.choose_qparams_optimized(mine, count, bins, ratio, bits),
+        torch.choose_qparams_optimized(theirs, count, bins, ratio, bits),
+    )
 
 
 def test_other_ways_to_make_one():
     mine, theirs = both(np.linspace(-1, 1, 7, dtype=np.float32))
     steps, points = both(np.float32([0.1, 0.2])), both(np.array([1, 2]))
-    agree(rl.quantize_per_tensor(mine, steps[0][0], points[0][1], rl.qint8),
-          torch.quantize_per_tensor(theirs, steps[1][0], points[1][1], torch.qint8))
-    agree(rl.quantize_per_tensor([mine, mine * 2], steps[0], points[0], rl.qint8),
-          torch.quantize_per_tensor([theirs, theirs * 2], steps[1], points[1], torch.qint8))
+    agree(
+        rl.quantize_per_tensor(mine, steps[0][0], points[0][1], rl.qint8),
+        torch.quantize_per_tensor(theirs, steps[1][0], points[1][1], torch.qint8),
+    )
+    agree(
+        rl.quantize_per_tensor([mine, mine * 2], steps[0], points[0], rl.qint8),
+        torch.quantize_per_tensor([theirs, theirs * 2], steps[1], points[1], torch.qint8),
+    )
     for kind in ("int8", "uint8", "int32"):
         ints = both(np.array([[1, 2], [3, 4]]), kind)
-        agree(rl._make_per_tensor_quantized_tensor(ints[0].t(), 0.1, 3),
-              torch._make_per_tensor_quantized_tensor(ints[1].t(), 0.1, 3))
+        agree(
+            rl._make_per_tensor_quantized_tensor(ints[0].t(), 0.1, 3),
+            torch._make_per_tensor_quantized_tensor(ints[1].t(), 0.1, 3),
+        )
     made = rl._make_per_tensor_quantized_tensor(ints[0], 0.1, 3)
     ints[0].fill_(9)
     assert made.int_repr().tolist() == [[1, 2], [3, 4]]
@@ -103,14 +140,20 @@ def test_other_ways_to_make_one():
         assert lib.empty_quantized((4,), empty).q_scale() == 0.5
         assert lib.empty_like(empty).q_zero_point() == 2
         by_channel = lib._empty_per_channel_affine_quantized(
-            (2, 3), scales=lib.tensor([0.5, 0.25]), zero_points=lib.tensor([1, 2]), axis=0, dtype=lib.qint8)
+            (2, 3), scales=lib.tensor([0.5, 0.25]), zero_points=lib.tensor([1, 2]), axis=0, dtype=lib.qint8
+        )
         assert by_channel.q_per_channel_scales().tolist() == [0.5, 0.25]
 
 
 def test_memory_formats():
     mine, theirs = both(np.random.default_rng(0).normal(size=(2, 3, 4, 5)).astype(np.float32))
-    for view in (lambda t, lib: t, lambda t, lib: t.permute(3, 0, 2, 1), lambda t, lib: t[:, :, ::2],
-                 lambda t, lib: t.to(memory_format=lib.channels_last), lambda t, lib: t[0, 0, 0, 0]):
+    for view in (
+        lambda t, lib: t,
+        lambda t, lib: t.permute(3, 0, 2, 1),
+        lambda t, lib: t[:, :, ::2],
+        lambda t, lib: t.to(memory_format=lib.channels_last),
+        lambda t, lib: t[0, 0, 0, 0],
+    ):
         a = rl.quantize_per_tensor(view(mine, rl), 0.1, 3, rl.qint8)
         b = torch.quantize_per_tensor(view(theirs, torch), 0.1, 3, torch.qint8)
         agree(a, b)
@@ -120,11 +163,16 @@ def test_memory_formats():
 
 # What a quantized tensor says of itself.
 
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_the_text(dtype):
     tensors = [sample(dtype, shape) for shape in ((3,), (2, 3), (), (0,), (40,), (2, 2, 30))]
-    tensors += [channels(dtype), channels(dtype, (4, 2), 0), channels(dtype, (2, 12), 1),
-                channels("quint8", (3, 4), 0, floating=True)]
+    tensors += [
+        channels(dtype),
+        channels(dtype, (4, 2), 0),
+        channels(dtype, (2, 12), 1),
+        channels("quint8", (3, 4), 0, floating=True),
+    ]
     for mine, theirs in tensors:
         assert repr(mine).replace("rushlight.", "torch.") == repr(theirs)
 
@@ -133,21 +181,41 @@ def test_the_text(dtype):
 def test_attributes(dtype):
     mine, theirs = sample(dtype)
     assert mine.is_quantized and not rl.ones(2).is_quantized
-    for look in (lambda t: t.element_size(), lambda t: t.nbytes, lambda t: t.is_floating_point(),
-                 lambda t: t.requires_grad, lambda t: t.is_contiguous(), lambda t: t[1].storage_offset(),
-                 lambda t: name_of(t.layout), lambda t: t.type().split(".")[1:], lambda t: len(t),
-                 lambda t: t[0, 0, 0, 0].item(), lambda t: bool(t[0, 0, 0, 0]), lambda t: t[0, 1].numel(),
-                 lambda t: t.qscheme() == t.clone().qscheme(), lambda t: t.dtype.is_floating_point):
+    for look in (
+        lambda t: t.element_size(),
+        lambda t: t.nbytes,
+        lambda t: t.is_floating_point(),
+        lambda t: t.requires_grad,
+        lambda t: t.is_contiguous(),
+        lambda t: t[1].storage_offset(),
+        lambda t: name_of(t.layout),
+        lambda t: t.type().split(".")[1:],
+        lambda t: len(t),
+        lambda t: t[0, 0, 0, 0].item(),
+        lambda t: bool(t[0, 0, 0, 0]),
+        lambda t: t[0, 1].numel(),
+        lambda t: t.qscheme() == t.clone().qscheme(),
+        lambda t: t.dtype.is_floating_point,
+    ):
         assert look(mine) == look(theirs)
     assert mine[0].data_ptr() != 0 and mine.dtype is getattr(rl, dtype)
-    lib_info = [(lib.iinfo(getattr(lib, dtype)).min, lib.iinfo(getattr(lib, dtype)).max,
-                 lib.iinfo(getattr(lib, dtype)).bits) for lib in (rl, torch)]
+    lib_info = [
+        (
+            lib.iinfo(getattr(lib, dtype)).min,
+            lib.iinfo(getattr(lib, dtype)).max,
+            lib.iinfo(getattr(lib, dtype)).bits,
+        )
+        for lib in (rl, torch)
+    ]
     assert lib_info[0] == lib_info[1]
     for source, target in ((dtype, "float32"), ("float32", dtype), (dtype, "int8"), ("complex64", dtype)):
-        assert rl.can_cast(getattr(rl, source), getattr(rl, target)) == \
-            torch.can_cast(getattr(torch, source), getattr(torch, target))
-    assert pickle.loads(pickle.dumps(mine.dtype)) is mine.dtype and copy.copy(rl.per_tensor_affine) is \
-        rl.per_tensor_affine
+        assert rl.can_cast(getattr(rl, source), getattr(rl, target)) == torch.can_cast(
+            getattr(torch, source), getattr(torch, target)
+        )
+    assert (
+        pickle.loads(pickle.dumps(mine.dtype)) is mine.dtype
+        and copy.copy(rl.per_tensor_affine) is rl.per_tensor_affine
+    )
 
 
 # Operators.
@@ -269,7 +337,8 @@ def test_operators(name, dtype):
         found, expected = COPIES[name](mine, rl), COPIES[name](theirs, torch)
         if dtype == "qint32" and name in ROUNDED:
             assert (found.q_scale(), found.q_zero_point()) == (expected.q_scale(), expected.q_zero_point())
-            np.testing.assert_allclose(found.dequantize().numpy(), expected.dequantize().numpy(), rtol=1e-6,
-                                       atol=1e-7)
+            np.testing.assert_allclose(
+                found.dequantize().numpy(), expected.dequantize().numpy(), rtol=1e-6, atol=1e-7
+            )
         else:
             agree(found, expected)

@@ -12,6 +12,7 @@ from .conftest import DTYPES, agree, both, channels, sample
 
 # Writes.
 
+
 def put(t, index, value):
     t[index] = value
     return t
@@ -51,8 +52,14 @@ def test_writes(name, dtype):
         np.testing.assert_array_equal(view.int_repr().numpy(), mine[0].int_repr().numpy())
 
 
-@pytest.mark.parametrize("write", [lambda t: t[:, 1:3].fill_(0.4), lambda t: t.copy_(rl.linspace(-1, 1, 5)),
-                                   lambda t: put(t, (slice(None), 1), rl.full((4, 5), 0.52))])
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda t: t[:, 1:3].fill_(0.4),
+        lambda t: t.copy_(rl.linspace(-1, 1, 5)),
+        lambda t: put(t, (slice(None), 1), rl.full((4, 5), 0.52)),
+    ],
+)
 def test_writes_that_pytorch_refuses(write):
     """Values that are broadcast, and memory with gaps."""
     mine, _ = sample("qint8")
@@ -64,8 +71,10 @@ def test_writes_that_pytorch_refuses(write):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_cat_rounds_to_the_first_grid(dtype):
-    parts = [sample(dtype, scale=scale, zero_point=point, seed=seed)
-             for seed, (scale, point) in enumerate(((0.05, 3), (0.1, 0), (1 / 3, 7)))]
+    parts = [
+        sample(dtype, scale=scale, zero_point=point, seed=seed)
+        for seed, (scale, point) in enumerate(((0.05, 3), (0.1, 0), (1 / 3, 7)))
+    ]
     agree(rl.cat([a for a, _ in parts], 1), torch.cat([b for _, b in parts], 1))
 
 
@@ -103,28 +112,49 @@ def test_views_of_channels(name, dtype):
     mine, theirs = channels(dtype)
     a, b = KEPT[name](mine), KEPT[name](theirs)
     agree(a, b)
-    agree(a[0].dequantize() if isinstance(a, tuple) else a.dequantize(),
-          b[0].dequantize() if isinstance(b, tuple) else b.dequantize())
+    agree(
+        a[0].dequantize() if isinstance(a, tuple) else a.dequantize(),
+        b[0].dequantize() if isinstance(b, tuple) else b.dequantize(),
+    )
 
 
 @pytest.mark.parametrize("name", TURNED)
 def test_views_of_channels_that_are_turned(name):
     """PyTorch refuses most of these; they show what the same view of the values shows."""
     mine, _ = channels("qint8")
-    agree(TURNED[name](mine).dequantize().contiguous(), torch.from_numpy(
-        TURNED[name](mine.dequantize()).contiguous().numpy()))
+    agree(
+        TURNED[name](mine).dequantize().contiguous(),
+        torch.from_numpy(TURNED[name](mine.dequantize()).contiguous().numpy()),
+    )
 
 
-@pytest.mark.parametrize("view", [lambda t: t.reshape(-1), lambda t: t.view(6, 4),
-                                  lambda t: t.unfold(1, 2, 1), lambda t: t.as_strided((2,), (1,))])
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda t: t.reshape(-1),
+        lambda t: t.view(6, 4),
+        lambda t: t.unfold(1, 2, 1),
+        lambda t: t.as_strided((2,), (1,)),
+    ],
+)
 def test_channels_along_more_than_one_dimension(view):
     with pytest.raises(RuntimeError, match=r"channels|strides"):
         view(channels("qint8")[0])
 
 
-@pytest.mark.parametrize("change", [lambda t: t.relu(), lambda t: t.flip(0), lambda t: t[:, [0]],
-                                    lambda t: t.max(), lambda t: t.q_scale(), lambda t: t.q_zero_point(),
-                                    lambda t: t.sigmoid(), lambda t: t.mean(1)])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda t: t.relu(),
+        lambda t: t.flip(0),
+        lambda t: t[:, [0]],
+        lambda t: t.max(),
+        lambda t: t.q_scale(),
+        lambda t: t.q_zero_point(),
+        lambda t: t.sigmoid(),
+        lambda t: t.mean(1),
+    ],
+)
 def test_what_needs_one_scale(change):
     mine, theirs = channels("qint8")
     for tensor in (mine, theirs):
@@ -161,8 +191,9 @@ REFUSED = {
     "matrix": lambda lib, x: lib.quantize_per_channel(x, lib.ones(1, 2), lib.zeros(2).long(), 0, lib.qint8),
     "lengths": lambda lib, x: lib.quantize_per_channel(x, lib.ones(2), lib.zeros(3).long(), 0, lib.qint8),
     "points": lambda lib, x: lib.quantize_per_channel(x, lib.ones(2), lib.tensor([0, 300]), 0, lib.quint8),
-    "doubles": lambda lib, x: lib.quantize_per_channel(x.double(), lib.ones(2), lib.zeros(2).long(), 0,
-                                                       lib.qint8),
+    "doubles": lambda lib, x: lib.quantize_per_channel(
+        x.double(), lib.ones(2), lib.zeros(2).long(), 0, lib.qint8
+    ),
     "dynamic qint32": lambda lib, x: lib.quantize_per_tensor_dynamic(x, lib.qint32, False),
     "dynamic empty": lambda lib, x: lib.quantize_per_tensor_dynamic(x[:0], lib.qint8, False),
     "range beyond": lambda lib, x: lib.choose_qparams_optimized(x, 7, 10, 0.5, 4),
@@ -227,6 +258,7 @@ def test_a_refusal_names_the_operator():
 
 
 # What meets them.
+
 
 def test_autograd():
     for lib, x in zip((rl, torch), X, strict=True):

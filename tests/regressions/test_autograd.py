@@ -34,6 +34,7 @@ def leaf(m, data, dtype="float64"):
 
 # 2: out= in forward mode.
 
+
 def test_d2_out_in_forward_mode_is_refused():
     forward = rl.autograd.forward_ad
     with forward.dual_level():
@@ -48,16 +49,26 @@ def test_d2_out_in_forward_mode_is_refused():
 
 # 8: the determinant at singular matrices.
 
-SINGULAR = [[[1.0, 2], [2, 4]], [[0.0, 0], [0, 0]], [[1.0, 2, 3], [4, 5, 6], [7, 8, 9]],
-            np.diag([1.0, 0, 0]).tolist(), np.diag([1.0, 2, 3, 0]).tolist(), np.diag([1.0, 2, 0, 0]).tolist(),
-            np.zeros((4, 4)).tolist()]
+SINGULAR = [
+    [[1.0, 2], [2, 4]],
+    [[0.0, 0], [0, 0]],
+    [[1.0, 2, 3], [4, 5, 6], [7, 8, 9]],
+    np.diag([1.0, 0, 0]).tolist(),
+    np.diag([1.0, 2, 3, 0]).tolist(),
+    np.diag([1.0, 2, 0, 0]).tolist(),
+    np.zeros((4, 4)).tolist(),
+]
 
 
 def cofactors(matrix):
     matrix = np.asarray(matrix, np.float64)
     n = len(matrix)
-    return np.array([[(-1) ** (i + j) * np.linalg.det(np.delete(np.delete(matrix, i, 0), j, 1))
-                      for j in range(n)] for i in range(n)])
+    return np.array(
+        [
+            [(-1) ** (i + j) * np.linalg.det(np.delete(np.delete(matrix, i, 0), j, 1)) for j in range(n)]
+            for i in range(n)
+        ]
+    )
 
 
 @pytest.mark.parametrize("matrix", SINGULAR, ids=lambda m: f"{len(m)}x{len(m)}")
@@ -74,20 +85,22 @@ def test_d8_det_of_singular_matrices(matrix):
     hessian = rl.func.hessian(rl.linalg.det)(x).numpy()
     np.testing.assert_allclose(hessian, np.array(second).reshape(n, n, n, n), atol=1e-9)
     a = leaf(rl, matrix)
-    gradient, = rl.autograd.grad(rl.linalg.det(a), a, create_graph=True)
+    (gradient,) = rl.autograd.grad(rl.linalg.det(a), a, create_graph=True)
     np.testing.assert_allclose(gradient.detach().numpy(), first, atol=1e-12)
-    found, = rl.autograd.grad(gradient.sum(), a)
-    np.testing.assert_allclose(found.numpy(), np.array(second).reshape(n * n, -1).sum(1).reshape(n, n),
-                               atol=1e-9)
+    (found,) = rl.autograd.grad(gradient.sum(), a)
+    np.testing.assert_allclose(
+        found.numpy(), np.array(second).reshape(n * n, -1).sum(1).reshape(n, n), atol=1e-9
+    )
 
 
 def test_d8_det_of_a_batch_of_singular_and_regular_matrices():
     a = leaf(rl, [[[1.0, 2], [2, 4]], [[1.0, 2], [3, 4]]])
-    gradient, = rl.autograd.grad(rl.linalg.det(a).sum(), a, create_graph=True)
+    (gradient,) = rl.autograd.grad(rl.linalg.det(a).sum(), a, create_graph=True)
     np.testing.assert_allclose(gradient.detach().numpy(), [cofactors(m) for m in a.tolist()], atol=1e-12)
 
 
 # 9: losses that depend on the phase of complex vectors.
+
 
 @pytest.mark.parametrize("name, place", [("svd", 0), ("eigh", 1), ("eig", 1)])
 def test_d9_phase_dependent_losses_are_refused(name, place):
@@ -102,10 +115,12 @@ def test_d9_phase_dependent_losses_are_refused(name, place):
         vectors = getattr(m.linalg, name)(a)[place]
         (vectors.abs() ** 2 * m.tensor([[1.0, 2], [3, 4]])).sum().backward()
         return m.view_as_real(a.grad)
+
     same(invariant)
 
 
 # 10.
+
 
 @pytest.mark.parametrize("name", ["_foreach_maximum", "_foreach_minimum"])
 @pytest.mark.parametrize("bound", [2.0, [2.0, 1.0]])
@@ -115,6 +130,7 @@ def test_d10_foreach_ties_share_the_gradient(name, bound):
         results = getattr(m, name)(a, bound)
         sum(r.sum() for r in results).backward()
         return [*a[0].grad, *a[1].grad, *results[0], *results[1]]
+
     same(scenario)
 
 
@@ -134,6 +150,7 @@ def test_d10_variance_without_degrees_of_freedom(name, correction):
         result = getattr(x, name)(correction=correction)
         result.backward()
         return [result, *x.grad]
+
     same(scenario)
 
 
@@ -142,9 +159,10 @@ def test_d10_second_derivative_at_the_kink(name):
     def scenario(m):
         x = leaf(m, [1.0, -1.0, 0.5, 2.0, NAN])
         loss = getattr(m.nn.functional, name)(x, m.zeros(5, dtype=m.float64), reduction="none")
-        first, = m.autograd.grad(loss.sum(), x, create_graph=True)
-        second, = m.autograd.grad(first[:4].sum(), x)
+        (first,) = m.autograd.grad(loss.sum(), x, create_graph=True)
+        (second,) = m.autograd.grad(first[:4].sum(), x)
         return [*first, *second[:4]]
+
     same(scenario)
 
 
@@ -154,6 +172,7 @@ def test_d10_lstsq_residuals_by_driver(driver):
         a, b = m.tensor([[1.0, 2], [3, 4], [5, 7]]), m.tensor([[1.0], [2], [4]])
         result = m.linalg.lstsq(a, b, driver=driver)
         return [tuple(part.shape) for part in result]
+
     assert shapes(rl) == shapes(torch)
 
 
@@ -165,6 +184,7 @@ def test_d10_second_results_have_the_dtype_of_the_first(dtype):
         slope = m.ops.aten.log_sigmoid_backward(m.ones_like(x), x, buffer)
         both = m.ops.aten._prelu_kernel_backward(m.ones_like(x), x, x[:, :1])
         return [str(t.dtype).partition(".")[2] for t in (output, buffer, slope, *both)]
+
     assert dtypes(rl) == dtypes(torch)
 
 
@@ -176,10 +196,12 @@ def test_d10_overwriting_leaves_zero_gradients(name):
         getattr(y, name)(0.5)
         y.sum().backward()
         return x.grad
+
     same(scenario)
 
 
 # 11.
+
 
 def test_d11_segment_products_keep_nan_in_its_segment():
     def scenario(m):
@@ -187,6 +209,7 @@ def test_d11_segment_products_keep_nan_in_its_segment():
         reduce = m._segment_reduce if m is torch else m.segment_reduce
         reduce(x, "prod", lengths=m.tensor([1, 2, 3, 0]), axis=0, initial=2).sum().backward()
         return x.grad
+
     same(scenario)
 
 
@@ -201,6 +224,7 @@ def test_d11_power_of_a_negative_number_by_complex_exponents():
         exponent = leaf(m, [1 + 1j, 2, 0], "complex128")
         m.pow(m.tensor([-1.0, -1, -2], dtype=m.float64), exponent).abs().sum().backward()
         return m.view_as_real(exponent.grad)
+
     same(scenario)
 
 
@@ -220,12 +244,17 @@ def test_d11_grid_sample_at_places_that_are_no_numbers(mode, padding, rank):
         pytest.skip("bicubic is for images of two dimensions")
 
     def scenario(m):
-        image = (m.arange(3.0 ** rank) + 1).reshape(1, 1, *[3] * rank)
+        image = (m.arange(3.0**rank) + 1).reshape(1, 1, *[3] * rank)
         places = [[NAN, 0.0], [0.0, NAN], [INF, 0.0], [-INF, 0.3], [NAN, NAN], [3.0, 0]]
         grid = m.tensor([place + [0.1] * (rank - 2) for place in places])
         grid = grid.reshape(1, *[1] * (rank - 1), len(places), rank)
-        return [m.nn.functional.grid_sample(image, grid, mode=mode, padding_mode=padding,
-                                            align_corners=aligned).flatten() for aligned in (False, True)]
+        return [
+            m.nn.functional.grid_sample(
+                image, grid, mode=mode, padding_mode=padding, align_corners=aligned
+            ).flatten()
+            for aligned in (False, True)
+        ]
+
     same(scenario)
 
 
@@ -241,8 +270,10 @@ def test_d11_a_remainder_of_zero_has_the_sign_of_the_dividend(dtype):
 
 # 15: what one example of a batch does not allow.
 
-@pytest.mark.parametrize("name", ["inv", "det", "slogdet", "cholesky", "qr", "svd", "eigh", "eig",
-                                  "matrix_exp"])
+
+@pytest.mark.parametrize(
+    "name", ["inv", "det", "slogdet", "cholesky", "qr", "svd", "eigh", "eig", "matrix_exp"]
+)
 def test_d15_vmap_takes_no_batch_dimension_for_that_of_a_matrix(name):
     for m in (torch, rl):
         with pytest.raises(RuntimeError, match=r"dimensions|matrix|matrices"):
@@ -251,17 +282,24 @@ def test_d15_vmap_takes_no_batch_dimension_for_that_of_a_matrix(name):
 
 # 20: functions of 0-dimensional inputs.
 
+
 def test_d20_jacobian_and_hessian_of_numbers():
     def scenario(m):
         x = m.tensor(3.0, dtype=m.float64)
         jacobian, hessian = m.autograd.functional.jacobian, m.autograd.functional.hessian
-        return [jacobian(lambda t: t * t, x), jacobian(lambda t: t * t, x, vectorize=True),
-                hessian(lambda t: t ** 3, x), hessian(lambda t: t ** 3, x, vectorize=True),
-                jacobian(lambda t: t * t, x, vectorize=True, strategy="forward-mode")]
+        return [
+            jacobian(lambda t: t * t, x),
+            jacobian(lambda t: t * t, x, vectorize=True),
+            hessian(lambda t: t**3, x),
+            hessian(lambda t: t**3, x, vectorize=True),
+            jacobian(lambda t: t * t, x, vectorize=True, strategy="forward-mode"),
+        ]
+
     same(scenario)
 
 
 # 23: a backward function that runs a backward pass, and so on.
+
 
 def test_d23_backward_nested_2000_deep():
     class Deep(rl.autograd.Function):
@@ -286,22 +324,28 @@ def test_d23_backward_nested_2000_deep():
 
 # Forward mode at ties and NaN.
 
+
 def test_forward_mode_of_clamp_at_a_tie_and_of_extremes_of_nan():
     def scenario(m):
         forward = m.autograd.forward_ad
         with forward.dual_level():
             x = forward.make_dual(m.tensor([1.0, 2, 3]), m.tensor([10.0, 20, 30]))
             bound = forward.make_dual(m.tensor([1.0, 2.5, 0]), m.tensor([1.0, 2, 3]))
-            found = [*forward.unpack_dual(m.clamp(x, min=bound)).tangent,
-                     *forward.unpack_dual(m.clamp(x, max=bound)).tangent,
-                     *forward.unpack_dual(m.maximum(x, bound)).tangent]
+            found = [
+                *forward.unpack_dual(m.clamp(x, min=bound)).tangent,
+                *forward.unpack_dual(m.clamp(x, max=bound)).tangent,
+                *forward.unpack_dual(m.maximum(x, bound)).tangent,
+            ]
             y = forward.make_dual(m.tensor([1.0, NAN, NAN]), m.tensor([10.0, 20, 30]))
-            return found + [forward.unpack_dual(getattr(y, name)()).tangent
-                            for name in ("max", "min", "median", "amax")]
+            return found + [
+                forward.unpack_dual(getattr(y, name)()).tangent for name in ("max", "min", "median", "amax")
+            ]
+
     same(scenario)
 
 
 # What users see of the graph.
+
 
 def test_nodes_are_named_and_show_what_they_save():
     for m in (torch, rl):
@@ -340,6 +384,7 @@ def test_contexts_of_custom_functions_may_have_any_attribute():
 
 # 19: checkpoints under autocast, and policies.
 
+
 @pytest.mark.parametrize("reentrant", [False, True])
 def test_d19_checkpoint_under_autocast(reentrant):
     def scenario(m):
@@ -351,12 +396,15 @@ def test_d19_checkpoint_under_autocast(reentrant):
             y = m.utils.checkpoint.checkpoint(part, x, w, use_reentrant=reentrant)
         y.float().sum().backward()
         return [x.grad, w.grad, m.tensor([float(y.dtype == m.bfloat16)] * 2).expand(2, 2)]
+
     import torch.utils.checkpoint  # noqa: F401
+
     same(scenario, rtol=1e-2, atol=1e-2)
 
 
 def test_d19_selective_checkpoints_keep_what_the_policy_says():
     from rushlight.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
+
     asked = []
 
     def policy(ctx, op, *args, **kwargs):
@@ -380,6 +428,7 @@ def test_d19_selective_checkpoints_keep_what_the_policy_says():
 
 
 # 24: misuse inside of transforms, and what forward mode and inference mode refuse.
+
 
 def test_d24_transforms_refuse_writes_to_captured_tensors():
     captured = rl.randn(3)
@@ -411,6 +460,7 @@ def test_d24_transforms_refuse_writes_to_captured_tensors():
         room.copy_(x)
         room[0] = x[1]
         return (room * room).sum()
+
     assert rl.func.grad(writes_its_own)(x).tolist() == [0, 4, 2]
 
 
@@ -442,10 +492,12 @@ def test_d24_transforms_refuse_to_change_what_is_recorded():
 def test_d24_what_comes_beside_a_result_is_made_of_tensors(aux):
     for m in (torch, rl):
         x = m.ones(3)
-        for call in (lambda f, m=m, x=x: m.func.grad(f, has_aux=True)(x),
-                     lambda f, m=m, x=x: m.func.vjp(f, x, has_aux=True),
-                     lambda f, m=m, x=x: m.func.jvp(f, (x,), (x,), has_aux=True),
-                     lambda f, m=m, x=x: m.func.jacrev(f, has_aux=True)(x)):
+        for call in (
+            lambda f, m=m, x=x: m.func.grad(f, has_aux=True)(x),
+            lambda f, m=m, x=x: m.func.vjp(f, x, has_aux=True),
+            lambda f, m=m, x=x: m.func.jvp(f, (x,), (x,), has_aux=True),
+            lambda f, m=m, x=x: m.func.jacrev(f, has_aux=True)(x),
+        ):
             with pytest.raises(RuntimeError, match="unsupported type"):
                 call(lambda t: (t.sum(), [t, aux]))
 

@@ -16,6 +16,7 @@ from rushlight.testing.agreement import check_agreement
 
 def agrees(function: Callable[..., Any], *makers: Callable[[], rl.Tensor], fullgraph: bool = True) -> None:
     """Compiled and eager calls on two sets of arguments agree, gradients of the results included."""
+
     def program(compiled: Callable[..., Any]):
         run = compiled(function)
         for seed in (1, 2):
@@ -63,14 +64,28 @@ def through_a_view(x):
     return y
 
 
-@pytest.mark.parametrize("function", [
-    lambda x: (x + 1).sin_(), power, normalised, multiplied, through_a_view])
+@pytest.mark.parametrize(
+    "function", [lambda x: (x + 1).sin_(), power, normalised, multiplied, through_a_view]
+)
 def test_d1_in_place_operators_that_save_their_input(function):
     agrees(function, variable(4))
 
 
-@pytest.mark.parametrize("kind", [nn.SiLU, nn.Mish, nn.Hardswish, nn.Hardsigmoid, nn.LeakyReLU, nn.ELU,
-                                  nn.ReLU6, nn.Hardtanh, nn.SELU, nn.CELU])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        nn.SiLU,
+        nn.Mish,
+        nn.Hardswish,
+        nn.Hardsigmoid,
+        nn.LeakyReLU,
+        nn.ELU,
+        nn.ReLU6,
+        nn.Hardtanh,
+        nn.SELU,
+        nn.CELU,
+    ],
+)
 def test_d1_activations_in_place(kind):
     activation = kind(inplace=True)
     agrees(lambda x: activation(x * 2), variable(4, 4))
@@ -92,9 +107,15 @@ def sorted_into(x):
     return values, places
 
 
-@pytest.mark.parametrize("function", [
-    lambda x: rl.add(x, 1, out=rl.empty(3)), lambda x: rl.add(x, 1, out=rl.empty(0)), add_to_itself,
-    sorted_into])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: rl.add(x, 1, out=rl.empty(3)),
+        lambda x: rl.add(x, 1, out=rl.empty(0)),
+        add_to_itself,
+        sorted_into,
+    ],
+)
 def test_d2_out_of_the_programs_own(function):
     agrees(function, normal(3))
 
@@ -212,9 +233,15 @@ def state_of_a_seed(x):
     return a, rl.get_rng_state()
 
 
-@pytest.mark.parametrize("function", [
-    lambda x: x.sum() + rl.get_rng_state().sum(), lambda x: rl.get_rng_state(), state_between,
-    state_of_a_seed])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x.sum() + rl.get_rng_state().sum(),
+        lambda x: rl.get_rng_state(),
+        state_between,
+        state_of_a_seed,
+    ],
+)
 def test_d5_state_of_a_generator_as_data(function):
     agrees(function, normal(3), fullgraph=False)
 
@@ -233,6 +260,7 @@ def test_d5_state_of_one_generator_for_another():
 
 
 # Programs that are left in the middle.
+
 
 def test_a7_values_are_laid_out_as_recorded_when_a_program_is_left():
     def function(x, factor):
@@ -255,6 +283,7 @@ def test_a6_history_from_a_write_into_a_view():
 
     for function in (part, other_view):
         for make in (normal(5), lambda: rl.randn(7)[2:]):
+
             def program(compiled, function=function, make=make):
                 rl.manual_seed(0)
                 x, y = rl.randn((), requires_grad=True), make()
@@ -267,6 +296,7 @@ def test_a6_history_from_a_write_into_a_view():
 
 
 # Operators by their ATen names.
+
 
 @pytest.mark.parametrize("name", ["add", "sub", "mul", "div", "true_divide"])
 def test_d22_two_numbers_in_place_of_tensors(name):

@@ -14,10 +14,47 @@ import pytest
 import rushlight as rl
 from rushlight.nn import functional as F
 
-DTYPES = [rl.bool, rl.uint8, rl.uint16, rl.uint32, rl.uint64, rl.int8, rl.int16, rl.int32, rl.int64,
-          rl.float16, rl.bfloat16, rl.float32, rl.float64, rl.complex64, rl.complex128]
-NUMBERS = [0.5, -0.5, -1.5, 1e-9, True, 2, -1, -0.0, 300, -300, float("inf"), -float("inf"), float("nan"),
-           2**31, -2**31 - 1, 2**53 + 1, 2**63 - 1, -2**63, 1e30, 131008.0, 1e300, 1 + 2j]
+DTYPES = [
+    rl.bool,
+    rl.uint8,
+    rl.uint16,
+    rl.uint32,
+    rl.uint64,
+    rl.int8,
+    rl.int16,
+    rl.int32,
+    rl.int64,
+    rl.float16,
+    rl.bfloat16,
+    rl.float32,
+    rl.float64,
+    rl.complex64,
+    rl.complex128,
+]
+NUMBERS = [
+    0.5,
+    -0.5,
+    -1.5,
+    1e-9,
+    True,
+    2,
+    -1,
+    -0.0,
+    300,
+    -300,
+    float("inf"),
+    -float("inf"),
+    float("nan"),
+    2**31,
+    -(2**31) - 1,
+    2**53 + 1,
+    2**63 - 1,
+    -(2**63),
+    1e30,
+    131008.0,
+    1e300,
+    1 + 2j,
+]
 
 
 def set_first(x, number):

@@ -104,8 +104,11 @@ def test_a6_a7_a8_program(number: int) -> None:
                 continue
             exact = not (b.is_floating_point() or b.is_complex())
             with np.errstate(invalid="ignore"):
-                same = np.array_equal(data(a), data(b)) if exact else np.allclose(
-                    data(a), data(b), 1e-4, 1e-4, equal_nan=True)
+                same = (
+                    np.array_equal(data(a), data(b))
+                    if exact
+                    else np.allclose(data(a), data(b), 1e-4, 1e-4, equal_nan=True)
+                )
             assert same, f"output {i}, data {seed}: {a}, not {b}"
 
 
@@ -122,11 +125,13 @@ def test_a7_expm1_of_the_smallest_numbers():
 
 
 def test_a7_complex_quotients_by_zero_and_squares():
-    x = rl.tensor([1 + 2j, 0, complex("inf"), 1e-30j, complex(-np.inf, 2), complex(2, np.inf), -1j, 1e30],
-                  dtype=rl.complex64)
+    x = rl.tensor(
+        [1 + 2j, 0, complex("inf"), 1e-30j, complex(-np.inf, 2), complex(2, np.inf), -1j, 1e30],
+        dtype=rl.complex64,
+    )
     zero = rl.zeros(8)
-    found = rl.compile(lambda x, zero: (x / zero, x / zero.to(x.dtype), x ** 2))(x, zero)
-    for a, b in zip(found, (x / zero, x / zero.to(x.dtype), x ** 2), strict=True):
+    found = rl.compile(lambda x, zero: (x / zero, x / zero.to(x.dtype), x**2))(x, zero)
+    for a, b in zip(found, (x / zero, x / zero.to(x.dtype), x**2), strict=True):
         assert np.array_equal(a.numpy().view(np.float32), b.numpy().view(np.float32), equal_nan=True)
 
 

@@ -17,11 +17,18 @@ def test_d7_modes(mode):
     assert len(compiled.entries) == 1
 
 
-@pytest.mark.parametrize(("options", "names"), [
-    ({"mode": "bogus"}, "max-autotune-no-cudagraphs"), ({"mode": 3}, "reduce-overhead"),
-    ({"backend": "bogus"}, "inductor, rushlight, eager"), ({"options": {"bogus": 1}}, "use_cache"),
-    ({"options": {"use_cache": "no"}}, "of type bool"), ({"mode": "default", "options": {}}, "both"),
-    ({"dynamic": "yes"}, "True, False or None")])
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        ({"mode": "bogus"}, "max-autotune-no-cudagraphs"),
+        ({"mode": 3}, "reduce-overhead"),
+        ({"backend": "bogus"}, "inductor, rushlight, eager"),
+        ({"options": {"bogus": 1}}, "use_cache"),
+        ({"options": {"use_cache": "no"}}, "of type bool"),
+        ({"mode": "default", "options": {}}, "both"),
+        ({"dynamic": "yes"}, "True, False or None"),
+    ],
+)
 def test_d7_what_is_not_known_is_refused(options, names):
     with pytest.raises(Exception, match=names) as refused:
         rl.compile(lambda x: x, **options)

@@ -7,8 +7,19 @@ import pytest
 
 import rushlight as rl
 
-DTYPES = [rl.bool, rl.uint8, rl.int16, rl.int32, rl.int64, rl.float16, rl.bfloat16, rl.float32, rl.float64,
-          rl.complex64, rl.complex128]
+DTYPES = [
+    rl.bool,
+    rl.uint8,
+    rl.int16,
+    rl.int32,
+    rl.int64,
+    rl.float16,
+    rl.bfloat16,
+    rl.float32,
+    rl.float64,
+    rl.complex64,
+    rl.complex128,
+]
 SAMPLE = [rl.int16, rl.float32, rl.int64, rl.complex64]
 
 

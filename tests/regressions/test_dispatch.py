@@ -53,10 +53,15 @@ def test_d25_every_form_that_is_counted_can_be_called_by_name() -> None:
 
 
 def _has_out(op: Any) -> bool:
-    return op.kind not in (Kind.VIEW, Kind.SPARSE, Kind.QUANTIZED) and len(op.schema.returns) == 1 \
-        and op.schema.returns[0].type.is_tensor and not op.random and not op.schema.mutable_arguments \
-        and (op.schema.namespace or "aten") == "aten" \
+    return (
+        op.kind not in (Kind.VIEW, Kind.SPARSE, Kind.QUANTIZED)
+        and len(op.schema.returns) == 1
+        and op.schema.returns[0].type.is_tensor
+        and not op.random
+        and not op.schema.mutable_arguments
+        and (op.schema.namespace or "aten") == "aten"
         and op.family not in ("sparse", "nested", "quantization")
+    )
 
 
 @pytest.mark.parametrize("family", sorted({op.family for op in REGISTRY if _has_out(op)}))
@@ -73,13 +78,20 @@ def test_d25_out_overloads_write_what_the_operator_computes(family: str) -> None
                 expected = witness(*witness.leaves)
         except (RuntimeError, ValueError, TypeError, IndexError, NotImplementedError):
             continue  # no witness
-        if not isinstance(expected, rl.Tensor) or expected.layout is not rl.strided or expected.is_nested \
-                or expected.is_quantized:
+        if (
+            not isinstance(expected, rl.Tensor)
+            or expected.layout is not rl.strided
+            or expected.is_nested
+            or expected.is_quantized
+        ):
             continue
         form = overload(op, OUT)
         kept = set(form.schema.argument_names)
-        given = {name: value for name, value in zip(op.schema.argument_names, witness.values, strict=True)
-                 if name in kept}
+        given = {
+            name: value
+            for name, value in zip(op.schema.argument_names, witness.values, strict=True)
+            if name in kept
+        }
         target = form.schema.arguments[-1].name
         out = rl.empty(0, dtype=expected.dtype, device=expected.device)
         tried += 1
@@ -99,13 +111,15 @@ def test_d25_out_overloads_write_what_the_operator_computes(family: str) -> None
 
 
 def test_d25_names_of_forms_are_those_of_aten() -> None:
-    for ours, theirs in ((aten.add.out, torch.ops.aten.add.out),
-                         (aten.sort.values, torch.ops.aten.sort.values),
-                         (aten.max.dim_max, torch.ops.aten.max.dim_max),
-                         (aten.tanh_backward.grad_input, torch.ops.aten.tanh_backward.grad_input),
-                         (aten.pow_.Scalar, torch.ops.aten.pow_.Scalar),
-                         (aten.__iand__.Tensor, torch.ops.aten.__iand__.Tensor),
-                         (aten.sum.IntList_out, torch.ops.aten.sum.IntList_out)):
+    for ours, theirs in (
+        (aten.add.out, torch.ops.aten.add.out),
+        (aten.sort.values, torch.ops.aten.sort.values),
+        (aten.max.dim_max, torch.ops.aten.max.dim_max),
+        (aten.tanh_backward.grad_input, torch.ops.aten.tanh_backward.grad_input),
+        (aten.pow_.Scalar, torch.ops.aten.pow_.Scalar),
+        (aten.__iand__.Tensor, torch.ops.aten.__iand__.Tensor),
+        (aten.sum.IntList_out, torch.ops.aten.sum.IntList_out),
+    ):
         assert str(ours._schema) == str(theirs._schema)
         assert ours.name() == theirs.name() and str(ours) == str(theirs)
 
@@ -119,10 +133,19 @@ def test_d25_prims_are_operators() -> None:
     for lib in (rl, torch):
         prims = lib.ops.prims
         x, y = lib.arange(6.0).reshape(2, 3), lib.full((2, 3), 2.0)
-        results.append([prims.add(x, y), prims.sum(x, [0]), prims.broadcast_in_dim(x, (2, 4, 3), (0, 2)),
-                        prims.convert_element_type(x, lib.int32), prims.div(x.int(), y.int()),
-                        prims.iota(4, start=1, step=2, dtype=lib.int64, device="cpu", requires_grad=False),
-                        prims.var(x, [1], 1), prims.rev(x, [1]), prims.copy_strided(x, (1, 2))])
+        results.append(
+            [
+                prims.add(x, y),
+                prims.sum(x, [0]),
+                prims.broadcast_in_dim(x, (2, 4, 3), (0, 2)),
+                prims.convert_element_type(x, lib.int32),
+                prims.div(x.int(), y.int()),
+                prims.iota(4, start=1, step=2, dtype=lib.int64, device="cpu", requires_grad=False),
+                prims.var(x, [1], 1),
+                prims.rev(x, [1]),
+                prims.copy_strided(x, (1, 2)),
+            ]
+        )
     for ours, theirs in zip(*results, strict=True):
         assert ours.stride() == theirs.stride() and ours.dtype.name == str(theirs.dtype).partition(".")[2]
         np.testing.assert_allclose(ours.numpy(), theirs.numpy())

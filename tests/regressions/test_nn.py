@@ -75,8 +75,10 @@ def test_d23_load_state_dict_leaves_no_cycles() -> None:
 
 @LIBRARIES
 def test_d24_a_plain_backward_hook_returns_as_many(lib: Any) -> None:
-    for hook, text in ((lambda module, grads, outputs: grads[:-1], "got 0, but expected 1"),
-                       (lambda module, grads, outputs: (*grads, grads[0]), "got 2, but expected 1")):
+    for hook, text in (
+        (lambda module, grads, outputs: grads[:-1], "got 0, but expected 1"),
+        (lambda module, grads, outputs: (*grads, grads[0]), "got 2, but expected 1"),
+    ):
         module = lib.nn.Sigmoid()
         module.register_backward_hook(hook)
         with pytest.raises(RuntimeError, match=text):
@@ -313,9 +315,18 @@ def test_a12_reduction_as_a_number(lib: Any) -> None:
 
 
 DTYPES = ("float16", "bfloat16", "float32", "float64", "int64", "bool")
-LOSSES = ("huber_loss", "smooth_l1_loss", "mse_loss", "l1_loss", "kl_div", "poisson_nll_loss",
-          "soft_margin_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits",
-          "hinge_embedding_loss")
+LOSSES = (
+    "huber_loss",
+    "smooth_l1_loss",
+    "mse_loss",
+    "l1_loss",
+    "kl_div",
+    "poisson_nll_loss",
+    "soft_margin_loss",
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "hinge_embedding_loss",
+)
 
 
 @pytest.mark.parametrize("name", LOSSES)
@@ -325,7 +336,8 @@ def test_a12_losses_of_mixed_dtypes(name: str) -> None:
     def outcome(lib: Any, a: str, b: str, reduction: str) -> Any:
         try:
             found = getattr(lib.nn.functional, name)(
-                lib.ones(3, dtype=getattr(lib, a)), lib.ones(3, dtype=getattr(lib, b)), reduction=reduction)
+                lib.ones(3, dtype=getattr(lib, a)), lib.ones(3, dtype=getattr(lib, b)), reduction=reduction
+            )
         except (RuntimeError, NotImplementedError, TypeError) as error:
             return "error" if isinstance(error, RuntimeError) else type(error).__name__
         return str(found.dtype).rpartition(".")[2], found.double().sum().item()
@@ -389,7 +401,8 @@ def test_d22_modules_with_spectral_norm_are_pickled(lib: Any) -> None:
     assert bool((again.eval()(x) == module.eval()(x)).all())
     old = module.state_dict()
     old["weight"] = old["weight_orig"] / (
-        old["weight_u"] @ old["weight_orig"].flatten(1) @ old.pop("weight_v"))
+        old["weight_u"] @ old["weight_orig"].flatten(1) @ old.pop("weight_v")
+    )
     del old._metadata[""]["spectral_norm"]
     again.load_state_dict(old)
     lib.testing.assert_close(again(x), module(x))
@@ -405,7 +418,8 @@ def test_pools_of_windows_without_elements(lib: Any) -> None:
     values, places = lib.nn.functional.max_pool1d(x, 2, None, 1, 2, return_indices=True)
     assert values.tolist() == [[[float("-inf")]]] and places.tolist() == [[[1]]]
     whole, _ = lib.nn.functional.max_pool2d(
-        lib.arange(6).view(1, 1, 3, 2), (1, 2), 1, (0, 1), (1, 3), return_indices=True)
+        lib.arange(6).view(1, 1, 3, 2), (1, 2), 1, (0, 1), (1, 3), return_indices=True
+    )
     assert whole.flatten().tolist() == [lib.iinfo(lib.int64).min] * 3
 
 
@@ -430,18 +444,31 @@ def test_native_multi_head_attention() -> None:
     rng = torch.Generator().manual_seed(0)
     shapes = ((2, 3, 4), (12, 4), (12,), (4, 4), (4,))
     x, *weights = (torch.rand(shape, generator=rng) for shape in shapes)
-    masks = {0: torch.tensor([[0, 1, 0], [0, 0, 1], [1, 0, 0]]).bool(),
-             1: torch.tensor([[0, 1, 0], [0, 0, 0]]).bool(),
-             2: torch.rand(2, 2, 3, 3, generator=rng) > 0.8, None: None}
+    masks = {
+        0: torch.tensor([[0, 1, 0], [0, 0, 1], [1, 0, 0]]).bool(),
+        1: torch.tensor([[0, 1, 0], [0, 0, 0]]).bool(),
+        2: torch.rand(2, 2, 3, 3, generator=rng) > 0.8,
+        None: None,
+    }
     for kind, mask in masks.items():
         for average in (True, False):
             with torch.no_grad():
                 wanted = torch._native_multi_head_attention(
-                    x, x, x, 4, 2, *weights, mask, True, average, kind)
+                    x, x, x, 4, 2, *weights, mask, True, average, kind
+                )
             mine = rl.from_numpy(x.numpy())
             found = rl._native_multi_head_attention(
-                mine, mine, mine, 4, 2, *[rl.from_numpy(w.numpy()) for w in weights],
-                None if mask is None else rl.from_numpy(mask.numpy()), True, average, kind)
+                mine,
+                mine,
+                mine,
+                4,
+                2,
+                *[rl.from_numpy(w.numpy()) for w in weights],
+                None if mask is None else rl.from_numpy(mask.numpy()),
+                True,
+                average,
+                kind,
+            )
             for a, b in zip(found, wanted, strict=True):
                 torch.testing.assert_close(torch.from_numpy(a.numpy()), b)
 
@@ -449,8 +476,9 @@ def test_native_multi_head_attention() -> None:
 def test_fast_gradcheck_of_many_elements() -> None:
     """One direction sums over all elements, and so do the errors of differences."""
     module = rl.nn.LayerNorm((56, 56), elementwise_affine=False)
-    assert rl.autograd.gradcheck(module, rl.randn(8, 5, 56, 56, dtype=rl.float64, requires_grad=True),
-                                 fast_mode=True)
+    assert rl.autograd.gradcheck(
+        module, rl.randn(8, 5, 56, 56, dtype=rl.float64, requires_grad=True), fast_mode=True
+    )
 
 
 @LIBRARIES

@@ -69,8 +69,10 @@ def errors(operator: str, layout: str, data: str, dtype: str) -> tuple[float, fl
     exact = run(torch, view(given.to(wide)), dim).numpy()
     ours = run(rl, view(rl.from_numpy(given.to(wide).numpy()).to(getattr(rl, dtype))), dim)
     theirs = run(torch, view(given), dim)
-    return (root_mean_square(ours.to(rl.complex128 if ours.is_complex() else rl.float64).numpy() - exact),
-            root_mean_square(theirs.to(wide).numpy() - exact))
+    return (
+        root_mean_square(ours.to(rl.complex128 if ours.is_complex() else rl.float64).numpy() - exact),
+        root_mean_square(theirs.to(wide).numpy() - exact),
+    )
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -119,8 +121,12 @@ def test_d14_a_million_terms_of_mixed_magnitude(layout: str) -> None:
 @pytest.mark.parametrize("operator", ["dot", "mv", "mm", "bmm"])
 def test_d14_products(operator: str) -> None:
     rng = np.random.default_rng(5)
-    shapes = {"dot": ((20000,), (20000,)), "mv": ((300, 3000), (3000,)), "mm": ((40, 3000), (3000, 40)),
-              "bmm": ((4, 20, 2000), (4, 2000, 20))}[operator]
+    shapes = {
+        "dot": ((20000,), (20000,)),
+        "mv": ((300, 3000), (3000,)),
+        "mm": ((40, 3000), (3000, 40)),
+        "bmm": ((4, 20, 2000), (4, 2000, 20)),
+    }[operator]
     ours: list[np.ndarray] = []
     theirs: list[np.ndarray] = []
     for _ in range(30 if operator == "dot" else 1):

@@ -14,8 +14,11 @@ import rushlight as rl
 from rushlight.core.dtypes import DTYPES
 
 pytestmark = pytest.mark.filterwarnings("ignore:ComplexHalf", "ignore:Sparse invariant checks")
-DTYPE_NAMES = [name for name in DTYPES if hasattr(torch, name) and hasattr(rl, name)
-               and not name.startswith(("q", "bits"))]
+DTYPE_NAMES = [
+    name
+    for name in DTYPES
+    if hasattr(torch, name) and hasattr(rl, name) and not name.startswith(("q", "bits"))
+]
 
 
 @pytest.fixture
@@ -31,11 +34,17 @@ def deterministic() -> Iterator[None]:
 
 def blanks(lib: Any, dtype: Any) -> list[Any]:
     seed = lib.zeros((2, 3), dtype=dtype)
-    return [lib.empty(4, 3, dtype=dtype), lib.empty(2, 2, out=lib.zeros(0, dtype=dtype)),
-            lib.empty_like(seed), lib.empty_strided((3, 2), (1, 5), dtype=dtype),
-            lib.empty_permuted((2, 3), (1, 0), dtype=dtype), seed.new_empty((3,)),
-            seed.new_empty_strided((2, 2), (1, 2)), lib.zeros(2, dtype=dtype).resize_(5),
-            lib.zeros(2, dtype=dtype).resize_(2, 3)]
+    return [
+        lib.empty(4, 3, dtype=dtype),
+        lib.empty(2, 2, out=lib.zeros(0, dtype=dtype)),
+        lib.empty_like(seed),
+        lib.empty_strided((3, 2), (1, 5), dtype=dtype),
+        lib.empty_permuted((2, 3), (1, 0), dtype=dtype),
+        seed.new_empty((3,)),
+        seed.new_empty_strided((2, 2), (1, 2)),
+        lib.zeros(2, dtype=dtype).resize_(5),
+        lib.zeros(2, dtype=dtype).resize_(2, 3),
+    ]
 
 
 def plain(tensors: list[Any]) -> list[str]:
@@ -75,9 +84,11 @@ ALERTS = {
     "put_": lambda lib: lib.zeros(4).put_(lib.tensor([1]), lib.tensor([2.0])),
     "max_unpool1d": lambda lib: lib.nn.functional.max_unpool1d(lib.ones(1, 1, 2), lib.tensor([[[0, 2]]]), 2),
     "max_unpool2d": lambda lib: lib.nn.functional.max_unpool2d(
-        lib.ones(1, 1, 1, 1), lib.zeros(1, 1, 1, 1, dtype=lib.int64), 2),
+        lib.ones(1, 1, 1, 1), lib.zeros(1, 1, 1, 1, dtype=lib.int64), 2
+    ),
     "max_unpool3d": lambda lib: lib.nn.functional.max_unpool3d(
-        lib.ones(1, 1, 1, 1, 1), lib.zeros(1, 1, 1, 1, 1, dtype=lib.int64), 2),
+        lib.ones(1, 1, 1, 1, 1), lib.zeros(1, 1, 1, 1, 1, dtype=lib.int64), 2
+    ),
 }
 QUIET = {
     "put with accumulate": lambda lib: lib.zeros(4).put_(lib.tensor([1]), lib.tensor([2.0]), accumulate=True),
@@ -127,9 +138,13 @@ def test_d24_flags() -> None:
                 found = []
                 for lib in (torch, rl):
                     lib.use_deterministic_algorithms(mode, warn_only=warn_only)
-                    found.append((lib.are_deterministic_algorithms_enabled(),
-                                  lib.is_deterministic_algorithms_warn_only_enabled(),
-                                  lib.get_deterministic_debug_mode()))
+                    found.append(
+                        (
+                            lib.are_deterministic_algorithms_enabled(),
+                            lib.is_deterministic_algorithms_warn_only_enabled(),
+                            lib.get_deterministic_debug_mode(),
+                        )
+                    )
                 assert found[0] == found[1]
         for wrong in (1, "x"):
             with pytest.raises(TypeError, match="must be bool"):
@@ -147,6 +162,7 @@ def test_d24_flags() -> None:
 
 # Quasirandom numbers.
 
+
 @pytest.mark.parametrize("dimension", [1, 2, 3, 40, 1111, 21201])
 def test_d_sobol_points(dimension: int) -> None:
     ours, theirs = (lib.quasirandom.SobolEngine(dimension) for lib in (rl, torch))
@@ -155,8 +171,10 @@ def test_d_sobol_points(dimension: int) -> None:
         np.testing.assert_array_equal(ours.draw(n), theirs.draw(n))
         np.testing.assert_array_equal(ours.quasi, theirs.quasi)
     for n in (0, 1, 6, 1000):
-        np.testing.assert_array_equal(ours.fast_forward(n).draw(2, dtype=rl.float64),
-                                      theirs.fast_forward(n).draw(2, dtype=torch.float64))
+        np.testing.assert_array_equal(
+            ours.fast_forward(n).draw(2, dtype=rl.float64),
+            theirs.fast_forward(n).draw(2, dtype=torch.float64),
+        )
     assert ours.num_generated == theirs.num_generated
     for engine in (ours, theirs):
         engine.reset().fast_forward(3)
@@ -202,6 +220,7 @@ def test_d_sobol_refusals() -> None:
 
 
 # Sparse tensors.
+
 
 def test_d20_a_sparse_tensor_of_a_size_alone() -> None:
     for lib in (torch, rl):
@@ -252,10 +271,12 @@ def test_d_products_with_packed_weights(name: str) -> None:
         four = lib._weight_int4pack_mm_for_cpu(a, packed, 32, s)
         eight = lib._weight_int8pack_mm(a, lib.tensor(bytes_, dtype=lib.int8), s[0, :5, 0].contiguous())
         found.append([np.array(r.float().tolist()) for r in (four, eight)])
-        for wrong in (lambda: lib._convert_weight_to_int4pack_for_cpu(lib.zeros(16, 4, dtype=lib.int64), 2),
-                      lambda: lib._convert_weight_to_int4pack_for_cpu(lib.zeros(17, 4, dtype=lib.int32), 2),
-                      lambda: lib._weight_int4pack_mm_for_cpu(a, packed, 33, s),
-                      lambda: lib._weight_int4pack_mm_for_cpu(a.double(), packed, 32, s)):
+        for wrong in (
+            lambda: lib._convert_weight_to_int4pack_for_cpu(lib.zeros(16, 4, dtype=lib.int64), 2),
+            lambda: lib._convert_weight_to_int4pack_for_cpu(lib.zeros(17, 4, dtype=lib.int32), 2),
+            lambda: lib._weight_int4pack_mm_for_cpu(a, packed, 33, s),
+            lambda: lib._weight_int4pack_mm_for_cpu(a.double(), packed, 32, s),
+        ):
             with pytest.raises(RuntimeError):
                 wrong()
     tolerance = 1e-5 if name == "float32" else 2e-2
@@ -266,9 +287,15 @@ def test_d_products_with_packed_weights(name: str) -> None:
 # Linear algebra of hard inputs.
 
 NAN, INF = float("nan"), float("inf")
-HARD = {"nan": [[NAN, NAN], [NAN, NAN]], "one nan": [[1.0, 2.0], [2.0, NAN]], "inf": [[INF, INF], [INF, INF]],
-        "singular": [[1.0, 1.0], [1.0, 1.0]], "fine": [[2.0, 1.0], [1.0, 3.0]],
-        "zero": [[0.0, 0.0], [0.0, 0.0]], "batch": [[[2.0, 0.0], [0.0, 2.0]], [[1.0, 1.0], [1.0, 1.0]]]}
+HARD = {
+    "nan": [[NAN, NAN], [NAN, NAN]],
+    "one nan": [[1.0, 2.0], [2.0, NAN]],
+    "inf": [[INF, INF], [INF, INF]],
+    "singular": [[1.0, 1.0], [1.0, 1.0]],
+    "fine": [[2.0, 1.0], [1.0, 3.0]],
+    "zero": [[0.0, 0.0], [0.0, 0.0]],
+    "batch": [[[2.0, 0.0], [0.0, 2.0]], [[1.0, 1.0], [1.0, 1.0]]],
+}
 FUNCTIONS: dict[str, Any] = {
     "cholesky": lambda lib, a: lib.linalg.cholesky(a).diagonal(0, -2, -1),
     "upper cholesky": lambda lib, a: lib.linalg.cholesky(a, upper=True),

@@ -31,9 +31,11 @@ SCHEDULERS: dict[str, Callable[[Any], Any]] = {
     "CyclicLR": lambda o: schedulers.CyclicLR(o, 0.01, 0.1, 3),
     "CosineAnnealingWarmRestarts": lambda o: schedulers.CosineAnnealingWarmRestarts(o, 3),
     "SequentialLR": lambda o: schedulers.SequentialLR(
-        o, [schedulers.ConstantLR(o, 0.1, 3), schedulers.ExponentialLR(o, 0.9)], [3]),
+        o, [schedulers.ConstantLR(o, 0.1, 3), schedulers.ExponentialLR(o, 0.9)], [3]
+    ),
     "ChainedScheduler": lambda o: schedulers.ChainedScheduler(
-        [schedulers.ConstantLR(o, 0.1, 3), schedulers.ExponentialLR(o, 0.9)]),
+        [schedulers.ConstantLR(o, 0.1, 3), schedulers.ExponentialLR(o, 0.9)]
+    ),
 }
 
 
@@ -203,8 +205,11 @@ def hooks_that_write(compiled: C) -> Iterator[Any]:
         yield f(rl.ones(1, 2)), list(seen)
 
 
-@pytest.mark.parametrize("program", [hooks_of_modules, hooks_of_tensors, hooks_of_arguments,
-                                     hooks_that_write], ids=lambda p: p.__name__)
+@pytest.mark.parametrize(
+    "program",
+    [hooks_of_modules, hooks_of_tensors, hooks_of_arguments, hooks_that_write],
+    ids=lambda p: p.__name__,
+)
 def test_a3_hooks(program: Any) -> None:
     check_agreement(program)
 
@@ -296,14 +301,18 @@ def _counted(x: rl.Tensor) -> Counted:
     return made
 
 
-@pytest.mark.parametrize(("make", "look"), [
-    (lambda x: Output(a=x + 1, b=x * 2), lambda r: [list(r), r.a, r["a"], r.b, r.a is r["a"]]),
-    (lambda x: Both(a=x + 1), lambda r: [list(r), r.a, r["a"], r.b]),
-    (lambda x: Both(a=x + 1, b=(x, x * 2)), lambda r: [list(r), r.a, r["b"], r.b]),
-    (lambda x: Named(a=x + 1), lambda r: [list(r), r["a"], r.extra]),
-    (_several, lambda r: [list(r), r.tag]),
-    (_counted, lambda r: [list(r), r["a"], r["new"]]),
-], ids=["OrderedDict", "data class", "data class with a tuple", "dict", "list", "defaultdict"])
+@pytest.mark.parametrize(
+    ("make", "look"),
+    [
+        (lambda x: Output(a=x + 1, b=x * 2), lambda r: [list(r), r.a, r["a"], r.b, r.a is r["a"]]),
+        (lambda x: Both(a=x + 1), lambda r: [list(r), r.a, r["a"], r.b]),
+        (lambda x: Both(a=x + 1, b=(x, x * 2)), lambda r: [list(r), r.a, r["b"], r.b]),
+        (lambda x: Named(a=x + 1), lambda r: [list(r), r["a"], r.extra]),
+        (_several, lambda r: [list(r), r.tag]),
+        (_counted, lambda r: [list(r), r["a"], r["new"]]),
+    ],
+    ids=["OrderedDict", "data class", "data class with a tuple", "dict", "list", "defaultdict"],
+)
 def test_a5_containers_of_classes_of_their_own(make: Any, look: Any) -> None:
     def program(compiled: C) -> Iterator[Any]:
         f = compiled(make)

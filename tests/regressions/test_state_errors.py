@@ -107,9 +107,12 @@ def test_d6_a9_a_training_step_writes_nothing(value: int, shown: bool) -> None:
 
 def test_d6_a9_masked_scatter() -> None:
     mask, source = rl.tensor([True, False, True, True]), rl.randn(3)
-    for function in (lambda x, m, s: x.masked_scatter(m, s), lambda x, m, s: x.masked_scatter_(m, s),
-                     lambda x, m, s: (x.masked_scatter(m, s), x * 2)[1],
-                     lambda x, m, s: x.masked_scatter(m, s)[:1]):
+    for function in (
+        lambda x, m, s: x.masked_scatter(m, s),
+        lambda x, m, s: x.masked_scatter_(m, s),
+        lambda x, m, s: (x.masked_scatter(m, s), x * 2)[1],
+        lambda x, m, s: x.masked_scatter(m, s)[:1],
+    ):
         x = rl.randn(4)
         assert_same_error(function, (x, mask, source), (x, mask, source[:2]))
 
@@ -186,8 +189,9 @@ TAKING = ("indexing", "embedding", "loss", "sorting", "shape", "reduction", "poo
 def compiled_call(function: Any, arguments: Any, eager: bool) -> type[Exception] | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return raised((lambda *a: call(function, a)) if eager else rl.compile(lambda *a: call(function, a)),
-                      *arguments)
+        return raised(
+            (lambda *a: call(function, a)) if eager else rl.compile(lambda *a: call(function, a)), *arguments
+        )
 
 
 @pytest.mark.slow
@@ -204,8 +208,10 @@ def test_a9_error_samples(entry: Entry) -> None:
             made = [BACKEND.build(sample.arguments) for _ in range(2)]
         except RuntimeError:
             continue  # what the sample is about is an argument that nobody can make
-        eager, compiled = (compiled_call(function, arguments, eager)
-                           for arguments, eager in zip(made, (True, False), strict=True))
+        eager, compiled = (
+            compiled_call(function, arguments, eager)
+            for arguments, eager in zip(made, (True, False), strict=True)
+        )
         assert eager is compiled, f"sample {sample.index}: {compiled}, eagerly {eager}"
 
 
@@ -224,12 +230,15 @@ def test_a9_indices_out_of_range(entry: Entry) -> None:
         samples = [s for s in entry.samples("float32", requires_grad=False) if _integers(s.arguments)]
     for sample in samples[:: max(1, len(samples) // 3)][:3]:
         for which in range(len(_integers(sample.arguments))):
-            sizes = max(max(t.size, default=1) for t in flatten(sample.arguments)[0]
-                        if isinstance(t, TensorSpec))
+            sizes = max(
+                max(t.size, default=1) for t in flatten(sample.arguments)[0] if isinstance(t, TensorSpec)
+            )
             for value in (-sizes - 1, sizes, 2**40):
                 made = [_spoilt(BACKEND.build(sample.arguments), which, value) for _ in range(2)]
-                eager, compiled = (compiled_call(function, arguments, eager)
-                                   for arguments, eager in zip(made, (True, False), strict=True))
+                eager, compiled = (
+                    compiled_call(function, arguments, eager)
+                    for arguments, eager in zip(made, (True, False), strict=True)
+                )
                 assert eager is compiled, f"sample {sample.index}, {value}: {compiled}, eagerly {eager}"
                 for a, b in zip(*(flatten(arguments)[0] for arguments in made), strict=True):
                     if isinstance(a, rl.Tensor) and eager is not None:
@@ -240,13 +249,19 @@ def test_a9_indices_out_of_range(entry: Entry) -> None:
 
 
 def _integers(arguments: Any) -> list[Any]:
-    return [t for t in flatten(arguments)[0]
-            if isinstance(t, TensorSpec) and t.dtype in ("int64", "int32") and 0 not in t.size]
+    return [
+        t
+        for t in flatten(arguments)[0]
+        if isinstance(t, TensorSpec) and t.dtype in ("int64", "int32") and 0 not in t.size
+    ]
 
 
 def _spoilt(arguments: Any, which: int, value: int) -> Any:
-    integers = [t for t in flatten(arguments)[0] if isinstance(t, rl.Tensor) and t.numel()
-                and t.dtype in (rl.int64, rl.int32)]
+    integers = [
+        t
+        for t in flatten(arguments)[0]
+        if isinstance(t, rl.Tensor) and t.numel() and t.dtype in (rl.int64, rl.int32)
+    ]
     target = integers[which]
     target[(-1,) * target.ndim] = value if target.dtype is rl.int64 else min(value, 2**30)
     return arguments
@@ -254,6 +269,7 @@ def _spoilt(arguments: Any, which: int, value: int) -> Any:
 
 def test_d6_checks_of_derivatives_stay_in_the_backward_half() -> None:
     """An index of a derivative whose result is read in part made the forward half want a tangent."""
+
     def f(x: rl.Tensor) -> tuple[rl.Tensor, rl.Tensor]:
         a = x.unfold(0, 2, 1)
         return a.tanh(), a.sort(0).values

@@ -32,7 +32,7 @@ print([f(x).tolist() for _ in range(3)], g(x).sum().item())
 
 
 def _cut(data: bytes) -> bytes:
-    return data[:len(data) // 2]
+    return data[: len(data) // 2]
 
 
 def _flipped(data: bytes) -> bytes:
@@ -55,8 +55,9 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 
 def _run(directory: Path) -> str:
     environment = {**os.environ, "RUSHLIGHT_CACHE_DIR": str(directory)}
-    found = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True,
-                           check=False)
+    found = subprocess.run(
+        [sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=False
+    )
     assert found.returncode == 0, found.stderr
     return found.stdout
 
@@ -113,8 +114,10 @@ class Trained:
 
     def agree(self) -> bool:
         ours, theirs = (step(self.x, self.t) for _, step in self.made)
-        same = [rl.allclose(a, b, rtol=1e-4, atol=1e-5) for a, b in zip(
-            *(m.parameters() for m, _ in self.made), strict=True)]
+        same = [
+            rl.allclose(a, b, rtol=1e-4, atol=1e-5)
+            for a, b in zip(*(m.parameters() for m, _ in self.made), strict=True)
+        ]
         return bool(rl.allclose(ours, theirs, rtol=1e-4, atol=1e-5)) and all(same)
 
 
@@ -171,6 +174,7 @@ def test_threads_share_compiled_functions() -> None:
 @contextmanager
 def interrupted(seconds: float) -> Iterator[None]:
     """Ctrl-C comes after so many seconds."""
+
     def interrupt(*given: Any) -> None:
         raise KeyboardInterrupt
 

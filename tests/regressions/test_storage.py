@@ -81,8 +81,11 @@ def test_typed_storages(library: Any) -> None:
     assert y.tolist() == [5.0, 3.0]
     with pytest.raises(RuntimeError, match="Expected a Storage of type"):
         library.tensor([], dtype=library.int64).set_(storage)
-    for wrong in (lambda: storage[0:2], lambda: library.FloatStorage(1, 2), lambda: library.TypedStorage(
-            0, wrap_storage=storage.untyped(), dtype=library.float32)):
+    for wrong in (
+        lambda: storage[0:2],
+        lambda: library.FloatStorage(1, 2),
+        lambda: library.TypedStorage(0, wrap_storage=storage.untyped(), dtype=library.float32),
+    ):
         with pytest.raises(RuntimeError):
             wrong()
     swapped = library.ShortStorage.from_buffer(b"\x01\x02\x03\x04", "big")
@@ -99,10 +102,14 @@ def test_set_in_all_its_forms(library: Any) -> None:
     storage = source.untyped_storage()
     assert target.set_(storage, storage_offset=2, size=(3,), stride=(1,)).tolist() == [2, 3, 4]
     assert target.set_().shape == (0,)
-    for wrong in (lambda: target.set_(source.double()), lambda: target.set_(source, -1, (2,), (1,)),
-                  lambda: target.set_(source, 0, (-2,), (1,)), lambda: target.set_(source, 0, (2,), (-1,)),
-                  lambda: target.set_(source, 0, (2**62, 2**62)),
-                  lambda: library.ones(2, requires_grad=True).set_(source)):
+    for wrong in (
+        lambda: target.set_(source.double()),
+        lambda: target.set_(source, -1, (2,), (1,)),
+        lambda: target.set_(source, 0, (-2,), (1,)),
+        lambda: target.set_(source, 0, (2,), (-1,)),
+        lambda: target.set_(source, 0, (2**62, 2**62)),
+        lambda: library.ones(2, requires_grad=True).set_(source),
+    ):
         with pytest.raises(RuntimeError):
             wrong()
     assert library is torch or target.shape == (0,)  # nothing is half done here
@@ -208,13 +215,37 @@ def test_d12_data_of_a_tensor_that_requires_grad_stays_differentiable() -> None:
 
 @pytest.mark.filterwarnings("ignore:ComplexHalf")
 @pytest.mark.filterwarnings("ignore:Casting complex values")
-@pytest.mark.parametrize("name", [
-    "complex32", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu"])
+@pytest.mark.parametrize(
+    "name",
+    ["complex32", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu"],
+)
 def test_conversions_of_small_dtypes(name: str) -> None:
     rng = np.random.default_rng(0)
-    values = np.concatenate([rng.standard_normal(4000) * 10.0**rng.integers(-42, 38, 4000),
-                             [0.0, -0.0, np.inf, -np.inf, 448, 449, 464, 480, 240, 248, 256, 57344, 61440,
-                              65504, 65520, 65536, -1.0, 1e-45]]).astype(np.float32)
+    values = np.concatenate(
+        [
+            rng.standard_normal(4000) * 10.0 ** rng.integers(-42, 38, 4000),
+            [
+                0.0,
+                -0.0,
+                np.inf,
+                -np.inf,
+                448,
+                449,
+                464,
+                480,
+                240,
+                248,
+                256,
+                57344,
+                61440,
+                65504,
+                65520,
+                65536,
+                -1.0,
+                1e-45,
+            ],
+        ]
+    ).astype(np.float32)
     ours = rl.from_numpy(values).to(getattr(rl, name))
     theirs = torch.from_numpy(values).to(getattr(torch, name))
     bits = rl.int32 if name == "complex32" else rl.uint8
@@ -230,13 +261,26 @@ def test_conversions_of_small_dtypes(name: str) -> None:
 @pytest.mark.filterwarnings("ignore:ComplexHalf")
 def test_arithmetic_of_complex32() -> None:
     functions: list[Callable[[Any, Any], Any]] = [
-        lambda lib, x: x + x, lambda lib, x: x * 2, lambda lib, x: x * x, lambda lib, x: x - 1j,
-        lambda lib, x: x.abs(), lambda lib, x: x.conj().resolve_conj(), lambda lib, x: -x,
+        lambda lib, x: x + x,
+        lambda lib, x: x * 2,
+        lambda lib, x: x * x,
+        lambda lib, x: x - 1j,
+        lambda lib, x: x.abs(),
+        lambda lib, x: x.conj().resolve_conj(),
+        lambda lib, x: -x,
         lambda lib, x: x.real,
-        lambda lib, x: x == x, lambda lib, x: lib.cat([x, x]), lambda lib, x: x.masked_fill(x == x[0], 2j),
-        lambda lib, x: lib.view_as_real(x), lambda lib, x: x.roll(1), lambda lib, x: x[lib.tensor([1, 0])],
-        lambda lib, x: x.to(lib.complex128), lambda lib, x: x.isfinite(), lambda lib, x: x.norm(),
-        lambda lib, x: lib.view_as_complex(lib.ones(2, 2).half()), lambda lib, x: x.sgn()]
+        lambda lib, x: x == x,
+        lambda lib, x: lib.cat([x, x]),
+        lambda lib, x: x.masked_fill(x == x[0], 2j),
+        lambda lib, x: lib.view_as_real(x),
+        lambda lib, x: x.roll(1),
+        lambda lib, x: x[lib.tensor([1, 0])],
+        lambda lib, x: x.to(lib.complex128),
+        lambda lib, x: x.isfinite(),
+        lambda lib, x: x.norm(),
+        lambda lib, x: lib.view_as_complex(lib.ones(2, 2).half()),
+        lambda lib, x: x.sgn(),
+    ]
     for function in functions:
         results = [function(lib, lib.tensor([1 + 2j, 3 - 1.5j], dtype=lib.complex32)) for lib in LIBRARIES]
         assert results[0].tolist() == results[1].tolist()
@@ -250,10 +294,37 @@ def test_arithmetic_of_complex32() -> None:
 
 @pytest.mark.filterwarnings("ignore")
 def test_d21_make_tensor_has_pytorchs_ranges() -> None:
-    names = ("bool", "uint8", "int8", "int32", "int64", "float16", "bfloat16", "float32", "float64",
-             "complex64", "complex32", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz")
-    ranges = ((None, None), (-5, 5), (0, 1), (3, 3), (5, 1), (-1e40, 1e40), (float("nan"), 1), (300, 400),
-              (-400, -300), (float("-inf"), float("inf")), (0.5, 1.5), (1, None), (None, 0))
+    names = (
+        "bool",
+        "uint8",
+        "int8",
+        "int32",
+        "int64",
+        "float16",
+        "bfloat16",
+        "float32",
+        "float64",
+        "complex64",
+        "complex32",
+        "float8_e4m3fn",
+        "float8_e5m2",
+        "float8_e4m3fnuz",
+    )
+    ranges = (
+        (None, None),
+        (-5, 5),
+        (0, 1),
+        (3, 3),
+        (5, 1),
+        (-1e40, 1e40),
+        (float("nan"), 1),
+        (300, 400),
+        (-400, -300),
+        (float("-inf"), float("inf")),
+        (0.5, 1.5),
+        (1, None),
+        (None, 0),
+    )
 
     def outcome(library: Any, make: Any, name: str, low: Any, high: Any) -> Any:
         try:
@@ -279,22 +350,33 @@ def _sizes(lib: Any) -> dict[str, Callable[[], Any]]:
     x = lib.ones(3)
     big = lib.ones(1).expand(2**50)
     return {
-        "empty": lambda: lib.empty(2**62, 2**62), "empty large": lambda: lib.empty(2**60),
-        "zeros": lambda: lib.zeros(2**62), "ones": lambda: lib.ones(2**60),
-        "full": lambda: lib.full((2**62, 2**62), 1.0), "rand": lambda: lib.rand(2**62, 2**62),
+        "empty": lambda: lib.empty(2**62, 2**62),
+        "empty large": lambda: lib.empty(2**60),
+        "zeros": lambda: lib.zeros(2**62),
+        "ones": lambda: lib.ones(2**60),
+        "full": lambda: lib.full((2**62, 2**62), 1.0),
+        "rand": lambda: lib.rand(2**62, 2**62),
         "strided": lambda: lib.empty_strided((2,), (2**62,)),
         "meta": lambda: lib.empty(2**62, 2**62, device="meta"),
-        "no elements": lambda: lib.zeros(0, 2**63 - 1, 2**63 - 1), "arange": lambda: lib.arange(2**62),
-        "eye": lambda: lib.eye(2**40), "linspace": lambda: lib.linspace(0, 1, 2**60),
-        "resize_": lambda: x.resize_(2**62, 2**62), "resize_ large": lambda: x.resize_(2**60),
-        "resize_ negative": lambda: x.resize_(-1), "set_": lambda: x.set_(x, 0, (2**62, 2**62)),
+        "no elements": lambda: lib.zeros(0, 2**63 - 1, 2**63 - 1),
+        "arange": lambda: lib.arange(2**62),
+        "eye": lambda: lib.eye(2**40),
+        "linspace": lambda: lib.linspace(0, 1, 2**60),
+        "resize_": lambda: x.resize_(2**62, 2**62),
+        "resize_ large": lambda: x.resize_(2**60),
+        "resize_ negative": lambda: x.resize_(-1),
+        "set_": lambda: x.set_(x, 0, (2**62, 2**62)),
         "as_strided": lambda: x.as_strided((2, 2), (2**62, 2**62)),
         "expand": lambda: x.expand(2**62, 2**62, 3),
-        "clone": lambda: big.clone(), "add": lambda: big + 1, "like": lambda: lib.zeros_like(big),
+        "clone": lambda: big.clone(),
+        "add": lambda: big + 1,
+        "like": lambda: lib.zeros_like(big),
         "broadcast": lambda: lib.ones(2**20).view(-1, 1) + lib.ones(1).expand(2**41),
-        "storage": lambda: lib.UntypedStorage(2**60), "new": lambda: x.new_empty(2**62),
+        "storage": lambda: lib.UntypedStorage(2**60),
+        "new": lambda: x.new_empty(2**62),
         "one_hot": lambda: lib.nn.functional.one_hot(lib.tensor([0]), 2**60),
-        "pad": lambda: lib.nn.functional.pad(x, (2**62, 2**62))}
+        "pad": lambda: lib.nn.functional.pad(x, (2**62, 2**62)),
+    }
 
 
 @pytest.mark.parametrize("name", _sizes(rl))
@@ -307,17 +389,27 @@ def test_a11_impossible_sizes_are_runtime_errors(name: str) -> None:
 
 def test_a11_what_failed_is_as_it_was() -> None:
     x = rl.arange(3.0)
-    for impossible in (lambda: x.resize_(2**60), lambda: x.resize_(2**62, 4),
-                       lambda: x.set_(x, 0, (2**62, 4))):
+    for impossible in (
+        lambda: x.resize_(2**60),
+        lambda: x.resize_(2**62, 4),
+        lambda: x.set_(x, 0, (2**62, 4)),
+    ):
         with pytest.raises(RuntimeError):
             impossible()
         assert x.tolist() == [0.0, 1.0, 2.0]
 
 
-@pytest.mark.parametrize("make", [
-    lambda: rl.ones((1,) * 65), lambda: rl.ones(1).view((1,) * 65), lambda: rl.ones(2)[(None,) * 64],
-    lambda: rl.ones(1).resize_((1,) * 65), lambda: rl.tensor(np.ones((1,) * 64)).unsqueeze(0),
-    lambda: rl.ones((1,) * 64).expand((1,) * 65)])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: rl.ones((1,) * 65),
+        lambda: rl.ones(1).view((1,) * 65),
+        lambda: rl.ones(2)[(None,) * 64],
+        lambda: rl.ones(1).resize_((1,) * 65),
+        lambda: rl.tensor(np.ones((1,) * 64)).unsqueeze(0),
+        lambda: rl.ones((1,) * 64).expand((1,) * 65),
+    ],
+)
 def test_d23_more_than_64_dimensions_are_refused_clearly(make: Callable[[], Any]) -> None:
     """Values are in arrays, which have no more. PyTorch itself refuses most operators on such tensors."""
     with pytest.raises(RuntimeError, match="up to 64 dims"):

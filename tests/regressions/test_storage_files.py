@@ -52,7 +52,7 @@ def test_d18_a_module_is_saved_and_needs_trust() -> None:
 
 @pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
 def test_d18_protocols_and_the_older_format(protocol: int) -> None:
-    shared = rl.arange(6.)
+    shared = rl.arange(6.0)
     obj = {"whole": shared, "part": shared[2:4], "counter": collections.Counter("aab"), 3: {1, 2}}
     for new_format in (True, False):
         file = io.BytesIO()
@@ -90,10 +90,18 @@ def test_d18_attributes_and_subclasses() -> None:
 
 
 def test_d18_pytorch_reads_the_archive_and_its_modules_are_read() -> None:
-    x = rl.arange(6.).reshape(2, 3)
-    obj = {"x": x, "row": x[1], "half": rl.ones(2, dtype=rl.complex32), "c": collections.Counter("ab"),
-           "shape": x.shape, "dtype": rl.float16, "p": rl.nn.Parameter(rl.ones(2)),
-           "sparse": rl.eye(2).to_sparse(), "where": rl.device("cpu")}
+    x = rl.arange(6.0).reshape(2, 3)
+    obj = {
+        "x": x,
+        "row": x[1],
+        "half": rl.ones(2, dtype=rl.complex32),
+        "c": collections.Counter("ab"),
+        "shape": x.shape,
+        "dtype": rl.float16,
+        "p": rl.nn.Parameter(rl.ones(2)),
+        "sparse": rl.eye(2).to_sparse(),
+        "where": rl.device("cpu"),
+    }
     back = torch.load(io.BytesIO(saved(obj)))
     assert back["row"].tolist() == [3.0, 4.0, 5.0]
     assert back["row"].untyped_storage().data_ptr() == back["x"].untyped_storage().data_ptr()
@@ -125,7 +133,7 @@ def test_d18_room_for_data_is_left() -> None:
 
 
 def test_d18_mapped_files(tmp_path: Path) -> None:
-    for name, obj in (("plain", {"a": rl.arange(5.)}), ("archive", {"a": rl.arange(5.), "s": {1}})):
+    for name, obj in (("plain", {"a": rl.arange(5.0)}), ("archive", {"a": rl.arange(5.0), "s": {1}})):
         path = tmp_path / name
         rl.save(obj, path)
         private = rl.load(path, mmap=True)["a"]
@@ -146,15 +154,24 @@ def test_d22_modules_of_all_kinds_are_pickled() -> None:
     nn = rl.nn
     prune = nn.utils.prune
     modules = [
-        prune.l1_unstructured(nn.Linear(3, 4), "weight", 2), nn.LazyLinear(4), nn.LSTM(3, 4), nn.GRU(3, 4),
-        nn.TransformerEncoderLayer(4, 2), nn.MultiheadAttention(4, 2), nn.Embedding(3, 4),
-        nn.ModuleDict({"a": nn.Conv2d(3, 4, 1)}), nn.ParameterList([nn.Parameter(rl.ones(2))]),
-        nn.AdaptiveLogSoftmaxWithLoss(64, 9, [3, 5]), nn.TripletMarginWithDistanceLoss()]
+        prune.l1_unstructured(nn.Linear(3, 4), "weight", 2),
+        nn.LazyLinear(4),
+        nn.LSTM(3, 4),
+        nn.GRU(3, 4),
+        nn.TransformerEncoderLayer(4, 2),
+        nn.MultiheadAttention(4, 2),
+        nn.Embedding(3, 4),
+        nn.ModuleDict({"a": nn.Conv2d(3, 4, 1)}),
+        nn.ParameterList([nn.Parameter(rl.ones(2))]),
+        nn.AdaptiveLogSoftmaxWithLoss(64, 9, [3, 5]),
+        nn.TripletMarginWithDistanceLoss(),
+    ]
     for module in modules:
         again = pickle.loads(pickle.dumps(module))
         assert repr(again) == repr(module)
-        assert [name for name, _ in again.named_parameters()] == [name for name, _ in
-                                                                  module.named_parameters()]
+        assert [name for name, _ in again.named_parameters()] == [
+            name for name, _ in module.named_parameters()
+        ]
 
 
 # Files made in bad faith.
@@ -216,8 +233,10 @@ def archive_of(pickled: bytes, **records: bytes) -> bytes:
 def test_hostile_pickles_run_nothing(name: str) -> None:
     RAN.clear()
     pickled = hostile_pickles()[name]
-    older = b"".join(pickle.dumps(part, 2) for part in (
-        0x1950A86A20F9469CFC6C, 1001, {"little_endian": True})) + pickled
+    older = (
+        b"".join(pickle.dumps(part, 2) for part in (0x1950A86A20F9469CFC6C, 1001, {"little_endian": True}))
+        + pickled
+    )
     for data in (archive_of(pickled), older, older + pickle.dumps(["0"], 2)):
         with pytest.raises(SerializationError):
             rl.load(io.BytesIO(data))
@@ -226,6 +245,7 @@ def test_hostile_pickles_run_nothing(name: str) -> None:
 
 def tensor_pickle(count: Any, offset: Any, size: Any, stride: Any, kind: str = "FloatStorage") -> bytes:
     """A pickle of one tensor, with any numbers in it."""
+
     class Storage:
         pass
 
@@ -248,7 +268,13 @@ def tensor_pickle(count: Any, offset: Any, size: Any, stride: Any, kind: str = "
     class Built:
         def __reduce__(self) -> Any:
             return Word("torch._utils", "_rebuild_tensor_v2"), (
-                Storage(), offset, size, stride, False, collections.OrderedDict())
+                Storage(),
+                offset,
+                size,
+                stride,
+                False,
+                collections.OrderedDict(),
+            )
 
     Pickler.dispatch[Word] = Pickler.save_word
     file = io.BytesIO()
@@ -261,12 +287,31 @@ def test_a_tensor_that_fits_is_read() -> None:
     assert rl.load(io.BytesIO(data)).tolist() == [1.0, 3.0]
 
 
-@pytest.mark.parametrize(("count", "offset", "size", "stride"), [
-    (4, 0, (5,), (1,)), (4, 4, (1,), (1,)), (4, -1, (2,), (1,)), (4, 0, (2,), (-1,)), (4, 0, (2,), (4,)),
-    (4, 0, (2**62,), (0,)), (4, 0, (2**40, 2**40), (0, 0)), (4, 0, (2, 2), (2**61, 2**61)), (4, 0, (2,), ()),
-    (4, 0, (2.0,), (1,)), (4, 0, ("2",), (1,)), (4, None, (2,), (1,)), (4, 0, None, (1,)),
-    (4, 0, (-2,), (1,)), (5, 0, (2,), (1,)), (2**60, 0, (2,), (1,)), (-1, 0, (2,), (1,)),
-    (4.0, 0, (2,), (1,)), (4, 2**63, (2,), (1,)), (4, 0, (1,) * 65, (1,) * 65)])
+@pytest.mark.parametrize(
+    ("count", "offset", "size", "stride"),
+    [
+        (4, 0, (5,), (1,)),
+        (4, 4, (1,), (1,)),
+        (4, -1, (2,), (1,)),
+        (4, 0, (2,), (-1,)),
+        (4, 0, (2,), (4,)),
+        (4, 0, (2**62,), (0,)),
+        (4, 0, (2**40, 2**40), (0, 0)),
+        (4, 0, (2, 2), (2**61, 2**61)),
+        (4, 0, (2,), ()),
+        (4, 0, (2.0,), (1,)),
+        (4, 0, ("2",), (1,)),
+        (4, None, (2,), (1,)),
+        (4, 0, None, (1,)),
+        (4, 0, (-2,), (1,)),
+        (5, 0, (2,), (1,)),
+        (2**60, 0, (2,), (1,)),
+        (-1, 0, (2,), (1,)),
+        (4.0, 0, (2,), (1,)),
+        (4, 2**63, (2,), (1,)),
+        (4, 0, (1,) * 65, (1,) * 65),
+    ],
+)
 def test_tensors_beyond_their_storage_are_refused(count: Any, offset: Any, size: Any, stride: Any) -> None:
     data = archive_of(tensor_pickle(count, offset, size, stride), _0=bytes(16))
     with pytest.raises(SerializationError):
@@ -280,7 +325,7 @@ def test_storages_of_kinds_that_are_none_are_refused() -> None:
 
 
 def test_archives_that_lie_about_themselves_are_refused() -> None:
-    good = saved({"a": rl.arange(40.), "c": {1}})
+    good = saved({"a": rl.arange(40.0), "c": {1}})
     # a name twice
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
@@ -303,7 +348,7 @@ def test_archives_that_lie_about_themselves_are_refused() -> None:
     while entry != -1 and entry < place:
         broken = bytearray(good)
         struct.pack_into("<II", broken, entry + 20, 2**31, 2**31)
-        if good[entry + 46:].startswith(b"archive/data/"):
+        if good[entry + 46 :].startswith(b"archive/data/"):
             with pytest.raises(SerializationError):
                 rl.load(io.BytesIO(bytes(broken)))
         entry = good.find(b"PK\x01\x02", entry + 4)
@@ -319,8 +364,11 @@ def test_archives_that_lie_about_themselves_are_refused() -> None:
 @pytest.mark.parametrize("older", [False, True])
 def test_archives_that_are_cut_short_or_damaged(older: bool) -> None:
     file = io.BytesIO()
-    rl.save({"a": rl.arange(40.), "c": {1, 2}, "h": rl.ones(3, dtype=rl.complex32)}, file,
-            _use_new_zipfile_serialization=not older)
+    rl.save(
+        {"a": rl.arange(40.0), "c": {1, 2}, "h": rl.ones(3, dtype=rl.complex32)},
+        file,
+        _use_new_zipfile_serialization=not older,
+    )
     data = file.getvalue()
     for length in [*range(40), *range(40, len(data) - 1, 97)]:
         with pytest.raises(SerializationError):

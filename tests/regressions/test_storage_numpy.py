@@ -14,9 +14,40 @@ import torch
 import rushlight as rl
 from rushlight.core.errors import WARNINGS
 
-OPERATORS = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "eq", "ne", "lt", "le", "gt",
-             "ge", "and_", "or_", "xor", "lshift", "rshift", "iadd", "isub", "imul", "itruediv", "ifloordiv",
-             "imod", "ipow", "iand", "ior", "ixor", "ilshift", "irshift", "imatmul")
+OPERATORS = (
+    "add",
+    "sub",
+    "mul",
+    "truediv",
+    "floordiv",
+    "mod",
+    "pow",
+    "matmul",
+    "eq",
+    "ne",
+    "lt",
+    "le",
+    "gt",
+    "ge",
+    "and_",
+    "or_",
+    "xor",
+    "lshift",
+    "rshift",
+    "iadd",
+    "isub",
+    "imul",
+    "itruediv",
+    "ifloordiv",
+    "imod",
+    "ipow",
+    "iand",
+    "ior",
+    "ixor",
+    "ilshift",
+    "irshift",
+    "imatmul",
+)
 TENSORS = ("float32", "float64", "int64", "bool", "float16", "complex64", "uint8")
 ARRAYS = (*TENSORS, "int32")
 
@@ -53,9 +84,29 @@ def test_d16_numpy_functions_of_tensors_give_tensors() -> None:
         assert np.allclose(ours.tolist(), theirs.tolist())
 
 
-EXCHANGED = ("bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float16",
-             "bfloat16", "float32", "float64", "complex32", "complex64", "complex128", "float8_e4m3fn",
-             "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu")
+EXCHANGED = (
+    "bool",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "float16",
+    "bfloat16",
+    "float32",
+    "float64",
+    "complex32",
+    "complex64",
+    "complex128",
+    "float8_e4m3fn",
+    "float8_e5m2",
+    "float8_e4m3fnuz",
+    "float8_e5m2fnuz",
+    "float8_e8m0fnu",
+)
 
 
 @pytest.mark.filterwarnings("ignore:ComplexHalf")
@@ -70,8 +121,13 @@ def test_d21_dlpack_of_every_dtype_both_ways(name: str) -> None:
     back = rl.from_dlpack(theirs)
     assert back.dtype is ours.dtype
     assert back.data_ptr() == ours.data_ptr()
-    for capsule in (rl.to_dlpack(ours), torch.utils.dlpack.to_dlpack(theirs), ours.__dlpack__(stream=-1),
-                    ours.__dlpack__(max_version=(1, 0)), theirs.__dlpack__(max_version=(1, 0))):
+    for capsule in (
+        rl.to_dlpack(ours),
+        torch.utils.dlpack.to_dlpack(theirs),
+        ours.__dlpack__(stream=-1),
+        ours.__dlpack__(max_version=(1, 0)),
+        theirs.__dlpack__(max_version=(1, 0)),
+    ):
         taken = rl.asarray(capsule)
         assert taken.tolist() == ours.tolist()
         taken[1] = taken[2]
@@ -99,6 +155,7 @@ def test_d21_dlpack_refuses_what_it_cannot_say() -> None:
     with pytest.raises(RuntimeError, match="__dlpack__"):
         rl.from_dlpack(3)
     for bad in (3, "text", None):
+
         class Bad:
             def __dlpack__(self, given: Any = bad) -> Any:
                 return given

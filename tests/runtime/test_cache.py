@@ -43,13 +43,16 @@ def test_keys_separate_their_parts() -> None:
     assert key_of(("ab", "c")) != key_of(("a", "bc"))
 
 
-@pytest.mark.parametrize("damage", [
-    lambda data: data[:-1],
-    lambda data: data[:10] + bytes([data[10] ^ 1]) + data[11:],
-    lambda data: data[:-1] + bytes([data[-1] ^ 1]),
-    lambda data: b"",
-    lambda data: data + b"x",
-])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: data[:-1],
+        lambda data: data[:10] + bytes([data[10] ^ 1]) + data[11:],
+        lambda data: data[:-1] + bytes([data[-1] ^ 1]),
+        lambda data: b"",
+        lambda data: data + b"x",
+    ],
+)
 def test_a_damaged_entry_is_absent(cache: ObjectCache, damage) -> None:
     cache.store("k", b"code" * 100)
     path = entry(cache, "k")
@@ -94,6 +97,7 @@ def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
 
 def test_the_oldest_entries_go_first(cache: ObjectCache, monkeypatch: pytest.MonkeyPatch) -> None:
     import os
+
     monkeypatch.setattr(cache_module, "LIMIT_BYTES", 1000)
     for i in range(4):
         cache.store(str(i), b"x" * 300)

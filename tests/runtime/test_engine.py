@@ -83,6 +83,10 @@ print("done")
 @pytest.mark.skipif(sys.platform != "linux", reason="reserves memory as Linux does")
 def test_sections_stay_near_each_other() -> None:
     """Code and constants that were placed apart, with gigabytes between them, could not be linked."""
-    done = subprocess.run([sys.executable, "-c", FAR], capture_output=True, text=True,
-                          env={**os.environ, "RUSHLIGHT_CACHE_DIR": ""})
+    done = subprocess.run(
+        [sys.executable, "-c", FAR],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "RUSHLIGHT_CACHE_DIR": ""},
+    )
     assert done.stdout == "done\n", done.stderr

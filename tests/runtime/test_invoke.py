@@ -59,8 +59,13 @@ print(native(x).tolist())
 def test_a_callable_outlives_all_modules() -> None:
     """The end of the process freed what callables are described by before the callables, which crashed now
     and then; here freed memory is overwritten at once."""
-    done = subprocess.run([sys.executable, "-c", LAST_OF_ALL], capture_output=True, text=True, check=False,
-                          env={**os.environ, "PYTHONMALLOC": "debug"})
+    done = subprocess.run(
+        [sys.executable, "-c", LAST_OF_ALL],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONMALLOC": "debug"},
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["[1.0,", "1.0,", "1.0]"]
 
@@ -83,8 +88,21 @@ def test_references_are_given_back() -> None:
     native = native_of(compiled)
 
     def counts() -> list[int]:
-        return [sys.getrefcount(o) for o in (x, y, x._array, y._array, x._array.dtype, x.dtype, native, None,
-                                             NotImplemented, rl.Tensor)]
+        return [
+            sys.getrefcount(o)
+            for o in (
+                x,
+                y,
+                x._array,
+                y._array,
+                x._array.dtype,
+                x.dtype,
+                native,
+                None,
+                NotImplemented,
+                rl.Tensor,
+            )
+        ]
 
     refused = (x, rl.randn(8, 9))
     for call in (lambda: native(x, y), lambda: native(x), lambda: native(*refused), lambda: native(x, 3)):

@@ -26,13 +26,15 @@ def profiling() -> Iterator[None]:
 def test_launches_and_kernels_are_timed() -> None:
     before = len(profile._programs)
     function = rushlight.compile(lambda a, b: (a @ b).softmax(-1) + 1, fullgraph=True)
-    a, b = (rushlight.tensor(np.random.default_rng(s).standard_normal((200, 200)).astype(np.float32))
-            for s in range(2))
+    a, b = (
+        rushlight.tensor(np.random.default_rng(s).standard_normal((200, 200)).astype(np.float32))
+        for s in range(2)
+    )
     result = function(a, b)
     profile.reset()
     for _ in range(3):
         assert (function(a, b).numpy() == result.numpy()).all()
-    program, = profile._programs[before:]
+    (program,) = profile._programs[before:]
     calls, times = program.milliseconds()
     assert calls == 3
     assert all(time > 0 for time in times)
@@ -52,8 +54,15 @@ def test_programs_are_plain_without_it() -> None:
 
 
 def test_the_environment_turns_it_on_and_a_report_is_printed() -> None:
-    code = ("import rushlight as rl\nf = rl.compile(lambda x: (x * 2).softmax(1))\n"
-            "f(rl.ones(40, 50)); f(rl.ones(40, 50))")
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
-                          env=os.environ | {"RUSHLIGHT_PROFILE": "1"})
+    code = (
+        "import rushlight as rl\nf = rl.compile(lambda x: (x * 2).softmax(1))\n"
+        "f(rl.ones(40, 50)); f(rl.ones(40, 50))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"RUSHLIGHT_PROFILE": "1"},
+    )
     assert re.search(r"2 calls of [\d.]+ ms in 1 launches", done.stdout)

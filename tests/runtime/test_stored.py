@@ -28,8 +28,9 @@ print("lower" in entry.artifact.seconds)
 
 def run(directory: Path) -> list[str]:
     environment = {**os.environ, "RUSHLIGHT_CACHE_DIR": str(directory)}
-    done = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True,
-                          check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=True
+    )
     return done.stdout.splitlines()
 
 
@@ -55,12 +56,23 @@ def graph_of(program, *args):
 def test_keys_tell_graphs_apart() -> None:
     x = rl.ones(3, 4)
     programs = [
-        lambda x: x + 1, lambda x: x + 1.0, lambda x: x + True, lambda x: x * 0.0, lambda x: x * -0.0,
-        lambda x: x.sum(0), lambda x: x.sum(1), lambda x: x.t() + 1, lambda x: x.double(), lambda x: x.half(),
+        lambda x: x + 1,
+        lambda x: x + 1.0,
+        lambda x: x + True,
+        lambda x: x * 0.0,
+        lambda x: x * -0.0,
+        lambda x: x.sum(0),
+        lambda x: x.sum(1),
+        lambda x: x.t() + 1,
+        lambda x: x.double(),
+        lambda x: x.half(),
     ]
     keys = [program_key(graph_of(program, x)) for program in programs]
-    keys += [program_key(graph_of(programs[0], rl.ones(4, 3))), program_key(graph_of(programs[0], x.t())),
-             program_key(graph_of(programs[0], x.double()))]
+    keys += [
+        program_key(graph_of(programs[0], rl.ones(4, 3))),
+        program_key(graph_of(programs[0], x.t())),
+        program_key(graph_of(programs[0], x.double())),
+    ]
     assert None not in keys
     assert len(set(keys)) == len(keys)
     assert program_key(graph_of(programs[0], x)) == keys[0]
@@ -88,7 +100,7 @@ def test_the_stages_of_a_cached_program_can_be_seen(monkeypatch) -> None:
     functions = [rl.compile(lambda x: x.softmax(1) * 3) for _ in range(2)]
     for function in functions:
         function(x)
-    entry, = next(iter(functions[1].entries.values()))
+    (entry,) = next(iter(functions[1].entries.values()))
     assert "lower" not in entry.artifact.seconds
     assert len(entry.artifact.schedule.steps) == 1
     assert "define" in entry.artifact.module.text

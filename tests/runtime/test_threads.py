@@ -59,6 +59,7 @@ def test_each_task_runs_once(pool: ThreadPool, task: int, count: int) -> None:
 
 def test_the_caller_runs_the_first_tasks() -> None:
     """One thread has the same part of the data in one job after the other."""
+
     def run_by(array: int, number: int) -> None:
         ran[number] = threading.get_ident()
         time.sleep(1e-4)

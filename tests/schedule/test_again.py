@@ -14,12 +14,14 @@ from rushlight.loops.product import MATMUL, epilogue_of
 
 def epilogues(function: Callable[..., Any], *shapes: tuple[int, ...]) -> int:
     """How many products have an epilogue; results are compared with the eager ones."""
-    given = [rushlight.tensor(np.random.default_rng(n).uniform(-.2, .2, shape).astype(np.float32))
-             for n, shape in enumerate(shapes)]
+    given = [
+        rushlight.tensor(np.random.default_rng(n).uniform(-0.2, 0.2, shape).astype(np.float32))
+        for n, shape in enumerate(shapes)
+    ]
     run = rushlight.compile(function, fullgraph=True)
     for result, wanted in zip(run(*given), function(*given), strict=True):
         np.testing.assert_allclose(result.numpy(), wanted.numpy(), rtol=2e-5, atol=2e-5)
-    (entry,), = run.entries.values()
+    ((entry,),) = run.entries.values()
     calls = [step for step in entry.artifact.schedule.steps if isinstance(step, Call)]
     return sum(call.routine == MATMUL and epilogue_of(call) is not None for call in calls)
 
@@ -49,11 +51,16 @@ def test_what_is_costly_or_the_only_reader_stays_an_epilogue() -> None:
 
 def test_readers_at_other_places() -> None:
     """Gathered, turned, rolled, and as an operand of another product."""
+
     def elsewhere(a: Any, b: Any, scale: Any) -> Any:
         product = a @ b
         scaled = product * scale
-        return (product.sum(0), scaled[rushlight.tensor([3, 1, 3])].sum(0), scaled.T.sum(0) * 2,
-                scaled.roll(1, 1).sum(0))
+        return (
+            product.sum(0),
+            scaled[rushlight.tensor([3, 1, 3])].sum(0),
+            scaled.T.sum(0) * 2,
+            scaled.roll(1, 1).sum(0),
+        )
 
     def operand(a: Any, b: Any, scale: Any) -> Any:
         product = a @ b

@@ -20,7 +20,7 @@ def ran(function: Callable[..., Any], *arrays: np.ndarray) -> tuple[list[np.ndar
     run = rushlight.compile(function, fullgraph=True)
     given = [rushlight.tensor(a) for a in arrays]
     results, wanted = run(*given), function(*given)
-    (entry,), = run.entries.values()
+    ((entry,),) = run.entries.values()
     for result, expected in zip(results, wanted, strict=True):
         np.testing.assert_allclose(result.numpy(), expected.numpy(), rtol=2e-5, atol=2e-5)
     return [result.numpy() for result in results], entry.artifact.schedule
@@ -32,8 +32,12 @@ def normal(*shape: int, seed: int = 0) -> np.ndarray:
 
 def links(schedule: Any) -> list[list[str]]:
     """What the chains consist of: matmul or the kind of step."""
-    return [["product" if isinstance(step, Call) else "nest" for step in unit.steps]
-            for stage in schedule.stages for unit in stage.units if isinstance(unit, Chain)]
+    return [
+        ["product" if isinstance(step, Call) else "nest" for step in unit.steps]
+        for stage in schedule.stages
+        for unit in stage.units
+        if isinstance(unit, Chain)
+    ]
 
 
 def attention(q: Any, k: Any, v: Any) -> Any:
@@ -42,7 +46,7 @@ def attention(q: Any, k: Any, v: Any) -> Any:
 
 def attention_gradients(q: Any, k: Any, v: Any, grad: Any) -> Any:
     q, k, v = (x.detach().requires_grad_() for x in (q, k, v))
-    mixed, = attention(q, k, v)
+    (mixed,) = attention(q, k, v)
     return rushlight.autograd.grad(mixed, (q, k, v), grad)
 
 
@@ -83,6 +87,7 @@ def test_what_mixes_shares_is_no_link() -> None:
 
 def test_what_a_link_needs_from_outside_ends_the_chain() -> None:
     """The sum over all shares reads the first product, and the second product reads the sum."""
+
     def between(a: Any, b: Any, c: Any) -> Any:
         scores = a @ b
         total = scores.sum(0)

@@ -40,6 +40,7 @@ def test_maps_do_not_share_rows_of_two_elements() -> None:
 
 def test_column_sums_do_not_join_what_runs_along_rows() -> None:
     """Each alone reads memory in order; in one nest one of them would not."""
+
     def run(x: rl.Tensor, y: rl.Tensor) -> tuple[rl.Tensor, rl.Tensor]:
         return (x * y).sum(0), x.tanh() * y
 
@@ -66,13 +67,23 @@ def _step(number: int, reads: list[Buffer], write: Buffer) -> LoopPlan:
 
 def test_temporaries_that_live_together_do_not_overlap() -> None:
     generator = np.random.default_rng(0)
-    buffers = [Buffer(f"b{i}", FLOAT, as_index(int(n)), Place.TEMPORARY)
-               for i, n in enumerate(generator.integers(1, 5000, 60))]
-    steps = [_step(i, [buffers[j] for j in generator.integers(0, i, min(i, 2))], buffer)
-             for i, buffer in enumerate(buffers)]
+    buffers = [
+        Buffer(f"b{i}", FLOAT, as_index(int(n)), Place.TEMPORARY)
+        for i, n in enumerate(generator.integers(1, 5000, 60))
+    ]
+    steps = [
+        _step(i, [buffers[j] for j in generator.integers(0, i, min(i, 2))], buffer)
+        for i, buffer in enumerate(buffers)
+    ]
     plan = plan_memory([[step.nest] for step in steps])
-    lives = {b: [n for n, step in enumerate(steps) if b in {a.buffer for a in (
-        *step.nest.reads(), *step.nest.writes())}] for b in buffers}
+    lives = {
+        b: [
+            n
+            for n, step in enumerate(steps)
+            if b in {a.buffer for a in (*step.nest.reads(), *step.nest.writes())}
+        ]
+        for b in buffers
+    }
     for i, a in enumerate(buffers):
         assert plan.offsets[a] % 64 == 0
         assert plan.offsets[a] + bytes_of(a) <= plan.size
@@ -81,16 +92,26 @@ def test_temporaries_that_live_together_do_not_overlap() -> None:
         for b in buffers[:i]:
             together = lives[a][0] <= lives[b][-1] and lives[b][0] <= lives[a][-1]
             apart = plan.offsets[a] + bytes_of(a) <= plan.offsets[b] or (
-                plan.offsets[b] + bytes_of(b) <= plan.offsets[a])
+                plan.offsets[b] + bytes_of(b) <= plan.offsets[a]
+            )
             assert apart or not together
 
 
 def test_large_fills_run_right_before_they_are_needed() -> None:
-    fill, first, second, last = (Buffer(name, FLOAT, as_index(1 << 15), Place.TEMPORARY)
-                                 for name in ("fill", "first", "second", "last"))
+    fill, first, second, last = (
+        Buffer(name, FLOAT, as_index(1 << 15), Place.TEMPORARY)
+        for name in ("fill", "first", "second", "last")
+    )
     given = Buffer("given", FLOAT, as_index(1 << 15), Place.INPUT)
-    steps = [_step(0, [], fill), _step(1, [given], first), _step(2, [first], second),
-             _step(3, [second, fill], last)]
+    steps = [
+        _step(0, [], fill),
+        _step(1, [given], first),
+        _step(2, [first], second),
+        _step(3, [second, fill], last),
+    ]
     stages = form_stages(steps)
     assert [[s.name if isinstance(s, Call) else s.nest.name for s in stage.steps] for stage in stages] == [
-        ["step1"], ["step2", "step0"], ["step3"]]
+        ["step1"],
+        ["step2", "step0"],
+        ["step3"],
+    ]

@@ -25,25 +25,33 @@ def step(activation: Callable[[Any], Any]) -> Callable[..., Any]:
 
 def leaves() -> list[Any]:
     generator = np.random.default_rng(0)
-    return [rushlight.tensor(generator.standard_normal(shape).astype(np.float32)).requires_grad_()
-            for shape in ((40, 24), (24, 64), (64, 8))]
+    return [
+        rushlight.tensor(generator.standard_normal(shape).astype(np.float32)).requires_grad_()
+        for shape in ((40, 24), (24, 64), (64, 8))
+    ]
 
 
 def schedule_of(function: Callable[..., Any], tensors: list[Any]) -> tuple[Any, Schedule]:
     run = rushlight.compile(function, fullgraph=True)
     result = run(*tensors)
-    (entry,), = run.entries.values()
+    ((entry,),) = run.entries.values()
     return result, entry.artifact.schedule
 
 
 def kept(schedule: Schedule) -> set[str]:
-    outputs = [b.name for s in schedule.steps for b in (s.outputs if isinstance(s, Call) else (
-        access.buffer for access in s.nest.writes()))]
+    outputs = [
+        b.name
+        for s in schedule.steps
+        for b in (s.outputs if isinstance(s, Call) else (access.buffer for access in s.nest.writes()))
+    ]
     return {name for name in outputs if name.endswith("_function")}
 
 
-@pytest.mark.parametrize("activation", [F.gelu, lambda x: F.gelu(x, approximate="tanh"), F.silu, F.mish],
-                         ids=["gelu", "tanh", "silu", "mish"])
+@pytest.mark.parametrize(
+    "activation",
+    [F.gelu, lambda x: F.gelu(x, approximate="tanh"), F.silu, F.mish],
+    ids=["gelu", "tanh", "silu", "mish"],
+)
 def test_the_slope_of_an_activation_is_kept_instead_of_its_input(activation: Callable[[Any], Any]) -> None:
     mine, eager = leaves(), leaves()
     loss, schedule = schedule_of(step(activation), mine)
@@ -62,6 +70,7 @@ def compare_gradients(mine: list[Any], eager: list[Any]) -> None:
 
 def test_values_that_are_needed_themselves_stay() -> None:
     """The input of the activation is a result, or is used late in another way."""
+
     def returned(x: Any, weight: Any, other: Any) -> Any:
         inner = x @ weight
         (F.gelu(inner) @ other).square().sum().backward()

@@ -30,7 +30,7 @@ def limits(function: Callable[..., Any], *tensors: Any) -> list[str]:
         check(rushlight.compile(function, fullgraph=True), function, tensors)
     run = rushlight.compile(function, fullgraph=True)
     check(run, function, tensors)
-    (entry,), = run.entries.values()
+    ((entry,),) = run.entries.values()
     plans = [step for step in entry.artifact.schedule.steps if isinstance(step, LoopPlan)]
     return [str(plan.limit) for plan in plans if plan.limit is not None]
 
@@ -46,8 +46,9 @@ def check(run: Callable[..., Any], function: Callable[..., Any], tensors: Any) -
         np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize(("rows", "columns"), [(48, 48), (128, 128), (64, 128), (128, 64), (2, 64),
-                                               (192, 256)])
+@pytest.mark.parametrize(
+    ("rows", "columns"), [(48, 48), (128, 128), (64, 128), (128, 64), (2, 64), (192, 256)]
+)
 def test_sizes(rows: int, columns: int) -> None:
     def run(q: Any, k: Any, v: Any) -> Any:
         out = F.scaled_dot_product_attention(q, k, v, is_causal=True)
@@ -74,6 +75,7 @@ def test_causal_attention(length: int) -> None:
 
 def test_what_nobody_looks_at_is_not_stored() -> None:
     """Scores, weights and their gradients have nothing but zeros near the diagonal, whatever reads them."""
+
     def run(q: Any, k: Any, v: Any) -> Any:
         out = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         (out * out).sum().backward()
@@ -82,7 +84,7 @@ def test_what_nobody_looks_at_is_not_stored() -> None:
     tensors = [normal(3, 128, 32, seed=s).requires_grad_() for s in range(3)]
     step = rushlight.compile(run, fullgraph=True)
     step(*tensors)
-    (entry,), = step.entries.values()
+    ((entry,),) = step.entries.values()
     steps = entry.artifact.schedule.steps
     plans = [s for s in steps if isinstance(s, LoopPlan) and s.limit is not None]
     assert len(plans) == 2 and all(plan.near for plan in plans)
@@ -111,6 +113,7 @@ def test_weights_by_a_mask(diagonal: int) -> None:
 
 def test_weights_that_others_use() -> None:
     """What a row without numbers gives is seen in all that is made of it."""
+
     def run(x: Any, y: Any) -> Any:
         mask = rushlight.ones(64, 64, dtype=rushlight.bool).tril()
         weights = x.masked_fill(~mask, -INFINITY).softmax(-1)
@@ -125,6 +128,7 @@ def test_weights_that_others_use() -> None:
 
 def test_rows_that_show_nothing() -> None:
     """The mask leaves some rows empty: they are computed whole."""
+
     def run(x: Any) -> Any:
         mask = rushlight.ones(64, 64, dtype=rushlight.bool).tril(-1)
         return (x.masked_fill(~mask, -INFINITY).softmax(-1),)
@@ -167,7 +171,10 @@ def test_other_rows() -> None:
 def test_reductions_with_other_neutral_elements() -> None:
     def run(x: Any) -> Any:
         mask = rushlight.ones(64, 64, dtype=rushlight.bool).tril()
-        return (x.masked_fill(~mask, INFINITY).amin(-1), (mask & (x > 1)).any(-1), (x > -3).where(
-            mask, True).all(-1))
+        return (
+            x.masked_fill(~mask, INFINITY).amin(-1),
+            (mask & (x > 1)).any(-1),
+            (x > -3).where(mask, True).all(-1),
+        )
 
     assert limits(run, normal(3, 64, 64))

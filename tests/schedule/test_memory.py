@@ -76,6 +76,7 @@ def test_memory_is_used_again() -> None:
 @pytest.mark.parametrize("width", [1000, 30_000, 100_000])
 def test_long_rows_are_not_kept_on_the_stack(width: int) -> None:
     """Three rows of a million floats took more stack than a thread has."""
+
     def program(x: Any) -> Any:
         parts = [(x * 2).sin().exp(), (x * 3).cos().exp(), (x * 5).sin().exp()]
         a, b, c = (part - part.mean(-1, keepdim=True) for part in parts)

@@ -13,11 +13,13 @@ import rushlight
 
 def notes(function: Callable[..., Any], *shapes: tuple[int, ...]) -> list[str]:
     """What the schedule says of temporaries in place of others; results are compared with the eager ones."""
-    given = [rushlight.tensor(np.random.default_rng(n).uniform(-.2, .2, shape).astype(np.float32))
-             for n, shape in enumerate(shapes)]
+    given = [
+        rushlight.tensor(np.random.default_rng(n).uniform(-0.2, 0.2, shape).astype(np.float32))
+        for n, shape in enumerate(shapes)
+    ]
     run = rushlight.compile(function, fullgraph=True)
     np.testing.assert_allclose(run(*given).numpy(), function(*given).numpy(), rtol=2e-5, atol=2e-5)
-    (entry,), = run.entries.values()
+    ((entry,),) = run.entries.values()
     return [note for note in entry.artifact.schedule.notes if "in place of" in note]
 
 

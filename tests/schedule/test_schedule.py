@@ -21,7 +21,7 @@ def compiled(function: Callable[..., Any], *arrays: np.ndarray) -> tuple[Any, An
     """(the result, the artifact) of a compiled call."""
     run = rushlight.compile(function, fullgraph=True)
     result = run(*[rushlight.tensor(a) for a in arrays])
-    (entry,), = run.entries.values()
+    ((entry,),) = run.entries.values()
     return result, entry.artifact
 
 
@@ -35,18 +35,22 @@ def nests(schedule: Schedule) -> list[LoopPlan]:
 
 # Fusion.
 
+
 def layer_norm_gelu(x: Any, weight: Any, bias: Any) -> Any:
     centred = x - x.mean(-1, keepdim=True)
     scaled = centred * rushlight.rsqrt((centred * centred).mean(-1, keepdim=True) + 1e-5) * weight + bias
     return scaled * 0.5 * (1 + rushlight.erf(scaled * 0.7071))
 
 
-@pytest.mark.parametrize(("function", "shapes"), [
-    (lambda x: rushlight.softmax(x, 1), [(40, 30)]),
-    (lambda x: rushlight.log_softmax(x, -1), [(40, 30)]),
-    (layer_norm_gelu, [(40, 30), (30,), (30,)]),
-    (lambda x, y: rushlight.tanh(x * y + 0.1) * rushlight.sigmoid(y), [(40, 30), (40, 30)]),
-])
+@pytest.mark.parametrize(
+    ("function", "shapes"),
+    [
+        (lambda x: rushlight.softmax(x, 1), [(40, 30)]),
+        (lambda x: rushlight.log_softmax(x, -1), [(40, 30)]),
+        (layer_norm_gelu, [(40, 30), (30,), (30,)]),
+        (lambda x, y: rushlight.tanh(x * y + 0.1) * rushlight.sigmoid(y), [(40, 30), (40, 30)]),
+    ],
+)
 def test_one_kernel_and_no_workspace(function: Callable[..., Any], shapes: list[tuple[int, ...]]) -> None:
     _, artifact = compiled(function, *[normal(*shape) for shape in shapes])
     assert len(artifact.schedule.steps) == 1
@@ -55,7 +59,7 @@ def test_one_kernel_and_no_workspace(function: Callable[..., Any], shapes: list[
 
 def test_a_row_that_is_cheap_to_compute_is_not_stored() -> None:
     _, artifact = compiled(layer_norm_gelu, normal(40, 30), normal(30), normal(30))
-    plan, = nests(artifact.schedule)
+    (plan,) = nests(artifact.schedule)
     assert not any(access.buffer.place is Place.ROW for access in plan.nest.writes())
 
 
@@ -74,6 +78,7 @@ def test_the_update_of_a_weight_runs_on_the_tiles_of_its_gradient() -> None:
 
 # Stages.
 
+
 def many_updates(*tensors: Any) -> Any:
     return [rushlight.sqrt(t * t + 1) for t in tensors]
 
@@ -86,8 +91,11 @@ def test_independent_kernels_run_in_one_stage_and_share_their_code() -> None:
         np.testing.assert_allclose(ours.numpy(), np.sqrt(array * array + 1), rtol=1e-6)
     assert len(artifact.schedule.stages) == 1
     assert len(artifact.schedule.steps) == len(sizes)
-    functions = [line for line in artifact.module.text.splitlines()
-                 if line.startswith("define") and '@"kernel' in line and ".task" not in line]
+    functions = [
+        line
+        for line in artifact.module.text.splitlines()
+        if line.startswith("define") and '@"kernel' in line and ".task" not in line
+    ]
     assert 1 <= len(functions) < len(sizes)
 
 
@@ -137,10 +145,21 @@ def test_buffers_of_one_time_do_not_overlap() -> None:
 
 # Reductions in parts.
 
+
 @pytest.mark.parametrize("size", [65536, 70001, 300_000])
-@pytest.mark.parametrize(("name", "dtype"), [
-    ("sum", np.float32), ("sum", np.int64), ("amax", np.float32), ("amin", np.int32), ("argmax", np.float32),
-    ("argmin", np.int64), ("all", np.bool_), ("any", np.bool_)])
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        ("sum", np.float32),
+        ("sum", np.int64),
+        ("amax", np.float32),
+        ("amin", np.int32),
+        ("argmax", np.float32),
+        ("argmin", np.int64),
+        ("all", np.bool_),
+        ("any", np.bool_),
+    ],
+)
 def test_large_reductions(size: int, name: str, dtype: type) -> None:
     values = (normal(size) * 50).astype(dtype)
     result, artifact = compiled(lambda x: getattr(x, name)(), values)
@@ -168,10 +187,17 @@ def test_bands_of_rows(shape: tuple[int, ...]) -> None:
             np.testing.assert_allclose(result.numpy(), expected, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("function", [
-    lambda x: x.sum(), lambda x: x.sum(0), lambda x: x.mean(1), lambda x: rushlight.softmax(x, 0),
-    lambda x: (x @ x.t()).sum(), lambda x: x.t().contiguous() * 2,
-])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x.sum(),
+        lambda x: x.sum(0),
+        lambda x: x.mean(1),
+        lambda x: rushlight.softmax(x, 0),
+        lambda x: (x @ x.t()).sum(),
+        lambda x: x.t().contiguous() * 2,
+    ],
+)
 def test_results_do_not_depend_on_the_number_of_threads(function: Callable[..., Any]) -> None:
     values = normal(700, 1100)
     before = pool().size
@@ -188,10 +214,11 @@ def test_results_do_not_depend_on_the_number_of_threads(function: Callable[..., 
 
 # Loops.
 
+
 def test_rows_of_several_dimensions_run_without_division() -> None:
     result, artifact = compiled(lambda x: x.sum(1), values := normal(6, 50, 40))
     np.testing.assert_allclose(result.numpy(), values.sum(1), rtol=1e-5, atol=1e-5)
-    plan, = nests(artifact.schedule)
+    (plan,) = nests(artifact.schedule)
     assert plan.vector_outer
     assert "//" not in str(plan.nest) and "%" not in str(plan.nest)
 
@@ -215,14 +242,17 @@ def test_a_transposed_operand_of_a_map() -> None:
 
 # Parts, bands and rows.
 
+
 def test_parts_of_one_buffer_are_written_together() -> None:
     def program(a: Any, b: Any, c: Any) -> Any:
         return rushlight.cat([a + 1, b * 2, c.t()], 0).permute(1, 0).contiguous().exp()
 
     arrays = [normal(40, 40, seed=s) for s in range(3)]
     result, artifact = compiled(program, *arrays)
-    stages = [[step.nest.name for step in stage.steps if isinstance(step, LoopPlan) and step.part]
-              for stage in artifact.schedule.stages]
+    stages = [
+        [step.nest.name for step in stage.steps if isinstance(step, LoopPlan) and step.part]
+        for stage in artifact.schedule.stages
+    ]
     assert sorted(map(len, stages))[-1] == 3
     a, b, c = arrays
     np.testing.assert_allclose(result.numpy(), np.exp(np.concatenate([a + 1, b * 2, c.T]).T), rtol=1e-6)
@@ -239,8 +269,9 @@ def test_a_part_over_a_whole_comes_after_it() -> None:
     np.testing.assert_array_equal(result.numpy(), expected)
 
 
-@pytest.mark.parametrize(("shape", "dims"), [((8, 128, 128), (0, 1)), ((1024, 128), (0,)),
-                                             ((3, 4, 100, 96), (0, 1, 2))])
+@pytest.mark.parametrize(
+    ("shape", "dims"), [((8, 128, 128), (0, 1)), ((1024, 128), (0,)), ((3, 4, 100, 96), (0, 1, 2))]
+)
 def test_tall_sums_are_folded_in_bands(shape: tuple[int, ...], dims: tuple[int, ...]) -> None:
     x = normal(*shape)
     result, artifact = compiled(lambda x: x.sum(dims), x)
@@ -254,10 +285,15 @@ def repeated(x: Any) -> Any:
     return x.reshape(n, h, 1, w, 1, c).expand(n, h, 2, w, 2, c).reshape(n, 2 * h, 2 * w, c)
 
 
-@pytest.mark.parametrize("function", [
-    lambda x: (x - x.mean((0, 1, 2))).sum((0, 1, 2)), lambda x: x.var((0, 1, 2)),
-    lambda x: repeated(x).sum((0, 1, 2)), lambda x: repeated(x) - repeated(x).amax((0, 1, 2)),
-])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: (x - x.mean((0, 1, 2))).sum((0, 1, 2)),
+        lambda x: x.var((0, 1, 2)),
+        lambda x: repeated(x).sum((0, 1, 2)),
+        lambda x: repeated(x) - repeated(x).amax((0, 1, 2)),
+    ],
+)
 def test_sums_over_all_but_the_last_dimension(function: Callable[..., Any]) -> None:
     """Folded in bands, though others read the terms again, and though not all is read in equal steps."""
     x = normal(8, 24, 20, 40)
@@ -269,8 +305,11 @@ def test_sums_over_all_but_the_last_dimension(function: Callable[..., Any]) -> N
             results.append(result.numpy())
     finally:
         pool().resize(before)
-    assert any(buffer.name.endswith("_parts") for plan in nests(artifact.schedule)
-               for buffer in (access.buffer for access in plan.nest.writes()))
+    assert any(
+        buffer.name.endswith("_parts")
+        for plan in nests(artifact.schedule)
+        for buffer in (access.buffer for access in plan.nest.writes())
+    )
     np.testing.assert_array_equal(*results)
     expected = function(rushlight.tensor(x.astype(np.float64))).numpy()
     np.testing.assert_allclose(results[0], expected, rtol=1e-4, atol=2e-2 if expected.ndim == 1 else 1e-5)
@@ -278,6 +317,7 @@ def test_sums_over_all_but_the_last_dimension(function: Callable[..., Any]) -> N
 
 def test_the_largest_of_a_stored_row_is_known() -> None:
     """In softmax that looks whether all of a row is masked, the masked row is stored for the next phase."""
+
     def program(x: Any, mask: Any) -> Any:
         masked = x + mask
         empty = (masked == -float("inf")).all(-1, keepdim=True)
@@ -285,8 +325,13 @@ def test_the_largest_of_a_stored_row_is_known() -> None:
 
     x, mask = normal(6, 64, 64), np.where(np.tri(64, k=-1, dtype=bool), 0, -np.inf).astype(np.float32)
     result, artifact = compiled(program, x, mask)
-    operations = {node.op for plan in nests(artifact.schedule) for phase in plan.nest.phases
-                  for value in phase.values() for node in walk(value)}
+    operations = {
+        node.op
+        for plan in nests(artifact.schedule)
+        for phase in plan.nest.phases
+        for value in phase.values()
+        for node in walk(value)
+    }
     assert "exp_nonpositive" in operations
     assert "exp" not in operations
     with np.errstate(invalid="ignore"):

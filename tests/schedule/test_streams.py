@@ -24,14 +24,19 @@ def gradients(x: Any, weight: Any, last: Any) -> Any:
 def ran(rows: int, columns: int) -> list[Call]:
     """Products with streamed results; the gradients are compared with the eager ones."""
     numbers = np.random.default_rng(0)
-    given = [rushlight.tensor(numbers.uniform(-1, 1, shape).astype(np.float32))
-             for shape in ((rows, 24), (24, columns), (columns, 16))]
+    given = [
+        rushlight.tensor(numbers.uniform(-1, 1, shape).astype(np.float32))
+        for shape in ((rows, 24), (24, columns), (columns, 16))
+    ]
     run = rushlight.compile(gradients, fullgraph=True)
     for result, wanted in zip(run(*given), gradients(*given), strict=True):
         np.testing.assert_allclose(result.numpy(), wanted.numpy(), rtol=1e-4, atol=1e-5)
-    (entry,), = run.entries.values()
-    return [step for step in entry.artifact.schedule.steps
-            if isinstance(step, Call) and step.attributes.get("streamed")]
+    ((entry,),) = run.entries.values()
+    return [
+        step
+        for step in entry.artifact.schedule.steps
+        if isinstance(step, Call) and step.attributes.get("streamed")
+    ]
 
 
 @pytest.mark.parametrize("rows", [64, 101])

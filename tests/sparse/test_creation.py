@@ -22,7 +22,7 @@ MADE = {
     "zeros_like strided csc": lambda L: L.zeros_like(L.ones(2, 3), layout=L.sparse_csc, dtype=L.int64),
     "new_zeros strided coo": lambda L: L.ones(2, 3).new_zeros((3, 4), layout=L.sparse_coo),
     "zeros + sparse": lambda L: L.zeros(2, 3, layout=L.sparse_coo) + L.ones(2, 3).to_sparse(),
-    "empty csr with": lambda L: (L.zeros(2, 3, layout=L.sparse_csr) @ L.ones(3, 2)),
+    "empty csr with": lambda L: L.zeros(2, 3, layout=L.sparse_csr) @ L.ones(3, 2),
 }
 REFUSED = {
     "bsr": lambda L: L.zeros(2, 3, layout=L.sparse_bsr),
@@ -62,8 +62,13 @@ def test_refused(name, refuse_alike):
 
 @pytest.mark.parametrize("kind", ["coo", "csr", "csc", "bsr", "bsc", "hybrid"])
 def test_like_a_sparse_tensor(kind, make, agree_or_refuse):
-    compared = [name for name, scenario in LIKE.items() if agree_or_refuse(
-        lambda library, scenario=scenario: scenario(library, make(library, kind)), members=True)]
+    compared = [
+        name
+        for name, scenario in LIKE.items()
+        if agree_or_refuse(
+            lambda library, scenario=scenario: scenario(library, make(library, kind)), members=True
+        )
+    ]
     assert {"zeros_like", "zeros_like dtype", "zero_", "new_zeros strided"} <= set(compared)
     assert ("ones_like" in compared) is (kind not in ("coo", "hybrid"))
 

@@ -58,8 +58,9 @@ def test_backward_gives_a_gradient_or_refuses(layout):
         for op in [op for op in REGISTRY if op.tensor_positions and not op.random]:
             leaf = dense.to_sparse(layout=layout, blocksize=block).requires_grad_()
             try:
-                result = dispatch.call(op, plain_arguments(
-                    op, lambda n, leaf=leaf: dense.clone() if n else leaf, rl.float64))
+                result = dispatch.call(
+                    op, plain_arguments(op, lambda n, leaf=leaf: dense.clone() if n else leaf, rl.float64)
+                )
                 for tensor in result_tensors(result):
                     if tensor.requires_grad and not tensor.is_nested:
                         tensor.backward(rl.ones(tuple(tensor.shape), dtype=tensor.dtype), retain_graph=True)

@@ -9,8 +9,12 @@ import torch
 
 import rushlight as rl
 
-MASK = [[True, True, False, False, True, False], [True, False, False, True, False, False],
-        [False, False, False, False, False, False], [False, True, True, True, False, True]]
+MASK = [
+    [True, True, False, False, True, False],
+    [True, False, False, True, False, False],
+    [False, False, False, False, False, False],
+    [False, True, True, True, False, True],
+]
 NAMES = ("sum", "prod", "amax", "amin", "mean")
 CALLS = list(itertools.product(NAMES, (None, 0, 1, -1, (0, 1)), (False, True)))
 
@@ -38,8 +42,10 @@ def test_reductions_with_a_mask(kind, dtype, masked_by, make, agree_or_refuse):
 
 @pytest.mark.parametrize("kind", ["coo", "csr", "uncoalesced", "hybrid", "none"])
 def test_sums_without_a_mask(kind, make, agree_or_refuse):
-    compared = [agree_or_refuse(lambda L, d=d, k=k: reduce(L, "sum", make(L, kind), d, k))
-                for d, k in itertools.product((None, 0, 1, (0, 1)), (False, True))]
+    compared = [
+        agree_or_refuse(lambda L, d=d, k=k: reduce(L, "sum", make(L, kind), d, k))
+        for d, k in itertools.product((None, 0, 1, (0, 1)), (False, True))
+    ]
     assert sum(compared) == (4 if kind == "csr" else 8)
 
 

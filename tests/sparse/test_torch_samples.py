@@ -17,8 +17,15 @@ from rushlight.testing.compare import compare
 
 LAYOUTS = (torch.sparse_coo, torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc)
 # Reductions of rushlight.masked are for strided tensors; random values cannot be compared.
-LEFT_OUT = ("masked.sum", "masked.prod", "masked.amax", "masked.amin", "masked.mean", "randn_like",
-            "to_sparse")  # has samples of its own in the sweep
+LEFT_OUT = (
+    "masked.sum",
+    "masked.prod",
+    "masked.amax",
+    "masked.amin",
+    "masked.mean",
+    "randn_like",
+    "to_sparse",
+)  # has samples of its own in the sweep
 ENTRIES = [op for op in op_db if op.name not in LEFT_OUT and any(map(op.supports_sparse_layout, LAYOUTS))]
 MOST = 4  # samples of each layout and dtype
 

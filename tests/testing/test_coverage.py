@@ -116,11 +116,7 @@ def test_all_measurements_are_as_stored() -> None:
 
 
 def test_witnesses_belong_to_operators() -> None:
-    unknown = [
-        name
-        for name in WITNESSES
-        if name not in REGISTRY and name.replace("_.", ".") not in REGISTRY
-    ]
+    unknown = [name for name in WITNESSES if name not in REGISTRY and name.replace("_.", ".") not in REGISTRY]
     assert unknown == []
 
 

@@ -191,9 +191,26 @@ def test_selection_is_by_search_in_name_or_name_and_variant():
 def test_unsupported_variants_do_not_apply():
     assert run_entry("argmax", "", "float32", "bwd", backend=TorchBackend()).status == NOT_APPLICABLE
     assert run_entry("bitwise_and", "", "float32", "fwd", backend=TorchBackend()).status == NOT_APPLICABLE
-    assert set(CHECKS) == {"fwd", "out", "meta", "bwd", "fwad", "gradgrad", "vmap", "adjoint",
-                           "jacobian", "hessian", "decomposed", "compiled", "compiled_bwd", "compiled_writes",
-                           "compiled_writes_bwd", "operands", "out_views", "errors"}
+    assert set(CHECKS) == {
+        "fwd",
+        "out",
+        "meta",
+        "bwd",
+        "fwad",
+        "gradgrad",
+        "vmap",
+        "adjoint",
+        "jacobian",
+        "hessian",
+        "decomposed",
+        "compiled",
+        "compiled_bwd",
+        "compiled_writes",
+        "compiled_writes_bwd",
+        "operands",
+        "out_views",
+        "errors",
+    }
 
 
 def test_samples_keep_strides_offsets_and_sharing():

@@ -41,8 +41,11 @@ def pdist_formulas() -> dict:
 def test_a_wrong_tangent_is_found(redeclare) -> None:
     """Reverse mode is right, so the two modes disagree."""
     right = pdist_formulas()
-    redeclare("_pdist_forward", self=right["self"],
-              result=lambda self_t, self_p, p, result: right["result"](self_t, self_p, p, result) * 2)
+    redeclare(
+        "_pdist_forward",
+        self=right["self"],
+        result=lambda self_t, self_p, p, result: right["result"](self_t, self_p, p, result) * 2,
+    )
     result = run_entry("nn.functional.pdist", "", "float64", "fwad")
     assert result.status == FAIL and "forward mode gives" in result.failures[0].message
 
@@ -50,16 +53,20 @@ def test_a_wrong_tangent_is_found(redeclare) -> None:
 def test_two_wrong_modes_are_found_by_finite_differences(redeclare) -> None:
     """Each is the transpose of the other, but neither is the derivative."""
     right = pdist_formulas()
-    redeclare("_pdist_forward", self=lambda grad, self, p, result: right["self"](grad, self, p, result) * 2,
-              result=lambda self_t, self_p, p, result: right["result"](self_t, self_p, p, result) * 2)
+    redeclare(
+        "_pdist_forward",
+        self=lambda grad, self, p, result: right["self"](grad, self, p, result) * 2,
+        result=lambda self_t, self_p, p, result: right["result"](self_t, self_p, p, result) * 2,
+    )
     result = run_entry("nn.functional.pdist", "", "float64", "fwad")
     assert {failure.check for failure in result.failures} == {"fwad finite differences"}
     assert "differ from central differences" in result.failures[0].message
 
 
 def test_a_wrong_jacobian_and_a_wrong_hessian_are_found(redeclare) -> None:
-    redeclare("sinh", self=lambda grad, self: grad * self.cosh(),
-              result=lambda self_t, self_p: self_t * self_p)
+    redeclare(
+        "sinh", self=lambda grad, self: grad * self.cosh(), result=lambda self_t, self_p: self_t * self_p
+    )
     assert "jacfwd gives" in run_entry("sinh", "", "float64", "jacobian").failures[0].message
     redeclare("sinh", self=lambda grad, self: grad * self.cosh().roll(1, -1) if self.ndim else grad)
     assert "the Hessian is" in run_entry("sinh", "", "float64", "hessian").failures[0].message

@@ -59,6 +59,7 @@ def _set_grad_enabled(enabled: bool) -> None:
 
 # The backward pass that is running.
 
+
 def _current_graph_task_id() -> int:
     """The number of the backward pass that is running; -1 outside of one."""
     return -1 if MODES.run is None else int(MODES.run.id)
@@ -77,8 +78,10 @@ def _current_graph_task_execution_order() -> list[Node]:
 def _will_engine_execute_node(node: Node) -> bool:
     """Whether the running backward pass calls `node`."""
     if not isinstance(node, Node):
-        raise RuntimeError("_will_engine_execute_node expects an grad_fn, a node of the graph, but got an "
-                           f"object of type {type(node).__name__}")
+        raise RuntimeError(
+            "_will_engine_execute_node expects an grad_fn, a node of the graph, but got an "
+            f"object of type {type(node).__name__}"
+        )
     return _running("_will_engine_execute_node").executes(node)
 
 
@@ -121,5 +124,12 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-__all__ = ["TensorBase", "_autograd", "_functions", "_functorch", "_nn", "is_grad_enabled",
-           "is_inference_mode"]
+__all__ = [
+    "TensorBase",
+    "_autograd",
+    "_functions",
+    "_functorch",
+    "_nn",
+    "is_grad_enabled",
+    "is_inference_mode",
+]

@@ -20,8 +20,9 @@ def _get_current_graph_task_keep_graph() -> bool:
     return True if MODES.run is None else bool(MODES.run.retain_graph)
 
 
-def _unsafe_set_version_counter(tensors: Tensor | tuple[Tensor, ...],
-                                versions: int | tuple[int, ...]) -> None:
+def _unsafe_set_version_counter(
+    tensors: Tensor | tuple[Tensor, ...], versions: int | tuple[int, ...]
+) -> None:
     """Say how often tensors were written to."""
     given = (tensors,) if isinstance(tensors, Tensor) else tensors
     numbers = (versions,) if isinstance(versions, int) else versions

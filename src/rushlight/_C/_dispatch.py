@@ -14,11 +14,24 @@ from ..core.resolve import bind
 from ..core.schema import parse_schema as _parse_schema
 from ..core.tensor import TensorMeta, refuse_overrides
 
-__all__ = ["DisableTorchFunction", "DisableTorchFunctionSubclass", "Tag", "_AutoDispatchBelowAutograd",
-           "_DisableTorchDispatch", "_TensorMeta", "_debug_only_are_vmap_fallback_warnings_enabled",
-           "_debug_only_display_vmap_fallback_warnings", "_disabled_torch_dispatch_impl",
-           "_disabled_torch_function_impl", "_get_cpu_capability", "_get_dispatch_stack_at",
-           "_is_torch_function_enabled", "_jit_resolve_packet", "_len_torch_dispatch_stack", "parse_schema"]
+__all__ = [
+    "DisableTorchFunction",
+    "DisableTorchFunctionSubclass",
+    "Tag",
+    "_AutoDispatchBelowAutograd",
+    "_DisableTorchDispatch",
+    "_TensorMeta",
+    "_debug_only_are_vmap_fallback_warnings_enabled",
+    "_debug_only_display_vmap_fallback_warnings",
+    "_disabled_torch_dispatch_impl",
+    "_disabled_torch_function_impl",
+    "_get_cpu_capability",
+    "_get_dispatch_stack_at",
+    "_is_torch_function_enabled",
+    "_jit_resolve_packet",
+    "_len_torch_dispatch_stack",
+    "parse_schema",
+]
 
 _TensorMeta = TensorMeta
 _disabled_torch_function_impl = refuse_overrides

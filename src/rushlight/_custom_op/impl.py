@@ -27,13 +27,20 @@ def custom_op(qualname: str, manual_schema: str | None = None) -> Callable[..., 
     """A decorator that defines an operator with the schema of a function, which must be of the same name."""
 
     def define(function: Callable[..., Any]) -> CustomOp:
-        check(inspect.isfunction(function), f"custom_op(...)(func): Expected `func` to be a Python function, "
-              f"got: {type(function)}", ValueError)
+        check(
+            inspect.isfunction(function),
+            f"custom_op(...)(func): Expected `func` to be a Python function, got: {type(function)}",
+            ValueError,
+        )
         namespace, name = parse_namespace(qualname)
         validate_namespace(namespace)
-        check(function.__name__ == name, f"custom_op(qualname='{qualname}', ...)(func): expected `func` to "
-              f"have name '{name}' but got '{function.__name__}'. Either change the name of the function or "
-              "the name of the operator", ValueError)
+        check(
+            function.__name__ == name,
+            f"custom_op(qualname='{qualname}', ...)(func): expected `func` to "
+            f"have name '{name}' but got '{function.__name__}'. Either change the name of the function or "
+            "the name of the operator",
+            ValueError,
+        )
         text = infer_schema(function, mutates_args=()) if manual_schema is None else manual_schema
         validate_schema(f"{name}{text}")
         if manual_schema is not None:
@@ -59,8 +66,10 @@ def validate_namespace(namespace: str) -> None:
     if "." in namespace:
         raise ValueError(f"custom_op(..., ns={namespace!r}): expected ns to not contain any .")
     if namespace in RESERVED_NS:
-        raise ValueError(f"custom_op(..., ns='{namespace}'): '{namespace}' is a reserved namespace, please "
-                         "choose something else.")
+        raise ValueError(
+            f"custom_op(..., ns='{namespace}'): '{namespace}' is a reserved namespace, please "
+            "choose something else."
+        )
 
 
 def validate_schema(text: str) -> None:
@@ -68,39 +77,56 @@ def validate_schema(text: str) -> None:
         schema = parse_schema(text)
     except SchemaError as error:
         raise AssertionError(f"Invalid function schema: {text}: {error}") from None
-    check(is_functional_schema(schema), "custom_op only supports functional operators (ops that do not "
-          f"mutate any inputs, do not return views of the inputs, and have at least one return). Got: {text}",
-          ValueError)
-    check("self" not in schema.argument_names, f"custom_op does not support arguments named 'self': {text}",
-          ValueError)
+    check(
+        is_functional_schema(schema),
+        "custom_op only supports functional operators (ops that do not "
+        f"mutate any inputs, do not return views of the inputs, and have at least one return). Got: {text}",
+        ValueError,
+    )
+    check(
+        "self" not in schema.argument_names,
+        f"custom_op does not support arguments named 'self': {text}",
+        ValueError,
+    )
 
 
 def validate_function_matches_schema(text: str, function: Callable[..., Any]) -> None:
     schema = parse_schema(text)
     parameters = list(inspect.signature(function).parameters.values())
     if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters):
-        raise ValueError(f"custom_op(..., manual_schema)(func): positional-only args, varargs, and kwargs "
-                         f"are not supported; got {inspect.signature(function)}")
+        raise ValueError(
+            f"custom_op(..., manual_schema)(func): positional-only args, varargs, and kwargs "
+            f"are not supported; got {inspect.signature(function)}"
+        )
     if any(p.annotation is not inspect.Parameter.empty for p in parameters):
-        raise ValueError("custom_op(..., manual_schema)(func): When passing in a manual schema, we expect "
-                         "`func` to have no type annotations to avoid ambiguity")
+        raise ValueError(
+            "custom_op(..., manual_schema)(func): When passing in a manual schema, we expect "
+            "`func` to have no type annotations to avoid ambiguity"
+        )
     if any(p.default is not inspect.Parameter.empty for p in parameters):
-        raise ValueError("custom_op(..., manual_schema)(func): default arguments are not supported; got "
-                         f"{inspect.signature(function)}")
+        raise ValueError(
+            "custom_op(..., manual_schema)(func): default arguments are not supported; got "
+            f"{inspect.signature(function)}"
+        )
     for keyword_only, wanted in ((False, schema.positional), (True, schema.keyword_only)):
         given = [p.name for p in parameters if (p.kind is p.KEYWORD_ONLY) is keyword_only]
         if given != [a.name for a in wanted]:
-            raise ValueError("custom_op(..., manual_schema)(func): When passing in a manual schema, we "
-                             f"expect `func`'s signature to match `manual_schema`; got {schema} and "
-                             f"{inspect.signature(function)}")
+            raise ValueError(
+                "custom_op(..., manual_schema)(func): When passing in a manual schema, we "
+                f"expect `func`'s signature to match `manual_schema`; got {schema} and "
+                f"{inspect.signature(function)}"
+            )
 
 
 class CustomOp:
     """An operator that was defined this way."""
 
     def __init__(self, namespace: Any, name: Any, custom: Any, *rest: Any, _private: bool = False) -> None:
-        check(_private, "The CustomOp constructor is private and we do not guarantee BC for it. Please use "
-              "custom_op(...) to create a CustomOp object")
+        check(
+            _private,
+            "The CustomOp constructor is private and we do not guarantee BC for it. Please use "
+            "custom_op(...) to create a CustomOp object",
+        )
         self._namespace, self._name, self._custom = namespace, name, custom
         self._qualname = f"{namespace}::{name}"
         custom.autograd_required = True
@@ -136,13 +162,20 @@ def set_kernel(custom: Any, device_types: str | Iterable[str], function: Callabl
     """A kernel for some devices."""
     named = [device_types] if isinstance(device_types, str) else list(device_types)
     for device in named:
-        check(device in SUPPORTED_DEVICE_TYPE_TO_KEY, f"CustomOp.impl(device_types=[{device!r}, ...]): we "
-              f"only support device_type in {list(SUPPORTED_DEVICE_TYPE_TO_KEY)}", ValueError)
+        check(
+            device in SUPPORTED_DEVICE_TYPE_TO_KEY,
+            f"CustomOp.impl(device_types=[{device!r}, ...]): we "
+            f"only support device_type in {list(SUPPORTED_DEVICE_TYPE_TO_KEY)}",
+            ValueError,
+        )
     for device in named:
         key = SUPPORTED_DEVICE_TYPE_TO_KEY[device]
         for known in (key, "CompositeImplicitAutograd", "CompositeExplicitAutograd"):
-            check(known not in custom.kernels, f"impl(...): the operator {custom.op.name} already has an "
-                  f"implementation for this device type via a pre-existing registration to {known}")
+            check(
+                known not in custom.kernels,
+                f"impl(...): the operator {custom.op.name} already has an "
+                f"implementation for this device type via a pre-existing registration to {known}",
+            )
     for device in named:
         custom.kernels[SUPPORTED_DEVICE_TYPE_TO_KEY[device]] = function
     return function
@@ -153,11 +186,15 @@ def _check_differentiable(custom: Any) -> None:
     what = f"Cannot use torch._custom_ops APIs to register backward formula for the operator {custom.op.name}"
     check(bool(schema.returns), f"{what}, which has no returns")
     check(not schema.mutable_arguments, f"{what}: it is a non-functional operator, {schema}")
-    check(all(r.type.alias is None for r in schema.returns), f"{what}: it is an operator that returns views, "
-          f"{schema}")
+    check(
+        all(r.type.alias is None for r in schema.returns),
+        f"{what}: it is an operator that returns views, {schema}",
+    )
     for key in ("CompositeImplicitAutograd", "Autograd", "AutogradCPU", "AutogradCUDA"):
-        check(key not in custom.kernels, f"{what}: it already has an implementation at {key}, which decides "
-              "how it is differentiated")
+        check(
+            key not in custom.kernels,
+            f"{what}: it already has an implementation at {key}, which decides how it is differentiated",
+        )
 
 
 def set_save(custom: Any, function: Callable[..., Any]) -> Any:
@@ -173,8 +210,11 @@ def set_save(custom: Any, function: Callable[..., Any]) -> Any:
             without = []
             for flag, part in zip(differentiable, outputs, strict=True):
                 if flag:
-                    check(all(isinstance(t, Tensor) for t in _leaves(part)), "With output_differentiability="
-                          f"{differentiable}, an output was marked as differentiable that is not a Tensor")
+                    check(
+                        all(isinstance(t, Tensor) for t in _leaves(part)),
+                        "With output_differentiability="
+                        f"{differentiable}, an output was marked as differentiable that is not a Tensor",
+                    )
                 else:
                     without += [t for t in _leaves(part) if isinstance(t, Tensor)]
             ctx.mark_non_differentiable(*without)
@@ -197,9 +237,11 @@ def set_backward(custom: Any, function: Callable[..., Any], output_differentiabi
     _check_differentiable(custom)
     if output_differentiability is not None:
         returns = custom.op.schema.returns
-        check(isinstance(output_differentiability, list) and len(output_differentiability) == len(returns),
-              f"impl_backward(output_differentiability): expected output_differentiability to be a list of "
-              f"{len(returns)} bools, one for each output, got {output_differentiability}")
+        check(
+            isinstance(output_differentiability, list) and len(output_differentiability) == len(returns),
+            f"impl_backward(output_differentiability): expected output_differentiability to be a list of "
+            f"{len(returns)} bools, one for each output, got {output_differentiability}",
+        )
     custom.output_differentiability = output_differentiability
     tensors = [a for a in custom.op.schema.arguments if a.type.base == "Tensor"]
 
@@ -215,22 +257,33 @@ def set_backward(custom: Any, function: Callable[..., Any], output_differentiabi
 
 def _check_gradients(custom: Any, tensors: list[Any], found: Any) -> None:
     what = f"The backward of {custom.op.name}"
-    check(isinstance(found, dict), f"{what}: expected the output of its function to be a dict, got "
-          f"{type(found)}")
+    check(
+        isinstance(found, dict),
+        f"{what}: expected the output of its function to be a dict, got {type(found)}",
+    )
     names = {a.name for a in tensors}
     strange = set(found) - names - set(custom.op.schema.argument_names)
     others = set(found) & set(custom.op.schema.argument_names) - names
     check(not others, f"{what}: its result has gradients for {others}, which are of non-Tensor-like types")
-    check(set(found) == names and not strange, f"{what}: expected the dict to have keys {names}, one for "
-          f"each tensor, but got {set(found)}")
+    check(
+        set(found) == names and not strange,
+        f"{what}: expected the dict to have keys {names}, one for each tensor, but got {set(found)}",
+    )
     for argument in tensors:
         grad = found[argument.name]
         if not argument.type.is_list:
-            check(grad is None or isinstance(grad, Tensor), f"{what}: expected either None or a Tensor for "
-                  f"{argument.name}, got a {type(grad).__name__}")
+            check(
+                grad is None or isinstance(grad, Tensor),
+                f"{what}: expected either None or a Tensor for {argument.name}, got a {type(grad).__name__}",
+            )
             continue
-        check(isinstance(grad, list | tuple), f"{what}: expected a list of gradients for {argument.name}, "
-              f"got a {type(grad).__name__}")
+        check(
+            isinstance(grad, list | tuple),
+            f"{what}: expected a list of gradients for {argument.name}, got a {type(grad).__name__}",
+        )
         for part in grad:
-            check(part is None or isinstance(part, Tensor), f"{what}: expected None or Tensor in the list of "
-                  f"gradients for {argument.name}, got a {type(part).__name__}")
+            check(
+                part is None or isinstance(part, Tensor),
+                f"{what}: expected None or Tensor in the list of "
+                f"gradients for {argument.name}, got a {type(part).__name__}",
+            )

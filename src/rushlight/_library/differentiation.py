@@ -24,7 +24,8 @@ def apply(custom: Any, args: Arguments) -> Any:
         shape = [None if len(returns) == 1 else (tuple, [None] * len(returns))]
         key = repr(structure)
         function = custom.functions.get(key) or custom.functions.setdefault(
-            key, _function(custom, structure, shape))
+            key, _function(custom, structure, shape)
+        )
     outputs = function.apply(*flat)
     return gather(outputs if isinstance(outputs, tuple) else (outputs,), shape[0])
 
@@ -58,7 +59,7 @@ def inputs_of(custom: Any, values: Any) -> tuple[tuple[Any, ...], dict[str, Any]
     """All arguments as the rules get them: the positional ones, and those by keyword only."""
     schema = custom.op.schema
     values = [list(v) if isinstance(v, tuple) else v for v in values]
-    positional = tuple(values[:len(schema.positional)])
+    positional = tuple(values[: len(schema.positional)])
     return positional, {a.name: v for a, v in zip(schema.arguments, values, strict=True) if a.keyword_only}
 
 
@@ -87,8 +88,10 @@ def _function(custom: Any, structure: Any, shape: list[Any]) -> Any:
 
     def backward(ctx: Any, *grads: Any) -> Any:
         if custom.backward is None:
-            raise RuntimeError(f"Trying to backward through {custom.op.name} but no autograd formula was "
-                               "registered. Please use register_autograd to add one.")
+            raise RuntimeError(
+                f"Trying to backward through {custom.op.name} but no autograd formula was "
+                "registered. Please use register_autograd to add one."
+            )
         given = gather(grads, ctx._custom_shape)
         given = given if len(custom.op.schema.returns) > 1 else (given,)
         found = custom.backward(ctx, *given)
@@ -96,13 +99,19 @@ def _function(custom: Any, structure: Any, shape: list[Any]) -> Any:
         wanted = len(custom.op.schema.positional)
         if len(found) == 1 and wanted > 1 and _single(found[0], structure):
             found += [None] * (wanted - 1)
-        check(len(found) == wanted, f"{custom!r}: expected its backward to return {wanted} gradients, one "
-              f"for each argument, but got {len(found)}")
+        check(
+            len(found) == wanted,
+            f"{custom!r}: expected its backward to return {wanted} gradients, one "
+            f"for each argument, but got {len(found)}",
+        )
         found += [None] * (len(structure[1]) - wanted)
         return tuple(_spread(found, structure))
 
-    members: dict[str, Any] = {"forward": staticmethod(forward), "setup_context": staticmethod(setup_context),
-                               "backward": staticmethod(backward)}
+    members: dict[str, Any] = {
+        "forward": staticmethod(forward),
+        "setup_context": staticmethod(setup_context),
+        "backward": staticmethod(backward),
+    }
     if custom.batched is not None:
         members["vmap"] = staticmethod(_vmap_rule(custom, structure, shape))
     schema = custom.op.schema
@@ -127,8 +136,11 @@ def _spread(grads: list[Any], structure: Any) -> list[Any]:
         count = len(part[1])
         if grad is None:
             grad = [None] * count
-        check(isinstance(grad, tuple | list) and len(grad) == count, f"expected a list of {count} "
-              f"gradients but got {len(grad) if isinstance(grad, tuple | list) else type(grad).__name__}")
+        check(
+            isinstance(grad, tuple | list) and len(grad) == count,
+            f"expected a list of {count} "
+            f"gradients but got {len(grad) if isinstance(grad, tuple | list) else type(grad).__name__}",
+        )
         spread += list(grad)
     return spread
 
@@ -146,5 +158,3 @@ def _vmap_rule(custom: Any, structure: Any, shape: list[Any]) -> Any:
         return tuple(leaves), tuple(given) if len(given) == len(leaves) else (out_dims,) * len(leaves)
 
     return vmap
-
-

@@ -16,13 +16,20 @@ class FakeImplCtx:
 
     def new_dynamic_size(self, *, min: int = 0, max: int | None = None) -> Any:
         """The size of a dimension that depends on data: there is none before the operator has run."""
-        check(isinstance(min, int) and (max is None or isinstance(max, int)),
-              "ctx.new_dynamic_size(min, max): expected min and max to be static ints, not SymInt",
-              ValueError)
-        check(min >= 0, f"ctx.new_dynamic_size(min={min}): expected min to be greater than or equal to 0",
-              ValueError)
-        raise DataDependentShape("ctx.new_dynamic_size: an operator with a data-dependent shape cannot run "
-                                 "on tensors without data; in a compiled function it ends the graph")
+        check(
+            isinstance(min, int) and (max is None or isinstance(max, int)),
+            "ctx.new_dynamic_size(min, max): expected min and max to be static ints, not SymInt",
+            ValueError,
+        )
+        check(
+            min >= 0,
+            f"ctx.new_dynamic_size(min={min}): expected min to be greater than or equal to 0",
+            ValueError,
+        )
+        raise DataDependentShape(
+            "ctx.new_dynamic_size: an operator with a data-dependent shape cannot run "
+            "on tensors without data; in a compiled function it ends the graph"
+        )
 
     create_unbacked_symint = new_dynamic_size
 

@@ -12,15 +12,21 @@ from ..core import tokens
 from ..core.dtypes import DType
 from ..core.tensor import Tensor
 
-__all__ = ["SUPPORTED_PARAM_TYPES", "SUPPORTED_RETURN_TYPES", "infer_schema", "parse_return",
-           "tuple_to_list"]
+__all__ = ["SUPPORTED_PARAM_TYPES", "SUPPORTED_RETURN_TYPES", "infer_schema", "parse_return", "tuple_to_list"]
 
 _Number = int | float | bool
 _List: Any = typing.List  # noqa: UP006
 
 
-def _with_lists(kind: Any, text: str, *, optional: bool = True, lists: bool = True,
-                optional_lists: bool = True, optional_items: bool = False) -> dict[Any, str]:
+def _with_lists(
+    kind: Any,
+    text: str,
+    *,
+    optional: bool = True,
+    lists: bool = True,
+    optional_lists: bool = True,
+    optional_items: bool = False,
+) -> dict[Any, str]:
     found: dict[Any, str] = {kind: text}
     if optional:
         found[typing.Optional[kind]] = f"{text}?"  # noqa: UP045
@@ -45,12 +51,23 @@ SUPPORTED_PARAM_TYPES: dict[Any, str] = {
     **_with_lists(tokens.device, "Device", lists=False),
 }
 SUPPORTED_RETURN_TYPES: dict[Any, str] = {
-    Tensor: "Tensor", typing.List[Tensor]: "Tensor[]", list[Tensor]: "Tensor[]", int: "SymInt",  # noqa: UP006
-    float: "float", bool: "bool", _Number: "Scalar"}
+    Tensor: "Tensor",
+    list[Tensor]: "Tensor[]",
+    list[Tensor]: "Tensor[]",
+    int: "SymInt",
+    float: "float",
+    bool: "bool",
+    _Number: "Scalar",
+}
 
 
-def infer_schema(prototype_function: Callable[..., Any], /, *, mutates_args: str | Iterable[str],
-                 op_name: str | None = None) -> str:
+def infer_schema(
+    prototype_function: Callable[..., Any],
+    /,
+    *,
+    mutates_args: str | Iterable[str],
+    op_name: str | None = None,
+) -> str:
     """The schema of a function whose arguments and results are annotated, such as "(Tensor x) -> Tensor".
 
     `mutates_args` names the tensors that it writes to, "unknown" says that it may write to any.
@@ -58,13 +75,17 @@ def infer_schema(prototype_function: Callable[..., Any], /, *, mutates_args: str
     signature = inspect.signature(prototype_function)
     unknown = mutates_args == "unknown"
     if isinstance(mutates_args, str) and not unknown:
-        raise ValueError(f"infer_schema: mutates_args must be a sequence of names or the string 'unknown', "
-                         f"not {mutates_args!r}")
+        raise ValueError(
+            f"infer_schema: mutates_args must be a sequence of names or the string 'unknown', "
+            f"not {mutates_args!r}"
+        )
     written = set() if unknown else set(mutates_args)
     strange = written - set(signature.parameters)
     if strange:
-        raise ValueError(f"infer_schema: {strange} in mutates_args were not found in the signature of the "
-                         f"function, which is {signature}")
+        raise ValueError(
+            f"infer_schema: {strange} in mutates_args were not found in the signature of the "
+            f"function, which is {signature}"
+        )
     parts: list[str] = []
     for i, (name, parameter) in enumerate(signature.parameters.items()):
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY and "*" not in parts:
@@ -76,10 +97,18 @@ def infer_schema(prototype_function: Callable[..., Any], /, *, mutates_args: str
     return f"{op_name or ''}({', '.join(parts)}) -> {results}"
 
 
-def _parameter(function: Callable[..., Any], name: str, parameter: inspect.Parameter, number: int,
-               unknown: bool, written: bool) -> str:
-    for kind, word in ((inspect.Parameter.VAR_POSITIONAL, "varargs"),
-                       (inspect.Parameter.VAR_KEYWORD, "varkwargs")):
+def _parameter(
+    function: Callable[..., Any],
+    name: str,
+    parameter: inspect.Parameter,
+    number: int,
+    unknown: bool,
+    written: bool,
+) -> str:
+    for kind, word in (
+        (inspect.Parameter.VAR_POSITIONAL, "varargs"),
+        (inspect.Parameter.VAR_KEYWORD, "varkwargs"),
+    ):
         if parameter.kind is kind:
             raise ValueError(f"infer_schema: {word} are not supported: {parameter}")
     if parameter.annotation is inspect.Parameter.empty:
@@ -87,13 +116,17 @@ def _parameter(function: Callable[..., Any], name: str, parameter: inspect.Param
     annotation = _evaluated(function, parameter.annotation)
     text = SUPPORTED_PARAM_TYPES.get(annotation) if _hashable(annotation) else None
     if text is None:
-        raise ValueError(f"infer_schema: the parameter {name} has the unsupported type {annotation}."
-                         f"{_proposal(annotation)} The types are {list(SUPPORTED_PARAM_TYPES)}")
+        raise ValueError(
+            f"infer_schema: the parameter {name} has the unsupported type {annotation}."
+            f"{_proposal(annotation)} The types are {list(SUPPORTED_PARAM_TYPES)}"
+        )
     if written and not text.startswith("Tensor"):
-        raise ValueError(f"infer_schema: the parameter {name} is in mutates_args, but only tensors and lists "
-                         f"of them can be mutated, not a {text}")
+        raise ValueError(
+            f"infer_schema: the parameter {name} is in mutates_args, but only tensors and lists "
+            f"of them can be mutated, not a {text}"
+        )
     if (written or unknown) and text.startswith("Tensor"):
-        text = f"Tensor(a{number}!){text[len('Tensor'):]}"
+        text = f"Tensor(a{number}!){text[len('Tensor') :]}"
     if parameter.default is inspect.Parameter.empty:
         return f"{text} {name}"
     return f"{text} {name}={_default(name, parameter.default)}"
@@ -106,8 +139,10 @@ def _default(name: str, value: Any) -> str:
         return f'"{value}"'
     if isinstance(value, DType):
         return value.name
-    raise ValueError(f"infer_schema: the parameter {name} has a default of the unsupported type "
-                     f"{type(value).__name__}; it may be None, a number, a string, a dtype or a device")
+    raise ValueError(
+        f"infer_schema: the parameter {name} has a default of the unsupported type "
+        f"{type(value).__name__}; it may be None, a number, a string, a dtype or a device"
+    )
 
 
 def _hashable(annotation: Any) -> bool:
@@ -122,15 +157,24 @@ def _evaluated(function: Callable[..., Any], annotation: Any) -> Any:
     """An annotation; what is written as a string is looked up where the function was written."""
     if not isinstance(annotation, str):
         return annotation
-    names = {"Tensor": Tensor, "device": tokens.device, "dtype": DType, "Number": _Number,
-             "Optional": typing.Optional, "List": typing.List, "Sequence": typing.Sequence,  # noqa: UP006
-             "Union": typing.Union}
+    names = {
+        "Tensor": Tensor,
+        "device": tokens.device,
+        "dtype": DType,
+        "Number": _Number,
+        "Optional": typing.Optional,
+        "List": list,
+        "Sequence": typing.Sequence,
+        "Union": typing.Union,
+    }
     inner = inspect.unwrap(function)
     try:
         return eval(annotation, {**names, **getattr(inner, "__globals__", {})})
     except Exception as error:
-        raise ValueError(f"infer_schema: the unsupported type annotation {annotation!r} is not a type that "
-                         f"can be found: {error}") from None
+        raise ValueError(
+            f"infer_schema: the unsupported type annotation {annotation!r} is not a type that "
+            f"can be found: {error}"
+        ) from None
 
 
 def tuple_to_list(tuple_type: Any) -> Any:
@@ -158,13 +202,15 @@ def parse_return(annotation: Any) -> str:
         return SUPPORTED_RETURN_TYPES[annotation]
     parts = typing.get_args(annotation)
     if typing.get_origin(annotation) is not tuple or not parts:
-        raise ValueError(f"infer_schema: the return has the unsupported type {annotation}; it may be one of "
-                         f"{list(SUPPORTED_RETURN_TYPES)} or a tuple of such")
+        raise ValueError(
+            f"infer_schema: the return has the unsupported type {annotation}; it may be one of "
+            f"{list(SUPPORTED_RETURN_TYPES)} or a tuple of such"
+        )
     for part in parts:
         if not _hashable(part) or part not in SUPPORTED_RETURN_TYPES:
-            raise ValueError(f"infer_schema: the return has the unsupported type {part} in {annotation}; the "
-                             f"types are {list(SUPPORTED_RETURN_TYPES)}")
+            raise ValueError(
+                f"infer_schema: the return has the unsupported type {part} in {annotation}; the "
+                f"types are {list(SUPPORTED_RETURN_TYPES)}"
+            )
     texts = [SUPPORTED_RETURN_TYPES[part] for part in parts]
     return f"({', '.join(texts)})" if len(texts) > 1 else texts[0]
-
-

@@ -33,15 +33,50 @@ from ..core.tensor import META, TRACED, Tensor, meta_tensor
 from . import differentiation
 from .fake import DataDependentShape
 
-KEYS = frozenset((
-    "", "CPU", "CUDA", "XPU", "MPS", "HPU", "MTIA", "XLA", "Meta", "PrivateUse1", "SparseCPU",
-    "CompositeImplicitAutograd", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional",
-    "CompositeImplicitAutogradNestedTensor", "Autograd", "AutogradCPU", "AutogradCUDA", "AutogradMeta",
-    "ADInplaceOrView", "BackendSelect", "Functionalize", "FuncTorchBatched", "Python"))
-DEVICE_KEYS = {"cpu": "CPU", "cuda": "CUDA", "xpu": "XPU", "mps": "MPS", "hpu": "HPU", "mtia": "MTIA",
-               "meta": "Meta", "privateuseone": "PrivateUse1"}
-_ON_DATA = ("CPU", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional",
-            "CompositeImplicitAutograd")
+KEYS = frozenset(
+    (
+        "",
+        "CPU",
+        "CUDA",
+        "XPU",
+        "MPS",
+        "HPU",
+        "MTIA",
+        "XLA",
+        "Meta",
+        "PrivateUse1",
+        "SparseCPU",
+        "CompositeImplicitAutograd",
+        "CompositeExplicitAutograd",
+        "CompositeExplicitAutogradNonFunctional",
+        "CompositeImplicitAutogradNestedTensor",
+        "Autograd",
+        "AutogradCPU",
+        "AutogradCUDA",
+        "AutogradMeta",
+        "ADInplaceOrView",
+        "BackendSelect",
+        "Functionalize",
+        "FuncTorchBatched",
+        "Python",
+    )
+)
+DEVICE_KEYS = {
+    "cpu": "CPU",
+    "cuda": "CUDA",
+    "xpu": "XPU",
+    "mps": "MPS",
+    "hpu": "HPU",
+    "mtia": "MTIA",
+    "meta": "Meta",
+    "privateuseone": "PrivateUse1",
+}
+_ON_DATA = (
+    "CPU",
+    "CompositeExplicitAutograd",
+    "CompositeExplicitAutogradNonFunctional",
+    "CompositeImplicitAutograd",
+)
 _AUTOGRAD = ("AutogradCPU", "Autograd")
 
 
@@ -87,11 +122,15 @@ class Custom:
             return self._call_writing(args)
         recorded = MODES.grad and not MODES.below and any(tensor.requires_grad for tensor in tensors)
         if recorded and self.autograd_required:
-            check(self.backward is not None, f"Autograd has not been implemented for operator "
-                  f"{self.op.name}; impl_backward does")
+            check(
+                self.backward is not None,
+                f"Autograd has not been implemented for operator {self.op.name}; impl_backward does",
+            )
         if recorded and self.backward is not None and self.setup_context is None and self.saves_by_name:
-            raise RuntimeError(f"{self.op.name}: unable to find a 'save_for_backward' beside its backward; "
-                               "impl_save_for_backward adds one")
+            raise RuntimeError(
+                f"{self.op.name}: unable to find a 'save_for_backward' beside its backward; "
+                "impl_save_for_backward adds one"
+            )
         differentiable = self.backward is not None or self.definition is not None
         if (recorded and differentiable) or (traced and (differentiable or self.batched is not None)):
             return differentiation.apply(self, args)
@@ -111,7 +150,8 @@ class Custom:
 
     def _is_composite(self) -> bool:
         return "CompositeImplicitAutograd" in self.kernels and not (
-            self.kernels.keys() & {"CPU", "CompositeExplicitAutograd"})
+            self.kernels.keys() & {"CPU", "CompositeExplicitAutograd"}
+        )
 
     def kernel(self, key: str, args: Arguments) -> Any:
         positional, keywords = as_called(self.op.schema, args)
@@ -124,17 +164,21 @@ class Custom:
                 return self._checked(self.kernel(key, args), args)
         raise NotImplementedError(
             f"Could not run '{self.op.name}' with arguments from the 'CPU' backend: there was no cpu impl "
-            f"registered; it has kernels for {sorted(self.kernels) or 'none'} alone")
+            f"registered; it has kernels for {sorted(self.kernels) or 'none'} alone"
+        )
 
     def _checked(self, result: Any, args: Arguments) -> Any:
         if self.definition is not None:
             given = [tensor.storage_object for tensor in tensors_in(self.op, args) if tensor._parts is None]
             for output in _flat(result):
-                check(not isinstance(output, Tensor) or output._parts is not None
-                      or not any(output.storage_object is storage for storage in given),
-                      f"{self.op.name} (with implementation in {self.definition.where()}): The output of "
-                      "this custom operator (1) must not also be an input to this custom operator and (2) "
-                      "may not alias any inputs to this custom operator or other returns; clone() it.")
+                check(
+                    not isinstance(output, Tensor)
+                    or output._parts is not None
+                    or not any(output.storage_object is storage for storage in given),
+                    f"{self.op.name} (with implementation in {self.definition.where()}): The output of "
+                    "this custom operator (1) must not also be an input to this custom operator and (2) "
+                    "may not alias any inputs to this custom operator or other returns; clone() it.",
+                )
                 if isinstance(output, Tensor) and output._parts is None:
                     given.append(output.storage_object)
         return tuple(result) if isinstance(result, list) and len(self.op.schema.returns) > 1 else result
@@ -142,8 +186,12 @@ class Custom:
     # Without data.
 
     def has_fake(self) -> bool:
-        return self.fake is not None or "Meta" in self.kernels or self._is_composite() \
+        return (
+            self.fake is not None
+            or "Meta" in self.kernels
+            or self._is_composite()
             or "CompositeExplicitAutograd" in self.kernels
+        )
 
     def run_fake(self, args: Arguments) -> Any:
         """The outputs for tensors without data."""
@@ -156,11 +204,16 @@ class Custom:
         if self.definition is not None and not self.op.schema.returns:
             return None
         name = self.op.schema.name
-        check(self.definition is None, f"There was no fake impl registered for {self!r}. This is necessary "
-              f"for tensors without data and for compiled functions. Please use `{name}.register_fake` to "
-              "add an fake impl.")
-        raise NotImplementedError(f"{self.op.name}: Could not run '{self.op.name}' with arguments from the "
-                                  "'Meta' backend; register_fake adds a kernel for tensors without data")
+        check(
+            self.definition is None,
+            f"There was no fake impl registered for {self!r}. This is necessary "
+            f"for tensors without data and for compiled functions. Please use `{name}.register_fake` to "
+            "add an fake impl.",
+        )
+        raise NotImplementedError(
+            f"{self.op.name}: Could not run '{self.op.name}' with arguments from the "
+            "'Meta' backend; register_fake adds a kernel for tensors without data"
+        )
 
     def _specs(self, args: Arguments) -> Any:
         """The shape rule: what the fake kernel says of the outputs."""
@@ -173,8 +226,10 @@ class Custom:
         with _outside():
             results = self.run_fake(bare)
         for result in _flat(results):
-            check(isinstance(result, Tensor), f"{self.op.name}: its fake kernel must return tensors, not a "
-                  f"{type(result).__name__}")
+            check(
+                isinstance(result, Tensor),
+                f"{self.op.name}: its fake kernel must return tensors, not a {type(result).__name__}",
+            )
         return results
 
     def _check_graph(self) -> None:
@@ -184,9 +239,12 @@ class Custom:
             trace.refuse(f"the custom operator {self.op.name} has no fake impl; register_fake adds one")
         returns = self.op.schema.returns
         if not all(r.type.is_tensor and r.type.alias is None for r in returns) or (
-                not returns and not self.written):
-            trace.refuse(f"the custom operator {self.op.name}: only support functionalizing operators whose "
-                         "outputs do not have alias annotations and are tensors")
+            not returns and not self.written
+        ):
+            trace.refuse(
+                f"the custom operator {self.op.name}: only support functionalizing operators whose "
+                "outputs do not have alias annotations and are tensors"
+            )
 
     # Writing.
 
@@ -227,8 +285,13 @@ class Custom:
             schema = self.op.schema
             arguments = tuple([_unwritten(argument) for argument in schema.arguments])
             extra = tuple([Argument("", Type("Tensor")) for _ in self.written])
-            made = Schema(schema.namespace, f"{schema.name}_functional", schema.overload, arguments,
-                          (*schema.returns, *extra))
+            made = Schema(
+                schema.namespace,
+                f"{schema.name}_functional",
+                schema.overload,
+                arguments,
+                (*schema.returns, *extra),
+            )
             op = OpDef(made, Kind.STRUCTURAL, "library", api=Api.NONE, rule=self._functional_specs)
             op.run = lambda op, args: self._run_functional(args)
             self._functional = op
@@ -254,8 +317,14 @@ def _unwritten(argument: Argument) -> Argument:
     kind = argument.type
     if kind.alias is None:
         return argument
-    plain = Type(kind.name, None, optional=kind.optional, is_list=kind.is_list, size=kind.size,
-                 element_optional=kind.element_optional)
+    plain = Type(
+        kind.name,
+        None,
+        optional=kind.optional,
+        is_list=kind.is_list,
+        size=kind.size,
+        element_optional=kind.element_optional,
+    )
     return Argument(argument.name, plain, argument.default, argument.default_text, argument.keyword_only)
 
 
@@ -324,7 +393,8 @@ class CustomOverload(OpOverload):
 def _plain_list(value: Any) -> Any:
     """Any sequence as a list."""
     plain = isinstance(value, tuple | list | str | Tensor) or not (
-        hasattr(value, "__getitem__") and hasattr(value, "__len__") and hasattr(value, "__iter__"))
+        hasattr(value, "__getitem__") and hasattr(value, "__len__") and hasattr(value, "__iter__")
+    )
     return value if plain or hasattr(value, "__array__") or isinstance(value, dict) else list(value)
 
 
@@ -338,8 +408,9 @@ def define(qualified: str, text: str, tags: Any = (), owner: Any = None) -> Cust
     schema = parsed(qualified + re.sub(r"\s*=\s*", "=", text))
     full = schema.full_name if schema.namespace not in ("", "aten") else f"aten::{schema.full_name}"
     if full in CUSTOM or schema.full_name in REGISTRY:
-        raise RuntimeError(f"Tried to register an operator ({schema}) with the same name and overload name "
-                           "multiple times.")
+        raise RuntimeError(
+            f"Tried to register an operator ({schema}) with the same name and overload name multiple times."
+        )
     every = (tags,) if isinstance(tags, Tag) else tuple(tags or ())
     custom = Custom(schema, every, owner)
     try:
@@ -356,15 +427,18 @@ def define(qualified: str, text: str, tags: Any = (), owner: Any = None) -> Cust
 def parsed(text: str) -> Schema:
     """A schema; RuntimeError with what is wrong."""
     for wrong, right in (("int64_t", "`SymInt` or `int`"), ("double", "`float`")):
-        check(re.search(rf"[(,\s]{wrong}\b", text) is None, f"schema: {wrong} is not a type. Use {right} "
-              f"instead: {text}")
+        check(
+            re.search(rf"[(,\s]{wrong}\b", text) is None,
+            f"schema: {wrong} is not a type. Use {right} instead: {text}",
+        )
     try:
         return parse_schema(text)
     except SchemaError as error:
         message = str(error)
         found = re.search(r"unknown type '([^']*)'", message)
-        raise RuntimeError(f"unknown type specifier: {found.group(1)}: {message}" if found
-                           else message) from None
+        raise RuntimeError(
+            f"unknown type specifier: {found.group(1)}: {message}" if found else message
+        ) from None
 
 
 def destroy(full: str) -> None:
@@ -387,12 +461,17 @@ def find(op: Any) -> Custom:
         found: Custom = op._custom
         return found
     name = op.name() if isinstance(op, OpOverload) else op
-    check(isinstance(name, str), f"expected the name of an operator, an overload or a custom operator, not a "
-          f"{type(op).__name__}", ValueError)
+    check(
+        isinstance(name, str),
+        f"expected the name of an operator, an overload or a custom operator, not a {type(op).__name__}",
+        ValueError,
+    )
     custom = CUSTOM.get(name.removesuffix(".default"))
     if custom is None:
-        raise RuntimeError(f"operator {name} does not exist: there is no custom operator of that name; "
-                           "custom_op or Library.define makes one")
+        raise RuntimeError(
+            f"operator {name} does not exist: there is no custom operator of that name; "
+            "custom_op or Library.define makes one"
+        )
     return custom
 
 

@@ -14,8 +14,11 @@ class SimpleLibraryRegistry:
     def find(self, qualname: str) -> Any:
         """What is known of an operator: its fake kernel, and where that was written."""
         custom = operators.CUSTOM.get(qualname.removesuffix(".default"))
-        kernel = None if custom is None or custom.fake is None else SimpleNamespace(
-            func=custom.fake, source=custom.fake_source)
+        kernel = (
+            None
+            if custom is None or custom.fake is None
+            else SimpleNamespace(func=custom.fake, source=custom.fake_source)
+        )
         return SimpleNamespace(qualname=qualname, fake_impl=SimpleNamespace(kernel=kernel))
 
 

@@ -18,8 +18,11 @@ def is_functional_schema(schema: Any) -> bool:
         schema = schema.schema
     elif not isinstance(schema, Schema):
         schema = parse_schema(str(schema))
-    return bool(schema.returns) and not schema.mutable_arguments and all(
-        result.type.alias is None for result in schema.returns)
+    return (
+        bool(schema.returns)
+        and not schema.mutable_arguments
+        and all(result.type.alias is None for result in schema.returns)
+    )
 
 
 def is_tensorlist_like_type(typ: Any) -> bool:
@@ -31,8 +34,10 @@ def parse_namespace(qualname: str) -> tuple[str, str]:
     """The two parts of "namespace::name"."""
     space, separator, name = qualname.partition("::")
     if not separator or "::" in name:
-        raise ValueError(f"Expected `qualname` to be of the form \"namespace::name\", but got {qualname}. "
-                         "The qualname passed to the library APIs must consist of a namespace and a name")
+        raise ValueError(
+            f'Expected `qualname` to be of the form "namespace::name", but got {qualname}. '
+            "The qualname passed to the library APIs must consist of a namespace and a name"
+        )
     return space, name
 
 

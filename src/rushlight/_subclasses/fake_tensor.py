@@ -36,8 +36,14 @@ class FakeTensor(Tensor):
     @staticmethod
     def __new__(cls, fake_mode: FakeTensorMode, elem: Tensor, device: Any) -> FakeTensor:
         made: FakeTensor = Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
-            cls, elem.shape, strides=elem.strides(), storage_offset=elem.storage_offset(), dtype=elem.dtype,
-            device=device, requires_grad=elem.requires_grad)
+            cls,
+            elem.shape,
+            strides=elem.strides(),
+            storage_offset=elem.storage_offset(),
+            dtype=elem.dtype,
+            device=device,
+            requires_grad=elem.requires_grad,
+        )
         made.fake_mode, made._meta, made._claimed = fake_mode, elem.detach(), device
         return made
 
@@ -82,8 +88,14 @@ class FakeTensorMode:
         tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
         if func.schema.name in ("_local_scalar_dense", "item"):
             raise DataDependentOutputException(func)
-        bare = [leaf._meta if isinstance(leaf, FakeTensor) else leaf.detach().to("meta")
-                if isinstance(leaf, Tensor) else leaf for leaf in leaves]
+        bare = [
+            leaf._meta
+            if isinstance(leaf, FakeTensor)
+            else leaf.detach().to("meta")
+            if isinstance(leaf, Tensor)
+            else leaf
+            for leaf in leaves
+        ]
         given, named = unflatten(bare, structure)
         device = next((t.device for t in tensors), CPU)
         if "device" in func.schema.argument_names:

@@ -22,8 +22,9 @@ def _known(device_type: Any) -> str:
     if not isinstance(device_type, str):
         raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
     if device_type not in state.DEVICES:
-        raise RuntimeError(f"Invalid device string: '{device_type}'; expected one of "
-                           f"{', '.join(state.DEVICES)}")
+        raise RuntimeError(
+            f"Invalid device string: '{device_type}'; expected one of {', '.join(state.DEVICES)}"
+        )
     return device_type
 
 
@@ -40,26 +41,40 @@ class autocast:
     cache_enabled  whether casts of weights are kept until the outermost region ends
     """
 
-    def __init__(self, device_type: str, dtype: DType | None = None, enabled: bool = True,
-                 cache_enabled: bool | None = None) -> None:
+    def __init__(
+        self,
+        device_type: str,
+        dtype: DType | None = None,
+        enabled: bool = True,
+        cache_enabled: bool | None = None,
+    ) -> None:
         self.device = _known(device_type)
         self.fast_dtype = get_autocast_dtype(device_type) if dtype is None else dtype
         self._cache_enabled = is_autocast_cache_enabled() if cache_enabled is None else cache_enabled
         if enabled and device_type not in _SUPPORTED:
-            warnings.warn(f"User provided device_type of '{device_type}', but there is no such device. "
-                          "Disabling autocast.", UserWarning, stacklevel=2)
+            warnings.warn(
+                f"User provided device_type of '{device_type}', but there is no such device. "
+                "Disabling autocast.",
+                UserWarning,
+                stacklevel=2,
+            )
             enabled = False
         elif enabled and self.fast_dtype not in _SUPPORTED[device_type]:
             names = ", ".join(str(kind) for kind in _SUPPORTED[device_type])
-            warnings.warn(f"In {device_type.upper()} autocast, but the target dtype {self.fast_dtype} is not "
-                          f"supported; it can be {names}. Disabling autocast.", UserWarning, stacklevel=2)
+            warnings.warn(
+                f"In {device_type.upper()} autocast, but the target dtype {self.fast_dtype} is not "
+                f"supported; it can be {names}. Disabling autocast.",
+                UserWarning,
+                stacklevel=2,
+            )
             enabled = False
         self._enabled = enabled
         self._before: list[tuple[bool, DType, bool]] = []  # one for each time it is entered
 
     def __enter__(self) -> autocast:
-        self._before.append((is_autocast_enabled(self.device), get_autocast_dtype(self.device),
-                             is_autocast_cache_enabled()))
+        self._before.append(
+            (is_autocast_enabled(self.device), get_autocast_dtype(self.device), is_autocast_cache_enabled())
+        )
         set_autocast_enabled(self.device, self._enabled)
         set_autocast_dtype(self.device, self.fast_dtype)
         set_autocast_cache_enabled(self._cache_enabled)
@@ -84,6 +99,7 @@ class autocast:
 
 
 # The state.
+
 
 def is_autocast_enabled(device_type: str = "cuda") -> bool:
     return AUTOCAST_STATE.enabled[_known(device_type)]
@@ -143,11 +159,15 @@ def set_autocast_cpu_dtype(dtype: DType) -> None:
 
 # Functions with a backward of their own.
 
+
 def _cast(value: Any, device_type: str, dtype: DType) -> Any:
     """Floating point tensors inside of `value` in `dtype`; float64 stays."""
     if isinstance(value, Tensor):
-        cast = (value.is_floating_point() and value.device.type == device_type
-                and value.dtype is not DTYPES["float64"])
+        cast = (
+            value.is_floating_point()
+            and value.device.type == device_type
+            and value.dtype is not DTYPES["float64"]
+        )
         return value.to(dtype) if cast else value
     if isinstance(value, Mapping):
         return {_cast(k, device_type, dtype): _cast(v, device_type, dtype) for k, v in value.items()}
@@ -156,8 +176,9 @@ def _cast(value: Any, device_type: str, dtype: DType) -> Any:
     return value
 
 
-def custom_fwd(fwd: Callable[..., Any] | None = None, *, device_type: str,
-               cast_inputs: DType | None = None) -> Callable[..., Any]:
+def custom_fwd(
+    fwd: Callable[..., Any] | None = None, *, device_type: str, cast_inputs: DType | None = None
+) -> Callable[..., Any]:
     """Decorates `forward` of an autograd.Function.
 
     With `cast_inputs` it runs with autocast off and its floating point arguments in that dtype, if autocast

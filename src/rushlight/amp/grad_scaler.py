@@ -37,12 +37,22 @@ def _refresh_per_optimizer_state() -> dict[str, Any]:
 class GradScaler:
     """`scaler.scale(loss).backward(); scaler.step(optimizer); scaler.update()`."""
 
-    def __init__(self, device: str = "cuda", init_scale: float = 2.0**16, growth_factor: float = 2.0,
-                 backoff_factor: float = 0.5, growth_interval: int = 2000, enabled: bool = True) -> None:
+    def __init__(
+        self,
+        device: str = "cuda",
+        init_scale: float = 2.0**16,
+        growth_factor: float = 2.0,
+        backoff_factor: float = 0.5,
+        growth_interval: int = 2000,
+        enabled: bool = True,
+    ) -> None:
         self._device = device
         if enabled and device != "cpu":
-            warnings.warn(f"GradScaler is enabled for {device!r}, but there is no such device. Disabling.",
-                          UserWarning, stacklevel=2)
+            warnings.warn(
+                f"GradScaler is enabled for {device!r}, but there is no such device. Disabling.",
+                UserWarning,
+                stacklevel=2,
+            )
             enabled = False
         self._enabled = enabled
         if enabled:
@@ -69,8 +79,10 @@ class GradScaler:
             AMBIENT.keys, AMBIENT.trace = saved
 
     def _check_scale_growth_tracker(self, name: str) -> tuple[Tensor, Tensor]:
-        hint = ("This may indicate your script did not use scaler.scale(loss or outputs) earlier in the "
-                "iteration.")
+        hint = (
+            "This may indicate your script did not use scaler.scale(loss or outputs) earlier in the "
+            "iteration."
+        )
         assert self._scale is not None, f"Attempted {name} but _scale is None.  {hint}"
         assert self._growth_tracker is not None, f"Attempted {name} but _growth_tracker is None.  {hint}"
         return self._scale, self._growth_tracker
@@ -91,8 +103,9 @@ class GradScaler:
 
     # Unscaling.
 
-    def _unscale_grads_(self, optimizer: Any, inv_scale: Tensor, found_inf: Tensor,
-                        allow_fp16: bool) -> dict[Any, Tensor]:
+    def _unscale_grads_(
+        self, optimizer: Any, inv_scale: Tensor, found_inf: Tensor, allow_fp16: bool
+    ) -> dict[Any, Tensor]:
         grads: dict[Any, list[Tensor]] = {}
         with no_grad():
             for param in (param for group in optimizer.param_groups for param in group["params"]):
@@ -106,8 +119,9 @@ class GradScaler:
                     grad = grad._values()
                 grads.setdefault(grad.dtype, []).append(grad)
             for same in grads.values():
-                call_inplace(REGISTRY["_amp_foreach_non_finite_check_and_unscale"],
-                             (tuple(same), found_inf, inv_scale))
+                call_inplace(
+                    REGISTRY["_amp_foreach_non_finite_check_and_unscale"], (tuple(same), found_inf, inv_scale)
+                )
         return {found_inf.device: found_inf}
 
     def unscale_(self, optimizer: Any) -> None:
@@ -117,8 +131,9 @@ class GradScaler:
         scale, _ = self._check_scale_growth_tracker("unscale_")
         state = self._per_optimizer_states[id(optimizer)]
         if state["stage"] is OptState.UNSCALED:
-            raise RuntimeError("unscale_() has already been called on this optimizer since the last "
-                               "update().")
+            raise RuntimeError(
+                "unscale_() has already been called on this optimizer since the last update()."
+            )
         if state["stage"] is OptState.STEPPED:
             raise RuntimeError("unscale_() is being called after step().")
         inverse = scale.double().reciprocal().float()
@@ -167,14 +182,18 @@ class GradScaler:
             else:
                 scale.fill_(new_scale)
         else:
-            found = [each for state in self._per_optimizer_states.values()
-                     for each in state["found_inf_per_device"].values()]
+            found = [
+                each
+                for state in self._per_optimizer_states.values()
+                for each in state["found_inf_per_device"].values()
+            ]
             assert len(found) > 0, "No inf checks were recorded prior to update."
             for other in found[1:]:
                 found[0] = found[0] + other
-            call_inplace(REGISTRY["_amp_update_scale"],
-                         (scale, tracker, found[0], self._growth_factor, self._backoff_factor,
-                          self._growth_interval))
+            call_inplace(
+                REGISTRY["_amp_update_scale"],
+                (scale, tracker, found[0], self._growth_factor, self._backoff_factor, self._growth_interval),
+            )
         self._per_optimizer_states = defaultdict(_refresh_per_optimizer_state)
 
     def _check_inf_per_device(self, optimizer: Any) -> dict[Any, Tensor]:
@@ -238,8 +257,10 @@ class GradScaler:
         if not self._enabled:
             return
         if len(state_dict) == 0:
-            raise RuntimeError("The source state dict is empty, possibly because it was saved from a "
-                               "disabled instance of GradScaler.")
+            raise RuntimeError(
+                "The source state dict is empty, possibly because it was saved from a "
+                "disabled instance of GradScaler."
+            )
         self._init_scale = state_dict["scale"]
         if self._scale is not None:
             self._scale.fill_(state_dict["scale"])
@@ -255,7 +276,8 @@ class GradScaler:
         if self._enabled:
             assert len(self._per_optimizer_states) == 0, (
                 "A GradScaler instance may only be pickled at the beginning of an iteration, or at the end "
-                "after scaler.update().")
+                "after scaler.update()."
+            )
             state["_init_scale"] = self.get_scale()
             state["_init_growth_tracker"] = self._get_growth_tracker()
             state["_scale"] = state["_growth_tracker"] = None
@@ -271,8 +293,12 @@ def _step_or_undo(optimizer: Any, bad: Tensor, step: Callable[[], Any]) -> Any:
     optimizer._make_state()
     with no_grad():
         before = [param.clone() for param in params]
-        held = [(value, value.clone()) for param in params
-                for value in optimizer.state.get(param, {}).values() if isinstance(value, Tensor)]
+        held = [
+            (value, value.clone())
+            for param in params
+            for value in optimizer.state.get(param, {}).values()
+            if isinstance(value, Tensor)
+        ]
         result = step()
         for now, then in (*zip(params, before, strict=True), *held):
             now.copy_(run_name("where.self", bad, then, now))

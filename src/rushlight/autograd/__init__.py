@@ -7,6 +7,7 @@ from .. import kernels as _kernels  # noqa: F401
 from .. import decompositions as _decompositions  # noqa: F401
 from .. import derivatives as _derivatives  # noqa: F401
 from .. import batching as _batching  # noqa: F401
+
 # isort: on
 from . import anomaly_mode, forward_ad, function, functional, grad_mode, graph, profiler, profiler_util
 from . import function_vmap as _function_vmap  # noqa: F401  how vmap treats custom functions
@@ -31,10 +32,35 @@ from .profiler import _profiler_enabled, kineto_available
 from .saved_tensor import SavedTensor
 from .variable import Variable
 
-__all__ = ["Function", "GradcheckError", "SavedTensor", "Variable", "anomaly_mode", "backward",
-           "detect_anomaly", "enable_grad", "forward_ad", "function",
-           "functional", "grad", "grad_mode", "gradcheck", "gradgradcheck", "graph", "inference_mode",
-           "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "is_grad_enabled",
-           "is_inference_mode_enabled", "is_multithreading_enabled", "kineto_available", "no_grad",
-           "_profiler_enabled", "profiler", "profiler_util", "set_detect_anomaly", "set_grad_enabled",
-           "set_multithreading_enabled"]
+__all__ = [
+    "Function",
+    "GradcheckError",
+    "SavedTensor",
+    "Variable",
+    "anomaly_mode",
+    "backward",
+    "detect_anomaly",
+    "enable_grad",
+    "forward_ad",
+    "function",
+    "functional",
+    "grad",
+    "grad_mode",
+    "gradcheck",
+    "gradgradcheck",
+    "graph",
+    "inference_mode",
+    "is_anomaly_check_nan_enabled",
+    "is_anomaly_enabled",
+    "is_grad_enabled",
+    "is_inference_mode_enabled",
+    "is_multithreading_enabled",
+    "kineto_available",
+    "no_grad",
+    "_profiler_enabled",
+    "profiler",
+    "profiler_util",
+    "set_detect_anomaly",
+    "set_grad_enabled",
+    "set_multithreading_enabled",
+]

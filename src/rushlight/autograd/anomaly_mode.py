@@ -13,8 +13,7 @@ class detect_anomaly:
 
     def __init__(self, check_nan: bool = True) -> None:
         self.check_nan = check_nan
-        warnings.warn("Anomaly Detection has been enabled: it is slow and meant for debugging.",
-                      stacklevel=2)
+        warnings.warn("Anomaly Detection has been enabled: it is slow and meant for debugging.", stacklevel=2)
 
     def __enter__(self) -> None:
         self._saved = MODES.anomaly, MODES.check_nan

@@ -29,25 +29,36 @@ class GradientEdge(NamedTuple):
 
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     edge = edge_of(tensor)
-    check(edge is not None, "It is not possible to get the gradient edge for a Tensor that does not require "
-          "gradients")
+    check(
+        edge is not None,
+        "It is not possible to get the gradient edge for a Tensor that does not require gradients",
+    )
     return GradientEdge(*edge)  # type: ignore[misc]
 
 
-def backward(tensors: Any, grad_tensors: Any = None, retain_graph: bool | None = None,
-             create_graph: bool = False,
-             grad_variables: Any = None, inputs: Any = None) -> None:
-    """Add the gradients of `tensors` to `.grad` of the leaves (or only of `inputs`) they were computed from.
-    """
+def backward(
+    tensors: Any,
+    grad_tensors: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    grad_variables: Any = None,
+    inputs: Any = None,
+) -> None:
+    """Add the gradients of `tensors` to `.grad` of the leaves (or only of `inputs`) they were computed from."""
     if grad_variables is not None:
-        check(grad_tensors is None, "`grad_tensors` and `grad_variables` (deprecated) arguments both passed "
-              "to `backward()`. Please only use `grad_tensors`.")
+        check(
+            grad_tensors is None,
+            "`grad_tensors` and `grad_variables` (deprecated) arguments both passed "
+            "to `backward()`. Please only use `grad_tensors`.",
+        )
         grad_tensors = grad_variables
     if create_graph:
-        warn_once("Using backward() with create_graph=True makes a reference cycle: the gradient in .grad "
-                  "refers to the graph, the graph to the leaf. Use autograd.grad, or set .grad to None "
-                  "afterwards.",
-                  stacklevel=3)
+        warn_once(
+            "Using backward() with create_graph=True makes a reference cycle: the gradient in .grad "
+            "refers to the graph, the graph to the leaf. Use autograd.grad, or set .grad to None "
+            "afterwards.",
+            stacklevel=3,
+        )
     roots = _roots(_tuple(tensors), grad_tensors, create_graph, batched=False)
     keep = create_graph if retain_graph is None else retain_graph
     if inputs is None:
@@ -79,25 +90,43 @@ def _input_edges(inputs: tuple[Any, ...]) -> list[Edge]:
     return edges  # type: ignore[return-value]
 
 
-def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool | None = None,
-         create_graph: bool = False, only_inputs: bool = True,
-         allow_unused: bool | None = None, is_grads_batched: bool = False, materialize_grads: bool = False,
-         ) -> tuple[Tensor | None, ...]:
+def grad(
+    outputs: Any,
+    inputs: Any,
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> tuple[Tensor | None, ...]:
     """The gradients of the sum of `outputs`, weighted by `grad_outputs`, with respect to `inputs`."""
     if not only_inputs:
-        warnings.warn("grad: only_inputs=False is ignored; gradients are not added to leaves. To do that, "
-                      "use autograd.backward.", FutureWarning, stacklevel=2)
+        warnings.warn(
+            "grad: only_inputs=False is ignored; gradients are not added to leaves. To do that, "
+            "use autograd.backward.",
+            FutureWarning,
+            stacklevel=2,
+        )
     if materialize_grads and allow_unused is False:
-        raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but "
-                         "got: allow_unused=False.")
+        raise ValueError(
+            "Expected allow_unused to be True or not passed when materialize_grads=True, but "
+            "got: allow_unused=False."
+        )
     allow_unused = materialize_grads if allow_unused is None else allow_unused
     inputs = _several(inputs)
     wanted = _tuple(inputs)
     roots = _roots(_tuple(outputs), grad_outputs, create_graph, batched=is_grads_batched)
     check(len(wanted) > 0, "grad requires non-empty inputs.", ValueError)
     edges = _input_edges(wanted)
-    run = Run(retain_graph=create_graph if retain_graph is None else retain_graph, create_graph=create_graph,
-              inputs=edges, accumulate=False, trace=_trace(outputs))
+    run = Run(
+        retain_graph=create_graph if retain_graph is None else retain_graph,
+        create_graph=create_graph,
+        inputs=edges,
+        accumulate=False,
+        trace=_trace(outputs),
+    )
     if is_grads_batched:
         results = _run_batched(run, roots, len(edges))
     else:
@@ -105,19 +134,30 @@ def grad(outputs: Any, inputs: Any, grad_outputs: Any = None, retain_graph: bool
         results = [run.captured.get(i) for i in range(len(edges))]
     if not allow_unused and any(result is None for result in results):
         unused = next(i for i, result in enumerate(results) if result is None)
-        raise RuntimeError(f"The differentiated Tensor at index {unused} appears to not have been used in "
-                           "the graph. Set allow_unused=True if this is the desired behavior.")
+        raise RuntimeError(
+            f"The differentiated Tensor at index {unused} appears to not have been used in "
+            "the graph. Set allow_unused=True if this is the desired behavior."
+        )
     if materialize_grads:
-        check(all(result is not None or isinstance(tensor, Tensor) for tensor, result
-                  in zip(wanted, results, strict=True)),
-              "materialize_grads cannot be used when the given input is a GradientEdge")
-        results = [_zeros_like(tensor)._set_requires_grad(create_graph) if result is None else result
-                   for tensor, result in zip(wanted, results, strict=True)]
-    results = [tensor.like(result) if isinstance(tensor, NestedBase) and result is not None else result
-               for tensor, result in zip(inputs, results, strict=True)]
+        check(
+            all(
+                result is not None or isinstance(tensor, Tensor)
+                for tensor, result in zip(wanted, results, strict=True)
+            ),
+            "materialize_grads cannot be used when the given input is a GradientEdge",
+        )
+        results = [
+            _zeros_like(tensor)._set_requires_grad(create_graph) if result is None else result
+            for tensor, result in zip(wanted, results, strict=True)
+        ]
+    results = [
+        tensor.like(result) if isinstance(tensor, NestedBase) and result is not None else result
+        for tensor, result in zip(inputs, results, strict=True)
+    ]
     if not create_graph:
-        results = [result if result is None or not result.requires_grad else result.detach() for result
-                   in results]
+        results = [
+            result if result is None or not result.requires_grad else result.detach() for result in results
+        ]
     return tuple(results)
 
 
@@ -152,8 +192,9 @@ def _edge(tensor: Any) -> Edge | None:
     return tensor if isinstance(tensor, GradientEdge) else edge_of(tensor)
 
 
-def _roots(outputs: tuple[Any, ...], grad_outputs: Any, create_graph: bool, *, batched: bool,
-           ) -> list[tuple[Edge, Tensor]]:
+def _roots(
+    outputs: tuple[Any, ...], grad_outputs: Any, create_graph: bool, *, batched: bool
+) -> list[tuple[Edge, Tensor]]:
     grads = (None,) * len(outputs) if grad_outputs is None else _tuple(grad_outputs)
     check(len(grads) == len(outputs), f"got {len(outputs)} tensors and {len(grads)} gradients")
     roots: list[tuple[Edge, Tensor]] = []
@@ -162,40 +203,60 @@ def _roots(outputs: tuple[Any, ...], grad_outputs: Any, create_graph: bool, *, b
         if edge is None:
             if isinstance(output, Tensor) and given is not None:
                 _check_gradient(output, given, batched)
-            raise RuntimeError(f"element {len(roots)} of tensors does not require grad and does not have a "
-                               "grad_fn")
+            raise RuntimeError(
+                f"element {len(roots)} of tensors does not require grad and does not have a grad_fn"
+            )
         roots.append((edge, _root_gradient(output, given, batched)))
     return roots
 
 
 def _root_gradient(output: Any, given: Any, batched: bool) -> Tensor:
     if given is not None:
-        check(isinstance(given, Tensor), "gradients can be either Tensors or None, but got "
-              f"{type(given).__name__}", TypeError)
+        check(
+            isinstance(given, Tensor),
+            f"gradients can be either Tensors or None, but got {type(given).__name__}",
+            TypeError,
+        )
         dtype = _check_gradient(output, given, batched)
         return given if given.dtype is dtype else given.to(dtype)
     if isinstance(output, GradientEdge):
         shape, dtype, on_meta = output.node._meta[output.output_nr]
         check(all(size == 1 for size in shape), "grad can be implicitly created only for scalar outputs")
-        check(not dtype.is_complex, "grad can be implicitly created only for real scalar outputs but got "
-              f"rushlight.{dtype.name}")
+        check(
+            not dtype.is_complex,
+            f"grad can be implicitly created only for real scalar outputs but got rushlight.{dtype.name}",
+        )
         return run_name("ones", shape, dtype, None, META_DEVICE if on_meta else None, None)
     check(output.numel() == 1, "grad can be implicitly created only for scalar outputs")
-    check(not output.dtype.is_complex, "grad can be implicitly created only for real scalar outputs but got "
-          f"rushlight.{output.dtype.name}")
+    check(
+        not output.dtype.is_complex,
+        f"grad can be implicitly created only for real scalar outputs but got rushlight.{output.dtype.name}",
+    )
     return run_name("ones_like", output.detach(), None, None, None, None, None)
 
 
 def _check_gradient(output: Tensor | GradientEdge, given: Tensor, batched: bool) -> DType:
     """Refuse a gradient that is not like the output; the dtype that it is to be cast to."""
-    expected, dtype = ((tuple(output.shape), output.dtype) if isinstance(output, Tensor)
-                       else output.node._meta[output.output_nr][:2])
-    hint = (" If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch "
-            "dimension; the others must be those of the output." if batched else "")
-    check(tuple(given.shape[1:] if batched else given.shape) == expected,
-          f"Mismatch in shape: grad_output[0] has a shape of {given.shape} and output[0] has a shape of "
-          f"{Size(expected)}.{hint}")
-    check(given.dtype.is_complex == dtype.is_complex, "For complex Tensors, both grad_output and "
-          "output are required to have the same dtype. Mismatch in dtype: grad_output[0] has a dtype of "
-          f"{given.dtype} and output[0] has a dtype of {dtype}.")
+    expected, dtype = (
+        (tuple(output.shape), output.dtype)
+        if isinstance(output, Tensor)
+        else output.node._meta[output.output_nr][:2]
+    )
+    hint = (
+        " If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch "
+        "dimension; the others must be those of the output."
+        if batched
+        else ""
+    )
+    check(
+        tuple(given.shape[1:] if batched else given.shape) == expected,
+        f"Mismatch in shape: grad_output[0] has a shape of {given.shape} and output[0] has a shape of "
+        f"{Size(expected)}.{hint}",
+    )
+    check(
+        given.dtype.is_complex == dtype.is_complex,
+        "For complex Tensors, both grad_output and "
+        "output are required to have the same dtype. Mismatch in dtype: grad_output[0] has a dtype of "
+        f"{given.dtype} and output[0] has a dtype of {dtype}.",
+    )
     return dtype

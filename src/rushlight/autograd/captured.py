@@ -16,8 +16,9 @@ from ..core.tensor import Tensor
 def is_captured(target: Tensor, func: Any, others: Any) -> bool:
     """Whether `target`, or what it is a view of, was there before `func` was called."""
     owner = target if target._base is None else target._base
-    return any(found is owner or found is target or found._base is owner
-               for found in _tensors((func, others)))
+    return any(
+        found is owner or found is target or found._base is owner for found in _tensors((func, others))
+    )
 
 
 def _tensors(root: Any) -> Iterator[Tensor]:
@@ -50,5 +51,10 @@ def _parts(value: Any) -> list[Any]:
         except ValueError:  # a variable that has no value yet
             continue
     names = getattr(value, "__globals__", {})
-    return [*cells, *[names[name] for name in code.co_names if name in names and not callable(names[name])],
-            getattr(value, "__self__", None), getattr(value, "__wrapped__", None), value.__defaults__]
+    return [
+        *cells,
+        *[names[name] for name in code.co_names if name in names and not callable(names[name])],
+        getattr(value, "__self__", None),
+        getattr(value, "__wrapped__", None),
+        value.__defaults__,
+    ]

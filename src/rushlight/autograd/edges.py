@@ -50,13 +50,19 @@ def current_node(tensor: Tensor) -> Any:
     return node
 
 
-_CUSTOM = ("This view was created inside a custom Function, or is an input that it returned as it is: "
-           "giving it the history of a write would replace the Function's own backward. Clone the output "
-           "of the Function before writing to it.")
-_MULTI = ("This view is the output of a function that returns multiple views, and none of those may be "
-          "written to. Use an operator that is not in-place instead.")
-_UNCLEAR = ("Whether the write should be recorded cannot be told: make the view and write to it either "
-            "both inside the {} block, so that it is not, or both outside, so that it is.")
+_CUSTOM = (
+    "This view was created inside a custom Function, or is an input that it returned as it is: "
+    "giving it the history of a write would replace the Function's own backward. Clone the output "
+    "of the Function before writing to it."
+)
+_MULTI = (
+    "This view is the output of a function that returns multiple views, and none of those may be "
+    "written to. Use an operator that is not in-place instead."
+)
+_UNCLEAR = (
+    "Whether the write should be recorded cannot be told: make the view and write to it either "
+    "both inside the {} block, so that it is not, or both outside, so that it is."
+)
 
 
 def check_creation(tensor: Tensor, *, written: bool) -> None:

@@ -38,8 +38,16 @@ class Run:
     """One backward pass. `inputs`, where given, are the edges whose gradients are asked for; only what leads
     there runs. With `stop` it ends at them: no hook of theirs runs, nor what they were made from."""
 
-    def __init__(self, *, retain_graph: bool, create_graph: bool, inputs: Sequence[Edge] | None,
-                 accumulate: bool, trace: Any = None, stop: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        retain_graph: bool,
+        create_graph: bool,
+        inputs: Sequence[Edge] | None,
+        accumulate: bool,
+        trace: Any = None,
+        stop: bool = False,
+    ) -> None:
         self.retain_graph = retain_graph
         self.create_graph = create_graph
         self.id = next(_ids)
@@ -137,18 +145,27 @@ class Run:
     def called(self) -> Iterator[Node]:
         """The nodes, but for accumulators, that this run calls."""
         for node in self.visited:
-            if node._sequence != ACCUMULATE and self._edges(node) and (
-                    self.needed is None or (node in self.needed and self._wanted(node) is not NOTHING)):
+            if (
+                node._sequence != ACCUMULATE
+                and self._edges(node)
+                and (self.needed is None or (node in self.needed and self._wanted(node) is not NOTHING))
+            ):
                 yield node
 
     def executes(self, node: Node) -> bool:
         """Whether this run calls `node`."""
         if isinstance(node, AccumulateGrad) and self.targets is not None and not self.accumulate:
-            raise RuntimeError("A leaf node was passed to _will_engine_execute_node, but we are currently "
-                               "running autograd.grad(), which runs no accumulator")
+            raise RuntimeError(
+                "A leaf node was passed to _will_engine_execute_node, but we are currently "
+                "running autograd.grad(), which runs no accumulator"
+            )
         return node in self.visited and (
-            self.needed is None or (node in self.needed and (
-                self._wanted(node) is not NOTHING or isinstance(node, AccumulateGrad))))
+            self.needed is None
+            or (
+                node in self.needed
+                and (self._wanted(node) is not NOTHING or isinstance(node, AccumulateGrad))
+            )
+        )
 
     def planned(self) -> list[Node]:
         """The nodes that are still to come, the present one first, in the order in which they will run."""
@@ -221,11 +238,15 @@ class Run:
 
     def _fitted(self, node: Node, index: int, grad: Any, meta: Any) -> Tensor:
         if not isinstance(grad, Tensor):
-            raise TypeError(f"{node.name()} returned a gradient of type {type(grad).__name__} at index "
-                            f"{index}, expected a tensor or None")
+            raise TypeError(
+                f"{node.name()} returned a gradient of type {type(grad).__name__} at index "
+                f"{index}, expected a tensor or None"
+            )
         if not can_fit(grad, meta[0]):
-            raise RuntimeError(f"Function {node.name()} returned an invalid gradient at index {index} - got "
-                               f"{list(grad.shape)} but expected shape compatible with {list(meta[0])}")
+            raise RuntimeError(
+                f"Function {node.name()} returned an invalid gradient at index {index} - got "
+                f"{list(grad.shape)} but expected shape compatible with {list(meta[0])}"
+            )
         return fit(grad, meta)
 
     def _run(self, node: Node, grads: list[Any]) -> Any:
@@ -323,8 +344,10 @@ def tell_where(node: Node) -> None:
     seen: Node | None = node
     while seen is not None:
         if seen._trace is None:
-            _warn(f"{said} No forward pass information is there: it was recorded outside of anomaly mode; "
-                  "switch it on for the forward pass to see where.")
+            _warn(
+                f"{said} No forward pass information is there: it was recorded outside of anomaly mode; "
+                "switch it on for the forward pass to see where."
+            )
             return
         _warn(f"{said} It was recorded here:\n{seen._trace}")
         seen = seen._parent
@@ -340,9 +363,15 @@ def _warn(text: str) -> None:
         print(raised, file=sys.stderr)
 
 
-def gradients(outputs: Sequence[Tensor], inputs: Sequence[Tensor], grad_outputs: Sequence[Tensor], *,
-              create_graph: bool = False, retain_graph: bool | None = None,
-              stop: bool = False) -> list[Tensor | None]:
+def gradients(
+    outputs: Sequence[Tensor],
+    inputs: Sequence[Tensor],
+    grad_outputs: Sequence[Tensor],
+    *,
+    create_graph: bool = False,
+    retain_graph: bool | None = None,
+    stop: bool = False,
+) -> list[Tensor | None]:
     """The gradients of `inputs` for given gradients of `outputs`; None where an input was not used. With
     `stop` as if none of them depended on another."""
     roots = []
@@ -352,9 +381,14 @@ def gradients(outputs: Sequence[Tensor], inputs: Sequence[Tensor], grad_outputs:
             roots.append((edge, grad))
     edges = [edge_of(tensor) for tensor in inputs]
     present = [(i, edge) for i, edge in enumerate(edges) if edge is not None]
-    run = Run(retain_graph=create_graph if retain_graph is None else retain_graph, create_graph=create_graph,
-              inputs=[edge for _, edge in present], accumulate=False, trace=outputs[0]._trace,
-              stop=stop)
+    run = Run(
+        retain_graph=create_graph if retain_graph is None else retain_graph,
+        create_graph=create_graph,
+        inputs=[edge for _, edge in present],
+        accumulate=False,
+        trace=outputs[0]._trace,
+        stop=stop,
+    )
     run.start(roots)
     found: list[Tensor | None] = [None] * len(inputs)
     for position, (i, _) in enumerate(present):

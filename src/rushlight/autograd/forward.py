@@ -126,8 +126,9 @@ def levels_among(tensors: Iterable[Tensor]) -> list[Level]:
     for tensor in tensors:
         for holder in (tensor, tensor._base):
             if holder is not None and holder._tangents:
-                found.update(level for level in holder._tangents if level.active
-                             and level.number < MODES.limit)
+                found.update(
+                    level for level in holder._tangents if level.active and level.number < MODES.limit
+                )
     return sorted(found, key=lambda level: level.number)
 
 
@@ -139,8 +140,11 @@ def propagate(op: OpDef, entry: Entry, args: Arguments, result: Any, trace: Any 
         return
     results = result if type(result) is tuple else (result,)
     allowed = entry.outputs
-    differentiable = [i for i, r in enumerate(results) if r is not None and r.dtype.is_differentiable
-                      and (allowed is None or i in allowed)]
+    differentiable = [
+        i
+        for i, r in enumerate(results)
+        if r is not None and r.dtype.is_differentiable and (allowed is None or i in allowed)
+    ]
     if not differentiable:
         return
     modes = MODES
@@ -172,8 +176,9 @@ def _fitted(tangent: Tensor, result: Tensor) -> Tensor:
     return tangent
 
 
-def _tangents(op: OpDef, entry: Entry, args: Arguments, results: Any, level: Level,
-              differentiable: list[int]) -> Any:
+def _tangents(
+    op: OpDef, entry: Entry, args: Arguments, results: Any, level: Level, differentiable: list[int]
+) -> Any:
     """The tangents of all outputs."""
     rule = entry.forward
     if rule is AUTO_LINEAR:
@@ -236,8 +241,9 @@ def _elementwise(entry: Entry, args: Arguments, results: Any, level: Level) -> A
         tangent = None if argument is None else tangent_of(argument, level)
         if tangent is None:
             continue
-        values = [conj(tangent) if source == 0 else _captured(source, args, results)
-                  for source in formula.sources]
+        values = [
+            conj(tangent) if source == 0 else _captured(source, args, results) for source in formula.sources
+        ]
         part = formula.function(*values)
         if part.dtype.is_complex:
             part = part.conj().resolve_conj()
@@ -275,22 +281,32 @@ def _transposed(entry: Entry, args: Arguments, results: Any, level: Level, diffe
     return answer
 
 
-def _images(entry: Entry, args: Arguments, results: Any, level: Level, dummies: list[Any],
-            ) -> tuple[list[Any], list[Any]]:
+def _images(
+    entry: Entry, args: Arguments, results: Any, level: Level, dummies: list[Any]
+) -> tuple[list[Any], list[Any]]:
     """The reverse formulas applied to the dummies, and the tangents they are paired with."""
     images, tangents = [], []
     for formula in entry.formulas:
         if not any(_has_tangent(args[entry.targets[target]], level) for target in formula.targets):
             continue
-        values = [(True,) * len(formula.targets) if source == NEEDS
-                  else _dummy(source, dummies) if isinstance(source, int)
-                  else _captured(source, args, results) for source in formula.sources]
+        values = [
+            (True,) * len(formula.targets)
+            if source == NEEDS
+            else _dummy(source, dummies)
+            if isinstance(source, int)
+            else _captured(source, args, results)
+            for source in formula.sources
+        ]
         grads = formula.function(*values)
-        for target, grad in zip(formula.targets, (grads,) if len(formula.targets) == 1 else grads,
-                                strict=True):
+        for target, grad in zip(
+            formula.targets, (grads,) if len(formula.targets) == 1 else grads, strict=True
+        ):
             argument = args[entry.targets[target]]
-            pairs = zip(argument, grad,
-                        strict=True) if entry.lists[target] and grad is not None else [(argument, grad)]
+            pairs = (
+                zip(argument, grad, strict=True)
+                if entry.lists[target] and grad is not None
+                else [(argument, grad)]
+            )
             for tensor, image in pairs:
                 tangent = None if tensor is None or image is None else tangent_of(tensor, level)
                 if tangent is not None and image.requires_grad:
@@ -335,8 +351,16 @@ def _write_tangent(target: Tensor, tangent: Tensor | None, level: Level) -> None
     whole = tangent_of(base, level)
     if whole is None and tangent is None:
         return
-    room = run_name("new_empty_strided", _like(whole, tangent), tuple(base.shape), base.strides(), base.dtype,
-                    None, None, None)
+    room = run_name(
+        "new_empty_strided",
+        _like(whole, tangent),
+        tuple(base.shape),
+        base.strides(),
+        base.dtype,
+        None,
+        None,
+        None,
+    )
     if whole is None:
         room.zero_()
     else:

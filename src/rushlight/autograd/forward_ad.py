@@ -15,6 +15,7 @@ from .grad_mode import Mode
 
 UnpackedDualTensor = namedtuple("UnpackedDualTensor", ["primal", "tangent"])
 
+
 def open_level() -> Level:
     level = Level()
     MODES.dual_levels += 1
@@ -37,8 +38,11 @@ def exit_dual_level(*, level: int | None = None) -> None:
     """Close the innermost dual level: its tangents are gone."""
     stack = MODES.dual_stack
     check(bool(stack), "exit_dual_level: there is no open dual level")
-    check(level is None or level == len(stack) - 1, "Trying to exit a forward AD level that was not the last "
-          "one that was created. This is not supported.")
+    check(
+        level is None or level == len(stack) - 1,
+        "Trying to exit a forward AD level that was not the last "
+        "one that was created. This is not supported.",
+    )
     close_level(stack.pop())
 
 
@@ -84,23 +88,35 @@ class _set_fwd_grad_enabled(Mode):
 def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
     """A view of `tensor` that has `tangent`."""
     found = _level(level)
-    check(found is not None, "Trying to create a dual Tensor for forward AD but no level exists, make sure "
-          "to enter_dual_level() first.")
+    check(
+        found is not None,
+        "Trying to create a dual Tensor for forward AD but no level exists, make sure "
+        "to enter_dual_level() first.",
+    )
     assert found is not None
-    check(tensor.dtype.is_differentiable, "Expected primal to be floating point or complex, but got: "
-          f"{tensor.dtype}",
-          ValueError)
-    check(tangent.dtype.is_differentiable, "Expected tangent to be floating point or complex, but got: "
-          f"{tangent.dtype}",
-          ValueError)
+    check(
+        tensor.dtype.is_differentiable,
+        f"Expected primal to be floating point or complex, but got: {tensor.dtype}",
+        ValueError,
+    )
+    check(
+        tangent.dtype.is_differentiable,
+        f"Expected tangent to be floating point or complex, but got: {tangent.dtype}",
+        ValueError,
+    )
     if isinstance(tensor, NestedBase):
-        return tensor.like(make_dual(tensor.values(), tensor.values_of(tangent, "make_dual"),
-                                     level=level))
-    check(tensor.shape == tangent.shape, "Trying to set a forward gradient that has a different size than "
-          f"that of the original Tensor: {list(tangent.shape)} and {list(tensor.shape)}; this is not "
-          "supported.")
-    check(tangent_of(tangent, found) is None, "Trying to set a forward gradient that has a forward "
-          "gradient at the same level itself; this is not supported. Unpack it first.")
+        return tensor.like(make_dual(tensor.values(), tensor.values_of(tangent, "make_dual"), level=level))
+    check(
+        tensor.shape == tangent.shape,
+        "Trying to set a forward gradient that has a different size than "
+        f"that of the original Tensor: {list(tangent.shape)} and {list(tensor.shape)}; this is not "
+        "supported.",
+    )
+    check(
+        tangent_of(tangent, found) is None,
+        "Trying to set a forward gradient that has a forward "
+        "gradient at the same level itself; this is not supported. Unpack it first.",
+    )
     dual = run_name("alias", tensor)
     set_tangent(dual, found, _laid_out_as(tangent, tensor), own=True)
     return dual
@@ -118,8 +134,11 @@ def _laid_out_as(tangent: Tensor, primal: Tensor) -> Tensor:
         tangent = tangent.resolve_neg() if tangent._neg else run_name("_neg_view", run_name("neg", tangent))
     size = primal.storage_object.nbytes() // primal.dtype.itemsize
     own = tangent.storage_object.nbytes() // tangent.dtype.itemsize
-    if (tangent.strides(), tangent.storage_offset(), own) == (primal.strides(), primal.storage_offset(),
-                                                              size):
+    if (tangent.strides(), tangent.storage_offset(), own) == (
+        primal.strides(),
+        primal.storage_offset(),
+        size,
+    ):
         return tangent
     place = run_name("zeros", (size,), tangent.dtype, None, None, None)
     laid = run_name("as_strided", place, tuple(primal.shape), primal.strides(), primal.storage_offset())

@@ -39,15 +39,17 @@ class FunctionCtx:
     saved_for_forward: tuple[Any, ...] = ()
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
-        """Keep tensors for `saved_tensors`; inputs and outputs only are safe to keep this way, as in PyTorch.
-        """
+        """Keep tensors for `saved_tensors`; inputs and outputs only are safe to keep this way, as in PyTorch."""
         self.to_save = tensors
 
     def save_for_forward(self, *tensors: Tensor | None) -> None:
         """Keep tensors for `jvp`."""
         for tensor in tensors:
-            check(isinstance(tensor, Tensor) or tensor is None, "save_for_forward expects all arguments to "
-                  f"be tensors; you passed in {type(tensor)}", TypeError)
+            check(
+                isinstance(tensor, Tensor) or tensor is None,
+                f"save_for_forward expects all arguments to be tensors; you passed in {type(tensor)}",
+                TypeError,
+            )
         self.saved_for_forward = tensors
 
     def mark_dirty(self, *args: Tensor) -> None:
@@ -87,8 +89,10 @@ class BackwardCFunction(Node, FunctionCtx):
             raise second_time()
         if not self._saved:
             return self.to_save  # forward or setup_context is still running
-        return tuple(unpack_tensor(item, self) if number is None else unpack_output(item, self, number)
-                     for item, number in self._saved)
+        return tuple(
+            unpack_tensor(item, self) if number is None else unpack_output(item, self, number)
+            for item, number in self._saved
+        )
 
     @property
     def _raw_saved_tensors(self) -> tuple[SavedTensor, ...]:
@@ -98,18 +102,23 @@ class BackwardCFunction(Node, FunctionCtx):
 
     @property
     def saved_variables(self) -> tuple[Any, ...]:
-        warnings.warn("'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning,
-                      stacklevel=2)
+        warnings.warn(
+            "'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning, stacklevel=2
+        )
         return self.saved_tensors
 
     def _keep(self, outputs: Sequence[Any]) -> None:
         """Save what save_for_backward was given, now that the outputs are known."""
         kept: list[tuple[Any, int | None]] = []
         for tensor in self.to_save:
-            check(tensor is None or isinstance(tensor, Tensor), "save_for_backward can only save variables, "
-                  f"but argument is of type {type(tensor).__name__}", TypeError)
-            number = next((i for i, output in enumerate(outputs) if output is tensor and tensor is not None),
-                          None)
+            check(
+                tensor is None or isinstance(tensor, Tensor),
+                f"save_for_backward can only save variables, but argument is of type {type(tensor).__name__}",
+                TypeError,
+            )
+            number = next(
+                (i for i, output in enumerate(outputs) if output is tensor and tensor is not None), None
+            )
             if number is not None and tensor._node is self:
                 kept.append((save_output(tensor), number))
             else:
@@ -127,9 +136,12 @@ class BackwardCFunction(Node, FunctionCtx):
             grads = tuple(grads[0])
         if self.materialize_grads:
             without = self._without_gradient
-            grads = tuple(zeros(meta) if grad is None and meta is not None and meta[1].is_differentiable
-                          and number not in without else grad
-                          for number, (grad, meta) in enumerate(zip(grads, self._meta, strict=True)))
+            grads = tuple(
+                zeros(meta)
+                if grad is None and meta is not None and meta[1].is_differentiable and number not in without
+                else grad
+                for number, (grad, meta) in enumerate(zip(grads, self._meta, strict=True))
+            )
         found = self._function._backward_function()(self, *grads)
         return self._checked(found if isinstance(found, tuple | list) else (found,))
 
@@ -138,14 +150,22 @@ class BackwardCFunction(Node, FunctionCtx):
         given, expected = len(grads), len(self._inputs)
         if given > expected and all(g is None for g in grads[expected:]):
             grads = grads[:expected]
-        check(len(grads) == expected, f"function {self.name()} returned an incorrect number of gradients "
-              f"(expected {expected}, got {given})")
+        check(
+            len(grads) == expected,
+            f"function {self.name()} returned an incorrect number of gradients "
+            f"(expected {expected}, got {given})",
+        )
         for i, (grad, is_tensor) in enumerate(zip(grads, self._inputs, strict=True)):
-            check(grad is None or is_tensor, f"function {self.name()} returned a gradient different than "
-                  f"None at position {i + 1}, but the corresponding forward input was not a Variable")
-            check(grad is None or isinstance(grad, Tensor), "expected Variable or None (got "
-                  f"{type(grad).__name__})",
-                  TypeError)
+            check(
+                grad is None or is_tensor,
+                f"function {self.name()} returned a gradient different than "
+                f"None at position {i + 1}, but the corresponding forward input was not a Variable",
+            )
+            check(
+                grad is None or isinstance(grad, Tensor),
+                f"expected Variable or None (got {type(grad).__name__})",
+                TypeError,
+            )
         return [grad for grad, is_tensor in zip(grads, self._inputs, strict=True) if is_tensor]
 
 
@@ -154,8 +174,12 @@ class WrappedContext:
     unwrapped, with a note each on how to wrap them again when they are read.
     """
 
-    def __init__(self, ctx: BackwardCFunction, unwrap: Callable[[Any], tuple[Any, Any]],
-                 wrap: Callable[[Any, Any], Any]) -> None:
+    def __init__(
+        self,
+        ctx: BackwardCFunction,
+        unwrap: Callable[[Any], tuple[Any, Any]],
+        wrap: Callable[[Any, Any], Any],
+    ) -> None:
         self.__dict__.update(_ctx=ctx, _unwrap=unwrap, _wrap=wrap)
 
     def save_for_backward(self, *tensors: Any) -> None:
@@ -204,13 +228,18 @@ class Function(metaclass=_FunctionMeta):
     _backward_cls: type[BackwardCFunction]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        warnings.warn(f"{self.__class__} should not be instantiated: its methods are static, call "
-                      f"{type(self).__name__}.apply(...). This will become an error.",
-                      DeprecationWarning, stacklevel=2)
+        warnings.warn(
+            f"{self.__class__} should not be instantiated: its methods are static, call "
+            f"{type(self).__name__}.apply(...). This will become an error.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError("Legacy autograd function with non-static forward method is deprecated: write "
-                           "static methods and call apply")
+        raise RuntimeError(
+            "Legacy autograd function with non-static forward method is deprecated: write "
+            "static methods and call apply"
+        )
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
@@ -222,26 +251,32 @@ class Function(metaclass=_FunctionMeta):
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
-        raise NotImplementedError("You must implement either the backward or the vjp method of a custom "
-                                  "Function to use it with reverse mode")
+        raise NotImplementedError(
+            "You must implement either the backward or the vjp method of a custom "
+            "Function to use it with reverse mode"
+        )
 
     vjp = backward
 
     @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
-        raise NotImplementedError("You must implement the jvp function of a custom Function to use it with "
-                                  "forward mode")
+        raise NotImplementedError(
+            "You must implement the jvp function of a custom Function to use it with forward mode"
+        )
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, *args: Any) -> Any:
-        raise NotImplementedError("to use a Function with vmap, give it a vmap staticmethod or set "
-                                  "generate_vmap_rule = True")
+        raise NotImplementedError(
+            "to use a Function with vmap, give it a vmap staticmethod or set generate_vmap_rule = True"
+        )
 
     @classmethod
     def _backward_function(cls) -> Callable[..., Any]:
         own, vjp = cls.backward is not Function.backward, cls.vjp is not Function.vjp
-        check(not (own and vjp), "Implementing both 'backward' and 'vjp' for a custom Function is not "
-              "allowed; keep one of them")
+        check(
+            not (own and vjp),
+            "Implementing both 'backward' and 'vjp' for a custom Function is not allowed; keep one of them",
+        )
         return cls.vjp if vjp else cls.backward
 
     @classmethod
@@ -274,7 +309,7 @@ def _bound(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -
     lead = () if cls._has_setup_context() else (None,)  # the context, which comes first in the older style
     bound = inspect.signature(cls.forward).bind(*lead, *args, **kwargs)
     bound.apply_defaults()
-    return (*bound.args[len(lead):], *bound.kwargs.values())
+    return (*bound.args[len(lead) :], *bound.kwargs.values())
 
 
 def run(cls: type[Function], args: tuple[Any, ...]) -> Any:
@@ -313,18 +348,25 @@ def _finish(ctx: BackwardCFunction, args: tuple[Any, ...], outputs: list[Any], r
     """The outputs as the caller sees them, with `ctx` as the history of the differentiable ones."""
     inputs = [a for a in args if isinstance(a, Tensor)]
     for dirty in ctx.dirty_tensors:
-        check(any(dirty is o for o in outputs), "Some elements marked as dirty during the forward method "
-              "were not returned as output. forward must return every input that it writes to")
+        check(
+            any(dirty is o for o in outputs),
+            "Some elements marked as dirty during the forward method "
+            "were not returned as output. forward must return every input that it writes to",
+        )
         if not any(dirty is i for i in inputs):
-            warnings.warn("Only input Tensors should be given to ctx.mark_dirty(); a Tensor that is not an "
-                          "input needs no mark", stacklevel=4)
+            warnings.warn(
+                "Only input Tensors should be given to ctx.mark_dirty(); a Tensor that is not an "
+                "input needs no mark",
+                stacklevel=4,
+            )
         dirty.version_counter.value += 1
     if recorded:
         ctx._next = tuple(edge_of(a) if a._keys & AUTOGRAD else None for a in inputs)
     finished: list[Any] = []
     if not ctx._materialize_non_diff_grads:
-        ctx._without_gradient = frozenset(i for i, output in enumerate(outputs)
-                                          if any(output is n for n in ctx.non_differentiable))
+        ctx._without_gradient = frozenset(
+            i for i, output in enumerate(outputs) if any(output is n for n in ctx.non_differentiable)
+        )
     for output in outputs:
         if not isinstance(output, Tensor):
             finished.append(output)
@@ -337,8 +379,9 @@ def _finish(ctx: BackwardCFunction, args: tuple[Any, ...], outputs: list[Any], r
 _NOT_A_TENSOR: Any = None
 
 
-def _finish_one(ctx: BackwardCFunction, output: Tensor, inputs: list[Tensor], recorded: bool, number: int,
-                count: int) -> Tensor:
+def _finish_one(
+    ctx: BackwardCFunction, output: Tensor, inputs: list[Tensor], recorded: bool, number: int, count: int
+) -> Tensor:
     is_input = any(output is i for i in inputs)
     is_dirty = any(output is d for d in ctx.dirty_tensors)
     refused = any(output is n for n in ctx.non_differentiable)
@@ -384,15 +427,22 @@ def _with_history(ctx: BackwardCFunction, output: Tensor, number: int) -> Tensor
 def _written(ctx: BackwardCFunction, output: Tensor, number: int, count: int) -> Tensor:
     """An input that forward wrote to takes the function as its history."""
     base = output._base
-    check(base is not None or not (output._requires_grad and output._node is None), "a leaf Variable that "
-          "requires grad is being used in an in-place operation.")
+    check(
+        base is not None or not (output._requires_grad and output._node is None),
+        "a leaf Variable that requires grad is being used in an in-place operation.",
+    )
     if base is None:
         return _with_history(ctx, output, number)
-    check(count == 1, "your Function modifies inplace an input that is a view of another Tensor: it cannot "
-                      "return more than one Tensor. Clone the input before the call, or split the Function "
-                      "in two: one that writes and returns the written tensor alone, and one for the rest.")
-    check(not (base._requires_grad and base._node is None), "a view of a leaf Variable that requires grad is "
-          "being used in an in-place operation.")
+    check(
+        count == 1,
+        "your Function modifies inplace an input that is a view of another Tensor: it cannot "
+        "return more than one Tensor. Clone the input before the call, or split the Function "
+        "in two: one that writes and returns the written tensor alone, and one for the rest.",
+    )
+    check(
+        not (base._requires_grad and base._node is None),
+        "a view of a leaf Variable that requires grad is being used in an in-place operation.",
+    )
     edge: Edge = (ctx, number)
     slices = CopySlices(output, base, edge)
     base._node, base._output_nr = slices, 0
@@ -412,8 +462,10 @@ def _tangents(cls: type[Function], ctx: BackwardCFunction, args: tuple[Any, ...]
             versions = [0 if g is None else g._version for g in given]
             found = cls.jvp(ctx, *given)
             tangents = found if isinstance(found, tuple) else (found,)
-            check(len(tangents) == len(outputs), f"jvp of {cls.__name__} returned {len(tangents)} tangents "
-                  f"for {len(outputs)} outputs")
+            check(
+                len(tangents) == len(outputs),
+                f"jvp of {cls.__name__} returned {len(tangents)} tangents for {len(outputs)} outputs",
+            )
             for number, (output, tangent) in enumerate(zip(outputs, tangents, strict=True)):
                 _check_tangent(ctx, args, given, versions, number, output, tangent)
                 if isinstance(output, Tensor) and tangent is not None:
@@ -422,30 +474,52 @@ def _tangents(cls: type[Function], ctx: BackwardCFunction, args: tuple[Any, ...]
             MODES.limit, ctx._in_jvp = saved, False
 
 
-def _check_tangent(ctx: BackwardCFunction, args: tuple[Any, ...], given: list[Any], versions: list[int],
-                   number: int, output: Any, tangent: Any) -> None:
+def _check_tangent(
+    ctx: BackwardCFunction,
+    args: tuple[Any, ...],
+    given: list[Any],
+    versions: list[int],
+    number: int,
+    output: Any,
+    tangent: Any,
+) -> None:
     """A tangent must follow its output: written where that was written, a view where that is a view."""
     if not isinstance(output, Tensor):
         return
-    check(tangent is None or (output.dtype.is_differentiable and not any(output is n for n
-                                                                         in ctx.non_differentiable)),
-          f"jvp of {ctx._function.__name__} returned a tangent at position {number}, where the output of "
-          "forward is not differentiable. You should return None at that position instead")
+    check(
+        tangent is None
+        or (output.dtype.is_differentiable and not any(output is n for n in ctx.non_differentiable)),
+        f"jvp of {ctx._function.__name__} returned a tangent at position {number}, where the output of "
+        "forward is not differentiable. You should return None at that position instead",
+    )
     dirty = next((i for i, a in enumerate(args) if a is output), None)
     if dirty is not None:
-        check(tangent is given[dirty] and (tangent is None or tangent._version != versions[dirty]), "An "
-              "inplace custom Function is not modifying the forward mode gradients inplace. If forward "
-              "writes to an input, then the jvp function must modify the corresponding gradient inplace "
-              "and return it.")
+        check(
+            tangent is given[dirty] and (tangent is None or tangent._version != versions[dirty]),
+            "An "
+            "inplace custom Function is not modifying the forward mode gradients inplace. If forward "
+            "writes to an input, then the jvp function must modify the corresponding gradient inplace "
+            "and return it.",
+        )
         return
     if output._base is None or tangent is None:
         return
-    source = next((i for i, a in enumerate(args) if isinstance(a, Tensor) and given[i] is not None
-                   and output._base is (a if a._base is None else a._base)), None)
+    source = next(
+        (
+            i
+            for i, a in enumerate(args)
+            if isinstance(a, Tensor)
+            and given[i] is not None
+            and output._base is (a if a._base is None else a._base)
+        ),
+        None,
+    )
     if source is None:
         return
-    view = ("A custom Function's forward is returning a view (or an input as-is) but the jvp is not "
-            "returning a view")
+    view = (
+        "A custom Function's forward is returning a view (or an input as-is) but the jvp is not "
+        "returning a view"
+    )
     check(tangent._base is not None, view + ".")
     primal, theirs = args[source], given[source]
     expected = theirs if theirs._base is None else theirs._base

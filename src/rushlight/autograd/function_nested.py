@@ -60,7 +60,7 @@ def on_values(cls: type[Function], args: tuple[Any, ...]) -> Any:
         found = tuple(found) if isinstance(found, tuple | list) else (found,)
         name = f"backward of {cls.__name__}"
         flat = [_flat_gradient(grad, row, name) for grad, row in zip(found, rows, strict=False)]
-        return (*flat, *found[len(flat):])
+        return (*flat, *found[len(flat) :])
 
     def jvp(ctx: Any, *tangents: Any) -> Any:
         found = cls.jvp(WrappedContext(ctx, _flat, _again), *map(_again, tangents, rows))

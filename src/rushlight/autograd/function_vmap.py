@@ -30,8 +30,11 @@ def under_transform(cls: type[Function], args: tuple[Any, ...]) -> Any:
     trace = innermost([a for a in args if isinstance(a, Tensor)])
     if not isinstance(trace, Vmap) or (trace.direct and not cls._has_setup_context()):
         return NotImplemented
-    check(cls._has_setup_context(), f"{cls.__name__}: to be used with vmap, a Function must override the "
-                                    "setup_context staticmethod, and forward take no context")
+    check(
+        cls._has_setup_context(),
+        f"{cls.__name__}: to be used with vmap, a Function must override the "
+        "setup_context staticmethod, and forward take no context",
+    )
     own = [a for a in args if isinstance(a, Tensor) and trace.owns(a)]
     if any(a._keys & AUTOGRAD for a in own) and any(a.requires_grad or a._tangents for a in own):
         return run(_at_level(cls, trace), args)
@@ -40,32 +43,48 @@ def under_transform(cls: type[Function], args: tuple[Any, ...]) -> Any:
 
 def _at_level(cls: type[Function], trace: Vmap) -> type[Function]:
     """`cls` with a forward that goes through the vmap, so that the levels below see a custom function too."""
-    return type(cls.__name__, (cls,), {
-        "forward": staticmethod(lambda *args: batched_forward(cls, trace, args)),
-        "setup_context": staticmethod(cls.setup_context),
-    })
+    return type(
+        cls.__name__,
+        (cls,),
+        {
+            "forward": staticmethod(lambda *args: batched_forward(cls, trace, args)),
+            "setup_context": staticmethod(cls.setup_context),
+        },
+    )
 
 
 def batched_forward(cls: type[Function], trace: Vmap, args: tuple[Any, ...]) -> Any:
     unwrapped = [_unwrapped(trace, a) for a in args]
     values, dims = tuple(v for v, _ in unwrapped), tuple(d for _, d in unwrapped)
     has_rule = cls.vmap is not Function.vmap
-    check(not (has_rule and cls.generate_vmap_rule), f"{cls.__name__} under vmap: it has "
-          "generate_vmap_rule=True and a vmap staticmethod; keep one of the two")
-    check(has_rule or cls.generate_vmap_rule, f"{cls.__name__} does not have vmap support: give it a vmap "
-          "staticmethod or set generate_vmap_rule=True")
+    check(
+        not (has_rule and cls.generate_vmap_rule),
+        f"{cls.__name__} under vmap: it has "
+        "generate_vmap_rule=True and a vmap staticmethod; keep one of the two",
+    )
+    check(
+        has_rule or cls.generate_vmap_rule,
+        f"{cls.__name__} does not have vmap support: give it a vmap "
+        "staticmethod or set generate_vmap_rule=True",
+    )
     saved = MODES.grad, MODES.forward_grad
     MODES.grad = MODES.forward_grad = True
     try:
         if has_rule:
             found = cls.vmap(VmapInfo(trace.size, trace.randomness), dims, *values)
-            check(isinstance(found, tuple) and len(found) == 2, f"Expected the vmap staticmethod of "
-                                                                f"{cls.__name__} "
-                  "to have two returns, the outputs and their batch dimensions")
+            check(
+                isinstance(found, tuple) and len(found) == 2,
+                f"Expected the vmap staticmethod of "
+                f"{cls.__name__} "
+                "to have two returns, the outputs and their batch dimensions",
+            )
             outputs, out_dims = found
-            check(pytree.broadcast_prefix(out_dims, pytree.flatten(outputs)[1]) is not None, "The vmap "
-                  f"staticmethod of {cls.__name__} returned an incompatible (output, out_dims): {out_dims} "
-                  "does not fit the structure of the output")
+            check(
+                pytree.broadcast_prefix(out_dims, pytree.flatten(outputs)[1]) is not None,
+                "The vmap "
+                f"staticmethod of {cls.__name__} returned an incompatible (output, out_dims): {out_dims} "
+                "does not fit the structure of the output",
+            )
         else:
             rule = _vmapped(cls, trace, dims)
             outputs = rule.apply(*values)
@@ -101,6 +120,7 @@ def _context(ctx: BackwardCFunction, trace: Vmap) -> WrappedContext:
 
 def _vmapped(cls: type[Function], trace: Vmap, in_dims: tuple[Any, ...]) -> Any:
     """The custom function one level below: of whole batches."""
+
     class Vmapped(Function):
         out_dims: Any = 0
 
@@ -125,8 +145,10 @@ def _vmapped(cls: type[Function], trace: Vmap, in_dims: tuple[Any, ...]) -> Any:
         def backward(ctx: Any, *grads: Any) -> Any:
             inner = _rewrap(grads) if isinstance(Vmapped.out_dims, tuple) else (_rewrap(grads[0]),)
             found = cls._backward_function()(_context(ctx, trace), *inner)
-            return tuple(_summed(g, d) for g, d in zip(found if isinstance(found, tuple) else (found,),
-                                                       in_dims, strict=False))
+            return tuple(
+                _summed(g, d)
+                for g, d in zip(found if isinstance(found, tuple) else (found,), in_dims, strict=False)
+            )
 
         @staticmethod
         def jvp(ctx: Any, *tangents: Any) -> Any:

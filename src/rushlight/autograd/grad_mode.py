@@ -29,9 +29,12 @@ class Mode:
 
     def __call__(self, function: Function) -> Function:
         if inspect.isclass(function):
-            warnings.warn("Decorating classes is deprecated: only their construction runs inside of the "
-                          "mode. Decorate __init__ and the methods that are meant.", FutureWarning,
-                          stacklevel=2)
+            warnings.warn(
+                "Decorating classes is deprecated: only their construction runs inside of the "
+                "mode. Decorate __init__ and the methods that are meant.",
+                FutureWarning,
+                stacklevel=2,
+            )
         if inspect.isgeneratorfunction(function):
             return _decorated_generator(self, function)  # type: ignore[return-value]
 

@@ -31,13 +31,24 @@ class GradcheckError(RuntimeError):
     """A derivative disagrees with finite differences, or breaks another rule that gradcheck checks."""
 
 
-def gradcheck(func: Callable[..., Any], inputs: Any, *, eps: float = 1e-6, atol: float = 1e-5,
-              rtol: float = 1e-3,
-              raise_exception: bool = True, nondet_tol: float = 0.0, check_undefined_grad: bool = True,
-              check_grad_dtypes: bool = False, check_batched_grad: bool = False,
-              check_batched_forward_grad: bool = False,
-              check_forward_ad: bool = False, check_backward_ad: bool = True, fast_mode: bool = False,
-              masked: bool | None = None) -> bool:
+def gradcheck(
+    func: Callable[..., Any],
+    inputs: Any,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_batched_forward_grad: bool = False,
+    check_forward_ad: bool = False,
+    check_backward_ad: bool = True,
+    fast_mode: bool = False,
+    masked: bool | None = None,
+) -> bool:
     """Whether the derivatives of `func` at `inputs` (double precision) agree with finite differences.
 
     Of sparse inputs the elements that are stored are variables if `masked`, all elements otherwise. Sparse
@@ -77,8 +88,9 @@ def gradcheck(func: Callable[..., Any], inputs: Any, *, eps: float = 1e-6, atol:
 
 
 class _Check:
-    def __init__(self, func: Callable[..., Any], inputs: Any, eps: float, atol: float, rtol: float,
-                 nondet_tol: float) -> None:
+    def __init__(
+        self, func: Callable[..., Any], inputs: Any, eps: float, atol: float, rtol: float, nondet_tol: float
+    ) -> None:
         self.func = func
         self.inputs = _as_tuple(inputs)
         self.eps, self.atol, self.rtol, self.nondet_tol = eps, atol, rtol, nondet_tol
@@ -87,25 +99,34 @@ class _Check:
 
     def inputs_are_usable(self) -> None:
         if not self.leaves:
-            raise ValueError("gradcheck expects at least one input tensor to require gradient, but none of "
-                             "the them have requires_grad=True.")
+            raise ValueError(
+                "gradcheck expects at least one input tensor to require gradient, but none of "
+                "the them have requires_grad=True."
+            )
         for i, tensor in enumerate(_tensors(self.inputs)):
             if not tensor.requires_grad:
                 continue
             if tensor.dtype.name not in ("float64", "complex128"):
-                warnings.warn(f"Input #{i} requires gradient and is not a double precision tensor: finite "
-                              "differences are likely too rough for the check to pass", stacklevel=3)
+                warnings.warn(
+                    f"Input #{i} requires gradient and is not a double precision tensor: finite "
+                    "differences are likely too rough for the check to pass",
+                    stacklevel=3,
+                )
             if tensor._parts is None and any(
-                    s == 0 and n > 1 for s, n in zip(tensor.strides(), tensor.shape, strict=True)):
-                raise RuntimeError(f"The {i}th input has a dimension with stride 0: changing one element "
-                                   "changes others. Call .contiguous() on it first")
+                s == 0 and n > 1 for s, n in zip(tensor.strides(), tensor.shape, strict=True)
+            ):
+                raise RuntimeError(
+                    f"The {i}th input has a dimension with stride 0: changing one element "
+                    "changes others. Call .contiguous() on it first"
+                )
             if tensor.is_leaf:
                 tensor.retain_grad()
 
     def outputs(self) -> list[Tensor]:
         """The differentiable outputs."""
-        return [o for o in _tensors((self.func(*self.inputs),)) if o.requires_grad
-                and o.dtype.is_differentiable]
+        return [
+            o for o in _tensors((self.func(*self.inputs),)) if o.requires_grad and o.dtype.is_differentiable
+        ]
 
     def outputs_are_constant(self) -> bool:
         """Nothing to differentiate; then finite differences must be zero."""
@@ -122,11 +143,14 @@ class _Check:
         found = [(tuple(o.shape), o.dtype) for o in outputs]
         if self.form is None:
             self.form = found
-        for what, now, then in zip(("shape", "dtype"), zip(*found, strict=True), zip(*self.form, strict=True),
-                                   strict=False):
+        for what, now, then in zip(
+            ("shape", "dtype"), zip(*found, strict=True), zip(*self.form, strict=True), strict=False
+        ):
             if now != then:
-                raise AssertionError(f"Expected `func` to return outputs with the same {what} when inputs "
-                                     f"are perturbed, but got {then} and {now}")
+                raise AssertionError(
+                    f"Expected `func` to return outputs with the same {what} when inputs "
+                    f"are perturbed, but got {then} and {now}"
+                )
         return [_real(o.detach()) for o in outputs]
 
     def _differentiable(self) -> list[int]:
@@ -144,12 +168,15 @@ class _Check:
             columns = []
             for _ in _perturbed(tensor, self.eps):
                 columns.append(self._values())
-            pairs = [[(plus - minus) / (2 * self.eps) for plus, minus in zip(*two, strict=True)]
-                     for two in zip(columns[::2], columns[1::2], strict=True)]
+            pairs = [
+                [(plus - minus) / (2 * self.eps) for plus, minus in zip(*two, strict=True)]
+                for two in zip(columns[::2], columns[1::2], strict=True)
+            ]
             count = len(self._values())
             chosen = range(count) if kept is None else kept
-            blocks.append([np.stack([pair[j] for pair in pairs], axis=1) if pairs else np.zeros((0, 0))
-                           for j in chosen])
+            blocks.append(
+                [np.stack([pair[j] for pair in pairs], axis=1) if pairs else np.zeros((0, 0)) for j in chosen]
+            )
         return blocks
 
     def _numeric_direction(self, directions: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -188,8 +215,13 @@ class _Check:
                     self._compare(analytic, numeric[i][j], i, j, _MISMATCH)
                     continue
                 for part, start in (("imaginary", 1), ("real", 0)):
-                    self._compare(analytic[start::2], numeric[i][j][start::2], i, j, "While considering the "
-                                  f"{part} part of complex outputs only, {_MISMATCH}")
+                    self._compare(
+                        analytic[start::2],
+                        numeric[i][j][start::2],
+                        i,
+                        j,
+                        f"While considering the {part} part of complex outputs only, {_MISMATCH}",
+                    )
 
     def _backward_fast(self) -> None:
         random = np.random.default_rng(0)
@@ -204,11 +236,18 @@ class _Check:
                 found, wanted = _real_like(g, tensor) @ direction, expected[i][j] @ weight
                 # A sum of all elements of the Jacobian, each of which may be wrong by `atol`.
                 terms = float(np.abs(direction).sum() * np.abs(weight).sum())
-                self._compare(np.asarray(found), np.asarray(wanted), i, j, f"{_MISMATCH} in fast mode, where "
-                              "one direction stands for all,", self.atol * max(terms, 1.0))
+                self._compare(
+                    np.asarray(found),
+                    np.asarray(wanted),
+                    i,
+                    j,
+                    f"{_MISMATCH} in fast mode, where one direction stands for all,",
+                    self.atol * max(terms, 1.0),
+                )
 
-    def _compare(self, analytic: np.ndarray, numeric: np.ndarray, i: int, j: int, what: str,
-                 atol: float | None = None) -> None:
+    def _compare(
+        self, analytic: np.ndarray, numeric: np.ndarray, i: int, j: int, what: str, atol: float | None = None
+    ) -> None:
         if analytic.size == 0 and numeric.size == 0:
             return
         atol = self.atol if atol is None else atol
@@ -219,13 +258,16 @@ class _Check:
         """Two backward passes give the same."""
         for j, output in enumerate(self.outputs()):
             unit = _from_real(np.ones(_count(output)), output)
-            first, second = (grad(output, self.leaves, unit, retain_graph=True,
-                                  allow_unused=True) for _ in range(2))
+            first, second = (
+                grad(output, self.leaves, unit, retain_graph=True, allow_unused=True) for _ in range(2)
+            )
             for i, (a, b) in enumerate(zip(first, second, strict=True)):
                 if a is not None and b is not None and np.any(np.abs(_real(a) - _real(b)) > self.nondet_tol):
-                    raise GradcheckError("Backward is not reentrant: run twice with the same input and "
-                                         "gradient it gives values that differ by more than "
-                                         f"{self.nondet_tol} (output {j}, input {i})")
+                    raise GradcheckError(
+                        "Backward is not reentrant: run twice with the same input and "
+                        "gradient it gives values that differ by more than "
+                        f"{self.nondet_tol} (output {j}, input {i})"
+                    )
 
     def undefined_gradients(self) -> None:
         """Outputs that nothing is said about count as zero."""
@@ -233,16 +275,28 @@ class _Check:
         if outputs:
             ones = [_from_real(np.ones(_count(o)), o) for o in outputs]
             try:
-                grads = grad([UndefinedGrad()(o) for o in outputs], self.leaves, ones, retain_graph=True,
-                             allow_unused=True)
+                grads = grad(
+                    [UndefinedGrad()(o) for o in outputs],
+                    self.leaves,
+                    ones,
+                    retain_graph=True,
+                    allow_unused=True,
+                )
             except RuntimeError as error:
-                warnings.warn("Backwards compatibility: New undefined gradient support checking feature is "
-                              "on by default; switch it off with check_undefined_grad=False", stacklevel=3)
-                raise GradcheckError("Expected backward function to handle undefined output grads, which "
-                                     f"come as None; it raised {error!r}") from error
+                warnings.warn(
+                    "Backwards compatibility: New undefined gradient support checking feature is "
+                    "on by default; switch it off with check_undefined_grad=False",
+                    stacklevel=3,
+                )
+                raise GradcheckError(
+                    "Expected backward function to handle undefined output grads, which "
+                    f"come as None; it raised {error!r}"
+                ) from error
             if any(g is not None and bool((g != 0).any()) for g in grads):
-                raise GradcheckError("Expected all input grads to be undefined or zero when all output "
-                                     "grads are undefined or zero")
+                raise GradcheckError(
+                    "Expected all input grads to be undefined or zero when all output "
+                    "grads are undefined or zero"
+                )
         if len(outputs) < 2:
             return
         ones = [_from_real(np.ones(_count(o)), o) for o in outputs]
@@ -252,18 +306,27 @@ class _Check:
             among = grad(outputs, self.leaves, zeros, retain_graph=True, allow_unused=True)
             for i, (a, b, tensor) in enumerate(zip(alone, among, self.leaves, strict=True)):
                 if not np.allclose(_real_like(a, tensor), _real_like(b, tensor), equal_nan=True):
-                    raise GradcheckError("Expected backward function to handle undefined output grads: "
-                                         f"output {j}, input {i} differs from the gradient for zeros")
+                    raise GradcheckError(
+                        "Expected backward function to handle undefined output grads: "
+                        f"output {j}, input {i} differs from the gradient for zeros"
+                    )
 
     def gradient_dtypes(self) -> None:
         for j, output in enumerate(self.outputs()):
-            grads = grad(output, self.leaves, _from_real(np.ones(_count(output)), output), retain_graph=True,
-                         allow_unused=True)
+            grads = grad(
+                output,
+                self.leaves,
+                _from_real(np.ones(_count(output)), output),
+                retain_graph=True,
+                allow_unused=True,
+            )
             for i, (g, tensor) in enumerate(zip(grads, self.leaves, strict=True)):
                 if g is not None and (g.dtype is not tensor.dtype or g.shape != tensor.shape):
-                    raise GradcheckError(f"The gradient of output {j} by input {i} has dtype {g.dtype} and "
-                                         f"shape {tuple(g.shape)}, the input {tensor.dtype} and "
-                                         f"{tuple(tensor.shape)}")
+                    raise GradcheckError(
+                        f"The gradient of output {j} by input {i} has dtype {g.dtype} and "
+                        f"shape {tuple(g.shape)}, the input {tensor.dtype} and "
+                        f"{tuple(tensor.shape)}"
+                    )
 
     def batched_gradients(self) -> None:
         """Gradients for a batch of cotangents equal those for each of them."""
@@ -272,20 +335,26 @@ class _Check:
             weights = [_from_real(random.standard_normal(_count(output)), output) for _ in range(2)]
             batch = from_numpy(np.stack([w.numpy() for w in weights]))
             try:
-                together = grad(output, self.leaves, batch, retain_graph=True, allow_unused=True,
-                                is_grads_batched=True)
+                together = grad(
+                    output, self.leaves, batch, retain_graph=True, allow_unused=True, is_grads_batched=True
+                )
             except RuntimeError as error:
-                raise GradcheckError("gradcheck or gradgradcheck failed while testing batched gradient "
-                                     f"computation, of output {j}: {error}. Pass check_batched_grad=False if "
-                                     "the function is not to be used with vmap") from error
+                raise GradcheckError(
+                    "gradcheck or gradgradcheck failed while testing batched gradient "
+                    f"computation, of output {j}: {error}. Pass check_batched_grad=False if "
+                    "the function is not to be used with vmap"
+                ) from error
             for n, weight in enumerate(weights):
                 alone = grad(output, self.leaves, weight, retain_graph=True, allow_unused=True)
                 for i, (a, b, tensor) in enumerate(zip(together, alone, self.leaves, strict=True)):
                     found = _real_like(None if a is None else a[n], tensor)
-                    if not np.allclose(found, _real_like(b, tensor), rtol=self.rtol, atol=self.atol,
-                                       equal_nan=True):
-                        raise GradcheckError(f"For output {j} and input {i}: vmap over the backward pass "
-                                             "gives another result than a loop over it")
+                    if not np.allclose(
+                        found, _real_like(b, tensor), rtol=self.rtol, atol=self.atol, equal_nan=True
+                    ):
+                        raise GradcheckError(
+                            f"For output {j} and input {i}: vmap over the backward pass "
+                            "gives another result than a loop over it"
+                        )
 
     # Forward mode.
 
@@ -320,8 +389,11 @@ class _Check:
                     dual = trace.pure(tensor.detach())
                     set_tangent(dual, level, trace.lift(batch, 0))
                     duals[id(tensor)] = dual
-                floating = [o for o in _tensors((self.func(*_replaced(self.inputs, duals)),))
-                            if o.dtype.is_differentiable]
+                floating = [
+                    o
+                    for o in _tensors((self.func(*_replaced(self.inputs, duals)),))
+                    if o.dtype.is_differentiable
+                ]
                 found = [trace.front(tangent_of(floating[i], level)) for i in kept]
             finally:
                 exit_dual_level()
@@ -329,8 +401,9 @@ class _Check:
             for n in range(2):
                 together = _real_like(value[n] if batched else value, floating[kept[j]])
                 if not np.allclose(together, alone[n][j], rtol=self.rtol, atol=self.atol, equal_nan=True):
-                    raise GradcheckError(f"For output {j}: vmap over forward mode gives another result than "
-                                         "a loop over it")
+                    raise GradcheckError(
+                        f"For output {j}: vmap over forward mode gives another result than a loop over it"
+                    )
 
     def forward(self, numeric: Any) -> None:
         if numeric is None:
@@ -361,6 +434,7 @@ def _one(directions: Sequence[np.ndarray], i: int) -> list[np.ndarray]:
 
 
 # Tensors as real vectors.
+
 
 def _tensors(tree: Any) -> list[Tensor]:
     if isinstance(tree, Tensor):
@@ -412,8 +486,11 @@ def _real(tensor: Tensor) -> np.ndarray:
     """The values as a real vector."""
     tensor = tensor if tensor._parts is None else run_name("_to_dense", tensor.detach(), None, None)
     array = np.ascontiguousarray(tensor.detach().numpy(force=True)).reshape(-1)
-    return array.view(np.float64 if array.dtype == np.complex128 else np.float32).astype(np.float64) \
-        if np.iscomplexobj(array) else array.astype(np.float64)
+    return (
+        array.view(np.float64 if array.dtype == np.complex128 else np.float32).astype(np.float64)
+        if np.iscomplexobj(array)
+        else array.astype(np.float64)
+    )
 
 
 def _real_like(tensor: Tensor | None, like: Tensor) -> np.ndarray:
@@ -467,41 +544,64 @@ def _perturbed(tensor: Tensor, eps: float) -> Iterator[None]:
         array[index] = original
 
 
-def gradgradcheck(func: Callable[..., Any], inputs: Any, grad_outputs: Any = None, *, eps: float = 1e-6,
-                  atol: float = 1e-5,
-                  rtol: float = 1e-3, gen_non_contig_grad_outputs: bool = False, raise_exception: bool = True,
-                  nondet_tol: float = 0.0, check_undefined_grad: bool = True, check_grad_dtypes: bool = False,
-                  check_batched_grad: bool = False, check_fwd_over_rev: bool = False,
-                  check_rev_over_rev: bool = True,
-                  fast_mode: bool = False, masked: bool = False) -> bool:
+def gradgradcheck(
+    func: Callable[..., Any],
+    inputs: Any,
+    grad_outputs: Any = None,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    gen_non_contig_grad_outputs: bool = False,
+    raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_fwd_over_rev: bool = False,
+    check_rev_over_rev: bool = True,
+    fast_mode: bool = False,
+    masked: bool = False,
+) -> bool:
     """Whether the second derivatives of `func` at `inputs` agree with finite differences of the first."""
     func = _strided_outputs(func)
     if not (check_fwd_over_rev or check_rev_over_rev):
         raise AssertionError("Expected at least one of check_fwd_over_rev or check_rev_over_rev to be True")
     given = _as_tuple(inputs) if masked else _filled(_as_tuple(inputs))
     outputs = [o for o in _tensors((func(*given),)) if o.requires_grad and o.dtype.is_differentiable]
-    weights = _weights(outputs,
-                       gen_non_contig_grad_outputs) if grad_outputs is None else _tensors((grad_outputs,))
+    weights = (
+        _weights(outputs, gen_non_contig_grad_outputs) if grad_outputs is None else _tensors((grad_outputs,))
+    )
     count = len(given)
     wanted = [isinstance(value, Tensor) and value.requires_grad for value in given]
 
     def first(*args: Any) -> Any:
         values, cotangents = args[:count], args[count:]
-        values = tuple(v._set_requires_grad() if needed else v
-                       for v, needed in zip(values, wanted, strict=True))
+        values = tuple(
+            v._set_requires_grad() if needed else v for v, needed in zip(values, wanted, strict=True)
+        )
         with enable_grad():
             found = [o for o in _tensors((func(*values),)) if o.requires_grad and o.dtype.is_differentiable]
             leaves = [t for t in _tensors(values) if t.requires_grad]
             grads = grad(found, leaves, cotangents, create_graph=True, allow_unused=True)
         return tuple(g for g in grads if g is not None)
 
-    return gradcheck(first, (*given, *weights), eps=eps, atol=atol, rtol=rtol,
-                     raise_exception=raise_exception,
-                     nondet_tol=nondet_tol, check_undefined_grad=check_undefined_grad,
-                     check_grad_dtypes=check_grad_dtypes,
-                     check_batched_grad=check_batched_grad, fast_mode=fast_mode,
-                     check_forward_ad=check_fwd_over_rev,
-                     check_backward_ad=check_rev_over_rev, masked=masked)
+    return gradcheck(
+        first,
+        (*given, *weights),
+        eps=eps,
+        atol=atol,
+        rtol=rtol,
+        raise_exception=raise_exception,
+        nondet_tol=nondet_tol,
+        check_undefined_grad=check_undefined_grad,
+        check_grad_dtypes=check_grad_dtypes,
+        check_batched_grad=check_batched_grad,
+        fast_mode=fast_mode,
+        check_forward_ad=check_fwd_over_rev,
+        check_backward_ad=check_rev_over_rev,
+        masked=masked,
+    )
 
 
 def _weights(outputs: Sequence[Tensor], non_contiguous: bool) -> list[Tensor]:

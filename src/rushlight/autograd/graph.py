@@ -16,9 +16,17 @@ from .saved_hooks import disable_saved_tensors_hooks, save_on_cpu, saved_tensors
 from .tape import Node as RecordedNode
 from .tape import RemovableHandle
 
-__all__ = ["GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks",
-           "get_gradient_edge",
-           "increment_version", "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks"]
+__all__ = [
+    "GradientEdge",
+    "Node",
+    "allow_mutation_on_saved_tensors",
+    "disable_saved_tensors_hooks",
+    "get_gradient_edge",
+    "increment_version",
+    "register_multi_grad_hook",
+    "save_on_cpu",
+    "saved_tensors_hooks",
+]
 
 
 class Node(abc.ABC):
@@ -70,8 +78,9 @@ class _MultiHandle(RemovableHandle):
             handle.remove()
 
 
-def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., None], *,
-                             mode: str = "all") -> RemovableHandle:
+def register_multi_grad_hook(
+    tensors: Sequence[Tensor], fn: Callable[..., None], *, mode: str = "all"
+) -> RemovableHandle:
     """`fn` runs once per backward: with all gradients (None for missing ones) when the last is computed, or
     with the first."""
     check(mode in ("all", "any"), f"Expects mode to be one of ('all', 'any') but got {mode}", ValueError)
@@ -79,8 +88,9 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable[..., None],
     return _MultiHandle(_any_hook(tensors, fn, lock) if mode == "any" else _all_hook(tensors, fn, lock))
 
 
-def _all_hook(tensors: Sequence[Tensor], fn: Callable[..., None],
-              lock: threading.Lock) -> list[RemovableHandle]:
+def _all_hook(
+    tensors: Sequence[Tensor], fn: Callable[..., None], lock: threading.Lock
+) -> list[RemovableHandle]:
     runs: dict[Any, list[Any]] = {}
     nodes = [edge_node(tensor) for tensor in tensors]
 
@@ -96,6 +106,7 @@ def _all_hook(tensors: Sequence[Tensor], fn: Callable[..., None],
                     del runs[run]
             if done:
                 fn(state[1])
+
         return inner
 
     return [tensor.register_hook(for_index(i)) for i, tensor in enumerate(tensors)]
@@ -105,8 +116,9 @@ def edge_node(tensor: Tensor) -> RecordedNode:
     return get_gradient_edge(tensor)[0]
 
 
-def _any_hook(tensors: Sequence[Tensor], fn: Callable[..., None],
-              lock: threading.Lock) -> list[RemovableHandle]:
+def _any_hook(
+    tensors: Sequence[Tensor], fn: Callable[..., None], lock: threading.Lock
+) -> list[RemovableHandle]:
     seen: list[Any] = []
 
     def hook(grad: Tensor) -> None:

@@ -71,8 +71,13 @@ class TensorHooks:
 def hooks_of(tensor: Tensor) -> tuple[Any, ...]:
     """The hooks of a leaf, in the order they run."""
     hooks = tensor._hooks
-    return () if hooks is None else (*hooks.grad.values(), None, *hooks.accumulated.values()) if (
-        hooks.grad or hooks.accumulated) else ()
+    return (
+        ()
+        if hooks is None
+        else (*hooks.grad.values(), None, *hooks.accumulated.values())
+        if (hooks.grad or hooks.accumulated)
+        else ()
+    )
 
 
 def told(hook: Any) -> Any:
@@ -139,6 +144,8 @@ def _checked(hook: Callable[..., Any], outputs: Any, new: list[Any]) -> list[Any
     """What a hook returned in place of the gradients `outputs`, which it must be like."""
     if len(new) != len(outputs):
         name = getattr(hook, "__name__", hook)
-        raise RuntimeError(f"hook '{name}' has returned an incorrect number of values (got {len(new)}, but "
-                           f"expected {len(outputs)})")
+        raise RuntimeError(
+            f"hook '{name}' has returned an incorrect number of values (got {len(new)}, but "
+            f"expected {len(outputs)})"
+        )
     return new

@@ -30,8 +30,7 @@ def lifted(tensor: Tensor) -> Tensor:
 
 
 def fresh(tensor: Tensor, recording: bool) -> Tensor:
-    """`tensor` as an input to differentiate by; `recording` says whether its former history matters outside.
-    """
+    """`tensor` as an input to differentiate by; `recording` says whether its former history matters outside."""
     check(isinstance(tensor, Tensor), f"expected Tensor inputs, got {type(tensor).__name__}", TypeError)
     tensor = lifted(tensor)
     if recording and tensor.requires_grad:
@@ -70,9 +69,15 @@ def is_isolated(outputs: Sequence[Tensor], inputs: Sequence[Tensor], cotangents:
     return True
 
 
-def gradients_at_level(outputs: Sequence[Tensor], inputs: Sequence[Tensor], cotangents: Sequence[Any], *,
-                       recording: bool,
-                       retain_graph: bool, private: Sequence[Tensor] = ()) -> list[Tensor]:
+def gradients_at_level(
+    outputs: Sequence[Tensor],
+    inputs: Sequence[Tensor],
+    cotangents: Sequence[Any],
+    *,
+    recording: bool,
+    retain_graph: bool,
+    private: Sequence[Tensor] = (),
+) -> list[Tensor]:
     """The gradients of `inputs`, made by `fresh`; zeros where an output does not depend on one.
 
     `recording` is the grad mode outside of the transform; `private` are other inputs that nobody outside
@@ -81,14 +86,18 @@ def gradients_at_level(outputs: Sequence[Tensor], inputs: Sequence[Tensor], cota
     trace = inputs[0]._trace
     isolated = not recording or is_isolated(outputs, [*inputs, *private], cotangents)
     edges: list[Any] = [edge_of(tensor) for tensor in inputs]
-    run = Run(retain_graph=retain_graph or not isolated, create_graph=recording, inputs=edges,
-              accumulate=False)
+    run = Run(
+        retain_graph=retain_graph or not isolated, create_graph=recording, inputs=edges, accumulate=False
+    )
     roots = []
     for output, cotangent in zip(outputs, cotangents, strict=True):
         edge = edge_of(output) if output._trace is trace else None
         if edge is not None:
-            grad = run_name("ones_like", output.detach(), None, None, None, None,
-                            None) if cotangent is None else cotangent
+            grad = (
+                run_name("ones_like", output.detach(), None, None, None, None, None)
+                if cotangent is None
+                else cotangent
+            )
             roots.append((edge, grad))
     saved = MODES.silent
     MODES.silent = saved | {trace} if isolated else saved
@@ -96,8 +105,10 @@ def gradients_at_level(outputs: Sequence[Tensor], inputs: Sequence[Tensor], cota
         run.start(roots)
     finally:
         MODES.silent = saved
-    return [zeros(meta_of(tensor)) if run.captured.get(i) is None else run.captured[i] for i,
-            tensor in enumerate(inputs)]
+    return [
+        zeros(meta_of(tensor)) if run.captured.get(i) is None else run.captured[i]
+        for i, tensor in enumerate(inputs)
+    ]
 
 
 def without_history(tensor: Any, isolated: bool) -> Any:

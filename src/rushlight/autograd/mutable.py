@@ -37,8 +37,13 @@ class SavedTensors:
         self.tid_to_weakhandle.clear()
 
     def pack(self, tensor: Tensor) -> _Handle:
-        key = (id(tensor) if tensor._array is None else tensor.data_ptr(), tensor.storage_offset(),
-               tuple(tensor.shape), tensor.strides(), tensor.version_counter.value)
+        key = (
+            id(tensor) if tensor._array is None else tensor.data_ptr(),
+            tensor.storage_offset(),
+            tuple(tensor.shape),
+            tensor.strides(),
+            tensor.version_counter.value,
+        )
         handle = self.tid_to_weakhandle.get(key)
         if handle is None:
             handle = self.tid_to_weakhandle[key] = _Handle()
@@ -49,8 +54,12 @@ class SavedTensors:
         found = self.cloned.get(handle)
         if found is None:
             found = self.original.get(handle)
-        check(found is not None, "Trying to backward outside of the 'allow_mutation_on_saved_tensors' "
-              "context in which the graph was recorded", AssertionError)
+        check(
+            found is not None,
+            "Trying to backward outside of the 'allow_mutation_on_saved_tensors' "
+            "context in which the graph was recorded",
+            AssertionError,
+        )
         return found  # type: ignore[return-value]
 
     def before_write(self, target: Tensor) -> None:

@@ -36,8 +36,9 @@ class profile:
     """Records inside what operators run and how long they take; see `function_events`, `key_averages`,
     `table` and `export_chrome_trace`. With `record_shapes` events have the shapes of the tensors."""
 
-    def __init__(self, enabled: bool = True, *, record_shapes: bool = False,
-                 use_kineto: bool = False) -> None:
+    def __init__(
+        self, enabled: bool = True, *, record_shapes: bool = False, use_kineto: bool = False
+    ) -> None:
         check(not use_kineto, "there is no Kineto here; leave use_kineto out", NotImplementedError)
         self.enabled = enabled
         self.record_shapes = record_shapes
@@ -84,11 +85,18 @@ class profile:
     def total_average(self) -> FunctionEventAvg:
         return self.function_events.total_average()
 
-    def table(self, sort_by: str | None = None, row_limit: int = 100, max_src_column_width: int = 75,
-              max_name_column_width: int = 55, header: str | None = None,
-              top_level_events_only: bool = False) -> str:
-        return self.function_events.table(sort_by, row_limit, max_src_column_width, max_name_column_width,
-                                          header, top_level_events_only)
+    def table(
+        self,
+        sort_by: str | None = None,
+        row_limit: int = 100,
+        max_src_column_width: int = 75,
+        max_name_column_width: int = 55,
+        header: str | None = None,
+        top_level_events_only: bool = False,
+    ) -> str:
+        return self.function_events.table(
+            sort_by, row_limit, max_src_column_width, max_name_column_width, header, top_level_events_only
+        )
 
     def export_chrome_trace(self, path: str) -> None:
         self.function_events.export_chrome_trace(path)
@@ -128,17 +136,24 @@ class record_function:
 
 
 def _shapes(args: Arguments) -> list[Any]:
-    return [list(value.shape) if isinstance(value, Tensor)
-            else [list(v.shape) for v in value if isinstance(v, Tensor)] if type(value) is tuple else []
-            for value in args]
+    return [
+        list(value.shape)
+        if isinstance(value, Tensor)
+        else [list(v.shape) for v in value if isinstance(v, Tensor)]
+        if type(value) is tuple
+        else []
+        for value in args
+    ]
 
 
 def _profiled(op: OpDef, args: Arguments, keys: int) -> Any:
     profiler = MODES.profiler
     if profiler is None:
         return below_profiler(op, args, keys)
-    event = profiler.begin(f"{op.schema.namespace or 'aten'}::{op.schema.name}",
-                           _shapes(args) if profiler.record_shapes else None)
+    event = profiler.begin(
+        f"{op.schema.namespace or 'aten'}::{op.schema.name}",
+        _shapes(args) if profiler.record_shapes else None,
+    )
     try:
         return below_profiler(op, args, keys)
     finally:

@@ -33,8 +33,18 @@ class FunctionEvent:
     count = 1
     device_time_total = self_device_time_total = 0  # there is no other device than the CPU
 
-    def __init__(self, id: int, name: str, thread: int, start_us: float, end_us: float, *, node_id: int = -1,
-                 input_shapes: Any = None, sequence_nr: int = -1) -> None:
+    def __init__(
+        self,
+        id: int,
+        name: str,
+        thread: int,
+        start_us: float,
+        end_us: float,
+        *,
+        node_id: int = -1,
+        input_shapes: Any = None,
+        sequence_nr: int = -1,
+    ) -> None:
         self.id, self.name, self.key, self.thread, self.node_id = id, name, name, thread, node_id
         self.time_range = Interval(start_us, end_us)
         self.input_shapes = input_shapes
@@ -55,8 +65,10 @@ class FunctionEvent:
         return self.cpu_time_total - sum(child.cpu_time_total for child in self.cpu_children)
 
     def __repr__(self) -> str:
-        return (f"<FunctionEvent id={self.id} name={self.name} thread={self.thread} "
-                f"cpu_time={_format_time(self.cpu_time)} input_shapes={self.input_shapes}>")
+        return (
+            f"<FunctionEvent id={self.id} name={self.name} thread={self.thread} "
+            f"cpu_time={_format_time(self.cpu_time)} input_shapes={self.input_shapes}>"
+        )
 
 
 class FunctionEventAvg:
@@ -78,15 +90,19 @@ class FunctionEventAvg:
         if self.key is None:
             self.key, self.input_shapes = other.key, other.input_shapes
         self.count, self.cpu_time_total, self.self_cpu_time_total = (
-            self.count + other.count, self.cpu_time_total + other.cpu_time_total,
-            self.self_cpu_time_total + other.self_cpu_time_total)
+            self.count + other.count,
+            self.cpu_time_total + other.cpu_time_total,
+            self.self_cpu_time_total + other.self_cpu_time_total,
+        )
         return self
 
     __iadd__ = add
 
     def __repr__(self) -> str:
-        return (f"<FunctionEventAvg key={self.key} count={self.count} cpu_time={_format_time(self.cpu_time)} "
-                f"self_cpu_time={_format_time(self.self_cpu_time_total)}>")
+        return (
+            f"<FunctionEventAvg key={self.key} count={self.count} cpu_time={_format_time(self.cpu_time)} "
+            f"self_cpu_time={_format_time(self.self_cpu_time_total)}>"
+        )
 
 
 class EventList(list[Any]):
@@ -105,8 +121,10 @@ class EventList(list[Any]):
             inside: list[FunctionEvent] = []
             events = [event for event in self if event.thread == thread]
             for event in sorted(events, key=lambda e: (e.time_range.start, -e.time_range.end)):
-                while inside and (event.time_range.start >= inside[-1].time_range.end
-                                  or event.time_range.end > inside[-1].time_range.end):
+                while inside and (
+                    event.time_range.start >= inside[-1].time_range.end
+                    or event.time_range.end > inside[-1].time_range.end
+                ):
                     inside.pop()
                 if inside:
                     inside[-1].cpu_children.append(event)
@@ -128,26 +146,49 @@ class EventList(list[Any]):
         total.key = "Total"
         return total
 
-    def table(self, sort_by: str | None = None, row_limit: int = 100, max_src_column_width: int = 75,
-              max_name_column_width: int = 55, header: str | None = None,
-              top_level_events_only: bool = False) -> str:
+    def table(
+        self,
+        sort_by: str | None = None,
+        row_limit: int = 100,
+        max_src_column_width: int = 75,
+        max_name_column_width: int = 55,
+        header: str | None = None,
+        top_level_events_only: bool = False,
+    ) -> str:
         """The events as a table: name, times and counts."""
-        events = [event for event in self
-                  if not (top_level_events_only and getattr(event, "cpu_parent", None) is not None)]
+        events = [
+            event
+            for event in self
+            if not (top_level_events_only and getattr(event, "cpu_parent", None) is not None)
+        ]
         if sort_by is not None:
             events.sort(key=lambda event: getattr(event, sort_by), reverse=True)
         total = self.self_cpu_time_total
         rows = [("Name", "Self CPU %", "Self CPU", "CPU total", "CPU time avg", "# of Calls")]
         for event in events if row_limit < 0 else events[:row_limit]:
             share = 100 * event.self_cpu_time_total / total if total else 0.0
-            rows.append((str(event.key)[:max_name_column_width], f"{share:.2f}%",
-                         _format_time(event.self_cpu_time_total), _format_time(event.cpu_time_total),
-                         _format_time(event.cpu_time), str(event.count)))
+            rows.append(
+                (
+                    str(event.key)[:max_name_column_width],
+                    f"{share:.2f}%",
+                    _format_time(event.self_cpu_time_total),
+                    _format_time(event.cpu_time_total),
+                    _format_time(event.cpu_time),
+                    str(event.count),
+                )
+            )
         widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
         line = "  ".join("-" * width for width in widths)
         body = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
-        lines = [*([] if header is None else [header]), line, body[0], line, *body[1:], line,
-                 f"Self CPU time total: {_format_time(total)}"]
+        lines = [
+            *([] if header is None else [header]),
+            line,
+            body[0],
+            line,
+            *body[1:],
+            line,
+            f"Self CPU time total: {_format_time(total)}",
+        ]
         return "\n".join(lines) + "\n"
 
     def __str__(self) -> str:
@@ -155,9 +196,17 @@ class EventList(list[Any]):
 
     def export_chrome_trace(self, path: str) -> None:
         """Write the events as a file that chrome://tracing and Perfetto show."""
-        events = [{"name": event.name, "ph": "X", "ts": event.time_range.start, "dur": event.cpu_time_total,
-                   "tid": event.thread, "pid": "CPU functions",
-                   "args": {"Input Dims": event.input_shapes} if event.input_shapes else {}}
-                  for event in self]
+        events = [
+            {
+                "name": event.name,
+                "ph": "X",
+                "ts": event.time_range.start,
+                "dur": event.cpu_time_total,
+                "tid": event.thread,
+                "pid": "CPU functions",
+                "args": {"Input Dims": event.input_shapes} if event.input_shapes else {},
+            }
+            for event in self
+        ]
         with open(path, "w", encoding="utf-8") as file:
             json.dump({"traceEvents": events}, file)

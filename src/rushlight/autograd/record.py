@@ -154,10 +154,12 @@ def _execute(op: OpDef, args: Arguments, keys: int, trace: Any) -> Any:
 
 def _without_history(args: Arguments, trace: Any) -> Arguments:
     """`args` without history at this level; that of the levels below, inside what is wrapped, is kept."""
+
     def strip(value: Any) -> Any:
         if isinstance(value, Tensor):
             return shallow_copy(value) if value._keys & AUTOGRAD and trace.owns(value) else value
         return tuple([strip(v) for v in value]) if type(value) is tuple else value
+
     return tuple([strip(value) for value in args])
 
 

@@ -84,12 +84,18 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
         if not saved or not any(isinstance(a, Tensor) and a.requires_grad for a in args):
             return outputs
         several = outputs if isinstance(outputs, tuple) else (outputs,)
-        leaves = [o.detach()._set_requires_grad() if isinstance(o, Tensor) and o.dtype.is_differentiable
-                  else o for o in several]
-        error = DelayedError("trying to differentiate twice a function that was marked with "
-                             "@once_differentiable", len(leaves))
+        leaves = [
+            o.detach()._set_requires_grad() if isinstance(o, Tensor) and o.dtype.is_differentiable else o
+            for o in several
+        ]
+        error = DelayedError(
+            "trying to differentiate twice a function that was marked with @once_differentiable", len(leaves)
+        )
         refused = error(*leaves)
-        return refused if isinstance(outputs, tuple) and isinstance(refused, tuple) else (
-            (refused,) if isinstance(outputs, tuple) else refused)
+        return (
+            refused
+            if isinstance(outputs, tuple) and isinstance(refused, tuple)
+            else ((refused,) if isinstance(outputs, tuple) else refused)
+        )
 
     return wrapper

@@ -20,8 +20,7 @@ Fetch = Callable[[Any, Any], Any]
 
 
 def shallow_copy(tensor: Tensor) -> Tensor:
-    """Another object for the same tensor (memory, versions, tangents), without history, hooks and gradient.
-    """
+    """Another object for the same tensor (memory, versions, tangents), without history, hooks and gradient."""
     tensor.version_counter  # noqa: B018  made here, so that both share it
     copy = copied_object(tensor)
     fields = copy.__dict__
@@ -45,8 +44,9 @@ class Packed:
 
     __slots__ = ("leaf", "node", "output_nr", "packed", "unpack", "version", "versions")
 
-    def __init__(self, tensor: Tensor, hooks: tuple[Callable[..., Any], Callable[..., Any]],
-                 is_output: bool) -> None:
+    def __init__(
+        self, tensor: Tensor, hooks: tuple[Callable[..., Any], Callable[..., Any]], is_output: bool
+    ) -> None:
         pack, self.unpack = hooks
         self.node = None if is_output else tensor._node
         self.output_nr = tensor._output_nr
@@ -60,14 +60,18 @@ class Packed:
         finally:
             MODES.grad = saved
         if self.versions.value != self.version:
-            raise RuntimeError("A saved tensor pack hook is modifying its input in place; it must leave "
-                               "the tensor as it is (pack a copy)")
+            raise RuntimeError(
+                "A saved tensor pack hook is modifying its input in place; it must leave "
+                "the tensor as it is (pack a copy)"
+            )
 
     def value(self, node: Node, output_nr: int | None) -> Tensor:
         tensor = self.unpack(self.packed)
         if not isinstance(tensor, Tensor):
-            raise TypeError("Output of saved tensor unpack_hook expected to be a Tensor but got result of "
-                            f"type {type(tensor).__name__}")
+            raise TypeError(
+                "Output of saved tensor unpack_hook expected to be a Tensor but got result of "
+                f"type {type(tensor).__name__}"
+            )
         source = node if output_nr is not None else self.node
         if source is not None:
             return with_node(tensor, source, self.output_nr if output_nr is None else output_nr)
@@ -89,13 +93,16 @@ def with_node(tensor: Tensor, node: Node, output_nr: int) -> Tensor:
 
 # Saving.
 
+
 def save_tensor(tensor: Any) -> Any:
     if tensor is None:
         return None
     if tensor._inference:
-        raise RuntimeError("Inference tensors cannot be saved for backward. Clone the tensor to get one "
-                           "that can, or make it under `rushlight.no_grad()` instead of "
-                           "`rushlight.inference_mode()`.")
+        raise RuntimeError(
+            "Inference tensors cannot be saved for backward. Clone the tensor to get one "
+            "that can, or make it under `rushlight.no_grad()` instead of "
+            "`rushlight.inference_mode()`."
+        )
     if MODES.saved_hooks:
         return Packed(tensor, MODES.saved_hooks[-1], False)
     if tensor._tangents and MODES.limit != _NO_LIMIT:
@@ -209,6 +216,7 @@ def _output_numbers(plan: Plan) -> None:
 
 # Restoring.
 
+
 def unpack_tensor(saved: Any, node: Node) -> Any:
     if saved is None:
         return None
@@ -220,9 +228,11 @@ def unpack_tensor(saved: Any, node: Node) -> Any:
         raise modified(tensor, version, tensor._node or source, tensor._output_nr, node)
     if tensor._node is not source:
         if source is not None and tensor._node is None and not tensor._requires_grad:
-            raise RuntimeError("Trying to use a saved tensor that has been detached in place: it is not "
-                               f"differentiable any more. It was saved for the backward of {node.name()}; "
-                               "call detach() instead of detach_(), or clone the tensor first.")
+            raise RuntimeError(
+                "Trying to use a saved tensor that has been detached in place: it is not "
+                f"differentiable any more. It was saved for the backward of {node.name()}; "
+                "call detach() instead of detach_(), or clone the tensor first."
+            )
         return shallow_copy(tensor) if source is None else with_node(tensor, source, tensor._output_nr)
     return tensor
 
@@ -244,13 +254,15 @@ def modified(tensor: Tensor, version: int, source: Node | None, output_nr: int, 
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
         f"[rushlight.{tensor.dtype.torch_name}Tensor {list(tensor.shape)}]{made} is at version "
         f"{tensor._version}; expected version {version} instead. It was saved for the backward of "
-        f"{node.name()}; rushlight.autograd.set_detect_anomaly(True) shows where.")
+        f"{node.name()}; rushlight.autograd.set_detect_anomaly(True) shows where."
+    )
 
 
 _UNPACK: dict[Take, Callable[..., Any]] = {
     Take.TENSOR: unpack_tensor,
     Take.TENSORS: lambda saved, node: (
-        None if saved is None else tuple([unpack_tensor(s, node) for s in saved])),
+        None if saved is None else tuple([unpack_tensor(s, node) for s in saved])
+    ),
     Take.RESULTS: lambda saved, node: tuple([unpack_output(s, node, i) for i, s in enumerate(saved)]),
 }
 
@@ -258,15 +270,15 @@ _UNPACK: dict[Take, Callable[..., Any]] = {
 def zeros(meta: Meta) -> Tensor:
     """The gradient of an output that nothing was said about."""
     shape, dtype, on_meta = meta
-    return run_name("zeros", shape, dtype, None, META_DEVICE if on_meta else None,
-                    None)
+    return run_name("zeros", shape, dtype, None, META_DEVICE if on_meta else None, None)
 
 
 def second_time() -> RuntimeError:
     return RuntimeError(
         "Trying to backward through the graph a second time, or directly access saved tensors after they "
         "have already been freed. backward() and autograd.grad() free what they no longer need. Specify "
-        "retain_graph=True in the first call to keep it.")
+        "retain_graph=True in the first call to keep it."
+    )
 
 
 class OpNode(Node):
@@ -275,8 +287,14 @@ class OpNode(Node):
 
     __slots__ = ("counts", "entry", "plan", "saved")
 
-    def __init__(self, entry: Entry, plan: Plan, edges: tuple[Edge | None, ...], meta: tuple[Meta, ...],
-                 counts: tuple[int, ...] | None) -> None:
+    def __init__(
+        self,
+        entry: Entry,
+        plan: Plan,
+        edges: tuple[Edge | None, ...],
+        meta: tuple[Meta, ...],
+        counts: tuple[int, ...] | None,
+    ) -> None:
         self._next = edges
         self._meta = meta
         self._sequence = next(sequence)
@@ -363,7 +381,7 @@ class OpNode(Node):
         assert counts is not None
         starts = [sum(counts[:i]) for i in range(len(counts))]
         live = [edge is not None and (wanted is None or wanted[i]) for i, edge in enumerate(self._next)]
-        needed = [any(live[start:start + count]) for start, count in zip(starts, counts, strict=True)]
+        needed = [any(live[start : start + count]) for start, count in zip(starts, counts, strict=True)]
         out: list[Any] = [None] * len(self._next)
         for step in self.plan.steps:
             needs = tuple([needed[t] for t in step.targets])
@@ -375,7 +393,7 @@ class OpNode(Node):
             for target, grad in zip(step.targets, (grads,) if step.single else grads, strict=True):
                 if self.entry.lists[target]:
                     if grad is not None:
-                        out[starts[target]:starts[target] + counts[target]] = list(grad)
+                        out[starts[target] : starts[target] + counts[target]] = list(grad)
                 else:
                     out[starts[target]] = grad
         return [grad if use else None for grad, use in zip(out, live, strict=True)]
@@ -388,8 +406,14 @@ class OpNode(Node):
 def node_class(entry: Entry) -> type[OpNode]:
     """The class of the nodes of an entry, whose name is that of the node."""
     if entry.node_class is None:
-        entry.node_class = type(entry.node_name, (OpNode,), {
-            "__slots__": (), "__module__": OpNode.__module__,
-            "__doc__": f"A recorded call of {entry.op.name}."})
+        entry.node_class = type(
+            entry.node_name,
+            (OpNode,),
+            {
+                "__slots__": (),
+                "__module__": OpNode.__module__,
+                "__doc__": f"A recorded call of {entry.op.name}.",
+            },
+        )
     found: type[OpNode] = entry.node_class
     return found

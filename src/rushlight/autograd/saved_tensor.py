@@ -16,7 +16,8 @@ from .tape import FREED
 
 _VALUES = (Take.VALUE, Take.TENSOR, Take.TENSORS, Take.RESULT, Take.RESULTS)
 _SIZES = re.compile(
-    r"(?P<argument>\w+?)_sym_(?P<what>sizes|numel|argsize_(?P<minus>minus_)?(?P<dim>\d+))(_opt)?$")
+    r"(?P<argument>\w+?)_sym_(?P<what>sizes|numel|argsize_(?P<minus>minus_)?(?P<dim>\d+))(_opt)?$"
+)
 
 
 class SavedTensor:
@@ -30,26 +31,36 @@ class SavedTensor:
     _output_nr: int | None
 
     def __init__(self, *args: Any) -> None:
-        raise RuntimeError("Trying to create a SavedTensor object from Python is forbidden; a node that "
-                           "saves tensors has them, as `grad_fn._raw_saved_self` for instance.")
+        raise RuntimeError(
+            "Trying to create a SavedTensor object from Python is forbidden; a node that "
+            "saves tensors has them, as `grad_fn._raw_saved_self` for instance."
+        )
 
     def register_hooks(self, *hooks: Any) -> None:
         """Keep `pack_hook(tensor)` in place of the tensor; `unpack_hook` undoes it."""
         if len(hooks) != 2 or not all(map(callable, hooks)):
-            raise TypeError("register_hooks(): incompatible function arguments; expected a pack hook and an "
-                            "unpack hook, both callable")
+            raise TypeError(
+                "register_hooks(): incompatible function arguments; expected a pack hook and an "
+                "unpack hook, both callable"
+            )
         if self._node_freed():
-            raise RuntimeError("Calling register_hooks on a saved tensor after it has been freed: backward "
-                               "was called without retain_graph=True, which frees what is saved")
+            raise RuntimeError(
+                "Calling register_hooks on a saved tensor after it has been freed: backward "
+                "was called without retain_graph=True, which frees what is saved"
+            )
         item = self._holder[self._index]
         nested = isinstance(item, tuple) and len(item) == 2 and (item[1] is None or type(item[0]) is tuple)
         value = item[0] if nested else item  # a custom function keeps the number of the output beside it
         if value is None:
-            raise RuntimeError("Calling register_hooks on a saved tensor with value None is forbidden: there "
-                               "is nothing to pack")
+            raise RuntimeError(
+                "Calling register_hooks on a saved tensor with value None is forbidden: there "
+                "is nothing to pack"
+            )
         if type(value) is Packed:
-            raise RuntimeError("Calling register_hooks on a saved tensor whose hooks have already been set: "
-                               "only one pair of hooks is allowed at a time")
+            raise RuntimeError(
+                "Calling register_hooks on a saved tensor whose hooks have already been set: "
+                "only one pair of hooks is allowed at a time"
+            )
         packed = Packed(value[0], hooks, self._output_nr is not None)
         self._holder[self._index] = (packed, item[1]) if nested else packed
 
@@ -105,8 +116,11 @@ def _value(node: OpNode, wanted: str) -> Any:
 
 def _kept_by_some_formula(entry: Entry) -> set[str]:
     sources = [source for formula in entry.formulas for source in formula.sources]
-    return {_label(entry, source) for source in sources
-            if isinstance(source, tuple) and source[0] in (Take.TENSOR, Take.TENSORS)}
+    return {
+        _label(entry, source)
+        for source in sources
+        if isinstance(source, tuple) and source[0] in (Take.TENSOR, Take.TENSORS)
+    }
 
 
 def _shape_of(node: OpNode, argument: str) -> Any:

@@ -145,8 +145,10 @@ class Node:
 
     @property
     def _input_metadata(self) -> list[InputMetadata | None]:
-        return [None if meta is None else InputMetadata(meta[0], meta[1], META_DEVICE if meta[2] else CPU)
-                for meta in self._meta]
+        return [
+            None if meta is None else InputMetadata(meta[0], meta[1], META_DEVICE if meta[2] else CPU)
+            for meta in self._meta
+        ]
 
     def _sequence_nr(self) -> int:
         return self._sequence

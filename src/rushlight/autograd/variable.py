@@ -42,9 +42,13 @@ class Variable(metaclass=_VariableType):
 
 
 @tensor_method
-def backward(self: Tensor, gradient: Tensor | None = None, retain_graph: bool | None = None,
-             create_graph: bool = False,
-             inputs: Tensor | Sequence[Tensor] | None = None) -> None:
+def backward(
+    self: Tensor,
+    gradient: Tensor | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Tensor | Sequence[Tensor] | None = None,
+) -> None:
     """Add the gradients of this tensor to `.grad` of the leaves it was computed from."""
     run_backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
@@ -100,9 +104,12 @@ def _grad(self: Tensor) -> Any:
         AMBIENT.trace.sees_gradient(self)
     retained = self._retains
     if self._grad is None and self.requires_grad and self._node is not None and not retained:
-        warnings.warn("The .grad of a tensor that is not a leaf is not filled in by backward(); call "
-                      ".retain_grad() on it before, or look at the leaf it was computed from.",
-                      UserWarning, stacklevel=2)
+        warnings.warn(
+            "The .grad of a tensor that is not a leaf is not filled in by backward(); call "
+            ".retain_grad() on it before, or look at the leaf it was computed from.",
+            UserWarning,
+            stacklevel=2,
+        )
     return self._grad
 
 
@@ -110,15 +117,27 @@ def _set_grad(self: Tensor, value: Any) -> None:
     if AMBIENT.trace is not None:
         AMBIENT.trace.sees_gradient(self, replaces=True)
     if value is not None:
-        check(isinstance(value, Tensor), "assigned grad expected to be a Tensor or None but got grad of type "
-              f"{type(value).__name__}", TypeError)
+        check(
+            isinstance(value, Tensor),
+            f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}",
+            TypeError,
+        )
         check(value is not self, "can't assign Variable as its own grad")
-        check(value.dtype is self.dtype, f"attempting to assign a gradient with dtype '{value.dtype.name}' "
-                                         f"to a tensor with dtype '{self.dtype.name}'; they must be the same")
-        check(value.device == self.device, f"attempting to assign a gradient with device '{value.device}' "
-                                           f"to a tensor on '{self.device}'; they must be the same")
-        check(value.shape == self.shape, f"attempting to assign a gradient of size '{list(value.shape)}' to "
-                                         f"a tensor of size '{list(self.shape)}'; they must be the same")
+        check(
+            value.dtype is self.dtype,
+            f"attempting to assign a gradient with dtype '{value.dtype.name}' "
+            f"to a tensor with dtype '{self.dtype.name}'; they must be the same",
+        )
+        check(
+            value.device == self.device,
+            f"attempting to assign a gradient with device '{value.device}' "
+            f"to a tensor on '{self.device}'; they must be the same",
+        )
+        check(
+            value.shape == self.shape,
+            f"attempting to assign a gradient of size '{list(value.shape)}' to "
+            f"a tensor of size '{list(self.shape)}'; they must be the same",
+        )
     self._grad = value
 
 
@@ -142,5 +161,3 @@ for _name, _property in {
 @tensor_method
 def _is_view(self: Tensor) -> bool:
     return self._base is not None
-
-

@@ -25,8 +25,10 @@ def check_writable(target: Tensor, name: str) -> None:
     """Refuse writes that autograd cannot record, before anything is computed."""
     if target._inference:
         if not MODES.inference:
-            raise RuntimeError("Inplace update to inference tensor outside InferenceMode is not allowed; "
-                               "clone it to get a tensor that can be written to.")
+            raise RuntimeError(
+                "Inplace update to inference tensor outside InferenceMode is not allowed; "
+                "clone it to get a tensor that can be written to."
+            )
         return
     if not MODES.grad or MODES.below or not target.requires_grad:
         return
@@ -34,8 +36,9 @@ def check_writable(target: Tensor, name: str) -> None:
     if base is not None:
         check_creation(target, written=True)
         if base._node is None:
-            raise RuntimeError("a view of a leaf Variable that requires grad is being used in an in-place "
-                               "operation.")
+            raise RuntimeError(
+                "a view of a leaf Variable that requires grad is being used in an in-place operation."
+            )
     elif target._node is None:
         raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
 
@@ -46,18 +49,24 @@ def prepare_write(target: Tensor, result: Tensor) -> None:
     node = result._node
     if node is None or not MODES.grad or MODES.below:
         return
-    if MODES.transforming is not None and not target.requires_grad \
-            and is_captured(target, *MODES.transforming):
-        raise RuntimeError("During a grad (vjp, jvp, grad, etc) transform, the function provided attempted "
-                           "to write something that depends on its inputs in place, which would mutate a "
-                           "captured Tensor. Make the tensor an argument that is differentiated, or return "
-                           "the new value.")
+    if (
+        MODES.transforming is not None
+        and not target.requires_grad
+        and is_captured(target, *MODES.transforming)
+    ):
+        raise RuntimeError(
+            "During a grad (vjp, jvp, grad, etc) transform, the function provided attempted "
+            "to write something that depends on its inputs in place, which would mutate a "
+            "captured Tensor. Make the tensor an argument that is differentiated, or return "
+            "the new value."
+        )
     if target._base is not None:
         check_creation(target, written=True)
     if isinstance(node, OpNode):
-        node.saved = [save_copy(item) if type(item) is tuple and len(item) == 3 and item[0] is target
-                      else item
-                      for item in node.saved]
+        node.saved = [
+            save_copy(item) if type(item) is tuple and len(item) == 3 and item[0] is target else item
+            for item in node.saved
+        ]
 
 
 class ZeroBackward(Node):
@@ -67,8 +76,10 @@ class ZeroBackward(Node):
     __slots__ = ()
 
     def apply(self, grads: list[Any], wanted: Any) -> Any:
-        return [None if grad is None else run_name("zeros_like", grad, None, None, None, None, None)
-                for grad in grads[:len(self._next)]]
+        return [
+            None if grad is None else run_name("zeros_like", grad, None, None, None, None, None)
+            for grad in grads[: len(self._next)]
+        ]
 
 
 def rebase_history(target: Tensor, result: Tensor) -> None:

@@ -9,7 +9,7 @@ __all__ = ["get_cpu_capability"]
 
 @functools.cache
 def get_cpu_capability() -> str:
-    """"AVX512", "AVX2" or "DEFAULT"."""
+    """ "AVX512", "AVX2" or "DEFAULT"."""
     try:
         with open("/proc/cpuinfo") as file:
             flags = next((line.split() for line in file if line.startswith("flags")), [])

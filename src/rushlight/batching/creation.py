@@ -15,7 +15,6 @@ from .declare import Call, Sized, Whole, batching, pad_ndim
 batching(["zero", "fill.Scalar"], Whole())
 
 
-
 class Formatted(Whole):
     """A copy or a tensor like another, perhaps in channels-last order: then the batch is folded into the
     first dimension."""
@@ -25,8 +24,10 @@ class Formatted(Whole):
         if request.args[at] not in (channels_last, channels_last_3d):
             return request.run()
         tensor = request.args[0]
-        check(tensor.ndim - 1 == (4 if request.args[at] is channels_last else 5), "required rank 4 tensor to "
-              f"use channels_last format, but the shape is {list(tensor.shape[1:])}")
+        check(
+            tensor.ndim - 1 == (4 if request.args[at] is channels_last else 5),
+            f"required rank 4 tensor to use channels_last format, but the shape is {list(tensor.shape[1:])}",
+        )
         request.args[0] = tensor.reshape(-1, *tensor.shape[2:])
         return request.run().unflatten(0, tensor.shape[:2])
 
@@ -36,8 +37,9 @@ batching(["new_empty", "new_zeros", "new_ones", "new_full"], Sized())
 
 
 @batching("new_empty_strided")
-def new_empty_strided(self: Tensor, size: Shape, stride: Shape, dtype: Any, device: Any,
-                      batch: int) -> Tensor:
+def new_empty_strided(
+    self: Tensor, size: Shape, stride: Shape, dtype: Any, device: Any, batch: int
+) -> Tensor:
     span = max(extent(size, stride), 1)
     return self.new_empty_strided((batch, *size), (span, *stride), dtype=dtype, device=device)
 
@@ -66,8 +68,9 @@ def lines(start: Any, end: Any, steps: int, dtype: Any) -> Tensor:
 
 def column(value: Any) -> Tensor:
     """One end of the range, as a column if it is batched."""
-    wide = DTYPES["complex128" if isinstance(value, complex) or getattr(value, "is_complex", bool)()
-                  else "float64"]
+    wide = DTYPES[
+        "complex128" if isinstance(value, complex) or getattr(value, "is_complex", bool)() else "float64"
+    ]
     if not isinstance(value, Tensor):
         return run_name("scalar_tensor", value, wide, None, None, None)
     return value.to(wide).unsqueeze(1) if value.ndim else value.to(wide)

@@ -43,8 +43,9 @@ class Call:
         for i in self.op.list_positions:
             if self.args[i] is not None:
                 pairs = zip(self.args[i], self.batched[i], strict=True)
-                self.args[i] = tuple([t if t is None or has else expand_batch(t, self.batch) for t,
-                                      has in pairs])
+                self.args[i] = tuple(
+                    [t if t is None or has else expand_batch(t, self.batch) for t, has in pairs]
+                )
                 self.batched[i] = tuple([t is not None for t in self.args[i]])
 
 
@@ -65,6 +66,7 @@ def batching(names: str | Sequence[str], rule: Any = None, *, all_batched: bool 
     dimensions the user sees) of a tensor argument X. With `all_batched`, tensors that are not batched are
     expanded first.
     """
+
     def declare(function: Any) -> Any:
         for name in [names] if isinstance(names, str) else names:
             op = REGISTRY[name]
@@ -138,8 +140,14 @@ class Along(Generic):
     dimensions.
     """
 
-    def __init__(self, *dims: str, of: str = "self", like: str = "", empty_is_all: bool = False,
-                 all_batched: bool = False) -> None:
+    def __init__(
+        self,
+        *dims: str,
+        of: str = "self",
+        like: str = "",
+        empty_is_all: bool = False,
+        all_batched: bool = False,
+    ) -> None:
         self.dims = dims
         self.of = of
         self.like = like or of
@@ -181,8 +189,11 @@ class Along(Generic):
 
 
 def _scalars(tensor: Tensor, batch: int) -> Tensor:
-    return tensor if tensor.ndim == 1 else run_name("view", run_name("contiguous", tensor, _contiguous),
-                                                    (batch,))
+    return (
+        tensor
+        if tensor.ndim == 1
+        else run_name("view", run_name("contiguous", tensor, _contiguous), (batch,))
+    )
 
 
 def _contiguous_format() -> Any:
@@ -210,11 +221,14 @@ class Sized(Generic):
 def check_names_of(op: OpDef, names: Sequence[str]) -> None:
     unknown = [name for name in names if name not in op.schema.argument_names]
     if unknown:
-        raise RegistrationError(f"the batching rule of {op.name} names {', '.join(unknown)}; its arguments "
-                                f"are {', '.join(op.schema.argument_names)}")
+        raise RegistrationError(
+            f"the batching rule of {op.name} names {', '.join(unknown)}; its arguments "
+            f"are {', '.join(op.schema.argument_names)}"
+        )
 
 
 # What rules are made of.
+
 
 def shift(dim: Any, ndim: int, *, empty_is_all: bool = False) -> Any:
     """Dimension numbers of a tensor of `ndim` dimensions, as they are once a batch dimension is in front."""
@@ -222,16 +236,17 @@ def shift(dim: Any, ndim: int, *, empty_is_all: bool = False) -> Any:
         return tuple(range(1, ndim + 1)) if empty_is_all else None
     if isinstance(dim, int):
         if not -max(ndim, 1) <= dim < max(ndim, 1):
-            raise IndexError(f"Dimension out of range (expected to be in range of [{-max(ndim, 1)}, "
-                             f"{max(ndim, 1) - 1}], but got {dim})")
+            raise IndexError(
+                f"Dimension out of range (expected to be in range of [{-max(ndim, 1)}, "
+                f"{max(ndim, 1) - 1}], but got {dim})"
+            )
         return dim + 1 if dim >= 0 else dim + ndim + 1
     return tuple([shift(d, ndim) for d in dim])
 
 
 def expand_batch(tensor: Tensor, batch: int) -> Tensor:
     """`tensor` with a batch dimension in front along which it does not change."""
-    return run_name("expand", run_name("unsqueeze", tensor, 0), (batch, *tensor.shape),
-                    False)
+    return run_name("expand", run_name("unsqueeze", tensor, 0), (batch, *tensor.shape), False)
 
 
 def pad_ndim(tensor: Tensor, own: int, ndim: int) -> Tensor:
@@ -247,8 +262,11 @@ def pad_ndim(tensor: Tensor, own: int, ndim: int) -> Tensor:
 
 def flat(tensor: Tensor) -> Tensor:
     """A batched tensor with all but the batch flattened."""
-    return tensor.reshape(tensor.shape[0], -1) if tensor.numel() else tensor.reshape(
-        tensor.shape[0], _count(tensor.shape[1:]))
+    return (
+        tensor.reshape(tensor.shape[0], -1)
+        if tensor.numel()
+        else tensor.reshape(tensor.shape[0], _count(tensor.shape[1:]))
+    )
 
 
 def _count(shape: Sequence[int]) -> int:

@@ -17,43 +17,65 @@ def offset_rows(indices: Tensor, rows: int) -> Tensor:
 
 
 @batching("embedding")
-def embedding(weight: Tensor, indices: Tensor, padding_idx: int, scale_grad_by_freq: bool, sparse: bool,
-              weight_batched: bool,
-              indices_batched: bool, batch: int) -> Tensor:
+def embedding(
+    weight: Tensor,
+    indices: Tensor,
+    padding_idx: int,
+    scale_grad_by_freq: bool,
+    sparse: bool,
+    weight_batched: bool,
+    indices_batched: bool,
+    batch: int,
+) -> Tensor:
     if not weight_batched:
         return run_name("embedding", weight, indices, padding_idx, scale_grad_by_freq, sparse)
     if not indices_batched:
-        moved = run_name("embedding", weight.transpose(0, 1).reshape(weight.shape[1], -1), indices,
-                         padding_idx,
-                         scale_grad_by_freq, sparse)
+        moved = run_name(
+            "embedding",
+            weight.transpose(0, 1).reshape(weight.shape[1], -1),
+            indices,
+            padding_idx,
+            scale_grad_by_freq,
+            sparse,
+        )
         return moved.reshape(*indices.shape, batch, weight.shape[2]).movedim(-2, 0)
     table = weight.reshape(-1, weight.shape[2])
     return run_name("embedding", table, offset_rows(indices, weight.shape[1]), -1, scale_grad_by_freq, sparse)
 
 
 @batching("embedding_dense_backward", all_batched=True)
-def embedding_dense_backward(grad_output: Tensor, indices: Tensor, num_weights: int, padding_idx: int,
-                             scale_grad_by_freq: bool, batch: int) -> Tensor:
+def embedding_dense_backward(
+    grad_output: Tensor,
+    indices: Tensor,
+    num_weights: int,
+    padding_idx: int,
+    scale_grad_by_freq: bool,
+    batch: int,
+) -> Tensor:
     if padding_idx >= 0:
         grad_output = grad_output.masked_fill((indices == padding_idx).unsqueeze(-1), 0)
     rows = offset_rows(indices, num_weights)
-    table = run_name("embedding_dense_backward", grad_output, rows, batch * num_weights, -1,
-                     scale_grad_by_freq)
+    table = run_name(
+        "embedding_dense_backward", grad_output, rows, batch * num_weights, -1, scale_grad_by_freq
+    )
     return table.reshape(batch, num_weights, table.shape[-1])
 
 
 @batching("embedding_renorm", all_batched=True)
 def embedding_renorm(self: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
     table = self.reshape(-1, self.shape[2])
-    return run_name("embedding_renorm", table, offset_rows(indices, self.shape[1]), max_norm,
-                    norm_type).reshape(self.shape)
+    return run_name(
+        "embedding_renorm", table, offset_rows(indices, self.shape[1]), max_norm, norm_type
+    ).reshape(self.shape)
 
 
 @batching("one_hot")
 def one_hot(self: Tensor, num_classes: int) -> Tensor:
     if num_classes < 0:
-        raise RuntimeError("vmap: one_hot with num_classes=-1 has an output whose shape depends on the data; "
-                           "give num_classes")
+        raise RuntimeError(
+            "vmap: one_hot with num_classes=-1 has an output whose shape depends on the data; "
+            "give num_classes"
+        )
     return run_name("one_hot", flat(self), num_classes).reshape(*self.shape, num_classes)
 
 
@@ -68,9 +90,15 @@ def owners(indices: Tensor, offset2bag: Tensor, padding_idx: int, bags: int) -> 
     return offset2bag.where((offset2bag >= 0) & (indices != padding_idx), bags)
 
 
-def embedding_bag(weight: Tensor, indices: Tensor, offsets: Tensor, mode: int,
-                  per_sample_weights: Tensor | None, include_last_offset: bool,
-                  padding_idx: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def embedding_bag(
+    weight: Tensor,
+    indices: Tensor,
+    offsets: Tensor,
+    mode: int,
+    per_sample_weights: Tensor | None,
+    include_last_offset: bool,
+    padding_idx: int,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     count, bags = indices.shape[0], offsets.shape[0] - include_last_offset
     dtype = indices.dtype if indices.dtype is offsets.dtype else DTYPES["int64"]
     places = run_name("arange", count, dtype, None, indices.device, None)
@@ -97,13 +125,23 @@ def embedding_bag(weight: Tensor, indices: Tensor, offsets: Tensor, mode: int,
     return result, bag_of, sizes, sizes.clone()
 
 
-def embedding_bag_dense_backward(grad: Tensor, indices: Tensor, offset2bag: Tensor, bag_size: Tensor,
-                                 maximum_indices: Tensor, num_weights: int, scale_grad_by_freq: bool,
-                                 mode: int, per_sample_weights: Tensor | None, padding_idx: int) -> Tensor:
+def embedding_bag_dense_backward(
+    grad: Tensor,
+    indices: Tensor,
+    offset2bag: Tensor,
+    bag_size: Tensor,
+    maximum_indices: Tensor,
+    num_weights: int,
+    scale_grad_by_freq: bool,
+    mode: int,
+    per_sample_weights: Tensor | None,
+    padding_idx: int,
+) -> Tensor:
     table = grad.new_zeros((num_weights, grad.shape[1]))
     if mode == MAX:
-        return table.scatter_add(0, maximum_indices.to(DTYPES["int64"]),
-                                 grad.where(bag_size.unsqueeze(1) > 0, 0))
+        return table.scatter_add(
+            0, maximum_indices.to(DTYPES["int64"]), grad.where(bag_size.unsqueeze(1) > 0, 0)
+        )
     bags = grad.shape[0]
     owner = owners(indices, offset2bag, padding_idx, bags)
     if mode == MEAN:
@@ -118,8 +156,9 @@ def embedding_bag_dense_backward(grad: Tensor, indices: Tensor, offset2bag: Tens
     return table.index_add(0, indices, values)
 
 
-def per_sample_weights_backward(grad: Tensor, weight: Tensor, indices: Tensor, offset2bag: Tensor,
-                                padding_idx: int) -> Tensor:
+def per_sample_weights_backward(
+    grad: Tensor, weight: Tensor, indices: Tensor, offset2bag: Tensor, padding_idx: int
+) -> Tensor:
     owner = owners(indices, offset2bag, padding_idx, grad.shape[0])
     padded = run_name("constant_pad_nd", grad, (0, 0, 0, 1), 0)
     return (padded.index_select(0, owner) * weight.index_select(0, indices)).sum(1)

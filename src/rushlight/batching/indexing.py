@@ -12,8 +12,17 @@ from ..core.tensor import Tensor
 from .declare import Along, batching, expand_batch, flat, pad_ndim, shift
 
 batching("gather", Along("dim", like="index", all_batched=True))
-batching(["scatter.src", "scatter.reduce", "scatter.value", "scatter.value_reduce", "scatter_add",
-          "scatter_reduce.two"], Along("dim", all_batched=True))
+batching(
+    [
+        "scatter.src",
+        "scatter.reduce",
+        "scatter.value",
+        "scatter.value_reduce",
+        "scatter_add",
+        "scatter_reduce.two",
+    ],
+    Along("dim", all_batched=True),
+)
 
 
 def along(tensor: Tensor, ndim: int) -> Tensor:
@@ -32,9 +41,16 @@ def spread(index: Tensor, shape: Sequence[int], dim: int) -> Tensor:
 
 
 @batching("index_select")
-def index_select(self: Tensor, dim: int, index: Tensor, self_batched: bool, index_batched: bool,
-                 self_ndim: int,
-                 index_ndim: int, batch: int) -> Tensor:
+def index_select(
+    self: Tensor,
+    dim: int,
+    index: Tensor,
+    self_batched: bool,
+    index_batched: bool,
+    self_ndim: int,
+    index_ndim: int,
+    batch: int,
+) -> Tensor:
     if not index_batched and self_ndim > 0:
         return run_name("index_select", self, shift(dim, self_ndim), index)
     self = self if self_batched else expand_batch(self, batch)
@@ -47,10 +63,17 @@ def index_select(self: Tensor, dim: int, index: Tensor, self_batched: bool, inde
 def by_index(name: str, combine: Any) -> None:
     """An operator that writes slices at 1-d indices: through the scatter operator `combine` where indices
     differ."""
+
     @batching(name, all_batched=True)
-    def rule(self: Tensor, dim: int, index: Tensor, source: Tensor, self_ndim: int, index_ndim: int,
-             source_ndim: int,
-             ) -> Tensor:
+    def rule(
+        self: Tensor,
+        dim: int,
+        index: Tensor,
+        source: Tensor,
+        self_ndim: int,
+        index_ndim: int,
+        source_ndim: int,
+    ) -> Tensor:
         target, at = along(self, self_ndim), shift(dim, max(self_ndim, 1))
         value = along(source, source_ndim)
         done = combine(target, at, spread(along(index, index_ndim), target.shape, at), value)
@@ -61,9 +84,16 @@ by_index("index_copy", lambda target, dim, index, source: target.scatter(dim, in
 
 
 @batching("index_add", all_batched=True)
-def index_add(self: Tensor, dim: int, index: Tensor, source: Tensor, alpha: Any, self_ndim: int,
-              index_ndim: int,
-              source_ndim: int) -> Tensor:
+def index_add(
+    self: Tensor,
+    dim: int,
+    index: Tensor,
+    source: Tensor,
+    alpha: Any,
+    self_ndim: int,
+    index_ndim: int,
+    source_ndim: int,
+) -> Tensor:
     target, at = along(self, self_ndim), shift(dim, max(self_ndim, 1))
     value = along(source, source_ndim)
     value = value if alpha == 1 else value * alpha
@@ -72,9 +102,17 @@ def index_add(self: Tensor, dim: int, index: Tensor, source: Tensor, alpha: Any,
 
 
 @batching("index_reduce", all_batched=True)
-def index_reduce(self: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, include_self: bool,
-                 self_ndim: int,
-                 index_ndim: int, source_ndim: int) -> Tensor:
+def index_reduce(
+    self: Tensor,
+    dim: int,
+    index: Tensor,
+    source: Tensor,
+    reduce: str,
+    include_self: bool,
+    self_ndim: int,
+    index_ndim: int,
+    source_ndim: int,
+) -> Tensor:
     target, at = along(self, self_ndim), shift(dim, max(self_ndim, 1))
     full = spread(along(index, index_ndim), target.shape, at)
     done = target.scatter_reduce(at, full, along(source, source_ndim), reduce, include_self=include_self)
@@ -89,8 +127,9 @@ def index_fill(self: Tensor, dim: int, index: Tensor, value: Any, self_ndim: int
 
 
 @batching("index_fill.int_Tensor", all_batched=True)
-def index_fill_tensor(self: Tensor, dim: int, index: Tensor, value: Tensor, self_ndim: int,
-                      index_ndim: int) -> Tensor:
+def index_fill_tensor(
+    self: Tensor, dim: int, index: Tensor, value: Tensor, self_ndim: int, index_ndim: int
+) -> Tensor:
     target, at = along(self, self_ndim), shift(dim, max(self_ndim, 1))
     full = spread(along(index, index_ndim), target.shape, at)
     done = target.scatter(at, full, value.reshape(-1, *[1] * (target.ndim - 1)).expand(full.shape))
@@ -132,8 +171,11 @@ def masked_scatter(self: Tensor, mask: Tensor, source: Tensor, self_ndim: int, m
 @batching("masked_select")
 def masked_select(self: Tensor, mask: Tensor, self_ndim: int, mask_batched: bool, batch: int) -> Tensor:
     """One mask for the whole batch selects as many elements of each."""
-    check(not mask_batched, "vmap: We do not support batching operators that can output dynamic shape. "
-          "Attempted to vmap over aten::masked_select with a mask that differs within the batch.")
+    check(
+        not mask_batched,
+        "vmap: We do not support batching operators that can output dynamic shape. "
+        "Attempted to vmap over aten::masked_select with a mask that differs within the batch.",
+    )
     shape = broadcast_shapes(self.shape[1:], mask.shape, name="masked_select")
     places = run_name("nonzero", mask.expand(shape).reshape(-1)).squeeze(1)
     elements = pad_ndim(self, self_ndim, len(shape)).expand((batch, *shape))
@@ -148,9 +190,11 @@ def nonzero_static(self: Tensor, size: int, fill_value: int, batch: int) -> Tens
     order = run_name("sort.stable", (~mask).long(), True, 1, False)[1]
     short = size - order.shape[1]
     order = run_name("constant_pad_nd", order, (0, short), 0) if short > 0 else order.narrow(1, 0, size)
-    steps = [numel(shape[d + 1:]) for d in range(len(shape))]
-    coordinates = [run_name("remainder.Scalar", order.div(step, rounding_mode="floor"), n)
-                   for step, n in zip(steps, shape, strict=True)]
+    steps = [numel(shape[d + 1 :]) for d in range(len(shape))]
+    coordinates = [
+        run_name("remainder.Scalar", order.div(step, rounding_mode="floor"), n)
+        for step, n in zip(steps, shape, strict=True)
+    ]
     found = run_name("stack", tuple(coordinates), 2) if coordinates else order.new_zeros((batch, size, 0))
     valid = run_name("arange", size, None, None, self.device, None) < mask.sum(1, keepdim=True)
     return found.masked_fill(~valid.unsqueeze(2), fill_value)
@@ -162,8 +206,10 @@ def nonzero_static(self: Tensor, size: int, fill_value: int, batch: int) -> Tens
 def check_no_masks(indices: Sequence[Tensor | None], batched: Sequence[bool]) -> None:
     for index, has in zip(indices, batched, strict=True):
         if index is not None and has and index.dtype.name in ("bool", "uint8"):
-            raise RuntimeError("vmap: We do not support batching operators that can output dynamic shape. "
-                               "Attempted to index with a batched mask; use where() instead.")
+            raise RuntimeError(
+                "vmap: We do not support batching operators that can output dynamic shape. "
+                "Attempted to index with a batched mask; use where() instead."
+            )
 
 
 def without_masks(indices: Sequence[Any], batched: Sequence[bool]) -> tuple[list[Any], list[bool]]:
@@ -194,8 +240,10 @@ class Layout:
         self.rank = max(i.ndim - has for i, has in given)
         like = given[0][0]
         count = run_name("arange", batch, None, None, like.device, None).reshape(-1, *[1] * self.rank)
-        aligned = [None if i is None else pad_ndim(i, i.ndim - 1, self.rank) if has else i
-                   for i, has in zip(plain, flags, strict=True)]
+        aligned = [
+            None if i is None else pad_ndim(i, i.ndim - 1, self.rank) if has else i
+            for i, has in zip(plain, flags, strict=True)
+        ]
         self.indices = (count, *aligned)
         self.shape = broadcast_shapes(*[i.shape for i in self.indices if i is not None])[1:]
         places = [d for d, i in enumerate(plain) if i is not None]
@@ -215,16 +263,25 @@ class Layout:
     def from_user(self, tensor: Tensor) -> Tensor:
         if not self.lead:
             return tensor
-        order = [0, *range(1 + self.lead, 1 + self.lead + self.rank), *range(1, 1 + self.lead),
-                 *range(1 + self.lead + self.rank, tensor.ndim)]
+        order = [
+            0,
+            *range(1 + self.lead, 1 + self.lead + self.rank),
+            *range(1, 1 + self.lead),
+            *range(1 + self.lead + self.rank, tensor.ndim),
+        ]
         return run_name("permute", tensor, tuple(order))
 
 
 def indexed(name: str) -> None:
     @batching(name)
-    def rule(self: Tensor, indices: Sequence[Any], self_batched: bool, indices_batched: Sequence[bool],
-             self_ndim: int,
-             batch: int) -> Tensor:
+    def rule(
+        self: Tensor,
+        indices: Sequence[Any],
+        self_batched: bool,
+        indices_batched: Sequence[bool],
+        self_ndim: int,
+        batch: int,
+    ) -> Tensor:
         self = self if self_batched else expand_batch(self, batch)
         layout = Layout(indices, indices_batched, self_ndim, batch)
         return layout.to_user(run_name(name, self, layout.indices))
@@ -234,15 +291,21 @@ indexed("index.Tensor")
 indexed("_unsafe_index.Tensor")
 
 
-def index_put(self: Tensor, indices: Sequence[Any], values: Tensor, self_ndim: int, values_ndim: int,
-              batch: int,
-              batched: Sequence[bool]) -> tuple[Any, Tensor]:
+def index_put(
+    self: Tensor,
+    indices: Sequence[Any],
+    values: Tensor,
+    self_ndim: int,
+    values_ndim: int,
+    batch: int,
+    batched: Sequence[bool],
+) -> tuple[Any, Tensor]:
     """The indices and values of a batched index_put."""
     layout = Layout(indices, batched, self_ndim, batch)
     used = sum(i is not None for i in layout.indices[1:])
     untouched = [n for n, i in zip(self.shape[1:], layout.indices[1:], strict=True) if i is None]
     assert used
-    full = (*untouched[:layout.lead], *layout.shape, *untouched[layout.lead:])
+    full = (*untouched[: layout.lead], *layout.shape, *untouched[layout.lead :])
     value = pad_ndim(values, values_ndim, len(full)).expand(batch, *full)
     return layout.indices, layout.from_user(value)
 
@@ -254,32 +317,66 @@ def put_by_mask(self: Tensor, mask: Tensor, values: Tensor, self_ndim: int) -> T
 
 
 def index_put_rule(name: str, has_unsafe: bool = False) -> None:
-    def common(self: Tensor, indices: Sequence[Any], values: Tensor, accumulate: bool, masks: Sequence[bool],
-               self_ndim: int,
-               values_ndim: int, batch: int, rest: tuple[Any, ...]) -> Tensor:
+    def common(
+        self: Tensor,
+        indices: Sequence[Any],
+        values: Tensor,
+        accumulate: bool,
+        masks: Sequence[bool],
+        self_ndim: int,
+        values_ndim: int,
+        batch: int,
+        rest: tuple[Any, ...],
+    ) -> Tensor:
         only = [(i, has) for i, has in zip(indices, masks, strict=True) if i is not None]
-        if len(indices) == 1 and only[0][1] and only[0][0].dtype.name == "bool" and not accumulate and \
-                values.numel() == batch:
+        if (
+            len(indices) == 1
+            and only[0][1]
+            and only[0][0].dtype.name == "bool"
+            and not accumulate
+            and values.numel() == batch
+        ):
             return put_by_mask(self, only[0][0], values, self_ndim)
         full, value = index_put(self, indices, values, self_ndim, values_ndim, batch, masks)
         return run_name(name, self, full, value, accumulate, *rest)
 
     if has_unsafe:
+
         @batching(name)
-        def unsafe_rule(self: Tensor, indices: Sequence[Any], values: Tensor, accumulate: bool, unsafe: bool,
-                        self_batched: bool, values_batched: bool, indices_batched: Sequence[bool],
-                        self_ndim: int,
-                        values_ndim: int, batch: int) -> Tensor:
+        def unsafe_rule(
+            self: Tensor,
+            indices: Sequence[Any],
+            values: Tensor,
+            accumulate: bool,
+            unsafe: bool,
+            self_batched: bool,
+            values_batched: bool,
+            indices_batched: Sequence[bool],
+            self_ndim: int,
+            values_ndim: int,
+            batch: int,
+        ) -> Tensor:
             self = self if self_batched else expand_batch(self, batch)
             values = values if values_batched else expand_batch(values, batch)
-            return common(self, indices, values, accumulate, indices_batched, self_ndim, values_ndim, batch,
-                          (unsafe,))
+            return common(
+                self, indices, values, accumulate, indices_batched, self_ndim, values_ndim, batch, (unsafe,)
+            )
+
         return
 
     @batching(name)
-    def rule(self: Tensor, indices: Sequence[Any], values: Tensor, accumulate: bool, self_batched: bool,
-             values_batched: bool,
-             indices_batched: Sequence[bool], self_ndim: int, values_ndim: int, batch: int) -> Tensor:
+    def rule(
+        self: Tensor,
+        indices: Sequence[Any],
+        values: Tensor,
+        accumulate: bool,
+        self_batched: bool,
+        values_batched: bool,
+        indices_batched: Sequence[bool],
+        self_ndim: int,
+        values_ndim: int,
+        batch: int,
+    ) -> Tensor:
         self = self if self_batched else expand_batch(self, batch)
         values = values if values_batched else expand_batch(values, batch)
         return common(self, indices, values, accumulate, indices_batched, self_ndim, values_ndim, batch, ())

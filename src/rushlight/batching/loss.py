@@ -11,13 +11,15 @@ from .declare import batching
 
 
 @batching("_functional_assert_async.msg", all_batched=True)
-def functional_assert(self: Tensor, assert_msg: str, dep_token: Tensor, self_ndim: int,
-                      dep_token_ndim: int) -> Tensor:
+def functional_assert(
+    self: Tensor, assert_msg: str, dep_token: Tensor, self_ndim: int, dep_token_ndim: int
+) -> Tensor:
     lead = [self.shape[0], *[1] * (dep_token_ndim - self_ndim), *self.shape[1:]]
     return run_name("_functional_assert_async.msg", self.reshape(lead), assert_msg, dep_token)
 
 
 # Negative log likelihood: each sample of the batch has a sum of its own, so it is put together from gather.
+
 
 def chosen(target: Tensor, ignore_index: int) -> tuple[Tensor, Tensor]:
     """Which targets count, and all of them with 0 in place of the others."""
@@ -35,8 +37,9 @@ def weights(counts: Tensor, place: Tensor, weight: Any, dtype: Any) -> Tensor:
 
 
 @batching(["nll_loss_forward", "nll_loss2d_forward"], all_batched=True)
-def nll_loss_forward(self: Tensor, target: Tensor, weight: Any, reduction: int, ignore_index: int,
-                     self_ndim: int) -> tuple[Tensor, Tensor]:
+def nll_loss_forward(
+    self: Tensor, target: Tensor, weight: Any, reduction: int, ignore_index: int, self_ndim: int
+) -> tuple[Tensor, Tensor]:
     batch = self.shape[0]
     source = self.unsqueeze(1) if self_ndim == 1 else self
     labels = target.reshape((batch, 1)) if self_ndim == 1 else target
@@ -51,8 +54,16 @@ def nll_loss_forward(self: Tensor, target: Tensor, weight: Any, reduction: int, 
 
 
 @batching(["nll_loss_backward", "nll_loss2d_backward"], all_batched=True)
-def nll_loss_backward(grad_output: Tensor, self: Tensor, target: Tensor, weight: Any, reduction: int,
-                      ignore_index: int, total_weight: Tensor, self_ndim: int) -> Tensor:
+def nll_loss_backward(
+    grad_output: Tensor,
+    self: Tensor,
+    target: Tensor,
+    weight: Any,
+    reduction: int,
+    ignore_index: int,
+    total_weight: Tensor,
+    self_ndim: int,
+) -> Tensor:
     batch = self.shape[0]
     source = self.unsqueeze(1) if self_ndim == 1 else self
     labels = target.reshape((batch, 1)) if self_ndim == 1 else target
@@ -70,6 +81,7 @@ def nll_loss_backward(grad_output: Tensor, self: Tensor, target: Tensor, weight:
 
 # Connectionist temporal classification: samples are independent, so the batch joins theirs.
 
+
 def merged(x: Tensor, dim: int) -> Tensor:
     """The batch dimension, which is in front, merged into dimension `dim` of what follows it."""
     return x.movedim(0, dim).flatten(dim, dim + 1)
@@ -85,30 +97,80 @@ def repeated(lengths: Any, batch: int) -> Any:
 
 def _declare_ctc(overload: str) -> None:
     @batching(f"_ctc_loss{overload}", all_batched=True)
-    def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any, blank: int,
-                 zero_infinity: bool, batch: int) -> tuple[Tensor, Tensor]:
-        losses, alpha = run_name(f"_ctc_loss{overload}", merged(log_probs, 1), merged(targets, 0),
-                                 repeated(input_lengths, batch), repeated(target_lengths, batch), blank,
-                                 zero_infinity)
+    def ctc_loss(
+        log_probs: Tensor,
+        targets: Tensor,
+        input_lengths: Any,
+        target_lengths: Any,
+        blank: int,
+        zero_infinity: bool,
+        batch: int,
+    ) -> tuple[Tensor, Tensor]:
+        losses, alpha = run_name(
+            f"_ctc_loss{overload}",
+            merged(log_probs, 1),
+            merged(targets, 0),
+            repeated(input_lengths, batch),
+            repeated(target_lengths, batch),
+            blank,
+            zero_infinity,
+        )
         return split(losses, 0, batch), split(alpha, 0, batch)
 
     @batching(f"_ctc_loss_backward{overload}", all_batched=True)
-    def backward(grad: Tensor, log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any,
-                 neg_log_likelihood: Tensor, log_alpha: Tensor, blank: int, zero_infinity: bool,
-                 batch: int) -> Tensor:
-        result = run_name(f"_ctc_loss_backward{overload}", merged(grad, 0), merged(log_probs, 1),
-                          merged(targets, 0), repeated(input_lengths, batch), repeated(target_lengths, batch),
-                          merged(neg_log_likelihood, 0), merged(log_alpha, 0), blank, zero_infinity)
+    def backward(
+        grad: Tensor,
+        log_probs: Tensor,
+        targets: Tensor,
+        input_lengths: Any,
+        target_lengths: Any,
+        neg_log_likelihood: Tensor,
+        log_alpha: Tensor,
+        blank: int,
+        zero_infinity: bool,
+        batch: int,
+    ) -> Tensor:
+        result = run_name(
+            f"_ctc_loss_backward{overload}",
+            merged(grad, 0),
+            merged(log_probs, 1),
+            merged(targets, 0),
+            repeated(input_lengths, batch),
+            repeated(target_lengths, batch),
+            merged(neg_log_likelihood, 0),
+            merged(log_alpha, 0),
+            blank,
+            zero_infinity,
+        )
         return split(result, 1, batch)
 
     @batching(f"_ctc_loss_backward_backward{overload}", all_batched=True)
-    def backward_backward(grad: Tensor, grad_output: Tensor, log_probs: Tensor, targets: Tensor,
-                          input_lengths: Any, target_lengths: Any, neg_log_likelihood: Tensor,
-                          log_alpha: Tensor, blank: int, zero_infinity: bool, batch: int) -> Tensor:
-        result = run_name(f"_ctc_loss_backward_backward{overload}", merged(grad, 1), merged(grad_output, 0),
-                          merged(log_probs, 1), merged(targets, 0), repeated(input_lengths, batch),
-                          repeated(target_lengths, batch), merged(neg_log_likelihood, 0),
-                          merged(log_alpha, 0), blank, zero_infinity)
+    def backward_backward(
+        grad: Tensor,
+        grad_output: Tensor,
+        log_probs: Tensor,
+        targets: Tensor,
+        input_lengths: Any,
+        target_lengths: Any,
+        neg_log_likelihood: Tensor,
+        log_alpha: Tensor,
+        blank: int,
+        zero_infinity: bool,
+        batch: int,
+    ) -> Tensor:
+        result = run_name(
+            f"_ctc_loss_backward_backward{overload}",
+            merged(grad, 1),
+            merged(grad_output, 0),
+            merged(log_probs, 1),
+            merged(targets, 0),
+            repeated(input_lengths, batch),
+            repeated(target_lengths, batch),
+            merged(neg_log_likelihood, 0),
+            merged(log_alpha, 0),
+            blank,
+            zero_infinity,
+        )
         return split(result, 1, batch)
 
 

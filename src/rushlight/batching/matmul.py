@@ -22,8 +22,7 @@ def scaled(alpha: Any, tensor: Tensor) -> Tensor:
 
 
 def added(self: Tensor, self_batched: bool, self_ndim: int, beta: Any, alpha: Any, product: Tensor) -> Tensor:
-    """beta * self + alpha * product, where self broadcasts to the product the user sees; beta 0 ignores self.
-    """
+    """beta * self + alpha * product, where self broadcasts to the product the user sees; beta 0 ignores self."""
     if beta == 0:
         return scaled(alpha, product)
     own = pad_ndim(self, self_ndim, product.ndim - 1) if self_batched else self
@@ -31,8 +30,9 @@ def added(self: Tensor, self_batched: bool, self_ndim: int, beta: Any, alpha: An
 
 
 batching(["mm", "bmm"], lambda self, mat2: self.matmul(mat2))
-batching(["mm.dtype", "bmm.dtype"], lambda self, mat2,
-         out_dtype: self.to(out_dtype).matmul(mat2.to(out_dtype)))
+batching(
+    ["mm.dtype", "bmm.dtype"], lambda self, mat2, out_dtype: self.to(out_dtype).matmul(mat2.to(out_dtype))
+)
 batching("_int_mm", lambda self, mat2: self.to(DTYPES["int32"]).matmul(mat2.to(DTYPES["int32"])))
 batching("mv", lambda self, vec: self.matmul(vec.unsqueeze(-1)).squeeze(-1))
 
@@ -48,29 +48,51 @@ def vdot(self: Tensor, other: Tensor) -> Tensor:
 
 
 @batching("addmm")
-def addmm(self: Tensor, mat1: Tensor, mat2: Tensor, beta: Any, alpha: Any, self_batched: bool, self_ndim: int,
-          mat1_batched: bool, mat2_batched: bool, batch: int) -> Tensor:
+def addmm(
+    self: Tensor,
+    mat1: Tensor,
+    mat2: Tensor,
+    beta: Any,
+    alpha: Any,
+    self_batched: bool,
+    self_ndim: int,
+    mat1_batched: bool,
+    mat2_batched: bool,
+    batch: int,
+) -> Tensor:
     mat1 = mat1 if mat1_batched or mat2_batched else expand_batch(mat1, batch)
     return added(self, self_batched, self_ndim, beta, alpha, mat1.matmul(mat2))
 
 
 @batching("addmm.dtype", all_batched=True)
-def addmm_dtype(self: Tensor, mat1: Tensor, mat2: Tensor, out_dtype: Any, beta: Any, alpha: Any,
-                self_ndim: int) -> Tensor:
+def addmm_dtype(
+    self: Tensor, mat1: Tensor, mat2: Tensor, out_dtype: Any, beta: Any, alpha: Any, self_ndim: int
+) -> Tensor:
     product = mat1.to(out_dtype).matmul(mat2.to(out_dtype))
     return added(self.to(out_dtype), True, self_ndim, beta, alpha, product)
 
 
 @batching("baddbmm.dtype", all_batched=True)
-def baddbmm_dtype(self: Tensor, batch1: Tensor, batch2: Tensor, out_dtype: Any, beta: Any, alpha: Any,
-                  self_ndim: int) -> Tensor:
+def baddbmm_dtype(
+    self: Tensor, batch1: Tensor, batch2: Tensor, out_dtype: Any, beta: Any, alpha: Any, self_ndim: int
+) -> Tensor:
     product = batch1.to(out_dtype).matmul(batch2.to(out_dtype))
     return added(self.to(out_dtype), True, self_ndim, beta, alpha, product)
 
 
 @batching("addmv")
-def addmv(self: Tensor, mat: Tensor, vec: Tensor, beta: Any, alpha: Any, self_batched: bool, self_ndim: int,
-          mat_batched: bool, vec_batched: bool, batch: int) -> Tensor:
+def addmv(
+    self: Tensor,
+    mat: Tensor,
+    vec: Tensor,
+    beta: Any,
+    alpha: Any,
+    self_batched: bool,
+    self_ndim: int,
+    mat_batched: bool,
+    vec_batched: bool,
+    batch: int,
+) -> Tensor:
     mat = mat if mat_batched or vec_batched else expand_batch(mat, batch)
     return added(self, self_batched, self_ndim, beta, alpha, mat.matmul(vec.unsqueeze(-1)).squeeze(-1))
 
@@ -93,8 +115,12 @@ def addr(self: Tensor, vec1: Tensor, vec2: Tensor, beta: Any, alpha: Any, self_n
 @batching("linalg_cross", all_batched=True)
 def linalg_cross(self: Tensor, other: Tensor, dim: int, self_ndim: int, other_ndim: int) -> Tensor:
     ndim = max(self_ndim, other_ndim)
-    return run_name("linalg_cross", pad_ndim(self, self_ndim, ndim), pad_ndim(other, other_ndim, ndim),
-                    dim if dim < 0 else dim + 1)
+    return run_name(
+        "linalg_cross",
+        pad_ndim(self, self_ndim, ndim),
+        pad_ndim(other, other_ndim, ndim),
+        dim if dim < 0 else dim + 1,
+    )
 
 
 def common_rank(*tensors: tuple[Tensor, int]) -> list[Tensor]:
@@ -104,8 +130,9 @@ def common_rank(*tensors: tuple[Tensor, int]) -> list[Tensor]:
 
 
 @batching("_cdist_forward", all_batched=True)
-def cdist_forward(x1: Tensor, x2: Tensor, p: float, compute_mode: int | None, x1_ndim: int,
-                  x2_ndim: int) -> Tensor:
+def cdist_forward(
+    x1: Tensor, x2: Tensor, p: float, compute_mode: int | None, x1_ndim: int, x2_ndim: int
+) -> Tensor:
     return run_name("_cdist_forward", *common_rank((x1, x1_ndim), (x2, x2_ndim)), p, compute_mode)
 
 
@@ -115,16 +142,32 @@ def euclidean_dist(x1: Tensor, x2: Tensor, x1_ndim: int, x2_ndim: int) -> Tensor
 
 
 @batching("_cdist_backward", all_batched=True)
-def cdist_backward(grad: Tensor, x1: Tensor, x2: Tensor, p: float, cdist: Tensor, grad_ndim: int,
-                   x1_ndim: int, x2_ndim: int, cdist_ndim: int) -> Tensor:
+def cdist_backward(
+    grad: Tensor,
+    x1: Tensor,
+    x2: Tensor,
+    p: float,
+    cdist: Tensor,
+    grad_ndim: int,
+    x1_ndim: int,
+    x2_ndim: int,
+    cdist_ndim: int,
+) -> Tensor:
     grad, x1, x2, cdist = common_rank((grad, grad_ndim), (x1, x1_ndim), (x2, x2_ndim), (cdist, cdist_ndim))
     return run_name("_cdist_backward", grad, x1, x2, p, cdist)
 
 
 @batching("_trilinear", all_batched=True)
-def trilinear(i1: Tensor, i2: Tensor, i3: Tensor, expand1: Shape, expand2: Shape, expand3: Shape,
-              sumdim: Shape,
-              unroll_dim: int) -> Tensor:
+def trilinear(
+    i1: Tensor,
+    i2: Tensor,
+    i3: Tensor,
+    expand1: Shape,
+    expand2: Shape,
+    expand3: Shape,
+    sumdim: Shape,
+    unroll_dim: int,
+) -> Tensor:
     past = [tuple([dim + 1 for dim in dims]) for dims in (expand1, expand2, expand3, sumdim)]
     return run_name("_trilinear", i1, i2, i3, *past, unroll_dim + 1)
 
@@ -137,8 +180,14 @@ def pairs(count: int) -> Any:
 @batching("_pdist_forward")
 def pdist_forward(self: Tensor, p: float) -> Tensor:
     first, second = pairs(self.shape[1])
-    return run_name("linalg_vector_norm", self.index_select(1, first) - self.index_select(1, second), p,
-                    (-1,), False, None)
+    return run_name(
+        "linalg_vector_norm",
+        self.index_select(1, first) - self.index_select(1, second),
+        p,
+        (-1,),
+        False,
+        None,
+    )
 
 
 @batching("_pdist_backward", all_batched=True)

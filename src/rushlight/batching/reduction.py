@@ -10,13 +10,44 @@ from .declare import Along, batching, flat, shift
 
 EVERYTHING = Along("dim", empty_is_all=True)
 
-batching(["sum.dim_IntList", "nansum", "mean.dim", "var.correction", "std.correction", "var_mean.correction",
-          "std_mean.correction", "any.dims", "all.dims", "amax", "amin", "linalg_vector_norm", "logsumexp",
-          "hash_tensor", "count_nonzero.dim_IntList"], EVERYTHING)
-batching(["prod.dim_int", "any.dim", "all.dim", "max.dim", "min.dim", "median.dim", "nanmedian.dim", "mode",
-          "_softmax", "_log_softmax"], Along("dim"))
-batching(["_softmax_backward_data", "_log_softmax_backward_data"],
-         Along("dim", of="output", all_batched=True))
+batching(
+    [
+        "sum.dim_IntList",
+        "nansum",
+        "mean.dim",
+        "var.correction",
+        "std.correction",
+        "var_mean.correction",
+        "std_mean.correction",
+        "any.dims",
+        "all.dims",
+        "amax",
+        "amin",
+        "linalg_vector_norm",
+        "logsumexp",
+        "hash_tensor",
+        "count_nonzero.dim_IntList",
+    ],
+    EVERYTHING,
+)
+batching(
+    [
+        "prod.dim_int",
+        "any.dim",
+        "all.dim",
+        "max.dim",
+        "min.dim",
+        "median.dim",
+        "nanmedian.dim",
+        "mode",
+        "_softmax",
+        "_log_softmax",
+    ],
+    Along("dim"),
+)
+batching(
+    ["_softmax_backward_data", "_log_softmax_backward_data"], Along("dim", of="output", all_batched=True)
+)
 
 
 batching("sum", lambda self, dtype: run_name("sum.dim_IntList", flat(self), (1,), False, dtype))
@@ -28,8 +59,9 @@ batching("max", lambda self: run_name("amax", flat(self), (1,), False))
 batching("min", lambda self: run_name("amin", flat(self), (1,), False))
 batching("median", lambda self: run_name("median.dim", flat(self), 1, False)[0])
 batching("nanmedian", lambda self: run_name("nanmedian.dim", flat(self), 1, False)[0])
-batching("trace", lambda self: run_name("sum.dim_IntList", run_name("diagonal", self, 0, 1, 2), (1,), False,
-                                        None))
+batching(
+    "trace", lambda self: run_name("sum.dim_IntList", run_name("diagonal", self, 0, 1, 2), (1,), False, None)
+)
 
 
 @batching("count_nonzero")

@@ -45,8 +45,8 @@ class Padded(Generic):
         lead: tuple[int, ...] = ()
         for i in request.op.tensor_positions:
             tensor = request.args[i]
-            lead = tuple(tensor.shape[:1 + ndim - self.spatial])
-            request.args[i] = tensor.reshape(-1, 1, *tensor.shape[1 + ndim - self.spatial:])
+            lead = tuple(tensor.shape[: 1 + ndim - self.spatial])
+            request.args[i] = tensor.reshape(-1, 1, *tensor.shape[1 + ndim - self.spatial :])
         result = request.run()
         return result.reshape(*lead, *result.shape[2:])
 

@@ -12,9 +12,16 @@ batching(["sort.stable", "topk", "kthvalue"], Along("dim"))
 
 
 @batching("searchsorted.Tensor", all_batched=True)
-def searchsorted(sorted_sequence: Tensor, self: Tensor, out_int32: bool, right: bool, side: str | None,
-                 sorter: Any,
-                 sorted_sequence_ndim: int, self_ndim: int) -> Tensor:
+def searchsorted(
+    sorted_sequence: Tensor,
+    self: Tensor,
+    out_int32: bool,
+    right: bool,
+    side: str | None,
+    sorter: Any,
+    sorted_sequence_ndim: int,
+    self_ndim: int,
+) -> Tensor:
     """A 1-d sequence serves all values of its element of the batch."""
     values = flat(self) if sorted_sequence_ndim == 1 else self
     found = run_name("searchsorted.Tensor", sorted_sequence, values, out_int32, right, side, sorter)
@@ -22,9 +29,16 @@ def searchsorted(sorted_sequence: Tensor, self: Tensor, out_int32: bool, right: 
 
 
 @batching("searchsorted.Scalar")
-def searchsorted_scalar(sorted_sequence: Tensor, self: Any, out_int32: bool, right: bool, side: str | None,
-                        sorter: Any,
-                        sorter_batched: bool, batch: int) -> Tensor:
+def searchsorted_scalar(
+    sorted_sequence: Tensor,
+    self: Any,
+    out_int32: bool,
+    right: bool,
+    side: str | None,
+    sorter: Any,
+    sorter_batched: bool,
+    batch: int,
+) -> Tensor:
     value = sorted_sequence.new_full((batch, 1), self)
     if sorter is not None and not sorter_batched:
         sorter = expand_batch(sorter, batch)
@@ -32,14 +46,21 @@ def searchsorted_scalar(sorted_sequence: Tensor, self: Any, out_int32: bool, rig
 
 
 @batching("bucketize.Tensor")
-def bucketize(self: Tensor, boundaries: Tensor, out_int32: bool, right: bool, self_batched: bool,
-              boundaries_batched: bool,
-              batch: int) -> Tensor:
+def bucketize(
+    self: Tensor,
+    boundaries: Tensor,
+    out_int32: bool,
+    right: bool,
+    self_batched: bool,
+    boundaries_batched: bool,
+    batch: int,
+) -> Tensor:
     if not boundaries_batched:
         return run_name("bucketize.Tensor", self, boundaries, out_int32, right)
     self = self if self_batched else expand_batch(self, batch)
-    return run_name("searchsorted.Tensor", boundaries, flat(self), out_int32, right, None,
-                    None).reshape(self.shape)
+    return run_name("searchsorted.Tensor", boundaries, flat(self), out_int32, right, None, None).reshape(
+        self.shape
+    )
 
 
 @batching("bucketize.Scalar")
@@ -49,8 +70,15 @@ def bucketize_scalar(self: Any, boundaries: Tensor, out_int32: bool, right: bool
 
 
 @batching("isin.Tensor_Tensor")
-def isin(elements: Tensor, test_elements: Tensor, assume_unique: bool, invert: bool, elements_batched: bool,
-         test_elements_batched: bool, batch: int) -> Tensor:
+def isin(
+    elements: Tensor,
+    test_elements: Tensor,
+    assume_unique: bool,
+    invert: bool,
+    elements_batched: bool,
+    test_elements_batched: bool,
+    batch: int,
+) -> Tensor:
     if not test_elements_batched:
         return run_name("isin.Tensor_Tensor", elements, test_elements, assume_unique, invert)
     elements = elements if elements_batched else expand_batch(elements, batch)
@@ -59,8 +87,12 @@ def isin(elements: Tensor, test_elements: Tensor, assume_unique: bool, invert: b
     return ~found if invert else found
 
 
-batching("isin.Tensor_Scalar", lambda elements, test_element, assume_unique, invert:
-         run_name("isin.Tensor_Scalar", elements, test_element, assume_unique, invert))
+batching(
+    "isin.Tensor_Scalar",
+    lambda elements, test_element, assume_unique, invert: run_name(
+        "isin.Tensor_Scalar", elements, test_element, assume_unique, invert
+    ),
+)
 
 
 @batching("isin.Scalar_Tensor")

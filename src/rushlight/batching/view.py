@@ -11,8 +11,19 @@ from ..core.tokens import contiguous_format
 from .declare import Along, Whole, batching, expand_batch, pad_ndim, shift
 
 batching(["alias", "detach", "_conj", "_neg_view", "view_as_real"], Whole())
-batching(["squeeze.dim", "select.int", "slice.Tensor", "unbind.int", "split.Tensor", "split_with_sizes",
-          "unsafe_split.Tensor", "unsafe_split_with_sizes"], Along("dim"))
+batching(
+    [
+        "squeeze.dim",
+        "select.int",
+        "slice.Tensor",
+        "unbind.int",
+        "split.Tensor",
+        "split_with_sizes",
+        "unsafe_split.Tensor",
+        "unsafe_split_with_sizes",
+    ],
+    Along("dim"),
+)
 batching("squeeze.dims", Along("dim"))
 batching("diagonal", Along("dim1", "dim2"))
 
@@ -21,8 +32,12 @@ batching("diagonal", Along("dim1", "dim2"))
 def view_as_complex(self: Tensor) -> Tensor:
     """Pairs that the batch dimension pulled apart in memory, or out of step, are laid side by side first."""
     *outer, last = self.stride()
-    aligned = self._trace is None and last == 1 and not self.storage_offset() % 2 and not any(
-        step % 2 for step in outer)
+    aligned = (
+        self._trace is None
+        and last == 1
+        and not self.storage_offset() % 2
+        and not any(step % 2 for step in outer)
+    )
     return run_name("view_as_complex", self if aligned else run_name("clone", self, contiguous_format))
 
 
@@ -71,8 +86,10 @@ batching("_unsafe_view", lambda self, size: run_name("_unsafe_view", self, sized
 def expand(self: Tensor, size: Shape, implicit: bool, self_ndim: int, batch: int) -> Tensor:
     lead = len(size) - self_ndim
     if lead < 0:
-        raise RuntimeError(f"expand: the number of sizes provided ({len(size)}) must be greater or equal to "
-                           f"the number of dimensions in the tensor ({self_ndim})")
+        raise RuntimeError(
+            f"expand: the number of sizes provided ({len(size)}) must be greater or equal to "
+            f"the number of dimensions in the tensor ({self_ndim})"
+        )
     return run_name("expand", pad_ndim(self, self_ndim, len(size)), (batch, *size), implicit)
 
 
@@ -102,6 +119,7 @@ def apart(tensor: Tensor, batch: int) -> Tensor:
 
 # Writing into a view, functionally.
 
+
 def scattered(name: str) -> Any:
     """The scatter operators take the tensor, what goes into the view, and the arguments of the view."""
     return Along(*name.split(), all_batched=True)
@@ -112,13 +130,20 @@ batching("diagonal_scatter", scattered("dim1 dim2"))
 
 
 @batching("as_strided_scatter")
-def as_strided_scatter(self: Tensor, src: Tensor, size: Shape, stride: Shape, storage_offset: int | None,
-                       self_batched: bool, src_batched: bool, batch: int) -> Tensor:
+def as_strided_scatter(
+    self: Tensor,
+    src: Tensor,
+    size: Shape,
+    stride: Shape,
+    storage_offset: int | None,
+    self_batched: bool,
+    src_batched: bool,
+    batch: int,
+) -> Tensor:
     if not self_batched:
         self = apart(self, batch)
     src = src if src_batched else expand_batch(src, batch)
     offset = self.storage_offset() + (0 if storage_offset is None else storage_offset)
-    return run_name("as_strided_scatter", self, src, (self.shape[0], *size), (self.stride(0), *stride),
-                    offset)
-
-
+    return run_name(
+        "as_strided_scatter", self, src, (self.shape[0], *size), (self.stride(0), *stride), offset
+    )

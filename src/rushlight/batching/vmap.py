@@ -44,14 +44,17 @@ class BatchedTensor(Tensor):
 
 
 def wrap_batched(value: Tensor, bdim: int | None, trace: Vmap) -> BatchedTensor:
-    check(value._parts is None, "vmap: a sparse tensor cannot take part in a vmap; call .to_dense() on it "
-          "first")
-    check(value._quantizer is None, "vmap: a quantized tensor cannot take part in a vmap; call dequantize() "
-          "on it first")
+    check(
+        value._parts is None, "vmap: a sparse tensor cannot take part in a vmap; call .to_dense() on it first"
+    )
+    check(
+        value._quantizer is None,
+        "vmap: a quantized tensor cannot take part in a vmap; call dequantize() on it first",
+    )
     tensor = _new(BatchedTensor)
     shape, strides = tuple(value.shape), value.strides()
     if bdim is not None:
-        shape, strides = shape[:bdim] + shape[bdim + 1:], strides[:bdim] + strides[bdim + 1:]
+        shape, strides = shape[:bdim] + shape[bdim + 1 :], strides[:bdim] + strides[bdim + 1 :]
     tensor._array = None
     tensor.dtype = value.dtype
     tensor._spec = Spec(shape, value.dtype, strides, 0)
@@ -128,8 +131,10 @@ class Vmap(Interpreter):
         elif op.kind is Kind.POINTWISE:
             result = self._pointwise(op, args)
         elif op.data_dependent:
-            raise RuntimeError("vmap: We do not support batching operators that can output dynamic shape. "
-                               f"Attempted to vmap over aten::{op.name}.")
+            raise RuntimeError(
+                "vmap: We do not support batching operators that can output dynamic shape. "
+                f"Attempted to vmap over aten::{op.name}."
+            )
         else:
             result = self._loop(op, args)
         if op.kind is Kind.VIEW:
@@ -195,8 +200,7 @@ class Vmap(Interpreter):
         return self._wrap_results(request.run(), 0)
 
     def _weak_dtype(self, op: OpDef, args: Arguments) -> Any:
-        """The common dtype, where a tensor that the user sees as 0-d must not count as one with dimensions.
-        """
+        """The common dtype, where a tensor that the user sees as 0-d must not count as one with dimensions."""
         operands = [args[i] for i in op.operands]
         if not any(isinstance(o, Tensor) and o.ndim == 0 for o in operands):
             return None
@@ -209,13 +213,20 @@ class Vmap(Interpreter):
     def _loop(self, op: OpDef, args: Arguments) -> Any:
         """Run the operator once for each element of the batch."""
         if FALLBACK.warns:
-            warnings.warn(f"There is a performance drop because the operator {op.name} has no batching rule: "
-                          "vmap runs it once for each element of the batch.", UserWarning, stacklevel=2)
+            warnings.warn(
+                f"There is a performance drop because the operator {op.name} has no batching rule: "
+                "vmap runs it once for each element of the batch.",
+                UserWarning,
+                stacklevel=2,
+            )
         return self.loop(op, args)
 
     def loop(self, op: OpDef, args: Arguments) -> Any:
-        check(self.size > 0, f"vmap: the operator {op.name} has no batching rule, and the loop that stands "
-              "for it cannot run over a batch of size 0")
+        check(
+            self.size > 0,
+            f"vmap: the operator {op.name} has no batching rule, and the loop that stands "
+            "for it cannot run over a batch of size 0",
+        )
         request = self.request(op, args)
         outputs = []
         for n in range(self.size):
@@ -225,12 +236,20 @@ class Vmap(Interpreter):
                     one[i] = run_name("select.int", one[i], 0, n)
             for i in op.list_positions:
                 if one[i] is not None:
-                    one[i] = tuple([run_name("select.int", t, 0, n) if has else t
-                                    for t, has in zip(one[i], request.batched[i], strict=True)])
+                    one[i] = tuple(
+                        [
+                            run_name("select.int", t, 0, n) if has else t
+                            for t, has in zip(one[i], request.batched[i], strict=True)
+                        ]
+                    )
             outputs.append(call(op, tuple(one)))
         if type(outputs[0]) is tuple:
-            return tuple([wrap_batched(run_name("stack", tuple(column), 0), 0, self)
-                          for column in zip(*outputs, strict=True)])
+            return tuple(
+                [
+                    wrap_batched(run_name("stack", tuple(column), 0), 0, self)
+                    for column in zip(*outputs, strict=True)
+                ]
+            )
         return wrap_batched(run_name("stack", tuple(outputs), 0), 0, self)
 
     def _track_view(self, op: OpDef, args: Arguments, result: Any) -> None:
@@ -257,11 +276,17 @@ class Vmap(Interpreter):
     # Random operators.
 
     def _random(self, op: OpDef, args: Arguments) -> Any:
-        check(self.randomness != "error" or not self.direct, "vmap: We do not yet support calling random "
-              f"operations inside of vmap where a batch of gradients or tangents is computed: {op.name}")
-        check(self.randomness != "error", f"vmap: called random operation {op.name} while in randomness "
-                                          "error mode; say randomness='same' or 'different' to vmap, or "
-                                          "draw the numbers outside of it")
+        check(
+            self.randomness != "error" or not self.direct,
+            "vmap: We do not yet support calling random "
+            f"operations inside of vmap where a batch of gradients or tangents is computed: {op.name}",
+        )
+        check(
+            self.randomness != "error",
+            f"vmap: called random operation {op.name} while in randomness "
+            "error mode; say randomness='same' or 'different' to vmap, or "
+            "draw the numbers outside of it",
+        )
         saved = AMBIENT.keys, MODES.traces[:]
         MODES.traces[:] = [trace for trace in MODES.traces if trace.number < self.number]
         AMBIENT.keys = AMBIENT.keys if MODES.traces else AMBIENT.keys & ~RANDOM
@@ -279,8 +304,11 @@ class Vmap(Interpreter):
         request = self.request(op, args)
         for i in op.tensor_positions:
             if request.batched[i]:
-                check(i not in op.kernel_reads, f"vmap: {op.name} with randomness='same' takes no batched "
-                      "tensor whose values matter; use randomness='different'")
+                check(
+                    i not in op.kernel_reads,
+                    f"vmap: {op.name} with randomness='same' takes no batched "
+                    "tensor whose values matter; use randomness='different'",
+                )
                 request.args[i] = run_name("select.int", request.args[i], 0, 0)
         return self._wrap_results(request.run(), None)
 
@@ -290,9 +318,11 @@ class Vmap(Interpreter):
         value, bdim = self.unwrap(target)
         new, new_bdim = self.unwrap(result)
         if new_bdim is not None and bdim is None:
-            raise RuntimeError("vmap: an in-place operator cannot write a batched value into a tensor that "
-                               "is not batched, which has room for one element only; use an operator that "
-                               "is not in-place")
+            raise RuntimeError(
+                "vmap: an in-place operator cannot write a batched value into a tensor that "
+                "is not batched, which has room for one element only; use an operator that "
+                "is not in-place"
+            )
         if bdim is not None:
             new = expand_batch(new, self.size) if new_bdim is None else self.front(result)[0]
             if bdim != 0:
@@ -317,10 +347,12 @@ class Vmap(Interpreter):
 
 
 def refuse_to_read() -> NoReturn:
-    raise RuntimeError("vmap: It looks like you're calling .item() on a Tensor, or using one in "
-                       "data-dependent control flow (such as `if tensor:`). vmap runs the function once for "
-                       "the whole batch, so a Tensor has no single value to look at; use where() or other "
-                       "operators instead.")
+    raise RuntimeError(
+        "vmap: It looks like you're calling .item() on a Tensor, or using one in "
+        "data-dependent control flow (such as `if tensor:`). vmap runs the function once for "
+        "the whole batch, so a Tensor has no single value to look at; use where() or other "
+        "operators instead."
+    )
 
 
 def current_vmap() -> Vmap | None:
@@ -343,8 +375,10 @@ class Through(Generic):
 
     def apply(self, request: Call) -> Any:
         with Vmap(request.batch) as trace:
-            lifted = [trace.lift(value, 0) if request.batched[i] is True else value
-                      for i, value in enumerate(request.args)]
+            lifted = [
+                trace.lift(value, 0) if request.batched[i] is True else value
+                for i, value in enumerate(request.args)
+            ]
             results = self.body(*[lifted[i] for i in self.asked[request.op.name]])
             if type(results) is tuple:
                 return tuple([self._front(trace, result) for result in results])

@@ -19,11 +19,24 @@ from .partition import depending_on
 
 _PLACES = frozenset(("index", "indices", "target", "sorter"))  # arguments that say where something is
 _DIVISIONS = frozenset(("div", "divide", "floor_divide", "remainder", "fmod"))
-_OTHERS = frozenset(("masked_scatter", "one_hot", "bernoulli", "normal", "multinomial",
-                     "_functional_assert_async"))
+_OTHERS = frozenset(
+    ("masked_scatter", "one_hot", "bernoulli", "normal", "multinomial", "_functional_assert_async")
+)
 # Operators of which any result takes all of the operands: they are read whole before, or into a buffer.
-_WHOLE = frozenset(("matmul", "conv", "linalg", "fft", "reduction", "attention", "sorting", "scan",
-                    "normalization", "recurrent"))
+_WHOLE = frozenset(
+    (
+        "matmul",
+        "conv",
+        "linalg",
+        "fft",
+        "reduction",
+        "attention",
+        "sorting",
+        "scan",
+        "normalization",
+        "recurrent",
+    )
+)
 _JUMPING = frozenset(("as_strided", "unfold"))  # views that may leave elements out, however many they have
 
 

@@ -21,22 +21,28 @@ class Differentiable(Function):
     """The forward and backward programs as one node of the tape."""
 
     @staticmethod
-    def forward(ctx: Any, entry: Any, inputs: list[np.ndarray], sources: list[Any],
-                *different: Tensor) -> Any:
+    def forward(
+        ctx: Any, entry: Any, inputs: list[np.ndarray], sources: list[Any], *different: Tensor
+    ) -> Any:
         arrays = entry.artifact.executable.run(inputs)
-        outputs = [wrap(array) for array in arrays[:entry.outputs]]
+        outputs = [wrap(array) for array in arrays[: entry.outputs]]
         ctx.entry = entry
-        found = arrays[entry.outputs:]
+        found = arrays[entry.outputs :]
         ctx.layouts = None
         if MODES.saved_hooks:
-            saved = [shallow_copy(sources[i]) if isinstance(sources[i], Tensor) else wrap(inputs[i])
-                     for i in entry.kept]
+            saved = [
+                shallow_copy(sources[i]) if isinstance(sources[i], Tensor) else wrap(inputs[i])
+                for i in entry.kept
+            ]
             saved += map(wrap, found)
             ctx.save_for_backward(*saved)
             ctx.layouts = [_data(tensor).strides for tensor in saved]
         else:  # the same, but quicker
-            ctx.versions = [(tensor, 0 if tensor._versions is None else tensor._versions.value)
-                            for tensor in map(sources.__getitem__, entry.kept) if isinstance(tensor, Tensor)]
+            ctx.versions = [
+                (tensor, 0 if tensor._versions is None else tensor._versions.value)
+                for tensor in map(sources.__getitem__, entry.kept)
+                if isinstance(tensor, Tensor)
+            ]
             ctx.arrays = [inputs[i] for i in entry.kept] + found
         ctx.set_materialize_grads(True)
         wanted = entry.differentiated
@@ -47,11 +53,15 @@ class Differentiable(Function):
     def backward(ctx: Any, *grads: Tensor) -> Any:
         entry: Any = ctx.entry
         if any(grads[i]._keys & TRACED for i in entry.differentiated):
-            raise RuntimeError("a compiled function cannot be differentiated for a batch of gradients at "
-                               "once (vmap, is_grads_batched); do so inside of the compiled function")
+            raise RuntimeError(
+                "a compiled function cannot be differentiated for a batch of gradients at "
+                "once (vmap, is_grads_batched); do so inside of the compiled function"
+            )
         if ctx.layouts is not None:  # hooks may give back another tensor
-            saved = [_laid_out(_data(tensor), strides)
-                     for tensor, strides in zip(ctx.saved_tensors, ctx.layouts, strict=True)]
+            saved = [
+                _laid_out(_data(tensor), strides)
+                for tensor, strides in zip(ctx.saved_tensors, ctx.layouts, strict=True)
+            ]
         else:
             saved = ctx.arrays
             if saved is FREED:
@@ -79,8 +89,13 @@ def _laid_out(array: np.ndarray, strides: tuple[int, ...]) -> np.ndarray:
     """`array`, or a copy of it that lies in memory as the program expects it."""
     if array.strides == strides:
         return array
-    memory = np.empty(sum((n - 1) * s for n, s in zip(array.shape, strides, strict=True)) + array.itemsize,
-                      np.uint8) if array.size else np.empty(0, np.uint8)
+    memory = (
+        np.empty(
+            sum((n - 1) * s for n, s in zip(array.shape, strides, strict=True)) + array.itemsize, np.uint8
+        )
+        if array.size
+        else np.empty(0, np.uint8)
+    )
     copy = np.ndarray(array.shape, array.dtype, memory, 0, strides)
     np.copyto(copy, array)
     return copy
@@ -90,8 +105,10 @@ class _Twice(Node):
     """The history of gradients that a backward program computed with create_graph=True."""
 
     def apply(self, grads: list[Any], wanted: Any) -> Any:
-        raise RuntimeError("a compiled function can be differentiated once only; take the inner gradient "
-                           "inside of the compiled function, or call the function itself")
+        raise RuntimeError(
+            "a compiled function can be differentiated once only; take the inner gradient "
+            "inside of the compiled function, or call the function itself"
+        )
 
 
 class CompiledFunctionBackward(BackwardCFunction):

@@ -68,7 +68,8 @@ class Contents:
 
     def _look(self, value: Any, path: tuple[Any, ...]) -> None:
         if isinstance(value, list | dict | tuple) or (
-                dataclasses.is_dataclass(value) and not isinstance(value, type)):
+            dataclasses.is_dataclass(value) and not isinstance(value, type)
+        ):
             items = _items(value)
             if not isinstance(value, tuple):
                 self.found.append((path, value, items))
@@ -94,7 +95,7 @@ class Contents:
             for key in path:
                 theirs = _inside(theirs, key)
             if isinstance(theirs, list) and len(now) < len(before):
-                del theirs[len(now):]
+                del theirs[len(now) :]
             elif isinstance(theirs, dict):
                 for key in before.keys() - now.keys():
                     del theirs[key]
@@ -109,12 +110,16 @@ def _items(container: Any) -> dict[Any, Any]:
         return dict(container)
     if isinstance(container, list | tuple):
         return dict(enumerate(container))
-    return {f.name: getattr(container, f.name) for f in dataclasses.fields(container)
-            if hasattr(container, f.name)}
+    return {
+        f.name: getattr(container, f.name)
+        for f in dataclasses.fields(container)
+        if hasattr(container, f.name)
+    }
 
 
-def stores_of(capture: Capture, environment: Environment, contents: Contents,
-              returned: Any) -> list[tuple[Store, Any]]:
+def stores_of(
+    capture: Capture, environment: Environment, contents: Contents, returned: Any
+) -> list[tuple[Store, Any]]:
     """What the program, which returned `returned`, stored and where."""
     stores = list(contents.stores())
     for (container, key, old, name), new in environment.changed():
@@ -132,23 +137,33 @@ def stores_of(capture: Capture, environment: Environment, contents: Contents,
     results = flatten((returned, [value for _, value in stores]), records=True)[0]
     for store, _ in stores:
         if store.old is not None and not _may_change(capture, store.old, results):
-            raise StateError("it puts another tensor in the place of one that it reads, and writes to, "
-                             "returns or differentiates by; write the new values to that one (copy_)", "")
+            raise StateError(
+                "it puts another tensor in the place of one that it reads, and writes to, "
+                "returns or differentiates by; write the new values to that one (copy_)",
+                "",
+            )
     for _, value in stores:
         for leaf in flatten(value, records=True)[0]:
             if type(leaf) is LateNumber or not isinstance(leaf, (*PLAIN, Tensor)):
-                raise StateError(f"it keeps something of type {type(leaf).__name__} elsewhere than in what "
-                                 "it returns", "")
+                raise StateError(
+                    f"it keeps something of type {type(leaf).__name__} elsewhere than in what it returns", ""
+                )
     return stores
 
 
 def _may_change(capture: Capture, tensor: Tensor, results: list[Any]) -> bool:
     """Whether a program that reads `tensor` can read another in its place: nothing else depends on which."""
     state = capture.states[id(capture.abstract(tensor).storage_object)]
-    others = [e for e in capture.lifted.values() if e.tensor._storage is not None
-              and e.tensor._storage is tensor._storage and e.tensor is not tensor]
-    shown = any(isinstance(t, Tensor) and (t is tensor or (
-        t._trace is capture and capture.states.get(id(t.storage_object)) is state)) for t in results)
+    others = [
+        e
+        for e in capture.lifted.values()
+        if e.tensor._storage is not None and e.tensor._storage is tensor._storage and e.tensor is not tensor
+    ]
+    shown = any(
+        isinstance(t, Tensor)
+        and (t is tensor or (t._trace is capture and capture.states.get(id(t.storage_object)) is state))
+        for t in results
+    )
     return not (tensor.requires_grad or state.writes or others or shown or id(tensor) in capture.arguments)
 
 
@@ -196,8 +211,11 @@ class Changes:
     def __init__(self, environment: Environment) -> None:
         self.environment = environment
         self.values = {(id(place[0]), place[1]): new for place, new in environment.changed()}
-        self.keys = {id(place[0]): frozenset(place[0].of) for place in environment.places
-                     if type(place[0]) is Length and isinstance(place[0].of, dict)}
+        self.keys = {
+            id(place[0]): frozenset(place[0].of)
+            for place in environment.places
+            if type(place[0]) is Length and isinstance(place[0].of, dict)
+        }
 
     def undo_later(self) -> str | None:
         """Undo what was changed since; the name of one such place."""
@@ -228,7 +246,6 @@ def settled(environment: Environment, stores: list[Store]) -> Environment:
     must be there, but need not be the same one.
     """
     replaced = {(id(store.place), store.key) for store in stores if not store.of_arguments}
-
 
     def place(container: Any, key: Any, value: Any, name: str) -> Place:
         alike = isinstance(value, Tensor) and (id(container), key) in replaced

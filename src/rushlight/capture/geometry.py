@@ -50,8 +50,10 @@ class Geometries:
         return id(tensor) in self._changed
 
     def changes(self) -> list[Change]:
-        return [Change(tensor, tuple(tensor.shape), tensor.strides(), tensor._offset)
-                for tensor, _ in self._changed.values()]
+        return [
+            Change(tensor, tuple(tensor.shape), tensor.strides(), tensor._offset)
+            for tensor, _ in self._changed.values()
+        ]
 
     def restore(self) -> None:
         for tensor, fields in self._changed.values():

@@ -63,9 +63,14 @@ _LONGEST = 2000  # a longer container is one guard
 _TABLES = ("_parameters", "_buffers", "_modules")
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 _SEQUENCES = (list, tuple, collections.deque)
-_CLOCKS = frozenset(f for f in vars(time).values() if isinstance(f, types.BuiltinFunctionType)
-                    and ("time" in f.__name__ or f.__name__ in ("monotonic", "monotonic_ns", "perf_counter",
-                                                                "perf_counter_ns")))
+_CLOCKS = frozenset(
+    f
+    for f in vars(time).values()
+    if isinstance(f, types.BuiltinFunctionType)
+    and (
+        "time" in f.__name__ or f.__name__ in ("monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns")
+    )
+)
 _everywhere: list[tuple[dict[Any, Any], str]] = []
 
 
@@ -110,8 +115,10 @@ class Surroundings(Environment):
         self.unfinished, self.asks_types = collector.unfinished, collector.asks_types
         self.refusal = collector.refusal
         known = {id(cache) for cache, _ in self.caches}
-        self.caches = [*self.caches, *((cache, cache.cache_info().misses) for cache in collector.caches
-                                       if id(cache) not in known)]
+        self.caches = [
+            *self.caches,
+            *((cache, cache.cache_info().misses) for cache in collector.caches if id(cache) not in known),
+        ]
 
     def include(self, function: Any) -> str | None:
         """A function, method or module that is about to run; why it may not, if it reads what cannot be
@@ -136,8 +143,11 @@ class Surroundings(Environment):
         if _is_own(frame.f_globals.get("__name__")):
             self._collector.codes.add(code)
             return None
-        functions = [f for f in gc.get_referrers(code) if isinstance(f, types.FunctionType)
-                     and f.__code__ is code and f.__globals__ is frame.f_globals]
+        functions = [
+            f
+            for f in gc.get_referrers(code)
+            if isinstance(f, types.FunctionType) and f.__code__ is code and f.__globals__ is frame.f_globals
+        ]
         self._collector.codes.update(codes_in(code))
         found = None
         for function in functions:
@@ -198,8 +208,11 @@ class _Collector:
 
     def function(self, function: Any, owner: Any, args: tuple[Any, ...] = ()) -> None:
         key = id(function), id(owner)
-        if key in self.functions or _is_own(function.__module__) or (
-                len(self.places) > _MOST or len(self.functions) > _MOST_FUNCTIONS):
+        if (
+            key in self.functions
+            or _is_own(function.__module__)
+            or (len(self.places) > _MOST or len(self.functions) > _MOST_FUNCTIONS)
+        ):
             return
         self.functions.add(key)
         self.codes.update(codes_in(function.__code__))
@@ -207,7 +220,7 @@ class _Collector:
         cells = Cells(dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)))
         self._keep.append(cells)
         given = args if owner is None else (owner, *args)
-        named = dict(zip(function.__code__.co_varnames[:function.__code__.co_argcount], given, strict=False))
+        named = dict(zip(function.__code__.co_varnames[: function.__code__.co_argcount], given, strict=False))
         paths = paths_in(function.__code__)
         self.names.update(attributes_in(function.__code__))
         self.asks_names |= "__dict__" in self.names
@@ -222,8 +235,9 @@ class _Collector:
         for key, value in (function.__kwdefaults__ or {}).items():
             self.place(function.__kwdefaults__, key, value, f"default argument {key} of {function.__name__}")
 
-    def path(self, path: tuple[str, ...], function: types.FunctionType, cells: Cells,
-             named: dict[str, Any]) -> None:
+    def path(
+        self, path: tuple[str, ...], function: types.FunctionType, cells: Cells, named: dict[str, Any]
+    ) -> None:
         """Follow a dotted name from the code as far as it leads through plain attributes."""
         root, *attributes = path
         if root in named:
@@ -265,8 +279,9 @@ class _Collector:
                     return
             else:
                 value = own[attribute]
-                self.place(own, attribute, value, name,
-                           attribute is not attributes[-1] or _is_plain_object(value))
+                self.place(
+                    own, attribute, value, name, attribute is not attributes[-1] or _is_plain_object(value)
+                )
         if attributes or root not in named:
             self.objects.append((value, name))
 
@@ -296,7 +311,8 @@ class _Collector:
         elif isinstance(found, (_CACHED, type)):
             self.value(found, name)
         elif isinstance(getattr(type(found), "__get__", None), types.FunctionType) and not (
-                _is_own(type(found).__module__)):
+            _is_own(type(found).__module__)
+        ):
             self.kind(type(found), name)  # a descriptor of the user's
             self.objects.append((found, name))
         elif not callable(found) or _is_module(found):
@@ -327,7 +343,8 @@ class _Collector:
                 self.attributes(value, name)
             self.objects = [(value, name) for value, name in self.objects if id(value) not in self.seen]
             if known == (len(self.names), self.asks_names, len(self.looked_into)) and not any(
-                    _has_attributes(value) for value, _ in self.objects):
+                _has_attributes(value) for value, _ in self.objects
+            ):
                 return
 
     def attributes(self, value: Any, name: str) -> None:
@@ -370,8 +387,9 @@ class _Collector:
                     if isinstance(function, types.FunctionType):
                         self.function(function, None)
 
-    def found(self, path: Sequence[str], function: types.FunctionType, cells: Cells,
-              named: dict[str, Any]) -> Any:
+    def found(
+        self, path: Sequence[str], function: types.FunctionType, cells: Cells, named: dict[str, Any]
+    ) -> Any:
         """What a dotted name leads to through plain attributes, or MISSING."""
         root, *attributes = path
         around = named if root in named else cells if root in cells.cells else function.__globals__
@@ -388,8 +406,11 @@ class _Collector:
     def store(self, owner: Any, attribute: str) -> None:
         """The code sets an attribute of `owner`."""
         own = getattr(owner, "__dict__", None)
-        if isinstance(own, dict) and not isinstance(owner, (Tensor, types.ModuleType)) and not (
-                dataclasses.is_dataclass(owner)):
+        if (
+            isinstance(own, dict)
+            and not isinstance(owner, (Tensor, types.ModuleType))
+            and not (dataclasses.is_dataclass(owner))
+        ):
             self.watch(own, attribute, f"{type(owner).__name__}.{attribute}")
 
     def watch(self, container: Any, key: Any, name: str) -> None:
@@ -449,8 +470,9 @@ class _Collector:
             self.kind(value, name)
         elif isinstance(value, types.BuiltinFunctionType):
             self.builtin(value, name)
-        elif isinstance(value, np.ndarray | np.random.Generator | np.random.RandomState | random.Random
-                        | os._Environ):
+        elif isinstance(
+            value, np.ndarray | np.random.Generator | np.random.RandomState | random.Random | os._Environ
+        ):
             if self.first(value):
                 state = State(value)
                 self.places.append((state, None, state[None], name))
@@ -465,8 +487,11 @@ class _Collector:
         owner = getattr(function, "__self__", None)
         if isinstance(owner, random.Random | np.random.RandomState | list | dict | collections.deque):
             self.value(owner, name)
-        elif isinstance(owner, type) and owner.__module__ == "datetime" and (
-                function.__name__ in ("now", "today", "utcnow")):
+        elif (
+            isinstance(owner, type)
+            and owner.__module__ == "datetime"
+            and (function.__name__ in ("now", "today", "utcnow"))
+        ):
             self.refuse(f"it reads a clock, {name}")
 
     def refuse(self, reason: str) -> None:
@@ -524,15 +549,25 @@ _CACHED = functools._lru_cache_wrapper
 
 def _is_callable_object(value: Any) -> bool:
     """Whether `value` is an object of a class of the user's that can be called."""
-    return (callable(value) and not _is_own(type(value).__module__)
-            and not isinstance(value, (type, Tensor, types.FunctionType, types.MethodType))
-            and not _is_module(value) and isinstance(getattr(type(value), "__call__", None),  # noqa: B004
-                                                     types.FunctionType))
+    return (
+        callable(value)
+        and not _is_own(type(value).__module__)
+        and not isinstance(value, (type, Tensor, types.FunctionType, types.MethodType))
+        and not _is_module(value)
+        and isinstance(
+            getattr(type(value), "__call__", None),  # noqa: B004
+            types.FunctionType,
+        )
+    )
 
 
 def _has_attributes(value: Any) -> bool:
-    return _is_plain_object(value) or _is_callable_object(value) or _is_users_class(value) or bool(
-        _slots_of(value))
+    return (
+        _is_plain_object(value)
+        or _is_callable_object(value)
+        or _is_users_class(value)
+        or bool(_slots_of(value))
+    )
 
 
 def _is_users_class(value: Any) -> bool:
@@ -558,16 +593,23 @@ def _slots(kind: Any) -> tuple[str, ...]:
 
 def _mentioned(names: set[str], kind: type) -> list[str]:
     """The attributes of a class that are mentioned, and its special methods, which nobody mentions."""
-    found = {name for base in kind.__mro__ if not _is_own(base.__module__) for name in vars(base)
-             if name in names or (name.startswith("__") and isinstance(vars(base)[name], types.FunctionType))}
+    found = {
+        name
+        for base in kind.__mro__
+        if not _is_own(base.__module__)
+        for name in vars(base)
+        if name in names or (name.startswith("__") and isinstance(vars(base)[name], types.FunctionType))
+    }
     return sorted(found)
 
 
 def _is_plain_object(value: Any) -> bool:
     """Whether `value` is an object of the user's: it has attributes, and is no module, class or function."""
     return isinstance(getattr(value, "__dict__", None), dict) and not (
-        isinstance(value, (type, Tensor, types.ModuleType)) or callable(value)
-        or str(type(value).__module__).partition(".")[0] in (*_LIBRARIES, "builtins", "math"))
+        isinstance(value, (type, Tensor, types.ModuleType))
+        or callable(value)
+        or str(type(value).__module__).partition(".")[0] in (*_LIBRARIES, "builtins", "math")
+    )
 
 
 _LIBRARIES = frozenset({_PACKAGE, "numpy", "scipy"})

@@ -23,8 +23,18 @@ from ..core.pytree import flatten
 from .numbers import LiveNumber
 
 # Operators that make sparse tensors, or take some, and whose results have the dtype of their first argument.
-SPARSE = frozenset(("_to_sparse", "_to_sparse.sparse_dim", "_to_sparse_csr", "_to_sparse_csc",
-                    "_to_sparse_bsr", "_to_sparse_bsc", "sparse_sampled_addmm", "_sparse_mm.reduce"))
+SPARSE = frozenset(
+    (
+        "_to_sparse",
+        "_to_sparse.sparse_dim",
+        "_to_sparse_csr",
+        "_to_sparse_csc",
+        "_to_sparse_bsr",
+        "_to_sparse_bsc",
+        "sparse_sampled_addmm",
+        "_sparse_mm.reduce",
+    )
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +49,7 @@ class LateCall:
 
     def mapped(self, kind: type, function: Callable[[Any], Any]) -> tuple[Any, ...]:
         """The arguments with `function` of those of `kind` in their place."""
+
         def at(value: Any) -> Any:
             if isinstance(value, tuple) and not isinstance(value, kind):
                 return tuple([at(part) for part in value])
@@ -79,9 +90,22 @@ class LateNumber:
 def _install() -> None:
     """Every operation on a number asks for its value."""
     names = {name for kind in (float, int, complex) for name in dir(kind) if name.startswith("__")}
-    names -= {"__class__", "__new__", "__init__", "__init_subclass__", "__subclasshook__", "__getattribute__",
-              "__getattr__", "__setattr__", "__delattr__", "__dir__", "__doc__", "__getnewargs__",
-              "__sizeof__", "__getstate__"}
+    names -= {
+        "__class__",
+        "__new__",
+        "__init__",
+        "__init_subclass__",
+        "__subclasshook__",
+        "__getattribute__",
+        "__getattr__",
+        "__setattr__",
+        "__delattr__",
+        "__dir__",
+        "__doc__",
+        "__getnewargs__",
+        "__sizeof__",
+        "__getstate__",
+    }
     for name in names | {"__complex__", "__index__"}:
         setattr(LateNumber, name, lambda self, *args, name=name: getattr(self.read(), name)(*args))
 
@@ -91,9 +115,26 @@ _install()
 
 _PACKAGE = __name__.partition(".")[0]
 # What may come between a call and the return of its result: other items, and containers of them.
-_BETWEEN = frozenset(("LOAD_FAST", "LOAD_FAST_BORROW", "LOAD_DEREF", "LOAD_CONST", "LOAD_ATTR", "LOAD_METHOD",
-                      "PRECALL", "CALL", "CALL_METHOD", "PUSH_NULL", "NOP", "CACHE", "BUILD_TUPLE",
-                      "BUILD_LIST", "BUILD_MAP", "BUILD_CONST_KEY_MAP"))
+_BETWEEN = frozenset(
+    (
+        "LOAD_FAST",
+        "LOAD_FAST_BORROW",
+        "LOAD_DEREF",
+        "LOAD_CONST",
+        "LOAD_ATTR",
+        "LOAD_METHOD",
+        "PRECALL",
+        "CALL",
+        "CALL_METHOD",
+        "PUSH_NULL",
+        "NOP",
+        "CACHE",
+        "BUILD_TUPLE",
+        "BUILD_LIST",
+        "BUILD_MAP",
+        "BUILD_CONST_KEY_MAP",
+    )
+)
 _CALLS = frozenset(("CALL", "CALL_METHOD"))
 
 
@@ -148,5 +189,9 @@ def plain(value: Any) -> Any:
     leaves, structure = flatten(value, records=True)
     if not any(type(leaf) in (LiveNumber, LateNumber) for leaf in leaves):
         return value
-    return structure.unflatten([leaf.value if type(leaf) is LiveNumber else
-                                leaf.read() if type(leaf) is LateNumber else leaf for leaf in leaves])
+    return structure.unflatten(
+        [
+            leaf.value if type(leaf) is LiveNumber else leaf.read() if type(leaf) is LateNumber else leaf
+            for leaf in leaves
+        ]
+    )

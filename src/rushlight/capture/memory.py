@@ -48,8 +48,10 @@ class StorageState:
         if spec.dtype is not self.spec.dtype:
             return False
         first = spec.offset - self.spec.offset
-        return 0 in spec.known_shape() or (first >= 0 and first + extent(
-            spec.known_shape(), spec.known_strides()) <= numel(self.spec.known_shape()))
+        return 0 in spec.known_shape() or (
+            first >= 0
+            and first + extent(spec.known_shape(), spec.known_strides()) <= numel(self.spec.known_shape())
+        )
 
 
 def spec_of(tensor: Tensor) -> Spec:
@@ -130,7 +132,8 @@ def _ordered(graph: Graph, value: Value, spec: Spec, line: str) -> Value:
     """`value` in the memory order of `spec`, which views of the storage rely on."""
     order, wanted = (
         [step for step, size in zip(s.known_strides(), s.known_shape(), strict=True) if size > 1]
-        for s in (value.spec, spec))
+        for s in (value.spec, spec)
+    )
     if order == wanted or 0 in spec.known_shape():
         return value
     laid_out = Spec(spec.shape, spec.dtype, spec.known_strides(), 0)

@@ -31,8 +31,12 @@ def stores_in(code: types.CodeType) -> tuple[tuple[str, ...], ...]:
 @functools.lru_cache(maxsize=1024)
 def global_stores_in(code: types.CodeType) -> tuple[str, ...]:
     """The globals that `code` assigns to."""
-    inner = [name for constant in code.co_consts if isinstance(constant, types.CodeType)
-             for name in global_stores_in(constant)]
+    inner = [
+        name
+        for constant in code.co_consts
+        if isinstance(constant, types.CodeType)
+        for name in global_stores_in(constant)
+    ]
     return (*inner, *(str(i.argval) for i in dis.get_instructions(code) if i.opname == "STORE_GLOBAL"))
 
 
@@ -52,7 +56,8 @@ def _paths(code: types.CodeType, stores: bool = False) -> Iterator[tuple[str, ..
             yield tuple(current)
             current = []
         if name in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF") or (
-                name.startswith("LOAD_FAST") and isinstance(instruction.argval, str)):
+            name.startswith("LOAD_FAST") and isinstance(instruction.argval, str)
+        ):
             current = [str(instruction.argval)]
     if current:
         yield tuple(current)
@@ -68,11 +73,41 @@ def codes_in(code: types.CodeType) -> frozenset[types.CodeType]:
     return frozenset({code}).union(*inner)
 
 
-_WRITES = frozenset({"STORE_ATTR", "STORE_SUBSCR", "STORE_GLOBAL", "STORE_DEREF", "DELETE_ATTR",
-                     "DELETE_SUBSCR", "DELETE_GLOBAL", "DELETE_DEREF"})
-_WRITERS = frozenset({"append", "appendleft", "extend", "insert", "pop", "popleft", "popitem", "remove",
-                      "clear", "update", "setdefault", "add", "discard", "setattr", "delattr", "sort",
-                      "reverse", "put", "write"})
+_WRITES = frozenset(
+    {
+        "STORE_ATTR",
+        "STORE_SUBSCR",
+        "STORE_GLOBAL",
+        "STORE_DEREF",
+        "DELETE_ATTR",
+        "DELETE_SUBSCR",
+        "DELETE_GLOBAL",
+        "DELETE_DEREF",
+    }
+)
+_WRITERS = frozenset(
+    {
+        "append",
+        "appendleft",
+        "extend",
+        "insert",
+        "pop",
+        "popleft",
+        "popitem",
+        "remove",
+        "clear",
+        "update",
+        "setdefault",
+        "add",
+        "discard",
+        "setattr",
+        "delattr",
+        "sort",
+        "reverse",
+        "put",
+        "write",
+    }
+)
 
 
 @functools.lru_cache(maxsize=1024)

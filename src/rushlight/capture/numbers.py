@@ -83,8 +83,9 @@ def cos(number: Any) -> Any:
 
 def floor(number: Any) -> Any:
     """The largest integer that is not above a number, live if that is."""
-    return _computed("math.floor({})", math.floor, number) if type(number) is LiveNumber else \
-        math.floor(number)
+    return (
+        _computed("math.floor({})", math.floor, number) if type(number) is LiveNumber else math.floor(number)
+    )
 
 
 _SCOPE = {"math": math}  # what expressions mention
@@ -140,8 +141,7 @@ class Numbers:
         self.containers.append(container)
 
     def keep_constants(self) -> None:
-        """Numbers that the program put there as they are stay what they are, whatever is there before a call.
-        """
+        """Numbers that the program put there as they are stay what they are, whatever is there before a call."""
         for container, key, value in list(self.state_changes()):
             if type(value) in (int, float) and self.open:
                 container[key] = LiveNumber(self, value, _expression(value) or "")
@@ -172,9 +172,15 @@ class Numbers:
         for expression, kind in self.used:
             orders[kind].append(expression)
         fills = {kind: eval(f"lambda v: ({', '.join(e)},)", dict(_SCOPE)) for kind, e in orders.items() if e}
-        return LiveInputs(list(self.roots), holds, fills, {k: self.inputs[k] for k in fills},
-                          [f"{e} was {v!r}" for (e, _), v in self.guards.items()], list(self.containers),
-                          list(self.places))
+        return LiveInputs(
+            list(self.roots),
+            holds,
+            fills,
+            {k: self.inputs[k] for k in fills},
+            [f"{e} was {v!r}" for (e, _), v in self.guards.items()],
+            list(self.containers),
+            list(self.places),
+        )
 
 
 def _contents(read: Callable[[], Any]) -> list[Any]:
@@ -193,9 +199,16 @@ def _contents(read: Callable[[], Any]) -> list[Any]:
 class LiveInputs:
     """What an entry needs of its live numbers."""
 
-    def __init__(self, roots: list[Any], holds: Callable[[Any], bool], fills: dict[type, Any],
-                 inputs: dict[type, Value], guards: list[str], containers: list[Any],
-                 places: list[Place]) -> None:
+    def __init__(
+        self,
+        roots: list[Any],
+        holds: Callable[[Any], bool],
+        fills: dict[type, Any],
+        inputs: dict[type, Value],
+        guards: list[str],
+        containers: list[Any],
+        places: list[Place],
+    ) -> None:
         self.roots, self._holds, self.fills, self.inputs, self.guards = roots, holds, fills, inputs, guards
         self.containers, self.places = containers, places
         self.trivial = not guards and not fills
@@ -321,8 +334,11 @@ def _expression(operand: Any) -> str | None:
     if type(operand) is LiveNumber:
         return operand.expression
     if type(operand) in (int, float, bool):
-        return f"float({str(operand)!r})" if operand != operand or operand in (math.inf, -math.inf) else \
-            f"({operand!r})"
+        return (
+            f"float({str(operand)!r})"
+            if operand != operand or operand in (math.inf, -math.inf)
+            else f"({operand!r})"
+        )
     return None
 
 
@@ -344,8 +360,15 @@ def _computed(symbol: str, compute: Callable[..., Any], *operands: Any) -> Any:
 
 
 def _install() -> None:
-    for name, symbol in {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%",
-                         "pow": "**"}.items():
+    for name, symbol in {
+        "add": "+",
+        "sub": "-",
+        "mul": "*",
+        "truediv": "/",
+        "floordiv": "//",
+        "mod": "%",
+        "pow": "**",
+    }.items():
         text, compute = f"({{}} {symbol} {{}})", getattr(operator, name)
         setattr(LiveNumber, f"__{name}__", lambda a, b, t=text, c=compute: _computed(t, c, a, b))
         setattr(LiveNumber, f"__r{name}__", lambda a, b, t=text, c=compute: _computed(t, c, b, a))

@@ -79,8 +79,13 @@ def _needed_nodes(graph: Graph, known: set[Value], outputs: list[Value]) -> set[
     return needed
 
 
-def partition(graph: Graph, outputs: list[Value], tangents: list[Value], gradients: list[Value],
-              there: Collection[Value] = ()) -> Halves:
+def partition(
+    graph: Graph,
+    outputs: list[Value],
+    tangents: list[Value],
+    gradients: list[Value],
+    there: Collection[Value] = (),
+) -> Halves:
     """Cut `graph`: the forward half computes `outputs`, the backward half `gradients` from `tangents`. Inputs
     that are `there` need not be saved."""
     primals = [value for value in graph.inputs if value not in set(tangents)]

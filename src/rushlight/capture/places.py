@@ -67,8 +67,9 @@ class Environment:
         if not containers:
             return self
         live = {id(container) for container in containers}
-        return Environment([place for place in self.places
-                            if id(place[0]) not in live or type(place[2]) not in (int, float)])
+        return Environment(
+            [place for place in self.places if id(place[0]) not in live or type(place[2]) not in (int, float)]
+        )
 
     def holds(self) -> bool:
         try:
@@ -90,8 +91,11 @@ class Environment:
 
     def parts(self) -> tuple[list[tuple[Any, Any, Any]], list[tuple[Any, int]], list[Place]]:
         """Places in Python's own containers whose value is looked at, sizes of containers, and the others."""
-        return (list(zip(self._containers, self._keys, self._values, strict=True)),
-                list(zip(self._sized, self._sizes, strict=True)), self._others)
+        return (
+            list(zip(self._containers, self._keys, self._values, strict=True)),
+            list(zip(self._sized, self._sizes, strict=True)),
+            self._others,
+        )
 
     def changed(self) -> Iterator[tuple[Place, Any]]:
         """Places that hold something else now, and what; MISSING if nothing."""
@@ -147,8 +151,7 @@ def _same(found: Any, value: Any) -> bool:
     """Whether two copies hold the same things."""
     if type(found) is not type(value) or not isinstance(value, list | tuple):
         return found is value or _equal(found, value)
-    return len(found) == len(value) and all(
-        a is b or _same(a, b) for a, b in zip(found, value, strict=True))
+    return len(found) == len(value) and all(a is b or _same(a, b) for a, b in zip(found, value, strict=True))
 
 
 class Cells:
@@ -186,8 +189,10 @@ class Values:
 
     def __getitem__(self, key: Any) -> bool:
         found, known = self.of.values(), self.known
-        return len(found) == len(known) and (all(map(operator.is_, found, known)) or all(
-            b is None or a is b for a, b in zip(found, known, strict=True)))
+        return len(found) == len(known) and (
+            all(map(operator.is_, found, known))
+            or all(b is None or a is b for a, b in zip(found, known, strict=True))
+        )
 
 
 class Alike:

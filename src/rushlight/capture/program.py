@@ -95,12 +95,19 @@ class CapturedCall:
 
     def all_leaves(self) -> list[Leaf]:
         """Of what it returns, leaves behind and uses afterwards."""
-        return [*self.leaves, *(leaf for _, leaf in (*self.gradients, *self.replaced)),
-                *(leaf for call in self.late for leaf in call.among(Leaf))]
+        return [
+            *self.leaves,
+            *(leaf for _, leaf in (*self.gradients, *self.replaced)),
+            *(leaf for call in self.late for leaf in call.among(Leaf)),
+        ]
 
 
-def capture_call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
-                 environment: Environment = NOTHING_KNOWN) -> CapturedCall:
+def capture_call(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    environment: Environment = NOTHING_KNOWN,
+) -> CapturedCall:
     """Run `function` on abstract tensors and return what it did. Nothing of the caller is changed."""
     capture = Capture(environment=environment)
     try:
@@ -114,8 +121,11 @@ def capture_call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: di
             call = _summary(capture, environment, contents, returned)
             del returned
             if capture.late_numbers.kept():
-                raise CaptureError("it keeps a number from item(), which is known only when it runs, "
-                                   "elsewhere than in what it returns", "")
+                raise CaptureError(
+                    "it keeps a number from item(), which is known only when it runs, "
+                    "elsewhere than in what it returns",
+                    "",
+                )
             return call
     finally:
         undo(environment)
@@ -124,9 +134,12 @@ def capture_call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: di
         capture.close()
 
 
-def try_capture(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
-                environment: Environment = NOTHING_KNOWN,
-                ) -> tuple[CapturedCall | None, Any, CaptureError | None]:
+def try_capture(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    environment: Environment = NOTHING_KNOWN,
+) -> tuple[CapturedCall | None, Any, CaptureError | None]:
     """As `capture_call`; a program that has no graph is run to its end instead, each part of it once.
 
     Gives the captured call, or None with what the function has returned and why it could not be captured.
@@ -189,7 +202,7 @@ def with_live_numbers(capture: Capture, args: Any, kwargs: Any, live: bool = Tru
     for i, leaf in enumerate(leaves):
         if type(leaf) in (float, int):
             number = capture.numbers.argument(i, leaf)
-            small = type(leaf) is float or -2**63 <= leaf < 2**63
+            small = type(leaf) is float or -(2**63) <= leaf < 2**63
             leaves[i] = number if live and small else number.specialise()
     return structure.unflatten(leaves)
 
@@ -223,8 +236,9 @@ class _Summary:
         flat, structure = flatten(tree, records=True)
         self._find_shared(flat)
         once: dict[int, Leaf] = {}  # a tensor that is returned twice is one leaf
-        leaves = [once.setdefault(id(t), self._leaf(t)) if isinstance(t, Tensor) else self._leaf(t)
-                  for t in flat]
+        leaves = [
+            once.setdefault(id(t), self._leaf(t)) if isinstance(t, Tensor) else self._leaf(t) for t in flat
+        ]
         late = self._late()
         writes = self._writes()
         gradients = self._gradients()
@@ -232,7 +246,8 @@ class _Summary:
             self._output(value)
         inputs, tangents, backward = self._joint(
             [*leaves, *(leaf for call in late for leaf in call.among(Leaf))],
-            [*flat, *(tensor for call in self.late for tensor in call.among(Tensor))])
+            [*flat, *(tensor for call in self.late for tensor in call.among(Tensor))],
+        )
         live = self.capture.numbers.finish()  # formulas of gradients may use numbers, too
         call = CapturedCall(self.graph, self._sources(live), leaves, structure, writes, gradients, live)
         call.late = late
@@ -240,10 +255,14 @@ class _Summary:
         call.versions = self._versions()
         call.changes = self.capture.geometries.changes()
         call.replaced = [(tensor, self._leaf(value)) for tensor, value in self.capture.replaced.values()]
-        call.flags = [(tensor, tensor._requires_grad) for tensor, before in self.capture.flags.values()
-                      if id(tensor) in self.capture.arguments and tensor._requires_grad is not before]
-        call.leaves_used = [(used.tensor, used.before) for used in self.capture.gradients.values()
-                            if used.looked]
+        call.flags = [
+            (tensor, tensor._requires_grad)
+            for tensor, before in self.capture.flags.values()
+            if id(tensor) in self.capture.arguments and tensor._requires_grad is not before
+        ]
+        call.leaves_used = [
+            (used.tensor, used.before) for used in self.capture.gradients.values() if used.looked
+        ]
         call.differentiable, call.tangents, call.backward = inputs, tangents, backward
         call.kept = self.kept
         own = {i: t for i, t in enumerate(flat) if isinstance(t, Tensor) and t._trace is self.capture}
@@ -274,8 +293,9 @@ class _Summary:
         if shapeless(leaf):
             return self._late_leaf(*leaf._late)  # type: ignore[attr-defined]
         if leaf.requires_grad and current_node(leaf) is None:
-            raise CaptureError("the program returns a leaf that it made (requires_grad_(), Parameter)",
-                               user_line())
+            raise CaptureError(
+                "the program returns a leaf that it made (requires_grad_(), Parameter)", user_line()
+            )
         state = capture.states[id(capture.abstract(leaf).storage_object)]
         if state.source is not None:
             return self._alias(leaf)
@@ -284,9 +304,13 @@ class _Summary:
         root = self.shared.get(id(state))
         if root is not None and root is not leaf:
             steps = None if not differentiable or _reads_plainly(leaf, root) else _steps(leaf)
-            return Leaf("shared" if differentiable else "view",
-                        self._output(self._dense(capture.value_of(root)), True), spec, steps,
-                        requires_grad=differentiable)
+            return Leaf(
+                "shared" if differentiable else "view",
+                self._output(self._dense(capture.value_of(root)), True),
+                spec,
+                steps,
+                requires_grad=differentiable,
+            )
         whole = same_layout(spec, state.spec) and not spec.conj and not spec.neg
         if not differentiable and (id(leaf) in self.views or not whole):
             return Leaf("view", self._output(state.value), spec)
@@ -304,26 +328,38 @@ class _Summary:
                 if state.source is None:
                     own.setdefault(id(state), {})[id(tensor)] = tensor
         for number, tensors in own.items():
-            roots = {id(root): root for t in tensors.values() if t.requires_grad and not _is_freed(t)
-                     for root in (_viewed(t),)}
+            roots = {
+                id(root): root
+                for t in tensors.values()
+                if t.requires_grad and not _is_freed(t)
+                for root in (_viewed(t),)
+            }
             if not roots:
                 if len(tensors) > 1:
                     self.views.update(tensors)
             elif len(tensors) > 1 or any(
-                    not is_dense(tuple(t.shape), t.strides()) or t._conj or t._neg for t in tensors.values()):
+                not is_dense(tuple(t.shape), t.strides()) or t._conj or t._neg for t in tensors.values()
+            ):
                 root = next(iter(roots.values()))
                 if len(roots) == 1 and self._holds_all(root):
                     self.shared[number] = root
                 elif len(tensors) > 1:
-                    raise CaptureError("it returns tensors that share memory but not their history",
-                                       user_line())
+                    raise CaptureError(
+                        "it returns tensors that share memory but not their history", user_line()
+                    )
 
     def _holds_all(self, root: Tensor) -> bool:
         """Whether all there is in the storage of `root` is in `root`, without gaps and as it is."""
         spec, held = spec_of(root), self.capture.states[id(root.storage_object)].spec
-        return (spec.dtype is held.dtype and spec.offset == held.offset and not spec.conj and not spec.neg
-                and is_dense(spec.known_shape(), spec.known_strides()) and current_node(root) is not None
-                and numel(spec.known_shape()) == numel(held.known_shape()))
+        return (
+            spec.dtype is held.dtype
+            and spec.offset == held.offset
+            and not spec.conj
+            and not spec.neg
+            and is_dense(spec.known_shape(), spec.known_strides())
+            and current_node(root) is not None
+            and numel(spec.known_shape()) == numel(held.known_shape())
+        )
 
     def _late_leaf(self, call: LateCall, position: int | None) -> Leaf:
         if call not in self.late:
@@ -350,16 +386,25 @@ class _Summary:
         if differentiable and (state.writes or leaf._conj or leaf._neg or leaf.dtype is not state.spec.dtype):
             steps = None if state.writes or self._viewed(leaf) is None else _steps(leaf)
             if steps is None:
-                raise CaptureError("the program returns a differentiable view of one of its inputs",
-                                   user_line())
-            return Leaf("replayed", self.graph.inputs.index(state.input), python=steps, requires_grad=True,
-                        of=self._viewed(leaf))
+                raise CaptureError(
+                    "the program returns a differentiable view of one of its inputs", user_line()
+                )
+            return Leaf(
+                "replayed",
+                self.graph.inputs.index(state.input),
+                python=steps,
+                requires_grad=True,
+                of=self._viewed(leaf),
+            )
         offset = abstract._offset - state.spec.offset  # from where the graph input begins
         spec = Spec(tuple(leaf.shape), leaf.dtype, leaf.strides(), offset, leaf._conj, leaf._neg)
         return Leaf(
-            "alias", self.graph.inputs.index(state.input), spec,
+            "alias",
+            self.graph.inputs.index(state.input),
+            spec,
             python=leaf if leaf._trace is None and id(leaf) not in self.capture.copies else None,
-            requires_grad=differentiable, of=self._viewed(leaf) if differentiable else None
+            requires_grad=differentiable,
+            of=self._viewed(leaf) if differentiable else None,
         )
 
     def _viewed(self, view: Tensor) -> Tensor | None:
@@ -396,15 +441,19 @@ class _Summary:
             found.append((tensor, self._leaf(current)))
         return found
 
-    def _joint(self, leaves: list[Leaf],
-               returned: list[Any]) -> tuple[list[Tensor], list[Value], list[Value | None]]:
+    def _joint(
+        self, leaves: list[Leaf], returned: list[Any]
+    ) -> tuple[list[Tensor], list[Value], list[Value | None]]:
         """Capture the gradients of the returned tensors with respect to the caller's.
 
         Gives those tensors of the caller, the graph inputs for the gradients that come in, and for each
         tensor its gradient.
         """
-        by_output = {leaf.index: tensor if leaf.kind == "value" else _viewed(tensor)
-                     for leaf, tensor in zip(leaves, returned, strict=True) if leaf.differentiated}
+        by_output = {
+            leaf.index: tensor if leaf.kind == "value" else _viewed(tensor)
+            for leaf, tensor in zip(leaves, returned, strict=True)
+            if leaf.differentiated
+        }
         roots = list(by_output.values())
         if not roots:
             return [], [], []
@@ -414,8 +463,9 @@ class _Summary:
             tangent = self.capture.new_input(Spec(tuple(root.shape), root.dtype, None), "tangent")
             tangents.append(tangent)
         if not inputs:
-            raise CaptureError("the program returns a result that depends on a leaf of its own making",
-                               user_line())
+            raise CaptureError(
+                "the program returns a result that depends on a leaf of its own making", user_line()
+            )
         self.kept = self._kept(roots)
         self.capture.joint = True
         late = len(self.capture.late)
@@ -425,16 +475,20 @@ class _Summary:
         except CaptureError:
             raise
         except Exception as error:
-            raise CaptureError(f"the gradients of its results raise {type(error).__name__}: {error}",
-                               user_line()) from error
+            raise CaptureError(
+                f"the gradients of its results raise {type(error).__name__}: {error}", user_line()
+            ) from error
         finally:
             self.capture.joint = False
             reads = len(self.capture.late) > late
             del self.capture.late[late:]  # there is no data for gradients that are to come
         if reads:
             raise CaptureError("a value is read when its results are differentiated", user_line())
-        return inputs, [self.capture.value_of(t) for t in tangents], [
-            None if g is None else self._dense(self.capture.value_of(g)) for g in grads]
+        return (
+            inputs,
+            [self.capture.value_of(t) for t in tangents],
+            [None if g is None else self._dense(self.capture.value_of(g)) for g in grads],
+        )
 
     def _kept(self, roots: list[Tensor]) -> set[Value]:
         """The graph inputs that the tape of an eager run would keep, too: whoever writes to one of them

@@ -57,8 +57,12 @@ def _apart(leaf: Any, capture: Capture) -> Any:
 
 def _fields(thing: Any) -> dict[str, Any]:
     """The attributes of an object, those in slots included."""
-    slots = [name for kind in type(thing).__mro__ for name in getattr(kind, "__slots__", ())
-             if hasattr(thing, name) and name not in ("__dict__", "__weakref__")]
+    slots = [
+        name
+        for kind in type(thing).__mro__
+        for name in getattr(kind, "__slots__", ())
+        if hasattr(thing, name) and name not in ("__dict__", "__weakref__")
+    ]
     return {**{name: getattr(thing, name) for name in slots}, **getattr(thing, "__dict__", {})}
 
 

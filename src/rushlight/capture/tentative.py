@@ -104,8 +104,9 @@ class TentativeCapture(Capture):
             except CaptureError as error:
                 self.leave(error)
 
-    def set_geometry(self, target: Tensor, shape: tuple[int, ...], strides: tuple[int, ...],
-                     offset: int) -> bool:
+    def set_geometry(
+        self, target: Tensor, shape: tuple[int, ...], strides: tuple[int, ...], offset: int
+    ) -> bool:
         if self.reason is None:
             try:
                 return super().set_geometry(target, shape, strides, offset)
@@ -170,13 +171,19 @@ class TentativeCapture(Capture):
     def _materialise(self) -> None:
         values = self._computed()
         storages = {id(kept): kept for kept in self._keep if isinstance(kept, Storage)}
-        sources = {id(state): state.source.storage_object for state in self.states.values()
-                   if state.source is not None}
+        sources = {
+            id(state): state.source.storage_object
+            for state in self.states.values()
+            if state.source is not None
+        }
         for number, state in self.states.items():
             if state.source is None and number in storages and state.value in values:
                 storages[number].buffer = _bytes_of(values[state.value], state.spec)
-        twins = {id(twin): entry.tensor for entry in self.lifted.values()
-                 for twin in (self._twins[id(entry.tensor)],)}
+        twins = {
+            id(twin): entry.tensor
+            for entry in self.lifted.values()
+            for twin in (self._twins[id(entry.tensor)],)
+        }
         self._write_sources(values)
         for tensor in self._abstract_tensors():
             if "_point" in vars(tensor):
@@ -233,8 +240,9 @@ class TentativeCapture(Capture):
 
     def _abstract_tensors(self) -> list[Tensor]:
         """All there are, those that autograd has saved included."""
-        return [thing for thing in gc.get_objects()
-                if issubclass(type(thing), Tensor) and thing._trace is self]
+        return [
+            thing for thing in gc.get_objects() if issubclass(type(thing), Tensor) and thing._trace is self
+        ]
 
 
 class _Outside:
@@ -261,7 +269,8 @@ def _in_order(tensor: Tensor, spec: Spec) -> Tensor:
     """`tensor`, or a copy of it, with the strides of `spec`."""
     found, wanted = (
         [step for step, size in zip(strides, tensor.shape, strict=True) if size > 1]
-        for strides in (tensor.strides(), spec.known_strides()))
+        for strides in (tensor.strides(), spec.known_strides())
+    )
     return tensor if found == wanted or not tensor.numel() else _laid_out(tensor, spec)
 
 

@@ -45,8 +45,10 @@ from .places import NOTHING_KNOWN, Environment
 from .random import Draws, StatePoint, generator_of, stream_spec, with_generator, words_taken
 from .rewrites import rewritten, specialised
 
-KEPT = ("a tensor was kept that a function made while it was captured by rushlight.compile; such a tensor "
-        "has no data. Return it from the function instead")
+KEPT = (
+    "a tensor was kept that a function made while it was captured by rushlight.compile; such a tensor "
+    "has no data. Return it from the function instead"
+)
 
 
 class CaptureError(Exception):
@@ -173,11 +175,15 @@ class Capture(Interpreter):
         tensors = tensors_in(op, args)
         for tensor in tensors:
             if tensor._keys & DISPATCH:
-                raise CaptureError(f"{op.name} takes a tensor of the class {type(tensor).__name__}, which "
-                                   "runs operators itself", user_line())
+                raise CaptureError(
+                    f"{op.name} takes a tensor of the class {type(tensor).__name__}, which "
+                    "runs operators itself",
+                    user_line(),
+                )
         if op.kind is Kind.QUANTIZED or any(t._quantizer is not None for t in tensors):
-            raise CaptureError(f"{op.name} makes or takes a quantized tensor, which has no place in a graph",
-                               user_line())
+            raise CaptureError(
+                f"{op.name} makes or takes a quantized tensor, which has no place in a graph", user_line()
+            )
         if is_sparse_call(op, args):
             return self._late_sparse(op, args)
         if self.late:
@@ -190,7 +196,7 @@ class Capture(Interpreter):
             if random is None:
                 return self._decomposed(op, args)
             op, args = random
-        if any(type(argument) is int and not -2**63 <= argument < 2**64 for argument in args):
+        if any(type(argument) is int and not -(2**63) <= argument < 2**64 for argument in args):
             raise CaptureError("a number that is too large for a graph", user_line())
         live = [i for i, argument in enumerate(args) if type(argument) is LiveNumber]
         if live or any(type(a) is tuple and any(type(x) is LiveNumber for x in a) for a in args):
@@ -208,7 +214,8 @@ class Capture(Interpreter):
             if specs.shape is None if isinstance(specs, Spec) else any(s.shape is None for s in specs):
                 return self._late_results(op, args, specs)
             if op.name in ("empty_strided", "new_empty_strided") and not is_dense(
-                    specs.known_shape(), specs.known_strides()):
+                specs.known_shape(), specs.known_strides()
+            ):
                 return self._with_gaps(specs)
             results = self._fresh(specs) if isinstance(specs, Spec) else tuple(self._fresh(s) for s in specs)
         given = self._map(op, lifted, self.value_of)
@@ -247,15 +254,19 @@ class Capture(Interpreter):
 
     def waits(self, op: OpDef, args: Arguments) -> bool:
         return (op.kind is Kind.COMPOSITE and op.rule is not None) or (
-            op.name in SPARSE and is_sparse_call(op, args))
+            op.name in SPARSE and is_sparse_call(op, args)
+        )
 
     def _late_results(self, op: OpDef, args: Arguments, specs: Any) -> Any:
         """Tensors without a shape, for the results of an operator that must see the data to know it."""
         if AMBIENT.trace is not self or MODES.dual_levels:  # inside of another transform
             raise CaptureError(_depends_on_data(op.name), user_line())
         several = (specs,) if isinstance(specs, Spec) else specs
-        differentiable = (MODES.grad and any(t.requires_grad for t in tensors_in(op, args))
-                          and any(spec.dtype.is_differentiable for spec in several))
+        differentiable = (
+            MODES.grad
+            and any(t.requires_grad for t in tensors_in(op, args))
+            and any(spec.dtype.is_differentiable for spec in several)
+        )
         if not differentiable:
             args = self._map(op, args, lambda t: run_name("detach", t) if t.requires_grad else t)
         call = LateCall(op.name, lambda *given: run_operator(op, given), args, differentiable)
@@ -274,8 +285,9 @@ class Capture(Interpreter):
     def _late_sparse(self, op: OpDef, args: Arguments) -> Any:
         """As `_late_results`, for the operators that make sparse tensors, or take some, of one dtype."""
         if op.name not in SPARSE:
-            raise CaptureError(f"{op.name} makes or takes a sparse tensor, which has no place in a graph",
-                               user_line())
+            raise CaptureError(
+                f"{op.name} makes or takes a sparse tensor, which has no place in a graph", user_line()
+            )
         return self._late_results(op, args, Spec(None, tensors_in(op, args)[0].dtype))
 
     def reveal(self, tensor: Tensor) -> None:
@@ -293,8 +305,15 @@ class Capture(Interpreter):
         call = LateCall("item", Tensor.item, (tensor,), False)
         self.late.append(call)
         dtype = tensor.dtype
-        kind: type = complex if dtype.is_complex else float if dtype.is_floating_point else \
-            bool if dtype.name == "bool" else int
+        kind: type = (
+            complex
+            if dtype.is_complex
+            else float
+            if dtype.is_floating_point
+            else bool
+            if dtype.name == "bool"
+            else int
+        )
         return self.late_numbers.make(call, kind, lambda: self.read(tensor).item())
 
     def _check_late(self, state: StorageState) -> None:
@@ -304,8 +323,10 @@ class Capture(Interpreter):
                 if tensor._parts is not None:
                     continue
                 if self.states.get(id(self.abstract(tensor).storage_object)) is state:
-                    raise CaptureError(f"it writes to what {call.name} takes, of which it needs the result "
-                                       "as it was before", user_line())
+                    raise CaptureError(
+                        f"it writes to what {call.name} takes, of which it needs the result as it was before",
+                        user_line(),
+                    )
 
     def _in_graph(self, op: OpDef, tensor: Tensor, args: Arguments, specs: Any) -> tuple[Arguments, Any]:
         """Arguments and results of an operator on a tensor, with offsets as the graph counts them."""
@@ -319,7 +340,7 @@ class Capture(Interpreter):
                 offset = state.in_graph(Spec((), tensor.dtype, (), args[at])).offset
                 if offset < 0 and state.writes:
                     raise CaptureError("a view of memory before the tensor that it is a view of", user_line())
-                args = (*args[:at], offset, *args[at + 1:])
+                args = (*args[:at], offset, *args[at + 1 :])
         if op.kind is Kind.VIEW:
             specs = state.in_graph(specs) if isinstance(specs, Spec) else tuple(map(state.in_graph, specs))
         return args, specs
@@ -341,8 +362,9 @@ class Capture(Interpreter):
 
     def _decomposed(self, op: OpDef, args: Arguments) -> Any:
         if op.decomposition is None:
-            raise CaptureError(f"{op.name} draws random numbers, and nothing says from which generator",
-                               user_line())
+            raise CaptureError(
+                f"{op.name} draws random numbers, and nothing says from which generator", user_line()
+            )
         return op.decomposition(args)
 
     def draws_of(self, generator: Any) -> Draws:
@@ -356,13 +378,13 @@ class Capture(Interpreter):
         """`args` with the place of this draw, as a value, for the generator."""
         at = op.schema.argument_names.index("generator")
         if isinstance(args[at], Tensor):  # part of the decomposition of a draw that has its place already
-            return (*args[:at], self.value_of(self.abstract(args[at])), *args[at + 1:])
+            return (*args[:at], self.value_of(self.abstract(args[at])), *args[at + 1 :])
         draws = self.draws_of(generator_of(op, args))
         row = draws.begin(words())
         draws.value.spec = stream_spec(row + 1)
         spec = Spec((2,), draws.value.dtype, (1,), 2 * row)
         place = self.graph.call(REGISTRY["select.int"], (draws.value, 0, row), spec, user_line()).outputs[0]
-        return (*args[:at], place, *args[at + 1:])
+        return (*args[:at], place, *args[at + 1 :])
 
     def generator_state(self, generator: Any) -> Tensor:
         """What `get_state` gives inside a program: only `set_state` can use it."""
@@ -489,7 +511,8 @@ class Capture(Interpreter):
         state = self.states[id(tensor.storage_object)]
         if tensor._value_writes != state.writes:  # type: ignore[attr-defined]
             tensor._value = read_part(  # type: ignore[attr-defined]
-                self.graph, state, spec_of(tensor), user_line())
+                self.graph, state, spec_of(tensor), user_line()
+            )
             tensor._value_writes = state.writes  # type: ignore[attr-defined]
         return tensor._value  # type: ignore[attr-defined]
 
@@ -501,8 +524,9 @@ class Capture(Interpreter):
         if state.source is not None and MODES.grad and (target.requires_grad or result.requires_grad):
             raise CaptureError("an in-place write that gives a tensor of the caller a history", user_line())
         if has_internal_overlap(target):
-            raise CaptureError("a write to a tensor of which several elements share one memory location",
-                               user_line())
+            raise CaptureError(
+                "a write to a tensor of which several elements share one memory location", user_line()
+            )
         self._check_late(state)
         value = self.value_of(self.abstract(result))
         state.value = with_part(self.graph, state, spec_of(destination), value, user_line())
@@ -520,8 +544,9 @@ class Capture(Interpreter):
         tensor._keys &= ~LAZY
         self._adopt(tensor, value, own_storage=True)
 
-    def set_geometry(self, target: Tensor, shape: tuple[int, ...], strides: tuple[int, ...],
-                     offset: int) -> bool:
+    def set_geometry(
+        self, target: Tensor, shape: tuple[int, ...], strides: tuple[int, ...], offset: int
+    ) -> bool:
         """Change the shape of a tensor; whether that could be done. A storage of the program grows, with
         zeros, if it must; one of the caller does not."""
         if target._trace is None:
@@ -601,9 +626,12 @@ class Capture(Interpreter):
     def read(self, tensor: Tensor) -> np.ndarray:
         if self.closed:
             raise RuntimeError(KEPT)
-        raise CaptureError("the program reads a value (item(), bool(), tolist(), numpy(), an index from a "
-                           "tensor) that is "
-                           "known only when it runs", user_line())
+        raise CaptureError(
+            "the program reads a value (item(), bool(), tolist(), numpy(), an index from a "
+            "tensor) that is "
+            "known only when it runs",
+            user_line(),
+        )
 
 
 def _run_view(op: OpDef, args: Arguments) -> Any:

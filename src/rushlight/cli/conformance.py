@@ -71,9 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--family", metavar="NAME", help="entries of one family (pointwise, reduction, ...)")
     parser.add_argument("--dtypes", metavar="LIST", help="comma-separated (default: float32)")
     parser.add_argument(
-        "--variants",
-        metavar="LIST",
-        help=f"comma-separated, of {', '.join(VARIANTS)} (default: fwd)",
+        "--variants", metavar="LIST", help=f"comma-separated, of {', '.join(VARIANTS)} (default: fwd)"
     )
     parser.add_argument(
         "--errors",

@@ -100,8 +100,9 @@ def named_results(packets: Iterable[Packet]) -> list[str]:
     lines = []
     for name, op in sorted(ops.items()):
         lines.append(f"class return_{name}(NamedTuple):")
-        lines.extend(f"    {part}: "
-                     f"{kind}" for part, kind in zip(op.result_names or (), _returned(op), strict=True))
+        lines.extend(
+            f"    {part}: {kind}" for part, kind in zip(op.result_names or (), _returned(op), strict=True)
+        )
     return lines
 
 
@@ -119,7 +120,8 @@ def parameters_text(op: OpDef, *, method: bool, out: bool) -> str:
     parts: list[str] = []
     positional = op.schema.positional
     lone_list = len(positional) - (1 if positional and positional[0].name == "self" else 0) == 1 and (
-        positional[-1].type.is_int_list and positional[-1].type.size is None)
+        positional[-1].type.is_int_list and positional[-1].type.size is None
+    )
     for i, argument in enumerate(positional):
         if argument.name == "self" and i == 0:
             parts.append("self" if method else f"input: {type_text(argument.type)}")
@@ -157,8 +159,13 @@ def packet_lines(packet: Packet, *, method: bool) -> list[str]:
 
 def functions_stub() -> str:
     """The text of `_functions.pyi`."""
-    lines = [_HEADER.format(title="Signatures of the public functions.", core=".core",
-                            imports="from .core.api import PublicApi\n")]
+    lines = [
+        _HEADER.format(
+            title="Signatures of the public functions.",
+            core=".core",
+            imports="from .core.api import PublicApi\n",
+        )
+    ]
     functions = {name: p for name, p in sorted(_functions.API.functions[""].items()) if name.isidentifier()}
     listed = ",\n".join(f'    "{name}"' for name in functions)
     lines.append(f"API: PublicApi\n__all__ = [\n{listed},\n]\n")

@@ -59,14 +59,16 @@ def build(registry: Registry) -> PublicApi:
         functions = _group(registry, FUNCTION, inplace=form)
         for (namespace, name), overloads in functions.items():
             result.functions.setdefault(namespace, {})[name + suffix] = Packet(
-                name + suffix, overloads, inplace=form,
-                owner=f"rushlight.{namespace}" if namespace else ""
+                name + suffix, overloads, inplace=form, owner=f"rushlight.{namespace}" if namespace else ""
             )
         for (_, name), overloads in _group(registry, METHOD, inplace=form).items():
             shared = result.functions.get("", {}).get(name + suffix)
             same = shared is not None and shared.overloads == overloads
-            result.methods[name + suffix] = shared if same and shared is not None else Packet(
-                name + suffix, overloads, inplace=form, owner="rushlight:Tensor")
+            result.methods[name + suffix] = (
+                shared
+                if same and shared is not None
+                else Packet(name + suffix, overloads, inplace=form, owner="rushlight:Tensor")
+            )
     return result
 
 
@@ -109,9 +111,11 @@ def attach_methods(api: PublicApi) -> None:
     """Give Tensor its operator methods and Python's arithmetic operators."""
     for name, packet in api.methods.items():
         if name in Tensor.__dict__:
-            raise RegistrationError(f"Tensor.{name} is written by hand and also comes from the registry; "
-                                    "declare the "
-                                    "operator with api=INTERNAL or without METHOD")
+            raise RegistrationError(
+                f"Tensor.{name} is written by hand and also comes from the registry; "
+                "declare the "
+                "operator with api=INTERNAL or without METHOD"
+            )
         setattr(Tensor, name, packet)
     for special, name in BINARY.items():
         _attach_binary(api, special, name)
@@ -167,8 +171,9 @@ def _reflected(packet: Packet | None, name: str) -> Callable[[Tensor, Any], Any]
     if name == "sub":
         return _binary(packet)  # rsub(self, other) = other - self
     if name == "div":
-        return lambda self, other: self.reciprocal() * other \
-            if isinstance(other, (*OPERAND, np.ndarray)) else NotImplemented
+        return lambda self, other: (
+            self.reciprocal() * other if isinstance(other, (*OPERAND, np.ndarray)) else NotImplemented
+        )
 
     def operation(self: Tensor, other: Any) -> Any:
         if not isinstance(self, Tensor):

@@ -29,8 +29,9 @@ from .tokens import strided
 FUNCTIONAL, INPLACE, OUT = "", "_", "out"  # the forms of an operator
 _NUMBERS = (bool, int, float, complex)
 # Operators that take a number in the place of a tensor.
-_TAKE_NUMBERS = frozenset(("add", "sub", "mul", "div", "subtract", "multiply", "divide", "true_divide",
-                           "floor_divide"))
+_TAKE_NUMBERS = frozenset(
+    ("add", "sub", "mul", "div", "subtract", "multiply", "divide", "true_divide", "floor_divide")
+)
 
 
 class Tag(enum.Enum):
@@ -182,36 +183,50 @@ class OpOverload:
             raise TypeError(f"{self.__name__}(): {values}. The signature is {self.schema}")
         return values
 
-    def _with_tensors(self, args: tuple[Any, ...],
-                      kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+    def _with_tensors(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
         """The arguments with numbers made tensors where tensors are wanted; None if there are none such."""
         if self.op.schema.name not in _TAKE_NUMBERS:
             return None
         positional = self.op.schema.positional
-        given = {i: a for i, a in enumerate(args[:len(positional)])
-                 if type(a) in _NUMBERS and positional[i].type.is_tensor}
-        named = {n: a for n, a in kwargs.items() if type(a) in _NUMBERS and n in self.op.schema.argument_names
-                 and self.op.schema.argument(n).type.is_tensor}
+        given = {
+            i: a
+            for i, a in enumerate(args[: len(positional)])
+            if type(a) in _NUMBERS and positional[i].type.is_tensor
+        }
+        named = {
+            n: a
+            for n, a in kwargs.items()
+            if type(a) in _NUMBERS
+            and n in self.op.schema.argument_names
+            and self.op.schema.argument(n).type.is_tensor
+        }
         if not given and not named:
             return None
-        return (tuple([_number_tensor(a) if i in given else a for i, a in enumerate(args)]),
-                {n: _number_tensor(a) if n in named else a for n, a in kwargs.items()})
+        return (
+            tuple([_number_tensor(a) if i in given else a for i, a in enumerate(args)]),
+            {n: _number_tensor(a) if n in named else a for n, a in kwargs.items()},
+        )
 
     def _with_numbers(self, args: tuple[Any, ...]) -> OpDef | None:
         """The overload that takes numbers where this one wants tensors and is given numbers."""
         if self.op.schema.name not in _TAKE_NUMBERS or self.op.schema.namespace:
             return None
         positional = self.op.schema.positional
-        at = [i for i, a in enumerate(args[:len(positional)])
-              if type(a) in _NUMBERS and positional[i].type.is_tensor]
+        at = [
+            i
+            for i, a in enumerate(args[: len(positional)])
+            if type(a) in _NUMBERS and positional[i].type.is_tensor
+        ]
         if not at:
             return None
         names = self.op.schema.argument_names
         for other in REGISTRY.overloads(self.op.schema.name):
             if other.schema.argument_names == names and all(
-                    a.type.is_scalar if i in at else a.type == b.type
-                    for i, (a, b) in enumerate(zip(other.schema.arguments, self.op.schema.arguments,
-                                                   strict=True))):
+                a.type.is_scalar if i in at else a.type == b.type
+                for i, (a, b) in enumerate(zip(other.schema.arguments, self.op.schema.arguments, strict=True))
+            ):
                 return other
         return None
 
@@ -228,8 +243,9 @@ class OpOverload:
         names = [self.schema.arguments[i].name for i in self.schema.out_arguments]
         missing = [name for name in names if name not in kwargs]
         if missing:
-            raise TypeError(f"{self.__name__}(): missing argument '{missing[0]}'. The signature is "
-                            f"{self.schema}")
+            raise TypeError(
+                f"{self.__name__}(): missing argument '{missing[0]}'. The signature is {self.schema}"
+            )
         outs = [kwargs.pop(name) for name in names]
         result = call_out(self.op, self.bound(args, kwargs), outs[0] if len(outs) == 1 else tuple(outs))
         return None if not self.schema.returns else result
@@ -281,8 +297,13 @@ def derived_schema(op: OpDef, form: str) -> Schema:
         kind = dataclasses.replace(result.type, alias=Alias((letter,), True))
         outs.append(Argument(target, kind, keyword_only=True))
     kept = [a for a in schema.arguments if a.name not in _MADE_BY_TARGET or not _is_factory(schema)]
-    returns = () if outs[0].type.is_list else tuple([
-        Argument(result.name, out.type) for out, result in zip(outs, schema.returns, strict=True)])
+    returns = (
+        ()
+        if outs[0].type.is_list
+        else tuple(
+            [Argument(result.name, out.type) for out, result in zip(outs, schema.returns, strict=True)]
+        )
+    )
     return Schema(schema.namespace, schema.name, name, (*kept, *outs), returns)
 
 
@@ -309,8 +330,9 @@ class OpOverloadPacket:
             made = overload(op, form)
             self._overloads[made.schema.overload or "default"] = made
         for op in () if inplace or namespace != "aten" else overloads:
-            if op.schema.returns and all(result.type.base == "Tensor" and result.type.alias is None
-                                         for result in op.schema.returns):
+            if op.schema.returns and all(
+                result.type.base == "Tensor" and result.type.alias is None for result in op.schema.returns
+            ):
                 self._overloads.setdefault(out_form(op)[0], overload(op, OUT))
 
     def __getattr__(self, overload: str) -> OpOverload:
@@ -318,8 +340,9 @@ class OpOverloadPacket:
             return self.__dict__["_overloads"][overload]
         except KeyError:
             known = ", ".join(self.__dict__.get("_overloads", ()))
-            raise AttributeError(f"the operator {self.__dict__.get('_name')} has no overload '{overload}'; "
-                                 f"it has {known}") from None
+            raise AttributeError(
+                f"the operator {self.__dict__.get('_name')} has no overload '{overload}'; it has {known}"
+            ) from None
 
     def overloads(self) -> list[str]:
         return list(self._overloads)
@@ -360,8 +383,24 @@ class OpOverloadPacket:
 
 
 # ATen's numbers of dtypes, which schemas call ScalarType.
-_SCALAR_TYPES = ("uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex32",
-                 "complex64", "complex128", "bool", "qint8", "quint8", "qint32", "bfloat16")
+_SCALAR_TYPES = (
+    "uint8",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "float16",
+    "float32",
+    "float64",
+    "complex32",
+    "complex64",
+    "complex128",
+    "bool",
+    "qint8",
+    "quint8",
+    "qint32",
+    "bfloat16",
+)
 
 
 def _with_enums(kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -384,8 +423,12 @@ class OpNamespace:
         overloads = [op for op in self._operators() if op.schema.name == name]
         inplace = not overloads and name.endswith("_")
         if inplace:
-            overloads = [op for op in self._operators() if inplace_form(op)[0] == name
-                         and (op.tensor_positions[:1] == (0,) or op.list_positions[:1] == (0,))]
+            overloads = [
+                op
+                for op in self._operators()
+                if inplace_form(op)[0] == name
+                and (op.tensor_positions[:1] == (0,) or op.list_positions[:1] == (0,))
+            ]
         if not overloads:
             raise AttributeError(f"there is no operator {self._namespace}::{name}")
         packet = OpOverloadPacket(name, overloads, inplace=inplace, namespace=self._namespace)
@@ -397,8 +440,12 @@ class OpNamespace:
         self.__dict__.pop(name, None)
 
     def _operators(self) -> list[OpDef]:
-        return [op for registry in (REGISTRY, LIBRARY) for op in registry
-                if (op.schema.namespace or "aten") == self._namespace]
+        return [
+            op
+            for registry in (REGISTRY, LIBRARY)
+            for op in registry
+            if (op.schema.namespace or "aten") == self._namespace
+        ]
 
     def __deepcopy__(self, memo: Any) -> OpNamespace:
         return self

@@ -106,7 +106,8 @@ def _cast(value: Any, dtype: DType) -> Any:
 
 def _eligible(tensor: Tensor) -> bool:
     return (tensor.dtype is FLOAT32 or tensor.dtype in NARROW) and (
-        not tensor._keys & META or bool(tensor._keys & TRACED))
+        not tensor._keys & META or bool(tensor._keys & TRACED)
+    )
 
 
 def _widest(op: OpDef, args: Arguments) -> DType:
@@ -118,9 +119,15 @@ def _widest(op: OpDef, args: Arguments) -> DType:
 
 def _cast_tensor(tensor: Tensor, dtype: DType) -> Tensor:
     weight = (
-        AUTOCAST_STATE.cache_enabled and AUTOCAST_STATE.nesting and dtype in NARROW and tensor._requires_grad
-        and tensor.dtype is FLOAT32 and tensor._node is None and tensor._base is None
-        and tensor._tangents is None and not tensor._keys & TRACED
+        AUTOCAST_STATE.cache_enabled
+        and AUTOCAST_STATE.nesting
+        and dtype in NARROW
+        and tensor._requires_grad
+        and tensor.dtype is FLOAT32
+        and tensor._node is None
+        and tensor._base is None
+        and tensor._tangents is None
+        and not tensor._keys & TRACED
     )
     if not weight:
         return tensor.to(dtype)

@@ -21,13 +21,15 @@ _ESCAPED = {f"{word}_": word for word in kwlist}
 def parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
     """The names of the parameters of a plain Python function, in order; `from_` names the argument `from`."""
     if not isinstance(function, FunctionType):
-        raise RegistrationError(f"{function!r} must be a plain function or lambda, so that its parameters "
-                                "can be named")
+        raise RegistrationError(
+            f"{function!r} must be a plain function or lambda, so that its parameters can be named"
+        )
     code = function.__code__
     if code.co_flags & 0x0C:
-        raise RegistrationError(f"{where(function)}: a rule cannot take *args or **kwargs; name what it "
-                                "needs")
-    names = code.co_varnames[:code.co_argcount + code.co_kwonlyargcount]
+        raise RegistrationError(
+            f"{where(function)}: a rule cannot take *args or **kwargs; name what it needs"
+        )
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     if _ESCAPED.keys().isdisjoint(names):
         return names
     return tuple(_ESCAPED.get(name, name) for name in names)
@@ -43,8 +45,9 @@ def check_names(function: Callable[..., Any], scope: Sequence[str], owner: str) 
     names = parameter_names(function)
     unknown = [name for name in names if name not in scope]
     if unknown:
-        raise RegistrationError(f"{where(function)}: {owner} asks for {', '.join(unknown)}; in scope are "
-                                f"{', '.join(scope)}")
+        raise RegistrationError(
+            f"{where(function)}: {owner} asks for {', '.join(unknown)}; in scope are {', '.join(scope)}"
+        )
     return names
 
 

@@ -24,8 +24,14 @@ from .tokens import place
 _PYTHON_DTYPES = {float: dtypes.float64, int: dtypes.int64, bool: dtypes.bool_, complex: dtypes.complex128}
 
 
-def tensor(data: Any, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False,
-           pin_memory: bool = False) -> Tensor:
+def tensor(
+    data: Any,
+    *,
+    dtype: DType | None = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+) -> Tensor:
     """A new tensor with a copy of `data`: a number, a (nested) sequence, an ndarray or a tensor."""
     dtype, device = _checked_dtype(dtype, "tensor"), _wanted(device)
     if isinstance(data, Tensor):
@@ -35,8 +41,11 @@ def tensor(data: Any, *, dtype: DType | None = None, device: Any = None, require
         result = _placed(over_array(_whole_strides(data)).to(dtype=dtype, copy=True), device)
     elif hasattr(data, "_untyped_storage") or isinstance(data, Storage):
         result = of_storage(data, dtype or dtypes.get_default_dtype())
-    elif hasattr(data, "__dlpack__") and hasattr(data, "__dlpack_device__") \
-            and not isinstance(data, np.generic):
+    elif (
+        hasattr(data, "__dlpack__")
+        and hasattr(data, "__dlpack_device__")
+        and not isinstance(data, np.generic)
+    ):
         result = from_dlpack(data).to(device=device, dtype=dtype, copy=True)
     else:
         result = _placed(scalar_tensor(data, dtype), device)
@@ -57,8 +66,11 @@ def untyped_of(memory: Any, dtype: DType) -> Storage:
     """The bytes of a storage, which must be numbers of `dtype` where it says what they are."""
     if isinstance(memory, Storage):
         return memory
-    check(memory._dtype is dtype, f"Expected a Storage of type {dtype.name} or an UntypedStorage, but got a "
-          f"storage of type {memory._dtype.name}")
+    check(
+        memory._dtype is dtype,
+        f"Expected a Storage of type {dtype.name} or an UntypedStorage, but got a "
+        f"storage of type {memory._dtype.name}",
+    )
     return memory._untyped_storage
 
 
@@ -72,21 +84,33 @@ def as_tensor(data: Any, *, dtype: DType | None = None, device: Any = None) -> T
     return tensor(data, dtype=dtype, device=device)
 
 
-def asarray(obj: Any, *, dtype: DType | None = None, device: Any = None, copy: bool | None = None,
-            requires_grad: bool | None = None) -> Tensor:
+def asarray(
+    obj: Any,
+    *,
+    dtype: DType | None = None,
+    device: Any = None,
+    copy: bool | None = None,
+    requires_grad: bool | None = None,
+) -> Tensor:
     """`obj` as a tensor; `copy` True always copies, False never does (ValueError where it would have to)."""
     dtype, device = _checked_dtype(dtype, "asarray"), _wanted(device)
     source = _shared(obj, dtype)
     if source is None:
-        check(copy is not False,
-              "asarray: can't alias arbitrary sequence or number; pass copy=None to allow a copy",
-              RuntimeError if isinstance(obj, np.generic) else ValueError)
+        check(
+            copy is not False,
+            "asarray: can't alias arbitrary sequence or number; pass copy=None to allow a copy",
+            RuntimeError if isinstance(obj, np.generic) else ValueError,
+        )
         result = tensor(np.asarray(obj) if isinstance(obj, np.generic) else obj, dtype=dtype, device=device)
     else:
         result = source.to(device=device, dtype=dtype, copy=bool(copy))
-        check(copy is not False or result is source, "asarray: can't alias the data of a tensor "
-              f"with dtype '{source.dtype.name}' into dtype '{result.dtype.name}', or from device "
-              f"'{source.device}' to '{result.device}'; pass copy=None to allow a copy", ValueError)
+        check(
+            copy is not False or result is source,
+            "asarray: can't alias the data of a tensor "
+            f"with dtype '{source.dtype.name}' into dtype '{result.dtype.name}', or from device "
+            f"'{source.device}' to '{result.device}'; pass copy=None to allow a copy",
+            ValueError,
+        )
     if requires_grad is None:
         return result
     if result.grad_fn is not None and not requires_grad:
@@ -120,10 +144,16 @@ def _has_buffer(obj: Any) -> bool:
 def _checked_dtype(dtype: Any, name: str) -> DType | None:
     """`dtype`, which may be one of Python's number types."""
     dtype = _PYTHON_DTYPES.get(dtype, dtype) if isinstance(dtype, type) else dtype
-    check(dtype is None or isinstance(dtype, DType), f"{name}(): argument 'dtype' must be a rushlight dtype, "
-          f"not {type(dtype).__name__}", TypeError)
-    check(dtype is None or not dtype.is_quantized, f"{name}(): cannot make a tensor of a quantized dtype; "
-          "quantize_per_tensor and quantize_per_channel do")
+    check(
+        dtype is None or isinstance(dtype, DType),
+        f"{name}(): argument 'dtype' must be a rushlight dtype, not {type(dtype).__name__}",
+        TypeError,
+    )
+    check(
+        dtype is None or not dtype.is_quantized,
+        f"{name}(): cannot make a tensor of a quantized dtype; "
+        "quantize_per_tensor and quantize_per_channel do",
+    )
     return dtype
 
 
@@ -131,8 +161,11 @@ def from_numpy(array: np.ndarray) -> Tensor:
     """A tensor that shares memory with `array`, and whose storage cannot be resized therefore."""
     result = over_array(array)
     if not array.flags.writeable:
-        warn_once("The given NumPy array is not writable, and there are no non-writable tensors: writing to "
-                  "this one is an error. Copy the array, array.copy(), to write to the tensor.", 2)
+        warn_once(
+            "The given NumPy array is not writable, and there are no non-writable tensors: writing to "
+            "this one is an error. Copy the array, array.copy(), to write to the tensor.",
+            2,
+        )
     result._foreign = True
     return result
 
@@ -150,35 +183,60 @@ def over_array(array: np.ndarray) -> Tensor:
 def _whole_strides(array: np.ndarray) -> np.ndarray:
     """`array` if a tensor can have its strides; ValueError otherwise."""
     dtypes.from_numpy(array.dtype)
-    check(all(s >= 0 for s in array.strides), "At least one stride in the given numpy array is negative, and "
-          "tensors with negative strides are not supported. Make a copy of the array first: array.copy().",
-          ValueError)
-    check(all(s % array.itemsize == 0 for s in array.strides) or array.size == 0, "given numpy array strides "
-          "not a multiple of the element byte size. Copy the numpy array to reallocate the memory.",
-          ValueError)
+    check(
+        all(s >= 0 for s in array.strides),
+        "At least one stride in the given numpy array is negative, and "
+        "tensors with negative strides are not supported. Make a copy of the array first: array.copy().",
+        ValueError,
+    )
+    check(
+        all(s % array.itemsize == 0 for s in array.strides) or array.size == 0,
+        "given numpy array strides "
+        "not a multiple of the element byte size. Copy the numpy array to reallocate the memory.",
+        ValueError,
+    )
     return array
 
 
-def frombuffer(buffer: Any, *, dtype: DType, count: int = -1, offset: int = 0,
-               requires_grad: bool = False) -> Tensor:
+def frombuffer(
+    buffer: Any, *, dtype: DType, count: int = -1, offset: int = 0, requires_grad: bool = False
+) -> Tensor:
     """A 1-D tensor that shares memory with an object that has the buffer protocol."""
-    check(_has_buffer(buffer),
-          f"frombuffer: the {type(buffer).__name__} object does not implement Python buffer protocol.",
-          ValueError)
+    check(
+        _has_buffer(buffer),
+        f"frombuffer: the {type(buffer).__name__} object does not implement Python buffer protocol.",
+        ValueError,
+    )
     _checked_dtype(dtype, "frombuffer")
     size, item = memoryview(buffer).nbytes, dtype.itemsize
-    check(size > 0 and count != 0, f"both buffer length ({size}) and count ({count}) must not be 0",
-          ValueError)
-    check(0 <= offset < size, f"offset ({offset} bytes) must be non-negative and no greater than buffer "
-          f"length ({size} bytes) minus 1", ValueError)
-    check(count > 0 or (size - offset) % item == 0, f"buffer length ({size - offset} bytes) after offset "
-          f"({offset} bytes) must be a multiple of element size ({item})", ValueError)
-    check(offset + max(count, 0) * item <= size, f"requested buffer length ({count} * {item} bytes) after "
-          f"offset ({offset} bytes) must not be greater than actual buffer length ({size} bytes)", ValueError)
+    check(
+        size > 0 and count != 0, f"both buffer length ({size}) and count ({count}) must not be 0", ValueError
+    )
+    check(
+        0 <= offset < size,
+        f"offset ({offset} bytes) must be non-negative and no greater than buffer "
+        f"length ({size} bytes) minus 1",
+        ValueError,
+    )
+    check(
+        count > 0 or (size - offset) % item == 0,
+        f"buffer length ({size - offset} bytes) after offset "
+        f"({offset} bytes) must be a multiple of element size ({item})",
+        ValueError,
+    )
+    check(
+        offset + max(count, 0) * item <= size,
+        f"requested buffer length ({count} * {item} bytes) after "
+        f"offset ({offset} bytes) must not be greater than actual buffer length ({size} bytes)",
+        ValueError,
+    )
     array = np.frombuffer(buffer, dtype.numpy, max(count, -1), offset)
     if not array.flags.writeable:
-        warn_once("The given buffer is not writable, and there are no non-writable tensors: writing to this "
-                  "one is an error. Copy the buffer, bytearray(buffer), to write to the tensor.", 2)
+        warn_once(
+            "The given buffer is not writable, and there are no non-writable tensors: writing to this "
+            "one is an error. Copy the buffer, bytearray(buffer), to write to the tensor.",
+            2,
+        )
     result = over_array(array)
     result._foreign = True
     return result._set_requires_grad() if requires_grad else result
@@ -192,8 +250,11 @@ def to_dlpack(tensor: Tensor) -> Any:
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
     """A tensor over the memory of a capsule or of any object with `__dlpack__`; with `copy` over its own."""
     if device is not None:
-        check(place(device).type == "cpu", f"from_dlpack: memory on the cpu cannot be shared with {device}",
-              BufferError)
+        check(
+            place(device).type == "cpu",
+            f"from_dlpack: memory on the cpu cannot be shared with {device}",
+            BufferError,
+        )
     if isinstance(ext_tensor, Tensor) and not copy and type(ext_tensor).__dlpack__ is Tensor.__dlpack__:
         check(not ext_tensor.is_meta, "from_dlpack: a tensor on the meta device has no memory", ValueError)
         return _normalised(ext_tensor.view_as(ext_tensor))

@@ -51,9 +51,12 @@ def deepcopy_tensor(self: Tensor, memo: dict[int, Any]) -> Tensor:
 def _deepcopy_dispatched(self: Tensor, memo: dict[int, Any]) -> Tensor:
     """A copy of an object without data, which its class makes."""
     copied = self.clone()
-    check(type(copied) is type(self), f"The default implementation of __deepcopy__() for wrapper subclasses "
-          f"only works for subclass types that properly implement clone(): that of {type(self).__name__} "
-          f"gave a {type(copied).__name__}. Implement clone() for it, or __deepcopy__()")
+    check(
+        type(copied) is type(self),
+        f"The default implementation of __deepcopy__() for wrapper subclasses "
+        f"only works for subclass types that properly implement clone(): that of {type(self).__name__} "
+        f"gave a {type(copied).__name__}. Implement clone() for it, or __deepcopy__()",
+    )
     return _finish_copy(self, copied.detach(), memo)
 
 
@@ -103,10 +106,23 @@ def reduce_tensor(self: Tensor) -> Any:
         storage = self.storage_object
         if storage.nbytes() == self.nbytes and is_dense(self.shape, self.strides()):
             # the storage itself, so that tensors over the same memory are so again
-            return _rebuild_over, (storage, self.dtype.name, tuple(self.shape), self.strides(),
-                                   self.requires_grad, self.__class__), own_attributes(self) or None
-    return _rebuild, (read_array(self), self.dtype.name, self.requires_grad, self.__class__), \
-        own_attributes(self) or None
+            return (
+                _rebuild_over,
+                (
+                    storage,
+                    self.dtype.name,
+                    tuple(self.shape),
+                    self.strides(),
+                    self.requires_grad,
+                    self.__class__,
+                ),
+                own_attributes(self) or None,
+            )
+    return (
+        _rebuild,
+        (read_array(self), self.dtype.name, self.requires_grad, self.__class__),
+        own_attributes(self) or None,
+    )
 
 
 def _rebuild(array: np.ndarray, dtype: str, requires_grad: bool, cls: Any) -> Tensor:
@@ -114,8 +130,14 @@ def _rebuild(array: np.ndarray, dtype: str, requires_grad: bool, cls: Any) -> Te
     return result._set_requires_grad(requires_grad)
 
 
-def _rebuild_over(storage: Storage, dtype: str, shape: tuple[int, ...], strides: tuple[int, ...],
-                  requires_grad: bool, cls: Any) -> Tensor:
+def _rebuild_over(
+    storage: Storage,
+    dtype: str,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    requires_grad: bool,
+    cls: Any,
+) -> Tensor:
     whole = construct.of_storage(storage, dtypes.DTYPES[dtype])
     result = alias(whole, Spec(shape, whole.dtype, strides))
     result._versions = None

@@ -36,8 +36,9 @@ def on_change(listener: Callable[[], None]) -> None:
     _on_change.append(listener)
 
 
-def set_determinism(*, enabled: bool | None = None, warn_only: bool | None = None,
-                    fill: bool | None = None) -> None:
+def set_determinism(
+    *, enabled: bool | None = None, warn_only: bool | None = None, fill: bool | None = None
+) -> None:
     """Change what is given, and tell whoever depends on it."""
     state = DETERMINISM
     state.enabled = state.enabled if enabled is None else enabled
@@ -52,9 +53,11 @@ def alert(name: str) -> None:
     """Refuse an operator that PyTorch has no deterministic implementation of, or warn of it."""
     if not DETERMINISM.enabled:
         return
-    message = (f"{name} does not have a deterministic implementation, but you set "
-               "use_deterministic_algorithms(True). Turn determinism off for this operation, or pass "
-               "warn_only=True if a warning is enough")
+    message = (
+        f"{name} does not have a deterministic implementation, but you set "
+        "use_deterministic_algorithms(True). Turn determinism off for this operation, or pass "
+        "warn_only=True if a warning is enough"
+    )
     if not DETERMINISM.warn_only:
         raise RuntimeError(message)
     warnings.warn(message, UserWarning, stacklevel=3)

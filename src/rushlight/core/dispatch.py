@@ -48,8 +48,7 @@ Layer = Callable[..., Any]
 
 
 class _Ambient(threading.local):
-    """Keys that hold for every call on this thread, whatever its arguments (an active capture, for instance).
-    """
+    """Keys that hold for every call on this thread, whatever its arguments (an active capture, for instance)."""
 
     keys = 0
     trace: Any = None  # the interpreter that runs every operator, if there is one
@@ -120,8 +119,11 @@ def execute(op: OpDef, args: Arguments, keys: int | None = None) -> Any:
         if _asked_layout(op, args) is not None:
             keys |= SPARSE
     if keys & (META | SPARSE | QUANTIZED | DISPATCH):
-        if keys & DISPATCH and not MODES.undispatched and (
-                op.kind is not Kind.COMPOSITE or op.derivative is not None):
+        if (
+            keys & DISPATCH
+            and not MODES.undispatched
+            and (op.kind is not Kind.COMPOSITE or op.derivative is not None)
+        ):
             return _layers["python"](op, args)
         if keys & QUANTIZED:
             return _run_quantized(op, args)
@@ -145,8 +147,11 @@ def _asked_layout(op: OpDef, args: Arguments) -> Any:
 
 def is_sparse_call(op: OpDef, args: Arguments) -> bool:
     """Whether an operator takes or makes a sparse tensor."""
-    return (op.kind is Kind.SPARSE or _asked_layout(op, args) is not None
-            or any(tensor._parts is not None for tensor in tensors_in(op, args)))
+    return (
+        op.kind is Kind.SPARSE
+        or _asked_layout(op, args) is not None
+        or any(tensor._parts is not None for tensor in tensors_in(op, args))
+    )
 
 
 def _keys_of(op: OpDef, args: Arguments) -> int:
@@ -166,6 +171,7 @@ def tensors_in(op: OpDef, args: Arguments) -> list[Tensor]:
 
 
 # Views, composites, structural operators.
+
 
 def _run_view(op: OpDef, args: Arguments) -> Any:
     source = args[0]
@@ -229,10 +235,12 @@ def _run_composite(op: OpDef, args: Arguments) -> Any:
     tensors = [args[i] for i in op.operands if args[i] is not None]
     dtype = common([(t.dtype, t.ndim == 0) if isinstance(t, Tensor) else t for t in tensors])
     compute, result = resolve(op.promote, dtype)
-    cast = tuple([
-        a.to(compute) if i in op.operands and isinstance(a, Tensor) and a.dtype is not compute else a
-        for i, a in enumerate(args)
-    ])
+    cast = tuple(
+        [
+            a.to(compute) if i in op.operands and isinstance(a, Tensor) and a.dtype is not compute else a
+            for i, a in enumerate(args)
+        ]
+    )
     output = op.body(cast)  # type: ignore[misc]
     if isinstance(output, tuple):
         return tuple([o if o.dtype is result else o.to(result) for o in output])
@@ -268,8 +276,9 @@ def _computed(op: OpDef, arrays: list[Any], specs: Any) -> Any:
     if isinstance(specs, Spec):
         return _finish(op, results, specs, arrays)
     if len(results) != len(specs):
-        raise InternalError(f"{op.name}: the kernel returned {len(results)} outputs, its shape rule "
-                            f"{len(specs)}")
+        raise InternalError(
+            f"{op.name}: the kernel returned {len(results)} outputs, its shape rule {len(specs)}"
+        )
     return tuple([_finish(op, r, s, arrays) for r, s in zip(results, specs, strict=True)])
 
 
@@ -281,7 +290,8 @@ def _run_sparse(op: OpDef, args: Arguments) -> Any:
         refused = layouts if kernel is None or kernel.layouts is None else layouts - kernel.layouts
         raise NotImplementedError(
             f"{op.name} is not implemented for tensors of layout {', '.join(sorted(map(repr, refused)))}; "
-            "call .to_dense() on them first")
+            "call .to_dense() on them first"
+        )
     with np.errstate(all="ignore"):
         return kernel.function(args)
 
@@ -294,8 +304,9 @@ def _run_quantized(op: OpDef, args: Arguments) -> Any:
     if op.kind is Kind.COMPOSITE and op.promote is None:
         return op.body(args)  # type: ignore[misc]
     if op.kind is not Kind.VIEW:
-        raise NotImplementedError(f"{op.name} is not implemented for quantized tensors; call dequantize() on "
-                                  "them first")
+        raise NotImplementedError(
+            f"{op.name} is not implemented for quantized tensors; call dequantize() on them first"
+        )
     grids = grids_of_views(op, args)
     views = _run_view(op, args)
     for view, grid in zip(views if isinstance(views, tuple) else (views,), grids, strict=True):
@@ -323,18 +334,22 @@ def _finish(op: OpDef, result: Any, spec: Spec, inputs: Sequence[Any]) -> Tensor
     if type(result) is not np.ndarray:
         result = np.asarray(result)
     if spec.shape is not None and result.shape != spec.shape:
-        raise InternalError(f"{op.name}: the kernel returned shape {result.shape}, its shape rule "
-                            f"{spec.shape}")
+        raise InternalError(
+            f"{op.name}: the kernel returned shape {result.shape}, its shape rule {spec.shape}"
+        )
     if result.dtype != spec.dtype.numpy:
         result = result.astype(spec.dtype.numpy)
     elif (result.base is not None or any(result is a for a in inputs)) and (
-            not result.flags.writeable or _aliases(result, inputs) or any(s < 0 for s in result.strides)):
+        not result.flags.writeable or _aliases(result, inputs) or any(s < 0 for s in result.strides)
+    ):
         result = result.copy()
     if spec.strides is None and spec.shape is not None and not result.flags.c_contiguous:
         result = np.ascontiguousarray(result)  # eager, meta and compiled agree on the layout
     if spec.dtype.is_quantized:
-        raise RuntimeError(f"{op.name} cannot make a tensor of dtype {spec.dtype.name}; quantize_per_tensor "
-                           "and quantize_per_channel do")
+        raise RuntimeError(
+            f"{op.name} cannot make a tensor of dtype {spec.dtype.name}; quantize_per_tensor "
+            "and quantize_per_channel do"
+        )
     tensor = wrap(result)
     if spec.strides is not None and result.size == 0:
         tensor._strides = spec.strides  # NumPy keeps no strides for arrays without elements
@@ -352,6 +367,7 @@ def _aliases(result: np.ndarray, inputs: Sequence[Any]) -> bool:
 
 
 # The meta device.
+
 
 def infer(op: OpDef, args: Arguments) -> Any:
     """The Spec, or tuple of Specs, of the outputs of a non-composite operator."""

@@ -21,23 +21,40 @@ _CPU = 1
 
 # (code, bits) of DLPack for the types that NumPy does not exchange
 _CODES: dict[DType, tuple[int, int]] = {
-    dtypes.bfloat16: (4, 16), dtypes.complex32: (5, 32), dtypes.float8_e4m3fn: (10, 8),
-    dtypes.float8_e4m3fnuz: (11, 8), dtypes.float8_e5m2: (12, 8), dtypes.float8_e5m2fnuz: (13, 8),
-    dtypes.float8_e8m0fnu: (14, 8)}
+    dtypes.bfloat16: (4, 16),
+    dtypes.complex32: (5, 32),
+    dtypes.float8_e4m3fn: (10, 8),
+    dtypes.float8_e4m3fnuz: (11, 8),
+    dtypes.float8_e5m2: (12, 8),
+    dtypes.float8_e5m2fnuz: (13, 8),
+    dtypes.float8_e8m0fnu: (14, 8),
+}
 _BY_CODE = {code: dtype for dtype, code in _CODES.items()}
 _UNSIGNED = {8: np.uint8, 16: np.uint16, 32: np.uint32}
 _UINT = 1
 
 
 class _Tensor(ctypes.Structure):
-    _fields_ = (("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32),
-                ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8),
-                ("lanes", ctypes.c_uint16))
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+    )
 
 
 class _Versioned(ctypes.Structure):
-    _fields_ = (("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("context", ctypes.c_void_p),
-                ("deleter", ctypes.c_void_p), ("flags", ctypes.c_uint64), ("tensor", _Tensor))
+    _fields_ = (
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("context", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("tensor", _Tensor),
+    )
 
 
 def _prototype(name: str, result: Any, *arguments: Any) -> Any:
@@ -54,11 +71,17 @@ def _description(capsule: Any) -> _Tensor:
     """The part of a capsule that tells type and shape, to be read and written."""
     if _is_valid(capsule, _PLAIN):
         return _Tensor.from_address(_pointer(capsule, _PLAIN))
-    check(_is_valid(capsule, _VERSIONED), "from_dlpack received an invalid capsule. Note that DLTensor "
-          "capsules can be consumed only once, so you might have already constructed a tensor from it once.")
+    check(
+        _is_valid(capsule, _VERSIONED),
+        "from_dlpack received an invalid capsule. Note that DLTensor "
+        "capsules can be consumed only once, so you might have already constructed a tensor from it once.",
+    )
     versioned = _Versioned.from_address(_pointer(capsule, _VERSIONED))
-    check(versioned.major == 1, f"from_dlpack: the capsule has version {versioned.major} of DLPack, not 1",
-          BufferError)
+    check(
+        versioned.major == 1,
+        f"from_dlpack: the capsule has version {versioned.major} of DLPack, not 1",
+        BufferError,
+    )
     return versioned.tensor
 
 
@@ -94,11 +117,16 @@ def imported(source: Any, copy: bool | None) -> np.ndarray:
     """An array over the memory of a capsule, or of an object that gives one."""
     capsule = source
     if not is_capsule(source):
-        check(hasattr(source, "__dlpack__"),
-              f"from_dlpack: a {type(source).__name__} does not implement __dlpack__")
+        check(
+            hasattr(source, "__dlpack__"),
+            f"from_dlpack: a {type(source).__name__} does not implement __dlpack__",
+        )
         capsule = _capsule_of(source, copy)
-        check(is_capsule(capsule), "from_dlpack: __dlpack__ gave a "
-              f"{type(capsule).__name__}, not a capsule", TypeError)
+        check(
+            is_capsule(capsule),
+            f"from_dlpack: __dlpack__ gave a {type(capsule).__name__}, not a capsule",
+            TypeError,
+        )
     description = _description(capsule)
     dtype = _BY_CODE.get((description.code, description.bits)) if description.lanes == 1 else None
     if dtype is not None:

@@ -51,8 +51,19 @@ class DType:
                         complex32, else itself
     """
 
-    __slots__ = ("category", "is_complex", "is_differentiable", "is_floating_point", "is_quantized",
-                 "is_signed", "itemsize", "name", "numpy", "opmath", "torch_name")
+    __slots__ = (
+        "category",
+        "is_complex",
+        "is_differentiable",
+        "is_floating_point",
+        "is_quantized",
+        "is_signed",
+        "itemsize",
+        "name",
+        "numpy",
+        "opmath",
+        "torch_name",
+    )
 
     name: str
     torch_name: str
@@ -66,8 +77,15 @@ class DType:
     is_quantized: bool
     opmath: DType
 
-    def __init__(self, name: str, torch_name: str, numpy: np.dtype[Any], category: Category, signed: bool,
-                 opmath: DType | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        torch_name: str,
+        numpy: np.dtype[Any],
+        category: Category,
+        signed: bool,
+        opmath: DType | None = None,
+    ) -> None:
         def put(field: str, value: object) -> None:
             object.__setattr__(self, field, value)
 
@@ -97,8 +115,9 @@ class DType:
         """The complex type whose parts hold this type; RuntimeError for bool, integers and float8."""
         result = _COMPLEX.get(self)
         if result is None:
-            raise RuntimeError(f"to_complex: {self.name} has no complex counterpart; convert to float32 or "
-                               "float64 first")
+            raise RuntimeError(
+                f"to_complex: {self.name} has no complex counterpart; convert to float32 or float64 first"
+            )
         return result
 
     def __repr__(self) -> str:
@@ -121,8 +140,10 @@ class QuantizedDType(DType):
 
     def __getattribute__(self, name: str) -> Any:
         if name == "is_signed":
-            raise RuntimeError(f"is_signed: not supported for quantized types, such as {self.name}; "
-                               "int_repr() has integers of a plain dtype")
+            raise RuntimeError(
+                f"is_signed: not supported for quantized types, such as {self.name}; "
+                "int_repr() has integers of a plain dtype"
+            )
         return object.__getattribute__(self, name)
 
 
@@ -131,8 +152,14 @@ def _float(name: str, torch_name: str, scalar: Any, opmath: DType | None = None)
 
 
 def _float8(kind: str, signed: bool = True) -> DType:
-    return DType(f"float8_{kind}", f"Float8_{kind}", np.dtype(getattr(ml_dtypes, f"float8_{kind}")),
-                 Category.FLOATING, signed, float32)
+    return DType(
+        f"float8_{kind}",
+        f"Float8_{kind}",
+        np.dtype(getattr(ml_dtypes, f"float8_{kind}")),
+        Category.FLOATING,
+        signed,
+        float32,
+    )
 
 
 def _integer(name: str, torch_name: str) -> DType:
@@ -159,8 +186,9 @@ float8_e5m2fnuz = _float8("e5m2fnuz")
 float8_e8m0fnu = _float8("e8m0fnu", signed=False)  # powers of two
 complex64 = DType("complex64", "ComplexFloat", np.dtype(np.complex64), Category.COMPLEX, True)
 complex128 = DType("complex128", "ComplexDouble", np.dtype(np.complex128), Category.COMPLEX, True)
-complex32 = DType("complex32", "ComplexHalf", np.dtype(ml_dtypes.complex32), Category.COMPLEX, True,
-                  complex64)
+complex32 = DType(
+    "complex32", "ComplexHalf", np.dtype(ml_dtypes.complex32), Category.COMPLEX, True, complex64
+)
 
 # Not among DTYPES: arrays of their integers are those of int8, uint8 and int32, and no operator computes in
 # them (core/quantized.py).
@@ -173,17 +201,53 @@ quint2x4 = QuantizedDType("quint2x4", "QUInt2x4", np.dtype(np.uint8), Category.Q
 QUANTIZED: dict[str, DType] = {dtype.name: dtype for dtype in (qint8, quint8, qint32, quint4x2, quint2x4)}
 
 _REAL = {complex32: float16, complex64: float32, complex128: float64}
-_COMPLEX = {float16: complex32, bfloat16: complex64, float32: complex64, float64: complex128,
-            complex32: complex32, complex64: complex64, complex128: complex128}
+_COMPLEX = {
+    float16: complex32,
+    bfloat16: complex64,
+    float32: complex64,
+    float64: complex128,
+    complex32: complex32,
+    complex64: complex64,
+    complex128: complex128,
+}
 
-DTYPES: dict[str, DType] = {dtype.name: dtype for dtype in (
-    bool_, uint8, uint16, uint32, uint64, int8, int16, int32, int64, float16, bfloat16, float32, float64,
-    complex32, complex64, complex128, float8_e4m3fn, float8_e5m2, float8_e4m3fnuz, float8_e5m2fnuz,
-    float8_e8m0fnu)}
+DTYPES: dict[str, DType] = {
+    dtype.name: dtype
+    for dtype in (
+        bool_,
+        uint8,
+        uint16,
+        uint32,
+        uint64,
+        int8,
+        int16,
+        int32,
+        int64,
+        float16,
+        bfloat16,
+        float32,
+        float64,
+        complex32,
+        complex64,
+        complex128,
+        float8_e4m3fn,
+        float8_e5m2,
+        float8_e4m3fnuz,
+        float8_e5m2fnuz,
+        float8_e8m0fnu,
+    )
+}
 
 ALIASES: dict[str, DType] = {
-    "half": float16, "float": float32, "double": float64, "short": int16, "int": int32, "long": int64,
-    "chalf": complex32, "cfloat": complex64, "cdouble": complex128,
+    "half": float16,
+    "float": float32,
+    "double": float64,
+    "short": int16,
+    "int": int32,
+    "long": int64,
+    "chalf": complex32,
+    "cfloat": complex64,
+    "cdouble": complex128,
 }
 
 BY_NUMPY: dict[np.dtype[Any], DType] = {dtype.numpy: dtype for dtype in DTYPES.values()}
@@ -213,8 +277,10 @@ def from_numpy(dtype: Any) -> DType:
     if found is not None:
         return found
     if not dtype.isnative and dtype.newbyteorder("=") in BY_NUMPY:
-        raise ValueError(f"cannot use an array of dtype {dtype.str}: its byte order is not the machine's; "
-                         "convert it with array.astype(array.dtype.newbyteorder('='))")
+        raise ValueError(
+            f"cannot use an array of dtype {dtype.str}: its byte order is not the machine's; "
+            "convert it with array.astype(array.dtype.newbyteorder('='))"
+        )
     raise TypeError(f"cannot use an array of NumPy dtype {dtype}; supported are {', '.join(DTYPES)}")
 
 
@@ -250,9 +316,8 @@ def _promote(a: DType, b: DType) -> DType | None:
 
 
 _PROMOTIONS: dict[tuple[DType, DType], DType] = {
-    (a, b): result
-    for a in DTYPES.values() for b in DTYPES.values()
-    if (result := _promote(a, b)) is not None}
+    (a, b): result for a in DTYPES.values() for b in DTYPES.values() if (result := _promote(a, b)) is not None
+}
 
 
 def promote_types(a: DType, b: DType) -> DType:
@@ -268,11 +333,15 @@ def _refuse(a: DType, b: DType) -> NoReturn:
         if not isinstance(value, DType):
             raise TypeError(f"promote_types: expected a dtype, got {type(value).__name__}")
     if a.is_quantized or b.is_quantized:
-        raise RuntimeError(f"promotion is not supported for quantized types: attempted to promote "
-                           f"{a.torch_name} and {b.torch_name}; call dequantize() first")
+        raise RuntimeError(
+            f"promotion is not supported for quantized types: attempted to promote "
+            f"{a.torch_name} and {b.torch_name}; call dequantize() first"
+        )
     group = "float8 types" if a in _FLOAT8 or b in _FLOAT8 else "uint16, uint32 and uint64"
-    raise RuntimeError(f"promotion is not supported for {group}: attempted to promote {a.torch_name} and "
-                       f"{b.torch_name}; convert one operand explicitly with .to(dtype)")
+    raise RuntimeError(
+        f"promotion is not supported for {group}: attempted to promote {a.torch_name} and "
+        f"{b.torch_name}; convert one operand explicitly with .to(dtype)"
+    )
 
 
 def can_cast(from_: DType, to: DType) -> bool:
@@ -329,8 +398,9 @@ def _fold(dtypes: Iterable[DType]) -> DType | None:
     return result
 
 
-def common_dtype(dimension: Iterable[DType], zero_dim: Iterable[DType] = (),
-                 scalars: Iterable[DType | PythonScalar] = ()) -> DType:
+def common_dtype(
+    dimension: Iterable[DType], zero_dim: Iterable[DType] = (), scalars: Iterable[DType | PythonScalar] = ()
+) -> DType:
     """The dtype of an operation on a mix of operands (torch.result_type).
 
     dimension   dtypes of tensors with at least one dimension
@@ -343,8 +413,11 @@ def common_dtype(dimension: Iterable[DType], zero_dim: Iterable[DType] = (),
     weak: DType | None = None
     for scalar in scalars:
         if isinstance(scalar, DType):
-            dtype = _SCALARS[float if scalar.is_floating_point else complex] \
-                if scalar.category >= Category.FLOATING else scalar
+            dtype = (
+                _SCALARS[float if scalar.is_floating_point else complex]
+                if scalar.category >= Category.FLOATING
+                else scalar
+            )
         else:
             dtype = scalar_dtype(scalar)
         weak = dtype if weak is None else promote_types(weak, dtype)
@@ -370,8 +443,10 @@ def set_default_dtype(d: DType) -> None:
     """Makes `d` (float16, bfloat16, float32 or float64) the default; TypeError for anything else."""
     global _default
     if not isinstance(d, DType) or not d.is_floating_point or d in _FLOAT8:
-        raise TypeError("set_default_dtype: only float16, bfloat16, float32 and float64 can be the default "
-                        f"dtype, got {d!r}")
+        raise TypeError(
+            "set_default_dtype: only float16, bfloat16, float32 and float64 can be the default "
+            f"dtype, got {d!r}"
+        )
     _default = d
     _SCALARS[float] = d
     _SCALARS[complex] = d.to_complex()
@@ -421,8 +496,9 @@ class finfo(_Info):
     def __init__(self, type: DType | None = None) -> None:
         real = (_default if type is None else type).to_real()
         if real not in _FLOAT_FORMATS:
-            raise TypeError(f"finfo: requires a floating point or complex dtype, got {type!r}; use iinfo for "
-                            "integers")
+            raise TypeError(
+                f"finfo: requires a floating point or complex dtype, got {type!r}; use iinfo for integers"
+            )
         mantissa, exponent, largest = _FLOAT_FORMATS[real]
         self.bits = real.itemsize * 8
         self.dtype = real.name
@@ -433,9 +509,11 @@ class finfo(_Info):
         self.resolution = float(f"1e-{math.floor(mantissa * math.log10(2))}")
 
     def __repr__(self) -> str:
-        return (f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, "
-                f"eps={self.eps:g}, smallest_normal={self.smallest_normal:g}, tiny={self.tiny:g}, "
-                f"dtype={self.dtype})")
+        return (
+            f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, "
+            f"eps={self.eps:g}, smallest_normal={self.smallest_normal:g}, tiny={self.tiny:g}, "
+            f"dtype={self.dtype})"
+        )
 
 
 class iinfo(_Info):

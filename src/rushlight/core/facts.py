@@ -28,10 +28,14 @@ _fact("size(Tensor self) -> SymInt[]", lambda self: self.shape)
 _fact("stride(Tensor self) -> SymInt[]", lambda self: self.strides())
 _fact("dim(Tensor self) -> int", lambda self: self.ndim)
 _fact("is_contiguous(Tensor self) -> bool", lambda self: self.is_contiguous())
-_fact("is_contiguous.memory_format(Tensor self, MemoryFormat memory_format) -> bool",
-      lambda self, memory_format: self.is_contiguous(memory_format))
-_fact("sym_is_contiguous(Tensor self, MemoryFormat memory_format=contiguous_format) -> SymBool",
-      lambda self, memory_format: self.is_contiguous(memory_format or contiguous_format))
+_fact(
+    "is_contiguous.memory_format(Tensor self, MemoryFormat memory_format) -> bool",
+    lambda self, memory_format: self.is_contiguous(memory_format),
+)
+_fact(
+    "sym_is_contiguous(Tensor self, MemoryFormat memory_format=contiguous_format) -> SymBool",
+    lambda self, memory_format: self.is_contiguous(memory_format or contiguous_format),
+)
 SHAPE = _fact("sym_size(Tensor self) -> SymInt[]", lambda self: self.shape)
 STRIDES = _fact("sym_stride(Tensor self) -> SymInt[]", lambda self: self.strides())
 DEVICE = _fact("prim::device(Tensor a) -> Device", lambda a: a.device)

@@ -68,8 +68,13 @@ _BITS32 = _constant(32)
 @functools.lru_cache(maxsize=64)
 def _round_keys(seed: int) -> tuple[tuple[Array, Array], ...]:
     low, high = seed & _MASK32, seed >> 32
-    return tuple((_constant(((low + i * _KEY_STEPS[0]) & _MASK32) << 32),
-                  _constant(((high + i * _KEY_STEPS[1]) & _MASK32) << 32)) for i in range(_ROUNDS))
+    return tuple(
+        (
+            _constant(((low + i * _KEY_STEPS[0]) & _MASK32) << 32),
+            _constant(((high + i * _KEY_STEPS[1]) & _MASK32) << 32),
+        )
+        for i in range(_ROUNDS)
+    )
 
 
 def philox(seed: int, offset: int, count: int) -> Words:
@@ -85,11 +90,11 @@ def philox(seed: int, offset: int, count: int) -> Words:
         blocks = min(last - start, _MAX_BLOCKS, until_carry)
         counters = np.arange(blocks, dtype=np.uint64)
         counters += np.uint64(start & _MASK64)
-        _philox_blocks(keys, counters, (start & _MASK128) >> 64, out[start - first:start - first + blocks])
+        _philox_blocks(keys, counters, (start & _MASK128) >> 64, out[start - first : start - first + blocks])
         start += blocks
     words = out.view("<u4").reshape(-1).astype(np.uint32, copy=False)
     skip = offset - first * 4
-    return words[skip:skip + count]
+    return words[skip : skip + count]
 
 
 def philox_blocks(seed: int, counters: npt.NDArray[np.uint64], high: int) -> Words:
@@ -175,8 +180,14 @@ def uniform(words: Words, dtype: DType = float32) -> Array:
 class _Format:
     """What the normal distribution needs to know of float32 or float64."""
 
-    def __init__(self, real: type[np.floating[Any]], signed: type[np.signedinteger[Any]], mantissa: int,
-                 log_terms: int, trig_terms: int) -> None:
+    def __init__(
+        self,
+        real: type[np.floating[Any]],
+        signed: type[np.signedinteger[Any]],
+        mantissa: int,
+        log_terms: int,
+        trig_terms: int,
+    ) -> None:
         self.real, self.signed, self.mantissa = real, signed, mantissa
         self.bits = 8 * real().itemsize
         self.unsigned = np.dtype(f"u{real().itemsize}").type
@@ -245,7 +256,7 @@ def _radius(a: Array, form: _Format) -> Array:
     real = form.real
     u = a.astype(real)
     u *= real(2.0**-form.bits)
-    u += real(2.0**-(form.bits + 1))
+    u += real(2.0 ** -(form.bits + 1))
     bits = u.view(form.signed)
     exponent = bits - form.root_half
     exponent >>= form.signed(form.mantissa)
@@ -267,7 +278,7 @@ def _radius(a: Array, form: _Format) -> Array:
 def _sine_cosine(b: Array, form: _Format) -> tuple[Array, Array]:
     real = form.real
     x = (b << b.dtype.type(2)).view(form.signed).astype(real)
-    x *= real(math.pi / 4 * 2.0**-(form.bits - 1))
+    x *= real(math.pi / 4 * 2.0 ** -(form.bits - 1))
     w = x * x
     cosine = _horner(w, form.cos)
     cosine *= w
@@ -310,7 +321,7 @@ def _stream(convert: Any, seed: int, offset: int, count: int, dtype: DType) -> A
     for start in range(0, count, step):
         size = min(step, count - start)
         words = philox(seed, offset + start * each, (size + size % 2) * each)
-        out[start:start + size] = convert(words, dtype)[:size]
+        out[start : start + size] = convert(words, dtype)[:size]
     return out
 
 

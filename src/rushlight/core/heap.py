@@ -13,8 +13,13 @@ import os
 
 KEPT = 128 << 20  # bytes that may be free at the end of the heap
 LARGEST = 32 << 20  # bytes of a block on the heap: glibc allows no more; larger ones come from the system
-SETTINGS = ("GLIBC_TUNABLES", "MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TOP_PAD_",
-            "MALLOC_MMAP_MAX_")
+SETTINGS = (
+    "GLIBC_TUNABLES",
+    "MALLOC_TRIM_THRESHOLD_",
+    "MALLOC_MMAP_THRESHOLD_",
+    "MALLOC_TOP_PAD_",
+    "MALLOC_MMAP_MAX_",
+)
 
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # glibc's numbers
 

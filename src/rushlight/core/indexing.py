@@ -57,8 +57,10 @@ def as_value(value: Any, like: Tensor) -> Tensor:
     if isinstance(value, np.integer):
         value = int(value)
     if not isinstance(value, bool | int | float | complex):
-        raise TypeError(f"can't assign a {type(value).__name__} to a tensor of {like.dtype.name}; give a "
-                        "number or a tensor")
+        raise TypeError(
+            f"can't assign a {type(value).__name__} to a tensor of {like.dtype.name}; give a "
+            "number or a tensor"
+        )
     if type(value) is int:
         _check_int64(value)
     dtype = DTYPES["float32"] if like.dtype.is_quantized else like.dtype
@@ -88,13 +90,18 @@ def _lone_mask(target: Tensor, indices: tuple[Tensor | None, ...]) -> Tensor | N
     """A mask that is the only index, in a shape that broadcasts to `target`."""
     *whole, mask = indices
     first = len(whole)
-    if mask is None or mask.dtype.name not in _MASKS or any(index is not None for index in whole) \
-            or mask.shape != target.shape[first:first + mask.ndim]:
+    if (
+        mask is None
+        or mask.dtype.name not in _MASKS
+        or any(index is not None for index in whole)
+        or mask.shape != target.shape[first : first + mask.ndim]
+    ):
         return None
     return mask.reshape((*mask.shape, *(1,) * (target.ndim - first - mask.ndim)))
 
 
 # The parts of an index.
+
 
 def apply_basic(self: Tensor, index: Any) -> tuple[Tensor, tuple[Tensor | None, ...]]:
     """The view that the basic parts of `index` select, and the advanced indices into that view."""
@@ -132,11 +139,20 @@ def _as_tuple(index: Any) -> tuple[Any, ...]:
     """`index` as a tuple of one item per dimension or so."""
     if isinstance(index, tuple):
         return index
-    if isinstance(index, list) and len(index) < _SHORT and any(
+    if (
+        isinstance(index, list)
+        and len(index) < _SHORT
+        and any(
             item is None or item is Ellipsis or isinstance(item, slice | Tensor) or _is_sequence(item)
-            for item in index):
-        warnings.warn("Using a non-tuple sequence for multidimensional indexing is deprecated; use "
-                      "x[tuple(seq)] instead of x[seq].", UserWarning, stacklevel=4)
+            for item in index
+        )
+    ):
+        warnings.warn(
+            "Using a non-tuple sequence for multidimensional indexing is deprecated; use "
+            "x[tuple(seq)] instead of x[seq].",
+            UserWarning,
+            stacklevel=4,
+        )
         return tuple(index)
     return (index,)
 
@@ -164,17 +180,26 @@ def _plain(item: Any) -> Any:
             _invalid(item)
     if item.ndim == 0 and item.dtype.category <= Category.INTEGRAL and not item._keys & TRACED:
         return bool(item.item()) if item.dtype.name in _MASKS else int(item.item())
-    check(item.dtype.name in ("int64", "int32", "bool", "uint8"), "tensors used as indices must be long, "
-          f"int, byte or bool tensors, not {item.dtype.name}", IndexError)
+    check(
+        item.dtype.name in ("int64", "int32", "bool", "uint8"),
+        f"tensors used as indices must be long, int, byte or bool tensors, not {item.dtype.name}",
+        IndexError,
+    )
     if item.dtype.name == "uint8":
-        warnings.warn("indexing with dtype uint8 is deprecated, please use dtype bool instead.", UserWarning,
-                      stacklevel=5)
+        warnings.warn(
+            "indexing with dtype uint8 is deprecated, please use dtype bool instead.",
+            UserWarning,
+            stacklevel=5,
+        )
     return item
 
 
 def _invalid(item: Any) -> None:
-    fail("only integers, slices (`:`), ellipsis (`...`), None and long or byte tensors are valid indices "
-         f"(got {type(item).__name__})", IndexError)
+    fail(
+        "only integers, slices (`:`), ellipsis (`...`), None and long or byte tensors are valid indices "
+        f"(got {type(item).__name__})",
+        IndexError,
+    )
 
 
 def _from_sequence(item: Sequence[Any]) -> Tensor:
@@ -185,7 +210,8 @@ def _from_sequence(item: Sequence[Any]) -> Tensor:
         return construct.tensor(values)
     except TypeError as error:
         wrong_kind = isinstance(values, str | bytes) or any(
-            isinstance(value, str | bytes | list | tuple | Tensor) for value in values)
+            isinstance(value, str | bytes | list | tuple | Tensor) for value in values
+        )
         check(wrong_kind, str(error))
         raise
     except RuntimeError as error:
@@ -221,6 +247,7 @@ def _beside(self: Tensor, index: Tensor) -> tuple[Tensor, ...]:
 
 # Basic indices.
 
+
 def _slice(tensor: Tensor, dim: int, item: slice) -> Tensor:
     start, stop = _bound(item.start), _bound(item.stop)
     step = 1 if item.step is None else _bound(item.step)
@@ -239,15 +266,20 @@ def _bound(value: Any) -> Any:
 
 
 def _select(tensor: Tensor, dim: int, index: int) -> Tensor:
-    check(tensor.ndim > 0, "invalid index of a 0-dim tensor. Use `tensor.item()` to convert a 0-dim tensor "
-          "to a number",
-          IndexError)
+    check(
+        tensor.ndim > 0,
+        "invalid index of a 0-dim tensor. Use `tensor.item()` to convert a 0-dim tensor to a number",
+        IndexError,
+    )
     _check_int64(index)
     check(dim < tensor.ndim, f"too many indices for tensor of dimension {tensor.ndim}", IndexError)
     if tensor._array is not None or not tensor.is_nested:  # whose rows differ in size
         size = tensor.shape[dim]
-        check(-size <= index < size, f"index {index} is out of bounds for dimension {dim} with size {size}",
-              IndexError)
+        check(
+            -size <= index < size,
+            f"index {index} is out of bounds for dimension {dim} with size {size}",
+            IndexError,
+        )
     return run_name("select.int", tensor, dim, index)
 
 

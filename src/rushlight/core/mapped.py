@@ -27,8 +27,14 @@ _SHARED_FOLDER = "/dev/shm"  # where POSIX shared memory has its names
 class Mapping:
     """Mapped bytes. `descriptor` is open as long as the mapping lives, or -1."""
 
-    def __init__(self, buffer: np.ndarray, shared: bool, descriptor: int = -1, path: str | None = None,
-                 filename: str | None = None) -> None:
+    def __init__(
+        self,
+        buffer: np.ndarray,
+        shared: bool,
+        descriptor: int = -1,
+        path: str | None = None,
+        filename: str | None = None,
+    ) -> None:
         self.buffer, self.shared, self.descriptor = buffer, shared, descriptor
         self.path, self.filename = path, filename
         if descriptor >= 0:

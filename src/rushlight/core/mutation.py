@@ -62,8 +62,9 @@ dispatch_inplace: Callable[[OpDef, Arguments], None] | None = None
 dispatch_out: Callable[[OpDef, Arguments, Any], None] | None = None
 
 
-def install_dispatch(inplace: Callable[[OpDef, Arguments], None],
-                     out: Callable[[OpDef, Arguments, Any], None]) -> None:
+def install_dispatch(
+    inplace: Callable[[OpDef, Arguments], None], out: Callable[[OpDef, Arguments, Any], None]
+) -> None:
     global dispatch_inplace, dispatch_out
     dispatch_inplace, dispatch_out = inplace, out
 
@@ -90,7 +91,7 @@ def _call_dispatched(op: OpDef, args: Arguments, target: Tensor, name: str) -> b
     first = op.tensor_positions[0]
     given = args
     if MODES.grad and _saves(op, args, first):  # its backward wants the values from before
-        given = (*args[:first], call(REGISTRY["clone"], (target, None)), *args[first + 1:])
+        given = (*args[:first], call(REGISTRY["clone"], (target, None)), *args[first + 1 :])
     MODES.pending = (op, target)
     try:
         result = call(op, given)
@@ -113,22 +114,32 @@ def _saves(op: OpDef, args: Arguments, first: int) -> bool:
         several = args[position] if isinstance(args[position], tuple) else (args[position],)
         if any(tensor is not None and tensor.requires_grad for tensor in several):
             mask |= 1 << number
-    return bool(mask) and any(index == first and not output and take.name == "TENSOR"
-                              for take, index, output in entry.plan(mask).captures)
+    return bool(mask) and any(
+        index == first and not output and take.name == "TENSOR"
+        for take, index, output in entry.plan(mask).captures
+    )
 
 
 def _spoil(node: Any, target: Tensor) -> None:
     """What a node saved of a tensor that its own operator then overwrote is of no use to its backward."""
     saved = getattr(node, "saved", None)
     if isinstance(saved, list):
-        node.saved = [(item[0], item[1] - 1, item[2]) if type(item) is tuple and len(item) == 3
-                      and item[0] is target else item for item in saved]
+        node.saved = [
+            (item[0], item[1] - 1, item[2])
+            if type(item) is tuple and len(item) == 3 and item[0] is target
+            else item
+            for item in saved
+        ]
 
 
 def call_inplace(op: OpDef, args: Arguments) -> Tensor:
     """`op` with its first tensor overwritten by the (first) result; returns that tensor."""
-    if op.kind is Kind.POINTWISE and not AMBIENT.keys and op.tensor_positions[0] == 0 \
-            and run_in_place(op, args):
+    if (
+        op.kind is Kind.POINTWISE
+        and not AMBIENT.keys
+        and op.tensor_positions[0] == 0
+        and run_in_place(op, args)
+    ):
         return args[0]
     if dispatch_inplace is not None and is_dispatched(op, args):
         several = op.list_positions and op.list_positions[0] == 0
@@ -160,9 +171,11 @@ def call_inplace(op: OpDef, args: Arguments) -> Tensor:
     if isinstance(result, tuple):
         result = result[0]
     if target.dtype is not result.dtype and op.api & Api.EXACT:
-        fail(f"{name}: the result is {result.dtype.name}, which cannot be written in place to a tensor of "
-             "dtype "
-             f"{target.dtype.name}: the operation's result requires dtype {result.dtype.name}")
+        fail(
+            f"{name}: the result is {result.dtype.name}, which cannot be written in place to a tensor of "
+            "dtype "
+            f"{target.dtype.name}: the operation's result requires dtype {result.dtype.name}"
+        )
     check_result(target, result, name)
     assign(target, result)
     return target
@@ -209,8 +222,10 @@ def _call_list_inplace(op: OpDef, args: Arguments) -> Any:
         values = tuple([call(REGISTRY["clone"], (target, None)) for target in targets])  # saved for backward
     results = call(op, (values, *args[1:]))
     for target, result in zip(targets, results, strict=True):
-        check(result.dtype.is_complex or not target.dtype.is_complex, f"In-place "
-              f"{op.public_name.removeprefix('_foreach_')} is not supported for complex tensors.")
+        check(
+            result.dtype.is_complex or not target.dtype.is_complex,
+            f"In-place {op.public_name.removeprefix('_foreach_')} is not supported for complex tensors.",
+        )
         check_result(target, result, name)
     for target, result in zip(targets, results, strict=True):
         assign(target, result)
@@ -225,9 +240,10 @@ def _with_kept_values(op: OpDef, args: Arguments) -> Arguments:
     first = op.tensor_positions[0]
     target = args[first]
     through = (op.kind is Kind.COMPOSITE and op.derivative is None) or (
-        target._array is None and target._parts is not None)
+        target._array is None and target._parts is not None
+    )
     if through and _records(op, args, target):
-        return (*args[:first], call(REGISTRY["clone"], (target, None)), *args[first + 1:])
+        return (*args[:first], call(REGISTRY["clone"], (target, None)), *args[first + 1 :])
     return args
 
 
@@ -261,19 +277,33 @@ def call_out(op: OpDef, args: Arguments, out: Any) -> Any:
             return call_out(op, args, out)
     targets = out if isinstance(out, tuple | list) else (out,)
     for target in targets:
-        check(isinstance(target, Tensor), f"{op.schema.name}(): argument 'out' must be Tensor, not "
-              f"{type(target).__name__}", TypeError)
-        check(not (target._keys | _any_keys(op, args)) & AUTOGRAD or not _records(op, args, target),
-              f"{op.schema.name}(): functions with out=... arguments don't support automatic "
-              "differentiation, but one "
-              "of the arguments requires grad.")
-        check(not target._inference or MODES.inference, "Inplace update to inference tensor outside "
-              "InferenceMode is not allowed; clone it to get a tensor that can be written to.")
+        check(
+            isinstance(target, Tensor),
+            f"{op.schema.name}(): argument 'out' must be Tensor, not {type(target).__name__}",
+            TypeError,
+        )
+        check(
+            not (target._keys | _any_keys(op, args)) & AUTOGRAD or not _records(op, args, target),
+            f"{op.schema.name}(): functions with out=... arguments don't support automatic "
+            "differentiation, but one "
+            "of the arguments requires grad.",
+        )
+        check(
+            not target._inference or MODES.inference,
+            "Inplace update to inference tensor outside "
+            "InferenceMode is not allowed; clone it to get a tensor that can be written to.",
+        )
     if MODES.dual_levels and MODES.forward_grad and any(map(has_tangent, (*targets, *tensors_in(op, args)))):
-        fail(f"Trying to use forward AD with {op.schema.name}_out that does not support it because it is an "
-             "out= function", NotImplementedError)
-    if dispatch_out is not None and is_dispatched(op, args, targets) and (
-            op.kind is not Kind.COMPOSITE or op.derivative is not None):
+        fail(
+            f"Trying to use forward AD with {op.schema.name}_out that does not support it because it is an "
+            "out= function",
+            NotImplementedError,
+        )
+    if (
+        dispatch_out is not None
+        and is_dispatched(op, args, targets)
+        and (op.kind is not Kind.COMPOSITE or op.derivative is not None)
+    ):
         dispatch_out(op, args, tuple(targets))
         return out
     results = call(op, _with_dtype_of(targets[0], op, args))
@@ -284,10 +314,15 @@ def call_out(op: OpDef, args: Arguments, out: Any) -> Any:
         TypeError,
     )
     for target, result in zip(targets, results, strict=True):
-        check(not (target.is_nested or result.is_nested), f"{op.schema.name}(): out= does not take nested "
-              "tensors; write to them with copy_()", NotImplementedError)
-        check(target._keys & META == result._keys & META, f"{op.schema.name}(): expected out tensor to be on "
-              f"{result.device}, but it is on {target.device}")
+        check(
+            not (target.is_nested or result.is_nested),
+            f"{op.schema.name}(): out= does not take nested tensors; write to them with copy_()",
+            NotImplementedError,
+        )
+        check(
+            target._keys & META == result._keys & META,
+            f"{op.schema.name}(): expected out tensor to be on {result.device}, but it is on {target.device}",
+        )
         check(
             op.api & Api.CASTS or can_cast(result.dtype, target.dtype),
             f"{op.schema.name}(): result type {result.dtype.torch_name} can't "
@@ -345,21 +380,27 @@ def _with_dtype_of(target: Tensor, op: OpDef, args: Arguments) -> Arguments:
         return args
     if op.tensor_positions or op.list_positions:
         given = args[names.index("dtype")]
-        check(given is None or given is target.dtype, f"{op.schema.name}(): Expected out tensor to have "
-              f"dtype {given}, which was asked for, but got {target.dtype} instead")
+        check(
+            given is None or given is target.dtype,
+            f"{op.schema.name}(): Expected out tensor to have "
+            f"dtype {given}, which was asked for, but got {target.dtype} instead",
+        )
         return args
     if target._parts is not None and "layout" in names and args[names.index("layout")] is None:
         where = names.index("layout")
-        args = (*args[:where], target.layout, *args[where + 1:])
+        args = (*args[:where], target.layout, *args[where + 1 :])
     at = names.index("dtype")
     if "layout" in names:
-        check(args[names.index("layout")] in (None, target.layout), f"{op.schema.name}(): layout "
-              f"{args[names.index('layout')]} does not match layout of out parameter ({target.layout})")
+        check(
+            args[names.index("layout")] in (None, target.layout),
+            f"{op.schema.name}(): layout "
+            f"{args[names.index('layout')]} does not match layout of out parameter ({target.layout})",
+        )
     check(
         args[at] in (None, target.dtype, op.schema.arguments[at].default),
         f"{op.schema.name}(): dtype {args[at]} does not match dtype of out parameter ({target.dtype})",
     )
-    return (*args[:at], target.dtype, *args[at + 1:])
+    return (*args[:at], target.dtype, *args[at + 1 :])
 
 
 def has_tangent(tensor: Tensor) -> bool:
@@ -389,9 +430,13 @@ def check_target(target: Tensor, name: str, api: Api = Api.NONE) -> None:
     if not api & (Api.EXPANDED | Api.EXPANDED_WARNS):
         check_no_internal_overlap(target)
     elif api & Api.EXPANDED_WARNS:
-        warnings.warn(f"Use of {name} on expanded tensors is deprecated. Please clone() the tensor before "
-                      "performing "
-                      "this operation.", UserWarning, stacklevel=4)
+        warnings.warn(
+            f"Use of {name} on expanded tensors is deprecated. Please clone() the tensor before "
+            "performing "
+            "this operation.",
+            UserWarning,
+            stacklevel=4,
+        )
 
 
 def check_result(target: Tensor, result: Tensor, name: str) -> None:
@@ -404,15 +449,21 @@ def check_result(target: Tensor, result: Tensor, name: str) -> None:
     if target._array is None and (target.is_nested or result.is_nested):
         return  # the interpreter of nested tensors looks at the rows
     if result.shape != target.shape:
-        fail(f"{name}: output with shape {list(target.shape)} doesn't match the broadcast shape "
-             f"{list(result.shape)}")
+        fail(
+            f"{name}: output with shape {list(target.shape)} doesn't match the broadcast shape "
+            f"{list(result.shape)}"
+        )
 
 
 def assign(target: Tensor, result: Tensor) -> None:
     """Write `result` into `target` and give `target` the history of `result`."""
     keys = target._keys | result._keys
-    if dispatch_inplace is not None and not keys & TRACED and (keys | AMBIENT.keys) & DISPATCH \
-            and not MODES.undispatched:
+    if (
+        dispatch_inplace is not None
+        and not keys & TRACED
+        and (keys | AMBIENT.keys) & DISPATCH
+        and not MODES.undispatched
+    ):
         call_inplace(REGISTRY["copy"], (target, result, False))
         return
     tracked = keys & AUTOGRAD and rebase is not None
@@ -463,8 +514,11 @@ def _write_sparse(target: Tensor, result: Tensor) -> None:
         write(target, call(REGISTRY["_to_dense"], (result, None, None)))
         target.version_counter.value -= 1  # one write, counted by the caller
         return
-    check(result.layout is target.layout, f"a {result.layout.name} tensor cannot be written to a "
-          f"{target.layout.name} tensor in place; convert one of the two first")
+    check(
+        result.layout is target.layout,
+        f"a {result.layout.name} tensor cannot be written to a "
+        f"{target.layout.name} tensor in place; convert one of the two first",
+    )
     parts = result._parts
     if parts.values.dtype is not target.dtype:
         parts = parts.with_values(parts.values.to(target.dtype))
@@ -476,14 +530,17 @@ def _write_sparse(target: Tensor, result: Tensor) -> None:
 
 # Overlap.
 
+
 def check_no_internal_overlap(target: Tensor) -> None:
     """Refuse to write to a tensor in which several elements share one memory location, such as an expanded
     one.
     """
     if has_internal_overlap(target):
-        raise RuntimeError("unsupported operation: more than one element of the written-to tensor refers to "
-                           "a single "
-                           "memory location. Please clone() the tensor before performing the operation.")
+        raise RuntimeError(
+            "unsupported operation: more than one element of the written-to tensor refers to "
+            "a single "
+            "memory location. Please clone() the tensor before performing the operation."
+        )
 
 
 def has_internal_overlap(target: Tensor) -> bool:
@@ -531,9 +588,11 @@ def _same_elements(target: Tensor, other: Tensor) -> bool:
     )
 
 
-_PARTIAL = ("unsupported operation: some elements of the input tensor and the written-to tensor refer to a "
-            "single memory "
-            "location. Please clone() the tensor before performing the operation.")
+_PARTIAL = (
+    "unsupported operation: some elements of the input tensor and the written-to tensor refer to a "
+    "single memory "
+    "location. Please clone() the tensor before performing the operation."
+)
 
 
 def _span(tensor: Tensor) -> tuple[int, int]:
@@ -542,6 +601,7 @@ def _span(tensor: Tensor) -> tuple[int, int]:
 
 
 # Resizing.
+
 
 def resize_output(target: Tensor, result: Tensor, warn: bool = True) -> None:
     """Give `target` the shape of `result`.
@@ -554,11 +614,15 @@ def resize_output(target: Tensor, result: Tensor, warn: bool = True) -> None:
         target._spec = Spec(tuple(result.shape), target.dtype)
         return
     if warn and target.numel() != 0:
-        warnings.warn("An output with one or more elements was resized since it had shape "
-                      f"{list(target.shape)}, which "
-                      f"does not match the required output shape {list(result.shape)}. Pass an output of the "
-                      "right "
-                      "shape, or an empty one.", UserWarning, stacklevel=4)
+        warnings.warn(
+            "An output with one or more elements was resized since it had shape "
+            f"{list(target.shape)}, which "
+            f"does not match the required output shape {list(result.shape)}. Pass an output of the "
+            "right "
+            "shape, or an empty one.",
+            UserWarning,
+            stacklevel=4,
+        )
     strides = (
         result.strides() if is_dense(result.shape, result.strides()) else contiguous_strides(result.shape)
     )
@@ -588,7 +652,7 @@ def set_geometry(
             resize_storage(storage, needed, shared)
             if DETERMINISM.fills and target.dtype.category is not Category.QUANTIZED:
                 size = target.dtype.itemsize
-                new = storage.buffer[-(-had // size) * size:needed].view(target.dtype.numpy)
+                new = storage.buffer[-(-had // size) * size : needed].view(target.dtype.numpy)
                 new[...] = undefined(target.dtype)
         target._array = array_over(storage.buffer, shape, strides, offset, target.dtype)
     target._strides, target._offset = strides, offset

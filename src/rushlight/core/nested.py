@@ -38,8 +38,9 @@ class Ragged:
 
     __slots__ = ("_indices", "holes", "lengths", "offsets", "size", "sizes", "starts")
 
-    def __init__(self, offsets: Tensor, lengths: Tensor | None, starts: np.ndarray,
-                 sizes: np.ndarray) -> None:
+    def __init__(
+        self, offsets: Tensor, lengths: Tensor | None, starts: np.ndarray, sizes: np.ndarray
+    ) -> None:
         self.offsets = offsets
         self.lengths = lengths
         self.starts = starts
@@ -78,8 +79,9 @@ class Ragged:
 
     def same_places(self, other: Ragged) -> bool:
         """Whether rows of equal lengths also begin at the same places."""
-        return self is other or (self.holes == other.holes
-                                 and (not self.holes or bool((self.starts == other.starts).all())))
+        return self is other or (
+            self.holes == other.holes and (not self.holes or bool((self.starts == other.starts).all()))
+        )
 
     # Index tensors, made when they are first needed.
 
@@ -103,8 +105,9 @@ class Ragged:
 
     def padded_places(self, length: int) -> Tensor:
         """For each element, where it is among the rows padded to `length`."""
-        return self._index(length, lambda: np.repeat(np.arange(self.batch) * length, self.sizes)
-                           + self.positions())
+        return self._index(
+            length, lambda: np.repeat(np.arange(self.batch) * length, self.sizes) + self.positions()
+        )
 
     def inside(self, length: int) -> Tensor:
         """A (batch, length) mask of what is not padding."""
@@ -125,8 +128,10 @@ def beside(index: Tensor, values: Tensor) -> Tensor:
 
 def read_integers(tensor: Tensor, what: str) -> np.ndarray:
     """The values of an index tensor. A program under capture cannot know them and refuses."""
-    check(tensor.ndim == 1 and tensor.dtype.category is Category.INTEGRAL,
-          f"{what} must be a 1-D integer tensor, not {tensor.dtype.name} of shape {list(tensor.shape)}")
+    check(
+        tensor.ndim == 1 and tensor.dtype.category is Category.INTEGRAL,
+        f"{what} must be a 1-D integer tensor, not {tensor.dtype.name} of shape {list(tensor.shape)}",
+    )
     trace = AMBIENT.trace
     array = trace.read(tensor) if trace is not None else read_array(tensor)
     return np.ascontiguousarray(array, np.int64)
@@ -141,19 +146,26 @@ def ragged_of_sizes(sizes: Any) -> Ragged:
 
 def ragged_of_offsets(offsets: Tensor, lengths: Tensor | None, extent: int) -> Ragged:
     """Rows that begin at `offsets`, of `lengths` or as far as the next one, in a dimension of `extent`."""
-    check(offsets.ndim == 1 and offsets.numel() > 0, "offsets must be a 1-D tensor with one element more "
-          f"than there are rows, not of shape {list(offsets.shape)}")
+    check(
+        offsets.ndim == 1 and offsets.numel() > 0,
+        "offsets must be a 1-D tensor with one element more "
+        f"than there are rows, not of shape {list(offsets.shape)}",
+    )
     ends = read_integers(offsets, "offsets")
     starts = ends[:-1]
     sizes = np.diff(ends) if lengths is None else read_integers(lengths, "lengths")
     check(len(sizes) == len(starts), f"offsets are for {len(starts)} rows, but lengths for {len(sizes)}")
-    check(not len(sizes) or (sizes.min() >= 0 and starts.min() >= 0 and (starts + sizes).max() <= extent),
-          "a nested tensor's rows must lie within its values: the offsets and lengths must be ascending, not "
-          f"negative and at most {extent}; offsets are {ends.tolist()}"
-          + ("" if lengths is None else f", lengths {sizes.tolist()}"))
-    check(lengths is not None or (ends[0] == 0 and ends[-1] == extent),
-          f"offsets must begin with 0 and end with {extent}, the size of the values there, but are "
-          f"{ends.tolist()}; give lengths too if some values belong to no row")
+    check(
+        not len(sizes) or (sizes.min() >= 0 and starts.min() >= 0 and (starts + sizes).max() <= extent),
+        "a nested tensor's rows must lie within its values: the offsets and lengths must be ascending, not "
+        f"negative and at most {extent}; offsets are {ends.tolist()}"
+        + ("" if lengths is None else f", lengths {sizes.tolist()}"),
+    )
+    check(
+        lengths is not None or (ends[0] == 0 and ends[-1] == extent),
+        f"offsets must begin with 0 and end with {extent}, the size of the values there, but are "
+        f"{ends.tolist()}; give lengths too if some values belong to no row",
+    )
     return Ragged(offsets, lengths, starts, sizes)
 
 
@@ -182,7 +194,7 @@ class NestedTensor(NestedBase):
             return self._values.numel()
         shape = self._values.shape
         at = self._ragged_idx - 1
-        return self._ragged.total * math.prod((*shape[:at], *shape[at + 1:]))
+        return self._ragged.total * math.prod((*shape[:at], *shape[at + 1 :]))
 
     def is_contiguous(self, memory_format: Any = contiguous_format) -> bool:
         return not self._ragged.holes and self._values.is_contiguous(memory_format)
@@ -213,8 +225,9 @@ class NestedTensor(NestedBase):
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, NestedBase):
-            raise NotImplementedError("a nested tensor is not indexed by another one; see masked_select and "
-                                      "rushlight.where")
+            raise NotImplementedError(
+                "a nested tensor is not indexed by another one; see masked_select and rushlight.where"
+            )
         return get_item(self, index)
 
     # What makes it a Python object.
@@ -223,8 +236,10 @@ class NestedTensor(NestedBase):
         history = f", requires_grad={self.requires_grad}" if self.requires_grad else ""
         if self.grad_fn is not None:
             history = f", grad_fn={self.grad_fn}"
-        return (f"NestedTensor(size={tuple(self.shape)}, offsets={self.offsets()}{history}, "
-                f"contiguous={self.is_contiguous()})")
+        return (
+            f"NestedTensor(size={tuple(self.shape)}, offsets={self.offsets()}{history}, "
+            f"contiguous={self.is_contiguous()})"
+        )
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         lengths = self._ragged.lengths
@@ -241,8 +256,9 @@ def nest(values: Tensor, ragged: Ragged, ragged_idx: int = 1) -> NestedTensor:
     tensor = _new(NestedTensor)
     tensor._array = None
     tensor.dtype = values.dtype
-    tensor._spec = Spec((ragged.batch, *shape[:at], ragged.size, *shape[at + 1:]),  # type: ignore[arg-type]
-                        values.dtype, (ragged.size * strides[at], *strides))  # type: ignore[arg-type]
+    sizes: tuple[Any, ...] = (ragged.batch, *shape[:at], ragged.size, *shape[at + 1 :])
+    steps: tuple[Any, ...] = (ragged.size * strides[at], *strides)
+    tensor._spec = Spec(sizes, values.dtype, steps)
     tensor._values, tensor._ragged, tensor._ragged_idx = values, ragged, ragged_idx
     tensor._trace = NESTED
     tensor._keys = TRACED | (values._keys & META)
@@ -255,12 +271,17 @@ def rebuild(values: Tensor, offsets: Tensor, lengths: Tensor | None, ragged_idx:
 
 # Values in other arrangements.
 
+
 def unholed(nested: NestedTensor) -> Tensor:
     """The values without what belongs to no row."""
     if not nested._ragged.holes:
         return nested._values
-    return run_name("index_select", nested._values, nested._ragged_idx - 1,
-                    beside(nested._ragged.places(), nested._values))
+    return run_name(
+        "index_select",
+        nested._values,
+        nested._ragged_idx - 1,
+        beside(nested._ragged.places(), nested._values),
+    )
 
 
 def packed(nested: NestedTensor) -> NestedTensor:
@@ -278,13 +299,18 @@ def ragged_first(nested: NestedTensor) -> Tensor:
 
 def matching_values(tensor: Tensor, like: NestedTensor, name: str) -> Tensor:
     """The values of a nested tensor of the shape of `like`, laid out as those of `like`."""
-    check(isinstance(tensor, NestedTensor) and tensor.shape == like.shape,
-          f"{name}: expected a nested tensor of shape {tuple(like.shape)}, got {tuple(tensor.shape)}")
+    check(
+        isinstance(tensor, NestedTensor) and tensor.shape == like.shape,
+        f"{name}: expected a nested tensor of shape {tuple(like.shape)}, got {tuple(tensor.shape)}",
+    )
     assert isinstance(tensor, NestedTensor)
     if tensor._ragged.same_places(like._ragged):
         return tensor._values
-    check(not like._ragged.holes, f"{name}: a nested tensor with holes takes the values of one with the same "
-          "holes; call contiguous() first")
+    check(
+        not like._ragged.holes,
+        f"{name}: a nested tensor with holes takes the values of one with the same "
+        "holes; call contiguous() first",
+    )
     return unholed(tensor)
 
 
@@ -323,12 +349,14 @@ RULES: dict[str, Rule] = {}
 
 def generic(*names: str) -> Callable[[Rule], Rule]:
     """Declare `rule(op, args)` for several operators."""
+
     def declare(function: Rule) -> Rule:
         for name in names:
             if name in RULES:
                 raise RegistrationError(f"{name} already has a rule for nested tensors")
             RULES[REGISTRY[name].name] = function
         return function
+
     return declare
 
 
@@ -337,11 +365,13 @@ def rule(*names: str, anywhere: bool = False) -> Callable[[Callable[..., Any]], 
 
     The first tensor is nested, unless the rule is for nested tensors `anywhere` among the arguments.
     """
+
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
         for name in names:
             named = by_name(function, REGISTRY[name].schema.argument_names, f"nested rule of {name}")
             generic(name)(_any_nested(named) if anywhere else _first_nested(named))
         return function
+
     return declare
 
 
@@ -354,13 +384,15 @@ def _first_nested(named: Callable[[Arguments], Any]) -> Rule:
         if not isinstance(args[op.tensor_positions[0]], NestedTensor):
             raise no_rule(op)
         return named(args)
+
     return run
 
 
 def no_rule(op: OpDef) -> NotImplementedError:
     return NotImplementedError(
         f"{op.public_name}: there is no rule for nested tensors ({op.name}). Work on the rows with unbind(), "
-        "on a dense tensor with to_padded_tensor(padding), or on the packed values()")
+        "on a dense tensor with to_padded_tensor(padding), or on the packed values()"
+    )
 
 
 class Nested(Interpreter):
@@ -398,14 +430,18 @@ class Nested(Interpreter):
         tensor._values, tensor._storage = run_name("clone", tensor._values, None), None
 
     def read(self, tensor: Tensor) -> np.ndarray:
-        raise TypeError("a nested tensor is not one array: use values(), unbind() or "
-                        "to_padded_tensor(padding)")
+        raise TypeError(
+            "a nested tensor is not one array: use values(), unbind() or to_padded_tensor(padding)"
+        )
 
 
 NESTED = Nested()
 
 # Under capture a nested tensor is its values; the lengths of its rows are part of the structure of a call.
-register_record(NestedTensor, lambda tensor: ((tensor._ragged, tensor._ragged_idx), [tensor._values]),
-                lambda context, parts: nest(parts[0], *context))
+register_record(
+    NestedTensor,
+    lambda tensor: ((tensor._ragged, tensor._ragged_idx), [tensor._values]),
+    lambda context, parts: nest(parts[0], *context),
+)
 
 BOOL = DTYPES["bool"]

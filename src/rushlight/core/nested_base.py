@@ -70,8 +70,11 @@ class NestedBase(Tensor):
         return None if grad is None else self.like(grad)
 
     def _set_grad(self, value: Any) -> None:
-        check(value is None or isinstance(value, NestedBase), "the gradient of a nested tensor is a nested "
-              f"tensor, not {type(value).__name__}", TypeError)
+        check(
+            value is None or isinstance(value, NestedBase),
+            f"the gradient of a nested tensor is a nested tensor, not {type(value).__name__}",
+            TypeError,
+        )
         self._values.grad = None if value is None else self.values_of(value, "grad")
 
     def _delete_grad(self) -> None:
@@ -89,6 +92,7 @@ class NestedBase(Tensor):
         def on_values(grad: Tensor) -> Any:
             found = hook(self.like(grad))
             return found if found is None else self.values_of(found, "register_hook")
+
         return self._values.register_hook(on_values)
 
     @property
@@ -113,5 +117,6 @@ class NestedBase(Tensor):
         return [row.tolist() for row in self.unbind()]
 
     def numpy(self, *, force: bool = False) -> np.ndarray:
-        raise TypeError("a nested tensor is not one array: use values().numpy(), unbind() or "
-                        "to_padded_tensor(padding)")
+        raise TypeError(
+            "a nested tensor is not one array: use values().numpy(), unbind() or to_padded_tensor(padding)"
+        )

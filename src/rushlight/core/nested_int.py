@@ -56,8 +56,10 @@ class NestedInt:
         return not self > other
 
     def __int__(self) -> int:
-        raise TypeError(f"the ragged size {self} is not a number: it stands for the lengths of all rows, "
-                        "which offsets().diff() gives")
+        raise TypeError(
+            f"the ragged size {self} is not a number: it stands for the lengths of all rows, "
+            "which offsets().diff() gives"
+        )
 
 
 def _indeterminate(size: NestedInt, other: Any) -> NoReturn:

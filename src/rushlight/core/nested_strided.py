@@ -36,12 +36,18 @@ class Rows:
 
     __slots__ = ("_contiguous", "dims", "offsets", "sizes", "strides")
 
-    def __init__(self, sizes: Sequence[Shape], strides: Sequence[Shape] | None = None,
-                 offsets: Sequence[int] | None = None, dims: int = 0) -> None:
+    def __init__(
+        self,
+        sizes: Sequence[Shape],
+        strides: Sequence[Shape] | None = None,
+        offsets: Sequence[int] | None = None,
+        dims: int = 0,
+    ) -> None:
         self.sizes = tuple(map(tuple, sizes))
         self.dims = len(self.sizes[0]) if self.sizes else dims  # of a row
-        self.strides = (tuple(map(contiguous_strides, self.sizes)) if strides is None
-                        else tuple(map(tuple, strides)))
+        self.strides = (
+            tuple(map(contiguous_strides, self.sizes)) if strides is None else tuple(map(tuple, strides))
+        )
         self.offsets = self.places() if offsets is None else tuple(offsets)
         self._contiguous: bool | None = None
 
@@ -71,8 +77,9 @@ class Rows:
     @property
     def contiguous(self) -> bool:
         if self._contiguous is None:
-            self._contiguous = (self.offsets == self.places() and all(
-                _dense(size, stride) for size, stride in zip(self.sizes, self.strides, strict=True)))
+            self._contiguous = self.offsets == self.places() and all(
+                _dense(size, stride) for size, stride in zip(self.sizes, self.strides, strict=True)
+            )
         return self._contiguous
 
     def size(self, dim: int) -> int | None:
@@ -88,8 +95,9 @@ class Rows:
 
 
 def _dense(size: Shape, stride: Shape) -> bool:
-    return 0 in size or all(n == 1 or s == t for n, s, t in
-                            zip(size, stride, contiguous_strides(size), strict=True))
+    return 0 in size or all(
+        n == 1 or s == t for n, s, t in zip(size, stride, contiguous_strides(size), strict=True)
+    )
 
 
 class StridedNestedTensor(NestedBase):
@@ -101,8 +109,10 @@ class StridedNestedTensor(NestedBase):
 
     @property
     def shape(self) -> Any:
-        raise RuntimeError("a nested tensor of the strided layout has no sizes: NestedTensorImpl doesn't "
-                           "support sizes. Ask size(dim) for a dimension in which all rows agree")
+        raise RuntimeError(
+            "a nested tensor of the strided layout has no sizes: NestedTensorImpl doesn't "
+            "support sizes. Ask size(dim) for a dimension in which all rows agree"
+        )
 
     ndim = property(lambda self: self._rows.dims + 1)
 
@@ -110,15 +120,19 @@ class StridedNestedTensor(NestedBase):
         if dim is None:
             return self.shape
         rank = self.ndim
-        check(-rank <= dim < rank, f"size: Dimension {dim} is out of range for a nested tensor of {rank} "
-              "dimensions", IndexError)
+        check(
+            -rank <= dim < rank,
+            f"size: Dimension {dim} is out of range for a nested tensor of {rank} dimensions",
+            IndexError,
+        )
         found = self._rows.size(dim % rank)
         check(found is not None, f"Given dimension {dim % rank} is irregular and does not have a size.")
         return found
 
     def strides(self) -> Any:
-        raise RuntimeError("a nested tensor of the strided layout has no strides: NestedTensorImpl doesn't "
-                           "support strides")
+        raise RuntimeError(
+            "a nested tensor of the strided layout has no strides: NestedTensorImpl doesn't support strides"
+        )
 
     def stride(self, dim: int | None = None) -> Any:
         return self.strides()
@@ -148,8 +162,10 @@ class StridedNestedTensor(NestedBase):
         return functools.partial(strided_nest, rows=self._rows)
 
     def values_of(self, other: Any, name: str) -> Tensor:
-        check(isinstance(other, StridedNestedTensor) and other._rows.sizes == self._rows.sizes,
-              f"{name}: expected a nested tensor of the same sizes")
+        check(
+            isinstance(other, StridedNestedTensor) and other._rows.sizes == self._rows.sizes,
+            f"{name}: expected a nested tensor of the same sizes",
+        )
         if other._rows == self._rows:
             return other._values
         check(self._rows.contiguous, f"{name}: the rows are laid out in another way; call contiguous() first")
@@ -193,18 +209,27 @@ def rebuild(values: Tensor, sizes: Any, strides: Any, offsets: Any, dims: int) -
     """What was saved or copied, checked: rows must lie inside of the buffer."""
     check(values.ndim == 1, f"the buffer of a nested tensor is 1-D, not {values.ndim}-D")
     rows = Rows(sizes, strides, offsets, dims)
-    check(len(rows.sizes) == len(rows.strides) == len(rows.offsets) and all(
-        len(size) == len(stride) == rows.dims for size, stride in zip(rows.sizes, rows.strides, strict=True)),
-        "a nested tensor has as many sizes, strides and offsets as rows")
+    check(
+        len(rows.sizes) == len(rows.strides) == len(rows.offsets)
+        and all(
+            len(size) == len(stride) == rows.dims
+            for size, stride in zip(rows.sizes, rows.strides, strict=True)
+        ),
+        "a nested tensor has as many sizes, strides and offsets as rows",
+    )
     for size, stride, offset in zip(rows.sizes, rows.strides, rows.offsets, strict=True):
         last = offset + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
         check(min((0, offset, *size, *stride)) >= 0, "sizes, strides and offsets are not negative")
-        check(0 in size or last < values.numel(), f"a row of sizes {list(size)}, strides {list(stride)} and "
-              f"offset {offset} goes beyond the {values.numel()} elements of the buffer")
+        check(
+            0 in size or last < values.numel(),
+            f"a row of sizes {list(size)}, strides {list(stride)} and "
+            f"offset {offset} goes beyond the {values.numel()} elements of the buffer",
+        )
     return strided_nest(values, rows)
 
 
 # Rows and buffers.
+
 
 def rows_of(nested: StridedNestedTensor) -> list[Tensor]:
     """Each row, a view of the buffer."""
@@ -217,8 +242,10 @@ def rows_of(nested: StridedNestedTensor) -> list[Tensor]:
         return [part.view(size) for part, size in zip(parts, rows.sizes, strict=True)]
     values = values.contiguous()  # a gradient may be one number, expanded
     start = values.storage_offset()
-    return [run_name("as_strided", values, size, stride, start + offset)
-            for size, stride, offset in zip(*rows.parts()[:3], strict=True)]
+    return [
+        run_name("as_strided", values, size, stride, start + offset)
+        for size, stride, offset in zip(*rows.parts()[:3], strict=True)
+    ]
 
 
 def from_rows(tensors: Sequence[Tensor], dims: int | None = None) -> StridedNestedTensor:
@@ -251,22 +278,26 @@ RULES: dict[str, Rule] = {}
 
 def generic(*names: str) -> Callable[[Rule], Rule]:
     """Declare `rule(op, args)` for several operators."""
+
     def declare(function: Rule) -> Rule:
         for name in names:
             if name in RULES:
                 raise RegistrationError(f"{name} already has a rule for strided nested tensors")
             RULES[REGISTRY[name].name] = function
         return function
+
     return declare
 
 
 def rule(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Declare how an operator runs: a function of the schema arguments it names."""
+
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
         for name in names:
             named = by_name(function, REGISTRY[name].schema.argument_names, f"strided nested rule of {name}")
             generic(name)(lambda op, args, named=named: named(args))  # type: ignore[misc]
         return function
+
     return declare
 
 
@@ -288,7 +319,8 @@ class StridedNested(Interpreter):
         raise NotImplementedError(
             f"{op.public_name}: there is no rule for nested tensors of the strided layout ({op.name}). Work "
             "on the rows with unbind(), on a dense tensor with to_padded_tensor(padding), or use the layout "
-            "rushlight.jagged, which has more operators")
+            "rushlight.jagged, which has more operators"
+        )
 
     def write(self, target: Tensor, result: Tensor) -> None:
         check(isinstance(target, StridedNestedTensor), "a nested tensor cannot be written to a dense one")
@@ -308,11 +340,15 @@ class StridedNested(Interpreter):
         tensor._values = run_name("clone", tensor._values, None)
 
     def read(self, tensor: Tensor) -> np.ndarray:
-        raise TypeError("a nested tensor is not one array: use values(), unbind() or "
-                        "to_padded_tensor(padding)")
+        raise TypeError(
+            "a nested tensor is not one array: use values(), unbind() or to_padded_tensor(padding)"
+        )
 
 
 STRIDED = StridedNested()
 
-register_record(StridedNestedTensor, lambda tensor: (tensor._rows, [tensor._values]),
-                lambda rows, parts: strided_nest(parts[0], rows))
+register_record(
+    StridedNestedTensor,
+    lambda tensor: (tensor._rows, [tensor._values]),
+    lambda rows, parts: strided_nest(parts[0], rows),
+)

@@ -90,8 +90,10 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
             f"Can't call numpy() on Tensor that has {'conjugate' if self._conj else 'negative'} bit set. Use "
             "tensor.resolve_conj().resolve_neg().numpy() instead.",
         )
-        check(self._array is not None or not self._keys & DISPATCH,
-              ".numpy() is not supported for tensor subclasses without data; tolist() reads the elements")
+        check(
+            self._array is not None or not self._keys & DISPATCH,
+            ".numpy() is not supported for tensor subclasses without data; tolist() reads the elements",
+        )
         if self._keys & META:
             raise TypeError("can't convert a meta tensor to numpy: it has no data")
     array = read_array(self)
@@ -112,8 +114,14 @@ def _array_wrap(self: Tensor, array: np.ndarray, context: Any = None, return_sca
     return construct.from_numpy(array.astype(np.uint8) if array.dtype == bool else array)
 
 
-def _dlpack(self: Tensor, *, stream: Any = None, max_version: tuple[int, int] | None = None,
-            dl_device: Any = None, copy: bool | None = None) -> Any:
+def _dlpack(
+    self: Tensor,
+    *,
+    stream: Any = None,
+    max_version: tuple[int, int] | None = None,
+    dl_device: Any = None,
+    copy: bool | None = None,
+) -> Any:
     """A capsule over the memory of this tensor."""
     check(
         not self.requires_grad, "Can't export tensors that require gradient, use tensor.detach()", BufferError
@@ -141,8 +149,12 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     dtype, where, copy, layout_format = _parse_to(args, kwargs)
     same_dtype = dtype is None or dtype is self.dtype
     same_device = where is None or where.type == self.device.type
-    if same_dtype and same_device and not copy and (
-            layout_format in (None, preserve_format) or self.is_contiguous(layout_format)):
+    if (
+        same_dtype
+        and same_device
+        and not copy
+        and (layout_format in (None, preserve_format) or self.is_contiguous(layout_format))
+    ):
         return self
     return run_name("_to_copy", self, dtype, None, where, None, False, layout_format)
 
@@ -171,8 +183,10 @@ def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[DType | No
     copy = kwargs.pop("copy", False)
     flags = [flag for flag in rest if isinstance(flag, bool)]
     if len(flags) != len(rest) or len(rest) > 2 or kwargs:
-        raise TypeError("to() takes a dtype, a device or a tensor, then "
-                        f"non_blocking and copy, then memory_format by keyword; got {args} {kwargs}")
+        raise TypeError(
+            "to() takes a dtype, a device or a tensor, then "
+            f"non_blocking and copy, then memory_format by keyword; got {args} {kwargs}"
+        )
     if len(flags) == 2:
         copy = flags[1]
     if isinstance(dtype, type):
@@ -193,15 +207,27 @@ def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[DType | No
 def _conversion(name: str, dtype: DType) -> None:
     def convert(self: Tensor, memory_format: memory_format = preserve_format) -> Tensor:
         return self.to(dtype, memory_format=memory_format)
+
     convert.__name__ = name
     convert.__doc__ = f"The tensor as {dtype.name}."
     tensor_method(convert)
 
 
-for _name, _dtype in {"float": "float32", "double": "float64", "half": "float16", "bfloat16": "bfloat16",
-                      "long": "int64", "int": "int32", "short": "int16", "char": "int8", "byte": "uint8",
-                      "bool": "bool", "chalf": "complex32", "cfloat": "complex64",
-                      "cdouble": "complex128"}.items():
+for _name, _dtype in {
+    "float": "float32",
+    "double": "float64",
+    "half": "float16",
+    "bfloat16": "bfloat16",
+    "long": "int64",
+    "int": "int32",
+    "short": "int16",
+    "char": "int8",
+    "byte": "uint8",
+    "bool": "bool",
+    "chalf": "complex32",
+    "cfloat": "complex64",
+    "cdouble": "complex128",
+}.items():
     _conversion(_name, dtypes.DTYPES[_dtype])
 
 
@@ -234,8 +260,9 @@ def type_as(self: Tensor, other: Tensor) -> Tensor:
 
 
 @tensor_method
-def new_tensor(self: Tensor, data: Any, *, dtype: DType | None = None, device: Any = None,
-               requires_grad: bool = False) -> Tensor:
+def new_tensor(
+    self: Tensor, data: Any, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     """A new tensor with a copy of `data`, of this tensor's dtype and device unless told otherwise."""
     return construct.tensor(
         data, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad
@@ -272,8 +299,10 @@ def resize_(self: Tensor, *size: Any, memory_format: memory_format = contiguous_
         alert("quantized_resize_cpu_")
     sizes = size[0] if len(size) == 1 and isinstance(size[0], tuple | list) else size
     shape = tuple([_size_of(n) for n in sizes])
-    check(not self.requires_grad or (self._inference and MODES.inference),
-          "cannot resize variables that require grad")
+    check(
+        not self.requires_grad or (self._inference and MODES.inference),
+        "cannot resize variables that require grad",
+    )
     check(all(n >= 0 for n in shape), f"resize_: negative sizes are not allowed, got {list(shape)}")
     if memory_format in (channels_last, channels_last_3d):
         rank = 4 if memory_format is channels_last else 5
@@ -291,8 +320,9 @@ def resize_(self: Tensor, *size: Any, memory_format: memory_format = contiguous_
 
 def _size_of(value: Any) -> int:
     if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError("resize_(): argument 'size' must be a tuple of ints, not one with a "
-                        f"{value.__class__.__name__}")
+        raise TypeError(
+            f"resize_(): argument 'size' must be a tuple of ints, not one with a {value.__class__.__name__}"
+        )
     return int(value.__index__())
 
 
@@ -316,13 +346,18 @@ def set_(
     self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None
 ) -> Tensor:
     """Make this tensor look at the storage of another tensor, at a storage, or at nothing."""
-    check(not self.requires_grad or not MODES.grad, "set_: a leaf Variable that requires grad is being used "
-          "in an in-place operation; use no_grad()")
+    check(
+        not self.requires_grad or not MODES.grad,
+        "set_: a leaf Variable that requires grad is being used in an in-place operation; use no_grad()",
+    )
     if source is None:
         source = wrap(np.empty((0,), self.dtype.numpy))
     typed = hasattr(source, "_untyped_storage")
-    check(typed or isinstance(source, Tensor | Storage), "set_(): source must be a tensor or a storage, not "
-          f"a {source.__class__.__name__}", TypeError)
+    check(
+        typed or isinstance(source, Tensor | Storage),
+        f"set_(): source must be a tensor or a storage, not a {source.__class__.__name__}",
+        TypeError,
+    )
     own = isinstance(source, Tensor) and source._trace is not None and self._trace is not None
     if AMBIENT.trace is not None and not own:
         AMBIENT.trace.refuse("set_: it makes a tensor look at other memory")
@@ -335,14 +370,18 @@ def set_(
             size, stride, storage_offset = source.shape, source.strides(), source.storage_offset()
         source = source.storage_object
     source = construct.untyped_of(source, self.dtype)
-    check(own or (source.buffer is None) == self.is_meta, f"set_(): the storage is on {source.device}, the "
-          f"tensor on {self.device}; they must be on one device")
+    check(
+        own or (source.buffer is None) == self.is_meta,
+        f"set_(): the storage is on {source.device}, the tensor on {self.device}; they must be on one device",
+    )
     if size is None:
         size = (source.nbytes() // self.dtype.itemsize,)
     shape = tuple([_size_of(n) for n in size])
     strides = contiguous_strides(shape) if stride is None else tuple([_size_of(n) for n in stride])
-    check(len(strides) == len(shape), f"set_(): mismatch in length of strides {list(strides)} and shape "
-          f"{list(shape)}")
+    check(
+        len(strides) == len(shape),
+        f"set_(): mismatch in length of strides {list(strides)} and shape {list(shape)}",
+    )
     check(all(n >= 0 for n in shape), f"set_(): negative sizes are not allowed, got {list(shape)}")
     check(storage_offset >= 0, f"Tensor: invalid storage offset {storage_offset}")
     check(all(n >= 0 for n in strides), f"set_(): negative strides are not supported, got {list(strides)}")
@@ -419,15 +458,22 @@ def _iter(self: Tensor) -> Iterator[Tensor]:
 
 def _truth(self: Tensor) -> bool:
     count = self.numel()
-    check(count == 1, "Boolean value of Tensor with no values is ambiguous" if count == 0 else
-          "Boolean value of Tensor with more than one value is ambiguous")
+    check(
+        count == 1,
+        "Boolean value of Tensor with no values is ambiguous"
+        if count == 0
+        else "Boolean value of Tensor with more than one value is ambiguous",
+    )
     return bool(self.item())
 
 
 def _number(self: Tensor) -> Any:
     """The value of a one-element tensor, for Python's number types."""
-    check(self.numel() == 1, "only one element tensors can be converted to Python scalars, not one with "
-          f"{self.numel()}", ValueError)
+    check(
+        self.numel() == 1,
+        f"only one element tensors can be converted to Python scalars, not one with {self.numel()}",
+        ValueError,
+    )
     return self.item()
 
 
@@ -448,8 +494,9 @@ def _index(self: Tensor) -> int:
 
 def _contains(self: Tensor, element: Any) -> bool:
     if not isinstance(element, Tensor | int | float | complex | bool):
-        raise RuntimeError("Tensor.__contains__ only supports Tensor or scalar, but you passed in a "
-                           f"{element.__class__}.")
+        raise RuntimeError(
+            f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {element.__class__}."
+        )
     return bool((self == element).any().item())
 
 
@@ -526,4 +573,3 @@ SPECIAL_METHODS: dict[str, Any] = {
 
 for _name, _method in SPECIAL_METHODS.items():
     setattr(Tensor, _name, _method)
-

@@ -81,15 +81,21 @@ _TABLE = {
     "OutScalar_Other": "xlogy.Scalar_Other",
     "OutScalar_Self": "xlogy.Scalar_Self",
     "OutTensor": "xlogy.Tensor",
-
 }
 _SPECIAL = {name: text.split() for text, names in _TABLE.items() for name in names.split()}
 
 
 # In-place forms whose overload has another name than that of the functional operator.
-_INPLACE = {"bernoulli.p": "float", "float_power.Tensor_Scalar": "Scalar",
-            "float_power.Tensor_Tensor": "Tensor", "floor_divide": "Tensor", "ldexp.Tensor": "",
-            "pow.Tensor_Scalar": "Scalar", "pow.Tensor_Tensor": "Tensor", "transpose.int": ""}
+_INPLACE = {
+    "bernoulli.p": "float",
+    "float_power.Tensor_Scalar": "Scalar",
+    "float_power.Tensor_Tensor": "Tensor",
+    "floor_divide": "Tensor",
+    "ldexp.Tensor": "",
+    "pow.Tensor_Scalar": "Scalar",
+    "pow.Tensor_Tensor": "Tensor",
+    "transpose.int": "",
+}
 
 
 def inplace_form(op: OpDef) -> tuple[str, str]:

@@ -62,8 +62,9 @@ def _each(values: Iterable[Any]) -> Iterator[Any]:
             yield value
 
 
-def ask(function: Callable[..., Any], kinds: list[type], args: tuple[Any, ...],
-        kwargs: dict[str, Any]) -> Any:
+def ask(
+    function: Callable[..., Any], kinds: list[type], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
     """What the classes make of `function(*args, **kwargs)`: the first that knows an answer gives it."""
     for kind in kinds:
         override: Any = kind.__torch_function__  # type: ignore[attr-defined]
@@ -71,8 +72,10 @@ def ask(function: Callable[..., Any], kinds: list[type], args: tuple[Any, ...],
         if result is not NotImplemented:
             return result
     names = ", ".join(kind.__name__ for kind in kinds)
-    raise TypeError(f"no implementation of {function.__name__} was found for the types {names}: each "
-                    "__torch_function__ returned NotImplemented")
+    raise TypeError(
+        f"no implementation of {function.__name__} was found for the types {names}: each "
+        "__torch_function__ returned NotImplemented"
+    )
 
 
 def ask_operator(name: str, run: Callable[..., Any], form: Any, args: tuple[Any, ...]) -> Any:
@@ -89,8 +92,13 @@ def ask_operator(name: str, run: Callable[..., Any], form: Any, args: tuple[Any,
     return ask(function, kinds, args, {})
 
 
-def _default(cls: type[Tensor], func: Callable[..., Any], types: tuple[type, ...], args: tuple[Any, ...] = (),
-             kwargs: dict[str, Any] | None = None) -> Any:
+def _default(
+    cls: type[Tensor],
+    func: Callable[..., Any],
+    types: tuple[type, ...],
+    args: tuple[Any, ...] = (),
+    kwargs: dict[str, Any] | None = None,
+) -> Any:
     """Run `func` as on plain tensors, and give results the class."""
     if not all(issubclass(cls, kind) for kind in types):
         return NotImplemented
@@ -191,9 +199,16 @@ def as_class(tensor: Tensor, cls: type[Tensor]) -> Tensor:
     return tensor
 
 
-def _make_subclass(cls: type[Tensor], data: Tensor, require_grad: bool = False, *,
-                   dispatch_sizes_strides_policy: str | None = None, dispatch_device: bool = False,
-                   dispatch_layout: bool = False, device_for_backend_keys: Any = None) -> Tensor:
+def _make_subclass(
+    cls: type[Tensor],
+    data: Tensor,
+    require_grad: bool = False,
+    *,
+    dispatch_sizes_strides_policy: str | None = None,
+    dispatch_device: bool = False,
+    dispatch_layout: bool = False,
+    device_for_backend_keys: Any = None,
+) -> Tensor:
     """`data`, without its history, as an object of `cls` over the same memory."""
     with plainly():
         result = as_class(data.detach(), cls)

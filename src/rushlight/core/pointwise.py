@@ -44,8 +44,14 @@ class Plan:
 
     __slots__ = ("casts", "checked", "result", "result_dtype", "ufunc", "uniform")
 
-    def __init__(self, op: OpDef, operands: Sequence[Any], compute: DType, result: DType,
-                 casts: list[tuple[np.dtype, ...]]) -> None:
+    def __init__(
+        self,
+        op: OpDef,
+        operands: Sequence[Any],
+        compute: DType,
+        result: DType,
+        casts: list[tuple[np.dtype, ...]],
+    ) -> None:
         self.casts = casts  # for each operand the dtypes it is converted to, one after the other
         self.result_dtype = result
         self.result = result.numpy
@@ -108,8 +114,9 @@ def check_dtype(op: OpDef, dtype: DType) -> None:
     """NotImplementedError where `op` does not take `dtype`, as in PyTorch."""
     if op.dtypes is not None and dtype not in op.dtypes:
         allowed = ", ".join(sorted(d.name for d in op.dtypes))
-        raise NotImplementedError(f'"{op.schema.name}" not implemented for \'{dtype.torch_name}\'; it takes '
-                                  f"{allowed}")
+        raise NotImplementedError(
+            f"\"{op.schema.name}\" not implemented for '{dtype.torch_name}'; it takes {allowed}"
+        )
 
 
 def _dtype_of_part(op: OpDef, part: Any, plan: Plan, number: int) -> Any:
@@ -139,8 +146,12 @@ def run_pointwise(op: OpDef, args: Arguments) -> Any:
         else:
             result = _run_body(op, args, values)
             if type(result) is tuple:
-                return tuple([_finished(part, _dtype_of_part(op, part, plan, i), operands)
-                              for i, part in enumerate(result)])
+                return tuple(
+                    [
+                        _finished(part, _dtype_of_part(op, part, plan, i), operands)
+                        for i, part in enumerate(result)
+                    ]
+                )
     except (MemoryError, ValueError) as error:
         shape = broadcast_shapes(*[o.shape for o in operands if isinstance(o, Tensor)], name=op.schema.name)
         check_rank(shape)
@@ -158,8 +169,11 @@ def run_in_place(op: OpDef, args: Arguments) -> bool:
     storage, array = target._storage, target._array
     operands = [args[i] for i in op.operands]
     for operand in operands:
-        if isinstance(operand, Tensor) and (operand._keys or operand._array is None or (
-                storage is not None and operand._storage is storage and operand is not target)):
+        if isinstance(operand, Tensor) and (
+            operand._keys
+            or operand._array is None
+            or (storage is not None and operand._storage is storage and operand is not target)
+        ):
             return False
     if target._base is not None or op.operands[0] != 0 or not array.flags.carray:
         return False
@@ -207,10 +221,15 @@ def _finished(result: Any, dtype: np.dtype, operands: Sequence[Any]) -> Tensor:
     if result.ndim > 1:
         tensors = [o for o in operands if isinstance(o, Tensor)]
         # NumPy does not look at the strides of dimensions of size 1, which decide where they are expanded
-        if result.size and any(not t._array.flags.c_contiguous or (  # type: ignore[union-attr]
-                t._strides is not None and t._array.shape != result.shape) for t in tensors):  # type: ignore[union-attr]
+        if result.size and any(_of_other_order(t, result.shape) for t in tensors):
             result = _in_order(result, _strides(result.shape, tensors))
     return wrap(result)
+
+
+def _of_other_order(t: Tensor, shape: Shape) -> bool:
+    array = t._array
+    assert array is not None
+    return not array.flags.c_contiguous or (t._strides is not None and array.shape != shape)
 
 
 def _in_order(result: np.ndarray, strides: Shape | None) -> np.ndarray:
@@ -262,6 +281,7 @@ def scalar_array(value: Any, dtype: np.dtype) -> np.ndarray:
 
 
 # Without data.
+
 
 def infer_pointwise(op: OpDef, args: Arguments) -> Any:
     """The Spec, or tuple of Specs, of the outputs."""

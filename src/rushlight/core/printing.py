@@ -76,16 +76,25 @@ _PROFILES = {
 _options = PrintOptions()
 
 
-def set_printoptions(precision: int | None = None, threshold: float | None = None,
-                     edgeitems: int | None = None, linewidth: int | None = None, profile: str | None = None,
-                     sci_mode: bool | None = None) -> None:
+def set_printoptions(
+    precision: int | None = None,
+    threshold: float | None = None,
+    edgeitems: int | None = None,
+    linewidth: int | None = None,
+    profile: str | None = None,
+    sci_mode: bool | None = None,
+) -> None:
     """Changes the given options, after those of `profile` ('default', 'short' or 'full'); sci_mode always."""
     global _options
     if profile is not None and profile not in _PROFILES:
         raise ValueError(f"set_printoptions: profile must be one of {', '.join(_PROFILES)}, got {profile!r}")
     base = _options if profile is None else _PROFILES[profile]
-    given: dict[str, Any] = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems,
-                             "linewidth": linewidth}
+    given: dict[str, Any] = {
+        "precision": precision,
+        "threshold": threshold,
+        "edgeitems": edgeitems,
+        "linewidth": linewidth,
+    }
     changes = {name: value for name, value in given.items() if value is not None}
     _options = dataclasses.replace(base, **changes, sci_mode=sci_mode)
 
@@ -209,8 +218,9 @@ def _widen(array: npt.NDArray[Any], dtype: DType) -> npt.NDArray[Any]:
     return array.astype(np.float64) if dtype.is_floating_point else array
 
 
-def _nested(values: list[Any], cut: tuple[bool, ...], style: _Style, indent: int,
-            options: PrintOptions) -> str:
+def _nested(
+    values: list[Any], cut: tuple[bool, ...], style: _Style, indent: int, options: PrintOptions
+) -> str:
     if len(cut) == 1:
         return _vector([style.write(value) for value in values], cut[0], style, indent, options)
     rows = [_nested(row, cut[1:], style, indent + 1, options) for row in values]
@@ -224,7 +234,7 @@ def _vector(items: list[str], is_cut: bool, style: _Style, indent: int, options:
     if is_cut:
         items.insert(options.edgeitems, " ...")
     per_line = max(1, (options.linewidth - indent) // (style.width + len(", ")))
-    lines = [", ".join(items[start:start + per_line]) for start in range(0, len(items), per_line)]
+    lines = [", ".join(items[start : start + per_line]) for start in range(0, len(items), per_line)]
     separator = ",\n" + " " * (indent + 1)
     return f"[{separator.join(lines)}]"
 
@@ -232,8 +242,9 @@ def _vector(items: list[str], is_cut: bool, style: _Style, indent: int, options:
 # --- the whole tensor ------------------------------------------------------------------------------
 
 
-def format_tensor(tensor: Printable, *, prefix: str = "tensor(", tangent: object = None,
-                  given: str | None = None) -> str:
+def format_tensor(
+    tensor: Printable, *, prefix: str = "tensor(", tangent: object = None, given: str | None = None
+) -> str:
     """The repr of `tensor`; `tangent`, if given, is the tangent of a dual tensor, `given` what to say of the
     values."""
     shape, dtype = tuple(tensor.shape), tensor.dtype
@@ -267,17 +278,24 @@ def format_sparse(tensor: Any, *, prefix: str = "tensor(") -> str:
         members = {"indices": parts.indices, "values": parts.values}
     else:
         names = ("crow", "col") if name in ("sparse_csr", "sparse_bsr") else ("ccol", "row")
-        members = {f"{names[0]}_indices": parts.compressed, f"{names[1]}_indices": parts.plain,
-                   "values": parts.values}
+        members = {
+            f"{names[0]}_indices": parts.compressed,
+            f"{names[1]}_indices": parts.plain,
+            "values": parts.values,
+        }
     lines = []
     for label, member in members.items():
         opening = f"{label}=tensor("
         text = format_array(member.numpy_array(), member.dtype, indent + len(opening))
         empty = f", size={tuple(member.shape)}" if member.numel() == 0 else ""
         lines.append(f"{opening}{text}{empty})")
-    suffixes = [f"size={tuple(tensor.shape)}", f"nnz={parts.nnz}",
-                *_dtype_unless(_is_evident(tensor.dtype), tensor.dtype),
-                f"layout={tensor.layout!r}", *_autograd_suffixes(tensor)]
+    suffixes = [
+        f"size={tuple(tensor.shape)}",
+        f"nnz={parts.nnz}",
+        *_dtype_unless(_is_evident(tensor.dtype), tensor.dtype),
+        f"layout={tensor.layout!r}",
+        *_autograd_suffixes(tensor),
+    ]
     between = ",\n" + " " * indent
     return add_suffixes(prefix + between.join(lines), suffixes, indent, new_line=name == "sparse_coo")
 
@@ -285,8 +303,11 @@ def format_sparse(tensor: Any, *, prefix: str = "tensor(") -> str:
 def format_quantized(tensor: Any, values: Any, *, prefix: str = "tensor(") -> str:
     """The repr of a quantized tensor: the values that its integers stand for, and how they do."""
     grid, indent = tensor._quantizer, len(prefix)
-    suffixes = [f"size={tuple(tensor.shape)}", f"dtype={tensor.dtype!r}",
-                f"quantization_scheme={grid.scheme!r}"]
+    suffixes = [
+        f"size={tuple(tensor.shape)}",
+        f"dtype={tensor.dtype!r}",
+        f"quantization_scheme={grid.scheme!r}",
+    ]
     if hasattr(grid, "axis"):
         suffixes += [f"scale={grid.scales!r}", f"zero_point={grid.zero_points!r}", f"axis={grid.axis}"]
     else:
@@ -310,11 +331,17 @@ def _autograd_suffixes(tensor: Printable) -> list[str]:
         node = tensor.grad_fn
     except RuntimeError:  # a view whose base was changed in place under no_grad has no valid node
         return ["grad_fn=<Invalid>"]
-    shown = [f"grad_fn=<{_node_name(node)}>"] if node is not None else (
-        ["requires_grad=True"] if tensor.requires_grad else [])
+    shown = (
+        [f"grad_fn=<{_node_name(node)}>"]
+        if node is not None
+        else (["requires_grad=True"] if tensor.requires_grad else [])
+    )
     tangents = getattr(tensor, "_tangents", None)
-    inner = max((level for level in tangents if level.active), key=lambda level: level.number,
-                default=None) if tangents else None
+    inner = (
+        max((level for level in tangents if level.active), key=lambda level: level.number, default=None)
+        if tangents
+        else None
+    )
     return shown if inner is None else [*shown, f"tangent={tangents[inner]}"]  # type: ignore[index]
 
 

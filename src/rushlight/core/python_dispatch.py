@@ -64,8 +64,9 @@ def as_called(schema: Schema, values: Arguments) -> tuple[tuple[Any, ...], dict[
 def _is_default(value: Any, default: Any) -> bool:
     if type(value) is list:
         return type(default) is tuple and tuple(value) == default
-    return value is default or (type(value) is type(default) and not isinstance(value, Tensor)
-                                and value == default)
+    return value is default or (
+        type(value) is type(default) and not isinstance(value, Tensor) and value == default
+    )
 
 
 # What a class or mode does with one operator, instead of its __torch_dispatch__.
@@ -98,8 +99,10 @@ def dispatch(func: OpOverload, values: Arguments, tensors: list[Tensor]) -> Any:
         MODES.dispatchers = modes
     if result is NotImplemented:
         named = [*map(repr, modes[-1:]), *[kind.__name__ for kind in kinds]]
-        raise TypeError(f"Multiple dispatch failed for {func.name()!r}: no implementation was found; all of "
-                        f"{', '.join(named)} returned NotImplemented")
+        raise TypeError(
+            f"Multiple dispatch failed for {func.name()!r}: no implementation was found; all of "
+            f"{', '.join(named)} returned NotImplemented"
+        )
     return result
 
 
@@ -110,8 +113,11 @@ _NUMBERS_AS_TENSORS = frozenset(("add", "sub", "mul", "div"))
 def seen_as(op: OpDef) -> OpDef:
     """The overload that is told of a call: `x + 1` is `aten.add.Tensor` with a number, as in PyTorch."""
     schema = op.schema
-    if schema.overload in ("Scalar", "Scalar_mode") and schema.name in _NUMBERS_AS_TENSORS \
-            and not schema.namespace:
+    if (
+        schema.overload in ("Scalar", "Scalar_mode")
+        and schema.name in _NUMBERS_AS_TENSORS
+        and not schema.namespace
+    ):
         return REGISTRY[f"{schema.name}.{schema.overload.replace('Scalar', 'Tensor')}"]
     return op
 
@@ -139,8 +145,9 @@ def run_dispatched(op: OpDef, args: Arguments) -> Any:
 def _check_result(func: OpOverload, result: Any) -> None:
     returns = func.schema.returns
     if len(returns) == 1 and returns[0].type.is_tensor and not isinstance(result, Tensor):
-        raise TypeError(f"__torch_dispatch__ must return a Tensor for {func.name()}, not a "
-                        f"{type(result).__name__}")
+        raise TypeError(
+            f"__torch_dispatch__ must return a Tensor for {func.name()}, not a {type(result).__name__}"
+        )
 
 
 def _apart(result: Any, tensors: list[Tensor]) -> Any:
@@ -162,14 +169,24 @@ def without_history(tensor: Tensor) -> Tensor:
     return copy
 
 
-_HISTORY = ("_node", "_output_nr", "_requires_grad", "_grad", "_hooks", "_accumulator", "_seen", "_base",
-            "_view_of", "_creation")
+_HISTORY = (
+    "_node",
+    "_output_nr",
+    "_requires_grad",
+    "_grad",
+    "_hooks",
+    "_accumulator",
+    "_seen",
+    "_base",
+    "_view_of",
+    "_creation",
+)
 
 
 def _run_inplace(op: OpDef, args: Arguments, target: Tensor) -> Any:
     """The in-place form; its result, for autograd, is an object that stands for the written tensor."""
     first = op.tensor_positions[0]
-    args = (*args[:first], target, *args[first + 1:])
+    args = (*args[:first], target, *args[first + 1 :])
     versions = target.version_counter
     before = versions.value
     dispatch(overload(seen_as(op), INPLACE), args, tensors_in(op, args))
@@ -225,10 +242,20 @@ def pop_mode() -> Any:
 
 
 def _make_wrapper_subclass(
-    cls: type[Tensor], size: Any, strides: Any = None, storage_offset: int | None = None,
-    memory_format: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
-    pin_memory: bool = False, requires_grad: bool = False, dispatch_sizes_strides_policy: str | None = None,
-    dispatch_device: bool = False, dispatch_layout: bool = False, _extra_dispatch_keys: Any = None,
+    cls: type[Tensor],
+    size: Any,
+    strides: Any = None,
+    storage_offset: int | None = None,
+    memory_format: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+    dispatch_sizes_strides_policy: str | None = None,
+    dispatch_device: bool = False,
+    dispatch_layout: bool = False,
+    _extra_dispatch_keys: Any = None,
     storage_size: int | None = None,
 ) -> Tensor:
     """A tensor of the class `cls` without data: what its `__torch_dispatch__` makes of operators is all there
@@ -236,12 +263,15 @@ def _make_wrapper_subclass(
     if not cls._dispatches:
         raise RuntimeError(f"{cls.__name__} must define __torch_dispatch__ to have objects without data")
     if dispatch_sizes_strides_policy not in (None, "sizes", "strides"):
-        raise RuntimeError("dispatch_sizes_strides_policy must be 'sizes' or 'strides', not "
-                           f"{dispatch_sizes_strides_policy!r}")
+        raise RuntimeError(
+            "dispatch_sizes_strides_policy must be 'sizes' or 'strides', not "
+            f"{dispatch_sizes_strides_policy!r}"
+        )
     shape = tuple([int(n) for n in size])
     dtype = dtype or get_default_dtype()
-    spec = Spec(shape, dtype, contiguous_strides(shape) if strides is None else tuple(strides),
-                storage_offset or 0)
+    spec = Spec(
+        shape, dtype, contiguous_strides(shape) if strides is None else tuple(strides), storage_offset or 0
+    )
     tensor = _new(cls)
     tensor._array, tensor.dtype, tensor._spec = None, dtype, spec
     tensor._offset = storage_offset or 0

@@ -63,8 +63,9 @@ class TreeSpec:
 _RECORDS: dict[Any, tuple[Callable[[Any], tuple[Any, list[Any]]], Callable[[Any, list[Any]], Any]]] = {}
 
 
-def register_record(kind: type, taken_apart: Callable[[Any], tuple[Any, list[Any]]],
-                    built: Callable[[Any, list[Any]], Any]) -> None:
+def register_record(
+    kind: type, taken_apart: Callable[[Any], tuple[Any, list[Any]]], built: Callable[[Any, list[Any]], Any]
+) -> None:
     """Make `kind` a container: of a context, which is hashable and tells one structure from another, and
     parts."""
     _RECORDS[kind] = (taken_apart, built)
@@ -102,8 +103,12 @@ def _record(kind: Any, keys: Sequence[Any], attributes: Sequence[str], parts: li
 
 def _attributes(thing: Any) -> dict[str, Any]:
     """What an object of a class of its own holds besides what it contains, in slots or not."""
-    slots = [name for kind in type(thing).__mro__ for name in _names(vars(kind).get("__slots__", ()))
-             if name not in ("__dict__", "__weakref__") and hasattr(thing, name)]
+    slots = [
+        name
+        for kind in type(thing).__mro__
+        for name in _names(vars(kind).get("__slots__", ()))
+        if name not in ("__dict__", "__weakref__") and hasattr(thing, name)
+    ]
     return {**{name: getattr(thing, name) for name in slots}, **getattr(thing, "__dict__", {})}
 
 
@@ -139,8 +144,9 @@ def _children(tree: Any, records: bool = False) -> tuple[Any, Any, list[Any]] | 
     return None
 
 
-def flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None, *,
-            records: bool = False) -> tuple[list[Any], TreeSpec]:
+def flatten(
+    tree: Any, is_leaf: Callable[[Any], bool] | None = None, *, records: bool = False
+) -> tuple[list[Any], TreeSpec]:
     """The leaves of `tree` from left to right, and its structure.
 
     With `records`, data classes and classes derived from dict are containers too.
@@ -169,8 +175,9 @@ def tree_map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     return spec.unflatten([function(*group) for group in zip(leaves, *others, strict=True)])
 
 
-def broadcast_prefix(prefix: Any, spec: TreeSpec,
-                     is_leaf: Callable[[Any], bool] | None = None) -> list[Any] | None:
+def broadcast_prefix(
+    prefix: Any, spec: TreeSpec, is_leaf: Callable[[Any], bool] | None = None
+) -> list[Any] | None:
     """`prefix`, whose leaves may stand for whole subtrees of `spec`, as one value per leaf; None where it
     does not fit."""
     found = None if is_leaf is not None and is_leaf(prefix) else _children(prefix)

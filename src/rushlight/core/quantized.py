@@ -24,16 +24,14 @@ from .registry import OpDef
 from .shapes import Spec
 from .storage import VersionCounter
 from .tensor import QUANTIZED, Tensor, alias, meta_tensor, wrap
-from .tokens import (
-    per_channel_affine,
-    per_channel_affine_float_qparams,
-    per_tensor_affine,
-    qscheme,
-)
+from .tokens import per_channel_affine, per_channel_affine_float_qparams, per_tensor_affine, qscheme
 
 # The dtype of the integers.
 INTEGERS: dict[DType, DType] = {
-    dtypes.qint8: dtypes.int8, dtypes.quint8: dtypes.uint8, dtypes.qint32: dtypes.int32}
+    dtypes.qint8: dtypes.int8,
+    dtypes.quint8: dtypes.uint8,
+    dtypes.qint32: dtypes.int32,
+}
 QUANTIZED_BY_INTEGERS = {integer: dtype for dtype, integer in INTEGERS.items()}
 
 
@@ -96,10 +94,14 @@ def integers_of(tensor: Tensor) -> Tensor:
 
 def write_quantized(target: Tensor, result: Tensor) -> None:
     """Copy the integers of `result` into the memory of `target`, which takes over what they stand for."""
-    check(result._quantizer is not None, f"{target.dtype.name} cannot be written with {result.dtype.name}; "
-          "quantize the value first")
-    check(target._quantizer is not None, "a quantized tensor cannot be written to one that is not; call "
-          "dequantize() on it first")
+    check(
+        result._quantizer is not None,
+        f"{target.dtype.name} cannot be written with {result.dtype.name}; quantize the value first",
+    )
+    check(
+        target._quantizer is not None,
+        "a quantized tensor cannot be written to one that is not; call dequantize() on it first",
+    )
     check(target.dtype is result.dtype, f"{target.dtype.name} cannot be written with {result.dtype.name}")
     np.copyto(target._array, result._array)  # type: ignore[arg-type]
     target._quantizer = result._quantizer
@@ -117,13 +119,18 @@ def grids_of_views(op: OpDef, args: tuple[Any, ...]) -> list[Grid]:
     grid, shape = source._quantizer, tuple(source.shape)
     found = op.rule(args)  # type: ignore[misc]
     specs = (found,) if isinstance(found, Spec) else found
-    check(all(s.dtype is source.dtype and not s.neg and not s.conj for s in specs), f"{op.name}: a view of a "
-          "quantized tensor shows the same values; dequantize() and int_repr() give others",
-          NotImplementedError)
+    check(
+        all(s.dtype is source.dtype and not s.neg and not s.conj for s in specs),
+        f"{op.name}: a view of a "
+        "quantized tensor shows the same values; dequantize() and int_repr() give others",
+        NotImplementedError,
+    )
     if isinstance(grid, PerTensor):
         return [grid] * len(specs)
-    check("stride" not in op.schema.argument_names, f"{op.name}: strides of one's own choice are possible "
-          "only where a tensor has one scale")
+    check(
+        "stride" not in op.schema.argument_names,
+        f"{op.name}: strides of one's own choice are possible only where a tensor has one scale",
+    )
     strides = tuple(int(d == grid.axis) for d in range(len(shape)))
     try:
         found = op.rule((meta_tensor(Spec(shape, dtypes.int64, strides)), *args[1:]))  # type: ignore[misc]
@@ -143,6 +150,8 @@ def _grid_of_view(op: OpDef, grid: PerChannel, spec: Spec) -> Grid:
         size, stride = extents[along[0]]
         chosen = spec.offset + stride * np.arange(size)
         return PerChannel(wrap(scales[chosen]), wrap(zero_points[chosen]), along[0])
-    check(not grid.zero_points.dtype.is_floating_point, f"{op.name}: a channel with a floating point zero "
-          "point has no scheme of its own")
+    check(
+        not grid.zero_points.dtype.is_floating_point,
+        f"{op.name}: a channel with a floating point zero point has no scheme of its own",
+    )
     return PerTensor(float(scales[spec.offset]), int(zero_points[spec.offset]))

@@ -113,12 +113,26 @@ class OpDef:
         "tracked",
     )
 
-    def __init__(self, schema: Schema, kind: Kind, family: str, *, api: Api, promote: Promotion | None = None,
-                 body: Callable[..., Any] | None = None, rule: Callable[[tuple[Any, ...]], Any] | None = None,
-                 moves: bool = False, random: bool = False, data_dependent: bool = False,
-                 dtypes: frozenset[DType] | None = None, parameters: Sequence[str] = (),
-                 instruction: str = "", namespace: str = "", public_name: str = "",
-                 tracked: bool = True) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        kind: Kind,
+        family: str,
+        *,
+        api: Api,
+        promote: Promotion | None = None,
+        body: Callable[..., Any] | None = None,
+        rule: Callable[[tuple[Any, ...]], Any] | None = None,
+        moves: bool = False,
+        random: bool = False,
+        data_dependent: bool = False,
+        dtypes: frozenset[DType] | None = None,
+        parameters: Sequence[str] = (),
+        instruction: str = "",
+        namespace: str = "",
+        public_name: str = "",
+        tracked: bool = True,
+    ) -> None:
         self.schema = schema
         self.name = schema.full_name
         self.kind = kind
@@ -157,11 +171,17 @@ class OpDef:
         self.list_positions = tuple([i for i, a in enumerate(arguments) if a.type.is_tensor_list])
         names = tuple([r.name for r in schema.returns])
         self.result_names = names if len(names) > 1 and all(names) else None
-        self.device_position = schema.argument_names.index("device") \
-            if "device" in schema.argument_names else None
+        self.device_position = (
+            schema.argument_names.index("device") if "device" in schema.argument_names else None
+        )
         self.parameters = tuple(parameters)
-        self.operands = tuple([i for i, a in enumerate(arguments)
-                               if a.type.base in ("Tensor", "Scalar") and a.name not in parameters])
+        self.operands = tuple(
+            [
+                i
+                for i, a in enumerate(arguments)
+                if a.type.base in ("Tensor", "Scalar") and a.name not in parameters
+            ]
+        )
         self.settings = tuple([i for i in range(len(arguments)) if i not in self.operands])
         # Filled in by `pointwise` alone.
         self.check: Callable[[tuple[Any, ...]], Any] | None = None
@@ -178,7 +198,7 @@ class OpDef:
         return {
             "shape": self.rule is not None or self.kind not in (Kind.VIEW, Kind.STRUCTURAL),
             "eager": (self.kernel or self.sparse or self.quantized) is not None
-                     or self.kind in (Kind.POINTWISE, Kind.VIEW, Kind.COMPOSITE),
+            or self.kind in (Kind.POINTWISE, Kind.VIEW, Kind.COMPOSITE),
             "derivative": self.derivative is not None,
             "decomposition": self.decomposition is not None,
             "lowering": self.lowering is not None or self.kind in (Kind.POINTWISE, Kind.VIEW),
@@ -199,8 +219,9 @@ class Registry:
 
     def add(self, op: OpDef) -> OpDef:
         if self.frozen:
-            raise RegistrationError(f"{op.name}: the registry is frozen; use rushlight.library to add "
-                                    "operators")
+            raise RegistrationError(
+                f"{op.name}: the registry is frozen; use rushlight.library to add operators"
+            )
         if op.name in self.ops:
             raise RegistrationError(f"{op.name} is already defined in {self.ops[op.name].family}")
         self.ops[op.name] = op
@@ -246,12 +267,21 @@ def _family() -> str:
     return str(frame.f_globals["__name__"]).rpartition(".")[2].partition("_")[0]
 
 
-def pointwise(*schemas: str, promote: Promotion | Callable[..., Promotion] = Promotion.DEFAULT,
-              api: Api = FUNCTION | METHOD | INPLACE | OUT, dtypes: frozenset[DType] | None = None,
-              parameters: Sequence[str] = (), conditions: Sequence[str] = (), exact: Sequence[str] = (),
-              check: Callable[..., None] | None = None, checks_numbers: bool = False, moves: bool = False,
-              instruction: str = "", namespace: str = "",
-              public_name: str = "") -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def pointwise(
+    *schemas: str,
+    promote: Promotion | Callable[..., Promotion] = Promotion.DEFAULT,
+    api: Api = FUNCTION | METHOD | INPLACE | OUT,
+    dtypes: frozenset[DType] | None = None,
+    parameters: Sequence[str] = (),
+    conditions: Sequence[str] = (),
+    exact: Sequence[str] = (),
+    check: Callable[..., None] | None = None,
+    checks_numbers: bool = False,
+    moves: bool = False,
+    instruction: str = "",
+    namespace: str = "",
+    public_name: str = "",
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Declare an elementwise operator by its scalar body; several schemas are overloads with the same body.
 
     The body is `body(ops, *arguments)` over a handler `ops`. Tensor and Scalar arguments are operands:
@@ -291,8 +321,9 @@ def pointwise(*schemas: str, promote: Promotion | Callable[..., Promotion] = Pro
     return declare
 
 
-def _set_promotion(op: OpDef, promote: Promotion | Callable[..., Promotion], conditions: Sequence[str],
-                   exact: Sequence[str]) -> None:
+def _set_promotion(
+    op: OpDef, promote: Promotion | Callable[..., Promotion], conditions: Sequence[str], exact: Sequence[str]
+) -> None:
     names = op.schema.argument_names
     op.conditions = frozenset(names.index(name) for name in conditions)
     op.exact = frozenset(names.index(name) for name in exact)
@@ -336,10 +367,17 @@ def view(
     schema: str, *, api: Api = ..., namespace: str = ..., tracked: bool = ...
 ) -> Callable[[Rule], Rule]: ...
 @overload
-def view(schema: str, rule: Callable[..., Any], *, api: Api = ..., namespace: str = ...,
-         tracked: bool = ...) -> Any: ...
-def view(schema: str, rule: Callable[..., Any] | None = None, *, api: Api = FUNCTION | METHOD,
-         namespace: str = "", tracked: bool = True) -> Any:
+def view(
+    schema: str, rule: Callable[..., Any], *, api: Api = ..., namespace: str = ..., tracked: bool = ...
+) -> Any: ...
+def view(
+    schema: str,
+    rule: Callable[..., Any] | None = None,
+    *,
+    api: Api = FUNCTION | METHOD,
+    namespace: str = "",
+    tracked: bool = True,
+) -> Any:
     """Declare a view by its rule, which returns the Spec(s) of the alias: shape, strides, offset, dtype.
 
     Views that are not `tracked` have no base: `detach`, which still shares the version counter of its source,
@@ -386,11 +424,23 @@ def composite(
     def declare(body: Callable[..., Any]) -> Callable[..., Any]:
         for text in schemas:
             schema = parse_schema(text)
-            REGISTRY.add(OpDef(schema, Kind.COMPOSITE, family, api=api, promote=promote, random=random,
-                               body=by_name(body, schema.argument_names, f"composite {schema.full_name}"),
-                               data_dependent=shape is not None, rule=None if shape is None else by_name(
-                                   shape, schema.argument_names, f"shape rule of {schema.full_name}"),
-                               namespace=namespace, public_name=public_name))
+            REGISTRY.add(
+                OpDef(
+                    schema,
+                    Kind.COMPOSITE,
+                    family,
+                    api=api,
+                    promote=promote,
+                    random=random,
+                    body=by_name(body, schema.argument_names, f"composite {schema.full_name}"),
+                    data_dependent=shape is not None,
+                    rule=None
+                    if shape is None
+                    else by_name(shape, schema.argument_names, f"shape rule of {schema.full_name}"),
+                    namespace=namespace,
+                    public_name=public_name,
+                )
+            )
         return body
 
     return declare
@@ -477,18 +527,29 @@ class SparseKernel(NamedTuple):
     layout_at: int | None = None  # the argument that asks for a layout, if it makes tensors of such
 
 
-def sparse_operator(schema: str, *, api: Api = FUNCTION | METHOD, namespace: str = "",
-                    public_name: str = "") -> None:
+def sparse_operator(
+    schema: str, *, api: Api = FUNCTION | METHOD, namespace: str = "", public_name: str = ""
+) -> None:
     """Declare an operator that makes sparse tensors, or looks inside of them.
 
     What it returns depends on data, so that it has no place in a graph.
     """
-    REGISTRY.add(OpDef(parse_schema(schema), Kind.SPARSE, _family(), api=api, data_dependent=True,
-                       namespace=namespace, public_name=public_name))
+    REGISTRY.add(
+        OpDef(
+            parse_schema(schema),
+            Kind.SPARSE,
+            _family(),
+            api=api,
+            data_dependent=True,
+            namespace=namespace,
+            public_name=public_name,
+        )
+    )
 
 
-def sparse_kernel(*names: str, layouts: Sequence[Any] | None = None, through: bool = True,
-                  makes: bool = False) -> Callable[[Rule], Rule]:
+def sparse_kernel(
+    *names: str, layouts: Sequence[Any] | None = None, through: bool = True, makes: bool = False
+) -> Callable[[Rule], Rule]:
     """Attach how operators run where an argument is not strided.
 
     The function names the schema arguments it needs; it takes and returns tensors. Arguments of layouts that
@@ -501,17 +562,26 @@ def sparse_kernel(*names: str, layouts: Sequence[Any] | None = None, through: bo
     def declare(function: Rule) -> Rule:
         for name in names:
             op = REGISTRY[name]
-            attach_sparse(op, by_name(function, op.schema.argument_names, f"sparse kernel of {name}"),
-                          layouts=layouts, through=through,
-                          layout_at=op.schema.argument_names.index("layout") if makes else None)
+            attach_sparse(
+                op,
+                by_name(function, op.schema.argument_names, f"sparse kernel of {name}"),
+                layouts=layouts,
+                through=through,
+                layout_at=op.schema.argument_names.index("layout") if makes else None,
+            )
         return function
 
     return declare
 
 
-def attach_sparse(op: OpDef, function: Callable[[tuple[Any, ...]], Any], *,
-                  layouts: Sequence[Any] | None = None, through: bool = True,
-                  layout_at: int | None = None) -> None:
+def attach_sparse(
+    op: OpDef,
+    function: Callable[[tuple[Any, ...]], Any],
+    *,
+    layouts: Sequence[Any] | None = None,
+    through: bool = True,
+    layout_at: int | None = None,
+) -> None:
     """Attach a sparse kernel that takes the whole argument tuple."""
     if op.sparse is not None:
         raise RegistrationError(f"{op.name} already has a sparse kernel")

@@ -47,6 +47,7 @@ NO_MATCH = _NoMatch()
 
 # One value against one type.
 
+
 def _to_tensor(value: Any, type_: Type) -> Any:
     return value if isinstance(value, Tensor) else NO_MATCH
 
@@ -63,8 +64,11 @@ def _to_scalar(value: Any, type_: Type) -> Any:
 
 def _to_int(value: Any, type_: Type) -> Any:
     if type(value) is int:
-        return value if -_LARGEST <= value < _LARGEST else fail(
-            f"Overflow when unpacking long long: {value} is not a 64-bit integer", ValueError)
+        return (
+            value
+            if -_LARGEST <= value < _LARGEST
+            else fail(f"Overflow when unpacking long long: {value} is not a 64-bit integer", ValueError)
+        )
     if isinstance(value, bool | np.bool_):
         return NO_MATCH
     if isinstance(value, int | np.integer):
@@ -72,12 +76,18 @@ def _to_int(value: Any, type_: Type) -> Any:
     if isinstance(value, NestedInt):
         return value
     if isinstance(value, Tensor):
-        if value.ndim == 0 and not value.dtype.is_floating_point and not value.dtype.is_complex \
-                and value.dtype is not dtypes.DTYPES["bool"]:
+        if (
+            value.ndim == 0
+            and not value.dtype.is_floating_point
+            and not value.dtype.is_complex
+            and value.dtype is not dtypes.DTYPES["bool"]
+        ):
             return int(value.item())
         return NO_MATCH
-    if hasattr(value, "__index__") and (not hasattr(value, "__array__") or (
-            isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype.kind in "iu")):
+    if hasattr(value, "__index__") and (
+        not hasattr(value, "__array__")
+        or (isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype.kind in "iu")
+    ):
         return operator.index(value)
     return NO_MATCH
 
@@ -89,8 +99,12 @@ def _to_float(value: Any, type_: Type) -> Any:
         return float(value)
     if isinstance(value, np.floating | np.integer):
         return float(value)
-    if isinstance(value, Tensor) and value.ndim == 0 and not value.dtype.is_complex \
-            and not value.requires_grad:
+    if (
+        isinstance(value, Tensor)
+        and value.ndim == 0
+        and not value.dtype.is_complex
+        and not value.requires_grad
+    ):
         return float(value.item())
     return NO_MATCH
 
@@ -119,9 +133,17 @@ def _instance(cls: type) -> Callable[[Any, Type], Any]:
 
 
 _CONVERT: dict[str, Callable[[Any, Type], Any]] = {
-    "Tensor": _to_tensor, "Scalar": _to_scalar, "int": _to_int, "float": _to_float, "bool": _to_bool,
-    "str": _instance(str), "ScalarType": _to_dtype, "Device": _to_device, "Layout": _instance(layout),
-    "MemoryFormat": _instance(memory_format), "Generator": _instance(Generator),
+    "Tensor": _to_tensor,
+    "Scalar": _to_scalar,
+    "int": _to_int,
+    "float": _to_float,
+    "bool": _to_bool,
+    "str": _instance(str),
+    "ScalarType": _to_dtype,
+    "Device": _to_device,
+    "Layout": _instance(layout),
+    "MemoryFormat": _instance(memory_format),
+    "Generator": _instance(Generator),
     "complex": _to_scalar,
 }
 
@@ -157,6 +179,7 @@ def _converted(value: Any, argument: Argument) -> Any:
 
 # One call against one overload.
 
+
 def bind(op: OpDef, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, ...] | str:
     """The complete argument tuple of `op` for a call, or why the call does not fit."""
     arguments = op.schema.arguments
@@ -187,14 +210,19 @@ def bind(op: OpDef, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, .
 
 def _takes_varargs(positional: Sequence[Argument], args: Sequence[Any]) -> bool:
     """`x.permute(0)` or `zeros(3)`: a lone int for an unsized list that may be spelled as *size."""
-    return bool(args) and len(args) == len(positional) and positional[-1].type.is_list \
-        and positional[-1].type.base == "int" and positional[-1].type.size is None \
-        and not isinstance(args[-1], list | tuple) and args[-1] is not None
+    return (
+        bool(args)
+        and len(args) == len(positional)
+        and positional[-1].type.is_list
+        and positional[-1].type.base == "int"
+        and positional[-1].type.size is None
+        and not isinstance(args[-1], list | tuple)
+        and args[-1] is not None
+    )
 
 
 def _pack_varargs(positional: Sequence[Argument], args: Sequence[Any]) -> list[Any] | None:
-    """`args` with trailing ints packed into a list, where the only argument besides self is a list of ints.
-    """
+    """`args` with trailing ints packed into a list, where the only argument besides self is a list of ints."""
     if not positional or not positional[-1].type.is_list or positional[-1].type.base != "int":
         return None
     lead = len(positional) - 1
@@ -236,11 +264,13 @@ def _kind(value: Any) -> str:
 
 # A call against all overloads of a name.
 
+
 class Packet:
     """A public name: its overloads and the memory of which call goes where."""
 
-    def __init__(self, name: str, overloads: Sequence[OpDef], *, inplace: bool = False,
-                 owner: str = "") -> None:
+    def __init__(
+        self, name: str, overloads: Sequence[OpDef], *, inplace: bool = False, owner: str = ""
+    ) -> None:
         self.__name__ = name
         # where the public name is found, which is how it is pickled
         self.__module__, _, holder = (owner or "rushlight").partition(":")
@@ -302,10 +332,12 @@ class Packet:
                 return op, values
             problems.append(values)
         return self._resolve_otherwise(args, kwargs) or fail(
-            self._no_match(args, kwargs, problems), TypeError)
+            self._no_match(args, kwargs, problems), TypeError
+        )
 
-    def _resolve_otherwise(self, args: tuple[Any, ...],
-                           kwargs: dict[str, Any]) -> tuple[OpDef, tuple[Any, ...]] | None:
+    def _resolve_otherwise(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[OpDef, tuple[Any, ...]] | None:
         """Older or looser forms of a call that fits no overload as it is."""
         if self.inplace or not args or not isinstance(args[0], bool | int | float | complex):
             first: Any = ()
@@ -319,32 +351,40 @@ class Packet:
             if op.api & Api.LEGACY and (reordered := _reordered(op, args)):
                 values = bind(op, reordered[0], kwargs | reordered[1])
                 if isinstance(values, tuple):
-                    warn_once(f"This overload of {self.__name__} is deprecated: give the numbers by keyword "
-                              f"after the tensors, as in {op.schema}", stacklevel=5)
+                    warn_once(
+                        f"This overload of {self.__name__} is deprecated: give the numbers by keyword "
+                        f"after the tensors, as in {op.schema}",
+                        stacklevel=5,
+                    )
                     return op, values
         return None
 
     def _remember(self, op: OpDef, args: tuple[Any, ...], values: tuple[Any, ...]) -> None:
         """Keep the decision if any call with the same argument types is bound to be resolved the same way."""
         lead = len(op.schema.positional) - 1  # before a list of ints that was given as several arguments
-        packed = 0 <= lead < len(args) and all(type(a) is int for a in args[lead:]) \
-            and values[lead] == args[lead:]
+        packed = (
+            0 <= lead < len(args) and all(type(a) is int for a in args[lead:]) and values[lead] == args[lead:]
+        )
         for i, value in enumerate(args[:lead] if packed else args):
             if values[i] is not value or not (type(value) in _PLAIN or isinstance(value, Tensor)):
                 return
             if isinstance(value, Tensor) and value._overrides:
                 return
             if isinstance(value, Tensor) and any(
-                    i < len(o.schema.positional) and o.schema.positional[i].type.base != "Tensor"
-                    for o in self.overloads[:self.overloads.index(op)]):
+                i < len(o.schema.positional) and o.schema.positional[i].type.base != "Tensor"
+                for o in self.overloads[: self.overloads.index(op)]
+            ):
                 return
         types = tuple([type(a) for a in args])
         if not packed:
-            ints = [i for i, kind in enumerate(types)
-                    if kind is int and op.schema.positional[i].type.base == "int"]
-            self._plans[types] = (op, values[len(args):], tuple(ints))
+            ints = [
+                i
+                for i, kind in enumerate(types)
+                if kind is int and op.schema.positional[i].type.base == "int"
+            ]
+            self._plans[types] = (op, values[len(args) :], tuple(ints))
         elif not self.inplace and op.result_names is None:
-            self._packing[types] = (op, lead, values[lead + 1:])
+            self._packing[types] = (op, lead, values[lead + 1 :])
 
     def _no_match(self, args: tuple[Any, ...], kwargs: dict[str, Any], problems: Sequence[str]) -> str:
         given = [_kind(a) for a in args] + [f"{k}={_kind(v)}" for k, v in kwargs.items()]
@@ -353,9 +393,11 @@ class Packet:
         lines = [
             f" * {op.schema}\n      {problem}" for op, problem in zip(self.overloads, problems, strict=True)
         ]
-        return (f"{self.__name__}() received an invalid combination of arguments - got ({', '.join(given)}), "
-                "but "
-                f"expected one of:\n" + "\n".join(lines))
+        return (
+            f"{self.__name__}() received an invalid combination of arguments - got ({', '.join(given)}), "
+            "but "
+            f"expected one of:\n" + "\n".join(lines)
+        )
 
     def __reduce__(self) -> str:
         return self.__qualname__
@@ -374,8 +416,11 @@ class Packet:
 def result_type(name: str, fields: tuple[str, ...]) -> Any:
     """The named tuple that the operator `name` returns."""
     # a class of its own, since a named tuple's own __repr__ is a method of it
-    return type(name, (namedtuple(name, fields),), {
-        "__repr__": _show_result, "__module__": "rushlight.return_types", "__slots__": ()})
+    return type(
+        name,
+        (namedtuple(name, fields),),
+        {"__repr__": _show_result, "__module__": "rushlight.return_types", "__slots__": ()},
+    )
 
 
 def _show_result(result: Any) -> str:
@@ -396,8 +441,13 @@ def _reordered(op: OpDef, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], dict[
     numbers = [a for a in args if isinstance(a, bool | int | float | complex)]
     names = [a.name for a in op.schema.arguments if a.type.base == "Scalar" and a not in op.schema.positional]
     count = len(op.schema.positional)
-    if not numbers or len(tensors) != count or len(tensors) + len(numbers) != len(args) \
-            or len(numbers) > len(names) or not all(isinstance(a, Tensor) for a in args[1 - count:]):
+    if (
+        not numbers
+        or len(tensors) != count
+        or len(tensors) + len(numbers) != len(args)
+        or len(numbers) > len(names)
+        or not all(isinstance(a, Tensor) for a in args[1 - count :])
+    ):
         return None
     return tensors, dict(zip(names, numbers, strict=False))
 

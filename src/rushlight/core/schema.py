@@ -50,10 +50,30 @@ class _Required:
 REQUIRED: Final = _Required()
 
 # What each spelling means to a consumer: symbolic numbers are numbers.
-_BASES = {name: name for name in (
-    "Tensor", "int", "float", "bool", "complex", "Scalar", "str", "ScalarType", "Layout", "MemoryFormat",
-    "Device", "DeviceIndex", "Generator", "Dimname", "Stream", "Storage", "QScheme", "ConstQuantizerPtr",
-    "DimVector")}
+_BASES = {
+    name: name
+    for name in (
+        "Tensor",
+        "int",
+        "float",
+        "bool",
+        "complex",
+        "Scalar",
+        "str",
+        "ScalarType",
+        "Layout",
+        "MemoryFormat",
+        "Device",
+        "DeviceIndex",
+        "Generator",
+        "Dimname",
+        "Stream",
+        "Storage",
+        "QScheme",
+        "ConstQuantizerPtr",
+        "DimVector",
+    )
+}
 _BASES |= {"SymInt": "int", "SymFloat": "float", "SymBool": "bool", "number": "Scalar"}
 _CUSTOM_CLASS = "__torch__."
 
@@ -158,7 +178,8 @@ class Argument:
 
 
 _INPLACE_DUNDER = re.compile(
-    r"__i(?:add|sub|mul|div|truediv|floordiv|mod|pow|matmul|and|or|xor|lshift|rshift)__")
+    r"__i(?:add|sub|mul|div|truediv|floordiv|mod|pow|matmul|and|or|xor|lshift|rshift)__"
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -219,8 +240,9 @@ class Schema:
     @functools.cached_property
     def is_inplace(self) -> bool:
         """Writes its result to its first argument and says so by name: `add_`, `__iadd__`."""
-        named = (self.name.endswith("_") and not self.name.endswith("__")) or \
-            _INPLACE_DUNDER.fullmatch(self.name) is not None
+        named = (self.name.endswith("_") and not self.name.endswith("__")) or _INPLACE_DUNDER.fullmatch(
+            self.name
+        ) is not None
         return named and 0 in self.mutable_arguments
 
     def argument(self, name: str) -> Argument:
@@ -251,7 +273,8 @@ _TYPE = r"[A-Za-z_][\w.]*(?:\([^()]*\))?\??(?:\[\d*\]\??)?"
 _HEAD_PATTERN = re.compile(r"\s*(?:(\w+)::)?(\w+)(?:\.(\w+))?\(\s*", re.ASCII)
 # An argument or return as a whole, then what ends it. The whole is the key of the cache of parsed arguments.
 _ITEM_PATTERN = re.compile(
-    rf"({_TYPE}(?:\s+[A-Za-z_]\w*(?:=(?:{_DEFAULT}))?)?|\*)\s*(,\s*|\)\s*|$)", re.ASCII)
+    rf"({_TYPE}(?:\s+[A-Za-z_]\w*(?:=(?:{_DEFAULT}))?)?|\*)\s*(,\s*|\)\s*|$)", re.ASCII
+)
 _ARGUMENT_PATTERN = re.compile(rf"({_TYPE})(?:\s+(\w+)(?:=({_DEFAULT}))?)?", re.ASCII | re.DOTALL)
 _TYPE_PATTERN = re.compile(r"([\w.]+)(?:\(([^()]*)\))?(\?)?(?:\[(\d*)\](\?)?)?", re.ASCII)
 _ALIAS_PATTERN = re.compile(r"(\w+(?:\|\w+)*)(!)?(?: -> (\*|\w+(?:\|\w+)*))?", re.ASCII)
@@ -283,7 +306,7 @@ def _parse_arguments(text: str, position: int) -> tuple[tuple[Argument, ...], in
     names: set[str] = set()
     keyword_only = False
     if text.startswith(")", position):
-        return (), len(text) - len(text[position + 1:].lstrip())
+        return (), len(text) - len(text[position + 1 :].lstrip())
     while True:
         item = _ITEM_PATTERN.match(text, position)
         if item is None:
@@ -372,8 +395,14 @@ def _parse_type(text: str, position: int, type_text: str) -> Type:
     if size is None:
         kind = Type(name, alias, optional=first_optional is not None)
     else:
-        kind = Type(name, alias, optional=last_optional is not None, is_list=True,
-                    size=int(size) if size else None, element_optional=first_optional is not None)
+        kind = Type(
+            name,
+            alias,
+            optional=last_optional is not None,
+            is_list=True,
+            size=int(size) if size else None,
+            element_optional=first_optional is not None,
+        )
     return _type_cache.setdefault(type_text, kind)
 
 
@@ -390,10 +419,16 @@ def _parse_alias(text: str, position: int, alias_text: str) -> Alias:
 _REDUCTIONS = {"Mean": 1, "Sum": 2}
 # Positions in PyTorch's enums, which is how its own printer spells such defaults.
 _SCALAR_TYPE_CODES = {
-    code: dtypes.DTYPES[name] for code, name in enumerate(
-        ("uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"))}
-_SCALAR_TYPE_CODES |= {8: dtypes.complex32, 9: dtypes.complex64, 10: dtypes.complex128,
-                       11: dtypes.bool_, 15: dtypes.bfloat16}
+    code: dtypes.DTYPES[name]
+    for code, name in enumerate(("uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"))
+}
+_SCALAR_TYPE_CODES |= {
+    8: dtypes.complex32,
+    9: dtypes.complex64,
+    10: dtypes.complex128,
+    11: dtypes.bool_,
+    15: dtypes.bfloat16,
+}
 _MEMORY_FORMAT_CODES = dict(enumerate(tokens.MEMORY_FORMATS.values()))
 
 

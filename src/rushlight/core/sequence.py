@@ -52,11 +52,15 @@ def _equal_arrays(data: Any) -> bool:
     if not isinstance(data, list | tuple) or not data or type(data[0]) is not np.ndarray:
         return False
     shape = data[0].shape
-    return len(shape) > 0 and 0 not in shape and all(
-        isinstance(item, np.ndarray) and item.shape == shape for item in data)
+    return (
+        len(shape) > 0
+        and 0 not in shape
+        and all(isinstance(item, np.ndarray) and item.shape == shape for item in data)
+    )
 
 
 # Shape.
+
 
 def _is_sequence(value: Any) -> bool:
     if isinstance(value, list | tuple):
@@ -81,8 +85,10 @@ def _shape_of(data: Any) -> tuple[int, ...]:
         try:
             data = data[0]
         except TypeError as error:
-            raise ValueError("tensor(): could not determine the shape of an object of type "
-                             f"'{type(data).__name__}': it has a length and no first element") from error
+            raise ValueError(
+                "tensor(): could not determine the shape of an object of type "
+                f"'{type(data).__name__}': it has a length and no first element"
+            ) from error
         if isinstance(data, _TEXT):
             raise ValueError(f"tensor(): too many dimensions '{type(data).__name__}'")
     return tuple(shape)
@@ -91,8 +97,10 @@ def _shape_of(data: Any) -> tuple[int, ...]:
 def _collect(data: Sequence[Any], shape: tuple[int, ...], dim: int, leaves: list[Any]) -> None:
     """Append the leaves of `data`, checking the lengths on the way."""
     if not _is_sequence(data):
-        raise TypeError(f"tensor(): a {type(data).__name__} is not a sequence, but the first element at dim "
-                        f"{dim} is one of length {shape[dim]}")
+        raise TypeError(
+            f"tensor(): a {type(data).__name__} is not a sequence, but the first element at dim "
+            f"{dim} is one of length {shape[dim]}"
+        )
     if len(data) != shape[dim]:
         raise ValueError(f"tensor(): expected sequence of length {shape[dim]} at dim {dim} (got {len(data)})")
     if dim == len(shape) - 1:
@@ -103,6 +111,7 @@ def _collect(data: Sequence[Any], shape: tuple[int, ...], dim: int, leaves: list
 
 
 # Dtype.
+
 
 def _infer(leaves: list[Any], kinds: set[type]) -> DType:
     """The dtype that all leaves promote to."""
@@ -132,12 +141,19 @@ def _leaf_dtype(leaf: Any) -> DType:
 
 # Values.
 
+
 def _wide(target: DType) -> np.dtype:
     """The dtype in which values are held until they are rounded to `target`."""
     if target.name == "uint64":
         return np.dtype(np.uint64)
-    return np.dtype({Category.BOOL: np.bool_, Category.INTEGRAL: np.int64, Category.FLOATING: np.float64,
-                     Category.COMPLEX: np.complex128}[target.category])
+    return np.dtype(
+        {
+            Category.BOOL: np.bool_,
+            Category.INTEGRAL: np.int64,
+            Category.FLOATING: np.float64,
+            Category.COMPLEX: np.complex128,
+        }[target.category]
+    )
 
 
 def _rounded(values: np.ndarray, target: DType) -> np.ndarray:
@@ -167,8 +183,9 @@ def _plain_values(leaves: list[Any], kinds: set[type], target: DType) -> np.ndar
 def _converter(target: DType) -> Callable[[Any, DType], Any]:
     if target.category is Category.INTEGRAL:
         return _to_uint64 if target.name == "uint64" else _to_integer
-    return {Category.BOOL: _to_bool, Category.FLOATING: _to_float,
-            Category.COMPLEX: _to_complex}[target.category]
+    return {Category.BOOL: _to_bool, Category.FLOATING: _to_float, Category.COMPLEX: _to_complex}[
+        target.category
+    ]
 
 
 def _to_bool(leaf: Any, target: DType) -> bool:
@@ -185,8 +202,9 @@ def _to_integer(leaf: Any, target: DType) -> int:
         return int(leaf)
     value = operator.index(leaf)
     if not -(2**63) <= value < 2**63:
-        raise ValueError(f"tensor(): Overflow when unpacking the integer {value}; 64 bits are not enough for "
-                         "it")
+        raise ValueError(
+            f"tensor(): Overflow when unpacking the integer {value}; 64 bits are not enough for it"
+        )
     if not (info.min if target.is_signed else -info.max) <= value <= info.max:
         _overflow(value, target)
     return value

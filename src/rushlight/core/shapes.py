@@ -37,8 +37,11 @@ class Spec:
     neg: bool | None = None
 
     def known_shape(self) -> Shape:
-        check(self.shape is not None, "the output's shape depends on data and cannot be inferred without it",
-              NotImplementedError)
+        check(
+            self.shape is not None,
+            "the output's shape depends on data and cannot be inferred without it",
+            NotImplementedError,
+        )
         assert self.shape is not None
         return self.shape
 
@@ -86,8 +89,10 @@ MAX_RANK = 64  # of arrays, which hold the values of tensors
 def check_rank(shape: Sequence[int]) -> None:
     """RuntimeError for more dimensions than a tensor with data can have."""
     if len(shape) > MAX_RANK:
-        raise RuntimeError(f"only tensors with up to {MAX_RANK} dims are supported, not {len(shape)}; "
-                           "squeeze() takes away those of size 1")
+        raise RuntimeError(
+            f"only tensors with up to {MAX_RANK} dims are supported, not {len(shape)}; "
+            "squeeze() takes away those of size 1"
+        )
 
 
 def check_bytes(shape: Sequence[int], strides: Sequence[int] | None, itemsize: int, offset: int = 0) -> None:
@@ -99,8 +104,10 @@ def check_bytes(shape: Sequence[int], strides: Sequence[int] | None, itemsize: i
     if strides is not None and elements:
         elements = extent(shape, strides) + offset
     if count >= 2**63 or elements * itemsize >= 2**63:
-        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)}"
-                           + ("" if strides is None else f" and strides={list(strides)}"))
+        raise RuntimeError(
+            f"Storage size calculation overflowed with sizes={list(shape)}"
+            + ("" if strides is None else f" and strides={list(strides)}")
+        )
 
 
 def is_contiguous(shape: Sequence[int], strides: Sequence[int]) -> bool:
@@ -237,7 +244,8 @@ def _aligned_strides(shape: Shape, input_shape: Shape, strides: Shape) -> Shape:
     lead = len(shape) - len(input_shape)
     return (0,) * lead + tuple(
         0 if size == 1 and out != 1 else stride
-        for size, stride, out in zip(input_shape, strides, shape[lead:], strict=True))
+        for size, stride, out in zip(input_shape, strides, shape[lead:], strict=True)
+    )
 
 
 def broadcast_shapes(*shapes: Sequence[int], name: str = "") -> Shape:
@@ -317,7 +325,7 @@ def infer_size(shape: Sequence[int], count: int) -> Shape:
         "dimension size -1 can be any value and is ambiguous",
     )
     check(count % known == 0, f"shape '{list(shape)}' is invalid for input of size {count}")
-    return (*shape[:unknown], count // known, *shape[unknown + 1:])
+    return (*shape[:unknown], count // known, *shape[unknown + 1 :])
 
 
 def view_strides(shape: Sequence[int], strides: Sequence[int], new_shape: Sequence[int]) -> Shape | None:

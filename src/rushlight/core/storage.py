@@ -53,8 +53,11 @@ class StorageBase:
     def __init__(self, *args: Any, device: Any = None) -> None:
         """No bytes, a number of bytes that are not set, or a sequence of bytes."""
         check(type(self) is not StorageBase, "cannot construct StorageBase directly; use UntypedStorage")
-        check(len(args) <= 1, f"{type(self).__name__}() takes a size or a sequence of bytes, not "
-              f"{len(args)} arguments", TypeError)
+        check(
+            len(args) <= 1,
+            f"{type(self).__name__}() takes a size or a sequence of bytes, not {len(args)} arguments",
+            TypeError,
+        )
         place = storage_device(device)
         buffer = _new_buffer(args[0] if args else 0)
         self.buffer, self._meta_bytes = (None, buffer.nbytes) if place is _META else (buffer, 0)
@@ -153,8 +156,11 @@ class StorageBase:
 
     def __setitem__(self, index: Any, value: Any) -> None:
         data = self.bytes_()
-        check(hasattr(value, "__index__"), "a storage of bytes takes integers, not "
-              f"{type(value).__name__}", TypeError)
+        check(
+            hasattr(value, "__index__"),
+            f"a storage of bytes takes integers, not {type(value).__name__}",
+            TypeError,
+        )
         where = index if isinstance(index, slice) else _position(index, data.nbytes)
         data[where] = int(value.__index__()) & 0xFF
 
@@ -173,8 +179,10 @@ class StorageBase:
         source = source.untyped()
         if source.buffer is None and self.buffer is not None:
             raise NotImplementedError("Cannot copy out of meta storage; no data!")
-        check(source.nbytes() == self.nbytes(), f"size does not match: self has {self.nbytes()} bytes, "
-              f"source {source.nbytes()}")
+        check(
+            source.nbytes() == self.nbytes(),
+            f"size does not match: self has {self.nbytes()} bytes, source {source.nbytes()}",
+        )
         if self.buffer is not None:
             np.copyto(self.buffer, source.buffer)
         return self
@@ -223,7 +231,7 @@ class StorageBase:
 
     def _byteswap(self, elem_size: int) -> None:
         data = self.bytes_()
-        whole = data[:data.nbytes // elem_size * elem_size].reshape(-1, elem_size)
+        whole = data[: data.nbytes // elem_size * elem_size].reshape(-1, elem_size)
         whole[...] = whole[:, ::-1].copy()
 
     # Memory.
@@ -297,24 +305,42 @@ class StorageBase:
         return cls.of_mapping(of_file(os.fspath(filename), shared, nbytes))
 
     @classmethod
-    def from_buffer(cls, buffer: Any, byte_order: str | None = None, count: int = -1, offset: int = 0,
-                    dtype: Any = None) -> Any:
+    def from_buffer(
+        cls, buffer: Any, byte_order: str | None = None, count: int = -1, offset: int = 0, dtype: Any = None
+    ) -> Any:
         """A copy of the numbers in an object with the buffer protocol, in this machine's byte order."""
         item = 1 if dtype is None else dtype.itemsize
-        check(item == 1 or byte_order is not None, "from_buffer: byte_order ('native', 'little' or 'big') is "
-              f"needed for numbers of {item} bytes", TypeError)
-        check(byte_order in (None, "native", "little", "big"), f"invalid byte_order {byte_order!r}; it is "
-              "'native', 'little' or 'big'", ValueError)
+        check(
+            item == 1 or byte_order is not None,
+            f"from_buffer: byte_order ('native', 'little' or 'big') is needed for numbers of {item} bytes",
+            TypeError,
+        )
+        check(
+            byte_order in (None, "native", "little", "big"),
+            f"invalid byte_order {byte_order!r}; it is 'native', 'little' or 'big'",
+            ValueError,
+        )
         data = np.frombuffer(buffer, np.uint8)
-        check(0 <= offset <= data.nbytes, f"offset must be non-negative and no greater than buffer length "
-              f"({data.nbytes}), but got {offset}", ValueError)
+        check(
+            0 <= offset <= data.nbytes,
+            f"offset must be non-negative and no greater than buffer length "
+            f"({data.nbytes}), but got {offset}",
+            ValueError,
+        )
         if count < 0:
-            check((data.nbytes - offset) % item == 0, f"buffer size ({data.nbytes - offset}) must be a "
-                  f"multiple of element size ({item})", ValueError)
+            check(
+                (data.nbytes - offset) % item == 0,
+                f"buffer size ({data.nbytes - offset}) must be a multiple of element size ({item})",
+                ValueError,
+            )
             count = (data.nbytes - offset) // item
-        check(offset + count * item <= data.nbytes, f"buffer has only {data.nbytes - offset} bytes after "
-              f"offset {offset}, but {count * item} were asked for", ValueError)
-        result = cls.of_buffer(data[offset:offset + count * item].copy())
+        check(
+            offset + count * item <= data.nbytes,
+            f"buffer has only {data.nbytes - offset} bytes after "
+            f"offset {offset}, but {count * item} were asked for",
+            ValueError,
+        )
+        result = cls.of_buffer(data[offset : offset + count * item].copy())
         if item > 1 and byte_order not in ("native", sys.byteorder):
             result.byteswap(dtype)
         if dtype is not None and dtype.name == "bool":
@@ -333,8 +359,9 @@ class StorageBase:
     @classmethod
     def _new_with_file(cls, file: Any, element_size: int) -> Any:
         """The storage that `_write_file` wrote, read from where the file stands."""
-        source = io.BytesIO(file.read()) if isinstance(file, io.BufferedIOBase) and not file.seekable() \
-            else file
+        source = (
+            io.BytesIO(file.read()) if isinstance(file, io.BufferedIOBase) and not file.seekable() else file
+        )
         count = source.read(8)
         check(len(count) == 8, "unexpected end of file: the size of a storage is missing")
         size = int.from_bytes(count, "little") * element_size
@@ -402,8 +429,11 @@ def _new_buffer(content: Any) -> np.ndarray:
         size = content.__index__()
         check(size >= 0, f"a storage cannot have {size} bytes")
         return empty_bytes(size)
-    check(hasattr(content, "__len__") and hasattr(content, "__getitem__"), "a storage is made of a size or "
-          f"of a sequence of bytes, not of a {type(content).__name__}", TypeError)
+    check(
+        hasattr(content, "__len__") and hasattr(content, "__getitem__"),
+        f"a storage is made of a size or of a sequence of bytes, not of a {type(content).__name__}",
+        TypeError,
+    )
     if isinstance(content, StorageBase):
         return content.bytes_().copy()
     check(all(hasattr(item, "__index__") for item in content), "a storage of bytes takes integers", TypeError)
@@ -448,8 +478,11 @@ def move_tensors(storage: StorageBase) -> None:
 
 def resize_storage(storage: StorageBase, size: int, others: bool) -> None:
     """`size` bytes for a storage; new ones are zero. With `others` the tensors over it move along."""
-    check(not storage._fixed, "Trying to resize storage that is not resizable: its memory belongs to an "
-          "array, a file or other processes")
+    check(
+        not storage._fixed,
+        "Trying to resize storage that is not resizable: its memory belongs to an "
+        "array, a file or other processes",
+    )
     assert storage.buffer is not None
     kept = min(size, storage.buffer.nbytes)
     resized = empty_bytes(size)

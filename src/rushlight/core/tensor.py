@@ -92,7 +92,8 @@ def refuse_in_transform(name: str) -> None:
             f"You are attempting to call Tensor.{name}, perhaps by a function of autograd.functional "
             "(torch.autograd.functional), inside of a function that is being transformed by func.grad, "
             "vmap or the like. Transforms record what they need themselves: take the derivative with them "
-            "instead.")
+            "instead."
+        )
 
 
 _DTYPE = property(lambda tensor: tensor.dtype, doc="The dtype of the elements.")
@@ -295,9 +296,11 @@ class Tensor(TensorMethods, metaclass=TensorMeta):
             return len(shape) == 4 and is_channels_last(shape, strides)
         if memory_format is channels_last_3d:
             return len(shape) == 5 and is_channels_last(shape, strides)
-        raise RuntimeError("is_contiguous: preserve_format is not a memory format to ask for; use "
-                           "contiguous_format, "
-                           "channels_last or channels_last_3d")
+        raise RuntimeError(
+            "is_contiguous: preserve_format is not a memory format to ask for; use "
+            "contiguous_format, "
+            "channels_last or channels_last_3d"
+        )
 
     # Autograd's view of the tensor; the engine is in autograd/.
 
@@ -328,12 +331,14 @@ class Tensor(TensorMethods, metaclass=TensorMeta):
                 "var.detach().",
             )
             return self
-        check(not requires_grad or self.dtype.is_floating_point or self.dtype.is_complex,
-              "only Tensors of floating point and complex dtype can require gradients, not "
-              f"{self.dtype.name}")
+        check(
+            not requires_grad or self.dtype.is_floating_point or self.dtype.is_complex,
+            f"only Tensors of floating point and complex dtype can require gradients, not {self.dtype.name}",
+        )
         if self._inference and requires_grad and not MODES.inference:
-            raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not "
-                               "allowed.")
+            raise RuntimeError(
+                "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed."
+            )
         if self._requires_grad is not requires_grad and _before_flag is not None:
             _before_flag(self)
         self._requires_grad = requires_grad
@@ -355,8 +360,10 @@ class Tensor(TensorMethods, metaclass=TensorMeta):
             array = self._array
             if array is None:
                 if self._parts is not None:
-                    raise NotImplementedError(f"Cannot access storage of a {self.layout.name} tensor: its "
-                                              "members have one each; see indices() and values()")
+                    raise NotImplementedError(
+                        f"Cannot access storage of a {self.layout.name} tensor: its "
+                        "members have one each; see indices() and values()"
+                    )
                 storage = Storage.of_size(self.nbytes)
             else:
                 storage = Storage.of_array(array)
@@ -394,17 +401,23 @@ class Tensor(TensorMethods, metaclass=TensorMeta):
         array = self._array
         if array is None:
             if self._parts is not None:
-                raise TypeError(f"can't convert a {self.layout.name} tensor to an array. Use "
-                                "Tensor.to_dense() first")
+                raise TypeError(
+                    f"can't convert a {self.layout.name} tensor to an array. Use Tensor.to_dense() first"
+                )
             if self._keys & DISPATCH:
-                raise RuntimeError(".numpy() is not supported for tensor subclasses without data: "
-                                   f"{type(self).__name__} is one")
-            raise NotImplementedError("a tensor on the meta device has no data; create it on 'cpu' to read "
-                                      "values")
+                raise RuntimeError(
+                    ".numpy() is not supported for tensor subclasses without data: "
+                    f"{type(self).__name__} is one"
+                )
+            raise NotImplementedError(
+                "a tensor on the meta device has no data; create it on 'cpu' to read values"
+            )
         if self._keys & (LAZY | QUANTIZED):
             if self._quantizer is not None:
-                raise TypeError(f"can't convert a tensor of dtype {self.dtype.name} to an array; use "
-                                "Tensor.dequantize() or Tensor.int_repr() first")
+                raise TypeError(
+                    f"can't convert a tensor of dtype {self.dtype.name} to an array; use "
+                    "Tensor.dequantize() or Tensor.int_repr() first"
+                )
             if self._conj:
                 array = np.conjugate(array)
             if self._neg:

@@ -34,8 +34,28 @@ class _Immutable:
 # --- device ---------------------------------------------------------------------------------------
 
 _DEVICE = re.compile(r"([a-z]+)(?::(0|[1-9][0-9]*))?", re.ASCII)
-_DEVICE_TYPES = ("cpu", "cuda", "ipu", "xpu", "mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga",
-                 "maia", "xla", "lazy", "vulkan", "mps", "meta", "hpu", "mtia", "privateuseone")
+_DEVICE_TYPES = (
+    "cpu",
+    "cuda",
+    "ipu",
+    "xpu",
+    "mkldnn",
+    "opengl",
+    "opencl",
+    "ideep",
+    "hip",
+    "ve",
+    "fpga",
+    "maia",
+    "xla",
+    "lazy",
+    "vulkan",
+    "mps",
+    "meta",
+    "hpu",
+    "mtia",
+    "privateuseone",
+)
 _DEVICES: dict[tuple[str, int | None], device] = {}
 
 
@@ -90,21 +110,26 @@ class device(_Immutable):
 
 def _refuse_device(type: object, index: object) -> NoReturn:
     if isinstance(type, int) and not isinstance(type, bool) and index is None:
-        raise RuntimeError(f"device: index {type} names an accelerator; rushlight runs on cpu and meta, use "
-                           "device('cpu')")
-    raise TypeError("device: expected a device, or a str such as 'cpu' and an int index, got "
-                    f"{type!r} and {index!r}")
+        raise RuntimeError(
+            f"device: index {type} names an accelerator; rushlight runs on cpu and meta, use device('cpu')"
+        )
+    raise TypeError(
+        f"device: expected a device, or a str such as 'cpu' and an int index, got {type!r} and {index!r}"
+    )
 
 
 def _parse_device(text: str, index: int | None) -> tuple[str, int | None]:
     match = _DEVICE.fullmatch(text)
     if match is None:
-        raise RuntimeError(f"device: invalid device string {text!r}; expected 'cpu' or 'meta', optionally "
-                           "with an index as in 'cpu:0'")
+        raise RuntimeError(
+            f"device: invalid device string {text!r}; expected 'cpu' or 'meta', optionally "
+            "with an index as in 'cpu:0'"
+        )
     kind, inline = match.groups()
     if kind not in _DEVICE_TYPES:
-        raise RuntimeError(f"device: {kind!r} is none of {', '.join(_DEVICE_TYPES)}; rushlight runs on cpu "
-                           "and meta")
+        raise RuntimeError(
+            f"device: {kind!r} is none of {', '.join(_DEVICE_TYPES)}; rushlight runs on cpu and meta"
+        )
     if inline is None and index is None:
         return kind, None
     if index is None:
@@ -206,10 +231,13 @@ per_tensor_symmetric = qscheme("per_tensor_symmetric")
 per_channel_symmetric = qscheme("per_channel_symmetric")
 per_channel_affine_float_qparams = qscheme("per_channel_affine_float_qparams")
 
-LAYOUTS: dict[str, layout] = {token.name: token for token in (
-    strided, sparse_coo, sparse_csr, sparse_csc, sparse_bsr, sparse_bsc, jagged)}
-MEMORY_FORMATS: dict[str, memory_format] = {token.name: token for token in (
-    contiguous_format, preserve_format, channels_last, channels_last_3d)}
+LAYOUTS: dict[str, layout] = {
+    token.name: token
+    for token in (strided, sparse_coo, sparse_csr, sparse_csc, sparse_bsr, sparse_bsc, jagged)
+}
+MEMORY_FORMATS: dict[str, memory_format] = {
+    token.name: token for token in (contiguous_format, preserve_format, channels_last, channels_last_3d)
+}
 
 
 # --- size -----------------------------------------------------------------------------------------
@@ -276,8 +304,9 @@ def _checked_extent(position: int, extent: SupportsIndex) -> int:
     try:
         return operator.index(extent)
     except TypeError:
-        raise TypeError(f"Size: expected an iterable of ints, but item {position} is a "
-                        f"{type(extent).__name__}") from None
+        raise TypeError(
+            f"Size: expected an iterable of ints, but item {position} is a {type(extent).__name__}"
+        ) from None
 
 
 make_size: Callable[[Iterable[Any]], Size] = functools.partial(tuple.__new__, Size)

@@ -11,8 +11,12 @@ __all__ = ["GradScaler", "autocast"]
 
 
 def _warn(name: str) -> None:
-    warnings.warn(f"`torch.cpu.amp.{name}(args...)` is deprecated. Please use "
-                  f"`torch.amp.{name}('cpu', args...)` instead.", FutureWarning, stacklevel=3)
+    warnings.warn(
+        f"`torch.cpu.amp.{name}(args...)` is deprecated. Please use "
+        f"`torch.amp.{name}('cpu', args...)` instead.",
+        FutureWarning,
+        stacklevel=3,
+    )
 
 
 class autocast(amp.autocast):
@@ -26,8 +30,20 @@ class autocast(amp.autocast):
 class GradScaler(amp.GradScaler):
     """`amp.GradScaler("cpu", ...)`."""
 
-    def __init__(self, init_scale: float = 2.0**16, growth_factor: float = 2.0, backoff_factor: float = 0.5,
-                 growth_interval: int = 2000, enabled: bool = True) -> None:
+    def __init__(
+        self,
+        init_scale: float = 2.0**16,
+        growth_factor: float = 2.0,
+        backoff_factor: float = 0.5,
+        growth_interval: int = 2000,
+        enabled: bool = True,
+    ) -> None:
         _warn("GradScaler")
-        super().__init__("cpu", init_scale=init_scale, growth_factor=growth_factor,
-                         backoff_factor=backoff_factor, growth_interval=growth_interval, enabled=enabled)
+        super().__init__(
+            "cpu",
+            init_scale=init_scale,
+            growth_factor=growth_factor,
+            backoff_factor=backoff_factor,
+            growth_interval=growth_interval,
+            enabled=enabled,
+        )

@@ -16,14 +16,48 @@ from ..core.tensor import Tensor
 from . import amp
 
 __all__ = [
-    "Event", "OutOfMemoryError", "Stream", "amp", "can_device_access_peer", "current_device",
-    "current_stream", "default_stream", "device", "device_count", "device_of", "empty_cache",
-    "get_arch_list", "get_device_capability", "get_device_name", "get_device_properties",
-    "get_rng_state", "get_rng_state_all", "init", "initial_seed", "ipc_collect", "is_available",
-    "is_bf16_supported", "is_initialized", "manual_seed", "manual_seed_all", "max_memory_allocated",
-    "max_memory_reserved", "mem_get_info", "memory_allocated", "memory_reserved", "memory_stats",
-    "memory_summary", "reset_max_memory_allocated", "reset_peak_memory_stats", "seed", "seed_all",
-    "set_device", "set_rng_state", "set_rng_state_all", "stream", "synchronize",
+    "Event",
+    "OutOfMemoryError",
+    "Stream",
+    "amp",
+    "can_device_access_peer",
+    "current_device",
+    "current_stream",
+    "default_stream",
+    "device",
+    "device_count",
+    "device_of",
+    "empty_cache",
+    "get_arch_list",
+    "get_device_capability",
+    "get_device_name",
+    "get_device_properties",
+    "get_rng_state",
+    "get_rng_state_all",
+    "init",
+    "initial_seed",
+    "ipc_collect",
+    "is_available",
+    "is_bf16_supported",
+    "is_initialized",
+    "manual_seed",
+    "manual_seed_all",
+    "max_memory_allocated",
+    "max_memory_reserved",
+    "mem_get_info",
+    "memory_allocated",
+    "memory_reserved",
+    "memory_stats",
+    "memory_summary",
+    "reset_max_memory_allocated",
+    "reset_peak_memory_stats",
+    "seed",
+    "seed_all",
+    "set_device",
+    "set_rng_state",
+    "set_rng_state_all",
+    "stream",
+    "synchronize",
 ]
 
 
@@ -115,8 +149,10 @@ def stream(stream: Any) -> Any:
 
 
 def _missing(name: str) -> Any:
-    raise AssertionError(f"cuda.{name}: Torch not compiled with CUDA enabled: rushlight runs on cpu and "
-                         "meta. Ask cuda.is_available() first")
+    raise AssertionError(
+        f"cuda.{name}: Torch not compiled with CUDA enabled: rushlight runs on cpu and "
+        "meta. Ask cuda.is_available() first"
+    )
 
 
 def _needs_device(name: str) -> Callable[..., Any]:
@@ -167,8 +203,9 @@ class _NoTensor(type):
     is_cuda = True
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        raise TypeError(f"type torch.cuda.{cls.__name__} not available. Torch not compiled with CUDA "
-                        "enabled.")
+        raise TypeError(
+            f"type torch.cuda.{cls.__name__} not available. Torch not compiled with CUDA enabled."
+        )
 
 
 class _NoStorage:

@@ -10,8 +10,16 @@ from ..core.registry import REGISTRY, Api, Kind, OpDef
 from ..core.schema import Schema
 
 
-def alias(target: str, name: str, *, family: str, api: Api | None = None, namespace: str = "",
-          public_name: str = "", overloads: Mapping[str, str] | None = None) -> None:
+def alias(
+    target: str,
+    name: str,
+    *,
+    family: str,
+    api: Api | None = None,
+    namespace: str = "",
+    public_name: str = "",
+    overloads: Mapping[str, str] | None = None,
+) -> None:
     """Declare `name` with the overloads of `target`; `overloads` renames them and drops those not in it.
 
     `api` is how `name` is exposed; None means as each overload of the target is.
@@ -27,5 +35,12 @@ def alias(target: str, name: str, *, family: str, api: Api | None = None, namesp
 
 
 def _forward(target: OpDef, schema: Schema, family: str, api: Api, namespace: str, public_name: str) -> OpDef:
-    return OpDef(schema, Kind.COMPOSITE, family, api=api, namespace=namespace, public_name=public_name,
-                 body=lambda args: call(target, args))
+    return OpDef(
+        schema,
+        Kind.COMPOSITE,
+        family,
+        api=api,
+        namespace=namespace,
+        public_name=public_name,
+        body=lambda args: call(target, args),
+    )

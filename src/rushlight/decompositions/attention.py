@@ -325,15 +325,21 @@ def native_multi_head_attention(
     keys) for type 0, of (batch, keys) for type 1, of (batch, heads, queries, keys) for type 2."""
     name = "_native_multi_head_attention"
     check(query.ndim == 3, f"{name}: expected 3-D `query`, got {query.ndim}-D tensor")
-    check(query.shape[2] == embed_dim, f"{name}: passed-in embed_dim {embed_dim} didn't match the last dim "
-          f"of query, {query.shape[2]}")
+    check(
+        query.shape[2] == embed_dim,
+        f"{name}: passed-in embed_dim {embed_dim} didn't match the last dim of query, {query.shape[2]}",
+    )
     check(embed_dim % num_head == 0, f"{name}: embed_dim {embed_dim} is no multiple of num_head {num_head}")
-    check(tuple(qkv_weight.shape) == (3 * embed_dim, embed_dim), f"{name}: expected `qkv_weight` of shape "
-          f"{[3 * embed_dim, embed_dim]}, got {list(qkv_weight.shape)}")
+    check(
+        tuple(qkv_weight.shape) == (3 * embed_dim, embed_dim),
+        f"{name}: expected `qkv_weight` of shape {[3 * embed_dim, embed_dim]}, got {list(qkv_weight.shape)}",
+    )
     check(mask is None or mask_type in (0, 1, 2), f"{name}: Mask Type should be defined, 0, 1 or 2")
     given = zip((query, key, value), qkv_weight.chunk(3), qkv_bias.chunk(3), strict=True)
-    q, k, v = (run_name("linear", x, w, b).unflatten(-1, (num_head, embed_dim // num_head)).transpose(1, 2)
-               for x, w, b in given)
+    q, k, v = (
+        run_name("linear", x, w, b).unflatten(-1, (num_head, embed_dim // num_head)).transpose(1, 2)
+        for x, w, b in given
+    )
     scores = (q * (1.0 / math.sqrt(max(q.shape[-1], 1)))).matmul(k.transpose(-2, -1))
     if mask is not None:
         hidden = mask.to(BOOL)

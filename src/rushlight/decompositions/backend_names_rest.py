@@ -67,8 +67,7 @@ def mkldnn_reshape(self: Tensor, shape: Sequence[int]) -> Tensor:
 
 
 @composite(
-    "_mkldnn_transpose(Tensor self, int dim0, int dim1) -> Tensor",
-    api=FUNCTION | Api.INPLACE_FUNCTION,
+    "_mkldnn_transpose(Tensor self, int dim0, int dim1) -> Tensor", api=FUNCTION | Api.INPLACE_FUNCTION
 )
 def mkldnn_transpose(self: Tensor, dim0: int, dim1: int) -> Tensor:
     return self.transpose(dim0, dim1).clone()

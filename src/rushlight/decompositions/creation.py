@@ -12,8 +12,9 @@ from ..core.tokens import memory_format as MemoryFormat
 from ..core.tokens import preserve_format
 
 
-@composite("contiguous(Tensor(a) self, *, MemoryFormat memory_format=contiguous_format) -> Tensor(a)",
-           api=METHOD)
+@composite(
+    "contiguous(Tensor(a) self, *, MemoryFormat memory_format=contiguous_format) -> Tensor(a)", api=METHOD
+)
 def contiguous(self: Tensor, memory_format: MemoryFormat) -> Tensor:
     """The tensor itself where its memory already has that order."""
     if memory_format is preserve_format or self.is_contiguous(memory_format):
@@ -21,15 +22,20 @@ def contiguous(self: Tensor, memory_format: MemoryFormat) -> Tensor:
     return run_name("clone", self, memory_format)
 
 
-@composite("_efficientzerotensor(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, "
-           "Device? device=None, bool? pin_memory=None) -> Tensor", api=FUNCTION | OUT)
+@composite(
+    "_efficientzerotensor(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, "
+    "Device? device=None, bool? pin_memory=None) -> Tensor",
+    api=FUNCTION | OUT,
+)
 def efficient_zeros(size: Sequence[int], dtype: Any, layout: Any, device: Any, pin_memory: Any) -> Tensor:
     """Zeros. PyTorch's have no memory until they are written to, which is not visible in results."""
     return run_name("zeros", size, dtype, layout, device, pin_memory)
 
 
-@composite("_new_zeros_with_same_feature_meta(Tensor self, Tensor other, *, int self_num_batch_dims=0)"
-           " -> Tensor", api=INTERNAL)
+@composite(
+    "_new_zeros_with_same_feature_meta(Tensor self, Tensor other, *, int self_num_batch_dims=0) -> Tensor",
+    api=INTERNAL,
+)
 def zeros_with_same_features(self: Tensor, other: Tensor, self_num_batch_dims: int) -> Tensor:
     """Zeros laid out as `other`, one after another for the leading dimensions of `self`."""
     batch = tuple(self.shape[:self_num_batch_dims])
@@ -39,15 +45,19 @@ def zeros_with_same_features(self: Tensor, other: Tensor, self_num_batch_dims: i
         strides.insert(0, step)
         step *= max(size, 1)
     shape = (*batch, *other.shape)
-    return run_name("new_empty_strided", other, shape, (*strides, *other.stride()), None, None, None,
-                    None).zero_()
+    return run_name(
+        "new_empty_strided", other, shape, (*strides, *other.stride()), None, None, None, None
+    ).zero_()
 
 
 # Operators of PyTorch's own tests: clones whose derivatives are told apart (derivatives/creation.py).
 
 composite("_test_warn_in_autograd(Tensor self) -> Tensor", api=INTERNAL)(lambda self: self.clone())
-for _schema in ("_test_autograd_multiple_dispatch.fullcoverage(Tensor self) -> Tensor",
-                "_test_autograd_multiple_dispatch.ntonly(Tensor self, bool b) -> Tensor"):
+for _schema in (
+    "_test_autograd_multiple_dispatch.fullcoverage(Tensor self) -> Tensor",
+    "_test_autograd_multiple_dispatch.ntonly(Tensor self, bool b) -> Tensor",
+):
     composite(_schema, api=FUNCTION)(lambda self: self.clone())
 composite("_test_autograd_multiple_dispatch_view(Tensor(a) self) -> Tensor(a)", api=FUNCTION)(
-    lambda self: self.view(-1))
+    lambda self: self.view(-1)
+)

@@ -20,8 +20,13 @@ from ..core.schema import REQUIRED
 from ..core.shapes import broadcast_shapes
 from ..core.tensor import Tensor
 
-_NAMES = {"floor_div": ("div.Tensor_mode", "floor"), "trunc_div": ("div.Tensor_mode", "trunc"),
-          "pow": ("pow.Tensor_Tensor",), "zeta": ("special_zeta",), "where": ("where.self",)}
+_NAMES = {
+    "floor_div": ("div.Tensor_mode", "floor"),
+    "trunc_div": ("div.Tensor_mode", "trunc"),
+    "pow": ("pow.Tensor_Tensor",),
+    "zeta": ("special_zeta",),
+    "where": ("where.self",),
+}
 
 
 class TensorHandler:
@@ -50,7 +55,7 @@ class TensorHandler:
 
         def run(*operands: Any) -> Any:
             given = (*operands, *rest)
-            return run_name(found.name, *given, *defaults[len(given):])
+            return run_name(found.name, *given, *defaults[len(given) :])
 
         return run
 

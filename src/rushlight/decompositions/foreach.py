@@ -124,9 +124,18 @@ def _as_tensors(self: Tensors, numbers: Any) -> Any:
     several = numbers if isinstance(numbers, tuple | list) else (numbers,) * len(self)
     if len(several) != len(self):
         return several  # refused where the two are paired
-    return [run_name("full", (), number, None if isinstance(number, float) and not tensor.is_floating_point()
-                     else tensor.dtype, None, tensor.device, None)
-            for tensor, number in zip(self, several, strict=True)]
+    return [
+        run_name(
+            "full",
+            (),
+            number,
+            None if isinstance(number, float) and not tensor.is_floating_point() else tensor.dtype,
+            None,
+            tensor.device,
+            None,
+        )
+        for tensor, number in zip(self, several, strict=True)
+    ]
 
 
 def _binary(name: str, of_tensors: str, of_number: str, rest: tuple[Any, ...]) -> None:

@@ -17,15 +17,24 @@ Parts = tuple[Any, ...]
 _SCALING = "float scale_growth_factor, float scale_backoff_factor, int growth_interval"
 
 
-@composite("_amp_foreach_non_finite_check_and_unscale(Tensor[] self, Tensor found_inf, Tensor inv_scale) -> "
-           "(Tensor[] self_out, Tensor found_inf_out)", api=Api.INPLACE_FUNCTION)
+@composite(
+    "_amp_foreach_non_finite_check_and_unscale(Tensor[] self, Tensor found_inf, Tensor inv_scale) -> "
+    "(Tensor[] self_out, Tensor found_inf_out)",
+    api=Api.INPLACE_FUNCTION,
+)
 def unscale(self: Sequence[Tensor], found_inf: Tensor, inv_scale: Tensor) -> Parts:
     """The tensors times `inv_scale`, and `found_inf`, or 1 if any of them holds infinity or NaN."""
     name = "_amp_foreach_non_finite_check_and_unscale_"
-    check(found_inf.numel() == 1 and inv_scale.numel() == 1, f"{name}: found_inf and inv_scale must have one "
-          f"element, but they have {found_inf.numel()} and {inv_scale.numel()}")
-    check(found_inf.dtype is DTYPES["float32"] and inv_scale.dtype is DTYPES["float32"], f"{name}: found_inf "
-          f"and inv_scale must be float32, but they are {found_inf.dtype.name} and {inv_scale.dtype.name}")
+    check(
+        found_inf.numel() == 1 and inv_scale.numel() == 1,
+        f"{name}: found_inf and inv_scale must have one "
+        f"element, but they have {found_inf.numel()} and {inv_scale.numel()}",
+    )
+    check(
+        found_inf.dtype is DTYPES["float32"] and inv_scale.dtype is DTYPES["float32"],
+        f"{name}: found_inf "
+        f"and inv_scale must be float32, but they are {found_inf.dtype.name} and {inv_scale.dtype.name}",
+    )
     check(all(t.is_floating_point() for t in self), f"{name}: tensors must be floating point")
     factor = inv_scale.reshape(())
     bad = found_inf != 0
@@ -35,14 +44,26 @@ def unscale(self: Sequence[Tensor], found_inf: Tensor, inv_scale: Tensor) -> Par
     return scaled, run_name("where.ScalarSelf", bad, 1.0, found_inf)
 
 
-@composite(f"_amp_update_scale(Tensor self, Tensor growth_tracker, Tensor found_inf, {_SCALING}) -> (Tensor, "
-           "Tensor growth_tracker_out)", api=Api.INPLACE_FUNCTION)
-def update_scale(self: Tensor, growth_tracker: Tensor, found_inf: Tensor, scale_growth_factor: float,
-                 scale_backoff_factor: float, growth_interval: int) -> Parts:
+@composite(
+    f"_amp_update_scale(Tensor self, Tensor growth_tracker, Tensor found_inf, {_SCALING}) -> (Tensor, "
+    "Tensor growth_tracker_out)",
+    api=Api.INPLACE_FUNCTION,
+)
+def update_scale(
+    self: Tensor,
+    growth_tracker: Tensor,
+    found_inf: Tensor,
+    scale_growth_factor: float,
+    scale_backoff_factor: float,
+    growth_interval: int,
+) -> Parts:
     """The next scale, and how many steps without infinity or NaN there were since it last changed."""
     name = "_amp_update_scale_"
-    for what, each, dtype in (("current_scale", self, "float32"), ("growth_tracker", growth_tracker, "int32"),
-                              ("found_inf", found_inf, "float32")):
+    for what, each, dtype in (
+        ("current_scale", self, "float32"),
+        ("growth_tracker", growth_tracker, "int32"),
+        ("found_inf", found_inf, "float32"),
+    ):
         check(each.numel() == 1, f"{name}: {what} must have one element, but it has {each.numel()}")
         check(each.dtype is DTYPES[dtype], f"{name}: {what} must be {dtype}, but it is {each.dtype.name}")
     bad = found_inf.reshape(self.shape) != 0

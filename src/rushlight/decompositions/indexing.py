@@ -17,8 +17,11 @@ from ..ops.indexing import check_mask, index_shape
 _INTEGERS = frozenset((DTYPES["int64"], DTYPES["int32"]))
 
 
-@composite("nonzero_numpy(Tensor self) -> Tensor[]", api=INTERNAL,
-           shape=lambda self: (Spec(None, DTYPES["int64"]),) * max(self.ndim, 1))
+@composite(
+    "nonzero_numpy(Tensor self) -> Tensor[]",
+    api=INTERNAL,
+    shape=lambda self: (Spec(None, DTYPES["int64"]),) * max(self.ndim, 1),
+)
 def nonzero_numpy(self: Tensor) -> tuple[Tensor, ...]:
     if self.ndim == 0:
         self = self.unsqueeze(0)
@@ -46,26 +49,38 @@ def masked_fill_scalar(self: Tensor, mask: Tensor, value: Any) -> Tensor:
 @composite("masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor", api=_MASKED)
 def masked_fill_tensor(self: Tensor, mask: Tensor, value: Tensor) -> Tensor:
     check_mask(mask, "masked_fill")
-    check(value.ndim == 0, "masked_fill only supports a 0-dimensional value tensor, but got tensor with "
-          f"{value.ndim} dimension(s).")
-    check(self.dtype.is_complex or not value.dtype.is_complex, f"masked_fill: value of {value.dtype.name} "
-          f"cannot be converted to type {self.dtype.name} without overflow")
+    check(
+        value.ndim == 0,
+        "masked_fill only supports a 0-dimensional value tensor, but got tensor with "
+        f"{value.ndim} dimension(s).",
+    )
+    check(
+        self.dtype.is_complex or not value.dtype.is_complex,
+        f"masked_fill: value of {value.dtype.name} "
+        f"cannot be converted to type {self.dtype.name} without overflow",
+    )
     fill = value.to(device=self.device, dtype=self.dtype)
     return run_name("where.self", mask, fill, self).contiguous()
 
 
-def _clamped(self: Tensor, mask: Tensor, indices: Sequence[Tensor | None],
-             wrap: bool) -> tuple[Tensor | None, ...]:
+def _clamped(
+    self: Tensor, mask: Tensor, indices: Sequence[Tensor | None], wrap: bool
+) -> tuple[Tensor | None, ...]:
     """Indices with those out of range moved to the nearest in range; what they select there is masked."""
     check(mask.dtype is DTYPES["bool"], f"tensors used as masks must be bool tensors, not {mask.dtype.name}")
-    check(all(index is None or index.dtype in _INTEGERS for index in indices), "tensors used as indices must "
-          "be long or int tensors")
-    return tuple(None if index is None else index.clamp(-self.shape[dim] if wrap else 0, self.shape[dim] - 1)
-                 for dim, index in enumerate(indices))
+    check(
+        all(index is None or index.dtype in _INTEGERS for index in indices),
+        "tensors used as indices must be long or int tensors",
+    )
+    return tuple(
+        None if index is None else index.clamp(-self.shape[dim] if wrap else 0, self.shape[dim] - 1)
+        for dim, index in enumerate(indices)
+    )
 
 
-@composite("_unsafe_masked_index(Tensor self, Tensor mask, Tensor?[] indices, Scalar fill) -> Tensor",
-           api=FUNCTION)
+@composite(
+    "_unsafe_masked_index(Tensor self, Tensor mask, Tensor?[] indices, Scalar fill) -> Tensor", api=FUNCTION
+)
 def _unsafe_masked_index(self: Tensor, mask: Tensor, indices: Sequence[Tensor | None], fill: Any) -> Tensor:
     if self.numel() == 0:
         return self.new_full(index_shape(self.shape, indices, "_unsafe_masked_index")[0], fill)
@@ -74,11 +89,14 @@ def _unsafe_masked_index(self: Tensor, mask: Tensor, indices: Sequence[Tensor | 
     return selected.masked_fill(mask.logical_not(), fill)
 
 
-@composite("_unsafe_masked_index_put_accumulate(Tensor self, Tensor mask, Tensor?[] indices, Tensor values) "
-           "-> Tensor",
-           api=FUNCTION)
-def _unsafe_masked_index_put_accumulate(self: Tensor, mask: Tensor, indices: Sequence[Tensor | None],
-                                        values: Tensor) -> Tensor:
+@composite(
+    "_unsafe_masked_index_put_accumulate(Tensor self, Tensor mask, Tensor?[] indices, Tensor values) "
+    "-> Tensor",
+    api=FUNCTION,
+)
+def _unsafe_masked_index_put_accumulate(
+    self: Tensor, mask: Tensor, indices: Sequence[Tensor | None], values: Tensor
+) -> Tensor:
     if self.numel() == 0:
         return self.clone()
     clamped = _clamped(self, mask, indices, wrap=True)
@@ -88,23 +106,31 @@ def _unsafe_masked_index_put_accumulate(self: Tensor, mask: Tensor, indices: Seq
 
 # Along one dimension.
 
-@composite("take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor",
-           api=FUNCTION | METHOD | OUT)
+
+@composite(
+    "take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor", api=FUNCTION | METHOD | OUT
+)
 def take_along_dim(self: Tensor, indices: Tensor, dim: int | None) -> Tensor:
-    check(indices.dtype is DTYPES["int64"], f"take_along_dim(): dtype of indices should be Long but got "
-          f"{indices.dtype.torch_name}")
+    check(
+        indices.dtype is DTYPES["int64"],
+        f"take_along_dim(): dtype of indices should be Long but got {indices.dtype.torch_name}",
+    )
     if dim is None:
         flat, places = self.reshape(-1), indices.reshape(-1)
         return run_name("gather", flat, 0, places, False)
-    check(self.ndim > 0, "take_along_dim(): Dimension specified as 0 but tensor has no dimensions",
-          IndexError)
+    check(
+        self.ndim > 0, "take_along_dim(): Dimension specified as 0 but tensor has no dimensions", IndexError
+    )
     dim = wrap_dim(dim, self.ndim, name="take_along_dim")
-    check(self.ndim == indices.ndim, "take_along_dim(): input and indices should have the same number of "
-          f"dimensions, but got {self.ndim} dimensions for input, and {indices.ndim} dimensions for indices")
+    check(
+        self.ndim == indices.ndim,
+        "take_along_dim(): input and indices should have the same number of "
+        f"dimensions, but got {self.ndim} dimensions for input, and {indices.ndim} dimensions for indices",
+    )
     ours, theirs = list(self.shape), list(indices.shape)
     theirs[dim] = ours[dim]
     common = broadcast_shapes(ours, theirs, name="take_along_dim")
-    wanted = (*common[:dim], indices.shape[dim], *common[dim + 1:])
+    wanted = (*common[:dim], indices.shape[dim], *common[dim + 1 :])
     if self.shape[dim]:
         indices = indices.remainder(self.shape[dim])  # any index is taken modulo the size
     self, indices = self.expand(common), indices.expand(wanted)
@@ -113,24 +139,32 @@ def take_along_dim(self: Tensor, indices: Tensor, dim: int | None) -> Tensor:
 
 # Gradients that have a name of their own.
 
-@composite("gather_backward(Tensor grad, Tensor self, int dim, Tensor index, bool sparse_grad) -> Tensor",
-           api=INTERNAL)
+
+@composite(
+    "gather_backward(Tensor grad, Tensor self, int dim, Tensor index, bool sparse_grad) -> Tensor",
+    api=INTERNAL,
+)
 def gather_backward(grad: Tensor, self: Tensor, dim: int, index: Tensor, sparse_grad: bool) -> Tensor:
     if sparse_grad:
         return run_name("_gather_sparse_backward", self, dim, index, grad)
     return grad.new_zeros(self.shape).scatter_add(dim, index, grad)
 
 
-@composite("index_select_backward(Tensor grad, SymInt[] self_sizes, int dim, Tensor index) -> Tensor",
-           api=INTERNAL)
+@composite(
+    "index_select_backward(Tensor grad, SymInt[] self_sizes, int dim, Tensor index) -> Tensor", api=INTERNAL
+)
 def index_select_backward(grad: Tensor, self_sizes: Sequence[int], dim: int, index: Tensor) -> Tensor:
     return grad.new_zeros(self_sizes).index_add(dim, index, grad)
 
 
-@composite("value_selecting_reduction_backward(Tensor grad, int dim, Tensor indices, SymInt[] sizes, bool "
-           "keepdim) -> Tensor", api=INTERNAL)
-def value_selecting_reduction_backward(grad: Tensor, dim: int, indices: Tensor, sizes: Sequence[int],
-                                       keepdim: bool) -> Tensor:
+@composite(
+    "value_selecting_reduction_backward(Tensor grad, int dim, Tensor indices, SymInt[] sizes, bool "
+    "keepdim) -> Tensor",
+    api=INTERNAL,
+)
+def value_selecting_reduction_backward(
+    grad: Tensor, dim: int, indices: Tensor, sizes: Sequence[int], keepdim: bool
+) -> Tensor:
     """The gradient of a reduction that chose the elements at `indices` (max, median, kthvalue, topk)."""
     if not keepdim and len(sizes):
         grad, indices = grad.unsqueeze(dim), indices.unsqueeze(dim)

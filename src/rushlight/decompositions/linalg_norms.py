@@ -234,6 +234,7 @@ def rank(self: Tensor, atol: Any, rtol: Any, hermitian: bool) -> Tensor:
 
 # The overloads for tensors come first: a 0-d tensor would fit a float as well, and be read.
 
+
 @linalg(
     "linalg_matrix_rank.atol_rtol_tensor(Tensor input, *, Tensor? atol=None, Tensor? rtol=None, "
     "bool hermitian=False) -> Tensor",

@@ -22,11 +22,14 @@ LARGE = 25  # rows from which a Euclidean distance is computed by a matrix produ
 
 # matmul and what rests on it.
 
+
 @composite("matmul(Tensor self, Tensor other) -> Tensor", api=PRODUCT)
 def matmul(self: Tensor, other: Tensor) -> Tensor:
     """Vectors and matrices go straight to their product; a batch times a matrix is one tall product."""
-    check(self.ndim > 0 and other.ndim > 0, "matmul: both arguments need to be at least 1D, but they are "
-          f"{self.ndim}D and {other.ndim}D")
+    check(
+        self.ndim > 0 and other.ndim > 0,
+        f"matmul: both arguments need to be at least 1D, but they are {self.ndim}D and {other.ndim}D",
+    )
     if self.ndim == 1 and other.ndim == 1:
         return self.dot(other)
     if self.ndim == 2 and other.ndim <= 2:
@@ -50,23 +53,30 @@ def broadcast_product(self: Tensor, other: Tensor) -> Tensor:
     batch = broadcast_shapes(self.shape[:-2], other.shape[:-2], name="matmul")
     if self.ndim == other.ndim == 3 and self.shape[0] == other.shape[0]:
         return self.bmm(other)
-    left, right = (t.expand((*batch, *t.shape[-2:])).reshape(math.prod(batch), *t.shape[-2:])
-                   for t in (self, other))
+    left, right = (
+        t.expand((*batch, *t.shape[-2:])).reshape(math.prod(batch), *t.shape[-2:]) for t in (self, other)
+    )
     return left.bmm(right).view((*batch, self.shape[-2], other.shape[-1]))
 
 
-@composite("linalg_matmul(Tensor self, Tensor other) -> Tensor", api=LINALG, namespace="linalg",
-           public_name="matmul")
+@composite(
+    "linalg_matmul(Tensor self, Tensor other) -> Tensor", api=LINALG, namespace="linalg", public_name="matmul"
+)
 def linalg_matmul(self: Tensor, other: Tensor) -> Tensor:
     return self.matmul(other)
 
 
-@composite("linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", api=FUNCTION,
-           namespace="nn.functional")
+@composite(
+    "linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor",
+    api=FUNCTION,
+    namespace="nn.functional",
+)
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """input @ weight.T + bias, with the bias inside the product where the input is a matrix or a batch."""
-    check(input.ndim > 0 and weight.ndim > 0, "linear: both arguments need to be at least 1D, but they are "
-          f"{input.ndim}D and {weight.ndim}D")
+    check(
+        input.ndim > 0 and weight.ndim > 0,
+        f"linear: both arguments need to be at least 1D, but they are {input.ndim}D and {weight.ndim}D",
+    )
     if bias is None:
         return input.matmul(weight.t())
     if input.ndim == 2:
@@ -80,16 +90,21 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     return input.matmul(weight.t()) + bias
 
 
-@composite("_addmm_activation(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1, "
-           "bool use_gelu=False) -> Tensor", api=PRODUCT)
-def addmm_activation(self: Tensor, mat1: Tensor, mat2: Tensor, beta: Any, alpha: Any,
-                     use_gelu: bool) -> Tensor:
+@composite(
+    "_addmm_activation(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1, "
+    "bool use_gelu=False) -> Tensor",
+    api=PRODUCT,
+)
+def addmm_activation(
+    self: Tensor, mat1: Tensor, mat2: Tensor, beta: Any, alpha: Any, use_gelu: bool
+) -> Tensor:
     result = run_name("addmm", self, mat1, mat2, beta, alpha)
     return run_name("gelu", result, "none") if use_gelu else result.relu()
 
 
-@composite("outer(Tensor self, Tensor vec2) -> Tensor",
-           "ger(Tensor self, Tensor vec2) -> Tensor", api=ANYWHERE)
+@composite(
+    "outer(Tensor self, Tensor vec2) -> Tensor", "ger(Tensor self, Tensor vec2) -> Tensor", api=ANYWHERE
+)
 def outer(self: Tensor, vec2: Tensor) -> Tensor:
     for name, vector in (("self", self), ("vec2", vec2)):
         check(vector.ndim == 1, f"outer: Expected 1-D argument {name}, but got {vector.ndim}-D")
@@ -100,8 +115,11 @@ def outer(self: Tensor, vec2: Tensor) -> Tensor:
 def inner(self: Tensor, other: Tensor) -> Tensor:
     if self.ndim == 0 or other.ndim == 0:
         return self * other
-    check(self.shape[-1] == other.shape[-1], "inner: the last dimension must match on both input tensors but "
-          f"got shapes {list(self.shape)} and {list(other.shape)}")
+    check(
+        self.shape[-1] == other.shape[-1],
+        "inner: the last dimension must match on both input tensors but "
+        f"got shapes {list(self.shape)} and {list(other.shape)}",
+    )
     return run_name("tensordot", self, other, (-1,), (-1,))
 
 
@@ -118,16 +136,25 @@ def kron(self: Tensor, other: Tensor) -> Tensor:
 @composite("tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor", api=Api.EXACT)
 def tensordot(self: Tensor, other: Tensor, dims_self: Sequence[int], dims_other: Sequence[int]) -> Tensor:
     """One matrix product, with the contracted dimensions last in `self` and first in `other`."""
-    check(len(dims_self) == len(dims_other), f"tensordot: both dimension lists should have same length, got "
-          f"{list(dims_self)} and {list(dims_other)}")
-    check(self.dtype is other.dtype, "tensordot: both inputs should have same dtype, but they are "
-          f"{self.dtype.name} and {other.dtype.name}")
+    check(
+        len(dims_self) == len(dims_other),
+        f"tensordot: both dimension lists should have same length, got "
+        f"{list(dims_self)} and {list(dims_other)}",
+    )
+    check(
+        self.dtype is other.dtype,
+        "tensordot: both inputs should have same dtype, but they are "
+        f"{self.dtype.name} and {other.dtype.name}",
+    )
     left = wrap_dims(dims_self, self.ndim, name="tensordot", empty_is_all=False)
     right = wrap_dims(dims_other, other.ndim, name="tensordot", empty_is_all=False)
     for a, b in zip(left, right, strict=True):
         size, extent = self.shape[a], other.shape[b]
-        check(size == extent or 1 in (size, extent), "tensordot: contracted dimensions need to match, but "
-              f"first has size {size} in dim {a} and second has size {extent} in dim {b}")
+        check(
+            size == extent or 1 in (size, extent),
+            "tensordot: contracted dimensions need to match, but "
+            f"first has size {size} in dim {a} and second has size {extent} in dim {b}",
+        )
         if size != extent:  # one of them is broadcast: its partner can be summed first
             self = self.sum(a, keepdim=True, dtype=self.dtype) if extent == 1 else self
             other = other.sum(b, keepdim=True, dtype=other.dtype) if size == 1 else other
@@ -143,6 +170,7 @@ def tensordot(self: Tensor, other: Tensor, dims_self: Sequence[int], dims_other:
 
 
 # Products with an addend, for stages that fuse them: the product is not rounded before the sum.
+
 
 def plus(self: Tensor, beta: Any, product: Tensor, alpha: Any, dtype: DType | None = None) -> Tensor:
     """beta * self + alpha * product in the dtype of `self`, or `dtype`; beta = 0 ignores `self`."""
@@ -193,8 +221,9 @@ def baddbmm(self: Tensor, batch1: Tensor, batch2: Tensor, beta: Any, alpha: Any)
 
 
 @decomposition("baddbmm.dtype")
-def baddbmm_dtype(self: Tensor, batch1: Tensor, batch2: Tensor, out_dtype: DType, beta: Any,
-                  alpha: Any) -> Tensor:
+def baddbmm_dtype(
+    self: Tensor, batch1: Tensor, batch2: Tensor, out_dtype: DType, beta: Any, alpha: Any
+) -> Tensor:
     return plus(self, beta, wide_bmm(batch1, batch2), alpha, out_dtype)
 
 
@@ -242,6 +271,7 @@ def linalg_cross(self: Tensor, other: Tensor, dim: int) -> Tensor:
 
 # Chains.
 
+
 @composite("chain_matmul(Tensor[] matrices) -> Tensor", api=Api.EXACT)
 def chain_matmul(matrices: Sequence[Tensor]) -> Tensor:
     for i, matrix in enumerate(matrices):
@@ -250,8 +280,9 @@ def chain_matmul(matrices: Sequence[Tensor]) -> Tensor:
     return matrices[0] if len(matrices) == 1 else multi_dot(matrices)
 
 
-@composite("linalg_multi_dot(Tensor[] tensors) -> Tensor", api=LINALG, namespace="linalg",
-           public_name="multi_dot")
+@composite(
+    "linalg_multi_dot(Tensor[] tensors) -> Tensor", api=LINALG, namespace="linalg", public_name="multi_dot"
+)
 def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     """The product of matrices in the order of fewest multiplications; vectors may stand at the ends."""
     check_chain(tensors)
@@ -267,14 +298,22 @@ def check_chain(tensors: Sequence[Tensor]) -> None:
     check(len(tensors) >= 2, f"multi_dot: expected at least 2 tensors but got {len(tensors)}")
     for i, tensor in enumerate(tensors):
         end = i in (0, len(tensors) - 1)
-        check(tensor.ndim == 2 or (end and tensor.ndim == 1), f"multi_dot: tensor {i} must be "
-              f"{'1D or ' if end else ''}2D but got {tensor.ndim}D")
-        check(tensor.dtype is tensors[0].dtype, "multi_dot: all tensors must have the same dtype, but tensor "
-              f"0 is {tensors[0].dtype.name} and tensor {i} {tensor.dtype.name}")
+        check(
+            tensor.ndim == 2 or (end and tensor.ndim == 1),
+            f"multi_dot: tensor {i} must be {'1D or ' if end else ''}2D but got {tensor.ndim}D",
+        )
+        check(
+            tensor.dtype is tensors[0].dtype,
+            "multi_dot: all tensors must have the same dtype, but tensor "
+            f"0 is {tensors[0].dtype.name} and tensor {i} {tensor.dtype.name}",
+        )
     for i in range(1, len(tensors)):
         left, right = tensors[i - 1], tensors[i]
-        check(left.shape[-1] == right.shape[0], f"multi_dot: tensors {i - 1} and {i} with shapes "
-              f"{list(left.shape)} and {list(right.shape)} cannot be multiplied")
+        check(
+            left.shape[-1] == right.shape[0],
+            f"multi_dot: tensors {i - 1} and {i} with shapes "
+            f"{list(left.shape)} and {list(right.shape)} cannot be multiplied",
+        )
 
 
 def cheapest_splits(sizes: Sequence[int]) -> dict[tuple[int, int], int]:
@@ -286,8 +325,9 @@ def cheapest_splits(sizes: Sequence[int]) -> dict[tuple[int, int], int]:
         for i in range(count - length):
             j = i + length
             outside = sizes[i] * sizes[j + 1]
-            cost[i, j], split[i, j] = min((cost[i, k] + cost[k + 1, j] + outside * sizes[k + 1], k)
-                                          for k in range(i, j))
+            cost[i, j], split[i, j] = min(
+                (cost[i, k] + cost[k + 1, j] + outside * sizes[k + 1], k) for k in range(i, j)
+            )
     return split
 
 
@@ -303,14 +343,24 @@ def matrix_power(self: Tensor, n: int) -> Tensor:
     return run_name("linalg_matrix_power", self, n)
 
 
-@composite("linalg_matrix_power(Tensor self, int n) -> Tensor", api=LINALG, namespace="linalg",
-           public_name="matrix_power")
+@composite(
+    "linalg_matrix_power(Tensor self, int n) -> Tensor",
+    api=LINALG,
+    namespace="linalg",
+    public_name="matrix_power",
+)
 def linalg_matrix_power(self: Tensor, n: int) -> Tensor:
     """Repeated squaring; negative powers are powers of the inverse."""
-    check(self.ndim >= 2, "linalg.matrix_power: the input tensor must have at least 2 dimensions, but its "
-          f"shape is {tuple(self.shape)}")
-    check(self.shape[-1] == self.shape[-2], "linalg.matrix_power: A must be batches of square matrices, but "
-          f"they are {self.shape[-2]} by {self.shape[-1]} matrices")
+    check(
+        self.ndim >= 2,
+        "linalg.matrix_power: the input tensor must have at least 2 dimensions, but its "
+        f"shape is {tuple(self.shape)}",
+    )
+    check(
+        self.shape[-1] == self.shape[-2],
+        "linalg.matrix_power: A must be batches of square matrices, but "
+        f"they are {self.shape[-2]} by {self.shape[-1]} matrices",
+    )
     if n == 0:
         identity = run_name("eye", self.shape[-1], self.dtype, None, self.device, None)
         return run_name("copy", self, identity, False)  # part of the graph of `self`, as in PyTorch
@@ -325,13 +375,23 @@ def linalg_matrix_power(self: Tensor, n: int) -> Tensor:
 
 # Products of vectors along a dimension.
 
-@composite("linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor", api=LINALG,
-           namespace="linalg", public_name="vecdot")
+
+@composite(
+    "linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor",
+    api=LINALG,
+    namespace="linalg",
+    public_name="vecdot",
+)
 def linalg_vecdot(x: Tensor, y: Tensor, dim: int) -> Tensor:
-    check(x.dtype.is_floating_point or x.dtype.is_complex, "linalg.vecdot: Expected a floating point or "
-          f"complex tensor as input. Got {x.dtype.torch_name}")
-    check(x.dtype is y.dtype, f"linalg.vecdot: Expected x and y to have the same dtype, but found x of type "
-          f"{x.dtype.torch_name} and y of type {y.dtype.torch_name} instead")
+    check(
+        x.dtype.is_floating_point or x.dtype.is_complex,
+        f"linalg.vecdot: Expected a floating point or complex tensor as input. Got {x.dtype.torch_name}",
+    )
+    check(
+        x.dtype is y.dtype,
+        f"linalg.vecdot: Expected x and y to have the same dtype, but found x of type "
+        f"{x.dtype.torch_name} and y of type {y.dtype.torch_name} instead",
+    )
     if x.ndim == 1 and y.ndim == 1 and x.shape == y.shape:
         wrap_dim(dim, 1, name="linalg.vecdot")
         return x.vdot(y)
@@ -362,28 +422,46 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
 def check_bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None) -> None:
     dtypes = [t.dtype.name for t in (input1, input2, weight, bias) if t is not None]
     check(len(set(dtypes)) == 1, f"bilinear: all tensors must have the same dtype, but they are {dtypes}")
-    check(input1.ndim == input2.ndim > 0, f"bilinear: input dimensions do not match: got {input1.ndim} and "
-          f"{input2.ndim}; both inputs need as many dimensions, and at least one")
-    check(input1.shape[:-1] == input2.shape[:-1], "bilinear: input batch dimensions do not match: got "
-          f"{list(input1.shape[:-1])} and {list(input2.shape[:-1])}")
-    check(weight.ndim == 3, f"bilinear: weight must be 3-dimensional, but its shape is {tuple(weight.shape)}",
-          IndexError)
+    check(
+        input1.ndim == input2.ndim > 0,
+        f"bilinear: input dimensions do not match: got {input1.ndim} and "
+        f"{input2.ndim}; both inputs need as many dimensions, and at least one",
+    )
+    check(
+        input1.shape[:-1] == input2.shape[:-1],
+        "bilinear: input batch dimensions do not match: got "
+        f"{list(input1.shape[:-1])} and {list(input2.shape[:-1])}",
+    )
+    check(
+        weight.ndim == 3,
+        f"bilinear: weight must be 3-dimensional, but its shape is {tuple(weight.shape)}",
+        IndexError,
+    )
     for name, tensor, size in (("input1", input1, weight.shape[1]), ("input2", input2, weight.shape[2])):
-        check(tensor.shape[-1] == size, f"bilinear: {name} size does not match weight size: got "
-              f"{tensor.shape[-1]} but expected {size}")
-    check(bias is None or tuple(bias.shape) == (weight.shape[0],), "bilinear: bias size does not match "
-          f"weight size: got {bias if bias is None else tuple(bias.shape)} but expected ({weight.shape[0]},)")
+        check(
+            tensor.shape[-1] == size,
+            f"bilinear: {name} size does not match weight size: got {tensor.shape[-1]} but expected {size}",
+        )
+    check(
+        bias is None or tuple(bias.shape) == (weight.shape[0],),
+        "bilinear: bias size does not match "
+        f"weight size: got {bias if bias is None else tuple(bias.shape)} but expected ({weight.shape[0]},)",
+    )
 
 
 # Distances and similarity.
+
 
 @composite("cdist(Tensor x1, Tensor x2, float p=2., int? compute_mode=None) -> Tensor", api=INTERNAL)
 def cdist(x1: Tensor, x2: Tensor, p: float, compute_mode: int | None) -> Tensor:
     """Mode 0 (and None) takes the matrix product for many rows, 1 always, 2 never."""
     large = x1.ndim >= 2 and x2.ndim >= 2 and (x1.shape[-2] > LARGE or x2.shape[-2] > LARGE)
     if p == 2 and (compute_mode == 1 or (compute_mode in (None, 0) and large)):
-        check(x1.dtype.itemsize >= 4, f'"cdist" not implemented for \'{x1.dtype.torch_name}\'',
-              NotImplementedError)
+        check(
+            x1.dtype.itemsize >= 4,
+            f"\"cdist\" not implemented for '{x1.dtype.torch_name}'",
+            NotImplementedError,
+        )
         return run_name("_euclidean_dist", x1, x2)
     return run_name("_cdist_forward", x1, x2, p, compute_mode)
 
@@ -405,18 +483,27 @@ def pdist(self: Tensor, p: float) -> Tensor:
     return run_name("_pdist_forward", self, p)
 
 
-@composite("pairwise_distance(Tensor x1, Tensor x2, float p=2., float eps=9.9999999999999995e-07, "
-           "bool keepdim=False) -> Tensor", api=FUNCTION)
+@composite(
+    "pairwise_distance(Tensor x1, Tensor x2, float p=2., float eps=9.9999999999999995e-07, "
+    "bool keepdim=False) -> Tensor",
+    api=FUNCTION,
+)
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float, eps: float, keepdim: bool) -> Tensor:
     return run_name("linalg_vector_norm", x1 - x2 + eps, p, (-1,), keepdim, None)
 
 
-@composite("cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor",
-           promote=Promotion.DEFAULT, api=FUNCTION)
+@composite(
+    "cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor",
+    promote=Promotion.DEFAULT,
+    api=FUNCTION,
+)
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int, eps: float) -> Tensor:
     """The product of the normalised vectors, each norm at least `eps`; gradients see the norms unbounded."""
-    check(x1.dtype.is_floating_point, "cosine_similarity: expected common dtype to be floating point, yet "
-          f"common dtype is {x1.dtype.torch_name}")
+    check(
+        x1.dtype.is_floating_point,
+        "cosine_similarity: expected common dtype to be floating point, yet "
+        f"common dtype is {x1.dtype.torch_name}",
+    )
     check(eps >= 0, f"cosine_similarity: eps must be non-negative, got: {eps}")
     shape = broadcast_shapes(x1.shape, x2.shape, name="cosine_similarity")
     units = [t / bounded_norm(t, dim, eps) for t in (x1.expand(shape), x2.expand(shape))]

@@ -48,6 +48,7 @@ def einsum(equation: str, tensors: Sequence[Tensor], path: Sequence[int] | None)
 
 # The equation.
 
+
 @functools.lru_cache(maxsize=256)
 def parse(equation: str, ranks: tuple[int, ...]) -> tuple[list[tuple[int, ...]], tuple[int, ...]]:
     """The labels of every operand and of the output."""
@@ -70,15 +71,21 @@ def subscripts(term: str, where: str) -> list[int]:
     text = term.replace(" ", "")
     while text:
         if text[0] == ".":
-            check(text.startswith("..."), f"einsum: found '.' for {where} that is not part of any ellipsis "
-                  f"in '{term}'")
-            check(-1 not in labels, f"einsum: found '.' for {where} for which an ellipsis was already found "
-                  f"in '{term}'")
+            check(
+                text.startswith("..."),
+                f"einsum: found '.' for {where} that is not part of any ellipsis in '{term}'",
+            )
+            check(
+                -1 not in labels,
+                f"einsum: found '.' for {where} for which an ellipsis was already found in '{term}'",
+            )
             labels.append(-1)
             text = text[3:]
             continue
-        check(text[0] in LETTERS, f"einsum: invalid subscript '{text[0]}' in '{term}' for {where}; "
-              "subscripts must be in [a-zA-Z]")
+        check(
+            text[0] in LETTERS,
+            f"einsum: invalid subscript '{text[0]}' in '{term}' for {where}; subscripts must be in [a-zA-Z]",
+        )
         labels.append(LETTERS.index(text[0]))
         text = text[1:]
     return labels
@@ -87,9 +94,12 @@ def subscripts(term: str, where: str) -> list[int]:
 def operand_labels(index: int, term: str, rank: int) -> tuple[int, ...]:
     labels = subscripts(term, f"operand {index}")
     named = len(labels) - (-1 in labels)
-    check(named == rank or (named < rank and -1 in labels), "einsum: the number of subscripts in the "
-          f"equation ({named}) does not match the number of dimensions ({rank}) for operand {index}"
-          + ("" if -1 in labels else " and no ellipsis was given"))
+    check(
+        named == rank or (named < rank and -1 in labels),
+        "einsum: the number of subscripts in the "
+        f"equation ({named}) does not match the number of dimensions ({rank}) for operand {index}"
+        + ("" if -1 in labels else " and no ellipsis was given"),
+    )
     covered = tuple(_FIRST_ELLIPSIS + i for i in reversed(range(rank - named)))
     return tuple(label for item in labels for label in (covered if item == -1 else (item,)))
 
@@ -100,15 +110,21 @@ def output_labels(term: str, ellipsis: Sequence[int], known: set[int]) -> tuple[
         if label == -1:
             result.extend(ellipsis)
             continue
-        check(label not in result, f"einsum: output subscript {LETTERS[label]} appears more than once in the "
-              "output")
-        check(label in known, f"einsum: output subscript {LETTERS[label]} does not appear in the equation "
-              "for any input operand")
+        check(
+            label not in result,
+            f"einsum: output subscript {LETTERS[label]} appears more than once in the output",
+        )
+        check(
+            label in known,
+            f"einsum: output subscript {LETTERS[label]} does not appear in the equation "
+            "for any input operand",
+        )
         result.append(label)
     return tuple(result)
 
 
 # The operands.
+
 
 def without_repeats(index: int, tensor: Tensor, labels: tuple[int, ...]) -> Operand:
     """A label that occurs twice in one operand takes the diagonal of those dimensions."""
@@ -117,9 +133,12 @@ def without_repeats(index: int, tensor: Tensor, labels: tuple[int, ...]) -> Oper
         while names.count(label) > 1:
             first = names.index(label)
             second = names.index(label, first + 1)
-            check(tensor.shape[first] == tensor.shape[second], f"einsum: subscript {LETTERS[label]} is "
-                  f"repeated for operand {index} but the sizes don't match, {tensor.shape[second]} != "
-                  f"{tensor.shape[first]}")
+            check(
+                tensor.shape[first] == tensor.shape[second],
+                f"einsum: subscript {LETTERS[label]} is "
+                f"repeated for operand {index} but the sizes don't match, {tensor.shape[second]} != "
+                f"{tensor.shape[first]}",
+            )
             tensor = tensor.diagonal(0, first, second).movedim(-1, first)
             del names[second]
     return Operand(tensor, tuple(names))
@@ -131,8 +150,11 @@ def check_sizes(operands: Sequence[Operand]) -> None:
         for label, size in zip(operand.labels, operand.tensor.shape, strict=True):
             seen = sizes.get(label, 1)
             name = LETTERS[label] if label < _FIRST_ELLIPSIS else "..."
-            check(size == seen or 1 in (size, seen), f"einsum: subscript {name} has size {size} for operand "
-                  f"{index} which does not broadcast with previously seen size {seen}")
+            check(
+                size == seen or 1 in (size, seen),
+                f"einsum: subscript {name} has size {size} for operand "
+                f"{index} which does not broadcast with previously seen size {seen}",
+            )
             sizes[label] = size if seen == 1 else seen
 
 
@@ -140,12 +162,18 @@ def path_pairs(path: Sequence[int] | None, count: int) -> Iterator[tuple[int, in
     """The pairs of a contraction path given flat: i0, j0, i1, j1, ...; None where there is none."""
     if path is None:
         return None
-    check(len(path) == 2 * (count - 1) or (count == 1 and len(path) == 1), "einsum: expected contraction "
-          f"path given in path parameter to be of length {2 * (count - 1)}, got {len(path)}")
+    check(
+        len(path) == 2 * (count - 1) or (count == 1 and len(path) == 1),
+        "einsum: expected contraction "
+        f"path given in path parameter to be of length {2 * (count - 1)}, got {len(path)}",
+    )
     for step in range(count - 1):
-        pair = path[2 * step:2 * step + 2]
-        check(all(0 <= i < count - step for i in pair) and pair[0] != pair[1], "einsum: the contraction path "
-              f"names {pair} at step {step}, when there are {count - step} operands")
+        pair = path[2 * step : 2 * step + 2]
+        check(
+            all(0 <= i < count - step for i in pair) and pair[0] != pair[1],
+            "einsum: the contraction path "
+            f"names {pair} at step {step}, when there are {count - step} operands",
+        )
     return iter(zip(path[::2], path[1::2], strict=False))
 
 
@@ -169,6 +197,7 @@ def cheapest_pair(operands: Sequence[Operand], output: Sequence[int]) -> tuple[i
 
 # Contraction.
 
+
 def contracted(left: Operand, right: Operand, keep: set[int]) -> Operand:
     """The product of two operands, summed over the labels that nobody needs any more."""
     left, right = without_broadcast(left, right), without_broadcast(right, left)
@@ -176,8 +205,10 @@ def contracted(left: Operand, right: Operand, keep: set[int]) -> Operand:
     batch = [label for label in shared if label in keep]
     inside = [label for label in shared if label not in keep]
     done = {*left.labels, *right.labels} - keep - set(shared)
-    left, right = (summed(operand, [label for label in operand.labels if label in done], bool(inside))
-                   for operand in (left, right))
+    left, right = (
+        summed(operand, [label for label in operand.labels if label in done], bool(inside))
+        for operand in (left, right)
+    )
     rows = [label for label in left.labels if label not in shared]
     columns = [label for label in right.labels if label not in shared]
     labels = (*batch, *rows, *columns)
@@ -191,8 +222,11 @@ def contracted(left: Operand, right: Operand, keep: set[int]) -> Operand:
 
 def without_broadcast(operand: Operand, other: Operand) -> Operand:
     """`operand` without the dimensions of size 1 that broadcast against a larger one of `other`."""
-    dims = [dim for dim, label in enumerate(operand.labels)
-            if operand.tensor.shape[dim] == 1 and label in other.labels and other.size(label) != 1]
+    dims = [
+        dim
+        for dim, label in enumerate(operand.labels)
+        if operand.tensor.shape[dim] == 1 and label in other.labels and other.size(label) != 1
+    ]
     if not dims:
         return operand
     labels = tuple(label for dim, label in enumerate(operand.labels) if dim not in dims)

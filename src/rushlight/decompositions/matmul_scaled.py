@@ -105,24 +105,34 @@ def convert_weight_to_int4pack_for_cpu(self: Tensor, innerKTiles: int) -> Tensor
     return (low + high * 16).to(DTYPES["uint8"])
 
 
-@composite("_weight_int4pack_mm_for_cpu(Tensor self, Tensor mat2, int qGroupSize, Tensor qScaleAndZeros) -> "
-           "Tensor", api=FUNCTION)
+@composite(
+    "_weight_int4pack_mm_for_cpu(Tensor self, Tensor mat2, int qGroupSize, Tensor qScaleAndZeros) -> Tensor",
+    api=FUNCTION,
+)
 def weight_int4pack_mm_for_cpu(self: Tensor, mat2: Tensor, qGroupSize: int, qScaleAndZeros: Tensor) -> Tensor:
     """`self` times the transposed (w - 8) * scale + zero, with numbers for each group of a row."""
     name = "_weight_int4pack_mm_cpu"
     check(self.dtype in _INT4_FACTORS, f"{name} : expect A to be either 32-bit or 16-bit float tensor.")
     check(mat2.dtype is DTYPES["uint8"], f"{name} : expect B to be uint8 tensor.")
     check(self.ndim == 2 and mat2.ndim == 2, f"{name} : expect A and B to be matrices")
-    check(self.shape[1] == 2 * mat2.shape[1], f"{name} : A has {self.shape[1]} columns, B is for "
-          f"{2 * mat2.shape[1]}")
-    check(qGroupSize in (32, 64, 128, 256), f"{name}: expect qGroupSize to be 32, 64, 128 or 256, got "
-          f"{qGroupSize}")
-    check(qScaleAndZeros.dtype is self.dtype, f"expected scalar type {self.dtype.torch_name} but found "
-          f"{qScaleAndZeros.dtype.torch_name}")
+    check(
+        self.shape[1] == 2 * mat2.shape[1],
+        f"{name} : A has {self.shape[1]} columns, B is for {2 * mat2.shape[1]}",
+    )
+    check(
+        qGroupSize in (32, 64, 128, 256),
+        f"{name}: expect qGroupSize to be 32, 64, 128 or 256, got {qGroupSize}",
+    )
+    check(
+        qScaleAndZeros.dtype is self.dtype,
+        f"expected scalar type {self.dtype.torch_name} but found {qScaleAndZeros.dtype.torch_name}",
+    )
     rows, columns = mat2.shape[0], self.shape[1]
     groups = -(-columns // qGroupSize)
-    check(tuple(qScaleAndZeros.shape) == (groups, rows, 2), f"{name}: expect qScaleAndZeros to be of shape "
-          f"{[groups, rows, 2]}, got {list(qScaleAndZeros.shape)}")
+    check(
+        tuple(qScaleAndZeros.shape) == (groups, rows, 2),
+        f"{name}: expect qScaleAndZeros to be of shape {[groups, rows, 2]}, got {list(qScaleAndZeros.shape)}",
+    )
     halves = run_name("stack", (mat2.bitwise_and(15), mat2 >> 4), 2)
     wide = self.dtype.opmath
     each = run_name("repeat_interleave.self_int", qScaleAndZeros.to(wide), qGroupSize, 0, None)

@@ -15,22 +15,52 @@ from .aliases import alias
 BINARY = FUNCTION | METHOD | INPLACE_METHOD | OUT
 
 for _target, _name in {
-    "abs": "absolute", "acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh",
-    "atan": "arctan", "atanh": "arctanh", "atan2": "arctan2", "clamp": "clip", "div": "divide",
-    "mul": "multiply", "neg": "negative", "sub": "subtract", "trunc": "fix", "ne": "not_equal", "lt": "less",
-    "le": "less_equal", "gt": "greater", "ge": "greater_equal",
+    "abs": "absolute",
+    "acos": "arccos",
+    "acosh": "arccosh",
+    "asin": "arcsin",
+    "asinh": "arcsinh",
+    "atan": "arctan",
+    "atanh": "arctanh",
+    "atan2": "arctan2",
+    "clamp": "clip",
+    "div": "divide",
+    "mul": "multiply",
+    "neg": "negative",
+    "sub": "subtract",
+    "trunc": "fix",
+    "ne": "not_equal",
+    "lt": "less",
+    "le": "less_equal",
+    "gt": "greater",
+    "ge": "greater_equal",
 }.items():
     alias(_target, _name, family="pointwise", api=BINARY if _name == "absolute" else None)
 alias("div", "true_divide", family="pointwise", overloads={"Tensor": "Tensor", "Scalar": "Scalar"})
 alias("maximum", "max", family="pointwise", overloads={"": "other"})
 alias("minimum", "min", family="pointwise", overloads={"": "other"})
 for _name in ("and", "or", "xor"):
-    alias(f"bitwise_{_name}", f"__{_name}__", family="pointwise", api=INTERNAL,
-          overloads={"Tensor": "Tensor", "Scalar": "Scalar"})
-alias("bitwise_left_shift", "__lshift__", family="pointwise", api=INTERNAL,
-      overloads={"Tensor": "Tensor", "Tensor_Scalar": "Scalar"})
-alias("bitwise_right_shift", "__rshift__", family="pointwise", api=INTERNAL,
-      overloads={"Tensor": "Tensor", "Tensor_Scalar": "Scalar"})
+    alias(
+        f"bitwise_{_name}",
+        f"__{_name}__",
+        family="pointwise",
+        api=INTERNAL,
+        overloads={"Tensor": "Tensor", "Scalar": "Scalar"},
+    )
+alias(
+    "bitwise_left_shift",
+    "__lshift__",
+    family="pointwise",
+    api=INTERNAL,
+    overloads={"Tensor": "Tensor", "Tensor_Scalar": "Scalar"},
+)
+alias(
+    "bitwise_right_shift",
+    "__rshift__",
+    family="pointwise",
+    api=INTERNAL,
+    overloads={"Tensor": "Tensor", "Tensor_Scalar": "Scalar"},
+)
 
 
 @composite("square(Tensor self) -> Tensor", api=FUNCTION | METHOD | INPLACE | OUT)
@@ -89,15 +119,18 @@ def float_power_of_number(self: Any, exponent: Tensor) -> Tensor:
 # Numbers in the place of the first tensor: add(1, x). ATen has no such overloads; PyTorch's Python front end
 # wraps the number.
 
+
 def _number_first(name: str, *settings: str) -> None:
     schema = ", ".join(["Scalar self, Tensor other", *(["*", *settings] if settings else [])])
     target = "floor_divide" if name == "floor_divide" else f"{name}.Tensor"
 
     if settings:
+
         @composite(f"{name}.Scalar_Tensor({schema}) -> Tensor", api=FUNCTION | OUT)
         def with_alpha(self: Any, other: Tensor, alpha: Any) -> Tensor:
             return run_name(target, _as_tensor(self, other), other, alpha)
     else:
+
         @composite(f"{name}.Scalar_Tensor({schema}) -> Tensor", api=FUNCTION | OUT)
         def plain(self: Any, other: Tensor) -> Tensor:
             return run_name(target, _as_tensor(self, other), other)
@@ -118,6 +151,7 @@ for _name in ("mul", "multiply", "div", "divide", "true_divide", "floor_divide")
 
 # Questions about whole tensors.
 
+
 @composite("where(Tensor condition) -> Tensor[]", api=FUNCTION)
 def where(condition: Tensor) -> tuple[Tensor, ...]:
     return run_name("nonzero_numpy", condition)
@@ -128,8 +162,10 @@ TOLERANCES = "float rtol=1e-05, float atol=1e-08, bool equal_nan=False"
 
 @composite(f"isclose(Tensor self, Tensor other, {TOLERANCES}) -> Tensor")
 def isclose(self: Tensor, other: Tensor, rtol: float, atol: float, equal_nan: bool) -> Tensor:
-    check(self.dtype is other.dtype,
-          f"isclose: the tensors must have one dtype, but {self.dtype.name} did not match {other.dtype.name}")
+    check(
+        self.dtype is other.dtype,
+        f"isclose: the tensors must have one dtype, but {self.dtype.name} did not match {other.dtype.name}",
+    )
     check(rtol >= 0, f"isclose: rtol must be greater than or equal to zero, but got {rtol}")
     check(atol >= 0, f"isclose: atol must be greater than or equal to zero, but got {atol}")
     close = self == other
@@ -164,7 +200,8 @@ def is_nonzero(self: Tensor) -> bool:
 
 
 composite("item(Tensor self) -> Scalar", "_local_scalar_dense(Tensor self) -> Scalar", api=INTERNAL)(
-    lambda self: self.item())
+    lambda self: self.item()
+)
 composite("is_complex(Tensor self) -> bool", api=INTERNAL)(lambda self: self.dtype.is_complex)
 
 

@@ -47,6 +47,7 @@ def shaped(x: Tensor, dim: int) -> Tensor:
 
 # Taps of windows.
 
+
 def taps(x: Tensor, dim: int, line: Line) -> Iterator[tuple[Tensor, Tensor]]:
     """Tap by tap of all windows along `dim`: elements and their positions.
 
@@ -70,8 +71,9 @@ def taps(x: Tensor, dim: int, line: Line) -> Iterator[tuple[Tensor, Tensor]]:
         yield run_name("index_select", x, dim, at), at
 
 
-def _sparse_taps(x: Tensor, dim: int, line: Line, starts: Tensor, first: Tensor,
-                 last: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+def _sparse_taps(
+    x: Tensor, dim: int, line: Line, starts: Tensor, first: Tensor, last: Tensor
+) -> Iterator[tuple[Tensor, Tensor]]:
     """Taps so far apart that a window may have none inside of the input: it has the least value there is, at
     the first place after the end."""
     empty = first > last
@@ -110,6 +112,7 @@ def laid_out(x: Tensor, like: Tensor) -> Tensor:
 
 # Maxima.
 
+
 def chosen(condition: Tensor, yes: Tensor, no: Tensor) -> Tensor:
     return run_name("where.self", condition, yes, no)
 
@@ -138,7 +141,7 @@ def places_dtype(plane: Sequence[int]) -> DType:
 def plane_taps(x: Tensor, all_taps: Sequence[Taps], kind: DType) -> Iterator[tuple[Tensor, Tensor]]:
     """Tap by tap of windows over several dimensions, in row-major order: elements and their positions in the
     plane, as numbers of dtype `kind`."""
-    dim, width = -len(all_taps), numel(x.shape[x.ndim - len(all_taps) + 1:])
+    dim, width = -len(all_taps), numel(x.shape[x.ndim - len(all_taps) + 1 :])
     for value, at in all_taps[0](x, dim):
         place = shaped(at.to(kind), dim) * width
         if len(all_taps) == 1:
@@ -147,8 +150,9 @@ def plane_taps(x: Tensor, all_taps: Sequence[Taps], kind: DType) -> Iterator[tup
             yield from ((inner, place + beside) for inner, beside in plane_taps(value, all_taps[1:], kind))
 
 
-def maxima(x: Tensor, all_taps: Sequence[Taps], adaptive: bool = False,
-           together: bool = False) -> tuple[Tensor, Tensor]:
+def maxima(
+    x: Tensor, all_taps: Sequence[Taps], adaptive: bool = False, together: bool = False
+) -> tuple[Tensor, Tensor]:
     """Maxima of windows and their positions in the plane; `all_taps` give the taps along each dimension.
 
     `together`: all taps of a window one after the other, rather than along one dimension after the other.
@@ -161,8 +165,10 @@ def maxima(x: Tensor, all_taps: Sequence[Taps], adaptive: bool = False,
     for dim, taps_along in zip(range(-1, -rank - 1, -1), reversed(all_taps), strict=True):
         size = x.shape[dim]
         before = repeat(None) if known is None else (index for index, _ in taps_along(known, dim))
-        x, known = largest((value, shaped(at, dim) * width + (0 if index is None else index))
-                           for (value, at), index in zip(taps_along(x, dim), before, strict=False))
+        x, known = largest(
+            (value, shaped(at, dim) * width + (0 if index is None else index))
+            for (value, at), index in zip(taps_along(x, dim), before, strict=False)
+        )
         width *= size
     assert known is not None
     if rank == 3 and adaptive:
@@ -177,8 +183,10 @@ def at_places(x: Tensor, indices: Tensor, rank: int) -> Tensor:
 
 def to_places(grad: Tensor, indices: Tensor, like: Tensor, rank: int) -> Tensor:
     """Zeros of the shape of `like`, with grad added at flat positions of the planes."""
-    check(tuple(grad.shape) == tuple(indices.shape), f"max pool backward: expected a gradient of shape "
-          f"{list(indices.shape)}, but got {list(grad.shape)}")
+    check(
+        tuple(grad.shape) == tuple(indices.shape),
+        f"max pool backward: expected a gradient of shape {list(indices.shape)}, but got {list(grad.shape)}",
+    )
     zeros = grad.new_zeros((*like.shape[:-rank], numel(like.shape[-rank:])))
     found = zeros.scatter_add(-1, indices.flatten(-rank), grad.flatten(-rank)).reshape(like.shape)
     return laid_out(found, like) if rank == 2 else found
@@ -187,15 +195,18 @@ def to_places(grad: Tensor, indices: Tensor, like: Tensor, rank: int) -> Tensor:
 def to_windows(grad: Tensor, indices: Tensor, like: Tensor, along: Sequence[Line]) -> Tensor:
     """As `to_places`, of windows that lie side by side: every element of the planes asks whether it is the
     one that its window has chosen."""
-    check(tuple(grad.shape) == tuple(indices.shape), f"max pool backward: expected a gradient of shape "
-          f"{list(indices.shape)}, but got {list(grad.shape)}")
+    check(
+        tuple(grad.shape) == tuple(indices.shape),
+        f"max pool backward: expected a gradient of shape {list(indices.shape)}, but got {list(grad.shape)}",
+    )
     rank = len(along)
     plane, lead = tuple(like.shape[-rank:]), tuple(like.shape[:-rank])
     one_each = (*lead, *(n for line in along for n in (line.count, 1)))
     repeated = (*lead, *(n for line in along for n in (line.count, line.stride)))
     kind = places_dtype(plane)
-    spread, places = (x.reshape(one_each).expand(repeated).reshape(like.shape)
-                      for x in (grad, indices.to(kind)))
+    spread, places = (
+        x.reshape(one_each).expand(repeated).reshape(like.shape) for x in (grad, indices.to(kind))
+    )
     here = places == counted(numel(plane), grad).to(kind).reshape(plane)
     found = chosen(here, spread, grad.new_zeros(()))
     return laid_out(found, like) if rank == 2 else found
@@ -203,12 +214,26 @@ def to_windows(grad: Tensor, indices: Tensor, like: Tensor, along: Sequence[Line
 
 def side_by_side(along: Sequence[Line]) -> bool:
     """Whether every element of the input lies in one window's stretch of the plane."""
-    return all(line.inside and line.dilation == 1 and line.kernel <= line.stride
-               and line.size == line.count * line.stride for line in along)
+    return all(
+        line.inside
+        and line.dilation == 1
+        and line.kernel <= line.stride
+        and line.size == line.count * line.stride
+        for line in along
+    )
 
 
-def max_pool_backward(grad: Tensor, indices: Tensor, like: Tensor, rank: int, kernel_size: Shape,
-                      stride: Shape, padding: Shape, dilation: Shape, ceil_mode: bool) -> Tensor:
+def max_pool_backward(
+    grad: Tensor,
+    indices: Tensor,
+    like: Tensor,
+    rank: int,
+    kernel_size: Shape,
+    stride: Shape,
+    padding: Shape,
+    dilation: Shape,
+    ceil_mode: bool,
+) -> Tensor:
     """The gradient of the input, for indices that the operator has found."""
     along = lines(like, rank, kernel_size, stride, padding, dilation, ceil_mode, f"max_pool{rank}d")
     if side_by_side(along) and numel(like.shape):
@@ -218,69 +243,104 @@ def max_pool_backward(grad: Tensor, indices: Tensor, like: Tensor, rank: int, ke
 
 def _declare_max(rank: int) -> None:
     name = f"max_pool{rank}d"
-    more = (f"int[{rank}] kernel_size, int[{rank}] stride=[], int[{rank}] padding=0, int[{rank}] dilation=1, "
-            "bool ceil_mode=False")
+    more = (
+        f"int[{rank}] kernel_size, int[{rank}] stride=[], int[{rank}] padding=0, int[{rank}] dilation=1, "
+        "bool ceil_mode=False"
+    )
 
     @composite(f"{name}_with_indices(Tensor self, {more}) -> (Tensor, Tensor)", api=INTERNAL)
-    def with_indices(self: Tensor, kernel_size: Shape, stride: Shape, padding: Shape, dilation: Shape,
-                     ceil_mode: bool) -> tuple[Tensor, Tensor]:
+    def with_indices(
+        self: Tensor, kernel_size: Shape, stride: Shape, padding: Shape, dilation: Shape, ceil_mode: bool
+    ) -> tuple[Tensor, Tensor]:
         along = lines(self, rank, kernel_size, stride, padding, dilation, ceil_mode, name)
         check_input(self, rank, REAL_NUMBERS, name)
         together = all(line.inside for line in along) and prod(line.kernel for line in along) <= FEW_TAPS
         return maxima(self, [partial(taps, line=line) for line in along], together=together)
 
-    @composite(f"{name}_with_indices_backward(Tensor grad_output, Tensor self, int[{rank}] kernel_size, "
-               f"int[{rank}] stride, int[{rank}] padding, int[{rank}] dilation, bool ceil_mode, Tensor "
-               "indices) -> Tensor", api=INTERNAL)
+    @composite(
+        f"{name}_with_indices_backward(Tensor grad_output, Tensor self, int[{rank}] kernel_size, "
+        f"int[{rank}] stride, int[{rank}] padding, int[{rank}] dilation, bool ceil_mode, Tensor "
+        "indices) -> Tensor",
+        api=INTERNAL,
+    )
     def backward(grad_output: Tensor, self: Tensor, indices: Tensor) -> Tensor:
         return to_places(grad_output, indices, self, rank)
 
     @composite(f"{name}(Tensor self, {more}) -> Tensor", api=FUNCTION)
-    def max_pool(self: Tensor, kernel_size: Shape, stride: Shape, padding: Shape, dilation: Shape,
-                 ceil_mode: bool) -> Tensor:
+    def max_pool(
+        self: Tensor, kernel_size: Shape, stride: Shape, padding: Shape, dilation: Shape, ceil_mode: bool
+    ) -> Tensor:
         return run_name(f"{name}_with_indices", self, kernel_size, stride, padding, dilation, ceil_mode)[0]
 
 
 for _rank in (2, 3):
     _declare_max(_rank)
 
-_MAX1 = ("int[1] kernel_size, int[1] stride=[], int[1] padding=[0], int[1] dilation=[1], bool "
-         "ceil_mode=False")
+_MAX1 = "int[1] kernel_size, int[1] stride=[], int[1] padding=[0], int[1] dilation=[1], bool ceil_mode=False"
 
 
 @composite(f"max_pool1d_with_indices(Tensor self, {_MAX1}) -> (Tensor, Tensor)", api=FUNCTION)
-def max_pool1d_with_indices(self: Tensor, kernel_size: Shape, stride: Shape, padding: Shape, dilation: Shape,
-                            ceil_mode: bool) -> tuple[Tensor, Tensor]:
+def max_pool1d_with_indices(
+    self: Tensor, kernel_size: Shape, stride: Shape, padding: Shape, dilation: Shape, ceil_mode: bool
+) -> tuple[Tensor, Tensor]:
     check_input(self, 1, REAL_NUMBERS, "max_pool1d")
-    for word, given in (("kernel_size", kernel_size), ("stride", stride), ("padding", padding),
-                        ("dilation", dilation)):
-        check(len(given) == 1 or (word == "stride" and not given), f"max_pool1d() {word} must be an int, "
-              f"list of ints or tuple of ints of size 1 but got size {len(given)}")
-    found = run_name("max_pool2d_with_indices", self.unsqueeze(-2), (1, *kernel_size),
-                     (1, *(stride or kernel_size)), (0, *padding), (1, *dilation), ceil_mode)
+    for word, given in (
+        ("kernel_size", kernel_size),
+        ("stride", stride),
+        ("padding", padding),
+        ("dilation", dilation),
+    ):
+        check(
+            len(given) == 1 or (word == "stride" and not given),
+            f"max_pool1d() {word} must be an int, "
+            f"list of ints or tuple of ints of size 1 but got size {len(given)}",
+        )
+    found = run_name(
+        "max_pool2d_with_indices",
+        self.unsqueeze(-2),
+        (1, *kernel_size),
+        (1, *(stride or kernel_size)),
+        (0, *padding),
+        (1, *dilation),
+        ceil_mode,
+    )
     return found[0].squeeze(-2), found[1].squeeze(-2)
 
 
 @composite(f"max_pool1d(Tensor self, {_MAX1}) -> Tensor", api=FUNCTION)
-def max_pool1d(self: Tensor, kernel_size: Shape, stride: Shape, padding: Shape, dilation: Shape,
-               ceil_mode: bool) -> Tensor:
+def max_pool1d(
+    self: Tensor, kernel_size: Shape, stride: Shape, padding: Shape, dilation: Shape, ceil_mode: bool
+) -> Tensor:
     if not self.dtype.is_quantized:  # whose pool checks for itself
         check_input(self, 1, FLOATS, "max_pool1d")
     return run_name("max_pool1d_with_indices", self, kernel_size, stride, padding, dilation, ceil_mode)[0]
 
 
-@composite("max_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride=[], "
-           "int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> Tensor", api=INTERNAL)
-def max_pool2d_backward(grad_output: Tensor, self: Tensor, kernel_size: Shape, stride: Shape, padding: Shape,
-                        dilation: Shape, ceil_mode: bool) -> Tensor:
+@composite(
+    "max_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride=[], "
+    "int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> Tensor",
+    api=INTERNAL,
+)
+def max_pool2d_backward(
+    grad_output: Tensor,
+    self: Tensor,
+    kernel_size: Shape,
+    stride: Shape,
+    padding: Shape,
+    dilation: Shape,
+    ceil_mode: bool,
+) -> Tensor:
     indices = run_name("max_pool2d_with_indices", self, kernel_size, stride, padding, dilation, ceil_mode)[1]
     return to_places(grad_output, indices, self, 2)
 
 
 def check_windows(grad_output: Tensor, name: str) -> None:
     """Refuse the gradient of an adaptive pool that has no windows."""
-    check(0 not in grad_output.shape[1:], f"{name}_backward: Expected grad_output to have non-zero size for "
-          f"non-batch dimensions, but its shape is {list(grad_output.shape)}")
+    check(
+        0 not in grad_output.shape[1:],
+        f"{name}_backward: Expected grad_output to have non-zero size for "
+        f"non-batch dimensions, but its shape is {list(grad_output.shape)}",
+    )
 
 
 def _declare_adaptive_max(rank: int) -> None:
@@ -289,8 +349,11 @@ def _declare_adaptive_max(rank: int) -> None:
     @composite(f"{name}(Tensor self, int[{rank}] output_size) -> (Tensor, Tensor)", api=INTERNAL)
     def adaptive_max_pool(self: Tensor, output_size: Shape) -> tuple[Tensor, Tensor]:
         sizes = adaptive_sizes(self, rank, output_size, FLOATS, name)
-        check(0 not in self.shape[1:], f"{name}: Expected input to have non-zero size for non-batch "
-              f"dimensions, but input has sizes {list(self.shape)}")
+        check(
+            0 not in self.shape[1:],
+            f"{name}: Expected input to have non-zero size for non-batch "
+            f"dimensions, but input has sizes {list(self.shape)}",
+        )
         if 0 in sizes:
             empty = self.new_zeros((*self.shape[:-rank], *sizes))
             return empty, empty.to(INT64)
@@ -315,22 +378,37 @@ def adaptive_max_pool1d(self: Tensor, output_size: Shape) -> tuple[Tensor, Tenso
 
 # Back from maxima.
 
+
 def unpooled(self: Tensor, indices: Tensor, output_size: Shape, rank: int) -> Tensor:
     """Zeros of a given size with the elements of self at flat positions of the planes."""
     name = f"max_unpool{rank}d"
-    check(indices.dtype is INT64, f"{name}: elements in indices should be type int64 but got: "
-          f"{indices.dtype.name}")
-    check(len(output_size) == rank, f"{name}: There should be exactly {rank} elements in output_size, but "
-          f"got {len(output_size)} elements.")
-    check(self.ndim in (rank + 1, rank + 2), f"{name}: Input to {name} should be a {rank + 1}d or "
-          f"{rank + 2}d Tensor, but got a tensor with {self.ndim} dimensions.")
-    check(tuple(self.shape) == tuple(indices.shape), f"{name}: Expected shape of indices to be same as that "
-          f"of the input tensor ({list(self.shape)}) but got indices tensor with shape: "
-          f"{list(indices.shape)}")
-    check(0 not in self.shape[1:], f"{name}: Expected input to have non-zero size for non-batch dimensions, "
-          f"but got {list(self.shape)}")
-    check(self.dtype in FLOATS, f'"{name}" not implemented for \'{self.dtype.torch_name}\'',
-          NotImplementedError)
+    check(
+        indices.dtype is INT64,
+        f"{name}: elements in indices should be type int64 but got: {indices.dtype.name}",
+    )
+    check(
+        len(output_size) == rank,
+        f"{name}: There should be exactly {rank} elements in output_size, but "
+        f"got {len(output_size)} elements.",
+    )
+    check(
+        self.ndim in (rank + 1, rank + 2),
+        f"{name}: Input to {name} should be a {rank + 1}d or "
+        f"{rank + 2}d Tensor, but got a tensor with {self.ndim} dimensions.",
+    )
+    check(
+        tuple(self.shape) == tuple(indices.shape),
+        f"{name}: Expected shape of indices to be same as that "
+        f"of the input tensor ({list(self.shape)}) but got indices tensor with shape: "
+        f"{list(indices.shape)}",
+    )
+    check(
+        0 not in self.shape[1:],
+        f"{name}: Expected input to have non-zero size for non-batch dimensions, but got {list(self.shape)}",
+    )
+    check(
+        self.dtype in FLOATS, f"\"{name}\" not implemented for '{self.dtype.torch_name}'", NotImplementedError
+    )
     zeros = self.new_zeros((*self.shape[:-rank], numel(output_size)))
     filled = zeros.scatter(-1, indices.flatten(-rank), self.flatten(-rank))
     return laid_out(filled.reshape((*self.shape[:-rank], *output_size)), self)
@@ -342,18 +420,26 @@ def max_unpool2d(self: Tensor, indices: Tensor, output_size: Shape) -> Tensor:
     return unpooled(self, indices, output_size, 2)
 
 
-@composite("max_unpool3d(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] padding) "
-           "-> Tensor", api=INTERNAL)
+@composite(
+    "max_unpool3d(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] padding) "
+    "-> Tensor",
+    api=INTERNAL,
+)
 def max_unpool3d(self: Tensor, indices: Tensor, output_size: Shape, stride: Shape, padding: Shape) -> Tensor:
     alert("max_unpooling3d_forward_out")
-    check(len(stride) == 3 and min(stride) > 0, f"max_unpool3d: strides should be three and greater than "
-          f"zero, but got stride: {list(stride)}")
-    check(len(padding) == 3, f"max_unpool3d: There should be exactly 3 elements in padding, but got "
-          f"{list(padding)}")
+    check(
+        len(stride) == 3 and min(stride) > 0,
+        f"max_unpool3d: strides should be three and greater than zero, but got stride: {list(stride)}",
+    )
+    check(
+        len(padding) == 3,
+        f"max_unpool3d: There should be exactly 3 elements in padding, but got {list(padding)}",
+    )
     return unpooled(self, indices, output_size, 3)
 
 
 # Random windows.
+
 
 def fractional_places(samples: Tensor, size: int, kernel: int, count: int) -> Tensor:
     """Starts [batch, channels, count] of windows at about equal distances, from one random number each."""
@@ -367,31 +453,43 @@ def fractional_places(samples: Tensor, size: int, kernel: int, count: int) -> Te
     return run_name("cat", (moved, last), -1)
 
 
-def fractional(self: Tensor, kernel_size: Shape, output_size: Shape, random_samples: Tensor,
-               rank: int) -> tuple[Tensor, Tensor]:
+def fractional(
+    self: Tensor, kernel_size: Shape, output_size: Shape, random_samples: Tensor, rank: int
+) -> tuple[Tensor, Tensor]:
     name = f"fractional_max_pool{rank}d"
     for word, given in (("kernel_size", kernel_size), ("output_size", output_size)):
-        check(len(given) == rank, f"{name}: {word} must either be a single int or a tuple of {rank} ints, "
-              f"but got {list(given)}")
+        check(
+            len(given) == rank,
+            f"{name}: {word} must either be a single int or a tuple of {rank} ints, but got {list(given)}",
+        )
     check(min(kernel_size) > 0, f"{name}: kernel_size must be greater than zero, but got {list(kernel_size)}")
     check(min(output_size) >= 0, f"{name}: output_size must not be negative, but got {list(output_size)}")
     check_input(self, rank, FLOATS, name)
     space = self.shape[-rank:]
     words = ("time", "height", "width")[-rank:]
     for word, o, k, n in zip(words, output_size, kernel_size, space, strict=True):
-        check(n - (o + k - 1) >= rank - 2, f"{name}: pool {word} {k} too large relative to input {word} {n} "
-              f"for an output {word} of {o}")
-    check(random_samples.dtype is self.dtype, f"{name}: Expect _random_samples to have the same dtype as "
-          f"input, {self.dtype.name}, but got {random_samples.dtype.name}")
+        check(
+            n - (o + k - 1) >= rank - 2,
+            f"{name}: pool {word} {k} too large relative to input {word} {n} for an output {word} of {o}",
+        )
+    check(
+        random_samples.dtype is self.dtype,
+        f"{name}: Expect _random_samples to have the same dtype as "
+        f"input, {self.dtype.name}, but got {random_samples.dtype.name}",
+    )
     if 0 in output_size:
         empty = self.new_empty((*self.shape[:-rank], *output_size))
         return empty, empty.to(INT64)
     batch = self if self.ndim == rank + 2 else self.unsqueeze(0)
     images, channels = batch.shape[:2]
-    check(random_samples.ndim == 3 and random_samples.shape[0] >= images
-          and random_samples.shape[1] >= channels and random_samples.shape[2] == rank,
-          f"{name}: Expect _random_samples of shape [{images}, {channels}, {rank}], but got "
-          f"{list(random_samples.shape)}")
+    check(
+        random_samples.ndim == 3
+        and random_samples.shape[0] >= images
+        and random_samples.shape[1] >= channels
+        and random_samples.shape[2] == rank,
+        f"{name}: Expect _random_samples of shape [{images}, {channels}, {rank}], but got "
+        f"{list(random_samples.shape)}",
+    )
     samples = random_samples.narrow(0, 0, images).narrow(1, 0, channels)
     order = range(rank) if rank == 3 else (1, 0)  # in two dimensions the first number is that of the width
     flat = None
@@ -408,8 +506,9 @@ def fractional(self: Tensor, kernel_size: Shape, output_size: Shape, random_samp
     return values.squeeze(0), indices.squeeze(0)
 
 
-def _maxima_from(planes: Tensor, starts: Tensor, space: Sequence[int],
-                 kernel: Shape) -> tuple[Tensor, Tensor]:
+def _maxima_from(
+    planes: Tensor, starts: Tensor, space: Sequence[int], kernel: Shape
+) -> tuple[Tensor, Tensor]:
     """Maxima of windows that start at flat positions."""
     found = where = None
     for tap in range(numel(kernel)):
@@ -431,14 +530,21 @@ def _maxima_from(planes: Tensor, starts: Tensor, space: Sequence[int],
 def _declare_fractional(rank: int) -> None:
     name = f"fractional_max_pool{rank}d"
 
-    @composite(f"{name}(Tensor self, int[{rank}] kernel_size, int[{rank}] output_size, Tensor "
-               "random_samples) -> (Tensor, Tensor)", api=INTERNAL)
-    def fractional_max_pool(self: Tensor, kernel_size: Shape, output_size: Shape,
-                            random_samples: Tensor) -> tuple[Tensor, Tensor]:
+    @composite(
+        f"{name}(Tensor self, int[{rank}] kernel_size, int[{rank}] output_size, Tensor "
+        "random_samples) -> (Tensor, Tensor)",
+        api=INTERNAL,
+    )
+    def fractional_max_pool(
+        self: Tensor, kernel_size: Shape, output_size: Shape, random_samples: Tensor
+    ) -> tuple[Tensor, Tensor]:
         return fractional(self, kernel_size, output_size, random_samples, rank)
 
-    @composite(f"{name}_backward(Tensor grad_output, Tensor self, int[{rank}] kernel_size, int[{rank}] "
-               "output_size, Tensor indices) -> Tensor", api=INTERNAL)
+    @composite(
+        f"{name}_backward(Tensor grad_output, Tensor self, int[{rank}] kernel_size, int[{rank}] "
+        "output_size, Tensor indices) -> Tensor",
+        api=INTERNAL,
+    )
     def backward(grad_output: Tensor, self: Tensor, indices: Tensor) -> Tensor:
         return to_places(grad_output, indices, self, rank)
 

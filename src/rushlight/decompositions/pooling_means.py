@@ -55,8 +55,8 @@ def spread(grad: Tensor, dim: int, line: Line) -> Tensor:
 def repeated(x: Tensor, dim: int, times: int) -> Tensor:
     """Every element along `dim` repeated."""
     shape, place = tuple(x.shape), x.ndim + dim
-    many = x.unsqueeze(place + 1).expand((*shape[:place + 1], times, *shape[place + 1:]))
-    return many.reshape((*shape[:place], shape[place] * times, *shape[place + 1:]))
+    many = x.unsqueeze(place + 1).expand((*shape[: place + 1], times, *shape[place + 1 :]))
+    return many.reshape((*shape[:place], shape[place] * times, *shape[place + 1 :]))
 
 
 def divisor(like: Tensor, along: Sequence[Line], count_include_pad: bool, override: int | None) -> Any:
@@ -84,8 +84,16 @@ def divided(x: Tensor, by: Any) -> Tensor:
     return x / (by.to(x.dtype) if isinstance(by, Tensor) else by)
 
 
-def mean_lines(self: Tensor, rank: int, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool,
-               divisor_override: int | None, name: str) -> tuple[Line, ...]:
+def mean_lines(
+    self: Tensor,
+    rank: int,
+    kernel_size: Any,
+    stride: Any,
+    padding: Any,
+    ceil_mode: bool,
+    divisor_override: int | None,
+    name: str,
+) -> tuple[Line, ...]:
     along = lines(self, rank, kernel_size, stride, padding, 1, ceil_mode, name)
     check(divisor_override != 0, f"{name}: divisor must be not zero")
     check_input(self, rank, MEANS, name)
@@ -95,11 +103,20 @@ def mean_lines(self: Tensor, rank: int, kernel_size: Any, stride: Any, padding: 
 def _declare_avg(rank: int) -> None:
     name = f"avg_pool{rank}d"
 
-    @composite(f"{name}(Tensor self, int[{rank}] kernel_size, int[{rank}] stride=[], int[{rank}] padding=0, "
-               "bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor",
-               api=INTERNAL)
-    def avg_pool(self: Tensor, kernel_size: Shape, stride: Shape, padding: Shape, ceil_mode: bool,
-                 count_include_pad: bool, divisor_override: int | None) -> Tensor:
+    @composite(
+        f"{name}(Tensor self, int[{rank}] kernel_size, int[{rank}] stride=[], int[{rank}] padding=0, "
+        "bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor",
+        api=INTERNAL,
+    )
+    def avg_pool(
+        self: Tensor,
+        kernel_size: Shape,
+        stride: Shape,
+        padding: Shape,
+        ceil_mode: bool,
+        count_include_pad: bool,
+        divisor_override: int | None,
+    ) -> Tensor:
         along = mean_lines(self, rank, kernel_size, stride, padding, ceil_mode, divisor_override, name)
         by = divisor(self, along, count_include_pad, divisor_override)
         total = wide(self)
@@ -107,11 +124,22 @@ def _declare_avg(rank: int) -> None:
             total = sums(total, dim, line)
         return placed(divided(total, by).to(self.dtype), self)
 
-    @composite(f"{name}_backward(Tensor grad_output, Tensor self, int[{rank}] kernel_size, int[{rank}] "
-               f"stride, int[{rank}] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) "
-               "-> Tensor", api=INTERNAL)
-    def backward(grad_output: Tensor, self: Tensor, kernel_size: Shape, stride: Shape, padding: Shape,
-                 ceil_mode: bool, count_include_pad: bool, divisor_override: int | None) -> Tensor:
+    @composite(
+        f"{name}_backward(Tensor grad_output, Tensor self, int[{rank}] kernel_size, int[{rank}] "
+        f"stride, int[{rank}] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) "
+        "-> Tensor",
+        api=INTERNAL,
+    )
+    def backward(
+        grad_output: Tensor,
+        self: Tensor,
+        kernel_size: Shape,
+        stride: Shape,
+        padding: Shape,
+        ceil_mode: bool,
+        count_include_pad: bool,
+        divisor_override: int | None,
+    ) -> Tensor:
         along = mean_lines(self, rank, kernel_size, stride, padding, ceil_mode, divisor_override, name)
         by = divisor(self, along, count_include_pad, divisor_override)
         grad = divided(wide(grad_output), by)
@@ -124,19 +152,38 @@ for _rank in (2, 3):
     _declare_avg(_rank)
 
 
-@composite("avg_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], bool "
-           "ceil_mode=False, bool count_include_pad=True) -> Tensor", api=FUNCTION)
-def avg_pool1d(self: Tensor, kernel_size: Shape, stride: Shape, padding: Shape, ceil_mode: bool,
-               count_include_pad: bool) -> Tensor:
-    check(self.ndim in (2, 3), f"avg_pool1d: Expected 2 to 3 dimensions, but got {self.ndim}-dimensional "
-          "tensor for argument #1 'self'")
-    check(len(kernel_size) == len(padding) == 1 >= len(stride), "avg_pool1d() kernel_size, stride and "
-          f"padding must be single ints, but got {list(kernel_size)}, {list(stride)} and {list(padding)}")
-    return run_name("avg_pool2d", self.unsqueeze(-2), (1, *kernel_size), (1, *(stride or kernel_size)),
-                    (0, *padding), ceil_mode, count_include_pad, None).squeeze(-2)
+@composite(
+    "avg_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], bool "
+    "ceil_mode=False, bool count_include_pad=True) -> Tensor",
+    api=FUNCTION,
+)
+def avg_pool1d(
+    self: Tensor, kernel_size: Shape, stride: Shape, padding: Shape, ceil_mode: bool, count_include_pad: bool
+) -> Tensor:
+    check(
+        self.ndim in (2, 3),
+        f"avg_pool1d: Expected 2 to 3 dimensions, but got {self.ndim}-dimensional "
+        "tensor for argument #1 'self'",
+    )
+    check(
+        len(kernel_size) == len(padding) == 1 >= len(stride),
+        "avg_pool1d() kernel_size, stride and "
+        f"padding must be single ints, but got {list(kernel_size)}, {list(stride)} and {list(padding)}",
+    )
+    return run_name(
+        "avg_pool2d",
+        self.unsqueeze(-2),
+        (1, *kernel_size),
+        (1, *(stride or kernel_size)),
+        (0, *padding),
+        ceil_mode,
+        count_include_pad,
+        None,
+    ).squeeze(-2)
 
 
 # Windows that cover the input evenly.
+
 
 def adaptive_sums(x: Tensor, dim: int, count: int) -> Tensor:
     """Sums of `count` windows that cover a dimension."""
@@ -187,8 +234,11 @@ def _declare_adaptive_avg(rank: int) -> None:
 
     @composite(f"_{name}_backward(Tensor grad_output, Tensor self) -> Tensor", api=INTERNAL)
     def backward(grad_output: Tensor, self: Tensor) -> Tensor:
-        check(grad_output.ndim == self.ndim, f"{name}_backward: Expected dimensions {self.ndim} for "
-              f"`grad_output` but got dimensions {grad_output.ndim}")
+        check(
+            grad_output.ndim == self.ndim,
+            f"{name}_backward: Expected dimensions {self.ndim} for "
+            f"`grad_output` but got dimensions {grad_output.ndim}",
+        )
         space, sizes = self.shape[-rank:], grad_output.shape[-rank:]
         check_windows(grad_output, name)
         if 0 in grad_output.shape:

@@ -28,39 +28,59 @@ _AXIS = "int axis, int quant_min, int quant_max, ScalarType dtype"
 _OUT = "*, ScalarType? out_dtype=None"
 
 # What quantized values may be, with the least and the greatest of them.
-RANGES = {DTYPES[name]: (iinfo(DTYPES[name]).min, iinfo(DTYPES[name]).max)
-          for name in ("uint8", "int8", "uint16", "int16", "int32")}
-RANGES |= {DTYPES[name]: (int(finfo(DTYPES[name]).min), int(finfo(DTYPES[name]).max))
-           for name in ("float8_e5m2", "float8_e4m3fn")}
+RANGES = {
+    DTYPES[name]: (iinfo(DTYPES[name]).min, iinfo(DTYPES[name]).max)
+    for name in ("uint8", "int8", "uint16", "int16", "int32")
+}
+RANGES |= {
+    DTYPES[name]: (int(finfo(DTYPES[name]).min), int(finfo(DTYPES[name]).max))
+    for name in ("float8_e5m2", "float8_e4m3fn")
+}
 
 
 def check_dtype(dtype: DType, name: str) -> None:
-    check(dtype in RANGES, f"{name}: unsupported dtype {dtype.name}; quantized values are "
-          f"{', '.join(d.name for d in RANGES)}", ValueError)
+    check(
+        dtype in RANGES,
+        f"{name}: unsupported dtype {dtype.name}; quantized values are {', '.join(d.name for d in RANGES)}",
+        ValueError,
+    )
 
 
 def check_bounds(quant_min: Any, quant_max: Any, dtype: DType, name: str) -> None:
     check_dtype(dtype, name)
     least, most = RANGES[dtype]
-    check(least <= quant_min and quant_max <= most, f"{name}: quant_min and quant_max must be in {least} .. "
-          f"{most} for {dtype.name}, but they are {quant_min} and {quant_max}", AssertionError)
+    check(
+        least <= quant_min and quant_max <= most,
+        f"{name}: quant_min and quant_max must be in {least} .. "
+        f"{most} for {dtype.name}, but they are {quant_min} and {quant_max}",
+        AssertionError,
+    )
 
 
 def check_values(input: Tensor, dtype: DType, name: str) -> None:
-    check(input.dtype is dtype, f"{name}: the input should be {dtype.name}, as the argument dtype says, but "
-          f"it is {input.dtype.name}", AssertionError)
+    check(
+        input.dtype is dtype,
+        f"{name}: the input should be {dtype.name}, as the argument dtype says, but it is {input.dtype.name}",
+        AssertionError,
+    )
     check_dtype(dtype, name)
 
 
 def as_float(input: Tensor, name: str) -> Tensor:
-    check(input.dtype.opmath is FLOAT and input.dtype.itemsize > 1, f"{name}: the input must be float32, "
-          f"float16 or bfloat16, but it is {input.dtype.name}", AssertionError)
+    check(
+        input.dtype.opmath is FLOAT and input.dtype.itemsize > 1,
+        f"{name}: the input must be float32, float16 or bfloat16, but it is {input.dtype.name}",
+        AssertionError,
+    )
     return input.to(FLOAT)
 
 
 def single(value: Tensor, name: str, what: str) -> Tensor:
-    check(value.numel() == 1, f"{name}: {what} must have one element, but it has {value.numel()}",
-          AssertionError)
+    check(
+        value.numel() == 1,
+        f"{name}: {what} must have one element, but it has {value.numel()}",
+        AssertionError,
+    )
     return value.reshape(())
 
 
@@ -70,19 +90,25 @@ def rounded(steps: Tensor, zero_point: Any, low: Any, high: Any, dtype: DType) -
 
 # One scale.
 
+
 @composite(f"{_SPACE}quantize_per_tensor({_NUMBERS}) -> Tensor", api=INTERNAL)
-def quantize(input: Tensor, scale: float, zero_point: int, quant_min: int, quant_max: int,
-             dtype: DType) -> Tensor:
+def quantize(
+    input: Tensor, scale: float, zero_point: int, quant_min: int, quant_max: int, dtype: DType
+) -> Tensor:
     name = "quantize_per_tensor"
     x = as_float(input, name)
     check_bounds(quant_min, quant_max, dtype, name)
     return rounded(x * (1.0 / scale), zero_point, quant_min, quant_max, dtype)
 
 
-@composite(f"{_SPACE}quantize_per_tensor.tensor({_TENSORS}) -> Tensor",
-           f"{_SPACE}quantize_per_tensor.tensor2({_BOUNDS}) -> Tensor", api=INTERNAL)
-def quantize_by_tensors(input: Tensor, scale: Tensor, zero_point: Tensor, quant_min: Any, quant_max: Any,
-                        dtype: DType) -> Tensor:
+@composite(
+    f"{_SPACE}quantize_per_tensor.tensor({_TENSORS}) -> Tensor",
+    f"{_SPACE}quantize_per_tensor.tensor2({_BOUNDS}) -> Tensor",
+    api=INTERNAL,
+)
+def quantize_by_tensors(
+    input: Tensor, scale: Tensor, zero_point: Tensor, quant_min: Any, quant_max: Any, dtype: DType
+) -> Tensor:
     name = "quantize_per_tensor"
     origin, step = single(zero_point, name, "zero_point"), single(scale, name, "scale")
     check(not readable(step) or step.item() != 0, f"{name}: division by a scale of 0", ZeroDivisionError)
@@ -105,10 +131,14 @@ def dequantize(input: Tensor, scale: float, zero_point: int, dtype: DType, out_d
     return (input.to(out_dtype or FLOAT) - zero_point) * scale
 
 
-@composite(f"{_SPACE}dequantize_per_tensor.tensor({_TENSORS}, {_OUT}) -> Tensor",
-           f"{_SPACE}dequantize_per_tensor.tensor2({_BOUNDS}, {_OUT}) -> Tensor", api=INTERNAL)
-def dequantize_by_tensors(input: Tensor, scale: Tensor, zero_point: Tensor, dtype: DType,
-                          out_dtype: DType | None) -> Tensor:
+@composite(
+    f"{_SPACE}dequantize_per_tensor.tensor({_TENSORS}, {_OUT}) -> Tensor",
+    f"{_SPACE}dequantize_per_tensor.tensor2({_BOUNDS}, {_OUT}) -> Tensor",
+    api=INTERNAL,
+)
+def dequantize_by_tensors(
+    input: Tensor, scale: Tensor, zero_point: Tensor, dtype: DType, out_dtype: DType | None
+) -> Tensor:
     name = "dequantize_per_tensor"
     origin, step = single(zero_point, name, "zero_point"), single(scale, name, "scale")
     check_values(input, dtype, name)
@@ -122,10 +152,20 @@ def dequantize_by_tensors(input: Tensor, scale: Tensor, zero_point: Tensor, dtyp
 
 # A scale for each index of a dimension.
 
-@composite(f"{_SPACE}quantize_per_channel(Tensor input, Tensor scales, Tensor zero_points, {_AXIS}) -> "
-           "Tensor", api=INTERNAL)
-def quantize_channels(input: Tensor, scales: Tensor, zero_points: Tensor, axis: int, quant_min: int,
-                      quant_max: int, dtype: DType) -> Tensor:
+
+@composite(
+    f"{_SPACE}quantize_per_channel(Tensor input, Tensor scales, Tensor zero_points, {_AXIS}) -> Tensor",
+    api=INTERNAL,
+)
+def quantize_channels(
+    input: Tensor,
+    scales: Tensor,
+    zero_points: Tensor,
+    axis: int,
+    quant_min: int,
+    quant_max: int,
+    dtype: DType,
+) -> Tensor:
     name = "quantize_per_channel"
     x = as_float(input, name)
     axis = channel_axis(input, axis, name)
@@ -134,10 +174,21 @@ def quantize_channels(input: Tensor, scales: Tensor, zero_points: Tensor, axis: 
     return rounded(x * inverse, vector(zero_points, x, axis), quant_min, quant_max, dtype)
 
 
-@composite(f"{_SPACE}dequantize_per_channel(Tensor input, Tensor scales, Tensor? zero_points, {_AXIS}, "
-           f"{_OUT}) -> Tensor", api=INTERNAL)
-def dequantize_channels(input: Tensor, scales: Tensor, zero_points: Tensor | None, axis: int, quant_min: int,
-                        quant_max: int, dtype: DType, out_dtype: DType | None) -> Tensor:
+@composite(
+    f"{_SPACE}dequantize_per_channel(Tensor input, Tensor scales, Tensor? zero_points, {_AXIS}, "
+    f"{_OUT}) -> Tensor",
+    api=INTERNAL,
+)
+def dequantize_channels(
+    input: Tensor,
+    scales: Tensor,
+    zero_points: Tensor | None,
+    axis: int,
+    quant_min: int,
+    quant_max: int,
+    dtype: DType,
+    out_dtype: DType | None,
+) -> Tensor:
     name = "dequantize_per_channel"
     check_values(input, dtype, name)
     axis = channel_axis(input, axis, name)
@@ -152,6 +203,9 @@ def vector(values: Tensor, x: Tensor, axis: int) -> Tensor:
 
 
 def channel_axis(input: Tensor, axis: int, name: str) -> int:
-    check(axis < input.ndim, f"{name}: axis must be below {input.ndim}, the number of dimensions of the "
-          f"input, but it is {axis}", AssertionError)
+    check(
+        axis < input.ndim,
+        f"{name}: axis must be below {input.ndim}, the number of dimensions of the input, but it is {axis}",
+        AssertionError,
+    )
     return wrap_dim(axis, input.ndim, name=name)

@@ -20,6 +20,7 @@ FLOAT, DOUBLE = DTYPES["float32"], DTYPES["float64"]
 
 # Values.
 
+
 @composite("dequantize.self(Tensor self) -> Tensor")
 def dequantize(self: Tensor) -> Tensor:
     return self.to(FLOAT)
@@ -43,9 +44,12 @@ def equal(self: Tensor, other: Tensor) -> bool:
 
 # A grid that fits the values.
 
+
 def fitting(x: Tensor, low: int, high: int, reduce_range: bool, name: str) -> tuple[float, int]:
-    check(x._quantizer is None and x.dtype is FLOAT, f"{name}: the input must be float32, but it is "
-          f"{x.dtype.name}")
+    check(
+        x._quantizer is None and x.dtype is FLOAT,
+        f"{name}: the input must be float32, but it is {x.dtype.name}",
+    )
     if reduce_range:
         low, high = int(low / 2), high // 2
     x = x.detach()
@@ -58,14 +62,17 @@ def choose(self: Tensor, reduce_range: bool) -> tuple[float, int]:
     return fitting(self, 0, 255, reduce_range, "_choose_qparams_per_tensor")
 
 
-@composite("quantize_per_tensor_dynamic(Tensor self, ScalarType dtype, bool reduce_range) -> Tensor",
-           api=FUNCTION)
+@composite(
+    "quantize_per_tensor_dynamic(Tensor self, ScalarType dtype, bool reduce_range) -> Tensor", api=FUNCTION
+)
 def quantize_dynamic(self: Tensor, dtype: DType, reduce_range: bool) -> Tensor:
     name = "quantize_per_tensor_dynamic"
     if dtype is DTYPES["float16"]:
         return self.to(dtype)
-    check(dtype in (QUANTIZED["qint8"], QUANTIZED["quint8"]), f"{name}: dtype must be qint8, quint8 or "
-          f"float16, but it is {dtype.name}")
+    check(
+        dtype in (QUANTIZED["qint8"], QUANTIZED["quint8"]),
+        f"{name}: dtype must be qint8, quint8 or float16, but it is {dtype.name}",
+    )
     limits = iinfo(dtype)
     scale, zero_point = fitting(self, limits.min, limits.max, reduce_range, name)
     return run_name("quantize_per_tensor", self, scale, zero_point, dtype)
@@ -73,9 +80,17 @@ def quantize_dynamic(self: Tensor, dtype: DType, reduce_range: bool) -> Tensor:
 
 # Composites that run on the integers, or on the values, as a whole.
 
-for _name in ("max_pool1d_with_indices", "max_pool2d_with_indices", "max_pool3d_with_indices",
-              *[f"{_mark}{_rank}d{_kind}" for _mark in ("upsample_nearest", "_upsample_nearest_exact")
-                for _rank in (2, 3) for _kind in ("", ".vec")]):
+for _name in (
+    "max_pool1d_with_indices",
+    "max_pool2d_with_indices",
+    "max_pool3d_with_indices",
+    *[
+        f"{_mark}{_rank}d{_kind}"
+        for _mark in ("upsample_nearest", "_upsample_nearest_exact")
+        for _rank in (2, 3)
+        for _kind in ("", ".vec")
+    ],
+):
     attach_quantized(REGISTRY[_name], on_integers(REGISTRY[_name], DOUBLE))
 for _name in ("avg_pool2d", "avg_pool3d", "_adaptive_avg_pool2d", "_adaptive_avg_pool3d"):
     attach_quantized(REGISTRY[_name], averaged(REGISTRY[_name]))
@@ -96,10 +111,19 @@ def isclose(self: Tensor, other: Tensor) -> Tensor:
 def max_pool(rank: int) -> None:
     name = f"max_pool{rank}d"
 
-    @composite(f"quantized_{name}(Tensor self, int[{rank}] kernel_size, int[{rank}] stride=[], int[{rank}] "
-               f"padding=0, int[{rank}] dilation=1, bool ceil_mode=False) -> Tensor", api=FUNCTION)
-    def pool(self: Tensor, kernel_size: Sequence[int], stride: Sequence[int], padding: Sequence[int],
-             dilation: Sequence[int], ceil_mode: bool) -> Tensor:
+    @composite(
+        f"quantized_{name}(Tensor self, int[{rank}] kernel_size, int[{rank}] stride=[], int[{rank}] "
+        f"padding=0, int[{rank}] dilation=1, bool ceil_mode=False) -> Tensor",
+        api=FUNCTION,
+    )
+    def pool(
+        self: Tensor,
+        kernel_size: Sequence[int],
+        stride: Sequence[int],
+        padding: Sequence[int],
+        dilation: Sequence[int],
+        ceil_mode: bool,
+    ) -> Tensor:
         inside(self, f"quantized_{name}")
         return run_name(name, self, kernel_size, stride, padding, dilation, ceil_mode)
 

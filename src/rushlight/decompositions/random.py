@@ -25,6 +25,7 @@ _ALPHA = _SELU_ALPHA * _SELU_SCALE
 
 # Scaled draws.
 
+
 @decomposition("uniform")
 def uniform(self: Tensor, from_: float, to: float, generator: Any) -> Tensor:
     if self.dtype.is_complex:
@@ -65,13 +66,23 @@ def normal_both(mean: Tensor, std: Tensor, generator: Any) -> Tensor:
 
 
 @decomposition("normal.float_float")
-def normal_size(mean: float, std: float, size: Sequence[int], generator: Any, dtype: Any, layout: Any,
-                device: Any, pin_memory: Any) -> Tensor:
-    return scaled_normal(run_name("empty.memory_format", size, dtype, layout, device, pin_memory, None), mean,
-                         std, generator)
+def normal_size(
+    mean: float,
+    std: float,
+    size: Sequence[int],
+    generator: Any,
+    dtype: Any,
+    layout: Any,
+    device: Any,
+    pin_memory: Any,
+) -> Tensor:
+    return scaled_normal(
+        run_name("empty.memory_format", size, dtype, layout, device, pin_memory, None), mean, std, generator
+    )
 
 
 # Dropout.
+
 
 @composite("dropout(Tensor input, float p, bool train) -> Tensor", random=True, api=FUNCTION | INPLACE)
 def dropout(input: Tensor, p: float, train: bool) -> Tensor:
@@ -81,8 +92,9 @@ def dropout(input: Tensor, p: float, train: bool) -> Tensor:
     return run_name("native_dropout", input, p, train)[0]
 
 
-@composite("feature_dropout(Tensor input, float p, bool train) -> Tensor", random=True,
-           api=FUNCTION | INPLACE)
+@composite(
+    "feature_dropout(Tensor input, float p, bool train) -> Tensor", random=True, api=FUNCTION | INPLACE
+)
 def feature_dropout(input: Tensor, p: float, train: bool) -> Tensor:
     """Drops whole channels."""
     check_probability(p)
@@ -96,8 +108,9 @@ def alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
     return alpha_dropped(input, p, train, input.shape)
 
 
-@composite("feature_alpha_dropout(Tensor input, float p, bool train) -> Tensor", random=True,
-           api=FUNCTION | INPLACE)
+@composite(
+    "feature_alpha_dropout(Tensor input, float p, bool train) -> Tensor", random=True, api=FUNCTION | INPLACE
+)
 def feature_alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
     """Alpha dropout of whole channels."""
     return alpha_dropped(input, p, train, None)
@@ -105,8 +118,10 @@ def feature_alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
 
 def channels(input: Tensor) -> list[int]:
     """The shape of one number per sample and channel."""
-    check(input.ndim >= 2, "feature dropout requires at least 2 dimensions in the input, but its shape is "
-          f"{tuple(input.shape)}")
+    check(
+        input.ndim >= 2,
+        f"feature dropout requires at least 2 dimensions in the input, but its shape is {tuple(input.shape)}",
+    )
     return [*input.shape[:2], *(1 for _ in input.shape[2:])]
 
 
@@ -118,8 +133,11 @@ def alpha_dropped(input: Tensor, p: float, train: bool, shape: Sequence[int] | N
     shape = channels(input) if shape is None else shape
     if p == 1:
         return input * 0
-    check(input.dtype.is_floating_point, "alpha_dropout: the result is floating-point and can't be cast to "
-          f"the input's dtype {input.dtype.name}")
+    check(
+        input.dtype.is_floating_point,
+        "alpha_dropout: the result is floating-point and can't be cast to "
+        f"the input's dtype {input.dtype.name}",
+    )
     scale = 1 / math.sqrt((_ALPHA**2 * p + 1) * (1 - p))
     kept = run_name("bernoulli.p", input.new_empty(shape), 1 - p, None)
     return input * (kept * scale) + ((kept - 1) * (_ALPHA * scale) + _ALPHA * scale * p)
@@ -140,8 +158,11 @@ def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor,
     return input * mask * (0.0 if p == 1 else 1 / (1 - p)), mask
 
 
-@composite("_fused_dropout(Tensor self, float p, Generator? generator=None) -> (Tensor, Tensor)", random=True,
-           api=FUNCTION)
+@composite(
+    "_fused_dropout(Tensor self, float p, Generator? generator=None) -> (Tensor, Tensor)",
+    random=True,
+    api=FUNCTION,
+)
 def fused_dropout(self: Tensor, p: float, generator: Any) -> tuple[Tensor, Tensor]:
     """Here `p` is the probability to keep an element, and the mask is made of bytes."""
     mask = run_name("bernoulli.p", run_name("empty_like", self, BYTE, None, None, None, None), p, generator)

@@ -38,6 +38,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 # The cells.
 
+
 def lstm_step(gates: Tensor, cx: Tensor) -> tuple[Tensor, Tensor, State]:
     """The output before its projection, the cell, and the gates in, forget, new and out."""
     i, f, g, o = gates.chunk(4, 1)
@@ -72,40 +73,68 @@ def relu_of(gates: Tensor, state: State, p: Parameters) -> State:
     return ((gates + linear(state[0], p.w_hh, p.b_hh)).relu(),)
 
 
-def cell_once(cell: Cell, input: Tensor, state: State, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None,
-              b_hh: Tensor | None) -> State:
-    check(input.shape[-1] == w_ih.shape[1], f"input has inconsistent input_size: got {input.shape[-1]} "
-          f"expected {w_ih.shape[1]}")
+def cell_once(
+    cell: Cell,
+    input: Tensor,
+    state: State,
+    w_ih: Tensor,
+    w_hh: Tensor,
+    b_ih: Tensor | None,
+    b_hh: Tensor | None,
+) -> State:
+    check(
+        input.shape[-1] == w_ih.shape[1],
+        f"input has inconsistent input_size: got {input.shape[-1]} expected {w_ih.shape[1]}",
+    )
     for number, hidden in enumerate(state):
-        check(hidden.shape[0] == input.shape[0], f"Input batch size {input.shape[0]} doesn't match "
-              f"hidden{number} batch size {hidden.shape[0]}")
-        check(hidden.shape[-1] == w_hh.shape[1], f"hidden{number} has inconsistent hidden_size: got "
-              f"{hidden.shape[-1]}, expected {w_hh.shape[1]}")
+        check(
+            hidden.shape[0] == input.shape[0],
+            f"Input batch size {input.shape[0]} doesn't match hidden{number} batch size {hidden.shape[0]}",
+        )
+        check(
+            hidden.shape[-1] == w_hh.shape[1],
+            f"hidden{number} has inconsistent hidden_size: got {hidden.shape[-1]}, expected {w_hh.shape[1]}",
+        )
     parameters = Parameters([w_ih, w_hh], False, False)
     parameters.b_hh = b_hh
     return cell(linear(input, w_ih, b_ih), state, parameters)
 
 
-@composite("lstm_cell(Tensor input, Tensor[] hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? "
-           "b_hh=None) -> (Tensor, Tensor)", api=FUNCTION)
-def lstm_cell(input: Tensor, hx: Sequence[Tensor], w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None,
-              b_hh: Tensor | None) -> State:
+@composite(
+    "lstm_cell(Tensor input, Tensor[] hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? "
+    "b_hh=None) -> (Tensor, Tensor)",
+    api=FUNCTION,
+)
+def lstm_cell(
+    input: Tensor, hx: Sequence[Tensor], w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None, b_hh: Tensor | None
+) -> State:
     check(len(hx) == 2, f"lstm_cell expects two hidden states, got {len(hx)}")
     return cell_once(lstm_of, input, tuple(hx), w_ih, w_hh, b_ih, b_hh)
 
 
 def declare_cell(name: str, cell: Cell) -> None:
-    @composite(f"{name}(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? "
-               "b_hh=None) -> Tensor", api=FUNCTION)
-    def once(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None,
-             b_hh: Tensor | None) -> Tensor:
+    @composite(
+        f"{name}(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? "
+        "b_hh=None) -> Tensor",
+        api=FUNCTION,
+    )
+    def once(
+        input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None, b_hh: Tensor | None
+    ) -> Tensor:
         return cell_once(cell, input, (hx,), w_ih, w_hh, b_ih, b_hh)[0]
 
 
 # The loop.
 
-def run_steps(cell: Cell, gates: Sequence[Tensor], sizes: Sequence[int], start: State, parameters: Parameters,
-              reverse: bool) -> tuple[list[Tensor], State]:
+
+def run_steps(
+    cell: Cell,
+    gates: Sequence[Tensor],
+    sizes: Sequence[int],
+    start: State,
+    parameters: Parameters,
+    reverse: bool,
+) -> tuple[list[Tensor], State]:
     """The outputs of all steps in their order, and the last state of every row."""
     outputs, retired = [], []
     order = range(len(gates) - 1, -1, -1) if reverse else range(len(gates))
@@ -135,9 +164,18 @@ def joined(states: Sequence[State]) -> State:
     return tuple(run_name("cat", parts, 0) for parts in zip(*states, strict=True))
 
 
-def run_layers(cell: Cell, x: Tensor, sizes: Sequence[int] | None, hidden: Sequence[Tensor],
-               params: Sequence[Tensor], has_biases: bool, num_layers: int, dropout: float, train: bool,
-               bidirectional: bool) -> tuple[Tensor, ...]:
+def run_layers(
+    cell: Cell,
+    x: Tensor,
+    sizes: Sequence[int] | None,
+    hidden: Sequence[Tensor],
+    params: Sequence[Tensor],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+) -> tuple[Tensor, ...]:
     """All layers over `x`, steps first; or packed, of `sizes` rows for each step.
 
     `hidden` are the states, each with all layers and directions as its first dimension. Returns the outputs
@@ -146,12 +184,16 @@ def run_layers(cell: Cell, x: Tensor, sizes: Sequence[int] | None, hidden: Seque
     directions = 2 if bidirectional else 1
     projected = len(hidden) == 2 and hidden[0].shape[2] != hidden[1].shape[2]
     group = 2 + 2 * has_biases + projected
-    check(len(params) == num_layers * directions * group,
-          f"Expected {group} parameters for each of {num_layers} layers in {directions} directions, "
-          f"but got {len(params)}")
+    check(
+        len(params) == num_layers * directions * group,
+        f"Expected {group} parameters for each of {num_layers} layers in {directions} directions, "
+        f"but got {len(params)}",
+    )
     starts = list(zip(*(t.unbind(0) for t in hidden), strict=True))
-    check(len(starts) == num_layers * directions, f"Expected hidden states for {num_layers} layers in "
-          f"{directions} directions, but got {len(starts)}")
+    check(
+        len(starts) == num_layers * directions,
+        f"Expected hidden states for {num_layers} layers in {directions} directions, but got {len(starts)}",
+    )
     last = []
     for layer in range(num_layers):
         if layer and train and dropout > 0.0:
@@ -159,7 +201,7 @@ def run_layers(cell: Cell, x: Tensor, sizes: Sequence[int] | None, hidden: Seque
         parts = []
         for direction in range(directions):
             at = layer * directions + direction
-            parameters = Parameters(params[at * group:(at + 1) * group], has_biases, projected)
+            parameters = Parameters(params[at * group : (at + 1) * group], has_biases, projected)
             gates = linear(x, parameters.w_ih, parameters.b_ih)
             steps = gates.unbind(0) if sizes is None else run_name("split_with_sizes", gates, tuple(sizes), 0)
             rows = sizes or [x.shape[1]] * len(steps)
@@ -170,8 +212,9 @@ def run_layers(cell: Cell, x: Tensor, sizes: Sequence[int] | None, hidden: Seque
     return x, *[run_name("stack", states, 0) for states in zip(*last, strict=True)]
 
 
-def run_batch(cell: Cell, input: Tensor, hidden: Sequence[Tensor], rest: Sequence[Any],
-              batch_first: bool) -> tuple[Tensor, ...]:
+def run_batch(
+    cell: Cell, input: Tensor, hidden: Sequence[Tensor], rest: Sequence[Any], batch_first: bool
+) -> tuple[Tensor, ...]:
     check(input.ndim == 3, f"Expected input of 3 dimensions, but got {input.ndim}")
     x = input.transpose(0, 1) if batch_first else input
     check(x.shape[0] > 0, "Expected sequence length to be larger than 0 in RNN")
@@ -179,28 +222,50 @@ def run_batch(cell: Cell, input: Tensor, hidden: Sequence[Tensor], rest: Sequenc
     return (output.transpose(0, 1) if batch_first else output), *last
 
 
-def run_packed(cell: Cell, data: Tensor, batch_sizes: Tensor, hidden: Sequence[Tensor],
-               rest: Sequence[Any]) -> tuple[Tensor, ...]:
+def run_packed(
+    cell: Cell, data: Tensor, batch_sizes: Tensor, hidden: Sequence[Tensor], rest: Sequence[Any]
+) -> tuple[Tensor, ...]:
     return run_layers(cell, data, [int(size) for size in batch_sizes.tolist()], hidden, *rest)
 
 
-_REST = ("Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional")
+_REST = "Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional"
 
 
 def declare_network(name: str, cell: Cell) -> None:
-    @composite(f"{name}.input(Tensor input, Tensor hx, {_REST}, bool batch_first) -> (Tensor, Tensor)",
-               api=FUNCTION)
-    def of_input(input: Tensor, hx: Tensor, params: Sequence[Tensor], has_biases: bool, num_layers: int,
-                 dropout: float, train: bool, bidirectional: bool, batch_first: bool) -> Any:
+    @composite(
+        f"{name}.input(Tensor input, Tensor hx, {_REST}, bool batch_first) -> (Tensor, Tensor)", api=FUNCTION
+    )
+    def of_input(
+        input: Tensor,
+        hx: Tensor,
+        params: Sequence[Tensor],
+        has_biases: bool,
+        num_layers: int,
+        dropout: float,
+        train: bool,
+        bidirectional: bool,
+        batch_first: bool,
+    ) -> Any:
         rest = (params, has_biases, num_layers, dropout, train, bidirectional)
         return run_batch(cell, input, (hx,), rest, batch_first)
 
-    @composite(f"{name}.data(Tensor data, Tensor batch_sizes, Tensor hx, {_REST}) -> (Tensor, Tensor)",
-               api=FUNCTION)
-    def of_data(data: Tensor, batch_sizes: Tensor, hx: Tensor, params: Sequence[Tensor], has_biases: bool,
-                num_layers: int, dropout: float, train: bool, bidirectional: bool) -> Any:
-        return run_packed(cell, data, batch_sizes, (hx,),
-                          (params, has_biases, num_layers, dropout, train, bidirectional))
+    @composite(
+        f"{name}.data(Tensor data, Tensor batch_sizes, Tensor hx, {_REST}) -> (Tensor, Tensor)", api=FUNCTION
+    )
+    def of_data(
+        data: Tensor,
+        batch_sizes: Tensor,
+        hx: Tensor,
+        params: Sequence[Tensor],
+        has_biases: bool,
+        num_layers: int,
+        dropout: float,
+        train: bool,
+        bidirectional: bool,
+    ) -> Any:
+        return run_packed(
+            cell, data, batch_sizes, (hx,), (params, has_biases, num_layers, dropout, train, bidirectional)
+        )
 
 
 for _name, _cell in (("gru", gru_of), ("rnn_tanh", tanh_of), ("rnn_relu", relu_of)):
@@ -208,19 +273,43 @@ for _name, _cell in (("gru", gru_of), ("rnn_tanh", tanh_of), ("rnn_relu", relu_o
     declare_network(_name, _cell)
 
 
-@composite(f"lstm.input(Tensor input, Tensor[] hx, {_REST}, bool batch_first) -> (Tensor, Tensor, Tensor)",
-           api=FUNCTION)
-def lstm_input(input: Tensor, hx: Sequence[Tensor], params: Sequence[Tensor], has_biases: bool,
-               num_layers: int, dropout: float, train: bool, bidirectional: bool, batch_first: bool) -> Any:
+@composite(
+    f"lstm.input(Tensor input, Tensor[] hx, {_REST}, bool batch_first) -> (Tensor, Tensor, Tensor)",
+    api=FUNCTION,
+)
+def lstm_input(
+    input: Tensor,
+    hx: Sequence[Tensor],
+    params: Sequence[Tensor],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> Any:
     check(len(hx) == 2, "lstm expects two hidden states")
-    return run_batch(lstm_of, input, hx, (params, has_biases, num_layers, dropout, train, bidirectional),
-                     batch_first)
+    return run_batch(
+        lstm_of, input, hx, (params, has_biases, num_layers, dropout, train, bidirectional), batch_first
+    )
 
 
-@composite(f"lstm.data(Tensor data, Tensor batch_sizes, Tensor[] hx, {_REST}) -> (Tensor, Tensor, Tensor)",
-           api=FUNCTION)
-def lstm_data(data: Tensor, batch_sizes: Tensor, hx: Sequence[Tensor], params: Sequence[Tensor],
-              has_biases: bool, num_layers: int, dropout: float, train: bool, bidirectional: bool) -> Any:
+@composite(
+    f"lstm.data(Tensor data, Tensor batch_sizes, Tensor[] hx, {_REST}) -> (Tensor, Tensor, Tensor)",
+    api=FUNCTION,
+)
+def lstm_data(
+    data: Tensor,
+    batch_sizes: Tensor,
+    hx: Sequence[Tensor],
+    params: Sequence[Tensor],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+) -> Any:
     check(len(hx) == 2, "lstm expects two hidden states")
-    return run_packed(lstm_of, data, batch_sizes, hx,
-                      (params, has_biases, num_layers, dropout, train, bidirectional))
+    return run_packed(
+        lstm_of, data, batch_sizes, hx, (params, has_biases, num_layers, dropout, train, bidirectional)
+    )

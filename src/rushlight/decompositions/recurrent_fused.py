@@ -42,16 +42,23 @@ def with_biases(gates: State, state: Tensor, has_bias: bool) -> tuple[Any, ...]:
 
 # LSTM.
 
+
 @composite(f"_thnn_fused_lstm_cell({_GATES}, Tensor cx, {_BIASES}) -> (Tensor, Tensor, Tensor)", api=INTERNAL)
-def fused_lstm_cell(input_gates: Tensor, hidden_gates: Tensor, cx: Tensor, input_bias: Tensor | None,
-                    hidden_bias: Tensor | None) -> State:
+def fused_lstm_cell(
+    input_gates: Tensor,
+    hidden_gates: Tensor,
+    cx: Tensor,
+    input_bias: Tensor | None,
+    hidden_bias: Tensor | None,
+) -> State:
     gates = biased(input_gates, input_bias) + biased(hidden_gates, hidden_bias)
     hy, cy, parts = lstm_step(gates, cx)
     return hy, cy, cat(*parts)
 
 
-def lstm_gradients(grad_hy: Tensor | None, grad_cy: Tensor | None, cx: Tensor, cy: Tensor,
-                   parts: State) -> State:
+def lstm_gradients(
+    grad_hy: Tensor | None, grad_cy: Tensor | None, cx: Tensor, cy: Tensor, parts: State
+) -> State:
     """The gradients of the gates and of the old cell."""
     i, f, g, o = parts
     out = cy.tanh()
@@ -64,28 +71,46 @@ def lstm_gradients(grad_hy: Tensor | None, grad_cy: Tensor | None, cx: Tensor, c
     return gates, to_cell * f
 
 
-@composite("_thnn_fused_lstm_cell_backward_impl(Tensor? grad_hy, Tensor? grad_cy, Tensor cx, Tensor cy, "
-           "Tensor workspace, bool has_bias) -> (Tensor, Tensor, Tensor)", api=INTERNAL)
-def fused_lstm_cell_backward_impl(grad_hy: Tensor | None, grad_cy: Tensor | None, cx: Tensor, cy: Tensor,
-                                  workspace: Tensor, has_bias: bool) -> tuple[Any, ...]:
+@composite(
+    "_thnn_fused_lstm_cell_backward_impl(Tensor? grad_hy, Tensor? grad_cy, Tensor cx, Tensor cy, "
+    "Tensor workspace, bool has_bias) -> (Tensor, Tensor, Tensor)",
+    api=INTERNAL,
+)
+def fused_lstm_cell_backward_impl(
+    grad_hy: Tensor | None, grad_cy: Tensor | None, cx: Tensor, cy: Tensor, workspace: Tensor, has_bias: bool
+) -> tuple[Any, ...]:
     gates, to_cell = lstm_gradients(grad_hy, grad_cy, cx, cy, tuple(workspace.chunk(4, 1)))
     return gates, to_cell, gates.sum(0) if has_bias else None
 
 
-@composite("_thnn_fused_lstm_cell_backward(Tensor? grad_hy, Tensor? grad_cy, Tensor cx, Tensor cy, Tensor "
-           f"workspace, bool has_bias) -> {FIVE}", api=INTERNAL)
-def fused_lstm_cell_backward(grad_hy: Tensor | None, grad_cy: Tensor | None, cx: Tensor, cy: Tensor,
-                             workspace: Tensor, has_bias: bool) -> tuple[Any, ...]:
+@composite(
+    "_thnn_fused_lstm_cell_backward(Tensor? grad_hy, Tensor? grad_cy, Tensor cx, Tensor cy, Tensor "
+    f"workspace, bool has_bias) -> {FIVE}",
+    api=INTERNAL,
+)
+def fused_lstm_cell_backward(
+    grad_hy: Tensor | None, grad_cy: Tensor | None, cx: Tensor, cy: Tensor, workspace: Tensor, has_bias: bool
+) -> tuple[Any, ...]:
     gates, to_cell = lstm_gradients(grad_hy, grad_cy, cx, cy, tuple(workspace.chunk(4, 1)))
     return with_biases((gates, gates), to_cell, has_bias)
 
 
-@composite("_thnn_differentiable_lstm_cell_backward(Tensor? grad_hy, Tensor? grad_cy, Tensor input_gates, "
-           "Tensor hidden_gates, Tensor? input_bias, Tensor? hidden_bias, Tensor cx, Tensor cy) -> "
-           f"{FIVE}", api=INTERNAL)
-def lstm_cell_backward(grad_hy: Tensor | None, grad_cy: Tensor | None, input_gates: Tensor,
-                       hidden_gates: Tensor, input_bias: Tensor | None, hidden_bias: Tensor | None,
-                       cx: Tensor, cy: Tensor) -> tuple[Any, ...]:
+@composite(
+    "_thnn_differentiable_lstm_cell_backward(Tensor? grad_hy, Tensor? grad_cy, Tensor input_gates, "
+    "Tensor hidden_gates, Tensor? input_bias, Tensor? hidden_bias, Tensor cx, Tensor cy) -> "
+    f"{FIVE}",
+    api=INTERNAL,
+)
+def lstm_cell_backward(
+    grad_hy: Tensor | None,
+    grad_cy: Tensor | None,
+    input_gates: Tensor,
+    hidden_gates: Tensor,
+    input_bias: Tensor | None,
+    hidden_bias: Tensor | None,
+    cx: Tensor,
+    cy: Tensor,
+) -> tuple[Any, ...]:
     parts = lstm_step(biased(input_gates, input_bias) + biased(hidden_gates, hidden_bias), cx)[2]
     gates, to_cell = lstm_gradients(grad_hy, grad_cy, cx, cy, parts)
     return with_biases((gates, gates), to_cell, input_bias is not None)
@@ -93,9 +118,15 @@ def lstm_cell_backward(grad_hy: Tensor | None, grad_cy: Tensor | None, input_gat
 
 # GRU.
 
+
 @composite(f"_thnn_fused_gru_cell({_GATES}, Tensor hx, {_BIASES}) -> (Tensor, Tensor)", api=INTERNAL)
-def fused_gru_cell(input_gates: Tensor, hidden_gates: Tensor, hx: Tensor, input_bias: Tensor | None,
-                   hidden_bias: Tensor | None) -> State:
+def fused_gru_cell(
+    input_gates: Tensor,
+    hidden_gates: Tensor,
+    hx: Tensor,
+    input_bias: Tensor | None,
+    hidden_bias: Tensor | None,
+) -> State:
     hy, (r, z, n, h_new) = gru_step(biased(input_gates, input_bias), biased(hidden_gates, hidden_bias), hx)
     return hy, cat(r, z, n, hx, h_new)
 
@@ -108,18 +139,28 @@ def gru_gradients(grad_hy: Tensor, hx: Tensor, parts: State) -> tuple[State, Ten
     return (cat(to_reset, to_update, to_new), cat(to_reset, to_update, to_new * r)), grad_hy * z
 
 
-@composite(f"_thnn_fused_gru_cell_backward(Tensor grad_hy, Tensor workspace, bool has_bias) -> {FIVE}",
-           api=INTERNAL)
+@composite(
+    f"_thnn_fused_gru_cell_backward(Tensor grad_hy, Tensor workspace, bool has_bias) -> {FIVE}", api=INTERNAL
+)
 def fused_gru_cell_backward(grad_hy: Tensor, workspace: Tensor, has_bias: bool) -> tuple[Any, ...]:
     r, z, n, hx, h_new = workspace.chunk(5, 1)
     gates, to_state = gru_gradients(grad_hy, hx, (r, z, n, h_new))
     return with_biases(gates, to_state, has_bias)
 
 
-@composite("_thnn_differentiable_gru_cell_backward(Tensor grad_hy, Tensor input_gates, Tensor hidden_gates, "
-           f"Tensor hx, Tensor? input_bias, Tensor? hidden_bias) -> {FIVE}", api=INTERNAL)
-def gru_cell_backward(grad_hy: Tensor, input_gates: Tensor, hidden_gates: Tensor, hx: Tensor,
-                      input_bias: Tensor | None, hidden_bias: Tensor | None) -> tuple[Any, ...]:
+@composite(
+    "_thnn_differentiable_gru_cell_backward(Tensor grad_hy, Tensor input_gates, Tensor hidden_gates, "
+    f"Tensor hx, Tensor? input_bias, Tensor? hidden_bias) -> {FIVE}",
+    api=INTERNAL,
+)
+def gru_cell_backward(
+    grad_hy: Tensor,
+    input_gates: Tensor,
+    hidden_gates: Tensor,
+    hx: Tensor,
+    input_bias: Tensor | None,
+    hidden_bias: Tensor | None,
+) -> tuple[Any, ...]:
     parts = gru_step(biased(input_gates, input_bias), biased(hidden_gates, hidden_bias), hx)[1]
     gates, to_state = gru_gradients(grad_hy, hx, parts)
     return with_biases(gates, to_state, input_bias is not None)

@@ -17,13 +17,16 @@ Pair = tuple[Tensor, Tensor]
 
 # The older spellings of variance: `unbiased` is a correction of one.
 
+
 @composite("var(Tensor self, bool unbiased=True) -> Tensor", api=FUNCTION | METHOD)
 def var(self: Tensor, unbiased: bool) -> Tensor:
     return run_name("var.correction", self, None, int(unbiased), False)
 
 
-@composite("var.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor",
-           api=FUNCTION | METHOD | OUT)
+@composite(
+    "var.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor",
+    api=FUNCTION | METHOD | OUT,
+)
 def var_dim(self: Tensor, dim: Sequence[int] | None, unbiased: bool, keepdim: bool) -> Tensor:
     return run_name("var.correction", self, dim, int(unbiased), keepdim)
 
@@ -33,8 +36,10 @@ def std(self: Tensor, unbiased: bool) -> Tensor:
     return run_name("std.correction", self, None, int(unbiased), False)
 
 
-@composite("std.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor",
-           api=FUNCTION | METHOD | OUT)
+@composite(
+    "std.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor",
+    api=FUNCTION | METHOD | OUT,
+)
 def std_dim(self: Tensor, dim: Sequence[int] | None, unbiased: bool, keepdim: bool) -> Tensor:
     return run_name("std.correction", self, dim, int(unbiased), keepdim)
 
@@ -44,9 +49,10 @@ def var_mean(self: Tensor, unbiased: bool) -> Pair:
     return run_name("var_mean.correction", self, None, int(unbiased), False)
 
 
-@composite("var_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) "
-           "-> (Tensor, Tensor)",
-           api=FUNCTION)
+@composite(
+    "var_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)",
+    api=FUNCTION,
+)
 def var_mean_dim(self: Tensor, dim: Sequence[int] | None, unbiased: bool, keepdim: bool) -> Pair:
     return run_name("var_mean.correction", self, dim, int(unbiased), keepdim)
 
@@ -56,20 +62,26 @@ def std_mean(self: Tensor, unbiased: bool) -> Pair:
     return run_name("std_mean.correction", self, None, int(unbiased), False)
 
 
-@composite("std_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) "
-           "-> (Tensor, Tensor)",
-           api=FUNCTION)
+@composite(
+    "std_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)",
+    api=FUNCTION,
+)
 def std_mean_dim(self: Tensor, dim: Sequence[int] | None, unbiased: bool, keepdim: bool) -> Pair:
     return run_name("std_mean.correction", self, dim, int(unbiased), keepdim)
 
 
 # Sums.
 
-@composite("nanmean(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-           api=FUNCTION | METHOD | OUT)
+
+@composite(
+    "nanmean(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+    api=FUNCTION | METHOD | OUT,
+)
 def nanmean(self: Tensor, dim: Sequence[int] | None, keepdim: bool, dtype: DType | None) -> Tensor:
-    check(self.dtype.category >= Category.FLOATING, "nanmean(): expected input to have floating point or "
-          f"complex dtype but got {self.dtype.torch_name}")
+    check(
+        self.dtype.category >= Category.FLOATING,
+        f"nanmean(): expected input to have floating point or complex dtype but got {self.dtype.torch_name}",
+    )
     present = self.detach().isnan().logical_not().sum(dim, keepdim)
     return self.nansum(dim, keepdim, dtype=dtype) / present
 
@@ -86,8 +98,12 @@ def sum_to_size(self: Tensor, size: Sequence[int]) -> Tensor:
     return result.reshape(tuple(size)) if lead else result
 
 
-@composite("special_logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", api=FUNCTION | OUT,
-           namespace="special", public_name="logsumexp")
+@composite(
+    "special_logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor",
+    api=FUNCTION | OUT,
+    namespace="special",
+    public_name="logsumexp",
+)
 def special_logsumexp(self: Tensor, dim: Sequence[int], keepdim: bool) -> Tensor:
     return self.logsumexp(dim, keepdim)
 
@@ -104,27 +120,38 @@ def _aminmax_dim(self: Tensor, dim: int, keepdim: bool) -> Pair:
 
 # Norms. The public norm is written in _reduction_api.py.
 
-def vector_norm(self: Tensor, p: Any = 2, dim: Sequence[int] | None = None, keepdim: bool = False,
-                dtype: DType | None = None) -> Tensor:
+
+def vector_norm(
+    self: Tensor,
+    p: Any = 2,
+    dim: Sequence[int] | None = None,
+    keepdim: bool = False,
+    dtype: DType | None = None,
+) -> Tensor:
     return run_name("linalg_vector_norm", self, 2 if p is None else p, dim, keepdim, dtype)
 
 
-composite("norm.Scalar(Tensor self, Scalar p=2) -> Tensor", api=INTERNAL)(lambda self,
-                                                                          p: vector_norm(self, p))
-composite("norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False) -> Tensor",
-          api=INTERNAL)(
-    lambda self, p, dim, keepdim: vector_norm(self, p, dim, keepdim))
+composite("norm.Scalar(Tensor self, Scalar p=2) -> Tensor", api=INTERNAL)(
+    lambda self, p: vector_norm(self, p)
+)
+composite(
+    "norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False) -> Tensor", api=INTERNAL
+)(lambda self, p, dim, keepdim: vector_norm(self, p, dim, keepdim))
 composite("norm.ScalarOpt_dtype(Tensor self, Scalar? p, *, ScalarType dtype) -> Tensor", api=INTERNAL)(
-    lambda self, p, dtype: vector_norm(self, p, dtype=dtype))
-composite("norm.ScalarOpt_dim_dtype(Tensor self, Scalar? p, int[1] dim, bool keepdim, *, ScalarType dtype) "
-          "-> Tensor",
-          api=INTERNAL)(lambda self, p, dim, keepdim, dtype: vector_norm(self, p, dim, keepdim, dtype))
+    lambda self, p, dtype: vector_norm(self, p, dtype=dtype)
+)
+composite(
+    "norm.ScalarOpt_dim_dtype(Tensor self, Scalar? p, int[1] dim, bool keepdim, *, ScalarType dtype) "
+    "-> Tensor",
+    api=INTERNAL,
+)(lambda self, p, dim, keepdim, dtype: vector_norm(self, p, dim, keepdim, dtype))
 
 
 @composite("frobenius_norm.dim(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", api=FUNCTION | OUT)
 def frobenius_norm(self: Tensor, dim: Sequence[int], keepdim: bool) -> Tensor:
-    check(len(dim) <= 2, f"frobenius_norm: expected at most 2 dimensions, but got {len(dim)} dimensions "
-          "instead")
+    check(
+        len(dim) <= 2, f"frobenius_norm: expected at most 2 dimensions, but got {len(dim)} dimensions instead"
+    )
     return vector_norm(self, 2, dim, keepdim)
 
 
@@ -143,8 +170,10 @@ def nuclear_norm_dim(self: Tensor, dim: Sequence[int], keepdim: bool) -> Tensor:
 
 @composite("nuclear_norm(Tensor self, bool keepdim=False) -> Tensor", api=FUNCTION | OUT)
 def nuclear_norm(self: Tensor, keepdim: bool) -> Tensor:
-    check(self.ndim == 2, f"nuclear_norm: expected a tensor with 2 dimensions, but got {self.ndim} "
-          "dimensions instead")
+    check(
+        self.ndim == 2,
+        f"nuclear_norm: expected a tensor with 2 dimensions, but got {self.ndim} dimensions instead",
+    )
     return nuclear_norm_dim(self, (0, 1), keepdim)
 
 
@@ -166,8 +195,10 @@ def dist(self: Tensor, other: Tensor, p: Any) -> Tensor:
     return vector_norm(self - other, p)
 
 
-@composite("renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor",
-           api=FUNCTION | METHOD | INPLACE_METHOD | OUT | Api.EXACT)
+@composite(
+    "renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor",
+    api=FUNCTION | METHOD | INPLACE_METHOD | OUT | Api.EXACT,
+)
 def renorm(self: Tensor, p: Any, dim: int, maxnorm: Any) -> Tensor:
     """Each slice along `dim` scaled down to a norm of `maxnorm`, if it is larger."""
     check(not isinstance(p, complex), f"renorm: p must be real-valued, got {p}")
@@ -177,13 +208,15 @@ def renorm(self: Tensor, p: Any, dim: int, maxnorm: Any) -> Tensor:
     check(self.ndim > 1, f"renorm: input needs at least 2 dimensions, got {self.ndim} dimensions")
     kept = wrap_dim(dim, self.ndim, name="renorm")
     half = self.dtype.opmath is not self.dtype
-    norm = vector_norm(self, p, [d for d in range(self.ndim) if d != kept], True,
-                       DTYPES["float32"] if half else None)
+    norm = vector_norm(
+        self, p, [d for d in range(self.ndim) if d != kept], True, DTYPES["float32"] if half else None
+    )
     factor = (maxnorm / (norm + 1e-7)).where(norm > maxnorm, 1.0)
     return self * factor.to(self.dtype)
 
 
 # Assertions: the truth of a bool tensor as a whole.
+
 
 def _check_bool(self: Tensor, name: str) -> None:
     check(self.dtype is DTYPES["bool"], f"{name} expects a bool tensor, got {self.dtype.name}")

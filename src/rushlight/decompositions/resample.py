@@ -116,6 +116,7 @@ def cubic(axis: Axis) -> list[Tap]:
 
 # Antialias: the kernel is widened to cover all of the input.
 
+
 def triangle(x: Tensor) -> Tensor:
     return (1 - x.abs()).clamp(min=0)
 
@@ -132,6 +133,7 @@ def lanczos(x: Tensor) -> Tensor:
 
 def antialiased(kernel: Callable[[Tensor], Tensor], reach: int) -> Callable[[Axis], list[Tap]]:
     """Taps for a kernel that is zero beyond the distance `reach`."""
+
     def taps(axis: Axis) -> list[Tap]:
         stretch = max(axis.scale, 1.0)
         support = reach * stretch
@@ -152,6 +154,7 @@ def antialiased(kernel: Callable[[Tensor], Tensor], reach: int) -> Callable[[Axi
 
 
 # Along one dimension.
+
 
 def column(values: Tensor, ndim: int, dim: int) -> Tensor:
     return values.reshape([-1 if d == dim else 1 for d in range(ndim)])
@@ -182,6 +185,7 @@ def scattered(grad: Tensor, dim: int, taps: Sequence[Tap], size: int) -> Tensor:
 
 # Bytes: PyTorch computes with 16-bit weights and rounds to bytes after each dimension.
 
+
 def mixed_bytes(x: Tensor, dim: int, taps: Sequence[Tap], size: int) -> Tensor:
     """The weighted sums of elements of x, which hold bytes as float64; they stay bytes."""
     mixture = x.new_zeros((taps[0].index.shape[0], size))
@@ -198,33 +202,55 @@ def mixed_bytes(x: Tensor, dim: int, taps: Sequence[Tap], size: int) -> Tensor:
 
 # The operators.
 
+
 class Method(NamedTuple):
     name: str
     rank: int  # the number of spatial dimensions
     taps: Callable[[Axis], list[Tap]]
     corners: bool  # takes align_corners
 
-    def axes(self, like: Tensor, sizes: Sequence[int], outs: Sequence[int], align_corners: bool,
-             scales: Scales, dtype: DType) -> list[Axis]:
-        return [Axis(size, out, align_corners, scale, like, dtype)
-                for size, out, scale in zip(sizes, outs, scales, strict=True)]
+    def axes(
+        self,
+        like: Tensor,
+        sizes: Sequence[int],
+        outs: Sequence[int],
+        align_corners: bool,
+        scales: Scales,
+        dtype: DType,
+    ) -> list[Axis]:
+        return [
+            Axis(size, out, align_corners, scale, like, dtype)
+            for size, out, scale in zip(sizes, outs, scales, strict=True)
+        ]
 
     def check(self, sizes: Sequence[int], outs: Sequence[int]) -> None:
         name, wanted = self.name, self.rank + 2
-        check(len(outs) == self.rank,
-              f"{name}: It is expected output_size equals to {self.rank}, but got size {len(outs)}")
-        check(len(sizes) == wanted, f"{name}: It is expected input_size equals to {wanted}, but got size "
-              f"{len(sizes)}")
-        check(min(*sizes[2:], *outs) > 0, f"{name}: Input and output sizes should be greater than 0, but got "
-              f"input of size {list(sizes[2:])} and output of size {list(outs)}")
-        check(min(sizes[1:]) > 0, f"{name}: Non-empty {wanted}D data tensor expected but got a tensor with "
-              f"sizes {list(sizes)}")
+        check(
+            len(outs) == self.rank,
+            f"{name}: It is expected output_size equals to {self.rank}, but got size {len(outs)}",
+        )
+        check(
+            len(sizes) == wanted,
+            f"{name}: It is expected input_size equals to {wanted}, but got size {len(sizes)}",
+        )
+        check(
+            min(*sizes[2:], *outs) > 0,
+            f"{name}: Input and output sizes should be greater than 0, but got "
+            f"input of size {list(sizes[2:])} and output of size {list(outs)}",
+        )
+        check(
+            min(sizes[1:]) > 0,
+            f"{name}: Non-empty {wanted}D data tensor expected but got a tensor with sizes {list(sizes)}",
+        )
 
     def forward(self, x: Tensor, output_size: Sequence[int], align_corners: bool, scales: Scales) -> Tensor:
         self.check(x.shape, output_size)
         moved_only, byte = not self.corners, x.dtype.name == "uint8"
-        check(x.dtype.is_floating_point or (byte and (moved_only or self.rank == 2)),
-              f'"{self.name}" not implemented for \'{x.dtype.torch_name}\'', NotImplementedError)
+        check(
+            x.dtype.is_floating_point or (byte and (moved_only or self.rank == 2)),
+            f"\"{self.name}\" not implemented for '{x.dtype.torch_name}'",
+            NotImplementedError,
+        )
         compute = (FLOAT32 if moved_only else FLOAT64) if byte else x.dtype.opmath
         # Copies need no precision, but the sums of their gradients do.
         as_it_is = x.dtype is compute or (moved_only and not x.requires_grad)
@@ -232,17 +258,29 @@ class Method(NamedTuple):
         axes = self.axes(x, x.shape[2:], output_size, align_corners, scales, compute)
         for dim in range(self.rank + 1, 1, -1):
             taps = self.taps(axes[dim - 2])
-            result = (mixed_bytes(result, dim, taps, x.shape[dim]) if byte and not moved_only
-                      else gathered(result, dim, taps))
+            result = (
+                mixed_bytes(result, dim, taps, x.shape[dim])
+                if byte and not moved_only
+                else gathered(result, dim, taps)
+            )
         return in_format_of(x, result.to(x.dtype))
 
-    def backward(self, grad: Tensor, output_size: Sequence[int], input_size: Sequence[int],
-                 align_corners: bool, scales: Scales) -> Tensor:
+    def backward(
+        self,
+        grad: Tensor,
+        output_size: Sequence[int],
+        input_size: Sequence[int],
+        align_corners: bool,
+        scales: Scales,
+    ) -> Tensor:
         self.check(input_size, output_size)
         expected = (*input_size[:2], *output_size)
-        check(tuple(grad.shape) == expected, f"{self.name}_backward: Expected grad_output to have the shape "
-              f"of "
-              f"the output, {list(expected)}, but got {list(grad.shape)}")
+        check(
+            tuple(grad.shape) == expected,
+            f"{self.name}_backward: Expected grad_output to have the shape "
+            f"of "
+            f"the output, {list(expected)}, but got {list(grad.shape)}",
+        )
         compute = grad.dtype.opmath
         result = grad if grad.dtype is compute else grad.to(compute)
         axes = self.axes(grad, input_size[2:], output_size, align_corners, scales, compute)
@@ -250,19 +288,32 @@ class Method(NamedTuple):
             result = scattered(result, dim, self.taps(axes[dim - 2]), input_size[dim])
         return in_format_of(grad, result.to(grad.dtype))
 
-    def with_factors(self, x: Tensor, output_size: Sequence[int] | None, align_corners: bool,
-                     factors: Sequence[float] | None) -> Tensor:
+    def with_factors(
+        self,
+        x: Tensor,
+        output_size: Sequence[int] | None,
+        align_corners: bool,
+        factors: Sequence[float] | None,
+    ) -> Tensor:
         """From an output size, or from factors that give one."""
-        check((output_size is None) != (factors is None),
-              f"{self.name}: Must specify exactly one of output_size and scale_factors")
+        check(
+            (output_size is None) != (factors is None),
+            f"{self.name}: Must specify exactly one of output_size and scale_factors",
+        )
         if output_size is not None:
             return self.forward(x, output_size, align_corners, (None,) * self.rank)
         assert factors is not None
-        check(len(factors) == self.rank and x.ndim == self.rank + 2, f"{self.name}: expects an input of "
-              f"{self.rank + 2} dimensions and {self.rank} factors, but got {x.ndim} and {len(factors)}")
+        check(
+            len(factors) == self.rank and x.ndim == self.rank + 2,
+            f"{self.name}: expects an input of "
+            f"{self.rank + 2} dimensions and {self.rank} factors, but got {x.ndim} and {len(factors)}",
+        )
         scaled = [size * factor for size, factor in zip(x.shape[2:], factors, strict=True)]
-        check(all(abs(size) < 2**63 for size in scaled), f"{self.name}: factors of {list(factors)} give "
-              "sizes that cannot be converted to int64 without overflow")
+        check(
+            all(abs(size) < 2**63 for size in scaled),
+            f"{self.name}: factors of {list(factors)} give "
+            "sizes that cannot be converted to int64 without overflow",
+        )
         sizes = [int(size) for size in scaled]
         return self.forward(x, sizes, align_corners, tuple(factors))
 
@@ -289,52 +340,92 @@ METHODS = [
 Body = Callable[..., Any]
 FORWARD: dict[tuple[int, bool], Callable[[Body], Body]] = {
     (1, False): lambda run: lambda self, output_size, scales: run(self, output_size, False, (scales,)),
-    (2, False): lambda run: lambda self, output_size, scales_h, scales_w:
-        run(self, output_size, False, (scales_h, scales_w)),
-    (3, False): lambda run: lambda self, output_size, scales_d, scales_h, scales_w:
-        run(self, output_size, False, (scales_d, scales_h, scales_w)),
-    (1, True): lambda run: lambda self, output_size, align_corners, scales:
-        run(self, output_size, align_corners, (scales,)),
-    (2, True): lambda run: lambda self, output_size, align_corners, scales_h, scales_w:
-        run(self, output_size, align_corners, (scales_h, scales_w)),
-    (3, True): lambda run: lambda self, output_size, align_corners, scales_d, scales_h, scales_w:
-        run(self, output_size, align_corners, (scales_d, scales_h, scales_w)),
+    (2, False): lambda run: (
+        lambda self, output_size, scales_h, scales_w: run(self, output_size, False, (scales_h, scales_w))
+    ),
+    (3, False): lambda run: (
+        lambda self, output_size, scales_d, scales_h, scales_w: run(
+            self, output_size, False, (scales_d, scales_h, scales_w)
+        )
+    ),
+    (1, True): lambda run: (
+        lambda self, output_size, align_corners, scales: run(self, output_size, align_corners, (scales,))
+    ),
+    (2, True): lambda run: (
+        lambda self, output_size, align_corners, scales_h, scales_w: run(
+            self, output_size, align_corners, (scales_h, scales_w)
+        )
+    ),
+    (3, True): lambda run: (
+        lambda self, output_size, align_corners, scales_d, scales_h, scales_w: run(
+            self, output_size, align_corners, (scales_d, scales_h, scales_w)
+        )
+    ),
 }
 BACKWARD: dict[tuple[int, bool], Callable[[Body], Body]] = {
-    (1, False): lambda run: lambda grad_output, output_size, input_size, scales:
-        run(grad_output, output_size, input_size, False, (scales,)),
-    (2, False): lambda run: lambda grad_output, output_size, input_size, scales_h, scales_w:
-        run(grad_output, output_size, input_size, False, (scales_h, scales_w)),
-    (3, False): lambda run: lambda grad_output, output_size, input_size, scales_d, scales_h, scales_w:
-        run(grad_output, output_size, input_size, False, (scales_d, scales_h, scales_w)),
-    (1, True): lambda run: lambda grad_output, output_size, input_size, align_corners, scales:
-        run(grad_output, output_size, input_size, align_corners, (scales,)),
-    (2, True): lambda run: lambda grad_output, output_size, input_size, align_corners, scales_h, scales_w:
-        run(grad_output, output_size, input_size, align_corners, (scales_h, scales_w)),
-    (3, True): lambda run: lambda grad_output, output_size, input_size, align_corners, scales_d, scales_h,
-                                  scales_w:
-        run(grad_output, output_size, input_size, align_corners, (scales_d, scales_h, scales_w)),
+    (1, False): lambda run: (
+        lambda grad_output, output_size, input_size, scales: run(
+            grad_output, output_size, input_size, False, (scales,)
+        )
+    ),
+    (2, False): lambda run: (
+        lambda grad_output, output_size, input_size, scales_h, scales_w: run(
+            grad_output, output_size, input_size, False, (scales_h, scales_w)
+        )
+    ),
+    (3, False): lambda run: (
+        lambda grad_output, output_size, input_size, scales_d, scales_h, scales_w: run(
+            grad_output, output_size, input_size, False, (scales_d, scales_h, scales_w)
+        )
+    ),
+    (1, True): lambda run: (
+        lambda grad_output, output_size, input_size, align_corners, scales: run(
+            grad_output, output_size, input_size, align_corners, (scales,)
+        )
+    ),
+    (2, True): lambda run: (
+        lambda grad_output, output_size, input_size, align_corners, scales_h, scales_w: run(
+            grad_output, output_size, input_size, align_corners, (scales_h, scales_w)
+        )
+    ),
+    (3, True): lambda run: (
+        lambda grad_output, output_size, input_size, align_corners, scales_d, scales_h, scales_w: run(
+            grad_output, output_size, input_size, align_corners, (scales_d, scales_h, scales_w)
+        )
+    ),
 }
 VECTORS: dict[bool, Callable[[Body], Body]] = {
-    False: lambda run: lambda input, output_size, scale_factors:
-        run(input, output_size, False, scale_factors),
-    True: lambda run: lambda input, output_size, align_corners, scale_factors:
-        run(input, output_size, align_corners, scale_factors),
+    False: lambda run: (
+        lambda input, output_size, scale_factors: run(input, output_size, False, scale_factors)
+    ),
+    True: lambda run: (
+        lambda input, output_size, align_corners, scale_factors: run(
+            input, output_size, align_corners, scale_factors
+        )
+    ),
 }
 
 
 def declare(method: Method) -> None:
     name, rank, form = method.name, method.rank, (method.rank, method.corners)
     corners = "bool align_corners, " if method.corners else ""
-    scales = ", ".join(f"float? {key}=None" for key in (["scales"] if rank == 1 else
-                       ["scales_d", "scales_h", "scales_w"][3 - rank:]))
-    composite(f"{name}(Tensor self, SymInt[{rank}] output_size, {corners}{scales}) -> Tensor",
-              api=INTERNAL)(FORWARD[form](method.forward))
-    composite(f"{name}_backward(Tensor grad_output, SymInt[{rank}] output_size, SymInt[{rank + 2}] "
+    scales = ", ".join(
+        f"float? {key}=None"
+        for key in (["scales"] if rank == 1 else ["scales_d", "scales_h", "scales_w"][3 - rank :])
+    )
+    composite(f"{name}(Tensor self, SymInt[{rank}] output_size, {corners}{scales}) -> Tensor", api=INTERNAL)(
+        FORWARD[form](method.forward)
+    )
+    composite(
+        f"{name}_backward(Tensor grad_output, SymInt[{rank}] output_size, SymInt[{rank + 2}] "
         f"input_size, "
-              f"{corners}{scales}) -> Tensor", api=INTERNAL)(BACKWARD[form](method.backward))
-    composite(f"{name}.vec(Tensor input, SymInt[]? output_size, {corners}float[]? scale_factors) -> Tensor",
-              api=INTERNAL)(VECTORS[method.corners](method.with_factors))
+        f"{corners}{scales}) -> Tensor",
+        api=INTERNAL,
+    )(BACKWARD[form](method.backward))
+    composite(
+        f"{name}.vec(Tensor input, SymInt[]? output_size, {corners}float[]? scale_factors) -> Tensor",
+        api=INTERNAL,
+    )(VECTORS[method.corners](method.with_factors))
 
 
 for _method in METHODS:

@@ -95,9 +95,10 @@ class Side(NamedTuple):
         if mode == BICUBIC:
             base = place.floor()
             t = place - base
-            return [self.tap(self.padded(base + k)[0], weight, slope * self.unit)
-                    for k, weight, slope in zip((-1, 0, 1, 2), cubic_weights(t), cubic_slopes(t),
-                                                strict=True)]
+            return [
+                self.tap(self.padded(base + k)[0], weight, slope * self.unit)
+                for k, weight, slope in zip((-1, 0, 1, 2), cubic_weights(t), cubic_slopes(t), strict=True)
+            ]
         place, slope = self.padded(place)
         if mode == NEAREST:
             return [self.tap(place.round(), ones_like(place), None)]
@@ -109,6 +110,7 @@ class Side(NamedTuple):
 
 def cubic_slopes(t: Tensor) -> list[Tensor]:
     """The derivatives of `cubic_weights`."""
+
     def near(x: Tensor) -> Tensor:
         return (3 * (CUBIC + 2) * x - 2 * (CUBIC + 3)) * x
 
@@ -126,8 +128,10 @@ class Sampling:
         self.sizes = self.shape[2:]
         self.places = grid.reshape((grid.shape[0], numel(grid.shape[1:-1]), grid.shape[-1]))
         coordinates = self.places.unbind(-1)[::-1]  # the grid names the last dimension first
-        self.taps = [Side(size, padding, align_corners, len(self.sizes)).taps(coordinate, mode)
-                     for size, coordinate in zip(self.sizes, coordinates, strict=True)]
+        self.taps = [
+            Side(size, padding, align_corners, len(self.sizes)).taps(coordinate, mode)
+            for size, coordinate in zip(self.sizes, coordinates, strict=True)
+        ]
 
     def combinations(self) -> Iterator[tuple[Sequence[GridTap], Tensor, Tensor | None]]:
         """The taps, the flat index that they make, and where all of them count."""
@@ -167,24 +171,44 @@ def compute_of(*tensors: Tensor) -> list[Tensor]:
 
 def check_sampler(input: Tensor, grid: Tensor, mode: int, padding: int, ndims: Sequence[int]) -> None:
     name = "grid_sampler()"
-    check(input.dtype is grid.dtype, f"{name}: expected input and grid to have same dtype, but input has "
-          f"{input.dtype.name} and grid has {grid.dtype.name}")
-    check(input.ndim in ndims and input.ndim == grid.ndim, f"{name}: expected "
-          f"{' or '.join(f'{n}D' for n in ndims)} input and grid with same number of dimensions, but got "
-          f"input "
-          f"with sizes {list(input.shape)} and grid with sizes {list(grid.shape)}")
-    check(input.shape[0] == grid.shape[0], f"{name}: expected grid and input to have same batch size, but "
-          f"got "
-          f"input with sizes {list(input.shape)} and grid with sizes {list(grid.shape)}")
-    check(grid.shape[-1] == input.ndim - 2, f"{name}: expected grid to have size {input.ndim - 2} in last "
-          f"dimension, but got grid with sizes {list(grid.shape)}")
-    check(min(input.shape[2:]) > 0, f"{name}: expected input to have non-empty spatial dimensions, but got "
-          f"input with sizes {list(input.shape)}")
+    check(
+        input.dtype is grid.dtype,
+        f"{name}: expected input and grid to have same dtype, but input has "
+        f"{input.dtype.name} and grid has {grid.dtype.name}",
+    )
+    check(
+        input.ndim in ndims and input.ndim == grid.ndim,
+        f"{name}: expected "
+        f"{' or '.join(f'{n}D' for n in ndims)} input and grid with same number of dimensions, but got "
+        f"input "
+        f"with sizes {list(input.shape)} and grid with sizes {list(grid.shape)}",
+    )
+    check(
+        input.shape[0] == grid.shape[0],
+        f"{name}: expected grid and input to have same batch size, but "
+        f"got "
+        f"input with sizes {list(input.shape)} and grid with sizes {list(grid.shape)}",
+    )
+    check(
+        grid.shape[-1] == input.ndim - 2,
+        f"{name}: expected grid to have size {input.ndim - 2} in last "
+        f"dimension, but got grid with sizes {list(grid.shape)}",
+    )
+    check(
+        min(input.shape[2:]) > 0,
+        f"{name}: expected input to have non-empty spatial dimensions, but got "
+        f"input with sizes {list(input.shape)}",
+    )
     check(input.ndim == 4 or mode != BICUBIC, f"{name}: bicubic interpolation only supports 4D input")
-    check(0 <= mode <= 2 and 0 <= padding <= 2, f"{name}: interpolation_mode and padding_mode are 0, 1 or 2, "
-          f"not {mode} and {padding}")
-    check(input.dtype in GRADED, f'"grid_sampler" not implemented for \'{input.dtype.torch_name}\'',
-          NotImplementedError)
+    check(
+        0 <= mode <= 2 and 0 <= padding <= 2,
+        f"{name}: interpolation_mode and padding_mode are 0, 1 or 2, not {mode} and {padding}",
+    )
+    check(
+        input.dtype in GRADED,
+        f"\"grid_sampler\" not implemented for '{input.dtype.torch_name}'",
+        NotImplementedError,
+    )
 
 
 def flattened(image: Tensor) -> Tensor:
@@ -210,16 +234,24 @@ def sampled(input: Tensor, grid: Tensor, mode: int, padding: int, align_corners:
     return total.reshape((*input.shape[:2], *grid.shape[1:-1])).to(input.dtype)
 
 
-def sampled_backward(grad_output: Tensor, input: Tensor, grid: Tensor, mode: int, padding: int,
-                     align_corners: bool, output_mask: Sequence[bool]) -> tuple[Tensor | None, Tensor | None]:
+def sampled_backward(
+    grad_output: Tensor,
+    input: Tensor,
+    grid: Tensor,
+    mode: int,
+    padding: int,
+    align_corners: bool,
+    output_mask: Sequence[bool],
+) -> tuple[Tensor | None, Tensor | None]:
     check_sampler(input, grid, mode, padding, (4, 5))
     x, places, grad = compute_of(input, grid, grad_output)
     sampling = Sampling(x, places, mode, padding, align_corners)
     flat, grad = flattened(x), flattened(grad)
     to_input, rank = flat.new_zeros(flat.shape), len(sampling.sizes)
     # Zeros that are a function of the gradient, also where nothing is added to them: they have a derivative.
-    zeros = grad.sum(1).masked_fill(run_name("ones_like", sampling.taps[0][0].index, BOOL, None, None, None,
-                                             None), 0.0)
+    zeros = grad.sum(1).masked_fill(
+        run_name("ones_like", sampling.taps[0][0].index, BOOL, None, None, None, None), 0.0
+    )
     to_grid = [zeros] * rank
     for taps, index, valid in sampling.combinations():
         wide = sampling.wide(index)
@@ -234,47 +266,76 @@ def sampled_backward(grad_output: Tensor, input: Tensor, grid: Tensor, mode: int
                 if slope is not None:
                     to_grid[at] = to_grid[at] + along * slope
     grid_gradient = run_name("stack", tuple(to_grid[::-1]), -1).reshape(grid.shape).to(grid.dtype)
-    return (to_input.reshape(input.shape).to(input.dtype) if output_mask[0] else None,
-            grid_gradient if output_mask[1] else None)
+    return (
+        to_input.reshape(input.shape).to(input.dtype) if output_mask[0] else None,
+        grid_gradient if output_mask[1] else None,
+    )
 
 
 _PLACES = "Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners"
 
 
-@composite(f"grid_sampler_2d({_PLACES}) -> Tensor", f"_grid_sampler_2d_cpu_fallback({_PLACES}) -> Tensor",
-           f"grid_sampler_3d({_PLACES}) -> Tensor", api=FUNCTION)
-def grid_sampler_nd(input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int,
-                    align_corners: bool) -> Tensor:
+@composite(
+    f"grid_sampler_2d({_PLACES}) -> Tensor",
+    f"_grid_sampler_2d_cpu_fallback({_PLACES}) -> Tensor",
+    f"grid_sampler_3d({_PLACES}) -> Tensor",
+    api=FUNCTION,
+)
+def grid_sampler_nd(
+    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Tensor:
     return sampled(input, grid, interpolation_mode, padding_mode, align_corners)
 
 
 @composite(f"grid_sampler({_PLACES}) -> Tensor", api=FUNCTION)
-def grid_sampler(input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int,
-                 align_corners: bool) -> Tensor:
+def grid_sampler(
+    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Tensor:
     check_sampler(input, grid, interpolation_mode, padding_mode, (4, 5))
-    return run_name(f"grid_sampler_{input.ndim - 2}d", input, grid, interpolation_mode, padding_mode,
-                    align_corners)
+    return run_name(
+        f"grid_sampler_{input.ndim - 2}d", input, grid, interpolation_mode, padding_mode, align_corners
+    )
 
 
-@composite(*[f"grid_sampler_{n}d_backward(Tensor grad_output, {_PLACES}, bool[2] output_mask) -> (Tensor, "
-             "Tensor)" for n in (2, 3)], api=INTERNAL)
-def grid_sampler_backward(grad_output: Tensor, input: Tensor, grid: Tensor, interpolation_mode: int,
-                          padding_mode: int, align_corners: bool,
-                          output_mask: Sequence[bool]) -> tuple[Tensor | None, Tensor | None]:
-    return sampled_backward(grad_output, input, grid, interpolation_mode, padding_mode, align_corners,
-                            output_mask)
+@composite(
+    *[
+        f"grid_sampler_{n}d_backward(Tensor grad_output, {_PLACES}, bool[2] output_mask) -> (Tensor, Tensor)"
+        for n in (2, 3)
+    ],
+    api=INTERNAL,
+)
+def grid_sampler_backward(
+    grad_output: Tensor,
+    input: Tensor,
+    grid: Tensor,
+    interpolation_mode: int,
+    padding_mode: int,
+    align_corners: bool,
+    output_mask: Sequence[bool],
+) -> tuple[Tensor | None, Tensor | None]:
+    return sampled_backward(
+        grad_output, input, grid, interpolation_mode, padding_mode, align_corners, output_mask
+    )
 
 
-@composite(f"_grid_sampler_2d_cpu_fallback_backward(Tensor grad_output, {_PLACES}) -> (Tensor, Tensor)",
-           api=INTERNAL)
-def grid_sampler_fallback_backward(grad_output: Tensor, input: Tensor, grid: Tensor, interpolation_mode: int,
-                                   padding_mode: int,
-                                   align_corners: bool) -> tuple[Tensor | None, Tensor | None]:
-    return sampled_backward(grad_output, input, grid, interpolation_mode, padding_mode, align_corners,
-                            (True, True))
+@composite(
+    f"_grid_sampler_2d_cpu_fallback_backward(Tensor grad_output, {_PLACES}) -> (Tensor, Tensor)", api=INTERNAL
+)
+def grid_sampler_fallback_backward(
+    grad_output: Tensor,
+    input: Tensor,
+    grid: Tensor,
+    interpolation_mode: int,
+    padding_mode: int,
+    align_corners: bool,
+) -> tuple[Tensor | None, Tensor | None]:
+    return sampled_backward(
+        grad_output, input, grid, interpolation_mode, padding_mode, align_corners, (True, True)
+    )
 
 
 # Grids of affine maps.
+
 
 def base_grid(theta: Tensor, size: Sequence[int], align_corners: bool) -> Tensor:
     """The places of an image in (1, places, dimensions + 1): last dimension first, and ones at the end."""
@@ -294,22 +355,29 @@ def base_grid(theta: Tensor, size: Sequence[int], align_corners: bool) -> Tensor
 
 
 def check_affine(theta: Tensor, size: Sequence[int]) -> None:
-    check(len(size) in (4, 5), "affine_grid_generator: AffineGridGenerator needs 4d (spatial) or 5d "
-          f"(volumetric) inputs, but got size {list(size)}")
+    check(
+        len(size) in (4, 5),
+        "affine_grid_generator: AffineGridGenerator needs 4d (spatial) or 5d "
+        f"(volumetric) inputs, but got size {list(size)}",
+    )
 
 
 @composite("affine_grid_generator(Tensor theta, SymInt[] size, bool align_corners) -> Tensor", api=FUNCTION)
 def affine_grid_generator(theta: Tensor, size: Sequence[int], align_corners: bool) -> Tensor:
     check_affine(theta, size)
     rank = len(size) - 2
-    check(tuple(theta.shape) == (size[0], rank, rank + 1), "affine_grid_generator: expected theta of shape "
-          f"{[size[0], rank, rank + 1]} for size {list(size)}, but got {list(theta.shape)}")
+    check(
+        tuple(theta.shape) == (size[0], rank, rank + 1),
+        "affine_grid_generator: expected theta of shape "
+        f"{[size[0], rank, rank + 1]} for size {list(size)}, but got {list(theta.shape)}",
+    )
     grid = base_grid(theta, size, align_corners).matmul(theta.transpose(1, 2))
     return grid.reshape((size[0], *size[2:], rank))
 
 
-@composite("affine_grid_generator_backward(Tensor grad, SymInt[] size, bool align_corners) -> Tensor",
-           api=INTERNAL)
+@composite(
+    "affine_grid_generator_backward(Tensor grad, SymInt[] size, bool align_corners) -> Tensor", api=INTERNAL
+)
 def affine_grid_generator_backward(grad: Tensor, size: Sequence[int], align_corners: bool) -> Tensor:
     check_affine(grad, size)
     flat = grad.reshape((size[0], numel(size[2:]), len(size) - 2))

@@ -22,8 +22,11 @@ def _logcumsumexp(self: Tensor, dim: int) -> Tensor:
 
 # Differences.
 
-@composite("diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor",
-           api=FUNCTION | METHOD | OUT)
+
+@composite(
+    "diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor",
+    api=FUNCTION | METHOD | OUT,
+)
 def diff(self: Tensor, n: int, dim: int, prepend: Tensor | None, append: Tensor | None) -> Tensor:
     check(self.ndim >= 1, "diff expects input to be at least one-dimensional")
     check(n >= 0, f"diff: order must be non-negative but got {n}")
@@ -46,15 +49,22 @@ def diff(self: Tensor, n: int, dim: int, prepend: Tensor | None, append: Tensor 
 def _check_joins(self: Tensor, extra: Tensor | None, dim: int) -> None:
     if extra is None:
         return
-    check(extra.ndim == self.ndim, "diff expects prepend or append to be the same dimension as input: they "
-          f"have {extra.ndim} and {self.ndim}")
+    check(
+        extra.ndim == self.ndim,
+        "diff expects prepend or append to be the same dimension as input: they "
+        f"have {extra.ndim} and {self.ndim}",
+    )
     for d in range(self.ndim):
-        check(d == dim or extra.shape[d] == self.shape[d], "diff expects the shape of tensor to prepend "
-              f"or append to match that of input except along the differencing dimension {dim}: it is "
-              f"{tuple(extra.shape)}, the input is {tuple(self.shape)}")
+        check(
+            d == dim or extra.shape[d] == self.shape[d],
+            "diff expects the shape of tensor to prepend "
+            f"or append to match that of input except along the differencing dimension {dim}: it is "
+            f"{tuple(extra.shape)}, the input is {tuple(self.shape)}",
+        )
 
 
 # Numerical gradient: second-order central differences inside, one-sided ones at the edges.
+
 
 def _slice(x: Tensor, dim: int, start: int, length: int) -> Tensor:
     return x.narrow(dim, start, length)
@@ -66,8 +76,11 @@ def _check_gradient(self: Tensor, dims: Sequence[int], edge_order: int) -> Shape
     wrapped = wrap_dims(dims, self.ndim, name="gradient", empty_is_all=False)
     for d in wrapped:
         size = self.shape[d] if self.ndim else 1
-        check(size >= edge_order + 1, "gradient expected each dimension size to be at least edge_order+1, "
-              f"but dimension {d} has size {size} and edge_order is {edge_order}")
+        check(
+            size >= edge_order + 1,
+            "gradient expected each dimension size to be at least edge_order+1, "
+            f"but dimension {d} has size {size} and edge_order is {edge_order}",
+        )
     return wrapped
 
 
@@ -93,10 +106,16 @@ def _uneven_gradient(self: Tensor, dim: int, coordinates: Tensor, edge_order: in
         slope = (_slice(self, dim, 1, n - 1) - _slice(self, dim, 0, n - 1)) / step
         first, last = _slice(slope, dim, 0, 1), _slice(slope, dim, n - 2, 1)
     else:
-        first = _parabola(_slice(self, dim, 0, 3), dim, -_slice(step, dim, 0, 1), -_slice(step, dim, 1, 1),
-                          True)
-        last = _parabola(_slice(self, dim, n - 3, 3).flip(dim), dim, _slice(step, dim, n - 2, 1),
-                         _slice(step, dim, n - 3, 1), True)
+        first = _parabola(
+            _slice(self, dim, 0, 3), dim, -_slice(step, dim, 0, 1), -_slice(step, dim, 1, 1), True
+        )
+        last = _parabola(
+            _slice(self, dim, n - 3, 3).flip(dim),
+            dim,
+            _slice(step, dim, n - 2, 1),
+            _slice(step, dim, n - 3, 1),
+            True,
+        )
     inner = _parabola(self, dim, _slice(step, dim, 0, n - 2), _slice(step, dim, 1, n - 2), False)
     return run_name("cat", (first, inner, last), dim)
 
@@ -116,18 +135,25 @@ def _parabola(self: Tensor, dim: int, left: Tensor, right: Tensor, at_first: boo
     return weights[0] * x[0] + weights[1] * x[1] + weights[2] * x[2]
 
 
-def _gradients(self: Tensor, dims: Sequence[int], spacing: Sequence[Any], edge_order: int) -> tuple[Tensor,
-                                                                                                    ...]:
+def _gradients(
+    self: Tensor, dims: Sequence[int], spacing: Sequence[Any], edge_order: int
+) -> tuple[Tensor, ...]:
     """One derivative for each of `dims`; a spacing is a number, or a tensor of coordinates."""
     wrapped = _check_gradient(self, dims, edge_order)
-    check(len(spacing) == len(wrapped), "gradient expected spacing to be unspecified, a scalar, or of the "
-          f"same length as dim, but got {len(spacing)} spacings for {len(wrapped)} dimensions")
+    check(
+        len(spacing) == len(wrapped),
+        "gradient expected spacing to be unspecified, a scalar, or of the "
+        f"same length as dim, but got {len(spacing)} spacings for {len(wrapped)} dimensions",
+    )
     results = []
     for d, h in zip(wrapped, spacing, strict=True):
         if isinstance(h, Tensor) and h.ndim:
-            check(h.ndim == 1 and h.shape[0] == self.shape[d], "gradient expected each tensor of spacing to "
-                  f"be 1-dimensional with one coordinate for each sample: got {tuple(h.shape)} for dimension "
-                  f"{d} of size {self.shape[d]}")
+            check(
+                h.ndim == 1 and h.shape[0] == self.shape[d],
+                "gradient expected each tensor of spacing to "
+                f"be 1-dimensional with one coordinate for each sample: got {tuple(h.shape)} for dimension "
+                f"{d} of size {self.shape[d]}",
+            )
             results.append(_uneven_gradient(self, d, h, edge_order))
         else:
             results.append(_even_gradient(self, d, h, edge_order))
@@ -138,18 +164,22 @@ def _gradient_dims(self: Tensor, dim: int | None) -> Sequence[int]:
     return range(self.ndim) if dim is None else (dim,)
 
 
-@composite("gradient.scalarint(Tensor self, *, Scalar? spacing=None, int? dim=None, int edge_order=1) "
-           "-> Tensor[]",
-           api=FUNCTION)
+@composite(
+    "gradient.scalarint(Tensor self, *, Scalar? spacing=None, int? dim=None, int edge_order=1) -> Tensor[]",
+    api=FUNCTION,
+)
 def gradient(self: Tensor, spacing: Any, dim: int | None, edge_order: int) -> tuple[Tensor, ...]:
     dims = _gradient_dims(self, dim)
     return _gradients(self, dims, (1 if spacing is None else spacing,) * len(dims), edge_order)
 
 
-@composite("gradient.scalararray(Tensor self, *, Scalar spacing, int[] dim, int edge_order=1) -> Tensor[]",
-           api=FUNCTION)
-def gradient_scalar_dims(self: Tensor, spacing: Any, dim: Sequence[int], edge_order: int) -> tuple[Tensor,
-                                                                                                   ...]:
+@composite(
+    "gradient.scalararray(Tensor self, *, Scalar spacing, int[] dim, int edge_order=1) -> Tensor[]",
+    api=FUNCTION,
+)
+def gradient_scalar_dims(
+    self: Tensor, spacing: Any, dim: Sequence[int], edge_order: int
+) -> tuple[Tensor, ...]:
     return _gradients(self, dim, (spacing,) * len(dim), edge_order)
 
 
@@ -158,26 +188,30 @@ def gradient_dims(self: Tensor, dim: Sequence[int], edge_order: int) -> tuple[Te
     return _gradients(self, dim, (1,) * len(dim), edge_order)
 
 
-@composite("gradient.scalarrayint(Tensor self, *, Scalar[] spacing, int? dim=None, int edge_order=1) "
-           "-> Tensor[]",
-           "gradient.tensorarrayint(Tensor self, *, Tensor[] spacing, int? dim=None, int edge_order=1) "
-           "-> Tensor[]",
-           api=FUNCTION)
-def gradient_spacings(self: Tensor, spacing: Sequence[Any], dim: int | None,
-                      edge_order: int) -> tuple[Tensor, ...]:
+@composite(
+    "gradient.scalarrayint(Tensor self, *, Scalar[] spacing, int? dim=None, int edge_order=1) -> Tensor[]",
+    "gradient.tensorarrayint(Tensor self, *, Tensor[] spacing, int? dim=None, int edge_order=1) -> Tensor[]",
+    api=FUNCTION,
+)
+def gradient_spacings(
+    self: Tensor, spacing: Sequence[Any], dim: int | None, edge_order: int
+) -> tuple[Tensor, ...]:
     return _gradients(self, _gradient_dims(self, dim), spacing, edge_order)
 
 
-@composite("gradient.scalarrayarray(Tensor self, *, Scalar[] spacing, int[] dim, int edge_order=1) "
-           "-> Tensor[]",
-           "gradient.tensorarray(Tensor self, *, Tensor[] spacing, int[] dim, int edge_order=1) -> Tensor[]",
-           api=FUNCTION)
-def gradient_spacings_dims(self: Tensor, spacing: Sequence[Any], dim: Sequence[int],
-                           edge_order: int) -> tuple[Tensor, ...]:
+@composite(
+    "gradient.scalarrayarray(Tensor self, *, Scalar[] spacing, int[] dim, int edge_order=1) -> Tensor[]",
+    "gradient.tensorarray(Tensor self, *, Tensor[] spacing, int[] dim, int edge_order=1) -> Tensor[]",
+    api=FUNCTION,
+)
+def gradient_spacings_dims(
+    self: Tensor, spacing: Sequence[Any], dim: Sequence[int], edge_order: int
+) -> tuple[Tensor, ...]:
     return _gradients(self, dim, spacing, edge_order)
 
 
 # Integrals by the trapezoidal rule.
+
 
 def _panels(y: Tensor, dim: int, name: str) -> Tensor:
     """Sums of neighbours along `dim`."""
@@ -193,8 +227,11 @@ def _widths(y: Tensor, x: Tensor, dim: int, name: str) -> Tensor:
     if x.ndim == 0:
         return x - x
     if x.ndim == 1:
-        check(x.shape[0] == n, f"{name}: There must be one `x` value for each sample point: x has "
-              f"{x.shape[0]}, y has {n} along dimension {dim}")
+        check(
+            x.shape[0] == n,
+            f"{name}: There must be one `x` value for each sample point: x has "
+            f"{x.shape[0]}, y has {n} along dimension {dim}",
+        )
         shape = [n - 1 if d == dim else 1 for d in range(y.ndim)]
         return (x.narrow(0, 1, n - 1) - x.narrow(0, 0, n - 1)).reshape(shape)
     lead = (1,) * (y.ndim - x.ndim)

@@ -7,8 +7,10 @@ from ..core.registry import EXACT_OUT, FUNCTION, METHOD, OUT, Api, composite
 from ..core.tensor import Tensor
 
 
-@composite("sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)",
-           api=FUNCTION | METHOD | OUT | Api.EXACT)
+@composite(
+    "sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)",
+    api=FUNCTION | METHOD | OUT | Api.EXACT,
+)
 def sort(self: Tensor, dim: int, descending: bool) -> tuple[Tensor, Tensor]:
     return run_name("sort.stable", self, False, dim, descending)
 
@@ -18,8 +20,10 @@ def argsort(self: Tensor, dim: int, descending: bool) -> Tensor:
     return run_name("sort.stable", self, False, dim, descending)[1]
 
 
-@composite("argsort.stable(Tensor self, *, bool stable, int dim=-1, bool descending=False) -> Tensor",
-           api=FUNCTION | METHOD | EXACT_OUT)
+@composite(
+    "argsort.stable(Tensor self, *, bool stable, int dim=-1, bool descending=False) -> Tensor",
+    api=FUNCTION | METHOD | EXACT_OUT,
+)
 def argsort_stable(self: Tensor, stable: bool, dim: int, descending: bool) -> Tensor:
     return run_name("sort.stable", self, stable, dim, descending)[1]
 

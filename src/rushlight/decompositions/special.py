@@ -14,15 +14,33 @@ from .aliases import alias
 SPECIAL: dict[str, Any] = {"api": FUNCTION | OUT, "namespace": "special"}
 
 for _target, _names in {
-    "digamma": "digamma psi", "erf": "erf", "erfc": "erfc", "erfinv": "erfinv", "exp2": "exp2",
-    "expm1": "expm1", "i0": "i0", "igamma": "gammainc", "igammac": "gammaincc", "lgamma": "gammaln",
-    "log1p": "log1p", "logit": "logit", "mvlgamma": "multigammaln", "polygamma": "polygamma",
-    "sigmoid": "expit", "sinc": "sinc",
+    "digamma": "digamma psi",
+    "erf": "erf",
+    "erfc": "erfc",
+    "erfinv": "erfinv",
+    "exp2": "exp2",
+    "expm1": "expm1",
+    "i0": "i0",
+    "igamma": "gammainc",
+    "igammac": "gammaincc",
+    "lgamma": "gammaln",
+    "log1p": "log1p",
+    "logit": "logit",
+    "mvlgamma": "multigammaln",
+    "polygamma": "polygamma",
+    "sigmoid": "expit",
+    "sinc": "sinc",
 }.items():
     for _name in _names.split():
         alias(_target, f"special_{_name}", family="special", public_name=_name, **SPECIAL)
-alias("xlogy", "special_xlogy", family="special", public_name="xlogy", **SPECIAL,
-      overloads={"Tensor": "", "Scalar_Self": "self_scalar", "Scalar_Other": "other_scalar"})
+alias(
+    "xlogy",
+    "special_xlogy",
+    family="special",
+    public_name="xlogy",
+    **SPECIAL,
+    overloads={"Tensor": "", "Scalar_Self": "self_scalar", "Scalar_Other": "other_scalar"},
+)
 
 
 @composite("special_round(Tensor self, *, int decimals=0) -> Tensor", public_name="round", **SPECIAL)

@@ -39,12 +39,14 @@ _OTHERS: dict[str, Callable[..., Any]] = {
     "floor_divide.Scalar": lambda self, other: run_name("div.Scalar_mode", self, other, "floor"),
     "isfinite": lambda self: (self == self) & (self.abs() != float("inf")),
     "one_hot": lambda self, num_classes: _one_hot(self, num_classes),
-    "unbind.int": lambda self, dim: tuple([run_name("select.int", self, dim, i)
-                                           for i in range(self.shape[dim])]),
+    "unbind.int": lambda self, dim: tuple(
+        [run_name("select.int", self, dim, i) for i in range(self.shape[dim])]
+    ),
     "split.Tensor": lambda self, split_size, dim: _parts(self, split_size, dim),
     "unsafe_split.Tensor": lambda self, split_size, dim: _parts(self, split_size, dim),
-    "unsafe_split_with_sizes": lambda self, split_sizes, dim: run_name("split_with_sizes", self, split_sizes,
-                                                                       dim),
+    "unsafe_split_with_sizes": lambda self, split_sizes, dim: run_name(
+        "split_with_sizes", self, split_sizes, dim
+    ),
 }
 
 
@@ -65,12 +67,14 @@ def _swapped(rank: int, first: int, second: int) -> tuple[int, ...]:
 def _parts(self: Any, size: int, dim: int) -> tuple[Any, ...]:
     length = self.shape[dim]
     starts = range(0, length, size) if size else [0]
-    return tuple([run_name("slice.Tensor", self, dim, start, min(start + size, length), 1)
-                  for start in starts] or [run_name("slice.Tensor", self, dim, 0, 0, 1)])
+    return tuple(
+        [run_name("slice.Tensor", self, dim, start, min(start + size, length), 1) for start in starts]
+        or [run_name("slice.Tensor", self, dim, 0, 0, 1)]
+    )
 
 
 def get_decompositions(
-    aten_ops: Iterable[OpOverload | OpOverloadPacket | str], type: str = "post_autograd",
+    aten_ops: Iterable[OpOverload | OpOverloadPacket | str], type: str = "post_autograd"
 ) -> dict[OpOverload, Decomposition]:
     """The decompositions of these operators.
 
@@ -91,8 +95,9 @@ def core_aten_decompositions() -> dict[OpOverload, Decomposition]:
     return get_decompositions(_listed(core=True))
 
 
-def remove_decompositions(decompositions: dict[Any, Any],
-                          aten_ops: Iterable[OpOverload | OpOverloadPacket]) -> None:
+def remove_decompositions(
+    decompositions: dict[Any, Any], aten_ops: Iterable[OpOverload | OpOverloadPacket]
+) -> None:
     """Take operators out of a table; a packet stands for all of its overloads."""
     for operator in aten_ops:
         for overload in _overloads(operator):
@@ -102,8 +107,9 @@ def remove_decompositions(decompositions: dict[Any, Any],
 _registered: dict[OpOverload, Decomposition] = {}
 
 
-def register_decomposition(aten_op: Any, registry: dict[Any, Any] | None = None, *,
-                           type: str = "post_autograd", unsafe: bool = False) -> Callable[..., Any]:
+def register_decomposition(
+    aten_op: Any, registry: dict[Any, Any] | None = None, *, type: str = "post_autograd", unsafe: bool = False
+) -> Callable[..., Any]:
     """A decorator of a function that decomposes operators: one, a packet, or several of them.
 
     They are added to `registry`, or to the table that `get_decompositions` looks at first.

@@ -31,19 +31,28 @@ class forward_level:
         MODES.forward_grad = self._saved
 
 
-def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool = False,
-        has_aux: bool = False) -> Any:
+def jvp(
+    func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False
+) -> Any:
     """The value of `func` at `primals` and its derivative in the direction `tangents`."""
-    check(isinstance(primals, tuple), "jvp(f, primals, tangents): Expected primals to be a tuple. E.g. it "
-          "should be valid to call f(*primals).")
+    check(
+        isinstance(primals, tuple),
+        "jvp(f, primals, tangents): Expected primals to be a tuple. E.g. it "
+        "should be valid to call f(*primals).",
+    )
     leaves, spec = pytree.flatten(primals)
     directions, tangent_spec = pytree.flatten(tangents)
-    check(spec == tangent_spec, "jvp(f, primals, tangents): Expected primals and tangents to have the same "
-                                f"python structure, got {spec} and {tangent_spec}")
+    check(
+        spec == tangent_spec,
+        "jvp(f, primals, tangents): Expected primals and tangents to have the same "
+        f"python structure, got {spec} and {tangent_spec}",
+    )
     check(len(leaves) > 0, "jvp(f, primals, tangents): Expected primals to contain at least one Tensor.")
     for value, what in ((leaves, "primals"), (directions, "tangents")):
-        check(all(isinstance(leaf, Tensor) for leaf in value), "jvp(f, primals, tangents): Expected "
-              f"{what} to only contain Tensors")
+        check(
+            all(isinstance(leaf, Tensor) for leaf in value),
+            f"jvp(f, primals, tangents): Expected {what} to only contain Tensors",
+        )
     with forward_level() as level:
         duals = [dual(p, t, level) for p, t in zip(leaves, directions, strict=True)]
         output = func(*spec.unflatten(duals))
@@ -62,8 +71,11 @@ def _tangent(value: Tensor, level: Level, strict: bool) -> Tensor:
     tangent = tangent_of(value, level)
     if tangent is not None:
         return tangent
-    check(not strict, "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. "
-          "This is not allowed with strict=True.")
+    check(
+        not strict,
+        "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. "
+        "This is not allowed with strict=True.",
+    )
     return zeros(meta_of(value))
 
 
@@ -82,21 +94,30 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
         inputs = [fresh(leaf, outside) for leaf in leaves]
         outputs, out_spec = pytree.flatten(func(*spec.unflatten(inputs)))
         for value in outputs:
-            check(isinstance(value, Tensor), "linearize(f, *primals): expected f(*primals) to return only "
-                  f"tensors, got unsupported type {type(value)}")
+            check(
+                isinstance(value, Tensor),
+                "linearize(f, *primals): expected f(*primals) to return only "
+                f"tensors, got unsupported type {type(value)}",
+            )
         isolated = not outside or is_isolated(outputs, inputs)
         probes = [lifted(zeros(meta_of(value)))._set_requires_grad() for value in outputs]
         images = gradients_at_level(outputs, inputs, probes, recording=True, retain_graph=True)
 
     def jvp_fn(*tangents: Any) -> Any:
         directions, tangent_spec = pytree.flatten(tangents)
-        check(tangent_spec == spec, f"Expected the tangents {tangents} to have the same structure as the "
-              f"primals {primals}")
+        check(
+            tangent_spec == spec,
+            f"Expected the tangents {tangents} to have the same structure as the primals {primals}",
+        )
         for given, leaf in zip(directions, leaves, strict=True):
-            check(given.shape == leaf.shape, "Expected tangents to have the shapes of the primals: "
-                  f"{list(leaf.shape)}, got {list(given.shape)}")
-        found = gradients_at_level(images, probes, directions, recording=MODES.grad, retain_graph=True,
-                                   private=inputs)
+            check(
+                given.shape == leaf.shape,
+                "Expected tangents to have the shapes of the primals: "
+                f"{list(leaf.shape)}, got {list(given.shape)}",
+            )
+        found = gradients_at_level(
+            images, probes, directions, recording=MODES.grad, retain_graph=True, private=inputs
+        )
         return out_spec.unflatten(found)
 
     return out_spec.unflatten([without_history(value, isolated) for value in outputs]), jvp_fn

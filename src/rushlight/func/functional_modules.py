@@ -48,17 +48,22 @@ class FunctionalModule(FunctionalModuleWithBuffers):
 def make_functional(model: Any, disable_autograd_tracking: bool = False) -> tuple[FunctionalModule, State]:
     """A function of parameters and inputs that does what `model` does, and its parameters."""
     if list(model.buffers()):
-        raise RuntimeError("make_functional(model): `model` has buffers. Please use "
-                           "make_functional_with_buffers(model) instead.")
+        raise RuntimeError(
+            "make_functional(model): `model` has buffers. Please use "
+            "make_functional_with_buffers(model) instead."
+        )
     return FunctionalModule(model), _copies(model.parameters(), disable_autograd_tracking)
 
 
 def make_functional_with_buffers(
-    model: Any, disable_autograd_tracking: bool = False,
+    model: Any, disable_autograd_tracking: bool = False
 ) -> tuple[FunctionalModuleWithBuffers, State, State]:
     """A function of parameters, buffers and inputs that does what `model` does, and both of these."""
-    return (FunctionalModuleWithBuffers(model), _copies(model.parameters(), disable_autograd_tracking),
-            _copies(model.buffers(), disable_autograd_tracking))
+    return (
+        FunctionalModuleWithBuffers(model),
+        _copies(model.parameters(), disable_autograd_tracking),
+        _copies(model.buffers(), disable_autograd_tracking),
+    )
 
 
 def _copies(tensors: Any, without_history: bool) -> State:
@@ -83,8 +88,9 @@ def _stacked(states: list[State]) -> State:
     return tuple(found)
 
 
-def functional_init(model_class: Callable[..., Any], ensemble_shape: Any = (),
-                    device: Any = None) -> Callable[..., Any]:
+def functional_init(
+    model_class: Callable[..., Any], ensemble_shape: Any = (), device: Any = None
+) -> Callable[..., Any]:
     """A function of the arguments of `model_class` that makes models, at most one dimension of them; gives
     (parameters, function, names of parameters)."""
 
@@ -97,8 +103,9 @@ def functional_init(model_class: Callable[..., Any], ensemble_shape: Any = (),
     return init
 
 
-def functional_init_with_buffers(model_class: Callable[..., Any], ensemble_shape: Any = (),
-                                 device: Any = None) -> Callable[..., Any]:
+def functional_init_with_buffers(
+    model_class: Callable[..., Any], ensemble_shape: Any = (), device: Any = None
+) -> Callable[..., Any]:
     """As `functional_init`, for models with buffers: (parameters, buffers, function, names of both)."""
 
     def init(*args: Any, **kwargs: Any) -> Any:

@@ -19,17 +19,23 @@ from .vmap import vmap
 def standard_basis(tensors: Sequence[Tensor]) -> list[Tensor]:
     """For each tensor, its part of the unit vectors of all of them laid end to end: (total, *shape)."""
     columns = _construct_standard_basis_for(tensors, [tensor.numel() for tensor in tensors])
-    return [part.reshape((part.shape[0], *tensor.shape))
-            for part, tensor in zip(columns, tensors, strict=True)]
+    return [
+        part.reshape((part.shape[0], *tensor.shape)) for part, tensor in zip(columns, tensors, strict=True)
+    ]
 
 
 def split_rows(tensor: Tensor, counts: Sequence[int]) -> tuple[Tensor, ...]:
     return run_name("split_with_sizes", tensor, tuple(counts), 0)
 
 
-def jacrev(func: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False,
-           chunk_size: int | None = None,
-           _preallocate_and_copy: bool = False) -> Callable[..., Any]:
+def jacrev(
+    func: Callable[..., Any],
+    argnums: Argnums = 0,
+    *,
+    has_aux: bool = False,
+    chunk_size: int | None = None,
+    _preallocate_and_copy: bool = False,
+) -> Callable[..., Any]:
     """The Jacobian of `func`, by reverse mode: one row for each element of the output."""
     if not (chunk_size is None or chunk_size > 0):
         raise ValueError(f"jacrev: `chunk_size` should be greater than 0. (got {chunk_size})")
@@ -70,8 +76,10 @@ def jacrev(func: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = Fa
 def check_real(tree: Any, name: str, what: str) -> None:
     """Whole Jacobians are of real functions: a complex one has two, by a number and by its conjugate."""
     for i, leaf in enumerate(pytree.flatten(tree)[0]):
-        check(not (isinstance(leaf, Tensor) and leaf.is_complex()), f"{name}: Expected all {what} to be "
-              f"real but received a complex tensor at flattened index {i}")
+        check(
+            not (isinstance(leaf, Tensor) and leaf.is_complex()),
+            f"{name}: Expected all {what} to be real but received a complex tensor at flattened index {i}",
+        )
 
 
 def _one_by_one(row: Callable[..., list[Any]], basis: Sequence[Tensor]) -> list[Tensor]:
@@ -85,9 +93,9 @@ def _cotangents(out_spec: Any, basis: Sequence[Any]) -> tuple[Any, ...]:
     return tree if type(tree) is tuple else (tree,)
 
 
-def jacfwd(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, *,
-           randomness: str = "error",
-           ) -> Callable[..., Any]:
+def jacfwd(
+    func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, *, randomness: str = "error"
+) -> Callable[..., Any]:
     """The Jacobian of `func`, by forward mode: one column for each element of the input."""
 
     @functools.wraps(func)
@@ -114,8 +122,9 @@ def jacfwd(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
             shape = leaf.shape[1:]
             moved = run_name("permute", leaf, (*range(1, leaf.ndim), 0))
             parts = run_name("split_with_sizes", moved, tuple(counts), -1)
-            per_input = [part.reshape((*shape, *tensor.shape))
-                         for part, tensor in zip(parts, inputs, strict=True)]
+            per_input = [
+                part.reshape((*shape, *tensor.shape)) for part, tensor in zip(parts, inputs, strict=True)
+            ]
             tree = spec.unflatten(per_input)
             blocks.append(tree[0] if isinstance(argnums, int) else tree)
         result = out_spec.unflatten(blocks)

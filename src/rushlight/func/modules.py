@@ -20,22 +20,37 @@ def replace_all_batch_norm_modules_(root: Any) -> Any:
     return root
 
 
-def functional_call(module: Any, parameter_and_buffer_dicts: Any, args: Any = None,
-                    kwargs: dict[str, Any] | None = None, *, tie_weights: bool = True,
-                    strict: bool = False) -> Any:
+def functional_call(
+    module: Any,
+    parameter_and_buffer_dicts: Any,
+    args: Any = None,
+    kwargs: dict[str, Any] | None = None,
+    *,
+    tie_weights: bool = True,
+    strict: bool = False,
+) -> Any:
     """Call `module` with some of its parameters and buffers replaced, without changing the module."""
     if isinstance(parameter_and_buffer_dicts, dict):
         state = parameter_and_buffer_dicts
     else:
-        check(isinstance(parameter_and_buffer_dicts, Sequence), "Expected parameter_and_buffer_dicts to be a "
-              f"dict, or a list/tuple of dicts, but got {type(parameter_and_buffer_dicts)}", ValueError)
-        check(all(isinstance(d, dict) for d in parameter_and_buffer_dicts), "Expected all elements of "
-              "parameter_and_buffer_dicts to be dictionaries", ValueError)
+        check(
+            isinstance(parameter_and_buffer_dicts, Sequence),
+            "Expected parameter_and_buffer_dicts to be a "
+            f"dict, or a list/tuple of dicts, but got {type(parameter_and_buffer_dicts)}",
+            ValueError,
+        )
+        check(
+            all(isinstance(d, dict) for d in parameter_and_buffer_dicts),
+            "Expected all elements of parameter_and_buffer_dicts to be dictionaries",
+            ValueError,
+        )
         keys = [key for d in parameter_and_buffer_dicts for key in d]
         repeated = {key for key in keys if keys.count(key) > 1}
-        check(not repeated, f"{sorted(repeated)} appeared in multiple dictionaries; behavior of functional "
-              "call is ambiguous",
-              ValueError)
+        check(
+            not repeated,
+            f"{sorted(repeated)} appeared in multiple dictionaries; behavior of functional call is ambiguous",
+            ValueError,
+        )
         state = {key: value for d in parameter_and_buffer_dicts for key, value in d.items()}
     positional = () if args is None else args if isinstance(args, tuple) else (args,)
     with replaced(module, _tied(module, state) if tie_weights else state, strict=strict):
@@ -59,8 +74,12 @@ def _tied(module: Any, state: dict[str, Any]) -> dict[str, Any]:
         if not given:
             continue
         values = {id(state[name]) for name in given}
-        check(len(values) == 1, f"functional_call got multiple values for keys {given}, which are tied. "
-              "Consider using tie_weights=False", ValueError)
+        check(
+            len(values) == 1,
+            f"functional_call got multiple values for keys {given}, which are tied. "
+            "Consider using tie_weights=False",
+            ValueError,
+        )
         result.update(dict.fromkeys(names, state[given[0]]))
     return result
 
@@ -73,7 +92,8 @@ def replaced(module: Any, state: dict[str, Any], *, strict: bool) -> Iterator[No
     missing = [name for name in own if name not in state]
     if strict and (unknown or missing):
         parts = ([f"Unexpected key(s): {', '.join(map(repr, unknown))}."] if unknown else []) + (
-            [f"Missing key(s): {', '.join(map(repr, missing))}."] if missing else [])
+            [f"Missing key(s): {', '.join(map(repr, missing))}."] if missing else []
+        )
         raise RuntimeError("Error in reparametrizing: " + " ".join(parts))
     saved = []
     try:
@@ -94,10 +114,14 @@ def replaced(module: Any, state: dict[str, Any], *, strict: bool) -> Iterator[No
 def check_alike(models: Sequence[Any], what: str) -> None:
     """Refuse models that cannot be stacked."""
     check(len(models) > 0, f"{what}: Expected at least one model, got 0.")
-    check(all(m.training for m in models) or not any(m.training for m in models), f"{what}: Expected all "
-          "models to have the same training/eval mode.")
-    check(all(type(m) is type(models[0]) for m in models), f"{what}: Expected all models to be of the same "
-          "class.")
+    check(
+        all(m.training for m in models) or not any(m.training for m in models),
+        f"{what}: Expected all models to have the same training/eval mode.",
+    )
+    check(
+        all(type(m) is type(models[0]) for m in models),
+        f"{what}: Expected all models to be of the same class.",
+    )
 
 
 def stack_module_state(models: Sequence[Any]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
@@ -114,8 +138,9 @@ def _stacked(tables: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
 
 def _stack(tensors: Sequence[Tensor]) -> Tensor:
     requires = [t.requires_grad for t in tensors]
-    check(all(requires) or not any(requires), "Expected params from each model to have the same "
-          ".requires_grad")
+    check(
+        all(requires) or not any(requires), "Expected params from each model to have the same .requires_grad"
+    )
     if not tensors[0].is_leaf:
         return run_name("stack", tuple(tensors), 0)
     return run_name("stack", tuple(t.detach() for t in tensors), 0)._set_requires_grad(requires[0])

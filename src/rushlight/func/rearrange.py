@@ -26,8 +26,11 @@ def rearrange(tensor: Tensor | Sequence[Tensor], pattern: str, **axes_lengths: i
     """
     value: Any = tensor if isinstance(tensor, Tensor) else run_name("stack", tuple(tensor), 0)
     sides = pattern.split("->")
-    check(len(sides) == 2, f"rearrange: a pattern has two sides with '->' between them, not {pattern!r}",
-          ValueError)
+    check(
+        len(sides) == 2,
+        f"rearrange: a pattern has two sides with '->' between them, not {pattern!r}",
+        ValueError,
+    )
     left, right = (_parsed(side, pattern) for side in sides)
     left, right = _without_ellipsis(left, right, value.ndim, pattern)
     names, wanted = ([name for group in side for name in group if name != "1"] for side in (left, right))
@@ -52,10 +55,16 @@ def _parsed(side: str, pattern: str) -> list[Group]:
             groups.append(inside)
             inside = None
         else:
-            check(word in ("...", "1") or word.isidentifier(),
-                  f"rearrange: {word!r} has no meaning at its place in {pattern!r}", ValueError)
-            check(word == "1" or word not in seen, f"rearrange: {word!r} is there twice in {pattern!r}",
-                  ValueError)
+            check(
+                word in ("...", "1") or word.isidentifier(),
+                f"rearrange: {word!r} has no meaning at its place in {pattern!r}",
+                ValueError,
+            )
+            check(
+                word == "1" or word not in seen,
+                f"rearrange: {word!r} is there twice in {pattern!r}",
+                ValueError,
+            )
             seen.add(word)
             if inside is None:
                 groups.append([word] if word != "..." else _ALL)
@@ -65,17 +74,27 @@ def _parsed(side: str, pattern: str) -> list[Group]:
     return groups
 
 
-def _without_ellipsis(left: list[Group], right: list[Group], rank: int,
-                      pattern: str) -> tuple[list[Group], list[Group]]:
+def _without_ellipsis(
+    left: list[Group], right: list[Group], rank: int, pattern: str
+) -> tuple[list[Group], list[Group]]:
     """Both sides with names of their own for the dimensions that `...` stands for."""
     has = _ALL in left
     count = rank - len(left) + 1 if has else 0
-    check(count >= 0 if has else len(left) == rank,
-          f"rearrange: {pattern!r} describes {len(left)} dimensions, but there are {rank}", ValueError)
-    check(not any("..." in group for group in left),
-          f"rearrange: '...' on the left side of {pattern!r} is no part of a dimension", ValueError)
-    check(has == any(group == _ALL or "..." in group for group in right),
-          f"rearrange: '...' is on one side of {pattern!r} only", ValueError)
+    check(
+        count >= 0 if has else len(left) == rank,
+        f"rearrange: {pattern!r} describes {len(left)} dimensions, but there are {rank}",
+        ValueError,
+    )
+    check(
+        not any("..." in group for group in left),
+        f"rearrange: '...' on the left side of {pattern!r} is no part of a dimension",
+        ValueError,
+    )
+    check(
+        has == any(group == _ALL or "..." in group for group in right),
+        f"rearrange: '...' is on one side of {pattern!r} only",
+        ValueError,
+    )
     filled = [f"...{i}" for i in range(count)]
     first = [part for group in left for part in ([[name] for name in filled] if group == _ALL else [group])]
     second: list[Group] = []
@@ -87,20 +106,29 @@ def _without_ellipsis(left: list[Group], right: list[Group], rank: int,
     return first, second
 
 
-def _sizes(left: list[Group], shape: tuple[int, ...], given: dict[str, int],
-           pattern: str) -> dict[str, int]:
+def _sizes(left: list[Group], shape: tuple[int, ...], given: dict[str, int], pattern: str) -> dict[str, int]:
     sizes = dict(given)
     for group, size in zip(left, shape, strict=True):
         names = [name for name in group if name != "1"]
         open_names = [name for name in names if name not in sizes]
         known = math.prod(sizes[name] for name in names if name in sizes)
-        check(len(open_names) <= 1, f"rearrange: give all sizes but one of {open_names} in {pattern!r}",
-              ValueError)
+        check(
+            len(open_names) <= 1,
+            f"rearrange: give all sizes but one of {open_names} in {pattern!r}",
+            ValueError,
+        )
         if open_names:
-            check(known > 0 and size % known == 0, f"rearrange: a dimension of size {size} is not divided by "
-                  f"{known} in {pattern!r}", ValueError)
+            check(
+                known > 0 and size % known == 0,
+                f"rearrange: a dimension of size {size} is not divided by {known} in {pattern!r}",
+                ValueError,
+            )
             sizes[open_names[0]] = size // known
         else:
-            check(known == size, f"rearrange: ({' '.join(group)}) of {pattern!r} has size {known}, but the "
-                  f"dimension has {size}", ValueError)
+            check(
+                known == size,
+                f"rearrange: ({' '.join(group)}) of {pattern!r} has size {known}, but the "
+                f"dimension has {size}",
+                ValueError,
+            )
     return sizes

@@ -33,8 +33,7 @@ class recording:
 
 def check_argnums(argnums: Any, count: int) -> tuple[int, ...]:
     """The argument numbers as given, wrapped and distinct."""
-    check(isinstance(argnums, int | tuple), "argnums must be int or Tuple[int, ...] but got "
-          f"{type(argnums)}")
+    check(isinstance(argnums, int | tuple), f"argnums must be int or Tuple[int, ...] but got {type(argnums)}")
     given = (argnums,) if isinstance(argnums, int) else tuple(argnums)
     check(len(given) > 0, "argnums must be non-empty")
     for number in given:
@@ -57,24 +56,28 @@ def check_outputs(output: Any, leaves: Sequence[Any], what: str, call: str) -> N
     if output is None or not leaves:
         fail(f"{what}: Expected f to be a function that has non-empty output (got output = {output})")
     for value in leaves:
-        check(isinstance(value, Tensor), f"{what}: expected {call} to return only tensors, got unsupported "
-              f"type {type(value)}")
+        check(
+            isinstance(value, Tensor),
+            f"{what}: expected {call} to return only tensors, got unsupported type {type(value)}",
+        )
 
 
 def split_aux(output: Any, has_aux: bool, what: str) -> tuple[Any, Any]:
     if not has_aux:
         return output, None
-    check(isinstance(output, tuple) and len(output) == 2, f"{what}: output of function f should be a tuple: "
-          "(output, aux) if has_aux is True")
+    check(
+        isinstance(output, tuple) and len(output) == 2,
+        f"{what}: output of function f should be a tuple: (output, aux) if has_aux is True",
+    )
     for leaf in pytree.flatten(output[1])[0]:
         check(isinstance(leaf, Tensor), f"{what}: Expected tensors, got unsupported type {type(leaf)} in aux")
     return output
 
 
-def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0,
-                   has_aux: bool = False) -> Callable[..., Any]:
-    """A function that returns the gradient of `func` (which returns a scalar) and its value, or (value, aux).
-    """
+def grad_and_value(
+    func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
+) -> Callable[..., Any]:
+    """A function that returns the gradient of `func` (which returns a scalar) and its value, or (value, aux)."""
 
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -101,10 +104,15 @@ def grad_and_value(func: Callable[..., Any], argnums: Argnums = 0,
 
 
 def _check_scalar(output: Any) -> None:
-    check(isinstance(output, Tensor), "grad_and_value(f)(*args): Expected f(*args) to return a tensor, got "
-          f"type {type(output)}")
-    check(output.ndim == 0, "grad_and_value(f)(*args): Expected f(*args) to return a scalar tensor, got "
-                            f"tensor with {output.ndim} dims; vjp and jacrev take others")
+    check(
+        isinstance(output, Tensor),
+        f"grad_and_value(f)(*args): Expected f(*args) to return a tensor, got type {type(output)}",
+    )
+    check(
+        output.ndim == 0,
+        "grad_and_value(f)(*args): Expected f(*args) to return a scalar tensor, got "
+        f"tensor with {output.ndim} dims; vjp and jacrev take others",
+    )
 
 
 def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
@@ -137,12 +145,18 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         if len(cotangents) == 1 and out_spec.type is tuple and isinstance(cotangents[0], tuple):
             given = cotangents[0]
         found, given_spec = pytree.flatten(given)
-        check(given_spec == out_spec, f"Expected pytree structure of cotangents to be that of the function's "
-                                      f"outputs, {out_spec}; got {given_spec}")
+        check(
+            given_spec == out_spec,
+            f"Expected pytree structure of cotangents to be that of the function's "
+            f"outputs, {out_spec}; got {given_spec}",
+        )
         for value, cotangent in zip(outputs, found, strict=True):
-            check(isinstance(cotangent, Tensor) and cotangent.shape == value.shape, "Expected cotangents to "
-                  f"have the shapes of the outputs: {list(value.shape)}, got "
-                  f"{list(cotangent.shape) if isinstance(cotangent, Tensor) else type(cotangent)}")
+            check(
+                isinstance(cotangent, Tensor) and cotangent.shape == value.shape,
+                "Expected cotangents to "
+                f"have the shapes of the outputs: {list(value.shape)}, got "
+                f"{list(cotangent.shape) if isinstance(cotangent, Tensor) else type(cotangent)}",
+            )
         with recording() as now:
             grads = gradients_at_level(outputs, inputs, found, recording=now, retain_graph=True)
         return spec.unflatten(grads)

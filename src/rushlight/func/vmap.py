@@ -15,8 +15,14 @@ from ..core.tensor import Tensor
 _RANDOMNESS = ("error", "different", "same")
 
 
-def vmap(func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", *,
-         chunk_size: int | None = None) -> Callable[..., Any]:
+def vmap(
+    func: Callable[..., Any],
+    in_dims: Any = 0,
+    out_dims: Any = 0,
+    randomness: str = "error",
+    *,
+    chunk_size: int | None = None,
+) -> Callable[..., Any]:
     """`func` mapped over a dimension of its inputs.
 
     `in_dims` and `out_dims` say which dimension, as an int, None, or a structure of those that matches the
@@ -25,8 +31,9 @@ def vmap(func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomne
     are computed at once.
     """
     if randomness not in _RANDOMNESS:
-        raise RuntimeError("Only allowed values for randomness are 'error', 'different', or 'same'. Got "
-                           f"{randomness}")
+        raise RuntimeError(
+            f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}"
+        )
     if not (chunk_size is None or chunk_size > 0):
         raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
 
@@ -34,8 +41,9 @@ def vmap(func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomne
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         size, dims, leaves, spec = _inputs(in_dims, args, func)
         if chunk_size is not None and chunk_size < size:
-            return _in_chunks(func, size, dims, leaves, spec, in_dims, out_dims, randomness, chunk_size,
-                              kwargs)
+            return _in_chunks(
+                func, size, dims, leaves, spec, in_dims, out_dims, randomness, chunk_size, kwargs
+            )
         return _run(func, size, dims, leaves, spec, out_dims, randomness, kwargs)
 
     return wrapped
@@ -50,66 +58,92 @@ def _whole(value: Any) -> bool:
     return isinstance(value, NestedBase)
 
 
-def _inputs(in_dims: Any, args: tuple[Any, ...], func: Callable[..., Any],
-            ) -> tuple[int, list[Any], list[Any], Any]:
+def _inputs(
+    in_dims: Any, args: tuple[Any, ...], func: Callable[..., Any]
+) -> tuple[int, list[Any], list[Any], Any]:
     """The size of the batch, the dimension of each leaf of the inputs, the leaves and their structure."""
     where = f"vmap({_name(func)}, in_dims={in_dims}, ...)(<inputs>): "
     if not isinstance(in_dims, int | tuple):
-        raise ValueError(f"{where}expected `in_dims` to be int or a (potentially nested) tuple matching the "
-                         f"structure of inputs, got: {type(in_dims)}.")
+        raise ValueError(
+            f"{where}expected `in_dims` to be int or a (potentially nested) tuple matching the "
+            f"structure of inputs, got: {type(in_dims)}."
+        )
     if not args:
         raise ValueError(f"{where}got no inputs, and there is nothing to map over without any.")
     leaves, spec = pytree.flatten(args, _whole)
     dims = pytree.broadcast_prefix(in_dims, spec)
     if dims is None:
-        raise ValueError(f"{where}in_dims is not compatible with the structure of `inputs`. in_dims has "
-                         f"structure {pytree.flatten(in_dims)[1]} but inputs has structure {spec}.")
+        raise ValueError(
+            f"{where}in_dims is not compatible with the structure of `inputs`. in_dims has "
+            f"structure {pytree.flatten(in_dims)[1]} but inputs has structure {spec}."
+        )
     for i, (leaf, dim) in enumerate(zip(leaves, dims, strict=True)):
         dims[i] = _checked_dim(leaf, dim, where)
     sizes = [leaf.shape[dim] for leaf, dim in zip(leaves, dims, strict=True) if dim is not None]
     if not sizes:
-        raise ValueError(f"{where}vmap: at least one input must be mapped, but in_dims is None for all of "
-                         "them.")
+        raise ValueError(
+            f"{where}vmap: at least one input must be mapped, but in_dims is None for all of them."
+        )
     if any(size != sizes[0] for size in sizes):
-        raise ValueError("vmap: Expected all tensors to have the same size in the mapped dimension, got "
-                         f"sizes {sizes} for the mapped dimension")
+        raise ValueError(
+            "vmap: Expected all tensors to have the same size in the mapped dimension, got "
+            f"sizes {sizes} for the mapped dimension"
+        )
     return sizes[0], dims, leaves, spec
 
 
 def _checked_dim(leaf: Any, dim: Any, where: str) -> Any:
     if dim is not None and (not isinstance(dim, int) or isinstance(dim, bool)):
-        raise ValueError(f"{where}Got in_dim={dim} for an input but in_dim must be either an integer "
-                         "dimension or None.")
+        raise ValueError(
+            f"{where}Got in_dim={dim} for an input but in_dim must be either an integer dimension or None."
+        )
     if dim is None:
         return None
     if not isinstance(leaf, Tensor):
-        raise ValueError(f"{where}Got in_dim={dim} for an input of type {type(leaf)}; only tensors can be "
-                         "mapped over, so its in_dim must be None")
+        raise ValueError(
+            f"{where}Got in_dim={dim} for an input of type {type(leaf)}; only tensors can be "
+            "mapped over, so its in_dim must be None"
+        )
     if leaf.is_nested:
-        raise ValueError(f"{where}a nested tensor cannot be mapped over: its rows have different sizes; use "
-                         "unbind(), or its in_dim must be None")
+        raise ValueError(
+            f"{where}a nested tensor cannot be mapped over: its rows have different sizes; use "
+            "unbind(), or its in_dim must be None"
+        )
     if not -leaf.ndim <= dim < leaf.ndim:
-        raise ValueError(f"{where}Got in_dim={dim} for some input, but that input is a Tensor of "
-                         f"dimensionality {leaf.ndim} so expected in_dim to satisfy -{leaf.ndim} <= in_dim < "
-                         f"{leaf.ndim}.")
+        raise ValueError(
+            f"{where}Got in_dim={dim} for some input, but that input is a Tensor of "
+            f"dimensionality {leaf.ndim} so expected in_dim to satisfy -{leaf.ndim} <= in_dim < "
+            f"{leaf.ndim}."
+        )
     return dim % leaf.ndim
 
 
-def _run(func: Callable[..., Any], size: int, dims: list[Any], leaves: list[Any], spec: Any, out_dims: Any,
-         randomness: str,
-         kwargs: dict[str, Any]) -> Any:
+def _run(
+    func: Callable[..., Any],
+    size: int,
+    dims: list[Any],
+    leaves: list[Any],
+    spec: Any,
+    out_dims: Any,
+    randomness: str,
+    kwargs: dict[str, Any],
+) -> Any:
     with Vmap(size, randomness) as trace:
-        batched = [leaf if dim is None else trace.lift(leaf, dim)
-                   for leaf, dim in zip(leaves, dims, strict=True)]
+        batched = [
+            leaf if dim is None else trace.lift(leaf, dim) for leaf, dim in zip(leaves, dims, strict=True)
+        ]
         outputs = func(*spec.unflatten(batched), **kwargs)
         found, out_spec = pytree.flatten(outputs, _whole)
         for value in found:
             if not isinstance(value, Tensor) or value.is_nested:
-                raise ValueError(f"vmap({_name(func)}, ...): `{_name(func)}` must only return Tensors, got "
-                                 f"type {type(value)}")
+                raise ValueError(
+                    f"vmap({_name(func)}, ...): `{_name(func)}` must only return Tensors, got "
+                    f"type {type(value)}"
+                )
         wanted = _out_dims(out_dims, out_spec, outputs, func)
-        return out_spec.unflatten([_unwrap(trace, value, dim, func)
-                                   for value, dim in zip(found, wanted, strict=True)])
+        return out_spec.unflatten(
+            [_unwrap(trace, value, dim, func) for value, dim in zip(found, wanted, strict=True)]
+        )
 
 
 def _out_dims(out_dims: Any, spec: Any, outputs: Any, func: Callable[..., Any]) -> list[Any]:
@@ -117,9 +151,11 @@ def _out_dims(out_dims: Any, spec: Any, outputs: Any, func: Callable[..., Any]) 
     if dims is None and isinstance(out_dims, tuple) and len(out_dims) == 1 and isinstance(outputs, Tensor):
         dims = list(out_dims)
     if dims is None or not all(dim is None or isinstance(dim, int) for dim in dims):
-        raise ValueError(f"vmap({_name(func)}, ..., out_dims={out_dims})(<inputs>): out_dims is not "
-                         "compatible with the structure of `outputs`. out_dims has structure "
-                         f"{pytree.flatten(out_dims)[1]} but outputs has structure {spec}.")
+        raise ValueError(
+            f"vmap({_name(func)}, ..., out_dims={out_dims})(<inputs>): out_dims is not "
+            "compatible with the structure of `outputs`. out_dims has structure "
+            f"{pytree.flatten(out_dims)[1]} but outputs has structure {spec}."
+        )
     return dims
 
 
@@ -128,16 +164,19 @@ def _unwrap(trace: Vmap, value: Tensor, dim: int | None, func: Callable[..., Any
     tensor, bdim = trace.unwrap(value)
     if dim is None:
         if bdim is not None:
-            raise ValueError(f"vmap({_name(func)}, ...): `{_name(func)}` can not return a BatchedTensor when "
-                             "out_dim is None")
+            raise ValueError(
+                f"vmap({_name(func)}, ...): `{_name(func)}` can not return a BatchedTensor when "
+                "out_dim is None"
+            )
         return tensor
     if bdim is None:
         tensor = run_name("expand", tensor.unsqueeze(0), (trace.size, *tensor.shape), False)
         bdim = 0
     rank = tensor.ndim
     if not -rank <= dim < rank:
-        raise IndexError(f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], but got "
-                         f"{dim})")
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], but got {dim})"
+        )
     dim %= rank
     if dim == bdim:
         return tensor
@@ -146,23 +185,36 @@ def _unwrap(trace: Vmap, value: Tensor, dim: int | None, func: Callable[..., Any
     return run_name("permute", tensor, tuple(order))
 
 
-def _in_chunks(func: Callable[..., Any], size: int, dims: list[Any], leaves: list[Any], spec: Any,
-               in_dims: Any, out_dims: Any,
-               randomness: str, chunk_size: int, kwargs: dict[str, Any]) -> Any:
+def _in_chunks(
+    func: Callable[..., Any],
+    size: int,
+    dims: list[Any],
+    leaves: list[Any],
+    spec: Any,
+    in_dims: Any,
+    out_dims: Any,
+    randomness: str,
+    chunk_size: int,
+    kwargs: dict[str, Any],
+) -> Any:
     """Parts of the batch one after the other, joined at the end."""
     parts: list[list[Any]] = []
     out_spec: Any = None
     joined: list[Any] = []
     for start in range(0, size, chunk_size):
         count = min(chunk_size, size - start)
-        some = [leaf if dim is None else run_name("slice.Tensor", leaf, dim, start, start + count, 1)
-                for leaf, dim in zip(leaves, dims, strict=True)]
+        some = [
+            leaf if dim is None else run_name("slice.Tensor", leaf, dim, start, start + count, 1)
+            for leaf, dim in zip(leaves, dims, strict=True)
+        ]
         outputs = _run(func, count, dims, some, spec, out_dims, randomness, kwargs)
         found, out_spec = pytree.flatten(outputs)
         joined = _out_dims(out_dims, out_spec, outputs, func)
         parts.append(found)
     columns = list(zip(*parts, strict=True))
-    return out_spec.unflatten([column[0] if dim is None else run_name("cat", tuple(column), dim)
-                               for column, dim in zip(columns, joined, strict=True)])
-
-
+    return out_spec.unflatten(
+        [
+            column[0] if dim is None else run_name("cat", tuple(column), dim)
+            for column, dim in zip(columns, joined, strict=True)
+        ]
+    )

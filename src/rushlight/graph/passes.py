@@ -42,6 +42,7 @@ def remove_dead_code(graph: Graph) -> None:
 
 def replace_values(graph: Graph, replacement: dict[Value, Value]) -> None:
     """Use `replacement[v]` wherever v is used."""
+
     def resolved(value: Value) -> Value:
         while value in replacement:
             value = replacement[value]
@@ -191,6 +192,7 @@ def undo_twice(graph: Graph) -> None:
 
 # Views.
 
+
 def compose_views(graph: Graph) -> None:
     """Make every view a view of the tensor whose memory it is."""
     for node in graph.nodes:
@@ -210,18 +212,29 @@ def compose_views(graph: Graph) -> None:
 
 def _is_plain_view(value: Value) -> bool:
     node = value.node
-    return (node is not None and node.op.kind is Kind.VIEW and isinstance(node.args[0], Value)
-            and _reads_plainly(value, node.args[0]))
+    return (
+        node is not None
+        and node.op.kind is Kind.VIEW
+        and isinstance(node.args[0], Value)
+        and _reads_plainly(value, node.args[0])
+    )
 
 
 def _reads_plainly(value: Value, source: Value) -> bool:
     """Whether `value` is elements of `source` as they are."""
-    return (value.dtype is source.dtype and bool(value.spec.conj) == bool(source.spec.conj)
-            and bool(value.spec.neg) == bool(source.spec.neg) and not value.spec.conj and not value.spec.neg
-            and value.number is None and source.number is None)
+    return (
+        value.dtype is source.dtype
+        and bool(value.spec.conj) == bool(source.spec.conj)
+        and bool(value.spec.neg) == bool(source.spec.neg)
+        and not value.spec.conj
+        and not value.spec.neg
+        and value.number is None
+        and source.number is None
+    )
 
 
 # Casts.
+
 
 def shorten_casts(graph: Graph) -> None:
     """A cast of a cast converts from the first dtype at once, where the one between holds all its values."""
@@ -264,12 +277,44 @@ def _holds(wide: DType, narrow: DType) -> bool:
 # Constants.
 
 # Instructions that give the same bits wherever they are computed.
-EXACT = frozenset({"add", "sub", "rsub", "mul", "div", "neg", "abs", "eq", "ne", "lt", "le", "gt", "ge",
-                   "logical_not", "logical_and", "logical_or", "maximum", "minimum", "where"})
-FILLED: dict[str, Any] = {"zeros": 0, "ones": 1, "zeros_like": 0, "ones_like": 1, "new_zeros": 0,
-                          "new_ones": 1}
-FILLED_WITH: dict[str, str] = {"full": "fill_value", "full_like": "fill_value", "new_full": "fill_value",
-                               "scalar_tensor": "s", "fill.Scalar": "value"}
+EXACT = frozenset(
+    {
+        "add",
+        "sub",
+        "rsub",
+        "mul",
+        "div",
+        "neg",
+        "abs",
+        "eq",
+        "ne",
+        "lt",
+        "le",
+        "gt",
+        "ge",
+        "logical_not",
+        "logical_and",
+        "logical_or",
+        "maximum",
+        "minimum",
+        "where",
+    }
+)
+FILLED: dict[str, Any] = {
+    "zeros": 0,
+    "ones": 1,
+    "zeros_like": 0,
+    "ones_like": 1,
+    "new_zeros": 0,
+    "new_ones": 1,
+}
+FILLED_WITH: dict[str, str] = {
+    "full": "fill_value",
+    "full_like": "fill_value",
+    "new_full": "fill_value",
+    "scalar_tensor": "s",
+    "fill.Scalar": "value",
+}
 
 
 def constant_of(value: Value) -> Any:

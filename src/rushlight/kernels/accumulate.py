@@ -21,8 +21,13 @@ class Combine(enum.Enum):
     AMIN = "amin"
 
 
-_UFUNCS = {Combine.SUM: np.add, Combine.MEAN: np.add, Combine.PROD: np.multiply, Combine.AMAX: np.maximum,
-           Combine.AMIN: np.minimum}
+_UFUNCS = {
+    Combine.SUM: np.add,
+    Combine.MEAN: np.add,
+    Combine.PROD: np.multiply,
+    Combine.AMAX: np.maximum,
+    Combine.AMIN: np.minimum,
+}
 
 
 def identity(combine: Combine, dtype: np.dtype) -> Any:
@@ -39,8 +44,9 @@ def identity(combine: Combine, dtype: np.dtype) -> Any:
     return dtype.type(-np.inf if lowest else np.inf)
 
 
-def combine_at(combine: Combine, target: np.ndarray, places: np.ndarray, values: np.ndarray,
-               include_self: bool = True) -> np.ndarray:
+def combine_at(
+    combine: Combine, target: np.ndarray, places: np.ndarray, values: np.ndarray, include_self: bool = True
+) -> np.ndarray:
     """The 1-D `target` with `values` combined into it at `places` (in range, not negative).
 
     Without `include_self` a place that is written at all forgets what it held.
@@ -73,8 +79,9 @@ def _divided(sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
     return sums // counts if sums.dtype.kind in "iu" else (sums / counts).astype(sums.dtype)
 
 
-def combine_rows(combine: Combine, table: np.ndarray, rows: np.ndarray, values: np.ndarray,
-                 include_self: bool = True) -> np.ndarray:
+def combine_rows(
+    combine: Combine, table: np.ndarray, rows: np.ndarray, values: np.ndarray, include_self: bool = True
+) -> np.ndarray:
     """`combine_at` for whole rows of the 2-D `table`: row i of `values` goes to row `rows[i]`."""
     if table.shape[1] == 1:
         return combine_at(combine, table[:, 0], rows, values[:, 0], include_self).reshape(table.shape)
@@ -96,6 +103,7 @@ def combine_rows(combine: Combine, table: np.ndarray, rows: np.ndarray, values: 
 
 # Sums of any dtype.
 
+
 def _wide(dtype: np.dtype) -> np.dtype:
     """The dtype to add in: float32 for the half floats (bfloat16 is of kind V), else itself."""
     return np.dtype(np.float32) if dtype.itemsize <= 2 and dtype.kind not in "biu" else dtype
@@ -104,12 +112,14 @@ def _wide(dtype: np.dtype) -> np.dtype:
 def add_at(target: np.ndarray, places: np.ndarray, values: np.ndarray) -> np.ndarray:
     """`combine_at` with SUM, half floats in float32."""
     compute = _wide(target.dtype)
-    return combine_at(Combine.SUM, target.astype(compute, copy=False), places,
-                      values.astype(compute, copy=False)).astype(target.dtype, copy=False)
+    return combine_at(
+        Combine.SUM, target.astype(compute, copy=False), places, values.astype(compute, copy=False)
+    ).astype(target.dtype, copy=False)
 
 
 def add_rows(table: np.ndarray, rows: np.ndarray, values: np.ndarray) -> np.ndarray:
     """`combine_rows` with SUM, half floats in float32."""
     compute = _wide(table.dtype)
-    return combine_rows(Combine.SUM, table.astype(compute, copy=False), rows,
-                        values.astype(compute, copy=False)).astype(table.dtype, copy=False)
+    return combine_rows(
+        Combine.SUM, table.astype(compute, copy=False), rows, values.astype(compute, copy=False)
+    ).astype(table.dtype, copy=False)

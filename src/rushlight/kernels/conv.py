@@ -34,8 +34,10 @@ class Geometry:
 
     def places(self, taps: Sizes, result: Sizes) -> tuple[slice, ...]:
         """The elements of a padded array that lie under one tap in all windows."""
-        return tuple(slice(t * d, t * d + (r - 1) * s + 1, s if r > 1 else 1)
-                     for t, d, r, s in zip(taps, self.dilation, result, self.stride, strict=True))
+        return tuple(
+            slice(t * d, t * d + (r - 1) * s + 1, s if r > 1 else 1)
+            for t, d, r, s in zip(taps, self.dilation, result, self.stride, strict=True)
+        )
 
     def padded(self, x: Array) -> Array:
         if not any(self.padding):
@@ -51,15 +53,20 @@ class Geometry:
         # a step of a single window or tap is never taken, and may be too large for NumPy
         inner = [d * s * (k > 1) for d, s, k in zip(self.dilation, along, self.kernel, strict=True)]
         outer = [d * s * (r > 1) for d, s, r in zip(self.stride, along, result, strict=True)]
-        return np.lib.stride_tricks.as_strided(x, (*x.shape[:-rank], *self.kernel, *result),
-                                               (*lead, *inner, *outer), writeable=False)
+        return np.lib.stride_tricks.as_strided(
+            x, (*x.shape[:-rank], *self.kernel, *result), (*lead, *inner, *outer), writeable=False
+        )
 
     def added(self, columns: Array, space: Sizes) -> Array:
         """columns [..., *kernel, *result] added to where they were seen in zeros [..., *space]."""
         rank = len(self.kernel)
-        lead, result = columns.shape[:-2 * rank], columns.shape[-rank:]
-        sizes = [max(n + 2 * p, d * (k - 1) + (r - 1) * s + 1) for n, p, d, k, r, s in zip(
-            space, self.padding, self.dilation, self.kernel, result, self.stride, strict=True)]
+        lead, result = columns.shape[: -2 * rank], columns.shape[-rank:]
+        sizes = [
+            max(n + 2 * p, d * (k - 1) + (r - 1) * s + 1)
+            for n, p, d, k, r, s in zip(
+                space, self.padding, self.dilation, self.kernel, result, self.stride, strict=True
+            )
+        ]
         total = np.zeros((*lead, *sizes), columns.dtype)
         if columns.size:
             for taps in taps_of(*map(range, self.kernel)):
@@ -79,8 +86,9 @@ def correlated(x: Array, weight: Array, geometry: Geometry, result: Sizes, group
     return out.reshape(images, weight.shape[0], *result)
 
 
-def transposed_correlation(grad: Array, weight: Array, geometry: Geometry, space: Sizes,
-                           groups: int) -> Array:
+def transposed_correlation(
+    grad: Array, weight: Array, geometry: Geometry, space: Sizes, groups: int
+) -> Array:
     """The gradient by x of `correlated`: grad [n, o, *result] to [n, c, *space]."""
     images, result = grad.shape[0], grad.shape[2:]
     outside, inside = weight.shape[0] // groups, weight.shape[1]
@@ -101,8 +109,17 @@ def weight_gradient(x: Array, grad: Array, geometry: Geometry, groups: int) -> A
 
 
 @kernel("convolution")
-def convolution(input: Array, weight: Array, bias: Array | None, stride: Sizes, padding: Sizes,
-                dilation: Sizes, transposed: bool, groups: int, out: Spec) -> Array:
+def convolution(
+    input: Array,
+    weight: Array,
+    bias: Array | None,
+    stride: Sizes,
+    padding: Sizes,
+    dilation: Sizes,
+    transposed: bool,
+    groups: int,
+    out: Spec,
+) -> Array:
     result = out.known_shape()[2:]
     geometry = Geometry(weight.shape[2:], stride, padding, dilation)
     run = transposed_correlation if transposed else correlated
@@ -111,9 +128,17 @@ def convolution(input: Array, weight: Array, bias: Array | None, stride: Sizes, 
 
 
 @kernel("convolution_backward")
-def convolution_backward(grad_output: Array, input: Array, weight: Array, stride: Sizes, padding: Sizes,
-                         dilation: Sizes, transposed: bool, groups: int,
-                         output_mask: Sequence[bool]) -> tuple[Array, ...]:
+def convolution_backward(
+    grad_output: Array,
+    input: Array,
+    weight: Array,
+    stride: Sizes,
+    padding: Sizes,
+    dilation: Sizes,
+    transposed: bool,
+    groups: int,
+    output_mask: Sequence[bool],
+) -> tuple[Array, ...]:
     geometry = Geometry(weight.shape[2:], stride, padding, dilation)
     to_input = to_weight = to_bias = np.zeros(0, input.dtype)
     if output_mask[0]:
@@ -128,16 +153,24 @@ def convolution_backward(grad_output: Array, input: Array, weight: Array, stride
 
 
 @kernel("im2col")
-def im2col(self: Array, kernel_size: Sizes, dilation: Sizes, padding: Sizes, stride: Sizes,
-           out: Spec) -> Array:
+def im2col(
+    self: Array, kernel_size: Sizes, dilation: Sizes, padding: Sizes, stride: Sizes, out: Spec
+) -> Array:
     counts = blocks(self.shape[-2:], kernel_size, dilation, padding, stride, "im2col")
     seen = Geometry(kernel_size, stride, padding, dilation).seen(self, counts)
     return seen.reshape(out.known_shape())
 
 
 @kernel("col2im")
-def col2im(self: Array, output_size: Sizes, kernel_size: Sizes, dilation: Sizes, padding: Sizes,
-           stride: Sizes, out: Spec) -> Array:
+def col2im(
+    self: Array,
+    output_size: Sizes,
+    kernel_size: Sizes,
+    dilation: Sizes,
+    padding: Sizes,
+    stride: Sizes,
+    out: Spec,
+) -> Array:
     counts = blocks(output_size, kernel_size, dilation, padding, stride, "col2im")
     channels = out.known_shape()[:-2]
     geometry = Geometry(kernel_size, stride, padding, dilation)

@@ -17,6 +17,7 @@ _COMPLEX_HALF = DTYPES["complex32"].numpy
 
 # Allocation.
 
+
 def allocate(out: Spec) -> np.ndarray:
     """An uninitialised array with the shape, dtype and strides of `out`."""
     shape, dtype = out.known_shape(), out.dtype.numpy
@@ -64,8 +65,15 @@ def zeros(out: Spec) -> np.ndarray:
     return filled(out, 0)
 
 
-kernel("empty.memory_format", "empty_strided", "empty_permuted", "empty_like", "new_empty",
-       "new_empty_strided", lambda out: blank(out))
+kernel(
+    "empty.memory_format",
+    "empty_strided",
+    "empty_permuted",
+    "empty_like",
+    "new_empty",
+    "new_empty_strided",
+    lambda out: blank(out),
+)
 kernel("zeros", "zeros_like", "new_zeros", "zero", lambda out: zeros(out))
 kernel("ones", "ones_like", "new_ones", lambda out: filled(out, 1))
 kernel("full", "full_like", "new_full", lambda fill_value, out: filled(out, fill_value))
@@ -75,6 +83,7 @@ kernel("eye.m", lambda n, m, out: np.eye(n, m, dtype=out.dtype.numpy))
 
 
 # Sequences of numbers.
+
 
 def arithmetic_sequence(start: Any, step: Any, out: Spec) -> np.ndarray:
     """start + step * i; floating types compute in double and round once."""

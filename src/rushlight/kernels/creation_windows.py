@@ -20,8 +20,9 @@ def phase(window_length: int, periodic: bool = True) -> np.ndarray:
 
 def cosines(places: np.ndarray, *weights: float) -> np.ndarray:
     """The sum of weight i times cos(2 pi i place)."""
-    return sum((weight * np.cos(2 * np.pi * i * places) for i, weight in enumerate(weights)),
-               np.zeros(places.shape))
+    return sum(
+        (weight * np.cos(2 * np.pi * i * places) for i, weight in enumerate(weights)), np.zeros(places.shape)
+    )
 
 
 def single(window_length: int, values: np.ndarray) -> np.ndarray:
@@ -58,8 +59,10 @@ kernel("hann_window", lambda window_length: hann(window_length))
 kernel("hann_window.periodic", hann)
 kernel("hamming_window", lambda window_length: hamming(window_length))
 kernel("hamming_window.periodic", lambda window_length, periodic: hamming(window_length, periodic))
-kernel("hamming_window.periodic_alpha",
-       lambda window_length, periodic, alpha: hamming(window_length, periodic, alpha))
+kernel(
+    "hamming_window.periodic_alpha",
+    lambda window_length, periodic, alpha: hamming(window_length, periodic, alpha),
+)
 kernel("hamming_window.periodic_alpha_beta", hamming)
 kernel("kaiser_window", lambda window_length: kaiser(window_length))
 kernel("kaiser_window.periodic", lambda window_length, periodic: kaiser(window_length, periodic))

@@ -20,8 +20,14 @@ def embedding(weight: np.ndarray, indices: np.ndarray) -> np.ndarray:
 
 
 @kernel("embedding_dense_backward")
-def embedding_dense_backward(grad_output: np.ndarray, indices: np.ndarray, num_weights: int, padding_idx: int,
-                             scale_grad_by_freq: bool, out: Spec) -> np.ndarray:
+def embedding_dense_backward(
+    grad_output: np.ndarray,
+    indices: np.ndarray,
+    num_weights: int,
+    padding_idx: int,
+    scale_grad_by_freq: bool,
+    out: Spec,
+) -> np.ndarray:
     rows = indices.reshape(-1)
     values = grad_output.reshape(rows.size, grad_output.shape[-1])
     kept = (rows >= 0) & (rows < num_weights) & (rows != padding_idx)
@@ -37,8 +43,9 @@ def _per_occurrence(values: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 
 @kernel("embedding_renorm")
-def embedding_renorm(self: np.ndarray, indices: np.ndarray, max_norm: float, norm_type: float,
-                     out: Spec) -> np.ndarray:
+def embedding_renorm(
+    self: np.ndarray, indices: np.ndarray, max_norm: float, norm_type: float, out: Spec
+) -> np.ndarray:
     """Rows whose norm exceeds `max_norm` are scaled to it."""
     check_bounds(indices, len(self), 0, "embedding_renorm_", negative=False)
     result = filled(out, self).astype(self.dtype)
@@ -52,14 +59,21 @@ def embedding_renorm(self: np.ndarray, indices: np.ndarray, max_norm: float, nor
 
 # Bags of embeddings.
 
+
 def _bag_of(offsets: np.ndarray, count: int, include_last_offset: bool) -> np.ndarray:
     """The bag of each of `count` indices; -1 for those after the last offset, where that is an end."""
     name = "embedding_bag"
     if len(offsets):
-        check(offsets[0] == 0, f"{name}: offsets[0] has to be 0, i.e., the first sequence in the mini-batch "
-              f"has to start from position 0. However, got {offsets[0]}")
-        check(offsets[-1] <= count, f"{name}: offsets[-1] can not be greater than input's length {count} but "
-              f"got offsets[-1] of {offsets[-1]}")
+        check(
+            offsets[0] == 0,
+            f"{name}: offsets[0] has to be 0, i.e., the first sequence in the mini-batch "
+            f"has to start from position 0. However, got {offsets[0]}",
+        )
+        check(
+            offsets[-1] <= count,
+            f"{name}: offsets[-1] can not be greater than input's length {count} but "
+            f"got offsets[-1] of {offsets[-1]}",
+        )
         check((offsets[1:] >= offsets[:-1]).all(), f"{name}: offsets must not decrease")
     bags = np.searchsorted(offsets, np.arange(count), "right") - 1
     if include_last_offset:
@@ -68,9 +82,16 @@ def _bag_of(offsets: np.ndarray, count: int, include_last_offset: bool) -> np.nd
 
 
 @kernel("_embedding_bag", "_embedding_bag_forward_only")
-def embedding_bag(weight: np.ndarray, indices: np.ndarray, offsets: np.ndarray, mode: int,
-                  per_sample_weights: np.ndarray | None, include_last_offset: bool, padding_idx: int,
-                  out: tuple[Spec, ...]) -> tuple[np.ndarray, ...]:
+def embedding_bag(
+    weight: np.ndarray,
+    indices: np.ndarray,
+    offsets: np.ndarray,
+    mode: int,
+    per_sample_weights: np.ndarray | None,
+    include_last_offset: bool,
+    padding_idx: int,
+    out: tuple[Spec, ...],
+) -> tuple[np.ndarray, ...]:
     check_bounds(indices, len(weight), 0, "embedding_bag", negative=False, error=RuntimeError)
     bag_of = _bag_of(offsets, len(indices), include_last_offset)
     bags = out[0].known_shape()[0]
@@ -84,13 +105,15 @@ def embedding_bag(weight: np.ndarray, indices: np.ndarray, offsets: np.ndarray, 
     if mode == MAX:
         values, maxima = _maxima(empty, owner, rows, chosen)
         return values, bag_of, sizes, maxima
-    result = combine_rows(Combine.MEAN if mode == MEAN else Combine.SUM, empty, owner, rows,
-                          include_self=False)
+    result = combine_rows(
+        Combine.MEAN if mode == MEAN else Combine.SUM, empty, owner, rows, include_self=False
+    )
     return result, bag_of, sizes, sizes
 
 
-def _maxima(empty: np.ndarray, owner: np.ndarray, rows: np.ndarray,
-            chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _maxima(
+    empty: np.ndarray, owner: np.ndarray, rows: np.ndarray, chosen: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """The maximum of each column in each bag, and the index of the first row that has it; 0 in empty bags."""
     values = combine_rows(Combine.AMAX, empty, owner, rows, include_self=False)
     if not rows.size:
@@ -104,11 +127,18 @@ def _maxima(empty: np.ndarray, owner: np.ndarray, rows: np.ndarray,
 
 
 @kernel("_embedding_bag_dense_backward")
-def embedding_bag_dense_backward(grad: np.ndarray, indices: np.ndarray, offset2bag: np.ndarray,
-                                 bag_size: np.ndarray,
-                                 maximum_indices: np.ndarray, scale_grad_by_freq: bool, mode: int,
-                                 per_sample_weights: np.ndarray | None, padding_idx: int,
-                                 out: Spec) -> np.ndarray:
+def embedding_bag_dense_backward(
+    grad: np.ndarray,
+    indices: np.ndarray,
+    offset2bag: np.ndarray,
+    bag_size: np.ndarray,
+    maximum_indices: np.ndarray,
+    scale_grad_by_freq: bool,
+    mode: int,
+    per_sample_weights: np.ndarray | None,
+    padding_idx: int,
+    out: Spec,
+) -> np.ndarray:
     result = np.zeros(out.known_shape(), grad.dtype)
     if mode == MAX:
         return _maxima_backward(result, grad, bag_size, maximum_indices)
@@ -124,8 +154,9 @@ def embedding_bag_dense_backward(grad: np.ndarray, indices: np.ndarray, offset2b
     return combine_rows(Combine.SUM, result, rows, values)
 
 
-def _maxima_backward(result: np.ndarray, grad: np.ndarray, bag_size: np.ndarray,
-                     maxima: np.ndarray) -> np.ndarray:
+def _maxima_backward(
+    result: np.ndarray, grad: np.ndarray, bag_size: np.ndarray, maxima: np.ndarray
+) -> np.ndarray:
     filled_bags = bag_size > 0
     columns = np.broadcast_to(np.arange(result.shape[1]), maxima[filled_bags].shape)
     np.add.at(result, (maxima[filled_bags], columns), grad[filled_bags])
@@ -133,8 +164,9 @@ def _maxima_backward(result: np.ndarray, grad: np.ndarray, bag_size: np.ndarray,
 
 
 @kernel("_embedding_bag_per_sample_weights_backward")
-def per_sample_weights_backward(grad: np.ndarray, weight: np.ndarray, indices: np.ndarray,
-                                offset2bag: np.ndarray, padding_idx: int) -> np.ndarray:
+def per_sample_weights_backward(
+    grad: np.ndarray, weight: np.ndarray, indices: np.ndarray, offset2bag: np.ndarray, padding_idx: int
+) -> np.ndarray:
     kept = (offset2bag >= 0) & (indices != padding_idx)
     result = np.zeros(indices.shape, grad.dtype)
     result[kept] = np.einsum("nd,nd->n", grad[offset2bag[kept]], weight[indices[kept]])
@@ -143,12 +175,15 @@ def per_sample_weights_backward(grad: np.ndarray, weight: np.ndarray, indices: n
 
 # One-hot vectors.
 
+
 @kernel("one_hot")
 def one_hot(self: np.ndarray, num_classes: int) -> np.ndarray:
     if self.size:
         check(self.min() >= 0, f"one_hot: Class values must be non-negative, got {self.min()}")
     classes = int(self.max()) + 1 if num_classes == -1 else num_classes
     if self.size:
-        check(self.max() < classes, f"one_hot: Class values must be smaller than num_classes ({classes}), "
-              f"got {self.max()}")
+        check(
+            self.max() < classes,
+            f"one_hot: Class values must be smaller than num_classes ({classes}), got {self.max()}",
+        )
     return (self[..., None] == np.arange(classes)).astype(np.int64)

@@ -18,6 +18,7 @@ special = LazyModule("scipy.special")
 
 def _in_double(function: Callable[..., Any]) -> Any:
     """A function of doubles as an instruction on floats."""
+
     def instruction(*values: Any) -> Any:
         result = function(*[v.astype(np.float64, copy=False) for v in values])
         return result.astype(values[0].dtype, copy=False)

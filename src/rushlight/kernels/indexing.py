@@ -22,6 +22,7 @@ Placement = tuple[Shape, Shape, int]  # see ops.indexing.index_shape
 
 # Advanced indices.
 
+
 def expanded(indices: Indices) -> list[np.ndarray | None]:
     """`indices` with every mask replaced by the positions of its nonzero elements."""
     result: list[np.ndarray | None] = []
@@ -45,16 +46,26 @@ def numpy_key(shape: Sequence[int], indices: Indices, name: str) -> tuple[tuple[
     return tuple(slice(None) if index is None else index for index in found), place
 
 
-def check_bounds(index: np.ndarray, size: int, dim: int, name: str, *, negative: bool = True,
-                 error: type[Exception] = IndexError) -> None:
+def check_bounds(
+    index: np.ndarray,
+    size: int,
+    dim: int,
+    name: str,
+    *,
+    negative: bool = True,
+    error: type[Exception] = IndexError,
+) -> None:
     """Raise `error` unless every index is in range; the first one that is not is named."""
     if index.size == 0:
         return
     low = -size if negative else 0
     if index.min() < low or index.max() >= size:
         wrong = index[(index < low) | (index >= size)].flat[0]
-        which = f"index {wrong} is out of bounds for dimension {dim}" if size else \
-            f"index is out of bounds (dimension {dim}) for dimension"
+        which = (
+            f"index {wrong} is out of bounds for dimension {dim}"
+            if size
+            else f"index is out of bounds (dimension {dim}) for dimension"
+        )
         raise error(f"{name}: {which} with size {size}")
 
 
@@ -70,8 +81,9 @@ def index(self: np.ndarray, indices: Indices, out: Spec) -> np.ndarray:
 
 
 @kernel("index_put", "_unsafe_index_put", "_index_put_impl")
-def index_put(self: np.ndarray, indices: Indices, values: np.ndarray, accumulate: bool,
-              out: Spec) -> np.ndarray:
+def index_put(
+    self: np.ndarray, indices: Indices, values: np.ndarray, accumulate: bool, out: Spec
+) -> np.ndarray:
     key, place = numpy_key(self.shape, indices, "index_put")
     shape = place[0]
     check_values(values.shape, shape)
@@ -84,15 +96,16 @@ def index_put(self: np.ndarray, indices: Indices, values: np.ndarray, accumulate
     return result
 
 
-def _accumulated(result: np.ndarray, key: tuple[Any, ...], place: Placement, values: np.ndarray,
-                 out: Spec) -> np.ndarray:
+def _accumulated(
+    result: np.ndarray, key: tuple[Any, ...], place: Placement, values: np.ndarray, out: Spec
+) -> np.ndarray:
     """`result` with `values` added at `key`, an index counted as often as it occurs."""
     _, block, at = place
     used = [dim for dim, index in enumerate(key) if isinstance(index, np.ndarray)]
     order = used + [dim for dim in range(result.ndim) if dim not in used]
     table = result.transpose(order)
     sizes = table.shape
-    table = table.reshape(math.prod(sizes[:len(used)]), math.prod(sizes[len(used):]))
+    table = table.reshape(math.prod(sizes[: len(used)]), math.prod(sizes[len(used) :]))
     rows = np.zeros(block, np.intp)
     for dim in used:
         rows = rows * result.shape[dim] + np.where(key[dim] < 0, key[dim] + result.shape[dim], key[dim])
@@ -102,6 +115,7 @@ def _accumulated(result: np.ndarray, key: tuple[Any, ...], place: Placement, val
 
 
 # Nonzero.
+
 
 def positions(self: np.ndarray) -> np.ndarray:
     """One row per nonzero element, in order; stored column by column, as PyTorch does."""
@@ -117,14 +131,18 @@ kernel("nonzero", lambda self: positions(self))
 def nonzero_static(self: np.ndarray, size: int, fill_value: int, out: Spec) -> np.ndarray:
     found = positions(self)[:size]
     result = filled(out, fill_value)
-    result[:len(found)] = found
+    result[: len(found)] = found
     return result
 
 
 # Masks.
 
-kernel("masked_select", lambda self, mask: np.broadcast_arrays(self, mask)[0][np.broadcast_to(
-    mask, np.broadcast_shapes(self.shape, mask.shape))])
+kernel(
+    "masked_select",
+    lambda self, mask: np.broadcast_arrays(self, mask)[0][
+        np.broadcast_to(mask, np.broadcast_shapes(self.shape, mask.shape))
+    ],
+)
 
 
 @kernel("masked_scatter")
@@ -132,7 +150,9 @@ def masked_scatter(self: np.ndarray, mask: np.ndarray, source: np.ndarray, out: 
     result = filled(out, self)
     mask = np.broadcast_to(mask, result.shape)
     count = np.count_nonzero(mask)
-    check(source.size >= count, f"masked_scatter: Number of elements of source ({source.size}) < number of "
-          f"ones in mask ({count})")
+    check(
+        source.size >= count,
+        f"masked_scatter: Number of elements of source ({source.size}) < number of ones in mask ({count})",
+    )
     result[mask] = source.reshape(-1)[:count]
     return result

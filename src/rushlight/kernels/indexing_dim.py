@@ -19,11 +19,14 @@ def at_least_1d(array: np.ndarray) -> np.ndarray:
 
 # Gather and scatter.
 
+
 def grid(index: np.ndarray, dim: int) -> tuple[np.ndarray, ...]:
     """The NumPy key of all elements that `index` names: its own coordinates, except along `dim`."""
     rank = index.ndim
-    return tuple(index if at == dim else np.arange(size).reshape([-1 if d == at else 1 for d in range(rank)])
-                 for at, size in enumerate(index.shape))
+    return tuple(
+        index if at == dim else np.arange(size).reshape([-1 if d == at else 1 for d in range(rank)])
+        for at, size in enumerate(index.shape)
+    )
 
 
 @kernel("gather")
@@ -68,8 +71,14 @@ def scatter_value(self: np.ndarray, dim: int, index: np.ndarray, value: Any, out
     return _scattered(self, dim, index, cast(np.asarray(value), self.dtype), out)
 
 
-def _combined(self: np.ndarray, dim: int, index: np.ndarray, values: np.ndarray, combine: Combine,
-              include_self: bool = True) -> np.ndarray:
+def _combined(
+    self: np.ndarray,
+    dim: int,
+    index: np.ndarray,
+    values: np.ndarray,
+    combine: Combine,
+    include_self: bool = True,
+) -> np.ndarray:
     """`self` with `values` (of the shape of index) combined into the places that a scatter would write."""
     key = _scatter_key(self, dim, index, "scatter")
     if key is None:
@@ -83,14 +92,16 @@ _LEGACY = {"add": Combine.SUM, "multiply": Combine.PROD}
 
 
 @kernel("scatter.reduce")
-def scatter_src_reduce(self: np.ndarray, dim: int, index: np.ndarray, src: np.ndarray,
-                       reduce: str) -> np.ndarray:
+def scatter_src_reduce(
+    self: np.ndarray, dim: int, index: np.ndarray, src: np.ndarray, reduce: str
+) -> np.ndarray:
     return _combined(self, dim, index, _part(src, index) if index.size else src, _LEGACY[reduce])
 
 
 @kernel("scatter.value_reduce")
-def scatter_value_reduce(self: np.ndarray, dim: int, index: np.ndarray, value: Any,
-                         reduce: str) -> np.ndarray:
+def scatter_value_reduce(
+    self: np.ndarray, dim: int, index: np.ndarray, value: Any, reduce: str
+) -> np.ndarray:
     values = np.full(at_least_1d(index).shape, cast(np.asarray(value), self.dtype))
     return _combined(self, dim, index, values, _LEGACY[reduce])
 
@@ -101,13 +112,16 @@ def scatter_add(self: np.ndarray, dim: int, index: np.ndarray, src: np.ndarray) 
 
 
 @kernel("scatter_reduce.two")
-def scatter_reduce(self: np.ndarray, dim: int, index: np.ndarray, src: np.ndarray, reduce: str,
-                   include_self: bool) -> np.ndarray:
-    return _combined(self, dim, index, _part(src, index) if index.size else src, Combine(reduce),
-                     include_self)
+def scatter_reduce(
+    self: np.ndarray, dim: int, index: np.ndarray, src: np.ndarray, reduce: str, include_self: bool
+) -> np.ndarray:
+    return _combined(
+        self, dim, index, _part(src, index) if index.size else src, Combine(reduce), include_self
+    )
 
 
 # Whole slices at the indices of one dimension.
+
 
 @kernel("index_select")
 def index_select(self: np.ndarray, dim: int, index: np.ndarray, out: Spec) -> np.ndarray:
@@ -116,31 +130,49 @@ def index_select(self: np.ndarray, dim: int, index: np.ndarray, out: Spec) -> np
     return np.take(at_least_1d(self), at_least_1d(index), axis=dim).reshape(out.known_shape())
 
 
-def _slices(self: np.ndarray, dim: int, index: np.ndarray, source: np.ndarray, combine: Combine,
-            include_self: bool = True) -> np.ndarray:
+def _slices(
+    self: np.ndarray,
+    dim: int,
+    index: np.ndarray,
+    source: np.ndarray,
+    combine: Combine,
+    include_self: bool = True,
+) -> np.ndarray:
     """`self` with the slices of `source` combined into those at `index` along `dim`."""
     dim = wrap_dim(dim, self.ndim)
     table = np.moveaxis(at_least_1d(self), dim, 0)
     values = np.moveaxis(at_least_1d(source), dim, 0)
     width = table[0].size if len(table) else 0
-    combined = combine_rows(combine, table.reshape(len(table), width), index.reshape(-1),
-                            values.reshape(index.size, width), include_self)
+    combined = combine_rows(
+        combine,
+        table.reshape(len(table), width),
+        index.reshape(-1),
+        values.reshape(index.size, width),
+        include_self,
+    )
     return np.ascontiguousarray(np.moveaxis(combined.reshape(table.shape), 0, dim)).reshape(self.shape)
 
 
 @kernel("index_add")
 def index_add(self: np.ndarray, dim: int, index: np.ndarray, source: np.ndarray, alpha: Any) -> np.ndarray:
     at = wrap_dim(dim, self.ndim)
-    check_bounds(index, at_least_1d(self).shape[at], at, "index_add", negative=False,
-                 error=RuntimeError if self.ndim > 1 else IndexError)
+    check_bounds(
+        index,
+        at_least_1d(self).shape[at],
+        at,
+        "index_add",
+        negative=False,
+        error=RuntimeError if self.ndim > 1 else IndexError,
+    )
     if alpha != 1:
         source = source * cast(np.asarray(alpha), self.dtype)
     return _slices(self, dim, index, source, Combine.SUM)
 
 
 @kernel("index_reduce")
-def index_reduce(self: np.ndarray, dim: int, index: np.ndarray, source: np.ndarray, reduce: str,
-                 include_self: bool) -> np.ndarray:
+def index_reduce(
+    self: np.ndarray, dim: int, index: np.ndarray, source: np.ndarray, reduce: str, include_self: bool
+) -> np.ndarray:
     at = wrap_dim(dim, self.ndim)
     check_bounds(index, at_least_1d(self).shape[at], at, "index_reduce", negative=False)
     return _slices(self, dim, index, source, Combine(reduce), include_self)
@@ -168,6 +200,7 @@ def index_fill(self: np.ndarray, dim: int, index: np.ndarray, value: Any, out: S
 
 
 # Elements of the flattened tensor.
+
 
 def _check_flat(index: np.ndarray, size: int) -> None:
     if index.size and (index.min() < -size or index.max() >= size):

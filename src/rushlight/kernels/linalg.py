@@ -30,8 +30,13 @@ def each(a: np.ndarray) -> Iterator[tuple[int, ...]]:
     return np.ndindex(a.shape[:-2])
 
 
-def report(info: np.ndarray, wanted: bool, name: str, message: Callable[[int], str],
-           error: type[Exception] = LinAlgError) -> None:
+def report(
+    info: np.ndarray,
+    wanted: bool,
+    name: str,
+    message: Callable[[int], str],
+    error: type[Exception] = LinAlgError,
+) -> None:
     """Raise for the first matrix in trouble, if errors are wanted."""
     if not wanted or not info.any():
         return
@@ -263,7 +268,7 @@ def _cholesky_by_columns(a: np.ndarray, upper: bool) -> tuple[np.ndarray, int]:
                 found = j + 1
                 break
             lower[j, j] = np.sqrt(pivot)
-            lower[j + 1:, j] = (a[j + 1:, j] - lower[j + 1:, :j] @ np.conj(lower[j, :j])) / lower[j, j]
+            lower[j + 1 :, j] = (a[j + 1 :, j] - lower[j + 1 :, :j] @ np.conj(lower[j, :j])) / lower[j, j]
     return (np.conj(lower.T) if upper else lower), found
 
 
@@ -393,8 +398,10 @@ def lstsq(
         gap = sides - matrices @ solution
         residuals = (np.abs(gap) ** 2).sum(-2)
     own = self.shape[:-2]  # a matrix that serves several right sides has one rank
-    first = (*(0 for _ in range(len(batch) - len(own))),
-             *(slice(0, 1) if size == 1 else slice(None) for size in own))
+    first = (
+        *(0 for _ in range(len(batch) - len(own))),
+        *(slice(0, 1) if size == 1 else slice(None) for size in own),
+    )
     rank, values = rank[first], values[first]
     return (
         solution[..., 0] if vector else solution,

@@ -24,8 +24,10 @@ def classes(self: np.ndarray, target: np.ndarray, ignore_index: int) -> tuple[np
     chosen = np.where(counts, target, 0).astype(np.int64)
     outside = (chosen < 0) | (chosen >= self.shape[-1 if self.ndim == 1 else 1])
     if outside.any():
-        raise IndexError(f"nll_loss: Target {int(chosen[outside][0])} is out of bounds: there are "
-                         f"{self.shape[-1 if self.ndim == 1 else 1]} classes")
+        raise IndexError(
+            f"nll_loss: Target {int(chosen[outside][0])} is out of bounds: there are "
+            f"{self.shape[-1 if self.ndim == 1 else 1]} classes"
+        )
     return counts, np.expand_dims(chosen, 1)
 
 
@@ -33,15 +35,15 @@ def batch(self: np.ndarray) -> np.ndarray:
     return self[None] if self.ndim == 1 else self
 
 
-def weights(counts: np.ndarray, chosen: np.ndarray, weight: np.ndarray | None,
-            dtype: np.dtype) -> np.ndarray:
+def weights(counts: np.ndarray, chosen: np.ndarray, weight: np.ndarray | None, dtype: np.dtype) -> np.ndarray:
     """The weight of every target: that of its class, 0 for the ignored ones."""
     return counts.astype(dtype) if weight is None else np.where(counts, weight[chosen[:, 0]], dtype.type(0))
 
 
 @kernel("nll_loss_forward", "nll_loss2d_forward")
-def nll_loss_forward(self: np.ndarray, target: np.ndarray, weight: np.ndarray | None, reduction: int,
-                     ignore_index: int) -> tuple[np.ndarray, np.ndarray]:
+def nll_loss_forward(
+    self: np.ndarray, target: np.ndarray, weight: np.ndarray | None, reduction: int, ignore_index: int
+) -> tuple[np.ndarray, np.ndarray]:
     counts, chosen = classes(self, target, ignore_index)
     each = weights(counts, chosen, weight, self.dtype)
     picked = np.take_along_axis(batch(self), chosen, 1)[:, 0]
@@ -54,9 +56,16 @@ def nll_loss_forward(self: np.ndarray, target: np.ndarray, weight: np.ndarray | 
 
 
 @kernel("nll_loss_backward", "nll_loss2d_backward")
-def nll_loss_backward(grad_output: np.ndarray, self: np.ndarray, target: np.ndarray,
-                      weight: np.ndarray | None, reduction: int, ignore_index: int,
-                      total_weight: np.ndarray, out: Spec) -> np.ndarray:
+def nll_loss_backward(
+    grad_output: np.ndarray,
+    self: np.ndarray,
+    target: np.ndarray,
+    weight: np.ndarray | None,
+    reduction: int,
+    ignore_index: int,
+    total_weight: np.ndarray,
+    out: Spec,
+) -> np.ndarray:
     counts, chosen = classes(self, target, ignore_index)
     each = weights(counts, chosen, weight, self.dtype)
     grad = grad_output / total_weight.reshape(()) if reduction == MEAN else grad_output

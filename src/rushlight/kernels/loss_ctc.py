@@ -33,15 +33,20 @@ class Lattice:
     last: np.ndarray  # [sample]: the final blank; the final label is the state before it
 
     def at_end(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The values [time, sample, state] of both final states at the last step; -inf where there is none.
-        """
+        """The values [time, sample, state] of both final states at the last step; -inf where there is none."""
         samples, end = np.arange(len(self.last)), np.maximum(self.steps - 1, 0)
         label = values[end, samples, np.maximum(self.last - 1, 0)]
         return values[end, samples, self.last], np.where(self.last > 0, label, -np.inf)
 
 
-def lattice(log_probs: np.ndarray, targets: np.ndarray, input_lengths: Any, target_lengths: Any, blank: int,
-            states: int) -> Lattice:
+def lattice(
+    log_probs: np.ndarray,
+    targets: np.ndarray,
+    input_lengths: Any,
+    target_lengths: Any,
+    blank: int,
+    states: int,
+) -> Lattice:
     time, batch, classes = log_probs.shape
     steps, sizes = (np.asarray(x, np.int64) for x in (input_lengths, target_lengths))
     check_lengths(steps.tolist(), sizes.tolist(), time, batch, targets.shape)
@@ -52,16 +57,19 @@ def lattice(log_probs: np.ndarray, targets: np.ndarray, input_lengths: Any, targ
         places = np.minimum(starts[:, None] + np.arange(inside.shape[1]), max(targets.size - 1, 0))
         chosen = targets[places] if targets.size else np.full(inside.shape, blank)
     else:
-        chosen = targets[:, :inside.shape[1]]
+        chosen = targets[:, : inside.shape[1]]
     known = np.where(inside, chosen, blank)
     if known.size and (known.min() < 0 or known.max() >= classes):
-        raise IndexError(f"ctc_loss: targets must be in 0 to {classes - 1}, but one is "
-                         f"{known.min() if known.min() < 0 else known.max()}")
+        raise IndexError(
+            f"ctc_loss: targets must be in 0 to {classes - 1}, but one is "
+            f"{known.min() if known.min() < 0 else known.max()}"
+        )
     labels[:, 1::2] = known
     skips = np.zeros(labels.shape, bool)
     skips[:, 2:] = (labels[:, 2:] != blank) & (labels[:, 2:] != labels[:, :-2])
-    scores = np.take_along_axis(log_probs.astype(np.float64),
-                                np.broadcast_to(labels, (time, *labels.shape)), 2)
+    scores = np.take_along_axis(
+        log_probs.astype(np.float64), np.broadcast_to(labels, (time, *labels.shape)), 2
+    )
     return Lattice(scores, labels, skips, steps, 2 * sizes)
 
 
@@ -120,8 +128,14 @@ def backward(states: Lattice) -> np.ndarray:
 
 
 @kernel("_ctc_loss", "_ctc_loss.Tensor")
-def ctc_loss(log_probs: np.ndarray, targets: np.ndarray, input_lengths: Any, target_lengths: Any, blank: int,
-             out: Sequence[Spec]) -> tuple[np.ndarray, np.ndarray]:
+def ctc_loss(
+    log_probs: np.ndarray,
+    targets: np.ndarray,
+    input_lengths: Any,
+    target_lengths: Any,
+    blank: int,
+    out: Sequence[Spec],
+) -> tuple[np.ndarray, np.ndarray]:
     states = lattice(log_probs, targets, input_lengths, target_lengths, blank, out[1].known_shape()[2])
     alpha = forward(states)
     return likelihood(states, alpha), np.moveaxis(alpha, 0, 1).copy()
@@ -147,10 +161,10 @@ def occupation(states: Lattice, alpha: np.ndarray, beta: np.ndarray, loss: np.nd
     return np.where(np.isneginf(alpha) | np.isneginf(beta), 0, np.exp(together))
 
 
-def live(states: Lattice, loss: np.ndarray, grad: np.ndarray, values: np.ndarray,
-         zero_infinity: bool) -> np.ndarray:
-    """values * grad for the steps of each input; 0 after them and, if so asked, where the loss is infinite.
-    """
+def live(
+    states: Lattice, loss: np.ndarray, grad: np.ndarray, values: np.ndarray, zero_infinity: bool
+) -> np.ndarray:
+    """values * grad for the steps of each input; 0 after them and, if so asked, where the loss is infinite."""
     during = np.arange(len(values))[:, None] < states.steps
     if zero_infinity:
         during &= ~np.isinf(loss)
@@ -160,9 +174,16 @@ def live(states: Lattice, loss: np.ndarray, grad: np.ndarray, values: np.ndarray
 
 
 @kernel("_ctc_loss_backward", "_ctc_loss_backward.Tensor")
-def ctc_loss_backward(grad: np.ndarray, log_probs: np.ndarray, targets: np.ndarray, input_lengths: Any,
-                      target_lengths: Any, log_alpha: np.ndarray, blank: int,
-                      zero_infinity: bool) -> np.ndarray:
+def ctc_loss_backward(
+    grad: np.ndarray,
+    log_probs: np.ndarray,
+    targets: np.ndarray,
+    input_lengths: Any,
+    target_lengths: Any,
+    log_alpha: np.ndarray,
+    blank: int,
+    zero_infinity: bool,
+) -> np.ndarray:
     states = lattice(log_probs, targets, input_lengths, target_lengths, blank, log_alpha.shape[2])
     alpha = forward(states)
     loss = likelihood(states, alpha)
@@ -172,6 +193,7 @@ def ctc_loss_backward(grad: np.ndarray, log_probs: np.ndarray, targets: np.ndarr
 
 
 # Second order: the occupation along a direction.
+
 
 def shares(parts: Sequence[np.ndarray]) -> list[np.ndarray]:
     """How much each of the terms has in exp(log_sum of the terms)."""
@@ -204,9 +226,17 @@ def backward_tangent(states: Lattice, beta: np.ndarray, scores_t: np.ndarray) ->
 
 
 @kernel("_ctc_loss_backward_backward", "_ctc_loss_backward_backward.Tensor")
-def ctc_loss_backward_backward(grad: np.ndarray, grad_output: np.ndarray, log_probs: np.ndarray,
-                               targets: np.ndarray, input_lengths: Any, target_lengths: Any,
-                               log_alpha: np.ndarray, blank: int, zero_infinity: bool) -> np.ndarray:
+def ctc_loss_backward_backward(
+    grad: np.ndarray,
+    grad_output: np.ndarray,
+    log_probs: np.ndarray,
+    targets: np.ndarray,
+    input_lengths: Any,
+    target_lengths: Any,
+    log_alpha: np.ndarray,
+    blank: int,
+    zero_infinity: bool,
+) -> np.ndarray:
     states = lattice(log_probs, targets, input_lengths, target_lengths, blank, log_alpha.shape[2])
     during = np.arange(len(log_probs))[:, None, None] < states.steps[:, None]
     direction = np.where(during, grad, 0)
@@ -218,7 +248,6 @@ def ctc_loss_backward_backward(grad: np.ndarray, grad_output: np.ndarray, log_pr
     ends_t = [np.where(np.isfinite(end_t), end_t, 0) for end_t in states.at_end(alpha_t)]
     weights = shares(states.at_end(alpha))
     loss_t = -(weights[0] * ends_t[0] + weights[1] * ends_t[1])
-    seen_t = occupation(states, alpha, beta, loss) * (
-        alpha_t + beta_t - scores_t + loss_t[:, None])
+    seen_t = occupation(states, alpha, beta, loss) * (alpha_t + beta_t - scores_t + loss_t[:, None])
     values = np.exp(log_probs) * direction - by_class(seen_t, states.labels, log_probs.shape[2])
     return live(states, loss, grad_output, values, zero_infinity)

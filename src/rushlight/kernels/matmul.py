@@ -23,6 +23,7 @@ _SMALL = 1 << 14  # multiplications below which NumPy's own integer loop is quic
 
 # Products.
 
+
 def product(left: Array, right: Array) -> Array:
     """left @ right, C-contiguous. NumPy's integer product is slow; BLAS in float64 does what it can
     exactly."""
@@ -124,16 +125,20 @@ def linalg_cross(self: Array, other: Array, dim: int, out: Spec) -> Array:
 
 
 @kernel("_trilinear")
-def trilinear(i1: Array, i2: Array, i3: Array, expand1: Any, expand2: Any, expand3: Any,
-              sumdim: Any) -> Array:
+def trilinear(
+    i1: Array, i2: Array, i3: Array, expand1: Any, expand2: Any, expand3: Any, sumdim: Any
+) -> Array:
     rank = i1.ndim + len(expand1)
-    labels = [[dim for dim in range(rank) if dim not in wrap_dims(expand, rank, empty_is_all=False)]
-              for expand in (expand1, expand2, expand3)]
+    labels = [
+        [dim for dim in range(rank) if dim not in wrap_dims(expand, rank, empty_is_all=False)]
+        for expand in (expand1, expand2, expand3)
+    ]
     summed = wrap_dims(sumdim, rank, empty_is_all=False)
     kept = [dim for dim in range(rank) if dim not in summed]
     present = {dim for names in labels for dim in names}
-    result = np.einsum(i1, labels[0], i2, labels[1], i3, labels[2], [dim for dim in kept if dim in present],
-                       optimize=True)
+    result = np.einsum(
+        i1, labels[0], i2, labels[1], i3, labels[2], [dim for dim in kept if dim in present], optimize=True
+    )
     return np.expand_dims(result, [place for place, dim in enumerate(kept) if dim not in present])
 
 
@@ -159,7 +164,7 @@ def norm(difference: Array, p: float) -> Array:
         return np.sqrt(np.einsum("...i,...i->...", difference, difference))
     if p == np.inf:
         return size.max(-1, initial=0)
-    return (size**size.dtype.type(p)).sum(-1) ** size.dtype.type(1 / p)
+    return (size ** size.dtype.type(p)).sum(-1) ** size.dtype.type(1 / p)
 
 
 def row_distances(x1: Array, x2: Array, p: float) -> Array:

@@ -35,14 +35,17 @@ FLOAT = DTYPES["float32"]
 
 # The grid.
 
+
 def to_integers(x: np.ndarray, grid: Grid, dtype: DType) -> np.ndarray:
     """The float32 array x on `grid`."""
     if isinstance(grid, PerTensor):
         scale: Any = np.float32(grid.scale)
         zero_point: Any = np.float32(grid.zero_point)
     else:
-        scale, zero_point = (along(values.numpy_array().astype(np.float32), x.ndim, grid.axis)
-                             for values in (grid.scales, grid.zero_points))
+        scale, zero_point = (
+            along(values.numpy_array().astype(np.float32), x.ndim, grid.axis)
+            for values in (grid.scales, grid.zero_points)
+        )
     steps = np.rint(x * (np.float32(1) / scale) + zero_point).astype(np.float64)
     limits = iinfo(dtype)
     blank = limits.min if dtype.itemsize == 4 else limits.max
@@ -55,8 +58,9 @@ def to_floats(tensor: Tensor) -> np.ndarray:
     assert q is not None
     if isinstance(grid, PerTensor):
         return (q.astype(np.int32) - np.int32(grid.zero_point)).astype(np.float32) * np.float32(grid.scale)
-    scale, zero_point = (along(values.numpy_array(), q.ndim, grid.axis)
-                         for values in (grid.scales, grid.zero_points))
+    scale, zero_point = (
+        along(values.numpy_array(), q.ndim, grid.axis) for values in (grid.scales, grid.zero_points)
+    )
     if zero_point.dtype == np.float32:
         return (q.astype(np.float32) - zero_point) * scale
     return ((q - zero_point) * scale).astype(np.float32)
@@ -92,6 +96,7 @@ def suggested(tensor: Tensor) -> MemoryFormat:
 
 # Checks.
 
+
 def check_input(x: Tensor, name: str) -> None:
     check(x._quantizer is None, f"{name} is not implemented for quantized tensors", NotImplementedError)
     check(x.dtype is FLOAT, f"{name}: the input must be float32, but it is {x.dtype.name}")
@@ -99,43 +104,63 @@ def check_input(x: Tensor, name: str) -> None:
 
 def check_zero_point(least: int, most: int, dtype: DType, name: str) -> None:
     limits = iinfo(dtype)
-    check(limits.min <= least and most <= limits.max, f"{name}: zero_point must be in {limits.min} .. "
-          f"{limits.max} for {dtype.name}, but it is {least if least < limits.min else most}")
+    check(
+        limits.min <= least and most <= limits.max,
+        f"{name}: zero_point must be in {limits.min} .. "
+        f"{limits.max} for {dtype.name}, but it is {least if least < limits.min else most}",
+    )
 
 
 def quantized_dtype(dtype: DType | None, name: str) -> DType:
-    check(dtype in INTEGERS, f"{name}: dtype must be a quantized one, {', '.join(d.name for d in INTEGERS)}, "
-          f"but it is {'not given' if dtype is None else dtype.name}")
+    check(
+        dtype in INTEGERS,
+        f"{name}: dtype must be a quantized one, {', '.join(d.name for d in INTEGERS)}, "
+        f"but it is {'not given' if dtype is None else dtype.name}",
+    )
     assert dtype is not None
     return dtype
 
 
-def per_channel(shape: Sequence[int], scales: Tensor, zero_points: Tensor, axis: int,
-                name: str) -> PerChannel:
+def per_channel(
+    shape: Sequence[int], scales: Tensor, zero_points: Tensor, axis: int, name: str
+) -> PerChannel:
     """The record of scales and zero points of one channel each, copied."""
-    check(scales.ndim == 1 and zero_points.ndim == 1, f"{name}: scales and zero_points must have one "
-          f"dimension, but they have {scales.ndim} and {zero_points.ndim}")
-    check(scales.numel() == zero_points.numel(), f"{name}: scales and zero_points must have the same number "
-          f"of elements, but they have {scales.numel()} and {zero_points.numel()}")
+    check(
+        scales.ndim == 1 and zero_points.ndim == 1,
+        f"{name}: scales and zero_points must have one "
+        f"dimension, but they have {scales.ndim} and {zero_points.ndim}",
+    )
+    check(
+        scales.numel() == zero_points.numel(),
+        f"{name}: scales and zero_points must have the same number "
+        f"of elements, but they have {scales.numel()} and {zero_points.numel()}",
+    )
     check(scales.dtype.is_floating_point, f"{name}: scales must be floating point, not {scales.dtype.name}")
     check(0 <= axis < len(shape), f"{name}: axis must be in 0 .. {len(shape) - 1}, but it is {axis}")
-    check(scales.numel() == shape[axis], f"{name}: there must be a scale for each of the {shape[axis]} "
-          f"channels of dimension {axis}, but there are {scales.numel()}")
+    check(
+        scales.numel() == shape[axis],
+        f"{name}: there must be a scale for each of the {shape[axis]} "
+        f"channels of dimension {axis}, but there are {scales.numel()}",
+    )
     floating = zero_points.dtype.is_floating_point
     step, point = ("float32", "float32") if floating else ("float64", "int64")
-    return PerChannel(wrap(scales.numpy_array().astype(step)), wrap(zero_points.numpy_array().astype(point)),
-                      axis)
+    return PerChannel(
+        wrap(scales.numpy_array().astype(step)), wrap(zero_points.numpy_array().astype(point)), axis
+    )
 
 
 def one_scale(tensor: Tensor, name: str) -> PerTensor:
     """The record of a tensor that must have one scale."""
-    check(isinstance(tensor._quantizer, PerTensor), f"{name}: only tensors that are quantized per tensor are "
-          "supported, not per channel")
+    check(
+        isinstance(tensor._quantizer, PerTensor),
+        f"{name}: only tensors that are quantized per tensor are supported, not per channel",
+    )
     grid: PerTensor = tensor._quantizer
     return grid
 
 
 # Making.
+
 
 @quantized_kernel("quantize_per_tensor")
 def quantize_per_tensor(self: Tensor, scale: float, zero_point: int, dtype: DType) -> Tensor:
@@ -151,14 +176,16 @@ def quantize_by_tensors(self: Tensor, scale: Tensor, zero_point: Tensor, dtype: 
 
 
 @quantized_kernel("quantize_per_tensor.tensors")
-def quantize_each(tensors: Sequence[Tensor], scales: Tensor, zero_points: Tensor,
-                  dtype: DType) -> tuple[Tensor, ...]:
+def quantize_each(
+    tensors: Sequence[Tensor], scales: Tensor, zero_points: Tensor, dtype: DType
+) -> tuple[Tensor, ...]:
     return tuple([quantize_by_tensors(x, scales[i], zero_points[i], dtype) for i, x in enumerate(tensors)])
 
 
 @quantized_kernel("quantize_per_channel")
-def quantize_per_channel(self: Tensor, scales: Tensor, zero_points: Tensor, axis: int,
-                         dtype: DType) -> Tensor:
+def quantize_per_channel(
+    self: Tensor, scales: Tensor, zero_points: Tensor, axis: int, dtype: DType
+) -> Tensor:
     name = "quantize_per_channel"
     check_input(self, name)
     quantized_dtype(dtype, name)
@@ -182,43 +209,61 @@ def from_integers_by_channel(self: Tensor, scale: Tensor, zero_point: Tensor, ax
 
 def _from_integers(self: Tensor, grid: Grid, name: str) -> Tensor:
     known = ", ".join(d.name for d in QUANTIZED_BY_INTEGERS)
-    check(self.dtype in QUANTIZED_BY_INTEGERS, f"{name}: the integers must be {known}, but they are "
-          f"{self.dtype.name}")
+    check(
+        self.dtype in QUANTIZED_BY_INTEGERS,
+        f"{name}: the integers must be {known}, but they are {self.dtype.name}",
+    )
     return make_quantized(wrap(laid_out(self.numpy_array(), self).copy("K")), grid)
 
 
 @quantized_kernel("_empty_affine_quantized")
-def empty(size: Sequence[int], dtype: DType | None, scale: float, zero_point: int,
-          memory_format: MemoryFormat | None) -> Tensor:
+def empty(
+    size: Sequence[int],
+    dtype: DType | None,
+    scale: float,
+    zero_point: int,
+    memory_format: MemoryFormat | None,
+) -> Tensor:
     grid = PerTensor(float(scale), int(zero_point))
     return _empty(size, quantized_dtype(dtype, "_empty_affine_quantized"), grid, memory_format)
 
 
 @quantized_kernel("_empty_per_channel_affine_quantized")
-def empty_by_channel(size: Sequence[int], scales: Tensor, zero_points: Tensor, axis: int,
-                     dtype: DType | None, memory_format: MemoryFormat | None) -> Tensor:
+def empty_by_channel(
+    size: Sequence[int],
+    scales: Tensor,
+    zero_points: Tensor,
+    axis: int,
+    dtype: DType | None,
+    memory_format: MemoryFormat | None,
+) -> Tensor:
     name = "_empty_per_channel_affine_quantized"
-    return _empty(size, quantized_dtype(dtype, name), per_channel(size, scales, zero_points, axis, name),
-                  memory_format)
+    return _empty(
+        size, quantized_dtype(dtype, name), per_channel(size, scales, zero_points, axis, name), memory_format
+    )
 
 
 @quantized_kernel("empty_quantized")
-def empty_as(size: Sequence[int], qtensor: Tensor, dtype: DType | None,
-             memory_format: MemoryFormat | None) -> Tensor:
+def empty_as(
+    size: Sequence[int], qtensor: Tensor, dtype: DType | None, memory_format: MemoryFormat | None
+) -> Tensor:
     grid = inside(qtensor, "empty_quantized")
     return _empty(size, quantized_dtype(dtype or qtensor.dtype, "empty_quantized"), grid, memory_format)
 
 
 def _empty(size: Sequence[int], dtype: DType, grid: Grid, memory_format: MemoryFormat | None) -> Tensor:
-    return make_quantized(run_name("empty.memory_format", tuple(size), INTEGERS[dtype], None, None, None,
-                                   memory_format), grid)
+    return make_quantized(
+        run_name("empty.memory_format", tuple(size), INTEGERS[dtype], None, None, None, memory_format), grid
+    )
 
 
 # A range with little loss.
 
+
 @quantized_kernel("choose_qparams_optimized")
-def choose_range(input: Tensor, numel: int, n_bins: int, ratio: float,
-                 bit_width: int) -> tuple[Tensor, Tensor]:
+def choose_range(
+    input: Tensor, numel: int, n_bins: int, ratio: float, bit_width: int
+) -> tuple[Tensor, Tensor]:
     """The greatest and the least value of a range that quantizes the elements with little loss.
 
     From the whole range on, the end is moved inwards by one of `n_bins` steps whose move costs less, until
@@ -226,8 +271,10 @@ def choose_range(input: Tensor, numel: int, n_bins: int, ratio: float,
     throughout, as the scale of an embedding's rows has half precision.
     """
     name = "choose_qparams_optimized"
-    check(0 < numel <= input.numel(), f"{name}: numel must be in 1 .. {input.numel()}, the size of the "
-          f"input, but it is {numel}")
+    check(
+        0 < numel <= input.numel(),
+        f"{name}: numel must be in 1 .. {input.numel()}, the size of the input, but it is {numel}",
+    )
     check_input(input, name)
     x = input.numpy_array().reshape(-1)[:numel]
     low, high = x.min(), x.max()
@@ -236,8 +283,10 @@ def choose_range(input: Tensor, numel: int, n_bins: int, ratio: float,
     best = here = _loss(x, low, high, bit_width)
     left, right = low, high
     while left + reach < right:
-        from_left, from_right = (_loss(x, left + step, right, bit_width),
-                                 _loss(x, left, right - step, bit_width))
+        from_left, from_right = (
+            _loss(x, left + step, right, bit_width),
+            _loss(x, left, right - step, bit_width),
+        )
         if here < min(from_left, from_right, best):
             best, low, high = here, left, right
         if from_left < from_right:
@@ -258,9 +307,13 @@ def _loss(x: np.ndarray, low: Any, high: Any, bits: int) -> Any:
 
 # Looking inside.
 
+
 def inside(tensor: Tensor, name: str) -> Grid:
-    check(tensor._quantizer is not None, f"{name} is not implemented for tensors that are not quantized",
-          NotImplementedError)
+    check(
+        tensor._quantizer is not None,
+        f"{name} is not implemented for tensors that are not quantized",
+        NotImplementedError,
+    )
     grid: Grid = tensor._quantizer
     return grid
 
@@ -295,4 +348,5 @@ quantized_kernel("qscheme")(lambda self: inside(self, "qscheme").scheme)
 quantized_kernel("q_per_channel_axis")(lambda self: channels(self, "q_per_channel_axis").axis)
 quantized_kernel("q_per_channel_scales")(lambda self: channels(self, "q_per_channel_scales").scales.clone())
 quantized_kernel("q_per_channel_zero_points")(
-    lambda self: channels(self, "q_per_channel_zero_points").zero_points.clone())
+    lambda self: channels(self, "q_per_channel_zero_points").zero_points.clone()
+)

@@ -19,18 +19,10 @@ from ..core.registry import REGISTRY, OpDef, attach_quantized, quantized_kernel
 from ..core.tensor import Tensor, wrap
 from ..core.tokens import contiguous_format, preserve_format
 from ..core.tokens import memory_format as MemoryFormat
-from .quantization import (
-    FLOAT,
-    dequantized,
-    inside,
-    laid_out,
-    one_scale,
-    quantized,
-    suggested,
-    to_integers,
-)
+from .quantization import FLOAT, dequantized, inside, laid_out, one_scale, quantized, suggested, to_integers
 
 # Moving integers.
+
 
 def on_integers(op: OpDef, dtype: DType | None = None) -> Callable[[tuple[Any, ...]], Any]:
     """The kernel of an operator whose results are elements of its first argument.
@@ -50,8 +42,19 @@ def on_integers(op: OpDef, dtype: DType | None = None) -> Callable[[tuple[Any, .
     return run
 
 
-MOVES = ("flip", "index.Tensor", "index_select", "max", "min", "max.dim", "min.dim", "sort.stable", "topk",
-         "reflection_pad1d", "reflection_pad2d")
+MOVES = (
+    "flip",
+    "index.Tensor",
+    "index_select",
+    "max",
+    "min",
+    "max.dim",
+    "min.dim",
+    "sort.stable",
+    "topk",
+    "reflection_pad1d",
+    "reflection_pad2d",
+)
 for _name in MOVES:
     attach_quantized(REGISTRY[_name], on_integers(REGISTRY[_name]))
 
@@ -65,18 +68,24 @@ def clone(self: Tensor, memory_format: MemoryFormat | None) -> Tensor:
 
 @quantized_kernel("empty_like")
 def empty_like(self: Tensor, dtype: DType | None, memory_format: MemoryFormat | None) -> Tensor:
-    check(dtype in (None, self.dtype), "empty_like: the result of a quantized tensor has its dtype, not "
-          f"{dtype}")
+    check(
+        dtype in (None, self.dtype),
+        f"empty_like: the result of a quantized tensor has its dtype, not {dtype}",
+    )
     plain = integers_of(self)
-    return make_quantized(run_name("empty_like", plain, None, None, None, None, memory_format),
-                          self._quantizer)
+    return make_quantized(
+        run_name("empty_like", plain, None, None, None, None, memory_format), self._quantizer
+    )
 
 
 @quantized_kernel("_to_copy")
 def to_copy(self: Tensor, dtype: DType | None, device: Any, memory_format: MemoryFormat | None) -> Tensor:
     check(dtype in (None, self.dtype), f"to: a quantized tensor cannot become {dtype}; call dequantize()")
-    check(device is None or device.type == "cpu", "to: there are no quantized tensors on the meta device",
-          NotImplementedError)
+    check(
+        device is None or device.type == "cpu",
+        "to: there are no quantized tensors on the meta device",
+        NotImplementedError,
+    )
     return clone(self, memory_format or preserve_format)
 
 
@@ -87,28 +96,40 @@ def cat(tensors: Sequence[Tensor], dim: int) -> Tensor:
     check(len({tensor.dtype for tensor in tensors}) == 1, "cat: all tensors must have the same dtype")
     grids = [one_scale(tensor, "cat") for tensor in tensors]
     first, dtype = grids[0], tensors[0].dtype
-    parts = [integers_of(t if grid == first else quantized(dequantized(t), first, dtype))
-             for t, grid in zip(tensors, grids, strict=True)]
+    parts = [
+        integers_of(t if grid == first else quantized(dequantized(t), first, dtype))
+        for t, grid in zip(tensors, grids, strict=True)
+    ]
     return make_quantized(run_name("cat", tuple(parts), dim), first)
 
 
 @quantized_kernel("copy")
 def copy(self: Tensor, src: Tensor) -> Tensor:
-    check(self._quantizer is not None, "copy_: a quantized tensor cannot be copied to one that is not; call "
-          "dequantize() on it first")
+    check(
+        self._quantizer is not None,
+        "copy_: a quantized tensor cannot be copied to one that is not; call dequantize() on it first",
+    )
     shape = tuple(self.shape)
     if src._quantizer is None:
-        check(src.dtype is FLOAT, f"copy_: what is copied to a quantized tensor must be float32, not "
-              f"{src.dtype.name}")
+        check(
+            src.dtype is FLOAT,
+            f"copy_: what is copied to a quantized tensor must be float32, not {src.dtype.name}",
+        )
         return quantized(src.detach().expand(shape), self._quantizer, self.dtype)
-    check(src._quantizer.scheme is self._quantizer.scheme, "copy_: both tensors must have the same scheme, "
-          f"but they have {self._quantizer.scheme.name} and {src._quantizer.scheme.name}")
-    check(src.dtype is self.dtype, f"copy_: both tensors must have the same dtype, but they are "
-          f"{self.dtype.name} and {src.dtype.name}")
+    check(
+        src._quantizer.scheme is self._quantizer.scheme,
+        "copy_: both tensors must have the same scheme, "
+        f"but they have {self._quantizer.scheme.name} and {src._quantizer.scheme.name}",
+    )
+    check(
+        src.dtype is self.dtype,
+        f"copy_: both tensors must have the same dtype, but they are {self.dtype.name} and {src.dtype.name}",
+    )
     return make_quantized(integers_of(src).expand(shape).clone(), src._quantizer)
 
 
 # Filling.
+
 
 def filled(tensor: Tensor, value: Any) -> Tensor:
     number = float(value.item() if isinstance(value, Tensor) else value)
@@ -136,14 +157,17 @@ def index_put(self: Tensor, indices: Any, values: Tensor, accumulate: bool) -> T
     grid = one_scale(self, "index_put")
     check(not accumulate, "index_put: the values of quantized tensors cannot be added up")
     if values._quantizer is None:
-        check(values.dtype is FLOAT, f"index_put: what is put into a quantized tensor must be float32, not "
-              f"{values.dtype.name}")
+        check(
+            values.dtype is FLOAT,
+            f"index_put: what is put into a quantized tensor must be float32, not {values.dtype.name}",
+        )
         values = quantized(values, grid, self.dtype)
     given = integers_of(quantized(dequantized(values), grid, self.dtype))
     return make_quantized(run_name("index_put", integers_of(self), indices, given, False), grid)
 
 
 # Bounds.
+
 
 @quantized_kernel("relu")
 def relu(self: Tensor) -> Tensor:
@@ -163,10 +187,12 @@ quantized_kernel("hardtanh")(lambda self, min_val, max_val: clamp(self, min_val,
 
 # Functions of the values.
 
+
 def on_values(op: OpDef) -> Callable[[tuple[Any, ...]], Any]:
     """The kernel of an operator that runs on the values, whatever comes out."""
-    return lambda args: call(op, tuple([dequantized(a) if isinstance(a, Tensor) and a._quantizer is not None
-                                        else a for a in args]))
+    return lambda args: call(
+        op, tuple([dequantized(a) if isinstance(a, Tensor) and a._quantizer is not None else a for a in args])
+    )
 
 
 def rounded_again(op: OpDef, grids: dict[DType, PerTensor] | None = None) -> Callable[[tuple[Any, ...]], Any]:
@@ -209,10 +235,14 @@ for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
 
 # Values in 0 .. 1, and in -1 .. 1, with a step that uses all integers of 8 bits (PyTorch's grid of 32 bits
 # holds 0 .. 0.5 alone).
-_UNIT = {dtype: PerTensor(2.0 ** -(8 * dtype.itemsize), iinfo(dtype).min if dtype.itemsize == 1 else 0)
-         for dtype in INTEGERS}
-_SIGNED = {dtype: PerTensor(2.0 ** (1 - 8 * dtype.itemsize), (iinfo(dtype).min + iinfo(dtype).max + 1) // 2)
-           for dtype in INTEGERS}
+_UNIT = {
+    dtype: PerTensor(2.0 ** -(8 * dtype.itemsize), iinfo(dtype).min if dtype.itemsize == 1 else 0)
+    for dtype in INTEGERS
+}
+_SIGNED = {
+    dtype: PerTensor(2.0 ** (1 - 8 * dtype.itemsize), (iinfo(dtype).min + iinfo(dtype).max + 1) // 2)
+    for dtype in INTEGERS
+}
 for _name, _grids in (("sigmoid", _UNIT), ("hardsigmoid", _UNIT), ("tanh", _SIGNED)):
     attach_quantized(REGISTRY[_name], rounded_again(REGISTRY[_name], _grids))
 for _name in ("leaky_relu", "threshold", "mean.dim", "mean", "std.correction"):

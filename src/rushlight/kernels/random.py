@@ -44,6 +44,7 @@ _MASK64 = (1 << 64) - 1
 
 # Words.
 
+
 def reserve(generator: Any, count: int) -> tuple[int, int]:
     """(seed, offset) of `count` words. Compiled code gives that pair in place of a generator."""
     if isinstance(generator, np.ndarray):
@@ -79,6 +80,7 @@ def open_uniform52(bits: Array) -> Array:
 
 # Uniform and normal.
 
+
 @kernel("rand", "rand_like")
 def rand(out: Spec) -> Array:
     return uniform01(None, out)
@@ -94,8 +96,9 @@ def uniform01(generator: Generator | None, out: Spec) -> Array:
     return placed(out, real_stream(streams.rand, generator, out))
 
 
-def real_stream(stream: Callable[..., Array], generator: Generator | None, out: Spec,
-                dtype: DType | None = None) -> Array:
+def real_stream(
+    stream: Callable[..., Array], generator: Generator | None, out: Spec, dtype: DType | None = None
+) -> Array:
     """Elements of `stream` for an output; a complex number takes two consecutive ones."""
     real = dtype or out.dtype.to_real()
     count = count_of(out) * (2 if out.dtype.is_complex else 1)
@@ -142,8 +145,14 @@ def normal(mean: Any, std: Any, generator: Generator | None, out: Spec) -> Array
     return placed(out, values * std + mean)
 
 
-kernel("normal.Tensor_Tensor", "normal.Tensor_float", "normal.float_Tensor", "normal.float_float",
-       "normal_functional", lambda mean, std, generator, out: normal(mean, std, generator, out))
+kernel(
+    "normal.Tensor_Tensor",
+    "normal.Tensor_float",
+    "normal.float_Tensor",
+    "normal.float_float",
+    "normal_functional",
+    lambda mean, std, generator, out: normal(mean, std, generator, out),
+)
 
 
 @kernel("log_normal")
@@ -175,6 +184,7 @@ def geometric(p: float, generator: Generator | None, out: Spec) -> Array:
 
 # Integers.
 
+
 def below(words: Words, span: int) -> Array:
     """floor(bits64 * span / 2**64) as uint64, for 0 < span <= 2**64; its bias is below span / 2**64."""
     if span == 1 << 64:
@@ -198,11 +208,17 @@ def integers(low: int, span: int, generator: Generator | None, out: Spec) -> Arr
 
 
 kernel("randint", "randint_like", lambda high, out: integers(0, high, None, out))
-kernel("randint.generator", "randint_like.generator",
-       lambda high, generator, out: integers(0, high, generator, out))
+kernel(
+    "randint.generator",
+    "randint_like.generator",
+    lambda high, generator, out: integers(0, high, generator, out),
+)
 kernel("randint.low", "randint_like.low_dtype", lambda low, high, out: integers(low, high - low, None, out))
-kernel("randint.low_generator", "randint_like.low_generator_dtype",
-       lambda low, high, generator, out: integers(low, high - low, generator, out))
+kernel(
+    "randint.low_generator",
+    "randint_like.low_generator_dtype",
+    lambda low, high, generator, out: integers(low, high - low, generator, out),
+)
 kernel("randint_like.Tensor", lambda high, out: randint_below(high, None, out))
 kernel("randint_like.Tensor_generator", lambda high, generator, out: randint_below(high, generator, out))
 
@@ -222,8 +238,12 @@ def largest_integer(dtype: DType) -> int:
 
 kernel("random", lambda generator, out: integers(0, largest_integer(out.dtype) + 1, generator, out))
 kernel("random.to", lambda to, generator, out: integers(0, to, generator, out))
-kernel("random.from", lambda from_, to, generator, out: integers(
-    from_, (largest_integer(out.dtype) + 1 if to is None else to) - from_, generator, out))
+kernel(
+    "random.from",
+    lambda from_, to, generator, out: integers(
+        from_, (largest_integer(out.dtype) + 1 if to is None else to) - from_, generator, out
+    ),
+)
 
 
 def permutation(n: int, generator: Generator | None, out: Spec) -> Array:
@@ -237,6 +257,7 @@ kernel("randperm.generator", lambda n, generator, out: permutation(n, generator,
 
 
 # Choices.
+
 
 def trials(p: Any, generator: Generator | None, count: int) -> Array:
     """word < p * 2**32, compared in float64: True with probability p, to 2**-32."""
@@ -271,11 +292,14 @@ def multinomial(self: Array, num_samples: int, replacement: bool, generator: Gen
     of the category: the first arrivals of independent Poisson processes. With replacement, the first category
     whose cumulative probability exceeds the uniform of the words of the sample."""
     weights = np.atleast_2d(self).astype(np.float64)
-    check(bool((np.isfinite(weights) & (weights >= 0)).all()), "multinomial: probability tensor contains "
-          "either `inf`, `nan` or element < 0")
+    check(
+        bool((np.isfinite(weights) & (weights >= 0)).all()),
+        "multinomial: probability tensor contains either `inf`, `nan` or element < 0",
+    )
     totals = weights.sum(-1, keepdims=True)
-    check(bool((totals > 0).all()), "multinomial: invalid multinomial distribution (sum of probabilities <= "
-          "0)")
+    check(
+        bool((totals > 0).all()), "multinomial: invalid multinomial distribution (sum of probabilities <= 0)"
+    )
     rows, categories = weights.shape
     if replacement:
         chosen = with_replacement(weights / totals, num_samples, generator)

@@ -31,12 +31,12 @@ def log_slope(function: Callable[[Array], Array], at: Array, step: Array) -> Arr
     return (8 * near - far) / (12 * step)
 
 
-def slope_of_rank(lower: Callable[[Array], Array], upper: Callable[[Array], Array], at: Array,
-                  step: Array) -> Array:
+def slope_of_rank(
+    lower: Callable[[Array], Array], upper: Callable[[Array], Array], at: Array, step: Array
+) -> Array:
     """dF/da, given F and 1 - F as functions of a."""
     below = lower(at)
-    return np.where(below < 0.5, below * log_slope(lower, at, step),
-                    -upper(at) * log_slope(upper, at, step))
+    return np.where(below < 0.5, below * log_slope(lower, at, step), -upper(at) * log_slope(upper, at, step))
 
 
 @kernel("_standard_gamma_grad")
@@ -47,8 +47,9 @@ def standard_gamma_grad(self: Array, output: Array) -> Array:
     slope = slope_of_rank(lambda a: special.gammainc(a, x), lambda a: special.gammaincc(a, x), alpha, step)
     log_density = special.xlogy(alpha - 1, x) - x - special.gammaln(alpha)
     direct = -slope / np.exp(log_density)
-    direct = np.where(np.isfinite(direct), direct,
-                      (x + alpha) / (2 * alpha))  # as of a normal, far in the tails
+    direct = np.where(
+        np.isfinite(direct), direct, (x + alpha) / (2 * alpha)
+    )  # as of a normal, far in the tails
     return np.where(by_series, gamma_series(alpha, x), direct)
 
 

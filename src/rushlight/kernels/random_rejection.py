@@ -49,7 +49,7 @@ def blocks(seed: int, offset: int, elements: Array, stream: int) -> Words:
 
 def uniform_pair(words: Words) -> tuple[Array, Array]:
     """Two open uniforms of a block: words 0, 1 and words 2, 3."""
-    first, second = (np.ascontiguousarray(words[:, j:j + 2]).reshape(-1) for j in (0, 2))
+    first, second = (np.ascontiguousarray(words[:, j : j + 2]).reshape(-1) for j in (0, 2))
     return open_uniform52(random_bits64(first)), open_uniform52(random_bits64(second))
 
 
@@ -121,9 +121,14 @@ def binomial(count: Array, prob: Array, generator: Generator | None, out: Spec) 
         values, accepted = binomial_rejection(size, chance, u, v)
         small = size * chance < _INVERSION_LIMIT
         odds = (chance / (1 - chance))[small]
-        values[small] = np.minimum(size[small], inverted(
-            u[small], np.exp(size[small] * np.log1p(-chance[small])),
-            lambda active, k: (size[small][active] - k + 1) / k * odds[active]))
+        values[small] = np.minimum(
+            size[small],
+            inverted(
+                u[small],
+                np.exp(size[small] * np.log1p(-chance[small])),
+                lambda active, k: (size[small][active] - k + 1) / k * odds[active],
+            ),
+        )
         return values, accepted | small
 
     sample = by_rejection(*reserve(generator, 4 * n.size), n.size, attempt)
@@ -143,8 +148,13 @@ def binomial_rejection(n: Array, q: Array, u: Array, v: Array) -> tuple[Array, A
     quick = (us >= 0.07) & (v <= 0.92 - 4.2 / b)
     mode = np.floor((n + 1) * q)
     k = np.where(inside, k, mode)
-    bound = (special.gammaln(mode + 1) + special.gammaln(n - mode + 1) - special.gammaln(k + 1)
-             - special.gammaln(n - k + 1) + (k - mode) * np.log(q / (1 - q)))
+    bound = (
+        special.gammaln(mode + 1)
+        + special.gammaln(n - mode + 1)
+        - special.gammaln(k + 1)
+        - special.gammaln(n - k + 1)
+        + (k - mode) * np.log(q / (1 - q))
+    )
     exact = np.log(v * (2.83 + 5.1 / b) * spread / (a / us**2 + b)) <= bound
     return k, inside & (quick | exact)
 

@@ -48,6 +48,7 @@ def count(x: np.ndarray, axes: Axes) -> int:
 
 # Sums and products.
 
+
 @kernel("sum.dim_IntList")
 def sum_dims(self: np.ndarray, dim: Any, keepdim: bool, dtype: DType | None, out: Spec) -> np.ndarray:
     return total(addends(self, dtype, out), reduction_axes(dim, self.ndim), compute_dtype(out), keepdim)
@@ -66,8 +67,9 @@ def nansum(self: np.ndarray, dim: Any, keepdim: bool, dtype: DType | None, out: 
 @kernel("mean.dim")
 def mean_dims(self: np.ndarray, dim: Any, keepdim: bool, dtype: DType | None, out: Spec) -> np.ndarray:
     axes = reduction_axes(dim, self.ndim)
-    return np.divide(total(addends(self, dtype, out), axes, compute_dtype(out), keepdim),
-                     float(count(self, axes)))
+    return np.divide(
+        total(addends(self, dtype, out), axes, compute_dtype(out), keepdim), float(count(self, axes))
+    )
 
 
 kernel("mean", lambda self, dtype, out: mean_dims(self, None, False, dtype, out))
@@ -87,6 +89,7 @@ kernel("trace", lambda self, out: np.trace(self, dtype=compute_dtype(out)))
 
 # Variances, in two passes with double accumulators.
 
+
 def variance(x: np.ndarray, dim: Any, correction: Any, keepdims: bool) -> tuple[np.ndarray, np.ndarray]:
     """(variance, mean)."""
     axes = reduction_axes(dim, x.ndim)
@@ -104,8 +107,10 @@ def variance(x: np.ndarray, dim: Any, correction: Any, keepdims: bool) -> tuple[
 
 
 kernel("var.correction", lambda self, dim, correction, keepdim: variance(self, dim, correction, keepdim)[0])
-kernel("std.correction",
-       lambda self, dim, correction, keepdim: np.sqrt(variance(self, dim, correction, keepdim)[0]))
+kernel(
+    "std.correction",
+    lambda self, dim, correction, keepdim: np.sqrt(variance(self, dim, correction, keepdim)[0]),
+)
 kernel("var_mean.correction", lambda self, dim, correction, keepdim: variance(self, dim, correction, keepdim))
 
 
@@ -118,13 +123,22 @@ def std_mean(self: np.ndarray, dim: Any, correction: Any, keepdim: bool) -> tupl
 # Truth values and counts.
 
 kernel("any", lambda self: np.any(self))
-kernel("any.dim", "any.dims",
-       lambda self, dim, keepdim: np.any(self, reduction_axes(dim, self.ndim, False), keepdims=keepdim))
+kernel(
+    "any.dim",
+    "any.dims",
+    lambda self, dim, keepdim: np.any(self, reduction_axes(dim, self.ndim, False), keepdims=keepdim),
+)
 kernel("all", lambda self: np.all(self))
-kernel("all.dim", "all.dims",
-       lambda self, dim, keepdim: np.all(self, reduction_axes(dim, self.ndim, False), keepdims=keepdim))
-kernel("count_nonzero", "count_nonzero.dim_IntList",
-       lambda self, dim: np.count_nonzero(self, axis=reduction_axes(dim, self.ndim)))
+kernel(
+    "all.dim",
+    "all.dims",
+    lambda self, dim, keepdim: np.all(self, reduction_axes(dim, self.ndim, False), keepdims=keepdim),
+)
+kernel(
+    "count_nonzero",
+    "count_nonzero.dim_IntList",
+    lambda self, dim: np.count_nonzero(self, axis=reduction_axes(dim, self.ndim)),
+)
 
 
 @kernel("hash_tensor")
@@ -136,6 +150,7 @@ def hash_tensor(self: np.ndarray, dim: Any, keepdim: bool) -> np.ndarray:
 
 
 # Exponentials and norms.
+
 
 @kernel("logsumexp")
 def logsumexp(self: np.ndarray, dim: Any, keepdim: bool, out: Spec) -> np.ndarray:
@@ -150,8 +165,9 @@ def logsumexp(self: np.ndarray, dim: Any, keepdim: bool, out: Spec) -> np.ndarra
 
 
 @kernel("linalg_vector_norm")
-def vector_norm(self: np.ndarray, ord: Any, dim: Any, keepdim: bool, dtype: DType | None,
-                out: Spec) -> np.ndarray:
+def vector_norm(
+    self: np.ndarray, ord: Any, dim: Any, keepdim: bool, dtype: DType | None, out: Spec
+) -> np.ndarray:
     axes, compute = reduction_axes(dim, self.ndim), compute_dtype(out)
     x = self if dtype is None else cast(self, dtype.opmath.numpy)
     order = float(ord)

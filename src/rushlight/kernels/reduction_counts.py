@@ -54,8 +54,9 @@ def spaced_edges(low: Any, high: Any, bins: int, dtype: np.dtype) -> np.ndarray:
     return edges.astype(dtype)
 
 
-def binned(points: np.ndarray, edges: Sequence[np.ndarray], weight: np.ndarray | None,
-           density: bool) -> np.ndarray:
+def binned(
+    points: np.ndarray, edges: Sequence[np.ndarray], weight: np.ndarray | None, density: bool
+) -> np.ndarray:
     """The histogram of `points`, one a row, over the cells between `edges`; the last edge is inside."""
     inside = np.ones(len(points), np.bool_)
     places = []
@@ -72,8 +73,9 @@ def binned(points: np.ndarray, edges: Sequence[np.ndarray], weight: np.ndarray |
     return hist
 
 
-def _tally(places: np.ndarray, weight: np.ndarray | None, inside: np.ndarray, size: int,
-           dtype: np.dtype) -> np.ndarray:
+def _tally(
+    places: np.ndarray, weight: np.ndarray | None, inside: np.ndarray, size: int, dtype: np.dtype
+) -> np.ndarray:
     """How many points, or how much weight, fell into each place."""
     if weight is None:
         return np.bincount(places, minlength=size).astype(dtype)
@@ -83,37 +85,49 @@ def _tally(places: np.ndarray, weight: np.ndarray | None, inside: np.ndarray, si
 
 
 @kernel("histogram.bin_ct")
-def histogram(self: np.ndarray, bins: int, range: Any, weight: np.ndarray | None,
-              density: bool) -> tuple[np.ndarray, np.ndarray]:
+def histogram(
+    self: np.ndarray, bins: int, range: Any, weight: np.ndarray | None, density: bool
+) -> tuple[np.ndarray, np.ndarray]:
     edges = spaced_edges(*data_range(self, range, "histogram"), bins, self.dtype)
     return binned(self.reshape(-1, 1), (edges,), weight, density), edges
 
 
-kernel("histogram.bins_tensor", lambda self, bins, weight, density: (
-    binned(self.reshape(-1, 1), (bins,), weight, density), bins.copy()))
+kernel(
+    "histogram.bins_tensor",
+    lambda self, bins, weight, density: (binned(self.reshape(-1, 1), (bins,), weight, density), bins.copy()),
+)
 
 
 @kernel("_histogramdd_bin_edges")
 def histogramdd_bin_edges(self: np.ndarray, bins: Sequence[int], range: Any) -> tuple[np.ndarray, ...]:
-    return tuple(spaced_edges(*data_range(self[..., d], range and range[2 * d:2 * d + 2], "histogramdd"),
-                              number,
-                              self.dtype) for d, number in enumerate(bins))
+    return tuple(
+        spaced_edges(
+            *data_range(self[..., d], range and range[2 * d : 2 * d + 2], "histogramdd"), number, self.dtype
+        )
+        for d, number in enumerate(bins)
+    )
 
 
 @kernel("_histogramdd_from_bin_cts")
-def histogramdd_from_bin_cts(self: np.ndarray, bins: Sequence[int], range: Any, weight: np.ndarray | None,
-                             density: bool) -> np.ndarray:
+def histogramdd_from_bin_cts(
+    self: np.ndarray, bins: Sequence[int], range: Any, weight: np.ndarray | None, density: bool
+) -> np.ndarray:
     return binned(self.reshape(-1, len(bins)), histogramdd_bin_edges(self, bins, range), weight, density)
 
 
-kernel("_histogramdd_from_bin_tensors", lambda self, bins, weight, density: binned(
-    self.reshape(-1, len(bins)), bins, weight, density))
+kernel(
+    "_histogramdd_from_bin_tensors",
+    lambda self, bins, weight, density: binned(self.reshape(-1, len(bins)), bins, weight, density),
+)
 
 
 @kernel("bincount")
 def bincount(self: np.ndarray, weights: np.ndarray | None, minlength: int) -> np.ndarray:
-    check(self.size == 0 or self.min() >= 0, "bincount only supports 1-d non-negative integral inputs, but "
-          f"the smallest is {self.min() if self.size else 0}")
+    check(
+        self.size == 0 or self.min() >= 0,
+        "bincount only supports 1-d non-negative integral inputs, but "
+        f"the smallest is {self.min() if self.size else 0}",
+    )
     values = None if weights is None else cast(weights, np.dtype(np.float64))
     return np.bincount(self.astype(np.int64, copy=False), values, minlength)
 
@@ -127,23 +141,34 @@ _UFUNC = {"sum": np.add, "mean": np.add, "prod": np.multiply, "max": np.maximum,
 class Segments:
     """The segments of the axis `data` is cut along, with that axis and those before it flattened to rows."""
 
-    def __init__(self, data: np.ndarray, lengths: np.ndarray | None, offsets: np.ndarray | None, axis: int,
-                 unsafe: bool = False) -> None:
+    def __init__(
+        self,
+        data: np.ndarray,
+        lengths: np.ndarray | None,
+        offsets: np.ndarray | None,
+        axis: int,
+        unsafe: bool = False,
+    ) -> None:
         self.axis = axis % data.ndim
         size = data.shape[self.axis]
         if lengths is not None:
             check(lengths.size == 0 or lengths.min() >= 0, "segment_reduce(): lengths must not be negative")
-            check(unsafe or bool((lengths.sum(-1) == size).all()), "segment_reduce(): Expected all rows of "
-                  f"lengths along axis to sum to {size}, the size of data along it")
+            check(
+                unsafe or bool((lengths.sum(-1) == size).all()),
+                "segment_reduce(): Expected all rows of "
+                f"lengths along axis to sum to {size}, the size of data along it",
+            )
             stops = np.minimum(np.cumsum(lengths, -1, dtype=np.int64), size)
             starts = np.minimum(stops - lengths, size)
         else:
             assert offsets is not None
             starts, stops = offsets[..., :-1].astype(np.int64), offsets[..., 1:].astype(np.int64)
-            check(offsets.size == 0 or bool((starts >= 0).all() and (stops <= size).all()
-                                            and (starts <= stops).all()),
-                  f"segment_reduce(): offsets must increase from 0 to at most {size}, the size of data along "
-                  "axis")
+            check(
+                offsets.size == 0
+                or bool((starts >= 0).all() and (stops <= size).all() and (starts <= stops).all()),
+                f"segment_reduce(): offsets must increase from 0 to at most {size}, the size of data along "
+                "axis",
+            )
         first = (np.arange(math.prod(starts.shape[:-1])) * size).reshape(*starts.shape[:-1], 1)
         self.starts, self.stops = (starts + first).reshape(-1), (stops + first).reshape(-1)
         self.lengths = self.stops - self.starts
@@ -174,8 +199,16 @@ class Segments:
 
 
 @kernel("segment_reduce")
-def segment_reduce(data: np.ndarray, reduce: str, lengths: np.ndarray | None, offsets: np.ndarray | None,
-                   axis: int, unsafe: bool, initial: Any, out: Spec) -> np.ndarray:
+def segment_reduce(
+    data: np.ndarray,
+    reduce: str,
+    lengths: np.ndarray | None,
+    offsets: np.ndarray | None,
+    axis: int,
+    unsafe: bool,
+    initial: Any,
+    out: Spec,
+) -> np.ndarray:
     kind = SEGMENT_REDUCTIONS[reduce]
     segments = Segments(data, lengths, offsets, axis, unsafe)
     result = segments.reduce(segments.rows(data), kind, initial)
@@ -187,9 +220,16 @@ def segment_reduce(data: np.ndarray, reduce: str, lengths: np.ndarray | None, of
 
 
 @kernel("_segment_reduce_backward")
-def segment_reduce_backward(grad: np.ndarray, output: np.ndarray, data: np.ndarray, reduce: str,
-                            lengths: np.ndarray | None, offsets: np.ndarray | None, axis: int,
-                            initial: Any) -> np.ndarray:
+def segment_reduce_backward(
+    grad: np.ndarray,
+    output: np.ndarray,
+    data: np.ndarray,
+    reduce: str,
+    lengths: np.ndarray | None,
+    offsets: np.ndarray | None,
+    axis: int,
+    initial: Any,
+) -> np.ndarray:
     kind = SEGMENT_REDUCTIONS[reduce]
     segments = Segments(data, lengths, offsets, axis, unsafe=True)
     rows, grads = segments.rows(data), segments.rows(grad)
@@ -203,8 +243,9 @@ def segment_reduce_backward(grad: np.ndarray, output: np.ndarray, data: np.ndarr
     return result.reshape(data.shape)
 
 
-def _extreme_backward(segments: Segments, grads: np.ndarray, output: np.ndarray,
-                      rows: np.ndarray) -> np.ndarray:
+def _extreme_backward(
+    segments: Segments, grads: np.ndarray, output: np.ndarray, rows: np.ndarray
+) -> np.ndarray:
     """The gradient is shared equally by the elements that attain the extreme (and by the NaNs)."""
     attained = (rows == segments.spread(output, len(rows))) | np.isnan(rows)
     sharers = segments.reduce(attained.astype(rows.dtype), "sum")
@@ -220,7 +261,7 @@ def _product_of_others(segments: Segments, rows: np.ndarray, initial: Any) -> np
             one = np.ones_like(part[:1])
             before = np.cumprod(np.concatenate([one, part[:-1]]), axis=0)
             after = np.cumprod(np.concatenate([one, part[:0:-1]]), axis=0)[::-1]
-            others[start:stop] = (before * after * rows.dtype.type(initial))[:stop - start]
+            others[start:stop] = (before * after * rows.dtype.type(initial))[: stop - start]
         return others
     zero = rows == 0
     rest = segments.reduce(np.where(zero, rows.dtype.type(1), rows), "prod") * rows.dtype.type(initial)

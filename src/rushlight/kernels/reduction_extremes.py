@@ -40,17 +40,28 @@ def selected(x: np.ndarray, dim: int, keepdim: bool, choose: Callable[[np.ndarra
 
 # NumPy's argmax and argmin give the first of equal elements, and the first NaN if there is one: as PyTorch.
 
-kernel("max.dim", lambda self, dim, keepdim: selected(
-    self, dim, keepdim, lambda rows, axis: np.argmax(rows, axis=axis, keepdims=True)))
-kernel("min.dim", lambda self, dim, keepdim: selected(
-    self, dim, keepdim, lambda rows, axis: np.argmin(rows, axis=axis, keepdims=True)))
-kernel("argmax", lambda self, dim, keepdim: np.argmax(self, axis=dim if self.ndim else None,
-                                                      keepdims=keepdim))
-kernel("argmin", lambda self, dim, keepdim: np.argmin(self, axis=dim if self.ndim else None,
-                                                      keepdims=keepdim))
+kernel(
+    "max.dim",
+    lambda self, dim, keepdim: selected(
+        self, dim, keepdim, lambda rows, axis: np.argmax(rows, axis=axis, keepdims=True)
+    ),
+)
+kernel(
+    "min.dim",
+    lambda self, dim, keepdim: selected(
+        self, dim, keepdim, lambda rows, axis: np.argmin(rows, axis=axis, keepdims=True)
+    ),
+)
+kernel(
+    "argmax", lambda self, dim, keepdim: np.argmax(self, axis=dim if self.ndim else None, keepdims=keepdim)
+)
+kernel(
+    "argmin", lambda self, dim, keepdim: np.argmin(self, axis=dim if self.ndim else None, keepdims=keepdim)
+)
 
 
 # Medians: the lower of two middle elements.
+
 
 @kernel("median")
 def median(self: np.ndarray) -> np.ndarray:
@@ -70,6 +81,7 @@ def _middle(x: np.ndarray, ignore_nan: bool) -> np.ndarray:
 
 def _choose_median(ignore_nan: bool) -> Callable[[np.ndarray, int], np.ndarray]:
     """Positions of the medians: of equal elements the one that a stable sort would put in the middle."""
+
     def choose(rows: np.ndarray, axis: int) -> np.ndarray:
         middle: Any = (rows.shape[axis] - 1) // 2
         missing = np.isnan(rows) if rows.dtype.kind == "f" else np.zeros(rows.shape, np.bool_)
@@ -114,9 +126,10 @@ def _unstable_argsort(lines: np.ndarray) -> np.ndarray:
         return np.argsort(lines, axis=-1, kind="stable")
     _, rank = np.unique(lines, return_inverse=True, equal_nan=False)
     number = lines.size // size
-    table = sparse.csr_array((np.tile(np.arange(size), number), rank.reshape(-1),
-                              np.arange(number + 1) * size),
-                             shape=(number, lines.size))
+    table = sparse.csr_array(
+        (np.tile(np.arange(size), number), rank.reshape(-1), np.arange(number + 1) * size),
+        shape=(number, lines.size),
+    )
     table.has_sorted_indices = False
     table.sort_indices()
     return table.data.reshape(lines.shape)

@@ -35,9 +35,9 @@ def _sum_axes(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarra
     shape = x.shape
     first, count = min(axes), len(axes)
     if x.flags.c_contiguous and max(axes) == first + count - 1:
-        before, after = shape[:first], shape[first + count:]
+        before, after = shape[:first], shape[first + count :]
         inner = math.prod(after)
-        terms = math.prod(shape[first:first + count])
+        terms = math.prod(shape[first : first + count])
         if inner == 1:
             result = _sum_last(x.reshape(-1, terms))
         else:
@@ -63,8 +63,8 @@ def _sum_by_strides(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.
     rows: Any = x.transpose(order).reshape(merged)
     for place in reversed(range(len(merged))):
         if summed[place]:
-            last = math.prod(rows.shape[place + 1:]) == 1
-            rows = _sum_last(rows.reshape(rows.shape[:place + 1])) if last else _sum_along(rows, place)
+            last = math.prod(rows.shape[place + 1 :]) == 1
+            rows = _sum_last(rows.reshape(rows.shape[: place + 1])) if last else _sum_along(rows, place)
     kept = [axis for axis in order if axis not in axes]
     result = np.asarray(rows).reshape([shape[axis] for axis in kept]).transpose(np.argsort(kept))
     if keepdims:
@@ -91,13 +91,13 @@ def _sum_middle(x: np.ndarray) -> np.ndarray:
     parts = x[:, :used].reshape(rows, groups, length, together * inner)
     sums = np.add.reduce(parts, 2).reshape(rows, groups * together, inner)
     if used < terms:
-        sums[:, :terms - used] += x[:, used:]
+        sums[:, : terms - used] += x[:, used:]
     return _sum_middle(sums)
 
 
 def _sum_along(x: np.ndarray, axis: int) -> np.ndarray:
     """The sum along an outer axis where the axes after it are not one piece of memory."""
-    head, terms, tail = x.shape[:axis], x.shape[axis], x.shape[axis + 1:]
+    head, terms, tail = x.shape[:axis], x.shape[axis], x.shape[axis + 1 :]
     if terms <= _block(x.dtype):
         return np.add.reduce(x, axis)
     groups, length, together = _blocks(terms, math.prod(tail), _block(x.dtype))

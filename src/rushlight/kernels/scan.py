@@ -36,8 +36,9 @@ def running_extreme(ufunc: np.ufunc, x: np.ndarray, dim: int) -> tuple[np.ndarra
     shape = [1] * rows.ndim
     shape[dim] = -1
     place = np.arange(rows.shape[dim]).reshape(shape)
-    return values.reshape(x.shape), np.maximum.accumulate(np.where(renewed, place, 0),
-                                                          axis=dim).reshape(x.shape)
+    return values.reshape(x.shape), np.maximum.accumulate(np.where(renewed, place, 0), axis=dim).reshape(
+        x.shape
+    )
 
 
 kernel("cummax", lambda self, dim: running_extreme(np.maximum, self, dim))
@@ -53,8 +54,9 @@ def logcumsumexp(self: np.ndarray, dim: int) -> np.ndarray:
     return np.logaddexp.accumulate(rows, axis=dim, dtype=np.float64).reshape(self.shape)
 
 
-def doubling_scan(combine: Callable[[np.ndarray, np.ndarray], np.ndarray], x: np.ndarray,
-                  dim: int) -> np.ndarray:
+def doubling_scan(
+    combine: Callable[[np.ndarray, np.ndarray], np.ndarray], x: np.ndarray, dim: int
+) -> np.ndarray:
     """The running `combine`, an associative function, in log2(n) whole-array steps (Hillis and Steele)."""
     rows = np.moveaxis(x.copy(), dim, 0)
     step = 1
@@ -96,8 +98,9 @@ def _followed(x: np.ndarray, result: np.ndarray, dim: int) -> np.ndarray:
     before[1:] = np.where(anew[1:], before[1:], angle[:-1])
     turns = np.rint((before - angle) / (2 * np.pi))
     counted = np.cumsum(turns, axis=0)
-    start = np.maximum.accumulate(np.where(anew, np.arange(len(x)).reshape(-1, *[1] * (x.ndim - 1)), 0),
-                                  axis=0)
+    start = np.maximum.accumulate(
+        np.where(anew, np.arange(len(x)).reshape(-1, *[1] * (x.ndim - 1)), 0), axis=0
+    )
     base = np.take_along_axis(counted - turns, start, axis=0)
     result.imag += 2 * np.pi * (counted - base)
     return np.moveaxis(result, 0, dim)
@@ -106,6 +109,7 @@ def _followed(x: np.ndarray, result: np.ndarray, dim: int) -> np.ndarray:
 def _complex_log1p(z: np.ndarray) -> np.ndarray:
     """log(1 + z), accurate for small z, where 1 + z would drop digits."""
     x, y = z.real, z.imag
-    size: Any = np.where(np.hypot(1 + x, y) < 0.5, np.log(np.hypot(1 + x, y)),
-                         0.5 * np.log1p(x * (2 + x) + y * y))
+    size: Any = np.where(
+        np.hypot(1 + x, y) < 0.5, np.log(np.hypot(1 + x, y)), 0.5 * np.log1p(x * (2 + x) + y * y)
+    )
     return size + 1j * np.arctan2(y, 1 + x)

@@ -66,6 +66,9 @@ def triu_indices(row: int, col: int, offset: int) -> np.ndarray:
 def repeat_interleave(repeats: np.ndarray, output_size: int | None) -> np.ndarray:
     check(not (repeats < 0).any(), "repeats can not be negative")
     total = int(repeats.sum())
-    check(output_size in (None, total), "repeat_interleave: allocated size does not match required size: "
-          f"output_size is {output_size}, the repeats sum to {total}")
+    check(
+        output_size in (None, total),
+        "repeat_interleave: allocated size does not match required size: "
+        f"output_size is {output_size}, the repeats sum to {total}",
+    )
     return np.repeat(np.arange(len(repeats), dtype=repeats.dtype), repeats)

@@ -47,8 +47,9 @@ def border_padded(name: str, self: np.ndarray, padding: tuple[int, ...], out: Sp
     return result
 
 
-def border_padded_backward(name: str, grad_output: np.ndarray, padding: tuple[int, ...],
-                           out: Spec) -> np.ndarray:
+def border_padded_backward(
+    name: str, grad_output: np.ndarray, padding: tuple[int, ...], out: Spec
+) -> np.ndarray:
     """Each element of the input receives the sum of the gradients of those that show it."""
     shape = out.known_shape()
     grad = grad_output
@@ -57,15 +58,17 @@ def border_padded_backward(name: str, grad_output: np.ndarray, padding: tuple[in
         order = np.argsort(source, kind="stable")
         shown, starts = np.unique(source[order], return_index=True)
         sums = np.add.reduceat(np.take(grad, order, dim), starts, dim)
-        grad = np.zeros((*grad.shape[:dim], shape[dim], *grad.shape[dim + 1:]), grad.dtype)
+        grad = np.zeros((*grad.shape[:dim], shape[dim], *grad.shape[dim + 1 :]), grad.dtype)
         grad[(slice(None),) * dim + (shown,)] = sums
     return grad
 
 
 def _attach(name: str) -> None:
     kernel(name, lambda self, padding, out: border_padded(name, self, padding, out))
-    kernel(f"{name}_backward", lambda grad_output, padding, out:
-           border_padded_backward(name, grad_output, padding, out))
+    kernel(
+        f"{name}_backward",
+        lambda grad_output, padding, out: border_padded_backward(name, grad_output, padding, out),
+    )
 
 
 for _dims in (1, 2, 3):

@@ -24,6 +24,7 @@ _POSITION = np.int64(0xFFFFFFFF)
 
 # Order along the last dimension.
 
+
 def _rank_bits(x: np.ndarray) -> np.ndarray | None:
     """Values of up to 32 bits as int64 in the range of int32, in the same order; None for wider types."""
     if x.dtype.itemsize > 4:
@@ -122,7 +123,7 @@ def topk(self: np.ndarray, k: int, dim: int, largest: bool, out: tuple[Spec, Spe
 def kthvalue(self: np.ndarray, k: int, dim: int, out: tuple[Spec, Spec]) -> Pair:
     dim = wrap_dim(dim, self.ndim)
     x = _last(self, dim)
-    values, positions = _selected(x, first(x, k)[..., k - 1:], dim)
+    values, positions = _selected(x, first(x, k)[..., k - 1 :], dim)
     return _laid_out(values, out[0]), _laid_out(positions, out[1])
 
 
@@ -194,16 +195,16 @@ def _slices(self: np.ndarray, dim: int, positions: np.ndarray) -> np.ndarray:
 
 
 @kernel("unique_dim_consecutive")
-def unique_dim_consecutive(self: np.ndarray, dim: int, return_inverse: bool,
-                           return_counts: bool) -> Triple:
+def unique_dim_consecutive(self: np.ndarray, dim: int, return_inverse: bool, return_counts: bool) -> Triple:
     dim = wrap_dim(dim, self.ndim)
     starts, inverse, counts = _runs(_fresh(_rows(self, dim)), return_inverse, return_counts)
     return _slices(self, dim, starts), inverse, counts
 
 
 @kernel("unique_consecutive")
-def unique_consecutive(self: np.ndarray, return_inverse: bool, return_counts: bool,
-                       dim: int | None) -> Triple:
+def unique_consecutive(
+    self: np.ndarray, return_inverse: bool, return_counts: bool, dim: int | None
+) -> Triple:
     if dim is not None:
         return unique_dim_consecutive(self, dim, return_inverse, return_counts)
     flat = self.reshape(-1)
@@ -213,9 +214,11 @@ def unique_consecutive(self: np.ndarray, return_inverse: bool, return_counts: bo
 
 # Searching.
 
+
 @kernel("searchsorted.Tensor", "searchsorted.Scalar")
-def searchsorted(sorted_sequence: np.ndarray, self: Any, right: bool, side: str | None,
-                 sorter: np.ndarray | None) -> np.ndarray:
+def searchsorted(
+    sorted_sequence: np.ndarray, self: Any, right: bool, side: str | None, sorter: np.ndarray | None
+) -> np.ndarray:
     if sorter is not None:
         if sorter.size and (sorter.min() < 0 or sorter.max() >= sorted_sequence.shape[-1]):
             raise RuntimeError("searchsorted(): sorter index out of range")
@@ -223,8 +226,11 @@ def searchsorted(sorted_sequence: np.ndarray, self: Any, right: bool, side: str 
     return insertion_points(sorted_sequence, self, right or side == "right")
 
 
-kernel("bucketize.Tensor", "bucketize.Scalar",
-       lambda self, boundaries, right: insertion_points(boundaries, self, right))
+kernel(
+    "bucketize.Tensor",
+    "bucketize.Scalar",
+    lambda self, boundaries, right: insertion_points(boundaries, self, right),
+)
 
 
 def insertion_points(sequence: np.ndarray, values: Any, right: bool) -> np.ndarray:

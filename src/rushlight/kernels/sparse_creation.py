@@ -31,8 +31,10 @@ def blank(size: Shape, dtype: DType | None, layout: Layout, name: str) -> Tensor
         f"{name}: expected sparse_coo, sparse_csr or sparse_csc, but got {layout}, whose block size is not "
         "known; make a strided tensor and convert it",
     )
-    check(len(size) >= 2, f"{name}: a tensor of layout {layout} has 2 dimensions or more, but size is "
-          f"{list(size)}")
+    check(
+        len(size) >= 2,
+        f"{name}: a tensor of layout {layout} has 2 dimensions or more, but size is {list(size)}",
+    )
     batch, lines = size[:-2], size[-2] if layout in BY_ROWS else size[-1]
     return _compressed(layout, batch, lines, run_name("zeros", (*batch, 0), dtype, None, None, None), size)
 
@@ -92,8 +94,10 @@ def zeros_like(self: Tensor, dtype: Any, layout: Any, device: Any) -> Tensor:
 @sparse_kernel("empty_like")
 def empty_like(self: Tensor, dtype: Any, layout: Any, memory_format: Any) -> Tensor:
     dtype = dtype or self.dtype
-    check(memory_format is None or layout is strided, "memory format option is only supported by strided "
-          "tensors")
+    check(
+        memory_format is None or layout is strided,
+        "memory format option is only supported by strided tensors",
+    )
     if layout not in (None, self.layout):
         return _converted(self, dtype, layout)
     if isinstance(self._parts, Coo):
@@ -114,8 +118,9 @@ def _new(name: str) -> Any:
     def make(self: Tensor, size: Shape, dtype: Any, layout: Any, device: Any) -> Tensor:
         _on_processor(device)
         dtype, wanted = dtype or self.dtype, self.layout if layout is None else layout
-        if wanted is strided or (layout is None and (wanted in BLOCKED or len(size) < 2) and
-                                 wanted is not sparse_coo):
+        if wanted is strided or (
+            layout is None and (wanted in BLOCKED or len(size) < 2) and wanted is not sparse_coo
+        ):
             return run_name("zeros", tuple(size), dtype, None, None, None)
         return blank(size, dtype, wanted, name)
 

@@ -16,17 +16,7 @@ from ..core.registry import REGISTRY, OpDef, attach_sparse, sparse_kernel
 from ..core.sparse import COMPRESSED, Coo, make_sparse
 from ..core.tensor import Tensor
 from ..core.tokens import sparse_coo
-from .sparse import (
-    coordinates,
-    flat,
-    index_tensor,
-    is_sparse,
-    put,
-    settled,
-    sparse_shape,
-    stored,
-    values_of,
-)
+from .sparse import coordinates, flat, index_tensor, is_sparse, put, settled, sparse_shape, stored, values_of
 from .sparse_conversion import convert, pattern
 
 # Additive in their argument: duplicates may stay duplicates.
@@ -82,7 +72,6 @@ def _on_values(op: OpDef, *, additive: bool) -> Any:
 
 for _name in (*ADDITIVE, *ZERO_PRESERVING):
     attach_sparse(REGISTRY[_name], _on_values(REGISTRY[_name], additive=_name in ADDITIVE))
-
 
 
 @sparse_kernel("pow.Tensor_Scalar")

@@ -30,9 +30,19 @@ def scatter(view: str, self: np.ndarray, src: np.ndarray, out: Spec, *arguments:
 
 
 kernel("select_scatter", lambda self, src, dim, index, out: scatter("select.int", self, src, out, dim, index))
-kernel("slice_scatter", lambda self, src, dim, start, end, step, out:
-       scatter("slice.Tensor", self, src, out, dim, start, end, step))
-kernel("diagonal_scatter", lambda self, src, offset, dim1, dim2, out:
-       scatter("diagonal", self, src, out, offset, dim1, dim2))
-kernel("as_strided_scatter", lambda self, src, size, stride, storage_offset, out:
-       scatter("as_strided", self, src, out, size, stride, storage_offset))
+kernel(
+    "slice_scatter",
+    lambda self, src, dim, start, end, step, out: scatter(
+        "slice.Tensor", self, src, out, dim, start, end, step
+    ),
+)
+kernel(
+    "diagonal_scatter",
+    lambda self, src, offset, dim1, dim2, out: scatter("diagonal", self, src, out, offset, dim1, dim2),
+)
+kernel(
+    "as_strided_scatter",
+    lambda self, src, size, stride, storage_offset, out: scatter(
+        "as_strided", self, src, out, size, stride, storage_offset
+    ),
+)

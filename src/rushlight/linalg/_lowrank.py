@@ -33,10 +33,7 @@ tensor_method(_lu_method)
 
 
 def svd_lowrank(
-    A: Tensor,
-    q: int | None = 6,
-    niter: int | None = 2,
-    M: Tensor | None = None,
+    A: Tensor, q: int | None = 6, niter: int | None = 2, M: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """(U, S, V) of rank q, close to those of A - M: Halko, Martinsson and Tropp, algorithm 5.1."""
     q = 6 if q is None else q
@@ -61,10 +58,7 @@ def _range(a: Tensor, q: int, niter: int) -> Tensor:
 
 
 def pca_lowrank(
-    A: Tensor,
-    q: int | None = None,
-    center: bool = True,
-    niter: int = 2,
+    A: Tensor, q: int | None = None, center: bool = True, niter: int = 2
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Principal components of the rows of A, which are centred unless told otherwise."""
     m, n = A.shape[-2:]

@@ -80,6 +80,7 @@ def columns_of(nest: Nest) -> list[tuple[Phase, Var]]:
 
 # Where columns may end.
 
+
 def limits(nest: Nest, facts: Facts) -> list[Index]:
     """Limits that may hold: of what is read, and of comparisons with the column."""
     found: dict[Index, None] = {}
@@ -116,8 +117,10 @@ def _turning_point(node: Expr, column: Var) -> Iterator[Index]:
 
 # The proof.
 
-def rest_of(nest: Nest, limit: Index, facts: Facts,
-            recorder: Recorder) -> tuple[list[list[Store]], dict[Access, Known]] | None:
+
+def rest_of(
+    nest: Nest, limit: Index, facts: Facts, recorder: Recorder
+) -> tuple[list[list[Store]], dict[Access, Known]] | None:
     """For each phase what it stores from `limit` on, the same for the rest of a row, and what is known then
     of every element that is stored; None if the nest may not end there."""
     rows: dict[Access, Known] = {}  # what the nest itself stores
@@ -131,8 +134,11 @@ def rest_of(nest: Nest, limit: Index, facts: Facts,
     for phase in nest.phases:
         rest.append([])
         here = {s.access for s in phase.statements if isinstance(s, Store)}  # to be updated in place
-        if any(a.buffer in written and a not in rows and (a not in here or a.buffer.place is Place.ROW)
-               for value in phase.values() for a in loads_in(value)):
+        if any(
+            a.buffer in written and a not in rows and (a not in here or a.buffer.place is Place.ROW)
+            for value in phase.values()
+            for a in loads_in(value)
+        ):
             return None  # perhaps an element that nobody has computed
         column = along.get(id(phase))
         if column is None:
@@ -149,8 +155,12 @@ def rest_of(nest: Nest, limit: Index, facts: Facts,
                     return None
                 continue
             access = statement.access
-            if statement.mode is not None or statement.condition is not None or access.indirect or (
-                    access.index.stride(column) != 1):
+            if (
+                statement.mode is not None
+                or statement.condition is not None
+                or access.indirect
+                or (access.index.stride(column) != 1)
+            ):
                 return None
             end = values.end_of(statement.value, recorder, ends)
             if varying([end], [column]):
@@ -161,8 +171,14 @@ def rest_of(nest: Nest, limit: Index, facts: Facts,
     return rest, rows
 
 
-_NEUTRAL = {Combine.SUM: 0, Combine.PRODUCT: 1, Combine.MAXIMUM: -math.inf, Combine.MINIMUM: math.inf,
-            Combine.ANY: False, Combine.ALL: True}
+_NEUTRAL = {
+    Combine.SUM: 0,
+    Combine.PRODUCT: 1,
+    Combine.MAXIMUM: -math.inf,
+    Combine.MINIMUM: math.inf,
+    Combine.ANY: False,
+    Combine.ALL: True,
+}
 
 
 def fact_of(access: Access, column: Var, limit: Index, known: Known, heights: Iterable[int]) -> Beyond | None:
@@ -309,10 +325,19 @@ def _computed(node: Expr, values: list[Known]) -> Known | None:
 _DECISIVE = {"logical_and": False, "bitwise_and": False, "logical_or": True, "bitwise_or": True}
 
 _OPERATIONS: dict[str, Callable[..., Any]] = {
-    "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "neg": lambda a: -a,
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "neg": lambda a: -a,
     "mul": lambda a, b: a * b,
-    "eq": lambda a, b: a == b, "ne": lambda a, b: a != b, "lt": lambda a, b: a < b, "le": lambda a, b: a <= b,
-    "gt": lambda a, b: a > b, "ge": lambda a, b: a >= b, "logical_not": lambda a: not a,
-    "logical_and": lambda a, b: bool(a and b), "logical_or": lambda a, b: bool(a or b),
-    "maximum": max, "minimum": min,
+    "eq": lambda a, b: a == b,
+    "ne": lambda a, b: a != b,
+    "lt": lambda a, b: a < b,
+    "le": lambda a, b: a <= b,
+    "gt": lambda a, b: a > b,
+    "ge": lambda a, b: a >= b,
+    "logical_not": lambda a: not a,
+    "logical_and": lambda a, b: bool(a and b),
+    "logical_or": lambda a, b: bool(a or b),
+    "maximum": max,
+    "minimum": min,
 }

@@ -96,9 +96,13 @@ class Access:
         self._hash = hash((buffer, index, indirect))
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, Access) and self._hash == other._hash
-                                 and self.buffer is other.buffer and self.index == other.index
-                                 and self.indirect == other.indirect)
+        return self is other or (
+            isinstance(other, Access)
+            and self._hash == other._hash
+            and self.buffer is other.buffer
+            and self.index == other.index
+            and self.indirect == other.indirect
+        )
 
     def __hash__(self) -> int:
         return self._hash
@@ -182,8 +186,10 @@ class Recorder:
 
     def indirect_in(self, index: Index) -> tuple[tuple[Indirect, Expr], ...]:
         """The loaded indices in `index`, with their expressions."""
-        return tuple((atom, self._indirect[atom]) for atom in sorted(
-            (a for a in index.atoms() if isinstance(a, Indirect)), key=str))
+        return tuple(
+            (atom, self._indirect[atom])
+            for atom in sorted((a for a in index.atoms() if isinstance(a, Indirect)), key=str)
+        )
 
     def load_at(self, buffer: Any, index: Index, dtype: DType) -> Expr:
         """An element of a buffer, whose index may have loaded parts."""
@@ -248,8 +254,9 @@ class Recorder:
         """What stands for a value inside of a loop; loops inside of loops have parameters of their own."""
         return self.make("parameter", (), dtype, (self._depth, number))
 
-    def _closed(self, bodies: Sequence[Expr],
-                parameters: Sequence[Expr]) -> tuple[tuple[Expr, ...], list[Expr]]:
+    def _closed(
+        self, bodies: Sequence[Expr], parameters: Sequence[Expr]
+    ) -> tuple[tuple[Expr, ...], list[Expr]]:
         """Bodies in which parameters stand for all that does not change in the loop, and what that is."""
         varying = set(parameters)
         for body in bodies:
@@ -270,7 +277,8 @@ class Recorder:
             for node in walk(body):
                 if node in varying and node not in done and node.args:
                     done[node] = self.make(
-                        node.op, tuple(closed(a) for a in node.args), node.dtype, node.data)
+                        node.op, tuple(closed(a) for a in node.args), node.dtype, node.data
+                    )
         return tuple(closed(body) for body in bodies), list(captured)
 
     def div(self, x: Expr, y: Expr) -> Expr:
@@ -338,7 +346,8 @@ def _is_nonpositive(x: Expr) -> bool:
     if x.op == "neg":
         return _is_square(x.args[0])
     return x.op == "mul" and any(
-        a.op == "constant" and a.data[1] <= 0 and _is_square(b) for a, b in (x.args, x.args[::-1]))
+        a.op == "constant" and a.data[1] <= 0 and _is_square(b) for a, b in (x.args, x.args[::-1])
+    )
 
 
 def _is_square(x: Expr) -> bool:
@@ -431,8 +440,24 @@ def cost(expr: Expr) -> int:
 
 
 WEIGHTS = dict.fromkeys(
-    ("exp", "exp_nonpositive", "log", "tanh", "sin", "cos", "erf", "ndtr", "density", "sigmoid", "log1p",
-     "expm1", "erfc", "pow"), 12)
+    (
+        "exp",
+        "exp_nonpositive",
+        "log",
+        "tanh",
+        "sin",
+        "cos",
+        "erf",
+        "ndtr",
+        "density",
+        "sigmoid",
+        "log1p",
+        "expm1",
+        "erfc",
+        "pow",
+    ),
+    12,
+)
 WEIGHTS |= dict.fromkeys(("div", "sqrt", "floor_div", "trunc_div", "remainder", "fmod"), 4)
 WEIGHTS["iterate"] = 64
 WEIGHTS |= {"random_word": 24, "random_bits64": 24, "random_uniform": 28, "random_normal": 48}
@@ -455,6 +480,7 @@ def substitute(recorder: Recorder, expr: Expr, replace: Callable[[Expr], Expr | 
 
 def reindex(recorder: Recorder, expr: Expr, values: Mapping[Any, Any]) -> Expr:
     """`expr` with loop variables replaced in every index."""
+
     def moved(node: Expr) -> Expr | None:
         if node.op == "load":
             access = node.data

@@ -349,6 +349,7 @@ def _value(atom: Atom, values: Mapping[Atom, int]) -> int:
 
 # Bounds.
 
+
 def _times(a: Bound, b: Bound) -> Bound:
     return 0 if a == 0 or b == 0 else a * b
 
@@ -385,19 +386,21 @@ def _within(value: Index, divisor: Index) -> bool:
 def _is_var_below(value: Index, divisor: Index) -> bool:
     if len(value.terms) != 1:
         return False
-    (monomial, coefficient), = value.terms.items()
+    ((monomial, coefficient),) = value.terms.items()
     if coefficient != 1 or len(monomial) != 1:
         return False
     atom = monomial[0]
     return (isinstance(atom, Below) and atom.extent == divisor) or (
-        isinstance(atom, Remainder) and atom.divisor == divisor)
+        isinstance(atom, Remainder) and atom.divisor == divisor
+    )
 
 
 # Division.
 
+
 def _divided(monomial: Monomial, coefficient: int, divisor: Index) -> tuple[Monomial, int] | None:
     """The term divided by a divisor of one term, if it divides exactly."""
-    (by, factor), = divisor.terms.items()
+    ((by, factor),) = divisor.terms.items()
     if coefficient % factor:
         return None
     rest = list(monomial)
@@ -522,7 +525,7 @@ def _scaled_down(value: Index, factor: int) -> Index:
 def _single_atom(value: Index) -> Atom | None:
     if len(value.terms) != 1:
         return None
-    (monomial, coefficient), = value.terms.items()
+    ((monomial, coefficient),) = value.terms.items()
     return monomial[0] if coefficient == 1 and len(monomial) == 1 else None
 
 
@@ -550,6 +553,7 @@ def _recombined(value: Index) -> Index:
 
 # Text.
 
+
 def _wrapped(value: Index) -> str:
     return str(value) if len(value.terms) <= 1 else f"({value})"
 
@@ -557,4 +561,3 @@ def _wrapped(value: Index) -> str:
 def _wrapped_atom(atom: Atom) -> str:
     text = str(atom)
     return f"({text})" if isinstance(atom, Quotient | Remainder) else text
-

@@ -206,14 +206,16 @@ def _verify_leaf(nest: Nest, node: Expr, loops: set[Var], finished: set[str]) ->
             raise InternalError(f"{nest.name}: {node} uses loop variables that do not run here: {unknown}")
 
 
-def _verify_store(nest: Nest, store: Store, loops: set[Var], written: dict[Any, list[tuple[Phase, Access]]],
-                  phase: Phase) -> None:
+def _verify_store(
+    nest: Nest, store: Store, loops: set[Var], written: dict[Any, list[tuple[Phase, Access]]], phase: Phase
+) -> None:
     if store.access.buffer.place in (Place.INPUT, Place.CONSTANT):
         raise InternalError(f"{nest.name}: {store.access} is not to be written")
     unknown = [a for a in store.access.index.atoms() if isinstance(a, Var) and a not in loops]
     if unknown:
-        raise InternalError(f"{nest.name}: {store.access} uses loop variables that do not run here: "
-                            f"{unknown}")
+        raise InternalError(
+            f"{nest.name}: {store.access} uses loop variables that do not run here: {unknown}"
+        )
     written.setdefault(store.access.buffer, []).append((phase, store.access))
 
 

@@ -22,8 +22,7 @@ MATMUL = "matmul"
 
 @dataclass(frozen=True)
 class Matrix:
-    """Element (b, i, j) of a batch of matrices is at offset + b * batch + i * row + j * column of its buffer.
-    """
+    """Element (b, i, j) of a batch of matrices is at offset + b * batch + i * row + j * column of its buffer."""
 
     offset: int
     batch: int
@@ -52,8 +51,10 @@ class Windows:
         return math.prod(extent for extent, _ in self.taps)
 
     def __str__(self) -> str:
-        rows, columns = (" + ".join(f"{stride} [{extent}]" for extent, stride in dims)
-                         for dims in (self.positions, self.taps))
+        rows, columns = (
+            " + ".join(f"{stride} [{extent}]" for extent, stride in dims)
+            for dims in (self.positions, self.taps)
+        )
         return f"rows {rows}, columns {columns}"
 
 
@@ -77,8 +78,12 @@ class Triangle:
 
 
 # The same triangle of the transposed product.
-TURNED = {Side.LEFT_LOWER: Side.RIGHT_UPPER, Side.LEFT_UPPER: Side.RIGHT_LOWER,
-          Side.RIGHT_LOWER: Side.LEFT_UPPER, Side.RIGHT_UPPER: Side.LEFT_LOWER}
+TURNED = {
+    Side.LEFT_LOWER: Side.RIGHT_UPPER,
+    Side.LEFT_UPPER: Side.RIGHT_LOWER,
+    Side.RIGHT_LOWER: Side.LEFT_UPPER,
+    Side.RIGHT_UPPER: Side.LEFT_LOWER,
+}
 
 
 @dataclass(frozen=True)
@@ -115,9 +120,17 @@ def transposed(p: Product) -> Product:
     result has no other form, and is left out."""
     side = None if p.triangle is None else TURNED.get(p.triangle.side)
     triangle = None if p.triangle is None or side is None else Triangle(side, p.triangle.diagonal)
-    return Product(p.batch, p.columns, p.rows, p.depth,
-                   Matrix(p.right.offset, p.right.batch, p.right.column, p.right.row),
-                   Matrix(p.left.offset, p.left.batch, p.left.column, p.left.row), p.dtype, None, triangle)
+    return Product(
+        p.batch,
+        p.columns,
+        p.rows,
+        p.depth,
+        Matrix(p.right.offset, p.right.batch, p.right.column, p.right.row),
+        Matrix(p.left.offset, p.left.batch, p.left.column, p.left.row),
+        p.dtype,
+        None,
+        triangle,
+    )
 
 
 def product_of(call: Call) -> Product:

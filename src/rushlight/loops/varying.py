@@ -21,10 +21,12 @@ def varying(values: Iterable[Expr], variables: Sequence[Var]) -> set[Expr]:
                 moves = any(a in found for a in node.args)
             elif node.op == "load":
                 moves = not node.data.index.atoms().isdisjoint(variables) or any(
-                    x in found for _, x in node.data.indirect)
+                    x in found for _, x in node.data.indirect
+                )
             else:
                 moves = node.op == "running" or (
-                    node.op == "index" and not node.data.atoms().isdisjoint(variables))
+                    node.op == "index" and not node.data.atoms().isdisjoint(variables)
+                )
             if moves:
                 found.add(node)
     return found

@@ -48,8 +48,9 @@ def write_part(low: Lowerer, target: Buffer, part: Part) -> None:
     low.definitions.append(template(COPY, nest))
 
 
-def assembled(low: Lowerer, shape: Sequence[int], strides: Sequence[int],
-              parts: Sequence[tuple[Lowered, Sequence[int]]]) -> Lowered:
+def assembled(
+    low: Lowerer, shape: Sequence[int], strides: Sequence[int], parts: Sequence[tuple[Lowered, Sequence[int]]]
+) -> Lowered:
     """The tensor of `shape`, laid out as `strides`, whose parts begin at given places and cover all of it."""
     dense = layout(shape, strides)
     target = low.fresh_buffer(parts[0][0].dtype, shape)

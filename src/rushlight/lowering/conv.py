@@ -36,8 +36,17 @@ LONG_SUM = 4096  # terms, above which each image has a sum of its own
 
 # The products.
 
-def correlated(low: Lowerer, x: Lowered, weight: Lowered, stride: Sizes, before: Sizes, result: Sizes,
-               dilation: Sizes, groups: int) -> Lowered:
+
+def correlated(
+    low: Lowerer,
+    x: Lowered,
+    weight: Lowered,
+    stride: Sizes,
+    before: Sizes,
+    result: Sizes,
+    dilation: Sizes,
+    groups: int,
+) -> Lowered:
     """x [n, c, *space] under weight [o, c / groups, *kernel], as [n, o, *result].
 
     `before` are zeros in front of x, which may be negative; behind it there are as many as it takes.
@@ -49,8 +58,12 @@ def correlated(low: Lowerer, x: Lowered, weight: Lowered, stride: Sizes, before:
         return _summed(low, x, weight, stride, before, result, dilation, groups)
     source = bordered(low, _channels_last(x), before, sizes)
     image, *space, channel = source.strides
-    matrix = _stored(weight.reindex((groups, *kernel, inside, outside), lambda index: (
-        index[0] * outside + index[-1], index[-2], *index[1:-2])))
+    matrix = _stored(
+        weight.reindex(
+            (groups, *kernel, inside, outside),
+            lambda index: (index[0] * outside + index[-1], index[-2], *index[1:-2]),
+        )
+    )
     taps = [(k, d * along) for k, d, along in zip(kernel, dilation, space, strict=True)]
     depth = inside
     if groups == 1 and dilation[-1] == 1:
@@ -62,18 +75,33 @@ def correlated(low: Lowerer, x: Lowered, weight: Lowered, stride: Sizes, before:
     left = Matrix(0, inside if groups > 1 else image if batch > 1 else 0, 0, channel)
     right = Matrix(0, prod(kernel) * inside * outside if groups > 1 else 0, outside, 1)
     windows = _windows(positions, taps)
-    out = _product(low, source, matrix, Product(
-        batch, points, outside, prod(kernel) * inside, left, right, x.dtype, windows), depth)
+    out = _product(
+        low,
+        source,
+        matrix,
+        Product(batch, points, outside, prod(kernel) * inside, left, right, x.dtype, windows),
+        depth,
+    )
     if groups == 1:
         low.turned.add(out)
         return _channels_first(low.stored(out, (images, *result, outside)))
     found = low.stored(out, (groups, images, *result, outside))
-    return found.reindex((images, groups * outside, *result), lambda index: (
-        index[1] // outside, index[0], *index[2:], index[1] % outside))
+    return found.reindex(
+        (images, groups * outside, *result),
+        lambda index: (index[1] // outside, index[0], *index[2:], index[1] % outside),
+    )
 
 
-def weight_gradient(low: Lowerer, x: Lowered, grad: Lowered, kernel: Sizes, stride: Sizes, padding: Sizes,
-                    dilation: Sizes, groups: int) -> Lowered:
+def weight_gradient(
+    low: Lowerer,
+    x: Lowered,
+    grad: Lowered,
+    kernel: Sizes,
+    stride: Sizes,
+    padding: Sizes,
+    dilation: Sizes,
+    groups: int,
+) -> Lowered:
     """The gradient by a weight [o, c / groups, *kernel], of x [n, c, *space] and grad [n, o, *result]."""
     result = grad.shape[2:]
     sizes = _seen(result, stride, dilation, kernel)
@@ -92,13 +120,20 @@ def weight_gradient(low: Lowerer, x: Lowered, grad: Lowered, kernel: Sizes, stri
         batch, taps, terms = images, steps[:-1], prod(result)
         left = Matrix(0, image, 0, steps[-1][1])
         right = Matrix(0, terms * outside, outside, 1)
-    out = _product(low, source, gradient, Product(
-        batch, prod(kernel) * inside, outside, terms, left, right, x.dtype, _windows(rows, taps)), result[-1])
+    out = _product(
+        low,
+        source,
+        gradient,
+        Product(batch, prod(kernel) * inside, outside, terms, left, right, x.dtype, _windows(rows, taps)),
+        result[-1],
+    )
     found = low.stored(out, (batch, *kernel, inside, outside))
     if partial:
         found = found.reduce((0,), Combine.SUM, True)
-    return found.reindex((groups * outside, inside, *kernel), lambda index: (
-        index[0] // outside, *index[2:], index[1], index[0] % outside))
+    return found.reindex(
+        (groups * outside, inside, *kernel),
+        lambda index: (index[0] // outside, *index[2:], index[1], index[0] % outside),
+    )
 
 
 def _product(low: Lowerer, left: Lowered, right: Lowered, p: Product, segment: int) -> Buffer:
@@ -117,8 +152,16 @@ def _windows(positions: Sequence[tuple[int, int]], taps: Sequence[tuple[int, int
     return Windows(tuple(positions), tuple(taps) or ((1, 0),))
 
 
-def _summed(low: Lowerer, x: Lowered, weight: Lowered, stride: Sizes, before: Sizes, result: Sizes,
-            dilation: Sizes, groups: int) -> Lowered:
+def _summed(
+    low: Lowerer,
+    x: Lowered,
+    weight: Lowered,
+    stride: Sizes,
+    before: Sizes,
+    result: Sizes,
+    dilation: Sizes,
+    groups: int,
+) -> Lowered:
     """Groups of few channels: a sum for each element, with vectors along the last dimension of space."""
     kernel, inside = weight.shape[2:], weight.shape[1]
     outside, rank = weight.shape[0] // groups, len(kernel)
@@ -126,19 +169,30 @@ def _summed(low: Lowerer, x: Lowered, weight: Lowered, stride: Sizes, before: Si
     source = _channels_first(bordered(low, _channels_last(x), before, sizes, channels_last=False))
 
     def term(index: Indices) -> Expr:
-        image, channel, taps = index[0], index[1], index[3 + rank:]
+        image, channel, taps = index[0], index[1], index[3 + rank :]
         group = channel // outside
-        places = [p * s + t * d for p, s, t, d in zip(index[2:2 + rank], stride, taps, dilation, strict=True)]
+        places = [
+            p * s + t * d for p, s, t, d in zip(index[2 : 2 + rank], stride, taps, dilation, strict=True)
+        ]
         inner = index[2 + rank]
-        return low.recorder.mul(source.load((image, group * inside + inner, *places)),
-                                weight.load((channel, inner, *taps)))
+        return low.recorder.mul(
+            source.load((image, group * inside + inner, *places)), weight.load((channel, inner, *taps))
+        )
 
     shape = (x.shape[0], weight.shape[0], *result, inside, *kernel)
     return low.generated(shape, x.dtype, term).reduce(tuple(range(2 + rank, len(shape))), Combine.SUM, False)
 
 
-def _summed_weight(low: Lowerer, x: Lowered, grad: Lowered, kernel: Sizes, stride: Sizes, padding: Sizes,
-                   dilation: Sizes, groups: int) -> Lowered:
+def _summed_weight(
+    low: Lowerer,
+    x: Lowered,
+    grad: Lowered,
+    kernel: Sizes,
+    stride: Sizes,
+    padding: Sizes,
+    dilation: Sizes,
+    groups: int,
+) -> Lowered:
     result, rank = grad.shape[2:], len(kernel)
     inside, outside = x.shape[1] // groups, grad.shape[1] // groups
     sizes = _seen(result, stride, dilation, kernel)
@@ -146,11 +200,13 @@ def _summed_weight(low: Lowerer, x: Lowered, grad: Lowered, kernel: Sizes, strid
     gradient = grad.cheap()
 
     def term(index: Indices) -> Expr:
-        channel, inner, taps = index[0], index[1], index[2:2 + rank]
-        image, points = index[2 + rank], index[3 + rank:]
+        channel, inner, taps = index[0], index[1], index[2 : 2 + rank]
+        image, points = index[2 + rank], index[3 + rank :]
         places = [p * s + t * d for p, s, t, d in zip(points, stride, taps, dilation, strict=True)]
-        return low.recorder.mul(source.load((image, channel // outside * inside + inner, *places)),
-                                gradient.load((image, channel, *points)))
+        return low.recorder.mul(
+            source.load((image, channel // outside * inside + inner, *places)),
+            gradient.load((image, channel, *points)),
+        )
 
     shape = (grad.shape[1], inside, *kernel, x.shape[0], *result)
     return low.generated(shape, x.dtype, term).reduce(tuple(range(2 + rank, len(shape))), Combine.SUM, False)
@@ -163,6 +219,7 @@ def _seen(result: Sizes, stride: Sizes, dilation: Sizes, kernel: Sizes) -> list[
 
 
 # Layout.
+
 
 def _channels_last(x: Lowered) -> Lowered:
     shape = (x.shape[0], *x.shape[2:], x.shape[1])
@@ -197,8 +254,10 @@ def bordered(low: Lowerer, x: Lowered, before: Sizes, sizes: Sizes, *, channels_
     """x [n, *space, c] with zeros around it, of `sizes`; stored."""
     starts = [max(0, -b) for b in before]  # of the elements that are not cut off
     places = [max(0, b) for b in before]
-    counts = [max(0, min(n - start, size - place))
-              for n, start, size, place in zip(x.shape[1:-1], starts, sizes, places, strict=True)]
+    counts = [
+        max(0, min(n - start, size - place))
+        for n, start, size, place in zip(x.shape[1:-1], starts, sizes, places, strict=True)
+    ]
     shape = (x.shape[0], *sizes, x.shape[-1])
     if channels_last and shape == x.shape and not any(places):
         return _stored(x)
@@ -216,8 +275,9 @@ def bordered(low: Lowerer, x: Lowered, before: Sizes, sizes: Sizes, *, channels_
     return result
 
 
-def _borders(low: Lowerer, shape: Sizes, places: Sizes, counts: Sizes,
-             dtype: DType) -> list[tuple[Lowered, Sizes]]:
+def _borders(
+    low: Lowerer, shape: Sizes, places: Sizes, counts: Sizes, dtype: DType
+) -> list[tuple[Lowered, Sizes]]:
     """Zeros around `counts` elements from `places` on, and where they begin: what is before and behind along
     each dimension of space, of the elements that no dimension before has filled."""
     found: list[tuple[Lowered, Sizes]] = []
@@ -225,8 +285,8 @@ def _borders(low: Lowerer, shape: Sizes, places: Sizes, counts: Sizes,
     for d, (place, count) in enumerate(zip(places, counts, strict=True), 1):
         for start, size in ((0, place), (place + count, shape[d] - place - count)):
             if size > 0:
-                zeros = low.full((*sizes[:d], size, *sizes[d + 1:]), 0, dtype)
-                found.append((zeros, (*first[:d], start, *first[d + 1:])))
+                zeros = low.full((*sizes[:d], size, *sizes[d + 1 :]), 0, dtype)
+                found.append((zeros, (*first[:d], start, *first[d + 1 :])))
         first[d], sizes[d] = place, count
     return found
 
@@ -235,13 +295,26 @@ def _flipped(weight: Lowered, groups: int) -> Lowered:
     """weight [i, o / groups, *kernel] of a transposed convolution as that of a plain one,
     [o, i / groups, *kernel]."""
     inside, outside, kernel = weight.shape[0] // groups, weight.shape[1], weight.shape[2:]
-    return weight.reindex((groups * outside, inside, *kernel), lambda index: (
-        index[0] // outside * inside + index[1], index[0] % outside,
-        *[k - 1 - i for k, i in zip(kernel, index[2:], strict=True)]))
+    return weight.reindex(
+        (groups * outside, inside, *kernel),
+        lambda index: (
+            index[0] // outside * inside + index[1],
+            index[0] % outside,
+            *[k - 1 - i for k, i in zip(kernel, index[2:], strict=True)],
+        ),
+    )
 
 
-def spread(low: Lowerer, x: Lowered, weight: Lowered, stride: Sizes, padding: Sizes, result: Sizes,
-           dilation: Sizes, groups: int) -> Lowered:
+def spread(
+    low: Lowerer,
+    x: Lowered,
+    weight: Lowered,
+    stride: Sizes,
+    padding: Sizes,
+    result: Sizes,
+    dilation: Sizes,
+    groups: int,
+) -> Lowered:
     """The transposed convolution: every element of x adds its multiple of the kernel to the result.
 
     Elements of the result with the same remainder by the stride see the same taps: each remainder is a plain
@@ -250,13 +323,21 @@ def spread(low: Lowerer, x: Lowered, weight: Lowered, stride: Sizes, padding: Si
     flipped = _flipped(weight, groups)
     channels = (x.shape[0], flipped.shape[0])
     if max(stride) == 1:
-        return _phase(low, x, flipped, [_taps(0, *sizes) for sizes in zip(
-            weight.shape[2:], stride, padding, dilation, strict=True)], result, groups)
+        return _phase(
+            low,
+            x,
+            flipped,
+            [_taps(0, *sizes) for sizes in zip(weight.shape[2:], stride, padding, dilation, strict=True)],
+            result,
+            groups,
+        )
     dense = contiguous_strides((channels[0], *result, channels[1]))
     target = low.fresh_buffer(x.dtype, (*channels, *result))
     for starts in product(*[range(min(s, r)) for s, r in zip(stride, result, strict=True)]):
-        taps = [_taps(start, *sizes) for start, *sizes in zip(
-            starts, weight.shape[2:], stride, padding, dilation, strict=True)]
+        taps = [
+            _taps(start, *sizes)
+            for start, *sizes in zip(starts, weight.shape[2:], stride, padding, dilation, strict=True)
+        ]
         counts = [-(-(r - start) // s) for r, start, s in zip(result, starts, stride, strict=True)]
         if all(tap.count for tap in taps):
             found = _channels_last(_phase(low, x, flipped, taps, counts, groups))
@@ -291,19 +372,44 @@ def _taps(start: int, kernel: int, stride: int, padding: int, dilation: int) -> 
     return Taps(kernel - 1 - last, count, step, apart, before)
 
 
-def _phase(low: Lowerer, x: Lowered, flipped: Lowered, taps: Sequence[Taps], result: Sizes,
-           groups: int) -> Lowered:
+def _phase(
+    low: Lowerer, x: Lowered, flipped: Lowered, taps: Sequence[Taps], result: Sizes, groups: int
+) -> Lowered:
     kernel = [tap.count for tap in taps]
-    chosen = flipped.reindex((*flipped.shape[:2], *kernel), lambda index: (
-        *index[:2], *[tap.first + i * tap.step for tap, i in zip(taps, index[2:], strict=True)]))
-    return correlated(low, x, chosen, [1] * len(kernel), [tap.before for tap in taps], result,
-                      [tap.apart for tap in taps], groups)
+    chosen = flipped.reindex(
+        (*flipped.shape[:2], *kernel),
+        lambda index: (
+            *index[:2],
+            *[tap.first + i * tap.step for tap, i in zip(taps, index[2:], strict=True)],
+        ),
+    )
+    return correlated(
+        low,
+        x,
+        chosen,
+        [1] * len(kernel),
+        [tap.before for tap in taps],
+        result,
+        [tap.apart for tap in taps],
+        groups,
+    )
 
 
 # The operators.
 
-def convolution(input: Lowered, weight: Lowered, bias: Lowered | None, stride: Sizes, padding: Sizes,
-                dilation: Sizes, transposed: bool, groups: int, low: Lowerer, out: Spec) -> Lowered:
+
+def convolution(
+    input: Lowered,
+    weight: Lowered,
+    bias: Lowered | None,
+    stride: Sizes,
+    padding: Sizes,
+    dilation: Sizes,
+    transposed: bool,
+    groups: int,
+    low: Lowerer,
+    out: Spec,
+) -> Lowered:
     shape, dtype = out.known_shape(), compute_dtype(input.dtype)
     if 0 in shape or 0 in input.shape or 0 in weight.shape:
         found = low.full(shape, 0, dtype)
@@ -320,10 +426,19 @@ def convolution(input: Lowered, weight: Lowered, bias: Lowered | None, stride: S
     return found.cast(out.dtype)
 
 
-def convolution_backward(grad_output: Lowered, input: Lowered, weight: Lowered, stride: Sizes,
-                         padding: Sizes, dilation: Sizes, transposed: bool, groups: int,
-                         output_mask: Sequence[bool], low: Lowerer,
-                         out: Sequence[Spec]) -> tuple[Lowered, ...]:
+def convolution_backward(
+    grad_output: Lowered,
+    input: Lowered,
+    weight: Lowered,
+    stride: Sizes,
+    padding: Sizes,
+    dilation: Sizes,
+    transposed: bool,
+    groups: int,
+    output_mask: Sequence[bool],
+    low: Lowerer,
+    out: Sequence[Spec],
+) -> tuple[Lowered, ...]:
     dtype = compute_dtype(input.dtype)
     grad, x, w = (t.cast(dtype) for t in (grad_output, input, weight))
     steps, borders, apart = (_each(given, x.shape) for given in (stride, padding, dilation))

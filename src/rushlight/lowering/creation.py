@@ -27,12 +27,12 @@ _declare_constant(0, "zeros", "zeros_like", "new_zeros", "zero")
 _declare_constant(1, "ones", "ones_like", "new_ones")
 
 
-@lowering("empty.memory_format", "empty_like", "new_empty", "empty_strided", "new_empty_strided",
-          "empty_permuted")
+@lowering(
+    "empty.memory_format", "empty_like", "new_empty", "empty_strided", "new_empty_strided", "empty_permuted"
+)
 def empty(low: Lowerer, out: Spec) -> Lowered:
     """Uninitialised memory may hold anything, so it may hold zeros; deterministic mode says what it holds."""
     return constant_tensor(low, out, undefined(out.dtype) if DETERMINISM.fills else 0)
-
 
 
 lowering("full", "full_like", "new_full")(lambda fill_value, low, out: constant_tensor(low, out, fill_value))
@@ -58,10 +58,16 @@ def arange(start: Any, step: Any, low: Lowerer, out: Spec) -> Lowered:
     ops = low.recorder
     if out.dtype.is_floating_point:
         first, by = ops.number(float(start), float64), ops.number(float(step), float64)
-        return low.generated(out.known_shape(), out.dtype, lambda index: ops.cast(ops.add(ops.mul(
-            ops.cast(ops.index(index[0], int64), float64), by), first), out.dtype))
-    return low.generated(out.known_shape(), out.dtype,
-                         lambda index: ops.index(index[0] * int(step) + int(start), out.dtype))
+        return low.generated(
+            out.known_shape(),
+            out.dtype,
+            lambda index: ops.cast(
+                ops.add(ops.mul(ops.cast(ops.index(index[0], int64), float64), by), first), out.dtype
+            ),
+        )
+    return low.generated(
+        out.known_shape(), out.dtype, lambda index: ops.index(index[0] * int(step) + int(start), out.dtype)
+    )
 
 
 lowering("arange.start", "range")(lambda start, low, out: arange(start, 1, low, out))
@@ -85,8 +91,9 @@ def evenly_spaced(low: Lowerer, start: Any, end: Any, steps: int, out: Spec) -> 
         if steps < 2:
             return first
         step = ops.div(ops.sub(last, first), ops.number(float(steps - 1), compute))
-        ahead, back = (ops.cast(ops.cast(ops.index(n, int64), compute.to_real()), compute)
-                       for n in (i, steps - 1 - i))
+        ahead, back = (
+            ops.cast(ops.cast(ops.index(n, int64), compute.to_real()), compute) for n in (i, steps - 1 - i)
+        )
         inside = ops.lt(ops.index(i, int64), ops.number(steps // 2, int64))
         return ops.where(inside, ops.add(first, ops.mul(step, ahead)), ops.sub(last, ops.mul(step, back)))
 
@@ -117,5 +124,7 @@ def eye(low: Lowerer, out: Spec) -> Lowered:
 
 lowering("eye")(lambda low, out: eye(low, out))
 
-extern("a small table that depends on nothing",
-       *[op.name for op in REGISTRY if op.schema.name.endswith("_window")])
+extern(
+    "a small table that depends on nothing",
+    *[op.name for op in REGISTRY if op.schema.name.endswith("_window")],
+)

@@ -36,14 +36,16 @@ def extern(reason: str, *names: str) -> None:
 
 def lowering(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Attach a lowering rule to the operators `names`."""
+
     def declare(rule: Callable[..., Any]) -> Callable[..., Any]:
         for name in names:
             op = REGISTRY[name]
             if op.lowering is not None:
                 raise RegistrationError(f"{name} already has a lowering")
             if op.kind is not Kind.STRUCTURAL:
-                raise RegistrationError(f"{name} is {op.kind.value}; only structural operators take a "
-                                        "lowering rule")
+                raise RegistrationError(
+                    f"{name} is {op.kind.value}; only structural operators take a lowering rule"
+                )
             op.lowering = by_name(rule, (*op.schema.argument_names, "low", "out"), f"lowering of {name}")
         return rule
 

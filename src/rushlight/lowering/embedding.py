@@ -23,13 +23,21 @@ def embedding(weight: Lowered, indices: Lowered, low: Lowerer, out: Spec) -> Low
         raise NotRecordable("rows of an empty table")
     source, where = weight.cheap(), indices.cheap()
     check = IndexCheck("embedding", negative=False)
-    return source.reindex(out.known_shape(), lambda i: [
-        position(where, i[:-1], weight.shape[0], check), i[-1]])
+    return source.reindex(
+        out.known_shape(), lambda i: [position(where, i[:-1], weight.shape[0], check), i[-1]]
+    )
 
 
 @lowering("embedding_dense_backward")
-def embedding_dense_backward(grad_output: Lowered, indices: Lowered, num_weights: int, padding_idx: int,
-                             scale_grad_by_freq: bool, low: Lowerer, out: Spec) -> Lowered:
+def embedding_dense_backward(
+    grad_output: Lowered,
+    indices: Lowered,
+    num_weights: int,
+    padding_idx: int,
+    scale_grad_by_freq: bool,
+    low: Lowerer,
+    out: Spec,
+) -> Lowered:
     """Rows of the gradient added up; those for the padding, or for no row of the table, are left out."""
     compute = out.dtype.opmath
     base = low.full(out.known_shape(), 0, compute)
@@ -41,8 +49,9 @@ def embedding_dense_backward(grad_output: Lowered, indices: Lowered, num_weights
 
     def kept(index: Indices) -> Expr:
         row = ops.cast(where.load(index[:1]), INT64)
-        inside = ops.logical_and(ops.ge(row, ops.number(0, INT64)),
-                                 ops.lt(row, ops.number(num_weights, INT64)))
+        inside = ops.logical_and(
+            ops.ge(row, ops.number(0, INT64)), ops.lt(row, ops.number(num_weights, INT64))
+        )
         return ops.logical_and(inside, ops.ne(row, ops.number(padding_idx, INT64)))
 
     def row_of(index: Indices) -> Index:
@@ -52,8 +61,11 @@ def embedding_dense_backward(grad_output: Lowered, indices: Lowered, num_weights
     values = rows.load
     if scale_grad_by_freq:
         one = ops.number(1, INT64)
-        counts = scattered(low.full((num_weights,), 0, INT64), Points((count,), lambda i: [row_of(i)], kept),
-                           (lambda index: one, Combine.SUM))
+        counts = scattered(
+            low.full((num_weights,), 0, INT64),
+            Points((count,), lambda i: [row_of(i)], kept),
+            (lambda index: one, Combine.SUM),
+        )
 
         def values(index: Indices) -> Expr:  # type: ignore[misc]
             often = ops.maximum(counts.load((row_of(index),)), one)
@@ -69,8 +81,12 @@ def one_hot(self: Lowered, num_classes: int, low: Lowerer, out: Spec) -> Lowered
     if 0 in shape:
         return low.full(shape, 0, out.dtype)
     ops = low.recorder
-    check = IndexCheck("one_hot", RuntimeError, negative=False,
-                       message=f"Class values must be in the range from 0 to {num_classes - 1}")
+    check = IndexCheck(
+        "one_hot",
+        RuntimeError,
+        negative=False,
+        message=f"Class values must be in the range from 0 to {num_classes - 1}",
+    )
     source = self.cheap()
 
     def element(index: Indices) -> Expr:
@@ -80,7 +96,11 @@ def one_hot(self: Lowered, num_classes: int, low: Lowerer, out: Spec) -> Lowered
     return low.generated(shape, out.dtype, element)
 
 
-extern("where bags begin, and whether that is valid, is data", "_embedding_bag",
-       "_embedding_bag_forward_only", "_embedding_bag_dense_backward",
-       "_embedding_bag_per_sample_weights_backward")
+extern(
+    "where bags begin, and whether that is valid, is data",
+    "_embedding_bag",
+    "_embedding_bag_forward_only",
+    "_embedding_bag_dense_backward",
+    "_embedding_bag_per_sample_weights_backward",
+)
 extern("rows are scaled once however often they are named", "embedding_renorm")

@@ -34,6 +34,7 @@ def _check_sizes(self: Lowered, *others: Lowered) -> None:
 
 # One index in place of one dimension, of the same rank as the tensor.
 
+
 def _along(index: Lowered, dim: int, extent: int, check: IndexCheck) -> Callable[[Indices], list[Index]]:
     """Where the points of gather and scatter lie."""
     return lambda i: [position(index, i, extent, check) if d == dim else i[d] for d in range(len(i))]
@@ -65,8 +66,9 @@ def _overwritten(self: Lowered, dim: int, index: Lowered, value: Any, out: Spec)
     return scattered(target, points, (value, None), strides=strides).reshape(self.shape)
 
 
-def _reduced(self: Lowered, dim: int, index: Lowered, value: Any, reduce: str, include_self: bool,
-             out: Spec) -> Lowered:
+def _reduced(
+    self: Lowered, dim: int, index: Lowered, value: Any, reduce: str, include_self: bool, out: Spec
+) -> Lowered:
     if 0 in index.shape or 0 in self.shape:
         return self
     target, points = _scatter_points(self, dim, index)
@@ -82,21 +84,32 @@ def _of_number(low: Lowerer, value: Any, out: Spec) -> Callable[[Indices], Expr]
     return lambda index: number.load(())
 
 
-lowering("scatter.src")(lambda self, dim, index, src, out: _overwritten(
-    self, dim, index, _of_tensor(src), out))
-lowering("scatter.value")(lambda self, dim, index, value, low, out: _overwritten(
-    self, dim, index, _of_number(low, value, out), out))
-lowering("scatter.reduce")(lambda self, dim, index, src, reduce, out: _reduced(
-    self, dim, index, _of_tensor(src), reduce, True, out))
-lowering("scatter.value_reduce")(lambda self, dim, index, value, reduce, low, out: _reduced(
-    self, dim, index, _of_number(low, value, out), reduce, True, out))
-lowering("scatter_add")(lambda self, dim, index, src, out: _reduced(
-    self, dim, index, _of_tensor(src), "sum", True, out))
-lowering("scatter_reduce.two")(lambda self, dim, index, src, reduce, include_self, out: _reduced(
-    self, dim, index, _of_tensor(src), reduce, include_self, out))
+lowering("scatter.src")(
+    lambda self, dim, index, src, out: _overwritten(self, dim, index, _of_tensor(src), out)
+)
+lowering("scatter.value")(
+    lambda self, dim, index, value, low, out: _overwritten(self, dim, index, _of_number(low, value, out), out)
+)
+lowering("scatter.reduce")(
+    lambda self, dim, index, src, reduce, out: _reduced(self, dim, index, _of_tensor(src), reduce, True, out)
+)
+lowering("scatter.value_reduce")(
+    lambda self, dim, index, value, reduce, low, out: _reduced(
+        self, dim, index, _of_number(low, value, out), reduce, True, out
+    )
+)
+lowering("scatter_add")(
+    lambda self, dim, index, src, out: _reduced(self, dim, index, _of_tensor(src), "sum", True, out)
+)
+lowering("scatter_reduce.two")(
+    lambda self, dim, index, src, reduce, include_self, out: _reduced(
+        self, dim, index, _of_tensor(src), reduce, include_self, out
+    )
+)
 
 
 # Whole slices at the indices of one dimension.
+
 
 @lowering("index_select")
 def index_select(self: Lowered, dim: int, index: Lowered, low: Lowerer, out: Spec) -> Lowered:
@@ -105,25 +118,27 @@ def index_select(self: Lowered, dim: int, index: Lowered, low: Lowerer, out: Spe
     _check_sizes(self, index)
     at, source, where = wrap_dim(dim, self.ndim), at_least_1d(self.cheap()), at_least_1d(index.cheap())
     place = _slices(source, at, where, IndexCheck("index_select", negative=False))
-    shape = (*source.shape[:at], where.shape[0], *source.shape[at + 1:])
+    shape = (*source.shape[:at], where.shape[0], *source.shape[at + 1 :])
     return source.reindex(shape, place).reshape(out.known_shape())
 
 
 def _slices(self: Lowered, dim: int, index: Lowered, check: IndexCheck) -> Callable[[Indices], list[Index]]:
     return lambda i: [
-        position(index, (i[dim],), self.shape[dim], check) if d == dim else i[d] for d in range(len(i))]
+        position(index, (i[dim],), self.shape[dim], check) if d == dim else i[d] for d in range(len(i))
+    ]
 
 
 def _slice_points(self: Lowered, dim: int, index: Lowered, check: IndexCheck) -> tuple[Lowered, Points]:
     target, where = at_least_1d(self), at_least_1d(index.cheap())
     at = wrap_dim(dim, self.ndim)
-    shape = (*target.shape[:at], where.shape[0], *target.shape[at + 1:])
+    shape = (*target.shape[:at], where.shape[0], *target.shape[at + 1 :])
     return target, Points(shape, _slices(target, at, where, check))
 
 
 @lowering("index_add")
-def index_add(self: Lowered, dim: int, index: Lowered, source: Lowered, alpha: Any, low: Lowerer,
-              out: Spec) -> Lowered:
+def index_add(
+    self: Lowered, dim: int, index: Lowered, source: Lowered, alpha: Any, low: Lowerer, out: Spec
+) -> Lowered:
     if 0 in index.shape or 0 in self.shape:
         return self
     check = IndexCheck("index_add", RuntimeError if self.ndim > 1 else IndexError, negative=False)
@@ -137,16 +152,24 @@ def index_add(self: Lowered, dim: int, index: Lowered, source: Lowered, alpha: A
 
 
 @lowering("index_reduce")
-def index_reduce(self: Lowered, dim: int, index: Lowered, source: Lowered, reduce: str, include_self: bool,
-                 out: Spec) -> Lowered:
+def index_reduce(
+    self: Lowered, dim: int, index: Lowered, source: Lowered, reduce: str, include_self: bool, out: Spec
+) -> Lowered:
     if 0 in index.shape or 0 in self.shape:
         return self
     target, points = _slice_points(self, dim, index, IndexCheck("index_reduce", negative=False))
     return reduced_into(target, points, _of_tensor(source), reduce, include_self, out).reshape(self.shape)
 
 
-def _replaced(self: Lowered, dim: int, index: Lowered, value: Callable[[Indices], Expr], name: str,
-              negative: bool, out: Spec) -> Lowered:
+def _replaced(
+    self: Lowered,
+    dim: int,
+    index: Lowered,
+    value: Callable[[Indices], Expr],
+    name: str,
+    negative: bool,
+    out: Spec,
+) -> Lowered:
     if 0 in index.shape or 0 in self.shape:
         return self
     target, points = _slice_points(self, dim, index, IndexCheck(name, negative=negative))
@@ -154,10 +177,16 @@ def _replaced(self: Lowered, dim: int, index: Lowered, value: Callable[[Indices]
     return scattered(target, points, (value, None), strides=strides).reshape(self.shape)
 
 
-lowering("index_copy")(lambda self, dim, index, source, out: _replaced(
-    self, dim, index, _of_tensor(source), "index_copy", False, out))
-lowering("index_fill.int_Scalar")(lambda self, dim, index, value, low, out: _replaced(
-    self, dim, index, _of_number(low, value, out), "index_fill", True, out))
+lowering("index_copy")(
+    lambda self, dim, index, source, out: _replaced(
+        self, dim, index, _of_tensor(source), "index_copy", False, out
+    )
+)
+lowering("index_fill.int_Scalar")(
+    lambda self, dim, index, value, low, out: _replaced(
+        self, dim, index, _of_number(low, value, out), "index_fill", True, out
+    )
+)
 
 
 @lowering("index_fill.int_Tensor")
@@ -167,6 +196,7 @@ def index_fill(self: Lowered, dim: int, index: Lowered, value: Lowered, out: Spe
 
 
 # Elements of the flattened tensor.
+
 
 def _flat_position(index: Lowered, at: Indices, shape: Shape) -> list[Index]:
     """The index of the element whose row-major number is an element of `index`."""
@@ -203,8 +233,10 @@ def put(self: Lowered, index: Lowered, source: Lowered, accumulate: bool, out: S
 
 # Indexing with tensors of integers. Masks give results of unknown shape and are not here.
 
-def _advanced(self: Lowered, indices: Sequence[Lowered | None], check: IndexCheck,
-              ) -> tuple[Shape, Callable[[Indices], list[Index]]]:
+
+def _advanced(
+    self: Lowered, indices: Sequence[Lowered | None], check: IndexCheck
+) -> tuple[Shape, Callable[[Indices], list[Index]]]:
     """The shape of what `indices` select, and where its elements lie in `self`.
 
     The dimensions of the broadcast indices take the place of the indexed ones if those are neighbours, and
@@ -212,8 +244,9 @@ def _advanced(self: Lowered, indices: Sequence[Lowered | None], check: IndexChec
     """
     used = [d for d, index in enumerate(indices) if index is not None]
     given = [index for index in indices if index is not None]
-    if not used or any(index.dtype.category is not Category.INTEGRAL or index.dtype.name == "uint8"
-                       for index in given):
+    if not used or any(
+        index.dtype.category is not Category.INTEGRAL or index.dtype.name == "uint8" for index in given
+    ):
         raise NotRecordable("an index with masks")
     _check_sizes(self, *given)
     block = broadcast_shapes(*[index.shape for index in given])
@@ -224,10 +257,12 @@ def _advanced(self: Lowered, indices: Sequence[Lowered | None], check: IndexChec
     shape = (*[self.shape[d] for d in kept[:before]], *block, *[self.shape[d] for d in kept[before:]])
 
     def place(i: Indices) -> list[Index]:
-        inner = i[before:before + len(block)]
-        rest = iter((*i[:before], *i[before + len(block):]))
-        return [position(wide[d], inner, self.shape[d], check) if d in wide else next(rest)
-                for d in range(self.ndim)]
+        inner = i[before : before + len(block)]
+        rest = iter((*i[:before], *i[before + len(block) :]))
+        return [
+            position(wide[d], inner, self.shape[d], check) if d in wide else next(rest)
+            for d in range(self.ndim)
+        ]
 
     return shape, place
 
@@ -239,8 +274,9 @@ def index_tensor(self: Lowered, indices: Sequence[Lowered | None]) -> Lowered:
 
 
 @lowering("index_put", "_unsafe_index_put", "_index_put_impl")
-def index_put(self: Lowered, indices: Sequence[Lowered | None], values: Lowered, accumulate: bool,
-              out: Spec) -> Lowered:
+def index_put(
+    self: Lowered, indices: Sequence[Lowered | None], values: Lowered, accumulate: bool, out: Spec
+) -> Lowered:
     mask = _only_mask(indices)
     if mask is not None:
         return _put_where(self, *mask, values, accumulate)
@@ -271,12 +307,12 @@ def _put_where(self: Lowered, first: int, mask: Lowered, values: Lowered, accumu
 
     def element(index: Indices) -> Expr:
         old = self.load(index)
-        selected = (*index[:first], as_index(0), *index[first + mask.ndim:])
-        chosen = selected[len(selected) - source.ndim:] if source.ndim else ()
+        selected = (*index[:first], as_index(0), *index[first + mask.ndim :])
+        chosen = selected[len(selected) - source.ndim :] if source.ndim else ()
         new = source.load([0 if n == 1 else i for n, i in zip(source.shape, chosen, strict=True)])
         if accumulate:
             new = ops.add(old, new)
-        flag = where.load(index[first:first + mask.ndim])
+        flag = where.load(index[first : first + mask.ndim])
         return ops.where(ops.ne(flag, ops.number(0, flag.dtype)), new, old)
 
     return self.owner.generated(self.shape, self.dtype, element)
@@ -284,13 +320,21 @@ def _put_where(self: Lowered, first: int, mask: Lowered, values: Lowered, accumu
 
 # Masks.
 
+
 def _ranks(mask: Lowered) -> Lowered:
     """How many elements are set up to each one, in row-major order."""
     low, count = mask.owner, numel(mask.shape)
     flat = mask.reshape((count,))
     set_here = flat.map(lambda o, m: o.ne(m, o.number(0, m.dtype)), DTYPES["bool"]).cast(INT64)
-    return scan(low, 0, [Running(lambda index, _: set_here.load(index), lambda o, a, b: o.add(a, b), 0,
-                                 Spec((count,), INT64))])[0].reshape(mask.shape)
+    return scan(
+        low,
+        0,
+        [
+            Running(
+                lambda index, _: set_here.load(index), lambda o, a, b: o.add(a, b), 0, Spec((count,), INT64)
+            )
+        ],
+    )[0].reshape(mask.shape)
 
 
 @lowering("masked_scatter")
@@ -301,8 +345,12 @@ def masked_scatter(self: Lowered, mask: Lowered, source: Lowered, low: Lowerer, 
     _check_sizes(source)
     base, where = self.expand(shape), mask.expand(shape)
     ranks, flat, ops = _ranks(where), source.reshape((numel(source.shape),)).cheap(), low.recorder
-    check = IndexCheck("masked_scatter", RuntimeError, negative=False,
-                       message="Number of elements of source < number of ones in mask")
+    check = IndexCheck(
+        "masked_scatter",
+        RuntimeError,
+        negative=False,
+        message="Number of elements of source < number of ones in mask",
+    )
 
     def element(index: Indices) -> Expr:
         flag = where.load(index)

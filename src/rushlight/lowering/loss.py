@@ -26,8 +26,15 @@ def _aligned(self: Lowered, target: Lowered) -> tuple[Lowered, Lowered]:
 
 
 @lowering("nll_loss_forward", "nll_loss2d_forward")
-def nll_loss_forward(self: Lowered, target: Lowered, weight: Lowered | None, reduction: int,
-                     ignore_index: int, low: Lowerer, out: Any) -> tuple[Lowered, Lowered]:
+def nll_loss_forward(
+    self: Lowered,
+    target: Lowered,
+    weight: Lowered | None,
+    reduction: int,
+    ignore_index: int,
+    low: Lowerer,
+    out: Any,
+) -> tuple[Lowered, Lowered]:
     scalar = self.ndim == 1 or reduction != NONE
     source, chosen = _aligned(self, target)
     compute = out[0].dtype.opmath
@@ -63,9 +70,17 @@ def nll_loss_forward(self: Lowered, target: Lowered, weight: Lowered | None, red
 
 
 @lowering("nll_loss_backward", "nll_loss2d_backward")
-def nll_loss_backward(grad_output: Lowered, self: Lowered, target: Lowered, weight: Lowered | None,
-                      reduction: int, ignore_index: int, total_weight: Lowered, low: Lowerer,
-                      out: Spec) -> Lowered:
+def nll_loss_backward(
+    grad_output: Lowered,
+    self: Lowered,
+    target: Lowered,
+    weight: Lowered | None,
+    reduction: int,
+    ignore_index: int,
+    total_weight: Lowered,
+    low: Lowerer,
+    out: Spec,
+) -> Lowered:
     each = reduction == NONE and self.ndim > 1
     compute = out.dtype.opmath
     source, chosen = _aligned(self, target)
@@ -96,6 +111,12 @@ def functional_assert(self: Lowered, assert_msg: str, dep_token: Lowered) -> Low
     return dep_token.map(lambda ops, x, ok: ops.checked(x, ok, assert_msg), dep_token.dtype, allowed)
 
 
-extern("how long sequences and targets are is data", "_ctc_loss", "_ctc_loss_backward",
-       "_ctc_loss_backward_backward", "_ctc_loss.Tensor", "_ctc_loss_backward.Tensor",
-       "_ctc_loss_backward_backward.Tensor")
+extern(
+    "how long sequences and targets are is data",
+    "_ctc_loss",
+    "_ctc_loss_backward",
+    "_ctc_loss_backward_backward",
+    "_ctc_loss.Tensor",
+    "_ctc_loss_backward.Tensor",
+    "_ctc_loss_backward_backward.Tensor",
+)

@@ -69,15 +69,19 @@ class _GraphLowering:
         for node in self.graph.nodes:
             self._lower_node(node)
         outputs = [self._output(value) for value in self.graph.outputs]
-        return Program(self.low.definitions, self.input_buffers, outputs, self.low.recorder,
-                       self._updates(outputs))
+        return Program(
+            self.low.definitions, self.input_buffers, outputs, self.low.recorder, self._updates(outputs)
+        )
 
     def _updates(self, outputs: list[Buffer]) -> list[tuple[Buffer, Buffer]]:
         found = []
         for output, given in self.graph.updates.items():
             new, old = self.graph.outputs[output], self.graph.inputs[given]
-            alike = new.dtype is old.dtype and new.shape == old.shape and (
-                new.spec.known_strides() == old.spec.known_strides())
+            alike = (
+                new.dtype is old.dtype
+                and new.shape == old.shape
+                and (new.spec.known_strides() == old.spec.known_strides())
+            )
             if alike and old.constant is None and is_dense(old.shape, old.spec.known_strides()):
                 found.append((outputs[output], self.input_buffers[old]))
         return [pair for pair in found if pair[0].place is Place.OUTPUT and outputs.count(pair[0]) == 1]
@@ -118,8 +122,11 @@ class _GraphLowering:
                 lowered = lowered.realize()
             self._depths[value] = depth if lowered.buffer is None else 0
             lowered = self.values[value] = lowered.shared(self.use_count[value])
-            if node.op.kind is not Kind.VIEW and lowered.buffer is not None and (
-                    lowered.strides != value.spec.known_strides()):
+            if (
+                node.op.kind is not Kind.VIEW
+                and lowered.buffer is not None
+                and (lowered.strides != value.spec.known_strides())
+            ):
                 self.low.turned.add(lowered.buffer)
 
     def _layout(self, value: Value, lowered: Lowered) -> Shape:
@@ -131,8 +138,13 @@ class _GraphLowering:
         if self._multiplied_and_more(value):
             return wanted
         variables = self.low.sample_point(value.shape)
-        near = Counter(d for access in loads_in(lowered.example()) if access.buffer in turned
-                       for d, var in enumerate(variables) if access.index.stride(var) == 1)
+        near = Counter(
+            d
+            for access in loads_in(lowered.example())
+            if access.buffer in turned
+            for d, var in enumerate(variables)
+            if access.index.stride(var) == 1
+        )
         order = memory_order(value.shape, wanted)
         if not near or (last := near.most_common(1)[0][0]) == order[-1]:
             return wanted
@@ -181,9 +193,15 @@ class _GraphLowering:
         """Call the operator's eager kernel on whole buffers."""
         inputs = [self.values[value].realize() for value in node.inputs()]
         outputs = [self.low.fresh_buffer(value.dtype, value.shape) for value in node.outputs]
-        self.low.definitions.append(Call(
-            f"call{len(self.low.definitions)}", "extern", [x.buffer for x in inputs], list(outputs),
-            {"node": node, "layouts": [(x.shape, x.strides) for x in inputs]}))
+        self.low.definitions.append(
+            Call(
+                f"call{len(self.low.definitions)}",
+                "extern",
+                [x.buffer for x in inputs],
+                list(outputs),
+                {"node": node, "layouts": [(x.shape, x.strides) for x in inputs]},
+            )
+        )
         return tuple(
             self.low.stored(buffer, value.shape) for buffer, value in zip(outputs, node.outputs, strict=True)
         )
@@ -197,8 +215,9 @@ class _GraphLowering:
         described = map_values(node.args, _stand_in)
         plan = plan_for(op, described, [described[i] for i in op.operands])
         shape = node.outputs[0].shape
-        operands = {i: self.values[node.args[i]].expand(shape) for i in op.operands
-                    if isinstance(node.args[i], Value)}
+        operands = {
+            i: self.values[node.args[i]].expand(shape) for i in op.operands if isinstance(node.args[i], Value)
+        }
         casts = {i: [BY_NUMPY[d] for d in cast] for i, cast in zip(op.operands, plan.casts, strict=True)}
         result_dtypes = [value.dtype for value in node.outputs]
 
@@ -214,8 +233,10 @@ class _GraphLowering:
         # raises NotRecordable before anything depends on it
         for element in elements(tuple(as_index(v) for v in self.low.sample_point(shape))):
             self.low.check(element)
-        return tuple(self.low.generated(shape, value.dtype, _component(elements, i))
-                     for i, value in enumerate(node.outputs))
+        return tuple(
+            self.low.generated(shape, value.dtype, _component(elements, i))
+            for i, value in enumerate(node.outputs)
+        )
 
     # Views: index arithmetic between the virtual layouts of the view and of its root.
 
@@ -336,4 +357,3 @@ def _with_lazy_bits(result: Lowered, value: Value) -> Lowered:
     if value.spec.neg:
         result = result.map(lambda ops, x: ops.neg(x), result.dtype)
     return result
-

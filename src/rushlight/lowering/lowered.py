@@ -78,8 +78,9 @@ class Lowerer:
         # copies of operands of products, by shape and element at the sample point
         self.operands: dict[tuple[tuple[int, ...], Expr], tuple[Buffer, tuple[int, ...], int]] = {}
 
-    def fresh_buffer(self, dtype: DType, shape: Sequence[int], place: Place = Place.TEMPORARY,
-                     name: str | None = None) -> Buffer:
+    def fresh_buffer(
+        self, dtype: DType, shape: Sequence[int], place: Place = Place.TEMPORARY, name: str | None = None
+    ) -> Buffer:
         size = as_index(1)
         for extent in shape:
             size = size * extent
@@ -105,14 +106,20 @@ class Lowerer:
             self._points[key] = self.variables(shape)
         return self._points[key]
 
-    def stored(self, buffer: Buffer, shape: Sequence[int], strides: Sequence[int] | None = None,
-               offset: int = 0) -> Lowered:
+    def stored(
+        self, buffer: Buffer, shape: Sequence[int], strides: Sequence[int] | None = None, offset: int = 0
+    ) -> Lowered:
         """The tensor that `buffer` holds."""
         steps = contiguous_strides(shape) if strides is None else tuple(strides)
         whole = offset == 0 and is_dense(shape, steps)
-        return Lowered(self, tuple(shape), buffer.dtype,
-                       lambda index: self.recorder.load_at(buffer, dot(index, steps, offset), buffer.dtype),
-                       buffer if whole else None, steps if whole else None)
+        return Lowered(
+            self,
+            tuple(shape),
+            buffer.dtype,
+            lambda index: self.recorder.load_at(buffer, dot(index, steps, offset), buffer.dtype),
+            buffer if whole else None,
+            steps if whole else None,
+        )
 
     def generated(self, shape: Sequence[int], dtype: DType, element: Element) -> Lowered:
         """The tensor whose elements are `element(index)`."""
@@ -129,8 +136,15 @@ class Lowered:
 
     __slots__ = ("_element", "_loaded", "buffer", "dtype", "owner", "shape", "strides")
 
-    def __init__(self, owner: Lowerer, shape: tuple[int, ...], dtype: DType, element: Element,
-                 buffer: Buffer | None = None, strides: tuple[int, ...] | None = None) -> None:
+    def __init__(
+        self,
+        owner: Lowerer,
+        shape: tuple[int, ...],
+        dtype: DType,
+        element: Element,
+        buffer: Buffer | None = None,
+        strides: tuple[int, ...] | None = None,
+    ) -> None:
         self.owner = owner
         self.shape = shape
         self.dtype = dtype
@@ -174,13 +188,20 @@ class Lowered:
             expr = self.example()
             if cost(expr) >= CHEAP and loads_in(expr):
                 source = source.realize()
-        return source.reindex(shape, lambda index: [
-            0 if source.shape[d] == 1 else index[lead + d] for d in range(source.ndim)])
+        return source.reindex(
+            shape, lambda index: [0 if source.shape[d] == 1 else index[lead + d] for d in range(source.ndim)]
+        )
 
     def map(self, function: Callable[..., Expr], dtype: DType, *others: Lowered) -> Lowered:
         """Elementwise: function(ops, self element, other elements...); all of one shape."""
-        return Lowered(self.owner, self.shape, dtype, lambda index: function(
-            self.owner.recorder, self.load(index), *[other.load(index) for other in others]))
+        return Lowered(
+            self.owner,
+            self.shape,
+            dtype,
+            lambda index: function(
+                self.owner.recorder, self.load(index), *[other.load(index) for other in others]
+            ),
+        )
 
     def cast(self, dtype: DType) -> Lowered:
         return self if dtype is self.dtype else self.map(lambda ops, x: ops.cast(x, dtype), dtype)
@@ -242,10 +263,15 @@ class Lowered:
         storing and reading it. What a product makes in its epilogue costs no memory traffic, so only tensors
         beyond those count."""
         elements, loads = numel(self.shape), loads_in(expr)
-        large = {access.buffer for access in loads
-                 if 2 * (access.buffer.size.constant_value() or 0) >= elements}
-        return elements >= LARGE and len(large) == 1 and large <= self.owner.turned and (
-            cost(expr) <= CHEAPER_THAN_MEMORY and not any(access.indirect for access in loads))
+        large = {
+            access.buffer for access in loads if 2 * (access.buffer.size.constant_value() or 0) >= elements
+        }
+        return (
+            elements >= LARGE
+            and len(large) == 1
+            and large <= self.owner.turned
+            and (cost(expr) <= CHEAPER_THAN_MEMORY and not any(access.indirect for access in loads))
+        )
 
     def laid_out(self, strides: tuple[int, ...]) -> Lowered:
         """The same tensor, to be stored with these (dense) strides if it is stored."""

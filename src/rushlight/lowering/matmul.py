@@ -33,6 +33,7 @@ def compute_dtype(dtype: DType) -> DType:
 
 # The routine.
 
+
 def multiplied(low: Lowerer, left: Lowered, right: Lowered, triangle: Triangle | None = None) -> Lowered:
     """left [m, k] times right [k, n], or batches of these, in the dtype they are summed in."""
     dtype = compute_dtype(left.dtype)
@@ -57,6 +58,7 @@ def multiplied(low: Lowerer, left: Lowered, right: Lowered, triangle: Triangle |
 
 def _summed(low: Lowerer, left: Lowered, right: Lowered) -> Lowered:
     """A sum for each element, exact as integers are."""
+
     def term(index: Indices) -> Expr:
         *batch, row, column, k = index
         return low.recorder.mul(left.load((*batch, row, k)), right.load((*batch, k, column)))
@@ -85,11 +87,13 @@ def _stored_operand(matrix: Lowered) -> tuple[Buffer, tuple[int, ...], int]:
     turned = (*there[:-2], there[-1], there[-2])
     as_is, as_turned = (matrix.shape, matrix.load(here)), (turned_shape, matrix.load(turned))
     known = low.operands.get(as_turned)
-    if as_is not in low.operands and (known or _reads_along(as_turned[1], there[-2:])
-                                      > _reads_along(as_is[1], here[-2:])):
+    if as_is not in low.operands and (
+        known or _reads_along(as_turned[1], there[-2:]) > _reads_along(as_is[1], here[-2:])
+    ):
         if known is None:
-            known = low.operands[as_turned] = _copied(matrix, turned_shape, lambda index: (
-                *index[:-2], index[-1], index[-2]))
+            known = low.operands[as_turned] = _copied(
+                matrix, turned_shape, lambda index: (*index[:-2], index[-1], index[-2])
+            )
         buffer, (*outer, row, column), offset = known
         return buffer, (*outer, column, row), offset
     if as_is not in low.operands:
@@ -97,8 +101,9 @@ def _stored_operand(matrix: Lowered) -> tuple[Buffer, tuple[int, ...], int]:
     return low.operands[as_is]
 
 
-def _copied(matrix: Lowered, shape: tuple[int, ...],
-            index: Callable[[Indices], Indices]) -> tuple[Buffer, tuple[int, ...], int]:
+def _copied(
+    matrix: Lowered, shape: tuple[int, ...], index: Callable[[Indices], Indices]
+) -> tuple[Buffer, tuple[int, ...], int]:
     copy = Lowered(matrix.owner, shape, matrix.dtype, lambda at: matrix.load(index(at))).realize()
     placed = copy.placed()
     assert placed is not None
@@ -108,8 +113,9 @@ def _copied(matrix: Lowered, shape: tuple[int, ...],
 def _reads_along(value: Expr, loops: Sequence[Var]) -> int:
     """How many loads of whole matrices are contiguous along the last of two loops."""
     outer, inner = loops
-    return sum(access.index.stride(inner) == 1 and access.index.depends_on(outer)
-               for access in loads_in(value))
+    return sum(
+        access.index.stride(inner) == 1 and access.index.depends_on(outer) for access in loads_in(value)
+    )
 
 
 def _has_unit_stride(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
@@ -145,6 +151,7 @@ def _real(number: Any, dtype: DType) -> Any:
 
 # The operators.
 
+
 @lowering("mm", "mm.dtype")
 def mm(self: Lowered, mat2: Lowered, low: Lowerer, out: Spec) -> Lowered:
     return multiplied(low, self, mat2).cast(out.dtype)
@@ -156,14 +163,16 @@ def bmm(self: Lowered, mat2: Lowered, low: Lowerer, out: Spec) -> Lowered:
 
 
 @lowering("addmm", "addmm.dtype")
-def addmm(self: Lowered, mat1: Lowered, mat2: Lowered, beta: Any, alpha: Any, low: Lowerer,
-          out: Spec) -> Lowered:
+def addmm(
+    self: Lowered, mat1: Lowered, mat2: Lowered, beta: Any, alpha: Any, low: Lowerer, out: Spec
+) -> Lowered:
     return combined(multiplied(low, mat1, mat2), self, beta, alpha, out.dtype)
 
 
 @lowering("baddbmm", "baddbmm.dtype")
-def baddbmm(self: Lowered, batch1: Lowered, batch2: Lowered, beta: Any, alpha: Any, low: Lowerer,
-            out: Spec) -> Lowered:
+def baddbmm(
+    self: Lowered, batch1: Lowered, batch2: Lowered, beta: Any, alpha: Any, low: Lowerer, out: Spec
+) -> Lowered:
     return combined(multiplied(low, batch1, batch2), self, beta, alpha, out.dtype)
 
 
@@ -183,8 +192,9 @@ def mv(self: Lowered, vec: Lowered, low: Lowerer, out: Spec) -> Lowered:
 
 
 @lowering("addmv")
-def addmv(self: Lowered, mat: Lowered, vec: Lowered, beta: Any, alpha: Any, low: Lowerer,
-          out: Spec) -> Lowered:
+def addmv(
+    self: Lowered, mat: Lowered, vec: Lowered, beta: Any, alpha: Any, low: Lowerer, out: Spec
+) -> Lowered:
     return combined(_without_column(multiplied(low, mat, _column(vec))), self, beta, alpha, out.dtype)
 
 

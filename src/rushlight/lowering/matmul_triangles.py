@@ -62,6 +62,7 @@ def triangles(graph: Graph) -> dict[Node, Triangle]:
 
 # Facts.
 
+
 def _fact_of(node: Node, facts: dict[Value, _Fact]) -> _Fact | None:
     name, out = node.op.name, node.outputs[0]
     if len(out.shape) < 2:
@@ -79,8 +80,9 @@ def _fact_of(node: Node, facts: dict[Value, _Fact]) -> _Fact | None:
         return None if node.args[2] != 1 else next((k for k in known[:2] if _is(k, MINUS_INFINITY)), None)
     if name in ("sub.Tensor", "exp"):
         beyond = MINUS_INFINITY if name == "sub.Tensor" else ZERO
-        return replace(known[0], beyond=beyond, weights=name == "exp") if _is(
-            known[0], MINUS_INFINITY) else None
+        return (
+            replace(known[0], beyond=beyond, weights=name == "exp") if _is(known[0], MINUS_INFINITY) else None
+        )
     if name == "mul.Tensor":
         return max((k for k in known[:2] if _is(k, ZERO)), key=lambda k: k.weights, default=None)
     if name in ("_softmax", "_softmax_backward_data"):
@@ -153,11 +155,14 @@ def _of_view(source: Value, out: Value, facts: dict[Value, _Fact]) -> _Fact | No
 
 # Products.
 
+
 def _of_operands(node: Node, facts: dict[Value, _Fact]) -> Triangle | None:
     left, right = node.args[:2]
     (rows, depth), columns = left.shape[-2:], right.shape[-1]
-    for value, sides, length in ((left, (Side.LEFT_LOWER, Side.LEFT_UPPER), rows),
-                                 (right, (Side.RIGHT_LOWER, Side.RIGHT_UPPER), columns)):
+    for value, sides, length in (
+        (left, (Side.LEFT_LOWER, Side.LEFT_UPPER), rows),
+        (right, (Side.RIGHT_LOWER, Side.RIGHT_UPPER), columns),
+    ):
         fact = facts.get(value)
         # no sum is empty
         if fact is not None and fact.weights and fact.diagonal >= 0 and length <= depth + fact.diagonal:
@@ -193,8 +198,12 @@ class _Uses:
         if value.shape[-2:] != out.shape[-2:] or len(user.outputs) != 1:
             return None
         fact = self.facts.get(out)
-        if fact is not None and not fact.turned and self._masks(user, value) and (
-                fact.weights or fact.beyond == MINUS_INFINITY):
+        if (
+            fact is not None
+            and not fact.turned
+            and self._masks(user, value)
+            and (fact.weights or fact.beyond == MINUS_INFINITY)
+        ):
             return fact.diagonal
         return self.unused_beyond(out) if user.op.kind is Kind.POINTWISE else None
 

@@ -63,8 +63,9 @@ def _scaled(ops: Recorder, x: Expr, plus: float, times: float) -> Expr:
     return ops.mul(ops.add(x, ops.number(plus, x.dtype)), ops.number(times, x.dtype))
 
 
-def drawn(low: Lowerer, generator: Lowered, out: Spec, element: Callable[..., Expr],
-          *tensors: Lowered) -> Lowered:
+def drawn(
+    low: Lowerer, generator: Lowered, out: Spec, element: Callable[..., Expr], *tensors: Lowered
+) -> Lowered:
     """The tensor of element(draw, number, elements of `tensors`...), cast to the dtype of `out`."""
     shape = out.known_shape()
     strides = contiguous_strides(shape)
@@ -90,11 +91,16 @@ def parts(draw: Draw, number: Expr, dtype: DType, element: Callable[[Expr], Expr
 
 # Uniform and normal.
 
+
 @lowering("rand.generator", "rand_like.generator")
 def rand(generator: Lowered, low: Lowerer, out: Spec) -> Lowered:
     real = out.dtype.to_real()
-    return drawn(low, generator, out, lambda draw, number: parts(
-        draw, number, out.dtype, lambda n: draw.uniform(n, real)))
+    return drawn(
+        low,
+        generator,
+        out,
+        lambda draw, number: parts(draw, number, out.dtype, lambda n: draw.uniform(n, real)),
+    )
 
 
 @lowering("uniform")
@@ -109,8 +115,9 @@ def uniform(from_: float, to: float, generator: Lowered, low: Lowerer, out: Spec
         rounded = ops.cast(ops.cast(value, real), compute)
         return ops.where(ops.ge(rounded, last), first, rounded)
 
-    return drawn(low, generator, out, lambda draw, number: parts(
-        draw, number, out.dtype, lambda n: scaled(draw, n)))
+    return drawn(
+        low, generator, out, lambda draw, number: parts(draw, number, out.dtype, lambda n: scaled(draw, n))
+    )
 
 
 def standard_normal(draw: Draw, number: Expr, dtype: DType) -> Expr:
@@ -126,8 +133,13 @@ def randn(generator: Lowered, low: Lowerer, out: Spec) -> Lowered:
     return drawn(low, generator, out, lambda draw, number: standard_normal(draw, number, out.dtype))
 
 
-@lowering("normal.Tensor_Tensor", "normal.Tensor_float", "normal.float_Tensor", "normal.float_float",
-          "normal_functional")
+@lowering(
+    "normal.Tensor_Tensor",
+    "normal.Tensor_float",
+    "normal.float_Tensor",
+    "normal.float_float",
+    "normal_functional",
+)
 def normal(mean: Any, std: Any, generator: Lowered, low: Lowerer, out: Spec) -> Lowered:
     """mean + std * randn."""
     dtype, compute, ops = out.dtype, out.dtype.opmath, low.recorder
@@ -159,28 +171,50 @@ def last_bit(dtype: DType) -> None:
 def exponential(lambd: float, generator: Lowered, low: Lowerer, out: Spec) -> Lowered:
     last_bit(out.dtype)
     ops = low.recorder
-    return drawn(low, generator, out, lambda draw, number: ops.div(
-        ops.log(draw.open_uniform(number, out.dtype)), ops.number(-lambd, FLOAT64)))
+    return drawn(
+        low,
+        generator,
+        out,
+        lambda draw, number: ops.div(
+            ops.log(draw.open_uniform(number, out.dtype)), ops.number(-lambd, FLOAT64)
+        ),
+    )
 
 
 @lowering("cauchy")
 def cauchy(median: float, sigma: float, generator: Lowered, low: Lowerer, out: Spec) -> Lowered:
     last_bit(out.dtype)
     ops = low.recorder
-    return drawn(low, generator, out, lambda draw, number: ops.add(ops.mul(ops.tan(_scaled(
-        ops, draw.open_uniform(number, out.dtype), -0.5, math.pi)), ops.number(sigma, FLOAT64)),
-        ops.number(median, FLOAT64)))
+    return drawn(
+        low,
+        generator,
+        out,
+        lambda draw, number: ops.add(
+            ops.mul(
+                ops.tan(_scaled(ops, draw.open_uniform(number, out.dtype), -0.5, math.pi)),
+                ops.number(sigma, FLOAT64),
+            ),
+            ops.number(median, FLOAT64),
+        ),
+    )
 
 
 @lowering("geometric")
 def geometric(p: float, generator: Lowered, low: Lowerer, out: Spec) -> Lowered:
     ops = low.recorder
     divisor, one = (ops.number(v, FLOAT64) for v in (math.log1p(-p), 1.0))
-    return drawn(low, generator, out, lambda draw, number: ops.maximum(ops.ceil(ops.div(
-        ops.log(draw.open_uniform(number, FLOAT64)), divisor)), one))
+    return drawn(
+        low,
+        generator,
+        out,
+        lambda draw, number: ops.maximum(
+            ops.ceil(ops.div(ops.log(draw.open_uniform(number, FLOAT64)), divisor)), one
+        ),
+    )
 
 
 # Integers.
+
 
 def below(ops: Recorder, bits: Expr, span: int) -> Expr:
     """floor(bits * span / 2**64), by halves of 32 bits."""
@@ -195,10 +229,14 @@ def below(ops: Recorder, bits: Expr, span: int) -> Expr:
         return ops.bitwise_right_shift(ops.add(ops.mul(high, factor), carry), shift)
     factor_low, factor_high = number(span & 0xFFFFFFFF, UINT64), number(span >> 32, UINT64)
     cross = ops.mul(low, factor_high)
-    middle = ops.add(ops.add(ops.bitwise_right_shift(ops.mul(low, factor_low), shift),
-                             ops.bitwise_and(cross, mask)), ops.mul(high, factor_low))
-    return ops.add(ops.add(ops.mul(high, factor_high), ops.bitwise_right_shift(cross, shift)),
-                   ops.bitwise_right_shift(middle, shift))
+    middle = ops.add(
+        ops.add(ops.bitwise_right_shift(ops.mul(low, factor_low), shift), ops.bitwise_and(cross, mask)),
+        ops.mul(high, factor_low),
+    )
+    return ops.add(
+        ops.add(ops.mul(high, factor_high), ops.bitwise_right_shift(cross, shift)),
+        ops.bitwise_right_shift(middle, shift),
+    )
 
 
 def integers(low: Lowerer, generator: Lowered, out: Spec, first: int, span: int) -> Lowered:
@@ -213,7 +251,8 @@ def integers(low: Lowerer, generator: Lowered, out: Spec, first: int, span: int)
 
 
 lowering("randint.generator", "randint_like.generator")(
-    lambda high, generator, low, out: integers(low, generator, out, 0, high))
+    lambda high, generator, low, out: integers(low, generator, out, 0, high)
+)
 
 
 def _span_to(out: Spec, first: int, last: int | None) -> int:
@@ -222,8 +261,9 @@ def _span_to(out: Spec, first: int, last: int | None) -> int:
 
 lowering("random")(lambda generator, low, out: integers(low, generator, out, 0, _span_to(out, 0, None)))
 lowering("random.to")(lambda to, generator, low, out: integers(low, generator, out, 0, to))
-lowering("random.from")(lambda from_, to, generator, low, out: integers(
-    low, generator, out, from_, _span_to(out, from_, to)))
+lowering("random.from")(
+    lambda from_, to, generator, low, out: integers(low, generator, out, from_, _span_to(out, from_, to))
+)
 
 
 def _declare_between(*names: str) -> None:
@@ -232,13 +272,15 @@ def _declare_between(*names: str) -> None:
         names_of = REGISTRY[name].schema.argument_names
         first, last, stream = (names_of.index(n) for n in ("low", "high", "generator"))
         REGISTRY[name].lowering = lambda args, first=first, last=last, stream=stream: integers(
-            args[-2], args[stream], args[-1], args[first], args[last] - args[first])
+            args[-2], args[stream], args[-1], args[first], args[last] - args[first]
+        )
 
 
 _declare_between("randint.low_generator", "randint_like.low_generator_dtype")
 
 
 # Choices.
+
 
 def trials(draw: Draw, number: Expr, p: Expr) -> Expr:
     """kernels.random.trials: word < p * 2**32, in float64."""
@@ -269,12 +311,28 @@ def bernoulli(p: Lowered, generator: Lowered, low: Lowerer, out: Spec) -> Lowere
 lowering("bernoulli")(lambda self, generator, low, out: bernoulli(self, generator, low, out))
 
 
-extern("rejection takes as many attempts as the data says", "poisson", "binomial", "_standard_gamma",
-       "_sample_dirichlet")
+extern(
+    "rejection takes as many attempts as the data says",
+    "poisson",
+    "binomial",
+    "_standard_gamma",
+    "_sample_dirichlet",
+)
 extern("the order of random keys, and cumulative sums in NumPy's order", "multinomial", "randperm.generator")
 extern("series and tables that the size of the parameters chooses", "_standard_gamma_grad", "_dirichlet_grad")
 extern("its range is data", "randint_like.Tensor_generator")
 extern("a function of floats whose last bit depends on the library", "log_normal")
-extern("capture takes the overload with a generator", "rand", "rand_like", "randn", "randn_like", "randint",
-       "randint.low", "randint_like", "randint_like.low_dtype", "randint_like.Tensor", "randperm",
-       "native_dropout")
+extern(
+    "capture takes the overload with a generator",
+    "rand",
+    "rand_like",
+    "randn",
+    "randn_like",
+    "randint",
+    "randint.low",
+    "randint_like",
+    "randint_like.low_dtype",
+    "randint_like.Tensor",
+    "randperm",
+    "native_dropout",
+)

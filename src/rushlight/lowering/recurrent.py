@@ -4,5 +4,9 @@ from __future__ import annotations
 
 from .declare import extern
 
-extern("how many rows each step has is data", "_pack_padded_sequence", "_pack_padded_sequence_backward",
-       "_pad_packed_sequence")
+extern(
+    "how many rows each step has is data",
+    "_pack_padded_sequence",
+    "_pack_padded_sequence_backward",
+    "_pad_packed_sequence",
+)

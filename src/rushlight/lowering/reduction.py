@@ -83,6 +83,7 @@ def amin(self: Lowered, dim: Sequence[int], keepdim: bool, out: Spec) -> Lowered
 
 def _declare_truth(name: str, combine: Combine) -> None:
     """any and all, with no, one or several dimensions."""
+
     def fold(self: Lowered, dim: Any, keepdim: bool, out: Spec) -> Lowered:
         return folded(truth(self), dim, keepdim, combine, DTYPES["bool"]).cast(out.dtype)
 
@@ -124,7 +125,6 @@ def log_softmax(self: Lowered, dim: int, out: Spec) -> Lowered:
     total = shifted.map(lambda ops, v: ops.exp(v), x.dtype).reduce(dims, Combine.SUM, True)
     log_total = total.map(lambda ops, s: ops.log(s), x.dtype).realize().expand(x.shape)
     return shifted.map(lambda ops, v, s: ops.sub(v, s), x.dtype, log_total).cast(out.dtype)
-
 
 
 @lowering("_softmax_backward_data")
@@ -220,6 +220,7 @@ def std_mean(self: Lowered, dim: Any, correction: Any, keepdim: bool, out: Any) 
 
 def _extreme(best: Combine, position: Combine) -> Any:
     """max and min along a dimension: the value and its first position."""
+
     def rule(self: Lowered, dim: int, keepdim: bool, low: Lowerer, out: Any) -> tuple[Lowered, Lowered]:
         shape = out[0].known_shape()
         if 0 in self.shape:
@@ -249,12 +250,15 @@ def aminmax(self: Lowered, dim: int | None, keepdim: bool, low: Lowerer, out: An
         return low.full(shape, 0, out[0].dtype), low.full(shape, 0, out[1].dtype)
     x = _comparable(self).cheap()
     dims = wrap_dims(dim, x.ndim)
-    least, most = (x.reduce(dims, combine, keepdim).reshape(shape).cast(out[0].dtype)
-                   for combine in (Combine.MINIMUM, Combine.MAXIMUM))
+    least, most = (
+        x.reduce(dims, combine, keepdim).reshape(shape).cast(out[0].dtype)
+        for combine in (Combine.MINIMUM, Combine.MAXIMUM)
+    )
     return least, most
 
 
 # Counts and sums of some of the elements.
+
 
 @lowering("nansum")
 def nansum(self: Lowered, dim: Any, keepdim: bool, dtype: DType | None, out: Spec) -> Lowered:
@@ -264,7 +268,8 @@ def nansum(self: Lowered, dim: Any, keepdim: bool, dtype: DType | None, out: Spe
 
 
 lowering("count_nonzero", "count_nonzero.dim_IntList")(
-    lambda self, dim, out: folded(truth(self).cast(out.dtype), dim, False, Combine.SUM, out.dtype))
+    lambda self, dim, out: folded(truth(self).cast(out.dtype), dim, False, Combine.SUM, out.dtype)
+)
 
 
 @lowering("trace")
@@ -274,6 +279,7 @@ def trace(self: Lowered, out: Spec) -> Lowered:
 
 
 # Exponentials and norms.
+
 
 @lowering("logsumexp")
 def logsumexp(self: Lowered, dim: Any, keepdim: bool, low: Lowerer, out: Spec) -> Lowered:
@@ -286,7 +292,8 @@ def logsumexp(self: Lowered, dim: Any, keepdim: bool, low: Lowerer, out: Spec) -
     x = at_least_1d(self).cast(compute).cheap()
     dims = wrap_dims(dim, x.ndim)
     top = x.reduce(dims, Combine.MAXIMUM, True).map(
-        lambda ops, m: ops.where(ops.isinf(m), ops.number(0, compute), m), compute)
+        lambda ops, m: ops.where(ops.isinf(m), ops.number(0, compute), m), compute
+    )
     shifted = x.map(lambda ops, v, m: ops.exp(ops.sub(v, m)), compute, top.expand(x.shape))
     total = shifted.reduce(dims, Combine.SUM, True)
     result = total.map(lambda ops, s, m: ops.add(ops.log(s), m), compute, top)
@@ -294,8 +301,7 @@ def logsumexp(self: Lowered, dim: Any, keepdim: bool, low: Lowerer, out: Spec) -
 
 
 @lowering("linalg_vector_norm")
-def vector_norm(self: Lowered, ord: Any, dim: Any, keepdim: bool, dtype: DType | None,
-                out: Spec) -> Lowered:
+def vector_norm(self: Lowered, ord: Any, dim: Any, keepdim: bool, dtype: DType | None, out: Spec) -> Lowered:
     compute, order = out.dtype.opmath, float(ord)
     x = self if dtype is None else self.cast(dtype.opmath)
     x = x if x.dtype.is_complex else x.cast(compute)
@@ -315,20 +321,30 @@ def vector_norm(self: Lowered, ord: Any, dim: Any, keepdim: bool, dtype: DType |
     if order == 1.0:
         return sum_of(size).cast(out.dtype)
     powers = size.map(lambda ops, v: ops.pow(v, ops.constant(order, like=v)), compute)
-    return sum_of(powers).map(
-        lambda ops, v: ops.pow(v, ops.constant(1.0 / order, like=v)), compute).cast(out.dtype)
+    return (
+        sum_of(powers)
+        .map(lambda ops, v: ops.pow(v, ops.constant(1.0 / order, like=v)), compute)
+        .cast(out.dtype)
+    )
 
 
 def _squares(x: Lowered, compute: DType) -> Lowered:
     if not x.dtype.is_complex:
         return x.map(lambda ops, v: ops.mul(v, v), compute)
-    return x.map(lambda ops, v: ops.add(ops.mul(ops.real(v), ops.real(v)), ops.mul(ops.imag(v), ops.imag(v))),
-                 compute)
+    return x.map(
+        lambda ops, v: ops.add(ops.mul(ops.real(v), ops.real(v)), ops.mul(ops.imag(v), ops.imag(v))), compute
+    )
 
 
-extern("values are compared with edges that depend on the data, step by step as NumPy rounds", "histc",
-       "histogram.bin_ct", "histogram.bins_tensor", "_histogramdd_bin_edges", "_histogramdd_from_bin_cts",
-       "_histogramdd_from_bin_tensors")
+extern(
+    "values are compared with edges that depend on the data, step by step as NumPy rounds",
+    "histc",
+    "histogram.bin_ct",
+    "histogram.bins_tensor",
+    "_histogramdd_bin_edges",
+    "_histogramdd_from_bin_cts",
+    "_histogramdd_from_bin_tensors",
+)
 extern("the segments, and whether they are valid, are data", "segment_reduce", "_segment_reduce_backward")
 extern("there is no reduction by exclusive or", "hash_tensor")
 extern("which of equal elements is named depends on the library's own unstable sort", "mode")

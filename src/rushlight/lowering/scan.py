@@ -61,8 +61,9 @@ def scan(low: Lowerer, dim: int, values: Sequence[Running]) -> tuple[Lowered, ..
         folds[part] = step
         buffer = low.fresh_buffer(running.out.dtype, shape)
         statements.append(Reduce(part, Combine.SUM, value))
-        statements.append(Store(Access(buffer, dot(index, strides)),
-                                ops.cast(step.running, running.out.dtype)))
+        statements.append(
+            Store(Access(buffer, dot(index, strides)), ops.cast(step.running, running.out.dtype))
+        )
         results.append(low.stored(buffer, shape, strides))
     nest = Nest(name, tuple(v for v in variables if v is not along), [Phase((along,), statements)])
     low.definitions.append(template(SCAN, nest, folds=folds))
@@ -73,8 +74,10 @@ def _without_rows(low: Lowerer, values: Sequence[Running]) -> list[Lowered]:
     """Of a number, or of no elements: what is folded is the result."""
     found: list[Lowered] = []
     for running in values:
-        def element(index: Indices, running: Running = running, before: Sequence[Lowered] = tuple(found),
-                    ) -> Expr:
+
+        def element(
+            index: Indices, running: Running = running, before: Sequence[Lowered] = tuple(found)
+        ) -> Expr:
             value = running.value(index, [b.load(index) for b in before])
             return low.recorder.cast(value, running.out.dtype)
 
@@ -84,15 +87,26 @@ def _without_rows(low: Lowerer, values: Sequence[Running]) -> list[Lowered]:
 
 def _accumulating(name: str, instruction: str, neutral: int, associative: bool) -> None:
     """cumsum and cumprod. Products overflow, and infinity times 0 is NaN, in the order of the row only."""
+
     @lowering(name)
     def rule(self: Lowered, dim: int, dtype: DType | None, low: Lowerer, out: Spec) -> Lowered:
         compute = DTYPES["float64"] if out.dtype.is_floating_point else out.dtype
         if out.dtype.is_complex:
             compute = DTYPES["complex128"]
         source = (self if dtype is None else self.cast(dtype)).cast(compute)
-        return scan(low, dim, [Running(
-            lambda index, _: source.load(index), lambda ops, a, b: getattr(ops, instruction)(a, b),
-            neutral, out, associative)])[0]
+        return scan(
+            low,
+            dim,
+            [
+                Running(
+                    lambda index, _: source.load(index),
+                    lambda ops, a, b: getattr(ops, instruction)(a, b),
+                    neutral,
+                    out,
+                    associative,
+                )
+            ],
+        )[0]
 
 
 _accumulating("cumsum", "add", 0, True)
@@ -101,6 +115,7 @@ _accumulating("cumprod", "mul", 1, False)
 
 def _extreme(name: str, instruction: str, sign: int) -> None:
     """The running extreme and its position: that of the last of equals, of the latest NaN if there is one."""
+
     @lowering(name)
     def rule(self: Lowered, dim: int, low: Lowerer, out: tuple[Spec, Spec]) -> tuple[Lowered, ...]:
         source = self.shared(2).cast(self.dtype.opmath)
@@ -114,10 +129,19 @@ def _extreme(name: str, instruction: str, sign: int) -> None:
             place = ops.index(index[at] if index else as_index(0), INT64)
             return ops.where(renewed, place, ops.number(0, INT64))
 
-        return scan(low, dim, [
-            Running(lambda index, _: source.load(index), lambda o, a, b: getattr(o, instruction)(a, b),
-                    extreme_value(source.dtype, -sign), out[0]),
-            Running(position, lambda o, a, b: o.maximum(a, b), 0, out[1])])
+        return scan(
+            low,
+            dim,
+            [
+                Running(
+                    lambda index, _: source.load(index),
+                    lambda o, a, b: getattr(o, instruction)(a, b),
+                    extreme_value(source.dtype, -sign),
+                    out[0],
+                ),
+                Running(position, lambda o, a, b: o.maximum(a, b), 0, out[1]),
+            ],
+        )
 
 
 def extreme_value(dtype: DType, sign: int) -> Any:
@@ -141,5 +165,4 @@ def logcumsumexp(self: Lowered, dim: int, low: Lowerer, out: Spec) -> Lowered:
     compute = DTYPES["complex128"] if out.dtype.is_complex else DTYPES["float64"]
     source, log_of_sum = self.cast(compute), REGISTRY["logaddexp"].body
     assert log_of_sum is not None
-    return scan(low, dim, [Running(
-        lambda index, _: source.load(index), log_of_sum, -float("inf"), out)])[0]
+    return scan(low, dim, [Running(lambda index, _: source.load(index), log_of_sum, -float("inf"), out)])[0]

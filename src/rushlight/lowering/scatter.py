@@ -34,8 +34,12 @@ class Points:
 Value = Callable[[Indices], Expr]
 
 
-def scattered(base: Lowered, points: Points, *stages: tuple[Value, Combine | None],
-              strides: tuple[int, ...] | None = None) -> Lowered:
+def scattered(
+    base: Lowered,
+    points: Points,
+    *stages: tuple[Value, Combine | None],
+    strides: tuple[int, ...] | None = None,
+) -> Lowered:
     """`base` with values written, or combined with what is there, at points.
 
     Each stage is over all points, and ends before the next begins. Values have the dtype of `base`.
@@ -63,12 +67,25 @@ def scattered(base: Lowered, points: Points, *stages: tuple[Value, Combine | Non
     return result
 
 
-COMBINES = {"sum": Combine.SUM, "mean": Combine.SUM, "prod": Combine.PRODUCT, "amax": Combine.MAXIMUM,
-            "amin": Combine.MINIMUM, "add": Combine.SUM, "multiply": Combine.PRODUCT}
+COMBINES = {
+    "sum": Combine.SUM,
+    "mean": Combine.SUM,
+    "prod": Combine.PRODUCT,
+    "amax": Combine.MAXIMUM,
+    "amin": Combine.MINIMUM,
+    "add": Combine.SUM,
+    "multiply": Combine.PRODUCT,
+}
 
 
-def reduced_into(self: Lowered, points: Points, value: Callable[[Indices], Expr], reduce: str,
-                 include_self: bool, out: Spec) -> Lowered:
+def reduced_into(
+    self: Lowered,
+    points: Points,
+    value: Callable[[Indices], Expr],
+    reduce: str,
+    include_self: bool,
+    out: Spec,
+) -> Lowered:
     """`self` with values combined into it; without `include_self` a place that is written forgets what it
     held."""
     compute = self.dtype.opmath
@@ -76,8 +93,12 @@ def reduced_into(self: Lowered, points: Points, value: Callable[[Indices], Expr]
     combine = COMBINES[reduce]
     stages: list[tuple[Value, Combine | None]] = [(lambda index: ops.cast(value(index), compute), combine)]
     if not include_self:
-        neutral = ops.number({Combine.SUM: 0, Combine.PRODUCT: 1}.get(
-            combine, extreme_value(compute, 1 if combine is Combine.MINIMUM else -1)), compute)
+        neutral = ops.number(
+            {Combine.SUM: 0, Combine.PRODUCT: 1}.get(
+                combine, extreme_value(compute, 1 if combine is Combine.MINIMUM else -1)
+            ),
+            compute,
+        )
         stages.insert(0, (lambda index: neutral, None))
     result = scattered(self.cast(compute), points, *stages)
     if reduce == "mean":
@@ -102,4 +123,3 @@ def _divided(sums: Lowered, points: Points, include_self: bool) -> Lowered:
 def at_least_1d(x: Lowered) -> Lowered:
     """A number as a row of one element."""
     return x if x.ndim else x.reindex((1,), lambda index: ())
-

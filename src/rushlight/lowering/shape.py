@@ -26,8 +26,9 @@ from .sorting import bisected
 @lowering("flip")
 def flip(self: Lowered, dims: Sequence[int]) -> Lowered:
     wrapped = wrap_dims(dims, self.ndim, empty_is_all=False)
-    return self.reindex(self.shape, lambda index: [
-        self.shape[d] - 1 - i if d in wrapped else i for d, i in enumerate(index)])
+    return self.reindex(
+        self.shape, lambda index: [self.shape[d] - 1 - i if d in wrapped else i for d, i in enumerate(index)]
+    )
 
 
 @lowering("roll")
@@ -42,8 +43,12 @@ def roll(self: Lowered, shifts: Sequence[int], dims: Sequence[int]) -> Lowered:
         moved[wrap_dim(dim, self.ndim)] += shift
     moved = [by % n for by, n in zip(moved, self.shape, strict=True)]
     if is_small(self.shape) or sum(map(bool, moved)) > MOST_ROLLED:
-        return self.reindex(self.shape, lambda index: [
-            (i - by) % n if by else i for i, by, n in zip(index, moved, self.shape, strict=True)])
+        return self.reindex(
+            self.shape,
+            lambda index: [
+                (i - by) % n if by else i for i, by, n in zip(index, moved, self.shape, strict=True)
+            ],
+        )
     return _rolled(self, moved)
 
 
@@ -54,8 +59,10 @@ def _rolled(self: Lowered, moved: Sequence[int]) -> Lowered:
     """The blocks that a roll by `moved` (0 <= moved < shape) leaves whole, each in its new place."""
     source = self.cheap()
     # Along each dimension: (where a block begins, where it goes, how long it is).
-    cuts = [[(0, by, n - by), (n - by, 0, by)] if by else [(0, 0, n)]
-            for by, n in zip(moved, self.shape, strict=True)]
+    cuts = [
+        [(0, by, n - by), (n - by, 0, by)] if by else [(0, 0, n)]
+        for by, n in zip(moved, self.shape, strict=True)
+    ]
     parts = []
     for block in itertools.product(*cuts):
         starts, places, sizes = zip(*block, strict=True)
@@ -99,8 +106,10 @@ def constant_pad(self: Lowered, pad: Sequence[int], value: Any, low: Lowerer, ou
         before[self.ndim - 1 - k] = pad[2 * k]
     starts = [max(-b, 0) for b in before]  # of what is kept
     places = [max(b, 0) for b in before]
-    sizes = [min(n - start, total - place) for n, start, total, place in zip(
-        self.shape, starts, shape, places, strict=True)]
+    sizes = [
+        min(n - start, total - place)
+        for n, start, total, place in zip(self.shape, starts, shape, places, strict=True)
+    ]
     if 0 in shape or min(sizes, default=1) <= 0:
         return border
     inner = sliced(self, starts, sizes)
@@ -109,12 +118,14 @@ def constant_pad(self: Lowered, pad: Sequence[int], value: Any, low: Lowerer, ou
     if is_small(shape):
         return _chosen(inner, places, border)
     dense = layout(shape, strides)
-    return overwritten(border, dense, Part(inner, dense, sum(
-        p * d for p, d in zip(places, dense, strict=True))))
+    return overwritten(
+        border, dense, Part(inner, dense, sum(p * d for p, d in zip(places, dense, strict=True)))
+    )
 
 
 def _chosen(inner: Lowered, places: Sequence[int], outer: Lowered) -> Lowered:
     """`outer` with `inner` in the place that begins at `places`, chosen element by element."""
+
     def element(index: Indices) -> Expr:
         ops = outer.owner.recorder
         local = [i - start for i, start in zip(index, places, strict=True)]
@@ -130,6 +141,7 @@ def _chosen(inner: Lowered, places: Sequence[int], outer: Lowered) -> Lowered:
 
 
 # Borders that show the inside: by reflection, or by repeating the outermost elements.
+
 
 def _border(name: str) -> None:
     def shown(ops: Recorder, position: Index, size: int) -> Index:
@@ -156,8 +168,9 @@ def _border(name: str) -> None:
         source = self.cheap()
         if 0 in self.shape:
             return low.full(out.known_shape(), 0, out.dtype)
-        return source.reindex(out.known_shape(), lambda index: places(
-            low.recorder, self.shape, padding, index))
+        return source.reindex(
+            out.known_shape(), lambda index: places(low.recorder, self.shape, padding, index)
+        )
 
     @lowering(f"{name}_backward")
     def backward(grad_output: Lowered, padding: Sequence[int], low: Lowerer, out: Spec) -> Lowered:
@@ -186,16 +199,22 @@ def cat(tensors: Sequence[Lowered], dim: int, low: Lowerer, out: Spec) -> Lowere
     if len(parts) == 1:
         return parts[0].reindex(shape, lambda index: index)
     if len(parts) > MOST_CHOSEN or not is_small(shape):
-        return assembled(low, shape, out.known_strides(), [
-            (part, [start if d == at else 0 for d in range(len(shape))])
-            for part, start in zip(parts, starts, strict=True)])
+        return assembled(
+            low,
+            shape,
+            out.known_strides(),
+            [
+                (part, [start if d == at else 0 for d in range(len(shape))])
+                for part, start in zip(parts, starts, strict=True)
+            ],
+        )
     parts = [part.cheap() for part in parts]
 
     def element(index: Indices) -> Expr:
         ops, position = low.recorder, index[at]
         result: Expr | None = None
         for part, start in zip(reversed(parts), reversed(starts), strict=True):
-            value = part.load([*index[:at], (position - start) % part.shape[at], *index[at + 1:]])
+            value = part.load([*index[:at], (position - start) % part.shape[at], *index[at + 1 :]])
             if result is None:
                 result = value
             else:
@@ -208,6 +227,7 @@ def cat(tensors: Sequence[Lowered], dim: int, low: Lowerer, out: Spec) -> Lowere
 
 
 # The numbers of the rows and columns of a triangle.
+
 
 def _triangle_indices(name: str) -> None:
     @lowering(name)
@@ -241,6 +261,7 @@ def _twice_lower_before(ops: Recorder, r: Expr, col: int, offset: int) -> Expr:
 
     That number is the sum over i of min(max(i + offset + 1, 0), col).
     """
+
     def number(value: int) -> Expr:
         return ops.number(value, int64)
 
@@ -261,9 +282,17 @@ extern("the shape of the result depends on data", "repeat_interleave.Tensor")
 
 # Twins of views: the elements that the view shows are those of another tensor.
 
+
 @lowering("as_strided_scatter")
-def as_strided_scatter(self: Lowered, src: Lowered, size: Sequence[int], stride: Sequence[int],
-                       storage_offset: int | None, low: Lowerer, out: Spec) -> Lowered:
+def as_strided_scatter(
+    self: Lowered,
+    src: Lowered,
+    size: Sequence[int],
+    stride: Sequence[int],
+    storage_offset: int | None,
+    low: Lowerer,
+    out: Spec,
+) -> Lowered:
     """Elements of `self`, except those that the strided view shows, which are those of `src`."""
     if 0 in size:
         return self.reindex(self.shape, lambda index: index)
@@ -312,16 +341,21 @@ def _twin(name: str, view: str) -> None:
     def replaced(self: Lowered, src: Lowered, low: Lowerer, out: Spec, *arguments: Any) -> Lowered:
         shown = rule((meta_tensor(Spec(self.shape, self.dtype, out.known_strides(), out.offset)), *arguments))
         return as_strided_scatter(
-            self, src, shown.known_shape(), shown.known_strides(), shown.offset, low, out)
+            self, src, shown.known_shape(), shown.known_strides(), shown.offset, low, out
+        )
 
     if view == "select.int":
         lowering(name)(lambda self, src, dim, index, low, out: replaced(self, src, low, out, dim, index))
     elif view == "slice.Tensor":
-        lowering(name)(lambda self, src, dim, start, end, step, low, out: replaced(
-            self, src, low, out, dim, start, end, step))
+        lowering(name)(
+            lambda self, src, dim, start, end, step, low, out: replaced(
+                self, src, low, out, dim, start, end, step
+            )
+        )
     else:
-        lowering(name)(lambda self, src, offset, dim1, dim2, low, out: replaced(
-            self, src, low, out, offset, dim1, dim2))
+        lowering(name)(
+            lambda self, src, offset, dim1, dim2, low, out: replaced(self, src, low, out, offset, dim1, dim2)
+        )
 
 
 _twin("select_scatter", "select.int")

@@ -19,14 +19,15 @@ INT64, BOOL = DTYPES["int64"], DTYPES["bool"]
 Pair = tuple[Lowered, Lowered]
 
 
-def sorted_rows(self: Lowered, dim: int, count: int, descending: bool,
-                strides: tuple[int, ...] | None = None) -> Pair:
+def sorted_rows(
+    self: Lowered, dim: int, count: int, descending: bool, strides: tuple[int, ...] | None = None
+) -> Pair:
     """The first `count` elements of each row along `dim` in order, and their positions.
 
     `strides` (dense) say how the results are laid out.
     """
     low = self.owner
-    shape = (*self.shape[:dim], count, *self.shape[dim + 1:])
+    shape = (*self.shape[:dim], count, *self.shape[dim + 1 :])
     if 0 in shape:
         return low.full(shape, 0, self.dtype), low.full(shape, 0, INT64)
     if self.dtype.is_complex:
@@ -40,12 +41,27 @@ def sorted_rows(self: Lowered, dim: int, count: int, descending: bool,
     results = low.stored(values, shape, dense), low.stored(positions, shape, dense)
 
     def layout(given: tuple[int, ...], start: int = 0) -> Layout:
-        return Layout((*given[:dim], *given[dim + 1:]), given[dim], start)
+        return Layout((*given[:dim], *given[dim + 1 :]), given[dim], start)
 
-    sort = Sort(self.dtype, (*shape[:dim], *shape[dim + 1:]), self.shape[dim], count, descending,
-                layout(steps, offset), layout(results[0].strides), layout(results[1].strides))
-    low.definitions.append(Call(f"sort{len(low.definitions)}", SORT, [buffer], [values, positions],
-                                {"sort": sort, "values": values, "positions": positions}))
+    sort = Sort(
+        self.dtype,
+        (*shape[:dim], *shape[dim + 1 :]),
+        self.shape[dim],
+        count,
+        descending,
+        layout(steps, offset),
+        layout(results[0].strides),
+        layout(results[1].strides),
+    )
+    low.definitions.append(
+        Call(
+            f"sort{len(low.definitions)}",
+            SORT,
+            [buffer],
+            [values, positions],
+            {"sort": sort, "values": values, "positions": positions},
+        )
+    )
     return results
 
 
@@ -81,8 +97,9 @@ def kthvalue(self: Lowered, k: int, dim: int, out: tuple[Spec, Spec]) -> Pair:
 
 def _at(x: Lowered, dim: int, number: int) -> Lowered:
     """The elements with one number along a dimension, whose extent becomes 1."""
-    return x.reindex((*x.shape[:dim], 1, *x.shape[dim + 1:]),
-                     lambda index: (*index[:dim], number, *index[dim + 1:]))
+    return x.reindex(
+        (*x.shape[:dim], 1, *x.shape[dim + 1 :]), lambda index: (*index[:dim], number, *index[dim + 1 :])
+    )
 
 
 def _nothing(self: Lowered, out: tuple[Spec, Spec]) -> Pair:
@@ -92,11 +109,12 @@ def _nothing(self: Lowered, out: tuple[Spec, Spec]) -> Pair:
 
 # Medians: the lower of two middle elements; of a row with NaN the first NaN, unless NaNs are left out.
 
+
 def _medians(rows: Lowered, at: int, ignore_nan: bool) -> Pair:
     """Along `at`, whose extent becomes 1."""
     ops, n = rows.owner.recorder, rows.shape[at]
     source = rows.cheap()
-    shape = (*rows.shape[:at], 1, *rows.shape[at + 1:])
+    shape = (*rows.shape[:at], 1, *rows.shape[at + 1 :])
     if not rows.dtype.is_floating_point:
         values, positions = sorted_rows(source, at, (n - 1) // 2 + 1, False)
         return _at(values, at, (n - 1) // 2), _at(positions, at, (n - 1) // 2)
@@ -114,7 +132,7 @@ def _medians(rows: Lowered, at: int, ignore_nan: bool) -> Pair:
             wanted = ops.floor_div(last, number(2))
         else:
             wanted = ops.where(ops.gt(missing, number(0)), present, number((n - 1) // 2))
-        return [*index[:at], ops.indirect(wanted, n, None), *index[at + 1:]]
+        return [*index[:at], ops.indirect(wanted, n, None), *index[at + 1 :]]
 
     return found[0].reindex(shape, middle), found[1].reindex(shape, middle)
 
@@ -145,6 +163,7 @@ _declare_median("nanmedian", True)
 
 # Searching.
 
+
 def _less(ops: Recorder, a: Expr, b: Expr) -> Expr:
     """Whether a comes before b; NaN comes last."""
     smaller = ops.lt(a, b)
@@ -166,8 +185,9 @@ def bisected(ops: Recorder, count: int, before: Callable[[Expr], Expr]) -> Expr:
     return found
 
 
-def insertion_points(sequence: Lowered, values: Lowered, right: bool, sorter: Lowered | None,
-                     out: Spec) -> Lowered:
+def insertion_points(
+    sequence: Lowered, values: Lowered, right: bool, sorter: Lowered | None, out: Spec
+) -> Lowered:
     """How many elements of its sorted row of `sequence` are below each value; with `right`, or equal."""
     low, ops = sequence.owner, sequence.owner.recorder
     compute = common([(sequence.dtype, False), (values.dtype, values.ndim == 0)]).opmath
@@ -199,22 +219,34 @@ def _number(low: Lowerer, value: Any, like: Lowered) -> Lowered:
 
 
 @lowering("searchsorted.Tensor")
-def searchsorted(sorted_sequence: Lowered, self: Lowered, right: bool, side: str | None,
-                 sorter: Lowered | None, out: Spec) -> Lowered:
+def searchsorted(
+    sorted_sequence: Lowered, self: Lowered, right: bool, side: str | None, sorter: Lowered | None, out: Spec
+) -> Lowered:
     return insertion_points(sorted_sequence, self, right or side == "right", sorter, out)
 
 
 @lowering("searchsorted.Scalar")
-def searchsorted_number(sorted_sequence: Lowered, self: Any, right: bool, side: str | None,
-                        sorter: Lowered | None, low: Lowerer, out: Spec) -> Lowered:
+def searchsorted_number(
+    sorted_sequence: Lowered,
+    self: Any,
+    right: bool,
+    side: str | None,
+    sorter: Lowered | None,
+    low: Lowerer,
+    out: Spec,
+) -> Lowered:
     value = _number(low, self, sorted_sequence)
     return insertion_points(sorted_sequence, value, right or side == "right", sorter, out)
 
 
-lowering("bucketize.Tensor")(lambda self, boundaries, right, out: insertion_points(
-    boundaries, self, right, None, out))
-lowering("bucketize.Scalar")(lambda self, boundaries, right, low, out: insertion_points(
-    boundaries, _number(low, self, boundaries), right, None, out))
+lowering("bucketize.Tensor")(
+    lambda self, boundaries, right, out: insertion_points(boundaries, self, right, None, out)
+)
+lowering("bucketize.Scalar")(
+    lambda self, boundaries, right, low, out: insertion_points(
+        boundaries, _number(low, self, boundaries), right, None, out
+    )
+)
 
 
 # Membership.
@@ -241,8 +273,11 @@ def _is_in(elements: Lowered, known: Lowered, invert: bool, low: Lowerer) -> Low
             for k in range(1, count):
                 found = ops.logical_or(found, ops.eq(value, values.load((k,))))
         else:
-            place = bisected(ops, count, lambda number: _less(
-                ops, values.load((ops.indirect(number, count, None),)), value))
+            place = bisected(
+                ops,
+                count,
+                lambda number: _less(ops, values.load((ops.indirect(number, count, None),)), value),
+            )
             at = ops.indirect(ops.minimum(place, ops.number(count - 1, INT64)), count, None)
             found = ops.eq(values.load((at,)), value)
         return ops.logical_not(found) if invert else found
@@ -255,14 +290,26 @@ def _python_number(low: Lowerer, value: Any) -> Lowered:
     return low.full((), value, dtype)
 
 
-lowering("isin.Tensor_Tensor")(lambda elements, test_elements, invert, low: _is_in(
-    elements, test_elements, invert, low))
-lowering("isin.Tensor_Scalar")(lambda elements, test_element, invert, low: _is_in(
-    elements, _python_number(low, test_element), invert, low))
-lowering("isin.Scalar_Tensor")(lambda element, test_elements, invert, low: _is_in(
-    _python_number(low, element), test_elements, invert, low))
+lowering("isin.Tensor_Tensor")(
+    lambda elements, test_elements, invert, low: _is_in(elements, test_elements, invert, low)
+)
+lowering("isin.Tensor_Scalar")(
+    lambda elements, test_element, invert, low: _is_in(
+        elements, _python_number(low, test_element), invert, low
+    )
+)
+lowering("isin.Scalar_Tensor")(
+    lambda element, test_elements, invert, low: _is_in(
+        _python_number(low, element), test_elements, invert, low
+    )
+)
 
 
-
-extern("the shape of the result depends on data", "_unique", "_unique2", "unique_dim",
-       "unique_dim_consecutive", "unique_consecutive")
+extern(
+    "the shape of the result depends on data",
+    "_unique",
+    "_unique2",
+    "unique_dim",
+    "unique_dim_consecutive",
+    "unique_consecutive",
+)

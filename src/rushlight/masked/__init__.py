@@ -18,9 +18,27 @@ from ..core.shapes import Shape, wrap_dims
 from ..core.tensor import Tensor
 from ._sparse import reduced
 
-__all__ = ["amax", "amin", "argmax", "argmin", "cumprod", "cumsum", "log_softmax", "logaddexp", "logsumexp",
-           "mean",
-           "median", "norm", "normalize", "prod", "softmax", "softmin", "std", "sum", "var"]
+__all__ = [
+    "amax",
+    "amin",
+    "argmax",
+    "argmin",
+    "cumprod",
+    "cumsum",
+    "log_softmax",
+    "logaddexp",
+    "logsumexp",
+    "mean",
+    "median",
+    "norm",
+    "normalize",
+    "prod",
+    "softmax",
+    "softmin",
+    "std",
+    "sum",
+    "var",
+]
 
 Dims = int | Sequence[int] | None
 INF = float("inf")
@@ -29,17 +47,25 @@ NAN = float("nan")
 
 # The mask.
 
+
 def _full_mask(input: Tensor, mask: Tensor) -> Tensor:
     """`mask` as bool, of the shape of `input`."""
-    check(mask.ndim <= input.ndim, "masked: the mask must broadcast to the input, but has more dimensions: "
-          f"{mask.ndim} and {input.ndim}", IndexError)
+    check(
+        mask.ndim <= input.ndim,
+        "masked: the mask must broadcast to the input, but has more dimensions: "
+        f"{mask.ndim} and {input.ndim}",
+        IndexError,
+    )
     return mask.to(DTYPES["bool"]).broadcast_to(tuple(input.shape))
 
 
 def _selected(input: Tensor, mask: Tensor | None, identity: Any) -> Tensor:
     """`input` with the elements left out replaced by `identity`."""
-    check(input._parts is None, f"masked: this operation expects a strided tensor, got {input.layout}",
-          ValueError)
+    check(
+        input._parts is None,
+        f"masked: this operation expects a strided tensor, got {input.layout}",
+        ValueError,
+    )
     if mask is None:
         return input
     return input.where(_full_mask(input, mask), scalar_tensor(identity, input.dtype))
@@ -74,17 +100,31 @@ def _count(input: Tensor, dims: Shape, keepdim: bool, mask: Tensor | None) -> Te
 
 # Reductions.
 
-def sum(input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: DType | None = None,
-        mask: Tensor | None = None) -> Tensor:
+
+def sum(
+    input: Tensor,
+    dim: Dims = None,
+    *,
+    keepdim: bool = False,
+    dtype: DType | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
     """The sum of the selected elements."""
     if input._parts is not None:
         return reduced("sum", input, _dims(dim, input.ndim), keepdim, _sum_dtype(input, dtype), mask)
-    return _selected(input, mask, 0).sum(_dims(dim, input.ndim), bool(keepdim),
-                                         dtype=_sum_dtype(input, dtype))
+    return _selected(input, mask, 0).sum(
+        _dims(dim, input.ndim), bool(keepdim), dtype=_sum_dtype(input, dtype)
+    )
 
 
-def prod(input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: DType | None = None,
-         mask: Tensor | None = None) -> Tensor:
+def prod(
+    input: Tensor,
+    dim: Dims = None,
+    *,
+    keepdim: bool = False,
+    dtype: DType | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
     """The product of the selected elements."""
     if input._parts is not None:
         return reduced("prod", input, _dims(dim, input.ndim), keepdim, _sum_dtype(input, dtype), mask)
@@ -104,8 +144,14 @@ def cumprod(input: Tensor, dim: int, *, dtype: DType | None = None, mask: Tensor
     return _selected(input, mask, 1).cumprod(dim, dtype=dtype or input.dtype)
 
 
-def amax(input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: DType | None = None,
-         mask: Tensor | None = None) -> Tensor:
+def amax(
+    input: Tensor,
+    dim: Dims = None,
+    *,
+    keepdim: bool = False,
+    dtype: DType | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
     """The largest of the selected elements."""
     if input._parts is not None:
         return reduced("amax", input, _dims(dim, input.ndim), keepdim, dtype or input.dtype, mask)
@@ -113,8 +159,14 @@ def amax(input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: DType
     return selected.amax(_dims(dim, input.ndim), bool(keepdim)).to(dtype or input.dtype)
 
 
-def amin(input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: DType | None = None,
-         mask: Tensor | None = None) -> Tensor:
+def amin(
+    input: Tensor,
+    dim: Dims = None,
+    *,
+    keepdim: bool = False,
+    dtype: DType | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
     """The smallest of the selected elements."""
     if input._parts is not None:
         return reduced("amin", input, _dims(dim, input.ndim), keepdim, dtype or input.dtype, mask)
@@ -122,65 +174,123 @@ def amin(input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: DType
     return selected.amin(_dims(dim, input.ndim), bool(keepdim)).to(dtype or input.dtype)
 
 
-def argmax(input: Tensor, dim: int | None = None, *, keepdim: bool = False, dtype: DType | None = None,
-           mask: Tensor | None = None) -> Tensor:
+def argmax(
+    input: Tensor,
+    dim: int | None = None,
+    *,
+    keepdim: bool = False,
+    dtype: DType | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
     """The position of the largest selected element, in the dtype of the input unless told otherwise."""
     return _selected(input, mask, _lowest(input.dtype)).argmax(dim, bool(keepdim)).to(dtype or input.dtype)
 
 
-def argmin(input: Tensor, dim: int | None = None, *, keepdim: bool = False, dtype: DType | None = None,
-           mask: Tensor | None = None) -> Tensor:
+def argmin(
+    input: Tensor,
+    dim: int | None = None,
+    *,
+    keepdim: bool = False,
+    dtype: DType | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
     """The position of the smallest selected element, in the dtype of the input unless told otherwise."""
     return _selected(input, mask, _highest(input.dtype)).argmin(dim, bool(keepdim)).to(dtype or input.dtype)
 
 
-def mean(input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: DType | None = None,
-         mask: Tensor | None = None) -> Tensor:
+def mean(
+    input: Tensor,
+    dim: Dims = None,
+    *,
+    keepdim: bool = False,
+    dtype: DType | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
     """The mean of the selected elements; NaN if there are none."""
     wanted = dtype or input.dtype
-    check(wanted.category >= Category.FLOATING, "masked.mean: the dtype must be floating point or complex, "
-          f"got {wanted.torch_name}; pass dtype=", ValueError)
+    check(
+        wanted.category >= Category.FLOATING,
+        f"masked.mean: the dtype must be floating point or complex, got {wanted.torch_name}; pass dtype=",
+        ValueError,
+    )
     dims = _dims(dim, input.ndim)
     if input._parts is not None:
         return reduced("mean", input, dims, keepdim, wanted, mask)
-    return sum(input, dims, keepdim=keepdim, dtype=dtype, mask=mask) / _count(input, dims, bool(keepdim),
-                                                                              mask)
+    return sum(input, dims, keepdim=keepdim, dtype=dtype, mask=mask) / _count(
+        input, dims, bool(keepdim), mask
+    )
 
 
-def median(input: Tensor, dim: int = -1, *, keepdim: bool = False, dtype: DType | None = None,
-           mask: Tensor | None = None) -> Tensor:
+def median(
+    input: Tensor,
+    dim: int = -1,
+    *,
+    keepdim: bool = False,
+    dtype: DType | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
     """The median of the selected elements, the lower one of two; NaN if there are none."""
     if input.is_floating_point():
         return _selected(input, mask, NAN).nanmedian(dim, keepdim)[0]
     result = _selected(input.to(DTYPES["float32"]), mask, NAN).nanmedian(dim, keepdim)[0]
-    check(not result.isnan().any(), "masked.median: no row may be left out completely if the dtype is not "
-          "floating point",
-          ValueError)
+    check(
+        not result.isnan().any(),
+        "masked.median: no row may be left out completely if the dtype is not floating point",
+        ValueError,
+    )
     return result.to(dtype or input.dtype)
 
 
-def logsumexp(input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: DType | None = None,
-              mask: Tensor | None = None) -> Tensor:
+def logsumexp(
+    input: Tensor,
+    dim: Dims = None,
+    *,
+    keepdim: bool = False,
+    dtype: DType | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
     """The logarithm of the sum of the exponentials of the selected elements."""
     selected = _selected(input, mask, _lowest(input.dtype))
     return selected.logsumexp(_dims(dim, input.ndim), keepdim).to(dtype or input.dtype)
 
 
-def norm(input: Tensor, ord: float | None = 2.0, dim: Dims = None, *, keepdim: bool = False,
-         dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
+def norm(
+    input: Tensor,
+    ord: float | None = 2.0,
+    dim: Dims = None,
+    *,
+    keepdim: bool = False,
+    dtype: DType | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
     """The vector norm of order `ord` of the selected elements."""
     selected = _selected(input, mask, INF if ord == -INF else 0)
-    return run_name("linalg_vector_norm", selected, 2.0 if ord is None else ord, _dims(dim, input.ndim),
-                    bool(keepdim),
-                    dtype or input.dtype)
+    return run_name(
+        "linalg_vector_norm",
+        selected,
+        2.0 if ord is None else ord,
+        _dims(dim, input.ndim),
+        bool(keepdim),
+        dtype or input.dtype,
+    )
 
 
-def var(input: Tensor, dim: Dims = None, unbiased: bool | None = None, *, correction: float | None = None,
-        keepdim: bool = False, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
+def var(
+    input: Tensor,
+    dim: Dims = None,
+    unbiased: bool | None = None,
+    *,
+    correction: float | None = None,
+    keepdim: bool = False,
+    dtype: DType | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
     """The variance of the selected elements."""
-    check(unbiased is None or correction is None, "masked.var: only one of unbiased and correction may be "
-          "given",
-          AssertionError)
+    check(
+        unbiased is None or correction is None,
+        "masked.var: only one of unbiased and correction may be given",
+        AssertionError,
+    )
     if correction is None:
         correction = 1.0 if unbiased is None else float(unbiased)
     compute = dtype or input.dtype
@@ -193,13 +303,22 @@ def var(input: Tensor, dim: Dims = None, unbiased: bool | None = None, *, correc
     return (total / (freedom - correction).clamp(min=0)).to(dtype or compute)
 
 
-def std(input: Tensor, dim: Dims = None, unbiased: bool | None = None, *, correction: float | None = None,
-        keepdim: bool = False, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
+def std(
+    input: Tensor,
+    dim: Dims = None,
+    unbiased: bool | None = None,
+    *,
+    correction: float | None = None,
+    keepdim: bool = False,
+    dtype: DType | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
     """The standard deviation of the selected elements."""
     return var(input, dim, unbiased, correction=correction, keepdim=keepdim, dtype=dtype, mask=mask).sqrt()
 
 
 # Normalizations.
+
 
 def softmax(input: Tensor, dim: int, *, dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:
     """Softmax of the selected elements; zero for the others."""
@@ -216,15 +335,28 @@ def softmin(input: Tensor, dim: int, *, dtype: DType | None = None, mask: Tensor
     return (-_selected(input, mask, _highest(input.dtype))).softmax(dim, dtype or input.dtype)
 
 
-def normalize(input: Tensor, ord: float, dim: int, *, eps: float = 1e-12, dtype: DType | None = None,
-              mask: Tensor | None = None) -> Tensor:
+def normalize(
+    input: Tensor,
+    ord: float,
+    dim: int,
+    *,
+    eps: float = 1e-12,
+    dtype: DType | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
     """The input divided by the norm of its selected elements, which is at least `eps`."""
     size = norm(input, ord, dim, keepdim=True, dtype=dtype, mask=mask)
     return _selected(input, mask, 0) / size.clamp(min=eps)
 
 
-def logaddexp(input: Tensor, other: Tensor, *, dtype: DType | None = None, input_mask: Tensor | None = None,
-              other_mask: Tensor | None = None) -> Tensor:
+def logaddexp(
+    input: Tensor,
+    other: Tensor,
+    *,
+    dtype: DType | None = None,
+    input_mask: Tensor | None = None,
+    other_mask: Tensor | None = None,
+) -> Tensor:
     """log(exp(input) + exp(other)), where an element left out counts as zero in that sum."""
     left = _selected(input, input_mask, _lowest(input.dtype))
     return left.logaddexp(_selected(other, other_mask, _lowest(other.dtype))).to(dtype or input.dtype)

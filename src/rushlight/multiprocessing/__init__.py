@@ -12,8 +12,15 @@ from ..core.storage import _STRATEGY
 from ..nn.parameter import Parameter
 from . import reductions
 
-__all__ = [*_multiprocessing.__all__, "get_all_sharing_strategies", "get_sharing_strategy",  # noqa: PLE0604
-           "reductions", "set_sharing_strategy", "spawn", "start_processes"]
+__all__ = [  # noqa: PLE0604  the standard library's own list first
+    *_multiprocessing.__all__,
+    "get_all_sharing_strategies",
+    "get_sharing_strategy",
+    "reductions",
+    "set_sharing_strategy",
+    "spawn",
+    "start_processes",
+]
 
 _STRATEGIES = {"file_descriptor", "file_system"}
 
@@ -34,8 +41,14 @@ def set_sharing_strategy(new_strategy: str) -> None:
     _STRATEGY[0] = new_strategy
 
 
-def start_processes(fn: Callable[..., Any], args: tuple[Any, ...] = (), nprocs: int = 1, join: bool = True,
-                    daemon: bool = False, start_method: str = "spawn") -> Any:
+def start_processes(
+    fn: Callable[..., Any],
+    args: tuple[Any, ...] = (),
+    nprocs: int = 1,
+    join: bool = True,
+    daemon: bool = False,
+    start_method: str = "spawn",
+) -> Any:
     """`fn(i, *args)` in `nprocs` processes; with `join` waits for them, and fails if one of them does."""
     context: Any = _multiprocessing.get_context(start_method)
     processes = [context.Process(target=fn, args=(i, *args), daemon=daemon) for i in range(nprocs)]
@@ -52,8 +65,14 @@ def start_processes(fn: Callable[..., Any], args: tuple[Any, ...] = (), nprocs: 
     return None
 
 
-def spawn(fn: Callable[..., Any], args: tuple[Any, ...] = (), nprocs: int = 1, join: bool = True,
-          daemon: bool = False, start_method: str = "spawn") -> Any:
+def spawn(
+    fn: Callable[..., Any],
+    args: tuple[Any, ...] = (),
+    nprocs: int = 1,
+    join: bool = True,
+    daemon: bool = False,
+    start_method: str = "spawn",
+) -> Any:
     return start_processes(fn, args, nprocs, join, daemon, start_method)
 
 

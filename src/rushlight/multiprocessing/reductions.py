@@ -23,8 +23,14 @@ from ..core.storage import UntypedStorage
 from ..core.tensor import Tensor, alias, meta_tensor
 from ..storage import TypedStorage
 
-__all__ = ["StorageWeakRef", "init_reductions", "rebuild_storage", "rebuild_tensor", "reduce_storage",
-           "reduce_tensor"]
+__all__ = [
+    "StorageWeakRef",
+    "init_reductions",
+    "rebuild_storage",
+    "rebuild_tensor",
+    "reduce_storage",
+    "reduce_tensor",
+]
 
 
 class StorageWeakRef:
@@ -94,8 +100,11 @@ def _attached(cls: Any, descriptor: int, size: int, path: str | None) -> Untyped
         known = _received.get((stat.st_dev, stat.st_ino))
     if known is not None:
         return known
-    storage = cls._new_shared_fd_cpu(descriptor, size) if path is None else \
-        cls._new_shared_filename_cpu(b"", os.fsencode(path), size)
+    storage = (
+        cls._new_shared_fd_cpu(descriptor, size)
+        if path is None
+        else cls._new_shared_filename_cpu(b"", os.fsencode(path), size)
+    )
     _remember(stat, storage)
     return storage
 
@@ -111,10 +120,17 @@ def rebuild_typed_storage(storage: UntypedStorage, dtype: Any) -> TypedStorage:
 def reduce_tensor(tensor: Tensor) -> Any:
     """A tensor as its storage and its place in it."""
     if tensor.requires_grad and not tensor.is_leaf:
-        raise RuntimeError("Cowardly refusing to serialize non-leaf tensor which requires_grad: its history "
-                           "cannot go to another process. To send the values alone, send tensor.detach()")
-    plain = tensor._parts is None and tensor._quantizer is None and not tensor.is_meta \
-        and not isinstance(tensor, NestedTensor) and type(tensor).__reduce_ex__ is Tensor.__reduce_ex__
+        raise RuntimeError(
+            "Cowardly refusing to serialize non-leaf tensor which requires_grad: its history "
+            "cannot go to another process. To send the values alone, send tensor.detach()"
+        )
+    plain = (
+        tensor._parts is None
+        and tensor._quantizer is None
+        and not tensor.is_meta
+        and not isinstance(tensor, NestedTensor)
+        and type(tensor).__reduce_ex__ is Tensor.__reduce_ex__
+    )
     if not plain or tensor._array is None:
         return tensor.__reduce_ex__(2)
     storage = tensor.untyped_storage()
@@ -123,8 +139,14 @@ def reduce_tensor(tensor: Tensor) -> Any:
     return rebuild_tensor, (type(tensor), storage, place, bits, tensor.requires_grad, own_attributes(tensor))
 
 
-def rebuild_tensor(cls: Any, storage: UntypedStorage, place: tuple[Any, ...], bits: tuple[bool, bool],
-                   requires_grad: bool, attributes: dict[str, Any]) -> Tensor:
+def rebuild_tensor(
+    cls: Any,
+    storage: UntypedStorage,
+    place: tuple[Any, ...],
+    bits: tuple[bool, bool],
+    requires_grad: bool,
+    attributes: dict[str, Any],
+) -> Tensor:
     name, shape, strides, offset = place
     dtype = DTYPES[name]
     carrier = meta_tensor(Spec((0,), dtype, (1,)))

@@ -16,10 +16,14 @@ from ._view import all_rows
 
 @rule("linear", anywhere=True)
 def linear(input: Any, weight: Tensor, bias: Any) -> Any:
-    check(isinstance(input, NestedTensor) and not weight.is_nested and (bias is None or not bias.is_nested),
-          "linear(): the input may be a nested tensor, weight and bias are dense", ValueError)
-    check(input._ragged_idx < input.ndim - 1, "linear(): the last dimension of the input is ragged",
-          ValueError)
+    check(
+        isinstance(input, NestedTensor) and not weight.is_nested and (bias is None or not bias.is_nested),
+        "linear(): the input may be a nested tensor, weight and bias are dense",
+        ValueError,
+    )
+    check(
+        input._ragged_idx < input.ndim - 1, "linear(): the last dimension of the input is ragged", ValueError
+    )
     return input.like(run_name("linear", input._values, weight, bias))
 
 
@@ -33,8 +37,10 @@ def matmul(self: Any, other: Any) -> Any:
         found = _nested_by_dense(self, other)
     else:
         found = _dense_by_nested(self, other)
-    check(found is not None, f"matmul(): not supported between inputs of shapes {tuple(self.shape)} and "
-          f"{tuple(other.shape)}")
+    check(
+        found is not None,
+        f"matmul(): not supported between inputs of shapes {tuple(self.shape)} and {tuple(other.shape)}",
+    )
     return found
 
 
@@ -81,15 +87,25 @@ def bmm(self: Any, mat2: Any) -> Any:
 @rule("embedding", anywhere=True)
 def embedding(weight: Any, indices: Any, padding_idx: int, scale_grad_by_freq: bool, sparse: bool) -> Any:
     check(not weight.is_nested, "embedding(): the weight is dense", ValueError)
-    return indices.like(run_name("embedding", weight, indices._values, padding_idx, scale_grad_by_freq,
-                                 sparse))
+    return indices.like(
+        run_name("embedding", weight, indices._values, padding_idx, scale_grad_by_freq, sparse)
+    )
 
 
 # Attention.
 
+
 @rule("scaled_dot_product_attention", anywhere=True)
-def attention(query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float, is_causal: bool, scale: Any,
-              enable_gqa: bool) -> Any:
+def attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    attn_mask: Any,
+    dropout_p: float,
+    is_causal: bool,
+    scale: Any,
+    enable_gqa: bool,
+) -> Any:
     _check_attention(query, key, value, attn_mask)
     options = (dropout_p, is_causal, scale, enable_gqa)
     if query.ndim > 3 and query._ragged_idx == 1:  # the ragged dimension is a second batch
@@ -112,39 +128,73 @@ def _padding_costs(query: NestedTensor, key: NestedTensor) -> bool:
     padding = batch * query._ragged.longest * key._ragged.longest - needed
     if AMBIENT.trace is not None:
         return padding > 3 * needed
-    heads = math.prod(query._values.shape[:query._ragged_idx - 1])
+    heads = math.prod(query._values.shape[: query._ragged_idx - 1])
     return padding * heads > ROW_COST * batch
 
 
 def _check_attention(query: Any, key: Any, value: Any, attn_mask: Any) -> None:
     three = (query, key, value)
-    check(all(isinstance(t, NestedTensor) for t in three), "Expected query, key, and value to be nested "
-          f"tensors, but got query.is_nested: {query.is_nested}, key.is_nested: {key.is_nested}, and "
-          f"value.is_nested: {value.is_nested} instead.", ValueError)
-    check(query.dtype is key.dtype and query.dtype is value.dtype, "Expected query, key, and value to have "
-          f"the same dtype, but got {', '.join(t.dtype.name for t in three)}.", ValueError)
-    check(min(t.ndim for t in three) >= 3, "Expected query, key, and value to all be at least 3 dimensional, "
-          f"but got {', '.join(str(t.ndim) for t in three)}.", ValueError)
-    check(query._ragged_idx == key._ragged_idx == value._ragged_idx, "Expected query, key, and value to all "
-          "be ragged on the same dimension, but got ragged dims "
-          f"{', '.join(str(t._ragged_idx) for t in three)}.", ValueError)
-    check(attn_mask is None, "scaled_dot_product_attention: masks are not supported for nested tensors; the "
-          "ends of rows are masked, and is_causal=True masks what comes later", ValueError)
-    check(query._ragged.batch == key._ragged.batch, "scaled_dot_product_attention: query has "
-          f"{query._ragged.batch} rows, key {key._ragged.batch}")
-    check(key._ragged.size == value._ragged.size, "scaled_dot_product_attention: the rows of key and value "
-          "have different lengths")
+    check(
+        all(isinstance(t, NestedTensor) for t in three),
+        "Expected query, key, and value to be nested "
+        f"tensors, but got query.is_nested: {query.is_nested}, key.is_nested: {key.is_nested}, and "
+        f"value.is_nested: {value.is_nested} instead.",
+        ValueError,
+    )
+    check(
+        query.dtype is key.dtype and query.dtype is value.dtype,
+        "Expected query, key, and value to have "
+        f"the same dtype, but got {', '.join(t.dtype.name for t in three)}.",
+        ValueError,
+    )
+    check(
+        min(t.ndim for t in three) >= 3,
+        "Expected query, key, and value to all be at least 3 dimensional, "
+        f"but got {', '.join(str(t.ndim) for t in three)}.",
+        ValueError,
+    )
+    check(
+        query._ragged_idx == key._ragged_idx == value._ragged_idx,
+        "Expected query, key, and value to all "
+        "be ragged on the same dimension, but got ragged dims "
+        f"{', '.join(str(t._ragged_idx) for t in three)}.",
+        ValueError,
+    )
+    check(
+        attn_mask is None,
+        "scaled_dot_product_attention: masks are not supported for nested tensors; the "
+        "ends of rows are masked, and is_causal=True masks what comes later",
+        ValueError,
+    )
+    check(
+        query._ragged.batch == key._ragged.batch,
+        f"scaled_dot_product_attention: query has {query._ragged.batch} rows, key {key._ragged.batch}",
+    )
+    check(
+        key._ragged.size == value._ragged.size,
+        "scaled_dot_product_attention: the rows of key and value have different lengths",
+    )
 
 
-def _dense(query: Tensor, key: Tensor, value: Tensor, mask: Any, dropout_p: float, is_causal: bool,
-           scale: Any, enable_gqa: bool) -> Tensor:
-    found: Tensor = run_name("scaled_dot_product_attention", query, key, value, mask, dropout_p, is_causal,
-                             scale, enable_gqa)
+def _dense(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Any,
+    dropout_p: float,
+    is_causal: bool,
+    scale: Any,
+    enable_gqa: bool,
+) -> Tensor:
+    found: Tensor = run_name(
+        "scaled_dot_product_attention", query, key, value, mask, dropout_p, is_causal, scale, enable_gqa
+    )
     return found
 
 
-def _on_padded(query: NestedTensor, key: NestedTensor, value: NestedTensor,
-               options: tuple[float, bool, Any, bool]) -> NestedTensor:
+def _on_padded(
+    query: NestedTensor, key: NestedTensor, value: NestedTensor, options: tuple[float, bool, Any, bool]
+) -> NestedTensor:
     """All rows at once, padded to the longest, with the padding of keys masked."""
     dropout_p, is_causal, scale, enable_gqa = options
     rows, columns = query._ragged.longest, key._ragged.longest
@@ -152,8 +202,9 @@ def _on_padded(query: NestedTensor, key: NestedTensor, value: NestedTensor,
     if not key._ragged.uniform(columns):
         mask = beside(_mask(query, key, is_causal, rows, columns), query._values)
         is_causal = False
-    result = _dense(padded(query, 0), padded(key, 0), padded(value, 0), mask, dropout_p, is_causal, scale,
-                    enable_gqa)
+    result = _dense(
+        padded(query, 0), padded(key, 0), padded(value, 0), mask, dropout_p, is_causal, scale, enable_gqa
+    )
     return from_padded(result, query._ragged, query._ragged_idx)
 
 
@@ -165,13 +216,15 @@ def _mask(query: NestedTensor, key: NestedTensor, is_causal: bool, rows: int, co
         inside = np.arange(columns) < ragged.sizes[:, None, None]
         if is_causal:
             inside = inside & (np.arange(columns) <= np.arange(rows)[:, None])
-        ragged._indices[kind] = wrap(np.ascontiguousarray(
-            inside.reshape(ragged.batch, *(1,) * (query.ndim - 3), -1, columns)))
+        ragged._indices[kind] = wrap(
+            np.ascontiguousarray(inside.reshape(ragged.batch, *(1,) * (query.ndim - 3), -1, columns))
+        )
     return ragged._indices[kind]
 
 
-def _row_by_row(query: NestedTensor, key: NestedTensor, value: NestedTensor,
-                options: tuple[float, bool, Any, bool]) -> NestedTensor:
+def _row_by_row(
+    query: NestedTensor, key: NestedTensor, value: NestedTensor, options: tuple[float, bool, Any, bool]
+) -> NestedTensor:
     """For rows of very different lengths, whose padding would cost more than the rows themselves."""
     rows = zip(all_rows(query), all_rows(key), all_rows(value), strict=True)
     results = [_dense(q, k, v, None, *options) for q, k, v in rows]
@@ -180,8 +233,13 @@ def _row_by_row(query: NestedTensor, key: NestedTensor, value: NestedTensor,
 
 @rule("cosine_similarity", anywhere=True)
 def cosine_similarity(x1: Any, x2: Any, dim: int, eps: float) -> Any:
-    check(isinstance(x1, NestedTensor) and isinstance(x2, NestedTensor) and x1.shape == x2.shape
-          and x1._ragged_idx == 1, "cosine_similarity(): takes two nested tensors of the same shape")
+    check(
+        isinstance(x1, NestedTensor)
+        and isinstance(x2, NestedTensor)
+        and x1.shape == x2.shape
+        and x1._ragged_idx == 1,
+        "cosine_similarity(): takes two nested tensors of the same shape",
+    )
     check(dim % x1.ndim > 1, "cosine_similarity(): not supported along the batch and the ragged dimension")
     left, right = packed(x1), packed(x2)
     return left.like(run_name("cosine_similarity", left._values, right._values, dim % x1.ndim - 1, eps))

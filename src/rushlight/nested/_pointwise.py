@@ -20,8 +20,10 @@ def first_nested(op: OpDef, args: Arguments) -> NestedTensor:
 
 
 def mismatch(op: OpDef, first: Tensor, other: Tensor) -> RuntimeError:
-    return RuntimeError(f"cannot call binary pointwise function {op.schema.name} with inputs of shapes "
-                        f"{tuple(first.shape)} and {tuple(other.shape)}")
+    return RuntimeError(
+        f"cannot call binary pointwise function {op.schema.name} with inputs of shapes "
+        f"{tuple(first.shape)} and {tuple(other.shape)}"
+    )
 
 
 def aligned(op: OpDef, tensors: list[Any]) -> tuple[NestedTensor, list[Any]]:
@@ -50,9 +52,12 @@ def _value(op: OpDef, tensor: Any, like: NestedTensor) -> Any:
 def dense_value(op: OpDef, tensor: Tensor, like: NestedTensor) -> Tensor:
     """A dense tensor as one that broadcasts with the values of `like`, which has no holes."""
     dim, rank = like._ragged_idx, like.ndim
-    check(tensor.ndim <= rank, f"{op.schema.name}: a dense tensor of {tensor.ndim} dimensions does not "
-          f"broadcast with a nested tensor of shape {tuple(like.shape)}; it may have as many at most",
-          NotImplementedError)
+    check(
+        tensor.ndim <= rank,
+        f"{op.schema.name}: a dense tensor of {tensor.ndim} dimensions does not "
+        f"broadcast with a nested tensor of shape {tuple(like.shape)}; it may have as many at most",
+        NotImplementedError,
+    )
     tensor = tensor.reshape((1,) * (rank - tensor.ndim) + tuple(tensor.shape))
     ragged = like._ragged
     if tensor.shape[0] == 1 and tensor.shape[dim] == 1:
@@ -86,18 +91,61 @@ def pointwise(op: OpDef, args: Arguments) -> Any:
 RULES["pointwise"] = pointwise  # what every operator of that kind does
 
 # Elementwise operators that are not declared by a scalar body.
-generic("relu6", "celu", "selu", "rrelu", "masked_fill.Scalar", "masked_fill.Tensor", "clip", "clip.Tensor",
-        "true_divide.Tensor", "max.other", "min.other", "__xor__.Tensor", "__xor__.Scalar",
-        "__lshift__.Tensor", "__lshift__.Scalar", "__rshift__.Tensor", "__rshift__.Scalar", "square",
-        "positive", "conj_physical", "ldexp.Tensor", "float_power.Tensor_Tensor", "float_power.Tensor_Scalar",
-        "float_power.Scalar", "copy")(pointwise)
+generic(
+    "relu6",
+    "celu",
+    "selu",
+    "rrelu",
+    "masked_fill.Scalar",
+    "masked_fill.Tensor",
+    "clip",
+    "clip.Tensor",
+    "true_divide.Tensor",
+    "max.other",
+    "min.other",
+    "__xor__.Tensor",
+    "__xor__.Scalar",
+    "__lshift__.Tensor",
+    "__lshift__.Scalar",
+    "__rshift__.Tensor",
+    "__rshift__.Scalar",
+    "square",
+    "positive",
+    "conj_physical",
+    "ldexp.Tensor",
+    "float_power.Tensor_Tensor",
+    "float_power.Tensor_Scalar",
+    "float_power.Scalar",
+    "copy",
+)(pointwise)
 
 
 # The same operator on the values, whatever they are.
 
-@generic("detach", "alias", "_to_copy", "zeros_like", "ones_like", "empty_like", "full_like", "rand_like",
-         "randn_like", "randint_like", "randint_like.low_dtype", "fill.Scalar", "fill.Tensor", "zero",
-         "bernoulli", "bernoulli.p", "dropout", "native_dropout", "conj", "resolve_conj", "resolve_neg")
+
+@generic(
+    "detach",
+    "alias",
+    "_to_copy",
+    "zeros_like",
+    "ones_like",
+    "empty_like",
+    "full_like",
+    "rand_like",
+    "randn_like",
+    "randint_like",
+    "randint_like.low_dtype",
+    "fill.Scalar",
+    "fill.Tensor",
+    "zero",
+    "bernoulli",
+    "bernoulli.p",
+    "dropout",
+    "native_dropout",
+    "conj",
+    "resolve_conj",
+    "resolve_neg",
+)
 def on_values(op: OpDef, args: Arguments) -> Any:
     nested = first_nested(op, args)
     result = call(op, tuple([a._values if a is nested else _strided(op, i, a) for i, a in enumerate(args)]))
@@ -121,8 +169,9 @@ def new_dense(op: OpDef, args: Arguments) -> Any:
 def clone(self: NestedTensor, memory_format: Any) -> Any:
     if self._ragged.holes and memory_format is not None and memory_format.name == "contiguous_format":
         return packed(self)
-    return self.like(self._values.clone(memory_format=memory_format) if memory_format is not None
-                     else self._values.clone())
+    return self.like(
+        self._values.clone(memory_format=memory_format) if memory_format is not None else self._values.clone()
+    )
 
 
 @rule("contiguous")
@@ -138,15 +187,18 @@ def equal(self: Any, other: Any) -> bool:
 
 @rule("allclose", anywhere=True)
 def allclose(self: Any, other: Any, rtol: float, atol: float, equal_nan: bool) -> bool:
-    check(self.shape == other.shape, f"allclose: the shapes {tuple(self.shape)} and {tuple(other.shape)} "
-          "differ")
+    check(
+        self.shape == other.shape, f"allclose: the shapes {tuple(self.shape)} and {tuple(other.shape)} differ"
+    )
     return bool(unholed(self).allclose(unholed(other), rtol=rtol, atol=atol, equal_nan=equal_nan))
 
 
 @rule("is_same_size", anywhere=True)
 def is_same_size(self: Any, other: Any) -> bool:
-    check(isinstance(self, NestedTensor) and isinstance(other, NestedTensor),
-          "is_same_size: Expected both self and other to be nested tensors.")
+    check(
+        isinstance(self, NestedTensor) and isinstance(other, NestedTensor),
+        "is_same_size: Expected both self and other to be nested tensors.",
+    )
     return tuple(self.shape) == tuple(other.shape)
 
 
@@ -156,12 +208,17 @@ def to_padded_tensor(self: NestedTensor, padding: float, output_size: Any) -> Te
     if output_size is None:
         return padded(self, padding)
     sizes = tuple(output_size)
-    check(len(sizes) == self.ndim, f"to_padded_tensor: output_size has {len(sizes)} sizes, the nested tensor "
-          f"{self.ndim} dimensions")
+    check(
+        len(sizes) == self.ndim,
+        f"to_padded_tensor: output_size has {len(sizes)} sizes, the nested tensor {self.ndim} dimensions",
+    )
     smallest = tuple(ragged.longest if i == dim else n for i, n in enumerate(self.shape))
-    check(all(n >= least for n, least in zip(sizes, smallest, strict=True)), "Value in output_size is less "
-          f"than NestedTensor padded size. Truncation is not supported: {list(sizes)} asked for, "
-          f"{list(smallest)} needed")
+    check(
+        all(n >= least for n, least in zip(sizes, smallest, strict=True)),
+        "Value in output_size is less "
+        f"than NestedTensor padded size. Truncation is not supported: {list(sizes)} asked for, "
+        f"{list(smallest)} needed",
+    )
     dense = padded(self, padding, sizes[dim])
     more = tuple(n for i in reversed(range(self.ndim)) for n in (0, sizes[i] - dense.shape[i]))
     filled: Tensor = run_name("constant_pad_nd", dense, more, padding) if any(more) else dense
@@ -170,8 +227,15 @@ def to_padded_tensor(self: NestedTensor, padding: float, output_size: Any) -> Te
 
 # Losses of elements: a nested tensor of them, or their sum or mean over all rows.
 
-@generic("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy",
-         "binary_cross_entropy_with_logits")
+
+@generic(
+    "mse_loss",
+    "l1_loss",
+    "smooth_l1_loss",
+    "huber_loss",
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+)
 def loss(op: OpDef, args: Arguments) -> Any:
     like, values = aligned(op, [args[i] for i in op.tensor_positions])
     plain = list(args)

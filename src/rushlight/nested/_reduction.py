@@ -46,19 +46,68 @@ def highest(dtype: DType) -> Any:
 
 # What padding does not change a reduction, by the name of the operator; None: there is no such value.
 IDENTITY: dict[str, Callable[[DType], Any] | None] = {
-    "sum": lambda dtype: 0, "mean": lambda dtype: 0, "nansum": lambda dtype: 0, "prod": lambda dtype: 1,
-    "amax": lowest, "max": lowest, "argmax": lowest, "amin": highest, "min": highest, "argmin": highest,
-    "any": lambda dtype: False, "all": lambda dtype: True, "logsumexp": lambda dtype: -math.inf,
-    "count_nonzero": lambda dtype: 0, "var": None, "std": None, "var_mean": None, "std_mean": None,
-    "median": None, "linalg_vector_norm": None, "norm": None,
+    "sum": lambda dtype: 0,
+    "mean": lambda dtype: 0,
+    "nansum": lambda dtype: 0,
+    "prod": lambda dtype: 1,
+    "amax": lowest,
+    "max": lowest,
+    "argmax": lowest,
+    "amin": highest,
+    "min": highest,
+    "argmin": highest,
+    "any": lambda dtype: False,
+    "all": lambda dtype: True,
+    "logsumexp": lambda dtype: -math.inf,
+    "count_nonzero": lambda dtype: 0,
+    "var": None,
+    "std": None,
+    "var_mean": None,
+    "std_mean": None,
+    "median": None,
+    "linalg_vector_norm": None,
+    "norm": None,
 }
 
 
-@generic("sum", "mean", "prod", "max", "min", "any", "all", "nansum", "var", "std", "count_nonzero", "median",
-         "sum.dim_IntList", "mean.dim", "prod.dim_int", "amax", "amin", "max.dim", "min.dim", "argmax",
-         "argmin", "any.dim", "any.dims", "all.dim", "all.dims", "logsumexp", "count_nonzero.dim_IntList",
-         "var.dim", "std.dim", "var.correction", "std.correction", "var_mean.correction",
-         "std_mean.correction", "median.dim", "linalg_vector_norm", "norm.ScalarOpt_dim")
+@generic(
+    "sum",
+    "mean",
+    "prod",
+    "max",
+    "min",
+    "any",
+    "all",
+    "nansum",
+    "var",
+    "std",
+    "count_nonzero",
+    "median",
+    "sum.dim_IntList",
+    "mean.dim",
+    "prod.dim_int",
+    "amax",
+    "amin",
+    "max.dim",
+    "min.dim",
+    "argmax",
+    "argmin",
+    "any.dim",
+    "any.dims",
+    "all.dim",
+    "all.dims",
+    "logsumexp",
+    "count_nonzero.dim_IntList",
+    "var.dim",
+    "std.dim",
+    "var.correction",
+    "std.correction",
+    "var_mean.correction",
+    "std_mean.correction",
+    "median.dim",
+    "linalg_vector_norm",
+    "norm.ScalarOpt_dim",
+)
 def reduction(op: OpDef, args: Arguments) -> Any:
     nested = args[0]
     names = op.schema.argument_names
@@ -75,14 +124,20 @@ def _over(op: OpDef, args: Arguments, nested: NestedTensor, dims: Sequence[int],
     name, ragged = op.schema.name, nested._ragged_idx
     others = [d for d in dims if d not in (0, ragged)]
     if 0 in dims:
-        check(ragged in dims, f"{name}(): reducing along the batch dimension but not the ragged dimension is "
-              "not supported for nested tensors: the rows have different lengths")
+        check(
+            ragged in dims,
+            f"{name}(): reducing along the batch dimension but not the ragged dimension is "
+            "not supported for nested tensors: the rows have different lengths",
+        )
         inner = tuple(dict.fromkeys(ragged - 1 if d == 0 else d - 1 for d in dims))
         result = _with_dims(op, args, unholed(nested), inner)
         return _each(result, lambda r: r.unsqueeze(0)) if keepdim else result
     if ragged in dims:
-        check(not others, f"{name}(): reducing along a ragged and non-batch dimension is not supported for "
-              "nested tensors; reduce one after the other")
+        check(
+            not others,
+            f"{name}(): reducing along a ragged and non-batch dimension is not supported for "
+            "nested tensors; reduce one after the other",
+        )
         return _over_ragged(op, args, nested)
     result = _with_dims(op, args, nested._values, tuple(d - 1 for d in dims))
     at = ragged if keepdim else ragged - sum(d < ragged for d in dims)
@@ -109,7 +164,7 @@ def _with_dims(op: OpDef, args: Arguments, tensor: Tensor, dims: tuple[int, ...]
     at = op.schema.argument_names.index("dim")
     several = op.schema.arguments[at].type.is_list
     check(several or len(dims) == 1, f"{op.schema.name}(): takes one dimension of nested tensors")
-    return call(op, (tensor, *args[1:at], dims if several else dims[0], *args[at + 1:]))
+    return call(op, (tensor, *args[1:at], dims if several else dims[0], *args[at + 1 :]))
 
 
 def _each(result: Any, function: Callable[[Tensor], Any]) -> Any:
@@ -118,28 +173,50 @@ def _each(result: Any, function: Callable[[Tensor], Any]) -> Any:
 
 # Along one dimension, all others kept.
 
+
 def _dim(op: OpDef, args: Arguments) -> int:
     nested, dim = args[0], args[op.schema.argument_names.index("dim")]
     wrapped: int = wrap_dims((dim,), nested.ndim)[0]
-    check(wrapped != 0, f"{op.schema.name}(): not supported when reducing across the batch dimension for "
-          "NestedTensor")
+    check(
+        wrapped != 0,
+        f"{op.schema.name}(): not supported when reducing across the batch dimension for NestedTensor",
+    )
     return wrapped
 
 
-@generic("softmax.int", "log_softmax.int", "_softmax", "_log_softmax", "cumsum", "cumprod", "logcumsumexp",
-         "sort", "sort.stable", "argsort", "topk", "glu")
+@generic(
+    "softmax.int",
+    "log_softmax.int",
+    "_softmax",
+    "_log_softmax",
+    "cumsum",
+    "cumprod",
+    "logcumsumexp",
+    "sort",
+    "sort.stable",
+    "argsort",
+    "topk",
+    "glu",
+)
 def along(op: OpDef, args: Arguments) -> Any:
     nested, dim = args[0], _dim(op, args)
     if dim == nested._ragged_idx:
         return _along_ragged(op, args, nested)
     at = op.schema.argument_names.index("dim")
-    result = call(op, (nested._values, *args[1:at], dim - 1, *args[at + 1:]))
+    result = call(op, (nested._values, *args[1:at], dim - 1, *args[at + 1 :]))
     return _each(result, nested.like)
 
 
 # What the padding after a row may be, so that the row does not see it.
-BEHIND = {"softmax": -math.inf, "log_softmax": -math.inf, "_softmax": -math.inf, "_log_softmax": -math.inf,
-          "cumsum": 0, "cumprod": 1, "logcumsumexp": -math.inf}
+BEHIND = {
+    "softmax": -math.inf,
+    "log_softmax": -math.inf,
+    "_softmax": -math.inf,
+    "_log_softmax": -math.inf,
+    "cumsum": 0,
+    "cumprod": 1,
+    "logcumsumexp": -math.inf,
+}
 
 
 def _along_ragged(op: OpDef, args: Arguments, nested: NestedTensor) -> Any:
@@ -151,11 +228,12 @@ def _along_ragged(op: OpDef, args: Arguments, nested: NestedTensor) -> Any:
         given = nested.to(args[2])
     at = op.schema.argument_names.index("dim")
     whole = packed(given)
-    dense = call(op, (padded(whole, BEHIND[name]), *args[1:at], nested._ragged_idx, *args[at + 1:]))
+    dense = call(op, (padded(whole, BEHIND[name]), *args[1:at], nested._ragged_idx, *args[at + 1 :]))
     return from_padded(dense, whole._ragged, whole._ragged_idx)
 
 
 # Normalization.
+
 
 @rule("layer_norm")
 def layer_norm(input: NestedTensor, normalized_shape: Any, weight: Any, bias: Any, eps: float) -> Any:
@@ -169,13 +247,17 @@ def native_layer_norm(input: NestedTensor, normalized_shape: Any, weight: Any, b
 
 def _normalized(input: NestedTensor, shape: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, Any, Any]:
     check(input.ndim > 2, "layer_norm(): not supported for NestedTensor objects with 2 or fewer dimensions")
-    check(len(shape) < input.ndim, "layer_norm(): not supported when normalizing over the batch dimension "
-          "for NestedTensor")
+    check(
+        len(shape) < input.ndim,
+        "layer_norm(): not supported when normalizing over the batch dimension for NestedTensor",
+    )
     if len(shape) < input.ndim - input._ragged_idx:
         output, mean, rstd = run_name("native_layer_norm", input._values, tuple(shape), weight, bias, eps)
         return input.like(output), mean, rstd
-    check(tuple(shape) == tuple(input.shape[input.ndim - len(shape):]), f"layer_norm(): normalized_shape "
-          f"{tuple(shape)} does not end the shape {tuple(input.shape)}")
+    check(
+        tuple(shape) == tuple(input.shape[input.ndim - len(shape) :]),
+        f"layer_norm(): normalized_shape {tuple(shape)} does not end the shape {tuple(input.shape)}",
+    )
     check(weight is None and bias is None, "layer_norm(): a weight or bias of ragged size is not possible")
     return _normalized_rows(packed(input), len(shape), eps)
 
@@ -198,6 +280,9 @@ def _normalized_rows(input: NestedTensor, count: int, eps: float) -> tuple[Any, 
 
 @rule("rms_norm")
 def rms_norm(input: NestedTensor, normalized_shape: Any, weight: Any, eps: Any) -> Any:
-    check(len(normalized_shape) < input.ndim - input._ragged_idx, "rms_norm(): Normalization over the ragged "
-          "dim not supported for nested tensors", ValueError)
+    check(
+        len(normalized_shape) < input.ndim - input._ragged_idx,
+        "rms_norm(): Normalization over the ragged dim not supported for nested tensors",
+        ValueError,
+    )
     return input.like(run_name("rms_norm", input._values, tuple(normalized_shape), weight, eps))

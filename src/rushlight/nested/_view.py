@@ -43,6 +43,7 @@ def inner_dim(nested: NestedTensor, dim: int, name: str, more: int = 0) -> int:
 
 # Rows.
 
+
 def row(nested: NestedTensor, index: int) -> Tensor:
     ragged = nested._ragged
     start, length = int(ragged.starts[index]), int(ragged.sizes[index])
@@ -66,11 +67,13 @@ def some_rows(nested: NestedTensor, start: int, stop: int) -> NestedTensor:
     if ragged.holes:
         offsets = run_name("slice.Tensor", ragged.offsets, 0, start, stop + 1, 1)
         lengths = run_name("slice.Tensor", ragged.lengths, 0, start, stop, 1)
-        return nest(nested._values, Ragged(offsets, lengths, ragged.starts[start:stop], sizes),
-                    nested._ragged_idx)
+        return nest(
+            nested._values, Ragged(offsets, lengths, ragged.starts[start:stop], sizes), nested._ragged_idx
+        )
     first = int(ragged.sizes[:start].sum())
-    values = run_name("slice.Tensor", nested._values, nested._ragged_idx - 1, first, first + int(sizes.sum()),
-                      1)
+    values = run_name(
+        "slice.Tensor", nested._values, nested._ragged_idx - 1, first, first + int(sizes.sum()), 1
+    )
     return nest(values, ragged_of_sizes(sizes), nested._ragged_idx)
 
 
@@ -79,8 +82,11 @@ def gathered_rows(nested: NestedTensor, indices: np.ndarray) -> NestedTensor:
     ragged = nested._ragged
     new = ragged_of_sizes(ragged.sizes[indices])
     places = wrap(np.repeat(ragged.starts[indices], new.sizes) + new.positions())
-    return nest(run_name("index_select", nested._values, nested._ragged_idx - 1,
-                         beside(places, nested._values)), new, nested._ragged_idx)
+    return nest(
+        run_name("index_select", nested._values, nested._ragged_idx - 1, beside(places, nested._values)),
+        new,
+        nested._ragged_idx,
+    )
 
 
 @rule("unbind.int")
@@ -94,8 +100,11 @@ def select(self: NestedTensor, dim: int, index: int) -> Any:
     dim = wrap_dim(dim, self.ndim)
     if dim == 0:
         count = self._ragged.batch
-        check(-count <= index < count, f"select(): index {index} out of range for nested tensor of {count} "
-              "rows", IndexError)
+        check(
+            -count <= index < count,
+            f"select(): index {index} out of range for nested tensor of {count} rows",
+            IndexError,
+        )
         return row(self, index % count)
     inner = inner_dim(self, dim, "select")
     at = self._ragged_idx - (dim < self._ragged_idx)
@@ -122,8 +131,10 @@ def narrow(self: NestedTensor, dim: int, start: int, length: int) -> Any:
     dim = wrap_dim(dim, self.ndim)
     if dim == 0:
         count = self._ragged.batch
-        check(0 <= start + count * (start < 0) <= count - length and length >= 0, f"narrow(): start {start} "
-              f"and length {length} are out of range for {count} rows")
+        check(
+            0 <= start + count * (start < 0) <= count - length and length >= 0,
+            f"narrow(): start {start} and length {length} are out of range for {count} rows",
+        )
         return some_rows(self, start % max(count, 1), start % max(count, 1) + length)
     return self.like(run_name("narrow", self._values, inner_dim(self, dim, "narrow"), start, length))
 
@@ -161,8 +172,11 @@ def index_rows(nested: NestedTensor, index: Tensor) -> NestedTensor:
     count = nested._ragged.batch
     rows = _read(index)
     if index.dtype is BOOL:
-        check(len(rows) == count, f"the shape of the mask {list(index.shape)} does not match {count} rows",
-              IndexError)
+        check(
+            len(rows) == count,
+            f"the shape of the mask {list(index.shape)} does not match {count} rows",
+            IndexError,
+        )
         rows = np.flatnonzero(rows)
     check(bool(((rows >= -count) & (rows < count)).all()), f"index out of range for {count} rows", IndexError)
     return gathered_rows(nested, rows % max(count, 1))
@@ -175,8 +189,10 @@ def _read(tensor: Tensor) -> np.ndarray:
 @rule("masked_select", anywhere=True)
 def masked_select(self: Any, mask: Any) -> Any:
     check(self.ndim <= 2, "masked_select only support 2-D selections currently")
-    check(isinstance(self, NestedTensor) and isinstance(mask, NestedTensor) and self.shape == mask.shape,
-          f"Mask with shape {tuple(mask.shape)} is not compatible with input's shape {tuple(self.shape)}")
+    check(
+        isinstance(self, NestedTensor) and isinstance(mask, NestedTensor) and self.shape == mask.shape,
+        f"Mask with shape {tuple(mask.shape)} is not compatible with input's shape {tuple(self.shape)}",
+    )
     whole, chosen = packed(self), packed(mask)
     counted = np.concatenate([[0], np.cumsum(_read(chosen._values))])
     starts = whole._ragged.starts
@@ -185,6 +201,7 @@ def masked_select(self: Any, mask: Any) -> Any:
 
 
 # Dimensions.
+
 
 @rule("unsqueeze")
 def unsqueeze(self: NestedTensor, dim: int) -> Any:
@@ -219,8 +236,11 @@ def _squeezed(nested: NestedTensor, dims: list[int]) -> NestedTensor:
 def transpose(self: NestedTensor, dim0: int, dim1: int) -> Any:
     first, second = wrap_dim(dim0, self.ndim), wrap_dim(dim1, self.ndim)
     if 0 in (first, second):
-        check(self._ragged_idx not in (first, second), "Transpose is not supported on the batch dimension "
-              "for jagged NT", ValueError)
+        check(
+            self._ragged_idx not in (first, second),
+            "Transpose is not supported on the batch dimension for jagged NT",
+            ValueError,
+        )
         fail("transpose(): not supported for NestedTensor on dim=0")
     at = {first: second, second: first}.get(self._ragged_idx, self._ragged_idx)
     return nest(run_name("transpose.int", self._values, first - 1, second - 1), self._ragged, at)
@@ -238,8 +258,12 @@ def matrix_transpose(self: NestedTensor) -> Any:
 
 @rule("permute")
 def permute(self: NestedTensor, dims: Sequence[int]) -> Any:
-    check(len(dims) == self.ndim, f"permute(): number of dimensions in the tensor input ({self.ndim}) does "
-          f"not match the length of the desired ordering of dimensions ({len(dims)}).", ValueError)
+    check(
+        len(dims) == self.ndim,
+        f"permute(): number of dimensions in the tensor input ({self.ndim}) does "
+        f"not match the length of the desired ordering of dimensions ({len(dims)}).",
+        ValueError,
+    )
     order = [wrap_dim(d, self.ndim) for d in dims]
     check(len(set(order)) == len(order), "permute(): duplicate dims are not allowed.", ValueError)
     check(order[0] == 0, "Permute is not supported on the batch dimension for jagged NT", ValueError)
@@ -256,6 +280,7 @@ def movedim(self: NestedTensor, source: int, destination: int) -> Any:
 
 # Shapes.
 
+
 def values_shape(nested: NestedTensor, size: Sequence[Any], name: str) -> tuple[tuple[Any, ...], int]:
     """The shape of the values of `nested` seen as `size`, and which dimension is ragged then."""
     refusal = f"{name}(): cannot view shape {tuple(nested.shape)} as {tuple(size)}"
@@ -266,10 +291,10 @@ def values_shape(nested: NestedTensor, size: Sequence[Any], name: str) -> tuple[
     else:
         check(size[at] == nested._ragged.size, refusal)
     check(at > 0 and size[0] in (nested._ragged.batch, -1), refusal)
-    check(not any(isinstance(n, NestedInt) for n in size[at + 1:]), refusal)
-    before, ragged = nested._values.shape[:nested._ragged_idx - 1], nested._ragged_idx - 1
-    check(_fits(size[1:at], before) and _fits(size[at + 1:], nested._values.shape[ragged + 1:]), refusal)
-    return (*size[1:at], nested._values.shape[ragged], *size[at + 1:]), at
+    check(not any(isinstance(n, NestedInt) for n in size[at + 1 :]), refusal)
+    before, ragged = nested._values.shape[: nested._ragged_idx - 1], nested._ragged_idx - 1
+    check(_fits(size[1:at], before) and _fits(size[at + 1 :], nested._values.shape[ragged + 1 :]), refusal)
+    return (*size[1:at], nested._values.shape[ragged], *size[at + 1 :]), at
 
 
 def _fits(size: Sequence[Any], shape: Sequence[int]) -> bool:
@@ -310,8 +335,11 @@ def unflatten(self: NestedTensor, dim: int, sizes: Sequence[int]) -> Any:
 @rule("expand")
 def expand(self: NestedTensor, size: Sequence[Any], implicit: bool) -> Any:
     at = self._ragged_idx
-    fits = len(size) == self.ndim and size[0] in (self._ragged.batch, -1) and (
-        size[at] == self._ragged.size or size[at] == -1)
+    fits = (
+        len(size) == self.ndim
+        and size[0] in (self._ragged.batch, -1)
+        and (size[at] == self._ragged.size or size[at] == -1)
+    )
     check(fits, f"expand(): cannot expand shape {tuple(self.shape)} -> {tuple(size)}")
     inner = tuple(-1 if i == at else size[i] for i in range(1, self.ndim))
     return self.like(run_name("expand", self._values, inner, False))
@@ -334,6 +362,7 @@ def expand_as(self: Tensor, other: Tensor) -> Any:
 
 # Joining.
 
+
 @generic("cat", "concat", "concatenate")
 def cat(op: OpDef, args: Arguments) -> Any:
     tensors, dim = args
@@ -350,8 +379,10 @@ def stack(tensors: Sequence[Any], dim: int) -> Any:
     for tensor in tensors:
         check(isinstance(tensor, NestedTensor), "stack(): expected all nested tensors inputs")
         check(tensor.ndim == first.ndim, "stack(): expected all nested tensors to have the same dim")
-        check(tensor._ragged_idx == first._ragged_idx and tensor._ragged.size == first._ragged.size,
-              "stack(): expected all nested tensors to have the same nested structure")
+        check(
+            tensor._ragged_idx == first._ragged_idx and tensor._ragged.size == first._ragged.size,
+            "stack(): expected all nested tensors to have the same nested structure",
+        )
     inner = inner_dim(first, dim, "stack", more=1)
     like, values = aligned(REGISTRY["stack"], list(tensors))
     at = like._ragged_idx + (inner < like._ragged_idx - 1)

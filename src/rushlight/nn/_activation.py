@@ -79,6 +79,7 @@ def _run_out(name: str, out: Tensor | None, *args: Any) -> Tensor:
 
 # Rectifiers.
 
+
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
     return _run("relu", inplace, input)
 
@@ -111,8 +112,9 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     return run_name("prelu", input, weight)
 
 
-def rrelu(input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False,
-          inplace: bool = False) -> Tensor:
+def rrelu(
+    input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, inplace: bool = False
+) -> Tensor:
     return _run("rrelu", inplace, input, lower, upper, training, None)
 
 
@@ -146,6 +148,7 @@ def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
 
 # Pieces of straight lines.
 
+
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
     check(min_val <= max_val, f"min_val cannot be greater than max_val: {min_val} > {max_val}", ValueError)
     return _run("hardtanh", inplace, input, min_val, max_val)
@@ -172,6 +175,7 @@ def softshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) 
 
 
 # Smooth activations.
+
 
 def gelu(input: Tensor, *, approximate: str = "none", out: Tensor | None = None) -> Tensor:
     return _run_out("gelu", out, input, approximate)
@@ -216,18 +220,22 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
 
 # Softmax.
 
-def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3,
-            dtype: DType | None = None) -> Tensor:
+
+def softmax(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None
+) -> Tensor:
     return _api.softmax(input, _dim("softmax", dim, input, _stacklevel), dtype=dtype)
 
 
-def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3,
-                dtype: DType | None = None) -> Tensor:
+def log_softmax(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None
+) -> Tensor:
     return _api.log_softmax(input, _dim("log_softmax", dim, input, _stacklevel), dtype=dtype)
 
 
-def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3,
-            dtype: DType | None = None) -> Tensor:
+def softmin(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DType | None = None
+) -> Tensor:
     return _api.softmax(-input, _dim("softmin", dim, input, _stacklevel), dtype=dtype)
 
 
@@ -235,13 +243,18 @@ def _dim(name: str, dim: int | None, input: Tensor, stacklevel: int) -> int:
     """The dimension PyTorch takes where none is given."""
     if dim is not None:
         return dim
-    warnings.warn(f"Implicit dimension choice for {name} has been deprecated. Change the call to include "
-                  "dim=X as an argument.", UserWarning, stacklevel=stacklevel)
+    warnings.warn(
+        f"Implicit dimension choice for {name} has been deprecated. Change the call to include "
+        "dim=X as an argument.",
+        UserWarning,
+        stacklevel=stacklevel,
+    )
     return 0 if input.ndim in (0, 1, 3) else 1
 
 
-def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10,
-                   dim: int = -1) -> Tensor:
+def gumbel_softmax(
+    logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
+) -> Tensor:
     """A random one-hot vector, softened by the temperature `tau`.
 
     With `hard` it is one-hot in value, with the gradient of the soft one.
@@ -259,6 +272,7 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
 
 # Dropout.
 
+
 def _dropout(name: str, input: Tensor, p: float, training: bool, inplace: bool) -> Tensor:
     check(0.0 <= p <= 1.0, f"dropout probability has to be between 0 and 1, but got {p}", ValueError)
     return _run(name, inplace, input, p, training)
@@ -272,26 +286,34 @@ def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace
     return _dropout("alpha_dropout", input, p, training, inplace)
 
 
-def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False,
-                          inplace: bool = False) -> Tensor:
+def feature_alpha_dropout(
+    input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
+) -> Tensor:
     return _dropout("feature_alpha_dropout", input, p, training, inplace)
 
 
-def _channels_dropout(name: str, ranks: tuple[int, int], input: Tensor, p: float, training: bool,
-                      inplace: bool) -> Tensor:
+def _channels_dropout(
+    name: str, ranks: tuple[int, int], input: Tensor, p: float, training: bool, inplace: bool
+) -> Tensor:
     """Drops whole channels of `input`, (batch, channels, ...)."""
     if input.ndim not in ranks:
-        warnings.warn(f"{name}: Received a {input.ndim}-D input to {name}, which is deprecated and will "
-                      f"result in an error in a future release; expected {ranks[0]}-D or {ranks[1]}-D.",
-                      UserWarning, stacklevel=3)
+        warnings.warn(
+            f"{name}: Received a {input.ndim}-D input to {name}, which is deprecated and will "
+            f"result in an error in a future release; expected {ranks[0]}-D or {ranks[1]}-D.",
+            UserWarning,
+            stacklevel=3,
+        )
     return _dropout("feature_dropout", input, p, training, inplace)
 
 
 def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     check(0.0 <= p <= 1.0, f"dropout probability has to be between 0 and 1, but got {p}", ValueError)
-    check(input.ndim in (2, 3), f"dropout1d: Expected 2D or 3D input, but received a {input.ndim}D input. "
-          "Note that dropout1d exists to provide channel-wise dropout on inputs with 1 spatial dimension, a "
-          "channel dimension, and an optional batch dimension (i.e. 2D or 3D inputs).")
+    check(
+        input.ndim in (2, 3),
+        f"dropout1d: Expected 2D or 3D input, but received a {input.ndim}D input. "
+        "Note that dropout1d exists to provide channel-wise dropout on inputs with 1 spatial dimension, a "
+        "channel dimension, and an optional batch dimension (i.e. 2D or 3D inputs).",
+    )
     if input.ndim == 3:
         return _dropout("feature_dropout", input, p, training, inplace)
     batch = input.unsqueeze_(0) if inplace else input.unsqueeze(0)
@@ -301,9 +323,13 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     if input.ndim == 3:
-        warnings.warn("dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout "
-                      "behavior is desired: it is read as (batch, channels, length). Use dropout1d to say "
-                      "so, or add a dimension for the batch.", UserWarning, stacklevel=3)
+        warnings.warn(
+            "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout "
+            "behavior is desired: it is read as (batch, channels, length). Use dropout1d to say "
+            "so, or add a dimension for the batch.",
+            UserWarning,
+            stacklevel=3,
+        )
     return _channels_dropout("dropout2d", (3, 4), input, p, training, inplace)
 
 

@@ -123,8 +123,10 @@ def nested_attention_forward(
     of the result.
     """
     weight, bias, separate = projection
-    heads = (x.unflatten(-1, (num_heads, -1)).transpose(1, 2)
-             for x in _projected(query, key, value, weight, bias, separate))
+    heads = (
+        x.unflatten(-1, (num_heads, -1)).transpose(1, 2)
+        for x in _projected(query, key, value, weight, bias, separate)
+    )
     attended = _nn["scaled_dot_product_attention"](*heads, None, dropout_p, is_causal)
     found: Tensor = _nn["linear"](attended.transpose(1, 2).flatten(-2), *output)
     return found

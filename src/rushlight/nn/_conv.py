@@ -28,8 +28,10 @@ def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
     return run_name("im2col", input, pair(kernel_size), pair(dilation), pair(padding), pair(stride))
 
 
-def fold(input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
-         stride: Any = 1) -> Tensor:
+def fold(
+    input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
+) -> Tensor:
     """The image whose blocks, added where they overlap, are the columns of the input."""
-    return run_name("col2im", input, pair(output_size), pair(kernel_size), pair(dilation), pair(padding),
-                    pair(stride))
+    return run_name(
+        "col2im", input, pair(output_size), pair(kernel_size), pair(dilation), pair(padding), pair(stride)
+    )

@@ -44,9 +44,7 @@ def embedding_bag(
         ValueError,
     )
     input, starts, per_sample_weights = _flat_bags(input, offsets, per_sample_weights)
-    check(
-        mode in _MODES, f"mode has to be one of sum, mean or max, but got {mode!r}", ValueError
-    )
+    check(mode in _MODES, f"mode has to be one of sum, mean or max, but got {mode!r}", ValueError)
     check(
         mode != "max" or not (scale_grad_by_freq or sparse),
         "max mode does not support scaling the gradient by the frequency, nor sparse weights",

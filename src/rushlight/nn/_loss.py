@@ -40,6 +40,7 @@ __all__ = [
     "triplet_margin_with_distance_loss",
 ]
 
+
 def _word(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
     """The reduction; the old pair of flags, where given, wins and warns."""
     if size_average is None and reduce is None:
@@ -64,25 +65,40 @@ def _weighted(losses: Tensor, weight: Tensor, input: Tensor, reduction: str) -> 
 
 
 def _check_weight(weight: Tensor, input: Tensor) -> None:
-    check(weight.shape == input.shape, "Weights and input must have the same size, but they are "
-          f"{list(weight.shape)} and {list(input.shape)}.", ValueError)
+    check(
+        weight.shape == input.shape,
+        "Weights and input must have the same size, but they are "
+        f"{list(weight.shape)} and {list(input.shape)}.",
+        ValueError,
+    )
 
 
 def _same_size(input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     """Both in their common shape; a difference is most often a mistake."""
     if input.shape == target.shape:
         return input, target
-    warnings.warn(f"Using a target size ({list(target.shape)}) that is different to the input size "
-                  f"({list(input.shape)}). This will likely lead to incorrect results due to broadcasting. "
-                  "Please ensure they have the same size.", UserWarning, stacklevel=3)
+    warnings.warn(
+        f"Using a target size ({list(target.shape)}) that is different to the input size "
+        f"({list(input.shape)}). This will likely lead to incorrect results due to broadcasting. "
+        "Please ensure they have the same size.",
+        UserWarning,
+        stacklevel=3,
+    )
     wide = run_name("broadcast_tensors", (input, target))
     return wide[0], wide[1]
 
 
 # Distances.
 
-def mse_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
-             reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
+
+def mse_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Tensor | None = None,
+) -> Tensor:
     a, b = _same_size(input, target)
     word = _word(size_average, reduce, reduction)
     if weight is not None:
@@ -90,8 +106,14 @@ def mse_loss(input: Tensor, target: Tensor, size_average: bool | None = None, re
     return run_name("mse_loss", a, b, _REDUCTIONS[word])
 
 
-def l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
-            reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
+def l1_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Tensor | None = None,
+) -> Tensor:
     a, b = _same_size(input, target)
     word = _word(size_average, reduce, reduction)
     if weight is not None:
@@ -99,15 +121,22 @@ def l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, red
     return run_name("l1_loss", a, b, _REDUCTIONS[word])
 
 
-def smooth_l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None,
-                   reduce: bool | None = None, reduction: str = "mean", beta: float = 1.0) -> Tensor:
+def smooth_l1_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    beta: float = 1.0,
+) -> Tensor:
     a, b = _same_size(input, target)
     number = _number(size_average, reduce, reduction)
     return run_name("l1_loss", a, b, number) if beta == 0 else run_name("smooth_l1_loss", a, b, number, beta)
 
 
-def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0,
-               weight: Tensor | None = None) -> Tensor:
+def huber_loss(
+    input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
+) -> Tensor:
     a, b = _same_size(input, target)
     word = _word(None, None, reduction)
     if weight is None:
@@ -118,97 +147,188 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
 
 # Probabilities.
 
-def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
-             ignore_index: int = -100, reduce: bool | None = None, reduction: str = "mean") -> Tensor:
-    return run_name("nll_loss_nd", input, target, weight, _number(size_average, reduce, reduction),
-                    ignore_index)
+
+def nll_loss(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    return run_name(
+        "nll_loss_nd", input, target, weight, _number(size_average, reduce, reduction), ignore_index
+    )
 
 
-def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None,
-                  size_average: bool | None = None, ignore_index: int = -100, reduce: bool | None = None,
-                  reduction: str = "mean", label_smoothing: float = 0.0) -> Tensor:
-    return run_name("cross_entropy_loss", input, target, weight,
-                    _number(size_average, reduce, reduction), ignore_index, label_smoothing)
+def cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    return run_name(
+        "cross_entropy_loss",
+        input,
+        target,
+        weight,
+        _number(size_average, reduce, reduction),
+        ignore_index,
+        label_smoothing,
+    )
 
 
-def linear_cross_entropy(input: Tensor, linear_weight: Tensor, target: Tensor, *,
-                         linear_bias: Tensor | None = None, weight: Tensor | None = None,
-                         reduction: str = "mean", ignore_index: int | None = None,
-                         label_smoothing: float = 0.0, options: Any = None) -> Tensor:
+def linear_cross_entropy(
+    input: Tensor,
+    linear_weight: Tensor,
+    target: Tensor,
+    *,
+    linear_bias: Tensor | None = None,
+    weight: Tensor | None = None,
+    reduction: str = "mean",
+    ignore_index: int | None = None,
+    label_smoothing: float = 0.0,
+    options: Any = None,
+) -> Tensor:
     """Cross entropy of `linear(input, linear_weight, linear_bias)`.
 
     `options` say how PyTorch cuts the work into chunks. Of that only one thing shows: half types then keep
     their logits in float32.
     """
     check(input.ndim in (1, 2), f"expected input with dimensionality 1 or 2, got {input.ndim}")
-    check(linear_weight.ndim >= 2, "expected linear_weight with dimensionality at least 2, got "
-          f"{linear_weight.ndim}")
+    check(
+        linear_weight.ndim >= 2,
+        f"expected linear_weight with dimensionality at least 2, got {linear_weight.ndim}",
+    )
     features = input.shape[-1]
-    check(features == linear_weight.shape[-1], "expected equal input and linear_weight last dimensions "
-          f"(in_features), got {features} and {linear_weight.shape[-1]}, respectively")
+    check(
+        features == linear_weight.shape[-1],
+        "expected equal input and linear_weight last dimensions "
+        f"(in_features), got {features} and {linear_weight.shape[-1]}, respectively",
+    )
     classes = tuple(linear_weight.shape[:-1])
-    check(linear_bias is None or tuple(linear_bias.shape) == classes, "expected linear_bias shape "
-          f"{classes}, got {None if linear_bias is None else tuple(linear_bias.shape)}")
-    check(len(classes) == 1 or input.ndim == 2, f"K-dimensional loss defined by linear_weight shape "
-          f"{tuple(linear_weight.shape)} requires batched input, (N, {features}), got unbatched input with "
-          f"shape {tuple(input.shape)}")
+    check(
+        linear_bias is None or tuple(linear_bias.shape) == classes,
+        "expected linear_bias shape "
+        f"{classes}, got {None if linear_bias is None else tuple(linear_bias.shape)}",
+    )
+    check(
+        len(classes) == 1 or input.ndim == 2,
+        f"K-dimensional loss defined by linear_weight shape "
+        f"{tuple(linear_weight.shape)} requires batched input, (N, {features}), got unbatched input with "
+        f"shape {tuple(input.shape)}",
+    )
     shape = (*input.shape[:-1], *classes)
-    check(tuple(target.shape) != shape or ignore_index is None,
-          "ignore_index cannot be specified when target contains probabilities")
+    check(
+        tuple(target.shape) != shape or ignore_index is None,
+        "ignore_index cannot be specified when target contains probabilities",
+    )
     chunked = label_smoothing == 0 and target.dtype.name == "int64" and len(classes) == 1
     dtype = input.dtype.opmath if options is not None and chunked else input.dtype
     bias = None if linear_bias is None else linear_bias.reshape((-1,)).to(dtype)
     table = linear_weight.reshape((numel(classes), features)).to(dtype)
     logits = run_name("linear", input.to(dtype), table, bias).reshape(shape)
     weight = None if weight is None else weight.to(dtype)
-    result = cross_entropy(logits, target, weight, reduction=reduction, label_smoothing=label_smoothing,
-                           ignore_index=-100 if ignore_index is None else ignore_index)
+    result = cross_entropy(
+        logits,
+        target,
+        weight,
+        reduction=reduction,
+        label_smoothing=label_smoothing,
+        ignore_index=-100 if ignore_index is None else ignore_index,
+    )
     return result if dtype is input.dtype else result.to(input.dtype)
 
 
-def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None,
-                         size_average: bool | None = None, reduce: bool | None = None,
-                         reduction: str = "mean") -> Tensor:
+def binary_cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     number = _number(size_average, reduce, reduction)
-    check(target.shape == input.shape, f"Using a target size ({list(target.shape)}) that is different to the "
-          f"input size ({list(input.shape)}) is deprecated. Please ensure they have the same size.",
-          ValueError)
+    check(
+        target.shape == input.shape,
+        f"Using a target size ({list(target.shape)}) that is different to the "
+        f"input size ({list(input.shape)}) is deprecated. Please ensure they have the same size.",
+        ValueError,
+    )
     if weight is not None:
         weight = run_name("broadcast_tensors", (target, weight))[1]
     return run_name("binary_cross_entropy", input, target, weight, number)
 
 
-def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tensor | None = None,
-                                     size_average: bool | None = None, reduce: bool | None = None,
-                                     reduction: str = "mean", pos_weight: Tensor | None = None) -> Tensor:
+def binary_cross_entropy_with_logits(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    pos_weight: Tensor | None = None,
+) -> Tensor:
     number = _number(size_average, reduce, reduction)
-    check(target.shape == input.shape, f"Target size ({list(target.shape)}) must be the same as input size "
-          f"({list(input.shape)})", ValueError)
+    check(
+        target.shape == input.shape,
+        f"Target size ({list(target.shape)}) must be the same as input size ({list(input.shape)})",
+        ValueError,
+    )
     return run_name("binary_cross_entropy_with_logits", input, target, weight, pos_weight, number)
 
 
-def kl_div(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None,
-           reduction: str = "mean", log_target: bool = False) -> Tensor:
+def kl_div(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    log_target: bool = False,
+) -> Tensor:
     if size_average is None and reduce is None and reduction == "mean":
-        warnings.warn("reduction: 'mean' divides the total loss by both the batch size and the support size. "
-                      "'batchmean' divides only by the batch size, and aligns with the KL div math "
-                      "definition. 'mean' will be changed to behave the same as 'batchmean' in the next "
-                      "major release.", UserWarning, stacklevel=2)
+        warnings.warn(
+            "reduction: 'mean' divides the total loss by both the batch size and the support size. "
+            "'batchmean' divides only by the batch size, and aligns with the KL div math "
+            "definition. 'mean' will be changed to behave the same as 'batchmean' in the next "
+            "major release.",
+            UserWarning,
+            stacklevel=2,
+        )
     by_batch = reduction == "batchmean" and size_average is None and reduce is None
     number = _number(size_average, reduce, "sum" if by_batch else reduction)
     result = run_name("kl_div", input, target, number, log_target)
     return result / input.shape[0] if by_batch and input.ndim else result
 
 
-def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool = True, full: bool = False,
-                     size_average: bool | None = None, eps: float = 1e-8, reduce: bool | None = None,
-                     reduction: str = "mean") -> Tensor:
-    return run_name("poisson_nll_loss", input, target, log_input, full, eps,
-                    _number(size_average, reduce, reduction))
+def poisson_nll_loss(
+    input: Tensor,
+    target: Tensor,
+    log_input: bool = True,
+    full: bool = False,
+    size_average: bool | None = None,
+    eps: float = 1e-8,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    return run_name(
+        "poisson_nll_loss", input, target, log_input, full, eps, _number(size_average, reduce, reduction)
+    )
 
 
-def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor | float, full: bool = False,
-                      eps: float = 1e-6, reduction: str = "mean") -> Tensor:
+def gaussian_nll_loss(
+    input: Tensor,
+    target: Tensor,
+    var: Tensor | float,
+    full: bool = False,
+    eps: float = 1e-6,
+    reduction: str = "mean",
+) -> Tensor:
     """Minus the log likelihood of `target` under a normal distribution with mean `input`.
 
     Variances below `eps` count as `eps`, with the gradient of the variance that was given.
@@ -230,66 +350,115 @@ def _variance(input: Tensor, var: Tensor | float) -> Tensor:
         return run_name("full_like", input.detach(), var, None, None, None, None, None)
     if not (var._keys | AMBIENT.keys) & (TRACED | META):
         check(not bool((var < 0).any()), negative, ValueError)
-    check(var.dtype.category is not Category.INTEGRAL, "gaussian_nll_loss: var must be floating point: "
-          f"result type Float can't be cast to the desired output type {var.dtype.torch_name}")
+    check(
+        var.dtype.category is not Category.INTEGRAL,
+        "gaussian_nll_loss: var must be floating point: "
+        f"result type Float can't be cast to the desired output type {var.dtype.torch_name}",
+    )
     if var.shape == input.shape:
         return var
     if input.shape[:-1] == var.shape:
         return var.unsqueeze(-1)
     differ = [b for a, b in zip(input.shape, var.shape, strict=False) if a != b]
-    check(input.ndim == var.ndim and sum(differ) == 1, f"var is of incorrect size: {list(var.shape)} for an "
-          f"input of size {list(input.shape)}", ValueError)
+    check(
+        input.ndim == var.ndim and sum(differ) == 1,
+        f"var is of incorrect size: {list(var.shape)} for an input of size {list(input.shape)}",
+        ValueError,
+    )
     return var
 
 
-def soft_margin_loss(input: Tensor, target: Tensor, size_average: bool | None = None,
-                     reduce: bool | None = None, reduction: str = "mean") -> Tensor:
+def soft_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     return run_name("soft_margin_loss", input, target, _number(size_average, reduce, reduction))
 
 
 # Margins.
 
-def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0,
-                         size_average: bool | None = None, reduce: bool | None = None,
-                         reduction: str = "mean") -> Tensor:
-    return run_name("hinge_embedding_loss", input, target, margin,
-                    _number(size_average, reduce, reduction))
+
+def hinge_embedding_loss(
+    input: Tensor,
+    target: Tensor,
+    margin: float = 1.0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    return run_name("hinge_embedding_loss", input, target, margin, _number(size_average, reduce, reduction))
 
 
-def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0,
-                        size_average: bool | None = None, reduce: bool | None = None,
-                        reduction: str = "mean") -> Tensor:
+def margin_ranking_loss(
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
+    margin: float = 0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     number = _number(size_average, reduce, reduction)
-    check(input1.ndim == input2.ndim == target.ndim, "margin_ranking_loss : All input tensors should have "
-          f"same dimension but got sizes: input1: {list(input1.shape)}, input2: {list(input2.shape)}, "
-          f"target: {list(target.shape)}")
+    check(
+        input1.ndim == input2.ndim == target.ndim,
+        "margin_ranking_loss : All input tensors should have "
+        f"same dimension but got sizes: input1: {list(input1.shape)}, input2: {list(input2.shape)}, "
+        f"target: {list(target.shape)}",
+    )
     return run_name("margin_ranking_loss", input1, input2, target, margin, number)
 
 
-def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0,
-                          size_average: bool | None = None, reduce: bool | None = None,
-                          reduction: str = "mean") -> Tensor:
-    return run_name("cosine_embedding_loss", input1, input2, target, margin,
-                    _number(size_average, reduce, reduction))
+def cosine_embedding_loss(
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
+    margin: float = 0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    return run_name(
+        "cosine_embedding_loss", input1, input2, target, margin, _number(size_average, reduce, reduction)
+    )
 
 
-def multi_margin_loss(input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0,
-                      weight: Tensor | None = None, size_average: bool | None = None,
-                      reduce: bool | None = None, reduction: str = "mean") -> Tensor:
+def multi_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    p: int = 1,
+    margin: float = 1.0,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     number = _number(size_average, reduce, reduction)
     check(p in (1, 2), f"only p == 1 and p == 2 supported, not {p}", ValueError)
     check(weight is None or weight.ndim == 1, "weight must be one-dimensional", ValueError)
     return run_name("multi_margin_loss", input, target, p, margin, weight, number)
 
 
-def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: bool | None = None,
-                           reduce: bool | None = None, reduction: str = "mean") -> Tensor:
+def multilabel_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     return run_name("multilabel_margin_loss", input, target, _number(size_average, reduce, reduction))
 
 
-def multilabel_soft_margin_loss(input: Tensor, target: Tensor, weight: Tensor | None = None,
-                                size_average: bool | None = None, reduce: bool | None = None,
-                                reduction: str = "mean") -> Tensor:
+def multilabel_soft_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     word = _word(size_average, reduce, reduction)
     yes, no = (run_name("log_sigmoid", x) for x in (input, -input))
     losses = -(target * yes + (1 - target) * no)
@@ -298,24 +467,41 @@ def multilabel_soft_margin_loss(input: Tensor, target: Tensor, weight: Tensor | 
     return _reduced(losses.sum(-1) / input.shape[-1], word)
 
 
-def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0,
-                        p: float = 2, eps: float = 1e-6, swap: bool = False,
-                        size_average: bool | None = None, reduce: bool | None = None,
-                        reduction: str = "mean") -> Tensor:
+def triplet_margin_loss(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    margin: float = 1.0,
+    p: float = 2,
+    eps: float = 1e-6,
+    swap: bool = False,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     number = _number(size_average, reduce, reduction)
     check(not margin <= 0, f"margin must be greater than 0, got {margin}", ValueError)
     return run_name("triplet_margin_loss", anchor, positive, negative, margin, p, eps, swap, number)
 
 
-def triplet_margin_with_distance_loss(anchor: Tensor, positive: Tensor, negative: Tensor, *,
-                                      distance_function: Callable[[Tensor, Tensor], Tensor] | None = None,
-                                      margin: float = 1.0, swap: bool = False,
-                                      reduction: str = "mean") -> Tensor:
+def triplet_margin_with_distance_loss(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    *,
+    distance_function: Callable[[Tensor, Tensor], Tensor] | None = None,
+    margin: float = 1.0,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> Tensor:
     word = _word(None, None, reduction)
     check(not margin <= 0, f"margin must be greater than 0, got {margin}", ValueError)
-    check(anchor.ndim == positive.ndim == negative.ndim, "The anchor, positive, and negative tensors are "
-          f"expected to have the same number of dimensions, but got: anchor {anchor.ndim}D, positive "
-          f"{positive.ndim}D, and negative {negative.ndim}D inputs")
+    check(
+        anchor.ndim == positive.ndim == negative.ndim,
+        "The anchor, positive, and negative tensors are "
+        f"expected to have the same number of dimensions, but got: anchor {anchor.ndim}D, positive "
+        f"{positive.ndim}D, and negative {negative.ndim}D inputs",
+    )
     distance = distance_function or (lambda a, b: run_name("pairwise_distance", a, b, 2.0, 1e-6, False))
     away = distance(anchor, negative)
     if swap:
@@ -325,10 +511,24 @@ def triplet_margin_with_distance_loss(anchor: Tensor, positive: Tensor, negative
 
 # Sequences.
 
-def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Tensor | Sequence[int],
-             target_lengths: Tensor | Sequence[int], blank: int = 0, reduction: str = "mean",
-             zero_infinity: bool = False) -> Tensor:
+
+def ctc_loss(
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Tensor | Sequence[int],
+    target_lengths: Tensor | Sequence[int],
+    blank: int = 0,
+    reduction: str = "mean",
+    zero_infinity: bool = False,
+) -> Tensor:
     lists = not isinstance(input_lengths, Tensor)
     lengths = (tuple(input_lengths), tuple(target_lengths)) if lists else (input_lengths, target_lengths)
-    return run_name("ctc_loss.IntList" if lists else "ctc_loss.Tensor", log_probs, targets, *lengths, blank,
-                    _number(None, None, reduction), zero_infinity)
+    return run_name(
+        "ctc_loss.IntList" if lists else "ctc_loss.Tensor",
+        log_probs,
+        targets,
+        *lengths,
+        blank,
+        _number(None, None, reduction),
+        zero_infinity,
+    )

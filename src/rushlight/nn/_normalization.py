@@ -24,18 +24,29 @@ __all__ = [
 ]
 
 
-def layer_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None,
-               bias: Tensor | None = None, eps: float = 1e-5) -> Tensor:
+def layer_norm(
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
     return run_name("layer_norm", input, tuple(normalized_shape), weight, bias, eps, True)
 
 
-def rms_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None,
-             eps: float | None = None) -> Tensor:
+def rms_norm(
+    input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
+) -> Tensor:
     return run_name("rms_norm", input, tuple(normalized_shape), weight, eps)
 
 
-def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None,
-               eps: float = 1e-5) -> Tensor:
+def group_norm(
+    input: Tensor,
+    num_groups: int,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
     check(input.ndim >= 2, f"Expected at least 2 dimensions for input tensor but received {input.ndim}")
     shape = input.shape
     _check_several((shape[0] * shape[1] // max(num_groups, 1), num_groups, *shape[2:]))
@@ -45,37 +56,64 @@ def group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bia
 def _check_several(shape: Sequence[int]) -> None:
     """One value has no variance."""
     count = shape[0] * numel(shape[2:])
-    check(count != 1, "Expected more than 1 value per channel when training, got input size "
-          f"{list(shape)}", ValueError)
+    check(
+        count != 1,
+        f"Expected more than 1 value per channel when training, got input size {list(shape)}",
+        ValueError,
+    )
 
 
-def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor | None,
-               weight: Tensor | None = None, bias: Tensor | None = None, training: bool = False,
-               momentum: float = 0.1, eps: float = 1e-5) -> Tensor:
+def batch_norm(
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
     if training:
         _check_several(input.shape)
-    check(not training or eps > 0, f"batch_norm eps must be positive during training, but got {eps}",
-          ValueError)
+    check(
+        not training or eps > 0, f"batch_norm eps must be positive during training, but got {eps}", ValueError
+    )
     check(eps >= 0, f"batch_norm eps must be non-negative, but got {eps}", ValueError)
-    return run_name("batch_norm", input, weight, bias, running_mean, running_var, training, momentum, eps,
-                    True)
+    return run_name(
+        "batch_norm", input, weight, bias, running_mean, running_var, training, momentum, eps, True
+    )
 
 
-def instance_norm(input: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None,
-                  weight: Tensor | None = None, bias: Tensor | None = None, use_input_stats: bool = True,
-                  momentum: float = 0.1, eps: float = 1e-5) -> Tensor:
+def instance_norm(
+    input: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
     if use_input_stats:
-        check(numel(input.shape[2:]) != 1, "Expected more than 1 spatial element when training, got input "
-              f"size {list(input.shape)}", ValueError)
-    return run_name("instance_norm", input, weight, bias, running_mean, running_var, use_input_stats,
-                    momentum, eps, True)
+        check(
+            numel(input.shape[2:]) != 1,
+            f"Expected more than 1 spatial element when training, got input size {list(input.shape)}",
+            ValueError,
+        )
+    return run_name(
+        "instance_norm", input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, True
+    )
 
 
-def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75,
-                        k: float = 1.0) -> Tensor:
+def local_response_norm(
+    input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
+) -> Tensor:
     """Each channel divided by a power of the mean square over its `size` neighbours."""
-    check(input.ndim >= 3, f"Expected 3D or higher dimensionality input (got {input.ndim} dimensions)",
-          ValueError)
+    check(
+        input.ndim >= 3,
+        f"Expected 3D or higher dimensionality input (got {input.ndim} dimensions)",
+        ValueError,
+    )
     if input.numel() == 0:
         return input
     spatial = [0] * (2 * (input.ndim - 2))
@@ -88,8 +126,9 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
     return input / (mean * alpha + k).pow(beta)
 
 
-def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12,
-              out: Tensor | None = None) -> Tensor:
+def normalize(
+    input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Tensor | None = None
+) -> Tensor:
     """Vectors along `dim` divided by their p-norm, or by `eps` where that is larger."""
     length: Any = input.norm(p, dim, keepdim=True).clamp_min(eps)
     if out is None:

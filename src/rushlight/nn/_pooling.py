@@ -35,12 +35,14 @@ def _numbers(value: Any, rank: int) -> tuple[Any, ...]:
     return (value,) * rank if isinstance(value, int) else tuple(value)
 
 
-def _with_choice(name: str, pool: Callable[..., tuple[Tensor, Tensor]],
-                 plain: Callable[..., Tensor] | None = None) -> None:
+def _with_choice(
+    name: str, pool: Callable[..., tuple[Tensor, Tensor]], plain: Callable[..., Tensor] | None = None
+) -> None:
     """Make `name`, which returns indices if asked to, and `name`_with_indices, which always does.
 
     `plain` is the operator without indices, where it is one of its own.
     """
+
     def chosen(*args: Any, **kwargs: Any) -> Any:
         asked = kwargs.get("return_indices", args[position] if len(args) > position else False)
         if plain is not None and not asked:
@@ -48,7 +50,7 @@ def _with_choice(name: str, pool: Callable[..., tuple[Tensor, Tensor]],
         values, indices = pool(*args, **kwargs)
         return (values, indices) if asked else values
 
-    position = pool.__code__.co_varnames[:pool.__code__.co_argcount].index("return_indices")
+    position = pool.__code__.co_varnames[: pool.__code__.co_argcount].index("return_indices")
     for function, public in ((chosen, name), (pool, f"{name}_with_indices")):
         function.__name__ = function.__qualname__ = public
         globals()[public] = function
@@ -57,19 +59,43 @@ def _with_choice(name: str, pool: Callable[..., tuple[Tensor, Tensor]],
 
 # Maxima.
 
+
 def _declare_max(rank: int) -> None:
-    def max_pool(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
-                 ceil_mode: bool = False, return_indices: bool = False) -> tuple[Tensor, Tensor]:
-        return run_name(f"max_pool{rank}d_with_indices", input, *(
-            _numbers(given, rank) for given in (kernel_size, stride, padding, dilation)), ceil_mode)
+    def max_pool(
+        input: Tensor,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        dilation: Any = 1,
+        ceil_mode: bool = False,
+        return_indices: bool = False,
+    ) -> tuple[Tensor, Tensor]:
+        return run_name(
+            f"max_pool{rank}d_with_indices",
+            input,
+            *(_numbers(given, rank) for given in (kernel_size, stride, padding, dilation)),
+            ceil_mode,
+        )
 
-    def plain_max_pool(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0,
-                       dilation: Any = 1, ceil_mode: bool = False, return_indices: bool = False) -> Tensor:
-        return run_name(f"max_pool{rank}d", input, *(
-            _numbers(given, rank) for given in (kernel_size, stride, padding, dilation)), ceil_mode)
+    def plain_max_pool(
+        input: Tensor,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        dilation: Any = 1,
+        ceil_mode: bool = False,
+        return_indices: bool = False,
+    ) -> Tensor:
+        return run_name(
+            f"max_pool{rank}d",
+            input,
+            *(_numbers(given, rank) for given in (kernel_size, stride, padding, dilation)),
+            ceil_mode,
+        )
 
-    def adaptive_max_pool(input: Tensor, output_size: Any,
-                          return_indices: bool = False) -> tuple[Tensor, Tensor]:
+    def adaptive_max_pool(
+        input: Tensor, output_size: Any, return_indices: bool = False
+    ) -> tuple[Tensor, Tensor]:
         return run_name(f"adaptive_max_pool{rank}d", input, _sizes(input, output_size, rank))
 
     _with_choice(f"max_pool{rank}d", max_pool, plain_max_pool)
@@ -80,8 +106,10 @@ def _sizes(input: Tensor, output_size: Any, rank: int) -> tuple[int, ...]:
     """Sizes of an adaptive pool's output; None is the input's size."""
     sizes = (output_size,) * rank if output_size is None else _numbers(output_size, rank)
     check(input.ndim > len(sizes), f"Input dimension should be at least {len(sizes) + 1}", ValueError)
-    return tuple(n if size is None else size
-                 for size, n in zip(sizes, input.shape[input.ndim - len(sizes):], strict=True))
+    return tuple(
+        n if size is None else size
+        for size, n in zip(sizes, input.shape[input.ndim - len(sizes) :], strict=True)
+    )
 
 
 for _rank in (1, 2, 3):
@@ -89,24 +117,40 @@ for _rank in (1, 2, 3):
 
 
 def _declare_fractional(rank: int) -> None:
-    def fractional_max_pool(input: Tensor, kernel_size: Any, output_size: Any = None,
-                            output_ratio: Any = None, return_indices: bool = False,
-                            _random_samples: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def fractional_max_pool(
+        input: Tensor,
+        kernel_size: Any,
+        output_size: Any = None,
+        output_ratio: Any = None,
+        return_indices: bool = False,
+        _random_samples: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
         name = f"fractional_max_pool{rank}d"
-        check(output_size is not None or output_ratio is not None,
-              f"{name} requires specifying either an output_size or an output_ratio", ValueError)
+        check(
+            output_size is not None or output_ratio is not None,
+            f"{name} requires specifying either an output_size or an output_ratio",
+            ValueError,
+        )
         if output_size is None:
-            check(input.ndim in (rank + 1, rank + 2), f"{name}: Expected {rank + 1}D or {rank + 2}D (batch "
-                  f"mode) tensor for input, but got: {list(input.shape)}")
+            check(
+                input.ndim in (rank + 1, rank + 2),
+                f"{name}: Expected {rank + 1}D or {rank + 2}D (batch "
+                f"mode) tensor for input, but got: {list(input.shape)}",
+            )
             ratios = (output_ratio,) * rank if isinstance(output_ratio, float) else tuple(output_ratio)
-            check(len(ratios) == rank, f"{name} requires output_ratio to either be a single Int or tuple of "
-                  f"Ints. It takes {rank} of them, or floats.", ValueError)
+            check(
+                len(ratios) == rank,
+                f"{name} requires output_ratio to either be a single Int or tuple of "
+                f"Ints. It takes {rank} of them, or floats.",
+                ValueError,
+            )
             output_size = [int(n * ratio) for n, ratio in zip(input.shape[-rank:], ratios, strict=True)]
         samples = _random_samples
         if samples is None:
             images = 1 if input.ndim == rank + 1 else input.shape[0]
-            samples = run_name("rand", (images, input.shape[-rank - 1], rank), input.dtype, None,
-                               input.device, None)
+            samples = run_name(
+                "rand", (images, input.shape[-rank - 1], rank), input.dtype, None, input.device, None
+            )
         return run_name(name, input, _numbers(kernel_size, rank), _numbers(output_size, rank), samples)
 
     _with_choice(f"fractional_max_pool{rank}d", fractional_max_pool)
@@ -118,23 +162,46 @@ for _rank in (2, 3):
 
 # Means.
 
-def avg_pool1d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-               count_include_pad: bool = True) -> Tensor:
+
+def avg_pool1d(
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+) -> Tensor:
     numbers = (_numbers(given, 1) for given in (kernel_size, stride, padding))
     return run_name("avg_pool1d", input, *numbers, ceil_mode, count_include_pad)
 
 
-def avg_pool2d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-               count_include_pad: bool = True, divisor_override: int | None = None, *,
-               out: Tensor | None = None) -> Tensor:
+def avg_pool2d(
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
     numbers = (_numbers(given, 2) for given in (kernel_size, stride, padding))
     args = (input, *numbers, ceil_mode, count_include_pad, divisor_override)
     return run_name("avg_pool2d", *args) if out is None else call_out(REGISTRY["avg_pool2d"], args, out)
 
 
-def avg_pool3d(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-               count_include_pad: bool = True, divisor_override: int | None = None, *,
-               out: Tensor | None = None) -> Tensor:
+def avg_pool3d(
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
     numbers = (_numbers(given, 3) for given in (kernel_size, stride, padding))
     args = (input, *numbers, ceil_mode, count_include_pad, divisor_override)
     return run_name("avg_pool3d", *args) if out is None else call_out(REGISTRY["avg_pool3d"], args, out)
@@ -152,8 +219,9 @@ def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
     return run_name("adaptive_avg_pool3d", input, _sizes(input, output_size, 3))
 
 
-def _lp_pool(input: Tensor, norm_type: float, kernel_size: Any, stride: Any, ceil_mode: bool,
-             rank: int) -> Tensor:
+def _lp_pool(
+    input: Tensor, norm_type: float, kernel_size: Any, stride: Any, ceil_mode: bool, rank: int
+) -> Tensor:
     kernel = _numbers(kernel_size, rank)
     settings = (kernel, _numbers(stride, rank), (0,) * rank, ceil_mode, True)
     powers = input.pow(norm_type)
@@ -161,44 +229,57 @@ def _lp_pool(input: Tensor, norm_type: float, kernel_size: Any, stride: Any, cei
     return (mean.sign() * mean.abs().relu() * prod(kernel)).pow(1.0 / norm_type)
 
 
-def lp_pool1d(input: Tensor, norm_type: float, kernel_size: int, stride: Any = None,
-              ceil_mode: bool = False) -> Tensor:
+def lp_pool1d(
+    input: Tensor, norm_type: float, kernel_size: int, stride: Any = None, ceil_mode: bool = False
+) -> Tensor:
     return _lp_pool(input, norm_type, kernel_size, stride, ceil_mode, 1)
 
 
-def lp_pool2d(input: Tensor, norm_type: float, kernel_size: Any, stride: Any = None,
-              ceil_mode: bool = False) -> Tensor:
+def lp_pool2d(
+    input: Tensor, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
+) -> Tensor:
     return _lp_pool(input, norm_type, kernel_size, stride, ceil_mode, 2)
 
 
-def lp_pool3d(input: Tensor, norm_type: float, kernel_size: Any, stride: Any = None,
-              ceil_mode: bool = False) -> Tensor:
+def lp_pool3d(
+    input: Tensor, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
+) -> Tensor:
     return _lp_pool(input, norm_type, kernel_size, stride, ceil_mode, 3)
 
 
 # Back from maxima.
 
-def _unpooled_size(input: Tensor, kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int],
-                   output_size: Any) -> tuple[int, ...]:
+
+def _unpooled_size(
+    input: Tensor, kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int], output_size: Any
+) -> tuple[int, ...]:
     """The size before pooling: the least that there can be, or `output_size` if it is near to that."""
     rank = len(kernel)
-    sizes = input.shape[input.ndim - rank:]
+    sizes = input.shape[input.ndim - rank :]
     default = [(sizes[d] - 1) * stride[d] + kernel[d] - 2 * padding[d] for d in range(rank)]
     if output_size is None:
         return tuple(default)
     wanted = list(output_size)
     wanted = wanted[2:] if len(wanted) == rank + 2 else wanted
-    check(len(wanted) == rank, f"output_size should be a sequence containing {rank} or {rank + 2} elements, "
-          f"but it has a length of '{len(wanted)}'", ValueError)
+    check(
+        len(wanted) == rank,
+        f"output_size should be a sequence containing {rank} or {rank + 2} elements, "
+        f"but it has a length of '{len(wanted)}'",
+        ValueError,
+    )
     for d in range(rank):
         least, most = default[d] - stride[d], default[d] + stride[d]
-        check(least < wanted[d] < most, f"invalid output_size '{wanted}' (dim {d} must be between {least} "
-              f"and {most})", ValueError)
+        check(
+            least < wanted[d] < most,
+            f"invalid output_size '{wanted}' (dim {d} must be between {least} and {most})",
+            ValueError,
+        )
     return tuple(wanted)
 
 
-def _unpool(input: Tensor, indices: Tensor, kernel_size: Any, stride: Any, padding: Any, output_size: Any,
-            rank: int) -> Tensor:
+def _unpool(
+    input: Tensor, indices: Tensor, kernel_size: Any, stride: Any, padding: Any, output_size: Any, rank: int
+) -> Tensor:
     kernel, borders = _numbers(kernel_size, rank), _numbers(padding, rank)
     steps = _numbers(stride, rank) or kernel
     size = _unpooled_size(input, kernel, steps, borders, output_size)
@@ -208,16 +289,34 @@ def _unpool(input: Tensor, indices: Tensor, kernel_size: Any, stride: Any, paddi
     return run_name(f"max_unpool{rank}d", input, indices, size, *more)
 
 
-def max_unpool1d(input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0,
-                 output_size: Any = None) -> Tensor:
+def max_unpool1d(
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    output_size: Any = None,
+) -> Tensor:
     return _unpool(input, indices, kernel_size, stride, padding, output_size, 1)
 
 
-def max_unpool2d(input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0,
-                 output_size: Any = None) -> Tensor:
+def max_unpool2d(
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    output_size: Any = None,
+) -> Tensor:
     return _unpool(input, indices, kernel_size, stride, padding, output_size, 2)
 
 
-def max_unpool3d(input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0,
-                 output_size: Any = None) -> Tensor:
+def max_unpool3d(
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    output_size: Any = None,
+) -> Tensor:
     return _unpool(input, indices, kernel_size, stride, padding, output_size, 3)

@@ -73,9 +73,7 @@ def _sizes(
 ) -> tuple[tuple[int, ...] | None, tuple[float, ...] | None]:
     """The output size or the factors, one for each spatial dimension; the other is None."""
     check(
-        size is None or scale_factor is None,
-        "only one of size or scale_factor should be defined",
-        ValueError,
+        size is None or scale_factor is None, "only one of size or scale_factor should be defined", ValueError
     )
     check(
         size is not None or scale_factor is not None,

@@ -31,8 +31,14 @@ class SwizzleType(enum.IntEnum):
     SWIZZLE_32_4_4 = 1
 
 
-def grouped_mm(mat_a: Tensor, mat_b: Tensor, *, offs: Tensor | None = None, bias: Tensor | None = None,
-               out_dtype: DType | None = None) -> Tensor:
+def grouped_mm(
+    mat_a: Tensor,
+    mat_b: Tensor,
+    *,
+    offs: Tensor | None = None,
+    bias: Tensor | None = None,
+    out_dtype: DType | None = None,
+) -> Tensor:
     """A product for each group.
 
     3-d operands hold one matrix for each group. Of a 2-d operand, `offs` says where each group ends: rows of
@@ -45,23 +51,36 @@ def _scale(scale: Any, recipe: Any, side: str, name: str) -> Tensor:
     """The factors of a matrix, in a shape that broadcasts with the product."""
     scales = scale if isinstance(scale, list | tuple) else [scale]
     recipes = recipe if isinstance(recipe, list | tuple) else [recipe]
-    check(len(scales) == 1 and len(recipes) == 1, f"{name}: one scale for each matrix is supported",
-          NotImplementedError)
+    check(
+        len(scales) == 1 and len(recipes) == 1,
+        f"{name}: one scale for each matrix is supported",
+        NotImplementedError,
+    )
     factor, kind = scales[0], ScalingType(int(recipes[0]))
     if kind is ScalingType.TensorWise:
-        check(factor.numel() == 1, f"{name}: a scale for the whole matrix has one element, not "
-              f"{factor.numel()}")
+        check(
+            factor.numel() == 1, f"{name}: a scale for the whole matrix has one element, not {factor.numel()}"
+        )
         return factor.reshape(())
     if kind is ScalingType.RowWise:
         return factor.reshape((-1, 1)) if side == "a" else factor.reshape((1, -1))
     raise NotImplementedError(f"{name}: scales for blocks ({kind.name}) are not supported on CPU")
 
 
-def scaled_mm(mat_a: Tensor, mat_b: Tensor, scale_a: Tensor | list[Tensor], scale_recipe_a: Any,
-              scale_b: Tensor | list[Tensor], scale_recipe_b: Any, swizzle_a: Any = None,
-              swizzle_b: Any = None, bias: Tensor | None = None,
-              output_dtype: DType | None = DTYPES["bfloat16"],
-              contraction_dim: list[int] | tuple[int, ...] = (), use_fast_accum: bool = False) -> Tensor:
+def scaled_mm(
+    mat_a: Tensor,
+    mat_b: Tensor,
+    scale_a: Tensor | list[Tensor],
+    scale_recipe_a: Any,
+    scale_b: Tensor | list[Tensor],
+    scale_recipe_b: Any,
+    swizzle_a: Any = None,
+    swizzle_b: Any = None,
+    bias: Tensor | None = None,
+    output_dtype: DType | None = DTYPES["bfloat16"],
+    contraction_dim: list[int] | tuple[int, ...] = (),
+    use_fast_accum: bool = False,
+) -> Tensor:
     """The product of two matrices, each times its scale: one for all of it, or one for each row of `mat_a`
     and each column of `mat_b`."""
     for order in (swizzle_a, swizzle_b):
@@ -72,12 +91,22 @@ def scaled_mm(mat_a: Tensor, mat_b: Tensor, scale_a: Tensor | list[Tensor], scal
     return run_name("_scaled_mm", mat_a, mat_b, left, right, bias, None, output_dtype, use_fast_accum)
 
 
-def scaled_grouped_mm(mat_a: Tensor, mat_b: Tensor, scale_a: Tensor | list[Tensor], scale_recipe_a: Any,
-                      scale_b: Tensor | list[Tensor], scale_recipe_b: Any, swizzle_a: Any = None,
-                      swizzle_b: Any = None, bias: Tensor | None = None, offs: Tensor | None = None,
-                      output_dtype: DType | None = DTYPES["bfloat16"],
-                      contraction_dim: list[int] | tuple[int, ...] = (),
-                      use_fast_accum: bool = False) -> Tensor:
+def scaled_grouped_mm(
+    mat_a: Tensor,
+    mat_b: Tensor,
+    scale_a: Tensor | list[Tensor],
+    scale_recipe_a: Any,
+    scale_b: Tensor | list[Tensor],
+    scale_recipe_b: Any,
+    swizzle_a: Any = None,
+    swizzle_b: Any = None,
+    bias: Tensor | None = None,
+    offs: Tensor | None = None,
+    output_dtype: DType | None = DTYPES["bfloat16"],
+    contraction_dim: list[int] | tuple[int, ...] = (),
+    use_fast_accum: bool = False,
+) -> Tensor:
     """PyTorch has it on GPUs alone."""
-    raise NotImplementedError("scaled_grouped_mm is not supported on CPU; scale the operands and use "
-                              "grouped_mm")
+    raise NotImplementedError(
+        "scaled_grouped_mm is not supported on CPU; scale the operands and use grouped_mm"
+    )

@@ -23,8 +23,16 @@ from ._resample import *  # noqa: F403
 from ._scaled import *  # noqa: F403
 
 # Operators under the same name and signature.
-_SAME = ("bilinear", "channel_shuffle", "cosine_similarity", "native_channel_shuffle", "pairwise_distance",
-         "pdist", "pixel_shuffle", "pixel_unshuffle")
+_SAME = (
+    "bilinear",
+    "channel_shuffle",
+    "cosine_similarity",
+    "native_channel_shuffle",
+    "pairwise_distance",
+    "pdist",
+    "pixel_shuffle",
+    "pixel_unshuffle",
+)
 globals().update({name: API.functions[""][name] for name in _SAME})
 globals().update(API.functions["nn.functional"])
 
@@ -38,8 +46,15 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     return run_name("one_hot", tensor, num_classes)
 
 
-def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None,
-              norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False) -> Tensor:
+def embedding(
+    input: Tensor,
+    weight: Tensor,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
     """Rows of `weight`, those longer than `max_norm` shortened first, in place."""
     if padding_idx is None:
         padding_idx = -1
@@ -58,5 +73,8 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, max
     return run_name("embedding", weight, input, padding_idx, scale_grad_by_freq, sparse)
 
 
-__all__ = [name for name in dir() if not name.startswith("_") and name not in (
-    "API", "Tensor", "annotations", "check", "grad", "run_name")]
+__all__ = [
+    name
+    for name in dir()
+    if not name.startswith("_") and name not in ("API", "Tensor", "annotations", "check", "grad", "run_name")
+]

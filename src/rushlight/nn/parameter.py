@@ -38,6 +38,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
     """A tensor that is a parameter of the module it is assigned to."""
 
     __torch_function__ = staticmethod(refuse_overrides)
+
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
         if data is None:
             data = _empty(0)
@@ -45,10 +46,13 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         if type(data) is not Tensor and not issubclass(type(data), Parameter):
             marked: Any = data.detach()
             if type(marked) is not type(data):
-                check(not type(data)._dispatches, f"Creating a Parameter from an instance of type "
-                      f"{type(data).__name__} requires that detach() returns an instance of the same type, "
-                      f"but return type {type(marked).__name__} was found instead. Make detach() of "
-                      "the class keep the class")
+                check(
+                    not type(data)._dispatches,
+                    f"Creating a Parameter from an instance of type "
+                    f"{type(data).__name__} requires that detach() returns an instance of the same type, "
+                    f"but return type {type(marked).__name__} was found instead. Make detach() of "
+                    "the class keep the class",
+                )
                 marked = as_class(marked, type(data))
             marked._is_param = True
             return marked._set_requires_grad(requires_grad)
@@ -177,10 +181,7 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
     cls_to_become = Parameter
 
     def __new__(
-        cls,
-        requires_grad: bool = True,
-        device: Any = None,
-        dtype: DType | None = None,
+        cls, requires_grad: bool = True, device: Any = None, dtype: DType | None = None
     ) -> UninitializedParameter:
         return _as_class(cls, _placeholder(device, dtype), requires_grad)
 

@@ -28,24 +28,42 @@ def sigmoid_of(ops: Any, x: Any) -> Any:
 
 # Rectifiers.
 
-@pointwise("threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor", dtypes=REAL_NUMBERS,
-           parameters=("threshold", "value"), api=FUNCTION | INPLACE)
+
+@pointwise(
+    "threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor",
+    dtypes=REAL_NUMBERS,
+    parameters=("threshold", "value"),
+    api=FUNCTION | INPLACE,
+)
 def threshold(ops: Any, self: Any, threshold: Any, value: Any) -> Any:
     return ops.where(ops.le(self, number(ops, threshold, self)), number(ops, value, self), self)
 
 
-@pointwise("leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor", dtypes=FLOATS,
-           parameters=("negative_slope",), api=INTERNAL)
+@pointwise(
+    "leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor",
+    dtypes=FLOATS,
+    parameters=("negative_slope",),
+    api=INTERNAL,
+)
 def leaky_relu(ops: Any, self: Any, negative_slope: Any) -> Any:
-    return ops.where(ops.gt(self, number(ops, 0, self)), self,
-                     ops.mul(self, number(ops, negative_slope, self)))
+    return ops.where(
+        ops.gt(self, number(ops, 0, self)), self, ops.mul(self, number(ops, negative_slope, self))
+    )
 
 
-@pointwise("leaky_relu_backward(Tensor grad_output, Tensor self, Scalar negative_slope, bool self_is_result) "
-           "-> Tensor", dtypes=FLOATS, parameters=("negative_slope",), api=INTERNAL)
+@pointwise(
+    "leaky_relu_backward(Tensor grad_output, Tensor self, Scalar negative_slope, bool self_is_result) "
+    "-> Tensor",
+    dtypes=FLOATS,
+    parameters=("negative_slope",),
+    api=INTERNAL,
+)
 def leaky_relu_backward(ops: Any, grad_output: Any, self: Any, negative_slope: Any) -> Any:
-    return ops.where(ops.gt(self, number(ops, 0, self)), grad_output,
-                     ops.mul(grad_output, number(ops, negative_slope, self)))
+    return ops.where(
+        ops.gt(self, number(ops, 0, self)),
+        grad_output,
+        ops.mul(grad_output, number(ops, negative_slope, self)),
+    )
 
 
 @pointwise("_prelu_kernel(Tensor self, Tensor weight) -> Tensor", dtypes=FLOATS, api=FUNCTION)
@@ -53,55 +71,87 @@ def prelu_kernel(ops: Any, self: Any, weight: Any) -> Any:
     return ops.where(ops.gt(self, number(ops, 0, self)), self, ops.mul(self, weight))
 
 
-@pointwise("_prelu_kernel_backward(Tensor grad_output, Tensor self, Tensor weight) -> (Tensor, Tensor)",
-           dtypes=FLOATS, api=INTERNAL)
+@pointwise(
+    "_prelu_kernel_backward(Tensor grad_output, Tensor self, Tensor weight) -> (Tensor, Tensor)",
+    dtypes=FLOATS,
+    api=INTERNAL,
+)
 def prelu_kernel_backward(ops: Any, grad_output: Any, self: Any, weight: Any) -> Any:
     positive = ops.gt(self, number(ops, 0, self))
-    return (ops.where(positive, grad_output, ops.mul(grad_output, weight)),
-            ops.where(positive, number(ops, 0, self), ops.mul(grad_output, self)))
+    return (
+        ops.where(positive, grad_output, ops.mul(grad_output, weight)),
+        ops.where(positive, number(ops, 0, self), ops.mul(grad_output, self)),
+    )
 
 
-@pointwise("elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor", dtypes=FLOATS,
-           parameters=("alpha", "scale", "input_scale"), api=INTERNAL)
+@pointwise(
+    "elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor",
+    dtypes=FLOATS,
+    parameters=("alpha", "scale", "input_scale"),
+    api=INTERNAL,
+)
 def elu(ops: Any, self: Any, alpha: Any, scale: Any, input_scale: Any) -> Any:
-    below = ops.mul(ops.expm1(ops.mul(self, number(ops, input_scale, self))),
-                    number(ops, alpha * scale, self))
+    below = ops.mul(
+        ops.expm1(ops.mul(self, number(ops, input_scale, self))), number(ops, alpha * scale, self)
+    )
     return ops.where(ops.lt(self, number(ops, 0, self)), below, ops.mul(self, number(ops, scale, self)))
 
 
-@pointwise("elu_backward(Tensor grad_output, Scalar alpha, Scalar scale, Scalar input_scale, bool is_result, "
-           "Tensor self_or_result) -> Tensor", dtypes=FLOATS, parameters=("alpha", "scale", "input_scale"),
-           api=INTERNAL)
-def elu_backward(ops: Any, grad_output: Any, alpha: Any, scale: Any, input_scale: Any, is_result: bool,
-                 self_or_result: Any) -> Any:
+@pointwise(
+    "elu_backward(Tensor grad_output, Scalar alpha, Scalar scale, Scalar input_scale, bool is_result, "
+    "Tensor self_or_result) -> Tensor",
+    dtypes=FLOATS,
+    parameters=("alpha", "scale", "input_scale"),
+    api=INTERNAL,
+)
+def elu_backward(
+    ops: Any, grad_output: Any, alpha: Any, scale: Any, input_scale: Any, is_result: bool, self_or_result: Any
+) -> Any:
     x = self_or_result
     if is_result:
-        check(alpha >= 0, "In-place elu backward calculation is triggered with a negative slope which is not "
-              f"supported: alpha is {alpha}")
+        check(
+            alpha >= 0,
+            "In-place elu backward calculation is triggered with a negative slope which is not "
+            f"supported: alpha is {alpha}",
+        )
         slope = ops.mul(ops.add(x, number(ops, alpha * scale, x)), number(ops, input_scale, x))
     else:
-        slope = ops.mul(ops.exp(ops.mul(x, number(ops, input_scale, x))),
-                        number(ops, alpha * scale * input_scale, x))
+        slope = ops.mul(
+            ops.exp(ops.mul(x, number(ops, input_scale, x))), number(ops, alpha * scale * input_scale, x)
+        )
     factor = ops.where(ops.le(x, number(ops, 0, x)), slope, number(ops, scale, x))
     return ops.mul(grad_output, factor)
 
 
 # Pieces of straight lines.
 
+
 def check_limits(self: Any, min_val: Any, max_val: Any) -> None:
     if self.dtype.name == "uint8":
-        check(min_val >= 0 and max_val >= 0, "cannot do hardtanh on an unsigned type with negative limits: "
-              f"they are {min_val} and {max_val}")
+        check(
+            min_val >= 0 and max_val >= 0,
+            f"cannot do hardtanh on an unsigned type with negative limits: they are {min_val} and {max_val}",
+        )
 
 
-@pointwise("hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor", dtypes=REAL_NUMBERS,
-           parameters=("min_val", "max_val"), check=check_limits, checks_numbers=True, api=INTERNAL)
+@pointwise(
+    "hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor",
+    dtypes=REAL_NUMBERS,
+    parameters=("min_val", "max_val"),
+    check=check_limits,
+    checks_numbers=True,
+    api=INTERNAL,
+)
 def hardtanh(ops: Any, self: Any, min_val: Any, max_val: Any) -> Any:
     return ops.minimum(ops.maximum(self, number(ops, min_val, self)), number(ops, max_val, self))
 
 
-@pointwise("hardtanh_backward(Tensor grad_output, Tensor self, Scalar min_val, Scalar max_val) -> Tensor",
-           dtypes=FLOATS, parameters=("min_val", "max_val"), api=INTERNAL)
+@pointwise(
+    "hardtanh_backward(Tensor grad_output, Tensor self, Scalar min_val, Scalar max_val) -> Tensor",
+    dtypes=FLOATS,
+    parameters=("min_val", "max_val"),
+    api=INTERNAL,
+)
 def hardtanh_backward(ops: Any, grad_output: Any, self: Any, min_val: Any, max_val: Any) -> Any:
     flat = ops.logical_or(ops.le(self, number(ops, min_val, self)), ops.ge(self, number(ops, max_val, self)))
     return ops.where(flat, number(ops, 0, self), grad_output)
@@ -139,8 +189,14 @@ def check_lambda(lambd: Any) -> None:
     check(lambd >= 0, f"lambda must be greater or equal to 0, but found to be {lambd}.")
 
 
-@pointwise("softshrink(Tensor self, Scalar lambd=0.5) -> Tensor", dtypes=FLOATS, parameters=("lambd",),
-           check=check_lambda, checks_numbers=True, api=INTERNAL)
+@pointwise(
+    "softshrink(Tensor self, Scalar lambd=0.5) -> Tensor",
+    dtypes=FLOATS,
+    parameters=("lambd",),
+    check=check_lambda,
+    checks_numbers=True,
+    api=INTERNAL,
+)
 def softshrink(ops: Any, self: Any, lambd: Any) -> Any:
     high, low = number(ops, lambd, self), number(ops, -lambd, self)
     inside = ops.mul(self, number(ops, 0, self))  # NaN stays NaN
@@ -148,20 +204,32 @@ def softshrink(ops: Any, self: Any, lambd: Any) -> Any:
     return ops.where(ops.gt(self, high), ops.sub(self, high), lower)
 
 
-@pointwise("hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor", dtypes=FLOATS, parameters=("lambd",),
-           api=FUNCTION | METHOD | OUT)
+@pointwise(
+    "hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor",
+    dtypes=FLOATS,
+    parameters=("lambd",),
+    api=FUNCTION | METHOD | OUT,
+)
 def hardshrink(ops: Any, self: Any, lambd: Any) -> Any:
     return ops.where(inside_of(ops, self, lambd), number(ops, 0, self), self)
 
 
-@pointwise("softshrink_backward(Tensor grad_output, Tensor self, Scalar lambd) -> Tensor", dtypes=FLOATS,
-           parameters=("lambd",), api=INTERNAL)
+@pointwise(
+    "softshrink_backward(Tensor grad_output, Tensor self, Scalar lambd) -> Tensor",
+    dtypes=FLOATS,
+    parameters=("lambd",),
+    api=INTERNAL,
+)
 def softshrink_backward(ops: Any, grad_output: Any, self: Any, lambd: Any) -> Any:
     return ops.where(inside_of(ops, self, lambd), number(ops, 0, self), grad_output)
 
 
-@pointwise("hardshrink_backward(Tensor grad_out, Tensor self, Scalar lambd) -> Tensor", dtypes=FLOATS,
-           parameters=("lambd",), api=INTERNAL)
+@pointwise(
+    "hardshrink_backward(Tensor grad_out, Tensor self, Scalar lambd) -> Tensor",
+    dtypes=FLOATS,
+    parameters=("lambd",),
+    api=INTERNAL,
+)
 def hardshrink_backward(ops: Any, grad_out: Any, self: Any, lambd: Any) -> Any:
     return ops.where(inside_of(ops, self, lambd), number(ops, 0, self), grad_out)
 
@@ -172,13 +240,20 @@ def inside_of(ops: Any, x: Any, lambd: Any) -> Any:
 
 # Smooth activations.
 
+
 def check_approximation(approximate: str) -> None:
-    check(approximate in ("none", "tanh"), "gelu: approximate argument must be either none or tanh, not "
-          f"{approximate}")
+    check(
+        approximate in ("none", "tanh"),
+        f"gelu: approximate argument must be either none or tanh, not {approximate}",
+    )
 
 
-@pointwise("gelu(Tensor self, *, str approximate='none') -> Tensor", dtypes=FLOATS,
-           check=check_approximation, api=INTERNAL)
+@pointwise(
+    "gelu(Tensor self, *, str approximate='none') -> Tensor",
+    dtypes=FLOATS,
+    check=check_approximation,
+    api=INTERNAL,
+)
 def gelu(ops: Any, self: Any, approximate: str) -> Any:
     if approximate == "none":
         return ops.mul(self, ops.ndtr(self))
@@ -192,8 +267,12 @@ def tanh_argument(ops: Any, x: Any) -> Any:
     return ops.mul(number(ops, TANH_SCALE, x), inner)
 
 
-@pointwise("gelu_backward(Tensor grad_output, Tensor self, *, str approximate='none') -> Tensor",
-           dtypes=FLOATS, check=check_approximation, api=INTERNAL)
+@pointwise(
+    "gelu_backward(Tensor grad_output, Tensor self, *, str approximate='none') -> Tensor",
+    dtypes=FLOATS,
+    check=check_approximation,
+    api=INTERNAL,
+)
 def gelu_backward(ops: Any, grad_output: Any, self: Any, approximate: str) -> Any:
     if approximate == "tanh":
         half, one = number(ops, 0.5, self), number(ops, 1, self)
@@ -237,20 +316,31 @@ def mish_backward(ops: Any, grad_output: Any, self: Any) -> Any:
     return ops.mul(grad_output, slope)
 
 
-@pointwise("softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor", dtypes=FLOATS,
-           parameters=("beta", "threshold"), api=INTERNAL)
+@pointwise(
+    "softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor",
+    dtypes=FLOATS,
+    parameters=("beta", "threshold"),
+    api=INTERNAL,
+)
 def softplus(ops: Any, self: Any, beta: Any, threshold: Any) -> Any:
     scaled = ops.mul(self, number(ops, beta, self))
     smooth = ops.div(ops.log1p(ops.exp(scaled)), number(ops, beta, self))
     return ops.where(ops.gt(scaled, number(ops, threshold, self)), self, smooth)
 
 
-@pointwise("softplus_backward(Tensor grad_output, Tensor self, Scalar beta, Scalar threshold) -> Tensor",
-           dtypes=FLOATS, parameters=("beta", "threshold"), api=INTERNAL)
+@pointwise(
+    "softplus_backward(Tensor grad_output, Tensor self, Scalar beta, Scalar threshold) -> Tensor",
+    dtypes=FLOATS,
+    parameters=("beta", "threshold"),
+    api=INTERNAL,
+)
 def softplus_backward(ops: Any, grad_output: Any, self: Any, beta: Any, threshold: Any) -> Any:
     scaled = ops.mul(self, number(ops, beta, self))
-    return ops.where(ops.gt(scaled, number(ops, threshold, self)), grad_output,
-                     ops.mul(grad_output, sigmoid_of(ops, scaled)))
+    return ops.where(
+        ops.gt(scaled, number(ops, threshold, self)),
+        grad_output,
+        ops.mul(grad_output, sigmoid_of(ops, scaled)),
+    )
 
 
 @pointwise("log_sigmoid_forward(Tensor self) -> (Tensor output, Tensor buffer)", dtypes=FLOATS, api=INTERNAL)
@@ -259,8 +349,11 @@ def log_sigmoid_forward(ops: Any, self: Any) -> Any:
     return ops.sub(ops.minimum(self, number(ops, 0, self)), ops.log1p(buffer)), buffer
 
 
-@pointwise("log_sigmoid_backward(Tensor grad_output, Tensor self, Tensor buffer) -> Tensor", dtypes=FLOATS,
-           api=INTERNAL)
+@pointwise(
+    "log_sigmoid_backward(Tensor grad_output, Tensor self, Tensor buffer) -> Tensor",
+    dtypes=FLOATS,
+    api=INTERNAL,
+)
 def log_sigmoid_backward(ops: Any, grad_output: Any, self: Any, buffer: Any) -> Any:
     """The slope is sigmoid(-self), from `buffer` = exp(-|self|), which cannot overflow."""
     zero, one = number(ops, 0, self), number(ops, 1, self)
@@ -268,13 +361,17 @@ def log_sigmoid_backward(ops: Any, grad_output: Any, self: Any, buffer: Any) -> 
     return ops.div(ops.mul(grad_output, above), ops.add(one, buffer))
 
 
-@pointwise("rrelu_with_noise_backward(Tensor grad_output, Tensor self, Tensor noise, Scalar lower, Scalar "
-           "upper, bool training, bool self_is_result) -> Tensor", dtypes=FLOATS,
-           parameters=("lower", "upper"), api=INTERNAL)
-def rrelu_with_noise_backward(ops: Any, grad_output: Any, self: Any, noise: Any, lower: Any, upper: Any,
-                              training: bool) -> Any:
+@pointwise(
+    "rrelu_with_noise_backward(Tensor grad_output, Tensor self, Tensor noise, Scalar lower, Scalar "
+    "upper, bool training, bool self_is_result) -> Tensor",
+    dtypes=FLOATS,
+    parameters=("lower", "upper"),
+    api=INTERNAL,
+)
+def rrelu_with_noise_backward(
+    ops: Any, grad_output: Any, self: Any, noise: Any, lower: Any, upper: Any, training: bool
+) -> Any:
     if training and upper - lower > 1e-6:
         return ops.mul(noise, grad_output)
     slope = number(ops, (lower + upper) / 2, self)
     return ops.where(ops.gt(self, number(ops, 0, self)), grad_output, ops.mul(grad_output, slope))
-

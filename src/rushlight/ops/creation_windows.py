@@ -19,8 +19,9 @@ def _define(name: str, overload: str = "", parameters: str = "") -> None:
         check(window_length >= 0, f"{name} requires non-negative window_length, got {window_length}")
         return new((window_length,), dtype, layout, name)
 
-    define(f"{name}{overload}(int window_length, {parameters}*, {OPTIONS}) -> Tensor", shape=window,
-           api=FUNCTION)
+    define(
+        f"{name}{overload}(int window_length, {parameters}*, {OPTIONS}) -> Tensor", shape=window, api=FUNCTION
+    )
 
 
 for _name in ("bartlett_window", "blackman_window", "hamming_window", "hann_window", "kaiser_window"):

@@ -16,8 +16,11 @@ SUM, MEAN, MAX = 0, 1, 2
 
 
 def _check_indices(indices: Tensor, name: str, what: str = "indices") -> None:
-    check(indices.dtype in INDEX_DTYPES, f"{name}: Expected tensor for argument '{what}' to have one of the "
-          f"following scalar types: Long, Int; but got {indices.dtype.torch_name} instead")
+    check(
+        indices.dtype in INDEX_DTYPES,
+        f"{name}: Expected tensor for argument '{what}' to have one of the "
+        f"following scalar types: Long, Int; but got {indices.dtype.torch_name} instead",
+    )
 
 
 def embedding(weight: Tensor, indices: Tensor) -> Spec:
@@ -37,54 +40,97 @@ def embedding_renorm(self: Tensor, indices: Tensor) -> Spec:
     return new_like(self, None, None, None, "embedding_renorm_")
 
 
-define("embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool "
-       "sparse=False) -> Tensor", shape=embedding, moves=True, api=FUNCTION)
-define("embedding_dense_backward(Tensor grad_output, Tensor indices, SymInt num_weights, SymInt padding_idx, "
-       "bool scale_grad_by_freq) -> Tensor", shape=embedding_dense_backward, api=INTERNAL)
-define("embedding_renorm(Tensor self, Tensor indices, float max_norm, float norm_type) -> Tensor",
-       shape=embedding_renorm, api=INTERNAL)
+define(
+    "embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool "
+    "sparse=False) -> Tensor",
+    shape=embedding,
+    moves=True,
+    api=FUNCTION,
+)
+define(
+    "embedding_dense_backward(Tensor grad_output, Tensor indices, SymInt num_weights, SymInt padding_idx, "
+    "bool scale_grad_by_freq) -> Tensor",
+    shape=embedding_dense_backward,
+    api=INTERNAL,
+)
+define(
+    "embedding_renorm(Tensor self, Tensor indices, float max_norm, float norm_type) -> Tensor",
+    shape=embedding_renorm,
+    api=INTERNAL,
+)
 
 
 # Bags of embeddings.
 
-def embedding_bag(weight: Tensor, indices: Tensor, offsets: Tensor, mode: int,
-                  per_sample_weights: Tensor | None, include_last_offset: bool) -> tuple[Spec, ...]:
+
+def embedding_bag(
+    weight: Tensor,
+    indices: Tensor,
+    offsets: Tensor,
+    mode: int,
+    per_sample_weights: Tensor | None,
+    include_last_offset: bool,
+) -> tuple[Spec, ...]:
     """The bags; the bag of every index; the size of every bag; with MAX the index of every maximum."""
     name = "embedding_bag"
     _check_indices(indices, name)
     _check_indices(offsets, name, "offsets")
-    check(weight.ndim == 2,
-          f"{name}: weight has to be a 2D Tensor, but got Tensor of dimension {weight.ndim}")
-    check(offsets.ndim == 1,
-          f"{name}: offsets has to be a 1D Tensor, but got Tensor of dimension {offsets.ndim}")
-    check(indices.ndim == 1,
-          f"{name}: indices has to be a 1D Tensor, but got Tensor of dimension {indices.ndim}")
-    check(weight.dtype in _WEIGHTS, f"{name}: weight must be Half, BFloat16, Float or Double, not "
-          f"{weight.dtype.torch_name}")
+    check(
+        weight.ndim == 2, f"{name}: weight has to be a 2D Tensor, but got Tensor of dimension {weight.ndim}"
+    )
+    check(
+        offsets.ndim == 1,
+        f"{name}: offsets has to be a 1D Tensor, but got Tensor of dimension {offsets.ndim}",
+    )
+    check(
+        indices.ndim == 1,
+        f"{name}: indices has to be a 1D Tensor, but got Tensor of dimension {indices.ndim}",
+    )
+    check(
+        weight.dtype in _WEIGHTS,
+        f"{name}: weight must be Half, BFloat16, Float or Double, not {weight.dtype.torch_name}",
+    )
     check(mode in (SUM, MEAN, MAX), f"{name}: `mode` must be sum (0), mean (1), or max (2), got {mode}")
     if per_sample_weights is not None:
         check(mode == SUM, f"{name}: per_sample_weights only supported with mode='sum'")
-        check(per_sample_weights.dtype is weight.dtype, f"{name}: weight and per_sample_weights must have "
-              f"the same type, got {weight.dtype.torch_name} and {per_sample_weights.dtype.torch_name}")
-        check(per_sample_weights.shape == indices.shape, f"{name}: per_sample_weights must have the shape of "
-              f"indices, {list(indices.shape)}, not {list(per_sample_weights.shape)}")
+        check(
+            per_sample_weights.dtype is weight.dtype,
+            f"{name}: weight and per_sample_weights must have "
+            f"the same type, got {weight.dtype.torch_name} and {per_sample_weights.dtype.torch_name}",
+        )
+        check(
+            per_sample_weights.shape == indices.shape,
+            f"{name}: per_sample_weights must have the shape of "
+            f"indices, {list(indices.shape)}, not {list(per_sample_weights.shape)}",
+        )
     bags = offsets.shape[0] - (1 if include_last_offset else 0)
     check(bags >= 0, f"{name}: include_last_offset: number of offsets should be at least 1")
     dtype = indices.dtype if indices.dtype is offsets.dtype else INT64
     shape = (bags, weight.shape[1])
-    return (Spec(shape, weight.dtype), Spec(tuple(indices.shape), dtype), Spec((bags,), dtype),
-            Spec(shape if mode == MAX else (bags,), dtype))
+    return (
+        Spec(shape, weight.dtype),
+        Spec(tuple(indices.shape), dtype),
+        Spec((bags,), dtype),
+        Spec(shape if mode == MAX else (bags,), dtype),
+    )
 
 
 for _name in ("_embedding_bag", "_embedding_bag_forward_only"):
-    define(f"{_name}(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int "
-           "mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int "
-           "padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)", shape=embedding_bag, api=FUNCTION)
+    define(
+        f"{_name}(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int "
+        "mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int "
+        "padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)",
+        shape=embedding_bag,
+        api=FUNCTION,
+    )
 
-define("_embedding_bag_dense_backward(Tensor grad, Tensor indices, Tensor offset2bag, Tensor bag_size, "
-       "Tensor maximum_indices, SymInt num_weights, bool scale_grad_by_freq, int mode, Tensor? "
-       "per_sample_weights, int padding_idx=-1) -> Tensor", api=INTERNAL,
-       shape=lambda grad, num_weights: Spec((num_weights, grad.shape[1]), grad.dtype))
+define(
+    "_embedding_bag_dense_backward(Tensor grad, Tensor indices, Tensor offset2bag, Tensor bag_size, "
+    "Tensor maximum_indices, SymInt num_weights, bool scale_grad_by_freq, int mode, Tensor? "
+    "per_sample_weights, int padding_idx=-1) -> Tensor",
+    api=INTERNAL,
+    shape=lambda grad, num_weights: Spec((num_weights, grad.shape[1]), grad.dtype),
+)
 
 
 def per_sample_weights_backward(grad: Tensor, indices: Tensor, mode: int) -> Spec:
@@ -92,16 +138,22 @@ def per_sample_weights_backward(grad: Tensor, indices: Tensor, mode: int) -> Spe
     return Spec(tuple(indices.shape), grad.dtype)
 
 
-define("_embedding_bag_per_sample_weights_backward(Tensor grad, Tensor weight, Tensor indices, Tensor "
-       "offsets, Tensor offset2bag, int mode, int padding_idx=-1) -> Tensor",
-       shape=per_sample_weights_backward, api=INTERNAL)
+define(
+    "_embedding_bag_per_sample_weights_backward(Tensor grad, Tensor weight, Tensor indices, Tensor "
+    "offsets, Tensor offset2bag, int mode, int padding_idx=-1) -> Tensor",
+    shape=per_sample_weights_backward,
+    api=INTERNAL,
+)
 
 
 # One-hot vectors.
 
+
 def one_hot(self: Tensor, num_classes: int) -> Spec:
-    check(self.dtype is INT64, "one_hot is only applicable to index tensor of type LongTensor, not "
-          f"{self.dtype.torch_name}.")
+    check(
+        self.dtype is INT64,
+        f"one_hot is only applicable to index tensor of type LongTensor, not {self.dtype.torch_name}.",
+    )
     check(num_classes >= -1, f"one_hot: num_classes must be -1 or positive, got {num_classes}")
     if self.numel() == 0:
         check(num_classes > 0, "one_hot: Can not infer total number of classes from empty tensor.")

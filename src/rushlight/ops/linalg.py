@@ -244,8 +244,10 @@ def lstsq_rule(self: Tensor, b: Tensor, driver: str | None) -> tuple[Spec, ...]:
     name = "linalg.lstsq"
     check(self.ndim >= 2, f"{name}: input must have at least 2 dimensions.")
     check(b.ndim >= 1, f"{name}: other must have at least 1 dimension.")
-    check(self.ndim - 1 <= b.ndim <= self.ndim, f"{name}: input has {self.ndim} dimensions, other {b.ndim}; "
-          "other must have as many, or one less")
+    check(
+        self.ndim - 1 <= b.ndim <= self.ndim,
+        f"{name}: input has {self.ndim} dimensions, other {b.ndim}; other must have as many, or one less",
+    )
     check_numbers(self, name)
     check(
         self.dtype is b.dtype,

@@ -31,12 +31,15 @@ def is_bool(operand: Any) -> bool:
 def same_dtype(name: str, first: str, a: Tensor, second: str, b: Tensor) -> None:
     """Refuse to promote."""
     if a.dtype is not b.dtype:
-        fail(f"{name}: expected {first} and {second} to have the same dtype, but got {a.dtype.name} and "
-             f"{b.dtype.name}; convert one of them with .to(dtype)")
+        fail(
+            f"{name}: expected {first} and {second} to have the same dtype, but got {a.dtype.name} and "
+            f"{b.dtype.name}; convert one of them with .to(dtype)"
+        )
 
 
 def refuse_complex(name: str, hint: str = "") -> Any:
     """A check that refuses complex inputs with a word on what to use instead."""
+
     def check(self: Tensor) -> None:
         if self.dtype.is_complex:
             fail(f"{name} is not supported for complex inputs{hint}", NotImplementedError)

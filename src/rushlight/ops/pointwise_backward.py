@@ -28,8 +28,9 @@ def tanh_backward(ops: Any, grad_output: Any, output: Any) -> Any:
     return times_conj(ops, grad_output, ops.sub(one, ops.mul(output, output)))
 
 
-@pointwise("logit_backward(Tensor grad_output, Tensor self, float? eps=None) -> Tensor", dtypes=FLOATS,
-           api=INTERNAL)
+@pointwise(
+    "logit_backward(Tensor grad_output, Tensor self, float? eps=None) -> Tensor", dtypes=FLOATS, api=INTERNAL
+)
 def logit_backward(ops: Any, grad_output: Any, self: Any, eps: float | None) -> Any:
     one = ops.constant(1, like=self)
     low, high = (ops.constant(bound, like=self) for bound in ((0, 1) if eps is None else (eps, 1 - eps)))
@@ -38,8 +39,12 @@ def logit_backward(ops: Any, grad_output: Any, self: Any, eps: float | None) -> 
     return ops.where(outside, there, ops.div(grad_output, ops.mul(self, ops.sub(one, self))))
 
 
-@pointwise("threshold_backward(Tensor grad_output, Tensor self, Scalar threshold) -> Tensor",
-           parameters=("threshold",), dtypes=REAL_NUMBERS, api=INTERNAL)
+@pointwise(
+    "threshold_backward(Tensor grad_output, Tensor self, Scalar threshold) -> Tensor",
+    parameters=("threshold",),
+    dtypes=REAL_NUMBERS,
+    api=INTERNAL,
+)
 def threshold_backward(ops: Any, grad_output: Any, self: Any, threshold: Any) -> Any:
     below = ops.le(self, ops.constant(threshold, like=self))
     return ops.where(below, ops.constant(0, like=grad_output), grad_output)

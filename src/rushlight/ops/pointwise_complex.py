@@ -26,11 +26,16 @@ PARTS = frozenset(DTYPES[name] for name in ("float16", "float32", "float64"))
 
 
 def check_parts(name: str, first: str, a: Tensor, second: str, b: Tensor) -> None:
-    check(a.dtype in PARTS and b.dtype in PARTS,
-          f"{name}: Expected both inputs to be Half, Float or Double tensors but got {a.dtype.torch_name} "
-          f"and {b.dtype.torch_name}")
-    check(a.dtype is b.dtype, f"{name}: Expected object of scalar type {a.dtype.torch_name} but got scalar "
-          f"type {b.dtype.torch_name} for second argument; {first} and {second} must have the same dtype")
+    check(
+        a.dtype in PARTS and b.dtype in PARTS,
+        f"{name}: Expected both inputs to be Half, Float or Double tensors but got {a.dtype.torch_name} "
+        f"and {b.dtype.torch_name}",
+    )
+    check(
+        a.dtype is b.dtype,
+        f"{name}: Expected object of scalar type {a.dtype.torch_name} but got scalar "
+        f"type {b.dtype.torch_name} for second argument; {first} and {second} must have the same dtype",
+    )
 
 
 def check_complex(real: Tensor, imag: Tensor) -> None:
@@ -41,12 +46,20 @@ def check_polar(abs: Tensor, angle: Tensor) -> None:
     check_parts("polar", "abs", abs, "angle", angle)
 
 
-instruction("complex(Tensor real, Tensor imag) -> Tensor", promote=Promotion.COMPLEX, check=check_complex,
-            api=FUNCTION | EXACT_OUT)
+instruction(
+    "complex(Tensor real, Tensor imag) -> Tensor",
+    promote=Promotion.COMPLEX,
+    check=check_complex,
+    api=FUNCTION | EXACT_OUT,
+)
 
 
-@pointwise("polar(Tensor abs, Tensor angle) -> Tensor", promote=Promotion.COMPLEX, check=check_polar,
-           api=FUNCTION | EXACT_OUT)
+@pointwise(
+    "polar(Tensor abs, Tensor angle) -> Tensor",
+    promote=Promotion.COMPLEX,
+    check=check_polar,
+    api=FUNCTION | EXACT_OUT,
+)
 def polar(ops: Any, abs: Any, angle: Any) -> Any:
     return ops.complex(ops.mul(abs, ops.cos(angle)), ops.mul(abs, ops.sin(angle)))
 

@@ -16,8 +16,27 @@ from .pointwise import BINARY, QUERY
 FLOATING = Promotion.FLOATING
 XLOGY = FUNCTION | METHOD | INPLACE | OUT
 
-for _name in ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p",
-              "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"):
+for _name in (
+    "exp",
+    "exp2",
+    "expm1",
+    "log",
+    "log2",
+    "log10",
+    "log1p",
+    "sin",
+    "cos",
+    "tan",
+    "asin",
+    "acos",
+    "atan",
+    "sinh",
+    "cosh",
+    "tanh",
+    "asinh",
+    "acosh",
+    "atanh",
+):
     instruction(f"{_name}(Tensor self) -> Tensor", promote=FLOATING)
 
 instruction("atan2(Tensor self, Tensor other) -> Tensor", promote=FLOATING, dtypes=REALS, api=BINARY)
@@ -54,11 +73,19 @@ def logit(ops: Any, self: Any, eps: float | None) -> Any:
     return ops.log(ops.div(self, ops.sub(ops.constant(1, like=self), self)))
 
 
-@pointwise("xlogy.Tensor(Tensor self, Tensor other) -> Tensor",
-           "xlogy.Scalar_Other(Tensor self, Scalar other) -> Tensor",
-           promote=FLOATING, dtypes=REALS, api=XLOGY)
-@pointwise("xlogy.Scalar_Self(Scalar self, Tensor other) -> Tensor", promote=FLOATING, dtypes=REALS,
-           api=FUNCTION | OUT)
+@pointwise(
+    "xlogy.Tensor(Tensor self, Tensor other) -> Tensor",
+    "xlogy.Scalar_Other(Tensor self, Scalar other) -> Tensor",
+    promote=FLOATING,
+    dtypes=REALS,
+    api=XLOGY,
+)
+@pointwise(
+    "xlogy.Scalar_Self(Scalar self, Tensor other) -> Tensor",
+    promote=FLOATING,
+    dtypes=REALS,
+    api=FUNCTION | OUT,
+)
 def xlogy(ops: Any, self: Any, other: Any) -> Any:
     return zero_times(ops, self, other, ops.log(other))
 

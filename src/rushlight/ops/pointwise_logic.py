@@ -17,23 +17,39 @@ from .pointwise import BINARY, QUERY, refuse_complex
 BOOLEAN = Promotion.BOOLEAN
 
 for _name in ("eq", "ne"):
-    instruction(f"{_name}.Tensor(Tensor self, Tensor other) -> Tensor",
-                f"{_name}.Scalar(Tensor self, Scalar other) -> Tensor", promote=BOOLEAN, api=BINARY)
+    instruction(
+        f"{_name}.Tensor(Tensor self, Tensor other) -> Tensor",
+        f"{_name}.Scalar(Tensor self, Scalar other) -> Tensor",
+        promote=BOOLEAN,
+        api=BINARY,
+    )
 for _name in ("lt", "le", "gt", "ge"):
-    instruction(f"{_name}.Tensor(Tensor self, Tensor other) -> Tensor",
-                f"{_name}.Scalar(Tensor self, Scalar other) -> Tensor",
-                promote=BOOLEAN, dtypes=REALS, api=BINARY)
+    instruction(
+        f"{_name}.Tensor(Tensor self, Tensor other) -> Tensor",
+        f"{_name}.Scalar(Tensor self, Scalar other) -> Tensor",
+        promote=BOOLEAN,
+        dtypes=REALS,
+        api=BINARY,
+    )
 for _name in ("logical_and", "logical_or", "logical_xor"):
     instruction(f"{_name}(Tensor self, Tensor other) -> Tensor", promote=BOOLEAN, api=BINARY)
 instruction("logical_not(Tensor self) -> Tensor", promote=BOOLEAN, api=BINARY)
 
 for _name in ("bitwise_and", "bitwise_or", "bitwise_xor"):
-    instruction(f"{_name}.Tensor(Tensor self, Tensor other) -> Tensor",
-                f"{_name}.Scalar(Tensor self, Scalar other) -> Tensor", dtypes=BITS, api=BINARY)
+    instruction(
+        f"{_name}.Tensor(Tensor self, Tensor other) -> Tensor",
+        f"{_name}.Scalar(Tensor self, Scalar other) -> Tensor",
+        dtypes=BITS,
+        api=BINARY,
+    )
     instruction(f"{_name}.Scalar_Tensor(Scalar self, Tensor other) -> Tensor", dtypes=BITS, api=FUNCTION)
 for _name in ("bitwise_left_shift", "bitwise_right_shift"):
-    instruction(f"{_name}.Tensor(Tensor self, Tensor other) -> Tensor",
-                f"{_name}.Tensor_Scalar(Tensor self, Scalar other) -> Tensor", dtypes=INTEGRAL, api=BINARY)
+    instruction(
+        f"{_name}.Tensor(Tensor self, Tensor other) -> Tensor",
+        f"{_name}.Tensor_Scalar(Tensor self, Scalar other) -> Tensor",
+        dtypes=INTEGRAL,
+        api=BINARY,
+    )
     instruction(f"{_name}.Scalar_Tensor(Scalar self, Tensor other) -> Tensor", dtypes=INTEGRAL, api=FUNCTION)
 instruction("bitwise_not(Tensor self) -> Tensor", dtypes=BITS, api=BINARY)
 
@@ -50,14 +66,24 @@ def equals_infinity(ops: Any, x: Any, infinity: float) -> Any:
     return ops.eq(x, ops.constant(infinity, like=x))
 
 
-@pointwise("isposinf(Tensor self) -> Tensor", promote=BOOLEAN, dtypes=REALS, check=refuse_complex("isposinf"),
-           api=QUERY)
+@pointwise(
+    "isposinf(Tensor self) -> Tensor",
+    promote=BOOLEAN,
+    dtypes=REALS,
+    check=refuse_complex("isposinf"),
+    api=QUERY,
+)
 def isposinf(ops: Any, self: Any) -> Any:
     return equals_infinity(ops, self, math.inf)
 
 
-@pointwise("isneginf(Tensor self) -> Tensor", promote=BOOLEAN, dtypes=REALS, check=refuse_complex("isneginf"),
-           api=QUERY)
+@pointwise(
+    "isneginf(Tensor self) -> Tensor",
+    promote=BOOLEAN,
+    dtypes=REALS,
+    check=refuse_complex("isneginf"),
+    api=QUERY,
+)
 def isneginf(ops: Any, self: Any) -> Any:
     return equals_infinity(ops, self, -math.inf)
 
@@ -72,25 +98,39 @@ def isreal(ops: Any, self: Any) -> Any:
 
 # Selection.
 
+
 def check_condition(condition: Tensor) -> None:
-    check(condition.dtype in (DTYPES["bool"], DTYPES["uint8"]),
-          f"where expected condition to be a boolean tensor, but got one of dtype {condition.dtype.name}")
+    check(
+        condition.dtype in (DTYPES["bool"], DTYPES["uint8"]),
+        f"where expected condition to be a boolean tensor, but got one of dtype {condition.dtype.name}",
+    )
     if condition.dtype is DTYPES["uint8"]:
         warnings.warn("where: uint8 conditions are deprecated; use a bool tensor", UserWarning, stacklevel=2)
 
 
-@pointwise("where.self(Tensor condition, Tensor self, Tensor other) -> Tensor",
-           conditions=("condition",), moves=True, check=check_condition, api=FUNCTION | OUT)
-@pointwise("where.ScalarSelf(Tensor condition, Scalar self, Tensor other) -> Tensor",
-           "where.ScalarOther(Tensor condition, Tensor self, Scalar other) -> Tensor",
-           "where.Scalar(Tensor condition, Scalar self, Scalar other) -> Tensor",
-           conditions=("condition",), moves=True, check=check_condition, api=FUNCTION)
+@pointwise(
+    "where.self(Tensor condition, Tensor self, Tensor other) -> Tensor",
+    conditions=("condition",),
+    moves=True,
+    check=check_condition,
+    api=FUNCTION | OUT,
+)
+@pointwise(
+    "where.ScalarSelf(Tensor condition, Scalar self, Tensor other) -> Tensor",
+    "where.ScalarOther(Tensor condition, Tensor self, Scalar other) -> Tensor",
+    "where.Scalar(Tensor condition, Scalar self, Scalar other) -> Tensor",
+    conditions=("condition",),
+    moves=True,
+    check=check_condition,
+    api=FUNCTION,
+)
 def where(ops: Any, condition: Any, self: Any, other: Any) -> Any:
     return ops.where(condition, self, other)
 
 
-@pointwise("nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor",
-           moves=True)
+@pointwise(
+    "nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor", moves=True
+)
 def nan_to_num(ops: Any, self: Any, nan: float | None, posinf: float | None, neginf: float | None) -> Any:
     dtype = ops.dtype(self)
     if dtype.category <= Category.INTEGRAL:

@@ -31,11 +31,13 @@ for _schema in (
 ):
     quantized_operator(_schema, api=FUNCTION)
 
-for _schema in ("int_repr(Tensor self) -> Tensor",
-                "q_scale(Tensor self) -> float",
-                "q_zero_point(Tensor self) -> int",
-                "q_per_channel_scales(Tensor self) -> Tensor",
-                "q_per_channel_zero_points(Tensor self) -> Tensor",
-                "q_per_channel_axis(Tensor self) -> int"):
+for _schema in (
+    "int_repr(Tensor self) -> Tensor",
+    "q_scale(Tensor self) -> float",
+    "q_zero_point(Tensor self) -> int",
+    "q_per_channel_scales(Tensor self) -> Tensor",
+    "q_per_channel_zero_points(Tensor self) -> Tensor",
+    "q_per_channel_axis(Tensor self) -> int",
+):
     quantized_operator(_schema)
 quantized_operator("qscheme(Tensor self) -> QScheme", api=METHOD)

@@ -32,12 +32,15 @@ _INTEGERS = frozenset(d for d in DTYPES.values() if d.category is Category.INTEG
 
 
 def check_supported(name: str, dtype: DType, allowed: frozenset[DType]) -> None:
-    check(dtype in allowed, f'"{name}" not implemented for \'{dtype.torch_name}\'', NotImplementedError)
+    check(dtype in allowed, f"\"{name}\" not implemented for '{dtype.torch_name}'", NotImplementedError)
 
 
 def check_continuous(name: str, dtype: DType) -> None:
-    check(dtype.is_floating_point, f"{name} is a continuous probability distribution: dtype must be a "
-          f"floating point but you specified {dtype.name}")
+    check(
+        dtype.is_floating_point,
+        f"{name} is a continuous probability distribution: dtype must be a "
+        f"floating point but you specified {dtype.name}",
+    )
     check_supported(name, dtype, _FLOATS)
 
 
@@ -59,13 +62,20 @@ def continuous(spec: Spec, name: str) -> Spec:
 def _define_factory(name: str) -> None:
     """`rand` or `randn`, their likes, and the overloads of both that name a generator."""
     for overload, generator in (("", ""), (".generator", "Generator? generator, ")):
-        define(f"{name}{overload}(SymInt[] size, *, {generator}{OPTIONS}) -> "
-               "Tensor", random=True, api=_FACTORY,
-               shape=lambda size, dtype, layout: continuous(new(size, dtype, layout, name), name))
-        define(f"{name}_like{overload}(Tensor self, *, {generator}{LIKE}) -> "
-               "Tensor", random=True, api=FUNCTION,
-               shape=lambda self, dtype, layout, memory_format: continuous(
-                   new_like(self, dtype, layout, memory_format, f"{name}_like"), f"{name}_like"))
+        define(
+            f"{name}{overload}(SymInt[] size, *, {generator}{OPTIONS}) -> Tensor",
+            random=True,
+            api=_FACTORY,
+            shape=lambda size, dtype, layout: continuous(new(size, dtype, layout, name), name),
+        )
+        define(
+            f"{name}_like{overload}(Tensor self, *, {generator}{LIKE}) -> Tensor",
+            random=True,
+            api=FUNCTION,
+            shape=lambda self, dtype, layout, memory_format: continuous(
+                new_like(self, dtype, layout, memory_format, f"{name}_like"), f"{name}_like"
+            ),
+        )
 
 
 _define_factory("rand")
@@ -75,21 +85,30 @@ _define_factory("randn")
 def integers(spec: Spec, low: int, high: int | None, name: str) -> Spec:
     """Integers in [low, high), or in [low, largest] without `high`, that `spec.dtype` can hold."""
     dtype = spec.dtype
-    check(not dtype.is_complex, f"{name} handles only integral, floating-point and boolean types, not "
-          f"{dtype.name}")
+    check(
+        not dtype.is_complex,
+        f"{name} handles only integral, floating-point and boolean types, not {dtype.name}",
+    )
     check_supported(name, dtype, _FLOATS | _INTEGERS | _WIDE_UNSIGNED | {_BOOL})
-    check(high is None or low < high, f"{name} expects 'from' to be less than 'to', but got from={low} >= "
-          f"to={high}")
+    check(
+        high is None or low < high,
+        f"{name} expects 'from' to be less than 'to', but got from={low} >= to={high}",
+    )
     smallest, largest = bounds(dtype)
     check(smallest <= low <= largest, f"{name}: from is out of bounds for {dtype.name}: it is {low}")
-    check(high is None or high - 1 <= largest, f"{name}: to - 1 is out of bounds for {dtype.name}: to is "
-          f"{high}")
+    check(
+        high is None or high - 1 <= largest, f"{name}: to - 1 is out of bounds for {dtype.name}: to is {high}"
+    )
     if dtype.is_floating_point:
         exact = round(2 / dtypes.finfo(dtype).eps)  # beyond it, not every integer has a number of its own
         for value, what in (low, "from"), (high and high - 1, "to - 1"):
             if value is not None and abs(value) > exact:
-                warnings.warn(f"{name}: {what} is out of bounds [-{exact}, {exact}], between which "
-                              f"{dtype.name} has every integer: it is {value}", UserWarning, stacklevel=3)
+                warnings.warn(
+                    f"{name}: {what} is out of bounds [-{exact}, {exact}], between which "
+                    f"{dtype.name} has every integer: it is {value}",
+                    UserWarning,
+                    stacklevel=3,
+                )
     return spec
 
 
@@ -107,43 +126,71 @@ def randint(low: int, high: int, size: Sequence[int], dtype: DType | None, layou
     return integers(new(size, dtype or _INT64, layout, "randint"), low, high, "randint")
 
 
-def randint_like(self: Tensor, low: int, high: int, dtype: DType | None, layout: Any,
-                 memory_format: Any) -> Spec:
+def randint_like(
+    self: Tensor, low: int, high: int, dtype: DType | None, layout: Any, memory_format: Any
+) -> Spec:
     return integers(new_like(self, dtype, layout, memory_format, "randint_like"), low, high, "randint_like")
 
 
-def randint_like_tensor(self: Tensor, high: Tensor, dtype: DType | None, layout: Any,
-                        memory_format: Any) -> Spec:
+def randint_like_tensor(
+    self: Tensor, high: Tensor, dtype: DType | None, layout: Any, memory_format: Any
+) -> Spec:
     """`high` is a value: the kernel checks it."""
-    check(high.numel() == 1, "randint_like: high must be a scalar tensor, but its shape is "
-          f"{tuple(high.shape)}")
+    check(
+        high.numel() == 1, f"randint_like: high must be a scalar tensor, but its shape is {tuple(high.shape)}"
+    )
     spec = new_like(self, dtype, layout, memory_format, "randint_like")
     return integers(spec, 0, None, "randint_like")
 
 
 for _overload, _low_overload, _like_overload, _generator in (
-        ("", ".low", ".low_dtype", ""),
-        (".generator", ".low_generator", ".low_generator_dtype", "Generator? generator, ")):
-    define(f"randint{_overload}(SymInt high, SymInt[] size, *, {_generator}{LONG}) -> Tensor", random=True,
-           shape=lambda high, size, dtype, layout: randint(0, high, size, dtype, layout), api=_FACTORY)
-    define(f"randint{_low_overload}(SymInt low, SymInt high, SymInt[] size, *, {_generator}{LONG}) -> Tensor",
-           random=True, shape=randint, api=_FACTORY)
-    define(f"randint_like{_overload}(Tensor self, SymInt high, *, {_generator}{LIKE}) -> Tensor", random=True,
-           shape=lambda self, high, dtype, layout, memory_format: randint_like(
-               self, 0, high, dtype, layout, memory_format), api=FUNCTION)
+    ("", ".low", ".low_dtype", ""),
+    (".generator", ".low_generator", ".low_generator_dtype", "Generator? generator, "),
+):
+    define(
+        f"randint{_overload}(SymInt high, SymInt[] size, *, {_generator}{LONG}) -> Tensor",
+        random=True,
+        shape=lambda high, size, dtype, layout: randint(0, high, size, dtype, layout),
+        api=_FACTORY,
+    )
+    define(
+        f"randint{_low_overload}(SymInt low, SymInt high, SymInt[] size, *, {_generator}{LONG}) -> Tensor",
+        random=True,
+        shape=randint,
+        api=_FACTORY,
+    )
+    define(
+        f"randint_like{_overload}(Tensor self, SymInt high, *, {_generator}{LIKE}) -> Tensor",
+        random=True,
+        shape=lambda self, high, dtype, layout, memory_format: randint_like(
+            self, 0, high, dtype, layout, memory_format
+        ),
+        api=FUNCTION,
+    )
     _tensor_overload = ".Tensor" + _overload.replace(".", "_")
-    define(f"randint_like{_tensor_overload}(Tensor self, Tensor high, *, {_generator}{LIKE})"
-           " -> Tensor", random=True, shape=randint_like_tensor, api=FUNCTION)
-    define(f"randint_like{_like_overload}(Tensor self, SymInt low, SymInt high, *, {_generator}{LIKE})"
-           " -> Tensor", random=True, shape=randint_like, api=FUNCTION)
+    define(
+        f"randint_like{_tensor_overload}(Tensor self, Tensor high, *, {_generator}{LIKE}) -> Tensor",
+        random=True,
+        shape=randint_like_tensor,
+        api=FUNCTION,
+    )
+    define(
+        f"randint_like{_like_overload}(Tensor self, SymInt low, SymInt high, *, {_generator}{LIKE})"
+        " -> Tensor",
+        random=True,
+        shape=randint_like,
+        api=FUNCTION,
+    )
 
 
 def randperm(n: int, dtype: DType | None, layout: Any) -> Spec:
     spec = new((n,), dtype or _INT64, layout, "randperm")
     check_supported("randperm", spec.dtype, _FLOATS | _INTEGERS)
     last = exact_integers(spec.dtype)
-    check(n - 1 <= last, f"randperm: n={n} is too large for {spec.dtype.name}, which holds integers exactly "
-          f"only up to {last}")
+    check(
+        n - 1 <= last,
+        f"randperm: n={n} is too large for {spec.dtype.name}, which holds integers exactly only up to {last}",
+    )
     return spec
 
 
@@ -153,12 +200,16 @@ def exact_integers(dtype: DType) -> int:
 
 
 define(f"randperm(SymInt n, *, {LONG}) -> Tensor", shape=randperm, random=True, api=_FACTORY)
-define(f"randperm.generator(SymInt n, *, Generator? generator, {LONG}) -> "
-       "Tensor", shape=randperm, random=True,
-       api=_FACTORY)
+define(
+    f"randperm.generator(SymInt n, *, Generator? generator, {LONG}) -> Tensor",
+    shape=randperm,
+    random=True,
+    api=_FACTORY,
+)
 
 
 # Normal and uniform.
+
 
 def check_std(std: float, name: str) -> None:
     check(std >= 0, f"{name} expects std >= 0.0, but found std {std:g}")
@@ -190,39 +241,64 @@ def normal_functional(self: Tensor, std: float) -> Spec:
     return continuous(sampled(self, "normal_"), "normal_")
 
 
-define(f"normal.Tensor_Tensor(Tensor mean, Tensor std, *, {GENERATOR}) -> "
-       "Tensor", shape=normal_both, random=True,
-       api=_FACTORY)
-define(f"normal.Tensor_float(Tensor mean, float std=1., *, {GENERATOR}) -> "
-       "Tensor", shape=normal_mean, random=True,
-       api=_FACTORY)
-define(f"normal.float_Tensor(float mean, Tensor std, *, {GENERATOR}) -> "
-       "Tensor", shape=normal_std, random=True,
-       api=_FACTORY)
-define(f"normal.float_float(float mean, float std, SymInt[] size, *, {GENERATOR}, {OPTIONS}) -> Tensor",
-       shape=normal_size, random=True, api=_FACTORY)
-define(f"normal_functional(Tensor self, float mean=0., float std=1., *, {GENERATOR}) -> Tensor",
-       shape=normal_functional, random=True, api=INPLACE_METHOD, public_name="normal")
+define(
+    f"normal.Tensor_Tensor(Tensor mean, Tensor std, *, {GENERATOR}) -> Tensor",
+    shape=normal_both,
+    random=True,
+    api=_FACTORY,
+)
+define(
+    f"normal.Tensor_float(Tensor mean, float std=1., *, {GENERATOR}) -> Tensor",
+    shape=normal_mean,
+    random=True,
+    api=_FACTORY,
+)
+define(
+    f"normal.float_Tensor(float mean, Tensor std, *, {GENERATOR}) -> Tensor",
+    shape=normal_std,
+    random=True,
+    api=_FACTORY,
+)
+define(
+    f"normal.float_float(float mean, float std, SymInt[] size, *, {GENERATOR}, {OPTIONS}) -> Tensor",
+    shape=normal_size,
+    random=True,
+    api=_FACTORY,
+)
+define(
+    f"normal_functional(Tensor self, float mean=0., float std=1., *, {GENERATOR}) -> Tensor",
+    shape=normal_functional,
+    random=True,
+    api=INPLACE_METHOD,
+    public_name="normal",
+)
 
 
 def uniform(self: Tensor, from_: float, to: float) -> Spec:
     check_supported("uniform_", self.dtype, _FLOATS | _COMPLEX)
     largest = dtypes.finfo(self.dtype).max
     for name, value in (("from", from_), ("to", to)):
-        check(-largest <= value <= largest, f"uniform_: {name}={value} is out of bounds for "
-              f"{self.dtype.name}")
+        check(
+            -largest <= value <= largest, f"uniform_: {name}={value} is out of bounds for {self.dtype.name}"
+        )
     check(from_ <= to, f"uniform_ expects to return a [from, to) range, but found from={from_} > to={to}")
-    check(to - from_ <= largest, f"uniform_ expects to-from to be finite in {self.dtype.name}, but found "
-          f"from={from_} and to={to}")
+    check(
+        to - from_ <= largest,
+        f"uniform_ expects to-from to be finite in {self.dtype.name}, but found from={from_} and to={to}",
+    )
     return sampled(self, "uniform_")
 
 
-define(f"uniform(Tensor self, float from=0., float to=1., *, {GENERATOR}) -> "
-       "Tensor", shape=uniform, random=True,
-       api=INPLACE_METHOD)
+define(
+    f"uniform(Tensor self, float from=0., float to=1., *, {GENERATOR}) -> Tensor",
+    shape=uniform,
+    random=True,
+    api=INPLACE_METHOD,
+)
 
 
 # Other distributions of one parameter set for all elements.
+
 
 def exponential(self: Tensor, lambd: float) -> Spec:
     check_continuous("exponential_", self.dtype)
@@ -256,18 +332,31 @@ def random(self: Tensor) -> Spec:
 _SAMPLER: dict[str, Any] = {"random": True, "api": INPLACE_METHOD}
 define(f"exponential(Tensor self, float lambd=1., *, {GENERATOR}) -> Tensor", shape=exponential, **_SAMPLER)
 define(f"geometric(Tensor self, float p, *, {GENERATOR}) -> Tensor", shape=geometric, **_SAMPLER)
-define(f"cauchy(Tensor self, float median=0., float sigma=1., *, {GENERATOR}) -> "
-       "Tensor", shape=cauchy, **_SAMPLER)
-define(f"log_normal(Tensor self, float mean=1., float std=2., *, {GENERATOR}) -> Tensor", shape=log_normal,
-       **_SAMPLER)
+define(
+    f"cauchy(Tensor self, float median=0., float sigma=1., *, {GENERATOR}) -> Tensor",
+    shape=cauchy,
+    **_SAMPLER,
+)
+define(
+    f"log_normal(Tensor self, float mean=1., float std=2., *, {GENERATOR}) -> Tensor",
+    shape=log_normal,
+    **_SAMPLER,
+)
 define(f"random(Tensor self, *, {GENERATOR}) -> Tensor", shape=random, **_SAMPLER)
-define(f"random.to(Tensor self, int to, *, {GENERATOR}) -> Tensor", **_SAMPLER,
-       shape=lambda self, to: integers(sampled(self, "random_"), 0, to, "random_"))
-define(f"random.from(Tensor self, int from, int? to, *, {GENERATOR}) -> Tensor", **_SAMPLER,
-       shape=lambda self, from_, to: integers(sampled(self, "random_"), from_, to, "random_"))
+define(
+    f"random.to(Tensor self, int to, *, {GENERATOR}) -> Tensor",
+    **_SAMPLER,
+    shape=lambda self, to: integers(sampled(self, "random_"), 0, to, "random_"),
+)
+define(
+    f"random.from(Tensor self, int from, int? to, *, {GENERATOR}) -> Tensor",
+    **_SAMPLER,
+    shape=lambda self, from_, to: integers(sampled(self, "random_"), from_, to, "random_"),
+)
 
 
 # Distributions whose parameters are tensors.
+
 
 def bernoulli(self: Tensor) -> Spec:
     check_supported("bernoulli", self.dtype, _FLOATS)
@@ -283,38 +372,61 @@ def bernoulli_p(self: Tensor, p: float) -> Spec:
 def bernoulli_tensor(self: Tensor, p: Tensor) -> Spec:
     check_supported("bernoulli_", self.dtype, _FLOATS | _INTEGERS | {_BOOL})
     check_supported("bernoulli_", p.dtype, _FLOATS)
-    check(broadcast_shapes(self.shape, p.shape, name="bernoulli_") == self.shape, "bernoulli_: p of shape "
-          f"{tuple(p.shape)} cannot be expanded to the shape of self, {tuple(self.shape)}")
+    check(
+        broadcast_shapes(self.shape, p.shape, name="bernoulli_") == self.shape,
+        "bernoulli_: p of shape "
+        f"{tuple(p.shape)} cannot be expanded to the shape of self, {tuple(self.shape)}",
+    )
     return sampled(self, "bernoulli_")
 
 
-define(f"bernoulli(Tensor self, *, {GENERATOR}) -> "
-       "Tensor", shape=bernoulli, random=True,
-       api=FUNCTION | METHOD | OUT | Api.CASTS | Api.REFITS)
-define(f"bernoulli.p(Tensor self, float p, *, {GENERATOR}) -> Tensor", shape=bernoulli_p, random=True,
-       api=FUNCTION | METHOD)
-define(f"bernoulli.Tensor(Tensor self, Tensor p, *, {GENERATOR}) -> "
-       "Tensor", shape=bernoulli_tensor, random=True,
-       api=INTERNAL)
+define(
+    f"bernoulli(Tensor self, *, {GENERATOR}) -> Tensor",
+    shape=bernoulli,
+    random=True,
+    api=FUNCTION | METHOD | OUT | Api.CASTS | Api.REFITS,
+)
+define(
+    f"bernoulli.p(Tensor self, float p, *, {GENERATOR}) -> Tensor",
+    shape=bernoulli_p,
+    random=True,
+    api=FUNCTION | METHOD,
+)
+define(
+    f"bernoulli.Tensor(Tensor self, Tensor p, *, {GENERATOR}) -> Tensor",
+    shape=bernoulli_tensor,
+    random=True,
+    api=INTERNAL,
+)
 
 
 def multinomial(self: Tensor, num_samples: int, replacement: bool) -> Spec:
-    check(self.dtype.is_floating_point, "multinomial only supports floating-point dtypes for input, got: "
-          f"{self.dtype.torch_name}")
+    check(
+        self.dtype.is_floating_point,
+        f"multinomial only supports floating-point dtypes for input, got: {self.dtype.torch_name}",
+    )
     check_supported("multinomial", self.dtype, _FLOATS)
-    check(self.ndim in (1, 2), "multinomial: the probabilities must be 1 or 2 dim, but their shape is "
-          f"{tuple(self.shape)}")
+    check(
+        self.ndim in (1, 2),
+        f"multinomial: the probabilities must be 1 or 2 dim, but their shape is {tuple(self.shape)}",
+    )
     categories = self.shape[-1]
     check(num_samples > 0, f"multinomial: cannot sample {num_samples} samples; num_samples must be positive")
-    check(replacement or num_samples <= categories, f"multinomial: cannot sample {num_samples} samples "
-          f"without replacement from {categories} categories")
+    check(
+        replacement or num_samples <= categories,
+        f"multinomial: cannot sample {num_samples} samples without replacement from {categories} categories",
+    )
     check(categories > 0 or 0 in self.shape[:-1], "multinomial: there are no categories to sample from")
     check(categories <= 2**24, "multinomial: number of categories cannot exceed 2^24")
     return Spec((*self.shape[:-1], num_samples), _INT64)
 
 
-define(f"multinomial(Tensor self, SymInt num_samples, bool replacement=False, *, {GENERATOR}) -> Tensor",
-       shape=multinomial, random=True, api=FUNCTION | METHOD | OUT | Api.EXACT)
+define(
+    f"multinomial(Tensor self, SymInt num_samples, bool replacement=False, *, {GENERATOR}) -> Tensor",
+    shape=multinomial,
+    random=True,
+    api=FUNCTION | METHOD | OUT | Api.EXACT,
+)
 
 
 def poisson(self: Tensor) -> Spec:
@@ -324,10 +436,15 @@ def poisson(self: Tensor) -> Spec:
 
 def binomial(count: Tensor, prob: Tensor) -> Spec:
     for name, tensor in (("count", count), ("prob", prob)):
-        check(tensor.dtype.is_floating_point, f"binomial only supports floating-point dtypes for {name}, "
-              f"got: {tensor.dtype.torch_name}", ValueError)
-    check(count.dtype is prob.dtype, f"binomial: found dtype {prob.dtype.name} for prob but expected that of "
-          f"count, {count.dtype.name}")
+        check(
+            tensor.dtype.is_floating_point,
+            f"binomial only supports floating-point dtypes for {name}, got: {tensor.dtype.torch_name}",
+            ValueError,
+        )
+    check(
+        count.dtype is prob.dtype,
+        f"binomial: found dtype {prob.dtype.name} for prob but expected that of count, {count.dtype.name}",
+    )
     check_supported("binomial", count.dtype, _WIDE_FLOATS)
     return Spec(broadcast_shapes(count.shape, prob.shape, name="binomial"), count.dtype)
 
@@ -338,15 +455,25 @@ def standard_gamma(self: Tensor, name: str) -> Spec:
 
 
 define(f"poisson(Tensor self, {GENERATOR}) -> Tensor", shape=poisson, random=True, api=FUNCTION)
-define(f"binomial(Tensor count, Tensor prob, {GENERATOR}) -> "
-       "Tensor", shape=binomial, random=True, api=FUNCTION)
-define(f"_standard_gamma(Tensor self, {GENERATOR}) -> Tensor", random=True, api=FUNCTION,
-       shape=lambda self: standard_gamma(self, "_standard_gamma"))
-define(f"_sample_dirichlet(Tensor self, {GENERATOR}) -> Tensor", random=True, api=FUNCTION,
-       shape=lambda self: standard_gamma(self, "_sample_dirichlet"))
+define(
+    f"binomial(Tensor count, Tensor prob, {GENERATOR}) -> Tensor", shape=binomial, random=True, api=FUNCTION
+)
+define(
+    f"_standard_gamma(Tensor self, {GENERATOR}) -> Tensor",
+    random=True,
+    api=FUNCTION,
+    shape=lambda self: standard_gamma(self, "_standard_gamma"),
+)
+define(
+    f"_sample_dirichlet(Tensor self, {GENERATOR}) -> Tensor",
+    random=True,
+    api=FUNCTION,
+    shape=lambda self: standard_gamma(self, "_sample_dirichlet"),
+)
 
 
 # Dropout.
+
 
 def check_probability(p: float) -> None:
     check(0 <= p <= 1, f"dropout probability has to be between 0 and 1, but got {p}")
@@ -354,31 +481,42 @@ def check_probability(p: float) -> None:
 
 def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Spec, Spec]:
     check_probability(p)
-    check(train is False or input.dtype.category > Category.INTEGRAL, "native_dropout: the result is "
-          f"floating-point and can't be cast to the input's dtype {input.dtype.name}")
+    check(
+        train is False or input.dtype.category > Category.INTEGRAL,
+        "native_dropout: the result is "
+        f"floating-point and can't be cast to the input's dtype {input.dtype.name}",
+    )
     check_supported("native_dropout", input.dtype, frozenset(DTYPES.values()) - _WIDE_UNSIGNED)
     return sampled(input, "native_dropout"), new_like(input, _BOOL, None, None, "native_dropout")
 
 
-define("native_dropout(Tensor input, float p, bool? train) -> (Tensor, "
-       "Tensor)", shape=native_dropout, random=True,
-       api=FUNCTION)
+define(
+    "native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)",
+    shape=native_dropout,
+    random=True,
+    api=FUNCTION,
+)
 
 
 # Reparametrised gradients: how a sample moves with its parameter, its rank in the distribution held fixed.
 
+
 def standard_gamma_grad(self: Tensor, output: Tensor) -> Spec:
     check_supported("_standard_gamma_grad", self.dtype, _WIDE_FLOATS)
-    check(output.dtype is self.dtype, f"_standard_gamma_grad: output must be {self.dtype.name}, not "
-          f"{output.dtype.name}")
+    check(
+        output.dtype is self.dtype,
+        f"_standard_gamma_grad: output must be {self.dtype.name}, not {output.dtype.name}",
+    )
     return Spec(broadcast_shapes(self.shape, output.shape, name="_standard_gamma_grad"), self.dtype)
 
 
 def dirichlet_grad(x: Tensor, alpha: Tensor, total: Tensor) -> Spec:
     check_supported("_dirichlet_grad", x.dtype, _WIDE_FLOATS)
-    check(alpha.dtype is x.dtype and total.dtype is x.dtype,
-          "_dirichlet_grad: x, alpha and total must have one "
-          f"dtype, but they are {x.dtype.name}, {alpha.dtype.name} and {total.dtype.name}")
+    check(
+        alpha.dtype is x.dtype and total.dtype is x.dtype,
+        "_dirichlet_grad: x, alpha and total must have one "
+        f"dtype, but they are {x.dtype.name}, {alpha.dtype.name} and {total.dtype.name}",
+    )
     return Spec(broadcast_shapes(x.shape, alpha.shape, total.shape, name="_dirichlet_grad"), x.dtype)
 
 

@@ -25,11 +25,12 @@ _REDUCED = FUNCTION | METHOD | OUT | Api.OVERLAPS
 
 def not_implemented(name: str, dtype: DType) -> NoReturn:
     """Refuse a dtype as PyTorch does."""
-    raise NotImplementedError(f'"{name}" not implemented for \'{dtype.torch_name}\'')
+    raise NotImplementedError(f"\"{name}\" not implemented for '{dtype.torch_name}'")
 
 
-def check_dtype(tensor: Tensor, name: str, *, boolean: bool = True, integer: bool = True,
-                complex: bool = True) -> None:
+def check_dtype(
+    tensor: Tensor, name: str, *, boolean: bool = True, integer: bool = True, complex: bool = True
+) -> None:
     """Refuse the dtypes of a category that is not taken."""
     if not (boolean, integer, True, complex)[tensor.dtype.category]:
         not_implemented(name, tensor.dtype)
@@ -42,42 +43,69 @@ def is_inexact(dtype: DType) -> bool:
 
 # Sums and products.
 
+
 def sum_rule(self: Tensor, dim: Dims, keepdim: bool, dtype: DType | None, name: str) -> Spec:
     return reduced(self, dim, keepdim, sum_dtype(self, dtype), name=name)
 
 
-define("sum(Tensor self, *, ScalarType? dtype=None) -> Tensor", api=FUNCTION | METHOD,
-       shape=lambda self, dtype: sum_rule(self, None, False, dtype, "sum"))
-define("sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-       api=_REDUCED, shape=lambda self, dim, keepdim, dtype: sum_rule(self, dim, keepdim, dtype, "sum"))
-define("prod(Tensor self, *, ScalarType? dtype=None) -> Tensor", api=FUNCTION | METHOD,
-       shape=lambda self, dtype: sum_rule(self, None, False, dtype, "prod"))
-define("prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-       api=_REDUCED, shape=lambda self, dim, keepdim, dtype: sum_rule(self, dim, keepdim, dtype, "prod"))
+define(
+    "sum(Tensor self, *, ScalarType? dtype=None) -> Tensor",
+    api=FUNCTION | METHOD,
+    shape=lambda self, dtype: sum_rule(self, None, False, dtype, "sum"),
+)
+define(
+    "sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+    api=_REDUCED,
+    shape=lambda self, dim, keepdim, dtype: sum_rule(self, dim, keepdim, dtype, "sum"),
+)
+define(
+    "prod(Tensor self, *, ScalarType? dtype=None) -> Tensor",
+    api=FUNCTION | METHOD,
+    shape=lambda self, dtype: sum_rule(self, None, False, dtype, "prod"),
+)
+define(
+    "prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+    api=_REDUCED,
+    shape=lambda self, dim, keepdim, dtype: sum_rule(self, dim, keepdim, dtype, "prod"),
+)
 
 
 def nansum_rule(self: Tensor, dim: Dims, keepdim: bool, dtype: DType | None) -> Spec:
-    check(not self.dtype.is_complex, "nansum: complex inputs are not supported; sum the real and imaginary "
-          "parts apart")
+    check(
+        not self.dtype.is_complex,
+        "nansum: complex inputs are not supported; sum the real and imaginary parts apart",
+    )
     return sum_rule(self, dim, keepdim, dtype, "nansum")
 
 
-define("nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-       api=_REDUCED, shape=nansum_rule)
+define(
+    "nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+    api=_REDUCED,
+    shape=nansum_rule,
+)
 
 
 def mean_rule(self: Tensor, dim: Dims, keepdim: bool, dtype: DType | None) -> Spec:
     wanted = dtype or self.dtype
     which = "Input" if dtype is None else "Optional"
-    check(is_inexact(wanted), f"mean(): could not infer output dtype. {which} dtype must be either a "
-          f"floating point or complex dtype. Got: {wanted.torch_name}")
+    check(
+        is_inexact(wanted),
+        f"mean(): could not infer output dtype. {which} dtype must be either a "
+        f"floating point or complex dtype. Got: {wanted.torch_name}",
+    )
     return reduced(self, dim, keepdim, wanted, name="mean")
 
 
-define("mean(Tensor self, *, ScalarType? dtype=None) -> Tensor",
-       api=_REDUCED, shape=lambda self, dtype: mean_rule(self, None, False, dtype))
-define("mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-       api=_REDUCED, shape=mean_rule)
+define(
+    "mean(Tensor self, *, ScalarType? dtype=None) -> Tensor",
+    api=_REDUCED,
+    shape=lambda self, dtype: mean_rule(self, None, False, dtype),
+)
+define(
+    "mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+    api=_REDUCED,
+    shape=mean_rule,
+)
 
 
 def trace_rule(self: Tensor) -> Spec:
@@ -91,16 +119,21 @@ define("trace(Tensor self) -> Tensor", shape=trace_rule, api=FUNCTION | METHOD)
 
 # Variances.
 
+
 def variance_rule(self: Tensor, dim: Dims, correction: Any, keepdim: bool, name: str) -> Spec:
-    check(is_inexact(self.dtype), f"{name}: std and var only support floating point and complex dtypes, got "
-          f"{self.dtype.torch_name}")
+    check(
+        is_inexact(self.dtype),
+        f"{name}: std and var only support floating point and complex dtypes, got {self.dtype.torch_name}",
+    )
     out = reduced(self, dim, keepdim, self.dtype.to_real(), name=name)
     results = numel(out.known_shape())
     samples = self.numel() // results if results else 0
     if samples - (1 if correction is None else correction) <= 0:
-        warnings.warn(f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the "
-                      f"reduction factor (input numel divided by output numel), which is {samples}.",
-                      stacklevel=6)
+        warnings.warn(
+            f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the "
+            f"reduction factor (input numel divided by output numel), which is {samples}.",
+            stacklevel=6,
+        )
     return out
 
 
@@ -109,21 +142,32 @@ def with_mean(self: Tensor, dim: Dims, correction: Any, keepdim: bool, name: str
     return out, Spec(out.shape, self.dtype)
 
 
-define("var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) "
-       "-> Tensor", api=_REDUCED,
-       shape=lambda self, dim, correction, keepdim: variance_rule(self, dim, correction, keepdim, "var"))
-define("std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) "
-       "-> Tensor", api=_REDUCED,
-       shape=lambda self, dim, correction, keepdim: variance_rule(self, dim, correction, keepdim, "std"))
-define("var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) "
-       "-> (Tensor, Tensor)", api=FUNCTION,
-       shape=lambda self, dim, correction, keepdim: with_mean(self, dim, correction, keepdim, "var_mean"))
-define("std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) "
-       "-> (Tensor, Tensor)", api=FUNCTION,
-       shape=lambda self, dim, correction, keepdim: with_mean(self, dim, correction, keepdim, "std_mean"))
+define(
+    "var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor",
+    api=_REDUCED,
+    shape=lambda self, dim, correction, keepdim: variance_rule(self, dim, correction, keepdim, "var"),
+)
+define(
+    "std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor",
+    api=_REDUCED,
+    shape=lambda self, dim, correction, keepdim: variance_rule(self, dim, correction, keepdim, "std"),
+)
+define(
+    "var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) "
+    "-> (Tensor, Tensor)",
+    api=FUNCTION,
+    shape=lambda self, dim, correction, keepdim: with_mean(self, dim, correction, keepdim, "var_mean"),
+)
+define(
+    "std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) "
+    "-> (Tensor, Tensor)",
+    api=FUNCTION,
+    shape=lambda self, dim, correction, keepdim: with_mean(self, dim, correction, keepdim, "std_mean"),
+)
 
 
 # Truth values and counts.
+
 
 def truth_rule(self: Tensor, dim: Dims, keepdim: bool, name: str) -> Spec:
     """any and all: uint8 stays uint8, as before there was bool; an empty list of dims reduces nothing."""
@@ -133,19 +177,37 @@ def truth_rule(self: Tensor, dim: Dims, keepdim: bool, name: str) -> Spec:
 
 
 define("any(Tensor self) -> Tensor", api=EXACT, shape=lambda self: truth_rule(self, None, False, "any"))
-define("any.dim(Tensor self, int dim, bool keepdim=False) -> Tensor", api=EXACT,
-       shape=lambda self, dim, keepdim: truth_rule(self, dim, keepdim, "any"))
-define("any.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor", api=EXACT,
-       shape=lambda self, dim, keepdim: truth_rule(self, dim, keepdim, "any"))
+define(
+    "any.dim(Tensor self, int dim, bool keepdim=False) -> Tensor",
+    api=EXACT,
+    shape=lambda self, dim, keepdim: truth_rule(self, dim, keepdim, "any"),
+)
+define(
+    "any.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor",
+    api=EXACT,
+    shape=lambda self, dim, keepdim: truth_rule(self, dim, keepdim, "any"),
+)
 define("all(Tensor self) -> Tensor", api=EXACT, shape=lambda self: truth_rule(self, None, False, "all"))
-define("all.dim(Tensor self, int dim, bool keepdim=False) -> Tensor", api=EXACT,
-       shape=lambda self, dim, keepdim: truth_rule(self, dim, keepdim, "all"))
-define("all.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor", api=EXACT,
-       shape=lambda self, dim, keepdim: truth_rule(self, dim, keepdim, "all"))
-define("count_nonzero(Tensor self, int? dim=None) -> Tensor", api=FUNCTION | METHOD,
-       shape=lambda self, dim: reduced(self, dim, False, DTYPES["int64"], name="count_nonzero"))
-define("count_nonzero.dim_IntList(Tensor self, int[] dim) -> Tensor", api=FUNCTION | METHOD,
-       shape=lambda self, dim: reduced(self, dim, False, DTYPES["int64"], name="count_nonzero"))
+define(
+    "all.dim(Tensor self, int dim, bool keepdim=False) -> Tensor",
+    api=EXACT,
+    shape=lambda self, dim, keepdim: truth_rule(self, dim, keepdim, "all"),
+)
+define(
+    "all.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor",
+    api=EXACT,
+    shape=lambda self, dim, keepdim: truth_rule(self, dim, keepdim, "all"),
+)
+define(
+    "count_nonzero(Tensor self, int? dim=None) -> Tensor",
+    api=FUNCTION | METHOD,
+    shape=lambda self, dim: reduced(self, dim, False, DTYPES["int64"], name="count_nonzero"),
+)
+define(
+    "count_nonzero.dim_IntList(Tensor self, int[] dim) -> Tensor",
+    api=FUNCTION | METHOD,
+    shape=lambda self, dim: reduced(self, dim, False, DTYPES["int64"], name="count_nonzero"),
+)
 
 
 def hash_rule(self: Tensor, dim: Dims, keepdim: bool, mode: int) -> Spec:
@@ -159,18 +221,29 @@ def check_nonempty(self: Tensor, dim: Dims, name: str, error: type[Exception] = 
     """Refuse to reduce no elements with an operation that has no identity; `error` where no dim was given."""
     if self.numel():
         return
-    check(dim is not None and dim != (), f"{name}(): Expected reduction dim to be specified for "
-          "input.numel() == 0. Specify the reduction dim with the 'dim' argument.", error)
+    check(
+        dim is not None and dim != (),
+        f"{name}(): Expected reduction dim to be specified for "
+        "input.numel() == 0. Specify the reduction dim with the 'dim' argument.",
+        error,
+    )
     for d in wrap_dims(dim, self.ndim, name=name):
-        check(self.ndim == 0 or self.shape[d] > 0,
-              f"{name}(): Expected reduction dim {d} to have non-zero size.", IndexError)
+        check(
+            self.ndim == 0 or self.shape[d] > 0,
+            f"{name}(): Expected reduction dim {d} to have non-zero size.",
+            IndexError,
+        )
 
 
-define("hash_tensor(Tensor self, int[1] dim=[], *, bool keepdim=False, int mode=0) -> Tensor",
-       shape=hash_rule, api=EXACT)
+define(
+    "hash_tensor(Tensor self, int[1] dim=[], *, bool keepdim=False, int mode=0) -> Tensor",
+    shape=hash_rule,
+    api=EXACT,
+)
 
 
 # Exponentials and norms.
+
 
 def logsumexp_rule(self: Tensor, dim: Dims, keepdim: bool) -> Spec:
     dtype = self.dtype if is_inexact(self.dtype) else get_default_dtype()
@@ -182,28 +255,43 @@ define("logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", shape
 
 def vector_norm_rule(self: Tensor, ord: Any, dim: Dims, keepdim: bool, dtype: DType | None) -> Spec:
     name = "linalg.vector_norm"
-    check(is_inexact(self.dtype), f"{name}: Expected a floating point or complex tensor as input. Got "
-          f"{self.dtype.torch_name}")
+    check(
+        is_inexact(self.dtype),
+        f"{name}: Expected a floating point or complex tensor as input. Got {self.dtype.torch_name}",
+    )
     check(not isinstance(ord, complex), f"{name}: Expected a non-complex order of norm, got {ord}")
     if dtype is not None:
         _check_norm_dtype(self.dtype, dtype, name)
     if self.numel() == 0 and (ord < 0 or ord == math.inf):
         dims = wrap_dims(dim, self.ndim, name=name)
         empty = [d for d in dims if self.shape[d] == 0]
-        check(not empty and dim not in (None, ()), f"{name} cannot compute the {ord} norm of no elements, "
-              f"because the operation does not have an identity; the input has shape {tuple(self.shape)}")
+        check(
+            not empty and dim not in (None, ()),
+            f"{name} cannot compute the {ord} norm of no elements, "
+            f"because the operation does not have an identity; the input has shape {tuple(self.shape)}",
+        )
     return reduced(self, dim, keepdim, (dtype or self.dtype).to_real(), name=name)
 
 
 def _check_norm_dtype(source: DType, dtype: DType, name: str) -> None:
     check(is_inexact(dtype), f"{name}: dtype should be floating point or complex, but got {dtype.torch_name}")
     kind = "complex" if source.is_complex else "real"
-    check(source.is_complex == dtype.is_complex, f"{name}: dtype should be {kind} for {kind} inputs, but got "
-          f"{dtype.torch_name}")
-    check(promote_types(source, dtype) is dtype, f"{name}: the dtype of the input ({source.torch_name}) "
-          f"should be convertible without narrowing to the specified dtype ({dtype.torch_name})")
+    check(
+        source.is_complex == dtype.is_complex,
+        f"{name}: dtype should be {kind} for {kind} inputs, but got {dtype.torch_name}",
+    )
+    check(
+        promote_types(source, dtype) is dtype,
+        f"{name}: the dtype of the input ({source.torch_name}) "
+        f"should be convertible without narrowing to the specified dtype ({dtype.torch_name})",
+    )
 
 
-define("linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, "
-       "ScalarType? dtype=None) -> Tensor", shape=vector_norm_rule,
-       api=FUNCTION | OUT | Api.EXACT | Api.OVERLAPS, namespace="linalg", public_name="vector_norm")
+define(
+    "linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, "
+    "ScalarType? dtype=None) -> Tensor",
+    shape=vector_norm_rule,
+    api=FUNCTION | OUT | Api.EXACT | Api.OVERLAPS,
+    namespace="linalg",
+    public_name="vector_norm",
+)

@@ -21,8 +21,9 @@ def same_as(name: str) -> Callable[..., Spec]:
     return lambda self: Spec(tuple(self.shape), self.dtype)
 
 
-def reduced(tensor: Any, dim: Sequence[int] | int | None, keepdim: bool, dtype: DType | None = None, *,
-            name: str = "") -> Spec:
+def reduced(
+    tensor: Any, dim: Sequence[int] | int | None, keepdim: bool, dtype: DType | None = None, *, name: str = ""
+) -> Spec:
     """The output of a reduction of `tensor` over `dim`."""
     dims = wrap_dims(dim, tensor.ndim, name=name)
     return Spec(reduced_shape(tensor.shape, dims, keepdim), dtype or tensor.dtype)

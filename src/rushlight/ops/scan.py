@@ -25,14 +25,24 @@ def logcumsumexp_rule(self: Tensor, dim: int) -> Spec:
     return scan_rule(self, dim, self.dtype, "logcumsumexp")
 
 
-define("cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
-       api=FUNCTION | METHOD | INPLACE_METHOD | OUT,
-       shape=lambda self, dim, dtype: scan_rule(self, dim, sum_dtype(self, dtype), "cumsum"))
-define("cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
-       api=FUNCTION | METHOD | INPLACE_METHOD | OUT,
-       shape=lambda self, dim, dtype: scan_rule(self, dim, sum_dtype(self, dtype), "cumprod"))
-define("cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)", api=EXACT,
-       shape=lambda self, dim: extreme_scan_rule(self, dim, "cummax"))
-define("cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)", api=EXACT,
-       shape=lambda self, dim: extreme_scan_rule(self, dim, "cummin"))
+define(
+    "cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
+    api=FUNCTION | METHOD | INPLACE_METHOD | OUT,
+    shape=lambda self, dim, dtype: scan_rule(self, dim, sum_dtype(self, dtype), "cumsum"),
+)
+define(
+    "cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
+    api=FUNCTION | METHOD | INPLACE_METHOD | OUT,
+    shape=lambda self, dim, dtype: scan_rule(self, dim, sum_dtype(self, dtype), "cumprod"),
+)
+define(
+    "cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)",
+    api=EXACT,
+    shape=lambda self, dim: extreme_scan_rule(self, dim, "cummax"),
+)
+define(
+    "cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)",
+    api=EXACT,
+    shape=lambda self, dim: extreme_scan_rule(self, dim, "cummin"),
+)
 define("logcumsumexp(Tensor self, int dim) -> Tensor", shape=logcumsumexp_rule, api=EXACT)

@@ -20,6 +20,7 @@ def preserved(self: Tensor) -> Spec:
 
 # Joining.
 
+
 def cat(tensors: Sequence[Tensor], dim: int) -> Spec:
     check(tensors, "torch.cat(): expected a non-empty list of Tensors", ValueError)
     for i, tensor in enumerate(tensors):
@@ -31,13 +32,18 @@ def cat(tensors: Sequence[Tensor], dim: int) -> Spec:
     first = joined[0][1]
     dim = wrap_dim(dim, len(first), name="cat")
     for i, shape in joined:
-        check(len(shape) == len(first), f"cat: Tensors must have same number of dimensions: got {len(first)} "
-              f"and {len(shape)}")
+        check(
+            len(shape) == len(first),
+            f"cat: Tensors must have same number of dimensions: got {len(first)} and {len(shape)}",
+        )
         for d, (size, expected) in enumerate(zip(shape, first, strict=True)):
-            check(d == dim or size == expected, "cat: Sizes of tensors must match except in dimension "
-                  f"{dim}. Expected size {expected} but got size {size} at dimension {d} for tensor number "
-                  f"{i} in the list.")
-    result = (*first[:dim], sum(shape[dim] for _, shape in joined), *first[dim + 1:])
+            check(
+                d == dim or size == expected,
+                "cat: Sizes of tensors must match except in dimension "
+                f"{dim}. Expected size {expected} but got size {size} at dimension {d} for tensor number "
+                f"{i} in the list.",
+            )
+    result = (*first[:dim], sum(shape[dim] for _, shape in joined), *first[dim + 1 :])
     return Spec(result, dtype, suggested_strides(result, [(t.shape, t.strides()) for t in tensors]))
 
 
@@ -45,6 +51,7 @@ define("cat(Tensor[] tensors, int dim=0) -> Tensor", shape=cat, api=FUNCTION | A
 
 
 # Reordering.
+
 
 def flip(self: Tensor, dims: Shape) -> Spec:
     wrap_dims(dims, self.ndim, name="flip", empty_is_all=False)
@@ -54,8 +61,10 @@ def flip(self: Tensor, dims: Shape) -> Spec:
 def roll(self: Tensor, shifts: Shape, dims: Shape) -> Spec:
     check(shifts, "roll: `shifts` required")
     shape = tuple(self.shape)
-    check(len(shifts) == (len(dims) or 1), f"roll: shifts and dimensions must align. shifts: {len(shifts)}, "
-          f"dims: {len(dims)}")
+    check(
+        len(shifts) == (len(dims) or 1),
+        f"roll: shifts and dimensions must align. shifts: {len(shifts)}, dims: {len(dims)}",
+    )
     if 0 in shape:
         return preserved(self)
     if not dims:
@@ -67,19 +76,28 @@ def roll(self: Tensor, shifts: Shape, dims: Shape) -> Spec:
 
 
 define("flip(Tensor self, int[] dims) -> Tensor", shape=flip, api=FUNCTION | METHOD, moves=True)
-define("roll(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor", shape=roll, api=FUNCTION | METHOD,
-       moves=True)
+define(
+    "roll(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor",
+    shape=roll,
+    api=FUNCTION | METHOD,
+    moves=True,
+)
 
 
 # Triangles.
+
 
 def triangle(name: str) -> None:
     def rule(self: Tensor) -> Spec:
         check(self.ndim >= 2, f"{name}: input tensor must have at least 2 dimensions, got {self.ndim}")
         return Spec(tuple(self.shape), self.dtype)
 
-    define(f"{name}(Tensor self, SymInt diagonal=0) -> Tensor", shape=rule, moves=True,
-           api=FUNCTION | METHOD | INPLACE_METHOD | OUT | Api.EXPANDED)
+    define(
+        f"{name}(Tensor self, SymInt diagonal=0) -> Tensor",
+        shape=rule,
+        moves=True,
+        api=FUNCTION | METHOD | INPLACE_METHOD | OUT | Api.EXPANDED,
+    )
 
 
 triangle("tril")
@@ -97,26 +115,44 @@ def lower_count(rows: int, cols: int, offset: int) -> int:
 def triangle_indices(name: str, row: int, col: int, offset: int, dtype: DType | None) -> Spec:
     check(row >= 0, f"{name}: row must be non-negative, got {row}")
     check(col >= 0, f"{name}: col must be non-negative, got {col}")
-    count = lower_count(row, col, offset) if name == "tril_indices" else \
-        row * col - lower_count(row, col, offset - 1)
+    count = (
+        lower_count(row, col, offset)
+        if name == "tril_indices"
+        else row * col - lower_count(row, col, offset - 1)
+    )
     return Spec((2, count), dtype or DTYPES["int64"])
 
 
 _OPTIONS = "ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None"
-define(f"tril_indices(int row, int col, int offset=0, *, {_OPTIONS}) -> Tensor", api=FUNCTION,
-       shape=lambda row, col, offset, dtype: triangle_indices("tril_indices", row, col, offset, dtype))
-define(f"triu_indices(int row, int col, int offset=0, *, {_OPTIONS}) -> Tensor", api=FUNCTION,
-       shape=lambda row, col, offset, dtype: triangle_indices("triu_indices", row, col, offset, dtype))
+define(
+    f"tril_indices(int row, int col, int offset=0, *, {_OPTIONS}) -> Tensor",
+    api=FUNCTION,
+    shape=lambda row, col, offset, dtype: triangle_indices("tril_indices", row, col, offset, dtype),
+)
+define(
+    f"triu_indices(int row, int col, int offset=0, *, {_OPTIONS}) -> Tensor",
+    api=FUNCTION,
+    shape=lambda row, col, offset, dtype: triangle_indices("triu_indices", row, col, offset, dtype),
+)
 
 
 # Repeating.
 
+
 def repeat_interleave(repeats: Tensor, output_size: int | None) -> Spec:
     check(repeats.ndim == 1, "repeat_interleave only accept 1D vector as repeats")
-    check(repeats.dtype.name in ("int32", "int64"), "repeat_interleave: repeats must be an int32 or int64 "
-          f"tensor, not {repeats.dtype.name}", NotImplementedError)
+    check(
+        repeats.dtype.name in ("int32", "int64"),
+        f"repeat_interleave: repeats must be an int32 or int64 tensor, not {repeats.dtype.name}",
+        NotImplementedError,
+    )
     return Spec(None if output_size is None else (output_size,), repeats.dtype)
 
 
-define("repeat_interleave.Tensor(Tensor repeats, *, SymInt? output_size=None) -> Tensor",
-       shape=repeat_interleave, api=FUNCTION, data_dependent=True, moves=True)
+define(
+    "repeat_interleave.Tensor(Tensor repeats, *, SymInt? output_size=None) -> Tensor",
+    shape=repeat_interleave,
+    api=FUNCTION,
+    data_dependent=True,
+    moves=True,
+)

@@ -32,35 +32,58 @@ for _schema in (
 ):
     sparse_operator(_schema, api=INTERNAL)
 
-for _schema in ("_coalesce(Tensor self) -> Tensor",
-                "_sparse_sparse_matmul(Tensor self, Tensor other) -> Tensor",
-                "_sparse_sum.dim(Tensor self, int[1] dim) -> Tensor",
-                "_sparse_csr_sum.dim_dtype(Tensor self, int[1] dim, bool keepdim=False, *, "
-                "ScalarType? dtype=None) -> Tensor",
-                "_sparse_csr_prod.dim_dtype(Tensor self, int[1] dim, bool keepdim=False, *, "
-                "ScalarType? dtype=None) -> Tensor"):
+for _schema in (
+    "_coalesce(Tensor self) -> Tensor",
+    "_sparse_sparse_matmul(Tensor self, Tensor other) -> Tensor",
+    "_sparse_sum.dim(Tensor self, int[1] dim) -> Tensor",
+    "_sparse_csr_sum.dim_dtype(Tensor self, int[1] dim, bool keepdim=False, *, "
+    "ScalarType? dtype=None) -> Tensor",
+    "_sparse_csr_prod.dim_dtype(Tensor self, int[1] dim, bool keepdim=False, *, "
+    "ScalarType? dtype=None) -> Tensor",
+):
     sparse_operator(_schema, api=FUNCTION)
 
 # Members. The ones with an underscore have no history.
-for _name in ("indices", "values", "_indices", "_values", "crow_indices", "col_indices", "ccol_indices",
-              "row_indices"):
+for _name in (
+    "indices",
+    "values",
+    "_indices",
+    "_values",
+    "crow_indices",
+    "col_indices",
+    "ccol_indices",
+    "row_indices",
+):
     sparse_operator(f"{_name}(Tensor(a) self) -> Tensor(a)", api=METHOD)
 
 # Conversion.
-for _schema in ("_to_sparse(Tensor self, *, Layout? layout=None, int[2]? blocksize=None, int? "
-                "dense_dim=None) -> Tensor",
-                "_to_sparse.sparse_dim(Tensor self, int sparse_dim) -> Tensor",
-                "_to_sparse_csr(Tensor self, int? dense_dim=None) -> Tensor",
-                "_to_sparse_csc(Tensor self, int? dense_dim=None) -> Tensor",
-                "_to_sparse_bsr(Tensor self, int[2] blocksize, int? dense_dim=None) -> Tensor",
-                "_to_sparse_bsc(Tensor self, int[2] blocksize, int? dense_dim=None) -> Tensor",
-                "sparse_mask(Tensor self, Tensor mask) -> Tensor"):
+for _schema in (
+    "_to_sparse(Tensor self, *, Layout? layout=None, int[2]? blocksize=None, int? dense_dim=None) -> Tensor",
+    "_to_sparse.sparse_dim(Tensor self, int sparse_dim) -> Tensor",
+    "_to_sparse_csr(Tensor self, int? dense_dim=None) -> Tensor",
+    "_to_sparse_csc(Tensor self, int? dense_dim=None) -> Tensor",
+    "_to_sparse_bsr(Tensor self, int[2] blocksize, int? dense_dim=None) -> Tensor",
+    "_to_sparse_bsc(Tensor self, int[2] blocksize, int? dense_dim=None) -> Tensor",
+    "sparse_mask(Tensor self, Tensor mask) -> Tensor",
+):
     sparse_operator(_schema, api=METHOD)
 
 # Functions of the namespace `sparse`.
-sparse_operator("_spdiags(Tensor diagonals, Tensor offsets, int[] shape, Layout? layout=None) -> Tensor",
-                namespace="sparse", public_name="spdiags", api=FUNCTION)
-sparse_operator("_sparse_addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> "
-                "Tensor", namespace="sparse", public_name="addmm", api=FUNCTION)
-sparse_operator("sparse_sampled_addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar "
-                "alpha=1) -> Tensor", namespace="sparse", public_name="sampled_addmm", api=FUNCTION)
+sparse_operator(
+    "_spdiags(Tensor diagonals, Tensor offsets, int[] shape, Layout? layout=None) -> Tensor",
+    namespace="sparse",
+    public_name="spdiags",
+    api=FUNCTION,
+)
+sparse_operator(
+    "_sparse_addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+    namespace="sparse",
+    public_name="addmm",
+    api=FUNCTION,
+)
+sparse_operator(
+    "sparse_sampled_addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+    namespace="sparse",
+    public_name="sampled_addmm",
+    api=FUNCTION,
+)

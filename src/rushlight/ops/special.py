@@ -14,7 +14,11 @@ from .pointwise_functions import zero_times
 
 FLOATING = Promotion.FLOATING
 SPECIAL: dict[str, Any] = {
-    "promote": FLOATING, "dtypes": REALS, "api": FUNCTION | OUT, "namespace": "special"}
+    "promote": FLOATING,
+    "dtypes": REALS,
+    "api": FUNCTION | OUT,
+    "namespace": "special",
+}
 
 
 def special(schema: str, name: str = "") -> None:
@@ -48,25 +52,41 @@ def entr(ops: Any, self: Any) -> Any:
     return ops.where(ops.isnan(self), self, inside)
 
 
-@pointwise("special_xlog1py(Tensor self, Tensor other) -> Tensor",
-           "special_xlog1py.self_scalar(Scalar self, Tensor other) -> Tensor",
-           "special_xlog1py.other_scalar(Tensor self, Scalar other) -> Tensor",
-           public_name="xlog1py", **SPECIAL)
+@pointwise(
+    "special_xlog1py(Tensor self, Tensor other) -> Tensor",
+    "special_xlog1py.self_scalar(Scalar self, Tensor other) -> Tensor",
+    "special_xlog1py.other_scalar(Tensor self, Scalar other) -> Tensor",
+    public_name="xlog1py",
+    **SPECIAL,
+)
 def xlog1py(ops: Any, self: Any, other: Any) -> Any:
     return zero_times(ops, self, other, ops.log1p(other))
 
 
 # Gamma functions.
 
-instruction("lgamma(Tensor self) -> Tensor", "digamma(Tensor self) -> Tensor",
-            promote=FLOATING, dtypes=REALS, api=BINARY)
-instruction("igamma(Tensor self, Tensor other) -> Tensor", "igammac(Tensor self, Tensor other) -> Tensor",
-            dtypes=FLOATS, api=BINARY)
+instruction(
+    "lgamma(Tensor self) -> Tensor",
+    "digamma(Tensor self) -> Tensor",
+    promote=FLOATING,
+    dtypes=REALS,
+    api=BINARY,
+)
+instruction(
+    "igamma(Tensor self, Tensor other) -> Tensor",
+    "igammac(Tensor self, Tensor other) -> Tensor",
+    dtypes=FLOATS,
+    api=BINARY,
+)
 
 
-@pointwise("special_zeta(Tensor self, Tensor other) -> Tensor",
-           "special_zeta.self_scalar(Scalar self, Tensor other) -> Tensor",
-           "special_zeta.other_scalar(Tensor self, Scalar other) -> Tensor", public_name="zeta", **SPECIAL)
+@pointwise(
+    "special_zeta(Tensor self, Tensor other) -> Tensor",
+    "special_zeta.self_scalar(Scalar self, Tensor other) -> Tensor",
+    "special_zeta.other_scalar(Tensor self, Scalar other) -> Tensor",
+    public_name="zeta",
+    **SPECIAL,
+)
 def zeta(ops: Any, self: Any, other: Any) -> Any:
     return ops.zeta(self, other)
 
@@ -75,15 +95,25 @@ def check_order(n: int) -> None:
     check(n >= 0, f"polygamma(n, x) does not support negative n, got {n}")
 
 
-@pointwise("polygamma(int n, Tensor self) -> Tensor", promote=FLOATING, dtypes=REALS, check=check_order,
-           api=FUNCTION | OUT)
+@pointwise(
+    "polygamma(int n, Tensor self) -> Tensor",
+    promote=FLOATING,
+    dtypes=REALS,
+    check=check_order,
+    api=FUNCTION | OUT,
+)
 def polygamma(ops: Any, n: int, self: Any) -> Any:
     if n == 0:
         return ops.digamma(self)
     if n == 1:
         return trigamma(ops, self)
-    scale = ops.constant(math.factorial(n) * (1 if n % 2 else -1), like=self) if n < 30 else ops.mul(
-        ops.constant(1 if n % 2 else -1, like=self), ops.exp(ops.constant(math.lgamma(n + 1), like=self)))
+    scale = (
+        ops.constant(math.factorial(n) * (1 if n % 2 else -1), like=self)
+        if n < 30
+        else ops.mul(
+            ops.constant(1 if n % 2 else -1, like=self), ops.exp(ops.constant(math.lgamma(n + 1), like=self))
+        )
+    )
     return ops.mul(scale, ops.zeta(ops.constant(n + 1, like=self), self))
 
 
@@ -100,8 +130,13 @@ def check_dimension(p: int) -> None:
     check(p >= 1, f"mvlgamma: p has to be greater than or equal to 1, got {p}")
 
 
-@pointwise("mvlgamma(Tensor self, int p) -> Tensor", promote=FLOATING, dtypes=REALS, check=check_dimension,
-           api=FUNCTION | METHOD | INPLACE_METHOD | OUT)
+@pointwise(
+    "mvlgamma(Tensor self, int p) -> Tensor",
+    promote=FLOATING,
+    dtypes=REALS,
+    check=check_dimension,
+    api=FUNCTION | METHOD | INPLACE_METHOD | OUT,
+)
 def mvlgamma(ops: Any, self: Any, p: int) -> Any:
     total = ops.constant(p * (p - 1) / 4 * math.log(math.pi), like=self)
     for j in range(p):

@@ -56,8 +56,10 @@ def exponential(ops: Any, slopes: Sequence[Any]) -> Series:
     """The series of exp(f) / exp(f(0)), given the first, second, ... derivative of f."""
     series = [ops.constant(1, like=slopes[0])]
     for i in range(1, len(slopes) + 1):
-        terms = [times(ops, ops.mul(slopes[j - 1], series[i - j]), 1 / (i * math.factorial(j - 1)))
-                 for j in range(1, i + 1)]
+        terms = [
+            times(ops, ops.mul(slopes[j - 1], series[i - j]), 1 / (i * math.factorial(j - 1)))
+            for j in range(1, i + 1)
+        ]
         series.append(total(ops, terms))
     return series
 
@@ -102,13 +104,13 @@ def _igamma_series(ops: Any, a: Any, x: Any, slopes: Series, count: Any) -> Any:
     start = [one, *[ops.constant(0, like=x)] * order]
 
     def next_term(k: Any, *state: Any) -> tuple[Any, ...]:
-        last, whole = state[:order + 1], state[order + 1:]
+        last, whole = state[: order + 1], state[order + 1 :]
         term = over_shifted(ops, [ops.mul(x, c) for c in last], ops.add(a, ops.add(k, one)))
         return (*term, *[ops.add(w, t) for w, t in zip(whole, term, strict=True)])
 
     state = ops.iterate(count, (*start, *start), next_term)
     power = exponential(ops, [ops.add(slopes[0], ops.log(x)), *slopes[1:]])
-    return product(ops, power, state[order + 1:])[order]
+    return product(ops, power, state[order + 1 :])[order]
 
 
 def _igamma_integral(ops: Any, a: Any, x: Any, slopes: Series, count: Any) -> Any:
@@ -143,8 +145,20 @@ def _igamma_integral(ops: Any, a: Any, x: Any, slopes: Series, count: Any) -> An
 # Hurwitz' zeta function, the sum over k of (q + k)**-s, by the formula of Euler and Maclaurin.
 
 DIRECT_TERMS = 10
-BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798,
-             -174611 / 330, 854513 / 138, -236364091 / 2730)
+BERNOULLI = (
+    1 / 6,
+    -1 / 30,
+    1 / 42,
+    -1 / 30,
+    5 / 66,
+    -691 / 2730,
+    7 / 6,
+    -3617 / 510,
+    43867 / 798,
+    -174611 / 330,
+    854513 / 138,
+    -236364091 / 2730,
+)
 
 
 @pointwise("_zeta_slope(Tensor self, Tensor other, int order) -> Tensor", dtypes=FLOATS, api=INTERNAL)
@@ -180,6 +194,7 @@ def power_series(ops: Any, s: Any, t: Any, order: int) -> Series:
 
 
 # Orthogonal polynomials: p_(k+1) = (a x + b) p_k - c p_(k-1), differentiated as it stands.
+
 
 def chebyshev(ops: Any, k: Any) -> tuple[Any, Any, Any]:
     return ops.constant(2, like=k), ops.constant(0, like=k), ops.constant(1, like=k)
@@ -218,8 +233,9 @@ RECURRENCES: dict[str, Recurrence] = {
 }
 
 
-@pointwise("_polynomial_slope(Tensor x, Tensor n, str polynomial, int order) -> Tensor", dtypes=FLOATS,
-           api=INTERNAL)
+@pointwise(
+    "_polynomial_slope(Tensor x, Tensor n, str polynomial, int order) -> Tensor", dtypes=FLOATS, api=INTERNAL
+)
 def polynomial_slope(ops: Any, x: Any, n: Any, polynomial: str, order: int) -> Any:
     """The derivative in x of the polynomial of degree n."""
     step, (slope, start), limits = RECURRENCES[polynomial]
@@ -229,14 +245,17 @@ def polynomial_slope(ops: Any, x: Any, n: Any, polynomial: str, order: int) -> A
     limit = 2**62 if limits is None else limits[ops.dtype(x) is DOUBLE]
     too_high = ops.gt(whole, ops.constant(limit, like=whole))
     degree = ops.where(too_high, first, ops.maximum(whole, first))
-    p = [ops.add(times(ops, x, slope), ops.constant(start, like=x)), ops.constant(slope, like=x),
-         *[zero] * (order - 1)]
+    p = [
+        ops.add(times(ops, x, slope), ops.constant(start, like=x)),
+        ops.constant(slope, like=x),
+        *[zero] * (order - 1),
+    ]
     previous = [one, *[zero] * order]
 
     def next_degree(k: Any, *state: Any) -> tuple[Any, ...]:
         a, b, c = step(ops, ops.add(k, one))
         factor = ops.add(ops.mul(a, x), b)
-        now, before = state[:order + 1], state[order + 1:]
+        now, before = state[: order + 1], state[order + 1 :]
         after = [ops.sub(ops.mul(factor, now[0]), ops.mul(c, before[0]))]
         for i in range(1, order + 1):  # Leibniz' rule, for a factor that is linear in x
             lower = ops.mul(times(ops, a, i), now[i - 1])

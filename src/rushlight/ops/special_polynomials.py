@@ -20,17 +20,22 @@ RECURRENCE_LIMIT = 8  # inside (-1, 1) Chebyshev polynomials of a higher degree 
 
 def polynomial(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """The three overloads special_`name`(x, n) of one polynomial."""
-    return pointwise(f"special_{name}(Tensor x, Tensor n) -> Tensor",
-                     f"special_{name}.x_scalar(Scalar x, Tensor n) -> Tensor",
-                     f"special_{name}.n_scalar(Tensor x, Scalar n) -> Tensor", public_name=name, **SPECIAL)
+    return pointwise(
+        f"special_{name}(Tensor x, Tensor n) -> Tensor",
+        f"special_{name}.x_scalar(Scalar x, Tensor n) -> Tensor",
+        f"special_{name}.n_scalar(Tensor x, Scalar n) -> Tensor",
+        public_name=name,
+        **SPECIAL,
+    )
 
 
 def by_recurrence(ops: Any, n: Any, first: Any, step: Callable[[Any, Any, Any], Any]) -> Any:
     """p_n for p_0 = 1, p_1 = first and p_(k+1) = step(k, p_k, p_(k-1)); 0 for n < 0."""
     zero, one = ops.constant(0, like=first), ops.constant(1, like=first)
     steps = ops.sub(ops.maximum(n, ops.constant(1, like=n)), ops.constant(1, like=n))
-    value, _ = ops.iterate(steps, (first, one),
-                           lambda k, p, previous: (step(ops.add(k, one), p, previous), p))
+    value, _ = ops.iterate(
+        steps, (first, one), lambda k, p, previous: (step(ops.add(k, one), p, previous), p)
+    )
     start = ops.constant(0, like=n)
     return ops.where(ops.lt(n, start), zero, ops.where(ops.eq(n, start), one, value))
 
@@ -64,22 +69,38 @@ def chebyshev_t(ops: Any, x: Any, n: Any) -> Any:
 
 
 def chebyshev_u(ops: Any, x: Any, n: Any) -> Any:
-    return chebyshev(ops, x, n, ops.add(x, x), lambda n, angle: ops.div(
-        ops.sin(ops.mul(plus(ops, n, 1), angle)), ops.sin(angle)))
+    return chebyshev(
+        ops,
+        x,
+        n,
+        ops.add(x, x),
+        lambda n, angle: ops.div(ops.sin(ops.mul(plus(ops, n, 1), angle)), ops.sin(angle)),
+    )
 
 
 def chebyshev_v(ops: Any, x: Any, n: Any) -> Any:
-    return chebyshev(ops, x, n, plus(ops, ops.add(x, x), -1), lambda n, angle: ops.div(
-        ops.cos(ops.mul(plus(ops, n, 0.5), angle)), ops.cos(times(ops, angle, 0.5))))
+    return chebyshev(
+        ops,
+        x,
+        n,
+        plus(ops, ops.add(x, x), -1),
+        lambda n, angle: ops.div(ops.cos(ops.mul(plus(ops, n, 0.5), angle)), ops.cos(times(ops, angle, 0.5))),
+    )
 
 
 def chebyshev_w(ops: Any, x: Any, n: Any) -> Any:
-    return chebyshev(ops, x, n, plus(ops, ops.add(x, x), 1), lambda n, angle: ops.div(
-        ops.sin(ops.mul(plus(ops, n, 0.5), angle)), ops.sin(times(ops, angle, 0.5))))
+    return chebyshev(
+        ops,
+        x,
+        n,
+        plus(ops, ops.add(x, x), 1),
+        lambda n, angle: ops.div(ops.sin(ops.mul(plus(ops, n, 0.5), angle)), ops.sin(times(ops, angle, 0.5))),
+    )
 
 
 def on_unit_interval(formula: Callable[..., Any]) -> Callable[..., Any]:
     """The polynomial moved from (-1, 1) to (0, 1)."""
+
     def shifted(ops: Any, x: Any, n: Any) -> Any:
         return formula(ops, plus(ops, ops.add(x, x), -1), n)
 

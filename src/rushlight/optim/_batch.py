@@ -72,8 +72,10 @@ class Batch:
         self.real = as_real
         self.params = [self._seen(param) for param in self.leaves]
         self.grads = [self._seen(param.grad) for param in self.leaves]
-        check(optimizer._takes_sparse or all(grad._parts is None for grad in self.grads),
-              f"{type(optimizer).__name__} does not support sparse gradients; SGD, Adagrad and SparseAdam do")
+        check(
+            optimizer._takes_sparse or all(grad._parts is None for grad in self.grads),
+            f"{type(optimizer).__name__} does not support sparse gradients; SGD, Adagrad and SparseAdam do",
+        )
         if self.grads and "maximize" in group and self.maximize:
             self.grads = list(foreach.neg(self.grads))
 
@@ -124,8 +126,9 @@ class Batch:
     def values(self, scalars: list[Tensor]) -> list[Any]:
         """The values of 0-d tensors of the state: numbers, or 0-d tensors in a capture and where their
         gradients are wanted."""
-        return [scalar.to(float64) if capturing() or scalar.requires_grad else scalar.item()
-                for scalar in scalars]
+        return [
+            scalar.to(float64) if capturing() or scalar.requires_grad else scalar.item() for scalar in scalars
+        ]
 
     def spread(self, value: Any) -> Any:
         """A hyperparameter as an operand of a foreach operator: a tensor is repeated for every element."""

@@ -236,12 +236,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     long."""
 
     def __init__(
-        self,
-        optimizer: Optimizer,
-        T_0: int,
-        T_mult: int = 1,
-        eta_min: float = 0.0,
-        last_epoch: int = -1,
+        self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1
     ) -> None:
         check(isinstance(T_0, int) and T_0 > 0, f"Expected positive integer T_0, but got {T_0}", ValueError)
         check(

@@ -162,11 +162,15 @@ class LRScheduler:
     def _check_order(self) -> None:
         """The first step of a schedule comes after that of the optimizer."""
         if vars(self.optimizer).get("step") is not self.optimizer._step_when_scheduled:
-            what = ("Seems like `optimizer.step()` has been overridden after the scheduler was made; see to "
-                    "it that it is called before `lr_scheduler.step()`.")
+            what = (
+                "Seems like `optimizer.step()` has been overridden after the scheduler was made; see to "
+                "it that it is called before `lr_scheduler.step()`."
+            )
         elif not self.optimizer._opt_called:
-            what = ("Detected call of `lr_scheduler.step()` before `optimizer.step()`; call them in the "
-                    "opposite order, or the first value of the schedule is skipped.")
+            what = (
+                "Detected call of `lr_scheduler.step()` before `optimizer.step()`; call them in the "
+                "opposite order, or the first value of the schedule is skipped."
+            )
         else:
             return
         link = "https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate"

@@ -89,8 +89,10 @@ class Adagrad(Optimizer):
             sparse = [i for i, grad in enumerate(grads) if grad._parts is not None]
             for i in sparse:
                 self._update_sparse(params[i], grads[i], sums[i], rates[i], batch.eps)
-            params, grads, sums, rates = ([value for i, value in enumerate(column) if i not in sparse]
-                                          for column in (params, grads, sums, rates))
+            params, grads, sums, rates = (
+                [value for i, value in enumerate(column) if i not in sparse]
+                for column in (params, grads, sums, rates)
+            )
             if not params:
                 return
         foreach.add_(sums, foreach.mul(grads, grads))

@@ -229,13 +229,7 @@ class PolynomialLR(_Multiplied):
 class CosineAnnealingLR(LRScheduler):
     """The rate goes down to `eta_min` along half a wave of the cosine, in `T_max` steps."""
 
-    def __init__(
-        self,
-        optimizer: Optimizer,
-        T_max: int,
-        eta_min: float = 0.0,
-        last_epoch: int = -1,
-    ) -> None:
+    def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:
         self.T_max = T_max
         self.eta_min = eta_min
         super().__init__(optimizer, last_epoch)

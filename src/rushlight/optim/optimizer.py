@@ -93,8 +93,13 @@ def _with_hooks(func: Callable[..., Any]) -> Callable[..., Any]:
         for hook in (*self._hooks["step_post"].values(), *_post_hooks.values()):
             told(hook)(self, arguments, kwargs)
         if capturing():
-            live_places([(Values(table, list(table.values())), None, True, f"the hooks {name} a step")
-                         for name, table in self._hooks.items() if name.startswith("step")])
+            live_places(
+                [
+                    (Values(table, list(table.values())), None, True, f"the hooks {name} a step")
+                    for name, table in self._hooks.items()
+                    if name.startswith("step")
+                ]
+            )
         return result
 
     @functools.wraps(step)
@@ -205,10 +210,16 @@ class Optimizer:
         live_number(lambda: bool(self.state))
         if states:
             name = f"whether {type(self).__name__} keeps the same tensors"
-            known = [Values(state, [value if isinstance(value, Tensor) else None for value in state.values()])
-                     for state in states]
-            live_places([(vars(self), "state", self.state, name),
-                         *((values, None, True, name) for values in (Values(self.state, states), *known))])
+            known = [
+                Values(state, [value if isinstance(value, Tensor) else None for value in state.values()])
+                for state in states
+            ]
+            live_places(
+                [
+                    (vars(self), "state", self.state, name),
+                    *((values, None, True, name) for values in (Values(self.state, states), *known)),
+                ]
+            )
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients, or set them to zero."""
@@ -366,8 +377,9 @@ class Optimizer:
             param_group["param_names"] = names
         for param in params:
             if not isinstance(param, Tensor):
-                raise TypeError(f"optimizer can only optimize Tensors, but one of the params is "
-                                f"{typename(param)}")
+                raise TypeError(
+                    f"optimizer can only optimize Tensors, but one of the params is {typename(param)}"
+                )
             check(
                 self.defaults.get("differentiable") or param.is_leaf or param.retains_grad,
                 "can't optimize a non-leaf Tensor",

@@ -19,8 +19,14 @@ class SparseAdam(Optimizer):
     _takes_sparse = True
     _step_is_tensor = False
 
-    def __init__(self, params: ParamsT, lr: Any = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
-                 eps: float = 1e-8, maximize: bool = False) -> None:
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: Any = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        maximize: bool = False,
+    ) -> None:
         check(not isinstance(lr, Tensor) or lr.numel() == 1, "Tensor lr must be 1-element", ValueError)
         validate(
             (bool(lr > 0.0), f"Invalid learning rate: {lr}"),
@@ -31,12 +37,22 @@ class SparseAdam(Optimizer):
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "maximize": maximize})
         layouts = [param.layout for group in self.param_groups for param in group["params"]]
         sparse = [i for i, layout in enumerate(layouts) if "sparse" in str(layout)]
-        check(not sparse, f"Sparse params at indices {sparse}: SparseAdam requires dense parameter tensors",
-              ValueError)
-        complex_ones = [[i, j] for i, group in enumerate(self.param_groups)
-                        for j, param in enumerate(group["params"]) if param.is_complex()]
-        check(not complex_ones, f"Complex params at indices {complex_ones}: SparseAdam does not support "
-              "complex parameters", ValueError)
+        check(
+            not sparse,
+            f"Sparse params at indices {sparse}: SparseAdam requires dense parameter tensors",
+            ValueError,
+        )
+        complex_ones = [
+            [i, j]
+            for i, group in enumerate(self.param_groups)
+            for j, param in enumerate(group["params"])
+            if param.is_complex()
+        ]
+        check(
+            not complex_ones,
+            f"Complex params at indices {complex_ones}: SparseAdam does not support complex parameters",
+            ValueError,
+        )
 
     def _new_state(self, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         return {"step": 0, "exp_avg": zeros_like(param), "exp_avg_sq": zeros_like(param)}

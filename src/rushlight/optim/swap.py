@@ -15,17 +15,24 @@ __all__ = ["swap_in_optimizer_params_and_state"]
 
 
 @contextmanager
-def swap_in_optimizer_params_and_state(optimizer: Optimizer, swapin_parameters: dict[str, Tensor],
-                                       swapin_optim_state: dict[str, Any]) -> Iterator[None]:
+def swap_in_optimizer_params_and_state(
+    optimizer: Optimizer, swapin_parameters: dict[str, Tensor], swapin_optim_state: dict[str, Any]
+) -> Iterator[None]:
     """A region in which `optimizer` has these parameters, in its order, and the state and options of a state
     dict. Its own are back afterwards; tensors of the given state that it writes in place stay written."""
     packed, states = swapin_optim_state["param_groups"], swapin_optim_state["state"]
     groups = optimizer.param_groups
     sizes, others = ([len(group["params"]) for group in each] for each in (groups, packed))
-    check(sizes == others, f"the groups of the state dict have {others} parameters, those of the optimizer "
-          f"{sizes}", ValueError)
-    check(sum(sizes) == len(swapin_parameters), f"the optimizer has {sum(sizes)} parameters, but "
-          f"{len(swapin_parameters)} were given", ValueError)
+    check(
+        sizes == others,
+        f"the groups of the state dict have {others} parameters, those of the optimizer {sizes}",
+        ValueError,
+    )
+    check(
+        sum(sizes) == len(swapin_parameters),
+        f"the optimizer has {sum(sizes)} parameters, but {len(swapin_parameters)} were given",
+        ValueError,
+    )
     own_state, own_groups = optimizer.state, [dict(group) for group in groups]
     state: defaultdict[Any, Any] = defaultdict(dict)
     given = iter(swapin_parameters.values())

@@ -8,14 +8,23 @@ from collections.abc import Iterable, Iterator
 from ..core.generator import Generator, default_generator
 from ..core.tensor import Tensor
 
-__all__ = ["Generator", "default_generator", "fork_rng", "get_rng_state", "initial_seed", "manual_seed",
-           "seed", "set_rng_state"]
+__all__ = [
+    "Generator",
+    "default_generator",
+    "fork_rng",
+    "get_rng_state",
+    "initial_seed",
+    "manual_seed",
+    "seed",
+    "set_rng_state",
+]
 
 
 def manual_seed(seed: int) -> Generator:
     """Start the stream of `seed`, an integer in [-2**63, 2**64); returns the default generator."""
-    return default_generator.manual_seed(seed if hasattr(seed, "__index__") and not isinstance(seed, bool)
-                                         else int(seed))
+    return default_generator.manual_seed(
+        seed if hasattr(seed, "__index__") and not isinstance(seed, bool) else int(seed)
+    )
 
 
 def seed() -> int:
@@ -39,8 +48,13 @@ def set_rng_state(new_state: Tensor) -> None:
 
 
 @contextlib.contextmanager
-def fork_rng(devices: Iterable[object] | None = None, enabled: bool = True, _caller: str = "fork_rng",
-             _devices_kw: str = "devices", device_type: str = "cuda") -> Iterator[None]:
+def fork_rng(
+    devices: Iterable[object] | None = None,
+    enabled: bool = True,
+    _caller: str = "fork_rng",
+    _devices_kw: str = "devices",
+    device_type: str = "cuda",
+) -> Iterator[None]:
     """Restore the state of the default generator on leaving; there are no other devices to name here."""
     state = get_rng_state() if enabled else None
     try:

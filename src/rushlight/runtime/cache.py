@@ -56,7 +56,7 @@ def fingerprint() -> str:
                         stack.append(Path(entry.path))
                 elif entry.name.endswith(".py"):
                     info = entry.stat()
-                    parts.append(f"{entry.path[len(str(root)):]} {info.st_size} {info.st_mtime_ns}")
+                    parts.append(f"{entry.path[len(str(root)) :]} {info.st_size} {info.st_mtime_ns}")
                     newest = max(newest, info.st_mtime_ns, info.st_ctime_ns)
     if newest > core.IMPORTED_AT - _COARSE_TIME:
         parts.append(os.urandom(16).hex())
@@ -169,8 +169,8 @@ def _pack(key: str, data: bytes) -> bytes:
 
 def _unpack(key: str, packed: bytes) -> bytes | None:
     head = len(MAGIC)
-    data = packed[head + 32:]
-    if packed[:head] != MAGIC or packed[head:head + 32] != _checksum(key, data) or not data:
+    data = packed[head + 32 :]
+    if packed[:head] != MAGIC or packed[head : head + 32] != _checksum(key, data) or not data:
         return None
     return data
 

@@ -57,8 +57,15 @@ class Engine:
             f'target triple = "{self._machine.triple}"\ntarget datalayout = "{self._machine.target_data}"\n'
         )
 
-    def build(self, ir: str, exports: Sequence[str], imports: Mapping[str, int] | None = None, *,
-              use_cache: bool = True, quick: bool = False) -> Library:
+    def build(
+        self,
+        ir: str,
+        exports: Sequence[str],
+        imports: Mapping[str, int] | None = None,
+        *,
+        use_cache: bool = True,
+        quick: bool = False,
+    ) -> Library:
         """Compile `ir` (or load its object from the cache) and link it.
 
         `imports` are addresses by symbol name. `quick`: without optimisation, for code that runs little.
@@ -78,8 +85,15 @@ class Engine:
         seconds["link"] = time.perf_counter() - start
         return library
 
-    def build_named(self, name: str, ir: Callable[[], str], exports: Sequence[str],
-                    imports: Mapping[str, int] | None = None, *, quick: bool = False) -> Library:
+    def build_named(
+        self,
+        name: str,
+        ir: Callable[[], str],
+        exports: Sequence[str],
+        imports: Mapping[str, int] | None = None,
+        *,
+        quick: bool = False,
+    ) -> Library:
         """As `build`, for code that this version of the package always makes the same under `name`: where it
         is in the cache, not even its text is made."""
         key = key_of(("named", name, "quick" * quick, fingerprint(), self.identity()))
@@ -147,8 +161,9 @@ class Engine:
             text: str = self._machine.emit_assembly(module)
             return text
 
-    def _link(self, code: bytes, exports: Sequence[str], imports: Mapping[str, int],
-              seconds: dict[str, float]) -> Library:
+    def _link(
+        self, code: bytes, exports: Sequence[str], imports: Mapping[str, int], seconds: dict[str, float]
+    ) -> Library:
         with _lock:
             builder = llvm.JITLibraryBuilder().add_object_img(code)
             for name in exports:
@@ -165,7 +180,8 @@ def _target_machine(target: Target, optimize: int = 3) -> Any:
     The JIT default, the large model, is slower to make and run.
     """
     return llvm.Target.from_triple(target.triple).create_target_machine(
-        cpu=target.cpu, features=target.features, opt=optimize, codemodel="small", reloc="pic", jit=True)
+        cpu=target.cpu, features=target.features, opt=optimize, codemodel="small", reloc="pic", jit=True
+    )
 
 
 class Callee:

@@ -64,7 +64,8 @@ class Executable:
         self._pool = pool
         native = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
         self.segments: list[tuple[bool, Callable[..., Any]]] = [
-            (True, native(library.addresses[s])) if isinstance(s, str) else (False, s) for s in segments]
+            (True, native(library.addresses[s])) if isinstance(s, str) else (False, s) for s in segments
+        ]
         self._addresses = [library.addresses[s] for s in segments if isinstance(s, str)]
         self.inputs = list(inputs)
         self.output_slots = list(outputs)
@@ -95,8 +96,10 @@ class Executable:
             return guards.run_guarded(self, inputs)
         call = self._call
         if call is None:
-            sources = [Source(i, None, array, slot)
-                       for i, (array, slot) in enumerate(zip(inputs, self.inputs, strict=True))]
+            sources = [
+                Source(i, None, array, slot)
+                for i, (array, slot) in enumerate(zip(inputs, self.inputs, strict=True))
+            ]
             call = self._call = self.invoker(len(inputs), sources, tensors=False, single=False).call
         if call is not False:
             found = call(*inputs)
@@ -111,10 +114,20 @@ class Executable:
             if own:
                 self._lock.release()
 
-    def invoker(self, arguments: int, sources: Sequence[Source], *, tensors: bool, single: bool,
-                targets: Mapping[int, Target] | None = None, homes: Mapping[int, int] | None = None,
-                versions: Sequence[tuple[Any, int]] = (), look: bool = False, whole: bool = False,
-                guards: Guards = NO_GUARDS) -> Invoker:
+    def invoker(
+        self,
+        arguments: int,
+        sources: Sequence[Source],
+        *,
+        tensors: bool,
+        single: bool,
+        targets: Mapping[int, Target] | None = None,
+        homes: Mapping[int, int] | None = None,
+        versions: Sequence[tuple[Any, int]] = (),
+        look: bool = False,
+        whole: bool = False,
+        guards: Guards = NO_GUARDS,
+    ) -> Invoker:
         """A native callable for this program, which must be native throughout.
 
         Of outputs, by their place in `output_slots`, `targets` tells whose gradient one becomes, and `homes`
@@ -132,8 +145,9 @@ class Executable:
             strides = o.strides
             if strides is None and k in targets:
                 strides = tuple(s * o.dtype.itemsize for s in contiguous_strides(o.shape))
-            outputs.append(Output(o.number, BY_NUMPY[o.dtype], o.shape, strides, targets.get(k),
-                                  homes.get(k, -1)))
+            outputs.append(
+                Output(o.number, BY_NUMPY[o.dtype], o.shape, strides, targets.get(k), homes.get(k, -1))
+            )
             if k in homes:
                 block[o.number] = address
                 address += -(-o.nbytes // 64) * 64
@@ -141,10 +155,23 @@ class Executable:
         for source in sources:
             example = source.example
             touched += (example if isinstance(example, np.ndarray) else example._array).nbytes
-        return Invoker(arguments, sources, outputs, self._addresses, np.frombuffer(block, np.int64),
-                       tensors=tensors, single=single, release=touched > LONG_WORK, busy=busy,
-                       shared=bool(self.workspace_size or homes), look=look, whole=whole, guards=guards,
-                       versions=versions, keep=(workspace, copied, self._library, self._pool))
+        return Invoker(
+            arguments,
+            sources,
+            outputs,
+            self._addresses,
+            np.frombuffer(block, np.int64),
+            tensors=tensors,
+            single=single,
+            release=touched > LONG_WORK,
+            busy=busy,
+            shared=bool(self.workspace_size or homes),
+            look=look,
+            whole=whole,
+            guards=guards,
+            versions=versions,
+            keep=(workspace, copied, self._library, self._pool),
+        )
 
     def report(self, number: int) -> None:
         kind, message = self.reports[number - 1]
@@ -193,8 +220,9 @@ class Executable:
             block[temporary.number] = base + temporary.offset
         return block
 
-    def _arrays(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray],
-                workspace: np.ndarray) -> dict[int, np.ndarray]:
+    def _arrays(
+        self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], workspace: np.ndarray
+    ) -> dict[int, np.ndarray]:
         """The buffers as arrays, for segments that are not native."""
         arrays = {slot: array for slot, array in zip(self.inputs, inputs, strict=True) if slot is not None}
         arrays.update((number, array) for (number, _), array in zip(self.outputs, outputs, strict=True))
@@ -207,7 +235,7 @@ def aligned_bytes(size: int, alignment: int = 64) -> np.ndarray:
     """Uninitialised bytes at an aligned address."""
     memory = np.empty(size + alignment, np.uint8)
     start = -memory.__array_interface__["data"][0] % alignment
-    return memory[start:start + size]
+    return memory[start : start + size]
 
 
 def allocator(slot: Slot) -> Callable[[], np.ndarray]:

@@ -103,33 +103,50 @@ class Invoker:
     of them again. With `whole`, too, every call does. What `guards` expect must be there.
     """
 
-    def __init__(self, arguments: int, sources: Sequence[Source], outputs: Sequence[Output],
-                 segments: Sequence[int], template: np.ndarray, *, tensors: bool, single: bool, release: bool,
-                 busy: np.ndarray, shared: bool, look: bool, whole: bool, guards: Guards,
-                 versions: Sequence[tuple[Any, int]], keep: Any) -> None:
+    def __init__(
+        self,
+        arguments: int,
+        sources: Sequence[Source],
+        outputs: Sequence[Output],
+        segments: Sequence[int],
+        template: np.ndarray,
+        *,
+        tensors: bool,
+        single: bool,
+        release: bool,
+        busy: np.ndarray,
+        shared: bool,
+        look: bool,
+        whole: bool,
+        guards: Guards,
+        versions: Sequence[tuple[Any, int]],
+        keep: Any,
+    ) -> None:
         outputs = sorted(outputs, key=lambda output: not output.listed)
         table = _Table(code.FIELDS)
-        table.fields.update({
-            code.ARGUMENTS: arguments,
-            code.TENSORS: int(tensors),
-            code.RELEASE: int(release),
-            code.BUSY: busy.__array_interface__["data"][0],
-            code.SHARED: int(shared),
-            code.SLOTS: len(template),
-            code.SOURCES: len(sources),
-            code.OUTPUTS: len(outputs),
-            code.SEGMENTS: len(segments),
-            code.TEMPLATE: table.append(template),
-            code.GRAD: id(MODES.grad),
-            code.INFERENCE: id(MODES.inference),
-            code.SINGLE: int(single),
-            code.LISTED: sum(output.listed for output in outputs),
-            code.LOOK: int(look),
-            code.WHOLE: int(whole),
-            code.VERSIONS: len(versions),
-            code.PLACES: len(guards.places),
-            code.SIZES: len(guards.sizes),
-        })
+        table.fields.update(
+            {
+                code.ARGUMENTS: arguments,
+                code.TENSORS: int(tensors),
+                code.RELEASE: int(release),
+                code.BUSY: busy.__array_interface__["data"][0],
+                code.SHARED: int(shared),
+                code.SLOTS: len(template),
+                code.SOURCES: len(sources),
+                code.OUTPUTS: len(outputs),
+                code.SEGMENTS: len(segments),
+                code.TEMPLATE: table.append(template),
+                code.GRAD: id(MODES.grad),
+                code.INFERENCE: id(MODES.inference),
+                code.SINGLE: int(single),
+                code.LISTED: sum(output.listed for output in outputs),
+                code.LOOK: int(look),
+                code.WHOLE: int(whole),
+                code.VERSIONS: len(versions),
+                code.PLACES: len(guards.places),
+                code.SIZES: len(guards.sizes),
+            }
+        )
         table.fields[code.SEGMENT_TABLE] = table.append(segments)
         table.fields[code.SOURCE_TABLE] = table.append([w for s in sources for w in _source_words(s, table)])
         table.fields[code.OUTPUT_TABLE] = table.append([w for o in outputs for w in _output_words(o, table)])
@@ -140,8 +157,14 @@ class Invoker:
         table.fields[code.SIZE_TABLE] = table.append([w for of, size in guards.sizes for w in (id(of), size)])
         words = table.finish().view(_Words)
         # what the table refers to by address, but not the examples, whose memory is the caller's
-        words.kept = (keep, busy, counts, guards, [(o.dtype, o.target) for o in outputs],
-                      [(s.constant, type(s.example), _array_of(s.example).dtype) for s in sources])
+        words.kept = (
+            keep,
+            busy,
+            counts,
+            guards,
+            [(o.dtype, o.target) for o in outputs],
+            [(s.constant, type(s.example), _array_of(s.example).dtype) for s in sources],
+        )
         self.call = _native().make(words)
 
 
@@ -168,12 +191,25 @@ def _source_words(source: Source, table: _Table) -> list[int]:
     array = _array_of(example)
     is_tensor = array is not example
     keys, flag = (example._keys, example._requires_grad) if is_tensor else (0, False)
-    bits = (code.IS_TENSOR * is_tensor | code.NO_BASE * (keys != 0 or source.settled)
-            | code.SETTLED * source.settled | code.RECORDED * (source.settled and keys != 0)
-            | code.OWNED * source.owned)
-    return [source.which, id(source.constant), id(type(example)), bits, id(keys), id(flag), id(array.dtype),
-            array.ndim, table.append((*array.shape, *array.strides)),
-            -1 if source.slot is None else source.slot]
+    bits = (
+        code.IS_TENSOR * is_tensor
+        | code.NO_BASE * (keys != 0 or source.settled)
+        | code.SETTLED * source.settled
+        | code.RECORDED * (source.settled and keys != 0)
+        | code.OWNED * source.owned
+    )
+    return [
+        source.which,
+        id(source.constant),
+        id(type(example)),
+        bits,
+        id(keys),
+        id(flag),
+        id(array.dtype),
+        array.ndim,
+        table.append((*array.shape, *array.strides)),
+        -1 if source.slot is None else source.slot,
+    ]
 
 
 def _place_words(kind: int, container: Any, key: Any, value: Any, table: _Table) -> list[int]:
@@ -195,13 +231,27 @@ def _output_words(output: Output, table: _Table) -> list[int]:
     strides = 0 if output.strides is None or count == 0 else table.append(output.strides)
     target = output.target
     owner = (0, -1, 0) if target is None else (1, target.which, id(target.constant))
-    return [id(dtype), len(output.shape), table.append(output.shape), strides, output.slot,
-            size if size >= ALIGNED else 0, id(output.dtype), *owner, output.home, size]
+    return [
+        id(dtype),
+        len(output.shape),
+        table.append(output.shape),
+        strides,
+        output.slot,
+        size if size >= ALIGNED else 0,
+        id(output.dtype),
+        *owner,
+        output.home,
+        size,
+    ]
 
 
 class _MethodDef(ctypes.Structure):
-    _fields_ = [("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int),
-                ("doc", ctypes.c_char_p)]
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    ]
 
 
 class _Native:
@@ -210,14 +260,26 @@ class _Native:
     def __init__(self) -> None:
         self._names = [sys.intern(name) for name in layout.NAMES]
         addresses = _addresses()
-        constants = {"Tensor": Tensor, "Storage": Storage, "ndarray": np.ndarray, "ambient": AMBIENT,
-                     "modes": MODES, "zero": 0, "none": None, "refused": NotImplemented, "bytes_type": _BYTES,
-                     **{f"name_{name}": name for name in self._names}}
+        constants = {
+            "Tensor": Tensor,
+            "Storage": Storage,
+            "ndarray": np.ndarray,
+            "ambient": AMBIENT,
+            "modes": MODES,
+            "zero": 0,
+            "none": None,
+            "refused": NotImplemented,
+            "bytes_type": _BYTES,
+            **{f"name_{name}": name for name in self._names},
+        }
         # Objects are reached through a table of their addresses: the code is the same in every process.
         self._objects = np.array([id(constants[name]) for name in layout.OBJECTS], np.int64)
         self._library: Library = engine().build_named(
-            "invoke", lambda: code.Emitter(list(addresses)).build(), ("invoke",),
-            {**addresses, "objects": self._objects.__array_interface__["data"][0]})
+            "invoke",
+            lambda: code.Emitter(list(addresses)).build(),
+            ("invoke",),
+            {**addresses, "objects": self._objects.__array_interface__["data"][0]},
+        )
         self._method = _MethodDef(b"compiled", self._library.addresses["invoke"], code.METH_FASTCALL, None)
         self._new = ctypes.pythonapi.PyCFunction_NewEx
         self._new.restype = ctypes.py_object
@@ -228,21 +290,40 @@ class _Native:
 
 
 _BYTES = np.dtype(np.uint8)
-_PYTHON = ("PyObject_GetAttr", "PyObject_SetAttr", "PyType_GenericAlloc", "PyErr_Clear", "Py_IncRef",
-           "Py_DecRef", "PyEval_SaveThread", "PyEval_RestoreThread", "PyLong_FromLongLong", "PyList_New",
-           "PyList_SetItem", "PyNumber_Add", "PyObject_Size", "PyObject_GetItem", "PyDict_GetItemWithError",
-           "PyDict_Next", "PyCell_Get")
+_PYTHON = (
+    "PyObject_GetAttr",
+    "PyObject_SetAttr",
+    "PyType_GenericAlloc",
+    "PyErr_Clear",
+    "Py_IncRef",
+    "Py_DecRef",
+    "PyEval_SaveThread",
+    "PyEval_RestoreThread",
+    "PyLong_FromLongLong",
+    "PyList_New",
+    "PyList_SetItem",
+    "PyNumber_Add",
+    "PyObject_Size",
+    "PyObject_GetItem",
+    "PyDict_GetItemWithError",
+    "PyDict_Next",
+    "PyCell_Get",
+)
 
 
 def _addresses() -> dict[str, int]:
-    found = {name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
-             for name in _PYTHON}
+    found = {
+        name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in _PYTHON
+    }
     capsule = np._core._multiarray_umath._ARRAY_API  # type: ignore[attr-defined]
     get = ctypes.pythonapi.PyCapsule_GetPointer
     get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     table = (ctypes.c_void_p * (layout.SET_BASE_OBJECT + 1)).from_address(get(capsule, None))
-    return {**found, "array_new": table[layout.NEW_FROM_DESCR] or 0,
-            "array_set_base": table[layout.SET_BASE_OBJECT] or 0}
+    return {
+        **found,
+        "array_new": table[layout.NEW_FROM_DESCR] or 0,
+        "array_set_base": table[layout.SET_BASE_OBJECT] or 0,
+    }
 
 
 @functools.cache
@@ -253,8 +334,10 @@ def available() -> bool:
     if ctypes.sizeof(ctypes.c_void_p) != 8 or sys.getsizeof(object()) != 16:
         return False
     probe = np.empty((3, 5), np.float32).T
+
     def word(offset: int, kind: Any = ctypes.c_int64) -> int:
         return int(kind.from_address(id(probe) + offset).value)
+
     if word(layout.DATA) != probe.__array_interface__["data"][0]:
         return False
     if word(layout.ARRAY_RANK, ctypes.c_int32) != 2:

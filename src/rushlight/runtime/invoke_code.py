@@ -17,9 +17,34 @@ from .object_code import (
 )
 
 # Fields of the table.
-(ARGUMENTS, TENSORS, RELEASE, BUSY, SHARED, SLOTS, SOURCES, OUTPUTS, SEGMENTS, TEMPLATE, SOURCE_TABLE,
- OUTPUT_TABLE, SEGMENT_TABLE, GRAD, INFERENCE, SINGLE, LISTED, LOOK, WHOLE, VERSIONS, VERSION_TABLE,
- PLACES, PLACE_TABLE, SIZES, SIZE_TABLE, FIELDS) = range(26)
+(
+    ARGUMENTS,
+    TENSORS,
+    RELEASE,
+    BUSY,
+    SHARED,
+    SLOTS,
+    SOURCES,
+    OUTPUTS,
+    SEGMENTS,
+    TEMPLATE,
+    SOURCE_TABLE,
+    OUTPUT_TABLE,
+    SEGMENT_TABLE,
+    GRAD,
+    INFERENCE,
+    SINGLE,
+    LISTED,
+    LOOK,
+    WHOLE,
+    VERSIONS,
+    VERSION_TABLE,
+    PLACES,
+    PLACE_TABLE,
+    SIZES,
+    SIZE_TABLE,
+    FIELDS,
+) = range(26)
 # Fields of a source: which argument (-1: a constant object), that object, its type, what is looked at,
 # `_keys`, `_requires_grad`, dtype object, rank, where its sizes and strides are, its slot (-1: none).
 (WHICH, OBJECT, KIND, LOOKED_AT, KEYS, FLAG, DESCR, RANK, DIMS, SLOT, SOURCE_FIELDS) = range(11)
@@ -31,8 +56,21 @@ IS_TENSOR, NO_BASE, SETTLED, OWNED, RECORDED = 1, 2, 4, 8, 16
 # an output that is to be aligned (else 0), the tensor's dtype; whether it becomes the gradient of a tensor,
 # which argument that is (-1: a constant object), that object; the source that its contents are copied to
 # (-1: none), and how many bytes.
-(OUT_DESCR, OUT_RANK, OUT_DIMS, OUT_STRIDES, OUT_SLOT, OUT_BYTES, OUT_DTYPE, OUT_GRADIENT, OUT_WHICH,
- OUT_OWNER, OUT_HOME, OUT_COPIED, OUTPUT_FIELDS) = range(13)
+(
+    OUT_DESCR,
+    OUT_RANK,
+    OUT_DIMS,
+    OUT_STRIDES,
+    OUT_SLOT,
+    OUT_BYTES,
+    OUT_DTYPE,
+    OUT_GRADIENT,
+    OUT_WHICH,
+    OUT_OWNER,
+    OUT_HOME,
+    OUT_COPIED,
+    OUTPUT_FIELDS,
+) = range(13)
 
 # Fields of a place of Python's: what kind of container it is in, that, the key, the object that must be
 # there; of VALUES how many there are, and where they are (0: any object). Of a size: the container, the size.
@@ -154,8 +192,10 @@ class Emitter(ObjectEmitter):
         found = self.call("PyDict_GetItemWithError", container, key)  # which is not held for the caller
         self.unless(self.equal(found, expected), refused)
         b.branch(done)
-        for block, name, arguments in ((items, "PyObject_GetItem", (container, key)),
-                                       (cell, "PyCell_Get", (container,))):
+        for block, name, arguments in (
+            (items, "PyObject_GetItem", (container, key)),
+            (cell, "PyCell_Get", (container,)),
+        ):
             b.position_at_end(block)
             found = self.call(name, *arguments)
             self.unless(b.icmp_unsigned("!=", found, self.pointer(None)), refused)
@@ -163,8 +203,12 @@ class Emitter(ObjectEmitter):
             self.unless(self.equal(found, expected), refused)
             b.branch(done)
         b.position_at_end(values)
-        self._values(container, self.word(record, PLACE_KEY),
-                     self.at(self.table, self.word(record, PLACE_VALUE)), refused)
+        self._values(
+            container,
+            self.word(record, PLACE_KEY),
+            self.at(self.table, self.word(record, PLACE_VALUE)),
+            refused,
+        )
         self.b.branch(done)
         b.position_at_end(done)
 
@@ -179,8 +223,10 @@ class Emitter(ObjectEmitter):
             there = self.call("PyDict_Next", container, position, key, value)
             self.unless(b.icmp_signed("!=", there, self.i32(0)), refused)
             wanted = self.word(expected, k)
-            self.unless(b.or_(self.equal(b.load(value, typ=self.i64), wanted),
-                              self.equal(wanted, self.i64(0))), refused)
+            self.unless(
+                b.or_(self.equal(b.load(value, typ=self.i64), wanted), self.equal(wanted, self.i64(0))),
+                refused,
+            )
 
         self.loop(count, look)
 
@@ -235,8 +281,9 @@ class Emitter(ObjectEmitter):
         with b.if_then(b.icmp_signed(">=", slot, self.i64(0))):
             self.put(self.field(array, DATA), self.at(self.block, slot))
 
-    def _check_array(self, array: Any, descr: Any, rank: Any, dims: Any, strides: Any,
-                     otherwise: Any) -> None:
+    def _check_array(
+        self, array: Any, descr: Any, rank: Any, dims: Any, strides: Any, otherwise: Any
+    ) -> None:
         """Go on if it is an array of that dtype, and lies in memory like that."""
         b = self.b
         self.unless(self.equal(self.field(array, 8), self.constant("ndarray")), otherwise)
@@ -244,8 +291,12 @@ class Emitter(ObjectEmitter):
         self.unless(self.equal(b.sext(self.field(array, ARRAY_RANK, self.i32), self.i64), rank), otherwise)
         for offset, expected in ((ARRAY_DIMS, dims), (ARRAY_STRIDES, strides)):
             actual = self.field(array, offset)
-            self.loop(rank, lambda k, a=actual, e=expected: self.unless(
-                self.equal(self.word(a, k), self.word(e, k)), otherwise))
+            self.loop(
+                rank,
+                lambda k, a=actual, e=expected: self.unless(
+                    self.equal(self.word(a, k), self.word(e, k)), otherwise
+                ),
+            )
 
     def _lock(self, refused: Any) -> None:
         """Take the workspace, if the program has one."""
@@ -267,8 +318,11 @@ class Emitter(ObjectEmitter):
     def _owner(self, record: Any) -> Any:
         """The tensor whose gradient an output becomes."""
         which = self.word(record, OUT_WHICH)
-        place = self.b.select(self.b.icmp_signed(">=", which, self.i64(0)), self.at(self.args, which),
-                              self.at(record, self.i64(OUT_OWNER)))
+        place = self.b.select(
+            self.b.icmp_signed(">=", which, self.i64(0)),
+            self.at(self.args, which),
+            self.at(record, self.i64(OUT_OWNER)),
+        )
         return self.b.load(place, typ=self.pointer)
 
     def _take(self, i: Any, failed: Any) -> None:
@@ -282,8 +336,11 @@ class Emitter(ObjectEmitter):
             old = self.call("PyObject_GetAttr", owner, self.constant("name__grad"))
             self.unless(b.icmp_unsigned("!=", old, null), failed)
             alone, taken, unfit, done = (b.append_basic_block(n) for n in ("alone", "taken", "unfit", "done"))
-            b.cbranch(b.and_(self.equal(self.field(old, 8), self.constant("Tensor")),
-                             self.references(old, 2)), alone, done)
+            b.cbranch(
+                b.and_(self.equal(self.field(old, 8), self.constant("Tensor")), self.references(old, 2)),
+                alone,
+                done,
+            )
             b.position_at_end(alone)
             array = self.call("PyObject_GetAttr", old, self.constant("name__array"))
             b.cbranch(b.icmp_unsigned("!=", array, null), taken, failed)
@@ -291,10 +348,14 @@ class Emitter(ObjectEmitter):
             self.put(array, self.at(self.made, i))
             dims = self.at(self.table, self.word(record, OUT_DIMS))
             strides = self.at(self.table, self.word(record, OUT_STRIDES))
-            self._check_array(array, self.word(record, OUT_DESCR), self.word(record, OUT_RANK), dims, strides,
-                              unfit)
-            wanted = b.select(b.icmp_signed("!=", self.word(record, OUT_BYTES), self.i64(0)),
-                              self.i64(ALIGNMENT - 1), self.i64(0))
+            self._check_array(
+                array, self.word(record, OUT_DESCR), self.word(record, OUT_RANK), dims, strides, unfit
+            )
+            wanted = b.select(
+                b.icmp_signed("!=", self.word(record, OUT_BYTES), self.i64(0)),
+                self.i64(ALIGNMENT - 1),
+                self.i64(0),
+            )
             self.unless(self.equal(b.and_(self.field(array, DATA, self.i64), wanted), self.i64(0)), unfit)
             self.unless(b.call(self.owned, [old, array]), unfit)
             b.branch(done)
@@ -339,8 +400,9 @@ class Emitter(ObjectEmitter):
         b.branch(done)
         b.position_at_end(done)
 
-    def _aligned(self, i: Any, descr: Any, rank: Any, dims: Any, strides: Any, size: Any,
-                 failed: Any) -> None:
+    def _aligned(
+        self, i: Any, descr: Any, rank: Any, dims: Any, strides: Any, size: Any, failed: Any
+    ) -> None:
         """An array at an aligned address inside a longer one."""
         b, null, kind = self.b, self.pointer(None), self.constant("ndarray")
         length = self.counter()
@@ -351,8 +413,17 @@ class Emitter(ObjectEmitter):
         self.unless(b.icmp_unsigned("!=", memory, null), failed)
         start = self.field(memory, DATA, self.i64)
         data = b.and_(b.add(start, self.i64(ALIGNMENT - 1)), self.i64(-ALIGNMENT))
-        array = self.call("array_new", kind, descr, rank, dims, strides, b.inttoptr(data, self.pointer),
-                          self.i32(BEHAVED), null)
+        array = self.call(
+            "array_new",
+            kind,
+            descr,
+            rank,
+            dims,
+            strides,
+            b.inttoptr(data, self.pointer),
+            self.i32(BEHAVED),
+            null,
+        )
         self.unless(b.icmp_unsigned("!=", array, null), failed)
         self.put(array, self.at(self.made, i))
         self.call("array_set_base", array, memory)
@@ -385,9 +456,13 @@ class Emitter(ObjectEmitter):
             target = self.field(self.word(self.held, home, self.pointer), DATA)
             source = self.word(self.block, self.word(record, OUT_SLOT), self.pointer)
             byte = ir.IntType(8)
-            self.loop(self.word(record, OUT_COPIED), lambda k: self.b.store(
-                self.b.load(self.b.gep(source, [k], source_etype=byte), typ=byte),
-                self.b.gep(target, [k], source_etype=byte)))
+            self.loop(
+                self.word(record, OUT_COPIED),
+                lambda k: self.b.store(
+                    self.b.load(self.b.gep(source, [k], source_etype=byte), typ=byte),
+                    self.b.gep(target, [k], source_etype=byte),
+                ),
+            )
 
     def _count(self, i: Any, field: int, failed: Any) -> None:
         """Count the writes to a tensor, or take them back."""
@@ -439,8 +514,12 @@ class Emitter(ObjectEmitter):
         listed = self.word(table, LISTED)
         results = self.call("PyList_New", listed)
         self.unless(b.icmp_unsigned("!=", results, null), lost)
-        self.loop(listed, lambda i: self.call(
-            "PyList_SetItem", results, i, self.b.load(self.at(self.made, i), typ=self.pointer)))
+        self.loop(
+            listed,
+            lambda i: self.call(
+                "PyList_SetItem", results, i, self.b.load(self.at(self.made, i), typ=self.pointer)
+            ),
+        )
         b.ret(results)
         b.position_at_end(lost)
         self._drop(self.made, self.outputs)

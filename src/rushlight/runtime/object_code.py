@@ -13,10 +13,36 @@ DATA, ARRAY_RANK, ARRAY_DIMS, ARRAY_STRIDES, ARRAY_BASE, ARRAY_DESCR, ARRAY_FLAG
 WRITEABLE = 0x0400
 NEW_FROM_DESCR, SET_BASE_OBJECT = 94, 282  # places in the table of NumPy's C interface
 # Python objects that it refers to, in the order of their addresses in a table.
-NAMES = ("_array", "_keys", "_base", "dtype", "keys", "grad", "inference", "_requires_grad", "_node",
-         "_offset", "_storage", "buffer", "_grad", "_versions", "version_counter", "value")
-OBJECTS = ("Tensor", "Storage", "ndarray", "ambient", "modes", "zero", "none", "refused", "bytes_type",
-           *(f"name_{name}" for name in NAMES))
+NAMES = (
+    "_array",
+    "_keys",
+    "_base",
+    "dtype",
+    "keys",
+    "grad",
+    "inference",
+    "_requires_grad",
+    "_node",
+    "_offset",
+    "_storage",
+    "buffer",
+    "_grad",
+    "_versions",
+    "version_counter",
+    "value",
+)
+OBJECTS = (
+    "Tensor",
+    "Storage",
+    "ndarray",
+    "ambient",
+    "modes",
+    "zero",
+    "none",
+    "refused",
+    "bytes_type",
+    *(f"name_{name}" for name in NAMES),
+)
 
 
 class ObjectEmitter:
@@ -28,21 +54,38 @@ class ObjectEmitter:
     def __init__(self, functions: list[str]) -> None:
         self.module = ir.Module("rushlight_invoke")
         self.i32, self.i64, self.pointer, self.void = (
-            ir.IntType(32), ir.IntType(64), ir.PointerType(), ir.VoidType())
+            ir.IntType(32),
+            ir.IntType(64),
+            ir.PointerType(),
+            ir.VoidType(),
+        )
         p, i64, i32 = self.pointer, self.i64, self.i32
         signatures = {
-            "PyObject_GetAttr": (p, [p, p]), "PyObject_SetAttr": (i32, [p, p, p]),
-            "PyType_GenericAlloc": (p, [p, i64]), "PyErr_Clear": (self.void, []),
-            "Py_IncRef": (self.void, [p]), "Py_DecRef": (self.void, [p]), "PyEval_SaveThread": (p, []),
-            "PyEval_RestoreThread": (self.void, [p]), "PyLong_FromLongLong": (p, [i64]),
-            "PyList_New": (p, [i64]), "PyList_SetItem": (i32, [p, i64, p]),
-            "PyNumber_Add": (p, [p, p]), "PyObject_Size": (i64, [p]), "PyObject_GetItem": (p, [p, p]),
-            "PyDict_GetItemWithError": (p, [p, p]), "PyDict_Next": (i32, [p, p, p, p]),
+            "PyObject_GetAttr": (p, [p, p]),
+            "PyObject_SetAttr": (i32, [p, p, p]),
+            "PyType_GenericAlloc": (p, [p, i64]),
+            "PyErr_Clear": (self.void, []),
+            "Py_IncRef": (self.void, [p]),
+            "Py_DecRef": (self.void, [p]),
+            "PyEval_SaveThread": (p, []),
+            "PyEval_RestoreThread": (self.void, [p]),
+            "PyLong_FromLongLong": (p, [i64]),
+            "PyList_New": (p, [i64]),
+            "PyList_SetItem": (i32, [p, i64, p]),
+            "PyNumber_Add": (p, [p, p]),
+            "PyObject_Size": (i64, [p]),
+            "PyObject_GetItem": (p, [p, p]),
+            "PyDict_GetItemWithError": (p, [p, p]),
+            "PyDict_Next": (i32, [p, p, p, p]),
             "PyCell_Get": (p, [p]),
-            "array_new": (p, [p, p, i32, p, p, p, i32, p]), "array_set_base": (i32, [p, p])}
+            "array_new": (p, [p, p, i32, p, p, p, i32, p]),
+            "array_set_base": (i32, [p, p]),
+        }
         self.functions = {
             name: ir.Function(self.module, ir.FunctionType(result, arguments), name)
-            for name, (result, arguments) in signatures.items() if name in functions}
+            for name, (result, arguments) in signatures.items()
+            if name in functions
+        }
         self.objects = ir.GlobalVariable(self.module, ir.ArrayType(self.i64, len(OBJECTS)), "objects")
         self.objects.linkage = "external"
 
@@ -135,7 +178,8 @@ class ObjectEmitter:
         b = self.b = ir.IRBuilder(self.entry)
         null, ndarray = self.pointer(None), self.constant("ndarray")
         no, stored, free, buffered, unstored, known = (
-            function.append_basic_block(n) for n in ("no", "stored", "free", "buffered", "unstored", "known"))
+            function.append_basic_block(n) for n in ("no", "stored", "free", "buffered", "unstored", "known")
+        )
         base = self.field(array, ARRAY_BASE)
         owns = b.icmp_unsigned("==", base, null)
         root = b.select(owns, array, base)

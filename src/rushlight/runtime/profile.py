@@ -96,8 +96,10 @@ def _described(program: _Program) -> str:
     kernels = sorted(((timer, time) for timer, time in rows if not timer.launch), key=lambda row: -row[1])
     total = sum(time for _, time in launches)
     busy = sum(time for _, time in kernels)
-    lines = [f"{calls} calls of {total:.3f} ms in {len(launches)} launches; all threads together work for "
-             f"{busy:.3f} ms"]
+    lines = [
+        f"{calls} calls of {total:.3f} ms in {len(launches)} launches; all threads together work for "
+        f"{busy:.3f} ms"
+    ]
     lines += [f"  {time:9.4f} ms  {timer.name}" for timer, time in launches]
     lines += ["kernels, all threads together"]
     for timer, time in kernels:

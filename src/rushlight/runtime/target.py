@@ -50,9 +50,15 @@ def host() -> Target:
     features = flags.flatten()
     if "avx512f" in on:
         features += ",-prefer-256-bit"
-    return Target(triple, llvm.get_host_cpu_name(), features, vector_bytes, registers,
-                  has_fma="fma" in on or triple.startswith(("aarch64", "arm64")),
-                  has_masked_memory="avx2" in on or "avx512f" in on)
+    return Target(
+        triple,
+        llvm.get_host_cpu_name(),
+        features,
+        vector_bytes,
+        registers,
+        has_fma="fma" in on or triple.startswith(("aarch64", "arm64")),
+        has_masked_memory="avx2" in on or "avx512f" in on,
+    )
 
 
 @functools.cache

@@ -274,8 +274,12 @@ class ThreadPool:
         create = ctypes.CDLL(None).pthread_create
         for _ in range(self.size - 1):
             thread = ctypes.c_ulong()
-            error = create(ctypes.byref(thread), None, ctypes.c_void_p(self._library.addresses["worker"]),
-                           ctypes.c_void_p(self.address))
+            error = create(
+                ctypes.byref(thread),
+                None,
+                ctypes.c_void_p(self._library.addresses["worker"]),
+                ctypes.c_void_p(self.address),
+            )
             if error:
                 break  # no more threads to be had: the caller does the work
             self._threads.append(thread)

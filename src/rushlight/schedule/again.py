@@ -20,8 +20,11 @@ SMALL = 8  # times smaller than the result is what else may be read
 
 def compute_again(recorder: Recorder, definitions: Sequence[Definition]) -> list[Definition]:
     """The definitions without maps of this kind."""
-    products = {definition.outputs[0] for definition in definitions
-                if isinstance(definition, Call) and definition.routine == MATMUL}
+    products = {
+        definition.outputs[0]
+        for definition in definitions
+        if isinstance(definition, Call) and definition.routine == MATMUL
+    }
     readers: dict[Buffer, list[Definition]] = {}
     for definition in definitions:
         for buffer in set(read(definition)):
@@ -31,11 +34,19 @@ def compute_again(recorder: Recorder, definitions: Sequence[Definition]) -> list
         if isinstance(definition, Map) and definition.buffer.place is Place.TEMPORARY:
             users = readers.get(definition.buffer, [])
             source = _source(definition)
-            if source is not None and source in products and len(readers[source]) > 1 and users and all(
-                    _can_compute(user, definition) for user in users):
+            if (
+                source is not None
+                and source in products
+                and len(readers[source]) > 1
+                and users
+                and all(_can_compute(user, definition) for user in users)
+            ):
                 gone[definition.buffer] = definition
-    return [_with(recorder, definition, gone) for definition in definitions
-            if not gone.keys() & set(written(definition))]
+    return [
+        _with(recorder, definition, gone)
+        for definition in definitions
+        if not gone.keys() & set(written(definition))
+    ]
 
 
 def _source(definition: Map) -> Buffer | None:
@@ -55,8 +66,12 @@ def _can_compute(user: Definition, definition: Map) -> bool:
     if isinstance(user, Call):
         return False
     accesses = [access for access in loads_in(user.value) if access.buffer is definition.buffer]
-    return not any(access.indirect or isinstance(atom, Quotient | Remainder) for access in accesses
-                   for index in unflatten(access.index, definition.variables) for atom in index.atoms())
+    return not any(
+        access.indirect or isinstance(atom, Quotient | Remainder)
+        for access in accesses
+        for index in unflatten(access.index, definition.variables)
+        for atom in index.atoms()
+    )
 
 
 def _value_at(recorder: Recorder, definition: Map, position: Index) -> Expr:

@@ -32,10 +32,10 @@ def form_chains(steps: Sequence[Step]) -> list[Step | Chain]:
     left = list(steps)
     at = 0
     while at < len(left):
-        chain = _Growing(left[at:at + AHEAD])
+        chain = _Growing(left[at : at + AHEAD])
         found += [*chain.before, Chain(chain.links, chain.shares) if len(chain.links) > 1 else left[at]]
         at += chain.seen - len(chain.after)
-        left[at:at + len(chain.after)] = chain.after
+        left[at : at + len(chain.after)] = chain.after
     return found
 
 
@@ -62,8 +62,9 @@ class _Growing:
             elif _must_follow(step, [*self.links, *(steps[n] for n in waiting)]):
                 waiting.append(at)
         self.after = [steps[n] for n in waiting if n < self.seen]
-        self.before = [step for n, step in enumerate(steps[1:self.seen], 1)
-                       if n not in links and n not in waiting]
+        self.before = [
+            step for n, step in enumerate(steps[1 : self.seen], 1) if n not in links and n not in waiting
+        ]
 
     def _takes(self, step: Step, waiting: Sequence[Step]) -> bool:
         """Add a step to the chain if it can be."""
@@ -90,8 +91,10 @@ def _touched(steps: Sequence[Step]) -> tuple[set[Buffer], set[Buffer]]:
 def _must_follow(step: Step, others: Sequence[Step]) -> bool:
     """Whether a step has to run after one of those that are before it in order."""
     reads, writes = map(set, reads_writes(step))
-    return any(writes.intersection(theirs) or (reads | writes).intersection(written)
-               for theirs, written in map(reads_writes, others))
+    return any(
+        writes.intersection(theirs) or (reads | writes).intersection(written)
+        for theirs, written in map(reads_writes, others)
+    )
 
 
 def _cut(step: Step, shares: int) -> Step | None:
@@ -114,6 +117,7 @@ def _cut(step: Step, shares: int) -> Step | None:
 
 # Where a share is.
 
+
 def _stays_inside(step: Step, buffer: Buffer, shares: int) -> bool:
     """Whether each share of a step touches of a buffer nothing but the share with the same number."""
     size, rest = divmod(buffer.size.constant_value() or 1, shares)
@@ -123,10 +127,15 @@ def _stays_inside(step: Step, buffer: Buffer, shares: int) -> bool:
         return _nest_stays(step.nest, buffer, size, step.rows_per_task)
     p, nest = product_of(step), epilogue_of(step)
     operands = ((step.inputs[0], p.left, p.rows, p.depth), (step.inputs[1], p.right, p.depth, p.columns))
-    return (all(_matrix_stays(matrix, rows, columns, size)
-                for operand, matrix, rows, columns in operands if operand is buffer)
-            and (result_of(step) is not buffer or size == p.rows * p.columns)
-            and (nest is None or _nest_stays(nest, buffer, size, 1)))
+    return (
+        all(
+            _matrix_stays(matrix, rows, columns, size)
+            for operand, matrix, rows, columns in operands
+            if operand is buffer
+        )
+        and (result_of(step) is not buffer or size == p.rows * p.columns)
+        and (nest is None or _nest_stays(nest, buffer, size, 1))
+    )
 
 
 def _matrix_stays(matrix: Matrix, rows: int, columns: int, size: int) -> bool:
@@ -135,8 +144,11 @@ def _matrix_stays(matrix: Matrix, rows: int, columns: int, size: int) -> bool:
 
 
 def _nest_stays(nest: Nest, buffer: Buffer, size: int, rows: int) -> bool:
-    return all(_access_stays(access, nest.outer[0], size, rows)
-               for access in (*nest.reads(), *nest.writes()) if access.buffer is buffer)
+    return all(
+        _access_stays(access, nest.outer[0], size, rows)
+        for access in (*nest.reads(), *nest.writes())
+        if access.buffer is buffer
+    )
 
 
 def _access_stays(access: Access, row: Var, size: int, rows: int) -> bool:

@@ -51,8 +51,12 @@ def write_through(recorder: Recorder, definitions: Sequence[Definition]) -> list
     kept: list[Definition] = []
     for definition in definitions:
         source = _rearranged(definition)
-        if source is not None and source.place is Place.TEMPORARY and readers[source] == [definition] and all(
-                map(_is_part, writers[source])):
+        if (
+            source is not None
+            and source.place is Place.TEMPORARY
+            and readers[source] == [definition]
+            and all(map(_is_part, writers[source]))
+        ):
             assert isinstance(definition, Map)
             way = _way(recorder, definition)
             if way is not None:
@@ -96,7 +100,15 @@ def _moved(definition: Definition, ways: dict[Buffer, _Way]) -> Definition:
     if not isinstance(definition, Call) or definition.routine != COPY or definition.outputs[0] not in ways:
         return definition
     way, nest = ways[definition.outputs[0]], nest_of(definition)
-    phases = [Phase(phase.inner, [Store(Access(way.target, way.position(s.access.index)), s.value)
-                                  for s in phase.statements if isinstance(s, Store)])
-              for phase in nest.phases]
+    phases = [
+        Phase(
+            phase.inner,
+            [
+                Store(Access(way.target, way.position(s.access.index)), s.value)
+                for s in phase.statements
+                if isinstance(s, Store)
+            ],
+        )
+        for phase in nest.phases
+    ]
     return template(COPY, Nest(nest.name, nest.outer, phases))

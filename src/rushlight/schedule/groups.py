@@ -191,11 +191,13 @@ def small_first(definitions: Sequence[Definition]) -> list[Definition]:
 
 # Joining.
 
+
 class Fuser:
     """Forms groups from definitions in order."""
 
-    def __init__(self, recorder: Recorder,
-                 epilogue_obstacle: Callable[[Call, set[Buffer], Definition], str]) -> None:
+    def __init__(
+        self, recorder: Recorder, epilogue_obstacle: Callable[[Call, set[Buffer], Definition], str]
+    ) -> None:
         self.forms = Forms(recorder)
         self.epilogue_obstacle = epilogue_obstacle  # why a definition cannot run on the tiles of a call
         self.groups: list[Group] = []
@@ -205,8 +207,11 @@ class Fuser:
 
     def run(self, definitions: list[Definition]) -> list[Group]:
         readers = Counter(buffer for definition in definitions for buffer in read(definition))
-        self.common = {buffer for buffer, count in readers.items()
-                       if count > MANY_READERS and _number(buffer.size) <= FEW}
+        self.common = {
+            buffer
+            for buffer, count in readers.items()
+            if count > MANY_READERS and _number(buffer.size) <= FEW
+        }
         for definition in definitions:
             self._place(definition)
         return self.groups
@@ -267,8 +272,11 @@ class Fuser:
         if group is None or not isinstance(call, Call) or not group.writes() & set(read(definition)):
             return False
         reason = self.epilogue_obstacle(call, group.writes(), definition)
-        group.notes.append(f"{definition.buffer} stays apart: {reason}" if reason else
-                           f"{definition.buffer} joined: runs on the tiles of {call.name}")
+        group.notes.append(
+            f"{definition.buffer} stays apart: {reason}"
+            if reason
+            else f"{definition.buffer} joined: runs on the tiles of {call.name}"
+        )
         if not reason:
             group.add(definition)
         return not reason
@@ -331,8 +339,10 @@ def direction(form: Structured) -> int:
     definition = form.definition
     if isinstance(definition, Reduction) and len(definition.outer) > 1:  # rows are several loops in one
         read_at = [access.index for access in loads_in(definition.value)]
-        inside, across = (sum(index.stride(var) == 1 for index in read_at)
-                          for var in (definition.inner[-1], definition.outer[-1]))
+        inside, across = (
+            sum(index.stride(var) == 1 for index in read_at)
+            for var in (definition.inner[-1], definition.outer[-1])
+        )
         return (inside > across) - (across > inside)
     indices = [access.index for access in loads_in(form.value)]
     if isinstance(form.definition, Map):

@@ -58,8 +58,11 @@ def _function_of(recorder: Recorder, definition: Definition, buffer: Buffer, pla
     root = roots[0]
     if cost(root) < WORTH or root.dtype is not buffer.dtype:
         return None
-    return substitute(recorder, root, lambda node: recorder.load_at(buffer, as_index(place), node.dtype)
-                      if node.op == "load" else None)
+    return substitute(
+        recorder,
+        root,
+        lambda node: recorder.load_at(buffer, as_index(place), node.dtype) if node.op == "load" else None,
+    )
 
 
 def _roots(value: Expr, buffer: Buffer) -> list[Expr]:
@@ -89,12 +92,15 @@ def _roots(value: Expr, buffer: Buffer) -> list[Expr]:
 def _reading(recorder: Recorder, definition: Definition, buffer: Buffer, kept: Buffer) -> Definition:
     """The definition with what it computes of `buffer` read from `kept`."""
     assert isinstance(definition, Map)
-    root, = _roots(definition.value, buffer)
+    (root,) = _roots(definition.value, buffer)
     index = next(node.data.index for node in walk(root) if node.op == "load")
     new = recorder.load_at(kept, index, kept.dtype)
     done: dict[Expr, Expr] = {root: new}
     for node in walk(definition.value):
         if node not in done:
-            done[node] = node if not node.args else recorder.make(
-                node.op, tuple(done[a] for a in node.args), node.dtype, node.data)
+            done[node] = (
+                node
+                if not node.args
+                else recorder.make(node.op, tuple(done[a] for a in node.args), node.dtype, node.data)
+            )
     return replace(definition, value=done[definition.value])

@@ -37,8 +37,11 @@ def limit_rows(recorder: Recorder, steps: list[Step]) -> list[str]:
         if isinstance(step, LoopPlan) and step.limit is not None:
             step = _simplified(recorder, step, facts, readers)
             notes.append(f"{step.nest.name}: rows end at {step.limit}")
-        elif isinstance(step, Call) and _shows_a_triangle(step) and _ends_unread(
-                result_of(step), facts, readers):
+        elif (
+            isinstance(step, Call)
+            and _shows_a_triangle(step)
+            and _ends_unread(result_of(step), facts, readers)
+        ):
             step = Call(step.name, step.routine, step.inputs, step.outputs, {**step.attributes, "near": True})
         steps[at] = step
         for buffer in set(reads_writes(step)[0]) if facts else ():
@@ -56,8 +59,9 @@ def _learn(recorder: Recorder, step: Step, facts: dict[Buffer, Beyond]) -> tuple
         return {}, step
     product, nest = product_of(step), epilogue_of(step)
     if product.triangle is not None and _shows_a_triangle(step):  # which has no epilogue
-        return {result_of(step): Beyond(product.rows, product.columns, product.triangle.diagonal,
-                                        Known(0.0))}, step
+        return {
+            result_of(step): Beyond(product.rows, product.columns, product.triangle.diagonal, Known(0.0))
+        }, step
     return {} if nest is None else _of_nest(recorder, nest, facts)[0], step
 
 
@@ -67,8 +71,9 @@ def _shows_a_triangle(call: Call) -> bool:
     return triangle is not None and triangle.side is Side.RESULT
 
 
-def _of_nest(recorder: Recorder, nest: Nest,
-             facts: dict[Buffer, Beyond]) -> tuple[dict[Buffer, Beyond], Index | None, Rest]:
+def _of_nest(
+    recorder: Recorder, nest: Nest, facts: dict[Buffer, Beyond]
+) -> tuple[dict[Buffer, Beyond], Index | None, Rest]:
     """What is known of what a nest writes, where its rows may end, and what its phases store after that."""
     for limit in limits(nest, facts):
         proof = rest_of(nest, limit, facts, recorder)
@@ -76,7 +81,8 @@ def _of_nest(recorder: Recorder, nest: Nest,
             continue
         rest, known = proof
         heights = {fact.rows for fact in facts.values()} | {
-            a.extent.constant_value() or 0 for a in limit.atoms() if isinstance(a, Var)} - {0}
+            a.extent.constant_value() or 0 for a in limit.atoms() if isinstance(a, Var)
+        } - {0}
         found = {}
         for phase, column in columns_of(nest):
             for s in phase.statements:
@@ -90,32 +96,49 @@ def _of_nest(recorder: Recorder, nest: Nest,
 
 # What nobody looks at.
 
-def _simplified(recorder: Recorder, plan: LoopPlan, facts: dict[Buffer, Beyond],
-                readers: dict[Buffer, list[Step]]) -> LoopPlan:
+
+def _simplified(
+    recorder: Recorder, plan: LoopPlan, facts: dict[Buffer, Beyond], readers: dict[Buffer, list[Step]]
+) -> LoopPlan:
     """The plan, storing mere numbers, and those near the limit only, where none of the readers looks."""
-    near = frozenset(store.access.buffer for stores in plan.rest for store in stores
-                     if _ends_unread(store.access.buffer, facts, readers))
+    near = frozenset(
+        store.access.buffer
+        for stores in plan.rest
+        for store in stores
+        if _ends_unread(store.access.buffer, facts, readers)
+    )
 
     def stored(store: Store) -> Store:
         buffer = store.access.buffer
-        return store if buffer not in near else replace(
-            store, value=as_number(recorder, facts[buffer].value, buffer.dtype))
+        return (
+            store
+            if buffer not in near
+            else replace(store, value=as_number(recorder, facts[buffer].value, buffer.dtype))
+        )
 
     return replace(plan, rest=tuple(tuple(map(stored, stores)) for stores in plan.rest), near=near)
 
 
 def _ends_unread(buffer: Buffer, facts: dict[Buffer, Beyond], readers: dict[Buffer, list[Step]]) -> bool:
     """Whether none of the readers of a buffer looks beyond the diagonal."""
-    return buffer in facts and buffer.place is Place.TEMPORARY and all(
-        _ends_there(step, buffer, facts[buffer]) for step in readers.get(buffer, ()))
+    return (
+        buffer in facts
+        and buffer.place is Place.TEMPORARY
+        and all(_ends_there(step, buffer, facts[buffer]) for step in readers.get(buffer, ()))
+    )
 
 
 def _ends_there(step: Step, buffer: Buffer, fact: Beyond) -> bool:
     """Whether a step that reads a buffer skips what is beyond the diagonal, up to whole tiles or vectors."""
     if isinstance(step, LoopPlan):
         along = columns_of(step.nest)
-        found = [fact.limit_at(access.index, column) == step.limit for phase, column in along
-                 for value in phase.values() for access in loads_in(value) if access.buffer is buffer]
+        found = [
+            fact.limit_at(access.index, column) == step.limit
+            for phase, column in along
+            for value in phase.values()
+            for access in loads_in(value)
+            if access.buffer is buffer
+        ]
         plain = all(store.value.op == "constant" for stores in step.rest for store in stores)
         return step.limit is not None and plain and all(found) and len(along) == len(step.nest.phases)
     return _skips(step, buffer)

@@ -64,6 +64,7 @@ def _constant(index: Index) -> int:
 
 # Merging.
 
+
 def merge_loops(recorder: Recorder, nest: Nest) -> Nest:
     """Merge neighbouring loops that every access walks through as through one, and drop loops of one
     iteration.
@@ -79,8 +80,10 @@ def _drop_single(recorder: Recorder, nest: Nest) -> Nest:
     if not gone:
         return nest
     outer = tuple(v for v in nest.outer if v not in gone)
-    phases = [Phase(tuple(v for v in p.inner if v not in gone), _moved(recorder, p.statements, gone))
-              for p in nest.phases]
+    phases = [
+        Phase(tuple(v for v in p.inner if v not in gone), _moved(recorder, p.statements, gone))
+        for p in nest.phases
+    ]
     return Nest(nest.name, outer, phases)
 
 
@@ -88,31 +91,49 @@ def unmerged(recorder: Recorder, nest: Nest) -> Nest:
     """Outer loops over several dimensions at once, told apart by division, as loops of their own."""
     for at, var in enumerate(nest.outer):
         extent = _constant(var.extent)
-        divisors = {d for phase in nest.phases for s in phase.statements for index in _indices(s)
-                    for d in _divisors(index, var) if 1 < d < extent and extent % d == 0}
+        divisors = {
+            d
+            for phase in nest.phases
+            for s in phase.statements
+            for index in _indices(s)
+            for d in _divisors(index, var)
+            if 1 < d < extent and extent % d == 0
+        }
         if divisors:
             step = min(divisors)
             high, low = Var(f"{var.name}_", extent // step), Var(f"{var.name}{step}", step)
             values = {var: as_index(high) * step + low}
             phases = [Phase(p.inner, _moved(recorder, p.statements, values)) for p in nest.phases]
-            outer = (*nest.outer[:at], high, low, *nest.outer[at + 1:])
+            outer = (*nest.outer[:at], high, low, *nest.outer[at + 1 :])
             return unmerged(recorder, Nest(nest.name, outer, phases))
     return nest
 
 
 def _divisors(index: Index, var: Var) -> list[int]:
     """What `var` itself is divided by somewhere in an index."""
-    return [atom.divisor.constant_value() or 0 for atom in index.atoms()
-            if isinstance(atom, Quotient | Remainder) and atom.value == as_index(var)]
+    return [
+        atom.divisor.constant_value() or 0
+        for atom in index.atoms()
+        if isinstance(atom, Quotient | Remainder) and atom.value == as_index(var)
+    ]
 
 
 def _moved(recorder: Recorder, statements: list[Any], values: dict[Any, Any]) -> list[Any]:
-    return [Store(Access(s.access.buffer, s.access.index.substitute(values), tuple(
-                      (atom, reindex(recorder, e, values)) for atom, e in s.access.indirect)),
-                  reindex(recorder, s.value, values), s.mode,
-                  None if s.condition is None else reindex(recorder, s.condition, values))
-            if isinstance(s, Store) else
-            Reduce(s.name, s.combine, reindex(recorder, s.value, values)) for s in statements]
+    return [
+        Store(
+            Access(
+                s.access.buffer,
+                s.access.index.substitute(values),
+                tuple((atom, reindex(recorder, e, values)) for atom, e in s.access.indirect),
+            ),
+            reindex(recorder, s.value, values),
+            s.mode,
+            None if s.condition is None else reindex(recorder, s.condition, values),
+        )
+        if isinstance(s, Store)
+        else Reduce(s.name, s.combine, reindex(recorder, s.value, values))
+        for s in statements
+    ]
 
 
 def _merge_outer(recorder: Recorder, nest: Nest) -> Nest:
@@ -124,7 +145,7 @@ def _merge_outer(recorder: Recorder, nest: Nest) -> Nest:
         moved = [Phase(p.inner, _moved(recorder, p.statements, values)) for p in phases]
         if all(_affine(s, merged) for p in moved for s in p.statements):
             phases = moved
-            outer[at:at + 2] = [merged]
+            outer[at : at + 2] = [merged]
         at -= 1
     return Nest(nest.name, tuple(outer), phases)
 
@@ -138,7 +159,7 @@ def _merge_inner(recorder: Recorder, phase: Phase) -> Phase:
         moved = _moved(recorder, statements, values)
         if all(_affine(s, merged) for s in moved):
             statements = moved
-            inner[at:at + 2] = [merged]
+            inner[at : at + 2] = [merged]
         at -= 1
     return Phase(tuple(inner), statements)
 
@@ -165,6 +186,7 @@ def _affine(statement: Any, var: Var) -> bool:
 
 
 # The loop that runs in vectors.
+
 
 def _prefers_outer(nest: Nest) -> bool:
     """Whether vectors should run along the last outer loop rather than along the last inner one."""
@@ -209,8 +231,12 @@ def _blocked(nest: Nest) -> tuple[Nest, int]:
     indices = [index for phase in nest.phases for s in phase.statements for index in _indices(s)]
     if _constant(last.extent) < SQUARE or not any(_is_far(index, last) for index in indices):
         return nest, 0
-    near = [var for var in nest.outer[:-1] if _constant(var.extent) >= 8 and any(
-        index.stride(var) == 1 and _is_far(index, last) for index in indices)]
+    near = [
+        var
+        for var in nest.outer[:-1]
+        if _constant(var.extent) >= 8
+        and any(index.stride(var) == 1 and _is_far(index, last) for index in indices)
+    ]
     if not near:
         return nest, 0
     others = [var for var in nest.outer[:-1] if var is not near[-1]]
@@ -224,6 +250,7 @@ def _is_far(index: Index, var: Var) -> bool:
 
 
 # Work.
+
 
 def _work(nest: Nest) -> int:
     points = 1

@@ -64,8 +64,14 @@ def plan_memory(stages: list[list[Kernel]]) -> Workspace:
     return Workspace(offsets, size, tops)
 
 
-def _place(buffers: list[Buffer], base: int, first: dict[Buffer, int], last: dict[Buffer, int],
-           lengths: dict[Buffer, int], offsets: dict[Buffer, int]) -> int:
+def _place(
+    buffers: list[Buffer],
+    base: int,
+    first: dict[Buffer, int],
+    last: dict[Buffer, int],
+    lengths: dict[Buffer, int],
+    offsets: dict[Buffer, int],
+) -> int:
     """Place buffers in turn, each in the first gap from `base` on that is free all its life; gives the end of
     the last one."""
     placed: list[tuple[int, int, Buffer]] = []  # (start, end, buffer), sorted by start

@@ -43,16 +43,21 @@ def build_nest(forms: Forms, group: Group, name: str, needed: Callable[[Buffer],
     `needed(buffer)` tells whether anything outside of the group reads a buffer.
     """
     members = [member for member in group.members if not isinstance(member, Call)]
-    nest = _flat_nest(forms.recorder, members, name, needed) if group.rows is None else _RowNest(
-        forms, group.rows, name, needed).build(members)
+    nest = (
+        _flat_nest(forms.recorder, members, name, needed)
+        if group.rows is None
+        else _RowNest(forms, group.rows, name, needed).build(members)
+    )
     verify(nest)
     return nest
 
 
 # Element by element.
 
-def _flat_nest(recorder: Recorder, members: list[Map | Reduction], name: str,
-               needed: Callable[[Buffer], bool]) -> Nest:
+
+def _flat_nest(
+    recorder: Recorder, members: list[Map | Reduction], name: str, needed: Callable[[Buffer], bool]
+) -> Nest:
     first = members[0]
     if not isinstance(first, Map):
         raise InternalError(f"{name}: a nest without rows holds maps only")
@@ -61,8 +66,15 @@ def _flat_nest(recorder: Recorder, members: list[Map | Reduction], name: str,
     position = flatten(outer)
     for member in members:
         assert isinstance(member, Map)
-        moved = dict(zip(member.variables, outer if _extents(member.variables) == _extents(outer) else
-                         unflatten(position, member.variables), strict=True))
+        moved = dict(
+            zip(
+                member.variables,
+                outer
+                if _extents(member.variables) == _extents(outer)
+                else unflatten(position, member.variables),
+                strict=True,
+            )
+        )
         value = forwarded(recorder, reindex(recorder, member.value, moved), draft.stored)
         draft.stored[member.buffer] = (position, value)
         if needed(member.buffer):
@@ -76,6 +88,7 @@ def _extents(variables: tuple[Var, ...]) -> list[Index]:
 
 def forwarded(recorder: Recorder, value: Expr, stored: dict[Buffer, tuple[Index, Expr]]) -> Expr:
     """`value` with loads of elements that were just computed replaced by their expressions."""
+
     def forward(node: Expr) -> Expr | None:
         if node.op == "load" and node.data.buffer in stored and not node.data.indirect:
             position, expr = stored[node.data.buffer]
@@ -87,6 +100,7 @@ def forwarded(recorder: Recorder, value: Expr, stored: dict[Buffer, tuple[Index,
 
 
 # Row by row.
+
 
 class _RowNest:
     def __init__(self, forms: Forms, rows: int, name: str, needed: Callable[[Buffer], bool]) -> None:
@@ -122,8 +136,11 @@ class _RowNest:
         self.home[definition.buffer] = at
         if isinstance(definition, Reduction):
             draft.folds.add(definition.buffer)
-            same = [s.name for s in draft.statements
-                    if isinstance(s, Reduce) and s.combine is definition.combine and s.value == value]
+            same = [
+                s.name
+                for s in draft.statements
+                if isinstance(s, Reduce) and s.combine is definition.combine and s.value == value
+            ]
             accumulator = same[0] if same else f"acc_{definition.buffer.name}"
             self.reduced[definition.buffer] = accumulator
             if definition.combine is Combine.MAXIMUM:
@@ -157,8 +174,11 @@ class _RowNest:
 
     def _elementwise(self, form: Structured, draft: _Draft, at: int) -> bool:
         """Whether what the definition reads from phase `at` is the element that was just computed."""
-        return all(access.index == draft.stored[access.buffer][0] for access in loads_in(form.value)
-                   if self.home.get(access.buffer) == at)
+        return all(
+            access.index == draft.stored[access.buffer][0]
+            for access in loads_in(form.value)
+            if self.home.get(access.buffer) == at
+        )
 
     def _local(self, value: Expr, draft: _Draft) -> Expr:
         """Reads of what this nest computed, as registers or accumulators where possible."""
@@ -184,8 +204,9 @@ class _RowNest:
         element = value.args[0]
         if element.op == "load":  # of a row that an earlier phase has stored
             stored = (draft.stored.get(element.data.buffer) for draft in self.drafts)
-            element = next((known for place, known in filter(None, stored) if place == element.data.index),
-                           element)
+            element = next(
+                (known for place, known in filter(None, stored) if place == element.data.index), element
+            )
         return self.largest.get(value.args[1].data) == element
 
     def _store_reduced(self, members: list[Map | Reduction]) -> None:
@@ -207,12 +228,19 @@ class _RowNest:
             buffer = member.buffer
             if not isinstance(member, Map) or self.needed(buffer):
                 continue
-            read_inside = any(access.buffer is buffer for draft in self.drafts for s in draft.statements
-                              for access in loads_in(s.value))
+            read_inside = any(
+                access.buffer is buffer
+                for draft in self.drafts
+                for s in draft.statements
+                for access in loads_in(s.value)
+            )
             if not read_inside:
                 for draft in self.drafts:
-                    draft.statements = [s for s in draft.statements
-                                        if not (isinstance(s, Store) and s.access.buffer is buffer)]
+                    draft.statements = [
+                        s
+                        for s in draft.statements
+                        if not (isinstance(s, Store) and s.access.buffer is buffer)
+                    ]
                 continue
             width = points(member) // self.rows
             size = width * buffer.dtype.itemsize

@@ -48,12 +48,15 @@ def _without_single(index: Index, variables: Sequence[Var]) -> Index:
     return index.substitute({var: 0 for var in variables if var.extent == 1})
 
 
-def with_epilogue(recorder: Recorder, call: Call, maps: Sequence[Map],
-                  needed: Callable[[Buffer], bool]) -> Call:
+def with_epilogue(
+    recorder: Recorder, call: Call, maps: Sequence[Map], needed: Callable[[Buffer], bool]
+) -> Call:
     """The call with `maps` as its epilogue; `needed` tells whether anything else reads a buffer."""
     product, result = product_of(call), result_of(call)
-    variables = tuple(Var(f"{call.name}_{name}", extent) for name, extent in (
-        ("b", product.batch), ("i", product.rows), ("j", product.columns)))
+    variables = tuple(
+        Var(f"{call.name}_{name}", extent)
+        for name, extent in (("b", product.batch), ("i", product.rows), ("j", product.columns))
+    )
     here = _without_single(flatten(variables), variables)
     stored: dict[Buffer, tuple[Index, Expr]] = {}
     statements: list[Store] = []
@@ -96,6 +99,7 @@ def _read_from(recorder: Recorder, value: Expr, old: Buffer, new: Buffer) -> Exp
 
 # Products that are read transposed.
 
+
 def turn_products(recorder: Recorder, definitions: Sequence[Definition]) -> list[Definition]:
     """Products whose every reader is a map that reads the transposed result compute that one instead, so that
     the map can run on their tiles: the gradient of a weight and the update of the weight, for example. So do
@@ -109,10 +113,19 @@ def turn_products(recorder: Recorder, definitions: Sequence[Definition]) -> list
         if isinstance(definition, Call) and definition.routine == MATMUL and len(definition.outputs) == 1:
             result, product = definition.outputs[0], _turned(product_of(definition))
             users = readers.get(result, [])
-            if users and result.place is Place.TEMPORARY and product is not None and all(
-                    _reads_transposed(user, result, product) for user in users):
-                turned[result] = Call(definition.name, MATMUL, definition.inputs[::-1], definition.outputs,
-                                      {**definition.attributes, "product": product})
+            if (
+                users
+                and result.place is Place.TEMPORARY
+                and product is not None
+                and all(_reads_transposed(user, result, product) for user in users)
+            ):
+                turned[result] = Call(
+                    definition.name,
+                    MATMUL,
+                    definition.inputs[::-1],
+                    definition.outputs,
+                    {**definition.attributes, "product": product},
+                )
     if not turned:
         return list(definitions)
     found: list[Definition] = []
@@ -159,17 +172,20 @@ def _turned(p: Product) -> Product | None:
 
 
 def _reads_transposed(user: Definition, result: Buffer, product: Product) -> bool:
-    """Whether a map or part reads, at the element of its own number, the element of the transposed product.
-    """
+    """Whether a map or part reads, at the element of its own number, the element of the transposed product."""
     loops = _loops_and_value(user)
     if loops is None or extents(loops[0]) != product.size:
         return False
     sizes = (product.batch, product.rows, product.columns)
-    batch, row, column = unflatten(flatten(loops[0]), tuple(
-        Var(f"t{d}", size) for d, size in enumerate(sizes)))
+    batch, row, column = unflatten(
+        flatten(loops[0]), tuple(Var(f"t{d}", size) for d, size in enumerate(sizes))
+    )
     there = batch * (product.rows * product.columns) + column * product.rows + row
-    return all(not access.indirect and access.index == there
-               for access in loads_in(loops[1]) if access.buffer is result)
+    return all(
+        not access.indirect and access.index == there
+        for access in loads_in(loops[1])
+        if access.buffer is result
+    )
 
 
 def _read_at(recorder: Recorder, value: Expr, buffers: Container[Buffer], here: Index) -> Expr:

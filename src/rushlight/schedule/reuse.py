@@ -32,16 +32,25 @@ def reuse_memory(recorder: Recorder, steps: list[Step]) -> list[Pair]:
 
     def free(new: Buffer, old: Buffer) -> bool:
         """Whether one step alone reads `old` and writes `new`, and all who read `new` can read another."""
-        return (len(readers[old]) == len(writers[new]) == 1 == len(writers.get(old, ()))
-                and all(isinstance(s, LoopPlan) or s.routine == MATMUL for s in readers.get(new, ())))
+        return len(readers[old]) == len(writers[new]) == 1 == len(writers.get(old, ())) and all(
+            isinstance(s, LoopPlan) or s.routine == MATMUL for s in readers.get(new, ())
+        )
 
     for at, step in enumerate(steps):
         if isinstance(step, LoopPlan) and not step.part:
             taken: set[Buffer] = set()
             for new in dict.fromkeys(reads_writes(step)[1]):
-                old = next((old for old in dict.fromkeys(reads_writes(step)[0])
-                            if old not in taken and _alike(new, old) and free(new, old)
-                            and _reads_first(step.nest, new, old)), None)
+                old = next(
+                    (
+                        old
+                        for old in dict.fromkeys(reads_writes(step)[0])
+                        if old not in taken
+                        and _alike(new, old)
+                        and free(new, old)
+                        and _reads_first(step.nest, new, old)
+                    ),
+                    None,
+                )
                 if old is not None:
                     taken.add(old)
                     names[new] = names.get(old, old)
@@ -51,8 +60,13 @@ def reuse_memory(recorder: Recorder, steps: list[Step]) -> list[Pair]:
 
 
 def _alike(new: Buffer, old: Buffer) -> bool:
-    return (new is not old and new.place is old.place is Place.TEMPORARY and new.dtype is old.dtype
-            and new.size == old.size and bytes_of(new) >= LARGE)
+    return (
+        new is not old
+        and new.place is old.place is Place.TEMPORARY
+        and new.dtype is old.dtype
+        and new.size == old.size
+        and bytes_of(new) >= LARGE
+    )
 
 
 def _reads_first(nest: Nest, new: Buffer, old: Buffer) -> bool:
@@ -75,6 +89,7 @@ def _reads_first(nest: Nest, new: Buffer, old: Buffer) -> bool:
 
 # Other names.
 
+
 def _renamed(recorder: Recorder, step: Step, names: Names) -> Step:
     """The step with other buffers in the place of those that `names` has."""
     if isinstance(step, LoopPlan):
@@ -92,24 +107,38 @@ def _renamed(recorder: Recorder, step: Step, names: Names) -> Step:
 
 
 def _nest(recorder: Recorder, nest: Nest, names: Names) -> Nest:
-    return Nest(nest.name, nest.outer, [Phase(phase.inner, _statements(recorder, phase.statements, names))
-                                        for phase in nest.phases])
+    return Nest(
+        nest.name,
+        nest.outer,
+        [Phase(phase.inner, _statements(recorder, phase.statements, names)) for phase in nest.phases],
+    )
 
 
 def _statements(recorder: Recorder, statements: Sequence[Statement], names: Names) -> list[Statement]:
-    return [_store(recorder, s, names) if isinstance(s, Store) else
-            replace(s, value=_value(recorder, s.value, names)) for s in statements]
+    return [
+        _store(recorder, s, names)
+        if isinstance(s, Store)
+        else replace(s, value=_value(recorder, s.value, names))
+        for s in statements
+    ]
 
 
 def _store(recorder: Recorder, store: Store, names: Names) -> Store:
     condition = None if store.condition is None else _value(recorder, store.condition, names)
-    return replace(store, access=_access(recorder, store.access, names),
-                   value=_value(recorder, store.value, names), condition=condition)
+    return replace(
+        store,
+        access=_access(recorder, store.access, names),
+        value=_value(recorder, store.value, names),
+        condition=condition,
+    )
 
 
 def _access(recorder: Recorder, access: Access, names: Names) -> Access:
-    return Access(names.get(access.buffer, access.buffer), access.index,
-                  tuple((atom, _value(recorder, e, names)) for atom, e in access.indirect))
+    return Access(
+        names.get(access.buffer, access.buffer),
+        access.index,
+        tuple((atom, _value(recorder, e, names)) for atom, e in access.indirect),
+    )
 
 
 def _value(recorder: Recorder, value: Expr, names: Names) -> Expr:

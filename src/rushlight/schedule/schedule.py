@@ -64,11 +64,16 @@ def schedule(program: Program, recorder: Recorder) -> Schedule:
     stages, updates = update_in_place(steps, program.updates, form_chains)
     stream_results(stages)
     notes.extend(f"{new} is written in place of {old}" for new, old in [*reused, *updates])
-    notes.extend(f"one after the other, share by share: {', '.join(map(name_of, unit.steps))}"
-                 for stage in stages for unit in stage.units if isinstance(unit, Chain))
+    notes.extend(
+        f"one after the other, share by share: {', '.join(map(name_of, unit.steps))}"
+        for stage in stages
+        for unit in stage.units
+        if isinstance(unit, Chain)
+    )
     kernels = [[step if isinstance(step, Call) else step.nest for step in stage.steps] for stage in stages]
-    return Schedule([step for stage in stages for step in stage.steps], plan_memory(kernels), notes, stages,
-                    dict(updates))
+    return Schedule(
+        [step for stage in stages for step in stage.steps], plan_memory(kernels), notes, stages, dict(updates)
+    )
 
 
 def _step(forms: Forms, group: Group, number: int, readers: dict[Buffer, set[int]]) -> LoopPlan | Call:
@@ -88,8 +93,9 @@ def _joins_call(call: Call, written: set[Buffer], definition: Definition) -> str
     return obstacle(call, written, definition)
 
 
-def _call_step(recorder: Recorder, call: Call, maps: list[Map],
-               needed: Callable[[Buffer], bool]) -> LoopPlan | Call:
+def _call_step(
+    recorder: Recorder, call: Call, maps: list[Map], needed: Callable[[Buffer], bool]
+) -> LoopPlan | Call:
     if call.routine == SCAN:
         return planned(recorder, with_maps(recorder, call, maps, needed))
     if call.routine == COPY:

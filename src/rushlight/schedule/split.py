@@ -24,8 +24,14 @@ TALL, BAND = 1 << 16, 16  # elements of a matrix that is read in bands, and the 
 NARROW, HIGH = 256, 1024  # columns and rows of one that is, whoever else reads it
 
 # The instruction that folds two values, and the reductions of the steps of an ARG_ reduction.
-INSTRUCTION = {Combine.SUM: "add", Combine.PRODUCT: "mul", Combine.MAXIMUM: "maximum",
-               Combine.MINIMUM: "minimum", Combine.ANY: "logical_or", Combine.ALL: "logical_and"}
+INSTRUCTION = {
+    Combine.SUM: "add",
+    Combine.PRODUCT: "mul",
+    Combine.MAXIMUM: "maximum",
+    Combine.MINIMUM: "minimum",
+    Combine.ANY: "logical_or",
+    Combine.ALL: "logical_and",
+}
 EXTREME = {Combine.ARG_MAXIMUM: Combine.MAXIMUM, Combine.ARG_MINIMUM: Combine.MINIMUM}
 
 
@@ -36,8 +42,11 @@ def split_reductions(recorder: Recorder, definitions: Sequence[Definition]) -> l
         if isinstance(definition, Reduction) and _is_large(definition):
             for step in _plain(recorder, definition):
                 found.extend(_split(recorder, step))
-        elif isinstance(definition, Reduction) and _is_tall(flat := _flat(recorder, definition)) and (
-                _is_narrow(flat) or _stands_alone(definition, definitions)):
+        elif (
+            isinstance(definition, Reduction)
+            and _is_tall(flat := _flat(recorder, definition))
+            and (_is_narrow(flat) or _stands_alone(definition, definitions))
+        ):
             steps = _split(recorder, flat) if len(flat.inner) == 1 else _split_between(recorder, flat)
             found.extend(split_reductions(recorder, steps))
         else:
@@ -52,8 +61,7 @@ def _is_large(reduction: Reduction) -> bool:
 
 
 def _flat(recorder: Recorder, reduction: Reduction) -> Reduction:
-    """The reduction with one inner loop instead of several, if everything is read in steps of one size then.
-    """
+    """The reduction with one inner loop instead of several, if everything is read in steps of one size then."""
     if len(reduction.inner) < 2:
         return reduction
     along = Var(".".join(var.name for var in reduction.inner), extents(reduction.inner))
@@ -70,10 +78,16 @@ def _is_tall(reduction: Reduction) -> bool:
     if not reduction.outer or reduction.combine in EXTREME or not _trailing(reduction):
         return False
     height = _height(reduction)
-    accesses = [access for access in loads_in(reduction.value)
-                if any(access.index.depends_on(var) for var in reduction.inner)]
-    return points(reduction) * height >= TALL and height >= 4 * BAND and all(
-        not access.indirect and access.index.stride(reduction.outer[-1]) == 1 for access in accesses)
+    accesses = [
+        access
+        for access in loads_in(reduction.value)
+        if any(access.index.depends_on(var) for var in reduction.inner)
+    ]
+    return (
+        points(reduction) * height >= TALL
+        and height >= 4 * BAND
+        and all(not access.indirect and access.index.stride(reduction.outer[-1]) == 1 for access in accesses)
+    )
 
 
 def _height(reduction: Reduction) -> int:
@@ -115,8 +129,10 @@ def _plain(recorder: Recorder, reduction: Reduction) -> list[Reduction]:
         there = recorder.logical_or(there, recorder.isnan(value))
     position = recorder.index(flatten(reduction.inner), int64)
     far = recorder.number((1 << 63) - 1, int64)
-    return [replace(reduction, buffer=best, combine=EXTREME[reduction.combine]),
-            replace(reduction, combine=Combine.MINIMUM, value=recorder.where(there, position, far))]
+    return [
+        replace(reduction, buffer=best, combine=EXTREME[reduction.combine]),
+        replace(reduction, combine=Combine.MINIMUM, value=recorder.where(there, position, far)),
+    ]
 
 
 def _split(recorder: Recorder, reduction: Reduction) -> list[Definition]:
@@ -133,19 +149,32 @@ def _split(recorder: Recorder, reduction: Reduction) -> list[Definition]:
     name, dtype = reduction.buffer.name, reduction.value.dtype
     chunk, along = Var(f"{name}_part", parts), Var(f"{longest.name}_in", length)
     partial = Buffer(f"{name}_parts", dtype, reduction.buffer.size * parts, Place.TEMPORARY)
-    steps: list[Definition] = [Reduction(
-        partial, (chunk, *reduction.outer), _exchanged(reduction.inner, longest, along), reduction.combine,
-        reindex(recorder, reduction.value, {longest: as_index(chunk) * length + along}))]
+    steps: list[Definition] = [
+        Reduction(
+            partial,
+            (chunk, *reduction.outer),
+            _exchanged(reduction.inner, longest, along),
+            reduction.combine,
+            reindex(recorder, reduction.value, {longest: as_index(chunk) * length + along}),
+        )
+    ]
     parted = recorder.load_at(partial, flatten((chunk, *reduction.outer)), dtype)
     if not rest:
         return [*steps, Reduction(reduction.buffer, reduction.outer, (chunk,), reduction.combine, parted)]
-    whole, left = (Buffer(f"{name}_{part}", dtype, reduction.buffer.size, Place.TEMPORARY)
-                   for part in ("whole", "rest"))
+    whole, left = (
+        Buffer(f"{name}_{part}", dtype, reduction.buffer.size, Place.TEMPORARY) for part in ("whole", "rest")
+    )
     beyond = Var(f"{longest.name}_rest", rest)
     steps.append(Reduction(whole, reduction.outer, (chunk,), reduction.combine, parted))
-    steps.append(Reduction(
-        left, reduction.outer, _exchanged(reduction.inner, longest, beyond), reduction.combine,
-        reindex(recorder, reduction.value, {longest: as_index(beyond) + parts * length})))
+    steps.append(
+        Reduction(
+            left,
+            reduction.outer,
+            _exchanged(reduction.inner, longest, beyond),
+            reduction.combine,
+            reindex(recorder, reduction.value, {longest: as_index(beyond) + parts * length}),
+        )
+    )
     here = flatten(reduction.outer)
     both = [recorder.load_at(buffer, here, dtype) for buffer in (whole, left)]
     steps.append(Map(reduction.buffer, reduction.outer, _folded(recorder, reduction.combine, *both)))
@@ -159,8 +188,10 @@ def _split_between(recorder: Recorder, reduction: Reduction) -> list[Definition]
     dtype, size = reduction.value.dtype, reduction.buffer.size * extents(lead)
     partial = Buffer(f"{reduction.buffer.name}_parts", dtype, size, Place.TEMPORARY)
     parted = recorder.load_at(partial, flatten((*lead, *reduction.outer)), dtype)
-    return [Reduction(partial, (*lead, *reduction.outer), band, reduction.combine, reduction.value),
-            Reduction(reduction.buffer, reduction.outer, lead, reduction.combine, parted)]
+    return [
+        Reduction(partial, (*lead, *reduction.outer), band, reduction.combine, reduction.value),
+        Reduction(reduction.buffer, reduction.outer, lead, reduction.combine, parted),
+    ]
 
 
 def _folded(recorder: Recorder, combine: Combine, a: Expr, b: Expr) -> Expr:

@@ -32,8 +32,7 @@ class Chain:
 
 @dataclass
 class Stage:
-    """Steps and chains in the order of the schedule; `parallel` if their work is worth waking other threads.
-    """
+    """Steps and chains in the order of the schedule; `parallel` if their work is worth waking other threads."""
 
     units: list[Step | Chain]
     parallel: bool = False
@@ -88,8 +87,13 @@ def form_stages(units: Sequence[Step | Chain]) -> list[Stage]:
         reads, writes = reads_writes(step)
         part = isinstance(step, LoopPlan) and step.part
         before = whole if part else written
-        at = max([floor, *(written[b] + 1 for b in reads if b in written),
-                  *(max(before.get(b, -1), read.get(b, -1)) + 1 for b in writes)])
+        at = max(
+            [
+                floor,
+                *(written[b] + 1 for b in reads if b in written),
+                *(max(before.get(b, -1), read.get(b, -1)) + 1 for b in writes),
+            ]
+        )
         if isinstance(step, Call) and not is_native(step):
             at = floor = len(stages)
             floor += 1
@@ -125,8 +129,14 @@ def _sink(stages: list[Stage]) -> None:
             latest = min((needed[b] - 1 for b in (*reads, *writes) if b in needed), default=number)
             while latest > number and _stands_alone(stages[latest]):
                 latest -= 1
-            fill = isinstance(step, LoopPlan) and not any(b.place is Place.TEMPORARY for b in reads) and any(
-                b.place is Place.TEMPORARY and (b.size.constant_value() or 0) >= LARGE_FILL for b in writes)
+            fill = (
+                isinstance(step, LoopPlan)
+                and not any(b.place is Place.TEMPORARY for b in reads)
+                and any(
+                    b.place is Place.TEMPORARY and (b.size.constant_value() or 0) >= LARGE_FILL
+                    for b in writes
+                )
+            )
             if fill and latest > number:
                 stages[latest].units.append(step)
                 for buffer in (*reads, *writes):
@@ -149,8 +159,14 @@ def _fill(stages: list[Stage]) -> None:
         stage, before = stages[number], stages[number - 1]
         if any(isinstance(unit, Chain) for unit in stage.units):
             here = later.union(*(b for unit in stage.units for b in reads_writes(unit)))
-            moved = [unit for unit in before.units if isinstance(unit, Call) and unit.routine == MATMUL
-                     and here.isdisjoint(unit.outputs) and _keeps(stage, unit)]
+            moved = [
+                unit
+                for unit in before.units
+                if isinstance(unit, Call)
+                and unit.routine == MATMUL
+                and here.isdisjoint(unit.outputs)
+                and _keeps(stage, unit)
+            ]
             if len(moved) < len(before.units):
                 stage.units += moved
                 before.units = [unit for unit in before.units if all(unit is not other for other in moved)]

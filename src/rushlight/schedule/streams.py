@@ -20,24 +20,39 @@ LARGE = 1 << 18  # bytes
 
 def stream_results(stages: Sequence[Stage]) -> None:
     """Give products the attribute "streamed": what their epilogues write for such readers."""
-    touched = [[{b for b in buffers if b.place is not Place.ROW} for buffers in reads_writes(
-        Chain(stage.steps, 1))] for stage in stages]
+    touched = [
+        [{b for b in buffers if b.place is not Place.ROW} for buffers in reads_writes(Chain(stage.steps, 1))]
+        for stage in stages
+    ]
     traffic = [0]  # before each stage
     for reads, writes in touched:
         traffic.append(traffic[-1] + sum(map(bytes_of, reads | writes)))
     for number, stage in enumerate(stages):
         for at, unit in enumerate(stage.units):
             if isinstance(unit, Call) and unit.routine == MATMUL and epilogue_of(unit) is not None:
-                found = [b for b in unit.outputs if b is not result_of(unit) and b.place is Place.TEMPORARY
-                         and bytes_of(b) >= LARGE and _waits(b, number, touched, traffic)]
+                found = [
+                    b
+                    for b in unit.outputs
+                    if b is not result_of(unit)
+                    and b.place is Place.TEMPORARY
+                    and bytes_of(b) >= LARGE
+                    and _waits(b, number, touched, traffic)
+                ]
                 if found:
-                    stage.units[at] = Call(unit.name, unit.routine, unit.inputs, unit.outputs,
-                                           {**unit.attributes, "streamed": found})
+                    stage.units[at] = Call(
+                        unit.name,
+                        unit.routine,
+                        unit.inputs,
+                        unit.outputs,
+                        {**unit.attributes, "streamed": found},
+                    )
 
 
-def _waits(buffer: Buffer, number: int, touched: Sequence[Sequence[set[Buffer]]],
-           traffic: Sequence[int]) -> bool:
+def _waits(
+    buffer: Buffer, number: int, touched: Sequence[Sequence[set[Buffer]]], traffic: Sequence[int]
+) -> bool:
     """Whether much else is touched between the stage that writes a buffer and the next that touches it."""
-    following = next((n for n in range(number + 1, len(touched))
-                      if any(buffer in buffers for buffers in touched[n])), None)
+    following = next(
+        (n for n in range(number + 1, len(touched)) if any(buffer in buffers for buffers in touched[n])), None
+    )
     return following is not None and traffic[following] - traffic[number + 1] >= LONG

@@ -15,17 +15,7 @@ from ..core.dtypes import DTYPES
 from ..loops.expr import Access, Expr, Recorder, cost, loads_in, reindex, walk
 from ..loops.index import Index, Var, as_index
 from ..loops.nest import Buffer, Call, Nest, Phase, Place, Statement, Store
-from ..loops.templates import (
-    NETWORK,
-    RADIX,
-    SCAN,
-    SCATTER,
-    SELECT,
-    SortPlan,
-    nest_of,
-    sort_of,
-    template,
-)
+from ..loops.templates import NETWORK, RADIX, SCAN, SCATTER, SELECT, SortPlan, nest_of, sort_of, template
 from ..lowering.lowered import Definition, Map
 from .groups import points, unflatten
 from .loops import MOST_TASKS, SERIAL_WORK, TASK_WORK, LoopPlan, merge_loops, plan_loops
@@ -61,7 +51,8 @@ def with_maps(recorder: Recorder, call: Call, maps: Sequence[Map], needed: Calla
     phase = nest.phases[0]
     stored = {s.access.buffer: (position, s.value) for s in phase.statements if isinstance(s, Store)}
     statements: list[Statement] = [
-        s for s in phase.statements if not isinstance(s, Store) or needed(s.access.buffer)]
+        s for s in phase.statements if not isinstance(s, Store) or needed(s.access.buffer)
+    ]
     for member in maps:
         moved = dict(zip(member.variables, unflatten(position, member.variables), strict=True))
         value = forwarded(recorder, reindex(recorder, member.value, moved), stored)
@@ -94,6 +85,7 @@ MANY_ROWS = 16
 
 # Scatters.
 
+
 @dataclass
 class ScatterPlan(LoopPlan):
     """The first outer loop of the nest is the one that is split into tasks; `order` is how the loops nest."""
@@ -104,19 +96,24 @@ class ScatterPlan(LoopPlan):
 def plan_scatter(recorder: Recorder, call: Call) -> ScatterPlan:
     """Loops in row-major order; only a loop whose points never meet is split, or runs in vectors."""
     nest = merge_loops(recorder, nest_of(call))
-    store, = nest.phases[0].statements
+    (store,) = nest.phases[0].statements
     assert isinstance(store, Store)
     order = nest.outer
     apart = [var for var in order if var in _separate(store.access.index)]
     loaded = (e for _, e in store.access.indirect)
-    vector = bool(order) and order[-1] in apart and store.access.index.stride(order[-1]) == 1 and not any(
-        varies(e, order[-1]) for e in loaded)
+    vector = (
+        bool(order)
+        and order[-1] in apart
+        and store.access.index.stride(order[-1]) == 1
+        and not any(varies(e, order[-1]) for e in loaded)
+    )
     work = sum(POINT_WORK + cost(value) for value in nest.phases[0].values())
     for var in order:
         work *= _extent(var)
     wanted = 1 if work < SERIAL_WORK else max(1, min(work // TASK_WORK, MOST_TASKS))
     split = next((var for var in apart if _extent(var) >= wanted), None) or max(
-        apart, key=_extent, default=None)
+        apart, key=_extent, default=None
+    )
     if split is None or wanted == 1:
         return ScatterPlan(nest, vector_outer=vector, tasks=1, rows_per_task=1, order=order)
     extent = _extent(split)
@@ -124,8 +121,13 @@ def plan_scatter(recorder: Recorder, call: Call) -> ScatterPlan:
     if vector and split is order[-1]:
         rows = -(-rows // 64) * 64
     outer = (split, *[var for var in order if var is not split])
-    return ScatterPlan(Nest(nest.name, outer, nest.phases), vector_outer=vector, tasks=-(-extent // rows),
-                       rows_per_task=rows, order=order)
+    return ScatterPlan(
+        Nest(nest.name, outer, nest.phases),
+        vector_outer=vector,
+        tasks=-(-extent // rows),
+        rows_per_task=rows,
+        order=order,
+    )
 
 
 POINT_WORK = 4  # of a point, apart from what it computes
@@ -148,11 +150,15 @@ def _separate(position: Index) -> set[Any]:
 
 def varies(expr: Expr, var: Var) -> bool:
     """Whether a value changes along a loop."""
-    return any((node.op == "load" and node.data.index.depends_on(var)) or
-               (node.op == "index" and node.data.depends_on(var)) for node in walk(expr))
+    return any(
+        (node.op == "load" and node.data.index.depends_on(var))
+        or (node.op == "index" and node.data.depends_on(var))
+        for node in walk(expr)
+    )
 
 
 # Sorts.
+
 
 def plan_sort(call: Call, needed: Callable[[Buffer], bool]) -> Call:
     """The sort with its method, tasks and scratch memory chosen; results that nobody reads are left out."""
@@ -172,12 +178,20 @@ def plan_sort(call: Call, needed: Callable[[Buffer], bool]) -> Call:
     tasks = -(-rows // per_task)
     words = -(-words // 8) * 8
     scratch = Buffer(f"{call.name}_scratch", DTYPES["int64"], as_index(tasks * words), Place.TEMPORARY)
-    results = {name: buffer if needed(buffer) else None for name in ("values", "positions")
-               if (buffer := call.attributes[name]) is not None}
+    results = {
+        name: buffer if needed(buffer) else None
+        for name in ("values", "positions")
+        if (buffer := call.attributes[name]) is not None
+    }
     outputs = [buffer for buffer in results.values() if buffer is not None]
     plan = SortPlan(method, rows, tasks, per_task, words, scratch)
-    return Call(call.name, call.routine, call.inputs, [*outputs, scratch],
-                {**call.attributes, **results, "plan": plan})
+    return Call(
+        call.name,
+        call.routine,
+        call.inputs,
+        [*outputs, scratch],
+        {**call.attributes, **results, "plan": plan},
+    )
 
 
 MOST_SELECTED = 64

@@ -25,8 +25,9 @@ from .stages import Chain, Stage, Step, form_stages, is_native, reads_writes
 Pair = tuple[Buffer, Buffer]  # an output and the input that it replaces
 
 
-def update_in_place(steps: Sequence[Step], pairs: Sequence[Pair], chained: Callable[
-        [Sequence[Step]], list[Step | Chain]]) -> tuple[list[Stage], list[Pair]]:
+def update_in_place(
+    steps: Sequence[Step], pairs: Sequence[Pair], chained: Callable[[Sequence[Step]], list[Step | Chain]]
+) -> tuple[list[Stage], list[Pair]]:
     """The steps in stages, with those of `pairs` in place that can be; and which those are. `chained` forms
     chains of the steps."""
     touched = [reads_writes(step) for step in steps]
@@ -39,7 +40,7 @@ def update_in_place(steps: Sequence[Step], pairs: Sequence[Pair], chained: Calla
             changed[at] = _replaced(changed[at], *pair)
         stages = form_stages(chained(changed))
         after = max((n for n, stage in enumerate(stages) if any(map(may_fail, stage.steps))), default=-1)
-        late = {b for stage in stages[after + 1:] for step in stage.steps for b in reads_writes(step)[1]}
+        late = {b for stage in stages[after + 1 :] for step in stage.steps for b in reads_writes(step)[1]}
         kept = [pair for pair in chosen if pair[1] in late]
         if kept == chosen:
             for _, memory in kept:
@@ -48,15 +49,16 @@ def update_in_place(steps: Sequence[Step], pairs: Sequence[Pair], chained: Calla
         chosen = kept
 
 
-def _writer(steps: Sequence[Step], touched: Sequence[tuple[list[Buffer], list[Buffer]]],
-            pair: Pair) -> int | None:
+def _writer(
+    steps: Sequence[Step], touched: Sequence[tuple[list[Buffer], list[Buffer]]], pair: Pair
+) -> int | None:
     """The number of the step that can write the output of a pair in place; None if there is none."""
     new, old = pair
     writers = [n for n, (_, writes) in enumerate(touched) if new in writes]
     if len(writers) != 1 or any(new in reads for reads, _ in touched):
         return None
     at = writers[0]
-    if any(old in reads for reads, _ in touched[at + 1:]) or any(old in writes for _, writes in touched):
+    if any(old in reads for reads, _ in touched[at + 1 :]) or any(old in writes for _, writes in touched):
         return None
     return at if _only_there(steps[at], new, old) else None
 
@@ -78,8 +80,9 @@ def _only_there(step: Step, new: Buffer, old: Buffer) -> bool:
         return False
     for phase in nest.phases:
         for access in (a for value in phase.values() for a in loads_in(value)):
-            if access.buffer is old and (phase is not writing[0] or access.indirect
-                                         or _without_single(access.index, loops) != here):
+            if access.buffer is old and (
+                phase is not writing[0] or access.indirect or _without_single(access.index, loops) != here
+            ):
                 return False
     return True
 
@@ -122,8 +125,10 @@ def may_fail(step: Step) -> bool:
     """Whether a step may find an error in the data."""
     if isinstance(step, Call) and not is_native(step):
         return True
-    nests: list[Nest | None] = [step.nest] if isinstance(step, LoopPlan) else [
-        step.attributes.get("nest"), epilogue_of(step)]
+    nests: list[Nest | None] = (
+        [step.nest] if isinstance(step, LoopPlan) else [step.attributes.get("nest"), epilogue_of(step)]
+    )
     find: Callable[[Phase], bool] = lambda phase: any(  # noqa: E731
-        node.op in CHECKS for value in phase.values() for node in walk(value))
+        node.op in CHECKS for value in phase.values() for node in walk(value)
+    )
     return any(find(phase) for nest in nests if nest is not None for phase in nest.phases)

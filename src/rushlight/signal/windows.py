@@ -37,14 +37,7 @@ class _Window:
     """Sample points for a window of M points, and its options."""
 
     def __init__(
-        self,
-        name: str,
-        M: int,
-        sym: bool,
-        dtype: DType | None,
-        layout: Any,
-        device: Any,
-        requires_grad: bool,
+        self, name: str, M: int, sym: bool, dtype: DType | None, layout: Any, device: Any, requires_grad: bool
     ) -> None:
         self.M = M
         self.dtype = _checked(name, M, dtype, layout)

@@ -47,8 +47,11 @@ def sparse_coo_tensor(
     With a size alone, a tensor without elements. Gradients flow to `values`.
     """
     _on_cpu(device)
-    check(indices is not None or (size is not None and values is None), "sparse_coo_tensor(): takes indices "
-          "and values, or a size", TypeError)
+    check(
+        indices is not None or (size is not None and values is None),
+        "sparse_coo_tensor(): takes indices and values, or a size",
+        TypeError,
+    )
     if values is None:
         sizes = tuple(indices if size is None else size)
         return _finish(

@@ -63,9 +63,16 @@ def _frozen(shown: Any) -> tuple[Any, list[Any]]:
         if not isinstance(leaf, Tensor):
             frozen.append(leaf)
             continue
-        looks = (leaf.dtype, tuple(leaf.shape), leaf.stride(), leaf.requires_grad, leaf.is_leaf,
-                 leaf.is_leaf and leaf.grad is not None, objects.setdefault(id(leaf), len(objects)),
-                 memory.setdefault(leaf.untyped_storage().data_ptr(), len(memory)) if leaf.numel() else None)
+        looks = (
+            leaf.dtype,
+            tuple(leaf.shape),
+            leaf.stride(),
+            leaf.requires_grad,
+            leaf.is_leaf,
+            leaf.is_leaf and leaf.grad is not None,
+            objects.setdefault(id(leaf), len(objects)),
+            memory.setdefault(leaf.untyped_storage().data_ptr(), len(memory)) if leaf.numel() else None,
+        )
         frozen.append((looks, np.array(leaf.detach().resolve_conj().resolve_neg().numpy())))
     return structure, frozen
 
@@ -79,8 +86,11 @@ def _compare(found: Any, expected: Any, step: int, tolerance: float) -> None:
             assert a[0] == b[0], f"{where}{a[0]}, not {b[0]}"
             exact = b[1].dtype.kind not in "fc"
             with np.errstate(all="ignore"):
-                same = np.array_equal(a[1], b[1]) if exact else np.allclose(a[1], b[1], tolerance, tolerance,
-                                                                           equal_nan=True)
+                same = (
+                    np.array_equal(a[1], b[1])
+                    if exact
+                    else np.allclose(a[1], b[1], tolerance, tolerance, equal_nan=True)
+                )
             assert same, f"{where}{a[1]}, not {b[1]}"
         else:
             assert type(a) is type(b), f"{where}{a!r}, not {b!r}"

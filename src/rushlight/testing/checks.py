@@ -219,8 +219,9 @@ def check_compiled(case: Case, record: Recorder) -> None:
     compare_compiled(case, record, "compiled", case.function, case.plain_samples)
 
 
-def compare_compiled(case: Case, record: Recorder, name: str, function: Callable[..., Any],
-                     samples: Iterable[Sample]) -> None:
+def compare_compiled(
+    case: Case, record: Recorder, name: str, function: Callable[..., Any], samples: Iterable[Sample]
+) -> None:
     """`function`, compiled and eager, on the samples."""
     compiled = case.backend.compile(function)
     for sample in samples:

@@ -43,19 +43,32 @@ class _Mismatch(AssertionError):
     pass
 
 
-def assert_close(actual: Any, expected: Any, *, allow_subclasses: bool = True, rtol: float | None = None,
-                 atol: float | None = None, equal_nan: bool = False, check_device: bool = True,
-                 check_dtype: bool = True, check_layout: bool = True, check_stride: bool = False,
-                 msg: str | Callable[[str], str] | None = None) -> None:
+def assert_close(
+    actual: Any,
+    expected: Any,
+    *,
+    allow_subclasses: bool = True,
+    rtol: float | None = None,
+    atol: float | None = None,
+    equal_nan: bool = False,
+    check_device: bool = True,
+    check_dtype: bool = True,
+    check_layout: bool = True,
+    check_stride: bool = False,
+    msg: str | Callable[[str], str] | None = None,
+) -> None:
     """Raise AssertionError unless tensors, numbers, or containers of them are equal up to tolerances.
 
     |actual - expected| <= atol + rtol * |expected|; the tolerances depend on the dtype if they are not given.
     """
     if (rtol is None) != (atol is None):
-        raise ValueError(f"rtol and atol are given together or not at all, but only "
-                         f"{'rtol' if atol is None else 'atol'} was")
-    options = _Options(rtol, atol, equal_nan, check_device, check_dtype, check_layout, check_stride,
-                       allow_subclasses)
+        raise ValueError(
+            f"rtol and atol are given together or not at all, but only "
+            f"{'rtol' if atol is None else 'atol'} was"
+        )
+    options = _Options(
+        rtol, atol, equal_nan, check_device, check_dtype, check_layout, check_stride, allow_subclasses
+    )
     try:
         _compare(actual, expected, options, "")
     except _Mismatch as error:
@@ -67,14 +80,17 @@ def _compare(actual: Any, expected: Any, options: _Options, where: str) -> None:
     if isinstance(actual, Mapping) and isinstance(expected, Mapping):
         missing, extra = [k for k in expected if k not in actual], [k for k in actual if k not in expected]
         if missing or extra:
-            raise _Mismatch(f"The keys of the mappings do not match: missing in the actual one {missing}, "
-                            f"additional in the actual one {extra}{_place(where)}")
+            raise _Mismatch(
+                f"The keys of the mappings do not match: missing in the actual one {missing}, "
+                f"additional in the actual one {extra}{_place(where)}"
+            )
         for key in expected:
             _compare(actual[key], expected[key], options, f"{where}[{key!r}]")
     elif _is_sequence(actual) and _is_sequence(expected):
         if len(actual) != len(expected):
-            raise _Mismatch(f"The lengths of the sequences do not match: {len(actual)} != {len(expected)}"
-                            f"{_place(where)}")
+            raise _Mismatch(
+                f"The lengths of the sequences do not match: {len(actual)} != {len(expected)}{_place(where)}"
+            )
         for i, (one, other) in enumerate(zip(actual, expected, strict=True)):
             _compare(one, other, options, f"{where}[{i}]")
     elif actual is None and expected is None:
@@ -104,8 +120,10 @@ def _as_tensors(actual: Any, expected: Any, options: _Options, where: str) -> tu
             raise _Mismatch(f"The types do not match: {type(actual)} != {type(expected)}{_place(where)}")
         common = np.result_type(*[np.asarray(v) for v in (actual, expected)])
         return tuple(rushlight.from_numpy(np.asarray(v, common)) for v in (actual, expected))  # type: ignore[return-value]
-    raise TypeError(f"assert_close cannot compare a {type(actual).__name__} with a {type(expected).__name__}"
-                    f"{_place(where)}")
+    raise TypeError(
+        f"assert_close cannot compare a {type(actual).__name__} with a {type(expected).__name__}"
+        f"{_place(where)}"
+    )
 
 
 def _is_number(value: Any) -> bool:
@@ -133,8 +151,9 @@ def _compare_values(actual: Any, expected: Any, options: _Options, where: str) -
 
 def _compare_attribute(name: str, actual: Any, expected: Any, where: str) -> None:
     if actual != expected:
-        raise _Mismatch(f"The values for attribute {name!r} do not match: {actual} != {expected}"
-                        f"{_place(where)}")
+        raise _Mismatch(
+            f"The values for attribute {name!r} do not match: {actual} != {expected}{_place(where)}"
+        )
 
 
 def _tolerances(first: Any, second: Any, options: _Options) -> tuple[float, float]:
@@ -177,5 +196,7 @@ def _report(actual: np.ndarray, expected: np.ndarray, close: np.ndarray, rtol: f
     if close.ndim == 0:
         return f"Scalars are not {kind}!\n\nExpected {expected} but got {actual}.\n" + "\n".join(lines)
     wrong = int(close.size - np.count_nonzero(close))
-    return (f"Tensor-likes are not {kind}!\n\nMismatched elements: {wrong} / {close.size} "
-            f"({wrong / close.size:.1%})\n" + "\n".join(lines))
+    return (
+        f"Tensor-likes are not {kind}!\n\nMismatched elements: {wrong} / {close.size} "
+        f"({wrong / close.size:.1%})\n" + "\n".join(lines)
+    )

@@ -51,14 +51,25 @@ CHECKS: dict[str, Check] = {
     "out_views": check_out_views,
     "errors": check_errors,
 }
-DERIVATIVES = ("bwd", "gradgrad", "fwad", "adjoint", "jacobian", "hessian", "compiled_bwd",
-               "compiled_writes_bwd")
+DERIVATIVES = (
+    "bwd",
+    "gradgrad",
+    "fwad",
+    "adjoint",
+    "jacobian",
+    "hessian",
+    "compiled_bwd",
+    "compiled_writes_bwd",
+)
 
 
 def forward_mode_check(entry: Entry) -> Check:
     """Against torch's forward mode, or against our own reverse mode and finite differences if it has none."""
-    return derivatives.check_forward_mode if entry.info.supports_forward_ad \
+    return (
+        derivatives.check_forward_mode
+        if entry.info.supports_forward_ad
         else properties.check_own_forward_mode
+    )
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,11 @@ _SIZES = {
     "3d": ("x(1, 2, 3, 2, 4)", "(2, 5, 3)"),
 }
 _HEADS = "x(1, 2, 3, 2), x(1, 2, 4, 2), x(1, 2, 4, 2)"
-_GRIDS = {"": "0.1, 2", "tensor": "u(1).detach().float(), i([2])",
-          "channel": "u(3).detach().float(), i([2, 0, -4]), 1"}
+_GRIDS = {
+    "": "0.1, 2",
+    "tensor": "u(1).detach().float(), i([2])",
+    "channel": "u(3).detach().float(), i([2, 0, -4]), 1",
+}
 _ENDS = {"Scalar_Tensor": "0.3, k()", "Tensor_Scalar": "k(), 0.3", "Tensor_Tensor": "k(), k()"}
 
 
@@ -62,15 +65,15 @@ WITNESSES: dict[str, str] = {
     "_batch_norm_with_update_functional": f"{_STATS}, 0.1, 1e-3",
     "_native_batch_norm_legit_functional": f"{_STATS}, True, 0.1, 1e-3",
     "batch_norm_backward": "x(4, 3), x(4, 3), x(3), None, None, k(3), p(3), True, 1e-3, (True, True, "
-        "True), k(0)",
+    "True), k(0)",
     "_fused_rms_norm": "x(2, 3), (3,), x(3), 1e-3",
     "_fused_rms_norm_backward": "x(2, 3), x(2, 3), (3,), p(2, 1), x(3), (True, True)",
     "_weight_norm_interface_backward": "x(3, 2), x(3, 2), x(3, 1), p(3, 1), 0",
     "native_group_norm_backward": "x(2, 4, 3), x(2, 4, 3), k(2, 2), p(2, 2), x(4), 2, 4, 3, 2, (True, "
-        "True, True)",
+    "True, True)",
     # conv, resample, pooling
     "_convolution.deprecated": "x(2, 4, 5), x(6, 2, 3), x(6), (2,), (1,), (1,), False, (0,), 2, False, "
-        "False, False",
+    "False, False",
     "channel_shuffle": "x(1, 4, 2), 2",
     "grid_sampler_2d_backward": "x(1, 2, 2, 2), x(1, 2, 4, 3), x(1, 2, 2, 2), 0, 0, False, (True, True)",
     **{
@@ -96,11 +99,11 @@ WITNESSES: dict[str, str] = {
     },
     # embedding
     "_embedding_bag_backward": "x(2, 3), i([0, 2, 0]), i([0, 1]), i([0, 1, 1]), i([1, 2]), i([0, 1]), 4, "
-        "False, 0, "
+    "False, 0, "
     "False, x(3)",
     "_embedding_bag_forward_only": "x(4, 3), i([0, 2, 0]), i([0, 1]), False, 0, False, x(3)",
     "_embedding_bag_per_sample_weights_backward": "x(2, 3), x(4, 3), i([0, 2, 0]), i([0, 1]), i([0, 1, "
-        "1]), 0",
+    "1]), 0",
     # recurrent, attention
     **{key: text for name in _CELLS for key, text in _network(name).items()},
     "_scaled_dot_product_flash_attention_for_cpu": _HEADS,
@@ -108,15 +111,15 @@ WITNESSES: dict[str, str] = {
     "_scaled_dot_product_cudnn_attention": f"{_HEADS}, x(1, 2, 3, 4), True",
     "_scaled_dot_product_fused_attention_overrideable": f"{_HEADS}, x(1, 2, 3, 4)",
     "_scaled_dot_product_flash_attention_backward": f"x(1, 2, 3, 2), {_HEADS}, x(1, 2, 3, 2), p(1, 2, 3), "
-        f"k(0), k(0), 3, 4, 0.0, False, k(0), k(0)",
+    f"k(0), k(0), 3, 4, 0.0, False, k(0), k(0)",
     "_scaled_dot_product_cudnn_attention_backward": f"x(1, 2, 3, 2), {_HEADS}, x(1, 2, 3, 2), p(1, 2, 3), "
-        f"k(0), k(0), "
+    f"k(0), k(0), "
     "x(1, 2, 3, 4), k(0), k(0), 3, 4, 0.0, False",
     "_scaled_dot_product_efficient_attention_backward": f"x(1, 2, 3, 2), {_HEADS}, x(1, 2, 3, 4), x(1, 2, "
-        f"3, 2), "
+    f"3, 2), "
     "p(1, 2, 3), k(0), k(0), 0.0, (True, True, True, True)",
     "_scaled_dot_product_fused_attention_overrideable_backward": f"x(1, 2, 3, 2), {_HEADS}, x(1, 2, 3, 4), "
-        f"(True, "
+    f"(True, "
     "True, True, True), x(1, 2, 3, 2), p(1, 2, 3), k(0), k(0), 3, 4, 0.0, False, k(0), k(0)",
     # foreach
     "_foreach_pow.Scalar": "[p(2, 3), p(3)], 1.3",
@@ -127,7 +130,7 @@ WITNESSES: dict[str, str] = {
     "_segment_reduce_backward": "x(2), k(2), x(5), 'sum', lengths=i([2, 3])",
     "_unsafe_masked_index": "x(4, 3), m(4, 3), [i([0, 2, 0, 1]).unsqueeze(1), i([0, 2, 1])], 0.5",
     "_unsafe_masked_index_put_accumulate": "x(4, 3), m(4, 3), [i([0, 2, 0, 1]).unsqueeze(1), i([0, 2, "
-        "1])], x(4, 3)",
+    "1])], x(4, 3)",
     "bincount": "z(5)",
     "bucketize.Scalar": "1.3, n(4)",
     "bucketize.Tensor": "x(2, 3), k(5).sort()[0]",

@@ -12,9 +12,17 @@ import rushlight
 __all__ = ["make_tensor"]
 
 
-def make_tensor(*shape: Any, dtype: Any, device: Any, low: float | None = None, high: float | None = None,
-                requires_grad: bool = False, noncontiguous: bool = False, exclude_zero: bool = False,
-                memory_format: Any = None) -> Any:
+def make_tensor(
+    *shape: Any,
+    dtype: Any,
+    device: Any,
+    low: float | None = None,
+    high: float | None = None,
+    requires_grad: bool = False,
+    noncontiguous: bool = False,
+    exclude_zero: bool = False,
+    memory_format: Any = None,
+) -> Any:
     """A tensor of random numbers in [low, high), cut down to what the dtype holds.
 
     By default [-9, 9) for floating and complex dtypes, [-9, 10) for integers, [0, 2) for bool. With
@@ -24,11 +32,15 @@ def make_tensor(*shape: Any, dtype: Any, device: Any, low: float | None = None, 
     sizes = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], Sequence) else tuple(shape)
     exact = not (dtype.is_floating_point or dtype.is_complex)
     if noncontiguous and memory_format is not None:
-        raise ValueError("make_tensor: the parameters `noncontiguous` and `memory_format` are mutually "
-                         f"exclusive, but got {noncontiguous} and {memory_format}")
+        raise ValueError(
+            "make_tensor: the parameters `noncontiguous` and `memory_format` are mutually "
+            f"exclusive, but got {noncontiguous} and {memory_format}"
+        )
     if requires_grad and exact:
-        raise ValueError("make_tensor: `requires_grad=True` is not supported for boolean and integral "
-                         f"dtypes, but got {dtype}")
+        raise ValueError(
+            "make_tensor: `requires_grad=True` is not supported for boolean and integral "
+            f"dtypes, but got {dtype}"
+        )
     if dtype is rushlight.float8_e8m0fnu:
         raise TypeError("make_tensor: float8_e8m0fnu is not supported; it has only powers of two")
     spread = noncontiguous and math.prod(sizes) > 1
@@ -43,8 +55,13 @@ def make_tensor(*shape: Any, dtype: Any, device: Any, low: float | None = None, 
     return result.requires_grad_(requires_grad) if not exact else result
 
 
-def _range(dtype: Any, low: float | None, high: float | None, limits: tuple[float, float],
-           defaults: tuple[float, float]) -> tuple[float, float]:
+def _range(
+    dtype: Any,
+    low: float | None,
+    high: float | None,
+    limits: tuple[float, float],
+    defaults: tuple[float, float],
+) -> tuple[float, float]:
     """`low` and `high`, defaults in place of None, within the limits of the dtype."""
     low = defaults[0] if low is None else low
     high = defaults[1] if high is None else high
@@ -52,13 +69,19 @@ def _range(dtype: Any, low: float | None, high: float | None, limits: tuple[floa
     if math.isnan(low) or math.isnan(high):
         raise ValueError(f"make_tensor: `low` and `high` cannot be NaN, but got {low} and {high}")
     if low == high and dtype.itemsize > 1 and (dtype.is_floating_point or dtype.is_complex):
-        warnings.warn("Passing `low==high` to `torch.testing.make_tensor` for floating or complex types is "
-                      "deprecated; use full()", FutureWarning, stacklevel=4)
+        warnings.warn(
+            "Passing `low==high` to `torch.testing.make_tensor` for floating or complex types is "
+            "deprecated; use full()",
+            FutureWarning,
+            stacklevel=4,
+        )
     elif low >= high:
         raise ValueError(f"make_tensor: `low` must be less than `high`, but got {low} >= {high}")
     elif high < lowest or low >= highest:
-        raise ValueError(f"make_tensor: the value interval specified by `low` and `high` is [{low}, {high}), "
-                         f"but {dtype} only supports [{lowest}, {highest})")
+        raise ValueError(
+            f"make_tensor: the value interval specified by `low` and `high` is [{low}, {high}), "
+            f"but {dtype} only supports [{lowest}, {highest})"
+        )
     return min(max(low, lowest), highest), min(max(high, lowest), highest)
 
 

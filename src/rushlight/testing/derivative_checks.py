@@ -47,8 +47,9 @@ def check_compiled_backward(case: Case, record: Recorder) -> None:
     compare_compiled_gradients(case, record, case.function, case.differentiable_samples)
 
 
-def compare_compiled_gradients(case: Case, record: Recorder, function: Callable[..., Any],
-                               samples: Iterable[Sample]) -> None:
+def compare_compiled_gradients(
+    case: Case, record: Recorder, function: Callable[..., Any], samples: Iterable[Sample]
+) -> None:
     """Gradients through `function`, compiled and eager, on the samples."""
     compiled = case.backend.compile(function)
     for sample in samples:
@@ -132,8 +133,11 @@ def _are_as_exact(case: Case, mode: _Mode, sample: Sample, plan: _Plan, actual: 
     wide = dataclasses.replace(sample, arguments=widened(sample.arguments, DOUBLE))
     truth = mode(case, case.oracle, case.entry.info.op, wide, plan)
     triples = zip(actual.items, expected.items, truth.items, strict=True)
-    return all(None not in triple and is_as_near(*[outcome.array for outcome in triple]) for triple in triples
-               if triple[0] is not None or triple[1] is not None)
+    return all(
+        None not in triple and is_as_near(*[outcome.array for outcome in triple])
+        for triple in triples
+        if triple[0] is not None or triple[1] is not None
+    )
 
 
 def _evaluate(side: Backend, function: Callable[..., Any], sample: Sample, plan: _Plan) -> _Run:

@@ -34,8 +34,21 @@ TABLE = Path(__file__).with_name("derivatives.csv")
 
 NOT_YET = Path("tests/derivatives/not_yet.json")
 
-FOUNDATION = frozenset(("creation", "pointwise", "reduction", "scan", "view", "shape", "indexing", "sorting",
-                        "matmul", "random", "special"))
+FOUNDATION = frozenset(
+    (
+        "creation",
+        "pointwise",
+        "reduction",
+        "scan",
+        "view",
+        "shape",
+        "indexing",
+        "sorting",
+        "matmul",
+        "random",
+        "special",
+    )
+)
 
 # The family of operators that are not registered; the first match counts. What matches none is foundation's.
 LATER: tuple[tuple[str, str], ...] = (
@@ -53,14 +66,20 @@ LATER: tuple[tuple[str, str], ...] = (
     ("pooling", r".*pool.*"),
     ("resample", r"_?upsample.*|_?grid_sampler.*|affine_grid_generator"),
     ("normalization", r".*(batch|layer|group|weight)_norm.*"),
-    ("activation", r"(hard(sigmoid|swish|shrink|tanh)|silu|mish|c?elu|gelu|glu|leaky_relu|log_sigmoid|"
-                   r"_prelu_kernel|rrelu_with_noise|softplus|softshrink|threshold)_?(_forward|_backward)?"),
+    (
+        "activation",
+        r"(hard(sigmoid|swish|shrink|tanh)|silu|mish|c?elu|gelu|glu|leaky_relu|log_sigmoid|"
+        r"_prelu_kernel|rrelu_with_noise|softplus|softshrink|threshold)_?(_forward|_backward)?",
+    ),
 )
 _COMPILED = tuple((family, re.compile(pattern)) for family, pattern in LATER)
 
 # In-place rows whose functional form has another name.
-_FUNCTIONAL = {"bernoulli_.float": "bernoulli.p", "normal_": "normal_functional",
-               "transpose_": "transpose.int"}
+_FUNCTIONAL = {
+    "bernoulli_.float": "bernoulli.p",
+    "normal_": "normal_functional",
+    "transpose_": "transpose.int",
+}
 
 FORMULA, SKIPPED, NOT_REGISTERED = "formula", "-", "not registered"
 STAGES = ("reverse", "forward", "second", "mixed")
@@ -68,14 +87,22 @@ STAGES = ("reverse", "forward", "second", "mixed")
 # Rows whose formula is not that of the function: PyTorch's tests see by it which formula was used, its
 # gradient is that of log probabilities that stay normalized (the composition with log_softmax is tested), or
 # it looks through rounding (tests/decompositions/test_quantization.py compares with PyTorch).
-ON_PURPOSE = frozenset(("_test_autograd_multiple_dispatch.fullcoverage", "_ctc_loss", "_ctc_loss.Tensor",
-                        "_cudnn_ctc_loss", "_cudnn_ctc_loss.Tensor",
-                        "fake_quantize_per_tensor_affine_cachemask",
-                        "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams",
-                        "fake_quantize_per_channel_affine_cachemask",
-                        "_fake_quantize_learnable_per_tensor_affine",
-                        "_fake_quantize_learnable_per_channel_affine", "_fused_moving_avg_obs_fq_helper",
-                        "_fused_moving_avg_obs_fq_helper_functional"))
+ON_PURPOSE = frozenset(
+    (
+        "_test_autograd_multiple_dispatch.fullcoverage",
+        "_ctc_loss",
+        "_ctc_loss.Tensor",
+        "_cudnn_ctc_loss",
+        "_cudnn_ctc_loss.Tensor",
+        "fake_quantize_per_tensor_affine_cachemask",
+        "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams",
+        "fake_quantize_per_channel_affine_cachemask",
+        "_fake_quantize_learnable_per_tensor_affine",
+        "_fake_quantize_learnable_per_channel_affine",
+        "_fused_moving_avg_obs_fq_helper",
+        "_fused_moving_avg_obs_fq_helper_functional",
+    )
+)
 
 
 @dataclass
@@ -103,8 +130,11 @@ class Row:
     @property
     def failures(self) -> list[str]:
         found = {stage: getattr(self, stage) for stage in STAGES}
-        return [f"{stage}: {text}" for stage, text in found.items()
-                if text not in (OK, CONSTANT, FORMULA, SKIPPED)]
+        return [
+            f"{stage}: {text}"
+            for stage, text in found.items()
+            if text not in (OK, CONSTANT, FORMULA, SKIPPED)
+        ]
 
 
 def table() -> list[dict[str, str]]:
@@ -146,14 +176,19 @@ def summary(rows: list[Row]) -> str:
     lines = [f"{'family':<14}{titles}"]
     for family in [*sorted({row.family for row in present}), ""]:
         chosen = [row for row in present if family in ("", row.family)]
-        counts = [len(chosen), sum(row.holds for row in chosen),
-                  *[sum(getattr(row, stage) == OK for row in chosen) for stage in STAGES],
-                  sum(row.reverse == CONSTANT for row in chosen)]
+        counts = [
+            len(chosen),
+            sum(row.holds for row in chosen),
+            *[sum(getattr(row, stage) == OK for row in chosen) for stage in STAGES],
+            sum(row.reverse == CONSTANT for row in chosen),
+        ]
         lines.append(f"{family or 'all':<14}{''.join(f'{count:>9}' for count in counts)}")
     beyond = [row for row in present if row.beyond and row.holds]
     forward = sum("forward" in row.beyond for row in beyond)
-    lines.append(f"beyond the table: forward mode of {forward} rows, arguments of "
-                 f"{sum(set(row.beyond) != {'forward'} for row in beyond)} rows")
+    lines.append(
+        f"beyond the table: forward mode of {forward} rows, arguments of "
+        f"{sum(set(row.beyond) != {'forward'} for row in beyond)} rows"
+    )
     later = [row.family for row in rows if row.reverse == NOT_REGISTERED]
     counted = ", ".join(f"{family} {later.count(family)}" for family in sorted(set(later)))
     lines.append(f"not registered: {len(later)} rows ({counted})")
@@ -162,6 +197,7 @@ def summary(rows: list[Row]) -> str:
 
 
 # The list of what does not hold yet.
+
 
 def load_not_yet(path: Path = NOT_YET) -> dict[str, str]:
     """Row -> its family and why it does not hold."""
@@ -190,13 +226,17 @@ def problems(rows: list[Row], not_yet: dict[str, str]) -> list[str]:
 
 def update_not_yet(rows: list[Row], path: Path = NOT_YET) -> str:
     """Rewrite the list: the rows of later families that do not hold."""
-    failing = {row.op: f"{row.family}: {row.failures[0].partition(': ')[2]}" for row in rows
-               if not row.holds and row.family not in FOUNDATION}
+    failing = {
+        row.op: f"{row.family}: {row.failures[0].partition(': ')[2]}"
+        for row in rows
+        if not row.holds and row.family not in FOUNDATION
+    }
     path.write_text(json.dumps(failing, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     return f"{path}: {len(failing)} of {len(rows)} rows do not hold yet"
 
 
 # One row.
+
 
 def check_row(line: dict[str, str]) -> Row:
     """Look at one line of the table."""
@@ -214,8 +254,9 @@ def check_row(line: dict[str, str]) -> Row:
         row.reverse = _brief(error)
         return row
     with standing_in(op):
-        row.reverse = (_uncovered(op, inplace, wanted, calls)
-                       or _outcome(calls, lambda call: call.reverse(bool(wanted))))
+        row.reverse = _uncovered(op, inplace, wanted, calls) or _outcome(
+            calls, lambda call: call.reverse(bool(wanted))
+        )
         row.forward = _outcome(calls, Witness.forward)
         row.second = _outcome(calls, Witness.second)
         row.mixed = _outcome(calls, Witness.mixed)

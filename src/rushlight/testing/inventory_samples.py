@@ -60,10 +60,15 @@ SAMPLES: dict[str, list[str]] = {
     # nested
     "_nested_tensor_from_tensor_list": ["[x(2, 3), x(0, 3), x(4, 3)]", "[x(2, 3), x(2, 1)]"],
     "_nested_tensor_from_mask": ["x(2, 3, 2), i([[1, 1, 0], [1, 0, 0]]) > 0"],
-    "_nested_from_padded": ["x(2, 3, 2), i([[2, 2], [3, 2]])", "x(2, 2, 3, 2), i([[2, 4], [3, 4]]), True",
-                            "x(2, 3, 4), i([[2, 4], [2, 1]])"],
-    "_nested_view_from_buffer": ["x(10), i([[2, 2], [3, 2]]), i([[2, 1], [2, 1]]), i([0, 4])",
-                                 "x(12), i([[2, 2], [3, 2]]), i([[2, 1], [2, 1]]), i([0, 6])"],
+    "_nested_from_padded": [
+        "x(2, 3, 2), i([[2, 2], [3, 2]])",
+        "x(2, 2, 3, 2), i([[2, 4], [3, 4]]), True",
+        "x(2, 3, 4), i([[2, 4], [2, 1]])",
+    ],
+    "_nested_view_from_buffer": [
+        "x(10), i([[2, 2], [3, 2]]), i([[2, 1], [2, 1]]), i([0, 4])",
+        "x(12), i([[2, 2], [3, 2]]), i([[2, 1], [2, 1]]), i([0, 6])",
+    ],
     "to_padded_tensor": ["nested(x(5, 2), 2, 5), 0.5", "nested(x(5, 2), 1, 5), 0.5, (2, 6, 3)"],
     # matmul
     "addbmm": ["x(2, 4), x(3, 2, 3), x(3, 3, 4), beta=0.5, alpha=1.5"],
@@ -112,8 +117,9 @@ SAMPLES: dict[str, list[str]] = {
     "median": ["x(5)"],
     "nanmedian": ["x(5)"],
     "trace": ["x(3, 3)"],
-    "segment_reduce": [f"x(5), {mode!r}, lengths=i([2, 3])"
-                       for mode in ("sum", "mean", "max", "min", "prod")],
+    "segment_reduce": [
+        f"x(5), {mode!r}, lengths=i([2, 3])" for mode in ("sum", "mean", "max", "min", "prod")
+    ],
     "one_hot": ["i([0, 2]), 3"],
     **{name: ["m(2, 3)"] for name in ("_is_all_true", "_is_any_true")},
     "sort.stable": ["x(2, 3), stable=True"],
@@ -155,30 +161,44 @@ SAMPLES: dict[str, list[str]] = {
     "pixel_shuffle": ["x(4, 2, 1), 2"],
     "pixel_unshuffle": ["x(1, 4, 2), 2"],
     "constant_pad_nd": ["x(2, 3), (1, 2, -1, 1), 0.5"],
-    **{f"{kind}_pad{n}": [f"x({WHOLE[n]}), {SHORT[n]}"]
-       for kind in ("reflection", "replication") for n in SHORT},
-    **{f"{kind}_pad{n}_backward": [f"x({PADDED[n]}), x({WHOLE[n]}), {SHORT[n]}"]
-       for kind in ("reflection", "replication") for n in SHORT},
+    **{
+        f"{kind}_pad{n}": [f"x({WHOLE[n]}), {SHORT[n]}"]
+        for kind in ("reflection", "replication")
+        for n in SHORT
+    },
+    **{
+        f"{kind}_pad{n}_backward": [f"x({PADDED[n]}), x({WHOLE[n]}), {SHORT[n]}"]
+        for kind in ("reflection", "replication")
+        for n in SHORT
+    },
     # indexing
     "gather": ["x(2, 3), 1, i([[0, 2], [1, 1]])"],
     "take": ["x(2, 3), i([0, 5, 0])"],
     "put": ["x(2, 3), i([0, 5]), x(2)", "x(2, 3), i([0, 5, 0]), x(3), True"],
-    **{f"{name}.Tensor": ["x(4, 3), [i([0, 2, 0])]", "x(4, 3), [None, i([1, 1])]"]
-       for name in ("index", "_unsafe_index")},
-    **{name: ["x(4, 3), [i([0, 2])], x(2, 3)", "x(4, 3), [i([0, 2, 0])], x(3, 3), True"]
-       for name in ("index_put", "_unsafe_index_put", "_index_put_impl_")},
+    **{
+        f"{name}.Tensor": ["x(4, 3), [i([0, 2, 0])]", "x(4, 3), [None, i([1, 1])]"]
+        for name in ("index", "_unsafe_index")
+    },
+    **{
+        name: ["x(4, 3), [i([0, 2])], x(2, 3)", "x(4, 3), [i([0, 2, 0])], x(3, 3), True"]
+        for name in ("index_put", "_unsafe_index_put", "_index_put_impl_")
+    },
     "index_add": [f"{ROWS}, x(3, 3), alpha=2"],
     "index_copy": [f"{ROWS}, x(3, 3)"],
     "index_fill.int_Scalar": [f"{ROWS}, 0.5"],
     "index_fill.int_Tensor": [f"{ROWS}, x()"],
     "index_select": ["x(4, 3), 0, i([0, 2, 0])"],
-    "index_reduce": [f"p(4, 3), 0, i([0, 2, 0]), p(3, 3), {mode!r}"
-                     for mode in ("prod", "mean", "amax", "amin")],
+    "index_reduce": [
+        f"p(4, 3), 0, i([0, 2, 0]), p(3, 3), {mode!r}" for mode in ("prod", "mean", "amax", "amin")
+    ],
     "scatter.src": ["x(2, 3), 1, i([[0, 2], [1, 0]]), x(2, 2)"],
     "scatter.value": ["x(2, 3), 1, i([[0, 2], [1, 0]]), 0.5"],
     "scatter_add": ["x(2, 3), 1, i([[0, 0], [1, 0]]), x(2, 2)"],
-    "scatter_reduce.two": [f"p(2, 3), 1, i([[0, 0], [1, 0]]), p(2, 2), {mode!r}, include_self={own}"
-                           for mode in ("sum", "prod", "mean", "amax", "amin") for own in (True, False)],
+    "scatter_reduce.two": [
+        f"p(2, 3), 1, i([[0, 0], [1, 0]]), p(2, 2), {mode!r}, include_self={own}"
+        for mode in ("sum", "prod", "mean", "amax", "amin")
+        for own in (True, False)
+    ],
     "masked_fill.Scalar": ["x(2, 3), m(2, 3), 0.5"],
     "masked_fill.Tensor": ["x(2, 3), m(2, 3), x()"],
     "masked_scatter": ["x(2, 3), m(2, 3), x(6)"],
@@ -197,11 +217,14 @@ SAMPLES: dict[str, list[str]] = {
     "embedding": ["x(4, 3), i([0, 2, 0])", "x(4, 3), i([0, 2, 0]), 1"],
     "embedding_dense_backward": ["x(3, 3), i([0, 2, 0]), 4, -1, False", "x(3, 3), i([0, 2, 0]), 4, 2, True"],
     "embedding_renorm_": ["x(4, 3), i([0, 2]), 0.5, 2.0"],
-    "_embedding_bag": ["x(4, 3), i([0, 2, 0]), i([0, 1]), False, 0, False, x(3)",
-                       "x(4, 3), i([0, 2, 0]), i([0, 1]), False, 1",
-                       "x(4, 3), i([0, 2, 3]), i([0, 1]), False, 2"],
+    "_embedding_bag": [
+        "x(4, 3), i([0, 2, 0]), i([0, 1]), False, 0, False, x(3)",
+        "x(4, 3), i([0, 2, 0]), i([0, 1]), False, 1",
+        "x(4, 3), i([0, 2, 3]), i([0, 1]), False, 2",
+    ],
     "_embedding_bag_dense_backward": [
-        "x(2, 3), i([0, 2, 0]), i([0, 1, 1]), i([1, 2]), i([0, 1]), 4, False, 0, x(3)"],
+        "x(2, 3), i([0, 2, 0]), i([0, 1, 1]), i([1, 2]), i([0, 1]), 4, False, 0, x(3)"
+    ],
     **{name: ["x(2, 3), 1, False"] for name in ("_softmax", "_log_softmax")},
     **{f"{name}_backward_data": ["x(2, 3), x(2, 3), 1, float64"] for name in ("_softmax", "_log_softmax")},
     "glu": ["x(2, 4)"],

@@ -242,8 +242,10 @@ def _compiled(op: OpDef, inplace: bool, text: str) -> str:
     _agree(found, expected, op, tolerance=1e-4)
     (entry,) = next(iter(compiled.entries.values()))
     steps = [step for step in entry.artifact.schedule.steps if isinstance(step, Call)]
-    called = sorted({step.attributes["node"].op.name for step in steps if step.routine == "extern"}
-                    | {late.name for late in entry.call.late})
+    called = sorted(
+        {step.attributes["node"].op.name for step in steps if step.routine == "extern"}
+        | {late.name for late in entry.call.late}
+    )
     if called or not entry.artifact.executable.native:
         return f"{EXTERN}: {', '.join(called)}"
     if not entry.artifact.schedule.steps:

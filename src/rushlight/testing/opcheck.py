@@ -22,9 +22,16 @@ class OpCheckError(Exception):
     """An operator does not do what it says."""
 
 
-def opcheck(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None, *,
-            test_utils: str | Sequence[str] = DEFAULT_TESTS, raise_exception: bool = True,
-            atol: float | None = None, rtol: float | None = None) -> dict[str, str]:
+def opcheck(
+    op: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any] | None = None,
+    *,
+    test_utils: str | Sequence[str] = DEFAULT_TESTS,
+    raise_exception: bool = True,
+    atol: float | None = None,
+    rtol: float | None = None,
+) -> dict[str, str]:
     """Run checks on one call of an operator; "SUCCESS" or what is wrong, by the name of the check.
 
     test_schema                 it writes to what its schema says, and returns nothing of its inputs
@@ -38,13 +45,16 @@ def opcheck(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None
         names = op.overloads()
         op = getattr(op, "default" if "default" in names else names[0])
     if not isinstance(op, OpOverload):
-        raise ValueError(f"opcheck(op, ...): op must be instance of torch._ops.OpOverload, e.g. "
-                         f"ops.aten.sin.default or a custom_op, got {type(op)}")
+        raise ValueError(
+            f"opcheck(op, ...): op must be instance of torch._ops.OpOverload, e.g. "
+            f"ops.aten.sin.default or a custom_op, got {type(op)}"
+        )
     names = [test_utils] if isinstance(test_utils, str) else list(test_utils)
     strange = [name for name in names if name not in _CHECKS]
     if strange:
-        raise ValueError(f"opcheck: expected test_utils to be subset of {', '.join(_CHECKS)}, not "
-                         f"{strange[0]!r}")
+        raise ValueError(
+            f"opcheck: expected test_utils to be subset of {', '.join(_CHECKS)}, not {strange[0]!r}"
+        )
     results = {}
     for name in names:
         try:
@@ -52,8 +62,9 @@ def opcheck(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None
             results[name] = "SUCCESS"
         except Exception as error:
             if raise_exception:
-                raise OpCheckError(f"opcheck(op, ...): {name} failed with {error} (scroll up for stack "
-                                   "trace)") from error
+                raise OpCheckError(
+                    f"opcheck(op, ...): {name} failed with {error} (scroll up for stack trace)"
+                ) from error
             results[name] = error  # type: ignore[assignment]
     return results
 
@@ -74,9 +85,13 @@ def _check_schema(op: OpOverload, args: Any, kwargs: Any, options: Any) -> None:
     if isinstance(values, str):
         raise TypeError(values)
     written = op.schema.mutable_arguments
-    watched = [(argument.name, tensor, tensor.detach().clone()) for i, (argument, value) in enumerate(
-        zip(op.schema.arguments, values, strict=False)) if i not in written
-        for tensor in _flat(value) if isinstance(tensor, Tensor)]
+    watched = [
+        (argument.name, tensor, tensor.detach().clone())
+        for i, (argument, value) in enumerate(zip(op.schema.arguments, values, strict=False))
+        if i not in written
+        for tensor in _flat(value)
+        if isinstance(tensor, Tensor)
+    ]
     given = [t.storage_object for value in values for t in _flat(value) if isinstance(t, Tensor)]
     with _no_grad():
         result = op(*args, **kwargs)
@@ -86,8 +101,9 @@ def _check_schema(op: OpOverload, args: Any, kwargs: Any, options: Any) -> None:
     may_alias = any(r.type.alias is not None for r in op.schema.returns)
     for i, output in enumerate(_flat(result)):
         if isinstance(output, Tensor) and not may_alias and any(output.storage_object is s for s in given):
-            raise RuntimeError(f"An argument of {op.name()} is not defined to alias output {i} but was "
-                               "aliasing")
+            raise RuntimeError(
+                f"An argument of {op.name()} is not defined to alias output {i} but was aliasing"
+            )
 
 
 class _no_grad:
@@ -101,18 +117,25 @@ class _no_grad:
 def _check_autograd(op: OpOverload, args: Any, kwargs: Any, options: Any) -> None:
     leaves, _ = flatten((args, kwargs))
     if not isinstance(op, CustomOverload) or not any(
-            isinstance(leaf, Tensor) and leaf.requires_grad for leaf in leaves):
+        isinstance(leaf, Tensor) and leaf.requires_grad for leaf in leaves
+    ):
         return
     custom: Custom = op.custom
-    if custom.backward is not None or custom.definition is not None or custom._is_composite() or any(
-            key.startswith("Autograd") for key in custom.kernels):
+    if (
+        custom.backward is not None
+        or custom.definition is not None
+        or custom._is_composite()
+        or any(key.startswith("Autograd") for key in custom.kernels)
+    ):
         return
     outputs = op(*_copies(args), **_copies(kwargs))
     if any(isinstance(output, Tensor) and output.requires_grad for output in _flat(outputs)):
-        raise AssertionError(f"{op.name()}: at least one output of this operator has requires_grad=True, "
-                             "because its CPU implementation is made of differentiable operators, but no "
-                             "autograd formula was registered; use register_autograd, or the key "
-                             "CompositeImplicitAutograd")
+        raise AssertionError(
+            f"{op.name()}: at least one output of this operator has requires_grad=True, "
+            "because its CPU implementation is made of differentiable operators, but no "
+            "autograd formula was registered; use register_autograd, or the key "
+            "CompositeImplicitAutograd"
+        )
 
 
 def _check_fake(op: OpOverload, args: Any, kwargs: Any, options: Any) -> None:
@@ -123,11 +146,14 @@ def _check_fake(op: OpOverload, args: Any, kwargs: Any, options: Any) -> None:
         except DataDependentShape:
             return  # there is nothing to compare
     for real, fake in zip(_flat(expected), _flat(found), strict=True):
-        if isinstance(real, Tensor) and (real.shape != fake.shape or real.dtype is not fake.dtype
-                                         or real.strides() != fake.strides()):
-            raise AssertionError(f"{op.name()}: the fake kernel gives {fake.dtype.name}{list(fake.shape)} "
-                                 f"with strides {fake.strides()}, the kernel {real.dtype.name}"
-                                 f"{list(real.shape)} with strides {real.strides()}")
+        if isinstance(real, Tensor) and (
+            real.shape != fake.shape or real.dtype is not fake.dtype or real.strides() != fake.strides()
+        ):
+            raise AssertionError(
+                f"{op.name()}: the fake kernel gives {fake.dtype.name}{list(fake.shape)} "
+                f"with strides {fake.strides()}, the kernel {real.dtype.name}"
+                f"{list(real.shape)} with strides {real.strides()}"
+            )
 
 
 def _on_meta(value: Any) -> Any:
@@ -149,8 +175,13 @@ def _check_compiled(op: OpOverload, args: Any, kwargs: Any, options: Any) -> Non
         differentiable = [o for o in outputs if o.requires_grad]
         if differentiable:
             sum((o.sum() for o in differentiable[1:]), differentiable[0].sum()).abs().backward()
-        runs.append(([o.detach() for o in outputs], [leaf.detach() for leaf in leaves],
-                     [leaf.grad for leaf in leaves]))
+        runs.append(
+            (
+                [o.detach() for o in outputs],
+                [leaf.detach() for leaf in leaves],
+                [leaf.grad for leaf in leaves],
+            )
+        )
     tolerances = {name: value for name, value in options.items() if value is not None}
     assert_close(runs[1], runs[0], **tolerances)
 

@@ -9,6 +9,7 @@ refused where torch refuses it.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -27,18 +28,20 @@ from .snapshot import StorageSpec, TensorSpec, map_tree
 
 def _array(spec: TensorSpec) -> np.ndarray:
     array = spec.storage.array
-    return np.lib.stride_tricks.as_strided(array[spec.offset:], spec.size,
-                                           [step * array.itemsize for step in spec.stride])
+    return np.lib.stride_tricks.as_strided(
+        array[spec.offset :], spec.size, [step * array.itemsize for step in spec.stride]
+    )
 
 
 def _steps(size: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(int(np.prod(size[dim + 1:], dtype=np.int64)) for dim in range(len(size)))
+    return tuple(int(np.prod(size[dim + 1 :], dtype=np.int64)) for dim in range(len(size)))
 
 
 def _laid_out(spec: TensorSpec, array: np.ndarray, **layout: Any) -> TensorSpec:
     """`spec` on a storage of its own; `array` holds all of that."""
-    return dataclasses.replace(spec, storage=StorageSpec(np.ascontiguousarray(array).reshape(-1), True),
-                               **layout)
+    return dataclasses.replace(
+        spec, storage=StorageSpec(np.ascontiguousarray(array).reshape(-1), True), **layout
+    )
 
 
 def with_gaps(spec: TensorSpec) -> TensorSpec:
@@ -70,7 +73,11 @@ def without_elements(spec: TensorSpec) -> TensorSpec:
 
 
 CHANGES: dict[str, Callable[[TensorSpec], TensorSpec]] = {
-    "gaps": with_gaps, "expanded": expanded, "0-d": without_dimensions, "empty": without_elements}
+    "gaps": with_gaps,
+    "expanded": expanded,
+    "0-d": without_dimensions,
+    "empty": without_elements,
+}
 
 
 def changed(arguments: Any, change: Callable[[TensorSpec], TensorSpec]) -> Any:
@@ -93,10 +100,10 @@ def check_operands(case: Case, record: Recorder) -> None:
 
 
 def _check_same(case: Case, function: Callable[..., Any], sample: Sample) -> None:
-    theirs = attempt(lambda: case.outcome(case.oracle, case.entry.info.op, sample,
-                                          case.oracle.build(sample.arguments)))
-    ours = attempt(lambda: case.outcome(case.backend, function, sample,
-                                        case.backend.build(sample.arguments)))
+    theirs = attempt(
+        lambda: case.outcome(case.oracle, case.entry.info.op, sample, case.oracle.build(sample.arguments))
+    )
+    ours = attempt(lambda: case.outcome(case.backend, function, sample, case.backend.build(sample.arguments)))
     if agree_on_error(case, ours, theirs):
         return
     case.judge(sample, ours, theirs)
@@ -120,8 +127,10 @@ def agree_on_error(case: Case, ours: Any, theirs: Any) -> bool:
     if not isinstance(ours, Exception):
         raise Mismatch(f"a result where torch raises {expected.__name__}: {str(theirs)[:200]}")
     if not isinstance(ours, expected):
-        raise Mismatch(f"{type(ours).__name__} ({str(ours)[:120]}) where torch raises {expected.__name__} "
-                       f"({str(theirs)[:120]})") from ours
+        raise Mismatch(
+            f"{type(ours).__name__} ({str(ours)[:120]}) where torch raises {expected.__name__} "
+            f"({str(theirs)[:120]})"
+        ) from ours
     return True
 
 
@@ -135,19 +144,27 @@ def check_out_views(case: Case, record: Recorder) -> None:
     function = case.function
     for sample in case.plain_samples:
         record.samples += 1
-        plain = attempt(lambda sample=sample: case.oracle.describe(  # type: ignore[misc]
-            call(case.entry.info.op, case.oracle.build(sample.arguments))))
+        plain = attempt(
+            lambda sample=sample: case.oracle.describe(  # type: ignore[misc]
+                call(case.entry.info.op, case.oracle.build(sample.arguments))
+            )
+        )
         tensors = list(tensor_outcomes(plain))
         single = isinstance(plain, TensorOutcome)
-        if isinstance(plain, Exception) or not tensors or not (single or len(tensors) == len(plain.items)) \
-                or any(t.array is None or t.layout != "strided" for t in tensors):
+        if (
+            isinstance(plain, Exception)
+            or not tensors
+            or not (single or len(tensors) == len(plain.items))
+            or any(t.array is None or t.layout != "strided" for t in tensors)
+        ):
             record.note("torch has no result that out= takes")
             continue
         for make in (_between, _shared_rows):
             with record.attempt(sample.index, make.__name__.strip("_")):
-                results = [attempt(lambda side=side, op=op: _written(  # type: ignore[misc]
-                    side, op, sample, tensors, single, make, case))  # noqa: B023
-                    for side, op in ((case.backend, function), (case.oracle, case.entry.info.op))]
+                results = [
+                    attempt(functools.partial(_written, side, op, sample, tensors, single, make, case))
+                    for side, op in ((case.backend, function), (case.oracle, case.entry.info.op))
+                ]
                 # An expanded output that torch takes has no defined contents; we refuse it.
                 accepted = make is _shared_rows and not isinstance(results[1], Exception)
                 if accepted or isinstance(results[1], Mismatch) or agree_on_error(case, *results):
@@ -171,8 +188,15 @@ def _shared_rows(side: Backend, tensor: TensorOutcome) -> tuple[Any, Any]:
     return row, row.expand(tensor.shape)
 
 
-def _written(side: Backend, function: Callable[..., Any], sample: Sample, tensors: list[TensorOutcome],
-             single: bool, make: Callable[..., tuple[Any, Any]], case: Case) -> Any:
+def _written(
+    side: Backend,
+    function: Callable[..., Any],
+    sample: Sample,
+    tensors: list[TensorOutcome],
+    single: bool,
+    make: Callable[..., tuple[Any, Any]],
+    case: Case,
+) -> Any:
     made = [make(side, tensor) for tensor in tensors]
     outputs = tuple(view for _, view in made)
     first, args, kwargs = side.build(sample.arguments)

@@ -472,9 +472,7 @@ OPERATIONS: dict[str, Operation] = {
         lambda d: one(lambda t: writable(d, t) and t.dtype is not rl.bool)(d),
         exact=True,
     ),
-    "sin_": Operation(
-        lambda t: t.sin_(), lambda d: one(lambda t: writable(d, t) and is_float(t))(d)
-    ),
+    "sin_": Operation(lambda t: t.sin_(), lambda d: one(lambda t: writable(d, t) and is_float(t))(d)),
     "add_out": Operation(
         lambda a, b: rl.add(a, b, out=rl.empty_like(a + b)),
         undifferentiated(two(lambda t: t.dtype is not rl.bool)),

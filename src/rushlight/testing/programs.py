@@ -26,7 +26,6 @@ from .program_steps import OPERATIONS
 Choose = Callable[[int], int]  # choose(n): a number in range(n)
 
 
-
 @dataclass(frozen=True)
 class Step:
     """values.append(name(operands, *parameters)), or a write to the first operand."""
@@ -90,8 +89,10 @@ class Program:
         return Program(wide, layouts=self.layouts).tensors(requires_grad)
 
     def __str__(self) -> str:
-        lines = [f"v{i} = tensor of {a.dtype} {a.shape}, {layout}"
-                 for i, (a, layout) in enumerate(zip(self.inputs, self.layouts, strict=True))]
+        lines = [
+            f"v{i} = tensor of {a.dtype} {a.shape}, {layout}"
+            for i, (a, layout) in enumerate(zip(self.inputs, self.layouts, strict=True))
+        ]
         lines += [f"v{len(self.inputs) + i} = {step}" for i, step in enumerate(self.steps)]
         return "\n".join([*lines, f"return {', '.join(f'v{i}' for i in self.outputs)}"])
 

@@ -30,15 +30,24 @@ from .snapshot import dtype_name
 OWN_REFERENCE = "forward mode checked against own reverse mode and finite differences, not PyTorch"
 READ_BEYOND = frozenset(("as_strided.partial_views",))  # a tensor of the same values has other neighbours
 # What torch's suite puts before a function whose input must be hermitian, triangular, or normalised.
-_CONSTRAINTS = frozenset(("gradcheck_wrapper_hermitian_input", "gradcheck_wrapper_triangular_input",
-                          "gradcheck_wrapper_triangular_input_real_positive_diagonal",
-                          "gradcheck_wrapper_ctc_loss"))
+_CONSTRAINTS = frozenset(
+    (
+        "gradcheck_wrapper_hermitian_input",
+        "gradcheck_wrapper_triangular_input",
+        "gradcheck_wrapper_triangular_input_real_positive_diagonal",
+        "gradcheck_wrapper_ctc_loss",
+    )
+)
 _DIRECTIONS = 3
 _OUTPUTS = 4  # more outputs than this are combined into so many, at random
-_ROUNDING = {"bfloat16": 2e-2, "float16": 2e-3, "float32": 1e-4, "complex32": 2e-3,
-             "complex64": 1e-4}
-_UNIT = {"bfloat16": 2.0**-8, "float16": 2.0**-11, "float32": 2.0**-24, "complex32": 2.0**-11,
-         "complex64": 2.0**-24}
+_ROUNDING = {"bfloat16": 2e-2, "float16": 2e-3, "float32": 1e-4, "complex32": 2e-3, "complex64": 1e-4}
+_UNIT = {
+    "bfloat16": 2.0**-8,
+    "float16": 2.0**-11,
+    "float32": 2.0**-24,
+    "complex32": 2.0**-11,
+    "complex64": 2.0**-24,
+}
 _DOUBLE = 2.0**-53
 
 
@@ -90,8 +99,9 @@ class Curve:
         if not self.inputs or not self.kept:
             raise NothingToDo
         random = np.random.default_rng(sample.index)
-        self.directions = [[_along(self.side, random, tensor) for _ in range(count)]
-                           for tensor in self.inputs]
+        self.directions = [
+            [_along(self.side, random, tensor) for _ in range(count)] for tensor in self.inputs
+        ]
         tensors = (*results, *self.side.flat_tensors(self.arguments))
         self.unit = max(_UNIT.get(dtype_name(tensor.dtype), _DOUBLE) for tensor in tensors)
 
@@ -142,8 +152,7 @@ def _constrained(case: Case) -> Callable[..., Any]:
     return lambda *args, **kwargs: translated(function, *args, **kwargs)
 
 
-def _each_sample(case: Case, record: Recorder, name: str, count: int,
-                 check: Callable[[Curve], None]) -> None:
+def _each_sample(case: Case, record: Recorder, name: str, count: int, check: Callable[[Curve], None]) -> None:
     record.samples = len(case.differentiable_samples)
     for sample, curve in _curves(case, record, count):
         with record.attempt(sample.index, name), warnings.catch_warnings():
@@ -238,8 +247,10 @@ def _compare_differences(curve: Curve) -> int:
         wrong = ~kink & np.isfinite(expected) & ~(np.abs(found - expected) <= allowed)
     if wrong.any():
         worst = int(np.argmax(np.where(wrong, np.abs(found - expected), -1)))
-        raise Mismatch(f"{int(wrong.sum())} of {wrong.size} tangents differ from central differences; "
-                       f"the worst, element {worst}, is {found[worst]}, expected {expected[worst]}")
+        raise Mismatch(
+            f"{int(wrong.sum())} of {wrong.size} tangents differ from central differences; "
+            f"the worst, element {worst}, is {found[worst]}, expected {expected[worst]}"
+        )
     return int(kink.sum())
 
 

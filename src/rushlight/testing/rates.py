@@ -47,16 +47,21 @@ def print_rates(console: Console, results: Sequence[Result], known: Expected) ->
     console.print(view)
     left_over = unlisted(results, known)
     failed = sum(result.status == FAIL for result in results)
-    console.print(f"{failed} fail: {failed - len(left_over)} of them listed with a reason in expected.json",
-                  highlight=False)
+    console.print(
+        f"{failed} fail: {failed - len(left_over)} of them listed with a reason in expected.json",
+        highlight=False,
+    )
     for result in left_over:
         console.print(f"not listed: {escape(result.line())}", highlight=False, soft_wrap=True)
 
 
 def unlisted(results: Iterable[Result], known: Expected) -> list[Result]:
     """Failures for which the list gives no reason."""
-    return [result for result in results
-            if result.status == FAIL and result.name not in known.get(section_of(result), {})]
+    return [
+        result
+        for result in results
+        if result.status == FAIL and result.name not in known.get(section_of(result), {})
+    ]
 
 
 def _sum(counters: Iterable[Counter[str]]) -> Counter[str]:

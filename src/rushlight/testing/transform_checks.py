@@ -20,9 +20,15 @@ from .record import Recorder
 from .snapshot import dtype_name
 
 _MOST_SAMPLES = 12
-_REFUSALS = ("vmap: We do not support batching operators", "vmap: It looks like you're calling",
-             "vmap: called random operation", "must only return Tensors", "vmap: one_hot with",
-             "vmap: an in-place operator cannot write", "vmap: a sparse tensor cannot take part")
+_REFUSALS = (
+    "vmap: We do not support batching operators",
+    "vmap: It looks like you're calling",
+    "vmap: called random operation",
+    "must only return Tensors",
+    "vmap: one_hot with",
+    "vmap: an in-place operator cannot write",
+    "vmap: a sparse tensor cannot take part",
+)
 
 
 def check_vmap(case: Case, record: Recorder) -> None:
@@ -35,8 +41,9 @@ def check_vmap(case: Case, record: Recorder) -> None:
             continue
         for name, batched in _choices(case, sample):
             try:
-                expected = [side.describe(call(function, _element(side, sample, batched, n))) for n
-                            in range(2)]
+                expected = [
+                    side.describe(call(function, _element(side, sample, batched, n))) for n in range(2)
+                ]
             except Exception:
                 record.note("refused")
                 continue

@@ -55,6 +55,7 @@ class Witness:
 
     def with_tensors(self, fresh: dict[int, Any]) -> Any:
         """The call with other tensors in place of the tensor arguments, given by the id of these."""
+
         def replaced(tree: Any) -> Any:
             if isinstance(tree, tuple | list):
                 return type(tree)(replaced(item) for item in tree)
@@ -144,6 +145,7 @@ PHASES: dict[str, Callable[..., Any]] = {
 
 # Draws.
 
+
 def _fixed_draw(parameter: Any, out: Any) -> np.ndarray:
     return np.random.default_rng(5).standard_normal(out.shape)
 
@@ -158,8 +160,10 @@ def _gamma_of_fixed_rank(parameter: Any, out: Any) -> np.ndarray:
 # generator's numbers become a draw. A normal draw is a constant, as PyTorch says; a gamma draw keeps its rank
 # in the distribution.
 DRAWS: dict[str, Callable[[Any, Any], np.ndarray]] = {
-    "normal.Tensor_float": _fixed_draw, "normal.float_Tensor": _fixed_draw,
-    "normal.Tensor_Tensor": _fixed_draw, "_standard_gamma": _gamma_of_fixed_rank,
+    "normal.Tensor_float": _fixed_draw,
+    "normal.float_Tensor": _fixed_draw,
+    "normal.Tensor_Tensor": _fixed_draw,
+    "_standard_gamma": _gamma_of_fixed_rank,
 }
 
 
@@ -197,10 +201,14 @@ def sparse_tensor(kind: str, values: np.ndarray) -> Any:
     dense = rushlight.from_numpy(values)
     if kind == "uncoalesced":
         found = dense.to_sparse()
-        return rushlight.sparse_coo_tensor(rushlight.cat([found.indices(), found.indices().flip(1)], 1),
-                                           rushlight.cat([found.values(), 0.3 - found.values()]), found.shape)
-    return dense.to_sparse(layout=getattr(rushlight, f"sparse_{kind}"),
-                           blocksize=(1, 2) if kind in ("bsr", "bsc") else None)
+        return rushlight.sparse_coo_tensor(
+            rushlight.cat([found.indices(), found.indices().flip(1)], 1),
+            rushlight.cat([found.values(), 0.3 - found.values()]),
+            found.shape,
+        )
+    return dense.to_sparse(
+        layout=getattr(rushlight, f"sparse_{kind}"), blocksize=(1, 2) if kind in ("bsr", "bsc") else None
+    )
 
 
 def evaluate(text: str, seed: int = 7) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -241,10 +249,15 @@ def evaluate(text: str, seed: int = 7) -> tuple[tuple[Any, ...], dict[str, Any]]
         "sk": lambda kind, *shape: sparse_tensor(kind, spread(-0.9, 0.9, shape)),
         "layout": lambda name: getattr(rushlight, name),
         "of": _follower,
-        "nested": lambda leaf, *ends: _follower(leaf, lambda values: (
-            rushlight.nested.nested_tensor_from_jagged(values, rushlight.tensor([0, *ends])))),
+        "nested": lambda leaf, *ends: _follower(
+            leaf,
+            lambda values: rushlight.nested.nested_tensor_from_jagged(values, rushlight.tensor([0, *ends])),
+        ),
         "by": lambda source, function: _follower(source, lambda value: function(value).detach()),
-        "float64": rushlight.float64, "int64": rushlight.int64, "int8": rushlight.int8, "float": float,
+        "float64": rushlight.float64,
+        "int64": rushlight.int64,
+        "int8": rushlight.int8,
+        "float": float,
         "arguments": lambda *args, **kwargs: (args, kwargs),
     }
     return eval(f"arguments({text})", {"__builtins__": {}}, scope)  # the texts are this package's own

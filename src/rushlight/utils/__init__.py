@@ -3,12 +3,31 @@
 import importlib
 from typing import Any
 
-_MODULES = ("_mode_utils", "_python_dispatch", "_pytree", "benchmark", "checkpoint", "data",
-            "deterministic", "dlpack", "hooks", "weak")
+_MODULES = (
+    "_mode_utils",
+    "_python_dispatch",
+    "_pytree",
+    "benchmark",
+    "checkpoint",
+    "data",
+    "deterministic",
+    "dlpack",
+    "hooks",
+    "weak",
+)
 _FROM = {"swap_tensors": "swapping"}  # functions, and the module that has them
 
-__all__ = ["_pytree", "benchmark", "checkpoint", "data", "deterministic", "dlpack", "hooks", "swap_tensors",
-           "weak"]
+__all__ = [
+    "_pytree",
+    "benchmark",
+    "checkpoint",
+    "data",
+    "deterministic",
+    "dlpack",
+    "hooks",
+    "swap_tensors",
+    "weak",
+]
 
 
 def __getattr__(name: str) -> Any:

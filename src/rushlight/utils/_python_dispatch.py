@@ -13,8 +13,14 @@ from ..core.overrides import modes_replaced, undispatched
 from ..core.python_dispatch import pop_mode, push_mode
 from ..core.tensor import Tensor
 
-__all__ = ["BaseTorchDispatchMode", "TorchDispatchMode", "is_traceable_wrapper_subclass",
-           "is_traceable_wrapper_subclass_type", "return_and_correct_aliasing", "transform_subclass"]
+__all__ = [
+    "BaseTorchDispatchMode",
+    "TorchDispatchMode",
+    "is_traceable_wrapper_subclass",
+    "is_traceable_wrapper_subclass_type",
+    "return_and_correct_aliasing",
+    "transform_subclass",
+]
 
 
 class TorchDispatchMode:
@@ -103,22 +109,32 @@ def is_traceable_wrapper_subclass(t: object) -> bool:
 
 
 def is_traceable_wrapper_subclass_type(t: type) -> bool:
-    return issubclass(t, Tensor) and t is not Tensor and hasattr(t, "__tensor_flatten__") \
+    return (
+        issubclass(t, Tensor)
+        and t is not Tensor
+        and hasattr(t, "__tensor_flatten__")
         and hasattr(t, "__tensor_unflatten__")
+    )
 
 
-def transform_subclass(t: Any, callback: Callable[[str, Tensor], Any], outer_size: Any = None,
-                       outer_stride: Any = None) -> Any:
+def transform_subclass(
+    t: Any, callback: Callable[[str, Tensor], Any], outer_size: Any = None, outer_stride: Any = None
+) -> Any:
     """Another object of the class of `t`, made of what `callback(name, tensor)` gives for its tensors."""
     size = t.size() if outer_size is None else outer_size
     stride = t.stride() if outer_stride is None else outer_stride
     names, context = t.__tensor_flatten__()
     parts = {name: callback(name, getattr(t, name)) for name in names}
     made = type(t).__tensor_unflatten__(parts, context, size, stride)
-    for what, wanted, given in (("shape", tuple(size), tuple(made.shape)),
-                                ("stride", tuple(stride), tuple(made.stride()))):
-        check(given == wanted, f"{type(t).__name__}.__tensor_unflatten__ was asked for {what} {wanted} and "
-              f"made {given}", AssertionError)
+    for what, wanted, given in (
+        ("shape", tuple(size), tuple(made.shape)),
+        ("stride", tuple(stride), tuple(made.stride())),
+    ):
+        check(
+            given == wanted,
+            f"{type(t).__name__}.__tensor_unflatten__ was asked for {what} {wanted} and made {given}",
+            AssertionError,
+        )
     return made
 
 
@@ -127,8 +143,12 @@ def return_and_correct_aliasing(func: OpOverload, args: Any, kwargs: Any, out: A
     was made for it; where it is a view, `out` over the storage of the argument it is a view of."""
     schema = func._schema
     given = dict(zip((a.name for a in schema.arguments), args, strict=False)) | dict(kwargs or {})
-    owners = {name: given.get(a.name) for a in schema.arguments if a.alias_info is not None
-              for name in a.alias_info.before_set}
+    owners = {
+        name: given.get(a.name)
+        for a in schema.arguments
+        if a.alias_info is not None
+        for name in a.alias_info.before_set
+    }
 
     def owner(result: Any) -> Any:
         found = (owners.get(name) for name in sorted(result.alias_info.before_set))
@@ -152,6 +172,12 @@ def return_and_correct_aliasing(func: OpOverload, args: Any, kwargs: Any, out: A
 
 def _share(source: Any, view: Any) -> None:
     """Make an object without data a view of another: both have one storage."""
-    if isinstance(source, Tensor) and isinstance(view, Tensor) and view is not source \
-            and source._array is None and view._array is None and source._parts is None:
+    if (
+        isinstance(source, Tensor)
+        and isinstance(view, Tensor)
+        and view is not source
+        and source._array is None
+        and view._array is None
+        and source._parts is None
+    ):
         view._storage = source.storage_object

@@ -7,8 +7,20 @@ from typing import Any
 
 from ..core.pytree import TreeSpec, flatten, unflatten
 
-__all__ = ["TreeSpec", "arg_tree_leaves", "tree_all", "tree_any", "tree_flatten", "tree_iter", "tree_leaves",
-           "tree_map", "tree_map_", "tree_map_only", "tree_structure", "tree_unflatten"]
+__all__ = [
+    "TreeSpec",
+    "arg_tree_leaves",
+    "tree_all",
+    "tree_any",
+    "tree_flatten",
+    "tree_iter",
+    "tree_leaves",
+    "tree_map",
+    "tree_map_",
+    "tree_map_only",
+    "tree_structure",
+    "tree_unflatten",
+]
 
 IsLeaf = Callable[[Any], bool] | None
 
@@ -52,8 +64,9 @@ def tree_map_(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: IsLeaf 
     return tree
 
 
-def tree_map_only(type_or_types_or_pred: Any, func: Callable[[Any], Any], tree: Any,
-                  is_leaf: IsLeaf = None) -> Any:
+def tree_map_only(
+    type_or_types_or_pred: Any, func: Callable[[Any], Any], tree: Any, is_leaf: IsLeaf = None
+) -> Any:
     """`func` applied to the leaves of a type (or for which a predicate holds); the others stay."""
     wanted = type_or_types_or_pred
     if isinstance(wanted, type) or not callable(wanted):

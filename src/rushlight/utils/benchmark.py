@@ -67,8 +67,10 @@ class Measurement:
         lines.append(f"  {kind}: {in_words(self.median)}")
         if len(self.raw_times) > 1:
             lines.append(f"  IQR: {in_words(self.iqr)}")
-        lines.append(f"  {len(self.raw_times)} measurement{'s' * (len(self.raw_times) > 1)} of "
-                     f"{self.number_per_run} runs, {self.num_threads} thread{'s' * (self.num_threads > 1)}")
+        lines.append(
+            f"  {len(self.raw_times)} measurement{'s' * (len(self.raw_times) > 1)} of "
+            f"{self.number_per_run} runs, {self.num_threads} thread{'s' * (self.num_threads > 1)}"
+        )
         return "\n".join(lines)
 
 
@@ -82,12 +84,29 @@ def in_words(seconds: float) -> str:
 class Timer:
     """Times a statement, with a number of threads (one, unless told) and after a warm-up run."""
 
-    def __init__(self, stmt: str = "pass", setup: str = "pass", global_setup: str = "",
-                 timer: Callable[[], float] = time.perf_counter, globals: dict[str, Any] | None = None,
-                 label: str | None = None, sub_label: str | None = None, description: str | None = None,
-                 env: str | None = None, num_threads: int = 1, language: Any = None) -> None:
-        self._names = {"stmt": stmt, "setup": setup, "label": label, "sub_label": sub_label,
-                       "description": description, "env": env, "num_threads": num_threads}
+    def __init__(
+        self,
+        stmt: str = "pass",
+        setup: str = "pass",
+        global_setup: str = "",
+        timer: Callable[[], float] = time.perf_counter,
+        globals: dict[str, Any] | None = None,
+        label: str | None = None,
+        sub_label: str | None = None,
+        description: str | None = None,
+        env: str | None = None,
+        num_threads: int = 1,
+        language: Any = None,
+    ) -> None:
+        self._names = {
+            "stmt": stmt,
+            "setup": setup,
+            "label": label,
+            "sub_label": sub_label,
+            "description": description,
+            "env": env,
+            "num_threads": num_threads,
+        }
         space = dict(globals or {})
         if global_setup:
             exec(global_setup, space)
@@ -110,8 +129,9 @@ class Timer:
     def repeat(self, repeat: int = -1, number: int = -1) -> None:
         raise NotImplementedError("see Timer.blocked_autorange, which chooses both")
 
-    def blocked_autorange(self, callback: Callable[[int, float], Any] | None = None,
-                          min_run_time: float = 0.2) -> Measurement:
+    def blocked_autorange(
+        self, callback: Callable[[int, float], Any] | None = None, min_run_time: float = 0.2
+    ) -> Measurement:
         """Blocks of as many runs as make looking at the clock negligible, for at least `min_run_time`."""
         number = self._number(min_run_time)
 
@@ -125,9 +145,14 @@ class Timer:
 
         return self._measured(number, blocks)
 
-    def adaptive_autorange(self, threshold: float = 0.1, *, min_run_time: float = 0.01,
-                           max_run_time: float = 10.0,
-                           callback: Callable[[int, float], Any] | None = None) -> Measurement:
+    def adaptive_autorange(
+        self,
+        threshold: float = 0.1,
+        *,
+        min_run_time: float = 0.01,
+        max_run_time: float = 10.0,
+        callback: Callable[[int, float], Any] | None = None,
+    ) -> Measurement:
         """Blocks until the quartiles are within `threshold` of the median, or time is up."""
         number = self._number(min_run_time)
 
@@ -183,8 +208,14 @@ class Compare:
         for r in results:
             key = r.num_threads, r.sub_label or r.stmt.strip()
             rows.setdefault(key, {})[r.description or ""] = r.median
-        unit, size = next(((u, s) for u, s in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6))
-                           if max(r.median for r in results) >= s), ("ns", 1e-9))
+        unit, size = next(
+            (
+                (u, s)
+                for u, s in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6))
+                if max(r.median for r in results) >= s
+            ),
+            ("ns", 1e-9),
+        )
         digits = 0 if self._trimmed else 1
         width = max([len(name) for _, name in rows] + [len("threads: 1")])
         wide = [max(len(column), 12) for column in columns]
@@ -192,6 +223,9 @@ class Compare:
         lines = [f"[ {label} ]", " " * width + "".join(heads)]
         for (threads, name), cells in rows.items():
             values = [f"{cells[c] / size:.{digits}f}" if c in cells else "" for c in columns]
-            lines.append(f"{name:<{width}}" + "".join(
-                f" | {v:>{w}}" for v, w in zip(values, wide, strict=True)) + f"   ({threads} threads)")
+            lines.append(
+                f"{name:<{width}}"
+                + "".join(f" | {v:>{w}}" for v, w in zip(values, wide, strict=True))
+                + f"   ({threads} threads)"
+            )
         return "\n".join([*lines, f"\nTimes are in {unit}."])

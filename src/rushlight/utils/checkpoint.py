@@ -30,10 +30,22 @@ from .checkpoint_policy import (
     create_selective_checkpoint_contexts,
 )
 
-__all__ = ["CheckpointError", "CheckpointFunction", "CheckpointPolicy", "SelectiveCheckpointContext",
-           "_CachedTorchDispatchMode", "_CachingTorchDispatchMode", "check_backward_validity", "checkpoint",
-           "checkpoint_sequential", "create_selective_checkpoint_contexts",
-           "detach_variable", "noop_context_fn", "set_checkpoint_debug_enabled", "set_checkpoint_early_stop"]
+__all__ = [
+    "CheckpointError",
+    "CheckpointFunction",
+    "CheckpointPolicy",
+    "SelectiveCheckpointContext",
+    "_CachedTorchDispatchMode",
+    "_CachingTorchDispatchMode",
+    "check_backward_validity",
+    "checkpoint",
+    "checkpoint_sequential",
+    "create_selective_checkpoint_contexts",
+    "detach_variable",
+    "noop_context_fn",
+    "set_checkpoint_debug_enabled",
+    "set_checkpoint_early_stop",
+]
 
 
 class CheckpointError(RuntimeError):
@@ -82,10 +94,13 @@ def noop_context_fn() -> tuple[Any, Any]:
 def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     """Tensors without their history that still require grad where they did."""
     if not isinstance(inputs, tuple):
-        raise RuntimeError("Only tuple of tensors is supported. Got Unsupported input type: "
-                           f"{type(inputs).__name__}")
-    return tuple(value.detach()._set_requires_grad(value.requires_grad) if isinstance(value, Tensor)
-                 else value for value in inputs)
+        raise RuntimeError(
+            f"Only tuple of tensors is supported. Got Unsupported input type: {type(inputs).__name__}"
+        )
+    return tuple(
+        value.detach()._set_requires_grad(value.requires_grad) if isinstance(value, Tensor) else value
+        for value in inputs
+    )
 
 
 def check_backward_validity(inputs: Sequence[Any]) -> None:
@@ -93,14 +108,23 @@ def check_backward_validity(inputs: Sequence[Any]) -> None:
         warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=4)
 
 
-def checkpoint(function: Callable[..., Any], *args: Any, use_reentrant: bool | None = None,
-               context_fn: Callable[[], tuple[Any, Any]] = noop_context_fn,
-               determinism_check: str = "default",
-               debug: bool = False, early_stop: bool = True, **kwargs: Any) -> Any:
+def checkpoint(
+    function: Callable[..., Any],
+    *args: Any,
+    use_reentrant: bool | None = None,
+    context_fn: Callable[[], tuple[Any, Any]] = noop_context_fn,
+    determinism_check: str = "default",
+    debug: bool = False,
+    early_stop: bool = True,
+    **kwargs: Any,
+) -> Any:
     """`function(*args)` without keeping what its backward needs; it is computed again then."""
     if use_reentrant is None:
-        warnings.warn("rushlight.utils.checkpoint: the use_reentrant parameter should be passed explicitly. "
-                      "use_reentrant=False is recommended.", stacklevel=2)
+        warnings.warn(
+            "rushlight.utils.checkpoint: the use_reentrant parameter should be passed explicitly. "
+            "use_reentrant=False is recommended.",
+            stacklevel=2,
+        )
         use_reentrant = True
     preserve = kwargs.pop("preserve_rng_state", True)
     if not use_reentrant:
@@ -117,12 +141,12 @@ def checkpoint(function: Callable[..., Any], *args: Any, use_reentrant: bool | N
 
 # With re-entry.
 
+
 class CheckpointFunction(Function):
     """The part as a custom function: it keeps its inputs and runs again in backward."""
 
     @staticmethod
-    def forward(ctx: Any, run_function: Callable[..., Any], preserve_rng_state: bool,
-                *args: Any) -> Any:
+    def forward(ctx: Any, run_function: Callable[..., Any], preserve_rng_state: bool, *args: Any) -> Any:
         check_backward_validity(args)
         ctx.run_function = run_function
         ctx.state = default_generator.get_state() if preserve_rng_state else None
@@ -135,10 +159,13 @@ class CheckpointFunction(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        check(MODES.run is None or MODES.run.is_full(), "checkpoint(use_reentrant=True) is incompatible "
-                                                        "with autograd.grad() and with the `inputs` of "
-                                                        "backward(), which it would not see; use "
-                                                        "use_reentrant=False")
+        check(
+            MODES.run is None or MODES.run.is_full(),
+            "checkpoint(use_reentrant=True) is incompatible "
+            "with autograd.grad() and with the `inputs` of "
+            "backward(), which it would not see; use "
+            "use_reentrant=False",
+        )
         inputs = list(ctx.others)
         for i, tensor in zip(ctx.places, ctx.saved_tensors, strict=True):
             inputs[i] = tensor
@@ -146,8 +173,9 @@ class CheckpointFunction(Function):
         with _random_state(ctx.state), ctx.autocast(), enable_grad():
             outputs = ctx.run_function(*detached)
         several = (outputs,) if isinstance(outputs, Tensor) else outputs
-        pairs = [(o, g) for o, g in zip(several, grads, strict=True)
-                 if isinstance(o, Tensor) and o.requires_grad]
+        pairs = [
+            (o, g) for o, g in zip(several, grads, strict=True) if isinstance(o, Tensor) and o.requires_grad
+        ]
         check(len(pairs) > 0, "none of output has requires_grad=True, this checkpoint() is not necessary")
         backward([o for o, _ in pairs], [g for _, g in pairs])
         return (None, None, *[value._grad if isinstance(value, Tensor) else None for value in detached])
@@ -178,9 +206,9 @@ class _random_state:
 
 # Without.
 
+
 class _Frame:
-    """What one checkpointed call needs to run again, and what the second run found, for each backward pass.
-    """
+    """What one checkpointed call needs to run again, and what the second run found, for each backward pass."""
 
     def __init__(self, again: Callable[[], Any], early_stop: bool, compare: bool) -> None:
         self.again = again
@@ -201,10 +229,12 @@ class _Frame:
             if run is not None:
                 self.found[run] = values
         if place >= len(values):
-            raise CheckpointError("rushlight.utils.checkpoint: A different number of tensors was saved "
-                                  "during the original forward and recomputation.\nNumber of tensors saved "
-                                  f"during forward: {len(self.metadata)}\nNumber of tensors saved during "
-                                  f"recomputation: {len(values)}.")
+            raise CheckpointError(
+                "rushlight.utils.checkpoint: A different number of tensors was saved "
+                "during the original forward and recomputation.\nNumber of tensors saved "
+                f"during forward: {len(self.metadata)}\nNumber of tensors saved during "
+                f"recomputation: {len(values)}."
+            )
         return values[place]
 
     def _recompute(self) -> list[Tensor]:
@@ -227,19 +257,29 @@ class _Frame:
         now = (tuple(tensor.shape), tensor.dtype, tensor.device)
         if self.compare and now != self.metadata[place]:
             names = ("shape", "dtype", "device")
-            raise CheckpointError("rushlight.utils.checkpoint: Recomputed values for the following tensors "
-                                  "have different metadata than during the forward pass.\ntensor at position "
-                                  f"{place}:\nsaved metadata: "
-                                  f"{dict(zip(names, self.metadata[place], strict=True))}\nrecomputed "
-                                  f"metadata: {dict(zip(names, now, strict=True))}")
+            raise CheckpointError(
+                "rushlight.utils.checkpoint: Recomputed values for the following tensors "
+                "have different metadata than during the forward pass.\ntensor at position "
+                f"{place}:\nsaved metadata: "
+                f"{dict(zip(names, self.metadata[place], strict=True))}\nrecomputed "
+                f"metadata: {dict(zip(names, now, strict=True))}"
+            )
 
 
-def _without_reentry(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
-                     preserve: bool,
-                     context_fn: Callable[[], tuple[Any, Any]], determinism_check: str,
-                     early_stop: bool) -> Any:
-    check(determinism_check in ("default", "none"),
-          f"determinism_check should be 'default' or 'none', but got {determinism_check}", ValueError)
+def _without_reentry(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    preserve: bool,
+    context_fn: Callable[[], tuple[Any, Any]],
+    determinism_check: str,
+    early_stop: bool,
+) -> Any:
+    check(
+        determinism_check in ("default", "none"),
+        f"determinism_check should be 'default' or 'none', but got {determinism_check}",
+        ValueError,
+    )
     if not MODES.grad:
         return function(*args, **kwargs)
     forward_context, recompute_context = context_fn()
@@ -255,12 +295,16 @@ def _without_reentry(function: Callable[..., Any], args: tuple[Any, ...], kwargs
         return function(*args, **kwargs)
 
 
-def checkpoint_sequential(functions: Any, segments: int, input: Tensor, use_reentrant: bool | None = None,
-                          **kwargs: Any) -> Any:
+def checkpoint_sequential(
+    functions: Any, segments: int, input: Tensor, use_reentrant: bool | None = None, **kwargs: Any
+) -> Any:
     """Run a sequence of functions, all but the last segment of it checkpointed."""
     if use_reentrant is None:
-        warnings.warn("rushlight.utils.checkpoint.checkpoint_sequential: the use_reentrant parameter should "
-                      "be passed explicitly. use_reentrant=False is recommended.", stacklevel=2)
+        warnings.warn(
+            "rushlight.utils.checkpoint.checkpoint_sequential: the use_reentrant parameter should "
+            "be passed explicitly. use_reentrant=False is recommended.",
+            stacklevel=2,
+        )
         use_reentrant = True
     preserve = kwargs.pop("preserve_rng_state", True)
     if kwargs:
@@ -272,12 +316,14 @@ def checkpoint_sequential(functions: Any, segments: int, input: Tensor, use_reen
             for step in steps[start:end]:
                 value = step(value)
             return value
+
         return forward
 
     size = len(steps) // segments
     end = -1
     for start in range(0, size * (segments - 1), size):
         end = start + size - 1
-        input = checkpoint(segment(start, end + 1), input, use_reentrant=use_reentrant,
-                           preserve_rng_state=preserve)
+        input = checkpoint(
+            segment(start, end + 1), input, use_reentrant=use_reentrant, preserve_rng_state=preserve
+        )
     return segment(end + 1, len(steps))(input)

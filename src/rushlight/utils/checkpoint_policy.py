@@ -47,8 +47,10 @@ class _VersionWrapper:
 
     def get_val(self, allow_cache_entry_mutation: bool) -> Any:
         if self.version is not None and not allow_cache_entry_mutation and self.val._version != self.version:
-            raise RuntimeError("Tensor cached during selective activation checkpoint has been mutated: "
-                               "clone it before writing to it, or say allow_cache_entry_mutation=True")
+            raise RuntimeError(
+                "Tensor cached during selective activation checkpoint has been mutated: "
+                "clone it before writing to it, or say allow_cache_entry_mutation=True"
+            )
         return self.val
 
 
@@ -85,8 +87,9 @@ class _CachingTorchDispatchMode(TorchDispatchMode):
 class _CachedTorchDispatchMode(TorchDispatchMode):
     """The second run."""
 
-    def __init__(self, policy_fn: Callable[..., Any], storage: Storage,
-                 allow_cache_entry_mutation: bool) -> None:
+    def __init__(
+        self, policy_fn: Callable[..., Any], storage: Storage, allow_cache_entry_mutation: bool
+    ) -> None:
         self.policy_fn = policy_fn
         self.storage = storage
         self.allow_cache_entry_mutation = allow_cache_entry_mutation
@@ -100,25 +103,36 @@ class _CachedTorchDispatchMode(TorchDispatchMode):
             return func(*args, **kwargs)
         kept = self.storage.get(func)
         if kept is None:
-            raise RuntimeError(f"{func} encountered during backward, but not found in storage: the policy "
-                               "must say the same in both runs")
+            raise RuntimeError(
+                f"{func} encountered during backward, but not found in storage: the policy "
+                "must say the same in both runs"
+            )
         if not kept:
-            raise RuntimeError("Trying to backward an extra time. You are only allowed to backward once on "
-                               "any region computed under selective activation checkpoint.")
+            raise RuntimeError(
+                "Trying to backward an extra time. You are only allowed to backward once on "
+                "any region computed under selective activation checkpoint."
+            )
         return pytree.tree_map(lambda entry: entry.get_val(self.allow_cache_entry_mutation), kept.pop(0))
 
 
-def create_selective_checkpoint_contexts(policy_fn_or_list: Any, allow_cache_entry_mutation: bool = False,
-                                         ) -> tuple[TorchDispatchMode, TorchDispatchMode]:
+def create_selective_checkpoint_contexts(
+    policy_fn_or_list: Any, allow_cache_entry_mutation: bool = False
+) -> tuple[TorchDispatchMode, TorchDispatchMode]:
     """The contexts of the two runs, for `context_fn` of checkpoint: given a policy, called with a context,
     the operator and its arguments, or a list of the operators whose results are saved."""
     if isinstance(policy_fn_or_list, list):
         for op in policy_fn_or_list:
             if not isinstance(op, OpOverload):
-                hint = (" Please update the OpOverloadPacket to a specific OpOverload, as aten.sin.default "
-                        "for aten.sin." if isinstance(op, OpOverloadPacket) else "")
-                raise ValueError(f"Expected op in `op_list` to be an OpOverload but got: {op} of type "
-                                 f"{type(op).__name__}.{hint}")
+                hint = (
+                    " Please update the OpOverloadPacket to a specific OpOverload, as aten.sin.default "
+                    "for aten.sin."
+                    if isinstance(op, OpOverloadPacket)
+                    else ""
+                )
+                raise ValueError(
+                    f"Expected op in `op_list` to be an OpOverload but got: {op} of type "
+                    f"{type(op).__name__}.{hint}"
+                )
         saved = list(policy_fn_or_list)
 
         def policy(ctx: Any, op: Any, *args: Any, **kwargs: Any) -> CheckpointPolicy:
@@ -128,5 +142,7 @@ def create_selective_checkpoint_contexts(policy_fn_or_list: Any, allow_cache_ent
     else:
         raise TypeError("policy_fn_or_list must be either a function or a list of ops.")
     storage: Storage = defaultdict(list)
-    return (_CachingTorchDispatchMode(policy, storage),
-            _CachedTorchDispatchMode(policy, storage, allow_cache_entry_mutation))
+    return (
+        _CachingTorchDispatchMode(policy, storage),
+        _CachedTorchDispatchMode(policy, storage, allow_cache_entry_mutation),
+    )

@@ -100,6 +100,7 @@ class Arithmetic(Constants):
 
     def _split_product(self, a: Any, b: Any) -> tuple[Any, Any]:
         """Dekker's product of doubles, without fma."""
+
         def split(v: Any) -> tuple[Any, Any]:
             scaled = self.mul(v, 134217729.0)  # 2**27 + 1
             high = self.sub(scaled, self.sub(scaled, v))

@@ -46,6 +46,7 @@ def _function(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]
 
 # Memory: real and imaginary parts alternate.
 
+
 def load(e: Emitter, pointer: Any, kind: Any, align: int | None = None) -> Complex:
     """Complex numbers in a row, whose parts have the type `kind`."""
     lanes = lanes_of(kind)
@@ -60,6 +61,7 @@ def store(e: Emitter, x: Complex, pointer: Any, align: int | None = None) -> Non
 
 
 # Parts and selection.
+
 
 @_function("complex")
 def make(e: Emitter, real: Any, imag: Any) -> Complex:
@@ -118,6 +120,7 @@ def isfinite(e: Emitter, x: Complex) -> Any:
 
 # Arithmetic.
 
+
 @_function()
 def add(e: Emitter, x: Complex, y: Complex) -> Complex:
     return Complex(e.add(x.real, y.real), e.add(x.imag, y.imag))
@@ -136,8 +139,10 @@ def neg(e: Emitter, x: Complex) -> Complex:
 @_function()
 def mul(e: Emitter, x: Complex, y: Complex) -> Complex:
     """Each product is rounded by itself, so that x conj(x) is real."""
-    return Complex(e.sub(e.mul(x.real, y.real), e.mul(x.imag, y.imag)),
-                   e.add(e.mul(x.real, y.imag), e.mul(x.imag, y.real)))
+    return Complex(
+        e.sub(e.mul(x.real, y.real), e.mul(x.imag, y.imag)),
+        e.add(e.mul(x.real, y.imag), e.mul(x.imag, y.real)),
+    )
 
 
 @_function()
@@ -214,6 +219,7 @@ def rsqrt(e: Emitter, x: Complex) -> Complex:
 
 
 # Exponentials and logarithms.
+
 
 @_function()
 def exp(e: Emitter, x: Complex) -> Complex:
@@ -301,6 +307,7 @@ def pow(e: Emitter, x: Complex, y: Complex) -> Complex:
 
 # Hyperbolic and trigonometric functions.
 
+
 @_function()
 def sinh(e: Emitter, x: Complex) -> Complex:
     s, c = sinh_cosh(e, x.real)
@@ -359,6 +366,7 @@ def tan(e: Emitter, x: Complex) -> Complex:
 
 
 # Inverse functions.
+
 
 def _roots(e: Emitter, x: Complex) -> tuple[Complex, Complex]:
     """(sqrt(1 - x), sqrt(1 + x))."""

@@ -175,8 +175,14 @@ class Constants:
             found = ir.Function(self.module, ir.FunctionType(result, list(arguments)), name)
         return found
 
-    def intrinsic(self, name: str, result: Any, arguments: Sequence[Any], overloads: Sequence[Any],
-                  flags: Sequence[str] = ()) -> Any:
+    def intrinsic(
+        self,
+        name: str,
+        result: Any,
+        arguments: Sequence[Any],
+        overloads: Sequence[Any],
+        flags: Sequence[str] = (),
+    ) -> Any:
         """Call llvm.`name`, whose overloads are the types that its full name spells out."""
         full = ".".join(["llvm", name, *[mangle(t) for t in overloads]])
         function = self.declare(full, result, [a.type for a in arguments])

@@ -33,8 +33,9 @@ class Control(Constants):
         index, phis, finish = self._counted(start, stop, step, initial)
         return finish(body(index, *phis))
 
-    def _counted(self, start: Any, stop: Any, step: Any, initial: State,
-                 certain: bool = False) -> tuple[Any, list[Any], Any]:
+    def _counted(
+        self, start: Any, stop: Any, step: Any, initial: State, certain: bool = False
+    ) -> tuple[Any, list[Any], Any]:
         """A loop tested at its end, with a test before it unless it surely runs."""
         certain = certain or (isinstance(start, int) and isinstance(stop, int) and start < stop)
         kind = next((v.type for v in (start, stop, step) if not isinstance(v, int)), ir.IntType(64))
@@ -87,8 +88,13 @@ class Control(Constants):
         self._append(after)
         return list(state)
 
-    def branch(self, condition: Any, then: Callable[[], State], otherwise: Callable[[], State],
-               likely: bool | None = None) -> list[Any]:
+    def branch(
+        self,
+        condition: Any,
+        then: Callable[[], State],
+        otherwise: Callable[[], State],
+        likely: bool | None = None,
+    ) -> list[Any]:
         """The values of one of two callbacks, chosen by an i1."""
         b = self.builder
         yes, no, after = (ir.Block(b.function, name=n) for n in ("then", "else", "join"))

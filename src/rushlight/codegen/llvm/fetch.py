@@ -17,18 +17,28 @@ def to_fetch(nest: Nest, phase: Phase, rows: int) -> list[tuple[Access, bool]]:
     begins a new page.
     """
     at = nest.phases.index(phase)
-    following = nest.phases[at + 1:at + 2]
+    following = nest.phases[at + 1 : at + 2]
     if not nest.outer or not following or following[0].inner != phase.inner:
         return []
-    found = [(s.access, True) for s in following[0].statements
-             if isinstance(s, Store) and s.access.buffer.place is not Place.ROW]
+    found = [
+        (s.access, True)
+        for s in following[0].statements
+        if isinstance(s, Store) and s.access.buffer.place is not Place.ROW
+    ]
     first, row = nest.phases[0], nest.outer[-1]
     if found and first.inner == phase.inner:
         reads = dict.fromkeys(access for value in first.values() for access in loads_in(value))
-        found += [(Access(access.buffer, access.index.substitute({row: as_index(row) + rows})), False)
-                  for access in reads if access.index.depends_on(row) and not access.indirect]
+        found += [
+            (Access(access.buffer, access.index.substitute({row: as_index(row) + rows})), False)
+            for access in reads
+            if access.index.depends_on(row) and not access.indirect
+        ]
     points = extents(phase.inner).constant_value() or 0
-    return [(access, write) for access, write in found
-            if access.buffer.place is not Place.ROW and not access.indirect
-            and access.index.stride(phase.inner[-1]) == 1
-            and points * access.buffer.dtype.itemsize <= ROW_BYTES]
+    return [
+        (access, write)
+        for access, write in found
+        if access.buffer.place is not Place.ROW
+        and not access.indirect
+        and access.index.stride(phase.inner[-1]) == 1
+        and points * access.buffer.dtype.itemsize <= ROW_BYTES
+    ]

@@ -166,6 +166,7 @@ def supports(expr: Expr) -> bool:
 
 # Instructions that look at dtypes themselves.
 
+
 def _cast(e: Emitter, expr: Expr, values: Sequence[Any]) -> Any:
     return convert(e, values[0], expr.args[0].dtype, expr.dtype)
 
@@ -236,7 +237,7 @@ def _iterate(e: Emitter, expr: Expr, values: Sequence[Any]) -> Any:
 
 def _emit_loop(e: Emitter, loop: Any, expr: Expr, values: Sequence[Any]) -> Sequence[Any]:
     count, *given = values
-    state, captured = given[:len(loop.bodies)], given[len(loop.bodies):]
+    state, captured = given[: len(loop.bodies)], given[len(loop.bodies) :]
     lanes = lanes_of(count.type)
 
     def step(k: Any, *state: Any) -> list[Any]:
@@ -296,7 +297,10 @@ BOOL_ARITHMETIC: dict[str, Callable[..., Any]] = {
     "abs": lambda e, x: x,
 }
 SIGNED: dict[str, Callable[..., Any]] = {
-    "maximum": Emitter.maximum, "minimum": Emitter.minimum, "fmax": Emitter.fmax, "fmin": Emitter.fmin,
+    "maximum": Emitter.maximum,
+    "minimum": Emitter.minimum,
+    "fmax": Emitter.fmax,
+    "fmin": Emitter.fmin,
     "abs": lambda e, x, signed: e.abs(x) if signed else x,
     "signbit": lambda e, x, signed: e.signbit(x) if signed else e.constant(0, bool_like(x.type)),
 }

@@ -119,8 +119,11 @@ def kernel_key(plan: LoopPlan, target: Target, reaches: Mapping[Buffer, int] = N
                     parts.append(_node_key(node, numbers, names, buffers))
             where: Any
             if isinstance(statement, Store):
-                where = (buffers[statement.access.buffer], _index_key(statement.access.index, names),
-                         statement.mode)
+                where = (
+                    buffers[statement.access.buffer],
+                    _index_key(statement.access.index, names),
+                    statement.mode,
+                )
             else:
                 where = (names.setdefault(statement.name, f"v{len(names)}"), statement.combine)
             parts.append((where, numbers[statement.value]))
@@ -136,8 +139,9 @@ def kernel_key(plan: LoopPlan, target: Target, reaches: Mapping[Buffer, int] = N
     return tuple(parts)
 
 
-def _node_key(node: Expr, numbers: dict[Expr, int], names: dict[Any, str],
-              buffers: dict[Buffer, tuple[Any, ...]]) -> Any:
+def _node_key(
+    node: Expr, numbers: dict[Expr, int], names: dict[Any, str], buffers: dict[Buffer, tuple[Any, ...]]
+) -> Any:
     data: Any = node.data
     if node.op == "load":
         indirect = tuple((atom.name, numbers[x]) for atom, x in data.indirect)
@@ -152,8 +156,12 @@ def _node_key(node: Expr, numbers: dict[Expr, int], names: dict[Any, str],
 
 
 def _index_key(index: Index, names: dict[Any, str]) -> Any:
-    return tuple(sorted((tuple(_atom_key(atom, names) for atom in monomial), coefficient)
-                        for monomial, coefficient in index.terms.items()))
+    return tuple(
+        sorted(
+            (tuple(_atom_key(atom, names) for atom in monomial), coefficient)
+            for monomial, coefficient in index.terms.items()
+        )
+    )
 
 
 def _atom_key(atom: Any, names: dict[Any, str]) -> str:

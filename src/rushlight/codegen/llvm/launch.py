@@ -47,8 +47,15 @@ def shared_instructions(nests: Sequence[Nest]) -> frozenset[tuple[str, DType]]:
 class Kernels:
     """The functions of the nests of one module."""
 
-    def __init__(self, module: Any, target: Target, slots: dict[Buffer, int], reports: Reports,
-                 plans: Sequence[LoopPlan], reaches: Mapping[Buffer, int]) -> None:
+    def __init__(
+        self,
+        module: Any,
+        target: Target,
+        slots: dict[Buffer, int],
+        reports: Reports,
+        plans: Sequence[LoopPlan],
+        reaches: Mapping[Buffer, int],
+    ) -> None:
         self.module = module
         self.target = target
         self.slots = slots
@@ -65,14 +72,28 @@ class Kernels:
         buffers = outside_buffers(plan.nest)
         function = self._functions.get(key)
         if function is None:
-            function = emit_nest(self.module, plan, self.target, plan.nest.name, buffers, self.reports,
-                                 self._shared, reaches=self.reaches)
+            function = emit_nest(
+                self.module,
+                plan,
+                self.target,
+                plan.nest.name,
+                buffers,
+                self.reports,
+                self._shared,
+                reaches=self.reaches,
+            )
             self._functions[key] = function
         return emit_task(self.module, plan, self.target, function, [self.slots[b] for b in buffers])
 
 
-def emit_template(module: Any, plan: LoopPlan, target: Target, slots: dict[Buffer, int], reports: Reports,
-                  emitter: Callable[[Values, LoopPlan], NestEmitter]) -> tuple[str, int]:
+def emit_template(
+    module: Any,
+    plan: LoopPlan,
+    target: Target,
+    slots: dict[Buffer, int],
+    reports: Reports,
+    emitter: Callable[[Values, LoopPlan], NestEmitter],
+) -> tuple[str, int]:
     """Add the function of a nest that has an emitter of its own, and its task: the name and how many."""
     buffers = outside_buffers(plan.nest)
     function = emit_nest(module, plan, target, plan.nest.name, buffers, reports, emitter=emitter)
@@ -138,8 +159,9 @@ def emit_stage(module: Any, target: Target, name: str, tasks: Sequence[Task]) ->
             e.call(module.globals[task], [block, e.add(e.sub(number, starts[low]), first)])
             return ()
         middle = (low + high) // 2
-        e.branch(e.compare("<", number, starts[middle]), lambda: choose(low, middle),
-                 lambda: choose(middle, high))
+        e.branch(
+            e.compare("<", number, starts[middle]), lambda: choose(low, middle), lambda: choose(middle, high)
+        )
         return ()
 
     choose(0, len(parts))

@@ -169,8 +169,9 @@ class Memory(Conversion):
     def _to_memory(self, x: Any) -> Any:
         return self.builder.zext(x, like(x.type, self.i8)) if is_bool(x.type) else x
 
-    def load_masked(self, pointer: Any, kind: Any, mask: Any, align: int | None = None,
-                    other: Any = None) -> Any:
+    def load_masked(
+        self, pointer: Any, kind: Any, mask: Any, align: int | None = None, other: Any = None
+    ) -> Any:
         """The lanes where `mask` is true, 0 or `other` in the rest, whose memory is not touched.
 
         Quick where target.has_masked_memory; elsewhere LLVM makes a branch a lane of it.
@@ -178,8 +179,9 @@ class Memory(Conversion):
         stored = like(kind, self.in_memory(element_of(kind)))
         rest = self.zero(stored) if other is None else self._to_memory(other)
         if lanes_of(kind) == 1:
-            return self.branch(mask, lambda: [self.load(pointer, kind, align)],
-                               lambda: [self._from_memory(rest, kind)])[0]
+            return self.branch(
+                mask, lambda: [self.load(pointer, kind, align)], lambda: [self._from_memory(rest, kind)]
+            )[0]
         arguments = [pointer, self.i32(align or alignment(stored)), mask, rest]
         x = self.intrinsic("masked.load", stored, arguments, [stored, pointer.type])
         return self._from_memory(x, kind)
@@ -204,7 +206,8 @@ class Memory(Conversion):
         mask = self.true(index) if mask is None else mask
         arguments = [addresses, self.i32(alignment(stored)), mask, self.zero(stored)]
         return self._from_memory(
-            self.intrinsic("masked.gather", stored, arguments, [stored, addresses.type]), kind)
+            self.intrinsic("masked.gather", stored, arguments, [stored, addresses.type]), kind
+        )
 
     def scatter(self, x: Any, pointer: Any, index: Any, mask: Any = None) -> None:
         """Lane k to element index[k]; of equal indices the last lane is kept."""
@@ -261,8 +264,9 @@ class Memory(Conversion):
 
     # Control that memory operations of one lane need; defined in control.py.
 
-    def branch(self, condition: Any, then: Callable[[], Sequence[Any]],
-               otherwise: Callable[[], Sequence[Any]]) -> list[Any]:
+    def branch(
+        self, condition: Any, then: Callable[[], Sequence[Any]], otherwise: Callable[[], Sequence[Any]]
+    ) -> list[Any]:
         raise NotImplementedError
 
     def when(self, condition: Any) -> Any:

@@ -39,8 +39,11 @@ ir = LazyModule("llvmlite.ir")
 POOL_SLOT, ERROR_SLOT = 0, 1
 
 # Templates that give (the task's name, the number of tasks) themselves.
-TEMPLATES: dict[str, Callable[..., tuple[str, int]]] = {SCAN: emit_scan, SCATTER: emit_scatter,
-                                                        SORT: emit_sort}
+TEMPLATES: dict[str, Callable[..., tuple[str, int]]] = {
+    SCAN: emit_scan,
+    SCATTER: emit_scatter,
+    SORT: emit_sort,
+}
 
 
 @dataclass
@@ -71,8 +74,10 @@ def emit_module(schedule: Schedule, target: Target) -> NativeModule:
     """Generate the code of `schedule`."""
     module = ir.Module("rushlight")
     slots = _slots(schedule)
-    products = [[step for step in stage.steps if isinstance(step, Call) and step.routine == MATMUL]
-                for stage in schedule.stages]
+    products = [
+        [step for step in stage.steps if isinstance(step, Call) and step.routine == MATMUL]
+        for stage in schedule.stages
+    ]
     workspace = schedule.workspace
     tops = workspace.tops or [workspace.size] * len(products)
     offsets, scratch_size = place_scratch(products, tops, target)
@@ -98,8 +103,12 @@ def emit_module(schedule: Schedule, target: Target) -> NativeModule:
             return [timed(kernels.task(step), step)]
         if step.routine == MATMUL:
             place = Scratch(scratch, offsets[step.name])
-            *packs, own = (Task(*phase) for phase in emit_product(
-                module, step, target, slots, place, near.get(result_of(step)), shares))
+            *packs, own = (
+                Task(*phase)
+                for phase in emit_product(
+                    module, step, target, slots, place, near.get(result_of(step)), shares
+                )
+            )
             return [*(timed(pack, step, pack.name) for pack in packs), timed(own, step)]
         template = TEMPLATES[step.routine]
         return [timed(Task(*template(module, step, target, slots, reports)), step)]
@@ -121,20 +130,31 @@ def emit_module(schedule: Schedule, target: Target) -> NativeModule:
                 packing.extend(packs)
                 tasks.append(own)
         if packing:
-            pending.append(Pending(emit_stage(module, target, f"packing{number}", packing), stage.parallel,
-                                   timer=launched(f"packing{number}")))
+            pending.append(
+                Pending(
+                    emit_stage(module, target, f"packing{number}", packing),
+                    stage.parallel,
+                    timer=launched(f"packing{number}"),
+                )
+            )
         updates = any(b.place is Place.UPDATED for step in stage.steps for b in reads_writes(step)[1])
-        pending.append(Pending(emit_stage(module, target, f"stage{number}", tasks), stage.parallel,
-                               unless_failed=careful and updates and bool(reports.errors),
-                               timer=launched(f"stage{number}: {', '.join(task.name for task in tasks)}")))
+        pending.append(
+            Pending(
+                emit_stage(module, target, f"stage{number}", tasks),
+                stage.parallel,
+                unless_failed=careful and updates and bool(reports.errors),
+                timer=launched(f"stage{number}: {', '.join(task.name for task in tasks)}"),
+            )
+        )
         careful = careful and not updates
     _close_segment(module, target, pending, segments, timers)
     addresses = imports(module) | routine_imports(module, target)
     if timers is not None:
         timers.finish()
         addresses[profile.CLOCK] = profile.clock_address()
-    return NativeModule(str(module), segments, slots, addresses, reports.errors,
-                        [] if timers is None else timers.timers)
+    return NativeModule(
+        str(module), segments, slots, addresses, reports.errors, [] if timers is None else timers.timers
+    )
 
 
 def _add_scratch(schedule: Schedule, slots: dict[Buffer, int], size: int) -> int:
@@ -158,8 +178,9 @@ def _slots(schedule: Schedule) -> dict[Buffer, int]:
     return slots
 
 
-def _close_segment(module: Any, target: Target, pending: list[Pending],
-                   segments: list[str | Call], timers: Timers | None) -> None:
+def _close_segment(
+    module: Any, target: Target, pending: list[Pending], segments: list[str | Call], timers: Timers | None
+) -> None:
     if not pending:
         return
     name = f"entry{len(segments)}"

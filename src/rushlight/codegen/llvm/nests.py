@@ -57,17 +57,24 @@ def row_bytes(buffer: Buffer) -> int:
     return (buffer.size.constant_value() or 1) * buffer.dtype.itemsize
 
 
-def emit_nest(module: Any, plan: LoopPlan, target: Target, name: str, buffers: Sequence[Buffer],
-              reports: Reports, shared: Shared = NO_SHARED,
-              emitter: Callable[[Values, LoopPlan], NestEmitter] | None = None,
-              reaches: Mapping[Buffer, int] = NOTHING) -> Any:
+def emit_nest(
+    module: Any,
+    plan: LoopPlan,
+    target: Target,
+    name: str,
+    buffers: Sequence[Buffer],
+    reports: Reports,
+    shared: Shared = NO_SHARED,
+    emitter: Callable[[Values, LoopPlan], NestEmitter] | None = None,
+    reaches: Mapping[Buffer, int] = NOTHING,
+) -> Any:
     """Add the function of a nest to `module`, which takes `buffers`; templates have emitters of their own."""
     pointer, i64 = ir.PointerType(), ir.IntType(64)
     kind = ir.FunctionType(ir.VoidType(), [pointer] * len(buffers) + [i64] * 3)
     function = ir.Function(module, kind, name)
     function.linkage = "internal"
     function.attributes.add("nounwind")
-    for argument in function.args[:len(buffers)]:
+    for argument in function.args[: len(buffers)]:
         argument.add_attribute("noalias")
     e = Emitter(ir.IRBuilder(function.append_basic_block("entry")), target)
     values = Values(e, dict(zip(buffers, function.args, strict=False)), reports, shared)
@@ -79,8 +86,16 @@ def emit_nest(module: Any, plan: LoopPlan, target: Target, name: str, buffers: S
     return function
 
 
-def emit_tile(e: Emitter, nest: Nest, pointers: dict[Buffer, Any], ranges: Sequence[tuple[Any, Any]], *,
-              ragged: bool, registers: int = 1, streamed: Collection[Buffer] = ()) -> None:
+def emit_tile(
+    e: Emitter,
+    nest: Nest,
+    pointers: dict[Buffer, Any],
+    ranges: Sequence[tuple[Any, Any]],
+    *,
+    ragged: bool,
+    registers: int = 1,
+    streamed: Collection[Buffer] = (),
+) -> None:
     """The code of a nest for a range of each outer loop, in vectors along the last one.
 
     `ragged`: the range of the last loop is not always a whole number of vectors. `registers`: if it is, how
@@ -141,8 +156,9 @@ class NestEmitter:
 
     def _row_zones(self, buffer: Buffer) -> list[Any]:
         start = self.values.pointers[buffer]
-        return [self.e.address(start, at, self.e.i8)
-                for at in (-guards.ROW_ZONE, self.group * row_bytes(buffer))]
+        return [
+            self.e.address(start, at, self.e.i8) for at in (-guards.ROW_ZONE, self.group * row_bytes(buffer))
+        ]
 
     def _check_row(self, buffer: Buffer) -> None:
         """Report an error if anything was written beside a row temporary."""
@@ -182,18 +198,30 @@ class NestEmitter:
         if self.tile:
             width = min(width, self.lanes * self.registers)
         single = len(self.nest.outer) == 1 and not self.tile
-        whole = not self.ragged if self.tile else (
-            not single and extent_of(var) % width == 0 and self.plan.block % width == 0)
+        whole = (
+            not self.ragged
+            if self.tile
+            else (not single and extent_of(var) % width == 0 and self.plan.block % width == 0)
+        )
         self.fixed = {}
         if not any(phase.inner for phase in self.nest.phases) and not any(
-                isinstance(s, Reduce) for s in statements):
+            isinstance(s, Reduce) for s in statements
+        ):
             every = Phase((var,), statements)
             self.fixed = self._hoisted(every, width)
 
         def run() -> None:
-            self._in_vectors(var, begin, end, width, self._row, whole=whole,
-                             repeatable=not self.tile and _repeatable(statements), statements=statements,
-                             total=self.total if single else None)
+            self._in_vectors(
+                var,
+                begin,
+                end,
+                width,
+                self._row,
+                whole=whole,
+                repeatable=not self.tile and _repeatable(statements),
+                statements=statements,
+                total=self.total if single else None,
+            )
 
         if any(phase.inner for phase in self.nest.phases):
             run()
@@ -247,8 +275,9 @@ class NestEmitter:
                 column_end = e.minimum(e.add(column, group), stop)
                 row_end = e.minimum(e.add(row, group), e.value(end, e.i64))
                 with e.loop(column, column_end, lanes) as c, e.loop(row, row_end, lanes) as r:
-                    self._square(near, e.minimum(r, extent_of(near) - lanes),
-                                 e.minimum(c, extent - lanes), across)
+                    self._square(
+                        near, e.minimum(r, extent_of(near) - lanes), e.minimum(c, extent - lanes), across
+                    )
 
     def _square(self, near: Var, row: Any, column: Any, across: Sequence[Expr]) -> None:
         e, values, last, lanes = self.e, self.values, self.nest.outer[-1], self.lanes
@@ -277,13 +306,28 @@ class NestEmitter:
 
     def _maskable(self, statements: Sequence[Statement], var: Var) -> bool:
         """Whether the machine has masked loads and stores for all that differs from lane to lane."""
-        sizes = {access.buffer.dtype.itemsize for s in statements for access in _accesses(s)
-                 if access.indirect or access.index.depends_on(var)}
+        sizes = {
+            access.buffer.dtype.itemsize
+            for s in statements
+            for access in _accesses(s)
+            if access.indirect or access.index.depends_on(var)
+        }
         return self.e.target.has_masked_memory and sizes <= {4, 8}
 
-    def _in_vectors(self, var: Var, begin: Any, end: Any, width: int, body: Callable[[], None], *,
-                    whole: bool, repeatable: bool, statements: Sequence[Statement],
-                    total: Any = None, certain: bool = False) -> None:
+    def _in_vectors(
+        self,
+        var: Var,
+        begin: Any,
+        end: Any,
+        width: int,
+        body: Callable[[], None],
+        *,
+        whole: bool,
+        repeatable: bool,
+        statements: Sequence[Statement],
+        total: Any = None,
+        certain: bool = False,
+    ) -> None:
         """Run `body` along `var` in vectors of `width` lanes.
 
         `whole`: there is nothing left over. `repeatable`: a point may be computed twice. `total`: the extent
@@ -311,8 +355,7 @@ class NestEmitter:
             body()
         self.values.leave()
 
-    def _vector_loop(self, var: Var, begin: Any, end: Any, body: Callable[[], None], *,
-                     ragged: bool) -> None:
+    def _vector_loop(self, var: Var, begin: Any, end: Any, body: Callable[[], None], *, ragged: bool) -> None:
         """Run `body` along `var` in vectors of one register, then lane by lane; no point runs twice."""
         lanes = self.lanes if extent_of(var) >= self.lanes else 1
         stop = _whole_end(self.e, begin, end, lanes)
@@ -419,19 +462,26 @@ class NestEmitter:
                     self.values.evaluate(node, memo)
         if lanes > 1:
             for node, value in memo.items():
-                if node in operands and node.op != "constant" and lanes_of(value.type) == 1 and not is_bool(
-                        value.type):
+                if (
+                    node in operands
+                    and node.op != "constant"
+                    and lanes_of(value.type) == 1
+                    and not is_bool(value.type)
+                ):
                     memo[node] = self.e.splat(value, lanes)
         return memo
 
     def _for_lanes(self, memo: Memo) -> Memo:
         """Values that were spread over a vector, for as many lanes as there are now."""
         e, lanes = self.e, self.values.lanes
-        return {node: value if lanes_of(value.type) in (1, lanes) else e.shuffle(value, range(lanes))
-                for node, value in memo.items()}
+        return {
+            node: value if lanes_of(value.type) in (1, lanes) else e.shuffle(value, range(lanes))
+            for node, value in memo.items()
+        }
 
-    def _statements(self, phase: Phase, memo: Memo, accumulators: dict[str, Accumulator],
-                    mask: Any = None) -> None:
+    def _statements(
+        self, phase: Phase, memo: Memo, accumulators: dict[str, Accumulator], mask: Any = None
+    ) -> None:
         values = self.values
         for statement in phase.statements:
             value = values.evaluate(statement.value, memo)
@@ -447,8 +497,11 @@ class NestEmitter:
 
     def _accumulators(self, phase: Phase, lanes: int, *, rows: bool = False) -> dict[str, Accumulator]:
         few = (extents(phase.inner).constant_value() or 0) < 1 << 31
-        return {s.name: Accumulator(self.e, s, lanes, 32 if few else 64, rows=rows)
-                for s in phase.statements if isinstance(s, Reduce)}
+        return {
+            s.name: Accumulator(self.e, s, lanes, 32 if few else 64, rows=rows)
+            for s in phase.statements
+            if isinstance(s, Reduce)
+        }
 
     def _phase_in_lanes(self, phase: Phase) -> None:
         """Inner loops one by one, every lane a row of its own."""
@@ -496,9 +549,17 @@ class NestEmitter:
             def along() -> None:
                 accesses = _all_accesses(phase.statements) + [a for a, _ in fetched]
                 with self.values.along(var, accesses):
-                    self._in_vectors(var, 0, end, width, run, whole=whole or width == 1,
-                                     repeatable=repeatable and not folds, statements=phase.statements,
-                                     certain=certain)
+                    self._in_vectors(
+                        var,
+                        0,
+                        end,
+                        width,
+                        run,
+                        whole=whole or width == 1,
+                        repeatable=repeatable and not folds,
+                        statements=phase.statements,
+                        certain=certain,
+                    )
 
             self._inner_loops(phase.inner[:-1], along)
             if self.end is not None:
@@ -515,8 +576,11 @@ class NestEmitter:
             width = self.lanes  # as wide as the masked vector at the end
         if self.plan.limit is not None:
             width = min(width, LIMITED * self.lanes)
-        if extent_of(var) % width and not (repeatable and extent_of(var) >= width) and not self._maskable(
-                phase.statements, var):
+        if (
+            extent_of(var) % width
+            and not (repeatable and extent_of(var) >= width)
+            and not self._maskable(phase.statements, var)
+        ):
             width = 1 if folds else width
         return width
 
@@ -536,8 +600,9 @@ class NestEmitter:
                     self.values.store(store, memo[store.value], memo)
             self.values.leave()
 
-    def _overlapping(self, phase: Phase, width: int, memo: Memo,
-                     accumulators: dict[str, Accumulator]) -> None:
+    def _overlapping(
+        self, phase: Phase, width: int, memo: Memo, accumulators: dict[str, Accumulator]
+    ) -> None:
         """A folding loop whose last vector overlaps the one before it; lanes seen before do not count again.
 
         A short body is written out a second time for that vector, a long one has the mask in every turn.
@@ -583,7 +648,8 @@ def _repeatable(statements: Sequence[Statement]) -> bool:
     """Whether a point that is computed a second time gives the same: nothing is read that is written here."""
     written = {s.access.buffer for s in statements if isinstance(s, Store)}
     return not any(isinstance(s, Store) and s.mode is not None for s in statements) and not any(
-        access.buffer in written for s in statements for access in loads_in(s.value))
+        access.buffer in written for s in statements for access in loads_in(s.value)
+    )
 
 
 def _position(phase: Phase) -> Index:

@@ -24,8 +24,14 @@ MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
 
 # Random bits of a uniform, by the name of its dtype: the width of the significand.
-UNIFORM_BITS = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8, "float8_e4m3fn": 4,
-                "float8_e5m2": 3}
+UNIFORM_BITS = {
+    "float64": 53,
+    "float32": 24,
+    "float16": 11,
+    "bfloat16": 8,
+    "float8_e4m3fn": 4,
+    "float8_e5m2": 3,
+}
 
 
 class Philox:
@@ -106,9 +112,12 @@ def _blocks(e: Emitter, counter: Any, seed: Any) -> tuple[Any, Any]:
     def one(_: Any, first: Any, second: Any, key0: Any, key1: Any) -> list[Any]:
         product0 = e.mul(e.shift_right(first, 32), MULTIPLIERS[0])
         product1 = e.mul(e.shift_right(second, 32), MULTIPLIERS[1])
-        return [e.xor(e.xor(e.shift_left(first, 32), product1), key0),
-                e.xor(e.xor(e.shift_left(second, 32), product0), key1),
-                e.add(key0, KEY_STEPS[0] << 32), e.add(key1, KEY_STEPS[1] << 32)]
+        return [
+            e.xor(e.xor(e.shift_left(first, 32), product1), key0),
+            e.xor(e.xor(e.shift_left(second, 32), product0), key1),
+            e.add(key0, KEY_STEPS[0] << 32),
+            e.add(key1, KEY_STEPS[1] << 32),
+        ]
 
     start = [_swap_halves(e, counter), e.zero(counter), *keys]
     first, second, *_ = e.fold(0, ROUNDS, 1, start, one)

@@ -38,7 +38,8 @@ def _reach(step: Step, target: Target) -> int:
     """How far a step looks beyond the limit of what it reads."""
     if isinstance(step, LoopPlan):
         return row_unit(step, target) or max(
-            phase.inner[-1].extent.constant_value() or 0 for phase in step.nest.phases if phase.inner)
+            phase.inner[-1].extent.constant_value() or 0 for phase in step.nest.phases if phase.inner
+        )
     product = product_of(step)
     assert product.triangle is not None
     plan = plan_product(product, target)

@@ -66,8 +66,9 @@ class Accumulator:
     one instruction). `rows`: every lane is a row of its own.
     """
 
-    def __init__(self, e: Emitter, statement: Reduce, lanes: int, position_bits: int = 64, *,
-                 rows: bool = False) -> None:
+    def __init__(
+        self, e: Emitter, statement: Reduce, lanes: int, position_bits: int = 64, *, rows: bool = False
+    ) -> None:
         self.e = e
         self.combine = statement.combine
         self.dtype = statement.value.dtype
@@ -98,8 +99,11 @@ class Accumulator:
         e = self.e
         if mask is not None and self.combine not in ARGUMENTS:
             neutral = e.splat(constant(e, neutral_value(self.combine, self.dtype), self.dtype), self.lanes)
-            value = select(e, mask, value, neutral, self.dtype) if self.dtype.is_complex else e.select(
-                mask, value, neutral)
+            value = (
+                select(e, mask, value, neutral, self.dtype)
+                if self.dtype.is_complex
+                else e.select(mask, value, neutral)
+            )
         old = self._load(self.value)
         if self.combine in ARGUMENTS:
             self._fold_position(old, value, position, mask)
@@ -108,8 +112,11 @@ class Accumulator:
             e.builder.store(e.select(e.compare(op, old, value), old, value), self.value)
             marks = self._load(self.second)
             half = lanes_of(marks.type)
-            first, last = (value, value) if half == self.lanes else (
-                e.shuffle(value, range(half)), e.shuffle(value, range(half, self.lanes)))
+            first, last = (
+                (value, value)
+                if half == self.lanes
+                else (e.shuffle(value, range(half)), e.shuffle(value, range(half, self.lanes)))
+            )
             is_nan = e.builder.sext(e.unordered(first, last), marks.type)
             e.builder.store(e.or_(marks, is_nan), self.second)
         else:

@@ -38,8 +38,11 @@ def rows_together(nest: Nest) -> int:
         return 1
     points = max(extents(phase.inner).constant_value() or 0 for phase in nest.phases)
     inner = {var for phase in nest.phases for var in phase.inner}
-    size = sum(access.buffer.dtype.itemsize for access in {*nest.reads(), *nest.writes()}
-               if not access.index.atoms().isdisjoint(inner))
+    size = sum(
+        access.buffer.dtype.itemsize
+        for access in {*nest.reads(), *nest.writes()}
+        if not access.index.atoms().isdisjoint(inner)
+    )
     return max(1, min(MOST_ROWS, GROUP_BYTES // max(1, points * size)))
 
 

@@ -21,8 +21,9 @@ from .types import lanes_of
 ir = LazyModule("llvmlite.ir")
 
 
-def emit_scan(module: Any, call: Call, target: Target, slots: dict[Buffer, int],
-              reports: Reports) -> tuple[str, int]:
+def emit_scan(
+    module: Any, call: Call, target: Target, slots: dict[Buffer, int], reports: Reports
+) -> tuple[str, int]:
     """Add the functions of a scan; returns the task's name and the number of tasks."""
     plan, folds = call.attributes["plan"], call.attributes["folds"]
 
@@ -46,7 +47,7 @@ class ScanEmitter(NestEmitter):
         if self.plan.vector_outer or not phase.inner:
             self._inner_loops(phase.inner, lambda: self._points(phase, dict(memo), carried))
             return
-        var, = phase.inner
+        (var,) = phase.inner
         extent = var.extent.constant_value() or 0
         whole = extent // self.lanes * self.lanes
         if not all(fold.associative for fold in self.folds.values()):

@@ -22,8 +22,9 @@ from .types import lanes_of, vector
 ir = LazyModule("llvmlite.ir")
 
 
-def emit_scatter(module: Any, call: Call, target: Target, slots: dict[Buffer, int],
-                 reports: Reports) -> tuple[str, int]:
+def emit_scatter(
+    module: Any, call: Call, target: Target, slots: dict[Buffer, int], reports: Reports
+) -> tuple[str, int]:
     """Add the functions of a scatter; returns the task's name and the number of tasks."""
     plan = call.attributes["plan"]
     return emit_template(module, plan, target, slots, reports, ScatterEmitter)
@@ -59,7 +60,7 @@ class ScatterEmitter(NestEmitter):
             self._loops(depth + 1)
 
     def _point(self, memo: dict[Expr, Any]) -> None:
-        store, = self.nest.phases[0].statements
+        (store,) = self.nest.phases[0].statements
         assert isinstance(store, Store)
         condition = None if store.condition is None else self.values.evaluate(store.condition, memo)
         if condition is not None and lanes_of(condition.type) == 1:

@@ -31,8 +31,9 @@ LANES = 8  # rows of a batch
 DIGITS = 256
 
 
-def emit_sort(module: Any, call: Call, target: Target, slots: dict[Buffer, int],
-              reports: Reports) -> tuple[str, int]:
+def emit_sort(
+    module: Any, call: Call, target: Target, slots: dict[Buffer, int], reports: Reports
+) -> tuple[str, int]:
     """Add the task of a sort; returns its name and the number of tasks."""
     plan: SortPlan = call.attributes["plan"]
     name = f"{call.name}.task"
@@ -45,9 +46,12 @@ def emit_sort(module: Any, call: Call, target: Target, slots: dict[Buffer, int],
     def pointer(buffer: Buffer | None) -> Any:
         return None if buffer is None else e.load(e.address(block, slots[buffer], e.i64), e.pointer)
 
-    memory = _Memory(pointer(call.inputs[0]), pointer(call.attributes["values"]),
-                     pointer(call.attributes["positions"]),
-                     e.address(pointer(plan.scratch), e.mul(number, plan.words), e.i64))
+    memory = _Memory(
+        pointer(call.inputs[0]),
+        pointer(call.attributes["values"]),
+        pointer(call.attributes["positions"]),
+        e.address(pointer(plan.scratch), e.mul(number, plan.words), e.i64),
+    )
     begin = e.mul(number, plan.rows_per_task)
     end = e.minimum(e.add(begin, plan.rows_per_task), e.i64(plan.rows))
     emitter = _SortEmitter(e, sort_of(call), memory)
@@ -99,7 +103,8 @@ class _SortEmitter:
         """`write(number, position)`: the element at a position of the row goes to the results as number."""
         e, memory, sort = self.e, self.memory, self.sort
         source, values, positions = (
-            self._row_start(layout, row) for layout in (sort.source, sort.values, sort.positions))
+            self._row_start(layout, row) for layout in (sort.source, sort.values, sort.positions)
+        )
 
         def write(number: Any, position: Any) -> None:
             if memory.values is not None:
@@ -208,7 +213,7 @@ class _SortEmitter:
     def _exchange(self, e: Emitter, arrays: list[tuple[Any, Any]], at: Any) -> None:
         """The smaller words to the first of two places, the larger to the second."""
         kind = vector(e.i64, LANES)
-        pairs = [[e.address(array, at, e.i64) for array in pair] for pair in arrays[:1 + self.wide]]
+        pairs = [[e.address(array, at, e.i64) for array in pair] for pair in arrays[: 1 + self.wide]]
         words = [[e.load(address, kind, 64) for address in pair] for pair in pairs]
         if not self.wide:
             (first, second), (a, b) = pairs[0], words[0]
@@ -360,8 +365,10 @@ class _SortEmitter:
         i64 = e.i64
 
         def above(j: Any) -> Any:
-            return e.and_(e.compare(">", j, 0), e.compare(">", e.load(
-                e.address(keys, e.maximum(e.sub(j, 1), 0), self.key), self.key), key))
+            return e.and_(
+                e.compare(">", j, 0),
+                e.compare(">", e.load(e.address(keys, e.maximum(e.sub(j, 1), 0), self.key), self.key), key),
+            )
 
         def shift(j: Any) -> tuple[Any, list[Any]]:
             before = e.sub(j, 1)
@@ -369,7 +376,7 @@ class _SortEmitter:
                 e.store(e.load(e.address(array, before, kind), kind), e.address(array, j, kind))
             return above(before), [before]
 
-        at, = e.branch(above(hole), lambda: e.repeat([hole], shift), lambda: [hole])
+        (at,) = e.branch(above(hole), lambda: e.repeat([hole], shift), lambda: [hole])
         e.store(key, e.address(keys, at, self.key))
         e.store(position, e.address(places, at, i64))
 

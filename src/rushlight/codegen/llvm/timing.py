@@ -1,5 +1,4 @@
-"""Clocks around launches and tasks, for programs that are to tell where their time goes (runtime/profile.py).
-"""
+"""Clocks around launches and tasks, for programs that are to tell where their time goes (runtime/profile.py)."""
 
 from __future__ import annotations
 
@@ -78,5 +77,6 @@ def _timer(step: Step, part: str) -> Timer:
     if step.routine != MATMUL or part:
         return Timer(f"{step.name} {part}".strip(), launch=False, moved=moved if not part else 0)
     product = product_of(step)
-    return Timer(f"{step.name} {product}", launch=False, operations=2 * product.size * product.depth,
-                 moved=moved)
+    return Timer(
+        f"{step.name} {product}", launch=False, operations=2 * product.size * product.depth, moved=moved
+    )

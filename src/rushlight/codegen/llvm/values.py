@@ -54,21 +54,33 @@ class Reports:
 
 def costly(node: Expr) -> bool:
     """Whether an instruction is so long that its code should not be repeated."""
-    return WEIGHTS.get(node.op, 1) >= WORTH_SHARING and node.op in FUNCTIONS and node.op not in SHORT and (
-        node.dtype.name in SHARED_DTYPES and all(a.dtype is node.dtype for a in node.args))
+    return (
+        WEIGHTS.get(node.op, 1) >= WORTH_SHARING
+        and node.op in FUNCTIONS
+        and node.op not in SHORT
+        and (node.dtype.name in SHARED_DTYPES and all(a.dtype is node.dtype for a in node.args))
+    )
 
 
 def compares_places(node: Expr) -> bool:
     """Whether an index is compared with an integer."""
-    return node.op in COMPARE and any(a.op == "index" for a in node.args) and all(
-        a.dtype.name == "int64" for a in node.args)
+    return (
+        node.op in COMPARE
+        and any(a.op == "index" for a in node.args)
+        and all(a.dtype.name == "int64" for a in node.args)
+    )
 
 
 class Values:
     """Emits values and memory accesses for the loops of one nest."""
 
-    def __init__(self, e: Emitter, pointers: dict[Buffer, Any], reports: Reports,
-                 shared: frozenset[tuple[str, DType]] = frozenset()) -> None:
+    def __init__(
+        self,
+        e: Emitter,
+        pointers: dict[Buffer, Any],
+        reports: Reports,
+        shared: frozenset[tuple[str, DType]] = frozenset(),
+    ) -> None:
         self.e = e
         self.pointers = pointers
         self.reports = reports
@@ -133,8 +145,9 @@ class Values:
         lanes = max(lanes_of(v.type) for v in values)
         # A condition that is the same in all lanes chooses between vectors, by a branch.
         whole = 1 if node.op == "where" and not node.dtype.is_complex else 0
-        values = [v if i < whole or lanes_of(v.type) == lanes else e.splat(v, lanes)
-                  for i, v in enumerate(values)]
+        values = [
+            v if i < whole or lanes_of(v.type) == lanes else e.splat(v, lanes) for i, v in enumerate(values)
+        ]
         if (node.op, node.dtype) in self.shared and costly(node):
             return self._call_shared(node, values)
         return emit_instruction(e, node, values)
@@ -167,8 +180,11 @@ class Values:
             first = e.sub(first, less)
         elif index.bounds()[0] < -FAR or index.bounds()[1] > FAR:
             first = e.clamp_integer(first, -FAR, FAR)
-        return e.compare(op, e.splat(e.cast(first, e.i32), self.lanes),
-                         e.constant_lanes([-step * lane for lane in range(self.lanes)], e.i32))
+        return e.compare(
+            op,
+            e.splat(e.cast(first, e.i32), self.lanes),
+            e.constant_lanes([-step * lane for lane in range(self.lanes)], e.i32),
+        )
 
     def _call_shared(self, node: Expr, values: list[Any]) -> Any:
         """A call of the function that the module has for an instruction."""
@@ -198,8 +214,10 @@ class Values:
     def _checked_divisor(self, value: Any) -> Any:
         """An integer divisor; where it is 0, which is reported, 1."""
         zero = self.e.compare("==", value, 0)
-        self.report(zero, self.reports.number_of(
-            RuntimeError, "ZeroDivisionError: integer division or modulo by zero"))
+        self.report(
+            zero,
+            self.reports.number_of(RuntimeError, "ZeroDivisionError: integer division or modulo by zero"),
+        )
         return self.e.select(zero, 1, value)
 
     def report(self, wrong: Any, number: int) -> None:
@@ -234,8 +252,11 @@ class Values:
             return e.load(address, element)
         kind = vector(element, self.lanes)
         if self.mask is not None:
-            return e.load_masked(address, kind, self.mask) if stride == 1 else e.gather(
-                pointer, self.index_lanes(access.index), element, self.mask)
+            return (
+                e.load_masked(address, kind, self.mask)
+                if stride == 1
+                else e.gather(pointer, self.index_lanes(access.index), element, self.mask)
+            )
         return e.load_strided(address, stride, kind)
 
     def store(self, statement: Store, value: Any, memo: Memo) -> None:
@@ -276,7 +297,8 @@ class Values:
             inside = still.terms and still.bounds()[0] >= 0  # where alone it is an address in the buffer
             if inside and not access.indirect and (access.buffer, still) not in self.starts:
                 self.starts[access.buffer, still] = e.address(
-                    self.pointers[access.buffer], self.index(still), element_type(e, access.buffer.dtype))
+                    self.pointers[access.buffer], self.index(still), element_type(e, access.buffer.dtype)
+                )
         yield
         self.innermost, self.starts = None, {}
 
@@ -287,8 +309,11 @@ class Values:
             still, moving = _parted(index, self.innermost)
             start = self.starts.get((access.buffer, still))
             index = index if start is None else moving
-        return self.e.address(self.pointers[access.buffer] if start is None else start, self.index(index),
-                              element_type(self.e, access.buffer.dtype))
+        return self.e.address(
+            self.pointers[access.buffer] if start is None else start,
+            self.index(index),
+            element_type(self.e, access.buffer.dtype),
+        )
 
     # Index arithmetic.
 

@@ -9,12 +9,18 @@ from ...core.nested import NestedTensor, from_padded, nest, ragged_of_offsets, r
 from ...core.tensor import Tensor
 from ...decompositions.nested import jagged_from_list as _from_list
 
-__all__ = ["NestedTensor", "jagged_from_list", "nested_from_padded", "nested_view_from_values_offsets",
-           "nested_view_from_values_offsets_lengths"]
+__all__ = [
+    "NestedTensor",
+    "jagged_from_list",
+    "nested_from_padded",
+    "nested_view_from_values_offsets",
+    "nested_view_from_values_offsets_lengths",
+]
 
 
-def jagged_from_list(tensors: list[Tensor], offsets: Tensor | None, dtype: DType | None = None,
-                     device: Any = None) -> tuple[NestedTensor, Tensor]:
+def jagged_from_list(
+    tensors: list[Tensor], offsets: Tensor | None, dtype: DType | None = None, device: Any = None
+) -> tuple[NestedTensor, Tensor]:
     """The tensors as rows, and their offsets; with `offsets` they must be those."""
     made = _from_list(list(tensors), dtype, device)
     if offsets is None:
@@ -23,9 +29,13 @@ def jagged_from_list(tensors: list[Tensor], offsets: Tensor | None, dtype: DType
     return nest(made._values, ragged, made._ragged_idx), offsets
 
 
-def nested_view_from_values_offsets(values: Tensor, offsets: Tensor, ragged_idx: int = 1,
-                                    min_seqlen: int | None = None,
-                                    max_seqlen: int | None = None) -> NestedTensor:
+def nested_view_from_values_offsets(
+    values: Tensor,
+    offsets: Tensor,
+    ragged_idx: int = 1,
+    min_seqlen: int | None = None,
+    max_seqlen: int | None = None,
+) -> NestedTensor:
     """A view of `values` as rows that begin at `offsets`; the lengths are known from these."""
     extent = values.shape[ragged_idx - 1]
     ends = read_integers(offsets, "offsets")
@@ -34,15 +44,26 @@ def nested_view_from_values_offsets(values: Tensor, offsets: Tensor, ragged_idx:
     return nest(values, ragged_of_offsets(offsets, lengths, extent), ragged_idx)
 
 
-def nested_view_from_values_offsets_lengths(values: Tensor, offsets: Tensor, lengths: Tensor,
-                                            ragged_idx: int = 1, min_seqlen: int | None = None,
-                                            max_seqlen: int | None = None) -> NestedTensor:
+def nested_view_from_values_offsets_lengths(
+    values: Tensor,
+    offsets: Tensor,
+    lengths: Tensor,
+    ragged_idx: int = 1,
+    min_seqlen: int | None = None,
+    max_seqlen: int | None = None,
+) -> NestedTensor:
     """A view of `values` as rows of `lengths` that begin at `offsets`."""
     return nest(values, ragged_of_offsets(offsets, lengths, values.shape[ragged_idx - 1]), ragged_idx)
 
 
-def nested_from_padded(padded: Tensor, offsets: Tensor, ragged_idx: int = 1, min_seqlen: int | None = None,
-                       max_seqlen: int | None = None, sum_S: int | None = None) -> NestedTensor:
+def nested_from_padded(
+    padded: Tensor,
+    offsets: Tensor,
+    ragged_idx: int = 1,
+    min_seqlen: int | None = None,
+    max_seqlen: int | None = None,
+    sum_S: int | None = None,
+) -> NestedTensor:
     """The rows of a padded tensor without their padding."""
     ragged = ragged_of_offsets(offsets, None, int(read_integers(offsets, "offsets")[-1]))
     return from_padded(padded, ragged, ragged_idx)

@@ -32,8 +32,12 @@ class SDPBackend(enum.IntEnum):
     OVERRIDEABLE = 4
 
 
-_DEFAULT = (SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH,
-            SDPBackend.CUDNN_ATTENTION)
+_DEFAULT = (
+    SDPBackend.FLASH_ATTENTION,
+    SDPBackend.EFFICIENT_ATTENTION,
+    SDPBackend.MATH,
+    SDPBackend.CUDNN_ATTENTION,
+)
 
 
 class _Chosen(threading.local):

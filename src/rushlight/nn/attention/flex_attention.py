@@ -17,8 +17,16 @@ from ...core.tensor import Tensor
 from ...func import vmap
 
 __all__ = [
-    "AuxOutput", "AuxRequest", "BlockMask", "FlexKernelOptions", "and_masks", "create_block_mask",
-    "create_mask", "flex_attention", "noop_mask", "or_masks",
+    "AuxOutput",
+    "AuxRequest",
+    "BlockMask",
+    "FlexKernelOptions",
+    "and_masks",
+    "create_block_mask",
+    "create_mask",
+    "flex_attention",
+    "noop_mask",
+    "or_masks",
 ]
 
 functions = API.functions[""]
@@ -54,6 +62,7 @@ class AuxOutput(NamedTuple):
 
 
 # Masks.
+
 
 def noop_mask(batch: Tensor, head: Tensor, token_q: Tensor, token_kv: Tensor) -> Tensor:
     """Every query sees every key."""
@@ -92,8 +101,9 @@ def _places(b: int, h: int, q: int, kv: int, device: Any = None) -> list[Tensor]
     return [functions["arange"](size, device=device) for size in (b, h, q, kv)]
 
 
-def create_mask(mod_fn: Callable[..., Tensor], B: int | None, H: int | None, Q_LEN: int, KV_LEN: int,
-                device: Any = None) -> Tensor:
+def create_mask(
+    mod_fn: Callable[..., Tensor], B: int | None, H: int | None, Q_LEN: int, KV_LEN: int, device: Any = None
+) -> Tensor:
     """The mask (or, for a function of scores, the scores that it makes of zeros) as a tensor of shape (B, H,
     Q_LEN, KV_LEN)."""
     sizes = (B or 1, H or 1, Q_LEN, KV_LEN)
@@ -111,13 +121,25 @@ class BlockMask:
     in `kv_indices`; `q_*` are the same seen from the keys.
     """
 
-    def __init__(self, seq_lengths: tuple[int, int], kv_num_blocks: Tensor, kv_indices: Tensor,
-                 full_kv_num_blocks: Tensor | None, full_kv_indices: Tensor | None,
-                 q_num_blocks: Tensor | None, q_indices: Tensor | None, full_q_num_blocks: Tensor | None,
-                 full_q_indices: Tensor | None,
-                 BLOCK_SIZE: tuple[int, int] = (_BLOCK, _BLOCK), mask_mod: MaskMod = noop_mask, *,
-                 dq_write_order: Tensor | None = None, dq_write_order_full: Tensor | None = None,
-                 dq_kv_order: Tensor | None = None, dq_kv_order_spt: bool | None = None) -> None:
+    def __init__(
+        self,
+        seq_lengths: tuple[int, int],
+        kv_num_blocks: Tensor,
+        kv_indices: Tensor,
+        full_kv_num_blocks: Tensor | None,
+        full_kv_indices: Tensor | None,
+        q_num_blocks: Tensor | None,
+        q_indices: Tensor | None,
+        full_q_num_blocks: Tensor | None,
+        full_q_indices: Tensor | None,
+        BLOCK_SIZE: tuple[int, int] = (_BLOCK, _BLOCK),
+        mask_mod: MaskMod = noop_mask,
+        *,
+        dq_write_order: Tensor | None = None,
+        dq_write_order_full: Tensor | None = None,
+        dq_kv_order: Tensor | None = None,
+        dq_kv_order_spt: bool | None = None,
+    ) -> None:
         check(kv_indices.ndim >= 2, "BlockMask must have at least 2 dimensions")
         self.seq_lengths = seq_lengths
         self.kv_num_blocks, self.kv_indices = kv_num_blocks, kv_indices
@@ -129,17 +151,28 @@ class BlockMask:
         self.dq_kv_order, self.dq_kv_order_spt = dq_kv_order, dq_kv_order_spt
 
     @classmethod
-    def from_kv_blocks(cls, kv_num_blocks: Tensor, kv_indices: Tensor,
-                       full_kv_num_blocks: Tensor | None = None, full_kv_indices: Tensor | None = None,
-                       BLOCK_SIZE: int | tuple[int, int] = _BLOCK, mask_mod: MaskMod | None = None,
-                       seq_lengths: tuple[int, int] | None = None, compute_q_blocks: bool = True, *,
-                       dq_write_order: Tensor | None = None, dq_write_order_full: Tensor | None = None,
-                       dq_kv_order: Tensor | bool | None = None) -> BlockMask:
+    def from_kv_blocks(
+        cls,
+        kv_num_blocks: Tensor,
+        kv_indices: Tensor,
+        full_kv_num_blocks: Tensor | None = None,
+        full_kv_indices: Tensor | None = None,
+        BLOCK_SIZE: int | tuple[int, int] = _BLOCK,
+        mask_mod: MaskMod | None = None,
+        seq_lengths: tuple[int, int] | None = None,
+        compute_q_blocks: bool = True,
+        *,
+        dq_write_order: Tensor | None = None,
+        dq_write_order_full: Tensor | None = None,
+        dq_kv_order: Tensor | bool | None = None,
+    ) -> BlockMask:
         """The mask of given blocks of keys for each block of queries."""
         size = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else BLOCK_SIZE
         check(kv_indices.ndim >= 2, "BlockMask must have at least 2 dimensions")
-        check((full_kv_num_blocks is None) == (full_kv_indices is None),
-              "full_kv_num_blocks and full_kv_indices must be both provided or omitted")
+        check(
+            (full_kv_num_blocks is None) == (full_kv_indices is None),
+            "full_kv_num_blocks and full_kv_indices must be both provided or omitted",
+        )
         rows, columns = kv_indices.shape[-2], kv_indices.shape[-1]
         part: Any = (None, None)
         full: Any = (None, None)
@@ -148,10 +181,22 @@ class BlockMask:
             if full_kv_num_blocks is not None and full_kv_indices is not None:
                 full = _ordered(_dense(full_kv_num_blocks, full_kv_indices, columns).transpose(-2, -1))
         lengths = (rows * size[0], columns * size[1]) if seq_lengths is None else seq_lengths
-        return cls(lengths, kv_num_blocks, kv_indices, full_kv_num_blocks, full_kv_indices, part[0],
-                   part[1], full[0], full[1], BLOCK_SIZE=size, mask_mod=mask_mod or noop_mask,
-                   dq_write_order=dq_write_order, dq_write_order_full=dq_write_order_full,
-                   dq_kv_order=None if isinstance(dq_kv_order, bool) else dq_kv_order)
+        return cls(
+            lengths,
+            kv_num_blocks,
+            kv_indices,
+            full_kv_num_blocks,
+            full_kv_indices,
+            part[0],
+            part[1],
+            full[0],
+            full[1],
+            BLOCK_SIZE=size,
+            mask_mod=mask_mod or noop_mask,
+            dq_write_order=dq_write_order,
+            dq_write_order_full=dq_write_order_full,
+            dq_kv_order=None if isinstance(dq_kv_order, bool) else dq_kv_order,
+        )
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -185,10 +230,21 @@ class BlockMask:
         """All it consists of, in the order of its constructor."""
         size, lengths = self.BLOCK_SIZE, self.seq_lengths
         return (
-            *(lengths if flatten else (lengths,)), self.kv_num_blocks, self.kv_indices,
-            self.full_kv_num_blocks, self.full_kv_indices, self.q_num_blocks, self.q_indices,
-            self.full_q_num_blocks, self.full_q_indices, self.dq_write_order, self.dq_write_order_full,
-            self.dq_kv_order, self.dq_kv_order_spt, *(size if flatten else (size,)), self.mask_mod,
+            *(lengths if flatten else (lengths,)),
+            self.kv_num_blocks,
+            self.kv_indices,
+            self.full_kv_num_blocks,
+            self.full_kv_indices,
+            self.q_num_blocks,
+            self.q_indices,
+            self.full_q_num_blocks,
+            self.full_q_indices,
+            self.dq_write_order,
+            self.dq_write_order_full,
+            self.dq_kv_order,
+            self.dq_kv_order_spt,
+            *(size if flatten else (size,)),
+            self.mask_mod,
         )
 
     def to_string(self, grid_size: int | tuple[int, int] = (20, 20), limit: int = 4) -> str:
@@ -203,8 +259,10 @@ class BlockMask:
             lines.append(str(divmod(number, heads)))
             steps = [max(1, -(-have // want)) for have, want in zip(picture.shape, most, strict=True)]
             for row in range(0, picture.shape[0], steps[0]):
-                cells = [picture[row:row + steps[0], column:column + steps[1]].any()
-                         for column in range(0, picture.shape[1], steps[1])]
+                cells = [
+                    picture[row : row + steps[0], column : column + steps[1]].any()
+                    for column in range(0, picture.shape[1], steps[1])
+                ]
                 lines.append("".join("\u2588\u2588" if cell else "  " for cell in cells))
         return "\n".join(lines) + "\n"
 
@@ -227,10 +285,19 @@ def _ordered(flags: Tensor) -> tuple[Tensor, Tensor]:
     return counts.contiguous(), order.contiguous()
 
 
-def create_block_mask(mask_mod: MaskMod, B: int | None, H: int | None, Q_LEN: int, KV_LEN: int,
-                      device: Any = None, BLOCK_SIZE: int | tuple[int, int] = _BLOCK, _compile: bool = False,
-                      separate_full_blocks: bool = True, compute_dq_write_order: bool = False,
-                      dq_kv_order: bool = True) -> BlockMask:
+def create_block_mask(
+    mask_mod: MaskMod,
+    B: int | None,
+    H: int | None,
+    Q_LEN: int,
+    KV_LEN: int,
+    device: Any = None,
+    BLOCK_SIZE: int | tuple[int, int] = _BLOCK,
+    _compile: bool = False,
+    separate_full_blocks: bool = True,
+    compute_dq_write_order: bool = False,
+    dq_kv_order: bool = True,
+) -> BlockMask:
     """The blocks that `mask_mod` leaves."""
     size = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else BLOCK_SIZE
     mask = create_mask(mask_mod, B, H, Q_LEN, KV_LEN, device)
@@ -240,25 +307,47 @@ def create_block_mask(mask_mod: MaskMod, B: int | None, H: int | None, Q_LEN: in
     whole = (blocks == size[0] * size[1]) if separate_full_blocks else functions["zeros_like"](blocks) != 0
     full = _ordered(whole.to(INT32)) if separate_full_blocks else (None, None)
     part = _ordered(((blocks > 0) & ~whole).to(INT32))
-    return BlockMask.from_kv_blocks(part[0], part[1], full[0], full[1], BLOCK_SIZE=size, mask_mod=mask_mod,
-                                    seq_lengths=(Q_LEN, KV_LEN))
+    return BlockMask.from_kv_blocks(
+        part[0], part[1], full[0], full[1], BLOCK_SIZE=size, mask_mod=mask_mod, seq_lengths=(Q_LEN, KV_LEN)
+    )
 
 
 # Attention.
 
-def flex_attention(query: Tensor, key: Tensor, value: Tensor, score_mod: Callable[..., Tensor] | None = None,
-                   block_mask: BlockMask | None = None, scale: float | None = None, enable_gqa: bool = False,
-                   return_lse: bool = False, kernel_options: FlexKernelOptions | None = None, *,
-                   return_aux: AuxRequest | None = None) -> Any:
+
+def flex_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    score_mod: Callable[..., Tensor] | None = None,
+    block_mask: BlockMask | None = None,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    return_lse: bool = False,
+    kernel_options: FlexKernelOptions | None = None,
+    *,
+    return_aux: AuxRequest | None = None,
+) -> Any:
     """Attention of (batch, heads, length, features) with scores changed by `score_mod` and masked by the
     function of `block_mask`; a query that sees no key gives zeros."""
-    check(query.ndim == key.ndim == value.ndim == 4, "Expected query, key, and value to be 4D tensors, but "
-          f"got {query.ndim}D, {key.ndim}D and {value.ndim}D", NotImplementedError)
+    check(
+        query.ndim == key.ndim == value.ndim == 4,
+        "Expected query, key, and value to be 4D tensors, but "
+        f"got {query.ndim}D, {key.ndim}D and {value.ndim}D",
+        NotImplementedError,
+    )
     heads, own = query.shape[1], key.shape[1]
-    check(heads == own or enable_gqa, f"Expect query and key/value to have the same number of heads but got "
-          f"Hq={heads} and Hkv={own}. Try setting enable_gqa=True for GQA.", ValueError)
-    check(heads % own == 0, f"the number of query heads ({heads}) must be a multiple of that of key heads "
-          f"({own})", ValueError)
+    check(
+        heads == own or enable_gqa,
+        f"Expect query and key/value to have the same number of heads but got "
+        f"Hq={heads} and Hkv={own}. Try setting enable_gqa=True for GQA.",
+        ValueError,
+    )
+    check(
+        heads % own == 0,
+        f"the number of query heads ({heads}) must be a multiple of that of key heads ({own})",
+        ValueError,
+    )
     if heads != own:
         key, value = (t.repeat_interleave(heads // own, 1) for t in (key, value))
     width = query.dtype if query.dtype is DTYPES["float64"] else FLOAT32
@@ -275,6 +364,7 @@ def flex_attention(query: Tensor, key: Tensor, value: Tensor, score_mod: Callabl
     weights = (scores - lse.masked_fill(blind, 0.0).unsqueeze(-1)).exp()
     output = (weights.to(query.dtype) @ value).to(query.dtype)
     if return_aux is not None:
-        return output, AuxOutput(lse if return_aux.lse else None,
-                                 scores.amax(-1) if return_aux.max_scores else None)
+        return output, AuxOutput(
+            lse if return_aux.lse else None, scores.amax(-1) if return_aux.max_scores else None
+        )
     return (output, lse) if return_lse else output

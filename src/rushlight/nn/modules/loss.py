@@ -447,11 +447,7 @@ class CTCLoss(_Loss):
         self.zero_infinity = zero_infinity
 
     def forward(  # type: ignore[override]
-        self,
-        log_probs: Tensor,
-        targets: Tensor,
-        input_lengths: Any,
-        target_lengths: Any,
+        self, log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any
     ) -> Tensor:
         return F.ctc_loss(
             log_probs, targets, input_lengths, target_lengths, self.blank, self.reduction, self.zero_infinity

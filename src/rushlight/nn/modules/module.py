@@ -137,8 +137,10 @@ class Module(Hooked, Stateful, Convertible):
         self._check_name("parameter", name, self._parameters)
         if param is not None:
             if not isinstance(param, Parameter):
-                raise TypeError(f"cannot assign '{typename(param)}' object to parameter '{name}' "
-                                "(torch.nn.Parameter or None required)")
+                raise TypeError(
+                    f"cannot assign '{typename(param)}' object to parameter '{name}' "
+                    "(torch.nn.Parameter or None required)"
+                )
             check(
                 is_lazy(param) or param.is_leaf,
                 f"Cannot assign non-leaf Tensor to parameter '{name}'. Model "
@@ -159,8 +161,10 @@ class Module(Hooked, Stateful, Convertible):
         )
         self._check_name("buffer", name, self._buffers)
         if tensor is not None and not isinstance(tensor, Tensor):
-            raise TypeError(f"cannot assign '{typename(tensor)}' object to buffer '{name}' (torch Tensor or "
-                            "None required)")
+            raise TypeError(
+                f"cannot assign '{typename(tensor)}' object to buffer '{name}' (torch Tensor or "
+                "None required)"
+            )
         self._set_buffer(name, tensor, persistent)
 
     def _set_buffer(self, name: str, tensor: Tensor | None, persistent: bool) -> None:
@@ -231,8 +235,10 @@ class Module(Hooked, Stateful, Convertible):
 
     def _assign_buffer(self, name: str, value: Any) -> None:
         if value is not None and not isinstance(value, Tensor):
-            raise TypeError(f"cannot assign '{typename(value)}' as buffer '{name}' (torch.nn.Buffer, "
-                            "torch.Tensor or None expected)")
+            raise TypeError(
+                f"cannot assign '{typename(value)}' as buffer '{name}' (torch.nn.Buffer, "
+                "torch.Tensor or None expected)"
+            )
         persistent = (
             value.persistent if isinstance(value, Buffer) else name not in self._non_persistent_buffers_set
         )

@@ -107,11 +107,14 @@ class MultiheadAttention(Module):
         """The attended values and, if `need_weights`, the attention weights."""
         if query.is_nested:
             plain = self.batch_first and not (need_weights or self.add_zero_attn)
-            check(plain and key_padding_mask is None and attn_mask is None and self.bias_k is None,
-                  "MultiheadAttention does not support NestedTensor outside of its fast path: it needs "
-                  "batch_first=True and need_weights=False, and "
-                  "takes no masks (is_causal=True masks what comes later), no bias of keys and values and no "
-                  "zero attention", AssertionError)
+            check(
+                plain and key_padding_mask is None and attn_mask is None and self.bias_k is None,
+                "MultiheadAttention does not support NestedTensor outside of its fast path: it needs "
+                "batch_first=True and need_weights=False, and "
+                "takes no masks (is_causal=True masks what comes later), no bias of keys and values and no "
+                "zero attention",
+                AssertionError,
+            )
             return self._nested(query, key, value, is_causal), None
         swap = self.batch_first and query.ndim == 3
         if swap:
@@ -153,9 +156,16 @@ class MultiheadAttention(Module):
     def _nested(self, query: Tensor, key: Tensor, value: Tensor, is_causal: bool) -> Tensor:
         weights = (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
         projection = self.in_proj_weight, self.in_proj_bias, None if self._qkv_same_embed_dim else weights
-        return nested_attention_forward(query, key, value, self.num_heads, projection,
-                                        (self.out_proj.weight, self.out_proj.bias),
-                                        self.dropout if self.training else 0.0, is_causal)
+        return nested_attention_forward(
+            query,
+            key,
+            value,
+            self.num_heads,
+            projection,
+            (self.out_proj.weight, self.out_proj.bias),
+            self.dropout if self.training else 0.0,
+            is_causal,
+        )
 
     def merge_masks(
         self, attn_mask: Tensor | None, key_padding_mask: Tensor | None, query: Tensor

@@ -250,9 +250,15 @@ class TransformerEncoder(Module):
         if self.training or not self.enable_nested_tensor or not isinstance(layer, TransformerEncoderLayer):
             return False
         attention = layer.self_attn
-        usual = (not layer.norm_first and attention.batch_first and attention._qkv_same_embed_dim
-                 and attention.in_proj_bias is not None and attention.num_heads % 2 == 0
-                 and layer.activation in (F.relu, F.gelu) and layer.norm1.eps == layer.norm2.eps)
+        usual = (
+            not layer.norm_first
+            and attention.batch_first
+            and attention._qkv_same_embed_dim
+            and attention.in_proj_bias is not None
+            and attention.num_heads % 2 == 0
+            and layer.activation in (F.relu, F.gelu)
+            and layer.norm1.eps == layer.norm2.eps
+        )
         learns = MODES.grad and any(t.requires_grad for t in (src, *self.parameters()))
         return bool(usual and src.ndim == 3 and not learns)
 

@@ -62,8 +62,9 @@ class BasePruningMethod(ABC):
         return cls._apply(module, name, cls(*args, **kwargs), importance_scores)
 
     @classmethod
-    def _apply(cls, module: Module, name: str, method: BasePruningMethod,
-               importance_scores: Tensor | None = None) -> BasePruningMethod:
+    def _apply(
+        cls, module: Module, name: str, method: BasePruningMethod, importance_scores: Tensor | None = None
+    ) -> BasePruningMethod:
         method._tensor_name = name
         former = [
             (number, hook)
@@ -341,8 +342,7 @@ class LnStructured(_Structured):
 
     @classmethod
     def apply(  # type: ignore[override]
-        cls, module: Module, name: str, amount: Any, n: Any, dim: int,
-        importance_scores: Tensor | None = None
+        cls, module: Module, name: str, amount: Any, n: Any, dim: int, importance_scores: Tensor | None = None
     ) -> BasePruningMethod:
         return cls._apply(module, name, cls(amount, n, dim), importance_scores)
 

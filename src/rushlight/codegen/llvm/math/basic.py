@@ -111,6 +111,7 @@ function("bitwise_not")(lambda e, x: e.not_(x))
 
 # Tests of numbers; integers and bools are finite.
 
+
 @function()
 def isnan(e: Emitter, x: Any) -> Any:
     return e.is_nan(x) if is_float(x.type) else e.zero(bool_like(x.type))
@@ -137,8 +138,9 @@ def copysign(e: Emitter, x: Any, y: Any) -> Any:
 
 
 @function()
-def iterate(e: Emitter, count: Any, state: Sequence[Any],
-            step: Callable[..., Sequence[Any]]) -> tuple[Any, ...]:
+def iterate(
+    e: Emitter, count: Any, state: Sequence[Any], step: Callable[..., Sequence[Any]]
+) -> tuple[Any, ...]:
     """`state` after `count` steps, each lane its own; `step(k, *state)` gets k = 0, 1, ... in the type of
     state[0]."""
     kind = state[0].type
@@ -151,4 +153,3 @@ def iterate(e: Emitter, count: Any, state: Sequence[Any],
 
     most = e.cast(e.reduce(count, e.maximum), e.i64)
     return tuple(e.fold(0, most, 1, list(state), body))
-

@@ -19,8 +19,10 @@ from .trigonometric import sin_cos
 _SPLIT = 5.0
 _TWO_PER_PI = 2 / math.pi
 # The first zero of J and the rest of it, and the square of the second.
-_ZEROS = ((2.404825557695773, -1.176691651530894e-16, 30.471262343662087),
-          (3.8317059702075125, -1.5269184090088067e-16, 49.2184563216946))
+_ZEROS = (
+    (2.404825557695773, -1.176691651530894e-16, 30.471262343662087),
+    (3.8317059702075125, -1.5269184090088067e-16, 49.2184563216946),
+)
 _SMALL = ((table.J0_SMALL[64], table.Y0_SMALL[64]), (table.J1_SMALL[64], table.Y1_SMALL[64]))
 _HANKEL = ((table.P0[64], table.Q0[64]), (table.P1[64], table.Q1[64]))
 

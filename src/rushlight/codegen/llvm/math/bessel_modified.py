@@ -12,8 +12,10 @@ from .exponential import exp, exp_over
 from .logarithm import INFINITY, NAN, log_of_parts, log_parts
 from .registry import function, in_double
 
-_I = ((table.I0[64], table.I0_LARGE[64], table.I0_SMALL[64]),
-      (table.I1[64], table.I1_LARGE[64], table.I1_SMALL[64]))
+_I = (
+    (table.I0[64], table.I0_LARGE[64], table.I0_SMALL[64]),
+    (table.I1[64], table.I1_LARGE[64], table.I1_SMALL[64]),
+)
 _K = ((table.K0_SMALL[64], table.K0_LARGE[64]), (table.K1_SMALL[64], table.K1_LARGE[64]))
 _SPLIT = 8.0  # where I changes from a polynomial in x**2 to one in 1 / x
 _UNDER = 8  # e**x is computed as 2**8 times e**x / 2**8, as it overflows before I does

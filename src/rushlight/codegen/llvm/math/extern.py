@@ -38,11 +38,14 @@ class Extern:
 
 _RETURNS = b"double (double, double, int __pyx_skip_dispatch)"
 _WRITES = b"void (double, double *, double *, double *, double *)"
-EXTERN: dict[str, Extern] = {extern.name: extern for extern in (
-    Extern("igamma", "gammainc", _RETURNS),
-    Extern("igammac", "gammaincc", _RETURNS),
-    Extern("airy_ai", "__pyx_fuse_1airy", _WRITES, written=4),
-)}
+EXTERN: dict[str, Extern] = {
+    extern.name: extern
+    for extern in (
+        Extern("igamma", "gammainc", _RETURNS),
+        Extern("igammac", "gammaincc", _RETURNS),
+        Extern("airy_ai", "__pyx_fuse_1airy", _WRITES, written=4),
+    )
+}
 
 
 def _call(e: Emitter, extern: Extern, values: list[Any]) -> Any:

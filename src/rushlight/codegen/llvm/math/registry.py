@@ -30,6 +30,7 @@ FUNCTIONS: dict[str, Function] = {}
 
 def function(*names: str, by_sign: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register an emitting function under `names`, or under its own name."""
+
     def register(emit: Callable[..., Any]) -> Callable[..., Any]:
         for name in names or (emit.__name__,):
             if name in FUNCTIONS:
@@ -46,6 +47,7 @@ def in_double(formula: Callable[..., Any]) -> Callable[..., Any]:
 
     For functions that are rarely used: a float costs twice as much as its own polynomials would.
     """
+
     def emit(e: Emitter, *values: Any) -> Any:
         if e.is_double(values[0]):
             return formula(e, *values)

@@ -19,8 +19,10 @@ from .exponential import MAGIC, MAGIC_BITS
 ir = LazyModule("llvmlite.ir")
 
 # pi as a sum of three numbers of the type.
-_PI = {32: (3.1415927410125732, -8.742277657347586e-08, -3.4302490200117637e-15),
-       64: (3.141592653589793, 1.2246467991473532e-16, -2.9947698097183397e-33)}
+_PI = {
+    32: (3.1415927410125732, -8.742277657347586e-08, -3.4302490200117637e-15),
+    64: (3.141592653589793, 1.2246467991473532e-16, -2.9947698097183397e-33),
+}
 _PER_PI = 0.3183098861837907
 # As far as n is exact in the sum with MAGIC and the rounding of x / period leaves r within the polynomials'
 # interval.
@@ -31,7 +33,9 @@ _TWO_PER_PI = int(
     "a2f9836e4e441529fc2757d1f534ddc0db6295993c439041fe5163abdebbc561b7246e3a424dd2e006492eea09d1921c"
     "fe1deb1cb129a73ee88235f52ebb4484e99c7026b45f7e413991d639835339f49c845f8bbdf9283b1ff897ffde05980f"
     "ef2f118b5a0a6d1f6d367ecf27cb09b74f463f669e5fea2d7527bac7ebe5f17b3d0739f78a5292ea6bfb5fb11f8d5d08"
-    "5603", 16)
+    "5603",
+    16,
+)
 _TABLE_BITS, _TABLE_BYTES = 1168, 160
 
 
@@ -102,8 +106,9 @@ def _payne_hanek(e: Emitter, x: Any) -> tuple[Any, Any]:
     base = e.address(table, e.shift_right(start, 3), e.i8)
     words = [e.load(e.address(base, 8 * i, e.i8), e.i64, align=1) for i in range(4)]
     count = e.and_(start, 7)
-    window = [e.intrinsic("fshr", e.i64, [high, low, count], [e.i64])
-              for low, high in itertools.pairwise(words)]
+    window = [
+        e.intrinsic("fshr", e.i64, [high, low, count], [e.i64]) for low, high in itertools.pairwise(words)
+    ]
     high, low = _product(e, m, window)
     # Quarter turns, 2 bits before the point and 126 after it: n is the nearest integer.
     n = e.shift_right(e.add(high, 1 << 61), 62)

@@ -10,15 +10,24 @@ from .power import float_power
 from .registry import function, in_double
 
 # B(2 j) / (2 j)! for j = 1, 2, ...: the weights of Euler's and Maclaurin's sum formula.
-_WEIGHTS = (1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160, -691 / 1307674368000, 1 / 74724249600,
-            -3617 / 10670622842880000, 43867 / 5109094217170944000)
+_WEIGHTS = (
+    1 / 12,
+    -1 / 720,
+    1 / 30240,
+    -1 / 1209600,
+    1 / 47900160,
+    -691 / 1307674368000,
+    1 / 74724249600,
+    -3617 / 10670622842880000,
+    43867 / 5109094217170944000,
+)
 _TERMS = 9  # summed one by one, and as many more as it takes for q + k to exceed this
 
 
 def _zeta(e: Emitter, x: Any, q: Any) -> Any:
     """The sum of (q + k)**-x: some terms one by one, the rest by Euler's and Maclaurin's formula."""
     minus_x = e.neg(x)
-    valid = e.and_(e.compare(">", x, 1.0), e.compare(">", q, -2.0**20))
+    valid = e.and_(e.compare(">", x, 1.0), e.compare(">", q, -(2.0**20)))
     start = e.select(valid, q, 1.0)
 
     def term(a: Any, total: Any, power: Any, count: Any) -> tuple[Any, list[Any]]:

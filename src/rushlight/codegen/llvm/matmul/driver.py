@@ -26,19 +26,52 @@ from .routines import callee, fields_of, routine
 ir = LazyModule("llvmlite.ir")
 
 FIELDS = (
-    "batch", "rows", "columns", "depth",
-    "height", "tiles", "width", "panels", "block", "chunk",
-    "batch_tasks", "row_tasks", "column_tasks",
-    "left", "left_offset", "left_batch", "left_tile", "left_row", "left_depth",
-    "lead", "lead_step",  # what kernels fetch of it
-    "right", "right_offset", "right_batch", "right_panel", "right_depth", "right_column",
+    "batch",
+    "rows",
+    "columns",
+    "depth",
+    "height",
+    "tiles",
+    "width",
+    "panels",
+    "block",
+    "chunk",
+    "batch_tasks",
+    "row_tasks",
+    "column_tasks",
+    "left",
+    "left_offset",
+    "left_batch",
+    "left_tile",
+    "left_row",
+    "left_depth",
+    "lead",
+    "lead_step",  # what kernels fetch of it
+    "right",
+    "right_offset",
+    "right_batch",
+    "right_panel",
+    "right_depth",
+    "right_column",
     "direct",  # panels that are read where they are; the others are in a copy
-    "copy", "copy_offset", "copy_batch", "copy_panel", "copy_depth",
+    "copy",
+    "copy_offset",
+    "copy_batch",
+    "copy_panel",
+    "copy_depth",
     # where rows and runs of columns of the left operand start: 0, or the slot of a table
-    "offsets", "offsets_offset", "segments_offset", "segment_depth",
-    "out", "out_batch", "out_row", "size",
+    "offsets",
+    "offsets_offset",
+    "segments_offset",
+    "segment_depth",
+    "out",
+    "out_batch",
+    "out_row",
+    "size",
     "epilogue",  # one of those below
-    "triangle", "diagonal", "reach",  # a Side, or 0; columns beyond that are looked at
+    "triangle",
+    "diagonal",
+    "reach",  # a Side, or 0; columns beyond that are looked at
     *(f"other{k}" for k in range(MOST_OTHERS)),  # slots of what goes with the result, as it lies
     "row",  # the slot of a row that goes with each of its rows
 )
@@ -52,17 +85,23 @@ EDGE_BYTES = 32768  # a chunk of tiles of one panel
 
 
 @routine("product", "ppnpppp", quick=True)
-def product(e: Emitter, fields: Any, block: Any, number: Any, kernel: Any, move: Any, clear: Any,
-            epilogue: Any) -> None:
+def product(
+    e: Emitter, fields: Any, block: Any, number: Any, kernel: Any, move: Any, clear: Any, epilogue: Any
+) -> None:
     """Task `number` of a product."""
-    callees = (callee(kernel, KERNEL), callee(move, "pnpnnn"), callee(clear, "pnnn"),
-               callee(epilogue, EPILOGUE))
+    callees = (
+        callee(kernel, KERNEL),
+        callee(move, "pnpnnn"),
+        callee(clear, "pnnn"),
+        callee(epilogue, EPILOGUE),
+    )
     _Loops(e, fields, block, *callees).emit(number)
 
 
 class _Loops:
-    def __init__(self, e: Emitter, fields: Any, block: Any, kernel: Any, move: Any, clear: Any,
-                 epilogue: Any) -> None:
+    def __init__(
+        self, e: Emitter, fields: Any, block: Any, kernel: Any, move: Any, clear: Any, epilogue: Any
+    ) -> None:
         self.e, self.block = e, block
         self.kernel, self.move, self.clear, self.epilogue = kernel, move, clear, epilogue
         self.f = fields_of(e, fields, FIELDS)
@@ -93,8 +132,10 @@ class _Loops:
         last = e.sub(e.sub(f["rows"], e.mul(e.sub(f["tiles"], 1), f["height"])), 1)
         with e.loop(0, f["height"]) as i:
             e.store(e.mul(i, f["left_row"]), e.address(self.row_offsets, i, e.i64))
-            e.store(e.mul(e.minimum(i, last), f["left_row"]),
-                    e.address(self.row_offsets, e.add(i, MOST_HEIGHT), e.i64))
+            e.store(
+                e.mul(e.minimum(i, last), f["left_row"]),
+                e.address(self.row_offsets, e.add(i, MOST_HEIGHT), e.i64),
+            )
 
     def emit(self, number: Any) -> None:
         e, f = self.e, self.f
@@ -111,8 +152,15 @@ class _Loops:
         tiles = self._share(row, f["row_tasks"], f["tiles"])
         panels = self._share(column, f["column_tasks"], f["panels"])
         with e.loop(*self._share(batch, f["batch_tasks"], f["batch"])) as b:
-            matrices = [shifted(e, pointer, e.mul(b, f[step])) for pointer, step in (
-                (left, "left_batch"), (right, "right_batch"), (copy, "copy_batch"), (out, "out_batch"))]
+            matrices = [
+                shifted(e, pointer, e.mul(b, f[step]))
+                for pointer, step in (
+                    (left, "left_batch"),
+                    (right, "right_batch"),
+                    (copy, "copy_batch"),
+                    (out, "out_batch"),
+                )
+            ]
             with e.loop(0, f["depth"], f["block"]) as k, e.loop(*tiles, f["chunk"]) as first:
                 end = e.minimum(e.add(first, f["chunk"]), tiles[1])
                 with e.loop(*panels) as panel:
@@ -120,14 +168,18 @@ class _Loops:
             with e.when(e.compare("==", f["epilogue"], LATE)):
                 self._epilogue(b, tiles, panels)
 
-    def _panel(self, b: Any, matrices: list[Any], k: Any, tiles: tuple[Any, Any], panels: tuple[Any, Any],
-               panel: Any) -> None:
+    def _panel(
+        self, b: Any, matrices: list[Any], k: Any, tiles: tuple[Any, Any], panels: tuple[Any, Any], panel: Any
+    ) -> None:
         e, f = self.e, self.f
         left, right, copy, out = matrices
         copied = e.sub(panel, f["direct"])
         direct = e.compare("<", copied, 0)
-        right = e.select(direct, shifted(e, right, e.mul(panel, f["right_panel"])),
-                         shifted(e, copy, e.mul(copied, f["copy_panel"])))
+        right = e.select(
+            direct,
+            shifted(e, right, e.mul(panel, f["right_panel"])),
+            shifted(e, copy, e.mul(copied, f["copy_panel"])),
+        )
         right_depth = e.select(direct, f["right_depth"], f["copy_depth"])
         column = e.mul(panel, f["width"])
         columns = e.minimum(e.sub(f["columns"], column), f["width"])
@@ -151,12 +203,25 @@ class _Loops:
                 row = e.mul(start, f["height"])
                 rows = e.minimum(e.sub(f["rows"], row), e.mul(e.sub(end, start), f["height"]))
                 partial = e.or_(last, e.compare("<", columns, f["width"]))
-                self._tiles(start, e.sub(end, start), shifted(e, left, e.mul(start, f["left_tile"])), last,
-                            right, right_depth, depth, shifted(e, out, e.mul(row, f["out_row"])), rows,
-                            columns, e.sub(here, begin), partial, finish)
+                self._tiles(
+                    start,
+                    e.sub(end, start),
+                    shifted(e, left, e.mul(start, f["left_tile"])),
+                    last,
+                    right,
+                    right_depth,
+                    depth,
+                    shifted(e, out, e.mul(row, f["out_row"])),
+                    rows,
+                    columns,
+                    e.sub(here, begin),
+                    partial,
+                    finish,
+                )
                 with e.when(e.and_(finish, partial)):
-                    e.call(self.epilogue, [self.block, b, row, e.add(row, rows), column,
-                                           e.add(column, columns)])
+                    e.call(
+                        self.epilogue, [self.block, b, row, e.add(row, rows), column, e.add(column, columns)]
+                    )
         number = e.builder.urem(e.sub(panel, panels[0]), e.i64(EPILOGUE_PANELS))
         following = e.add(panel, 1)
         enough = e.or_(e.compare("==", number, EPILOGUE_PANELS - 1), e.compare("==", following, panels[1]))
@@ -189,15 +254,31 @@ class _Loops:
         side, begin, end = f["triangle"], e.i64(0), f["depth"]
         row, rows_end = e.mul(tiles[0], f["height"]), e.mul(tiles[1], f["height"])
         for upper, lower, first, last in (
-                (Side.LEFT_UPPER, Side.LEFT_LOWER, row, rows_end),
-                (Side.RIGHT_LOWER, Side.RIGHT_UPPER, column, e.add(column, columns))):
+            (Side.LEFT_UPPER, Side.LEFT_LOWER, row, rows_end),
+            (Side.RIGHT_LOWER, Side.RIGHT_UPPER, column, e.add(column, columns)),
+        ):
             begin = e.select(e.compare("==", side, upper), self._beyond(first), begin)
-            end = e.select(e.compare("==", side, lower),
-                           e.minimum(e.add(last, f["diagonal"]), f["depth"]), end)
+            end = e.select(
+                e.compare("==", side, lower), e.minimum(e.add(last, f["diagonal"]), f["depth"]), end
+            )
         return begin, end
 
-    def _tiles(self, first: Any, tiles: Any, left: Any, last: Any, right: Any, right_depth: Any, depth: Any,
-               out: Any, rows: Any, columns: Any, add: Any, partial: Any, finish: Any) -> None:
+    def _tiles(
+        self,
+        first: Any,
+        tiles: Any,
+        left: Any,
+        last: Any,
+        right: Any,
+        right_depth: Any,
+        depth: Any,
+        out: Any,
+        rows: Any,
+        columns: Any,
+        add: Any,
+        partial: Any,
+        finish: Any,
+    ) -> None:
         """Run the kernel; tiles that are not whole are computed beside, and what is there of them copied."""
         e, f = self.e, self.f
         edge_row = e.mul(f["width"], f["size"])
@@ -205,32 +286,62 @@ class _Loops:
         with e.when(e.and_(partial, e.compare("!=", add, 0))):
             e.call(self.move, [out, f["out_row"], self.edge, edge_row, rows, words])
         step = e.mul(f["height"], 8)
-        offsets = e.select(self.table, shifted(e, self.rows_table, e.mul(first, step)), e.address(
-            self.row_offsets, e.select(last, e.i64(MOST_HEIGHT), e.i64(0)), e.i64))
+        offsets = e.select(
+            self.table,
+            shifted(e, self.rows_table, e.mul(first, step)),
+            e.address(self.row_offsets, e.select(last, e.i64(MOST_HEIGHT), e.i64(0)), e.i64),
+        )
         first_segment, segments = (e.builder.udiv(x, f["segment_depth"]) for x in (add, depth))
         segment_offsets = e.select(
-            self.table, e.address(self.segments_table, first_segment, e.i64), self.no_offset)
+            self.table, e.address(self.segments_table, first_segment, e.i64), self.no_offset
+        )
         out_row = e.select(partial, edge_row, f["out_row"])
-        e.call(self.kernel, [
-            left, offsets, f["left_depth"], e.select(self.table, segments, e.i64(1)), segment_offsets,
-            e.select(self.table, f["segment_depth"], depth), right, right_depth, f["right_column"],
-            columns, e.select(partial, self.edge, out), out_row, add, tiles, f["left_tile"],
-            e.select(self.table, step, e.i64(0)), e.mul(out_row, f["height"]), self.distances,
-            e.select(e.and_(finish, e.not_(partial)), e.i64(1), e.i64(0)), f["lead"], f["lead_step"]])
+        e.call(
+            self.kernel,
+            [
+                left,
+                offsets,
+                f["left_depth"],
+                e.select(self.table, segments, e.i64(1)),
+                segment_offsets,
+                e.select(self.table, f["segment_depth"], depth),
+                right,
+                right_depth,
+                f["right_column"],
+                columns,
+                e.select(partial, self.edge, out),
+                out_row,
+                add,
+                tiles,
+                f["left_tile"],
+                e.select(self.table, step, e.i64(0)),
+                e.mul(out_row, f["height"]),
+                self.distances,
+                e.select(e.and_(finish, e.not_(partial)), e.i64(1), e.i64(0)),
+                f["lead"],
+                f["lead_step"],
+            ],
+        )
         with e.when(partial):
             e.call(self.move, [self.edge, edge_row, out, f["out_row"], rows, words])
 
     def _epilogue(self, b: Any, tiles: tuple[Any, Any], panels: tuple[Any, Any]) -> None:
         e, f = self.e, self.f
-        rows, columns = ([e.mul(first, f[step]), e.minimum(e.mul(end, f[step]), f[total])]
-                         for (first, end), step, total in (
-                             (tiles, "height", "rows"), (panels, "width", "columns")))
+        rows, columns = (
+            [e.mul(first, f[step]), e.minimum(e.mul(end, f[step]), f[total])]
+            for (first, end), step, total in ((tiles, "height", "rows"), (panels, "width", "columns"))
+        )
         e.call(self.epilogue, [self.block, b, *rows, *columns])
 
 
-
-TABLE_FIELDS = ("out", "rows_offset", "rows", "padded", "taps_offset", *(
-    f"{kind}{d}_{what}" for kind in ("row", "tap") for d in range(4) for what in ("extent", "stride")))
+TABLE_FIELDS = (
+    "out",
+    "rows_offset",
+    "rows",
+    "padded",
+    "taps_offset",
+    *(f"{kind}{d}_{what}" for kind in ("row", "tap") for d in range(4) for what in ("extent", "stride")),
+)
 
 
 @routine("table", "ppn", quick=True)

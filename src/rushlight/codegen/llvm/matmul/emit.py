@@ -40,8 +40,9 @@ class Scratch:
     offset: int
 
 
-def place_scratch(stages: Sequence[Sequence[Call]], tops: Sequence[int],
-                  target: Target) -> tuple[dict[str, int], int]:
+def place_scratch(
+    stages: Sequence[Sequence[Call]], tops: Sequence[int], target: Target
+) -> tuple[dict[str, int], int]:
     """An offset for the scratch memory of each product, by its name, and where the last of it ends.
 
     `stages` are products that may run at the same time, `tops` where the memory begins that nobody uses then;
@@ -72,8 +73,15 @@ def _copies(matrix: Matrix, p: Product) -> int:
     return p.batch if matrix.batch else 1
 
 
-def emit_product(module: Any, call: Call, target: Target, slots: dict[Buffer, int], scratch: Scratch,
-                 reach: int | None, shares: int) -> list[tuple[str, int]]:
+def emit_product(
+    module: Any,
+    call: Call,
+    target: Target,
+    slots: dict[Buffer, int],
+    scratch: Scratch,
+    reach: int | None,
+    shares: int,
+) -> list[tuple[str, int]]:
     """Add the code of a product to `module`; gives the name and number of the tasks of each phase.
 
     `reach`: how far beyond the triangle of its result readers look, if not everywhere. `shares`: if not 0,
@@ -83,8 +91,16 @@ def emit_product(module: Any, call: Call, target: Target, slots: dict[Buffer, in
 
 
 class _Product:
-    def __init__(self, module: Any, call: Call, target: Target, slots: dict[Buffer, int], scratch: Scratch,
-                 reach: int | None, shares: int) -> None:
+    def __init__(
+        self,
+        module: Any,
+        call: Call,
+        target: Target,
+        slots: dict[Buffer, int],
+        scratch: Scratch,
+        reach: int | None,
+        shares: int,
+    ) -> None:
         self.module, self.call, self.target, self.slots, self.scratch = module, call, target, slots, scratch
         self.p = product_of(call)
         self.reach = self.p.columns if reach is None else reach
@@ -95,8 +111,9 @@ class _Product:
         self.streamed = self._streamed()
         self.finish = self._finish()
         self.others = self._others()
-        task = ir.Function(module, ir.FunctionType(ir.VoidType(), [ir.PointerType(), ir.IntType(64)]),
-                           f"{call.name}.task")
+        task = ir.Function(
+            module, ir.FunctionType(ir.VoidType(), [ir.PointerType(), ir.IntType(64)]), f"{call.name}.task"
+        )
         self.e = Emitter(ir.IRBuilder(task.append_basic_block("entry")), target)
         self.task = task
         self.element = str(element_type(self.e, self.p.dtype))
@@ -106,12 +123,33 @@ class _Product:
         packs: list[tuple[str, int]] = []
         left_copy = _copies(p.left, p) * plan.tiles * plan.room_left if plan.pack_left else 0
         if plan.pack_left:
-            packs.append(self._packing("left", p.left.row, p.left.column, p.left, (0, p.rows), plan.height,
-                                       plan.room_left, self.scratch.offset, self.call.inputs[0]))
+            packs.append(
+                self._packing(
+                    "left",
+                    p.left.row,
+                    p.left.column,
+                    p.left,
+                    (0, p.rows),
+                    plan.height,
+                    plan.room_left,
+                    self.scratch.offset,
+                    self.call.inputs[0],
+                )
+            )
         if plan.packed_panels:
-            packs.append(self._packing("right", p.right.column, p.right.row, p.right,
-                                       (plan.direct * plan.width, p.columns), plan.width, plan.room_right,
-                                       self.scratch.offset + left_copy, self.call.inputs[1]))
+            packs.append(
+                self._packing(
+                    "right",
+                    p.right.column,
+                    p.right.row,
+                    p.right,
+                    (plan.direct * plan.width, p.columns),
+                    plan.width,
+                    plan.room_right,
+                    self.scratch.offset + left_copy,
+                    self.call.inputs[1],
+                )
+            )
         if p.windows is not None:
             packs.append(self._table())
         if plan.kernel == "dot":
@@ -120,10 +158,14 @@ class _Product:
             vectors = plan.width // self.target.lanes(self.size)
             steps = "-".join(op + kind for op, kind, _ in self.finish) or NOTHING
             kernel = self._routine("tile", plan.height, vectors, len(self.others), steps)
-        self._task(driver.FIELDS, self._fields(left_copy), "product",
-                   kernel,
-                   *(declared(self.module, self.target, kind) for kind in ("move", "clear")),
-                   self._epilogue())
+        self._task(
+            driver.FIELDS,
+            self._fields(left_copy),
+            "product",
+            kernel,
+            *(declared(self.module, self.target, kind) for kind in ("move", "clear")),
+            self._epilogue(),
+        )
         return [*packs, (self.task.name, plan.tasks)]
 
     def _routine(self, kind: str, *details: Any) -> Any:
@@ -153,41 +195,82 @@ class _Product:
         p, plan, size = self.p, self.plan, self.size
         left_slot, right_slot = (self.slots[b] for b in self.call.inputs[:2])
         fields = {
-            "batch": p.batch, "rows": p.rows, "columns": p.columns, "depth": p.depth,
-            "height": plan.height, "tiles": plan.tiles, "width": plan.width, "panels": plan.panels,
-            "block": plan.block, "chunk": plan.chunk,
-            "batch_tasks": plan.batch_tasks, "row_tasks": plan.row_tasks, "column_tasks": plan.column_tasks,
-            "left": left_slot, "left_offset": p.left.offset * size, "left_batch": p.left.batch * size,
-            "left_tile": plan.height * p.left.row * size, "left_row": p.left.row * size,
+            "batch": p.batch,
+            "rows": p.rows,
+            "columns": p.columns,
+            "depth": p.depth,
+            "height": plan.height,
+            "tiles": plan.tiles,
+            "width": plan.width,
+            "panels": plan.panels,
+            "block": plan.block,
+            "chunk": plan.chunk,
+            "batch_tasks": plan.batch_tasks,
+            "row_tasks": plan.row_tasks,
+            "column_tasks": plan.column_tasks,
+            "left": left_slot,
+            "left_offset": p.left.offset * size,
+            "left_batch": p.left.batch * size,
+            "left_tile": plan.height * p.left.row * size,
+            "left_row": p.left.row * size,
             "left_depth": p.left.column * size,
-            "right": right_slot, "right_offset": p.right.offset * size, "right_batch": p.right.batch * size,
-            "right_panel": plan.width * p.right.column * size, "right_depth": p.right.row * size,
-            "right_column": p.right.column * size, "direct": plan.direct,
-            "copy": self.scratch.slot, "copy_offset": self.scratch.offset + left_copy,
+            "right": right_slot,
+            "right_offset": p.right.offset * size,
+            "right_batch": p.right.batch * size,
+            "right_panel": plan.width * p.right.column * size,
+            "right_depth": p.right.row * size,
+            "right_column": p.right.column * size,
+            "direct": plan.direct,
+            "copy": self.scratch.slot,
+            "copy_offset": self.scratch.offset + left_copy,
             "copy_batch": plan.packed_panels * plan.room_right if p.right.batch else 0,
-            "copy_panel": plan.room_right, "copy_depth": plan.width * size,
-            "offsets": 0, "offsets_offset": 0, "segments_offset": 0, "segment_depth": p.depth,
-            "out": self.slots[result_of(self.call)], "out_batch": p.rows * p.columns * size,
-            "out_row": p.columns * size, "size": size, "epilogue": self._when(),
+            "copy_panel": plan.room_right,
+            "copy_depth": plan.width * size,
+            "offsets": 0,
+            "offsets_offset": 0,
+            "segments_offset": 0,
+            "segment_depth": p.depth,
+            "out": self.slots[result_of(self.call)],
+            "out_batch": p.rows * p.columns * size,
+            "out_row": p.columns * size,
+            "size": size,
+            "epilogue": self._when(),
             "triangle": 0 if p.triangle is None else p.triangle.side,
-            "diagonal": 0 if p.triangle is None else p.triangle.diagonal, "reach": self.reach,
-            **{f"other{k}": slot for k, slot in enumerate(
-                self.others + [0] * (MOST_OTHERS - len(self.others)))},
-            "row": next((self.slots[buffer] for _, kind, buffer in self.finish if kind == "row"), 0)}
+            "diagonal": 0 if p.triangle is None else p.triangle.diagonal,
+            "reach": self.reach,
+            **{
+                f"other{k}": slot
+                for k, slot in enumerate(self.others + [0] * (MOST_OTHERS - len(self.others)))
+            },
+            "row": next((self.slots[buffer] for _, kind, buffer in self.finish if kind == "row"), 0),
+        }
         if plan.pack_left:
-            fields |= {"left": self.scratch.slot, "left_offset": self.scratch.offset,
-                       "left_batch": plan.tiles * plan.room_left if p.left.batch else 0,
-                       "left_tile": plan.room_left, "left_row": size, "left_depth": plan.height * size}
+            fields |= {
+                "left": self.scratch.slot,
+                "left_offset": self.scratch.offset,
+                "left_batch": plan.tiles * plan.room_left if p.left.batch else 0,
+                "left_tile": plan.room_left,
+                "left_row": size,
+                "left_depth": plan.height * size,
+            }
         if p.windows is not None:
             rows, segments = self._tables()
-            fields |= {"offsets": self.scratch.slot, "offsets_offset": rows, "segments_offset": segments,
-                       "segment_depth": p.depth // p.windows.segments, "left_tile": 0}
+            fields |= {
+                "offsets": self.scratch.slot,
+                "offsets_offset": rows,
+                "segments_offset": segments,
+                "segment_depth": p.depth // p.windows.segments,
+                "left_tile": 0,
+            }
         # Of what lies tile after tile, be it rows or slabs, the next tile is fetched, which has as many
         # elements; else what follows in the depth, where machines do not see it coming.
         across = p.left.column != 1 and not plan.pack_left
         step = fields["left_depth"]
-        return fields | ({"lead": FAR * step, "lead_step": step} if across else
-                         {"lead": fields["left_tile"], "lead_step": plan.height * size})
+        return fields | (
+            {"lead": FAR * step, "lead_step": step}
+            if across
+            else {"lead": fields["left_tile"], "lead_step": plan.height * size}
+        )
 
     def _finish(self) -> list[tuple[str, str, Buffer]]:
         """The epilogue as steps that kernels do in registers: an instruction, and the row or matrix that it
@@ -207,8 +290,12 @@ class _Product:
             if value.op not in ("add", "mul") or not sides or value.dtype is not self.p.dtype:
                 return []
             access = sides[0].data
-            if access.indirect or access.buffer is result or access.buffer.dtype is not self.p.dtype or (
-                    access.index not in kinds):
+            if (
+                access.indirect
+                or access.buffer is result
+                or access.buffer.dtype is not self.p.dtype
+                or (access.index not in kinds)
+            ):
                 return []
             found.insert(0, (value.op, kinds[access.index], access.buffer))
             value = value.args[1 - value.args.index(sides[0])]
@@ -222,8 +309,14 @@ class _Product:
         nest, result = epilogue_of(self.call), result_of(self.call)
         accesses = [] if nest is None else [*nest.reads(), *nest.writes()]
         here = {a.index for a in accesses if a.buffer is result}
-        found = dict.fromkeys(a.buffer for a in accesses if a.buffer is not result and a.index in here
-                              and a.buffer.dtype.itemsize == self.size and a.buffer not in self.streamed)
+        found = dict.fromkeys(
+            a.buffer
+            for a in accesses
+            if a.buffer is not result
+            and a.index in here
+            and a.buffer.dtype.itemsize == self.size
+            and a.buffer not in self.streamed
+        )
         return [self.slots[buffer] for buffer in found][:MOST_OTHERS]
 
     def _streamed(self) -> list[Buffer]:
@@ -233,8 +326,13 @@ class _Product:
         if nest is None or self._ragged():
             return []
         here = {a.index for a in (*nest.reads(), *nest.writes()) if a.buffer is result_of(self.call)}
-        return [a.buffer for a in nest.writes() if a.buffer in self.call.attributes.get("streamed", ())
-                and a.index in here and a.buffer.dtype is self.p.dtype]
+        return [
+            a.buffer
+            for a in nest.writes()
+            if a.buffer in self.call.attributes.get("streamed", ())
+            and a.index in here
+            and a.buffer.dtype is self.p.dtype
+        ]
 
     def _ragged(self) -> bool:
         """Whether a range of columns may begin or end inside of a vector."""
@@ -252,8 +350,13 @@ class _Product:
         p, plan, windows = self.p, self.plan, self.p.windows
         assert windows is not None
         rows, segments = self._tables()
-        fields = {"out": self.scratch.slot, "rows_offset": rows, "rows": p.rows,
-                  "padded": plan.tiles * plan.height, "taps_offset": segments}
+        fields = {
+            "out": self.scratch.slot,
+            "rows_offset": rows,
+            "rows": p.rows,
+            "padded": plan.tiles * plan.height,
+            "taps_offset": segments,
+        }
         for kind, dims in (("row", windows.positions), ("tap", windows.taps)):
             for d, (extent, stride) in enumerate([(1, 0)] * (4 - len(dims)) + list(dims)):
                 fields |= {f"{kind}{d}_extent": extent, f"{kind}{d}_stride": stride * self.size}
@@ -267,8 +370,18 @@ class _Product:
         # A dot tile is narrower than a vector; what a task computes has few rows and is in cache still.
         return driver.LATE if self.plan.kernel == "dot" else driver.EARLY
 
-    def _packing(self, name: str, unit: int, depth_step: int, matrix: Matrix, units: tuple[int, int],
-                 width: int, room: int, offset: int, source: Buffer) -> tuple[str, int]:
+    def _packing(
+        self,
+        name: str,
+        unit: int,
+        depth_step: int,
+        matrix: Matrix,
+        units: tuple[int, int],
+        width: int,
+        room: int,
+        offset: int,
+        source: Buffer,
+    ) -> tuple[str, int]:
         """Add a task that packs units of an operand, from the first to the last of `units`."""
         p, size = self.p, self.size
         count = units[1] - units[0]
@@ -276,17 +389,45 @@ class _Product:
         lanes = self.target.lanes(size)
         groups, group, parts, part = pack.shares(count, p.depth, width, size, copies=copies)
         slabs = -(-count // width)
-        fields = dict(zip(pack.PACK_FIELDS, (
-            self.slots[source], (matrix.offset + units[0] * unit) * size, matrix.batch * size, unit * size,
-            depth_step * size, count, p.depth, self.scratch.slot, offset, slabs * room, width, room, groups,
-            group, parts, part, size), strict=True))
-        task = self._small_task(name, pack.PACK_FIELDS, fields, "packing",
-                                self._routine("copy", *pack.copied_vectors(width, lanes)) if copies else
-                                self._routine("transpose"))
+        fields = dict(
+            zip(
+                pack.PACK_FIELDS,
+                (
+                    self.slots[source],
+                    (matrix.offset + units[0] * unit) * size,
+                    matrix.batch * size,
+                    unit * size,
+                    depth_step * size,
+                    count,
+                    p.depth,
+                    self.scratch.slot,
+                    offset,
+                    slabs * room,
+                    width,
+                    room,
+                    groups,
+                    group,
+                    parts,
+                    part,
+                    size,
+                ),
+                strict=True,
+            )
+        )
+        task = self._small_task(
+            name,
+            pack.PACK_FIELDS,
+            fields,
+            "packing",
+            self._routine("copy", *pack.copied_vectors(width, lanes))
+            if copies
+            else self._routine("transpose"),
+        )
         return task, groups * parts * _copies(matrix, p)
 
-    def _small_task(self, name: str, names: Sequence[str], fields: dict[str, int], kind: str,
-                    *functions: Any) -> str:
+    def _small_task(
+        self, name: str, names: Sequence[str], fields: dict[str, int], kind: str, *functions: Any
+    ) -> str:
         """A task beside that of the product; gives its name."""
         outer = self.e
         task = ir.Function(self.module, self.task.function_type, f"{self.call.name}.{name}")
@@ -304,8 +445,11 @@ class _Product:
             return None
         buffers = list(dict.fromkeys(a.buffer for a in (*nest.reads(), *nest.writes())))
         inner = self._tile_function(nest, buffers)
-        function = ir.Function(self.module, ir.FunctionType(
-            ir.VoidType(), [ir.PointerType(), *[ir.IntType(64)] * 5]), f"{nest.name}.block")
+        function = ir.Function(
+            self.module,
+            ir.FunctionType(ir.VoidType(), [ir.PointerType(), *[ir.IntType(64)] * 5]),
+            f"{nest.name}.block",
+        )
         function.linkage = "internal"
         e = Emitter(ir.IRBuilder(function.append_basic_block("entry")), self.target)
         block, *numbers = function.args
@@ -331,26 +475,37 @@ class _Product:
         share, rest = divmod(plan.panels, plan.column_tasks)
         panels = 1 if self.finish else driver.EPILOGUE_PANELS
         steps = (share * plan.width, panels * plan.width)  # between where ranges begin
-        return self.p.columns % width == 0 and (plan.width % width == 0 or (
-            rest == 0 and all(step % width == 0 for step in steps)))
+        return self.p.columns % width == 0 and (
+            plan.width % width == 0 or (rest == 0 and all(step % width == 0 for step in steps))
+        )
 
     def _new_tile_function(self, nest: Nest, buffers: Sequence[Buffer], ragged: bool) -> Any:
         pointer, i64 = ir.PointerType(), ir.IntType(64)
-        function = ir.Function(self.module, ir.FunctionType(
-            ir.VoidType(), [pointer] * len(buffers) + [i64] * 5), nest.name)
+        function = ir.Function(
+            self.module, ir.FunctionType(ir.VoidType(), [pointer] * len(buffers) + [i64] * 5), nest.name
+        )
         function.linkage = "internal"
         for attribute in ("noinline", "nounwind"):
             function.attributes.add(attribute)
-        for argument in function.args[:len(buffers)]:
+        for argument in function.args[: len(buffers)]:
             argument.add_attribute("noalias")
         e = Emitter(ir.IRBuilder(function.append_basic_block("entry")), self.target)
-        batch, row, rows_end, column, columns_end = function.args[len(buffers):]
+        batch, row, rows_end, column, columns_end = function.args[len(buffers) :]
         registers = 1
-        while (not ragged and 2 * registers * self.target.vector_bytes <= EPILOGUE_BYTES
-               and self._divides(2 * registers)):
+        while (
+            not ragged
+            and 2 * registers * self.target.vector_bytes <= EPILOGUE_BYTES
+            and self._divides(2 * registers)
+        ):
             registers *= 2
-        emit_tile(e, nest, dict(zip(buffers, function.args, strict=False)),
-                  [(batch, e.add(batch, 1)), (row, rows_end), (column, columns_end)], ragged=ragged,
-                  registers=registers, streamed=self.streamed)
+        emit_tile(
+            e,
+            nest,
+            dict(zip(buffers, function.args, strict=False)),
+            [(batch, e.add(batch, 1)), (row, rows_end), (column, columns_end)],
+            ragged=ragged,
+            registers=registers,
+            streamed=self.streamed,
+        )
         e.builder.ret_void()
         return function

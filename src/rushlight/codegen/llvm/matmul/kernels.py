@@ -54,11 +54,35 @@ def offset_rows(e: Emitter, pointer: Any, offsets: Any, count: int) -> list[Any]
 
 
 @routine("tile", KERNEL)
-def tile(e: Emitter, left: Any, row_offsets: Any, left_depth: Any, segments: Any, offsets: Any, depth: Any,
-         right: Any, right_depth: Any, right_column: Any, columns: Any, out: Any, out_row: Any, add: Any,
-         tiles: Any, left_tile: Any, offsets_tile: Any, out_tile: Any, distances: Any, finish: Any,
-         lead: Any, lead_step: Any, element: str, height: int, vectors: int, others: int,
-         steps: str) -> None:
+def tile(
+    e: Emitter,
+    left: Any,
+    row_offsets: Any,
+    left_depth: Any,
+    segments: Any,
+    offsets: Any,
+    depth: Any,
+    right: Any,
+    right_depth: Any,
+    right_column: Any,
+    columns: Any,
+    out: Any,
+    out_row: Any,
+    add: Any,
+    tiles: Any,
+    left_tile: Any,
+    offsets_tile: Any,
+    out_tile: Any,
+    distances: Any,
+    finish: Any,
+    lead: Any,
+    lead_step: Any,
+    element: str,
+    height: int,
+    vectors: int,
+    others: int,
+    steps: str,
+) -> None:
     """A column times a row, again and again, with vectors along the columns.
 
     `others`: how many other matrices go with the result, which the epilogue reads or writes. `steps`: how the
@@ -82,11 +106,14 @@ def tile(e: Emitter, left: Any, row_offsets: Any, left_depth: Any, segments: Any
         for distance in [] if in_turn else matrices:
             for row in places[::vectors]:
                 e.fetch(shifted(e, row, distance), vectors * lanes * size, write=True)
-        sums = e.branch(e.compare("!=", add, 0), lambda: [e.load(at, kind) for at in places],
-                        lambda: [e.zero(kind)] * len(places))
+        sums = e.branch(
+            e.compare("!=", add, 0),
+            lambda: [e.load(at, kind) for at in places],
+            lambda: [e.zero(kind)] * len(places),
+        )
 
         def step(left_over: Any, offset: Any, panel: Any, ahead: Any, *more: Any) -> tuple[Any, list[Any]]:
-            turn, sums = more[:len(first_turn)], more[len(first_turn):]
+            turn, sums = more[: len(first_turn)], more[len(first_turn) :]
             for number in turn:
                 line = shifted(e, out, line_of(number))
                 for distance in (0, *matrices):
@@ -99,8 +126,13 @@ def tile(e: Emitter, left: Any, row_offsets: Any, left_depth: Any, segments: Any
             e.fetch(ahead, 1, write=False)
             left_over = e.sub(left_over, 1)
             return e.compare(">", left_over, 0), [
-                left_over, e.add(offset, left_depth), shifted(e, panel, right_depth),
-                shifted(e, ahead, lead_step), *(e.add(number, 1) for number in turn), *following]
+                left_over,
+                e.add(offset, left_depth),
+                shifted(e, panel, right_depth),
+                shifted(e, ahead, lead_step),
+                *(e.add(number, 1) for number in turn),
+                *following,
+            ]
 
         def segment(number: Any, panel: Any, ahead: Any, *more: Any) -> tuple[Any, list[Any]]:
             start = e.load(e.address(offsets, number, e.i64), e.i64)
@@ -110,10 +142,11 @@ def tile(e: Emitter, left: Any, row_offsets: Any, left_depth: Any, segments: Any
 
         first_turn = [e.i64(0)] if in_turn else []
         start = [e.i64(0), right, shifted(e, left, lead), *first_turn]
-        sums = e.repeat([*start, *sums], segment)[len(start):]
+        sums = e.repeat([*start, *sums], segment)[len(start) :]
         if steps != NOTHING:
-            sums = e.branch(e.compare("!=", finish, 0), lambda: finished(sums, places, matrices),
-                            lambda: sums)
+            sums = e.branch(
+                e.compare("!=", finish, 0), lambda: finished(sums, places, matrices), lambda: sums
+            )
         for x, at in zip(sums, places, strict=True):
             e.store(x, at)
 
@@ -139,24 +172,56 @@ def tile(e: Emitter, left: Any, row_offsets: Any, left_depth: Any, segments: Any
     _for_tiles(e, tiles, (left, left_tile), (row_offsets, offsets_tile), (out, out_tile), each)
 
 
-def _for_tiles(e: Emitter, tiles: Any, left: tuple[Any, Any], offsets: tuple[Any, Any], out: tuple[Any, Any],
-               each: Callable[[Any, Any, Any], None]) -> None:
+def _for_tiles(
+    e: Emitter,
+    tiles: Any,
+    left: tuple[Any, Any],
+    offsets: tuple[Any, Any],
+    out: tuple[Any, Any],
+    each: Callable[[Any, Any, Any], None],
+) -> None:
     """`each` with the pointers of one tile after the other; the pairs are pointers with their steps."""
+
     def one(left_over: Any, *pointers: Any) -> tuple[Any, list[Any]]:
         each(*pointers)
         left_over = e.sub(left_over, 1)
         steps = (left[1], offsets[1], out[1])
-        return e.compare(">", left_over, 0), [left_over, *[
-            shifted(e, pointer, step) for pointer, step in zip(pointers, steps, strict=True)]]
+        return e.compare(">", left_over, 0), [
+            left_over,
+            *[shifted(e, pointer, step) for pointer, step in zip(pointers, steps, strict=True)],
+        ]
 
     e.repeat([tiles, left[0], offsets[0], out[0]], one)
 
 
 @routine("dot", KERNEL)
-def dot(e: Emitter, left: Any, row_offsets: Any, left_depth: Any, segments: Any, offsets: Any, depth: Any,
-        right: Any, right_depth: Any, right_column: Any, columns: Any, out: Any, out_row: Any, add: Any,
-        tiles: Any, left_tile: Any, offsets_tile: Any, out_tile: Any, distances: Any, finish: Any,
-        lead: Any, lead_step: Any, element: str, height: int, width: int) -> None:
+def dot(
+    e: Emitter,
+    left: Any,
+    row_offsets: Any,
+    left_depth: Any,
+    segments: Any,
+    offsets: Any,
+    depth: Any,
+    right: Any,
+    right_depth: Any,
+    right_column: Any,
+    columns: Any,
+    out: Any,
+    out_row: Any,
+    add: Any,
+    tiles: Any,
+    left_tile: Any,
+    offsets_tile: Any,
+    out_tile: Any,
+    distances: Any,
+    finish: Any,
+    lead: Any,
+    lead_step: Any,
+    element: str,
+    height: int,
+    width: int,
+) -> None:
     """Rows times columns, each contiguous, with vectors along the depth; one segment, nothing is added to.
 
     For columns that are not there the last one is computed again.
@@ -184,14 +249,22 @@ def dot(e: Emitter, left: Any, row_offsets: Any, left_depth: Any, segments: Any,
 
         sums: Sequence[Any] = [e.zero(kind)] * (height * width)
         whole = e.mul(e.and_(depth, -lanes), size)
-        sums = e.fold(0, whole, lanes * size, sums,
-                      lambda offset, *state: multiplied(lambda at: e.load(at, kind), offset, state))
+        sums = e.fold(
+            0,
+            whole,
+            lanes * size,
+            sums,
+            lambda offset, *state: multiplied(lambda at: e.load(at, kind), offset, state),
+        )
         rest = e.and_(depth, lanes - 1)
         mask = e.tail_mask(rest, lanes)
-        sums = e.branch(e.compare(">", rest, 0), lambda: multiplied(
-            lambda at: e.load_masked(at, kind, mask), whole, sums), lambda: list(sums))
+        sums = e.branch(
+            e.compare(">", rest, 0),
+            lambda: multiplied(lambda at: e.load_masked(at, kind, mask), whole, sums),
+            lambda: list(sums),
+        )
         for i, row in enumerate(rows_of(e, out, out_row, height)):
-            e.store(_lane_sums(e, sums[i * width:(i + 1) * width]), row)
+            e.store(_lane_sums(e, sums[i * width : (i + 1) * width]), row)
 
     _for_tiles(e, tiles, (left, left_tile), (row_offsets, offsets_tile), (out, out_tile), each)
 
@@ -206,8 +279,10 @@ def _lane_sums(e: Emitter, vectors: Sequence[Any]) -> Any:
         pair = (*range(width), *range(lanes, lanes + width))
         first = [group + lane for group in range(0, lanes, 2 * width) for lane in pair]
         second = [lane + width for lane in first]
-        parts = [e.add(e.shuffle(a, first, b), e.shuffle(a, second, b))
-                 for a, b in zip(parts[::2], parts[1::2], strict=True)]
+        parts = [
+            e.add(e.shuffle(a, first, b), e.shuffle(a, second, b))
+            for a, b in zip(parts[::2], parts[1::2], strict=True)
+        ]
         width *= 2
     total = parts[0]
     while (count := total.type.count) > len(vectors):
@@ -216,12 +291,14 @@ def _lane_sums(e: Emitter, vectors: Sequence[Any]) -> Any:
 
 
 @routine("move", "pnpnnn")
-def move(e: Emitter, source: Any, source_row: Any, target: Any, target_row: Any, rows: Any,
-         words: Any) -> None:
+def move(
+    e: Emitter, source: Any, source_row: Any, target: Any, target_row: Any, rows: Any, words: Any
+) -> None:
     """Copy rows of words of 4 bytes."""
     with e.loop(0, rows) as row:
-        start, end = (shifted(e, at, e.mul(row, step))
-                      for at, step in ((source, source_row), (target, target_row)))
+        start, end = (
+            shifted(e, at, e.mul(row, step)) for at, step in ((source, source_row), (target, target_row))
+        )
         with e.loop(0, words) as word:
             e.store(e.load(e.address(start, word, e.i32), e.i32), e.address(end, word, e.i32))
 

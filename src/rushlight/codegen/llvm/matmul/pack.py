@@ -38,8 +38,20 @@ def copied_vectors(width: int, lanes: int) -> tuple[int, int]:
 
 
 @routine("copy", PACK)
-def copy(e: Emitter, source: Any, unit: Any, depth_step: Any, units: Any, depth: Any, out: Any, width: Any,
-         room: Any, element: str, vectors: int, lanes: int) -> None:
+def copy(
+    e: Emitter,
+    source: Any,
+    unit: Any,
+    depth_step: Any,
+    units: Any,
+    depth: Any,
+    out: Any,
+    width: Any,
+    room: Any,
+    element: str,
+    vectors: int,
+    lanes: int,
+) -> None:
     """Of an operand whose units are contiguous for each k; a slab has as many as fit into `vectors`."""
     scalar = element_named(element)
     size = bits_of(scalar) // 8
@@ -60,13 +72,23 @@ def copy(e: Emitter, source: Any, unit: Any, depth_step: Any, units: Any, depth:
             return [shifted(e, slab, room), shifted(e, row, step)]
 
         def next_slab(first: Any, slab: Any, row: Any) -> tuple[Any, list[Any]]:
-            following = moved(slab, row, lambda place, at: e.load_masked(
-                place, kind, e.tail_mask(e.sub(e.sub(units, first), at), lanes)))
+            following = moved(
+                slab,
+                row,
+                lambda place, at: e.load_masked(
+                    place, kind, e.tail_mask(e.sub(e.sub(units, first), at), lanes)
+                ),
+            )
             first = e.add(first, width)
             return e.compare("<", first, units), [first, *following]
 
-        slab, row = e.fold(0, plain, 1, [slab, row], lambda _, slab, row: moved(
-            slab, row, lambda place, at: e.load(place, kind)))
+        slab, row = e.fold(
+            0,
+            plain,
+            1,
+            [slab, row],
+            lambda _, slab, row: moved(slab, row, lambda place, at: e.load(place, kind)),
+        )
         first = e.mul(plain, width)
         with e.when(e.compare("<", first, units)):
             e.repeat([first, slab, row], next_slab)
@@ -81,8 +103,18 @@ def copy(e: Emitter, source: Any, unit: Any, depth_step: Any, units: Any, depth:
 
 
 @routine("transpose", PACK)
-def transpose(e: Emitter, source: Any, unit: Any, depth_step: Any, units: Any, depth: Any, out: Any,
-              width: Any, room: Any, element: str) -> None:
+def transpose(
+    e: Emitter,
+    source: Any,
+    unit: Any,
+    depth_step: Any,
+    units: Any,
+    depth: Any,
+    out: Any,
+    width: Any,
+    room: Any,
+    element: str,
+) -> None:
     """Of an operand in which each unit is contiguous along the depth."""
     scalar = element_named(element)
     size = bits_of(scalar) // 8
@@ -118,7 +150,7 @@ def transposed(e: Emitter, rows: Sequence[Any]) -> list[Any]:
     lanes = len(rows)
     current, step = list(rows), 1
     if lanes >= 4 and bits_of(rows[0].type) == 32:
-        current, step = [x for i in range(0, lanes, 4) for x in _quartet(e, current[i:i + 4])], 4
+        current, step = [x for i in range(0, lanes, 4) for x in _quartet(e, current[i : i + 4])], 4
     while step < lanes:
         low = [b + t for b in range(0, lanes, 2 * step) for t in (*range(step), *range(lanes, lanes + step))]
         high = [lane + step for lane in low]
@@ -147,8 +179,25 @@ def _quartet(e: Emitter, rows: Sequence[Any]) -> list[Any]:
 
 # The task.
 
-PACK_FIELDS = ("source", "offset", "batch_step", "unit", "depth_step", "units", "depth", "out", "out_offset",
-               "out_batch", "width", "room", "groups", "group_units", "parts", "part_depth", "size")
+PACK_FIELDS = (
+    "source",
+    "offset",
+    "batch_step",
+    "unit",
+    "depth_step",
+    "units",
+    "depth",
+    "out",
+    "out_offset",
+    "out_batch",
+    "width",
+    "room",
+    "groups",
+    "group_units",
+    "parts",
+    "part_depth",
+    "size",
+)
 
 
 def shares(units: int, depth: int, width: int, size: int, *, copies: bool) -> tuple[int, int, int, int]:

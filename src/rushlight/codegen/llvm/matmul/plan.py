@@ -76,8 +76,20 @@ def plan_product(p: Product, target: Target) -> Plan:
     chunk = _chunk(height, width * p.dtype.itemsize)
     if p.triangle is not None and p.triangle.side in (Side.LEFT_LOWER, Side.LEFT_UPPER):
         chunk = min(chunk, TRIANGLE_TILES)
-    return Plan("tile", height, tiles, width, panels, block, chunk, pack_left, direct,
-                *_grid(p, tiles, panels), room_left, room_right)
+    return Plan(
+        "tile",
+        height,
+        tiles,
+        width,
+        panels,
+        block,
+        chunk,
+        pack_left,
+        direct,
+        *_grid(p, tiles, panels),
+        room_left,
+        room_right,
+    )
 
 
 def _tile(p: Product, target: Target, lanes: int) -> tuple[int, int]:
@@ -94,8 +106,12 @@ def _tile(p: Product, target: Target, lanes: int) -> tuple[int, int]:
 
         def cost(tile: tuple[int, int]) -> float:
             rows, vectors = tile[0], min(tile[1], wide)
-            return (tiles[tile] * (1 + STEP / (rows * vectors)) * _rounded(p.rows, rows)
-                    * _computed(p, lanes * vectors))
+            return (
+                tiles[tile]
+                * (1 + STEP / (rows * vectors))
+                * _rounded(p.rows, rows)
+                * _computed(p, lanes * vectors)
+            )
 
         rows, vectors = min(tiles, key=cost)
     return min(rows, p.rows), min(vectors, wide)
@@ -133,6 +149,7 @@ def _chunk(height: int, row_bytes: int) -> int:
 
 # Packing.
 
+
 def _right_gains(p: Product) -> bool:
     """Whether to copy panels of a right operand whose rows are contiguous: they are read in order then."""
     return p.rows >= ENOUGH_ROWS and p.depth >= 64
@@ -145,8 +162,14 @@ def _left_gains(p: Product, sums: int) -> bool:
     are used so often that even reading them in order pays.
     """
     enough = 64 if sums < MANY_SUMS else 1024
-    return (p.windows is None and p.left.column != 1 and p.left.row == 1 and p.columns >= enough
-            and p.rows >= 48 and p.depth > 48)
+    return (
+        p.windows is None
+        and p.left.column != 1
+        and p.left.row == 1
+        and p.columns >= enough
+        and p.rows >= 48
+        and p.depth > 48
+    )
 
 
 def _prefers_dot(p: Product, lanes: int) -> bool:
@@ -155,6 +178,7 @@ def _prefers_dot(p: Product, lanes: int) -> bool:
 
 
 # Vectors along the depth.
+
 
 def _dot_plan(p: Product, target: Target) -> Plan:
     height = min(p.rows, 6 if target.vector_registers >= 32 else 3)
@@ -165,6 +189,7 @@ def _dot_plan(p: Product, target: Target) -> Plan:
 
 
 # Tasks.
+
 
 def _grid(p: Product, tiles: int, panels: int) -> tuple[int, int, int]:
     """How many tasks along the batch, the rows and the columns.

@@ -36,6 +36,7 @@ def routine(kind: str, signature: str, *, quick: bool = False) -> Callable[[Body
     """`body(emitter, *arguments, *what the name says)` emits a routine; `signature` has a letter for each
     argument: p for a pointer, n for an i64. `quick`: it takes little time to run, and is to take little to
     compile."""
+
     def register(body: Body) -> Body:
         _bodies[kind] = (signature, body, quick)
         return body
@@ -75,12 +76,14 @@ def routine_imports(module: Any, target: Target) -> dict[str, int]:
     names = [name for name in module.globals if name.startswith(PREFIX)]
     with _lock:
         for quick in (False, True):
-            missing = [name for name in names
-                       if name not in _addresses and _bodies[name.split(".")[2]][2] == quick]
+            missing = [
+                name for name in names if name not in _addresses and _bodies[name.split(".")[2]][2] == quick
+            ]
             if not missing:
                 continue
-            library = engine().build_named("routines " + " ".join(missing), partial(emitted, missing, target),
-                                           missing, quick=quick)
+            library = engine().build_named(
+                "routines " + " ".join(missing), partial(emitted, missing, target), missing, quick=quick
+            )
             _libraries.append(library)
             _addresses.update((name, library.addresses[name]) for name in missing)
     return {name: _addresses[name] for name in names}
