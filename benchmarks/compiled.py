@@ -235,12 +235,12 @@ def _warm_up(contestant: str) -> None:
 
 def _use_cache(directory: Path) -> None:
     """Use an object cache of our own, and forget what this process has compiled."""
-    from rushlight import backend
+    from rushlight.compiler import pipeline
     from rushlight.runtime.cache import ObjectCache
     from rushlight.runtime.engine import engine
 
     engine().cache = ObjectCache(directory)
-    backend._remembered.clear()
+    pipeline._remembered.clear()
 
 
 def _new_directory() -> Path:

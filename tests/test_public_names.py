@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from rushlight import _functions
+from rushlight._api import link as _functions
 from rushlight.core.registry import OUT
 
 NAMESPACES = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from importlib import metadata
 
-from ._compile_api import get_num_threads
+from ._api.compile import get_num_threads
 from .version import __version__
 
 _PARTS = ("numpy", "scipy", "llvmlite", "ml_dtypes")

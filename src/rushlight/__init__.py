@@ -5,14 +5,6 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from . import (
-    _functions,
-    _indexing_api,
-    _legacy_api,
-    _pointwise_api,
-    _reduction_api,
-    _settings_api,
-    _shape_api,
-    _tensor_api,  # noqa: F401  methods of tensors
     _vmap_internals,  # noqa: F401  programs name it
     amp,
     autograd,
@@ -30,7 +22,15 @@ from . import (
     storage,
     utils,
 )
-from ._checks_api import (
+from ._api import indexing as _indexing
+from ._api import legacy as _legacy
+from ._api import link as _link
+from ._api import pointwise as _pointwise
+from ._api import reduction as _reduction
+from ._api import settings as _settings
+from ._api import shape as _shape
+from ._api import tensor as _tensor  # noqa: F401  methods of tensors
+from ._api.checks import (
     _assert,  # noqa: F401  programs call these
     _assert_async,  # noqa: F401
     _check,  # noqa: F401
@@ -42,16 +42,16 @@ from ._checks_api import (
     _check_value,  # noqa: F401
     _debug_has_internal_overlap,  # noqa: F401
 )
-from ._compile_api import compile, explain, get_num_threads, set_num_threads
-from ._functions import *  # noqa: F403
-from ._indexing_api import *  # noqa: F403
-from ._legacy_api import *  # noqa: F403
-from ._legacy_api import _tensor_classes  # noqa: F401
-from ._pointwise_api import *  # noqa: F403
-from ._reduction_api import *  # noqa: F403
-from ._settings_api import *  # noqa: F403
-from ._shape_api import *  # noqa: F403
-from ._types_api import result_type, typename
+from ._api.compile import compile, explain, get_num_threads, set_num_threads
+from ._api.indexing import *  # noqa: F403
+from ._api.legacy import *  # noqa: F403
+from ._api.legacy import _tensor_classes  # noqa: F401
+from ._api.link import *  # noqa: F403
+from ._api.pointwise import *  # noqa: F403
+from ._api.reduction import *  # noqa: F403
+from ._api.settings import *  # noqa: F403
+from ._api.shape import *  # noqa: F403
+from ._api.types import result_type, typename
 from .amp import GradScaler
 from .amp.autocast_mode import (
     autocast,
@@ -329,13 +329,13 @@ __all__ = [
     "utils",
     "vmap",
 ]
-__all__ += _functions.__all__
-__all__ += _indexing_api.__all__
-__all__ += _legacy_api.__all__
-__all__ += _pointwise_api.__all__
-__all__ += _reduction_api.__all__
-__all__ += _settings_api.__all__
-__all__ += _shape_api.__all__
+__all__ += _link.__all__
+__all__ += _indexing.__all__
+__all__ += _legacy.__all__
+__all__ += _pointwise.__all__
+__all__ += _reduction.__all__
+__all__ += _settings.__all__
+__all__ += _shape.__all__
 __all__ += functional.__all__
 __all__ += list(_LEGACY_STORAGES)
 globals().update(_LEGACY_STORAGES)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ._functions import API
-from ._pickled import BUILDERS, Name
-from ._trusted import NAMES
+from ._api.link import API
+from ._serialization.pickled import BUILDERS, Name
+from ._serialization.trusted import NAMES
 from .core.dtypes import DType
 from .core.tensor import Tensor
 

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from types import EllipsisType
 from typing import Any
 
-from ._functions import istft, stft  # noqa: F401
-from ._indexing_api import unique, unique_consecutive  # noqa: F401  also functions of this module in PyTorch
-from ._reduction_api import norm  # noqa: F401  also functions of this module in PyTorch
-from ._shape_api import (  # noqa: F401  also functions of this module in PyTorch
+from ._api.indexing import unique, unique_consecutive  # noqa: F401  also functions of this module in PyTorch
+from ._api.link import istft, stft  # noqa: F401
+from ._api.reduction import norm  # noqa: F401  also functions of this module in PyTorch
+from ._api.shape import (  # noqa: F401  also functions of this module in PyTorch
     atleast_1d,
     atleast_2d,
     atleast_3d,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ._functions import API
+from ._api.link import API
 from .core.function_modes import BaseTorchFunctionMode, TorchFunctionMode
 from .core.modes import MODES
 from .core.overrides import ONCE, ask, overriding_types

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ._functions import arange, randint
+from ._api.link import arange, randint
 from .core import dtypes
 from .core.dtypes import DType
 from .core.errors import check

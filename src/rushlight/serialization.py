@@ -2,8 +2,9 @@
 
 Plain data (dict, list, tuple, str, bytes, numbers, None, Size, dtype, device, NumPy arrays and tensors)
 becomes a safetensors file: tensors are entries, named by their place in the object, so that other safetensors
-readers find a state dict under its own names; the object itself is JSON in the file's metadata (`_trees.py`).
-Any other object, such as a whole module, is pickled into PyTorch's archive format (`_pickled.py`).
+readers find a state dict under its own names; the object itself is JSON in the file's metadata
+(`_serialization/trees.py`).
+Any other object, such as a whole module, is pickled into PyTorch's archive format (`_serialization/pickled.py`).
 
 `load` reads both, and the files of PyTorch itself. Nothing in a file is executed unless the caller says
 weights_only=False, and a file is checked before anything is built from it.
@@ -21,12 +22,12 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 
-from ._archives import ArchiveReader, ArchiveWriter
-from ._checkpoints import Options, is_checkpoint, is_zip, read_checkpoint, unsafe_names
-from ._pickled import write_archive, write_pickles
-from ._safetensors import SerializationError, read_header, write
-from ._trees import NotPlain, TreeReader, TreeWriter, register_tensor_class
-from ._trusted import (
+from ._serialization.archives import ArchiveReader, ArchiveWriter
+from ._serialization.checkpoints import Options, is_checkpoint, is_zip, read_checkpoint, unsafe_names
+from ._serialization.pickled import write_archive, write_pickles
+from ._serialization.safetensors import SerializationError, read_header, write
+from ._serialization.trees import NotPlain, TreeReader, TreeWriter, register_tensor_class
+from ._serialization.trusted import (
     add_safe_globals,
     clear_safe_globals,
     get_safe_globals,

@@ -16,8 +16,8 @@ import rushlight as rl
 from rushlight import nn, optim
 from rushlight.core.dispatch import run_name
 from rushlight.nn import functional as F
-from rushlight.runtime.guards import guarding
 from rushlight.runtime.invoke import available
+from rushlight.runtime.redzones import guarding
 
 native = pytest.mark.skipif(not available(), reason="no native calls on this interpreter")
 

@@ -9,7 +9,7 @@ import rushlight as rl
 from rushlight import explain, nn, optim
 from rushlight.capture.trace import CaptureError
 from rushlight.nn import functional as F
-from rushlight.runtime.guards import guarding
+from rushlight.runtime.redzones import guarding
 
 
 def _decay(w: rl.Tensor, g: rl.Tensor) -> None:

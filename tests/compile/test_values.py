@@ -15,8 +15,9 @@ import pytest
 import torch
 
 import rushlight as rl
-from rushlight import compiler, nn
+from rushlight import nn
 from rushlight.capture.trace import CaptureError
+from rushlight.compiler import function as compiler
 from rushlight.testing.agreement import check_agreement
 
 C = Callable[..., Any]

@@ -13,7 +13,7 @@ with warnings.catch_warnings():
     import torch.ao.quantization.fx._decomposed
 
 import rushlight as rl
-from rushlight.compiler import CompiledFunction
+from rushlight.compiler.function import CompiledFunction
 
 OPS, THEIRS = rl.ops.quantized_decomposed, torch.ops.quantized_decomposed
 RANGES = {

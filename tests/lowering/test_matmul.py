@@ -11,7 +11,7 @@ import pytest
 import rushlight as rl
 from rushlight.loops.nest import Call
 from rushlight.loops.product import epilogue_of, product_of
-from rushlight.runtime.guards import guarding
+from rushlight.runtime.redzones import guarding
 
 
 def tensor(*shape: int, seed: int = 0, dtype: Any = np.float32) -> rl.Tensor:

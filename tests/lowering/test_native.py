@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import rushlight.backend  # noqa: F401  attaches the lowering rules
+import rushlight.compiler.pipeline  # noqa: F401  attaches the lowering rules
 from rushlight.core.registry import REGISTRY, Kind
 from rushlight.lowering.declare import Extern
 

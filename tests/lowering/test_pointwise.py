@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight import backend
 from rushlight.codegen.llvm.emitter import Emitter
 from rushlight.codegen.llvm.instructions import element_type, supports
 from rushlight.codegen.llvm.types import vector
 from rushlight.codegen.llvm.values import Reports, Values
+from rushlight.compiler import pipeline
 from rushlight.core.dtypes import BY_NUMPY, DTYPES
 from rushlight.core.pointwise import plan_for
 from rushlight.core.registry import REGISTRY, Kind, OpDef
@@ -126,7 +126,7 @@ def test_every_operator_is_native(name: str) -> None:
         emit(module, op.name.replace(".", "_"), results)
     assert {op for op, _ in missing} == {op for op, dtype in NOT_NATIVE if dtype == name}, missing
     assert native >= {"bool": 60, "complex64": 60, "complex128": 60}.get(name, 100), (native, refused)
-    parsed = llvm.parse_assembly(backend.engine().header() + str(module))
+    parsed = llvm.parse_assembly(pipeline.engine().header() + str(module))
     parsed.verify()
 
 

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight import backend  # noqa: F401  fills in the lowering rules
 from rushlight.core.registry import REGISTRY
 from rushlight.lowering.declare import Extern
 

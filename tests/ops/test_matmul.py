@@ -399,7 +399,7 @@ def test_einsum_follows_a_given_path():
     tensors = tuple(sample(3, 3, seed=i) for i in range(4))
     expected = rushlight.einsum("ab,bc,cd,de->ae", *tensors)
     for path in [(0, 1, 0, 1, 0, 1), (2, 3, 0, 1, 0, 1), (0, 3, 0, 1, 0, 1)]:
-        result = rushlight._functions.REGISTRY["einsum"].body(("ab,bc,cd,de->ae", tensors, path))
+        result = rushlight._api.link.REGISTRY["einsum"].body(("ab,bc,cd,de->ae", tensors, path))
         np.testing.assert_array_equal(result.numpy(), expected.numpy())
 
 

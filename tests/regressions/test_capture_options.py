@@ -6,8 +6,8 @@ import pytest
 import torch
 
 import rushlight as rl
-from rushlight import backend as compiler_backend
 from rushlight import nn
+from rushlight.compiler import pipeline
 
 
 @pytest.mark.parametrize("mode", ["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"])
@@ -67,8 +67,8 @@ def test_d7_dynamic_compiles_for_every_shape(dynamic):
 
 def test_d7_option_use_cache(monkeypatch):
     looked = []
-    recall = compiler_backend._recall
-    monkeypatch.setattr(compiler_backend, "_recall", lambda key: looked.append(key) or recall(key))
+    recall = pipeline._recall
+    monkeypatch.setattr(pipeline, "_recall", lambda key: looked.append(key) or recall(key))
     x = rl.ones(3, 2)
     for use_cache in (True, False):
         looked.clear()

@@ -10,7 +10,7 @@ import weakref
 from types import SimpleNamespace
 from typing import Any
 
-from .. import _functions as _package
+from .._api import link as _package
 from ..autograd.engine import Run
 from ..autograd.grad_mode import is_grad_enabled, is_inference_mode_enabled
 from ..autograd.tape import Node, running_node

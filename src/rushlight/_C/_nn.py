@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import _functions
+from .._api import link as _functions
 
 
 def __getattr__(name: str) -> Any:

@@ -18,8 +18,8 @@ from typing import Any
 
 from ..core.pytree import flatten
 from ..core.tensor import Tensor
-from .late import LateNumber, plain
-from .places import MISSING, PLAIN, Alike, Environment, Length, Place
+from .deferred import LateNumber, plain
+from .locations import MISSING, PLAIN, Alike, Environment, Length, Place
 from .trace import Capture, CaptureError
 
 

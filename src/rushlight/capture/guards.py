@@ -39,8 +39,7 @@ import numpy as np
 
 from ..core.pytree import flatten
 from ..core.tensor import Tensor
-from .mentions import attributes_in, codes_in, global_stores_in, may_write, paths_in, stores_in
-from .places import (
+from .locations import (
     MISSING,
     PLAIN,
     Attributes,
@@ -55,6 +54,7 @@ from .places import (
     State,
     Values,
 )
+from .mentions import attributes_in, codes_in, global_stores_in, may_write, paths_in, stores_in
 
 _PACKAGE = __name__.partition(".")[0]
 _MOST = 50_000  # guards of one function; a program that reaches more is taken as it is beyond that

@@ -34,7 +34,7 @@ from ..core.dispatch import AMBIENT
 from ..core.dtypes import DTYPES
 from ..core.shapes import Spec
 from ..graph.ir import Value
-from .places import MISSING, Place
+from .locations import MISSING, Place
 
 _DTYPES = {float: DTYPES["float64"], int: DTYPES["int64"]}
 

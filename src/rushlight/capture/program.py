@@ -25,12 +25,12 @@ from ..core.registry import REGISTRY
 from ..core.shapes import Spec, extent, is_dense, numel
 from ..core.tensor import Tensor, shapeless
 from ..graph.ir import Graph, Value
+from .deferred import LateCall, LateNumber, plain
 from .effects import Changes, Contents, StateError, Store, stores_of, undo
 from .geometry import Change
-from .late import LateCall, LateNumber, plain
+from .locations import NOTHING_KNOWN, Environment
 from .memory import same_layout, spec_of
 from .numbers import LiveInputs, LiveNumber, formula
-from .places import NOTHING_KNOWN, Environment
 from .prints import watched
 from .random import Draws
 from .results import taken_apart

@@ -8,9 +8,9 @@ from typing import Any
 
 from ..core.pytree import flatten, register_record
 from ..core.tensor import Tensor
-from .late import LateNumber
+from .deferred import LateNumber
+from .locations import PLAIN
 from .numbers import LiveNumber
-from .places import PLAIN
 from .trace import Capture, CaptureError
 
 

@@ -25,7 +25,7 @@ from ..core.shapes import Spec, extent
 from ..core.storage import Storage
 from ..core.tensor import AUTOGRAD, TRACED, Tensor, array_over, shapeless
 from ..graph.ir import Value, map_values
-from .late import plain, returned_at_once
+from .deferred import plain, returned_at_once
 from .memory import StorageState
 from .numbers import LiveNumber
 from .trace import Capture, CaptureError

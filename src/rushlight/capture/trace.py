@@ -37,11 +37,11 @@ from ..core.shapes import Spec, extent, is_dense, numel
 from ..core.storage import Storage
 from ..core.tensor import DISPATCH, LAZY, TRACED, Tensor, alias, install_before_flag, shapeless
 from ..graph.ir import Graph, Value
+from .deferred import SPARSE, LateCall, LateNumbers, read_numbers
 from .geometry import Geometries
-from .late import SPARSE, LateCall, LateNumbers, read_numbers
+from .locations import NOTHING_KNOWN, Environment
 from .memory import StorageState, overlaps, read_part, spec_of, with_part
 from .numbers import LiveNumber, Numbers, numbers_spec
-from .places import NOTHING_KNOWN, Environment
 from .random import Draws, StatePoint, generator_of, stream_spec, with_generator, words_taken
 from .rewrites import rewritten, specialised
 

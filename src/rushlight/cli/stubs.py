@@ -1,6 +1,6 @@
 """Type stubs for the functions and methods that come from the registry.
 
-`python -m rushlight.cli.stubs` writes `_functions.pyi` and `core/methods.pyi`; with `--check` it only tells
+`python -m rushlight.cli.stubs` writes `_api/link.pyi` and `core/methods.pyi`; with `--check` it only tells
 whether they are current. What comes out is a pure function of the registry and of the functions attached
 to Tensor.
 """
@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from types import FunctionType
 
-from .. import _functions
+from .._api import link
 from ..core.api import BINARY, COMPARISON, NO_INPLACE, UNARY
 from ..core.registry import OUT, OpDef
 from ..core.resolve import Packet
@@ -22,7 +22,7 @@ from ..core.schema import REQUIRED, Argument, Type
 from ..core.tensor import Tensor
 
 PACKAGE = Path(__file__).resolve().parent.parent
-FUNCTIONS_STUB = PACKAGE / "_functions.pyi"
+FUNCTIONS_STUB = PACKAGE / "_api/link.pyi"
 METHODS_STUB = PACKAGE / "core" / "methods.pyi"
 
 _PYTHON = {
@@ -158,15 +158,15 @@ def packet_lines(packet: Packet, *, method: bool) -> list[str]:
 
 
 def functions_stub() -> str:
-    """The text of `_functions.pyi`."""
+    """The text of `_api/link.pyi`."""
     lines = [
         _HEADER.format(
             title="Signatures of the public functions.",
-            core=".core",
-            imports="from .core.api import PublicApi\n",
+            core="..core",
+            imports="from ..core.api import PublicApi\n",
         )
     ]
-    functions = {name: p for name, p in sorted(_functions.API.functions[""].items()) if name.isidentifier()}
+    functions = {name: p for name, p in sorted(link.API.functions[""].items()) if name.isidentifier()}
     listed = ",\n".join(f'    "{name}"' for name in functions)
     lines.append(f"API: PublicApi\n__all__ = [\n{listed},\n]\n")
     lines.extend(named_results(functions.values()))
@@ -179,11 +179,11 @@ def methods_stub() -> str:
     """The text of `core/methods.pyi`."""
     lines = [
         _HEADER.format(title="Signatures of the operator methods of Tensor.", core="", imports=""),
-        *named_results(_functions.API.methods.values()),
+        *named_results(link.API.methods.values()),
         "class TensorMethods:",
     ]
     body: list[str] = []
-    for name, packet in sorted(_functions.API.methods.items()):
+    for name, packet in sorted(link.API.methods.items()):
         if name.isidentifier():
             body.extend(packet_lines(packet, method=True))
     body.extend(_special_lines())

@@ -118,7 +118,7 @@ def _aminmax_dim(self: Tensor, dim: int, keepdim: bool) -> Pair:
     return run_name("aminmax", self, dim, keepdim)
 
 
-# Norms. The public norm is written in _reduction_api.py.
+# Norms. The public norm is written in _api/reduction.py.
 
 
 def vector_norm(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._functions import log_softmax
+from .._api.link import log_softmax
 from ..autograd.grad_mode import no_grad
 from ..core.tensor import Tensor
 from ..core.tokens import Size

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .._functions import cat as _concatenated
-from .._functions import eye, full, isclose, where
-from .._functions import stack as _stacked
+from .._api.link import cat as _concatenated
+from .._api.link import eye, full, isclose, where
+from .._api.link import stack as _stacked
 from ..core.dtypes import bool_, finfo
 from ..core.tensor import Tensor
 from .utils import linalg

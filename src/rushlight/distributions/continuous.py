@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from .._functions import (
+from .._api.link import (
     atan,
     cos,
     empty,

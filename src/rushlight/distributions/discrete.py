@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .._functions import bernoulli, eye, full, lgamma, logit, poisson, rand, where, xlogy, zeros_like
-from .._functions import binomial as _draw_binomial
-from .._functions import multinomial as _draw_multinomial
-from .._shape_api import broadcast_tensors
+from .._api.link import bernoulli, eye, full, lgamma, logit, poisson, rand, where, xlogy, zeros_like
+from .._api.link import binomial as _draw_binomial
+from .._api.link import multinomial as _draw_multinomial
+from .._api.shape import broadcast_tensors
 from ..autograd.grad_mode import no_grad
 from ..core.dtypes import finfo, int64
 from ..core.tensor import Tensor

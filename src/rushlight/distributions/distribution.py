@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from .._functions import _is_all_true, arange, exp
+from .._api.link import _is_all_true, arange, exp
 from ..autograd import grad
 from ..autograd.grad_mode import enable_grad, no_grad
 from ..batching.vmap import BatchedTensor

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .._functions import (
+from .._api.link import (
     _sample_dirichlet,
     _standard_gamma,
     digamma,

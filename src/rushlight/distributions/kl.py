@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from .._functions import digamma, erf, full_like, lgamma, log, log1p, where, xlogy
+from .._api.link import digamma, erf, full_like, lgamma, log, log1p, where, xlogy
 from ..core.tensor import Tensor
 from ..nn.functional import logsigmoid
 from .combined import Independent, TransformedDistribution

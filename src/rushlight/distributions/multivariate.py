@@ -6,8 +6,8 @@ import math
 import warnings
 from typing import Any
 
-from .._functions import arange, cholesky_inverse, digamma, eye, lgamma, mvlgamma, randn, where
-from .._shape_api import broadcast_shapes
+from .._api.link import arange, cholesky_inverse, digamma, eye, lgamma, mvlgamma, randn, where
+from .._api.shape import broadcast_shapes
 from ..core.construct import tensor
 from ..core.dispatch import AMBIENT
 from ..core.dtypes import finfo

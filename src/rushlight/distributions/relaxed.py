@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .._functions import rand
+from .._api.link import rand
 from ..core.construct import as_tensor
 from ..core.tensor import Tensor
 from ..nn.functional import logsigmoid

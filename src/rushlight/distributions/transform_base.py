@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .._functions import cat, stack, zeros_like
+from .._api.link import cat, stack, zeros_like
 from ..core.tensor import Tensor
 from . import constraints
 from .utils import _sum_rightmost, lazy_property

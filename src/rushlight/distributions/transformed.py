@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .._functions import digamma, full_like, lgamma, ones_like, where, zeros_like
+from .._api.link import digamma, full_like, lgamma, ones_like, where, zeros_like
 from ..core.construct import as_tensor
 from ..core.dtypes import finfo
 from ..core.tensor import Tensor

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .._functions import arange, atanh, eye, full_like, sigmoid, softmax
-from .._shape_api import broadcast_shapes
+from .._api.link import arange, atanh, eye, full_like, sigmoid, softmax
+from .._api.shape import broadcast_shapes
 from ..core.dtypes import finfo
 from ..core.tensor import Tensor
 from ..core.tokens import Size

@@ -8,8 +8,8 @@ from functools import update_wrapper
 from types import SimpleNamespace
 from typing import Any
 
-from .._functions import API, log, log1p, randn, sigmoid, softmax, tril_indices, zeros
-from .._shape_api import broadcast_tensors
+from .._api.link import API, log, log1p, randn, sigmoid, softmax, tril_indices, zeros
+from .._api.shape import broadcast_tensors
 from ..autograd.grad_mode import enable_grad
 from ..core.construct import tensor
 from ..core.dispatch import AMBIENT

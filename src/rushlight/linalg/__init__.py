@@ -1,6 +1,6 @@
 """Linear algebra, under PyTorch's names."""
 
-from .._functions import API
+from .._api.link import API
 from ..core.errors import LinAlgError
 
 globals().update(API.functions.get("linalg", {}))

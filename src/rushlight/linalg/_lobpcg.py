@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .._functions import API
+from .._api.link import API
 from ..core.dtypes import finfo
 from ..core.modes import MODES
 from ..core.tensor import Tensor

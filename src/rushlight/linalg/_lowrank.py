@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .._functions import API
+from .._api.link import API
 from ..core.tensor import Tensor, tensor_method
 
 __all__ = ["lu", "pca_lowrank", "svd_lowrank"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from .. import _functions
+from .._api import link as _functions
 from ..core.dispatch import run_name
 from ..core.dtypes import DType
 from ..core.errors import check

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from .._functions import API
+from .._api.link import API
 from ..core.errors import check
 from ..core.tensor import Tensor
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._functions import API
+from .._api.link import API
 from ..core.dispatch import run_name
 from ..core.tensor import Tensor
 

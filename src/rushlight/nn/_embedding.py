@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .._functions import API
+from .._api.link import API
 from ..core.dispatch import run_name
 from ..core.dtypes import int64
 from ..core.errors import check

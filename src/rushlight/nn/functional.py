@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .._functions import API
+from .._api.link import API
 from ..core.dispatch import run_name
 from ..core.errors import check
 from ..core.tensor import Tensor

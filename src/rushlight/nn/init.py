@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .._functions import API
+from .._api.link import API
 from ..autograd.grad_mode import no_grad
 from ..core.construct import from_numpy
 from ..core.dtypes import float64

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._functions import API
+from .._api.link import API
 from ..core.dtypes import DType, get_default_dtype
 from ..core.errors import check
 from ..core.objects import _parse_to

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from .._functions import API
+from .._api.link import API
 from ..autograd.grad_mode import is_grad_enabled
 from ..capture.numbers import live_number
 from ..core.dispatch import AMBIENT

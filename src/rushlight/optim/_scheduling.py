@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..autograd.hooks import told
+from ..capture.locations import Items
 from ..capture.numbers import live_places, live_state
-from ..capture.places import Items
 from ..core.dispatch import AMBIENT
 from ..core.errors import check
 from ..core.tensor import Tensor

@@ -15,12 +15,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from .._types_api import typename
+from .._api.types import typename
 from ..autograd.grad_mode import enable_grad, set_grad_enabled
 from ..autograd.hooks import told
 from ..capture.guards import watch_table
+from ..capture.locations import Values
 from ..capture.numbers import live_number, live_places
-from ..capture.places import Values
 from ..core.dispatch import AMBIENT
 from ..core.dtypes import float32
 from ..core.errors import check
@@ -40,7 +40,7 @@ __all__ = [
 
 ParamsT = Iterable[Any]
 
-_pieces = LazyModule("rushlight.pieces")
+_pieces = LazyModule("rushlight.compiler.graph_breaks")
 
 
 class _Required:

@@ -18,7 +18,7 @@ import numpy as np
 
 from ..core.dtypes import BY_NUMPY
 from ..core.shapes import contiguous_strides
-from . import guards
+from . import redzones
 from .engine import Library
 from .invoke import ALIGNED, NO_GUARDS, Guards, Invoker, Output, Source, Target, available
 from .threads import ThreadPool
@@ -92,8 +92,8 @@ class Executable:
         return found
 
     def _run_on(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-        if guards.enabled():
-            return guards.run_guarded(self, inputs)
+        if redzones.enabled():
+            return redzones.run_guarded(self, inputs)
         call = self._call
         if call is None:
             sources = [

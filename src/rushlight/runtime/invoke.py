@@ -10,10 +10,11 @@ function's `self` (an ndarray; see `_Table` for its fields). It reads ndarrays t
 makes them through NumPy's C interface; both are tried at first use, and `available()` is False where they are
 not what is expected, so that programs run without it.
 
-A program with effects on the caller's tensors is called like that, too (steps.py). Inputs that it writes to
-must be tensors whose memory nobody else can reach. Outputs that become gradients take over the memory of
-those that they replace, where nobody else can reach it, and small outputs that are the new contents of an
-input are copied there. The gradients are let go before the program runs, and set if it reports no error.
+A program with effects on the caller's tensors is called like that, too (compiler/native_call.py). Inputs that
+it writes to must be tensors whose memory nobody else can reach. Outputs that become gradients take over the
+memory of those that they replace, where nobody else can reach it, and small outputs that are the new contents
+of an input are copied there. The gradients are let go before the program runs, and set if it reports no
+error.
 
 Threads: addresses of a call live on its own stack. The workspace of the program belongs to one call at a
 time; a call that finds it taken is refused. Long work releases the interpreter lock.

@@ -165,7 +165,8 @@ class ObjectEmitter:
 
     def owned_function(self) -> Any:
         """A function of a tensor and its array that tells whether the memory may be written, and be reached
-        through this tensor alone (as `may_update` of steps.py). The caller holds one reference to the array.
+        through this tensor alone (as `may_update` of compiler/native_call.py). The caller holds one reference
+        to the array.
 
         Every way to share memory holds a reference: views and detached tensors to the Storage, NumPy and
         DLPack to the array or to the array that owns its bytes.

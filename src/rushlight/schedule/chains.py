@@ -18,7 +18,7 @@ from ..loops.product import MATMUL, Matrix, epilogue_of, product_of, result_of
 from .loops import LoopPlan
 from .memory import bytes_of
 from .stages import Chain, Step, is_native, reads_writes
-from .updates import may_fail
+from .update_in_place import may_fail
 
 FEWEST_SHARES = 8  # a share runs on one thread
 SHARE_BYTES = 1 << 19  # of all that a share touches: the second level of a core's cache

@@ -17,7 +17,7 @@ from ..loops.index import Index, Var, as_index
 from ..loops.nest import Buffer, Call, Combine, Nest, Phase, Place, Reduce, Store, verify
 from ..loops.varying import moving_cost
 from ..lowering.lowered import Map, Reduction
-from .groups import Forms, Group, Structured, flatten, points, unflatten
+from .fusion import Forms, Group, Structured, flatten, points, unflatten
 
 # A row that takes at most so many instructions an element is computed again by each phase that reads it,
 # rather than stored and loaded.

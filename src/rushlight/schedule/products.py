@@ -16,7 +16,7 @@ from ..loops.nest import Buffer, Call, Nest, Phase, Place, Store, extents, verif
 from ..loops.product import MATMUL, Product, Side, product_of, result_of, transposed
 from ..loops.templates import COPY, nest_of, template
 from ..lowering.lowered import Definition, Map
-from .groups import flatten, points, read, unflatten
+from .fusion import flatten, points, read, unflatten
 from .nests import forwarded
 
 

@@ -10,22 +10,22 @@ from ..loops.nest import Buffer, Call, Place
 from ..loops.templates import COPY, SCAN, SCATTER, SORT, nest_of
 from ..lowering.lower import Program
 from ..lowering.lowered import Definition, Map
-from .again import compute_again
+from .causal_bounds import limit_rows
 from .chains import form_chains
-from .copies import write_through
-from .groups import Forms, Fuser, Group, small_first
-from .kept import keep_functions
-from .limits import limit_rows
+from .forward_copies import write_through
+from .fusion import Forms, Fuser, Group, small_first
 from .loops import LoopPlan, plan_loops
 from .memory import Workspace, plan_memory
 from .nests import build_nest
+from .nontemporal_stores import stream_results
 from .products import epilogue_obstacle, turn_products, with_epilogue
-from .reuse import reuse_memory
-from .split import split_reductions
+from .rematerialize import compute_again
+from .reuse_memory import reuse_memory
+from .save_derived_values import keep_functions
+from .split_reductions import split_reductions
 from .stages import Chain, Stage, form_stages, name_of
-from .streams import stream_results
 from .templates import plan_sort, planned, scan_obstacle, with_maps
-from .updates import update_in_place
+from .update_in_place import update_in_place
 
 
 @dataclass

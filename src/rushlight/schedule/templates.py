@@ -17,7 +17,7 @@ from ..loops.index import Index, Var, as_index
 from ..loops.nest import Buffer, Call, Nest, Phase, Place, Statement, Store
 from ..loops.templates import NETWORK, RADIX, SCAN, SCATTER, SELECT, SortPlan, nest_of, sort_of, template
 from ..lowering.lowered import Definition, Map
-from .groups import points, unflatten
+from .fusion import points, unflatten
 from .loops import MOST_TASKS, SERIAL_WORK, TASK_WORK, LoopPlan, merge_loops, plan_loops
 from .nests import forwarded
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from .._functions import API
+from .._api.link import API
 from ..core.dtypes import DType, get_default_dtype
 from ..core.tensor import Tensor
 

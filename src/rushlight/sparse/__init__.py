@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 from typing import Any
 
-from .._functions import API
+from .._api.link import API
 from ..core.dispatch import run_name
 from ..core.errors import check
 from ..core.tensor import Tensor

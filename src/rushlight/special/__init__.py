@@ -1,6 +1,6 @@
 """Special functions, under PyTorch's names."""
 
-from .._functions import API
+from .._api.link import API
 
 globals().update(API.functions.get("special", {}))
 __all__ = list(API.functions.get("special", {}))

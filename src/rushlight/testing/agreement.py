@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .._compile_api import compile as compile_function
+from .._api.compile import compile as compile_function
 from ..capture.trace import CaptureError
 from ..core.generator import default_generator
 from ..core.pytree import flatten

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from rushlight.runtime.guards import guarding
+from rushlight.runtime.redzones import guarding
 
 from .backends import Backend, Memory
 from .case import Case, call, is_as_exact, present

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.runtime.guards import guarding
+from rushlight.runtime.redzones import guarding
 
 from .backends import Backend
 from .case import DOUBLE, Case, call, is_as_near, widened

@@ -28,7 +28,7 @@ import numpy as np
 import rushlight
 from rushlight.autograd.gradcheck import GradcheckError
 from rushlight.capture.trace import CaptureError
-from rushlight.compiler import CompiledFunction
+from rushlight.compiler.function import CompiledFunction
 from rushlight.core.mutation import call_out
 from rushlight.core.registry import REGISTRY, Api, Kind, OpDef
 from rushlight.decompositions.table import run_decomposition

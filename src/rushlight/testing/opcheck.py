@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .._compile_api import compile as compile_
+from .._api.compile import compile as compile_
 from .._library.fake import DataDependentShape
 from .._library.operators import Custom, CustomOverload, _flat
 from ..core.aten import OpOverload, OpOverloadPacket

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .._compile_api import get_num_threads, set_num_threads
+from .._api.compile import get_num_threads, set_num_threads
 
 __all__ = ["Compare", "Measurement", "Timer"]
 

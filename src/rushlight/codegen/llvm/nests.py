@@ -20,14 +20,14 @@ from ...loops.expr import CHECKS, Expr, cost, loads_in, walk
 from ...loops.index import Index, Var
 from ...loops.nest import ERRORS, Buffer, Nest, Phase, Place, Reduce, Statement, Store, extents
 from ...loops.varying import varying
-from ...runtime import guards
+from ...runtime import redzones
 from ...runtime.target import Target
 from ...schedule.loops import LoopPlan
 from .emitter import Emitter
-from .fetch import to_fetch
+from .interleave import reductions_read, rows_together, steps_of
 from .keys import LIMITED, NOTHING, extent_of, kernel_key, loop_width, machine_lanes, row_unit
+from .prefetch import to_fetch
 from .reductions import ARGUMENTS, Accumulator
-from .rows import reductions_read, rows_together, steps_of
 from .types import is_bool, lanes_of
 from .values import Memo, Reports, Values, compares_places
 
@@ -47,7 +47,7 @@ def outside_buffers(nest: Nest) -> list[Buffer]:
     found = dict.fromkeys(a.buffer for a in (*nest.reads(), *nest.writes()))
     buffers = [b for b in found if b.place is not Place.ROW]
     nodes = (node for phase in nest.phases for value in phase.values() for node in walk(value))
-    if any(node.op in CHECKS for node in nodes) or (guards.enabled() and len(buffers) < len(found)):
+    if any(node.op in CHECKS for node in nodes) or (redzones.enabled() and len(buffers) < len(found)):
         buffers.append(ERRORS)
     return buffers
 
@@ -139,25 +139,26 @@ class NestEmitter:
             self._outer_loop(0, begin, end)
         else:
             self._row()
-        if guards.enabled():
+        if redzones.enabled():
             for buffer in rows:
                 self._check_row(buffer)
 
     def _allocate_row(self, buffer: Buffer) -> None:
         """Memory on the stack; in guard mode between two zones."""
-        e, zone = self.e, guards.ROW_ZONE * guards.enabled()
+        e, zone = self.e, redzones.ROW_ZONE * redzones.enabled()
         slot = e.builder.alloca(ir.ArrayType(e.i8, self.group * row_bytes(buffer) + 2 * zone))
         slot.align = 64
         slot.type = e.pointer  # opaque, as every other pointer
         self.values.pointers[buffer] = e.address(slot, zone, e.i8) if zone else slot
         if zone:
             for place in self._row_zones(buffer):
-                e.store(e.constant(guards.PATTERN, ir.VectorType(e.i8, zone)), place)
+                e.store(e.constant(redzones.PATTERN, ir.VectorType(e.i8, zone)), place)
 
     def _row_zones(self, buffer: Buffer) -> list[Any]:
         start = self.values.pointers[buffer]
         return [
-            self.e.address(start, at, self.e.i8) for at in (-guards.ROW_ZONE, self.group * row_bytes(buffer))
+            self.e.address(start, at, self.e.i8)
+            for at in (-redzones.ROW_ZONE, self.group * row_bytes(buffer))
         ]
 
     def _check_row(self, buffer: Buffer) -> None:
@@ -165,8 +166,8 @@ class NestEmitter:
         e = self.e
         number = self.values.reports.number_of(SystemError, f"{self.nest.name} wrote outside of row {buffer}")
         for place in self._row_zones(buffer):
-            found = e.load(place, ir.VectorType(e.i8, guards.ROW_ZONE))
-            self.values.report(e.compare("!=", found, guards.PATTERN), number)
+            found = e.load(place, ir.VectorType(e.i8, redzones.ROW_ZONE))
+            self.values.report(e.compare("!=", found, redzones.PATTERN), number)
 
     # Outer loops.
 

@@ -1,6 +1,6 @@
 """How far beyond the end of a row its readers look: the vectors and tiles of this machine reach over it.
 
-Where rows end at a diagonal (schedule/limits.py), what is stored after it is needed no further than that.
+Where rows end at a diagonal (schedule/causal_bounds.py), what is stored after it is needed no further than that.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from typing import Any
 
-from ..._functions import API
+from ..._api.link import API
 from ...core.tensor import Tensor, refuse_overrides
 
 __all__ = ["CausalBias", "CausalVariant", "causal_lower_right", "causal_upper_left"]

@@ -10,7 +10,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypedDict
 
-from ..._functions import API
+from ..._api.link import API
 from ...core.dtypes import DTYPES
 from ...core.errors import check
 from ...core.tensor import Tensor

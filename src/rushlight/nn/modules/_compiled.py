@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..._compile_api import compile as compile_function
+from ..._api.compile import compile as compile_function
 from .module import Module
 
 _OWN = frozenset({"_orig_mod", "training", "_compiled", "_options", "_compiled_call_impl"})

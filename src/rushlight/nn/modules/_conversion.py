@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, overload
 
 from ... import __future__ as settings
-from ..._functions import API
+from ..._api.link import API
 from ...autograd.grad_mode import no_grad
 from ...core import dtypes
 from ...core.dtypes import DType

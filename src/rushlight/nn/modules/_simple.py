@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..._functions import API
+from ..._api.link import API
 from ...core.tensor import Tensor
 from .. import functional as _functional
 from ..parameter import Parameter

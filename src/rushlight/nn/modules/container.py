@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from typing import Any, TypeVar, cast
 
-from ..._types_api import typename
+from ..._api.types import typename
 from ...core.errors import check
 from ...core.tensor import Tensor
 from ..parameter import Parameter

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any, TypeVar
 
-from ..._compile_api import compile as compile_function
-from ..._types_api import typename
+from ..._api.compile import compile as compile_function
+from ..._api.types import typename
 from ...core.dispatch import AMBIENT
 from ...core.errors import check
 from ...core.lazy import LazyModule
@@ -54,7 +54,7 @@ __all__ = [
 Self = TypeVar("Self", bound="Module")
 
 _TABLES = ("_parameters", "_buffers", "_modules")
-_pieces = LazyModule("rushlight.pieces")
+_pieces = LazyModule("rushlight.compiler.graph_breaks")
 
 _HOOK_TABLES = (
     "_backward_pre_hooks",

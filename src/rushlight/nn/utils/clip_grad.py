@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterable
 from typing import Any
 
-from ..._functions import API
+from ..._api.link import API
 from ...autograd.grad_mode import no_grad
 from ...core.construct import tensor
 from ...core.errors import check

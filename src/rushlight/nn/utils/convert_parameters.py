@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ..._functions import API
-from ..._types_api import typename
+from ..._api.link import API
+from ..._api.types import typename
 from ...core.errors import check
 from ...core.tensor import Tensor
 

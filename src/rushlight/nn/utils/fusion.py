@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from ..._functions import API
+from ..._api.link import API
 from ...core.errors import check
 from ...core.tensor import Tensor
 from ..parameter import Parameter

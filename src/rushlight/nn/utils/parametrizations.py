@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..._functions import API
+from ..._api.link import API
 from ...autograd.grad_mode import no_grad
 from ...core.dtypes import finfo
 from ...core.errors import check

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ..._functions import API
+from ..._api.link import API
 from ...core.errors import check
 from ...core.tensor import Tensor
 from ..modules.module import Module

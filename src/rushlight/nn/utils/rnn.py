@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from ..._functions import API
+from ..._api.link import API
 from ...core.construct import as_tensor
 from ...core.dtypes import DTYPES, int64
 from ...core.errors import check

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from ..._functions import API
+from ..._api.link import API
 from ...core.errors import check
 from ..parameter import Parameter, is_lazy
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._functions import API
+from ..._api.link import API
 from ...core.construct import as_tensor, tensor
 from ...core.dtypes import float64
 from ...core.tensor import Tensor

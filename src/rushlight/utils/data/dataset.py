@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 from ... import random as rl_random
-from ..._functions import API
+from ..._api.link import API
 from ...core.tensor import Tensor
 
 T_co = TypeVar("T_co", covariant=True)

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from typing import Any, Generic, TypeVar
 
-from ..._functions import API
+from ..._api.link import API
 from ...core.construct import as_tensor
 from ...core.dtypes import float64
 from ...core.generator import Generator

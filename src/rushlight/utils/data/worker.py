@@ -14,8 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ... import _compile_api
 from ... import random as rl_random
+from ..._api import compile as _compile_api
 
 ASK_EVERY = 5.0  # seconds between looks at whether the parent still lives
 

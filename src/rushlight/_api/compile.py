@@ -1,0 +1,127 @@
+"""`rushlight.compile`, which loads the compiler when it is first used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..core.errors import check, fail
+from ..core.lazy import LazyModule
+
+_compiler = LazyModule("rushlight.compiler.function")
+_module = LazyModule("rushlight.nn.modules.module")
+_compiled_module = LazyModule("rushlight.nn.modules._compiled")
+
+
+# Backends by name. PyTorch's default is "inductor", so that programs which ask for it get the default here.
+NATIVE = ("inductor", "rushlight")
+UNCOMPILED = ("eager", "aot_eager")
+MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+OPTIONS: dict[str, type] = {"use_cache": bool}
+
+
+def compile(
+    model: Callable[..., Any] | None = None,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: Any = "inductor",
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+    disable: bool = False,
+) -> Any:
+    """A function with the same results as `model`, compiled to native code, once for every kind of call; of a
+    module, a module with the same parameters and attributes.
+
+    `fullgraph=True` raises where the program cannot be captured whole; otherwise such a call runs eagerly,
+    with its modules and the steps of its optimizers compiled on their own.
+
+    `dynamic`: sizes are not symbols yet, so that True, False and None mean the same: a call with new shapes
+    is compiled anew, and of a function that meets very many shapes the rare ones run eagerly.
+    `backend`: "inductor" (PyTorch's name for its default) and "rushlight" are this compiler; "eager" and
+    "aot_eager" run the function as it is, to look for the cause of a difference. A callable is refused: it
+    would be given a graph of torch.fx, which does not exist here yet.
+    `mode`: PyTorch's names. There is one way to compile here, which every mode means: calls have little
+    overhead without CUDA graphs ("reduce-overhead"), and kernels are chosen by what they cost in a model of
+    the machine, not by trial ("max-autotune", "max-autotune-no-cudagraphs").
+    `options`: {"use_cache": False} compiles anew what was compiled before, in this process or on disk.
+
+    Without `model` it is a decorator: `@rushlight.compile(fullgraph=True)`.
+    """
+    use_cache = _checked(fullgraph, dynamic, backend, mode, options)
+    if model is None:
+        return lambda function: compile(
+            function,
+            fullgraph=fullgraph,
+            dynamic=dynamic,
+            backend=backend,
+            mode=mode,
+            options=options,
+            disable=disable,
+        )
+    check(
+        callable(model),
+        f"compile(): expected a function or a module, got {type(model).__name__}",
+        RuntimeError,
+    )
+    if disable or backend in UNCOMPILED:
+        return model
+    if isinstance(model, _module.Module):
+        return _compiled_module.OptimizedModule(model, {"fullgraph": fullgraph, "options": options})
+    return _compiler.CompiledFunction(model, fullgraph, use_cache)
+
+
+def _checked(fullgraph: bool, dynamic: Any, backend: Any, mode: Any, options: Any) -> bool:
+    """Refuse what is not known; whether to use the cache on disk."""
+    check(
+        dynamic in (None, True, False),
+        f"compile(): dynamic must be True, False or None, got {dynamic!r}",
+        AssertionError,
+    )
+    if backend not in (None, *NATIVE, *UNCOMPILED):
+        check(
+            not callable(backend),
+            "compile(): a callable as backend is given the graph as a torch.fx "
+            "GraphModule, and rushlight has no torch.fx yet; rushlight.explain(function, *args) shows the "
+            "graph",
+            NotImplementedError,
+        )
+        fail(f"compile(): Invalid backend: {backend!r}; known ones are {', '.join((*NATIVE, *UNCOMPILED))}")
+    check(
+        backend not in UNCOMPILED or not fullgraph,
+        f"compile(): backend {backend!r} runs the function as "
+        "it is and captures no graph, so that it cannot promise fullgraph=True",
+    )
+    check(
+        mode is None or options is None,
+        "compile(): either mode or options can be specified, but both can't be specified at the same time",
+    )
+    check(
+        mode in (None, *MODES), f"compile(): Unrecognized mode={mode}, should be one of: {', '.join(MODES)}"
+    )
+    for name, value in (options or {}).items():
+        check(
+            name in OPTIONS,
+            f"compile(): Unexpected optimization option {name}, known options are {list(OPTIONS)}",
+        )
+        check(
+            isinstance(value, OPTIONS[name]),
+            f"compile(): option {name} must be of type {OPTIONS[name].__name__}, got {value!r}",
+        )
+    return bool((options or {}).get("use_cache", True))
+
+
+def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Every stage of compiling `function` for a call with these arguments, as text, with times and bytes
+    moved.
+    """
+    return LazyModule("rushlight.compiler.explain").explain(function, *args, **kwargs)
+
+
+def set_num_threads(number: int) -> None:
+    """How many threads compiled functions use."""
+    LazyModule("rushlight.runtime.threads").pool().resize(number)
+
+
+def get_num_threads() -> int:
+    return int(LazyModule("rushlight.runtime.threads").pool().size)

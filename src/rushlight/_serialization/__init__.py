@@ -1,0 +1,1 @@
+"""File formats: archives, safetensors, checkpoints, and pickles of which nothing is executed."""

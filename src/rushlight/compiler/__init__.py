@@ -1,0 +1,38 @@
+"""The compiler: from a Python call to native code. The names here are those of `torch.compiler`.
+
+The modules, in the order in which a call meets them:
+
+    function         a compiled function: which specialization serves a call
+    graph_breaks     programs without a graph: modules and optimizer steps that are compiled on their own
+    specialization   one compiled form: its guards, its programs, how a call runs
+    pipeline         every pass from the captured graph to linked code
+    program_cache    compiled programs on disk
+    native_call      a whole training step as one native call
+    explain          every stage as text
+"""
+
+from .._api.compile import compile
+from .._api.compiler import (
+    allow_in_graph,
+    assume_constant_result,
+    cudagraph_mark_step_begin,
+    disable,
+    is_compiling,
+    is_dynamo_compiling,
+    is_exporting,
+    list_backends,
+    reset,
+)
+
+__all__ = [
+    "allow_in_graph",
+    "assume_constant_result",
+    "compile",
+    "cudagraph_mark_step_begin",
+    "disable",
+    "is_compiling",
+    "is_dynamo_compiling",
+    "is_exporting",
+    "list_backends",
+    "reset",
+]

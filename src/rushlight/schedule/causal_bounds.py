@@ -1,0 +1,153 @@
+"""Rows that end where nothing follows: which kernels need not run along whole rows, and how far they must.
+
+What is known beyond a diagonal goes from kernel to kernel: from masks, which compare indices, to the scores
+that they are added to, to the weights, and to the gradients of all these (see loops/causal_bounds.py). Results of
+products with a triangle, of which nobody looks at the rest, count as zero there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from ..loops.causal_bounds import Beyond, Known, as_number, columns_of, fact_of, limits, rest_of
+from ..loops.expr import Recorder, loads_in
+from ..loops.index import Index, Var
+from ..loops.nest import Buffer, Call, Nest, Place, Store
+from ..loops.product import MATMUL, Side, epilogue_of, product_of, result_of
+from .loops import LoopPlan
+from .stages import Step, reads_writes
+
+SHORT = 32  # columns that are not worth counting
+
+Rest = tuple[tuple[Store, ...], ...]
+
+
+def limit_rows(recorder: Recorder, steps: list[Step]) -> list[str]:
+    """Give plans among `steps` the limits that can be shown; says which."""
+    writers = Counter(b for step in steps for b in set(reads_writes(step)[1]))
+    facts: dict[Buffer, Beyond] = {}
+    for at, step in enumerate(steps):
+        found, steps[at] = _learn(recorder, step, facts)
+        facts.update((b, fact) for b, fact in found.items() if writers[b] == 1)
+    readers: dict[Buffer, list[Step]] = {}
+    notes = []
+    for at in range(len(steps) - 1, -1, -1):
+        step = steps[at]
+        if isinstance(step, LoopPlan) and step.limit is not None:
+            step = _simplified(recorder, step, facts, readers)
+            notes.append(f"{step.nest.name}: rows end at {step.limit}")
+        elif (
+            isinstance(step, Call)
+            and _shows_a_triangle(step)
+            and _ends_unread(result_of(step), facts, readers)
+        ):
+            step = Call(step.name, step.routine, step.inputs, step.outputs, {**step.attributes, "near": True})
+        steps[at] = step
+        for buffer in set(reads_writes(step)[0]) if facts else ():
+            readers.setdefault(buffer, []).append(step)
+    return notes[::-1]
+
+
+def _learn(recorder: Recorder, step: Step, facts: dict[Buffer, Beyond]) -> tuple[dict[Buffer, Beyond], Step]:
+    """What is known of what a step writes, and the step, with a limit if there is one."""
+    if isinstance(step, LoopPlan):
+        found, limit, rest = _of_nest(recorder, step.nest, facts)
+        limited = limit is not None and not step.vector_outer
+        return found, replace(step, limit=limit, rest=rest) if limited else step
+    if step.routine != MATMUL:
+        return {}, step
+    product, nest = product_of(step), epilogue_of(step)
+    if product.triangle is not None and _shows_a_triangle(step):  # which has no epilogue
+        return {
+            result_of(step): Beyond(product.rows, product.columns, product.triangle.diagonal, Known(0.0))
+        }, step
+    return {} if nest is None else _of_nest(recorder, nest, facts)[0], step
+
+
+def _shows_a_triangle(call: Call) -> bool:
+    """Whether of the result of a product only a triangle is looked at."""
+    triangle = product_of(call).triangle if call.routine == MATMUL else None
+    return triangle is not None and triangle.side is Side.RESULT
+
+
+def _of_nest(
+    recorder: Recorder, nest: Nest, facts: dict[Buffer, Beyond]
+) -> tuple[dict[Buffer, Beyond], Index | None, Rest]:
+    """What is known of what a nest writes, where its rows may end, and what its phases store after that."""
+    for limit in limits(nest, facts):
+        proof = rest_of(nest, limit, facts, recorder)
+        if proof is None:
+            continue
+        rest, known = proof
+        heights = {fact.rows for fact in facts.values()} | {
+            a.extent.constant_value() or 0 for a in limit.atoms() if isinstance(a, Var)
+        } - {0}
+        found = {}
+        for phase, column in columns_of(nest):
+            for s in phase.statements:
+                if isinstance(s, Store) and s.access.buffer.place is not Place.ROW:
+                    fact = fact_of(s.access, column, limit, known[s.access], sorted(heights))
+                    found.update({} if fact is None else {s.access.buffer: fact})
+        long = (columns_of(nest)[0][1].extent.constant_value() or 0) > SHORT
+        return found, limit if long else None, tuple(tuple(stores) for stores in rest)
+    return {}, None, ()
+
+
+# What nobody looks at.
+
+
+def _simplified(
+    recorder: Recorder, plan: LoopPlan, facts: dict[Buffer, Beyond], readers: dict[Buffer, list[Step]]
+) -> LoopPlan:
+    """The plan, storing mere numbers, and those near the limit only, where none of the readers looks."""
+    near = frozenset(
+        store.access.buffer
+        for stores in plan.rest
+        for store in stores
+        if _ends_unread(store.access.buffer, facts, readers)
+    )
+
+    def stored(store: Store) -> Store:
+        buffer = store.access.buffer
+        return (
+            store
+            if buffer not in near
+            else replace(store, value=as_number(recorder, facts[buffer].value, buffer.dtype))
+        )
+
+    return replace(plan, rest=tuple(tuple(map(stored, stores)) for stores in plan.rest), near=near)
+
+
+def _ends_unread(buffer: Buffer, facts: dict[Buffer, Beyond], readers: dict[Buffer, list[Step]]) -> bool:
+    """Whether none of the readers of a buffer looks beyond the diagonal."""
+    return (
+        buffer in facts
+        and buffer.place is Place.TEMPORARY
+        and all(_ends_there(step, buffer, facts[buffer]) for step in readers.get(buffer, ()))
+    )
+
+
+def _ends_there(step: Step, buffer: Buffer, fact: Beyond) -> bool:
+    """Whether a step that reads a buffer skips what is beyond the diagonal, up to whole tiles or vectors."""
+    if isinstance(step, LoopPlan):
+        along = columns_of(step.nest)
+        found = [
+            fact.limit_at(access.index, column) == step.limit
+            for phase, column in along
+            for value in phase.values()
+            for access in loads_in(value)
+            if access.buffer is buffer
+        ]
+        plain = all(store.value.op == "constant" for stores in step.rest for store in stores)
+        return step.limit is not None and plain and all(found) and len(along) == len(step.nest.phases)
+    return _skips(step, buffer)
+
+
+def _skips(call: Call, buffer: Buffer) -> bool:
+    """Whether a product has the triangle of a buffer that is one of its operands."""
+    triangle = product_of(call).triangle if call.routine == MATMUL else None
+    if triangle is None or triangle.side is Side.RESULT or buffer in call.inputs[2:]:
+        return False
+    operand = triangle.side in (Side.RIGHT_LOWER, Side.RIGHT_UPPER)
+    return call.inputs[operand] is buffer and call.inputs[not operand] is not buffer

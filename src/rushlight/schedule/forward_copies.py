@@ -1,0 +1,114 @@
+"""Copies that need not be made: parts of a tensor that is only rearranged go where they are wanted.
+
+A tensor put together from parts (lowering/assemble.py) is often read once, by a map that permutes its
+dimensions: gradients of the queries, keys and values, which become one gradient of what they were cut out of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..loops.expr import Access, Recorder
+from ..loops.index import Index, Var, as_index
+from ..loops.nest import Buffer, Call, Nest, Phase, Place, Store
+from ..loops.templates import COPY, nest_of, template
+from ..lowering.lowered import Definition, Map
+from .fusion import flatten, points, read, written
+from .loops import unmerged
+
+
+@dataclass(frozen=True)
+class _Way:
+    """Where elements go: the one at sum of i_d * strides[d] to the row-major position of i in the target."""
+
+    target: Buffer
+    variables: tuple[Var, ...]
+    strides: tuple[int, ...]
+
+    def position(self, source: Index) -> Index:
+        """Where the element that was at `source` goes."""
+        position = as_index(0)
+        for var, step in zip(self.variables, self.strides, strict=True):
+            position = position * var.extent
+            if var.extent != 1:
+                position = position + source // step % var.extent
+        return position
+
+
+def write_through(recorder: Recorder, definitions: Sequence[Definition]) -> list[Definition]:
+    """Without maps that read what parts have written, all of it and nothing else, in another order."""
+    if not any(_is_part(definition) for definition in definitions):
+        return list(definitions)
+    readers: dict[Buffer, list[Definition]] = {}
+    writers: dict[Buffer, list[Definition]] = {}
+    for definition in definitions:
+        for buffer in read(definition):
+            readers.setdefault(buffer, []).append(definition)
+        for buffer in written(definition):
+            writers.setdefault(buffer, []).append(definition)
+    ways: dict[Buffer, _Way] = {}
+    kept: list[Definition] = []
+    for definition in definitions:
+        source = _rearranged(definition)
+        if (
+            source is not None
+            and source.place is Place.TEMPORARY
+            and readers[source] == [definition]
+            and all(map(_is_part, writers[source]))
+        ):
+            assert isinstance(definition, Map)
+            way = _way(recorder, definition)
+            if way is not None:
+                ways[source] = way
+                continue
+        kept.append(definition)
+    return [_moved(definition, ways) for definition in kept]
+
+
+def _is_part(definition: Definition) -> bool:
+    return isinstance(definition, Call) and definition.routine == COPY
+
+
+def _rearranged(definition: Definition) -> Buffer | None:
+    """What a map copies, if it does nothing else."""
+    if not isinstance(definition, Map) or definition.value.op != "load" or definition.value.data.indirect:
+        return None
+    source: Buffer = definition.value.data.buffer
+    same = source.dtype is definition.buffer.dtype and source.size == points(definition)
+    return source if same else None
+
+
+def _way(recorder: Recorder, copy: Map) -> _Way | None:
+    """Where a map puts the elements of what it copies, if it reads each of them once."""
+    store = Store(Access(copy.buffer, flatten(copy.variables)), copy.value)
+    nest = unmerged(recorder, Nest(copy.buffer.name, copy.variables, [Phase((), [store])]))
+    index: Index = nest.phases[0].statements[0].value.data.index
+    found = [index.stride(var) for var in nest.outer]
+    strides = tuple(0 if step is None else step.constant_value() or 0 for step in found)
+    room = 1
+    for step, var in sorted(zip(strides, nest.outer, strict=True), key=lambda pair: pair[0]):
+        if var.extent != 1 and step != room:
+            return None
+        room *= var.extent.constant_value() or 0
+    starts = index.substitute(dict.fromkeys(nest.outer, 0)) == 0
+    return _Way(copy.buffer, nest.outer, strides) if starts else None
+
+
+def _moved(definition: Definition, ways: dict[Buffer, _Way]) -> Definition:
+    """A part of a tensor in its new place."""
+    if not isinstance(definition, Call) or definition.routine != COPY or definition.outputs[0] not in ways:
+        return definition
+    way, nest = ways[definition.outputs[0]], nest_of(definition)
+    phases = [
+        Phase(
+            phase.inner,
+            [
+                Store(Access(way.target, way.position(s.access.index)), s.value)
+                for s in phase.statements
+                if isinstance(s, Store)
+            ],
+        )
+        for phase in nest.phases
+    ]
+    return template(COPY, Nest(nest.name, nest.outer, phases))

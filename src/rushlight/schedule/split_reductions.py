@@ -1,0 +1,210 @@
+"""Large reductions with few results, in two steps: parts of the loop are folded side by side, then the parts.
+
+How a loop is cut depends on its length alone, so the result does not depend on the number of threads. What is
+left over by equal parts is folded on its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ..core.dtypes import DTYPES
+from ..core.errors import InternalError
+from ..loops.expr import Expr, Recorder, loads_in, reindex
+from ..loops.index import Var, as_index
+from ..loops.nest import Buffer, Combine, Place, extents
+from ..lowering.lowered import Definition, Map, Reduction
+from .fusion import flatten, points, read, unflatten
+
+FEW_RESULTS = 16  # with as many, there is a task for each
+PART = 1 << 14  # elements that a part has at least
+MOST_PARTS = 64
+TALL, BAND = 1 << 16, 16  # elements of a matrix that is read in bands, and the rows of a band
+NARROW, HIGH = 256, 1024  # columns and rows of one that is, whoever else reads it
+
+# The instruction that folds two values, and the reductions of the steps of an ARG_ reduction.
+INSTRUCTION = {
+    Combine.SUM: "add",
+    Combine.PRODUCT: "mul",
+    Combine.MAXIMUM: "maximum",
+    Combine.MINIMUM: "minimum",
+    Combine.ANY: "logical_or",
+    Combine.ALL: "logical_and",
+}
+EXTREME = {Combine.ARG_MAXIMUM: Combine.MAXIMUM, Combine.ARG_MINIMUM: Combine.MINIMUM}
+
+
+def split_reductions(recorder: Recorder, definitions: Sequence[Definition]) -> list[Definition]:
+    """The definitions, with reductions that are worth it in two steps."""
+    found: list[Definition] = []
+    for definition in definitions:
+        if isinstance(definition, Reduction) and _is_large(definition):
+            for step in _plain(recorder, definition):
+                found.extend(_split(recorder, step))
+        elif (
+            isinstance(definition, Reduction)
+            and _is_tall(flat := _flat(recorder, definition))
+            and (_is_narrow(flat) or _stands_alone(definition, definitions))
+        ):
+            steps = _split(recorder, flat) if len(flat.inner) == 1 else _split_between(recorder, flat)
+            found.extend(split_reductions(recorder, steps))
+        else:
+            found.append(definition)
+    return found
+
+
+def _is_large(reduction: Reduction) -> bool:
+    longest = max((_extent(var) for var in reduction.inner), default=0)
+    total = extents(reduction.inner).constant_value() or 0
+    return points(reduction) < FEW_RESULTS and total >= 4 * PART and longest >= 8
+
+
+def _flat(recorder: Recorder, reduction: Reduction) -> Reduction:
+    """The reduction with one inner loop instead of several, if everything is read in steps of one size then."""
+    if len(reduction.inner) < 2:
+        return reduction
+    along = Var(".".join(var.name for var in reduction.inner), extents(reduction.inner))
+    moved = dict(zip(reduction.inner, unflatten(as_index(along), reduction.inner), strict=True))
+    value = reindex(recorder, reduction.value, moved)
+    if any(access.index.stride(along) is None for access in loads_in(value)):
+        return reduction
+    return replace(reduction, inner=(along,), value=value)
+
+
+def _is_tall(reduction: Reduction) -> bool:
+    """Whether rows of a large matrix are folded into one row: it is better read in bands of rows than in
+    columns."""
+    if not reduction.outer or reduction.combine in EXTREME or not _trailing(reduction):
+        return False
+    height = _height(reduction)
+    accesses = [
+        access
+        for access in loads_in(reduction.value)
+        if any(access.index.depends_on(var) for var in reduction.inner)
+    ]
+    return (
+        points(reduction) * height >= TALL
+        and height >= 4 * BAND
+        and all(not access.indirect and access.index.stride(reduction.outer[-1]) == 1 for access in accesses)
+    )
+
+
+def _height(reduction: Reduction) -> int:
+    return extents(reduction.inner).constant_value() or 0
+
+
+def _trailing(reduction: Reduction) -> int:
+    """How many of the last inner loops make a band, if not all of them are needed for that, or 1 loop is
+    all there is; else 0."""
+    rows = 1
+    for count in range(1, len(reduction.inner)):
+        rows *= _extent(reduction.inner[-count])
+        if rows >= BAND:
+            return count
+    return int(len(reduction.inner) == 1)
+
+
+def _is_narrow(reduction: Reduction) -> bool:
+    """Whether a matrix has few columns and so many rows that its columns would not stay in cache."""
+    return points(reduction) <= NARROW and _height(reduction) >= HIGH
+
+
+def _stands_alone(reduction: Reduction, definitions: Sequence[Definition]) -> bool:
+    """Whether nothing that reads the result reads again what was folded, and would share its loops."""
+    sources = set(read(reduction))
+    return not any(reduction.buffer in read(d) and not sources.isdisjoint(read(d)) for d in definitions)
+
+
+def _plain(recorder: Recorder, reduction: Reduction) -> list[Reduction]:
+    """Where the best value is found first, then the first position that has it."""
+    if reduction.combine not in EXTREME:
+        return [reduction]
+    value = reduction.value
+    int64 = DTYPES["int64"]
+    best = Buffer(f"{reduction.buffer.name}_best", value.dtype, reduction.buffer.size, Place.TEMPORARY)
+    found = recorder.load_at(best, flatten(reduction.outer), value.dtype)
+    there = recorder.eq(value, found)
+    if value.dtype.is_floating_point:
+        there = recorder.logical_or(there, recorder.isnan(value))
+    position = recorder.index(flatten(reduction.inner), int64)
+    far = recorder.number((1 << 63) - 1, int64)
+    return [
+        replace(reduction, buffer=best, combine=EXTREME[reduction.combine]),
+        replace(reduction, combine=Combine.MINIMUM, value=recorder.where(there, position, far)),
+    ]
+
+
+def _split(recorder: Recorder, reduction: Reduction) -> list[Definition]:
+    longest = max(reduction.inner, key=_extent)
+    total = extents(reduction.inner).constant_value() or 0
+    extent = _extent(longest)
+    few = points(reduction) < FEW_RESULTS
+    parts = min(MOST_PARTS, max(2, total // PART), extent) if few else max(2, extent // BAND)
+    length = extent // parts
+    if few and length >= 64:
+        length -= length % 64  # whole vectors
+    parts = extent // length
+    rest = extent - parts * length
+    name, dtype = reduction.buffer.name, reduction.value.dtype
+    chunk, along = Var(f"{name}_part", parts), Var(f"{longest.name}_in", length)
+    partial = Buffer(f"{name}_parts", dtype, reduction.buffer.size * parts, Place.TEMPORARY)
+    steps: list[Definition] = [
+        Reduction(
+            partial,
+            (chunk, *reduction.outer),
+            _exchanged(reduction.inner, longest, along),
+            reduction.combine,
+            reindex(recorder, reduction.value, {longest: as_index(chunk) * length + along}),
+        )
+    ]
+    parted = recorder.load_at(partial, flatten((chunk, *reduction.outer)), dtype)
+    if not rest:
+        return [*steps, Reduction(reduction.buffer, reduction.outer, (chunk,), reduction.combine, parted)]
+    whole, left = (
+        Buffer(f"{name}_{part}", dtype, reduction.buffer.size, Place.TEMPORARY) for part in ("whole", "rest")
+    )
+    beyond = Var(f"{longest.name}_rest", rest)
+    steps.append(Reduction(whole, reduction.outer, (chunk,), reduction.combine, parted))
+    steps.append(
+        Reduction(
+            left,
+            reduction.outer,
+            _exchanged(reduction.inner, longest, beyond),
+            reduction.combine,
+            reindex(recorder, reduction.value, {longest: as_index(beyond) + parts * length}),
+        )
+    )
+    here = flatten(reduction.outer)
+    both = [recorder.load_at(buffer, here, dtype) for buffer in (whole, left)]
+    steps.append(Map(reduction.buffer, reduction.outer, _folded(recorder, reduction.combine, *both)))
+    return steps
+
+
+def _split_between(recorder: Recorder, reduction: Reduction) -> list[Definition]:
+    """The last inner loops first, for each point of the others."""
+    count = _trailing(reduction)
+    lead, band = reduction.inner[:-count], reduction.inner[-count:]
+    dtype, size = reduction.value.dtype, reduction.buffer.size * extents(lead)
+    partial = Buffer(f"{reduction.buffer.name}_parts", dtype, size, Place.TEMPORARY)
+    parted = recorder.load_at(partial, flatten((*lead, *reduction.outer)), dtype)
+    return [
+        Reduction(partial, (*lead, *reduction.outer), band, reduction.combine, reduction.value),
+        Reduction(reduction.buffer, reduction.outer, lead, reduction.combine, parted),
+    ]
+
+
+def _folded(recorder: Recorder, combine: Combine, a: Expr, b: Expr) -> Expr:
+    folded: Expr = getattr(recorder, INSTRUCTION[combine])(a, b)
+    return folded
+
+
+def _exchanged(variables: tuple[Var, ...], old: Var, new: Var) -> tuple[Var, ...]:
+    return tuple(new if var is old else var for var in variables)
+
+
+def _extent(var: Var) -> int:
+    value = var.extent.constant_value()
+    if value is None:
+        raise InternalError("a reduction over an extent that is not known at compile time")
+    return value
