@@ -10,6 +10,9 @@ import pytest
 import torch
 
 import rushlight
+from rushlight.core.passes import VERIFY
+
+VERIFY.on = True  # every pass of the compiler is verified in tests
 
 
 def _plain(value: Any) -> Any:

@@ -4,6 +4,7 @@
 these topics to standard error as they happen; "all" means all of them:
 
     graph      graphs as captured, and after the graph passes
+    lowered    what each operator of the graph became: loops over expressions
     loops      kernels as loop nests
     fusion     what was fused with what, and why not
     llvm       the LLVM IR of every program
@@ -12,6 +13,7 @@ these topics to standard error as they happen; "all" means all of them:
     cache      hits and misses of the cache on disk
     recompile  why a function was compiled, or runs eagerly
     breaks     where a program was broken into parts
+    passes     what every pass made
 
 Without it the topics are ordinary loggers, `rushlight.graph` and so on, that say nothing unless configured.
 """
@@ -22,7 +24,19 @@ import logging
 import os
 import sys
 
-TOPICS = ("graph", "loops", "fusion", "llvm", "assembly", "time", "cache", "recompile", "breaks")
+TOPICS = (
+    "graph",
+    "lowered",
+    "loops",
+    "fusion",
+    "llvm",
+    "assembly",
+    "time",
+    "cache",
+    "recompile",
+    "breaks",
+    "passes",
+)
 
 _active: set[str] = set()
 

@@ -11,7 +11,7 @@ import rushlight as rl
 from rushlight.capture.partition import extract
 from rushlight.capture.program import capture_call
 from rushlight.graph.ir import verify
-from rushlight.graph.passes import PASSES, _holds
+from rushlight.graph.passes import GRAPH_PASSES, _holds
 
 SPECIAL = [0.0, -0.0, math.inf, -math.inf, math.nan, 1.5, -2.5, 1e-45, 3.4e38]
 
@@ -20,8 +20,8 @@ def simplified(program, *args) -> list[str]:
     """The operators that are left of a program."""
     call = capture_call(program, args, {})
     graph = extract(call.graph, list(call.graph.inputs), list(call.graph.outputs))
-    for _, run in PASSES:
-        run(graph)
+    for step in GRAPH_PASSES:
+        step.run(graph)
         verify(graph)
     return [node.op.name for node in graph.nodes]
 

@@ -85,8 +85,8 @@ def test_description_is_plain_data() -> None:
 
 def test_equal_graphs_are_compiled_once(monkeypatch) -> None:
     made = []
-    original = pipeline._generate
-    monkeypatch.setattr(pipeline, "_generate", lambda *args: made.append(1) or original(*args))
+    original = pipeline.link
+    monkeypatch.setattr(pipeline, "link", lambda *args: made.append(1) or original(*args))
     x = rl.from_numpy(np.full((5, 7), 0.125, np.float32))
     factor = 0.7310584 + np.random.default_rng().random()  # not in the cache on disk
     first = rl.compile(lambda x: x * float(factor) + 2)(x)

@@ -1,8 +1,8 @@
-"""What the compiler makes of a function, stage by stage.
+"""What the compiler makes of a function, pass by pass.
 
-`explain(function, *args)` compiles the function for these arguments and returns an `Explanation`: every stage
-as text, the time of each pass, the bytes that each kernel moves, what was fused and why not. Printing it
-shows all of it but the machine code.
+`explain(function, *args)` compiles the function for these arguments and returns an `Explanation`: what every
+pass of the pipeline made, as text, how long it took, the bytes that each kernel moves, what was fused and why
+not. Printing it shows all of it but the machine code.
 """
 
 from __future__ import annotations
@@ -12,36 +12,77 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..capture.guards import environment_of
-from ..capture.program import capture_call
+from ..core.passes import PassLog
 from ..core.pytree import flatten
 from ..core.tensor import Tensor
-from ..graph.ir import print_graph
-from ..loops.nest import Call
-from ..runtime.engine import engine
-from .pipeline import Artifact, Clock, moved_bytes
-from .specialization import Entry, build_entry, decompose_call
+from .pipeline import CAPTURE, PROGRAM_PASSES, Artifact, CallToCapture, moved_bytes
+from .specialization import build_entry
+
+LAST_GRAPH_PASS = [step.name for step in PROGRAM_PASSES if step.topic == "graph"][-1]
+
+
+@dataclass(frozen=True)
+class StageReport:
+    """One pass of one program (`program` is "", "forward " or "backward "; "" also for the whole call)."""
+
+    program: str
+    name: str
+    seconds: float
+    text: str
+
+    @property
+    def title(self) -> str:
+        return self.program + self.name
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """The stages of one compiled call.
+    """The passes of one compiled call, in the order in which they ran.
 
-    Those of the backward program, where there is one, follow the forward ones.
+    Those over the whole call come first, then those of each program: of the forward one, and of the backward
+    one where results require grad.
     """
 
-    captured: str  # the graph as it was captured, gradients included
-    decomposed: str  # in terms of operators that have code of their own
-    graph: str  # after the graph passes, cut into a forward and a backward one
-    loops: str  # kernels as loop nests
+    stages: list[StageReport]
     fusion: list[str]  # what joined which kernel, and what did not
-    llvm: str
-    assembly: str
     seconds: dict[str, float]
     bytes_moved: dict[str, int]
 
+    def after(self, name: str) -> str:
+        """What the pass `name` made, of all programs."""
+        return "\n\n".join(stage.text for stage in self.stages if stage.name == name)
+
+    @property
+    def captured(self) -> str:
+        """The graph as it was captured, gradients included."""
+        return self.after("capture")
+
+    @property
+    def decomposed(self) -> str:
+        """In terms of operators that have code of their own."""
+        return self.after("decompose")
+
+    @property
+    def graph(self) -> str:
+        """After the graph passes, cut into a forward and a backward one."""
+        return self.after(LAST_GRAPH_PASS)
+
+    @property
+    def loops(self) -> str:
+        """Kernels as loop nests."""
+        return self.after("schedule")
+
+    @property
+    def llvm(self) -> str:
+        return self.after("emit")
+
+    @property
+    def assembly(self) -> str:
+        return self.after("assemble")
+
     def __str__(self) -> str:
-        seconds = "\n".join(f"  {name:32} {1e3 * value:9.2f} ms" for name, value in self.seconds.items())
-        moved = "\n".join(f"  {name:32} {value:12,} bytes" for name, value in self.bytes_moved.items())
+        seconds = "\n".join(f"  {name:40} {1e3 * value:9.2f} ms" for name, value in self.seconds.items())
+        moved = "\n".join(f"  {name:40} {value:12,} bytes" for name, value in self.bytes_moved.items())
         parts = {
             "captured graph": self.captured,
             "decomposed graph": self.decomposed,
@@ -61,43 +102,31 @@ def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanat
     """
     function = getattr(function, "function", function)  # a compiled function explains what it compiles
     leaves, _ = flatten((args, kwargs), records=True)
-    clock = Clock()
-    call = clock("capture", capture_call, function, args, kwargs, environment_of(function, (args, kwargs)))
-    captured = "\n".join([print_graph(call.graph), *(f"then, eagerly: {late.name}" for late in call.late)])
-    clock("decompose", decompose_call, call)
-    decomposed = print_graph(call.graph)
-    entry = build_entry(call, [leaf for leaf in leaves if isinstance(leaf, Tensor)], use_cache=False)
-    return _explanation(captured, decomposed, clock.seconds, entry)
+    log = PassLog(keep=True)
+    request = CallToCapture(function, args, kwargs, environment_of(function, (args, kwargs)))
+    call = log.run(CAPTURE, request).call
+    tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+    entry = build_entry(call, tensors, use_cache=False, log=log)
+    if entry.backward is None:
+        return _explanation(log, {"": entry.artifact})
+    return _explanation(log, {"forward ": entry.artifact, "backward ": entry.backward})
 
 
-def _explanation(captured: str, decomposed: str, seconds: dict[str, float], entry: Entry) -> Explanation:
-    named = (
-        [("", entry.artifact)]
-        if entry.backward is None
-        else [("forward ", entry.artifact), ("backward ", entry.backward)]
-    )
-    artifacts = [artifact for _, artifact in named]
-    return Explanation(
-        captured,
-        decomposed,
-        "\n\n".join(print_graph(artifact.graph) for artifact in artifacts),
-        "\n\n".join(_kernels(artifact) for artifact in artifacts),
-        [prefix + note for prefix, artifact in named for note in artifact.schedule.notes],
-        "\n\n".join(artifact.module.text for artifact in artifacts),
-        "\n\n".join(engine().assembly(artifact.module.text) for artifact in artifacts),
-        seconds
-        | {prefix + name: value for prefix, artifact in named for name, value in artifact.seconds.items()},
-        {prefix + name: count for prefix, artifact in named for name, count in moved_bytes(artifact).items()},
-    )
+def _explanation(log: PassLog, programs: dict[str, Artifact]) -> Explanation:
+    stages = _reports("", log)
+    for prefix, artifact in programs.items():
+        stages += _reports(prefix, artifact.log)
+    seconds = dict(log.seconds)
+    for prefix, artifact in programs.items():
+        seconds |= {prefix + name: value for name, value in artifact.seconds.items()}
+    moved = {
+        prefix + name: count
+        for prefix, artifact in programs.items()
+        for name, count in moved_bytes(artifact).items()
+    }
+    notes = [prefix + note for prefix, artifact in programs.items() for note in artifact.schedule.notes]
+    return Explanation(stages, notes, seconds, moved)
 
 
-def _kernels(artifact: Artifact) -> str:
-    texts = []
-    for step in artifact.schedule.steps:
-        if isinstance(step, Call):
-            texts.append(f"call {step}")
-        else:
-            vectors = "outer loop" if step.vector_outer else "inner loops"
-            end = "" if step.limit is None else f", up to {step.limit}"
-            texts.append(f"{step.nest}\n  -- {step.tasks} tasks, vectors along the {vectors}{end}")
-    return "\n".join(texts)
+def _reports(program: str, log: PassLog) -> list[StageReport]:
+    return [StageReport(program, name, log.seconds[name], log.texts.get(name, "")) for name in log.names]

@@ -26,7 +26,7 @@ import numpy as np
 from ..autograd import hooks
 from ..capture.effects import StateError
 from ..capture.guards import Surroundings, environment_of
-from ..capture.program import CapturedCall, capture_call, try_capture
+from ..capture.program import CapturedCall
 from ..capture.trace import CaptureError
 from ..core import determinism, dtypes
 from ..core.autocast import autocast_key
@@ -35,10 +35,12 @@ from ..core.dispatch import AMBIENT
 from ..core.lazy import LazyModule
 from ..core.modes import MODES
 from ..core.nested_base import NestedBase
+from ..core.passes import PassLog
 from ..core.pytree import TreeSpec, flatten
 from ..core.tensor import DISPATCH, META, TRACED, Tensor
 from ..logs import logger
 from ..runtime import redzones
+from .pipeline import CAPTURE, CallToCapture, Captured
 from .specialization import (
     Entry,
     build_entry,
@@ -188,15 +190,16 @@ class CompiledFunction:
             return None, self.function(*args, **kwargs)
         if MODES.saved_hooks and not self.fullgraph:  # the hooks must see all of a program that runs eagerly
             try:
-                call = capture_call(self.function, args, kwargs, environment)
+                call = self._captured(args, kwargs, environment).call
             except CaptureError as error:
                 self.eager[key] = str(error)
                 return None, self.function(*args, **kwargs)
         elif self.fullgraph:
             call = self._capture_whole(args, kwargs, environment)
         else:
-            found, result, problem = try_capture(self.function, args, kwargs, environment)
-            if found is None:
+            captured = self._captured(args, kwargs, environment, or_run=True)
+            if captured.call is None:
+                problem, result = captured.problem, captured.returned
                 new = [f for f in environment.unforeseen if f not in self._unforeseen]
                 self._unforeseen.extend(new[:MOST_UNSETTLED])
                 if isinstance(problem, StateError) or new:  # may be so in the first calls only
@@ -206,7 +209,8 @@ class CompiledFunction:
                 self.eager[key] = str(problem)
                 logger("breaks").info("%s runs eagerly: %s", self.function, problem)
                 return None, result
-            call = found
+            call = captured.call
+        assert call is not None
         entry = build_entry(call, tensors, environment, use_cache=self.use_cache)
         self.reasons.append(reason)
         logger("recompile").info("compiled %s: %s", self.function, reason)
@@ -216,18 +220,25 @@ class CompiledFunction:
         del entries[:-MOST_ENTRIES]
         return entry, None
 
-    def _capture_whole(self, args: Any, kwargs: Any, environment: Surroundings) -> CapturedCall:
+    def _captured(
+        self, args: Any, kwargs: Any, environment: Surroundings, *, or_run: bool = False
+    ) -> Captured:
+        request = CallToCapture(self.function, args, kwargs, environment, or_run)
+        captured: Captured = PassLog().run(CAPTURE, request)
+        return captured
+
+    def _capture_whole(self, args: Any, kwargs: Any, environment: Surroundings) -> CapturedCall | None:
         """Capture a program that must have one graph: again, if it calls functions that were not foreseen."""
         for _ in range(MOST_UNSETTLED):
             try:
-                return capture_call(self.function, args, kwargs, environment)
+                return self._captured(args, kwargs, environment).call
             except CaptureError:
                 new = [f for f in environment.unforeseen if f not in self._unforeseen]
                 if not new:
                     raise
                 self._unforeseen.extend(new)
                 environment = environment_of(self.function, (args, kwargs), self._unforeseen)
-        return capture_call(self.function, args, kwargs, environment)
+        return self._captured(args, kwargs, environment).call
 
     def _reason(self, key: Any, tensors: list[Tensor], leaves: list[Any]) -> str:
         if not self.entries:

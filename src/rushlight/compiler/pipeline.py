@@ -1,47 +1,212 @@
-"""A graph becomes an executable: the compiler below capture, pass by pass.
+"""Every pass of the compiler, in the order in which they run: its table of contents.
 
-    graph passes -> lower -> schedule -> code generation -> JIT
+A Python call becomes a captured call, that becomes one program or two (forward and backward), and each program
+becomes native code:
 
-`compile_graph` returns an `Artifact`, which keeps what every stage made, with its time, for `explain` to
-show. A program that was compiled before, by this process or another, comes from the cache
-(compiler/program_cache.py) and skips everything between the graph passes and linking.
+    CALL_PASSES     once for a call: capture, decompose, keep data checks, partition
+    PROGRAM_PASSES  once for each of its programs: graph passes, lower, schedule, emit, assemble, link
+
+A program that was compiled before, by this process or another, comes from the cache (compiler/program_cache.py)
+and skips everything between the graph passes and linking. Times, verification, `RUSHLIGHT_LOG` and `explain`
+are views of these lists (core/passes.py).
 """
 
 from __future__ import annotations
 
-import builtins
-import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from types import SimpleNamespace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
-
 from .. import lowering  # noqa: F401  fills in the lowering rules
+from ..capture.checks import keep_checks
+from ..capture.decompose import decompose
+from ..capture.locations import NOTHING_KNOWN, Environment
+from ..capture.program import CapturedCall, capture_call, try_capture
+from ..capture.programs import Programs, partition_call
+from ..capture.trace import CaptureError
 from ..codegen.llvm.instructions import supports
-from ..codegen.llvm.math.extern import import_address
-from ..codegen.llvm.matmul import routine_imports
 from ..codegen.llvm.module import NativeModule, emit_module
-from ..core.autocast import autocast_off
-from ..core.construct import from_numpy
-from ..core.dispatch import call
-from ..core.dtypes import DTYPES
-from ..core.errors import InternalError
-from ..core.shapes import contiguous_strides
-from ..core.tensor import Tensor
-from ..graph.ir import Graph, Node, Value, map_values, verify
-from ..graph.passes import PASSES
+from ..core.passes import Pass, PassLog
+from ..graph.ir import Graph, print_graph, verify
+from ..graph.passes import GRAPH_PASSES
 from ..logs import logger, wanted
-from ..loops.nest import Buffer, Call, Place
+from ..loops.nest import Call, Place
 from ..lowering.lower import Program, lower
-from ..runtime import profile
 from ..runtime.engine import Library, engine
-from ..runtime.executable import Executable, Slot
-from ..runtime.threads import pool
+from ..runtime.executable import Executable
 from ..schedule.memory import bytes_of
 from ..schedule.schedule import Schedule, schedule
+from .linking import describe, link, make_executable
 from .program_cache import pack, program_key, unpack
+
+# --- a call ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CallToCapture:
+    """A Python call, and what is known of the state around it."""
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    environment: Environment = NOTHING_KNOWN
+    # a program without a graph is run to its end, each part of it once, instead of raising CaptureError
+    or_run: bool = False
+
+
+@dataclass(frozen=True)
+class Captured:
+    """A captured call; or, if there is no graph of it, what the call returned, and why."""
+
+    call: CapturedCall | None
+    returned: Any = None
+    problem: CaptureError | None = None
+
+
+def _capture(request: CallToCapture) -> Captured:
+    given = request.function, request.args, request.kwargs, request.environment
+    return Captured(*try_capture(*given)) if request.or_run else Captured(capture_call(*given))
+
+
+def _decompose(call: CapturedCall) -> CapturedCall:
+    """Replace operators that have no lowering by simpler ones."""
+    replaced = decompose(call.graph)
+    call.backward = [None if grad is None else replaced.get(grad, grad) for grad in call.backward]
+    return call
+
+
+def _keep_checks(call: CapturedCall) -> CapturedCall:
+    """Let errors that depend on data be found although nobody reads the result."""
+    keep_checks(call.graph, [value for value in call.backward if value is not None], call.tangents)
+    return call
+
+
+def _show_captured(captured: Captured) -> str:
+    if captured.call is None:
+        return f"no graph: {captured.problem}"
+    return "\n".join(
+        [print_graph(captured.call.graph), *(f"then, eagerly: {c.name}" for c in captured.call.late)]
+    )
+
+
+def _verify_programs(programs: Programs) -> None:
+    for graph in programs.graphs:
+        verify(graph)
+
+
+def _show_programs(programs: Programs) -> str:
+    return "\n\n".join(map(print_graph, programs.graphs))
+
+
+CAPTURE = Pass("capture", _capture, show=_show_captured, topic="graph")
+CALL_PASSES: tuple[Pass, ...] = (
+    Pass("decompose", _decompose, lambda call: verify(call.graph), lambda call: print_graph(call.graph)),
+    Pass(
+        "keep data checks",
+        _keep_checks,
+        lambda call: verify(call.graph),
+        lambda call: print_graph(call.graph),
+    ),
+    Pass("partition", partition_call, _verify_programs, _show_programs),
+)
+
+
+# --- a program of it -------------------------------------------------------------------------------
+
+
+@dataclass
+class Compilation:
+    """A graph on its way to native code: what each stage has made of it so far."""
+
+    graph: Graph
+    program: Program | None = None  # definitions: loops over expressions, and templates
+    schedule: Schedule | None = None  # kernels in order, their loops planned, memory laid out
+    module: NativeModule | None = None  # LLVM IR
+    code: bytes = b""
+    description: dict[str, Any] = field(default_factory=dict)
+    library: Library | None = None
+    llvm_seconds: dict[str, float] = field(default_factory=dict)
+
+
+def _on_graph(steps: Iterable[Pass]) -> list[Pass]:
+    """Passes over a graph as passes over the graph of a compilation."""
+    return [_of_field("graph", step) for step in steps]
+
+
+def _of_field(name: str, step: Pass) -> Pass:
+    def run(compilation: Compilation) -> Compilation:
+        setattr(compilation, name, step.run(getattr(compilation, name)))
+        return compilation
+
+    def seen(look: Callable[[Any], Any] | None) -> Callable[[Compilation], Any] | None:
+        return None if look is None else lambda compilation: look(getattr(compilation, name))
+
+    return replace(step, run=run, verify=seen(step.verify), show=seen(step.show))
+
+
+def _lower(compilation: Compilation) -> Compilation:
+    compilation.program = lower(compilation.graph, supports)
+    return compilation
+
+
+def _schedule(compilation: Compilation) -> Compilation:
+    assert compilation.program is not None
+    compilation.schedule = schedule(compilation.program, compilation.program.recorder)
+    return compilation
+
+
+def _emit(compilation: Compilation) -> Compilation:
+    assert compilation.program is not None
+    assert compilation.schedule is not None
+    compilation.module = emit_module(compilation.schedule, engine().target)
+    compilation.description = describe(
+        compilation.graph, compilation.program, compilation.schedule, compilation.module
+    )
+    return compilation
+
+
+def _assemble(compilation: Compilation) -> Compilation:
+    assert compilation.module is not None
+    compilation.code, compilation.llvm_seconds = engine().compile(compilation.module.text)
+    return compilation
+
+
+def _link(compilation: Compilation) -> Compilation:
+    compilation.library = link(compilation.description, compilation.code)
+    return compilation
+
+
+def _show_definitions(compilation: Compilation) -> str:
+    assert compilation.program is not None
+    return "\n".join(map(str, compilation.program.definitions))
+
+
+def _show_kernels(compilation: Compilation) -> str:
+    assert compilation.schedule is not None
+    texts = []
+    for step in compilation.schedule.steps:
+        if isinstance(step, Call):
+            texts.append(f"call {step}")
+        else:
+            vectors = "outer loop" if step.vector_outer else "inner loops"
+            end = "" if step.limit is None else f", up to {step.limit}"
+            texts.append(f"{step.nest}\n  -- {step.tasks} tasks, vectors along the {vectors}{end}")
+    return "\n".join(texts)
+
+
+GENERATE_PASSES: tuple[Pass, ...] = (
+    Pass("lower", _lower, show=_show_definitions, topic="lowered"),
+    Pass("schedule", _schedule, show=_show_kernels, topic="loops"),
+    Pass("emit", _emit, show=lambda c: c.module.text, topic="llvm"),
+)
+ASSEMBLE = Pass("assemble", _assemble, show=lambda c: engine().assembly(c.module.text), topic="assembly")
+LINK = Pass("link", _link)
+PROGRAM_PASSES: tuple[Pass, ...] = (*_on_graph(GRAPH_PASSES), *GENERATE_PASSES, ASSEMBLE, LINK)
+
+PIPELINE: tuple[Pass, ...] = (CAPTURE, *CALL_PASSES, *PROGRAM_PASSES)
+
+
+# --- running them ----------------------------------------------------------------------------------
 
 
 @dataclass
@@ -54,73 +219,55 @@ class Artifact:
 
     graph: Graph
     executable: Executable
-    seconds: dict[str, float] = field(default_factory=dict)
-    stages: tuple[Program, Schedule, NativeModule] | None = None
+    log: PassLog
+    stages: Compilation | None = None
 
-    def _stages(self) -> tuple[Program, Schedule, NativeModule]:
+    @property
+    def seconds(self) -> dict[str, float]:
+        return self.log.seconds
+
+    def _stages(self) -> Any:
         if self.stages is None:
-            self.stages = _generate(self.graph, Clock())
+            self.stages = PassLog().run_all(GENERATE_PASSES, Compilation(self.graph))
         return self.stages
 
     @property
     def program(self) -> Program:
-        return self._stages()[0]
+        return self._stages().program
 
     @property
     def schedule(self) -> Schedule:
-        return self._stages()[1]
+        return self._stages().schedule
 
     @property
     def module(self) -> NativeModule:
-        return self._stages()[2]
+        return self._stages().module
 
 
-class Clock:
-    """Runs passes and keeps their times."""
+def compile_graph(graph: Graph, *, use_cache: bool = True, keep: bool = False) -> Artifact:
+    """Compile a functional graph for the host, or find it among those compiled before.
 
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-
-    def __call__(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
-        start = time.perf_counter()
-        result = function(*args)
-        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
-        return result
-
-
-def compile_graph(graph: Graph, *, use_cache: bool = True) -> Artifact:
-    """Compile a functional graph for the host, or find it among those compiled before."""
-    clock = Clock()
-    for name, run in PASSES:
-        clock(name, run, graph)
-        verify(graph)
-    logger("graph").info("after passes\n%s", graph)
-    key = clock("key", program_key, graph)
-    known = clock("cache", _recall, key) if use_cache else None
-    if known is not None:
-        description, library = known
-        artifact = Artifact(graph, _executable(graph, description, library), clock.seconds)
-    else:
-        stages = _generate(graph, clock)
-        native = stages[2]
-        code, steps = clock("build", engine().compile, native.text)
-        description = _describe(graph, *stages)
-        library = clock("link", _link, description, code)
+    With `keep`, the log of the artifact holds what every pass made, as text.
+    """
+    log = PassLog(keep)
+    compilation: Compilation = log.run_all(_on_graph(GRAPH_PASSES), Compilation(graph))
+    key = log.timed("key", program_key, graph)
+    known = log.timed("cache", _recall, key) if use_cache else None
+    if known is None:
+        log.run_all((*GENERATE_PASSES, ASSEMBLE, LINK), compilation)
+        log.seconds.update({f"llvm {step}": value for step, value in compilation.llvm_seconds.items()})
+        assert compilation.library is not None
+        known = compilation.description, compilation.library
         if key is not None:
-            engine().cache.store(key, pack(description, code))
-            _remember(key, description, library)
-        seconds = clock.seconds | {f"llvm {step}": value for step, value in steps.items()}
-        artifact = Artifact(graph, _executable(graph, description, library), seconds, stages)
-    _tell(artifact, cached=known is not None)
+            engine().cache.store(key, pack(compilation.description, compilation.code))
+            _remember(key, *known)
+    artifact = Artifact(
+        graph, make_executable(graph, *known), log, compilation if compilation.module else None
+    )
+    _tell(artifact)
     if use_cache:
         artifact.stages = None  # they take more memory than the program; `explain` makes its own
     return artifact
-
-
-def _generate(graph: Graph, clock: Clock) -> tuple[Program, Schedule, NativeModule]:
-    program = clock("lower", lower, graph, supports)
-    plan = clock("schedule", schedule, program, program.recorder)
-    return program, plan, clock("emit", emit_module, plan, engine().target)
 
 
 # Programs compiled before.
@@ -147,166 +294,24 @@ def _recall(key: str | None) -> tuple[dict[str, Any], Library] | None:
     if data is None:
         return None
     description, code = unpack(data)
-    known = description, _link(description, code)
+    known = description, link(description, code)
     _remember(key, *known)
     return known
 
 
-def _link(description: dict[str, Any], code: bytes) -> Library:
-    entries = [s for s in description["segments"] if isinstance(s, str)]
-    entries += [profile.TIMES] if description["timers"] else []
-    addresses: dict[str, int] = {
-        "parallel_for": pool().parallel_for_address,
-        profile.CLOCK: profile.clock_address(),
-    }
-    names = description["imports"]
-    addresses.update(routine_imports(SimpleNamespace(globals=names), engine().target))
-    for name in names:
-        address = addresses.get(name) or import_address(name)
-        if address is None:
-            raise InternalError(f"there is no routine {name} to link with")
-        addresses[name] = address
-    library = engine().link(code, entries, addresses)
-    if description["timers"]:
-        profile.add_program(
-            [profile.Timer(*words) for words in description["timers"]], library.addresses[profile.TIMES]
-        )
-    return library
-
-
-def _tell(artifact: Artifact, *, cached: bool) -> None:
-    """What RUSHLIGHT_LOG asks to see of a program."""
-    if wanted("loops"):
-        logger("loops").info(
-            "%s", "\n".join(str(s if isinstance(s, Call) else s.nest) for s in artifact.schedule.steps)
-        )
+def _tell(artifact: Artifact) -> None:
+    """What RUSHLIGHT_LOG asks to see of a whole program; of one from the cache, also what its passes made."""
+    cached = artifact.stages is None
+    if cached and any(step.topic is not None and wanted(step.topic) for step in (*GENERATE_PASSES, ASSEMBLE)):
+        artifact.stages = PassLog().run_all(GENERATE_PASSES, Compilation(artifact.graph))
+        if wanted("assembly"):
+            logger("assembly").info("%s", engine().assembly(artifact.module.text))
     if wanted("fusion"):
         logger("fusion").info("%s", "\n".join(artifact.schedule.notes))
-    if wanted("llvm"):
-        logger("llvm").info("%s", artifact.module.text)
-    if wanted("assembly"):
-        logger("assembly").info("%s", engine().assembly(artifact.module.text))
     if wanted("time"):
         lines = [f"  {name:32} {1e3 * value:9.2f} ms" for name, value in artifact.seconds.items()]
         lines += [f"  {name:32} {count:12,} bytes" for name, count in moved_bytes(artifact).items()]
         logger("time").info("%s\n%s", "from the cache" if cached else "compiled", "\n".join(lines))
-
-
-# The executable as plain data, and from it.
-
-
-def _describe(graph: Graph, program: Program, plan: Schedule, native: NativeModule) -> dict[str, Any]:
-    slots = native.slots
-    number_of = {id(node): i for i, node in enumerate(graph.nodes)}
-    extra = 1 + len(slots)
-    outputs = []
-    updates: list[tuple[int, int]] = []  # outputs that are the memory of an input, which has them then
-    for position, (value, buffer) in enumerate(zip(graph.outputs, program.outputs, strict=True)):
-        if buffer in plan.updates:
-            updates.append((position, graph.updates[position]))
-            continue
-        number = slots.get(buffer)
-        if number is None:  # an output without elements is written by nobody
-            number, extra = extra, extra + 1
-        outputs.append(_slot(number, buffer, value.shape, value.spec.known_strides()))
-    temporaries = [
-        _slot(slots[b], b, (b.size.constant_value() or 0,), None, offset)
-        for b, offset in plan.workspace.offsets.items()
-    ]
-    segments = [
-        s
-        if isinstance(s, str)
-        else {
-            "node": number_of[id(s.attributes["node"])],
-            "layouts": s.attributes["layouts"],
-            "inputs": [slots[b] for b in s.inputs],
-            "outputs": [slots[b] for b in s.outputs],
-        }
-        for s in native.segments
-    ]
-    return {
-        "segments": segments,
-        "inputs": [slots.get(program.inputs[value]) for value in graph.inputs],
-        "outputs": outputs,
-        "temporaries": temporaries,
-        "workspace": plan.workspace.size,
-        "slots": extra,
-        "reports": [[kind.__name__, message] for kind, message in native.reports],
-        "imports": list(native.imports),
-        "updates": updates,
-        "timers": [timer.to_words() for timer in native.timers],
-    }
-
-
-def _executable(graph: Graph, description: dict[str, Any], library: Library) -> Executable:
-    segments = [
-        s if isinstance(s, str) else _extern(graph.nodes[s["node"]], s["layouts"], s["inputs"], s["outputs"])
-        for s in description["segments"]
-    ]
-    outputs, temporaries = (
-        [_slot_of(words) for words in description[name]] for name in ("outputs", "temporaries")
-    )
-    reports = [(getattr(builtins, kind), message) for kind, message in description["reports"]]
-    return Executable(
-        library,
-        segments,
-        description["inputs"],
-        outputs,
-        temporaries,
-        description["workspace"],
-        description["slots"],
-        pool(),
-        reports,
-        dict(description["updates"]),
-    )
-
-
-def _slot(
-    number: int, buffer: Buffer, shape: tuple[int, ...], strides: tuple[int, ...] | None, offset: int = 0
-) -> list[Any]:
-    size = buffer.dtype.itemsize
-    steps = None if strides is None or strides == contiguous_strides(shape) else [s * size for s in strides]
-    return [number, buffer.dtype.name, list(shape), steps, offset]
-
-
-def _slot_of(words: list[Any]) -> Slot:
-    number, dtype, shape, steps, offset = words
-    return Slot(number, DTYPES[dtype].numpy, tuple(shape), None if steps is None else tuple(steps), offset)
-
-
-def _extern(
-    node: Node, layouts: list[Any], sources: list[int], targets: list[int]
-) -> Callable[[dict[int, np.ndarray]], None]:
-    """A call of an operator's eager kernel on the buffers of the block."""
-    several = node.returns_list
-
-    def run(arrays: dict[int, np.ndarray]) -> None:
-        tensors = iter(
-            [
-                from_numpy(_seen_as(arrays[s], tuple(shape), tuple(strides)))
-                for s, (shape, strides) in zip(sources, layouts, strict=True)
-            ]
-        )
-        with autocast_off():  # the graph has its casts
-            result = call(node.op, map_values(node.args, lambda value: _argument(value, next(tensors))))
-        for target, output in zip(targets, result if several else (result,), strict=True):
-            values = output.numpy_array()
-            _seen_as(arrays[target], values.shape, contiguous_strides(values.shape))[...] = values
-
-    return run
-
-
-def _argument(value: Value, tensor: Tensor) -> Any:
-    return tensor if value.number is None else tensor.item()
-
-
-def _seen_as(array: np.ndarray, shape: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray:
-    """The memory of `array` under another shape and strides (in elements)."""
-    if 0 in shape:
-        return np.empty(shape, array.dtype)
-    words = array.view(f"V{array.itemsize}")  # NumPy's interface has no name for every dtype
-    seen = np.lib.stride_tricks.as_strided(words, shape, tuple(s * array.itemsize for s in strides))
-    return seen.view(array.dtype)
 
 
 def moved_bytes(artifact: Artifact) -> dict[str, int]:

@@ -17,14 +17,12 @@ from typing import Any, Literal
 import numpy as np
 
 from ..autograd import hooks
-from ..capture.checks import keep_checks
-from ..capture.decompose import decompose
 from ..capture.differentiable import Differentiable
 from ..capture.effects import settled
 from ..capture.locations import NOTHING_KNOWN, Environment
 from ..capture.numbers import LiveInputs
-from ..capture.partition import extract, partition
 from ..capture.program import CapturedCall, Leaf
+from ..capture.programs import Programs, taken_over
 from ..capture.random import Draws
 from ..core.dispatch import call as run_operator
 from ..core.dispatch import run_name
@@ -32,14 +30,13 @@ from ..core.errors import check
 from ..core.garbage import uncollected
 from ..core.modes import MODES
 from ..core.mutation import READ_ONLY
+from ..core.passes import PassLog
 from ..core.pytree import LEAF
 from ..core.tensor import AUTOGRAD, Tensor, alias, wrap
-from ..graph.ir import Value
-from ..logs import logger
 from ..runtime import redzones
 from ..runtime.invoke import NO_GUARDS, Invoker, Source, available
 from .native_call import HELD, Step, guards_of, is_plain, make_step, may_update, target_name, write_back
-from .pipeline import Artifact, compile_graph
+from .pipeline import CALL_PASSES, Artifact, compile_graph
 
 
 def describe(tensor: Tensor) -> Any:
@@ -270,12 +267,6 @@ def _identical(a: Sequence[Any], b: Sequence[Any]) -> bool:
 # Building.
 
 
-def decompose_call(call: CapturedCall) -> None:
-    """Replace operators of its graph by simpler ones."""
-    replaced = decompose(call.graph)
-    call.backward = [None if grad is None else replaced.get(grad, grad) for grad in call.backward]
-
-
 @uncollected()
 def build_entry(
     call: CapturedCall,
@@ -283,31 +274,15 @@ def build_entry(
     environment: Environment = NOTHING_KNOWN,
     *,
     use_cache: bool = True,
+    log: PassLog | None = None,
 ) -> Entry:
-    """Compile a captured call."""
-    graph = call.graph
-    logger("graph").info("captured\n%s", graph)
-    decompose_call(call)
-    keep_checks(graph, [value for value in call.backward if value is not None], call.tangents)
-    results = list(graph.outputs)
+    """Compile a captured call; `log` keeps what the passes over the whole call made."""
+    log = log or PassLog()
+    programs: Programs = log.run_all(CALL_PASSES, call)
+    forward = compile_graph(programs.forward, use_cache=use_cache, keep=log.keep)
     backward = None
-    kept: list[int] = []
-    if call.tangents:
-        wanted = [g for g in call.backward if g is not None]
-        halves = partition(graph, results, call.tangents, wanted, _there(call))
-        kept = halves.kept
-        forward = compile_graph(halves.forward, use_cache=use_cache)
-        backward = compile_graph(halves.backward, use_cache=use_cache)
-    else:
-        whole = extract(graph, list(graph.inputs), results)
-        taken = taken_over(call)
-        # not of tensors with gaps: a copy of one has not the memory that the program writes to
-        whole.updates = {
-            output: source
-            for source, output in call.writes
-            if output in taken and call.sources[source]._array.shape == graph.inputs[source].shape
-        }
-        forward = compile_graph(whole, use_cache=use_cache)
+    if programs.backward is not None:
+        backward = compile_graph(programs.backward, use_cache=use_cache, keep=log.keep)
     where = {id(tensor): i for i, tensor in enumerate(tensors)}
     owners: dict[int, int | GradientOf] = {
         id(grad): GradientOf(where.get(id(leaf), leaf), describe(grad))
@@ -343,7 +318,7 @@ def build_entry(
     # the tensors of this call are of no use to others, and their memory is the caller's
     call.sources = [s if a is None else None for s, a in zip(call.sources, arguments, strict=True)]
     call.leaves_used = []
-    entry = Entry(call, forward, backward, len(results), arguments, kept, captured, grads)
+    entry = Entry(call, forward, backward, programs.outputs, arguments, programs.kept, captured, grads)
     known = {id(value) for _, _, value, _ in environment.places if isinstance(value, Tensor)}
     related = entry.relation(tensors) if captured else []
     guards = settled(environment.without_numbers_of(call.live.containers), call.stores)
@@ -351,20 +326,6 @@ def build_entry(
         guards = Environment([*guards.places, *call.live.places])
     pinned = [(i, t) for i, t in enumerate(tensors) if id(t) in known]
     return replace(entry, environment=guards, pinned=pinned, related=related)
-
-
-def _there(call: CapturedCall) -> set[Value]:
-    """The graph inputs that are as they were when the backward program runs, or an error says that they are
-    not.
-    """
-    if call.changes or call.replaced:
-        return set()
-    fresh = {
-        value
-        for value, source in zip(call.graph.inputs, call.sources, strict=False)
-        if not isinstance(source, Tensor)
-    }
-    return (call.kept | fresh) - {call.graph.inputs[source] for source, _ in call.writes}
 
 
 def _placed(leaf: Leaf, where: dict[int, int]) -> Leaf:
@@ -569,13 +530,6 @@ def _found(place: Any, tensors: Sequence[Tensor]) -> Tensor:
 def _filled(entry: Entry, source: Any, numbers: list[Any]) -> np.ndarray:
     """The contents of an input that is no tensor of the caller."""
     return source.fill() if isinstance(source, Draws) else entry.live.fill(source, numbers)
-
-
-def taken_over(call: CapturedCall) -> set[int]:
-    """Outputs that are nothing but the new contents of one tensor."""
-    used = {leaf.index for leaf in call.all_leaves() if leaf.kind in ("value", "view", "shared")}
-    written = [output for _, output in call.writes]
-    return {output for output in written if output not in used and written.count(output) == 1}
 
 
 def _returned(

@@ -19,11 +19,12 @@ from typing import Any
 from ..core.construct import from_numpy
 from ..core.dispatch import execute
 from ..core.dtypes import DTYPES, Category, DType, finfo, iinfo
+from ..core.passes import Pass
 from ..core.quiet import quietly
 from ..core.registry import REGISTRY, Kind
 from ..core.shapes import Spec
 from ..kernels.creation import filled
-from .ir import Graph, Node, Value, map_values
+from .ir import Graph, Node, Value, map_values, print_graph, verify
 
 
 def remove_dead_code(graph: Graph) -> None:
@@ -352,12 +353,20 @@ def fold_constants(graph: Graph) -> None:
     remove_dead_code(graph)
 
 
-PASSES: list[tuple[str, Callable[[Graph], None]]] = [
-    ("remove dead code", remove_dead_code),
-    ("compose views", compose_views),
-    ("shorten casts", shorten_casts),
-    ("fold constants", fold_constants),
-    ("undo what is done twice", undo_twice),
-    ("remove identities", remove_identities),
-    ("merge common subexpressions", merge_common_subexpressions),
-]
+def _in_place(name: str, change: Callable[[Graph], None], topic: str | None = None) -> Pass:
+    def run(graph: Graph) -> Graph:
+        change(graph)
+        return graph
+
+    return Pass(name, run, verify, print_graph, topic)
+
+
+GRAPH_PASSES: tuple[Pass, ...] = (
+    _in_place("remove dead code", remove_dead_code),
+    _in_place("compose views", compose_views),
+    _in_place("shorten casts", shorten_casts),
+    _in_place("fold constants", fold_constants),
+    _in_place("undo what is done twice", undo_twice),
+    _in_place("remove identities", remove_identities),
+    _in_place("merge common subexpressions", merge_common_subexpressions, "graph"),
+)

@@ -1,0 +1,65 @@
+"""The programs of a captured call: one, or, where results require grad, a forward and a backward one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ..core.tensor import Tensor
+from ..graph.ir import Graph, Value
+from .partition import extract, partition
+from .program import CapturedCall
+
+
+@dataclass(frozen=True)
+class Programs:
+    """`forward` returns `outputs` results, then what is saved for `backward`, which uses the inputs `kept` as
+    they are."""
+
+    call: CapturedCall
+    forward: Graph
+    backward: Graph | None
+    outputs: int
+    kept: list[int] = field(default_factory=list)
+
+    @property
+    def graphs(self) -> list[Graph]:
+        return [self.forward] if self.backward is None else [self.forward, self.backward]
+
+
+def partition_call(call: CapturedCall) -> Programs:
+    """Cut the joint graph of a call in two, where there is one; else say which outputs are written in place."""
+    graph = call.graph
+    results = list(graph.outputs)
+    if call.tangents:
+        wanted = [g for g in call.backward if g is not None]
+        halves = partition(graph, results, call.tangents, wanted, _unchanged(call))
+        return Programs(call, halves.forward, halves.backward, len(results), halves.kept)
+    whole = extract(graph, list(graph.inputs), results)
+    taken = taken_over(call)
+    # not of tensors with gaps: a copy of one has not the memory that the program writes to
+    whole.updates = {
+        output: source
+        for source, output in call.writes
+        if output in taken and call.sources[source]._array.shape == graph.inputs[source].shape
+    }
+    return Programs(call, whole, None, len(results))
+
+
+def _unchanged(call: CapturedCall) -> set[Value]:
+    """The graph inputs that are as they were when the backward program runs, or an error says that they are
+    not."""
+    if call.changes or call.replaced:
+        return set()
+    fresh = {
+        value
+        for value, source in zip(call.graph.inputs, call.sources, strict=False)
+        if not isinstance(source, Tensor)
+    }
+    return (call.kept | fresh) - {call.graph.inputs[source] for source, _ in call.writes}
+
+
+def taken_over(call: CapturedCall) -> set[int]:
+    """Outputs that are nothing but the new contents of one tensor."""
+    used = {leaf.index for leaf in call.all_leaves() if leaf.kind in ("value", "view", "shared")}
+    written = [output for _, output in call.writes]
+    return {output for output in written if output not in used and written.count(output) == 1}
