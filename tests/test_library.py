@@ -241,3 +241,134 @@ def test_another_kernel_for_an_operator_of_the_package() -> None:
         library.impl("erfinv", lambda x: x + 41, "CPU")
         assert rushlight.erfinv(rushlight.ones(1)).tolist() == [42.0]
     assert rushlight.erfinv(rushlight.zeros(1)).tolist() == [0.0]
+
+
+# What PyTorch has no name for: scalar bodies, formulas, decompositions, lowerings.
+
+
+def scoped(name: str = "tests_rules") -> Any:
+    return rushlight.library._scoped_library(name, "FRAGMENT")
+
+
+def identity(library: Any, name: str) -> Any:
+    library.define(f"{name}(Tensor x) -> Tensor")
+    library.impl(name, lambda x: x.clone(), "CPU")
+    rushlight.library.register_fake(f"{library.ns}::{name}", rushlight.empty_like, lib=library)
+    return getattr(rushlight.ops.tests_rules, name)
+
+
+def test_a_scalar_body_is_a_whole_operator() -> None:
+    with scoped() as library:
+
+        @rushlight.library.pointwise("tests_rules::cube(Tensor self) -> Tensor", lib=library)
+        def cube(ops, self):  # type: ignore[no-untyped-def]
+            return ops.mul(self, ops.mul(self, self))
+
+        rushlight.library.register_derivative(
+            cube, self=lambda grad, self: 3 * grad * self * self, result=rushlight.library.AUTO_ELEMENTWISE
+        )
+        x = rushlight.linspace(-1, 1, 6, dtype=rushlight.float64).reshape(2, 3).requires_grad_()
+        expected = x.detach() ** 3
+        program = rushlight.compile(lambda x: cube(x) + 1, fullgraph=True)
+        rushlight.testing.assert_close(cube(x).detach(), expected)
+        rushlight.testing.assert_close(program(x).detach(), expected + 1)
+        rushlight.testing.assert_close(rushlight.vmap(cube, in_dims=1, out_dims=1)(x).detach(), expected)
+        assert cube(rushlight.ones(2, 3, dtype=rushlight.int8)).dtype is rushlight.int8
+        assert cube(rushlight.ones(2, device="meta")).shape == (2,)
+        assert rushlight.autograd.gradcheck(cube, (x,), check_forward_ad=True)
+    assert not hasattr(rushlight.ops.tests_rules, "cube")
+    with pytest.raises(ValueError, match="namespace::name"):
+        rushlight.library.pointwise("cube(Tensor self) -> Tensor")
+
+
+def test_a_decomposition_stands_for_kernel_and_fake_kernel() -> None:
+    with scoped() as library:
+        library.define("double(Tensor x) -> Tensor")
+        rushlight.library.register_decomposition("tests_rules::double", lambda x: x + x, lib=library)
+        double = rushlight.ops.tests_rules.double
+        program = rushlight.compile(lambda x: double(x) + 1, fullgraph=True)
+        assert double(rushlight.ones(2)).tolist() == [2, 2]
+        assert double(rushlight.ones(2, device="meta")).shape == (2,)
+        assert program(rushlight.ones(2)).tolist() == [3, 3]
+        assert (
+            "tests_rules::double"
+            not in str(rushlight.explain(lambda x: double(x) + 1, rushlight.ones(2))).partition(
+                "== decomposed graph"
+            )[2]
+        )
+
+
+def test_a_kernel_that_breaks_the_promise_of_its_fake_kernel() -> None:
+    """Compiled code wrote all that the kernel returned, beyond the end of the buffer that was planned."""
+    with scoped() as library:
+        for name, result in (("long", rushlight.ones(9999)), ("wide", rushlight.ones(2).double())):
+            library.define(f"{name}(Tensor x) -> Tensor")
+            library.impl(name, lambda x, result=result: result.clone(), "CPU")
+            rushlight.library.register_fake(f"tests_rules::{name}", rushlight.empty_like, lib=library)
+            operator = getattr(rushlight.ops.tests_rules, name)
+            program = rushlight.compile(lambda x, operator=operator: operator(x) + 1, fullgraph=True)
+            with pytest.raises(RuntimeError, match="promised"):
+                program(rushlight.ones(2))
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        (lambda x: x.reindex(x.shape, lambda index: [index[0] + 1]), "may be anything from 1 to 3"),
+        (lambda x: x.reindex(x.shape, lambda index: [index[0] - 1]), "may be anything from -1 to 1"),
+        (lambda x: x.reindex(x.shape, lambda index: [0, *index]), "at 2 indices"),
+        (lambda x: x.reindex((4,), lambda index: [index[0] % 3]), "promised float32"),
+        (lambda x: x.cast(rushlight.float64), "promised float32"),
+        (lambda x: (x, x), "returned 2 results"),
+        (lambda x: 1.0, "not a Lowered"),
+    ],
+)
+def test_lowerings_are_checked(rule: Any, message: str) -> None:
+    with scoped() as library:
+        same = identity(library, "same")
+        rushlight.library.register_lowering(same, rule, lib=library)
+        with pytest.raises(RuntimeError, match=message):
+            rushlight.compile(lambda x: same(x * 2) + 1, fullgraph=True)(rushlight.ones(3))
+
+
+def test_a_new_lowering_is_not_taken_for_the_last_one() -> None:
+    """The program cache knows a graph by the names of its operators."""
+    for factor in (2.0, 3.0):
+        with scoped() as library:
+            same = identity(library, "scaled")
+            rushlight.library.register_lowering(same, scaling(factor), lib=library)
+            program = rushlight.compile(lambda x, same=same: same(x) + 1, fullgraph=True)
+            assert program(rushlight.ones(2)).tolist() == [factor + 1] * 2
+
+
+def scaling(factor: float) -> Any:
+    def rule(x: Any, low: Any) -> Any:
+        return x.map(lambda ops, a, b: ops.mul(a, b), x.dtype, low.full(x.shape, factor, x.dtype))
+
+    return rule
+
+
+def test_registrations_that_are_refused() -> None:
+    refused = rushlight.core.errors.RegistrationError
+    api = rushlight.library
+    with scoped() as library:
+        same = identity(library, "strict")
+        api.register_lowering(same, lambda x: x, lib=library)
+        library.define("both(Tensor(a!) x) -> Tensor")
+        library.define("made(Tensor x) -> Tensor")
+        library.impl("made", lambda x: x + 1)
+        for error, call in (
+            (refused, lambda: api.register_lowering(same, lambda x: x)),
+            (refused, lambda: api.register_lowering(same, lambda y: y)),
+            (refused, lambda: api.register_derivative(same, y=lambda grad: grad)),
+            (refused, lambda: api.register_derivative(same, x=lambda grad, missing: grad)),
+            (refused, lambda: api.register_derivative("aten::sin", self=lambda grad: grad)),
+            (RuntimeError, lambda: api.register_derivative("tests_rules::nothing", x=lambda grad: grad)),
+            (RuntimeError, lambda: api.register_lowering("tests_rules::both", lambda x: x)),
+            (RuntimeError, lambda: api.register_decomposition("tests_rules::made", lambda x: x)),
+        ):
+            with pytest.raises(error):
+                call()
+        api.register_derivative(same, x=lambda grad: grad, lib=library)
+        with pytest.raises(refused):
+            api.register_autograd("tests_rules::strict", lambda ctx, grad: grad)

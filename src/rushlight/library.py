@@ -8,28 +8,44 @@ rule. It is found as `ops.<namespace>.<name>` as well.
 
 from __future__ import annotations
 
-import functools
-import inspect
-import logging
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from ._library import operators
+from ._library.custom_ops import CustomOpDef, custom_op
 from ._library.fake import get_ctx
 from ._library.infer_schema import infer_schema
 from ._library.operators import DEVICE_KEYS, KEYS, Custom
-from .core.aten import OpOverload, Tag, find
+from ._library.stages import (
+    register_decomposition,
+    register_derivative,
+    register_lowering,
+    register_torch_dispatch,
+    set_autograd,
+    set_batched,
+    source,
+)
+from .core import registry
+from .core.aten import OpOverload, OpOverloadPacket, Tag, find, namespace
 from .core.errors import check
 from .core.lazy import LazyModule
-from .core.python_dispatch import RULES, as_called
+from .core.promotion import Promotion
+from .core.python_dispatch import as_called
 from .core.registry import REGISTRY
 from .core.schema import parse_schema
+from .derivatives.declare import AUTO_ELEMENTWISE, AUTO_LINEAR, NOT_DIFFERENTIABLE
+from .loops.nest import Combine
 
 __all__ = [
+    "AUTO_ELEMENTWISE",
+    "AUTO_LINEAR",
+    "NOT_DIFFERENTIABLE",
+    "Combine",
     "CustomOpDef",
     "Library",
+    "Promotion",
     "Tag",
     "custom_op",
     "define",
@@ -39,14 +55,17 @@ __all__ = [
     "impl_abstract",
     "infer_schema",
     "opcheck",
+    "pointwise",
     "register_autograd",
+    "register_decomposition",
+    "register_derivative",
     "register_fake",
     "register_kernel",
+    "register_lowering",
     "register_torch_dispatch",
     "register_vmap",
 ]
 
-_log = logging.getLogger(__name__)
 _DEVICES = ", ".join(DEVICE_KEYS)
 _opcheck = LazyModule("rushlight.testing.opcheck")
 
@@ -64,223 +83,34 @@ def opcheck(
     return found
 
 
-# Operators by their functions.
+# Operators by their scalar bodies.
 
 
-def custom_op(
-    name: str,
-    fn: Callable[..., Any] | None = None,
-    /,
-    *,
-    mutates_args: str | Iterable[str],
-    device_types: Any = None,
-    schema: str | None = None,
-    tags: Any = None,
-) -> Any:
-    """An operator "namespace::name" whose kernel is `fn`; without `fn`, a decorator.
+def pointwise(*schemas: str, lib: Library | None = None, **options: Any) -> Callable[..., OpOverloadPacket]:
+    """Declare an elementwise operator "namespace::name(Tensor self) -> Tensor" by its scalar body.
 
-    `mutates_args` names the arguments that it writes to; its outputs must not be its inputs.
+    A decorator: `body(ops, *arguments)` computes one element with the instructions of `ops`. It is the eager
+    kernel, the shape rule, the batching rule and the loops of compiled programs at once. `options` are those
+    of the package's own elementwise operators: promote, dtypes, parameters, conditions, check (registry.py).
     """
-    if fn is None:
-        return lambda function: custom_op(
-            name, function, mutates_args=mutates_args, device_types=device_types, schema=schema, tags=tags
-        )
-    text = infer_schema(fn, mutates_args=mutates_args) if schema is None else schema
-    namespace, _, short = name.partition("::")
-    check(bool(short), f"custom_op: the name must be 'namespace::name', not {name!r}", ValueError)
-    if schema is not None:
-        found = parse_schema(f"{name}{text}")
-        written = {found.arguments[i].name for i in found.mutable_arguments}
-        wanted = written if mutates_args == "unknown" else set(mutates_args)
+    parsed = [parse_schema(text) for text in schemas]
+    for schema in parsed:
         check(
-            written == wanted,
-            f"custom_op: mutates_args says {wanted or '{}'}, but according to its "
-            f"schema {text} the op mutates {written or '{}'}",
+            schema.namespace not in ("", "aten"),
+            f"pointwise: the name must be 'namespace::name', not {schema.full_name!r}",
             ValueError,
         )
-    return CustomOpDef(namespace, short, text, fn, device_types, tags)
 
+    def declare(body: Callable[..., Any]) -> OpOverloadPacket:
+        registry.pointwise(*schemas, **options)(body)
+        for schema in parsed:
+            namespace(schema.namespace).forget(schema.name)
+            if lib is not None:
+                lib._op_defs.add(schema.full_name)
+        packet: OpOverloadPacket = find(parsed[0].namespace, parsed[0].name)
+        return packet
 
-class CustomOpDef:
-    """A custom operator: call it, or tell it more about itself."""
-
-    def __init__(
-        self,
-        namespace: str,
-        name: str,
-        schema: str,
-        fn: Callable[..., Any],
-        device_types: Any = None,
-        tags: Any = None,
-    ) -> None:
-        self._namespace, self._name, self._schema = namespace, name, schema
-        self._init_fn = fn
-        self._qualname = f"{namespace}::{name}"
-        operators.destroy(self._qualname)
-        self._custom = operators.define(self._qualname, schema, tags or (), owner=self)
-        schema_of = self._custom.op.schema
-        for argument in schema_of.keyword_only:
-            if argument.type.base == "Tensor":
-                operators.destroy(self._qualname)
-                raise NotImplementedError(
-                    f"custom_op: kwarg-only Tensor args are not supported: {self._qualname}{schema}"
-                )
-        self._kernels: dict[str | None, Callable[..., Any]] = {}
-        try:
-            self.register_kernel(device_types, fn)
-        except ValueError:
-            operators.destroy(self._qualname)
-            raise
-        self.__name__ = name
-
-    @property
-    def _opoverload(self) -> OpOverload:
-        short, _, overload = self._name.partition(".")
-        found: OpOverload = find(self._namespace, short, overload or "default")
-        return found
-
-    @property
-    def default(self) -> OpOverload:
-        return self._opoverload
-
-    @property
-    def _tensor_arguments(self) -> list[str]:
-        return [a.name for a in self._custom.op.schema.arguments if a.type.base == "Tensor"]
-
-    def where(self) -> str:
-        """The module that the kernel was written in."""
-        module: str = self._init_fn.__module__
-        return module
-
-    def register_fake(self, fn: Callable[..., Any], /) -> Callable[..., Any]:
-        """What the operator does with tensors without data: outputs of the right shapes."""
-        self._custom.fake = fn
-        self._custom.fake_source = _source(fn)
-        return fn
-
-    def register_kernel(self, device_types: Any, fn: Callable[..., Any] | None = None, /) -> Any:
-        """Another kernel, for some devices; without `device_types` for all that have none of their own."""
-        if fn is None:
-            return lambda function: self.register_kernel(device_types, function)
-        named = (
-            [None]
-            if device_types is None
-            else [device_types]
-            if isinstance(device_types, str)
-            else list(device_types)
-        )
-        if named != [None] and not self._tensor_arguments:
-            check(
-                "device" in self._custom.op.schema.argument_names,
-                "Functions without tensor inputs are required to have a `device: torch.device` argument",
-                ValueError,
-            )
-        for device in named:
-            self._kernels[device] = fn
-        self._update()
-        return fn
-
-    def _update(self) -> None:
-        """Let the kernels in force be those of the operator."""
-        custom = self._custom
-        chosen = self._kernels.get("cpu") if "cpu" not in custom.disabled else None
-        chosen = chosen or self._kernels.get(None)
-        custom.kernels.pop("CPU", None)
-        if chosen is not None:
-            custom.kernels["CPU"] = chosen
-
-    @contextmanager
-    def set_kernel_enabled(self, device_type: str, enabled: bool = True) -> Iterator[None]:
-        """A context in which the kernel of a device is used, or is not."""
-        disabled = self._custom.disabled
-        before = set(disabled)
-        if device_type not in self._kernels:
-            _log.warning(
-                "set_kernel_enabled: %s: no kernel was registered for this device type: %s",
-                self._qualname,
-                device_type,
-            )
-        elif enabled is (device_type not in disabled):
-            _log.warning(
-                "set_kernel_enabled: the kernel of %s for %s is already %s",
-                self._qualname,
-                device_type,
-                "enabled" if enabled else "disabled",
-            )
-        if enabled:
-            disabled.discard(device_type)
-        elif device_type in self._kernels:
-            disabled.add(device_type)
-        self._update()
-        try:
-            yield
-        finally:
-            self._custom.disabled = before
-            self._update()
-
-    def register_autograd(
-        self, backward: Callable[..., Any], /, *, setup_context: Callable[..., Any] | None = None
-    ) -> None:
-        """backward(ctx, *grads) gives the gradients of the inputs; setup_context(ctx, inputs, output) saves
-        what it needs."""
-        _set_derivative(self._custom, backward, setup_context)
-
-    def register_vmap(self, func: Callable[..., Any] | None = None, /) -> Any:
-        """func(info, in_dims, *args) gives the outputs for a batch, and along which dimensions they lie."""
-        if func is None:
-            return self.register_vmap
-        _set_batched(self._custom, func)
-        return func
-
-    def register_torch_dispatch(
-        self, torch_dispatch_class: Any, fn: Callable[..., Any] | None = None, /
-    ) -> Any:
-        return register_torch_dispatch(self, torch_dispatch_class, fn)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        names = self._custom.op.schema.argument_names
-        if not self._tensor_arguments and "device" in names:
-            at = names.index("device")
-            device = str(args[at] if at < len(args) else kwargs.get("device", "cpu")).partition(":")[0]
-            check(
-                device in self._kernels or None in self._kernels,
-                f"{self._name} does not have a kernel registered for {device}",
-            )
-        return self._custom(self._opoverload.bound(args, kwargs))
-
-    def __repr__(self) -> str:
-        return f"<CustomOpDef({self._qualname})>"
-
-
-def _source(fn: Callable[..., Any]) -> str:
-    code = getattr(inspect.unwrap(fn), "__code__", None)
-    return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else repr(fn)
-
-
-def _set_derivative(
-    custom: Custom, backward: Callable[..., Any], setup_context: Callable[..., Any] | None
-) -> None:
-    schema = custom.op.schema
-    check(
-        not custom.written and not any(r.type.alias for r in schema.returns),
-        f"Cannot register autograd formula for non-functional operator {custom.op.name} with schema "
-        f"{schema}: it writes to its arguments, or returns them",
-    )
-    _refuse_keyword_tensors(custom, "register_autograd")
-    custom.backward, custom.setup_context = backward, setup_context
-    custom.functions.clear()
-
-
-def _set_batched(custom: Custom, func: Callable[..., Any]) -> None:
-    _refuse_keyword_tensors(custom, "register_vmap")
-    custom.batched = func
-    custom.functions.clear()
-
-
-def _refuse_keyword_tensors(custom: Custom, what: str) -> None:
-    for argument in custom.op.schema.keyword_only:
-        if argument.type.base == "Tensor":
-            raise NotImplementedError(f"{what}: kwarg-only Tensor args are not supported: {custom.op.schema}")
+    return declare
 
 
 # Operators by their schemas.
@@ -568,7 +398,7 @@ def register_fake(
                 f"{what} {key} implementation; a fake kernel would never be used"
                 + (" (see CompositeImplicitAutograd)" if key != "Meta" else ""),
             )
-    custom.fake, custom.fake_source = func, _source(func)
+    custom.fake, custom.fake_source = func, source(func)
     if lib is not None:
         lib._undo.append(lambda: setattr(custom, "fake", None) if custom.fake is func else None)
     return func
@@ -611,7 +441,7 @@ def register_autograd(
     lib: Library | None = None,
 ) -> None:
     custom = operators.find(op)
-    _set_derivative(custom, backward, setup_context)
+    set_autograd(custom, backward, setup_context)
     if lib is not None:
         lib._undo.append(lambda: setattr(custom, "backward", None))
 
@@ -620,28 +450,5 @@ def register_vmap(op: Any, func: Callable[..., Any] | None = None, /, *, lib: Li
     custom = operators.find(op)
     if func is None:
         return lambda function: register_vmap(op, function, lib=lib)
-    _set_batched(custom, func)
-    return func
-
-
-def _drop_rule(place: Any) -> None:
-    RULES.pop(place, None)
-
-
-def register_torch_dispatch(
-    op: Any,
-    torch_dispatch_class: Any,
-    func: Callable[..., Any] | None = None,
-    /,
-    *,
-    lib: Library | None = None,
-) -> Any:
-    """What a class or mode with `__torch_dispatch__` does with one operator: func(cls or mode, func, types,
-    args, kwargs)."""
-    if func is None:
-        return lambda function: register_torch_dispatch(op, torch_dispatch_class, function, lib=lib)
-    place = (operators.find(op).op, torch_dispatch_class)
-    RULES[place] = func
-    if lib is not None:
-        lib._undo.append(functools.partial(_drop_rule, place))
+    set_batched(custom, func)
     return func

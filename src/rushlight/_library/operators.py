@@ -85,7 +85,7 @@ class Custom:
 
     def __init__(self, schema: Schema, tags: tuple[Tag, ...] = (), owner: Any = None) -> None:
         self.op = OpDef(schema, Kind.STRUCTURAL, "library", api=Api.NONE, rule=self._specs)
-        self.op.run = lambda op, args: self.execute(args)
+        self.op.run = lambda op, args: self._below_autograd(args)
         self.kernels: dict[str, Callable[..., Any]] = {}
         self.fake: Callable[..., Any] | None = None
         self.fake_source = ""
@@ -116,10 +116,12 @@ class Custom:
             for key in _AUTOGRAD:
                 if key in self.kernels:
                     return self.kernel(key, args)
-        if self._is_composite():
+        if self.is_composite():
             return self.kernel("CompositeImplicitAutograd", args)
         if self.written:
             return self._call_writing(args)
+        if self.op.derivative is not None:
+            return self.run(args)
         recorded = MODES.grad and not MODES.below and any(tensor.requires_grad for tensor in tensors)
         if recorded and self.autograd_required:
             check(
@@ -148,7 +150,7 @@ class Custom:
             return self.run_fake(args)
         return call(self.op, args)
 
-    def _is_composite(self) -> bool:
+    def is_composite(self) -> bool:
         return "CompositeImplicitAutograd" in self.kernels and not (
             self.kernels.keys() & {"CPU", "CompositeExplicitAutograd"}
         )
@@ -157,11 +159,23 @@ class Custom:
         positional, keywords = as_called(self.op.schema, args)
         return self.kernels[key](*positional, **keywords)
 
+    def _below_autograd(self, args: Arguments) -> Any:
+        """The kernel, where autograd records the operator and not what the kernel does."""
+        if self.op.derivative is None:
+            return self.execute(args)
+        grad, MODES.grad = MODES.grad, False
+        try:
+            return self.execute(args)
+        finally:
+            MODES.grad = grad
+
     def execute(self, args: Arguments) -> Any:
         """The kernel for tensors with data."""
         for key in _ON_DATA:
             if key in self.kernels and key not in self.disabled:
                 return self._checked(self.kernel(key, args), args)
+        if self.op.decomposition is not None:
+            return self.op.decomposition(args)
         raise NotImplementedError(
             f"Could not run '{self.op.name}' with arguments from the 'CPU' backend: there was no cpu impl "
             f"registered; it has kernels for {sorted(self.kernels) or 'none'} alone"
@@ -189,8 +203,9 @@ class Custom:
         return (
             self.fake is not None
             or "Meta" in self.kernels
-            or self._is_composite()
+            or self.is_composite()
             or "CompositeExplicitAutograd" in self.kernels
+            or self.op.decomposition is not None
         )
 
     def run_fake(self, args: Arguments) -> Any:
@@ -201,6 +216,8 @@ class Custom:
         for key in ("Meta", "CompositeExplicitAutograd", "CompositeImplicitAutograd"):
             if key in self.kernels and (key == "Meta" or self.definition is None):
                 return self.kernels[key](*positional, **keywords)
+        if self.op.decomposition is not None:
+            return self.op.decomposition(args)
         if self.definition is not None and not self.op.schema.returns:
             return None
         name = self.op.schema.name
@@ -444,9 +461,9 @@ def parsed(text: str) -> Schema:
 def destroy(full: str) -> None:
     """Forget an operator."""
     custom = CUSTOM.pop(full, None)
-    if custom is None:
+    op = custom.op if custom is not None else LIBRARY.ops.get(full)
+    if op is None:
         return
-    op = custom.op
     LIBRARY.ops.pop(op.name, None)
     LIBRARY._overloads.get(op.schema.name, []).remove(op)
     forget(op)

@@ -14,21 +14,30 @@ from typing import Any, TypeVar, overload
 from ..core.binding import check_names
 from ..core.dispatch import call, run_name
 from ..core.errors import RegistrationError
-from ..core.registry import REGISTRY, OpDef
+from ..core.registry import REGISTRY, OpDef, operator
 from ..core.tensor import Tensor
 
 
 class Call:
     """One call of an operator under vmap, with the batch dimension of every batched tensor in front."""
 
-    __slots__ = ("args", "batch", "batched", "ndim", "op")
+    __slots__ = ("args", "batch", "batched", "ndim", "op", "randomness")
 
-    def __init__(self, op: OpDef, args: list[Any], batched: list[Any], ndim: list[Any], batch: int) -> None:
+    def __init__(
+        self,
+        op: OpDef,
+        args: list[Any],
+        batched: list[Any],
+        ndim: list[Any],
+        batch: int,
+        randomness: str = "error",
+    ) -> None:
         self.op = op
         self.args = args
         self.batched = batched  # for each argument: is it batched (a tuple for lists of tensors)
         self.ndim = ndim  # for each tensor argument: its number of dimensions without the batch
         self.batch = batch  # the size of the batch
+        self.randomness = randomness  # what the vmap does with random operators
 
     def run(self) -> Any:
         """The operator itself on these arguments."""
@@ -69,7 +78,7 @@ def batching(names: str | Sequence[str], rule: Any = None, *, all_batched: bool 
 
     def declare(function: Any) -> Any:
         for name in [names] if isinstance(names, str) else names:
-            op = REGISTRY[name]
+            op = operator(name)
             if op.batching is not None:
                 raise RegistrationError(f"{name} already has a batching rule")
             if isinstance(function, Generic):

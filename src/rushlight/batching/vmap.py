@@ -177,7 +177,7 @@ class Vmap(Interpreter):
                 values[i] = tuple([f[0] for f in fronts])
                 batched[i] = tuple([f[1] for f in fronts])  # type: ignore[call-overload]
                 ndim[i] = tuple([f[2] for f in fronts])
-        return Call(op, values, batched, ndim, self.size)
+        return Call(op, values, batched, ndim, self.size, self.randomness)
 
     def _pointwise(self, op: OpDef, args: Arguments) -> Any:
         """Batch dimensions in front, ones after them where ranks differ; then the operator broadcasts as

@@ -149,7 +149,14 @@ def _extern(
         )
         with autocast_off():  # the graph has its casts
             result = call(node.op, map_values(node.args, lambda value: _argument(value, next(tensors))))
-        for target, output in zip(targets, result if several else (result,), strict=True):
+        for target, output, value in zip(
+            targets, result if several else (result,), node.outputs, strict=True
+        ):
+            if output.shape != value.shape or output.dtype is not value.dtype:
+                raise RuntimeError(
+                    f"{node.op.name} returned {output.dtype.name}{list(output.shape)} where its shape rule "
+                    f"(or fake kernel) promised {value.dtype.name}{list(value.shape)}"
+                )
             values = output.numpy_array()
             _seen_as(arrays[target], values.shape, contiguous_strides(values.shape))[...] = values
 

@@ -2,8 +2,8 @@
 
 A stored program is the description of an executable as plain data (JSON) and its object code, in one entry of
 the object cache (runtime/cache.py), which vouches for the bytes. Its key is the text of the graph, with
-everything that decides the code: this package, LLVM, the CPU. A graph with an argument that has no exact text
-has no key and is compiled every time.
+everything that decides the code: this package, LLVM, the CPU. A graph with an argument that has no exact text,
+or with an operator that a program lowers itself, has no key and is compiled every time.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 from ..core.determinism import DETERMINISM
 from ..core.dtypes import DType
+from ..core.registry import Kind, OpDef
 from ..core.tokens import device, layout, memory_format
 from ..graph.ir import Graph, Value
 from ..runtime import profile, redzones
@@ -52,12 +53,19 @@ def _text(graph: Graph) -> str:
     names = {value: f"%{i}" for i, value in enumerate(graph.values())}
     lines = [f"{names[v]} {_described(v)}" for v in graph.inputs]
     for node in graph.nodes:
+        if _is_lowered_by_program(node.op):
+            raise _NoText
         outputs = ", ".join(f"{names[v]} {_described(v)}" for v in node.outputs)
         arguments = ", ".join(_argument(a, names) for a in node.args)
         lines.append(f"{outputs} = {node.op.name}({arguments}) {node.returns_list}")
     lines.append(" ".join(names[v] for v in graph.outputs))
     lines.append(f"updates {sorted(graph.updates.items())}")
     return "\n".join(lines)
+
+
+def _is_lowered_by_program(op: OpDef) -> bool:
+    """Whether the loops of an operator come from a rule outside of this package, of which no text is known."""
+    return op.family == "library" and (callable(op.lowering) or op.kind is Kind.POINTWISE)
 
 
 def _described(value: Value) -> str:

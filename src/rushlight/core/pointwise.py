@@ -6,6 +6,7 @@ operands of one combination of dtypes are promoted; it is made once and kept in 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ from .dtypes import BY_NUMPY, DType
 from .errors import fail
 from .promotion import Promotion, common, resolve
 from .quiet import quietly
-from .registry import REGISTRY, OpDef
+from .registry import LIBRARY, REGISTRY, OpDef
 from .shapes import (
     Shape,
     Spec,
@@ -103,7 +104,7 @@ def _new_plan(op: OpDef, args: Arguments, operands: Sequence[Any]) -> Plan:
 
 
 def _forget_plans() -> None:
-    for op in REGISTRY:
+    for op in itertools.chain(REGISTRY, LIBRARY):
         op.plans.clear()
 
 

@@ -255,6 +255,22 @@ REGISTRY = Registry()
 LIBRARY = Registry()
 
 
+def operator(name: str) -> OpDef:
+    """The operator of the package or of a program that is called `name`."""
+    return LIBRARY.ops.get(name) or REGISTRY[name]
+
+
+def _add(op: OpDef) -> OpDef:
+    """Add a declared operator: to the package's table, or once that is frozen, if it has a namespace of its
+    own, to the table of users' operators."""
+    if not REGISTRY.frozen or op.schema.namespace in ("", "aten"):
+        return REGISTRY.add(op)
+    if op.name in REGISTRY:
+        raise RegistrationError(f"{op.name} is already defined in {REGISTRY[op.name].family}")
+    op.family = "library"
+    return LIBRARY.add(op)
+
+
 def _family() -> str:
     """The family of the module that called a declaration function.
 
@@ -315,7 +331,7 @@ def pointwise(
             op = OpDef(schema, Kind.POINTWISE, family, body=_handler_body(body, schema), **options)
             _set_promotion(op, promote, conditions, exact)
             _set_check(op, check, checks_numbers)
-            REGISTRY.add(op)
+            _add(op)
         return body
 
     return declare
@@ -387,7 +403,7 @@ def view(
 
     def declare(rule: Callable[..., Any]) -> Callable[..., Any]:
         parsed = parse_schema(schema)
-        REGISTRY.add(
+        _add(
             OpDef(
                 parsed,
                 Kind.VIEW,
@@ -424,7 +440,7 @@ def composite(
     def declare(body: Callable[..., Any]) -> Callable[..., Any]:
         for text in schemas:
             schema = parse_schema(text)
-            REGISTRY.add(
+            _add(
                 OpDef(
                     schema,
                     Kind.COMPOSITE,
@@ -463,7 +479,7 @@ def define(
     `shape` validates the arguments it names and returns the Spec(s) of the output.
     """
     parsed = parse_schema(schema)
-    REGISTRY.add(
+    _add(
         OpDef(
             parsed,
             Kind.STRUCTURAL,
@@ -506,7 +522,7 @@ def kernel(*names: Any) -> Any:
 
 def _attach_kernel(names: Sequence[str], function: Callable[..., Any]) -> None:
     for name in names:
-        op = REGISTRY[name]
+        op = operator(name)
         if op.kernel is not None:
             raise RegistrationError(f"{name} already has a kernel")
         if op.kind is not Kind.STRUCTURAL:
@@ -534,7 +550,7 @@ def sparse_operator(
 
     What it returns depends on data, so that it has no place in a graph.
     """
-    REGISTRY.add(
+    _add(
         OpDef(
             parse_schema(schema),
             Kind.SPARSE,
@@ -561,7 +577,7 @@ def sparse_kernel(
 
     def declare(function: Rule) -> Rule:
         for name in names:
-            op = REGISTRY[name]
+            op = operator(name)
             attach_sparse(
                 op,
                 by_name(function, op.schema.argument_names, f"sparse kernel of {name}"),
@@ -593,7 +609,7 @@ def quantized_operator(schema: str, *, api: Api = FUNCTION | METHOD) -> None:
 
     Such a tensor has no place in a graph.
     """
-    REGISTRY.add(OpDef(parse_schema(schema), Kind.QUANTIZED, _family(), api=api, data_dependent=True))
+    _add(OpDef(parse_schema(schema), Kind.QUANTIZED, _family(), api=api, data_dependent=True))
 
 
 def quantized_kernel(*names: str) -> Callable[[Rule], Rule]:
@@ -604,7 +620,7 @@ def quantized_kernel(*names: str) -> Callable[[Rule], Rule]:
 
     def declare(function: Rule) -> Rule:
         for name in names:
-            op = REGISTRY[name]
+            op = operator(name)
             attach_quantized(op, by_name(function, op.schema.argument_names, f"quantized kernel of {name}"))
         return function
 
@@ -626,7 +642,7 @@ def decomposition(*names: str) -> Callable[[Callable[..., Any]], Callable[..., A
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
         for name in names:
-            op = REGISTRY[name]
+            op = operator(name)
             if op.decomposition is not None:
                 raise RegistrationError(f"{name} already has a decomposition")
             op.decomposition = by_name(function, op.schema.argument_names, f"decomposition of {name}")

@@ -18,7 +18,7 @@ from typing import Any
 
 from ..core.binding import parameter_names, where
 from ..core.errors import RegistrationError
-from ..core.registry import REGISTRY, Kind, OpDef
+from ..core.registry import REGISTRY, Kind, OpDef, operator
 
 
 class Rule(enum.Enum):
@@ -54,6 +54,8 @@ HOLDS_TENSORS = frozenset((Take.TENSOR, Take.TENSORS, Take.RESULT, Take.RESULTS)
 
 # (what, argument or output, whether it is an output): one value captured when a call is recorded.
 Capture = tuple[Take, int, bool]
+
+FORWARDING = ("rushlight.library", "rushlight._library.")  # modules that pass declarations of users on
 
 GRADS, NEEDS = -1, -2  # sources that are not the gradient of one output
 ALL = -1  # of outputs
@@ -159,8 +161,7 @@ def derivative(names: str | Sequence[str], /, *rest: Any, differentiable_outputs
     out for those.
     """
     overloads = [names] if isinstance(names, str) else list(names)
-    caller = sys._getframe(1)
-    place = f"{caller.f_code.co_filename}:{caller.f_lineno}"
+    place = _caller()
     ops = [_operator(name, place) for name in overloads]
     groups = _groups(rest, formulas, place)
     tensors = dict.fromkeys([name for op in ops for name in _tensor_arguments(op)])
@@ -181,9 +182,17 @@ def derivative(names: str | Sequence[str], /, *rest: Any, differentiable_outputs
         op.derivative = entry
 
 
+def _caller() -> str:
+    """The file and line of the declaration: of the first caller that does not only pass one on."""
+    frame = sys._getframe(2)
+    while frame.f_back is not None and frame.f_globals["__name__"].startswith(FORWARDING):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
 def _operator(name: str, place: str) -> OpDef:
     try:
-        op = REGISTRY[name]
+        op = operator(name)
     except RegistrationError as error:
         raise RegistrationError(f"{place}: {error}") from None
     if op.derivative is not None:

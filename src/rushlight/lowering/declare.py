@@ -13,7 +13,7 @@ from typing import Any
 
 from ..core.binding import by_name
 from ..core.errors import RegistrationError
-from ..core.registry import REGISTRY, Kind
+from ..core.registry import Kind, operator
 
 
 class Extern:
@@ -29,9 +29,10 @@ class Extern:
 def extern(reason: str, *names: str) -> None:
     """Say that the operators `names` stay library calls, and why."""
     for name in names:
-        if REGISTRY[name].lowering is not None:
+        op = operator(name)
+        if op.lowering is not None:
             raise RegistrationError(f"{name} already has a lowering")
-        REGISTRY[name].lowering = Extern(reason)
+        op.lowering = Extern(reason)
 
 
 def lowering(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -39,7 +40,7 @@ def lowering(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
     def declare(rule: Callable[..., Any]) -> Callable[..., Any]:
         for name in names:
-            op = REGISTRY[name]
+            op = operator(name)
             if op.lowering is not None:
                 raise RegistrationError(f"{name} already has a lowering")
             if op.kind is not Kind.STRUCTURAL:

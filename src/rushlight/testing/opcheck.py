@@ -123,8 +123,9 @@ def _check_autograd(op: OpOverload, args: Any, kwargs: Any, options: Any) -> Non
     custom: Custom = op.custom
     if (
         custom.backward is not None
+        or custom.op.derivative is not None
         or custom.definition is not None
-        or custom._is_composite()
+        or custom.is_composite()
         or any(key.startswith("Autograd") for key in custom.kernels)
     ):
         return
