@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
+from ..core.construct import from_numpy
 from ..core.dispatch import AMBIENT
+from ..core.errors import check
 from ..core.lazy import LazyModule
 from ..core.modes import MODES
+from ..core.pytree import tree_map
+from ..core.stance import STANCE, STANCES, set_stance_name
+from ..core.tensor import Tensor
 from .compile import NATIVE, UNCOMPILED
 
 _module = LazyModule("rushlight.nn.modules.module")
@@ -75,13 +83,156 @@ def list_backends(exclude_tags: Sequence[str] | None = ("debug", "experimental")
 
 
 def allow_in_graph(fn: Any) -> Any:
-    """`fn` itself: capture records the operators of any function, whatever its code."""
+    """`fn` itself (or a list of functions): capture records the operators of any function, whatever its code."""
+    if isinstance(fn, list | tuple):
+        return [allow_in_graph(each) for each in fn]
+    check(callable(fn), "allow_in_graph expects a callable", AssertionError)
     return fn
 
 
 def assume_constant_result(fn: Any) -> Any:
     """`fn` itself: it runs when a program is captured, and what it gives is part of the captured program."""
     return fn
+
+
+class set_stance:
+    """Say what compiled functions do with calls that are not compiled yet (core/stance.py lists the stances).
+
+    A call sets it; as a context manager or decorator it holds for a block or a function:
+
+    >>> import rushlight as rl
+    >>> function = rl.compile(lambda x: x + 1)
+    >>> with rl.compiler.set_stance("force_eager"):
+    ...     function(rl.ones(2))
+    tensor([2., 2.])
+    """
+
+    def __init__(
+        self, stance: str = "default", *, skip_guard_eval_unsafe: bool = False, force_backend: Any = None
+    ) -> None:
+        check(not is_compiling(), "set_stance cannot be called in a compiled function", RuntimeError)
+        check(
+            stance in STANCES,
+            f"set_stance: invalid stance {stance!r}; the stances are {', '.join(STANCES)}",
+            RuntimeError,
+        )
+        check(
+            not skip_guard_eval_unsafe,
+            "set_stance: guards are evaluated in every call; skip_guard_eval_unsafe=True is not available",
+            NotImplementedError,
+        )
+        check(
+            force_backend is None or stance == "default",
+            "set_stance: non-default stance cannot have force_backend set",
+            RuntimeError,
+        )
+        check(
+            force_backend in (None, *NATIVE),
+            f"set_stance: force_backend must be one of {', '.join(NATIVE)}; to run compiled functions as they "
+            "are, use set_stance('force_eager')",
+            NotImplementedError,
+        )
+        self.stance = stance
+        self.before = STANCE.name
+        set_stance_name(stance)
+
+    def __enter__(self) -> None:
+        set_stance_name(self.stance)
+
+    def __exit__(self, *exception: object) -> None:
+        set_stance_name(self.before)
+
+    def __call__(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        set_stance_name(self.before)  # it holds inside of the function only
+
+        @functools.wraps(fn)
+        def with_stance(*args: Any, **kwargs: Any) -> Any:
+            with set_stance(self.stance):
+                return fn(*args, **kwargs)
+
+        return with_stance
+
+
+def wrap_numpy(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of tensors, of a function of NumPy arrays: tensors among its arguments become arrays over the
+    same memory, arrays among its results tensors. It reads values, so that a captured program breaks there.
+    """
+
+    @functools.wraps(fn)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        args, kwargs = tree_map(_as_array, (args, kwargs))
+        return tree_map(
+            lambda leaf: from_numpy(leaf) if isinstance(leaf, np.ndarray) else leaf, fn(*args, **kwargs)
+        )
+
+    return wrapped
+
+
+def _as_array(leaf: Any) -> Any:
+    return leaf.numpy() if isinstance(leaf, Tensor) else leaf
+
+
+def _as_tensor(leaf: Any) -> Any:
+    return from_numpy(leaf) if isinstance(leaf, np.ndarray) else leaf
+
+
+def substitute_in_graph(
+    original_fn: Callable[..., Any],
+    *,
+    can_constant_fold_through: bool = False,
+    skip_signature_check: bool = False,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A decorator that gives back the function it is put on, with the signature checked.
+
+    PyTorch reads a program's bytecode, and needs a Python form of functions that have none. Here a program runs
+    when it is captured, and functions without bytecode run with it: there is nothing to substitute.
+    """
+    check(
+        callable(original_fn),
+        f"substitute_in_graph expects a function but got {type(original_fn)}",
+        TypeError,
+    )
+
+    def decorate(traceable_fn: Callable[..., Any]) -> Callable[..., Any]:
+        check(
+            callable(traceable_fn),
+            f"@substitute_in_graph(...) expects a function but got {type(traceable_fn)}",
+            TypeError,
+        )
+        if not skip_signature_check:
+            _check_signatures(original_fn, traceable_fn)
+        return traceable_fn
+
+    return decorate
+
+
+def _check_signatures(original: Callable[..., Any], traceable: Callable[..., Any]) -> None:
+    try:
+        wanted, given = inspect.signature(original), inspect.signature(traceable)
+    except ValueError:  # a builtin without a signature
+        return
+    names = [(p.name, p.kind) for p in wanted.parameters.values()]
+    check(
+        names == [(p.name, p.kind) for p in given.parameters.values()],
+        f"Signature mismatch between {original} and {traceable}: {wanted} != {given}",
+        TypeError,
+    )
+
+
+def nested_compile_region(fn: Callable[..., Any] | None = None) -> Any:
+    """`fn` as a region of a compiled program that is used several times.
+
+    It is captured with the program around it, and kernels that are equal, as those of equal layers are, are
+    compiled once, whether or not a region says so. Without `fn` it is a decorator.
+    """
+    if fn is None:
+        return nested_compile_region
+
+    @functools.wraps(fn)
+    def region(*args: Any, **kwargs: Any) -> Any:
+        return fn(*args, **kwargs)
+
+    return region
 
 
 def cudagraph_mark_step_begin() -> None:

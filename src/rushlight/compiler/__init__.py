@@ -21,7 +21,11 @@ from .._api.compiler import (
     is_dynamo_compiling,
     is_exporting,
     list_backends,
+    nested_compile_region,
     reset,
+    set_stance,
+    substitute_in_graph,
+    wrap_numpy,
 )
 
 __all__ = [
@@ -34,5 +38,9 @@ __all__ = [
     "is_dynamo_compiling",
     "is_exporting",
     "list_backends",
+    "nested_compile_region",
     "reset",
+    "set_stance",
+    "substitute_in_graph",
+    "wrap_numpy",
 ]

@@ -28,7 +28,7 @@ from ..capture.effects import StateError
 from ..capture.guards import Surroundings, environment_of
 from ..capture.program import CapturedCall
 from ..capture.trace import CaptureError
-from ..core import determinism, dtypes
+from ..core import determinism, dtypes, stance
 from ..core.autocast import autocast_key
 from ..core.determinism import DETERMINISM
 from ..core.dispatch import AMBIENT
@@ -37,6 +37,7 @@ from ..core.modes import MODES
 from ..core.nested_base import NestedBase
 from ..core.passes import PassLog
 from ..core.pytree import TreeSpec, flatten
+from ..core.stance import STANCE
 from ..core.tensor import DISPATCH, META, TRACED, Tensor
 from ..logs import logger
 from ..runtime import redzones
@@ -105,6 +106,8 @@ class CompiledFunction:
             or (MODES.transforming or MODES.traces or MODES.dual_levels)
         ):  # which see operators, not programs
             return self.function(*args, **kwargs)
+        if STANCE.name == "force_eager":
+            return self.function(*args, **kwargs)
         for tensor in tensors:
             if tensor._keys & DISPATCH:
                 return self._dispatched(tensor, args, kwargs)
@@ -146,7 +149,7 @@ class CompiledFunction:
 
     def _prepare(self, entry: Entry, tensors: list[Tensor]) -> None:
         """Let the next call like this one find its entry at once."""
-        if redzones.enabled():
+        if redzones.enabled() or STANCE.name == "force_eager":
             return
         if entry.invoker is None:
             entry.invoker = make_invoker(entry, tensors)
@@ -162,6 +165,8 @@ class CompiledFunction:
     ) -> tuple[Entry | None, Any]:
         """A new entry; or None and the result of the call, for a program that has no graph."""
         reason = self._reason(key, tensors, leaves)
+        if STANCE.name != "default" and self._stays_eager(key, reason):
+            return None, self.function(*args, **kwargs)
         if (
             _ragged(key[0])
             and not self.fullgraph
@@ -220,6 +225,19 @@ class CompiledFunction:
         del entries[:-MOST_ENTRIES]
         return entry, None
 
+    def _stays_eager(self, key: Any, reason: str) -> bool:
+        """Whether a call that nothing serves runs eagerly, because of the stance; or it raises."""
+        if STANCE.name == "fail_on_recompile":
+            raise RuntimeError(
+                f"Detected recompile when the stance of the compiler is 'fail_on_recompile': {self.function} "
+                f"would be compiled for this call ({reason}). Make such a call before the stance is set, or "
+                "use rushlight.compiler.set_stance('eager_on_recompile')."
+            )
+        if STANCE.name == "eager_then_compile":
+            self._met[key] = self._met.get(key, 0) + 1
+            return self._met[key] == 1
+        return STANCE.name == "eager_on_recompile"
+
     def _captured(
         self, args: Any, kwargs: Any, environment: Surroundings, *, or_run: bool = False
     ) -> Captured:
@@ -276,6 +294,7 @@ dtypes.on_default_change(_forget_all)
 determinism.on_change(_forget_all)
 redzones.on_change(_forget_all)
 hooks.on_change(_forget_all)
+stance.on_change(_forget_all)
 
 
 KEY_PARTS = (
