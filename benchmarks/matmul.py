@@ -162,8 +162,9 @@ def native(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> tuple[Callable[[], 
     from rushlight.codegen.llvm.module import emit_module
     from rushlight.core.dtypes import DTYPES
     from rushlight.loops.index import as_index
-    from rushlight.loops.nest import Buffer, Call, Place
-    from rushlight.loops.product import MATMUL, Matrix, Product
+    from rushlight.loops.kernels import Product
+    from rushlight.loops.nest import Buffer, MemoryKind
+    from rushlight.loops.product import Matrix, ProductShape
     from rushlight.runtime.engine import engine
     from rushlight.runtime.executable import aligned_bytes
     from rushlight.runtime.threads import pool
@@ -172,10 +173,9 @@ def native(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> tuple[Callable[[], 
 
     left, right = (Matrix(0, *(step // x.itemsize for step in x.strides)) for x in (a, b))
     batch, rows, columns = out.shape
-    product = Product(batch, rows, columns, a.shape[2], left, right, DTYPES[out.dtype.name])
-    buffers = [Buffer(f"b{i}", product.dtype, as_index(1), Place.INPUT) for i in range(3)]
-    call = Call("matmul0", MATMUL, buffers[:2], buffers[2:], {"product": product})
-    schedule = Schedule([call], Workspace({}, 0))
+    product = ProductShape(batch, rows, columns, a.shape[2], left, right, DTYPES[out.dtype.name])
+    x, y, z = buffers = [Buffer(f"b{i}", product.dtype, as_index(1), MemoryKind.INPUT) for i in range(3)]
+    schedule = Schedule([Product("matmul0", product, x, y, z)], Workspace({}, 0))
     start = time.thread_time()
     module = emit_module(schedule, engine().target)
     imports = {"parallel_for": pool().parallel_for_address, **module.imports}

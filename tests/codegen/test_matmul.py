@@ -14,8 +14,9 @@ from rushlight.codegen.llvm.matmul.plan import plan_product
 from rushlight.codegen.llvm.module import emit_module
 from rushlight.core.dtypes import from_numpy
 from rushlight.loops.index import as_index
-from rushlight.loops.nest import Buffer, Call, Place
-from rushlight.loops.product import MATMUL, Matrix, Product, Side, Triangle
+from rushlight.loops.kernels import Product
+from rushlight.loops.nest import Buffer, MemoryKind
+from rushlight.loops.product import Matrix, ProductShape, Side, Triangle
 from rushlight.runtime.cache import ObjectCache
 from rushlight.runtime.engine import Engine
 from rushlight.runtime.target import Target
@@ -64,7 +65,7 @@ def extent(matrix: Matrix, batch: int, rows: int, columns: int) -> int:
     return matrix.offset + last + 1
 
 
-def run(engine: Engine, product: Product, seed: int = 0, target: Target | None = None) -> None:
+def run(engine: Engine, product: ProductShape, seed: int = 0, target: Target | None = None) -> None:
     """Compile and run a product on guarded operands; compare with a float64 product."""
     p = product
     dtype = p.dtype.numpy
@@ -87,14 +88,21 @@ def run(engine: Engine, product: Product, seed: int = 0, target: Target | None =
 
 
 def execute(
-    engine: Engine, p: Product, operands: list[Guarded], threads: ThreadPool, target: Target | None = None
+    engine: Engine,
+    p: ProductShape,
+    operands: list[Guarded],
+    threads: ThreadPool,
+    target: Target | None = None,
 ) -> None:
     buffers = [
-        Buffer(name, p.dtype, as_index(1), place)
-        for name, place in (("left", Place.INPUT), ("right", Place.INPUT), ("out", Place.OUTPUT))
+        Buffer(name, p.dtype, as_index(1), memory)
+        for name, memory in (
+            ("left", MemoryKind.INPUT),
+            ("right", MemoryKind.INPUT),
+            ("out", MemoryKind.OUTPUT),
+        )
     ]
-    call = Call("matmul0", MATMUL, buffers[:2], buffers[2:], {"product": p})
-    schedule = Schedule([call], Workspace({}, 0))
+    schedule = Schedule([Product("matmul0", p, *buffers)], Workspace({}, 0))
     native = emit_module(schedule, target or engine.target)
     assert native.segments == ["entry0"]
     imports = {"parallel_for": threads.parallel_for_address, **native.imports}
@@ -119,9 +127,9 @@ def layouts(rows: int, columns: int, pad: int = 0) -> dict[str, Matrix]:
 
 def make(
     batch: int, rows: int, depth: int, columns: int, kind: str, dtype: str = "float32", pad: int = 0
-) -> Product:
+) -> ProductShape:
     left, right = layouts(rows, depth, pad)[kind[0]], layouts(depth, columns, pad)[kind[1]]
-    return Product(batch, rows, columns, depth, left, right, from_numpy(np.dtype(dtype)))
+    return ProductShape(batch, rows, columns, depth, left, right, from_numpy(np.dtype(dtype)))
 
 
 KINDS = ["nn", "nt", "tn", "tt"]
@@ -184,10 +192,10 @@ def test_large_odd(engine: Engine) -> None:
 
 def test_offsets_and_broadcast_batches(engine: Engine) -> None:
     float32 = from_numpy(np.dtype("float32"))
-    run(engine, Product(3, 5, 11, 7, Matrix(2, 0, 7, 1), Matrix(5, 77, 11, 1), float32))
-    run(engine, Product(3, 5, 11, 7, Matrix(2, 40, 1, 5), Matrix(5, 0, 1, 9), float32))
-    run(engine, Product(4, 9, 3, 6, Matrix(0, 500, 40, 3), Matrix(1, 50, 4, 1), float32))
-    run(engine, Product(2, 130, 100, 70, Matrix(0, 0, 211, 3), Matrix(1, 0, 101, 1), float32))
+    run(engine, ProductShape(3, 5, 11, 7, Matrix(2, 0, 7, 1), Matrix(5, 77, 11, 1), float32))
+    run(engine, ProductShape(3, 5, 11, 7, Matrix(2, 40, 1, 5), Matrix(5, 0, 1, 9), float32))
+    run(engine, ProductShape(4, 9, 3, 6, Matrix(0, 500, 40, 3), Matrix(1, 50, 4, 1), float32))
+    run(engine, ProductShape(2, 130, 100, 70, Matrix(0, 0, 211, 3), Matrix(1, 0, 101, 1), float32))
 
 
 @pytest.fixture
@@ -235,15 +243,11 @@ def test_special_values(engine: Engine) -> None:
 
 def test_kernels_are_shared(engine: Engine) -> None:
     """Products of different shapes use the same innermost kernels."""
-    buffers = [Buffer(f"b{i}", from_numpy(np.dtype("float32")), as_index(1), Place.INPUT) for i in range(6)]
+    buffers = [
+        Buffer(f"b{i}", from_numpy(np.dtype("float32")), as_index(1), MemoryKind.INPUT) for i in range(6)
+    ]
     calls = [
-        Call(
-            f"matmul{i}",
-            MATMUL,
-            buffers[3 * i : 3 * i + 2],
-            [buffers[3 * i + 2]],
-            {"product": make(1, 66 * (i + 1), 50 + i, 192 * (i + 1), "nn")},
-        )
+        Product(f"matmul{i}", make(1, 66 * (i + 1), 50 + i, 192 * (i + 1), "nn"), *buffers[3 * i : 3 * i + 3])
         for i in range(2)
     ]
     native = emit_module(Schedule([*calls], Workspace({}, 0)), engine.target)
@@ -256,7 +260,7 @@ def test_kernels_are_shared(engine: Engine) -> None:
 # Triangles.
 
 
-def beyond(side: Side, diagonal: int, p: Product) -> tuple[str, np.ndarray]:
+def beyond(side: Side, diagonal: int, p: ProductShape) -> tuple[str, np.ndarray]:
     """Whose elements are zero, or not of use, and where."""
     whose = side.name.split("_")[0].lower()
     shape = {"left": (p.rows, p.depth), "right": (p.depth, p.columns), "result": (p.rows, p.columns)}[whose]

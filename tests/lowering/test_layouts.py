@@ -9,7 +9,7 @@ import pytest
 
 import rushlight as rl
 from rushlight import nn
-from rushlight.lowering.lowered import Map
+from rushlight.loops.definitions import Map
 from rushlight.nn import functional
 
 from .programs import same, tensor
@@ -79,7 +79,7 @@ def test_channels_stay_last_between_convolutions() -> None:
     same(run(x), program(x), 1e-4)
     ((entry,),) = run.entries.values()
     maps = [d for d in entry.artifact.program.definitions if isinstance(d, Map) and len(d.variables) == 4]
-    inner = [d for d in maps if d.variables[0].extent == 4 and d.buffer.place.name == "TEMPORARY"]
+    inner = [d for d in maps if d.variables[0].extent == 4 and d.buffer.memory.name == "TEMPORARY"]
     assert inner
     assert all(d.variables[-1].extent in (16, 32) for d in inner)
     assert "runs on the tiles of" in str(rl.explain(program, x).fusion)

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.loops.nest import Call
-from rushlight.loops.product import epilogue_of, product_of
+from rushlight.loops.kernels import Extern, Product
 from rushlight.runtime.redzones import guarding
 
 
@@ -40,8 +39,8 @@ def check(f: Any, *args: Any, tolerance: float = 1e-5) -> list[Any]:
     return steps
 
 
-def products(steps: list[Any]) -> list[Call]:
-    return [step for step in steps if isinstance(step, Call) and step.routine == "matmul"]
+def products(steps: list[Any]) -> list[Product]:
+    return [step for step in steps if isinstance(step, Product)]
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 31, 70])
@@ -62,7 +61,7 @@ def test_operators(size: int) -> None:
         (lambda x, y: x.baddbmm(y, y.transpose(1, 2), beta=2), tensor(3, size, size), batch),
     ):
         steps = check(f, *args)
-        assert not any(isinstance(step, Call) and step.routine == "extern" for step in steps)
+        assert not any(isinstance(step, Extern) for step in steps)
 
 
 def test_composites() -> None:
@@ -76,15 +75,15 @@ def test_composites() -> None:
 def test_views_are_read_where_they_lie() -> None:
     steps = check(lambda a, b: a.t()[2:, 1:7] @ b[::2].t(), tensor(9, 12), tensor(8, 6))
     assert len(steps) == 1
-    product = product_of(steps[0])
+    product = steps[0].shape
     assert (product.left.row, product.left.column, product.left.offset) == (1, 12, 14)
     assert (product.right.row, product.right.column) == (1, 12)
 
 
 def test_a_batch_with_one_matrix_is_one_product() -> None:
     steps = check(lambda a, b: a.bmm(b.unsqueeze(0).expand(6, 4, 5)), tensor(6, 3, 4), tensor(4, 5))
-    assert product_of(steps[0]).batch == 1
-    assert product_of(steps[0]).rows == 18
+    assert steps[0].shape.batch == 1
+    assert steps[0].shape.rows == 18
 
 
 def test_broadcast_operands() -> None:
@@ -135,7 +134,7 @@ def test_integers_are_exact(dtype: Any) -> None:
         (lambda a: a[0].dot(a[1]), a),
     ):
         result, steps = compiled(f, *args)
-        assert not any(isinstance(step, Call) and step.routine == "extern" for step in steps)
+        assert not any(isinstance(step, Extern) for step in steps)
         assert result.dtype is args[0].dtype
         assert (result.numpy() == f(*args).numpy()).all()
 
@@ -161,7 +160,7 @@ def test_epilogue_is_one_kernel(shape: tuple[int, int, int], transposed: bool) -
 
     steps = check(f, x, w, bias, residual)
     assert len(steps) == 1
-    assert epilogue_of(steps[0]) is not None
+    assert steps[0].epilogue is not None
 
 
 FINISHED: dict[str, Any] = {
@@ -244,7 +243,7 @@ def test_several_results_of_one_epilogue() -> None:
 def test_copy_of_a_product_is_the_product() -> None:
     steps = check(lambda a, b: (a @ b).view(4, 5, 30), tensor(20, 5), tensor(5, 30))
     assert len(steps) == 1
-    assert epilogue_of(steps[0]) is None
+    assert steps[0].epilogue is None
 
 
 def test_reads_at_other_elements_stay_apart() -> None:
@@ -289,7 +288,7 @@ def test_parts_of_transposed_products_are_copied_as_they_lie() -> None:
         return rl.cat([(a.transpose(1, 2) @ b).transpose(1, 2), c * 2], 2)
 
     (call,) = products(check(f, tensor(3, 40, 16), tensor(3, 40, 50), tensor(3, 50, 9)))
-    assert (product_of(call).rows, product_of(call).columns) == (50, 16)
+    assert (call.shape.rows, call.shape.columns) == (50, 16)
     # what somebody else reads as it is stays
     (call,) = products(
         check(
@@ -299,4 +298,4 @@ def test_parts_of_transposed_products_are_copied_as_they_lie() -> None:
             tensor(3, 50, 9),
         )
     )
-    assert product_of(call).rows == 16
+    assert call.shape.rows == 16

@@ -23,7 +23,7 @@ from rushlight.core.shapes import Spec
 from rushlight.core.tensor import Tensor, meta_tensor
 from rushlight.loops.expr import Access, Expr, NotRecordable, Recorder, walk
 from rushlight.loops.index import as_index
-from rushlight.loops.nest import ERRORS, Buffer, Place
+from rushlight.loops.nest import ERRORS, Buffer, MemoryKind
 from rushlight.runtime.target import host
 
 NAMES = (
@@ -76,7 +76,7 @@ def recorded(op: OpDef, args: list[Any]) -> list[Expr] | None:
     for i, steps in zip(op.operands, plan.casts, strict=True):
         casts = [BY_NUMPY[step] for step in steps]
         if isinstance(args[i], Tensor):
-            buffer = Buffer(f"x{i}", args[i].dtype, as_index(LANES), Place.INPUT)
+            buffer = Buffer(f"x{i}", args[i].dtype, as_index(LANES), MemoryKind.INPUT)
             value = ops.load(Access(buffer, as_index(0)), args[i].dtype)
         elif args[i] is None:
             continue

@@ -9,7 +9,7 @@ import rushlight as rl
 from rushlight.codegen.llvm import nests
 from rushlight.compiler import pipeline
 from rushlight.core.errors import InternalError
-from rushlight.loops.nest import Place
+from rushlight.loops.nest import MemoryKind
 from rushlight.runtime import executable
 from rushlight.runtime.redzones import ZONE, Guarded, guarding
 
@@ -86,7 +86,7 @@ def test_a_write_beside_a_row_temporary_is_noticed(monkeypatch):
         np.testing.assert_allclose(compiled(x).numpy(), row_program(x).numpy(), rtol=1e-5, atol=1e-5)
         (entry,) = next(iter(compiled.entries.values()))
         nests_of = [step.nest for step in entry.artifact.schedule.steps]
-        assert any(access.buffer.place is Place.ROW for nest in nests_of for access in nest.writes())
+        assert any(access.buffer.memory is MemoryKind.ROW for nest in nests_of for access in nest.writes())
         monkeypatch.setattr(pipeline, "program_key", lambda graph: None)  # nobody is to find this code
         exact = nests.row_bytes
         monkeypatch.setattr(nests, "row_bytes", lambda buffer: exact(buffer) - buffer.dtype.itemsize)

@@ -11,8 +11,8 @@ import pytest
 import rushlight
 import rushlight.nn.functional as F
 from rushlight.codegen.llvm.reach import reaches
-from rushlight.loops.nest import Call
-from rushlight.loops.product import Side, epilogue_of, product_of
+from rushlight.loops.kernels import Product
+from rushlight.loops.product import Side
 from rushlight.runtime.redzones import guarding
 from rushlight.runtime.target import Target
 from rushlight.schedule.loops import LoopPlan
@@ -88,9 +88,9 @@ def test_what_nobody_looks_at_is_not_stored() -> None:
     steps = entry.artifact.schedule.steps
     plans = [s for s in steps if isinstance(s, LoopPlan) and s.limit is not None]
     assert len(plans) == 2 and all(plan.near for plan in plans)
-    scores = [s for s in steps if isinstance(s, Call) and s.attributes.get("near")]
-    assert [product_of(s).triangle.side for s in scores] == [Side.RESULT] * 2
-    assert all(epilogue_of(s) is None for s in scores)  # masks are added where rows end
+    scores = [s for s in steps if isinstance(s, Product) and s.near_diagonal]
+    assert [s.shape.triangle.side for s in scores] == [Side.RESULT] * 2
+    assert all(s.epilogue is None for s in scores)  # masks are added where rows end
     assert 0 < max(reaches(steps, Target("", "", "", 32, 16, True, True)).values()) <= 16
 
 

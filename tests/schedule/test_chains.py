@@ -10,9 +10,9 @@ import pytest
 
 import rushlight
 import rushlight.nn.functional as F
-from rushlight.loops.nest import Call
+from rushlight.loops.kernels import Product
 from rushlight.runtime.threads import pool
-from rushlight.schedule.stages import Chain, name_of
+from rushlight.schedule.stages import Chain
 
 
 def ran(function: Callable[..., Any], *arrays: np.ndarray) -> tuple[list[np.ndarray], Any]:
@@ -33,7 +33,7 @@ def normal(*shape: int, seed: int = 0) -> np.ndarray:
 def links(schedule: Any) -> list[list[str]]:
     """What the chains consist of: matmul or the kind of step."""
     return [
-        ["product" if isinstance(step, Call) else "nest" for step in unit.steps]
+        ["product" if isinstance(step, Product) else "nest" for step in unit.steps]
         for stage in schedule.stages
         for unit in stage.units
         if isinstance(unit, Chain)
@@ -95,7 +95,7 @@ def test_what_a_link_needs_from_outside_ends_the_chain() -> None:
         return weights @ c, weights @ (c + total), total
 
     _, schedule = ran(between, normal(8, 24, 24), normal(8, 24, 24, seed=1), normal(8, 24, 24, seed=2))
-    order = [name_of(step) for stage in schedule.stages for step in stage.steps]
+    order = [step.name for stage in schedule.stages for step in stage.steps]
     assert len(order) == len(set(order)) == len(schedule.steps)
     assert links(schedule)
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import rushlight as rl
-from rushlight.schedule.loops import LoopPlan
+from rushlight.loops.plans import LoopPlan
 
 Program = Callable[..., Any]
 

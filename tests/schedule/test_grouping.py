@@ -9,8 +9,8 @@ from rushlight import explain
 from rushlight.core.dtypes import DTYPES
 from rushlight.loops.expr import Access, Recorder
 from rushlight.loops.index import Var, as_index
-from rushlight.loops.nest import Buffer, Call, Nest, Phase, Place, Store
-from rushlight.schedule.loops import LoopPlan
+from rushlight.loops.nest import Buffer, MemoryKind, Nest, Phase, Store
+from rushlight.loops.plans import LoopPlan
 from rushlight.schedule.memory import bytes_of, plan_memory
 from rushlight.schedule.stages import form_stages
 
@@ -61,14 +61,14 @@ def _step(number: int, reads: list[Buffer], write: Buffer) -> LoopPlan:
     value = ops.number(0.0, FLOAT)
     for buffer in reads:
         value = ops.add(value, ops.load_at(buffer, as_index(var), FLOAT))
-    nest = Nest(f"step{number}", (var,), [Phase((), [Store(Access(write, as_index(var)), value)])])
+    nest = Nest(f"step{number}", (var,), (Phase((), (Store(Access(write, as_index(var)), value),)),))
     return LoopPlan(nest, vector_outer=True, tasks=1, rows_per_task=1)
 
 
 def test_temporaries_that_live_together_do_not_overlap() -> None:
     generator = np.random.default_rng(0)
     buffers = [
-        Buffer(f"b{i}", FLOAT, as_index(int(n)), Place.TEMPORARY)
+        Buffer(f"b{i}", FLOAT, as_index(int(n)), MemoryKind.TEMPORARY)
         for i, n in enumerate(generator.integers(1, 5000, 60))
     ]
     steps = [
@@ -99,10 +99,10 @@ def test_temporaries_that_live_together_do_not_overlap() -> None:
 
 def test_large_fills_run_right_before_they_are_needed() -> None:
     fill, first, second, last = (
-        Buffer(name, FLOAT, as_index(1 << 15), Place.TEMPORARY)
+        Buffer(name, FLOAT, as_index(1 << 15), MemoryKind.TEMPORARY)
         for name in ("fill", "first", "second", "last")
     )
-    given = Buffer("given", FLOAT, as_index(1 << 15), Place.INPUT)
+    given = Buffer("given", FLOAT, as_index(1 << 15), MemoryKind.INPUT)
     steps = [
         _step(0, [], fill),
         _step(1, [given], first),
@@ -110,8 +110,4 @@ def test_large_fills_run_right_before_they_are_needed() -> None:
         _step(3, [second, fill], last),
     ]
     stages = form_stages(steps)
-    assert [[s.name if isinstance(s, Call) else s.nest.name for s in stage.steps] for stage in stages] == [
-        ["step1"],
-        ["step2", "step0"],
-        ["step3"],
-    ]
+    assert [[s.name for s in stage.steps] for stage in stages] == [["step1"], ["step2", "step0"], ["step3"]]

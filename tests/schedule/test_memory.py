@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.loops.nest import Call, Place
-from rushlight.schedule.memory import bytes_of
+from rushlight.loops.nest import MemoryKind
+from rushlight.schedule.memory import buffers_of, bytes_of
 from rushlight.schedule.nests import ROW_BYTES
 from rushlight.schedule.schedule import Schedule
-from rushlight.schedule.stages import reads_writes
 from rushlight.testing.programs import draw_program
 
 
@@ -22,8 +21,8 @@ def lives(schedule: Schedule) -> dict[Any, tuple[int, int]]:
     found: dict[Any, tuple[int, int]] = {}
     for number, stage in enumerate(schedule.stages):
         for step in stage.steps:
-            for buffer in (b for part in reads_writes(step) for b in part):
-                if buffer.place is Place.TEMPORARY:
+            for buffer in buffers_of(step):
+                if buffer.memory is MemoryKind.TEMPORARY:
                     found[buffer] = (found.get(buffer, (number, 0))[0], number)
     return found
 
@@ -41,8 +40,7 @@ def check(schedule: Schedule) -> int:
                 assert last < other_first or other_last < first, f"{a} and {b}"
                 shared += 1
     for step in schedule.steps:
-        writes = [] if isinstance(step, Call) else [a.buffer for a in step.nest.writes()]
-        assert sum(bytes_of(b) for b in set(writes) if b.place is Place.ROW) <= ROW_BYTES
+        assert sum(bytes_of(b) for b in step.outputs if b.memory is MemoryKind.ROW) <= ROW_BYTES
     return shared
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import rushlight
 import rushlight.nn.functional as F
-from rushlight.loops.nest import Call
+from rushlight.loops.kernels import Product
 from rushlight.schedule import nontemporal_stores
 
 
@@ -21,7 +21,7 @@ def gradients(x: Any, weight: Any, last: Any) -> Any:
     return rushlight.autograd.grad(y.softmax(-1).square().sum(), leaves)
 
 
-def ran(rows: int, columns: int) -> list[Call]:
+def ran(rows: int, columns: int) -> list[Product]:
     """Products with streamed results; the gradients are compared with the eager ones."""
     numbers = np.random.default_rng(0)
     given = [
@@ -32,11 +32,7 @@ def ran(rows: int, columns: int) -> list[Call]:
     for result, wanted in zip(run(*given), gradients(*given), strict=True):
         np.testing.assert_allclose(result.numpy(), wanted.numpy(), rtol=1e-4, atol=1e-5)
     ((entry,),) = run.entries.values()
-    return [
-        step
-        for step in entry.artifact.schedule.steps
-        if isinstance(step, Call) and step.attributes.get("streamed")
-    ]
+    return [step for step in entry.artifact.schedule.steps if isinstance(step, Product) and step.nontemporal]
 
 
 @pytest.mark.parametrize("rows", [64, 101])

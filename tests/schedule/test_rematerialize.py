@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 import rushlight
-from rushlight.loops.nest import Call
-from rushlight.loops.product import MATMUL, epilogue_of
+from rushlight.loops.kernels import Product
 
 
 def epilogues(function: Callable[..., Any], *shapes: tuple[int, ...]) -> int:
@@ -22,8 +21,8 @@ def epilogues(function: Callable[..., Any], *shapes: tuple[int, ...]) -> int:
     for result, wanted in zip(run(*given), function(*given), strict=True):
         np.testing.assert_allclose(result.numpy(), wanted.numpy(), rtol=2e-5, atol=2e-5)
     ((entry,),) = run.entries.values()
-    calls = [step for step in entry.artifact.schedule.steps if isinstance(step, Call)]
-    return sum(call.routine == MATMUL and epilogue_of(call) is not None for call in calls)
+    products = [step for step in entry.artifact.schedule.steps if isinstance(step, Product)]
+    return sum(product.epilogue is not None for product in products)
 
 
 def test_a_scaled_product_is_not_stored_beside_the_product() -> None:

@@ -10,7 +10,6 @@ import pytest
 
 import rushlight
 import rushlight.nn.functional as F
-from rushlight.loops.nest import Call
 from rushlight.schedule.schedule import Schedule
 
 
@@ -39,11 +38,7 @@ def schedule_of(function: Callable[..., Any], tensors: list[Any]) -> tuple[Any, 
 
 
 def kept(schedule: Schedule) -> set[str]:
-    outputs = [
-        b.name
-        for s in schedule.steps
-        for b in (s.outputs if isinstance(s, Call) else (access.buffer for access in s.nest.writes()))
-    ]
+    outputs = [b.name for s in schedule.steps for b in s.outputs]
     return {name for name in outputs if name.endswith("_function")}
 
 

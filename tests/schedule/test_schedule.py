@@ -10,7 +10,8 @@ import pytest
 
 import rushlight
 from rushlight.loops.expr import walk
-from rushlight.loops.nest import Call, Place
+from rushlight.loops.kernels import Product
+from rushlight.loops.nest import MemoryKind
 from rushlight.runtime.threads import pool
 from rushlight.schedule.loops import LoopPlan
 from rushlight.schedule.memory import buffers_of, bytes_of
@@ -60,7 +61,7 @@ def test_one_kernel_and_no_workspace(function: Callable[..., Any], shapes: list[
 def test_a_row_that_is_cheap_to_compute_is_not_stored() -> None:
     _, artifact = compiled(layer_norm_gelu, normal(40, 30), normal(30), normal(30))
     (plan,) = nests(artifact.schedule)
-    assert not any(access.buffer.place is Place.ROW for access in plan.nest.writes())
+    assert not any(access.buffer.memory is MemoryKind.ROW for access in plan.nest.writes())
 
 
 def test_the_update_of_a_weight_runs_on_the_tiles_of_its_gradient() -> None:
@@ -71,9 +72,9 @@ def test_the_update_of_a_weight_runs_on_the_tiles_of_its_gradient() -> None:
     x, grad, weight, scale = normal(16, 24), normal(16, 40), normal(40, 24), np.float32(0.5).reshape(())
     result, artifact = compiled(update, x, grad, weight, scale)
     np.testing.assert_allclose(result.numpy(), weight - (x.T @ grad).T / 0.5, rtol=1e-5, atol=1e-5)
-    products = [step for step in artifact.schedule.steps if isinstance(step, Call)]
+    products = [step for step in artifact.schedule.steps if isinstance(step, Product)]
     assert len(products) == 1
-    assert "epilogue" in products[0].attributes
+    assert products[0].epilogue is not None
 
 
 # Stages.
@@ -111,9 +112,7 @@ def test_a_stage_does_not_write_what_it_reads() -> None:
         written: list[Any] = []
         read: list[Any] = []
         for step in stage.steps:
-            kernel = step if isinstance(step, Call) else step.nest
-            writes = kernel.outputs if isinstance(kernel, Call) else [a.buffer for a in kernel.writes()]
-            reads = kernel.inputs if isinstance(kernel, Call) else [a.buffer for a in kernel.reads()]
+            reads, writes = step.inputs, step.outputs
             assert not set(writes) & set(written)
             assert not set(writes) & set(read)
             assert not set(reads) & set(written)
@@ -132,8 +131,8 @@ def test_buffers_of_one_time_do_not_overlap() -> None:
     times: dict[Any, tuple[int, int]] = {}
     for at, stage in enumerate(schedule.stages):
         for step in stage.steps:
-            for buffer in buffers_of(step if isinstance(step, Call) else step.nest):
-                if buffer.place is Place.TEMPORARY:
+            for buffer in buffers_of(step):
+                if buffer.memory is MemoryKind.TEMPORARY:
                     times[buffer] = (times.get(buffer, (at, at))[0], at)
     spans = [(schedule.workspace.offsets[b], bytes_of(b), *times[b]) for b in times]
     assert len(spans) > 2

@@ -77,8 +77,8 @@ def describe(graph: Graph, program: Program, plan: Schedule, native: NativeModul
         s
         if isinstance(s, str)
         else {
-            "node": number_of[id(s.attributes["node"])],
-            "layouts": s.attributes["layouts"],
+            "node": number_of[id(s.node)],
+            "layouts": s.layouts,
             "inputs": [slots[b] for b in s.inputs],
             "outputs": [slots[b] for b in s.outputs],
         }

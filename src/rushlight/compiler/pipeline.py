@@ -30,11 +30,12 @@ from ..core.passes import Pass, PassLog
 from ..graph.ir import Graph, print_graph, verify
 from ..graph.passes import GRAPH_PASSES
 from ..logs import logger, wanted
-from ..loops.nest import Call, Place
+from ..loops.nest import MemoryKind
+from ..loops.plans import LoopPlan
 from ..lowering.lower import Program, lower
 from ..runtime.engine import Library, engine
 from ..runtime.executable import Executable
-from ..schedule.memory import bytes_of
+from ..schedule.memory import buffers_of, bytes_of
 from ..schedule.schedule import Schedule, schedule
 from .linking import describe, link, make_executable
 from .program_cache import pack, program_key, unpack
@@ -185,7 +186,7 @@ def _show_kernels(compilation: Compilation) -> str:
     assert compilation.schedule is not None
     texts = []
     for step in compilation.schedule.steps:
-        if isinstance(step, Call):
+        if not isinstance(step, LoopPlan):
             texts.append(f"call {step}")
         else:
             vectors = "outer loop" if step.vector_outer else "inner loops"
@@ -316,12 +317,7 @@ def _tell(artifact: Artifact) -> None:
 
 def moved_bytes(artifact: Artifact) -> dict[str, int]:
     """Bytes that each kernel reads and writes, counting every buffer once."""
-    moved = {}
-    for step in artifact.schedule.steps:
-        if isinstance(step, Call):
-            moved[step.name] = sum(bytes_of(b) for b in (*step.inputs, *step.outputs))
-        else:
-            nest = step.nest
-            touched = {a.buffer for a in nest.reads()} | {a.buffer for a in nest.writes()}
-            moved[nest.name] = sum(bytes_of(b) for b in touched if b.place is not Place.ROW)
-    return moved
+    return {
+        step.name: sum(bytes_of(b) for b in buffers_of(step) if b.memory is not MemoryKind.ROW)
+        for step in artifact.schedule.steps
+    }

@@ -23,7 +23,7 @@ from typing import Any
 from ..core.dtypes import Category, DType
 from .expr import CHECKS, COMPARISONS, Access, Expr, Recorder, loads_in, walk
 from .index import Index, Var, as_index
-from .nest import Buffer, Combine, Nest, Phase, Place, Reduce, Store
+from .nest import Buffer, Combine, MemoryKind, Nest, Phase, Reduce, Store
 from .varying import varying
 
 
@@ -135,7 +135,7 @@ def rest_of(
         rest.append([])
         here = {s.access for s in phase.statements if isinstance(s, Store)}  # to be updated in place
         if any(
-            a.buffer in written and a not in rows and (a not in here or a.buffer.place is Place.ROW)
+            a.buffer in written and a not in rows and (a not in here or a.buffer.memory is MemoryKind.ROW)
             for value in phase.values()
             for a in loads_in(value)
         ):
@@ -166,7 +166,7 @@ def rest_of(
             if varying([end], [column]):
                 return None
             rows[access], ends[access] = known, end
-            if access.buffer.place is not Place.ROW:
+            if access.buffer.memory is not MemoryKind.ROW:
                 rest[-1].append(Store(access, end))
     return rest, rows
 

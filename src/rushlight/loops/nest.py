@@ -15,8 +15,9 @@ very same element, in a later statement.
 from __future__ import annotations
 
 import enum
+import functools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from ..core.dtypes import DTYPES, DType
@@ -25,27 +26,24 @@ from .expr import Access, Expr, loads_in, walk
 from .index import Index, Var, as_index
 
 
-class Place(enum.Enum):
-    """Where a buffer lives."""
+class MemoryKind(enum.Enum):
+    """Whose memory a buffer is, and how long it lives."""
 
-    INPUT = "input"  # memory of the caller, read
+    INPUT = "input"  # memory of the caller, read; updated in place where the schedule says so
     OUTPUT = "output"  # memory of the caller, written
-    UPDATED = "updated"  # memory of the caller, read and then written
     TEMPORARY = "temporary"  # workspace
     ROW = "row"  # workspace of one task, valid during one outer point
     CONSTANT = "constant"  # memory of a tensor that belongs to the compiled function
 
 
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Buffer:
     """A run of elements in memory. `size` counts elements; accesses index it flat."""
 
-    __slots__ = ("dtype", "name", "place", "size")
-
-    def __init__(self, name: str, dtype: DType, size: Index, place: Place) -> None:
-        self.name = name
-        self.dtype = dtype
-        self.size = size
-        self.place = place
+    name: str
+    dtype: DType
+    size: Index
+    memory: MemoryKind
 
     def __str__(self) -> str:
         return self.name
@@ -54,7 +52,7 @@ class Buffer:
 
 
 # One number that generated code sets when it finds an error: which one, see codegen.
-ERRORS = Buffer("errors", DTYPES["int64"], as_index(1), Place.OUTPUT)
+ERRORS = Buffer("errors", DTYPES["int64"], as_index(1), MemoryKind.OUTPUT)
 
 
 class Combine(enum.Enum):
@@ -82,6 +80,11 @@ class Store:
     mode: Combine | None = None
     condition: Expr | None = None
 
+    def values(self) -> tuple[Expr, ...]:
+        """What is computed: the value, the positions that are data, and the condition."""
+        condition = () if self.condition is None else (self.condition,)
+        return (self.value, *(e for _, e in self.access.indirect), *condition)
+
     def __str__(self) -> str:
         sign = "=" if self.mode is None else f"{self.mode.value}="
         when = "" if self.condition is None else f" if {self.condition}"
@@ -96,6 +99,9 @@ class Reduce:
     combine: Combine
     value: Expr
 
+    def values(self) -> tuple[Expr, ...]:
+        return (self.value,)
+
     def __str__(self) -> str:
         return f"{self.name} <- {self.combine.value} {self.value}"
 
@@ -103,63 +109,59 @@ class Reduce:
 Statement = Store | Reduce
 
 
-@dataclass
+@dataclass(frozen=True, eq=False)
 class Phase:
     """Statements under inner loops."""
 
     inner: tuple[Var, ...]
-    statements: list[Statement] = field(default_factory=list)
+    statements: tuple[Statement, ...] = ()
 
     def values(self) -> Iterator[Expr]:
         """What is computed: values, and of stores the positions that are data and the conditions."""
         for statement in self.statements:
-            yield statement.value
-            if isinstance(statement, Store):
-                yield from (e for _, e in statement.access.indirect)
-                if statement.condition is not None:
-                    yield statement.condition
+            yield from statement.values()
+
+    def stores(self) -> Iterator[Store]:
+        return (s for s in self.statements if isinstance(s, Store))
 
 
-@dataclass
+@dataclass(frozen=True, eq=False)
 class Nest:
     """A kernel: phases under outer loops."""
 
     name: str
     outer: tuple[Var, ...]
-    phases: list[Phase]
+    phases: tuple[Phase, ...]
 
-    def reads(self) -> list[Access]:
+    @functools.cached_property
+    def _reads(self) -> tuple[Access, ...]:
         found: dict[Access, None] = {}
         for phase in self.phases:
             for value in phase.values():
                 found.update(dict.fromkeys(loads_in(value)))
-        return list(found)
+        return tuple(found)
 
-    def writes(self) -> list[Access]:
-        return [s.access for phase in self.phases for s in phase.statements if isinstance(s, Store)]
+    @functools.cached_property
+    def _writes(self) -> tuple[Access, ...]:
+        return tuple(store.access for phase in self.phases for store in phase.stores())
+
+    def reads(self) -> tuple[Access, ...]:
+        return self._reads
+
+    def writes(self) -> tuple[Access, ...]:
+        return self._writes
+
+    @functools.cached_property
+    def inputs(self) -> tuple[Buffer, ...]:
+        """What is read, in the order of the first reads."""
+        return tuple(dict.fromkeys(access.buffer for access in self._reads))
+
+    @functools.cached_property
+    def outputs(self) -> tuple[Buffer, ...]:
+        return tuple(dict.fromkeys(access.buffer for access in self._writes))
 
     def __str__(self) -> str:
         return print_nest(self)
-
-
-@dataclass
-class Call:
-    """A kernel that is not a loop nest: a template (matmul, sort) or a library routine, on whole buffers."""
-
-    name: str
-    routine: str
-    inputs: list[Any]
-    outputs: list[Any]
-    attributes: dict[str, Any]
-
-    def __str__(self) -> str:
-        given = ", ".join(f"{k}={v}" for k, v in self.attributes.items() if k not in ("nest", "plan"))
-        inputs, outputs = (", ".join(map(str, buffers)) for buffers in (self.inputs, self.outputs))
-        nest = self.attributes.get("nest")
-        return f"{outputs} = {self.routine}({inputs}; {given})" + (f"\n{nest}" if nest else "")
-
-
-Kernel = Nest | Call
 
 
 def print_nest(nest: Nest) -> str:
@@ -209,7 +211,7 @@ def _verify_leaf(nest: Nest, node: Expr, loops: set[Var], finished: set[str]) ->
 def _verify_store(
     nest: Nest, store: Store, loops: set[Var], written: dict[Any, list[tuple[Phase, Access]]], phase: Phase
 ) -> None:
-    if store.access.buffer.place in (Place.INPUT, Place.CONSTANT):
+    if store.access.buffer.memory in (MemoryKind.INPUT, MemoryKind.CONSTANT):
         raise InternalError(f"{nest.name}: {store.access} is not to be written")
     unknown = [a for a in store.access.index.atoms() if isinstance(a, Var) and a not in loops]
     if unknown:

@@ -1,11 +1,5 @@
-"""Matrix products as the compiler's stages pass them on: what is multiplied and how the operands lie in
-memory.
-
-A product is a `Call` with the routine "matmul". Its first two inputs are the buffers of the operands, its
-attribute "product" is a `Product`, and its result is dense, [batch, rows, columns]. Scheduling may add the
-attribute "epilogue": a nest over
-(batch, rows, columns) that runs on every tile of the result as soon as it is finished. The buffers of the
-epilogue are then among the inputs and outputs of the call.
+"""Matrix products: what is multiplied and how the operands lie in memory. The kernel that computes one is
+`Product` (loops/kernels.py); here are the sizes, strides and triangles that it is made of.
 """
 
 from __future__ import annotations
@@ -15,9 +9,6 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from ..core.dtypes import DType
-from .nest import Buffer, Call, Nest
-
-MATMUL = "matmul"
 
 
 @dataclass(frozen=True)
@@ -78,7 +69,7 @@ class Triangle:
 
 
 # The same triangle of the transposed product.
-TURNED = {
+TRANSPOSED_SIDE = {
     Side.LEFT_LOWER: Side.RIGHT_UPPER,
     Side.LEFT_UPPER: Side.RIGHT_LOWER,
     Side.RIGHT_LOWER: Side.LEFT_UPPER,
@@ -87,7 +78,7 @@ TURNED = {
 
 
 @dataclass(frozen=True)
-class Product:
+class ProductShape:
     """result[b, i, j] = sum over k < depth of left[b, i, k] * right[b, k, j], accumulated in `dtype`.
 
     All sizes are positive, and the right operand is contiguous along its rows or along its columns.
@@ -115,12 +106,12 @@ class Product:
         return f"{sizes} {self.dtype.name} {self.left}, {self.right}{windows}{triangle}"
 
 
-def transposed(p: Product) -> Product:
+def transposed(p: ProductShape) -> ProductShape:
     """The product with rows and columns exchanged, its operands and its triangle with them; a triangle of the
     result has no other form, and is left out."""
-    side = None if p.triangle is None else TURNED.get(p.triangle.side)
+    side = None if p.triangle is None else TRANSPOSED_SIDE.get(p.triangle.side)
     triangle = None if p.triangle is None or side is None else Triangle(side, p.triangle.diagonal)
-    return Product(
+    return ProductShape(
         p.batch,
         p.columns,
         p.rows,
@@ -131,17 +122,3 @@ def transposed(p: Product) -> Product:
         None,
         triangle,
     )
-
-
-def product_of(call: Call) -> Product:
-    product: Product = call.attributes["product"]
-    return product
-
-
-def epilogue_of(call: Call) -> Nest | None:
-    return call.attributes.get("epilogue")
-
-
-def result_of(call: Call) -> Buffer:
-    """Where the product itself goes: a buffer of the call, or one that the epilogue writes, until it does."""
-    return call.attributes.get("result") or call.outputs[0]

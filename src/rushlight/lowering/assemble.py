@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from ..core.shapes import memory_order, numel, strides_in_order
 from ..loops.expr import Access
 from ..loops.index import as_index, dot
+from ..loops.kernels import Copy
 from ..loops.nest import Buffer, Nest, Phase, Store
-from ..loops.templates import COPY, template
 from .lowered import Lowered, Lowerer
 
 SMALL = 256  # elements of a result that is chosen from its parts element by element
@@ -44,8 +44,8 @@ def write_part(low: Lowerer, target: Buffer, part: Part) -> None:
     value = part.source.load(index)
     low.check(value)
     store = Store(Access(target, dot(index, part.strides, part.offset)), value)
-    nest = Nest(f"part{len(low.definitions)}", variables, [Phase((), [store])])
-    low.definitions.append(template(COPY, nest))
+    nest = Nest(f"part{len(low.definitions)}", variables, (Phase((), (store,)),))
+    low.definitions.append(Copy(nest))
 
 
 def assembled(

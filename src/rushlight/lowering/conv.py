@@ -19,8 +19,9 @@ from ..core.dtypes import Category, DType
 from ..core.registry import REGISTRY
 from ..core.shapes import Spec, contiguous_strides
 from ..loops.expr import Expr
-from ..loops.nest import Buffer, Call, Combine
-from ..loops.product import MATMUL, Matrix, Product, Windows
+from ..loops.kernels import Product
+from ..loops.nest import Buffer, Combine
+from ..loops.product import Matrix, ProductShape, Windows
 from .assemble import Part, assembled, write_part
 from .declare import lowering
 from .lowered import Indices, Lowered, Lowerer
@@ -79,11 +80,11 @@ def correlated(
         low,
         source,
         matrix,
-        Product(batch, points, outside, prod(kernel) * inside, left, right, x.dtype, windows),
+        ProductShape(batch, points, outside, prod(kernel) * inside, left, right, x.dtype, windows),
         depth,
     )
     if groups == 1:
-        low.turned.add(out)
+        low.permuted.add(out)
         return _channels_first(low.stored(out, (images, *result, outside)))
     found = low.stored(out, (groups, images, *result, outside))
     return found.reindex(
@@ -124,7 +125,9 @@ def weight_gradient(
         low,
         source,
         gradient,
-        Product(batch, prod(kernel) * inside, outside, terms, left, right, x.dtype, _windows(rows, taps)),
+        ProductShape(
+            batch, prod(kernel) * inside, outside, terms, left, right, x.dtype, _windows(rows, taps)
+        ),
         result[-1],
     )
     found = low.stored(out, (batch, *kernel, inside, outside))
@@ -136,15 +139,14 @@ def weight_gradient(
     )
 
 
-def _product(low: Lowerer, left: Lowered, right: Lowered, p: Product, segment: int) -> Buffer:
+def _product(low: Lowerer, left: Lowered, right: Lowered, p: ProductShape, segment: int) -> Buffer:
     """Define a product; `segment` is how many columns of its left operand have one stride."""
     assert left.buffer is not None
     assert right.buffer is not None
     assert p.windows is not None
     assert p.windows.segments * segment == p.depth
     out = low.fresh_buffer(p.dtype, (p.size,))
-    name = f"{MATMUL}{len(low.definitions)}"
-    low.definitions.append(Call(name, MATMUL, [left.buffer, right.buffer], [out], {"product": p}))
+    low.definitions.append(Product(f"matmul{len(low.definitions)}", p, left.buffer, right.buffer, out))
     return out
 
 
@@ -238,7 +240,7 @@ def _together(x: Lowered) -> Lowered:
     """x [n, c, *space], stored with its channels last."""
     last = _stored(_channels_last(x))
     assert last.buffer is not None
-    x.owner.turned.add(last.buffer)
+    x.owner.permuted.add(last.buffer)
     return _channels_first(last)
 
 
@@ -421,7 +423,7 @@ def convolution(
         added = bias.cast(dtype).reindex(shape, lambda index: (index[1],))
         product = found.buffer
         found = found.map(lambda ops, x, b: ops.add(x, b), dtype, added)
-        if product in low.turned:
+        if product in low.permuted:
             found = _together(found)  # in the epilogue of the product
     return found.cast(out.dtype)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..core.dtypes import BY_NUMPY, DTYPES, DType
@@ -19,10 +19,13 @@ from ..core.registry import Kind
 from ..core.shapes import Shape, Spec, is_dense, memory_order, strides_in_order
 from ..core.tensor import meta_tensor
 from ..graph.ir import Graph, Node, Value, map_values
+from ..loops.definitions import Definition
 from ..loops.expr import Expr, NotRecordable, Recorder, loads_in
 from ..loops.index import Index, as_index, dot
-from ..loops.nest import Buffer, Call, Place
-from .lowered import Definition, Indices, Lowered, Lowerer
+from ..loops.kernels import Extern
+from ..loops.nest import Buffer, MemoryKind
+from ..loops.rewrite import rename_definition
+from .lowered import Indices, Lowered, Lowerer
 from .matmul_triangles import triangles
 
 
@@ -56,6 +59,7 @@ class _GraphLowering:
         self.low = Lowerer(supports)
         self.values: dict[Value, Lowered] = {}
         self.input_buffers: dict[Value, Buffer] = {}
+        self._taken: dict[Buffer, Buffer] = {}  # temporaries that are outputs after all
         users = graph.users()
         self._outputs = outputs = set(graph.outputs)
         self.use_count = {value: len(nodes) + (value in outputs) for value, nodes in users.items()}
@@ -69,9 +73,9 @@ class _GraphLowering:
         for node in self.graph.nodes:
             self._lower_node(node)
         outputs = [self._output(value) for value in self.graph.outputs]
-        return Program(
-            self.low.definitions, self.input_buffers, outputs, self.low.recorder, self._updates(outputs)
-        )
+        recorder = self.low.recorder
+        definitions = [rename_definition(recorder, d, self._taken) for d in self.low.definitions]
+        return Program(definitions, self.input_buffers, outputs, recorder, self._updates(outputs))
 
     def _updates(self, outputs: list[Buffer]) -> list[tuple[Buffer, Buffer]]:
         found = []
@@ -84,14 +88,14 @@ class _GraphLowering:
             )
             if alike and old.constant is None and is_dense(old.shape, old.spec.known_strides()):
                 found.append((outputs[output], self.input_buffers[old]))
-        return [pair for pair in found if pair[0].place is Place.OUTPUT and outputs.count(pair[0]) == 1]
+        return [pair for pair in found if pair[0].memory is MemoryKind.OUTPUT and outputs.count(pair[0]) == 1]
 
     def _lower_input(self, value: Value) -> None:
         """Memory as the caller lays it out; the pointer given at run time is that of the first element."""
-        place = Place.CONSTANT if value.constant is not None else Place.INPUT
+        memory = MemoryKind.CONSTANT if value.constant is not None else MemoryKind.INPUT
         shape, strides = value.shape, value.spec.known_strides()
         extent = 0 if 0 in shape else 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
-        buffer = self.low.fresh_buffer(value.dtype, (extent,), place, value.name)
+        buffer = self.low.fresh_buffer(value.dtype, (extent,), memory, value.name)
         self.input_buffers[value] = buffer
         self.values[value] = self.low.stored(buffer, shape, strides)
 
@@ -99,10 +103,11 @@ class _GraphLowering:
         lowered = self.values[value]
         taken = lowered.buffer
         wanted = value.spec.known_strides()
-        if taken is not None and taken.place is Place.TEMPORARY and lowered.strides == wanted:
-            taken.place = Place.OUTPUT
-            return taken
-        buffer = self.low.fresh_buffer(value.dtype, value.shape, Place.OUTPUT)
+        temporary = taken is not None and taken.memory is MemoryKind.TEMPORARY and taken not in self._taken
+        if taken is not None and temporary and lowered.strides == wanted:
+            self._taken[taken] = replace(taken, memory=MemoryKind.OUTPUT)
+            return self._taken[taken]
+        buffer = self.low.fresh_buffer(value.dtype, value.shape, MemoryKind.OUTPUT)
         Lowered(self.low, lowered.shape, lowered.dtype, lowered.load, None, wanted).realize(buffer)
         return buffer
 
@@ -127,13 +132,13 @@ class _GraphLowering:
                 and lowered.buffer is not None
                 and (lowered.strides != value.spec.known_strides())
             ):
-                self.low.turned.add(lowered.buffer)
+                self.low.permuted.add(lowered.buffer)
 
     def _layout(self, value: Value, lowered: Lowered) -> Shape:
         """Strides to store a value with: as it says itself, or, inside of a program, as that lies in memory
         which it is computed from, where that lies otherwise than it says (the result of a convolution)."""
-        wanted, turned = value.spec.known_strides(), self.low.turned
-        if lowered.buffer is not None or not turned or value in self._outputs:
+        wanted, permuted = value.spec.known_strides(), self.low.permuted
+        if lowered.buffer is not None or not permuted or value in self._outputs:
             return wanted
         if self._multiplied_and_more(value):
             return wanted
@@ -141,7 +146,7 @@ class _GraphLowering:
         near = Counter(
             d
             for access in loads_in(lowered.example())
-            if access.buffer in turned
+            if access.buffer in permuted
             for d, var in enumerate(variables)
             if access.index.stride(var) == 1
         )
@@ -194,12 +199,12 @@ class _GraphLowering:
         inputs = [self.values[value].realize() for value in node.inputs()]
         outputs = [self.low.fresh_buffer(value.dtype, value.shape) for value in node.outputs]
         self.low.definitions.append(
-            Call(
+            Extern(
                 f"call{len(self.low.definitions)}",
-                "extern",
-                [x.buffer for x in inputs],
-                list(outputs),
-                {"node": node, "layouts": [(x.shape, x.strides) for x in inputs]},
+                node,
+                tuple(x.buffer for x in inputs if x.buffer is not None),
+                tuple(outputs),
+                tuple((x.shape, x.strides) for x in inputs),
             )
         )
         return tuple(

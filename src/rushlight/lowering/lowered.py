@@ -2,14 +2,13 @@
 
 A `Lowered` is a function from an index to the expression of that element. Views and pointwise operators only
 compose such functions, so they cost nothing; `realize` turns one into a `Map` definition that computes a
-buffer, and `reduce` makes a
-`Reduction`. A `Lowerer` collects the definitions of one graph in order. Nothing here decides how loops run.
+buffer, and `reduce` makes a `Reduction`. A `Lowerer` collects the definitions of one graph in order. Nothing
+here decides how loops run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ..core.dtypes import DTYPES, DType
@@ -24,9 +23,10 @@ from ..core.shapes import (
     strides_in_order,
 )
 from ..kernels.creation import filled
+from ..loops.definitions import Definition, Map, Reduction
 from ..loops.expr import Expr, NotRecordable, Recorder, cost, loads_in, walk
 from ..loops.index import Index, Var, as_index, dot
-from ..loops.nest import Buffer, Call, Combine, Place
+from ..loops.nest import Buffer, Combine, MemoryKind
 from ..loops.product import Triangle
 
 Indices = tuple[Index, ...]
@@ -40,29 +40,6 @@ MANY_TIMES = 64  # that an element is used, for a division to be made once
 LARGE, CHEAPER_THAN_MEMORY = 1 << 16, 8
 
 
-@dataclass(frozen=True)
-class Map:
-    """buffer[flat position of variables] = value, for every point."""
-
-    buffer: Buffer
-    variables: tuple[Var, ...]
-    value: Expr
-
-
-@dataclass(frozen=True)
-class Reduction:
-    """buffer[flat position of outer] = fold of value over inner."""
-
-    buffer: Buffer
-    outer: tuple[Var, ...]
-    inner: tuple[Var, ...]
-    combine: Combine
-    value: Expr
-
-
-Definition = Map | Reduction | Call
-
-
 class Lowerer:
     """The definitions of one graph, in an order in which they may run."""
 
@@ -74,17 +51,21 @@ class Lowerer:
         self.buffers: list[Buffer] = []
         self._counter = 0
         self._points: dict[tuple[int, ...], tuple[Var, ...]] = {}
-        self.turned: set[Buffer] = set()  # that lie in another order than their tensor's strides say
+        self.permuted: set[Buffer] = set()  # that lie in another order than their tensor's strides say
         # copies of operands of products, by shape and element at the sample point
         self.operands: dict[tuple[tuple[int, ...], Expr], tuple[Buffer, tuple[int, ...], int]] = {}
 
     def fresh_buffer(
-        self, dtype: DType, shape: Sequence[int], place: Place = Place.TEMPORARY, name: str | None = None
+        self,
+        dtype: DType,
+        shape: Sequence[int],
+        memory: MemoryKind = MemoryKind.TEMPORARY,
+        name: str | None = None,
     ) -> Buffer:
         size = as_index(1)
         for extent in shape:
             size = size * extent
-        buffer = Buffer(name or f"buf{len(self.buffers)}", dtype, size, place)
+        buffer = Buffer(name or f"buf{len(self.buffers)}", dtype, size, memory)
         self.buffers.append(buffer)
         return buffer
 
@@ -269,7 +250,7 @@ class Lowered:
         return (
             elements >= LARGE
             and len(large) == 1
-            and large <= self.owner.turned
+            and large <= self.owner.permuted
             and (cost(expr) <= CHEAPER_THAN_MEMORY and not any(access.indirect for access in loads))
         )
 

@@ -14,8 +14,9 @@ from ..core.dtypes import DTYPES, Category, DType
 from ..core.shapes import Spec
 from ..loops.expr import Expr, NotRecordable, loads_in
 from ..loops.index import Var
-from ..loops.nest import Buffer, Call, Combine
-from ..loops.product import MATMUL, Matrix, Product, Triangle, transposed
+from ..loops.kernels import Product
+from ..loops.nest import Buffer, Combine
+from ..loops.product import Matrix, ProductShape, Triangle, transposed
 from .declare import extern, lowering
 from .lowered import Indices, Lowered, Lowerer
 
@@ -46,13 +47,12 @@ def multiplied(low: Lowerer, left: Lowered, right: Lowered, triangle: Triangle |
         return _summed(low, left.cheap(), right.cheap())
     first, a = _operand(left.cast(dtype), any_strides=True)
     second, b = _operand(right.cast(dtype))
-    product = _tall(Product(batch, rows, columns, depth, a, b, dtype, triangle=triangle))
+    product = _tall(ProductShape(batch, rows, columns, depth, a, b, dtype, triangle=triangle))
     if product.columns == 1 and product.rows > 1 and 1 in (product.left.row, product.left.column):
         # A column as a row: the same elements in the same order, and the kernel's vectors run along them.
         product, first, second = transposed(product), second, first
     out = low.fresh_buffer(dtype, shape)
-    name = f"{MATMUL}{len(low.definitions)}"
-    low.definitions.append(Call(name, MATMUL, [first, second], [out], {"product": product}))
+    low.definitions.append(Product(f"matmul{len(low.definitions)}", product, first, second, out))
     return low.stored(out, shape)
 
 
@@ -82,17 +82,17 @@ def _stored_operand(matrix: Lowered) -> tuple[Buffer, tuple[int, ...], int]:
     """A dense copy of a matrix, row-major or, if it is read in that order, column-major; where a copy of it
     or of its transpose is there, that one. A new buffer even of what is stored already."""
     low, (*batch, rows, columns) = matrix.owner, matrix.shape
-    turned_shape = (*batch, columns, rows)
-    here, there = low.sample_point(matrix.shape), low.sample_point(turned_shape)
-    turned = (*there[:-2], there[-1], there[-2])
-    as_is, as_turned = (matrix.shape, matrix.load(here)), (turned_shape, matrix.load(turned))
-    known = low.operands.get(as_turned)
+    transposed_shape = (*batch, columns, rows)
+    here, there = low.sample_point(matrix.shape), low.sample_point(transposed_shape)
+    swapped = (*there[:-2], there[-1], there[-2])
+    as_is, as_transposed = (matrix.shape, matrix.load(here)), (transposed_shape, matrix.load(swapped))
+    known = low.operands.get(as_transposed)
     if as_is not in low.operands and (
-        known or _reads_along(as_turned[1], there[-2:]) > _reads_along(as_is[1], here[-2:])
+        known or _reads_along(as_transposed[1], there[-2:]) > _reads_along(as_is[1], here[-2:])
     ):
         if known is None:
-            known = low.operands[as_turned] = _copied(
-                matrix, turned_shape, lambda index: (*index[:-2], index[-1], index[-2])
+            known = low.operands[as_transposed] = _copied(
+                matrix, transposed_shape, lambda index: (*index[:-2], index[-1], index[-2])
             )
         buffer, (*outer, row, column), offset = known
         return buffer, (*outer, column, row), offset
@@ -122,10 +122,10 @@ def _has_unit_stride(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
     return any(stride == 1 or size == 1 for size, stride in zip(shape[-2:], strides[-2:], strict=True))
 
 
-def _tall(p: Product) -> Product:
+def _tall(p: ProductShape) -> ProductShape:
     """A batch of products with one right operand is one product of a tall matrix."""
     if p.batch > 1 and p.right.batch == 0 and p.left.batch == p.rows * p.left.row:
-        return Product(1, p.batch * p.rows, p.columns, p.depth, p.left, p.right, p.dtype)
+        return ProductShape(1, p.batch * p.rows, p.columns, p.depth, p.left, p.right, p.dtype)
     return p
 
 

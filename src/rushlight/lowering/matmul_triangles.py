@@ -24,12 +24,12 @@ from ..loops.product import Side, Triangle
 
 @dataclass(frozen=True)
 class _Fact:
-    """What all matrices of a value are beyond a diagonal: where column > row + diagonal, or, turned, where
+    """What all matrices of a value are beyond a diagonal: where column > row + diagonal, or, transposed, where
     row > column + diagonal."""
 
     beyond: str  # "zero", which False is too, "true" or "minus infinity"
     diagonal: int
-    turned: bool = False
+    transposed: bool = False
     weights: bool = False  # the zeros are weights of what was minus infinity, or multiplied by such
 
 
@@ -89,7 +89,7 @@ def _fact_of(node: Node, facts: dict[Value, _Fact]) -> _Fact | None:
         wanted, at = (MINUS_INFINITY, 0) if name == "_softmax" else (ZERO, 1)
         given, along = known[at], node.args[at + 1]
         along_rows = along in (-1, len(out.shape) - 1)
-        if _is(given, wanted) and not given.turned and along_rows:
+        if _is(given, wanted) and not given.transposed and along_rows:
             return _Fact(ZERO, given.diagonal, weights=name == "_softmax" or given.weights)
         return None
     return known[0] if name in SAME and _is(known[0], ZERO) else None
@@ -106,7 +106,7 @@ def _of_where(args: Sequence[Any], known: Sequence[_Fact | None]) -> _Fact | Non
         chosen = numbers[0] if condition.beyond == TRUE else numbers[1]
         if chosen == -math.inf or chosen == 0:
             beyond = ZERO if chosen == 0 else MINUS_INFINITY
-            return _Fact(beyond, condition.diagonal, condition.turned)
+            return _Fact(beyond, condition.diagonal, condition.transposed)
     return None
 
 
@@ -149,7 +149,7 @@ def _of_view(source: Value, out: Value, facts: dict[Value, _Fact]) -> _Fact | No
     if (first, second) == ((rows, row), (columns, column)):
         return fact
     if (first, second) == ((columns, column), (rows, row)):
-        return replace(fact, turned=not fact.turned)
+        return replace(fact, transposed=not fact.transposed)
     return None
 
 
@@ -166,7 +166,7 @@ def _of_operands(node: Node, facts: dict[Value, _Fact]) -> Triangle | None:
         fact = facts.get(value)
         # no sum is empty
         if fact is not None and fact.weights and fact.diagonal >= 0 and length <= depth + fact.diagonal:
-            return Triangle(sides[fact.turned], fact.diagonal)
+            return Triangle(sides[fact.transposed], fact.diagonal)
     return None
 
 
@@ -200,7 +200,7 @@ class _Uses:
         fact = self.facts.get(out)
         if (
             fact is not None
-            and not fact.turned
+            and not fact.transposed
             and self._masks(user, value)
             and (fact.weights or fact.beyond == MINUS_INFINITY)
         ):

@@ -14,8 +14,8 @@ from ..core.registry import REGISTRY
 from ..core.shapes import Spec, memory_order, strides_in_order, wrap_dim
 from ..loops.expr import Access, Expr, Recorder
 from ..loops.index import as_index, dot
+from ..loops.kernels import Fold, Scan, fold
 from ..loops.nest import Combine, Nest, Phase, Reduce, Statement, Store
-from ..loops.templates import SCAN, Fold, fold, template
 from .declare import lowering
 from .lowered import Indices, Lowered, Lowerer
 
@@ -65,8 +65,8 @@ def scan(low: Lowerer, dim: int, values: Sequence[Running]) -> tuple[Lowered, ..
             Store(Access(buffer, dot(index, strides)), ops.cast(step.running, running.out.dtype))
         )
         results.append(low.stored(buffer, shape, strides))
-    nest = Nest(name, tuple(v for v in variables if v is not along), [Phase((along,), statements)])
-    low.definitions.append(template(SCAN, nest, folds=folds))
+    nest = Nest(name, tuple(v for v in variables if v is not along), (Phase((along,), tuple(statements)),))
+    low.definitions.append(Scan(nest, folds))
     return tuple(results)
 
 

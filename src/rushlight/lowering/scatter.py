@@ -10,8 +10,8 @@ from ..core.dtypes import DTYPES
 from ..core.shapes import Spec, contiguous_strides, memory_order, strides_in_order
 from ..loops.expr import Access, Expr
 from ..loops.index import as_index, dot
+from ..loops.kernels import Scatter
 from ..loops.nest import Combine, Nest, Phase, Store
-from ..loops.templates import SCATTER, template
 from .lowered import Indices, Lowered
 from .scan import extreme_value
 
@@ -60,10 +60,10 @@ def scattered(
         indirect = ops.indirect_in(position)
         condition = None if points.kept is None else points.kept(index)
         store = Store(Access(target, position, indirect), value(index), mode, condition)
-        nest = Nest(f"scatter{len(low.definitions)}", variables, [Phase((), [store])])
+        nest = Nest(f"scatter{len(low.definitions)}", variables, (Phase((), (store,)),))
         for expr in nest.phases[0].values():
             low.check(expr)
-        low.definitions.append(template(SCATTER, nest, [target]))
+        low.definitions.append(Scatter(nest))
     return result
 
 

@@ -9,8 +9,8 @@ from ..core.dtypes import DTYPES
 from ..core.promotion import common
 from ..core.shapes import Spec, memory_order, numel, strides_in_order, wrap_dim
 from ..loops.expr import Expr, IndexCheck, NotRecordable, Recorder
-from ..loops.nest import Call, Combine
-from ..loops.templates import SORT, Layout, Sort
+from ..loops.kernels import Layout, Sort, SortShape
+from ..loops.nest import Combine
 from .declare import extern, lowering
 from .lowered import Indices, Lowered, Lowerer
 from .scatter import at_least_1d
@@ -43,7 +43,7 @@ def sorted_rows(
     def layout(given: tuple[int, ...], start: int = 0) -> Layout:
         return Layout((*given[:dim], *given[dim + 1 :]), given[dim], start)
 
-    sort = Sort(
+    which = SortShape(
         self.dtype,
         (*shape[:dim], *shape[dim + 1 :]),
         self.shape[dim],
@@ -53,15 +53,7 @@ def sorted_rows(
         layout(results[0].strides),
         layout(results[1].strides),
     )
-    low.definitions.append(
-        Call(
-            f"sort{len(low.definitions)}",
-            SORT,
-            [buffer],
-            [values, positions],
-            {"sort": sort, "values": values, "positions": positions},
-        )
-    )
+    low.definitions.append(Sort(f"sort{len(low.definitions)}", which, buffer, values, positions))
     return results
 
 

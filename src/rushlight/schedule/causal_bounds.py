@@ -13,10 +13,11 @@ from dataclasses import replace
 from ..loops.causal_bounds import Beyond, Known, as_number, columns_of, fact_of, limits, rest_of
 from ..loops.expr import Recorder, loads_in
 from ..loops.index import Index, Var
-from ..loops.nest import Buffer, Call, Nest, Place, Store
-from ..loops.product import MATMUL, Side, epilogue_of, product_of, result_of
-from .loops import LoopPlan
-from .stages import Step, reads_writes
+from ..loops.kernels import Product
+from ..loops.nest import Buffer, MemoryKind, Nest, Store
+from ..loops.plans import LoopPlan
+from ..loops.product import Side
+from .stages import Step
 
 SHORT = 32  # columns that are not worth counting
 
@@ -25,7 +26,7 @@ Rest = tuple[tuple[Store, ...], ...]
 
 def limit_rows(recorder: Recorder, steps: list[Step]) -> list[str]:
     """Give plans among `steps` the limits that can be shown; says which."""
-    writers = Counter(b for step in steps for b in set(reads_writes(step)[1]))
+    writers = Counter(b for step in steps for b in set(step.outputs))
     facts: dict[Buffer, Beyond] = {}
     for at, step in enumerate(steps):
         found, steps[at] = _learn(recorder, step, facts)
@@ -38,13 +39,13 @@ def limit_rows(recorder: Recorder, steps: list[Step]) -> list[str]:
             step = _simplified(recorder, step, facts, readers)
             notes.append(f"{step.nest.name}: rows end at {step.limit}")
         elif (
-            isinstance(step, Call)
+            isinstance(step, Product)
             and _shows_a_triangle(step)
-            and _ends_unread(result_of(step), facts, readers)
+            and _ends_unread(step.result, facts, readers)
         ):
-            step = Call(step.name, step.routine, step.inputs, step.outputs, {**step.attributes, "near": True})
+            step = replace(step, near_diagonal=True)
         steps[at] = step
-        for buffer in set(reads_writes(step)[0]) if facts else ():
+        for buffer in set(step.inputs) if facts else ():
             readers.setdefault(buffer, []).append(step)
     return notes[::-1]
 
@@ -55,19 +56,17 @@ def _learn(recorder: Recorder, step: Step, facts: dict[Buffer, Beyond]) -> tuple
         found, limit, rest = _of_nest(recorder, step.nest, facts)
         limited = limit is not None and not step.vector_outer
         return found, replace(step, limit=limit, rest=rest) if limited else step
-    if step.routine != MATMUL:
+    if not isinstance(step, Product):
         return {}, step
-    product, nest = product_of(step), epilogue_of(step)
-    if product.triangle is not None and _shows_a_triangle(step):  # which has no epilogue
-        return {
-            result_of(step): Beyond(product.rows, product.columns, product.triangle.diagonal, Known(0.0))
-        }, step
+    shape, nest = step.shape, step.epilogue
+    if shape.triangle is not None and _shows_a_triangle(step):  # which has no epilogue
+        return {step.result: Beyond(shape.rows, shape.columns, shape.triangle.diagonal, Known(0.0))}, step
     return {} if nest is None else _of_nest(recorder, nest, facts)[0], step
 
 
-def _shows_a_triangle(call: Call) -> bool:
+def _shows_a_triangle(product: Product) -> bool:
     """Whether of the result of a product only a triangle is looked at."""
-    triangle = product_of(call).triangle if call.routine == MATMUL else None
+    triangle = product.shape.triangle
     return triangle is not None and triangle.side is Side.RESULT
 
 
@@ -86,7 +85,7 @@ def _of_nest(
         found = {}
         for phase, column in columns_of(nest):
             for s in phase.statements:
-                if isinstance(s, Store) and s.access.buffer.place is not Place.ROW:
+                if isinstance(s, Store) and s.access.buffer.memory is not MemoryKind.ROW:
                     fact = fact_of(s.access, column, limit, known[s.access], sorted(heights))
                     found.update({} if fact is None else {s.access.buffer: fact})
         long = (columns_of(nest)[0][1].extent.constant_value() or 0) > SHORT
@@ -123,7 +122,7 @@ def _ends_unread(buffer: Buffer, facts: dict[Buffer, Beyond], readers: dict[Buff
     """Whether none of the readers of a buffer looks beyond the diagonal."""
     return (
         buffer in facts
-        and buffer.place is Place.TEMPORARY
+        and buffer.memory is MemoryKind.TEMPORARY
         and all(_ends_there(step, buffer, facts[buffer]) for step in readers.get(buffer, ()))
     )
 
@@ -141,13 +140,15 @@ def _ends_there(step: Step, buffer: Buffer, fact: Beyond) -> bool:
         ]
         plain = all(store.value.op == "constant" for stores in step.rest for store in stores)
         return step.limit is not None and plain and all(found) and len(along) == len(step.nest.phases)
-    return _skips(step, buffer)
+    return isinstance(step, Product) and _skips(step, buffer)
 
 
-def _skips(call: Call, buffer: Buffer) -> bool:
+def _skips(product: Product, buffer: Buffer) -> bool:
     """Whether a product has the triangle of a buffer that is one of its operands."""
-    triangle = product_of(call).triangle if call.routine == MATMUL else None
-    if triangle is None or triangle.side is Side.RESULT or buffer in call.inputs[2:]:
+    triangle = product.shape.triangle
+    if triangle is None or triangle.side is Side.RESULT or buffer in product.inputs[2:]:
         return False
-    operand = triangle.side in (Side.RIGHT_LOWER, Side.RIGHT_UPPER)
-    return call.inputs[operand] is buffer and call.inputs[not operand] is not buffer
+    triangular, other = product.left, product.right
+    if triangle.side in (Side.RIGHT_LOWER, Side.RIGHT_UPPER):
+        triangular, other = other, triangular
+    return triangular is buffer and other is not buffer

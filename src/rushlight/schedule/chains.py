@@ -13,11 +13,12 @@ from dataclasses import replace
 
 from ..loops.expr import Access
 from ..loops.index import Var
-from ..loops.nest import Buffer, Call, Nest, Place
-from ..loops.product import MATMUL, Matrix, epilogue_of, product_of, result_of
-from .loops import LoopPlan
+from ..loops.kernels import Extern, Product
+from ..loops.nest import Buffer, MemoryKind, Nest
+from ..loops.plans import LoopPlan
+from ..loops.product import Matrix
 from .memory import bytes_of
-from .stages import Chain, Step, is_native, reads_writes
+from .stages import Chain, Step
 from .update_in_place import may_fail
 
 FEWEST_SHARES = 8  # a share runs on one thread
@@ -48,13 +49,13 @@ class _Growing:
         self.seen = 1  # steps up to the last link
         self.before: list[Step] = []  # of these, what the chain may need,
         self.after: list[Step] = []  # and what needs it, or needs to come after what it reads
-        self.shares = product_of(first).batch if isinstance(first, Call) and first.routine == MATMUL else 0
+        self.shares = first.shape.batch if isinstance(first, Product) else 0
         if self.shares < FEWEST_SHARES or _cut(first, self.shares) is None:
             return
         links = set()  # the numbers of all but the first
         waiting: list[int] = []
         for at, step in enumerate(others, 1):
-            if isinstance(step, Call) and not is_native(step):
+            if isinstance(step, Extern):
                 break
             if self._takes(step, [steps[n] for n in waiting]):
                 links.add(at)
@@ -73,7 +74,7 @@ class _Growing:
             return False
         links = [*self.links, link]
         (known, made), (read, written) = map(_touched, (self.links, links))
-        related = (known | made).intersection(reads_writes(step)[0])
+        related = (known | made).intersection(step.inputs)
         if not related or sum(map(bytes_of, read | written)) > SHARE_BYTES * self.shares:
             return False
         if not all(_stays_inside(link, b, self.shares) for link in links for b in written):
@@ -84,29 +85,28 @@ class _Growing:
 
 def _touched(steps: Sequence[Step]) -> tuple[set[Buffer], set[Buffer]]:
     """What steps read and what they write, but for rows of their own."""
-    reads, writes = reads_writes(Chain(list(steps), 1))
-    return {b for b in reads if b.place is not Place.ROW}, {b for b in writes if b.place is not Place.ROW}
+    reads = {b for step in steps for b in step.inputs if b.memory is not MemoryKind.ROW}
+    return reads, {b for step in steps for b in step.outputs if b.memory is not MemoryKind.ROW}
 
 
 def _must_follow(step: Step, others: Sequence[Step]) -> bool:
     """Whether a step has to run after one of those that are before it in order."""
-    reads, writes = map(set, reads_writes(step))
+    reads, writes = set(step.inputs), set(step.outputs)
     return any(
-        writes.intersection(theirs) or (reads | writes).intersection(written)
-        for theirs, written in map(reads_writes, others)
+        writes.intersection(other.inputs) or (reads | writes).intersection(other.outputs) for other in others
     )
 
 
 def _cut(step: Step, shares: int) -> Step | None:
     """The step in `shares` tasks; None if it cannot be cut so, or is not to be part of a chain."""
-    if any(b.place is Place.INPUT for b in reads_writes(step)[1]) or may_fail(step):  # an update in place
+    if any(b.memory is MemoryKind.INPUT for b in step.outputs) or may_fail(step):  # an update in place
         return None
-    if isinstance(step, Call):
-        if step.routine != MATMUL:
-            return None
-        p = product_of(step)
+    if isinstance(step, Product):
+        p = step.shape
         fits = p.batch == shares and p.windows is None and p.left.batch and p.right.batch
         return step if fits else None
+    if not isinstance(step, LoopPlan):
+        return None
     if step.part or step.block or not step.nest.outer:
         return None
     rows, rest = divmod(step.nest.outer[0].extent.constant_value() or 1, shares)
@@ -125,15 +125,16 @@ def _stays_inside(step: Step, buffer: Buffer, shares: int) -> bool:
         return False
     if isinstance(step, LoopPlan):
         return _nest_stays(step.nest, buffer, size, step.rows_per_task)
-    p, nest = product_of(step), epilogue_of(step)
-    operands = ((step.inputs[0], p.left, p.rows, p.depth), (step.inputs[1], p.right, p.depth, p.columns))
+    assert isinstance(step, Product)
+    p, nest = step.shape, step.epilogue
+    operands = ((step.left, p.left, p.rows, p.depth), (step.right, p.right, p.depth, p.columns))
     return (
         all(
             _matrix_stays(matrix, rows, columns, size)
             for operand, matrix, rows, columns in operands
             if operand is buffer
         )
-        and (result_of(step) is not buffer or size == p.rows * p.columns)
+        and (step.result is not buffer or size == p.rows * p.columns)
         and (nest is None or _nest_stays(nest, buffer, size, 1))
     )
 

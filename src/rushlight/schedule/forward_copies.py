@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..loops.definitions import Definition, Map, read, written
 from ..loops.expr import Access, Recorder
 from ..loops.index import Index, Var, as_index
-from ..loops.nest import Buffer, Call, Nest, Phase, Place, Store
-from ..loops.templates import COPY, nest_of, template
-from ..lowering.lowered import Definition, Map
-from .fusion import flatten, points, read, written
+from ..loops.kernels import Copy
+from ..loops.nest import Buffer, MemoryKind, Nest, Phase, Store
+from ..loops.rewrite import rewrite_nest
+from .fusion import flatten, points
 from .loops import unmerged
 
 
@@ -38,7 +39,7 @@ class _Way:
 
 def write_through(recorder: Recorder, definitions: Sequence[Definition]) -> list[Definition]:
     """Without maps that read what parts have written, all of it and nothing else, in another order."""
-    if not any(_is_part(definition) for definition in definitions):
+    if not any(isinstance(definition, Copy) for definition in definitions):
         return list(definitions)
     readers: dict[Buffer, list[Definition]] = {}
     writers: dict[Buffer, list[Definition]] = {}
@@ -53,9 +54,9 @@ def write_through(recorder: Recorder, definitions: Sequence[Definition]) -> list
         source = _rearranged(definition)
         if (
             source is not None
-            and source.place is Place.TEMPORARY
+            and source.memory is MemoryKind.TEMPORARY
             and readers[source] == [definition]
-            and all(map(_is_part, writers[source]))
+            and all(isinstance(writer, Copy) for writer in writers[source])
         ):
             assert isinstance(definition, Map)
             way = _way(recorder, definition)
@@ -64,10 +65,6 @@ def write_through(recorder: Recorder, definitions: Sequence[Definition]) -> list
                 continue
         kept.append(definition)
     return [_moved(definition, ways) for definition in kept]
-
-
-def _is_part(definition: Definition) -> bool:
-    return isinstance(definition, Call) and definition.routine == COPY
 
 
 def _rearranged(definition: Definition) -> Buffer | None:
@@ -82,7 +79,7 @@ def _rearranged(definition: Definition) -> Buffer | None:
 def _way(recorder: Recorder, copy: Map) -> _Way | None:
     """Where a map puts the elements of what it copies, if it reads each of them once."""
     store = Store(Access(copy.buffer, flatten(copy.variables)), copy.value)
-    nest = unmerged(recorder, Nest(copy.buffer.name, copy.variables, [Phase((), [store])]))
+    nest = unmerged(recorder, Nest(copy.buffer.name, copy.variables, (Phase((), (store,)),)))
     index: Index = nest.phases[0].statements[0].value.data.index
     found = [index.stride(var) for var in nest.outer]
     strides = tuple(0 if step is None else step.constant_value() or 0 for step in found)
@@ -97,18 +94,11 @@ def _way(recorder: Recorder, copy: Map) -> _Way | None:
 
 def _moved(definition: Definition, ways: dict[Buffer, _Way]) -> Definition:
     """A part of a tensor in its new place."""
-    if not isinstance(definition, Call) or definition.routine != COPY or definition.outputs[0] not in ways:
+    if not isinstance(definition, Copy) or definition.outputs[0] not in ways:
         return definition
-    way, nest = ways[definition.outputs[0]], nest_of(definition)
-    phases = [
-        Phase(
-            phase.inner,
-            [
-                Store(Access(way.target, way.position(s.access.index)), s.value)
-                for s in phase.statements
-                if isinstance(s, Store)
-            ],
-        )
-        for phase in nest.phases
-    ]
-    return template(COPY, Nest(nest.name, nest.outer, phases))
+    way = ways[definition.outputs[0]]
+
+    def there(access: Access) -> Access:
+        return Access(way.target, way.position(access.index))
+
+    return Copy(rewrite_nest(definition.nest, lambda value: value, there))

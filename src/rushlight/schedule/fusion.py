@@ -17,10 +17,11 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from ..loops.definitions import Definition, Map, Reduction, read, written
 from ..loops.expr import Access, Expr, Recorder, loads_in, reindex
 from ..loops.index import Index, Var, as_index
-from ..loops.nest import Buffer, Call, extents
-from ..lowering.lowered import Definition, Map, Reduction
+from ..loops.kernels import Routine
+from ..loops.nest import Buffer, extents
 
 
 class Group:
@@ -52,16 +53,6 @@ class Group:
 
     def touches(self, buffers: set[Buffer]) -> set[Buffer]:
         return buffers & (self._writes | self._reads)
-
-
-def written(definition: Definition) -> list[Buffer]:
-    return list(definition.outputs) if isinstance(definition, Call) else [definition.buffer]
-
-
-def read(definition: Definition) -> list[Buffer]:
-    if isinstance(definition, Call):
-        return list(definition.inputs)
-    return list(dict.fromkeys(access.buffer for access in loads_in(definition.value)))
 
 
 def points(definition: Map | Reduction) -> int:
@@ -181,7 +172,11 @@ def small_first(definitions: Sequence[Definition]) -> list[Definition]:
     others: list[Definition] = []
     late: set[Buffer] = set()
     for definition in definitions:
-        if isinstance(definition, Call) or points(definition) > FEW or not late.isdisjoint(read(definition)):
+        if (
+            isinstance(definition, Routine)
+            or points(definition) > FEW
+            or not late.isdisjoint(read(definition))
+        ):
             others.append(definition)
             late.update(written(definition))
         else:
@@ -196,7 +191,7 @@ class Fuser:
     """Forms groups from definitions in order."""
 
     def __init__(
-        self, recorder: Recorder, epilogue_obstacle: Callable[[Call, set[Buffer], Definition], str]
+        self, recorder: Recorder, epilogue_obstacle: Callable[[Routine, set[Buffer], Definition], str]
     ) -> None:
         self.forms = Forms(recorder)
         self.epilogue_obstacle = epilogue_obstacle  # why a definition cannot run on the tiles of a call
@@ -218,7 +213,7 @@ class Fuser:
 
     def _place(self, definition: Definition) -> None:
         at = None
-        if not isinstance(definition, Call):
+        if isinstance(definition, Map | Reduction):
             at = self._join(definition)
         if at is None:
             self.groups.append(Group(definition, self._own_rows(definition)))
@@ -240,7 +235,7 @@ class Fuser:
             return earliest
         for at in range(len(self.groups) - 1, earliest - 1, -1):
             group = self.groups[at]
-            if any(isinstance(member, Call) for member in group.members):
+            if any(isinstance(member, Routine) for member in group.members):
                 continue
             shared = group.touches(reads - self.common)
             if not shared or self._is_slight(shared, group, definition):
@@ -260,7 +255,9 @@ class Fuser:
         of the maps computes."""
         if isinstance(definition, Map) and points(definition) == group.rows:
             return False  # a number for each row
-        most = max(points(member) for member in (*group.members, definition) if not isinstance(member, Call))
+        most = max(
+            points(member) for member in (*group.members, definition) if isinstance(member, Map | Reduction)
+        )
         return most >= LARGE and SLIGHT * sum(_number(buffer.size) for buffer in shared) <= most
 
     def _joins_product(self, definition: Map | Reduction, at: int) -> bool:
@@ -269,7 +266,7 @@ class Fuser:
         """
         group = self.groups[at] if self.groups else None
         call = group.members[0] if group else None
-        if group is None or not isinstance(call, Call) or not group.writes() & set(read(definition)):
+        if group is None or not isinstance(call, Routine) or not group.writes() & set(read(definition)):
             return False
         reason = self.epilogue_obstacle(call, group.writes(), definition)
         group.notes.append(
@@ -296,7 +293,7 @@ class Fuser:
             return [group.rows]
         if isinstance(definition, Reduction):
             return [points(definition)]
-        counts = {points(member) for member in group.members if not isinstance(member, Call)} | {
+        counts = {points(member) for member in group.members if isinstance(member, Map | Reduction)} | {
             points(definition)
         }
         if len(counts) == 1:
@@ -309,7 +306,7 @@ class Fuser:
         if group.checked != rows:
             widths: dict[Buffer, int] = {}
             for member in group.members:
-                if not isinstance(member, Call):
+                if isinstance(member, Map | Reduction):
                     reason = self._apart(member, rows, widths)
                     if reason:
                         return reason

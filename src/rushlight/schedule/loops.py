@@ -8,12 +8,13 @@ results do not depend on the number of threads.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
-from ..loops.expr import Access, Recorder, cost, loads_in, reindex, walk
+from ..loops.expr import Recorder, cost, loads_in, walk
 from ..loops.index import Index, Quotient, Remainder, Var, as_index
-from ..loops.nest import Buffer, Nest, Phase, Place, Reduce, Store
+from ..loops.nest import MemoryKind, Nest, Phase, Statement, Store
+from ..loops.plans import LoopPlan
+from ..loops.rewrite import move_loops
 
 # Work (in rough instructions) below which splitting over threads costs more than it saves, and per task at
 # least.
@@ -21,23 +22,6 @@ SERIAL_WORK = 800_000
 AWAKE_WORK = 250_000  # the same among launches that keep the threads awake
 TASK_WORK = 200_000
 MOST_TASKS = 64
-
-
-@dataclass
-class LoopPlan:
-    """A nest and how it is to run."""
-
-    nest: Nest
-    vector_outer: bool  # the last outer loop runs in vectors, instead of the last inner loop of each phase
-    tasks: int
-    rows_per_task: int  # points of the outermost loop
-    block: int = 0  # points of the last outer loop that run before the one above it moves on; 0 for all
-    work: int = 0  # rough instructions
-    part: bool = False  # of a buffer whose other parts, elsewhere, others write
-    limit: Index | None = None  # where the last loop of every phase may end already (see limits.py)
-    rest: tuple[tuple[Store, ...], ...] = ()  # what each phase stores from there on
-    # of which buffers that is looked at only near the limit: as far as vectors and tiles reach over it
-    near: frozenset[Buffer] = frozenset()
 
 
 def plan_loops(recorder: Recorder, nest: Nest) -> LoopPlan:
@@ -72,7 +56,7 @@ def merge_loops(recorder: Recorder, nest: Nest) -> Nest:
     nest = _drop_single(recorder, nest)
     nest = unmerged(recorder, nest)
     nest = _merge_outer(recorder, nest)
-    return Nest(nest.name, nest.outer, [_merge_inner(recorder, phase) for phase in nest.phases])
+    return Nest(nest.name, nest.outer, tuple(_merge_inner(recorder, phase) for phase in nest.phases))
 
 
 def _drop_single(recorder: Recorder, nest: Nest) -> Nest:
@@ -80,10 +64,10 @@ def _drop_single(recorder: Recorder, nest: Nest) -> Nest:
     if not gone:
         return nest
     outer = tuple(v for v in nest.outer if v not in gone)
-    phases = [
-        Phase(tuple(v for v in p.inner if v not in gone), _moved(recorder, p.statements, gone))
+    phases = tuple(
+        Phase(tuple(v for v in p.inner if v not in gone), move_loops(recorder, p.statements, gone))
         for p in nest.phases
-    ]
+    )
     return Nest(nest.name, outer, phases)
 
 
@@ -103,7 +87,7 @@ def unmerged(recorder: Recorder, nest: Nest) -> Nest:
             step = min(divisors)
             high, low = Var(f"{var.name}_", extent // step), Var(f"{var.name}{step}", step)
             values = {var: as_index(high) * step + low}
-            phases = [Phase(p.inner, _moved(recorder, p.statements, values)) for p in nest.phases]
+            phases = tuple(Phase(p.inner, move_loops(recorder, p.statements, values)) for p in nest.phases)
             outer = (*nest.outer[:at], high, low, *nest.outer[at + 1 :])
             return unmerged(recorder, Nest(nest.name, outer, phases))
     return nest
@@ -118,31 +102,13 @@ def _divisors(index: Index, var: Var) -> list[int]:
     ]
 
 
-def _moved(recorder: Recorder, statements: list[Any], values: dict[Any, Any]) -> list[Any]:
-    return [
-        Store(
-            Access(
-                s.access.buffer,
-                s.access.index.substitute(values),
-                tuple((atom, reindex(recorder, e, values)) for atom, e in s.access.indirect),
-            ),
-            reindex(recorder, s.value, values),
-            s.mode,
-            None if s.condition is None else reindex(recorder, s.condition, values),
-        )
-        if isinstance(s, Store)
-        else Reduce(s.name, s.combine, reindex(recorder, s.value, values))
-        for s in statements
-    ]
-
-
 def _merge_outer(recorder: Recorder, nest: Nest) -> Nest:
     outer = list(nest.outer)
     phases = nest.phases
     at = len(outer) - 2
     while at >= 0:
         merged, values = _merged(outer[at], outer[at + 1])
-        moved = [Phase(p.inner, _moved(recorder, p.statements, values)) for p in phases]
+        moved = tuple(Phase(p.inner, move_loops(recorder, p.statements, values)) for p in phases)
         if all(_affine(s, merged) for p in moved for s in p.statements):
             phases = moved
             outer[at : at + 2] = [merged]
@@ -156,7 +122,7 @@ def _merge_inner(recorder: Recorder, phase: Phase) -> Phase:
     at = len(inner) - 2
     while at >= 0:
         merged, values = _merged(inner[at], inner[at + 1])
-        moved = _moved(recorder, statements, values)
+        moved = move_loops(recorder, statements, values)
         if all(_affine(s, merged) for s in moved):
             statements = moved
             inner[at : at + 2] = [merged]
@@ -169,19 +135,18 @@ def _merged(outer: Var, inner: Var) -> tuple[Var, dict[Any, Any]]:
     return merged, {outer: as_index(merged) // inner.extent, inner: as_index(merged) % inner.extent}
 
 
-def _indices(statement: Any) -> list[Index]:
-    indices = [access.index for access in loads_in(statement.value)]
-    indices.extend(node.data for node in walk(statement.value) if node.op == "index")
+def _indices(statement: Statement) -> list[Index]:
+    first, *others = statement.values()
+    indices = [access.index for access in loads_in(first)]
+    indices.extend(node.data for node in walk(first) if node.op == "index")
     if isinstance(statement, Store):
         indices.append(statement.access.index)
-        others = [e for _, e in statement.access.indirect]
-        others.extend([] if statement.condition is None else [statement.condition])
         indices.extend(access.index for e in others for access in loads_in(e))
         indices.extend(node.data for e in others for node in walk(e) if node.op == "index")
     return indices
 
 
-def _affine(statement: Any, var: Var) -> bool:
+def _affine(statement: Statement, var: Var) -> bool:
     return all(index.stride(var) is not None for index in _indices(statement))
 
 
@@ -194,9 +159,7 @@ def _prefers_outer(nest: Nest) -> bool:
         return False
     if not any(phase.inner for phase in nest.phases):
         return True
-    if any(
-        s.access.buffer.place is Place.ROW for p in nest.phases for s in p.statements if isinstance(s, Store)
-    ):
+    if any(access.buffer.memory is MemoryKind.ROW for access in nest.writes()):
         return False
     outer = inner = 0
     for phase in nest.phases:
@@ -208,7 +171,7 @@ def _prefers_outer(nest: Nest) -> bool:
     return outer > inner
 
 
-def _score(statement: Any, var: Var) -> int:
+def _score(statement: Statement, var: Var) -> int:
     total = 0
     for index in _indices(statement):
         stride = index.stride(var)

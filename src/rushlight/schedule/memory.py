@@ -7,9 +7,12 @@ the workspace's size. The placement is first fit, large ones first, which is det
 from __future__ import annotations
 
 from bisect import insort
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ..loops.nest import Buffer, Call, Kernel, Place
+from ..loops.kernels import Kernel
+from ..loops.nest import Buffer, MemoryKind
+from ..loops.plans import LoopPlan
 
 ALIGNMENT = 64
 
@@ -21,13 +24,9 @@ class Workspace:
     tops: list[int] = field(default_factory=list)  # for each stage, where the memory begins that nobody uses
 
 
-def buffers_of(kernel: Kernel) -> list[Buffer]:
+def buffers_of(kernel: Kernel | LoopPlan) -> list[Buffer]:
     """The buffers a kernel reads or writes, each once."""
-    if isinstance(kernel, Call):
-        found = [*kernel.inputs, *kernel.outputs]
-    else:
-        found = [access.buffer for access in (*kernel.reads(), *kernel.writes())]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys((*kernel.inputs, *kernel.outputs)))
 
 
 def bytes_of(buffer: Buffer) -> int:
@@ -40,13 +39,13 @@ def bytes_of(buffer: Buffer) -> int:
 LARGE = 4096  # bytes
 
 
-def plan_memory(stages: list[list[Kernel]]) -> Workspace:
+def plan_memory(stages: Sequence[Sequence[Kernel | LoopPlan]]) -> Workspace:
     """Offsets of the temporaries of kernels; those of a stage run at the same time."""
     first: dict[Buffer, int] = {}
     last: dict[Buffer, int] = {}
     for at, stage in enumerate(stages):
         for buffer in dict.fromkeys(b for kernel in stage for b in buffers_of(kernel)):
-            if buffer.place is Place.TEMPORARY:
+            if buffer.memory is MemoryKind.TEMPORARY:
                 first.setdefault(buffer, at)
                 last[buffer] = at
     lengths = {b: -(-max(bytes_of(b), 1) // ALIGNMENT) * ALIGNMENT for b in first}

@@ -9,14 +9,15 @@ an accumulator, and a row that only this nest reads is a row temporary. What nob
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..core.errors import InternalError
+from ..loops.definitions import Map, Reduction
 from ..loops.expr import Access, Expr, Recorder, loads_in, reindex, substitute
 from ..loops.index import Index, Var, as_index
-from ..loops.nest import Buffer, Call, Combine, Nest, Phase, Place, Reduce, Store, verify
+from ..loops.nest import Buffer, Combine, MemoryKind, Nest, Phase, Reduce, Store, verify
+from ..loops.rewrite import rewrite_statements
 from ..loops.varying import moving_cost
-from ..lowering.lowered import Map, Reduction
 from .fusion import Forms, Group, Structured, flatten, points, unflatten
 
 # A row that takes at most so many instructions an element is computed again by each phase that reads it,
@@ -42,7 +43,7 @@ def build_nest(forms: Forms, group: Group, name: str, needed: Callable[[Buffer],
 
     `needed(buffer)` tells whether anything outside of the group reads a buffer.
     """
-    members = [member for member in group.members if not isinstance(member, Call)]
+    members = [member for member in group.members if isinstance(member, Map | Reduction)]
     nest = (
         _flat_nest(forms.recorder, members, name, needed)
         if group.rows is None
@@ -79,7 +80,7 @@ def _flat_nest(
         draft.stored[member.buffer] = (position, value)
         if needed(member.buffer):
             draft.statements.append(Store(Access(member.buffer, position), value))
-    return Nest(name, outer, [Phase((), draft.statements)])
+    return Nest(name, outer, (Phase((), tuple(draft.statements)),))
 
 
 def _extents(variables: tuple[Var, ...]) -> list[Index]:
@@ -125,7 +126,7 @@ class _RowNest:
             self._add(form)
         self._store_reduced(members)
         self._drop_unread(members)
-        phases = [Phase(draft.inner, draft.statements) for draft in self.drafts if draft.statements]
+        phases = tuple(Phase(d.inner, tuple(d.statements)) for d in self.drafts if d.statements)
         return Nest(self.name, (self.row,), phases)
 
     def _add(self, form: Structured) -> None:
@@ -250,23 +251,19 @@ class _RowNest:
 
     def _make_row_temporary(self, buffer: Buffer, width: int) -> None:
         """Keep one row of `buffer` per task instead of all of it."""
-        buffer.place = Place.ROW
-        buffer.size = as_index(width)
+        own = replace(buffer, memory=MemoryKind.ROW, size=as_index(width))
         start = as_index(self.row) * width
 
         def local(node: Expr) -> Expr | None:
             if node.op == "load" and node.data.buffer is buffer:
-                return self.recorder.load(Access(buffer, node.data.index - start), node.dtype)
+                return self.recorder.load(Access(own, node.data.index - start), node.dtype)
             return None
 
+        def target(access: Access) -> Access:
+            return Access(own, access.index - start) if access.buffer is buffer else access
+
         for draft in self.drafts:
-            draft.statements = [
-                Store(
-                    Access(buffer, s.access.index - start) if s.access.buffer is buffer else s.access,
-                    substitute(self.recorder, s.value, local),
-                    s.mode,
-                )
-                if isinstance(s, Store)
-                else Reduce(s.name, s.combine, substitute(self.recorder, s.value, local))
-                for s in draft.statements
-            ]
+            statements = rewrite_statements(
+                draft.statements, lambda value: substitute(self.recorder, value, local), target
+            )
+            draft.statements = list(statements)

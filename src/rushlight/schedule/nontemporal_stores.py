@@ -8,20 +8,24 @@ the caches to what is needed next.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from ..loops.nest import Buffer, Call, Place
-from ..loops.product import MATMUL, epilogue_of, result_of
+from ..loops.kernels import Product
+from ..loops.nest import Buffer, MemoryKind
 from .memory import bytes_of
-from .stages import Chain, Stage, reads_writes
+from .stages import Stage
 
 LONG = 16 << 20  # bytes touched meanwhile
 LARGE = 1 << 18  # bytes
 
 
 def stream_results(stages: Sequence[Stage]) -> None:
-    """Give products the attribute "streamed": what their epilogues write for such readers."""
+    """Say of products which of what their epilogues write for such readers goes past the caches."""
     touched = [
-        [{b for b in buffers if b.place is not Place.ROW} for buffers in reads_writes(Chain(stage.steps, 1))]
+        [
+            {b for buffers in some for b in buffers if b.memory is not MemoryKind.ROW}
+            for some in ([step.inputs for step in stage.steps], [step.outputs for step in stage.steps])
+        ]
         for stage in stages
     ]
     traffic = [0]  # before each stage
@@ -29,23 +33,17 @@ def stream_results(stages: Sequence[Stage]) -> None:
         traffic.append(traffic[-1] + sum(map(bytes_of, reads | writes)))
     for number, stage in enumerate(stages):
         for at, unit in enumerate(stage.units):
-            if isinstance(unit, Call) and unit.routine == MATMUL and epilogue_of(unit) is not None:
+            if isinstance(unit, Product) and unit.epilogue is not None:
                 found = [
                     b
                     for b in unit.outputs
-                    if b is not result_of(unit)
-                    and b.place is Place.TEMPORARY
+                    if b is not unit.result
+                    and b.memory is MemoryKind.TEMPORARY
                     and bytes_of(b) >= LARGE
                     and _waits(b, number, touched, traffic)
                 ]
                 if found:
-                    stage.units[at] = Call(
-                        unit.name,
-                        unit.routine,
-                        unit.inputs,
-                        unit.outputs,
-                        {**unit.attributes, "streamed": found},
-                    )
+                    stage.units[at] = replace(unit, nontemporal=tuple(found))
 
 
 def _waits(

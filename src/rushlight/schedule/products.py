@@ -10,26 +10,25 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Sequence
 from dataclasses import replace
 
+from ..loops.definitions import Definition, Map, read
 from ..loops.expr import CHECKS, Access, Expr, Recorder, loads_in, reindex, substitute, walk
 from ..loops.index import Index, Var
-from ..loops.nest import Buffer, Call, Nest, Phase, Place, Store, extents, verify
-from ..loops.product import MATMUL, Product, Side, product_of, result_of, transposed
-from ..loops.templates import COPY, nest_of, template
-from ..lowering.lowered import Definition, Map
-from .fusion import flatten, points, read, unflatten
+from ..loops.kernels import Copy, Product
+from ..loops.nest import Buffer, MemoryKind, Nest, Phase, Store, extents, verify
+from ..loops.product import ProductShape, Side, transposed
+from ..loops.rewrite import rename_value, rewrite_nest
+from .fusion import flatten, points, unflatten
 from .nests import forwarded
 
 
-def epilogue_obstacle(call: Call, written: set[Buffer], definition: Definition) -> str:
+def epilogue_obstacle(product: Product, written: set[Buffer], definition: Definition) -> str:
     """Why `definition` cannot run on the tiles of a product whose group writes `written`; empty if it can."""
-    if call.routine != MATMUL:
-        return f"{call.routine} is a call"
     if not isinstance(definition, Map):
         return "a reduction does not run on the tiles of a product"
-    triangle = product_of(call).triangle
+    triangle = product.shape.triangle
     if triangle is not None and triangle.side is Side.RESULT:
         return "of the product only a triangle is of use, and its readers know where rows of that end"
-    if points(definition) != product_of(call).size:
+    if points(definition) != product.shape.size:
         return f"{definition.buffer} has not one element for each of the product"
     if any(_is_gather(node) for node in walk(definition.value)):
         return f"{definition.buffer} reads at indices from memory"
@@ -49,13 +48,13 @@ def _without_single(index: Index, variables: Sequence[Var]) -> Index:
 
 
 def with_epilogue(
-    recorder: Recorder, call: Call, maps: Sequence[Map], needed: Callable[[Buffer], bool]
-) -> Call:
-    """The call with `maps` as its epilogue; `needed` tells whether anything else reads a buffer."""
-    product, result = product_of(call), result_of(call)
+    recorder: Recorder, product: Product, maps: Sequence[Map], needed: Callable[[Buffer], bool]
+) -> Product:
+    """The product with `maps` as its epilogue; `needed` tells whether anything else reads a buffer."""
+    shape, result = product.shape, product.result
     variables = tuple(
-        Var(f"{call.name}_{name}", extent)
-        for name, extent in (("b", product.batch), ("i", product.rows), ("j", product.columns))
+        Var(f"{product.name}_{name}", extent)
+        for name, extent in (("b", shape.batch), ("i", shape.rows), ("j", shape.columns))
     )
     here = _without_single(flatten(variables), variables)
     stored: dict[Buffer, tuple[Index, Expr]] = {}
@@ -67,40 +66,26 @@ def with_epilogue(
         if needed(member.buffer):
             statements.append(Store(Access(member.buffer, here), value))
     if not statements:  # lowering defined what turned out to be of no use
-        return call
-    kept = [result] if needed(result) else []
-    if not kept and statements[-1].access.buffer.dtype is product.dtype:
+        return product
+    kept = needed(result)
+    if not kept and statements[-1].access.buffer.dtype is shape.dtype:
         # No statement after the last store reads the product, so that store may go where the product was.
         taken = statements[-1].access.buffer
-        statements = [Store(s.access, _read_from(recorder, s.value, result, taken)) for s in statements]
+        statements = [Store(s.access, rename_value(recorder, s.value, {result: taken})) for s in statements]
         result = taken
         if statements[-1].value.op == "load" and statements[-1].value.data == statements[-1].access:
             statements.pop()  # a copy of the product to where it is
     if not statements:
-        return Call(call.name, call.routine, call.inputs, [result], call.attributes)
-    nest = Nest(f"{call.name}_epilogue", variables, [Phase((), list(statements))])
+        return replace(product, result=result)
+    nest = Nest(f"{product.name}_epilogue", variables, (Phase((), tuple(statements)),))
     verify(nest)
-    reads = [access.buffer for access in nest.reads() if access.buffer is not result]
-    writes = [s.access.buffer for s in statements]
-    outputs = list(dict.fromkeys([*kept, *writes, result]))
-    inputs = [*call.inputs[:2], *dict.fromkeys(b for b in reads if b not in outputs)]
-    attributes = {**call.attributes, "epilogue": nest, "result": result}
-    return Call(call.name, call.routine, inputs, outputs, attributes)
-
-
-def _read_from(recorder: Recorder, value: Expr, old: Buffer, new: Buffer) -> Expr:
-    def moved(node: Expr) -> Expr | None:
-        if node.op == "load" and node.data.buffer is old:
-            return recorder.load(Access(new, node.data.index, node.data.indirect), node.dtype)
-        return None
-
-    return substitute(recorder, value, moved)
+    return replace(product, result=result, epilogue=nest, keeps_result=kept)
 
 
 # Products that are read transposed.
 
 
-def turn_products(recorder: Recorder, definitions: Sequence[Definition]) -> list[Definition]:
+def transpose_products(recorder: Recorder, definitions: Sequence[Definition]) -> list[Definition]:
     """Products whose every reader is a map that reads the transposed result compute that one instead, so that
     the map can run on their tiles: the gradient of a weight and the update of the weight, for example. So do
     those of which a part of another tensor is made: it is copied as it lies then."""
@@ -108,32 +93,28 @@ def turn_products(recorder: Recorder, definitions: Sequence[Definition]) -> list
     for definition in definitions:
         for buffer in read(definition):
             readers.setdefault(buffer, []).append(definition)
-    turned: dict[Buffer, Call] = {}
+    swapped: dict[Buffer, Product] = {}
     for definition in definitions:
-        if isinstance(definition, Call) and definition.routine == MATMUL and len(definition.outputs) == 1:
-            result, product = definition.outputs[0], _turned(product_of(definition))
+        if isinstance(definition, Product) and len(definition.outputs) == 1:
+            result, shape = definition.result, _transposed(definition.shape)
             users = readers.get(result, [])
             if (
                 users
-                and result.place is Place.TEMPORARY
-                and product is not None
-                and all(_reads_transposed(user, result, product) for user in users)
+                and result.memory is MemoryKind.TEMPORARY
+                and shape is not None
+                and all(_reads_transposed(user, result, shape) for user in users)
             ):
-                turned[result] = Call(
-                    definition.name,
-                    MATMUL,
-                    definition.inputs[::-1],
-                    definition.outputs,
-                    {**definition.attributes, "product": product},
+                swapped[result] = replace(
+                    definition, shape=shape, left=definition.right, right=definition.left
                 )
-    if not turned:
+    if not swapped:
         return list(definitions)
     found: list[Definition] = []
     for definition in definitions:
-        if any(buffer in turned for buffer in read(definition)):
-            found.append(_turned_reader(recorder, definition, turned))
-        elif isinstance(definition, Call) and definition.outputs:
-            found.append(turned.get(definition.outputs[0], definition))
+        if any(buffer in swapped for buffer in read(definition)):
+            found.append(_transposed_reader(recorder, definition, swapped))
+        elif isinstance(definition, Product):
+            found.append(swapped.get(definition.result, definition))
         else:
             found.append(definition)
     return found
@@ -143,35 +124,31 @@ def _loops_and_value(user: Definition) -> tuple[tuple[Var, ...], Expr] | None:
     """Of a map or a part: the loops, and what is computed in them."""
     if isinstance(user, Map):
         return user.variables, user.value
-    if isinstance(user, Call) and user.routine == COPY:
-        nest = nest_of(user)
-        (store,) = nest.phases[0].statements
-        return nest.outer, store.value
+    if isinstance(user, Copy):
+        (store,) = user.nest.phases[0].statements
+        return user.nest.outer, store.value
     return None
 
 
-def _turned_reader(recorder: Recorder, user: Definition, turned: Container[Buffer]) -> Definition:
+def _transposed_reader(recorder: Recorder, user: Definition, swapped: Container[Buffer]) -> Definition:
     """A map or part that reads transposed products where their elements have its own numbers."""
     loops = _loops_and_value(user)
     assert loops is not None
-    value = _read_at(recorder, loops[1], turned, flatten(loops[0]))
+    value = _read_at(recorder, loops[1], swapped, flatten(loops[0]))
     if isinstance(user, Map):
         return replace(user, value=value)
-    assert isinstance(user, Call)
-    nest = nest_of(user)
-    (store,) = nest.phases[0].statements
-    assert isinstance(store, Store)
-    return template(COPY, Nest(nest.name, nest.outer, [Phase((), [Store(store.access, value)])]))
+    assert isinstance(user, Copy)
+    return Copy(rewrite_nest(user.nest, lambda _: value))
 
 
-def _turned(p: Product) -> Product | None:
+def _transposed(p: ProductShape) -> ProductShape | None:
     """The product with rows and columns exchanged, if its kernel can read the operands then."""
     if p.windows or 1 not in (p.left.row, p.left.column) or p.rows == 1 or p.columns == 1:
         return None
     return transposed(p)
 
 
-def _reads_transposed(user: Definition, result: Buffer, product: Product) -> bool:
+def _reads_transposed(user: Definition, result: Buffer, product: ProductShape) -> bool:
     """Whether a map or part reads, at the element of its own number, the element of the transposed product."""
     loops = _loops_and_value(user)
     if loops is None or extents(loops[0]) != product.size:

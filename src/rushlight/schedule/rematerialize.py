@@ -7,12 +7,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ..loops.definitions import Definition, Map, Reduction, read, written
 from ..loops.expr import Expr, Recorder, cost, loads_in, reindex, substitute, walk
 from ..loops.index import Index, Quotient, Remainder
-from ..loops.nest import Buffer, Call, Place
-from ..loops.product import MATMUL
-from ..lowering.lowered import Definition, Map
-from .fusion import flatten, points, read, unflatten, written
+from ..loops.kernels import Product
+from ..loops.nest import Buffer, MemoryKind
+from .fusion import flatten, points, unflatten
 
 CHEAP = 2  # instructions
 SMALL = 8  # times smaller than the result is what else may be read
@@ -20,18 +20,14 @@ SMALL = 8  # times smaller than the result is what else may be read
 
 def compute_again(recorder: Recorder, definitions: Sequence[Definition]) -> list[Definition]:
     """The definitions without maps of this kind."""
-    products = {
-        definition.outputs[0]
-        for definition in definitions
-        if isinstance(definition, Call) and definition.routine == MATMUL
-    }
+    products = {definition.result for definition in definitions if isinstance(definition, Product)}
     readers: dict[Buffer, list[Definition]] = {}
     for definition in definitions:
         for buffer in set(read(definition)):
             readers.setdefault(buffer, []).append(definition)
     gone: dict[Buffer, Map] = {}
     for definition in definitions:
-        if isinstance(definition, Map) and definition.buffer.place is Place.TEMPORARY:
+        if isinstance(definition, Map) and definition.buffer.memory is MemoryKind.TEMPORARY:
             users = readers.get(definition.buffer, [])
             source = _source(definition)
             if (
@@ -63,7 +59,7 @@ def _source(definition: Map) -> Buffer | None:
 
 def _can_compute(user: Definition, definition: Map) -> bool:
     """Whether a reader of a map can compute what it reads of it, without divisions of indices."""
-    if isinstance(user, Call):
+    if not isinstance(user, Map | Reduction):
         return False
     accesses = [access for access in loads_in(user.value) if access.buffer is definition.buffer]
     return not any(
@@ -81,7 +77,7 @@ def _value_at(recorder: Recorder, definition: Map, position: Index) -> Expr:
 
 def _with(recorder: Recorder, definition: Definition, gone: dict[Buffer, Map]) -> Definition:
     """The definition with the values of maps in place of what it reads of them."""
-    if isinstance(definition, Call) or not gone.keys() & set(read(definition)):
+    if not isinstance(definition, Map | Reduction) or not gone.keys() & set(read(definition)):
         return definition
 
     def moved(node: Expr) -> Expr | None:

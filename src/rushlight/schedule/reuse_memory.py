@@ -6,18 +6,14 @@ result, may write that result to the temporary's memory: it is in cache already,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-
-from ..loops.expr import Access, Expr, Recorder, loads_in, substitute
-from ..loops.nest import Buffer, Call, Nest, Phase, Place, Statement, Store
-from ..loops.product import MATMUL, epilogue_of, result_of
-from .loops import LoopPlan
-from .memory import LARGE, bytes_of
-from .stages import Step, reads_writes
+from ..loops.expr import Access, Recorder, loads_in
+from ..loops.kernels import Product
+from ..loops.nest import Buffer, MemoryKind, Nest, Store
+from ..loops.plans import LoopPlan
+from ..loops.rewrite import rename_plan, rename_routine
+from .memory import LARGE, buffers_of, bytes_of
+from .stages import Step
 from .update_in_place import Pair
-
-Names = Mapping[Buffer, Buffer]
 
 
 def reuse_memory(recorder: Recorder, steps: list[Step]) -> list[Pair]:
@@ -25,25 +21,26 @@ def reuse_memory(recorder: Recorder, steps: list[Step]) -> list[Pair]:
     readers: dict[Buffer, list[Step]] = {}
     writers: dict[Buffer, list[Step]] = {}
     for step in steps:
-        for users, buffers in zip((readers, writers), reads_writes(step), strict=True):
-            for buffer in dict.fromkeys(buffers):
-                users.setdefault(buffer, []).append(step)
+        for buffer in step.inputs:
+            readers.setdefault(buffer, []).append(step)
+        for buffer in step.outputs:
+            writers.setdefault(buffer, []).append(step)
     names: dict[Buffer, Buffer] = {}
 
     def free(new: Buffer, old: Buffer) -> bool:
         """Whether one step alone reads `old` and writes `new`, and all who read `new` can read another."""
         return len(readers[old]) == len(writers[new]) == 1 == len(writers.get(old, ())) and all(
-            isinstance(s, LoopPlan) or s.routine == MATMUL for s in readers.get(new, ())
+            isinstance(s, LoopPlan | Product) for s in readers.get(new, ())
         )
 
     for at, step in enumerate(steps):
         if isinstance(step, LoopPlan) and not step.part:
             taken: set[Buffer] = set()
-            for new in dict.fromkeys(reads_writes(step)[1]):
+            for new in step.outputs:
                 old = next(
                     (
                         old
-                        for old in dict.fromkeys(reads_writes(step)[0])
+                        for old in step.inputs
                         if old not in taken
                         and _alike(new, old)
                         and free(new, old)
@@ -54,15 +51,20 @@ def reuse_memory(recorder: Recorder, steps: list[Step]) -> list[Pair]:
                 if old is not None:
                     taken.add(old)
                     names[new] = names.get(old, old)
-        if names.keys() & {b for buffers in reads_writes(step) for b in buffers}:
-            steps[at] = _renamed(recorder, step, names)
+        if not names.keys().isdisjoint(buffers_of(step)):
+            renamed: Step
+            if isinstance(step, LoopPlan):
+                renamed = rename_plan(recorder, step, names)
+            else:
+                renamed = rename_routine(recorder, step, names)
+            steps[at] = renamed
     return list(names.items())
 
 
 def _alike(new: Buffer, old: Buffer) -> bool:
     return (
         new is not old
-        and new.place is old.place is Place.TEMPORARY
+        and new.memory is old.memory is MemoryKind.TEMPORARY
         and new.dtype is old.dtype
         and new.size == old.size
         and bytes_of(new) >= LARGE
@@ -80,72 +82,8 @@ def _reads_first(nest: Nest, new: Buffer, old: Buffer) -> bool:
     if store.mode is not None or store.condition is not None or store.access.indirect:
         return False
     for at, (phase, s) in enumerate(statements):
-        for access in (a for value in Phase((), [s]).values() for a in loads_in(value) if a.buffer is old):
+        for access in (a for value in s.values() for a in loads_in(value) if a.buffer is old):
             if at > places[0] or phase.inner != here.inner or access != Access(old, store.access.index):
                 return False
     # No other turn of the loops may read what was written.
     return all(var.extent == 1 or store.access.index.depends_on(var) for var in (*nest.outer, *here.inner))
-
-
-# Other names.
-
-
-def _renamed(recorder: Recorder, step: Step, names: Names) -> Step:
-    """The step with other buffers in the place of those that `names` has."""
-    if isinstance(step, LoopPlan):
-        rest = tuple(tuple(_store(recorder, s, names) for s in stores) for stores in step.rest)
-        near = frozenset(names.get(b, b) for b in step.near)
-        return replace(step, nest=_nest(recorder, step.nest, names), rest=rest, near=near)
-    attributes = dict(step.attributes)
-    nest = epilogue_of(step)
-    if nest is not None:
-        attributes["epilogue"] = _nest(recorder, nest, names)
-    if "result" in attributes:
-        attributes["result"] = names.get(result_of(step), result_of(step))
-    inputs, outputs = ([names.get(b, b) for b in buffers] for buffers in (step.inputs, step.outputs))
-    return Call(step.name, step.routine, inputs, outputs, attributes)
-
-
-def _nest(recorder: Recorder, nest: Nest, names: Names) -> Nest:
-    return Nest(
-        nest.name,
-        nest.outer,
-        [Phase(phase.inner, _statements(recorder, phase.statements, names)) for phase in nest.phases],
-    )
-
-
-def _statements(recorder: Recorder, statements: Sequence[Statement], names: Names) -> list[Statement]:
-    return [
-        _store(recorder, s, names)
-        if isinstance(s, Store)
-        else replace(s, value=_value(recorder, s.value, names))
-        for s in statements
-    ]
-
-
-def _store(recorder: Recorder, store: Store, names: Names) -> Store:
-    condition = None if store.condition is None else _value(recorder, store.condition, names)
-    return replace(
-        store,
-        access=_access(recorder, store.access, names),
-        value=_value(recorder, store.value, names),
-        condition=condition,
-    )
-
-
-def _access(recorder: Recorder, access: Access, names: Names) -> Access:
-    return Access(
-        names.get(access.buffer, access.buffer),
-        access.index,
-        tuple((atom, _value(recorder, e, names)) for atom, e in access.indirect),
-    )
-
-
-def _value(recorder: Recorder, value: Expr, names: Names) -> Expr:
-    def moved(node: Expr) -> Expr | None:
-        if node.op == "load" and node.data.buffer in names:
-            access = node.data
-            return recorder.load(Access(names[access.buffer], access.index, access.indirect), node.dtype)
-        return None
-
-    return substitute(recorder, value, moved)

@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ..loops.definitions import Definition, Map, read, written
 from ..loops.expr import Expr, Recorder, cost, substitute, walk
 from ..loops.index import Index, Var, as_index
-from ..loops.nest import Buffer, Place
-from ..lowering.lowered import Definition, Map
-from .fusion import read, written
+from ..loops.nest import Buffer, MemoryKind
 
 WORTH = 12  # instructions: one transcendental function
 
@@ -31,7 +30,7 @@ def keep_functions(recorder: Recorder, definitions: Sequence[Definition]) -> lis
     added: dict[int, list[Definition]] = {}  # by what they follow
     for buffer, at in home.items():
         users = readers.get(buffer, [])
-        if len(users) < 2 or buffer.place is not Place.TEMPORARY:
+        if len(users) < 2 or buffer.memory is not MemoryKind.TEMPORARY:
             continue
         late = [n for n in users if any(home.get(other, -1) > at for other in read(definitions[n]))]
         if not late or len(late) == len(users) or not all(isinstance(definitions[n], Map) for n in users):
@@ -41,7 +40,7 @@ def keep_functions(recorder: Recorder, definitions: Sequence[Definition]) -> lis
         function = found.pop() if len(found) == 1 else None
         if function is None:
             continue
-        kept = Buffer(f"{buffer.name}_function", buffer.dtype, buffer.size, Place.TEMPORARY)
+        kept = Buffer(f"{buffer.name}_function", buffer.dtype, buffer.size, MemoryKind.TEMPORARY)
         added.setdefault(at, []).append(Map(kept, (place,), function))
         for n in late:
             changed[n] = _reading(recorder, changed[n], buffer, kept)

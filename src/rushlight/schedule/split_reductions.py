@@ -11,11 +11,11 @@ from dataclasses import replace
 
 from ..core.dtypes import DTYPES
 from ..core.errors import InternalError
+from ..loops.definitions import Definition, Map, Reduction, read
 from ..loops.expr import Expr, Recorder, loads_in, reindex
 from ..loops.index import Var, as_index
-from ..loops.nest import Buffer, Combine, Place, extents
-from ..lowering.lowered import Definition, Map, Reduction
-from .fusion import flatten, points, read, unflatten
+from ..loops.nest import Buffer, Combine, MemoryKind, extents
+from .fusion import flatten, points, unflatten
 
 FEW_RESULTS = 16  # with as many, there is a task for each
 PART = 1 << 14  # elements that a part has at least
@@ -122,7 +122,7 @@ def _plain(recorder: Recorder, reduction: Reduction) -> list[Reduction]:
         return [reduction]
     value = reduction.value
     int64 = DTYPES["int64"]
-    best = Buffer(f"{reduction.buffer.name}_best", value.dtype, reduction.buffer.size, Place.TEMPORARY)
+    best = Buffer(f"{reduction.buffer.name}_best", value.dtype, reduction.buffer.size, MemoryKind.TEMPORARY)
     found = recorder.load_at(best, flatten(reduction.outer), value.dtype)
     there = recorder.eq(value, found)
     if value.dtype.is_floating_point:
@@ -148,7 +148,7 @@ def _split(recorder: Recorder, reduction: Reduction) -> list[Definition]:
     rest = extent - parts * length
     name, dtype = reduction.buffer.name, reduction.value.dtype
     chunk, along = Var(f"{name}_part", parts), Var(f"{longest.name}_in", length)
-    partial = Buffer(f"{name}_parts", dtype, reduction.buffer.size * parts, Place.TEMPORARY)
+    partial = Buffer(f"{name}_parts", dtype, reduction.buffer.size * parts, MemoryKind.TEMPORARY)
     steps: list[Definition] = [
         Reduction(
             partial,
@@ -162,7 +162,8 @@ def _split(recorder: Recorder, reduction: Reduction) -> list[Definition]:
     if not rest:
         return [*steps, Reduction(reduction.buffer, reduction.outer, (chunk,), reduction.combine, parted)]
     whole, left = (
-        Buffer(f"{name}_{part}", dtype, reduction.buffer.size, Place.TEMPORARY) for part in ("whole", "rest")
+        Buffer(f"{name}_{part}", dtype, reduction.buffer.size, MemoryKind.TEMPORARY)
+        for part in ("whole", "rest")
     )
     beyond = Var(f"{longest.name}_rest", rest)
     steps.append(Reduction(whole, reduction.outer, (chunk,), reduction.combine, parted))
@@ -186,7 +187,7 @@ def _split_between(recorder: Recorder, reduction: Reduction) -> list[Definition]
     count = _trailing(reduction)
     lead, band = reduction.inner[:-count], reduction.inner[-count:]
     dtype, size = reduction.value.dtype, reduction.buffer.size * extents(lead)
-    partial = Buffer(f"{reduction.buffer.name}_parts", dtype, size, Place.TEMPORARY)
+    partial = Buffer(f"{reduction.buffer.name}_parts", dtype, size, MemoryKind.TEMPORARY)
     parted = recorder.load_at(partial, flatten((*lead, *reduction.outer)), dtype)
     return [
         Reduction(partial, (*lead, *reduction.outer), band, reduction.combine, reduction.value),

@@ -11,14 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..loops.nest import Buffer, Call, Place
-from ..loops.product import MATMUL, product_of
-from ..loops.templates import SCAN, SCATTER, SORT
-from .loops import AWAKE_WORK, SERIAL_WORK, LoopPlan
+from ..loops.kernels import Copy, Extern, Product, Routine, Sort
+from ..loops.nest import Buffer, MemoryKind
+from ..loops.plans import LoopPlan
+from .loops import AWAKE_WORK, SERIAL_WORK
 
-Step = LoopPlan | Call
-
-NATIVE = (MATMUL, SCAN, SCATTER, SORT)
+Step = LoopPlan | Routine
 
 
 @dataclass
@@ -28,6 +26,14 @@ class Chain:
 
     steps: list[Step]
     shares: int
+
+    @property
+    def inputs(self) -> tuple[Buffer, ...]:
+        return tuple(b for step in self.steps for b in step.inputs)
+
+    @property
+    def outputs(self) -> tuple[Buffer, ...]:
+        return tuple(b for step in self.steps for b in step.outputs)
 
 
 @dataclass
@@ -47,33 +53,15 @@ def steps_of(unit: Step | Chain) -> list[Step]:
     return unit.steps if isinstance(unit, Chain) else [unit]
 
 
-def name_of(step: Step) -> str:
-    return step.name if isinstance(step, Call) else step.nest.name
-
-
-def is_native(call: Call) -> bool:
-    """Whether a call is generated code, which runs in tasks as nests do."""
-    return call.routine in NATIVE
-
-
 def work_of(step: Step) -> int:
     """Rough instructions."""
     if isinstance(step, LoopPlan):
         return step.work
-    if step.routine == MATMUL:
-        product = product_of(step)
-        return product.size * product.depth
-    plan = step.attributes.get("plan")
-    return plan.work if isinstance(plan, LoopPlan) and plan.work else SERIAL_WORK
-
-
-def reads_writes(unit: Step | Chain) -> tuple[list[Buffer], list[Buffer]]:
-    if isinstance(unit, Chain):
-        reads, writes = zip(*map(reads_writes, unit.steps), strict=True)
-        return [b for some in reads for b in some], [b for some in writes for b in some]
-    if isinstance(unit, Call):
-        return list(unit.inputs), list(unit.outputs)
-    return [a.buffer for a in unit.nest.reads()], [a.buffer for a in unit.nest.writes()]
+    if isinstance(step, Product):
+        return step.shape.size * step.shape.depth
+    if isinstance(step, Sort | Extern | Copy) or step.plan is None or not step.plan.work:
+        return SERIAL_WORK
+    return step.plan.work
 
 
 def form_stages(units: Sequence[Step | Chain]) -> list[Stage]:
@@ -84,7 +72,7 @@ def form_stages(units: Sequence[Step | Chain]) -> list[Stage]:
     read: dict[Buffer, int] = {}
     whole: dict[Buffer, int] = {}  # as `written`, but for parts
     for step in units:
-        reads, writes = reads_writes(step)
+        reads, writes = step.inputs, step.outputs
         part = isinstance(step, LoopPlan) and step.part
         before = whole if part else written
         at = max(
@@ -94,7 +82,7 @@ def form_stages(units: Sequence[Step | Chain]) -> list[Stage]:
                 *(max(before.get(b, -1), read.get(b, -1)) + 1 for b in writes),
             ]
         )
-        if isinstance(step, Call) and not is_native(step):
+        if isinstance(step, Extern):
             at = floor = len(stages)
             floor += 1
         if at == len(stages):
@@ -125,15 +113,15 @@ def _sink(stages: list[Stage]) -> None:
     for number in range(len(stages) - 1, -1, -1):
         kept: list[Step | Chain] = []
         for step in stages[number].units:
-            reads, writes = reads_writes(step)
+            reads, writes = step.inputs, step.outputs
             latest = min((needed[b] - 1 for b in (*reads, *writes) if b in needed), default=number)
             while latest > number and _stands_alone(stages[latest]):
                 latest -= 1
             fill = (
                 isinstance(step, LoopPlan)
-                and not any(b.place is Place.TEMPORARY for b in reads)
+                and not any(b.memory is MemoryKind.TEMPORARY for b in reads)
                 and any(
-                    b.place is Place.TEMPORARY and (b.size.constant_value() or 0) >= LARGE_FILL
+                    b.memory is MemoryKind.TEMPORARY and (b.size.constant_value() or 0) >= LARGE_FILL
                     for b in writes
                 )
             )
@@ -145,9 +133,8 @@ def _sink(stages: list[Stage]) -> None:
                 kept.append(step)
         stages[number].units = kept
         for step in kept:
-            for buffers in reads_writes(step):
-                for buffer in buffers:
-                    needed[buffer] = number
+            for buffer in (*step.inputs, *step.outputs):
+                needed[buffer] = number
     stages[:] = [stage for stage in stages if stage.units]
 
 
@@ -158,27 +145,23 @@ def _fill(stages: list[Stage]) -> None:
     for number in range(len(stages) - 1, 0, -1):
         stage, before = stages[number], stages[number - 1]
         if any(isinstance(unit, Chain) for unit in stage.units):
-            here = later.union(*(b for unit in stage.units for b in reads_writes(unit)))
+            here = later.union(*((*unit.inputs, *unit.outputs) for unit in stage.units))
             moved = [
                 unit
                 for unit in before.units
-                if isinstance(unit, Call)
-                and unit.routine == MATMUL
-                and here.isdisjoint(unit.outputs)
-                and _keeps(stage, unit)
+                if isinstance(unit, Product) and here.isdisjoint(unit.outputs) and _keeps(stage, unit)
             ]
             if len(moved) < len(before.units):
                 stage.units += moved
                 before.units = [unit for unit in before.units if all(unit is not other for other in moved)]
-        later.update(b for unit in stage.units for buffers in reads_writes(unit) for b in buffers)
+        later.update(b for unit in stage.units for b in (*unit.inputs, *unit.outputs))
 
 
-def _keeps(stage: Stage, call: Call) -> bool:
-    """Whether nothing in a stage writes what a call reads."""
-    return all(set(call.inputs).isdisjoint(reads_writes(unit)[1]) for unit in stage.units)
+def _keeps(stage: Stage, product: Product) -> bool:
+    """Whether nothing in a stage writes what a product reads."""
+    return all(set(product.inputs).isdisjoint(unit.outputs) for unit in stage.units)
 
 
 def _stands_alone(stage: Stage) -> bool:
     """Whether a stage is a call that is not native code."""
-    first = stage.units[0]
-    return isinstance(first, Call) and not is_native(first)
+    return isinstance(stage.units[0], Extern)

@@ -8,26 +8,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 from ..core.dtypes import DTYPES
+from ..loops.definitions import Definition, Map
 from ..loops.expr import Access, Expr, Recorder, cost, loads_in, reindex, walk
 from ..loops.index import Index, Var, as_index
-from ..loops.nest import Buffer, Call, Nest, Phase, Place, Statement, Store
-from ..loops.templates import NETWORK, RADIX, SCAN, SCATTER, SELECT, SortPlan, nest_of, sort_of, template
-from ..lowering.lowered import Definition, Map
+from ..loops.kernels import Scan, Scatter, Sort
+from ..loops.nest import Buffer, MemoryKind, Nest, Phase, Statement, Store
+from ..loops.plans import NETWORK, RADIX, SELECT, LoopPlan, ScatterPlan, SortPlan
 from .fusion import points, unflatten
-from .loops import MOST_TASKS, SERIAL_WORK, TASK_WORK, LoopPlan, merge_loops, plan_loops
+from .loops import MOST_TASKS, SERIAL_WORK, TASK_WORK, merge_loops, plan_loops
 from .nests import forwarded
 
 
-def scan_obstacle(call: Call, written: set[Buffer], definition: Definition) -> str:
+def scan_obstacle(scan: Scan, written: set[Buffer], definition: Definition) -> str:
     """Why `definition` cannot run with the scan; empty if it can."""
     if not isinstance(definition, Map):
         return "a reduction does not run inside of a scan"
-    position = _position(call)
-    nest = nest_of(call)
+    position, nest = _position(scan), scan.nest
     size = 1
     for var in (*nest.outer, *nest.phases[0].inner):
         size *= var.extent.constant_value() or 0
@@ -40,14 +40,14 @@ def scan_obstacle(call: Call, written: set[Buffer], definition: Definition) -> s
     return ""
 
 
-def _position(call: Call) -> Index:
+def _position(scan: Scan) -> Index:
     """Where the scan writes at a point: the same in all of its buffers."""
-    return nest_of(call).writes()[0].index
+    return scan.nest.writes()[0].index
 
 
-def with_maps(recorder: Recorder, call: Call, maps: Sequence[Map], needed: Callable[[Buffer], bool]) -> Call:
+def with_maps(recorder: Recorder, scan: Scan, maps: Sequence[Map], needed: Callable[[Buffer], bool]) -> Scan:
     """The scan with `maps` after it; what nobody reads is not stored."""
-    nest, position = nest_of(call), _position(call)
+    nest, position = scan.nest, _position(scan)
     phase = nest.phases[0]
     stored = {s.access.buffer: (position, s.value) for s in phase.statements if isinstance(s, Store)}
     statements: list[Statement] = [
@@ -59,23 +59,16 @@ def with_maps(recorder: Recorder, call: Call, maps: Sequence[Map], needed: Calla
         stored[member.buffer] = (position, value)
         if needed(member.buffer):
             statements.append(Store(Access(member.buffer, position), value))
-    fused = Nest(nest.name, nest.outer, [Phase(phase.inner, statements)])
-    return template(SCAN, fused, folds=call.attributes["folds"])
+    return replace(scan, nest=Nest(nest.name, nest.outer, (Phase(phase.inner, tuple(statements)),)))
 
 
-def planned(recorder: Recorder, call: Call) -> Call:
-    """The template with its loops planned."""
-    plan = plan_scatter(recorder, call) if call.routine == SCATTER else plan_scan(recorder, call)
-    return Call(call.name, call.routine, call.inputs, call.outputs, {**call.attributes, "plan": plan})
-
-
-def plan_scan(recorder: Recorder, call: Call) -> LoopPlan:
+def plan_scan(recorder: Recorder, scan: Scan) -> LoopPlan:
     """Where a step is long, each lane runs a row of its own, wherever the rows lie: it then takes one step an
     element, while a vector along the row takes as many as doubling does."""
-    plan = plan_loops(recorder, nest_of(call))
-    long = any(cost(fold.step) >= LONG_STEP for fold in call.attributes["folds"].values())
+    plan = plan_loops(recorder, scan.nest)
+    long = any(cost(fold.step) >= LONG_STEP for fold in scan.folds.values())
     if long and plan.nest.outer and _extent(plan.nest.outer[-1]) >= MANY_ROWS:
-        plan.vector_outer = True
+        return replace(plan, vector_outer=True)
     return plan
 
 
@@ -86,16 +79,9 @@ MANY_ROWS = 16
 # Scatters.
 
 
-@dataclass
-class ScatterPlan(LoopPlan):
-    """The first outer loop of the nest is the one that is split into tasks; `order` is how the loops nest."""
-
-    order: tuple[Var, ...] = ()
-
-
-def plan_scatter(recorder: Recorder, call: Call) -> ScatterPlan:
+def plan_scatter(recorder: Recorder, scatter: Scatter) -> ScatterPlan:
     """Loops in row-major order; only a loop whose points never meet is split, or runs in vectors."""
-    nest = merge_loops(recorder, nest_of(call))
+    nest = merge_loops(recorder, scatter.nest)
     (store,) = nest.phases[0].statements
     assert isinstance(store, Store)
     order = nest.outer
@@ -160,9 +146,9 @@ def varies(expr: Expr, var: Var) -> bool:
 # Sorts.
 
 
-def plan_sort(call: Call, needed: Callable[[Buffer], bool]) -> Call:
+def plan_sort(kernel: Sort, needed: Callable[[Buffer], bool]) -> Sort:
     """The sort with its method, tasks and scratch memory chosen; results that nobody reads are left out."""
-    sort = sort_of(call)
+    sort = kernel.shape
     rows, n = math.prod(sort.rows), sort.length
     pair = 2 if sort.dtype.itemsize > 4 else 1
     batch = 1
@@ -177,21 +163,13 @@ def plan_sort(call: Call, needed: Callable[[Buffer], bool]) -> Call:
     per_task = -(-per_task // batch) * batch
     tasks = -(-rows // per_task)
     words = -(-words // 8) * 8
-    scratch = Buffer(f"{call.name}_scratch", DTYPES["int64"], as_index(tasks * words), Place.TEMPORARY)
-    results = {
-        name: buffer if needed(buffer) else None
-        for name in ("values", "positions")
-        if (buffer := call.attributes[name]) is not None
-    }
-    outputs = [buffer for buffer in results.values() if buffer is not None]
-    plan = SortPlan(method, rows, tasks, per_task, words, scratch)
-    return Call(
-        call.name,
-        call.routine,
-        call.inputs,
-        [*outputs, scratch],
-        {**call.attributes, **results, "plan": plan},
+    scratch = Buffer(f"{kernel.name}_scratch", DTYPES["int64"], as_index(tasks * words), MemoryKind.TEMPORARY)
+    values, positions = (
+        buffer if buffer is not None and needed(buffer) else None
+        for buffer in (kernel.values, kernel.positions)
     )
+    plan = SortPlan(method, rows, tasks, per_task, words, scratch)
+    return replace(kernel, values=values, positions=positions, plan=plan)
 
 
 MOST_SELECTED = 64

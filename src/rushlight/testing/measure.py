@@ -32,7 +32,8 @@ from rushlight.compiler.function import CompiledFunction
 from rushlight.core.mutation import call_out
 from rushlight.core.registry import REGISTRY, Api, Kind, OpDef
 from rushlight.decompositions.table import run_decomposition
-from rushlight.loops.nest import Call
+from rushlight.loops.kernels import Extern
+from rushlight.loops.plans import LoopPlan
 
 from .coverage_witness import WITNESSES
 from .inventory import FORMULA, ON_PURPOSE, facts_of
@@ -241,16 +242,16 @@ def _compiled(op: OpDef, inplace: bool, text: str) -> str:
             return f"{BREAK}: {str(error).partition(': ')[2]}"
     _agree(found, expected, op, tolerance=1e-4)
     (entry,) = next(iter(compiled.entries.values()))
-    steps = [step for step in entry.artifact.schedule.steps if isinstance(step, Call)]
+    routines = [step for step in entry.artifact.schedule.steps if not isinstance(step, LoopPlan)]
     called = sorted(
-        {step.attributes["node"].op.name for step in steps if step.routine == "extern"}
+        {step.node.op.name for step in routines if isinstance(step, Extern)}
         | {late.name for late in entry.call.late}
     )
     if called or not entry.artifact.executable.native:
         return f"{EXTERN}: {', '.join(called)}"
     if not entry.artifact.schedule.steps:
         return VIEW
-    return TEMPLATE if steps else NATIVE
+    return TEMPLATE if routines else NATIVE
 
 
 def _narrow(tensor: Any) -> Any:

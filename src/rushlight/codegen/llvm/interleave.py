@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from ...loops.expr import walk
 from ...loops.nest import Nest, Phase, extents
-from ...schedule.loops import LoopPlan
+from ...loops.plans import LoopPlan
 from .keys import folds_long
 
 MOST_ROWS = 8

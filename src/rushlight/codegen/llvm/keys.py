@@ -7,10 +7,10 @@ from typing import Any
 
 from ...loops.expr import Expr, cost, loads_in, walk
 from ...loops.index import Index, Quotient, Remainder, Var
-from ...loops.nest import Buffer, Nest, Place, Reduce, Statement, Store
+from ...loops.nest import Buffer, MemoryKind, Nest, Reduce, Statement, Store
+from ...loops.plans import LoopPlan
 from ...loops.varying import varying
 from ...runtime.target import Target
-from ...schedule.loops import LoopPlan
 from .reductions import ARGUMENTS
 
 
@@ -101,7 +101,7 @@ def kernel_key(plan: LoopPlan, target: Target, reaches: Mapping[Buffer, int] = N
         names.setdefault(var, f"v{len(names)}")
     buffers: dict[Buffer, tuple[Any, ...]] = {}
     for buffer in dict.fromkeys(a.buffer for a in (*nest.reads(), *nest.writes())):
-        size = buffer.size.constant_value() if buffer.place is Place.ROW else None
+        size = buffer.size.constant_value() if buffer.memory is MemoryKind.ROW else None
         buffers[buffer] = (len(buffers), buffer.dtype.name, size)
     numbers: dict[Expr, int] = {}
     single = plan.vector_outer and len(nest.outer) == 1

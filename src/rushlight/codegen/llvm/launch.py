@@ -17,8 +17,8 @@ from ...core.dtypes import DType
 from ...core.lazy import LazyModule
 from ...loops.expr import walk
 from ...loops.nest import Buffer, Nest
+from ...loops.plans import LoopPlan
 from ...runtime.target import Target
-from ...schedule.loops import LoopPlan
 from .emitter import Emitter
 from .nests import NestEmitter, Reports, emit_nest, kernel_key, outside_buffers
 from .values import Values, costly

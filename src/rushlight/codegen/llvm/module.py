@@ -14,15 +14,14 @@ from typing import Any
 from ...core.dtypes import DTYPES
 from ...core.lazy import LazyModule
 from ...loops.index import as_index
-from ...loops.nest import ERRORS, Buffer, Call, Place
-from ...loops.product import MATMUL, result_of
-from ...loops.templates import SCAN, SCATTER, SORT
+from ...loops.kernels import Extern, Product, Scan, Scatter, Sort
+from ...loops.nest import ERRORS, Buffer, MemoryKind
+from ...loops.plans import LoopPlan
 from ...runtime import profile
 from ...runtime.target import Target
-from ...schedule.loops import LoopPlan
 from ...schedule.memory import buffers_of
 from ...schedule.schedule import Schedule
-from ...schedule.stages import Chain, Step, is_native, reads_writes
+from ...schedule.stages import Chain, Step
 from .emitter import Emitter
 from .launch import Kernels, Task, emit_chain, emit_stage
 from .math import imports
@@ -38,11 +37,11 @@ ir = LazyModule("llvmlite.ir")
 
 POOL_SLOT, ERROR_SLOT = 0, 1
 
-# Templates that give (the task's name, the number of tasks) themselves.
-TEMPLATES: dict[str, Callable[..., tuple[str, int]]] = {
-    SCAN: emit_scan,
-    SCATTER: emit_scatter,
-    SORT: emit_sort,
+# Kernels whose emitters give (the task's name, the number of tasks) themselves.
+TEMPLATES: dict[type, Callable[..., tuple[str, int]]] = {
+    Scan: emit_scan,
+    Scatter: emit_scatter,
+    Sort: emit_sort,
 }
 
 
@@ -51,7 +50,7 @@ class NativeModule:
     """The text of a module and how to run it."""
 
     text: str
-    segments: list[str | Call]  # entry names and calls, in order
+    segments: list[str | Extern]  # entry names and calls, in order
     slots: dict[Buffer, int]
     imports: dict[str, int]  # addresses of library routines, by the names under which the code calls them
     # what checks may find; the error slot holds the number of one, counted from 1
@@ -74,24 +73,22 @@ def emit_module(schedule: Schedule, target: Target) -> NativeModule:
     """Generate the code of `schedule`."""
     module = ir.Module("rushlight")
     slots = _slots(schedule)
-    products = [
-        [step for step in stage.steps if isinstance(step, Call) and step.routine == MATMUL]
-        for stage in schedule.stages
-    ]
+    products = [[step for step in stage.steps if isinstance(step, Product)] for stage in schedule.stages]
     workspace = schedule.workspace
     tops = workspace.tops or [workspace.size] * len(products)
     offsets, scratch_size = place_scratch(products, tops, target)
     scratch = _add_scratch(schedule, slots, scratch_size)
-    segments: list[str | Call] = []
+    segments: list[str | Extern] = []
     pending: list[Pending] = []
     reports = Reports()
     careful = True  # until the first stage that writes to memory of the caller which has contents
+    updated = set(schedule.updates.values())
     plans = [step for step in schedule.steps if isinstance(step, LoopPlan)]
     near = reaches(schedule.steps, target)
     kernels = Kernels(module, target, slots, reports, plans, near)
     timers = Timers(module, target) if profile.enabled() else None
 
-    def timed(task: Task, step: LoopPlan | Call, part: str = "") -> Task:
+    def timed(task: Task, step: Step, part: str = "") -> Task:
         return task if timers is None else timers.task(task, step, part)
 
     def launched(name: str) -> int:
@@ -101,21 +98,19 @@ def emit_module(schedule: Schedule, target: Target) -> NativeModule:
         """The tasks of a step, in order: copies of operands, and its own."""
         if isinstance(step, LoopPlan):
             return [timed(kernels.task(step), step)]
-        if step.routine == MATMUL:
+        if isinstance(step, Product):
             place = Scratch(scratch, offsets[step.name])
             *packs, own = (
                 Task(*phase)
-                for phase in emit_product(
-                    module, step, target, slots, place, near.get(result_of(step)), shares
-                )
+                for phase in emit_product(module, step, target, slots, place, near.get(step.result), shares)
             )
             return [*(timed(pack, step, pack.name) for pack in packs), timed(own, step)]
-        template = TEMPLATES[step.routine]
+        template = TEMPLATES[type(step)]
         return [timed(Task(*template(module, step, target, slots, reports)), step)]
 
     for number, stage in enumerate(schedule.stages):
         first = stage.units[0]
-        if isinstance(first, Call) and not is_native(first):
+        if isinstance(first, Extern):
             _close_segment(module, target, pending, segments, timers)
             segments.append(first)
             continue
@@ -137,7 +132,7 @@ def emit_module(schedule: Schedule, target: Target) -> NativeModule:
                     timer=launched(f"packing{number}"),
                 )
             )
-        updates = any(b.place is Place.UPDATED for step in stage.steps for b in reads_writes(step)[1])
+        updates = any(b in updated for step in stage.steps for b in step.outputs)
         pending.append(
             Pending(
                 emit_stage(module, target, f"stage{number}", tasks),
@@ -160,7 +155,7 @@ def emit_module(schedule: Schedule, target: Target) -> NativeModule:
 def _add_scratch(schedule: Schedule, slots: dict[Buffer, int], size: int) -> int:
     """Memory for copies of operands, all of the workspace: its slot."""
     slot = 1 + len(slots)
-    scratch = Buffer("scratch", DTYPES["uint8"], as_index(size), Place.TEMPORARY)
+    scratch = Buffer("scratch", DTYPES["uint8"], as_index(size), MemoryKind.TEMPORARY)
     slots[scratch] = slot
     if size:
         workspace = schedule.workspace
@@ -172,14 +167,14 @@ def _add_scratch(schedule: Schedule, slots: dict[Buffer, int], size: int) -> int
 def _slots(schedule: Schedule) -> dict[Buffer, int]:
     slots: dict[Buffer, int] = {ERRORS: ERROR_SLOT}
     for step in schedule.steps:
-        for buffer in buffers_of(step if isinstance(step, Call) else step.nest):
-            if buffer.place is not Place.ROW and buffer not in slots:
+        for buffer in buffers_of(step):
+            if buffer.memory is not MemoryKind.ROW and buffer not in slots:
                 slots[buffer] = 1 + len(slots)
     return slots
 
 
 def _close_segment(
-    module: Any, target: Target, pending: list[Pending], segments: list[str | Call], timers: Timers | None
+    module: Any, target: Target, pending: list[Pending], segments: list[str | Extern], timers: Timers | None
 ) -> None:
     if not pending:
         return

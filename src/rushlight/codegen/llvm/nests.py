@@ -18,11 +18,11 @@ from ...core.dtypes import DType
 from ...core.lazy import LazyModule
 from ...loops.expr import CHECKS, Expr, cost, loads_in, walk
 from ...loops.index import Index, Var
-from ...loops.nest import ERRORS, Buffer, Nest, Phase, Place, Reduce, Statement, Store, extents
+from ...loops.nest import ERRORS, Buffer, MemoryKind, Nest, Phase, Reduce, Statement, Store, extents
+from ...loops.plans import LoopPlan
 from ...loops.varying import varying
 from ...runtime import redzones
 from ...runtime.target import Target
-from ...schedule.loops import LoopPlan
 from .emitter import Emitter
 from .interleave import reductions_read, rows_together, steps_of
 from .keys import LIMITED, NOTHING, extent_of, kernel_key, loop_width, machine_lanes, row_unit
@@ -45,7 +45,7 @@ NO_SHARED: Shared = frozenset()
 def outside_buffers(nest: Nest) -> list[Buffer]:
     """The buffers that the function of a nest takes, in order."""
     found = dict.fromkeys(a.buffer for a in (*nest.reads(), *nest.writes()))
-    buffers = [b for b in found if b.place is not Place.ROW]
+    buffers = [b for b in found if b.memory is not MemoryKind.ROW]
     nodes = (node for phase in nest.phases for value in phase.values() for node in walk(value))
     if any(node.op in CHECKS for node in nodes) or (redzones.enabled() and len(buffers) < len(found)):
         buffers.append(ERRORS)
@@ -132,7 +132,7 @@ class NestEmitter:
     def emit(self, begin: Any, end: Any, *inner: tuple[Any, Any]) -> None:
         """The loops, for a range of the outermost one, and of the next ones where `inner` gives it."""
         self.ranges = dict(zip(self.nest.outer[1:], inner, strict=False))
-        rows = list(dict.fromkeys(a.buffer for a in self.nest.writes() if a.buffer.place is Place.ROW))
+        rows = list(dict.fromkeys(a.buffer for a in self.nest.writes() if a.buffer.memory is MemoryKind.ROW))
         for buffer in rows:
             self._allocate_row(buffer)
         if self.nest.outer:
@@ -208,7 +208,7 @@ class NestEmitter:
         if not any(phase.inner for phase in self.nest.phases) and not any(
             isinstance(s, Reduce) for s in statements
         ):
-            every = Phase((var,), statements)
+            every = Phase((var,), tuple(statements))
             self.fixed = self._hoisted(every, width)
 
         def run() -> None:
@@ -386,7 +386,7 @@ class NestEmitter:
                 values.env[var] = index
                 self._row()
             return
-        temporaries = {b: p for b, p in values.pointers.items() if b.place is Place.ROW}
+        temporaries = {b: p for b, p in values.pointers.items() if b.memory is MemoryKind.ROW}
         results: dict[str, Any] = {}  # of each row, in memory
         with e.loop(begin, end, self.group) as first:
             stop = e.minimum(e.add(first, self.group), e.value(end, e.i64))

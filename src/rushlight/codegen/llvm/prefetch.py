@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...loops.expr import Access, loads_in
 from ...loops.index import as_index
-from ...loops.nest import Nest, Phase, Place, Store, extents
+from ...loops.nest import MemoryKind, Nest, Phase, Store, extents
 
 ROW_BYTES = 1 << 14  # of a row that stays in the first cache from one phase to the next
 
@@ -23,7 +23,7 @@ def to_fetch(nest: Nest, phase: Phase, rows: int) -> list[tuple[Access, bool]]:
     found = [
         (s.access, True)
         for s in following[0].statements
-        if isinstance(s, Store) and s.access.buffer.place is not Place.ROW
+        if isinstance(s, Store) and s.access.buffer.memory is not MemoryKind.ROW
     ]
     first, row = nest.phases[0], nest.outer[-1]
     if found and first.inner == phase.inner:
@@ -37,7 +37,7 @@ def to_fetch(nest: Nest, phase: Phase, rows: int) -> list[tuple[Access, bool]]:
     return [
         (access, write)
         for access, write in found
-        if access.buffer.place is not Place.ROW
+        if access.buffer.memory is not MemoryKind.ROW
         and not access.indirect
         and access.index.stride(phase.inner[-1]) == 1
         and points * access.buffer.dtype.itemsize <= ROW_BYTES

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ...loops.kernels import Product
 from ...loops.nest import Buffer
-from ...loops.product import Side, product_of, result_of
+from ...loops.plans import LoopPlan
+from ...loops.product import Side
 from ...runtime.target import Target
-from ...schedule.loops import LoopPlan
-from ...schedule.stages import Step, reads_writes
+from ...schedule.stages import Step
 from .keys import row_unit
 from .matmul.plan import plan_product
 
@@ -22,7 +23,7 @@ def reaches(steps: Sequence[Step], target: Target) -> Reaches:
     """For buffers of which only what is near the limit is looked at: how near."""
     found: Reaches = {buffer: 0 for step in steps for buffer in _near(step)}
     for step in steps if found else ():
-        for buffer in set(reads_writes(step)[0]) & found.keys():
+        for buffer in set(step.inputs) & found.keys():
             found[buffer] = max(found[buffer], _reach(step, target))
     return found
 
@@ -30,8 +31,8 @@ def reaches(steps: Sequence[Step], target: Target) -> Reaches:
 def _near(step: Step) -> Iterator[Buffer]:
     if isinstance(step, LoopPlan):
         yield from step.near
-    elif step.attributes.get("near"):
-        yield result_of(step)
+    elif isinstance(step, Product) and step.near_diagonal:
+        yield step.result
 
 
 def _reach(step: Step, target: Target) -> int:
@@ -40,7 +41,8 @@ def _reach(step: Step, target: Target) -> int:
         return row_unit(step, target) or max(
             phase.inner[-1].extent.constant_value() or 0 for phase in step.nest.phases if phase.inner
         )
-    product = product_of(step)
+    assert isinstance(step, Product)
+    product = step.shape
     assert product.triangle is not None
     plan = plan_product(product, target)
     left = product.triangle.side in (Side.LEFT_LOWER, Side.LEFT_UPPER)

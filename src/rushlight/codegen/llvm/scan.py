@@ -6,12 +6,13 @@ running values in as many steps as doubling takes, and then joined with what was
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ...core.lazy import LazyModule
 from ...loops.expr import Expr
-from ...loops.nest import Buffer, Call, Phase, Store
-from ...loops.templates import Fold
+from ...loops.kernels import Fold, Scan
+from ...loops.nest import Buffer, Phase, Store
 from ...runtime.target import Target
 from .instructions import constant
 from .launch import emit_template
@@ -22,23 +23,23 @@ ir = LazyModule("llvmlite.ir")
 
 
 def emit_scan(
-    module: Any, call: Call, target: Target, slots: dict[Buffer, int], reports: Reports
+    module: Any, scan: Scan, target: Target, slots: dict[Buffer, int], reports: Reports
 ) -> tuple[str, int]:
     """Add the functions of a scan; returns the task's name and the number of tasks."""
-    plan, folds = call.attributes["plan"], call.attributes["folds"]
+    assert scan.plan is not None
 
     def emitter(*given: Any) -> ScanEmitter:
         made = ScanEmitter(*given)
-        made.folds = folds
+        made.folds = scan.folds
         return made
 
-    return emit_template(module, plan, target, slots, reports, emitter)
+    return emit_template(module, scan.plan, target, slots, reports, emitter)
 
 
 class ScanEmitter(NestEmitter):
     """A nest of one phase whose reductions are running ones."""
 
-    folds: dict[str, Fold]
+    folds: Mapping[str, Fold]
 
     def _phase(self, phase: Phase) -> None:
         memo = self._hoisted(phase, 1)

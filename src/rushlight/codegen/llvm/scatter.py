@@ -10,9 +10,10 @@ from typing import Any
 
 from ...core.lazy import LazyModule
 from ...loops.expr import Expr
-from ...loops.nest import Buffer, Call, Phase, Store
+from ...loops.kernels import Scatter
+from ...loops.nest import Buffer, Phase, Store
+from ...loops.plans import ScatterPlan
 from ...runtime.target import Target
-from ...schedule.templates import ScatterPlan
 from .instructions import element_type
 from .launch import emit_template
 from .nests import NestEmitter, Reports
@@ -23,11 +24,11 @@ ir = LazyModule("llvmlite.ir")
 
 
 def emit_scatter(
-    module: Any, call: Call, target: Target, slots: dict[Buffer, int], reports: Reports
+    module: Any, scatter: Scatter, target: Target, slots: dict[Buffer, int], reports: Reports
 ) -> tuple[str, int]:
     """Add the functions of a scatter; returns the task's name and the number of tasks."""
-    plan = call.attributes["plan"]
-    return emit_template(module, plan, target, slots, reports, ScatterEmitter)
+    assert scatter.plan is not None
+    return emit_template(module, scatter.plan, target, slots, reports, ScatterEmitter)
 
 
 class ScatterEmitter(NestEmitter):

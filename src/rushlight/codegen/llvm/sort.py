@@ -17,8 +17,9 @@ from typing import Any
 
 from ...core.dtypes import Category, DType
 from ...core.lazy import LazyModule
-from ...loops.nest import Buffer, Call
-from ...loops.templates import NETWORK, RADIX, Layout, Sort, SortPlan, sort_of
+from ...loops.kernels import Layout, Sort, SortShape
+from ...loops.nest import Buffer
+from ...loops.plans import NETWORK, RADIX
 from ...runtime.target import Target
 from .emitter import Emitter
 from .instructions import element_type, widened
@@ -32,11 +33,12 @@ DIGITS = 256
 
 
 def emit_sort(
-    module: Any, call: Call, target: Target, slots: dict[Buffer, int], reports: Reports
+    module: Any, sort: Sort, target: Target, slots: dict[Buffer, int], reports: Reports
 ) -> tuple[str, int]:
     """Add the task of a sort; returns its name and the number of tasks."""
-    plan: SortPlan = call.attributes["plan"]
-    name = f"{call.name}.task"
+    plan = sort.plan
+    assert plan is not None
+    name = f"{sort.name}.task"
     task = ir.Function(module, ir.FunctionType(ir.VoidType(), [ir.PointerType(), ir.IntType(64)]), name)
     task.linkage = "internal"
     task.attributes.add("nounwind")
@@ -47,14 +49,14 @@ def emit_sort(
         return None if buffer is None else e.load(e.address(block, slots[buffer], e.i64), e.pointer)
 
     memory = _Memory(
-        pointer(call.inputs[0]),
-        pointer(call.attributes["values"]),
-        pointer(call.attributes["positions"]),
+        pointer(sort.source),
+        pointer(sort.values),
+        pointer(sort.positions),
         e.address(pointer(plan.scratch), e.mul(number, plan.words), e.i64),
     )
     begin = e.mul(number, plan.rows_per_task)
     end = e.minimum(e.add(begin, plan.rows_per_task), e.i64(plan.rows))
-    emitter = _SortEmitter(e, sort_of(call), memory)
+    emitter = _SortEmitter(e, sort.shape, memory)
     {NETWORK: emitter.by_network, RADIX: emitter.by_digits}.get(plan.method, emitter.by_selection)(begin, end)
     e.builder.ret_void()
     return name, plan.tasks
@@ -69,7 +71,7 @@ class _Memory:
 
 
 class _SortEmitter:
-    def __init__(self, e: Emitter, sort: Sort, memory: _Memory) -> None:
+    def __init__(self, e: Emitter, sort: SortShape, memory: _Memory) -> None:
         self.e = e
         self.sort = sort
         self.memory = memory

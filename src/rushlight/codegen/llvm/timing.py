@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from ...core.lazy import LazyModule
-from ...loops.nest import Call, Place
-from ...loops.product import MATMUL, product_of
+from ...loops.kernels import Product
+from ...loops.nest import MemoryKind
+from ...loops.plans import LoopPlan
 from ...runtime.profile import CLOCK, TIMES, Timer
 from ...runtime.target import Target
-from ...schedule.memory import bytes_of
-from ...schedule.stages import Step, reads_writes
+from ...schedule.memory import buffers_of, bytes_of
+from ...schedule.stages import Step
 from .constants import literal
 from .emitter import Emitter
 from .launch import Task, task_function
@@ -69,14 +70,13 @@ class Timers:
 
 
 def _timer(step: Step, part: str) -> Timer:
-    reads, writes = reads_writes(step)
-    moved = sum(bytes_of(b) for b in dict.fromkeys((*reads, *writes)) if b.place is not Place.ROW)
-    if not isinstance(step, Call):
-        written = ", ".join(dict.fromkeys(str(b) for b in writes if b.place is not Place.ROW))
+    moved = sum(bytes_of(b) for b in buffers_of(step) if b.memory is not MemoryKind.ROW)
+    if isinstance(step, LoopPlan):
+        written = ", ".join(str(b) for b in step.outputs if b.memory is not MemoryKind.ROW)
         return Timer(f"{step.nest.name} -> {written}", launch=False, moved=moved)
-    if step.routine != MATMUL or part:
+    if not isinstance(step, Product) or part:
         return Timer(f"{step.name} {part}".strip(), launch=False, moved=moved if not part else 0)
-    product = product_of(step)
+    product = step.shape
     return Timer(
         f"{step.name} {product}", launch=False, operations=2 * product.size * product.depth, moved=moved
     )

@@ -13,10 +13,11 @@ from typing import Any
 
 from ....core.lazy import LazyModule
 from ....loops.index import as_index
-from ....loops.nest import Buffer, Call, Nest, Store
-from ....loops.product import Matrix, Product, epilogue_of, product_of, result_of
+from ....loops.kernels import Product
+from ....loops.nest import Buffer, Nest, Store
+from ....loops.plans import LoopPlan
+from ....loops.product import Matrix, ProductShape
 from ....runtime.target import Target
-from ....schedule.loops import LoopPlan
 from ..constants import literal
 from ..emitter import Emitter
 from ..instructions import element_type
@@ -41,7 +42,7 @@ class Scratch:
 
 
 def place_scratch(
-    stages: Sequence[Sequence[Call]], tops: Sequence[int], target: Target
+    stages: Sequence[Sequence[Product]], tops: Sequence[int], target: Target
 ) -> tuple[dict[str, int], int]:
     """An offset for the scratch memory of each product, by its name, and where the last of it ends.
 
@@ -60,22 +61,22 @@ def place_scratch(
     return offsets, size
 
 
-def scratch_bytes(call: Call, target: Target) -> int:
+def scratch_bytes(product: Product, target: Target) -> int:
     """How much scratch memory a product needs."""
-    p, plan = product_of(call), plan_product(product_of(call), target)
+    p, plan = product.shape, plan_product(product.shape, target)
     packed = _copies(p.left, p) * plan.room_left * plan.tiles * plan.pack_left
     packed += _copies(p.right, p) * plan.room_right * plan.packed_panels
     return -(-(packed + plan.table_bytes(p)) // 64) * 64
 
 
-def _copies(matrix: Matrix, p: Product) -> int:
+def _copies(matrix: Matrix, p: ProductShape) -> int:
     """How many different matrices an operand has."""
     return p.batch if matrix.batch else 1
 
 
 def emit_product(
     module: Any,
-    call: Call,
+    product: Product,
     target: Target,
     slots: dict[Buffer, int],
     scratch: Scratch,
@@ -87,22 +88,22 @@ def emit_product(
     `reach`: how far beyond the triangle of its result readers look, if not everywhere. `shares`: if not 0,
     each of so many matrices is multiplied by a task of its own, and packed by as many as any other, in order.
     """
-    return _Product(module, call, target, slots, scratch, reach, shares).phases()
+    return _Product(module, product, target, slots, scratch, reach, shares).phases()
 
 
 class _Product:
     def __init__(
         self,
         module: Any,
-        call: Call,
+        product: Product,
         target: Target,
         slots: dict[Buffer, int],
         scratch: Scratch,
         reach: int | None,
         shares: int,
     ) -> None:
-        self.module, self.call, self.target, self.slots, self.scratch = module, call, target, slots, scratch
-        self.p = product_of(call)
+        self.module, self.target, self.slots, self.scratch = module, target, slots, scratch
+        self.product, self.p = product, product.shape
         self.reach = self.p.columns if reach is None else reach
         self.plan: Plan = plan_product(self.p, target)
         if shares:
@@ -112,7 +113,7 @@ class _Product:
         self.finish = self._finish()
         self.others = self._others()
         task = ir.Function(
-            module, ir.FunctionType(ir.VoidType(), [ir.PointerType(), ir.IntType(64)]), f"{call.name}.task"
+            module, ir.FunctionType(ir.VoidType(), [ir.PointerType(), ir.IntType(64)]), f"{product.name}.task"
         )
         self.e = Emitter(ir.IRBuilder(task.append_basic_block("entry")), target)
         self.task = task
@@ -133,7 +134,7 @@ class _Product:
                     plan.height,
                     plan.room_left,
                     self.scratch.offset,
-                    self.call.inputs[0],
+                    self.product.left,
                 )
             )
         if plan.packed_panels:
@@ -147,7 +148,7 @@ class _Product:
                     plan.width,
                     plan.room_right,
                     self.scratch.offset + left_copy,
-                    self.call.inputs[1],
+                    self.product.right,
                 )
             )
         if p.windows is not None:
@@ -193,7 +194,7 @@ class _Product:
 
     def _fields(self, left_copy: int) -> dict[str, int]:
         p, plan, size = self.p, self.plan, self.size
-        left_slot, right_slot = (self.slots[b] for b in self.call.inputs[:2])
+        left_slot, right_slot = (self.slots[b] for b in (self.product.left, self.product.right))
         fields = {
             "batch": p.batch,
             "rows": p.rows,
@@ -230,7 +231,7 @@ class _Product:
             "offsets_offset": 0,
             "segments_offset": 0,
             "segment_depth": p.depth,
-            "out": self.slots[result_of(self.call)],
+            "out": self.slots[self.product.result],
             "out_batch": p.rows * p.columns * size,
             "out_row": p.columns * size,
             "size": size,
@@ -275,7 +276,7 @@ class _Product:
     def _finish(self) -> list[tuple[str, str, Buffer]]:
         """The epilogue as steps that kernels do in registers: an instruction, and the row or matrix that it
         takes besides the sums. Empty if there are others, for which they are in the way."""
-        nest, result = epilogue_of(self.call), result_of(self.call)
+        nest, result = self.product.epilogue, self.product.result
         if nest is None or self.plan.kernel != "tile" or self.p.triangle is not None:
             return []
         statements = nest.phases[0].statements
@@ -306,7 +307,7 @@ class _Product:
         """Slots of what the epilogue reads and writes at the elements of the product."""
         if self.finish:
             return [self.slots[buffer] for _, kind, buffer in self.finish if kind == "matrix"]
-        nest, result = epilogue_of(self.call), result_of(self.call)
+        nest, result = self.product.epilogue, self.product.result
         accesses = [] if nest is None else [*nest.reads(), *nest.writes()]
         here = {a.index for a in accesses if a.buffer is result}
         found = dict.fromkeys(
@@ -322,16 +323,14 @@ class _Product:
     def _streamed(self) -> list[Buffer]:
         """What the epilogue stores past the caches: where its vectors are whole, and begin where registers of
         memory do."""
-        nest = epilogue_of(self.call)
+        nest = self.product.epilogue
         if nest is None or self._ragged():
             return []
-        here = {a.index for a in (*nest.reads(), *nest.writes()) if a.buffer is result_of(self.call)}
+        here = {a.index for a in (*nest.reads(), *nest.writes()) if a.buffer is self.product.result}
         return [
             a.buffer
             for a in nest.writes()
-            if a.buffer in self.call.attributes.get("streamed", ())
-            and a.index in here
-            and a.buffer.dtype is self.p.dtype
+            if a.buffer in self.product.nontemporal and a.index in here and a.buffer.dtype is self.p.dtype
         ]
 
     def _ragged(self) -> bool:
@@ -363,7 +362,7 @@ class _Product:
         return self._small_task("table", driver.TABLE_FIELDS, fields, "table"), 1
 
     def _when(self) -> int:
-        if epilogue_of(self.call) is None:
+        if self.product.epilogue is None:
             return driver.NONE
         if self.finish:
             return driver.BY_KERNELS
@@ -430,7 +429,7 @@ class _Product:
     ) -> str:
         """A task beside that of the product; gives its name."""
         outer = self.e
-        task = ir.Function(self.module, self.task.function_type, f"{self.call.name}.{name}")
+        task = ir.Function(self.module, self.task.function_type, f"{self.product.name}.{name}")
         self.e = Emitter(ir.IRBuilder(task.append_basic_block("entry")), self.target)
         self._task(names, fields, kind, *functions)
         self.e = outer
@@ -440,7 +439,7 @@ class _Product:
 
     def _epilogue(self) -> Any:
         """A function of the block, the number of the matrix, and the ranges of rows and columns."""
-        nest = epilogue_of(self.call)
+        nest = self.product.epilogue
         if nest is None:
             return None
         buffers = list(dict.fromkeys(a.buffer for a in (*nest.reads(), *nest.writes())))

@@ -1,6 +1,6 @@
 """How a product runs: which kernel, in which tiles, what is packed, and how many tasks share the work.
 
-In: a `Product` and a `Target`. Out: a `Plan`. The plan depends on the shapes and the instruction set alone,
+In: a `ProductShape` and a `Target`. Out: a `Plan`. The plan depends on the shapes and the instruction set alone,
 never on the number of threads, and no sum is split between tasks: results are the same for any number.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ....loops.product import Product, Side
+from ....loops.product import ProductShape, Side
 from ....runtime.target import Target
 from .driver import EDGE_BYTES
 from .pack import slab_bytes
@@ -50,7 +50,7 @@ class Plan:
     def tasks(self) -> int:
         return self.batch_tasks * self.row_tasks * self.column_tasks
 
-    def table_bytes(self, p: Product) -> int:
+    def table_bytes(self, p: ProductShape) -> int:
         """The size of the table of where rows and runs of columns of the left operand start."""
         return 0 if p.windows is None else 8 * (self.tiles * self.height + p.windows.segments)
 
@@ -59,7 +59,7 @@ class Plan:
         return self.panels - self.direct
 
 
-def plan_product(p: Product, target: Target) -> Plan:
+def plan_product(p: ProductShape, target: Target) -> Plan:
     lanes = target.lanes(p.dtype.itemsize)
     if p.windows is None and p.right.column != 1 and _prefers_dot(p, lanes):
         return _dot_plan(p, target)
@@ -92,7 +92,7 @@ def plan_product(p: Product, target: Target) -> Plan:
     )
 
 
-def _tile(p: Product, target: Target, lanes: int) -> tuple[int, int]:
+def _tile(p: ProductShape, target: Target, lanes: int) -> tuple[int, int]:
     """Rows and vectors of a tile: as many sums as registers hold, beside a row of the panel and one element.
 
     Enough sums hide the latency of the multiplications. Where it pays for a kernel of its own, the tile is
@@ -117,7 +117,7 @@ def _tile(p: Product, target: Target, lanes: int) -> tuple[int, int]:
     return min(rows, p.rows), min(vectors, wide)
 
 
-def _computed(p: Product, width: int) -> int:
+def _computed(p: ProductShape, width: int) -> int:
     """Columns that panels of `width` compute, on average over rows, in units that do not depend on it."""
     columns = _rounded(p.columns, width)
     if p.triangle is None or p.triangle.side in (Side.LEFT_LOWER, Side.LEFT_UPPER):
@@ -129,7 +129,7 @@ def _rounded(count: int, step: int) -> int:
     return -(-count // step) * step
 
 
-def _block(p: Product) -> int:
+def _block(p: ProductShape) -> int:
     """The depth of nearly equal blocks; of windows, a whole number of segments."""
     most = BLOCK
     if p.windows is not None:
@@ -150,12 +150,12 @@ def _chunk(height: int, row_bytes: int) -> int:
 # Packing.
 
 
-def _right_gains(p: Product) -> bool:
+def _right_gains(p: ProductShape) -> bool:
     """Whether to copy panels of a right operand whose rows are contiguous: they are read in order then."""
     return p.rows >= ENOUGH_ROWS and p.depth >= 64
 
 
-def _left_gains(p: Product, sums: int) -> bool:
+def _left_gains(p: ProductShape, sums: int) -> bool:
     """Whether to copy tiles of a left operand with contiguous columns: a tile uses little of each line.
 
     Lines that are fetched while as many sums are computed as many registers hold come in time, unless they
@@ -172,7 +172,7 @@ def _left_gains(p: Product, sums: int) -> bool:
     )
 
 
-def _prefers_dot(p: Product, lanes: int) -> bool:
+def _prefers_dot(p: ProductShape, lanes: int) -> bool:
     """For a transposed right operand with few rows: packing it would cost more than the product."""
     return p.left.column == 1 and p.right.row == 1 and p.rows <= 64 and p.depth >= lanes
 
@@ -180,7 +180,7 @@ def _prefers_dot(p: Product, lanes: int) -> bool:
 # Vectors along the depth.
 
 
-def _dot_plan(p: Product, target: Target) -> Plan:
+def _dot_plan(p: ProductShape, target: Target) -> Plan:
     height = min(p.rows, 6 if target.vector_registers >= 32 else 3)
     width = 8 if p.rows == 1 else 4
     tiles, panels = -(-p.rows // height), -(-p.columns // width)
@@ -191,7 +191,7 @@ def _dot_plan(p: Product, target: Target) -> Plan:
 # Tasks.
 
 
-def _grid(p: Product, tiles: int, panels: int) -> tuple[int, int, int]:
+def _grid(p: ProductShape, tiles: int, panels: int) -> tuple[int, int, int]:
     """How many tasks along the batch, the rows and the columns.
 
     A task fetches its part of both operands: that weighs less the nearer its block is to a square. Too few

@@ -1,0 +1,47 @@
+"""What lowering hands to scheduling: definitions of buffers, which do not say yet how their loops run.
+
+A definition is a `Map`, a `Reduction`, or one of the kernels that are not plain loop nests (loops/kernels.py).
+The order of a program's definitions is one in which they may run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .expr import Expr, loads_in
+from .index import Var
+from .kernels import Routine
+from .nest import Buffer, Combine
+
+
+@dataclass(frozen=True)
+class Map:
+    """buffer[flat position of variables] = value, for every point."""
+
+    buffer: Buffer
+    variables: tuple[Var, ...]
+    value: Expr
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """buffer[flat position of outer] = fold of value over inner."""
+
+    buffer: Buffer
+    outer: tuple[Var, ...]
+    inner: tuple[Var, ...]
+    combine: Combine
+    value: Expr
+
+
+Definition = Map | Reduction | Routine
+
+
+def written(definition: Definition) -> tuple[Buffer, ...]:
+    return (definition.buffer,) if isinstance(definition, Map | Reduction) else definition.outputs
+
+
+def read(definition: Definition) -> tuple[Buffer, ...]:
+    if isinstance(definition, Map | Reduction):
+        return tuple(dict.fromkeys(access.buffer for access in loads_in(definition.value)))
+    return definition.inputs
