@@ -178,7 +178,7 @@ def test_an_instruction_that_is_used_often_is_emitted_once() -> None:
         expected = np.tanh(expected + 0.1)
     # Near 0 the sum with 0.1 cancels, so that the error is one of a number of the size of 0.1.
     np.testing.assert_allclose(run(rushlight.tensor(x)).numpy(), expected, rtol=2e-6, atol=5e-8)
-    ((entry,),) = run.entries.values()
+    ((entry,),) = run.specializations.values()
     text = entry.artifact.module.text
     assert sum(line.startswith("define") and '"tanh.' in line for line in text.splitlines()) == 1
 

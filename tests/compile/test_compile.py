@@ -58,7 +58,7 @@ def test_softmax_runs_as_one_kernel() -> None:
     x = tensor(37, 129)
     compiled = rl.compile(f, fullgraph=True)
     assert_same(compiled(x), f(x))
-    (entry,) = compiled.entries[next(iter(compiled.entries))]
+    (entry,) = compiled.specializations[next(iter(compiled.specializations))]
     assert len(entry.artifact.schedule.steps) == 1
 
 
@@ -150,7 +150,7 @@ def test_recompiles_for_new_shapes_and_values_and_says_why() -> None:
     assert_same(compiled(tensor(4), 2), tensor(4) * 2)
     assert_same(compiled(tensor(3), 5), tensor(3) * 5)
     assert len(compiled.reasons) == 2  # the number is live
-    assert compiled.reasons[1].startswith("argument 0 changed from float32[3]")
+    assert compiled.reasons[1] == "argument 0: shape was (3,), is (4,)"
 
 
 def test_reading_a_value_raises_under_fullgraph_and_falls_back_otherwise() -> None:
@@ -203,7 +203,7 @@ def test_shape_operators_are_native(function) -> None:
     x = tensor(6, 5)
     compiled = rl.compile(function, fullgraph=True)
     assert_same(compiled(x), function(x))
-    (entry,) = compiled.entries[next(iter(compiled.entries))]
+    (entry,) = compiled.specializations[next(iter(compiled.specializations))]
     assert all(isinstance(segment, str) for segment in entry.artifact.module.segments), (
         "a library call was made"
     )
@@ -229,7 +229,7 @@ def test_indexing_is_native(function) -> None:
     x = tensor(6, 5)
     compiled = rl.compile(function, fullgraph=True)
     assert_same(compiled(x), function(x))
-    (entry,) = compiled.entries[next(iter(compiled.entries))]
+    (entry,) = compiled.specializations[next(iter(compiled.specializations))]
     assert all(isinstance(segment, str) for segment in entry.artifact.module.segments), (
         "a library call was made"
     )

@@ -56,7 +56,7 @@ def test_reset():
     compiled(rl.ones(2))
     compiled(rl.ones(2))
     rl.compiler.reset()
-    assert not compiled.entries
+    assert not compiled.specializations
     assert rl.equal(compiled(rl.ones(2)), rl.full((2,), 2.0))
     assert compiled.reasons == ["first call"]
 

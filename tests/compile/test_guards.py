@@ -34,7 +34,7 @@ def test_globals_of_functions_that_are_called(monkeypatch) -> None:
     assert compiled(rl.ones(2)).tolist() == [3, 3]
     monkeypatch.setitem(globals(), "SCALE", 5.0)
     assert compiled(rl.ones(2)).tolist() == [6, 6]
-    assert compiled.reasons[1] == "SCALE changed from 2.0 to 5.0"
+    assert compiled.reasons[1] == "SCALE: value was 2.0, is 5.0"
     monkeypatch.setitem(globals(), "SCALE", 2.0)
     assert compiled(rl.ones(2)).tolist() == [3, 3]
     assert len(compiled.reasons) == 2
@@ -51,13 +51,13 @@ def test_variables_of_an_enclosing_function() -> None:
     assert_same(compiled(x), f(x))
     offset = 7
     assert_same(compiled(x), f(x))
-    assert compiled.reasons[-1] == "offset changed from 1 to 7"
+    assert compiled.reasons[-1] == "offset: value was 1, is 7"
     flag = False
     assert_same(compiled(x), f(x))
-    assert compiled.reasons[-1] == "flag changed from True to False"
+    assert compiled.reasons[-1] == "flag: value was True, is False"
     weights[1] = tensor(3, seed=5)
     assert_same(compiled(x), f(x))
-    assert "weights[1] is another Tensor" in compiled.reasons[-1]
+    assert "weights[1]: is another Tensor" in compiled.reasons[-1]
     weights[1].fill_(3)  # its values are read in every call
     assert_same(compiled(x), f(x))
     assert len(compiled.reasons) == 4
@@ -114,13 +114,13 @@ def test_modules() -> None:
         net.gain = 2.0
         check("first call")
         net.eval()
-        check("training changed from True to False")
+        check("training: value was True, is False")
         net.inner[0].weight = nn.Parameter(tensor(4, 4, seed=5))
-        check("weight is another Parameter")
+        check("weight: is another Parameter")
         net.gain = 3.0
-        check("gain changed from 2.0 to 3.0")
+        check("gain: value was 2.0, is 3.0")
         net.shift = tensor(4, seed=8)
-        check("shift is another Tensor")
+        check("shift: is another Tensor")
         net.inner[1].train()
         check("training")
 

@@ -104,7 +104,7 @@ def test_a_training_step_may_return_its_loss_as_a_number() -> None:
 
         function = rl.compile(step) if compiled else step
         found = [function(tensor(8, 4, seed=k), tensor(8, 1, seed=k + 9)) for k in range(4)]
-        assert not compiled or (function.entries and not function.eager)
+        assert not compiled or (function.specializations and not function.eager)
         return found
 
     assert losses(True) == pytest.approx(losses(False), rel=1e-5)

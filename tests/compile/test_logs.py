@@ -31,7 +31,7 @@ def test_every_topic() -> None:
     assert "_softmax" in text
     assert "joined" in text
     assert "define" in text
-    assert "argument 0 changed from float32[5]" in text
+    assert "argument 0: shape was (5,)" in text
     assert "reads a value" in text
     assert "bytes" in text
 

@@ -72,12 +72,12 @@ def test_training_step(reads: bool) -> None:
         rl.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
     assert list(compiled.eager)  # it has no graph
     (whole,), (update,) = pieces(model), pieces(optimizer)
-    assert update.entries and not update.eager
+    assert update.specializations and not update.eager
     if reads:  # the model breaks, and what it is made of is compiled
-        assert whole.eager and not whole.entries
-        assert pieces(model.blocks)[0].entries
+        assert whole.eager and not whole.specializations
+        assert pieces(model.blocks)[0].specializations
     else:
-        assert whole.entries and not whole.eager
+        assert whole.specializations and not whole.eager
     assert not pieces(other)
 
 
@@ -92,9 +92,9 @@ def test_what_comes_once_is_not_compiled() -> None:
 
     with rl.no_grad():
         assert [grown(rl.ones(1, 6)) > 4, grown(rl.ones(1, 6)) > 4] == [True, True]
-        assert not pieces(model) or not pieces(model)[0].entries
+        assert not pieces(model) or not pieces(model)[0].specializations
         grown(rl.ones(1, 6))
-    assert len(pieces(model)[0].entries) == 4  # lengths that come again are
+    assert len(pieces(model)[0].specializations) == 4  # lengths that come again are
 
 
 def test_other_calls_are_not_touched() -> None:

@@ -52,7 +52,7 @@ class Trained:
         return list(self.model.parameters())
 
     def entry(self) -> Any:
-        (entries,) = self.step.entries.values()
+        (entries,) = self.step.specializations.values()
         return entries[-1]
 
 

@@ -223,14 +223,14 @@ def test_many_kinds_of_calls(monkeypatch: pytest.MonkeyPatch) -> None:
         for n in range(1, 7):
             assert f(rl.ones(n)).tolist() == [2.0] * n
         f(rl.ones(100 + len(f.reasons)))
-    assert len(f.entries) == 6  # those that came again
+    assert len(f.specializations) == 6  # those that came again
 
 
 def test_the_reason_tells_the_nearest_call() -> None:
     f = rl.compile(lambda x, k: x * k)
     for x, k in ((rl.ones(2), 2.0), (rl.ones(3), 2.0), (rl.ones(3), 2)):
         f(x, k)
-    assert f.reasons[-1] == "argument 1 changed from a number of type float to a number of type int"
+    assert f.reasons[-1] == "argument 1: type was float, is int"
 
 
 def test_explaining_changes_nothing() -> None:

@@ -75,7 +75,7 @@ def check(name, *arguments, compiles=False, **options):
 
     compiled = CompiledFunction(function, fullgraph=True)
     agree(compiled(*[mine[i] for i in tensors]), expected)
-    (entry,) = next(iter(compiled.entries.values()))
+    (entry,) = next(iter(compiled.specializations.values()))
     # there is no native code for float8 values
     assert entry.artifact.executable.native is not any("float8" in repr(value) for value in mine)
 
@@ -316,7 +316,7 @@ def test_numbers_are_inputs_of_a_program():
             compiled(x, scale),
             torch.from_numpy(OPS.dequantize_per_tensor(ints, scale, 3, -128, 127, rl.int8).numpy()),
         )
-    assert sum(map(len, compiled.entries.values())) == 1
+    assert sum(map(len, compiled.specializations.values())) == 1
 
 
 def test_gradients_pass_through_what_is_not_rounded():

@@ -77,7 +77,7 @@ def test_channels_stay_last_between_convolutions() -> None:
     run = rl.compile(program, fullgraph=True)
     x = tensor(4, 16, 32, 32)
     same(run(x), program(x), 1e-4)
-    ((entry,),) = run.entries.values()
+    ((entry,),) = run.specializations.values()
     maps = [d for d in entry.artifact.program.definitions if isinstance(d, Map) and len(d.variables) == 4]
     inner = [d for d in maps if d.variables[0].extent == 4 and d.buffer.memory.name == "TEMPORARY"]
     assert inner

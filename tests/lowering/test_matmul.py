@@ -21,7 +21,7 @@ def compiled(f: Any, *args: Any) -> tuple[Any, list[Any]]:
     """The result of the compiled function, and the steps of its schedule."""
     function = rl.compile(f, fullgraph=True)
     result = function(*args)
-    (entry,) = next(iter(function.entries.values()))
+    (entry,) = next(iter(function.specializations.values()))
     return result, entry.artifact.schedule.steps
 
 
@@ -236,7 +236,7 @@ def test_several_results_of_one_epilogue() -> None:
     args = tensor(40, 20) / 8, tensor(20, 33), tensor(33)
     for x, y in zip(function(*args), f(*args), strict=True):
         same(x, y)
-    (entry,) = next(iter(function.entries.values()))
+    (entry,) = next(iter(function.specializations.values()))
     assert len(entry.artifact.schedule.steps) == 1
 
 
@@ -272,14 +272,14 @@ def test_whole_layers_in_one_entry() -> None:
     function = rl.compile(f, fullgraph=True)
     for x, y in zip(function(*args), f(*args), strict=True):
         same(x, y)
-    (entry,) = next(iter(function.entries.values()))
+    (entry,) = next(iter(function.specializations.values()))
     assert len(entry.artifact.module.segments) == 1
 
 
 def test_notes_tell_what_was_fused() -> None:
     function = rl.compile(lambda a, b: (a @ b).relu(), fullgraph=True)
     function(tensor(8, 8), tensor(8, 8))
-    (entry,) = next(iter(function.entries.values()))
+    (entry,) = next(iter(function.specializations.values()))
     assert any("runs on the tiles of matmul" in note for note in entry.artifact.schedule.notes)
 
 

@@ -137,7 +137,7 @@ def both(function: Callable[..., Any], *args: Any) -> tuple[np.ndarray, np.ndarr
     """(eager, compiled), after a look that the program has no library call."""
     compiled = rl.compile(function, fullgraph=True)
     got = compiled(*args)
-    ((entry,),) = compiled.entries.values()
+    ((entry,),) = compiled.specializations.values()
     assert all(isinstance(segment, str) for segment in entry.artifact.module.segments)
     return function(*args).numpy(), got.numpy()
 

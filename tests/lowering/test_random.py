@@ -28,7 +28,7 @@ def same(function: Callable[..., Any], *args: Any, native: bool = True) -> None:
             assert x.dtype == y.dtype
             np.testing.assert_array_equal(x, y)
         assert not (eager[0] == eager[1]).all()
-    ((entry,),) = compiled.entries.values()
+    ((entry,),) = compiled.specializations.values()
     assert all(isinstance(segment, str) for segment in entry.artifact.module.segments) == native
 
 

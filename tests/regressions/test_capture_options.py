@@ -14,7 +14,7 @@ from rushlight.compiler import pipeline
 def test_d7_modes(mode):
     compiled = rl.compile(lambda x: x + 1, mode=mode, fullgraph=True)
     assert rl.equal(compiled(rl.ones(3)), rl.full((3,), 2.0))
-    assert len(compiled.entries) == 1
+    assert len(compiled.specializations) == 1
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_d7_dynamic_compiles_for_every_shape(dynamic):
     for size in (2, 3, 5):
         x = rl.randn(size, size + 1)
         rl.testing.assert_close(compiled(x), (x * 2).sum(0))
-    assert len(compiled.entries) == 3
+    assert len(compiled.specializations) == 3
 
 
 def test_d7_option_use_cache(monkeypatch):

@@ -21,8 +21,8 @@ f = rl.compile(lambda x, w: ((x @ w).softmax(1) + rl.rand(3)).sort(1)[0], fullgr
 rl.manual_seed(0)
 x, w = rl.ones(4, 5) / 3, rl.arange(15.).view(5, 3)
 print(f(x, w).tolist())
-entry, = next(iter(f.entries.values()))
-print("lower" in entry.artifact.seconds)
+specialization, = next(iter(f.specializations.values()))
+print("lower" in specialization.artifact.seconds)
 """
 
 
@@ -100,7 +100,7 @@ def test_the_stages_of_a_cached_program_can_be_seen(monkeypatch) -> None:
     functions = [rl.compile(lambda x: x.softmax(1) * 3) for _ in range(2)]
     for function in functions:
         function(x)
-    (entry,) = next(iter(functions[1].entries.values()))
-    assert "lower" not in entry.artifact.seconds
-    assert len(entry.artifact.schedule.steps) == 1
-    assert "define" in entry.artifact.module.text
+    (specialization,) = next(iter(functions[1].specializations.values()))
+    assert "lower" not in specialization.artifact.seconds
+    assert len(specialization.artifact.schedule.steps) == 1
+    assert "define" in specialization.artifact.module.text

@@ -84,7 +84,7 @@ def test_a_write_beside_a_row_temporary_is_noticed(monkeypatch):
     with guarding():
         compiled = rl.compile(row_program, fullgraph=True)
         np.testing.assert_allclose(compiled(x).numpy(), row_program(x).numpy(), rtol=1e-5, atol=1e-5)
-        (entry,) = next(iter(compiled.entries.values()))
+        (entry,) = next(iter(compiled.specializations.values()))
         nests_of = [step.nest for step in entry.artifact.schedule.steps]
         assert any(access.buffer.memory is MemoryKind.ROW for nest in nests_of for access in nest.writes())
         monkeypatch.setattr(pipeline, "program_key", lambda graph: None)  # nobody is to find this code

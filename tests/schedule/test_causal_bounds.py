@@ -30,7 +30,7 @@ def limits(function: Callable[..., Any], *tensors: Any) -> list[str]:
         check(rushlight.compile(function, fullgraph=True), function, tensors)
     run = rushlight.compile(function, fullgraph=True)
     check(run, function, tensors)
-    ((entry,),) = run.entries.values()
+    ((entry,),) = run.specializations.values()
     plans = [step for step in entry.artifact.schedule.steps if isinstance(step, LoopPlan)]
     return [str(plan.limit) for plan in plans if plan.limit is not None]
 
@@ -84,7 +84,7 @@ def test_what_nobody_looks_at_is_not_stored() -> None:
     tensors = [normal(3, 128, 32, seed=s).requires_grad_() for s in range(3)]
     step = rushlight.compile(run, fullgraph=True)
     step(*tensors)
-    ((entry,),) = step.entries.values()
+    ((entry,),) = step.specializations.values()
     steps = entry.artifact.schedule.steps
     plans = [s for s in steps if isinstance(s, LoopPlan) and s.limit is not None]
     assert len(plans) == 2 and all(plan.near for plan in plans)

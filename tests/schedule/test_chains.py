@@ -20,7 +20,7 @@ def ran(function: Callable[..., Any], *arrays: np.ndarray) -> tuple[list[np.ndar
     run = rushlight.compile(function, fullgraph=True)
     given = [rushlight.tensor(a) for a in arrays]
     results, wanted = run(*given), function(*given)
-    ((entry,),) = run.entries.values()
+    ((entry,),) = run.specializations.values()
     for result, expected in zip(results, wanted, strict=True):
         np.testing.assert_allclose(result.numpy(), expected.numpy(), rtol=2e-5, atol=2e-5)
     return [result.numpy() for result in results], entry.artifact.schedule

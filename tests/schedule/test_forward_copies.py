@@ -61,7 +61,7 @@ def test_values(name: str) -> None:
 def test_which_copies_are_left_out(name: str) -> None:
     run = rl.compile(REARRANGED.get(name) or OTHERWISE[name], fullgraph=True)
     run(*_parts())
-    ((entry,),) = run.entries.values()
+    ((entry,),) = run.specializations.values()
     steps = entry.artifact.schedule.steps
     parts = [step for step in steps if isinstance(step, LoopPlan) and step.part]
     assert len(parts) == 3

@@ -45,7 +45,7 @@ def check(schedule: Schedule) -> int:
 
 
 def schedules(compiled: Any) -> list[Schedule]:
-    entries = [entry for found in compiled.entries.values() for entry in found]
+    entries = [entry for found in compiled.specializations.values() for entry in found]
     return [a.schedule for entry in entries for a in (entry.artifact, entry.backward) if a is not None]
 
 

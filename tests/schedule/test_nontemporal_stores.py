@@ -31,7 +31,7 @@ def ran(rows: int, columns: int) -> list[Product]:
     run = rushlight.compile(gradients, fullgraph=True)
     for result, wanted in zip(run(*given), gradients(*given), strict=True):
         np.testing.assert_allclose(result.numpy(), wanted.numpy(), rtol=1e-4, atol=1e-5)
-    ((entry,),) = run.entries.values()
+    ((entry,),) = run.specializations.values()
     return [step for step in entry.artifact.schedule.steps if isinstance(step, Product) and step.nontemporal]
 
 

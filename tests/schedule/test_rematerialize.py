@@ -20,7 +20,7 @@ def epilogues(function: Callable[..., Any], *shapes: tuple[int, ...]) -> int:
     run = rushlight.compile(function, fullgraph=True)
     for result, wanted in zip(run(*given), function(*given), strict=True):
         np.testing.assert_allclose(result.numpy(), wanted.numpy(), rtol=2e-5, atol=2e-5)
-    ((entry,),) = run.entries.values()
+    ((entry,),) = run.specializations.values()
     products = [step for step in entry.artifact.schedule.steps if isinstance(step, Product)]
     return sum(product.epilogue is not None for product in products)
 

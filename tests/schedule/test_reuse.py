@@ -19,7 +19,7 @@ def notes(function: Callable[..., Any], *shapes: tuple[int, ...]) -> list[str]:
     ]
     run = rushlight.compile(function, fullgraph=True)
     np.testing.assert_allclose(run(*given).numpy(), function(*given).numpy(), rtol=2e-5, atol=2e-5)
-    ((entry,),) = run.entries.values()
+    ((entry,),) = run.specializations.values()
     return [note for note in entry.artifact.schedule.notes if "in place of" in note]
 
 

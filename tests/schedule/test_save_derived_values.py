@@ -33,7 +33,7 @@ def leaves() -> list[Any]:
 def schedule_of(function: Callable[..., Any], tensors: list[Any]) -> tuple[Any, Schedule]:
     run = rushlight.compile(function, fullgraph=True)
     result = run(*tensors)
-    ((entry,),) = run.entries.values()
+    ((entry,),) = run.specializations.values()
     return result, entry.artifact.schedule
 
 

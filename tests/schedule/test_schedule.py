@@ -22,7 +22,7 @@ def compiled(function: Callable[..., Any], *arrays: np.ndarray) -> tuple[Any, An
     """(the result, the artifact) of a compiled call."""
     run = rushlight.compile(function, fullgraph=True)
     result = run(*[rushlight.tensor(a) for a in arrays])
-    ((entry,),) = run.entries.values()
+    ((entry,),) = run.specializations.values()
     return result, entry.artifact
 
 

@@ -73,7 +73,7 @@ def reset() -> None:
     """Forget every compiled form: the next calls compile anew."""
     loaded = sys.modules.get("rushlight.compiler.function")
     if loaded is not None:
-        loaded.forget_entries()
+        loaded.forget_specializations()
 
 
 def list_backends(exclude_tags: Sequence[str] | None = ("debug", "experimental")) -> list[str]:

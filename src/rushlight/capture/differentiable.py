@@ -22,17 +22,17 @@ class Differentiable(Function):
 
     @staticmethod
     def forward(
-        ctx: Any, entry: Any, inputs: list[np.ndarray], sources: list[Any], *different: Tensor
+        ctx: Any, specialization: Any, inputs: list[np.ndarray], sources: list[Any], *different: Tensor
     ) -> Any:
-        arrays = entry.artifact.executable.run(inputs)
-        outputs = [wrap(array) for array in arrays[: entry.outputs]]
-        ctx.entry = entry
-        found = arrays[entry.outputs :]
+        arrays = specialization.artifact.executable.run(inputs)
+        outputs = [wrap(array) for array in arrays[: specialization.outputs]]
+        ctx.specialization = specialization
+        found = arrays[specialization.outputs :]
         ctx.layouts = None
         if MODES.saved_hooks:
             saved = [
                 shallow_copy(sources[i]) if isinstance(sources[i], Tensor) else wrap(inputs[i])
-                for i in entry.kept
+                for i in specialization.kept
             ]
             saved += map(wrap, found)
             ctx.save_for_backward(*saved)
@@ -40,19 +40,19 @@ class Differentiable(Function):
         else:  # the same, but quicker
             ctx.versions = [
                 (tensor, 0 if tensor._versions is None else tensor._versions.value)
-                for tensor in map(sources.__getitem__, entry.kept)
+                for tensor in map(sources.__getitem__, specialization.kept)
                 if isinstance(tensor, Tensor)
             ]
-            ctx.arrays = [inputs[i] for i in entry.kept] + found
+            ctx.arrays = [inputs[i] for i in specialization.kept] + found
         ctx.set_materialize_grads(True)
-        wanted = entry.differentiated
+        wanted = specialization.differentiated
         ctx.mark_non_differentiable(*[output for i, output in enumerate(outputs) if i not in wanted])
         return tuple(outputs) if len(outputs) != 1 else outputs[0]
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Any:
-        entry: Any = ctx.entry
-        if any(grads[i]._keys & TRACED for i in entry.differentiated):
+        specialization: Any = ctx.specialization
+        if any(grads[i]._keys & TRACED for i in specialization.differentiated):
             raise RuntimeError(
                 "a compiled function cannot be differentiated for a batch of gradients at "
                 "once (vmap, is_grads_batched); do so inside of the compiled function"
@@ -69,10 +69,10 @@ class Differentiable(Function):
             for tensor, version in ctx.versions:
                 if tensor._versions is not None and tensor._versions.value != version:
                     raise modified(tensor, version, tensor._node, tensor._output_nr, ctx)
-        tangents = [np.ascontiguousarray(grads[i].numpy_array()) for i in entry.differentiated]
-        assert entry.backward is not None
-        arrays = iter(entry.backward.executable.run([*saved, *tangents]))
-        found = [None if g is None else wrap(next(arrays)) for g in entry.call.backward]
+        tangents = [np.ascontiguousarray(grads[i].numpy_array()) for i in specialization.differentiated]
+        assert specialization.backward is not None
+        arrays = iter(specialization.backward.executable.run([*saved, *tangents]))
+        found = [None if g is None else wrap(next(arrays)) for g in specialization.call.backward]
         if MODES.grad:
             for grad in found:
                 if grad is not None:

@@ -17,7 +17,6 @@ import numpy as np
 
 from ..core.tensor import Tensor
 
-_QUICK = (dict, list, tuple, types.MappingProxyType)  # containers that are looked at all at once
 PLAIN = (int, float, bool, str, complex, bytes, type(None))
 MISSING = object()
 
@@ -35,23 +34,6 @@ class Environment:
 
     def __init__(self, places: list[Place], stored: Sequence[Place] = ()) -> None:
         self.places, self.stored = places, stored
-        self._containers: list[Any] = []
-        self._keys: list[Any] = []
-        self._values: list[Any] = []
-        self._sized: list[Any] = []
-        self._sizes: list[int] = []
-        self._others: list[Place] = []
-        for place in places:
-            container, key, value, _ = place
-            if type(container) is Length:
-                self._sized.append(container.of)
-                self._sizes.append(value)
-            elif type(container) in _QUICK and type(value) is not Alike:
-                self._containers.append(container)
-                self._keys.append(key)
-                self._values.append(value)
-            else:
-                self._others.append(place)
 
     def include(self, function: Any) -> str | None:
         """A function of the user's is about to run; why it may not, if there is a reason."""
@@ -72,32 +54,6 @@ class Environment:
             [place for place in self.places if id(place[0]) not in live or type(place[2]) not in (int, float)]
         )
 
-    def holds(self) -> bool:
-        try:
-            found = map(operator.getitem, self._containers, self._keys)
-            if not all(map(operator.is_, found, self._values)):
-                return self.change() is None
-        except (KeyError, IndexError):
-            return False
-        if list(map(len, self._sized)) != self._sizes:
-            return False
-        for container, key, value, _ in self._others:
-            try:
-                found = container[key]
-            except (KeyError, IndexError):
-                return False
-            if found is not value and not _equal(found, value):
-                return False
-        return True
-
-    def parts(self) -> tuple[list[tuple[Any, Any, Any]], list[tuple[Any, int]], list[Place]]:
-        """Places in Python's own containers whose value is looked at, sizes of containers, and the others."""
-        return (
-            list(zip(self._containers, self._keys, self._values, strict=True)),
-            list(zip(self._sized, self._sizes, strict=True)),
-            self._others,
-        )
-
     def changed(self) -> Iterator[tuple[Place, Any]]:
         """Places that hold something else now, and what; MISSING if nothing."""
         for place in (*self.places, *self.stored):
@@ -106,27 +62,15 @@ class Environment:
                 found = container[key]
             except (KeyError, IndexError):
                 found = MISSING
-            if found is not value and not _equal(found, value):
+            if found is not value and not equal(found, value):
                 yield place, found
-
-    def change(self) -> str | None:
-        """What is different now, in words."""
-        for container, key, value, name in self.places:
-            try:
-                found = container[key]
-            except (KeyError, IndexError):
-                return f"{name} is gone"
-            if found is not value and not _equal(found, value):
-                if isinstance(value, Tensor) or not isinstance(value, PLAIN):
-                    return f"{name} is another {type(value).__name__}"
-                return f"{name} changed from {value!r} to {found!r}"
-        return None
 
 
 NOTHING_KNOWN = Environment([])
 
 
-def _equal(found: Any, value: Any) -> bool:
+def equal(found: Any, value: Any) -> bool:
+    """Whether what is at a location, another object than `value`, is as good as that: equal and of its type."""
     kind = type(value)
     if kind is Alike:
         return bool(value.fits(found))
@@ -151,7 +95,7 @@ class Snapshot:
 def _same(found: Any, value: Any) -> bool:
     """Whether two copies hold the same things."""
     if type(found) is not type(value) or not isinstance(value, list | tuple):
-        return found is value or _equal(found, value)
+        return found is value or equal(found, value)
     return len(found) == len(value) and all(a is b or _same(a, b) for a, b in zip(found, value, strict=True))
 
 

@@ -7,7 +7,7 @@ the function is captured: it computes like the number it stands for, and remembe
 - A comparison gives a plain bool and a guard on the outcome: `if lr > 0` compiles once for each sign, not for
   each value.
 - Anything that needs the value itself (a shape, a dimension, `math.sqrt`, formatting) gets it, with a guard
-  on the value: another value compiles another entry.
+  on the value: another value compiles another specialization.
 
 `Numbers` keeps the roots, guards and used numbers of one capture; `finish` turns them into two functions of
 the roots' present values: `holds` and `evaluate`.
@@ -24,6 +24,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -96,6 +97,7 @@ class Numbers:
 
     def __init__(self) -> None:
         self.roots: list[Callable[[list[Any]], Any]] = []  # each gets the leaves of the arguments
+        self.names: list[str] = []  # of the roots, in words
         self.guards: dict[tuple[str, str], Any] = {}  # (expression, expected value as text): that value
         self.used: dict[tuple[str, type], int] = {}  # (expression, kind): its place in the input of its kind
         self.values: dict[tuple[str, type], Any] = {}  # what they are in this capture
@@ -110,6 +112,7 @@ class Numbers:
     def argument(self, index: int, value: Any) -> Any:
         """The number that is leaf `index` of the arguments."""
         self.roots.append(operator.itemgetter(index))
+        self.names.append(f"argument {index}")
         return LiveNumber(self, value, f"v[{len(self.roots) - 1}]")
 
     def reader(self, read: Callable[[], Any]) -> Any:
@@ -118,6 +121,7 @@ class Numbers:
             return value
         self.containers.extend(_contents(read))
         self.roots.append(lambda leaves: read())
+        self.names.append(f"read {len(self.roots)}")
         name = f"v[{len(self.roots) - 1}]"
         if type(value) is float or type(value) is int:
             return LiveNumber(self, value, name)
@@ -174,10 +178,11 @@ class Numbers:
         fills = {kind: eval(f"lambda v: ({', '.join(e)},)", dict(_SCOPE)) for kind, e in orders.items() if e}
         return LiveInputs(
             list(self.roots),
+            list(self.names),
             holds,
             fills,
             {k: self.inputs[k] for k in fills},
-            [f"{e} was {v!r}" for (e, _), v in self.guards.items()],
+            [(expression, value) for (expression, _), value in self.guards.items()],
             list(self.containers),
             list(self.places),
         )
@@ -197,19 +202,21 @@ def _contents(read: Callable[[], Any]) -> list[Any]:
 
 
 class LiveInputs:
-    """What an entry needs of its live numbers."""
+    """What a specialization needs of its live numbers."""
 
     def __init__(
         self,
         roots: list[Any],
+        names: list[str],
         holds: Callable[[Any], bool],
         fills: dict[type, Any],
         inputs: dict[type, Value],
-        guards: list[str],
+        guards: list[tuple[str, Any]],  # an expression, and the value that it must have
         containers: list[Any],
         places: list[Place],
     ) -> None:
-        self.roots, self._holds, self.fills, self.inputs, self.guards = roots, holds, fills, inputs, guards
+        self.roots, self._names, self._holds = roots, names, holds
+        self.fills, self.inputs, self.guards = fills, inputs, guards
         self.containers, self.places = containers, places
         self.trivial = not guards and not fills
         self.guarded = bool(guards)
@@ -224,6 +231,17 @@ class LiveInputs:
             return bool(self._holds(values))
         except ArithmeticError:
             return False
+
+    def evaluated(self, expression: str, leaves: Any) -> Any:
+        """What an expression of the roots is in a call; MISSING if that is an error."""
+        try:
+            return eval(f"lambda v: {expression}", dict(_SCOPE))(self.read(leaves))
+        except ArithmeticError:
+            return MISSING
+
+    def in_words(self, expression: str) -> str:
+        """An expression with the names of the roots."""
+        return re.sub(r"v\[(\d+)\]", lambda found: self._names[int(found[1])], expression)
 
     def filled(self, kinds: Sequence[type]) -> list[np.ndarray] | None:
         """The inputs for numbers of these kinds in a call without numbers as arguments; None if a guard does

@@ -33,6 +33,7 @@ from .memory import same_layout, spec_of
 from .numbers import LiveInputs, LiveNumber, formula
 from .prints import watched
 from .random import Draws
+from .references import TensorRef
 from .results import taken_apart
 from .tentative import TentativeCapture
 from .trace import Capture, CaptureError, Lifted, user_line
@@ -52,9 +53,9 @@ class Leaf:
     spec: Spec | None = None
     python: Any = None  # of an alias: the tensor of the caller that it is, if it is one
     requires_grad: bool = False
-    # the caller's tensor in `python`, as a number among the tensors of the arguments if it is one of them
-    given: int | Tensor | None = None
-    of: int | Tensor | None = None  # of a differentiable view: the tensor of the caller, likewise
+    given: TensorRef | None = None  # the caller's tensor that was in `python`
+    # of a differentiable view: the tensor of the caller; a reference to it, when the call is compiled
+    of: Any = None
 
     @property
     def differentiated(self) -> bool:
@@ -64,7 +65,11 @@ class Leaf:
 
 @dataclass
 class CapturedCall:
-    """What running the function once has shown."""
+    """What running the function once has shown.
+
+    A tensor of the caller is named by itself in a call that was captured just now, and by a reference
+    (capture/references.py) in one that was compiled; `sources` and `leaves_used` are empty then.
+    """
 
     graph: Graph
     # what is behind each graph input, in order: a tensor of the caller, Draws from a generator, or float or

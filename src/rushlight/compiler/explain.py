@@ -14,9 +14,8 @@ from typing import Any
 from ..capture.guards import environment_of
 from ..core.passes import PassLog
 from ..core.pytree import flatten
-from ..core.tensor import Tensor
+from .build import build_specialization
 from .pipeline import CAPTURE, PROGRAM_PASSES, Artifact, CallToCapture, moved_bytes
-from .specialization import build_entry
 
 LAST_GRAPH_PASS = [step.name for step in PROGRAM_PASSES if step.topic == "graph"][-1]
 
@@ -105,11 +104,10 @@ def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanat
     log = PassLog(keep=True)
     request = CallToCapture(function, args, kwargs, environment_of(function, (args, kwargs)))
     call = log.run(CAPTURE, request).call
-    tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
-    entry = build_entry(call, tensors, use_cache=False, log=log)
-    if entry.backward is None:
-        return _explanation(log, {"": entry.artifact})
-    return _explanation(log, {"forward ": entry.artifact, "backward ": entry.backward})
+    made = build_specialization(call, leaves, use_cache=False, log=log)
+    if made.backward is None:
+        return _explanation(log, {"": made.artifact})
+    return _explanation(log, {"forward ": made.artifact, "backward ": made.backward})
 
 
 def _explanation(log: PassLog, programs: dict[str, Artifact]) -> Explanation:

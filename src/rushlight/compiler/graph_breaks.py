@@ -17,7 +17,7 @@ from typing import Any
 
 from ..core.modes import MODES
 from .function import CompiledFunction
-from .specialization import Entry
+from .specialization import Specialization
 
 MOST_SEEN = 10_000  # kinds of calls that are remembered
 PIECES = "_pieces"  # where an object has its pieces, by the function that each compiles
@@ -30,7 +30,7 @@ class Piece(CompiledFunction):
         super().__init__(function, fullgraph=False)
         self._seen: set[Any] = set()
 
-    def _compile(self, key: Any, args: Any, kwargs: Any, *rest: Any) -> tuple[Entry | None, Any]:
+    def _compile(self, key: Any, args: Any, kwargs: Any, *rest: Any) -> tuple[Specialization | None, Any]:
         if key in self._seen:
             return super()._compile(key, args, kwargs, *rest)
         if len(self._seen) >= MOST_SEEN:

@@ -1,111 +1,54 @@
 """Programs with effects as one native call.
 
 A training step uses hundreds of tensors of the caller: parameters, what an optimizer keeps of each of them,
-gradients. To look at each in Python takes as long as many programs do. A `Step` is the native callable
+gradients. To look at each in Python takes as long as many programs do. A `NativeCall` is the native callable
 (runtime/invoke.py) of such a program. It looks whether the tensors are as they were and may be written to,
 lets the gradients go that are replaced, has the program write the new ones to their memory, and sets them.
-What it cannot do is left to its caller, and a call that it refuses goes the long way
-(compiler/specialization.py).
+What it cannot do is left to its caller, and a call that it refuses takes the long path (compiler/run.py).
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from sys import getrefcount
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..capture.locations import Cells, Environment, Values
+from ..capture.references import Argument, Captured, TensorRef
 from ..core.modes import MODES
 from ..core.tensor import Tensor
-from ..runtime.invoke import ALIGNED, Guards, Invoker, Source, Target, available
-from ..runtime.invoke_code import CELL, DICT, ITEMS, VALUES
+from ..runtime.invoke import ALIGNED, NO_GUARDS, Invoker, Source, Target, available
+from .write_access import sole_owner
+
+if TYPE_CHECKING:
+    from .specialization import Specialization
 
 
-def _counted() -> int:
-    """What getrefcount says of an object that a variable of the function holds."""
-    local = np.empty(0)
-    return getrefcount(local)
+class NativeCall:
+    """The native callable of a specialization, and what of a run is left to do in Python."""
 
-
-HELD = _counted() + 1  # and a tensor or an array holds, too
-
-
-def guards_of(environment: Environment) -> Guards | None:
-    """What native code looks at before a call; None if there are places that it cannot look at."""
-    plain, sizes, others = environment.parts()
-    places = [
-        (DICT if type(container) is dict else ITEMS, container, key, value) for container, key, value in plain
-    ]
-    for container, key, value, _ in others:
-        if type(container) is Cells:
-            places.append((CELL, container.cells[key], None, value))
-        elif type(container) is Values:
-            places.append((VALUES, container.of, None, container.known))
-        else:
-            return None
-    return Guards(places, sizes)
-
-
-class Step:
-    """The native callable of an entry, and what of a run is left to do in Python."""
-
-    def __init__(self, entry: Any, sources: Sequence[Any]) -> None:
-        call, executable = entry.call, entry.artifact.executable
-        written = set(entry.updated.values())
+    def __init__(self, spec: Specialization, sources: Sequence[Any]) -> None:
+        executable = spec.artifact.executable
+        self._report = executable.report
         positions = [
-            k for k in range(len(executable.output_slots) + len(entry.updated)) if k not in entry.updated
+            k for k in range(len(executable.output_slots) + len(spec.updated)) if k not in spec.updated
         ]
-        numbers = {position: k for k, position in enumerate(positions)}  # places in output_slots
-        slots = executable.output_slots
-        homes: dict[int, int] = {}
-        for source, output in entry._new:
-            slot = slots[numbers[output]]
-            if output in entry.taken and slot.nbytes < ALIGNED and _fits(sources[source], slot):
-                homes[numbers[output]] = source
-        owned = written | set(homes.values())
-        self._owned, self._homes = owned, homes
-        self.passed: list[tuple[int, bool]] = []  # sources that are arguments, and whether as tensors
-        found: list[Source] = []
-        self._constants: set[int] = set()  # sources that are tensors from elsewhere
-        for i, (source, slot) in enumerate(zip(sources, executable.inputs, strict=True)):
-            if entry.arguments[i] is None and isinstance(source, Tensor) and is_plain(source):
-                found.append(Source(-1, source, source, slot, settled=True, owned=i in owned))
-                self._constants.add(i)
-            else:
-                whole = i in owned
-                example = source._array if isinstance(source, Tensor) and not whole else source
-                found.append(Source(len(self.passed), None, example, slot, owned=whole))
-                self.passed.append((i, whole))
-        looked = {id(sources[i]) for i in self._constants}
+        slot_of = {position: k for k, position in enumerate(positions)}  # places in output_slots
+        self._homes = self._find_homes(spec, sources, slot_of)
+        self._owned = set(spec.updated.values()) | set(self._homes.values())
+        found = self._find_sources(spec, sources)
+        looked_at = {id(sources[i]) for i in self._constants}
         # captured tensors that are to be looked at in Python
-        self.others = [j for j, (tensor, _) in enumerate(entry.captured) if id(tensor) not in looked]
-        used = Counter(leaf.index for leaf in call.all_leaves() if leaf.kind in ("value", "view", "shared"))
-        used.update(output for _, output in entry._new)
-        dropped = {target_name(target) for target in entry._dropped}
-        times = Counter(target_name(target) for target, _ in call.gradients)
-        targets: dict[int, Target] = {}
-        self.owners: list[int] = []  # arguments whose gradients are replaced
-        self.gradients: list[tuple[int | Tensor, Any]] = []  # others to set
-        for target, leaf in call.gradients:
-            name = target_name(target)
-            k = numbers.get(leaf.index) if leaf.kind == "value" and used[leaf.index] == 1 else None
-            if k is None or name not in dropped or times[name] > 1 or not slots[k].nbytes:
-                self.gradients.append((target, leaf))
-            elif isinstance(target, Tensor):
-                targets[k] = Target(-1, target)
-            else:
-                targets[k] = Target(len(self.passed) + len(self.owners), None)
-                self.owners.append(target)
-        rest = {target_name(target) for target, _ in self.gradients}
-        self.dropped = [target for target in entry._dropped if target_name(target) in rest]
-        self.writes = [(source, output) for source, output in entry._new if numbers[output] not in homes]
-        self.listed = [p for k, p in enumerate(positions) if k not in homes and k not in targets]
-        versions = [(place, count) for place, count in call.versions if isinstance(place, Tensor)]
-        self.counts = [(place, count) for place, count in call.versions if not isinstance(place, Tensor)]
-        self._targets, self._versions = targets, versions
+        self.others = [j for j, (t, _) in enumerate(spec.check.captured) if id(t) not in looked_at]
+        self._targets = self._find_targets(spec, slot_of)
+        left = {target for target, _ in self.gradients}
+        self.dropped = [target for target in spec.dropped if target in left]
+        self.writes = [(s, output) for s, output in spec.new_contents if slot_of[output] not in self._homes]
+        self.listed = [p for k, p in enumerate(positions) if k not in self._homes and k not in self._targets]
+        versions = spec.call.versions
+        self._versions = [(ref.tensor, count) for ref, count in versions if isinstance(ref, Captured)]
+        self.counts = [(ref, count) for ref, count in versions if not isinstance(ref, Captured)]
         given = len(self.passed) + len(self.owners)
         self._more = () if given else (None,)  # without arguments it looks only
         self._call = executable.invoker(
@@ -113,29 +56,76 @@ class Step:
             found,
             tensors=True,
             single=False,
-            targets=targets,
-            homes=homes,
-            versions=versions,
+            targets=self._targets,
+            homes=self._homes,
+            versions=self._versions,
             look=True,
         ).call
-        self._report = executable.report
+
+    def _find_homes(
+        self, spec: Specialization, sources: Sequence[Any], slot_of: dict[int, int]
+    ) -> dict[int, int]:
+        """Small outputs that are copied to the input that they are the new contents of."""
+        homes: dict[int, int] = {}
+        for source, output in spec.new_contents:
+            slot = spec.artifact.executable.output_slots[slot_of[output]]
+            if output in spec.taken and slot.nbytes < ALIGNED and _fits(sources[source], slot):
+                homes[slot_of[output]] = source
+        return homes
+
+    def _find_sources(self, spec: Specialization, sources: Sequence[Any]) -> list[Source]:
+        """The inputs: tensors from elsewhere, which the callable knows, and what is passed to it."""
+        self.passed: list[tuple[int, bool]] = []  # sources that are arguments, and whether as tensors
+        self._constants: set[int] = set()  # sources that are tensors from elsewhere
+        found: list[Source] = []
+        for i, (source, slot) in enumerate(zip(sources, spec.artifact.executable.inputs, strict=True)):
+            whole = i in self._owned
+            if isinstance(spec.inputs[i], Captured) and is_plain(source):
+                found.append(Source(-1, source, source, slot, settled=True, owned=whole))
+                self._constants.add(i)
+            else:
+                example = source._array if isinstance(source, Tensor) and not whole else source
+                found.append(Source(len(self.passed), None, example, slot, owned=whole))
+                self.passed.append((i, whole))
+        return found
+
+    def _find_targets(self, spec: Specialization, slot_of: dict[int, int]) -> dict[int, Target]:
+        """Outputs that become gradients, whose memory they take over."""
+        call, slots = spec.call, spec.artifact.executable.output_slots
+        used = Counter(leaf.index for leaf in call.all_leaves() if leaf.kind in ("value", "view", "shared"))
+        used.update(output for _, output in spec.new_contents)
+        dropped = set(spec.dropped)
+        times = Counter(target for target, _ in call.gradients)
+        targets: dict[int, Target] = {}
+        self.owners: list[int] = []  # arguments whose gradients are replaced
+        self.gradients: list[tuple[TensorRef, Any]] = []  # others to set
+        for target, leaf in call.gradients:
+            k = slot_of.get(leaf.index) if leaf.kind == "value" and used[leaf.index] == 1 else None
+            if k is None or target not in dropped or times[target] > 1 or not slots[k].nbytes:
+                self.gradients.append((target, leaf))
+            elif isinstance(target, Captured):
+                targets[k] = Target(-1, target.tensor)
+            else:
+                targets[k] = Target(len(self.passed) + len(self.owners), None)
+                self.owners.append(target.index)
+        return targets
 
     def direct(
-        self, entry: Any, tensors: Sequence[Tensor], numbers: Sequence[np.ndarray], guards: Guards
+        self, spec: Specialization, tensors: Sequence[Tensor], numbers: Sequence[np.ndarray]
     ) -> Invoker | None:
         """A callable that takes the arguments of the function and its numbers, and looks at all else itself."""
         if self.gradients or self.writes or self.counts or self.dropped or self.others:
             return None
-        executable = entry.artifact.executable
+        executable = spec.artifact.executable
         found: list[Source] = []
-        for i, (argument, slot) in enumerate(zip(entry.arguments, executable.inputs, strict=True)):
-            constant, owned = entry.call.sources[i], i in self._owned
-            if isinstance(argument, int):
-                found.append(Source(argument, None, tensors[argument], slot, settled=True, owned=owned))
-            elif i in self._constants:
-                found.append(Source(-1, constant, constant, slot, settled=True, owned=owned))
-            elif i in entry._fills:
-                k = entry._fills.index(i)
+        for i, (ref, slot) in enumerate(zip(spec.inputs, executable.inputs, strict=True)):
+            owned = i in self._owned
+            if isinstance(ref, Argument):
+                found.append(Source(ref.index, None, tensors[ref.index], slot, settled=True, owned=owned))
+            elif isinstance(ref, Captured) and i in self._constants:
+                found.append(Source(-1, ref.tensor, ref.tensor, slot, settled=True, owned=owned))
+            elif i in spec.filled:
+                k = spec.filled.index(i)
                 found.append(Source(len(tensors) + k, None, numbers[k], slot))
             else:
                 return None
@@ -150,26 +140,26 @@ class Step:
             len(tensors) + len(numbers),
             found,
             tensors=True,
-            single=entry.single and len(self.listed) == 1,
+            single=spec.single and len(self.listed) == 1,
             targets=targets,
             homes=self._homes,
             versions=self._versions,
             look=True,
             whole=True,
-            guards=guards,
+            guards=spec.native_guards or NO_GUARDS,
         )
 
     def looks_right(self) -> bool:
         """Whether the captured tensors but the `others` look as they did."""
         return self._call() is None
 
-    def run(self, tensors: Sequence[Tensor], sources: Sequence[Any]) -> dict[int, Tensor] | None:
+    def run(self, leaves: Sequence[Any], sources: Sequence[Any]) -> dict[int, Tensor] | None:
         """The outputs that are left, by number; None if the call was refused, and nothing is done."""
         arguments = [
             sources[i]._array if isinstance(sources[i], Tensor) and not whole else sources[i]
             for i, whole in self.passed
         ]
-        found = self._call(*arguments, *[tensors[i] for i in self.owners], *self._more)
+        found = self._call(*arguments, *[leaves[i] for i in self.owners], *self._more)
         if found is NotImplemented:
             return None
         if type(found) is int:
@@ -177,17 +167,21 @@ class Step:
         return dict(zip(self.listed, found, strict=True))
 
 
-def make_step(entry: Any, sources: Sequence[Any]) -> Step | None:
-    """The native callable of an entry with effects, if there can be one."""
-    if not available() or not entry.artifact.executable.native or MODES.inference:
+def make_native_call(spec: Specialization, sources: Sequence[Any]) -> NativeCall | None:
+    """The native callable of a specialization with effects, if there can be one."""
+    if not available() or not spec.artifact.executable.native or MODES.inference:
         return None
-    if entry.backward is not None or entry.call.flags or not (entry.updated or entry._new or entry._dropped):
+    if (
+        spec.backward is not None
+        or spec.call.flags
+        or not (spec.updated or spec.new_contents or spec.dropped)
+    ):
         return None
-    if not all(is_plain(sources[i]) for i in entry.updated.values()):
+    if not all(is_plain(sources[i]) for i in spec.updated.values()):
         return None
     if any(isinstance(source, Tensor) and source._array is None for source in sources):
         return None
-    return Step(entry, sources)
+    return NativeCall(spec, sources)
 
 
 def is_plain(tensor: Tensor) -> bool:
@@ -215,12 +209,7 @@ def _fits(tensor: Any, slot: Any) -> bool:
     )
 
 
-def target_name(target: int | Tensor) -> int | tuple[int]:
-    """Tells targets of gradients apart: arguments by their numbers, tensors by what they are."""
-    return (id(target),) if isinstance(target, Tensor) else target
-
-
-def write_back(entry: Any, sources: list[Any], outputs: Any, writes: list[tuple[int, int]]) -> None:
+def write_back(spec: Specialization, sources: list[Any], outputs: Any, writes: list[tuple[int, int]]) -> None:
     """What the program wrote to the caller's tensors.
 
     A tensor that nobody else shares memory with takes over the array that was computed; into others it is
@@ -230,7 +219,7 @@ def write_back(entry: Any, sources: list[Any], outputs: Any, writes: list[tuple[
         target = sources[source]
         new = outputs[output]._array
         assert new is not None
-        if output in entry.taken and sole_owner(target) and new.strides == target._array.strides:
+        if output in spec.taken and sole_owner(target) and new.strides == target._array.strides:
             target._array, target._storage = new, None
         else:
             np.copyto(_whole(target._array, new), new)
@@ -243,38 +232,3 @@ def _whole(array: np.ndarray, new: np.ndarray) -> np.ndarray:
     if array.shape == new.shape:
         return array
     return np.lib.stride_tricks.as_strided(array, new.shape, new.strides)
-
-
-def may_update(tensor: Tensor) -> bool:
-    """Whether a program may write to the memory of `tensor` while it runs: no other input has a part in it."""
-    return sole_owner(tensor) and tensor._array.flags.writeable  # type: ignore[union-attr]
-
-
-def sole_owner(tensor: Tensor) -> bool:
-    """Whether the memory of `tensor` can be reached through it alone.
-
-    Every way to share memory holds a reference: views and detached tensors to the Storage, NumPy and DLPack
-    to the array or to the array that owns its bytes.
-    """
-    storage, array = tensor._storage, tensor._array
-    if tensor._base is not None or tensor._offset or type(array) is not np.ndarray:
-        return False
-    owner = array.base
-    held = 0  # references by the storage
-    if storage is not None:
-        if getrefcount(storage) != HELD:
-            return False
-        buffer = storage.buffer
-        base = array if owner is None else owner
-        if buffer is None or getrefcount(buffer) != HELD or buffer.base is not base:
-            return False
-        del base
-        held = 1
-    if owner is None:
-        return getrefcount(array) == HELD + held
-    return (
-        type(owner) is np.ndarray
-        and owner.base is None
-        and getrefcount(array) == HELD
-        and getrefcount(owner) == HELD + held
-    )

@@ -56,7 +56,7 @@ class CallToCapture:
 
 
 @dataclass(frozen=True)
-class Captured:
+class CaptureResult:
     """A captured call; or, if there is no graph of it, what the call returned, and why."""
 
     call: CapturedCall | None
@@ -64,9 +64,9 @@ class Captured:
     problem: CaptureError | None = None
 
 
-def _capture(request: CallToCapture) -> Captured:
+def _capture(request: CallToCapture) -> CaptureResult:
     given = request.function, request.args, request.kwargs, request.environment
-    return Captured(*try_capture(*given)) if request.or_run else Captured(capture_call(*given))
+    return CaptureResult(*try_capture(*given)) if request.or_run else CaptureResult(capture_call(*given))
 
 
 def _decompose(call: CapturedCall) -> CapturedCall:
@@ -82,7 +82,7 @@ def _keep_checks(call: CapturedCall) -> CapturedCall:
     return call
 
 
-def _show_captured(captured: Captured) -> str:
+def _show_captured(captured: CaptureResult) -> str:
     if captured.call is None:
         return f"no graph: {captured.problem}"
     return "\n".join(

@@ -20,7 +20,7 @@ from ..core.dtypes import BY_NUMPY
 from ..core.shapes import contiguous_strides
 from . import redzones
 from .engine import Library
-from .invoke import ALIGNED, NO_GUARDS, Guards, Invoker, Output, Source, Target, available
+from .invoke import ALIGNED, NO_GUARDS, Invoker, LocationGuards, Output, Source, Target, available
 from .threads import ThreadPool
 
 LONG_WORK = 1 << 16  # bytes touched by a program above which other Python threads may run meanwhile
@@ -126,7 +126,7 @@ class Executable:
         versions: Sequence[tuple[Any, int]] = (),
         look: bool = False,
         whole: bool = False,
-        guards: Guards = NO_GUARDS,
+        guards: LocationGuards = NO_GUARDS,
     ) -> Invoker:
         """A native callable for this program, which must be native throughout.
 

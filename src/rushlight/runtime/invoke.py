@@ -28,6 +28,7 @@ import sys
 import sysconfig
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Any
 
 import numpy as np
@@ -77,16 +78,25 @@ class Output:
         return self.target is None and self.home < 0
 
 
+class LocationKind(IntEnum):
+    """What holds the object that native code looks at."""
+
+    DICT = code.DICT
+    ITEMS = code.ITEMS  # another container that has items
+    CELL = code.CELL  # a variable of a function
+    VALUES = code.VALUES  # all that is in a dictionary, in its order
+
+
 @dataclass(frozen=True)
-class Guards:
-    """What must be found at places of Python's before a call."""
+class LocationGuards:
+    """What must be found at locations of Python's before a call."""
 
     # (kind of container, that, key, the object); of VALUES None and a list of what is there (None: anything)
-    places: Sequence[tuple[int, Any, Any, Any]] = ()
+    locations: Sequence[tuple[LocationKind, Any, Any, Any]] = ()
     sizes: Sequence[tuple[Any, int]] = ()  # containers, and how much is in them
 
 
-NO_GUARDS = Guards()
+NO_GUARDS = LocationGuards()
 
 
 class _Words(np.ndarray):
@@ -119,7 +129,7 @@ class Invoker:
         shared: bool,
         look: bool,
         whole: bool,
-        guards: Guards,
+        guards: LocationGuards,
         versions: Sequence[tuple[Any, int]],
         keep: Any,
     ) -> None:
@@ -144,7 +154,7 @@ class Invoker:
                 code.LOOK: int(look),
                 code.WHOLE: int(whole),
                 code.VERSIONS: len(versions),
-                code.PLACES: len(guards.places),
+                code.PLACES: len(guards.locations),
                 code.SIZES: len(guards.sizes),
             }
         )
@@ -153,7 +163,7 @@ class Invoker:
         table.fields[code.OUTPUT_TABLE] = table.append([w for o in outputs for w in _output_words(o, table)])
         counts = [(tensor, count, -count) for tensor, count in versions]
         table.fields[code.VERSION_TABLE] = table.append([id(o) for words in counts for o in words])
-        places = [word for place in guards.places for word in _place_words(*place, table)]
+        places = [word for place in guards.locations for word in _place_words(*place, table)]
         table.fields[code.PLACE_TABLE] = table.append(places)
         table.fields[code.SIZE_TABLE] = table.append([w for of, size in guards.sizes for w in (id(of), size)])
         words = table.finish().view(_Words)

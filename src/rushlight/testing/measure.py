@@ -241,15 +241,15 @@ def _compiled(op: OpDef, inplace: bool, text: str) -> str:
         except CaptureError as error:
             return f"{BREAK}: {str(error).partition(': ')[2]}"
     _agree(found, expected, op, tolerance=1e-4)
-    (entry,) = next(iter(compiled.entries.values()))
-    routines = [step for step in entry.artifact.schedule.steps if not isinstance(step, LoopPlan)]
+    (made,) = next(iter(compiled.specializations.values()))
+    routines = [step for step in made.artifact.schedule.steps if not isinstance(step, LoopPlan)]
     called = sorted(
         {step.node.op.name for step in routines if isinstance(step, Extern)}
-        | {late.name for late in entry.call.late}
+        | {late.name for late in made.call.late}
     )
-    if called or not entry.artifact.executable.native:
+    if called or not made.artifact.executable.native:
         return f"{EXTERN}: {', '.join(called)}"
-    if not entry.artifact.schedule.steps:
+    if not made.artifact.schedule.steps:
         return VIEW
     return TEMPLATE if routines else NATIVE
 
