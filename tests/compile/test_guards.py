@@ -6,12 +6,15 @@ import functools
 import threading
 from collections import OrderedDict, namedtuple
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
 
 import rushlight as rl
 from rushlight import nn, optim
+from rushlight.compiler.call_key import key_of_call, leaves_of
+from rushlight.compiler.guards import Call
 
 
 def tensor(*shape: int, seed: int = 0) -> rl.Tensor:
@@ -414,3 +417,99 @@ def test_threads_do_not_disturb_each_other() -> None:
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_reasons_are_told_in_words() -> None:
+    """Every kind of difference between a call and the nearest specialization."""
+    bias = rl.ones(3)
+
+    @rl.compile(fullgraph=True)
+    def f(x, n, flag=False):
+        y = x.sum(n) + bias.sum()
+        return -y if flag else y
+
+    w = rl.ones(2, 3)
+
+    def reason(*args: Any, **kwargs: Any) -> str:
+        count = len(f.reasons)
+        f(*args, **kwargs)
+        assert len(f.reasons) == count + 1, f.reasons
+        return f.reasons[-1]
+
+    assert reason(w, 0) == "first call"
+    assert reason(rl.ones(5, 3), 0) == "argument 0: shape was (2, 3), is (5, 3)"
+    assert reason(w.double(), 0) == "argument 0: dtype was rushlight.float32, is rushlight.float64"
+    assert reason(rl.ones(3, 2).t(), 0) == "argument 0: strides was (3, 1), is (1, 2)"
+    assert reason(w.clone().requires_grad_(), 0) == "argument 0: requires_grad was False, is True"
+    assert reason(w, 1) == "the number argument 1: value was 0, is 1"
+    assert reason(w, 0, True).startswith("the arguments: structure was 2, is 3")
+    bias.requires_grad_()
+    assert reason(w, 0) == "a captured tensor: requires_grad was False, is True"
+    with rl.no_grad():
+        assert reason(w, 0).startswith("the modes (grad, inference, default dtype, autocast, determinism): ")
+
+
+def test_reasons_of_shared_memory_gradients_and_values() -> None:
+    weight = rl.ones(3)
+
+    @rl.compile
+    def add(x, y, more=0):
+        x.add_(y)
+        weight.add_(1)
+        return None if x.grad is None else x.grad + 1
+
+    x, y = rl.ones(3), rl.ones(3)
+    add(x, y)
+    add(x, x)
+    assert add.reasons[-1] == (
+        "the arguments: none shares memory or has hooks before, arguments 0 and 1 are one tensor now"
+    )
+    add(x, weight)
+    assert "shares memory with a captured tensor" in add.reasons[-1]
+    add(x, y)
+    x.grad = rl.ones(3)
+    add(x, y)
+    assert add.reasons[-1] == "the gradient of argument 0: was not there, is"
+    x.grad = rl.ones(6)[::2]
+    add(x, y)
+    assert add.reasons[-1] == "the gradient of argument 0: strides was (1,), is (2,)"
+    add(x, y, None)
+    assert add.reasons[-1].startswith("the arguments: structure was 2, is 3")
+    add(x, y, True)
+    assert add.reasons[-1] == "argument 2: value was None, is True"
+    add(x, y, 7)
+    assert add.reasons[-1] == "argument 2: was True, is a number of type int"
+
+
+def test_the_check_agrees_with_the_words() -> None:
+    """Two interpreters of one list: a specialization passes a call exactly if no difference is found."""
+    scale, state = rl.ones(2), {"gain": 2.0, "shift": 1}
+
+    @rl.compile
+    def f(x):
+        return x * scale * state["gain"] + state["shift"] if len(state) == 2 else x
+
+    def answers(x: rl.Tensor) -> list[bool]:
+        leaves, structure = leaves_of((x,), {})
+        key = key_of_call(leaves, structure)
+        known = f.specializations.get(key, [])
+        found = [s.numbers(leaves) is not None for s in known]
+        assert found == [s.difference(Call(key, leaves)) is None for s in known]
+        return found
+
+    x = rl.ones(2)
+    f(x)
+    assert answers(x) == [True]
+    state["gain"] = 3.0
+    assert answers(x) == [False]
+    f(x)
+    assert answers(x) == [False, True]
+    state["gain"] = float("2")  # equal, another object
+    assert answers(x) == [True, False]
+    scale.requires_grad_()
+    assert answers(x) == [False, False]
+    scale.requires_grad_(False)
+    state["more"] = 1
+    assert answers(x) == [False, False]
+    del state["more"], state["shift"]
+    assert answers(x) == [False, False]

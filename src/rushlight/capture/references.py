@@ -106,13 +106,19 @@ LAYOUT_OF_PARTS = ("shape", "dtype", "layout", "requires_grad")  # of tensors th
 def layout_difference(old: tuple[Any, ...], new: tuple[Any, ...]) -> str:
     """In what two layouts differ, in words: "shape was (3, 4), is (5, 4)"."""
     if len(old) != len(new):
-        return "kind of tensor was another"
+        return "was a tensor of another kind (strided, sparse, without data)"
     names = LAYOUT if len(old) == len(LAYOUT) else LAYOUT_OF_PARTS
-    name, before, after = next((n, a, b) for n, a, b in zip(names, old, new, strict=True) if a != b)
-    if name == "strides" and len(old) == len(LAYOUT):
-        before, after = (tuple(s // looks[2].itemsize for s in looks[1]) for looks in (old, new))
+    differ = {n: (a, b) for n, a, b in zip(names, old, new, strict=True) if a != b}
+    name = next(
+        n for n in ("shape", "dtype", *names) if n in differ
+    )  # of which the strides are a consequence
+    before, after = differ[name]
+    if name == "strides":
+        before, after = (tuple(s // layout[2].itemsize for s in layout[1]) for layout in (old, new))
     return f"{name} was {_text(before)}, is {_text(after)}"
 
 
 def _text(value: Any) -> str:
-    return tuple(value).__repr__() if isinstance(value, tuple) else getattr(value, "__name__", str(value))
+    if isinstance(value, tuple):
+        return repr(tuple(value))
+    return value.__name__ if isinstance(value, type) else str(value)

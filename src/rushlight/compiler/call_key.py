@@ -36,10 +36,17 @@ class CallKey(NamedTuple):
     sharing: tuple[Any, ...]
     modes: tuple[Any, ...]
 
-    def distance(self, other: CallKey) -> tuple[int, int]:
-        """In how many parts two keys differ, and in how many arguments."""
+    def distance(self, other: CallKey) -> tuple[int, int, int]:
+        """In how many parts two keys differ, in how many arguments, and in how many facts about these."""
         parts = sum(a != b for a, b in zip(self, other, strict=True))
-        return parts, sum(a != b for a, b in zip(self.leaves, other.leaves, strict=False))
+        differ = [(a, b) for a, b in zip(self.leaves, other.leaves, strict=False) if a != b]
+        facts = sum(
+            x != y
+            for a, b in differ
+            if isinstance(a, tuple) and isinstance(b, tuple)
+            for x, y in zip(a, b, strict=False)
+        )
+        return parts, len(differ), facts
 
 
 def leaves_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], Any]:

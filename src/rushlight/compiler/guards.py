@@ -145,7 +145,7 @@ def difference(guards: Sequence[Guard], call: Call) -> str | None:
     for guard in guards:
         found = _found(guard, call, captured)
         if not _holds(guard, found):
-            return f"{guard.ref}: {_difference(guard.aspect, guard.expected, found)}"
+            return f"{guard.ref}: {_difference(guard, found)}"
     return None
 
 
@@ -187,9 +187,12 @@ def _holds(guard: Guard, found: Any) -> bool:
     return bool(found == expected)
 
 
-def _difference(aspect: Aspect, expected: Any, found: Any) -> str:
+def _difference(guard: Guard, found: Any) -> str:
+    ref, aspect, expected = guard
     if found is MISSING:
         return "is gone"
+    if isinstance(ref, Argument) and aspect in _OF_KEYS and _kind(expected) != _kind(found):
+        return f"was {_in_words(expected)}, is {_in_words(found)}"
     if aspect is Aspect.LAYOUT:
         return layout_difference(expected, found)
     if aspect is Aspect.IDENTITY:
@@ -207,11 +210,29 @@ def _difference(aspect: Aspect, expected: Any, found: Any) -> str:
     return f"{aspect.value} was {_text(aspect, expected)}, is {_text(aspect, found)}"
 
 
+_OF_KEYS = (Aspect.LAYOUT, Aspect.TYPE, Aspect.VALUE)
+
+
+def _kind(described: Any) -> str:
+    """What the key of a call describes like that (compiler/call_key.py)."""
+    if isinstance(described, type):
+        return "number"
+    return "tensor" if isinstance(described, tuple) and len(described) > 2 else "value"
+
+
+def _in_words(described: Any) -> str:
+    kind = _kind(described)
+    if kind == "number":
+        return f"a number of type {described.__name__}"
+    return "a tensor" if kind == "tensor" else _text(Aspect.VALUE, described)
+
+
 def _text(aspect: Aspect, value: Any) -> str:
     if isinstance(value, type):
         return value.__name__
-    if aspect is Aspect.VALUE and isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], type):
-        return repr(value[1])  # of a key: the type and the value
+    if aspect is Aspect.VALUE and isinstance(value, tuple):
+        if len(value) == 2 and isinstance(value[0], type):  # of a key: the type and the value
+            return repr(value[1])
     return repr(value)
 
 
