@@ -26,11 +26,12 @@ from ..capture.effects import StateError
 from ..capture.guards import Surroundings, environment_of
 from ..capture.program import CapturedCall
 from ..capture.trace import CaptureError
-from ..core import determinism, dtypes
+from ..core import determinism, dtypes, stance
 from ..core.dispatch import AMBIENT
 from ..core.lazy import LazyModule
 from ..core.modes import MODES
 from ..core.passes import PassLog
+from ..core.stance import STANCE
 from ..core.tensor import DISPATCH, META, TRACED, Tensor
 from ..logs import logger
 from ..runtime import redzones
@@ -95,6 +96,8 @@ class CompiledFunction:
             or (MODES.transforming or MODES.traces or MODES.dual_levels)
         ):  # which see operators, not programs
             return self.function(*args, **kwargs)
+        if STANCE.name == "force_eager":
+            return self.function(*args, **kwargs)
         for tensor in tensors:
             if tensor._keys & DISPATCH:
                 return self._dispatched(tensor, args, kwargs)
@@ -136,7 +139,7 @@ class CompiledFunction:
 
     def _prepare(self, specialization: Specialization, tensors: list[Tensor]) -> None:
         """Let the next call like this one find its specialization at once."""
-        if redzones.enabled():
+        if redzones.enabled() or STANCE.name == "force_eager":
             return
         if specialization.native_entry is None:
             specialization.native_entry = native_entry(specialization, tensors)
@@ -154,7 +157,7 @@ class CompiledFunction:
     ) -> tuple[Specialization | None, Any]:
         """A new specialization; or None and the result of the call, for a program that has no graph."""
         reason = self._reason(key, leaves)
-        if self._runs_eagerly(key, reason):
+        if (STANCE.name != "default" and self._stays_eager(key, reason)) or self._runs_eagerly(key, reason):
             return None, self.function(*args, **kwargs)
         environment = environment_of(self.function, (args, kwargs), self._unforeseen)
         if environment.unfinished:
@@ -170,6 +173,19 @@ class CompiledFunction:
         known.append(made)
         del known[:-MOST_SPECIALIZATIONS]
         return made, None
+
+    def _stays_eager(self, key: CallKey, reason: str) -> bool:
+        """Whether a call that nothing serves runs eagerly, because of the stance; or it raises."""
+        if STANCE.name == "fail_on_recompile":
+            raise RuntimeError(
+                f"Detected recompile when the stance of the compiler is 'fail_on_recompile': {self.function} "
+                f"would be compiled for this call ({reason}). Make such a call before the stance is set, or "
+                "use rushlight.compiler.set_stance('eager_on_recompile')."
+            )
+        if STANCE.name == "eager_then_compile":
+            self._met[key] = self._met.get(key, 0) + 1
+            return self._met[key] == 1
+        return STANCE.name == "eager_on_recompile"
 
     def _runs_eagerly(self, key: CallKey, reason: str) -> bool:
         """Whether a call is not worth a specialization, or cannot have one."""
@@ -278,3 +294,4 @@ dtypes.on_default_change(_forget_all)
 determinism.on_change(_forget_all)
 redzones.on_change(_forget_all)
 hooks.on_change(_forget_all)
+stance.on_change(_forget_all)

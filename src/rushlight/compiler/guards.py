@@ -230,9 +230,9 @@ def _in_words(described: Any) -> str:
 def _text(aspect: Aspect, value: Any) -> str:
     if isinstance(value, type):
         return value.__name__
-    if aspect is Aspect.VALUE and isinstance(value, tuple):
-        if len(value) == 2 and isinstance(value[0], type):  # of a key: the type and the value
-            return repr(value[1])
+    pair = aspect is Aspect.VALUE and isinstance(value, tuple) and len(value) == 2
+    if pair and isinstance(value[0], type):  # of a key: the type and the value
+        return repr(value[1])
     return repr(value)
 
 
