@@ -92,7 +92,9 @@ def test_recompilation_under_a_stance():
         assert [function(rl.ones(n))[0].item() for n in (3, 2, 3)] == [3, 2, 3]
     with rl.compiler.set_stance("fail_on_recompile"):
         assert function(rl.ones(2))[0].item() == 2
-        with pytest.raises(RuntimeError, match=r"Detected recompile when the stance .* \(argument 0: shape was"):
+        with pytest.raises(
+            RuntimeError, match=r"Detected recompile when the stance .* \(argument 0: shape was"
+        ):
             function(rl.ones(3))
     with rl.compiler.set_stance("eager_then_compile"):
         assert [function(rl.ones(4))[0].item() for _ in range(3)] == [3, 2, 2]
