@@ -21,8 +21,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..core.dtypes import Category, DType
-from .expr import CHECKS, COMPARISONS, Access, Expr, Recorder, loads_in, walk
+from .expr import Access, Expr, Recorder, loads_in, walk
 from .index import Index, Var, as_index
+from .instructions import CHECKS, COMPARISONS
 from .nest import Buffer, Combine, MemoryKind, Nest, Phase, Reduce, Store
 from .varying import varying
 

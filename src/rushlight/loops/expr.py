@@ -17,16 +17,9 @@ from ..core.dtypes import DTYPES, DType
 from ..core.errors import InternalError
 from ..core.powers import power_by_number
 from .index import Index, Indirect, as_index
+from .instructions import COSTS, INSTRUCTIONS, Instruction, ResultType, Role, unknown_instruction
 
 BOOL, INT64 = DTYPES["bool"], DTYPES["int64"]
-
-# Instructions that pass their operand on, replaced by something harmless and reported if it is not allowed.
-CHECKS = ("checked_index", "checked_divisor", "checked")
-
-# Instructions whose result is not of the dtype of their first operand.
-COMPARISONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf", "isfinite", "signbit"))
-LOGICAL = frozenset(("logical_and", "logical_or", "logical_not", "logical_xor"))
-TO_REAL = frozenset(("real", "imag"))
 
 
 class Expr:
@@ -126,7 +119,7 @@ class Loop:
 class Recorder:
     """The handler that records.
 
-    Any instruction name is a method; see kernels/handler.py for their meaning.
+    Every instruction of loops/instructions.py that bodies may use is a method; any other name raises.
     """
 
     def __init__(self) -> None:
@@ -220,15 +213,6 @@ class Recorder:
     def frexp(self, x: Expr) -> tuple[Expr, Expr]:
         return self.make("frexp_mantissa", (x,), x.dtype), self.make("frexp_exponent", (x,), DTYPES["int32"])
 
-    def complex(self, real: Expr, imag: Expr) -> Expr:
-        return self.make("complex", (real, imag), real.dtype.to_complex())
-
-    def where(self, condition: Expr, x: Expr, y: Expr) -> Expr:
-        return self.make("where", (condition, x, y), x.dtype)
-
-    def abs(self, x: Expr) -> Expr:
-        return self.make("abs", (x,), x.dtype.to_real() if x.dtype.is_complex else x.dtype)
-
     def iterate(
         self, count: Any, state: tuple[Any, ...], step: Callable[..., tuple[Any, ...]]
     ) -> tuple[Any, ...]:
@@ -321,15 +305,40 @@ class Recorder:
         return self.make(op, (x, y), x.dtype)
 
     def __getattr__(self, name: str) -> Callable[..., Expr]:
-        if name.startswith("_"):
-            raise AttributeError(name)
+        """Reached only by names that are no methods: see `_method`."""
+        raise AttributeError(name if name.startswith("_") else unknown_instruction(name))
 
-        def instruction(*args: Expr) -> Expr:
-            if not args or not all(isinstance(a, Expr) for a in args):
-                raise InternalError(f"instruction {name} got {args}")
-            return self.make(name, args, result_dtype(name, args))
 
-        return instruction
+def _method(row: Instruction) -> Callable[..., Expr]:
+    """The method of the recorder that records an instruction."""
+
+    def instruction(self: Recorder, *args: Expr) -> Expr:
+        if len(args) != row.arity or not all(isinstance(a, Expr) for a in args):
+            raise InternalError(f"instruction {row.name} takes {row.arity} values, not {args}")
+        return self.make(row.name, args, result_dtype(row, args))
+
+    return instruction
+
+
+def result_dtype(row: Instruction, args: tuple[Expr, ...]) -> DType:
+    """The dtype of what an instruction gives for operands."""
+    if row.result is ResultType.BOOL:
+        return BOOL
+    if row.result is ResultType.SECOND:
+        return args[1].dtype
+    dtype = args[0].dtype
+    if row.result is ResultType.REAL:
+        return dtype.to_real() if dtype.is_complex else dtype
+    if row.result is ResultType.COMPLEX:
+        return dtype.to_complex()
+    if row.result is ResultType.GIVEN:
+        raise InternalError(f"the dtype of {row.name} is said when it is made")
+    return DTYPES["int32"] if row.result is ResultType.INT32 else dtype
+
+
+for _row in INSTRUCTIONS.values():
+    if _row.role is Role.BODY and _row.name not in vars(Recorder):
+        setattr(Recorder, _row.name, _method(_row))
 
 
 MOST_UNROLLED = 8  # steps of a loop
@@ -356,14 +365,6 @@ def _is_square(x: Expr) -> bool:
 
 class NotRecordable(Exception):
     """The body does something that has no scalar code; the operator runs as a library call instead."""
-
-
-def result_dtype(name: str, args: tuple[Expr, ...]) -> DType:
-    if name in COMPARISONS or name in LOGICAL:
-        return BOOL
-    if name in TO_REAL:
-        return args[0].dtype.to_real()
-    return args[0].dtype
 
 
 def walk(expr: Expr) -> Sequence[Expr]:
@@ -436,31 +437,7 @@ def loads_in(expr: Expr) -> list[Access]:
 
 def cost(expr: Expr) -> int:
     """How many instructions it takes, transcendental ones counting as several."""
-    return sum(WEIGHTS.get(node.op, 1) for node in walk(expr) if node.op not in ("load", "constant", "index"))
-
-
-WEIGHTS = dict.fromkeys(
-    (
-        "exp",
-        "exp_nonpositive",
-        "log",
-        "tanh",
-        "sin",
-        "cos",
-        "erf",
-        "ndtr",
-        "density",
-        "sigmoid",
-        "log1p",
-        "expm1",
-        "erfc",
-        "pow",
-    ),
-    12,
-)
-WEIGHTS |= dict.fromkeys(("div", "sqrt", "floor_div", "trunc_div", "remainder", "fmod"), 4)
-WEIGHTS["iterate"] = 64
-WEIGHTS |= {"random_word": 24, "random_bits64": 24, "random_uniform": 28, "random_normal": 48}
+    return sum(COSTS[node.op] for node in walk(expr) if node.op not in ("load", "constant", "index"))
 
 
 def substitute(recorder: Recorder, expr: Expr, replace: Callable[[Expr], Expr | None]) -> Expr:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from .expr import WEIGHTS, Expr, walk
+from .expr import Expr, walk
 from .index import Var
+from .instructions import COSTS
 
 
 def varying(values: Iterable[Expr], variables: Sequence[Var]) -> set[Expr]:
@@ -36,4 +37,4 @@ def moving_cost(value: Expr, variables: Sequence[Var]) -> tuple[int, int]:
     """(instructions, loads) that every iteration of the loops needs."""
     moving = varying([value], variables)
     loads = sum(node.op == "load" for node in moving)
-    return sum(WEIGHTS.get(node.op, 1) for node in moving if node.args), loads
+    return sum(COSTS[node.op] for node in moving if node.args), loads

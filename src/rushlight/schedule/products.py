@@ -11,8 +11,9 @@ from collections.abc import Callable, Container, Sequence
 from dataclasses import replace
 
 from ..loops.definitions import Definition, Map, read
-from ..loops.expr import CHECKS, Access, Expr, Recorder, loads_in, reindex, substitute, walk
+from ..loops.expr import Access, Expr, Recorder, loads_in, reindex, substitute, walk
 from ..loops.index import Index, Var
+from ..loops.instructions import CHECKS
 from ..loops.kernels import Copy, Product
 from ..loops.nest import Buffer, MemoryKind, Nest, Phase, Store, extents, verify
 from ..loops.product import ProductShape, Side, transposed

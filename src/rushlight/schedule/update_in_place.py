@@ -15,8 +15,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from ..loops.expr import CHECKS, Access, Expr, loads_in, walk
+from ..loops.expr import Access, Expr, loads_in, walk
 from ..loops.index import Index, Var
+from ..loops.instructions import CHECKS
 from ..loops.kernels import Extern, Product, Sort
 from ..loops.nest import Buffer, Nest, Phase
 from ..loops.plans import LoopPlan

@@ -15,7 +15,8 @@ from typing import Any
 from ...core.dtypes import Category, DType
 from ...core.lazy import LazyModule
 from ...core.pointwise import scalar_array
-from ...loops.expr import CHECKS, Expr, walk
+from ...loops.expr import Expr, walk
+from ...loops.instructions import CHECKS
 from .emitter import Emitter
 from .math import FUNCTIONS
 from .math.rounding import frexp, nextafter_bfloat16

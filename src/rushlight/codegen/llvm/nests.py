@@ -16,8 +16,9 @@ from typing import Any
 
 from ...core.dtypes import DType
 from ...core.lazy import LazyModule
-from ...loops.expr import CHECKS, Expr, cost, loads_in, walk
+from ...loops.expr import Expr, cost, loads_in, walk
 from ...loops.index import Index, Var
+from ...loops.instructions import CHECKS
 from ...loops.nest import ERRORS, Buffer, MemoryKind, Nest, Phase, Reduce, Statement, Store, extents
 from ...loops.plans import LoopPlan
 from ...loops.varying import varying

@@ -13,8 +13,9 @@ from typing import Any
 
 from ...core.dtypes import DType
 from ...core.lazy import LazyModule
-from ...loops.expr import WEIGHTS, Access, Expr, IndexCheck, walk
+from ...loops.expr import Access, Expr, IndexCheck, walk
 from ...loops.index import Dim, Index, Indirect, Quotient, Remainder, Var
+from ...loops.instructions import COSTS
 from ...loops.nest import ERRORS, Buffer, Store
 from .constants import integer_of
 from .emitter import Emitter
@@ -55,7 +56,7 @@ class Reports:
 def costly(node: Expr) -> bool:
     """Whether an instruction is so long that its code should not be repeated."""
     return (
-        WEIGHTS.get(node.op, 1) >= WORTH_SHARING
+        COSTS.get(node.op, 1) >= WORTH_SHARING
         and node.op in FUNCTIONS
         and node.op not in SHORT
         and (node.dtype.name in SHARED_DTYPES and all(a.dtype is node.dtype for a in node.args))
