@@ -119,6 +119,7 @@ from .core.dtypes import (
 )
 from .core.errors import AcceleratorError, OutOfMemoryError
 from .core.generator import Generator, default_generator
+from .core.nested_int import SymBool, SymFloat, SymInt
 from .core.printing import set_printoptions
 from .core.tensor import Tensor
 from .core.tokens import (
@@ -183,6 +184,9 @@ __all__ = [
     "OutOfMemoryError",
     "Size",
     "Storage",
+    "SymBool",
+    "SymFloat",
+    "SymInt",
     "Tensor",
     "TypedStorage",
     "UntypedStorage",

@@ -72,7 +72,13 @@ def _current_autograd_node() -> Node | None:
 
 def _current_graph_task_execution_order() -> list[Node]:
     """The nodes that the running pass has still to call, the present one first."""
-    return _running("_current_graph_task_execution_order").planned()
+    run = _running("_current_graph_task_execution_order")
+    if MODES.multithreading:
+        raise RuntimeError(
+            "_current_graph_task_execution_order expects the current backward to be executed with multithreading "
+            "disabled: `with set_multithreading_enabled(False)`"
+        )
+    return run.planned()
 
 
 def _will_engine_execute_node(node: Node) -> bool:

@@ -201,7 +201,8 @@ class Run:
         if (node, number) in self.sums and not (current._keys or grad._keys) and current.dtype is grad.dtype:
             quietly(np.add, current._array, grad._array, current._array)
             return
-        buffer[number] = added(current, grad)
+        # as PyTorch has it: what came first comes last among the indices of a sparse sum
+        buffer[number] = added(current, grad) if current._parts is None else added(grad, current)
         self.sums.add((node, number))
         if node._sequence == ACCUMULATE:
             self.owned.add(node)
@@ -273,12 +274,14 @@ class Run:
             return ()
         if node._hooks is not None:
             grads = run_pre_hooks(node, grads)
+        # as PyTorch has it: a hook that is added while the node runs is not told what went into it
+        informed = node._hooks is not None and bool(node._hooks.post)
         if not node.runs_on_nothing and all(grad is None for grad in grads):
             outputs = [None] * len(node._next)
         else:
             outputs = self._call(node, grads, wanted)
         if node._hooks is not None:
-            outputs = run_post_hooks(node, outputs, grads)
+            outputs = run_post_hooks(node, outputs, grads if informed else [None] * len(grads))
         if not self.retain_graph:
             node._release()
         return outputs

@@ -1,4 +1,4 @@
-"""The size of a ragged dimension.
+"""Integers that are no numbers: SymInt and its kin, and the size of a ragged dimension, which is one.
 
 The rows of a nested tensor have different lengths along one dimension, so its size there is no number: it is
 a symbol, printed `j1`, that stands for the lengths of all rows. Equal lengths have the same symbol, therefore
@@ -14,7 +14,37 @@ from weakref import WeakValueDictionary
 _numbers = itertools.count(1)
 
 
-class NestedInt:
+class _Symbol:
+    __slots__ = ()
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        if cls in (SymInt, SymFloat, SymBool):
+            raise TypeError(
+                f"{cls.__name__} cannot be made from a value: the sizes of ragged dimensions are SymInts, and "
+                "all else is a plain number"
+            )
+        return super().__new__(cls)
+
+
+class SymInt(_Symbol):
+    """An integer that a program may hold and compute with, but that stands for no one number."""
+
+    __slots__ = ()
+
+
+class SymFloat(_Symbol):
+    """A float of which the value is not known. There are none; programs ask whether a number is one."""
+
+    __slots__ = ()
+
+
+class SymBool(_Symbol):
+    """A truth value that is not known. There are none; programs ask whether a value is one."""
+
+    __slots__ = ()
+
+
+class NestedInt(SymInt):
     """A symbol for the lengths of the rows of a ragged dimension, times a number."""
 
     __slots__ = ("__weakref__", "factor", "number")

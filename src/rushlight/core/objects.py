@@ -402,7 +402,8 @@ def _data(self: Tensor) -> Tensor:
     if self._parts is not None:
         return make_sparse(self._parts, tuple(self.shape))
     captured = AMBIENT.trace is not None and self._trace in (None, AMBIENT.trace)
-    result: Tensor = run_name("detach", self) if captured else alias(self, self.spec())
+    dispatched = (self._keys | AMBIENT.keys) & DISPATCH and not self._keys & TRACED and not MODES.undispatched
+    result: Tensor = run_name("detach", self) if captured or dispatched else alias(self, self.spec())
     result._versions = None
     return result
 

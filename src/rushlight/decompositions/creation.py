@@ -37,17 +37,16 @@ def efficient_zeros(size: Sequence[int], dtype: Any, layout: Any, device: Any, p
     api=INTERNAL,
 )
 def zeros_with_same_features(self: Tensor, other: Tensor, self_num_batch_dims: int) -> Tensor:
-    """Zeros laid out as `other`, one after another for the leading dimensions of `self`."""
+    """Zeros in storages like that of `other`, one after another for the leading dimensions of `self`."""
     batch = tuple(self.shape[:self_num_batch_dims])
-    step = 1 + sum((size - 1) * stride for size, stride in zip(other.shape, other.stride(), strict=True))
+    step = other.untyped_storage().nbytes() // other.element_size()
     strides: list[int] = []
     for size in reversed(batch):
         strides.insert(0, step)
         step *= max(size, 1)
-    shape = (*batch, *other.shape)
-    return run_name(
-        "new_empty_strided", other, shape, (*strides, *other.stride()), None, None, None, None
-    ).zero_()
+    return other.new_zeros(step).as_strided(
+        (*batch, *other.shape), (*strides, *other.stride()), other.storage_offset()
+    )
 
 
 # Operators of PyTorch's own tests: clones whose derivatives are told apart (derivatives/creation.py).

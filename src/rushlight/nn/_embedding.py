@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 from .._api.link import API
 from ..core.dispatch import run_name
 from ..core.dtypes import int64
@@ -32,6 +34,13 @@ def embedding_bag(
     A bag is a row of a 2-D `input`; or what lies between two `offsets` into a 1-D one. Rows longer than
     `max_norm` are shortened first, in place.
     """
+    if weight.dtype is int64 and input.is_floating_point():
+        warnings.warn(
+            "Argument order of nn.functional.embedding_bag was changed. Usage `embedding_bag(weight, input, ...)` "
+            "is deprecated, and should now be `embedding_bag(input, weight, ...)`.",
+            stacklevel=2,
+        )
+        weight, input = input, weight
     check(
         per_sample_weights is None or per_sample_weights.shape == input.shape,
         "embedding_bag: If per_sample_weights is not None, then it must have the same shape as the input "

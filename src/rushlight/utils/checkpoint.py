@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 from weakref import WeakKeyDictionary
 
 from ..amp.autocast_mode import autocast, get_autocast_dtype, is_autocast_cache_enabled, is_autocast_enabled
@@ -22,6 +22,7 @@ from ..core.errors import check
 from ..core.generator import default_generator
 from ..core.modes import MODES
 from ..core.tensor import Tensor
+from .checkpoint_debug import OperatorLog, explained
 from .checkpoint_policy import (
     CheckpointPolicy,
     SelectiveCheckpointContext,
@@ -74,17 +75,23 @@ class set_checkpoint_early_stop:
         _early_stop = self._saved
 
 
+_debug: bool | None = None
+
+
 class set_checkpoint_debug_enabled:
-    """Kept for PyTorch's sake: errors always name the tensors that differ."""
+    """Whether parts that are checkpointed inside log their operators, whatever their own `debug` says; None
+    leaves it to them."""
 
     def __init__(self, enabled: bool | None) -> None:
         self.enabled = enabled
 
     def __enter__(self) -> None:
-        pass
+        global _debug
+        self._saved, _debug = _debug, self.enabled
 
     def __exit__(self, *exception: Any) -> None:
-        pass
+        global _debug
+        _debug = self._saved
 
 
 def noop_context_fn() -> tuple[Any, Any]:
@@ -128,14 +135,18 @@ def checkpoint(
         use_reentrant = True
     preserve = kwargs.pop("preserve_rng_state", True)
     if not use_reentrant:
-        return _without_reentry(function, args, kwargs, preserve, context_fn, determinism_check, early_stop)
+        logs = _logs(debug, context_fn)
+        contexts = context_fn if logs is None else lambda: logs
+        frame = _Frame(early_stop and _early_stop, _compares(determinism_check), logs)
+        return _without_reentry(function, args, kwargs, preserve, contexts, frame)
     if kwargs:
         raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
     if context_fn is not noop_context_fn or debug is not False:
         raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
     if AMBIENT.trace is not None and any(isinstance(a, Tensor) and a.requires_grad for a in args):
         # a backward pass inside of another has no place in a graph; the gradients are the same
-        return _without_reentry(function, args, {}, preserve, context_fn, determinism_check, early_stop)
+        frame = _Frame(early_stop and _early_stop, _compares(determinism_check), None)
+        return _without_reentry(function, args, {}, preserve, context_fn, frame)
     return CheckpointFunction.apply(function, preserve, *args)
 
 
@@ -207,15 +218,40 @@ class _random_state:
 # Without.
 
 
-class _Frame:
-    """What one checkpointed call needs to run again, and what the second run found, for each backward pass."""
+_Logs = tuple[OperatorLog, OperatorLog] | None
 
-    def __init__(self, again: Callable[[], Any], early_stop: bool, compare: bool) -> None:
-        self.again = again
+
+def _logs(debug: bool, context_fn: Callable[[], Any]) -> _Logs:
+    """Logs of the first and of the second run, if they are asked for."""
+    if not (debug if _debug is None else _debug):
+        return None
+    if context_fn is not noop_context_fn:
+        raise ValueError("debug=True is incompatible with non-default context_fn")
+    return OperatorLog(), OperatorLog()
+
+
+def _compares(determinism_check: str) -> bool:
+    check(
+        determinism_check in ("default", "none"),
+        f"determinism_check should be 'default' or 'none', but got {determinism_check}",
+        ValueError,
+    )
+    return determinism_check == "default"
+
+
+class _Frame:
+    """What one checkpointed call needs to run again, and what the second run found, for each backward pass.
+
+    A value that was found is given out once and then forgotten, so that it lives no longer than it is needed.
+    """
+
+    def __init__(self, early_stop: bool, compare: bool, logs: _Logs) -> None:
+        self.again: Callable[[], Any] = lambda: None
         self.early_stop = early_stop
         self.compare = compare
+        self.logs = logs
         self.metadata: list[tuple[Any, ...]] = []
-        self.found: WeakKeyDictionary[Any, list[Tensor]] = WeakKeyDictionary()
+        self.found: WeakKeyDictionary[Any, list[Tensor | None]] = WeakKeyDictionary()
 
     def pack(self, tensor: Tensor) -> int:
         self.metadata.append((tuple(tensor.shape), tensor.dtype, tensor.device))
@@ -229,26 +265,37 @@ class _Frame:
             if run is not None:
                 self.found[run] = values
         if place >= len(values):
-            raise CheckpointError(
-                "rushlight.utils.checkpoint: A different number of tensors was saved "
+            self._refuse(
+                "A different number of tensors was saved "
                 "during the original forward and recomputation.\nNumber of tensors saved "
                 f"during forward: {len(self.metadata)}\nNumber of tensors saved during "
                 f"recomputation: {len(values)}."
             )
-        return values[place]
+        value, values[place] = values[place], None
+        if value is None:
+            self._refuse(
+                "Unpack is being triggered for a tensor that was already unpacked once. A backward that reads "
+                "ctx.saved_tensors must do so only once."
+            )
+        return value
 
-    def _recompute(self) -> list[Tensor]:
-        values: list[Tensor] = []
+    def _recompute(self) -> list[Tensor | None]:
+        values: list[Tensor | None] = []
 
         def keep(tensor: Tensor) -> int:
-            if len(values) < len(self.metadata):
-                self._check(len(values), tensor)
-            values.append(tensor.detach() if tensor.requires_grad else tensor)
+            place = len(values)
+            if place < len(self.metadata):
+                self._check(place, tensor)
+                values.append(tensor.detach() if tensor.requires_grad else tensor)
+            else:
+                self._refuse(
+                    "trying to save more tensors during recomputation than during the original forward pass."
+                )
             if self.early_stop and len(values) == len(self.metadata):
                 raise _StopRecomputation
-            return len(values) - 1
+            return place
 
-        hooks = saved_tensors_hooks(keep, values.__getitem__)
+        hooks = saved_tensors_hooks(keep, values.__getitem__)  # type: ignore[arg-type]
         with contextlib.suppress(_StopRecomputation), enable_grad(), hooks:
             self.again()
         return values
@@ -257,13 +304,17 @@ class _Frame:
         now = (tuple(tensor.shape), tensor.dtype, tensor.device)
         if self.compare and now != self.metadata[place]:
             names = ("shape", "dtype", "device")
-            raise CheckpointError(
-                "rushlight.utils.checkpoint: Recomputed values for the following tensors "
+            self._refuse(
+                "Recomputed values for the following tensors "
                 "have different metadata than during the forward pass.\ntensor at position "
                 f"{place}:\nsaved metadata: "
                 f"{dict(zip(names, self.metadata[place], strict=True))}\nrecomputed "
                 f"metadata: {dict(zip(names, now, strict=True))}"
             )
+
+    def _refuse(self, text: str) -> NoReturn:
+        text = f"rushlight.utils.checkpoint: {text}"
+        raise CheckpointError(text if self.logs is None else explained(text, *self.logs))
 
 
 def _without_reentry(
@@ -272,14 +323,8 @@ def _without_reentry(
     kwargs: dict[str, Any],
     preserve: bool,
     context_fn: Callable[[], tuple[Any, Any]],
-    determinism_check: str,
-    early_stop: bool,
+    frame: _Frame,
 ) -> Any:
-    check(
-        determinism_check in ("default", "none"),
-        f"determinism_check should be 'default' or 'none', but got {determinism_check}",
-        ValueError,
-    )
     if not MODES.grad:
         return function(*args, **kwargs)
     forward_context, recompute_context = context_fn()
@@ -290,7 +335,7 @@ def _without_reentry(
         with _random_state(state), as_now(), recompute_context:
             function(*args, **kwargs)
 
-    frame = _Frame(again, early_stop and _early_stop, determinism_check == "default")
+    frame.again = again
     with saved_tensors_hooks(frame.pack, frame.unpack), forward_context:
         return function(*args, **kwargs)
 
