@@ -483,3 +483,54 @@ def test_modes_are_of_the_thread():
         thread.start()
         thread.join()
     assert seen == [True]
+
+
+def test_the_order_of_indices_in_a_sum_of_sparse_gradients(same):
+    def scenario(m):
+        class Given(m.autograd.Function):
+            @staticmethod
+            def forward(ctx, x, gradient):
+                ctx.gradient = gradient
+                return x.clone()
+
+            @staticmethod
+            def backward(ctx, g):
+                return ctx.gradient, None
+
+        x = m.ones(4, requires_grad=True)
+        first = m.sparse_coo_tensor([[1, 0, 2]], [1.0, 2.0, 3.0], (4,), check_invariants=True)
+        second = m.sparse_coo_tensor([[3, 1, 1]], [4.0, 5.0, 6.0], (4,), check_invariants=True)
+        (Given.apply(x, first) + Given.apply(x, second)).sum().backward()
+        return x.grad._indices().tolist(), x.grad._values().tolist()
+
+    same(scenario)
+
+
+@pytest.mark.parametrize("of", [(), (3,), (2, 3)])
+@pytest.mark.parametrize("at", [(), (1,), (2,), (2, 2)])
+def test_sparse_gradients_of_gather(same, of, at):
+    def scenario(m):
+        x = m.ones(of, requires_grad=True)
+        result = m.gather(x, 0, m.zeros(at, dtype=m.int64), sparse_grad=True)
+        result.backward(m.ones_like(result))
+        return x.grad.to_dense(), x.grad._values(), tuple(x.grad._indices().shape)
+
+    same(scenario)
+
+
+def test_a_hook_added_while_its_node_runs(same):
+    def scenario(m):
+        seen = []
+
+        def unpack(tensor):
+            node = m._C._current_autograd_node()
+            node.register_hook(lambda outputs, inputs: seen.append([i is None for i in inputs]))
+            return tensor
+
+        x = m.ones(2, requires_grad=True)
+        with m.autograd.graph.saved_tensors_hooks(lambda t: t, unpack):
+            y = x * m.tensor([2.0, 3.0])
+        y.sum().backward()
+        return seen, x.grad
+
+    same(scenario)

@@ -149,3 +149,61 @@ def test_sequential(same):
         return y, x.grad
 
     same(scenario)
+
+
+@pytest.mark.parametrize("early_stop", [True, False])
+def test_more_is_saved_in_the_second_run(same, early_stop):
+    def scenario(m):
+        runs, x = [], leaf(m, 0.5)
+
+        def part(a):
+            runs.append(1)
+            return a.sin().exp() if len(runs) == 1 else a.sin().exp().sin()
+
+        with utilities(m).set_checkpoint_early_stop(early_stop):
+            utilities(m).checkpoint(part, x, use_reentrant=False).sum().backward()
+        return x.grad
+
+    same(scenario, message=None if early_stop else "trying to save more tensors during recomputation")
+
+
+def test_a_recomputed_value_is_given_out_once(same):
+    """So that it lives no longer than the node that needs it."""
+
+    def scenario(m):
+        class Twice(m.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                ctx.save_for_backward(x)
+                return x * x
+
+            @staticmethod
+            def backward(ctx, g):
+                (_,) = ctx.saved_tensors
+                (again,) = ctx.saved_tensors
+                return 2 * g * again
+
+        utilities(m).checkpoint(Twice.apply, leaf(m, 1.0), use_reentrant=False).sum().backward()
+
+    same(scenario, message="already unpacked once")
+
+
+@pytest.mark.parametrize("debug", [True, False])
+@pytest.mark.parametrize("enabled", [True, False, None])
+def test_debugging_shows_what_ran(debug, enabled):
+    runs, x = [], leaf(rl, 0.5)
+
+    def part(a):
+        runs.append(1)
+        return a.sin().exp() if len(runs) == 1 else a.sin() * rl.tensor([1.0, 2.0])
+
+    with (
+        pytest.raises(checkpoints.CheckpointError) as raised,
+        checkpoints.set_checkpoint_debug_enabled(enabled),
+    ):
+        checkpoints.checkpoint(part, x, use_reentrant=False, debug=debug).sum().backward()
+    shown = debug if enabled is None else enabled
+    assert ("passed `debug=True`" in str(raised.value)) == shown
+    assert ("aten.exp.default" in str(raised.value)) == shown
+    with pytest.raises(ValueError, match="incompatible with non-default context_fn"):
+        checkpoints.checkpoint(part, x, use_reentrant=False, debug=True, context_fn=lambda: ())

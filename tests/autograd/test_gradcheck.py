@@ -137,3 +137,146 @@ def test_refusals(same, name):
 def test_single_precision_warns():
     with pytest.warns(UserWarning, match="not a double precision"):
         gradcheck(lambda a: a * 2, (rl.ones(2, requires_grad=True),), eps=1e-2, atol=1e-2)
+
+
+# Rules beside finite differences: what comes of zeros and of nothing.
+
+
+def forms(m, name):
+    """A function whose gradient breaks one rule, and its input."""
+
+    def replaced(of):
+        class Replaced(m.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x.clone()
+
+            @staticmethod
+            def backward(ctx, g):
+                return of(g)
+
+        return Replaced.apply
+
+    x = m.ones(2, 2, dtype=m.float64, requires_grad=True)
+    if name == "not multiplied":
+        return replaced(lambda g: g + 1e-2), x
+    if name == "layout":
+        return replaced(lambda g: g.to_sparse()), x
+    sparse = m.ones((2, 2), dtype=m.float64).to_sparse().requires_grad_()
+
+    def densified(x):
+        y = x.clone()
+        y.register_hook(lambda g: None if g is None else g.to_dense().to_sparse(1))
+        return y.to_dense()
+
+    return densified, sparse
+
+
+@pytest.mark.parametrize("fast_mode", [False, True])
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("not multiplied", "backward not multiplied by grad_output"),
+        ("layout", "grad is incorrect layout"),
+        ("sparse_dim", "grad is sparse tensor, but has incorrect sparse_dim"),
+    ],
+)
+def test_gradients_of_zeros(same, name, message, fast_mode):
+    def scenario(m):
+        function, x = forms(m, name)
+        return m.autograd.gradcheck(
+            function, (x,), atol=0.1, masked=name == "sparse_dim", fast_mode=fast_mode
+        )
+
+    same(scenario, message=message)
+
+
+@pytest.mark.parametrize("both", [True, False])
+@pytest.mark.parametrize(
+    "options", [{}, {"check_undefined_grad": False}, {"check_batched_forward_grad": True}], ids=str
+)
+def test_how_often_forward_mode_runs(same, both, options):
+    """Once for each direction, each missing tangent and each batch, of inputs that require grad alone."""
+
+    def scenario(m):
+        calls = []
+
+        class Counted(m.autograd.Function):
+            @staticmethod
+            def forward(ctx, x, y):
+                return x.clone(), y.clone()
+
+            @staticmethod
+            def jvp(ctx, x, y):
+                calls.append(1)
+                return x, y
+
+        x = m.ones(1, dtype=m.float64, requires_grad=True)
+        y = m.ones(1, dtype=m.float64, requires_grad=both)
+        m.autograd.gradcheck(Counted.apply, (x, y), check_forward_ad=True, check_backward_ad=False, **options)
+        return len(calls)
+
+    same(scenario)
+
+
+def test_a_missing_tangent_is_zero(same):
+    def scenario(m):
+        class Wrong(m.autograd.Function):
+            @staticmethod
+            def forward(ctx, x, y):
+                ctx.set_materialize_grads(False)
+                return x + y
+
+            @staticmethod
+            def jvp(ctx, x, y):
+                return y + 1 if x is None else x if y is None else x + y
+
+        return m.autograd.gradcheck(
+            Wrong.apply,
+            [m.ones(2, dtype=m.float64, requires_grad=True) for _ in range(2)],
+            check_forward_ad=True,
+            check_backward_ad=False,
+            raise_exception=False,
+        )
+
+    same(scenario)
+
+
+def wrapper(m):
+    """A class that holds a tensor and passes operators on to it."""
+
+    class Wrapper(m.Tensor):
+        @staticmethod
+        def __new__(cls, inner):
+            self = m.Tensor._make_wrapper_subclass(
+                cls, inner.shape, strides=inner.stride(), dtype=inner.dtype, device=inner.device
+            )
+            self.inner = inner
+            return self
+
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            def unwrapped(tree):
+                if isinstance(tree, (tuple, list)):
+                    return type(tree)(unwrapped(item) for item in tree)
+                return tree.inner if isinstance(tree, cls) else tree
+
+            result = func(*unwrapped(args), **{k: unwrapped(v) for k, v in (kwargs or {}).items()})
+            return cls(result) if isinstance(result, m.Tensor) else result
+
+    return Wrapper
+
+
+@pytest.mark.parametrize("options", [{}, {"fast_mode": True}], ids=str)
+def test_wrapper_subclasses(same, options):
+    def scenario(m, dtype="float64"):
+        kind = wrapper(m)
+        x = kind(m.tensor([1.0, 2.0, -1.0], dtype=getattr(m, dtype))).requires_grad_()
+        right = m.autograd.gradcheck(lambda a: a * a, (x,), **options)
+        second = m.autograd.gradgradcheck(lambda a: a * a * a, (x,), **options)
+        return right, second, x.inner, type(x.data) is kind
+
+    same(scenario)
+    assert scenario(rl, "complex128")[:2] == (True, True)
+    x = wrapper(rl)(rl.ones(2, dtype=rl.float64)).requires_grad_()
+    assert not gradcheck(wrong(rl, "backward"), (x,), raise_exception=False, **options)

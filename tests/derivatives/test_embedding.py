@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -169,3 +170,15 @@ def test_renorm(norm: float) -> None:
 
     assert rushlight.autograd.gradcheck(renormed, table(), check_forward_ad=True)
     assert rushlight.autograd.gradgradcheck(renormed, table())
+
+
+def test_bags_take_their_arguments_in_the_old_order(same: Any) -> None:
+    def scenario(m: Any) -> Any:
+        weight = m.arange(12.0).reshape(4, 3).requires_grad_()
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            bags = m.nn.functional.embedding_bag(weight, m.tensor([1, 2, 3]), m.tensor([0, 2]))
+        bags.sum().backward()
+        return bags, weight.grad, ["Argument order" in str(w.message) for w in caught]
+
+    same(scenario)

@@ -8,6 +8,7 @@ later families that do not yet are listed, one by one, in not_yet.json, and must
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -137,13 +138,21 @@ def test_truth_of_bool_tensors() -> None:
         rushlight._is_all_true(rushlight.ones(2))
 
 
-def test_zeros_like_the_features_of_another() -> None:
-    mine = run_name("_new_zeros_with_same_feature_meta", rushlight.ones(3, 5), rushlight.ones(4, 2).t(), 2)
-    theirs = torch.ops.aten._new_zeros_with_same_feature_meta(
-        torch.ones(3, 5), torch.ones(4, 2).t(), self_num_batch_dims=2
-    )
-    assert tuple(mine.shape) == tuple(theirs.shape) and mine.stride() == theirs.stride()
-    assert not mine.any() and not rushlight._efficientzerotensor((2, 3)).any()
+@pytest.mark.parametrize("dims", [0, 1, 2])
+def test_zeros_like_the_features_of_another(dims: int) -> None:
+    def made(m: Any, function: Any) -> Any:
+        result = function(m.ones(3, 5), m.ones(6, 3)[1:5, :2].t(), self_num_batch_dims=dims)
+        assert not result.any()
+        return (
+            tuple(result.shape),
+            result.stride(),
+            result.storage_offset(),
+            result.untyped_storage().nbytes(),
+        )
+
+    name = "_new_zeros_with_same_feature_meta"
+    assert made(rushlight, getattr(rushlight.ops.aten, name)) == made(torch, getattr(torch.ops.aten, name))
+    assert not rushlight._efficientzerotensor((2, 3)).any()
 
 
 @pytest.mark.parametrize("overload", ["float_Tensor", "Tensor_float", "Tensor_Tensor"])

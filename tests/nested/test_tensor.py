@@ -507,3 +507,13 @@ def _argument(argument: Any, nested: Any) -> Any:
         return None
     plain = {"Scalar": 1.0, "int": 1, "float": 0.5, "bool": False}.get(kind.base, argument.default)
     return (plain,) if kind.is_list else plain
+
+
+def test_ragged_sizes_are_symbols():
+    for m in LIBRARIES:
+        ragged = m.nested.nested_tensor([m.ones(3, 2), m.ones(2, 2)], layout=m.jagged).shape[1]
+        assert isinstance(ragged, m.SymInt) and isinstance(ragged * 2, m.SymInt)
+        assert not any(isinstance(3, kind) for kind in (m.SymInt, m.SymFloat, m.SymBool))
+    for kind in (rl.SymInt, rl.SymFloat, rl.SymBool):
+        with pytest.raises(TypeError, match="cannot be made from a value"):
+            kind(3)

@@ -201,7 +201,7 @@ class Run:
         if (node, number) in self.sums and not (current._keys or grad._keys) and current.dtype is grad.dtype:
             quietly(np.add, current._array, grad._array, current._array)
             return
-        # as PyTorch has it: what came first comes last among the indices of a sparse sum
+        # the order of operands is that of the indices of a sparse sum; PyTorch puts the new one first
         buffer[number] = added(current, grad) if current._parts is None else added(grad, current)
         self.sums.add((node, number))
         if node._sequence == ACCUMULATE:
@@ -281,7 +281,7 @@ class Run:
         else:
             outputs = self._call(node, grads, wanted)
         if node._hooks is not None:
-            outputs = run_post_hooks(node, outputs, grads if informed else [None] * len(grads))
+            outputs = run_post_hooks(node, outputs, grads if informed else [])
         if not self.retain_graph:
             node._release()
         return outputs

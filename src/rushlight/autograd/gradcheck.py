@@ -17,6 +17,8 @@ from .derivative_check import DerivativeCheck, GradcheckError
 from .grad_mode import enable_grad
 from .real_vectors import as_tuple, from_real, real_count, strided_outputs, tensors, with_all_stored
 
+__all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
+
 
 def gradcheck(
     func: Callable[..., Any],

@@ -36,8 +36,8 @@ def embedding_bag(
     """
     if weight.dtype is int64 and input.is_floating_point():
         warnings.warn(
-            "Argument order of nn.functional.embedding_bag was changed. Usage `embedding_bag(weight, input, ...)` "
-            "is deprecated, and should now be `embedding_bag(input, weight, ...)`.",
+            "Argument order of nn.functional.embedding_bag was changed: `embedding_bag(weight, input, ...)` is "
+            "deprecated, and should now be `embedding_bag(input, weight, ...)`.",
             stacklevel=2,
         )
         weight, input = input, weight

@@ -21,7 +21,7 @@ class OperatorLog(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        self.lines.append(f"{func}({', '.join(map(_named, pytree.tree_leaves((args, kwargs))))})")
+        self.lines.append(f"{func}({', '.join(map(_named, pytree.flatten((args, kwargs))[0]))})")
         return func(*args, **kwargs)
 
 
