@@ -158,13 +158,14 @@ def products(torch: Any, clock: Clock, rounds: int, dtype: np.dtype) -> None:
 
 def native(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> tuple[Callable[[], object], float, str]:
     """A function that runs a product, the processor time it took to make, and a description of its plan."""
-    from rushlight.codegen.llvm.matmul.plan import plan_product
     from rushlight.codegen.llvm.module import emit_module
     from rushlight.core.dtypes import DTYPES
     from rushlight.loops.index import as_index
     from rushlight.loops.kernels import Product
     from rushlight.loops.nest import Buffer, MemoryKind
     from rushlight.loops.product import Matrix, ProductShape
+    from rushlight.plan.passes import plan_program
+    from rushlight.plan.product import ProductPlan
     from rushlight.runtime.engine import engine
     from rushlight.runtime.executable import aligned_bytes
     from rushlight.runtime.threads import pool
@@ -177,7 +178,8 @@ def native(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> tuple[Callable[[], 
     x, y, z = buffers = [Buffer(f"b{i}", product.dtype, as_index(1), MemoryKind.INPUT) for i in range(3)]
     schedule = Schedule([Product("matmul0", product, x, y, z)], Workspace({}, 0))
     start = time.thread_time()
-    module = emit_module(schedule, engine().target)
+    program = plan_program(schedule, engine().target)
+    module = emit_module(program)
     imports = {"parallel_for": pool().parallel_for_address, **module.imports}
     library = engine().build(module.text, ["entry0"], imports, use_cache=False)
     seconds = time.thread_time() - start
@@ -185,8 +187,8 @@ def native(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> tuple[Callable[[], 
     block[0] = pool().address
     for buffer, array in zip(buffers, (a, b, out), strict=True):
         block[module.slots[buffer]] = array.__array_interface__["data"][0]
-    scratch = aligned_bytes(schedule.workspace.size)
-    for buffer, offset in schedule.workspace.offsets.items():
+    scratch = aligned_bytes(program.workspace.size)
+    for buffer, offset in program.workspace.offsets.items():
         block[module.slots[buffer]] = scratch.__array_interface__["data"][0] + offset
     entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(library.addresses["entry0"])
     address = ctypes.addressof(block)
@@ -196,10 +198,10 @@ def native(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> tuple[Callable[[], 
         entry(address)
         return kept
 
-    plan = plan_product(product, engine().target)
-    packed = "".join(name for name, packs in (("A", plan.pack_left), ("B", plan.packed_panels)) if packs)
-    tasks = f"{plan.row_tasks}x{plan.column_tasks}"
-    return run, seconds, f"{plan.kernel} {plan.height}x{plan.width} packs {packed or 'nothing'} tasks {tasks}"
+    plan = program.plans["matmul0"]
+    assert isinstance(plan, ProductPlan)
+    packed = "".join(name for name, pack in (("A", plan.left), ("B", plan.right)) if pack is not None)
+    return run, seconds, f"{plan.tile} packs {packed or 'nothing'}, {plan.grid}"
 
 
 # Compiled functions.

@@ -30,6 +30,7 @@ FLOORS = [
     ["lowering"],
     ["schedule"],
     ["runtime"],
+    ["plan"],
     ["codegen"],
     ["_api"],
     [

@@ -6,6 +6,7 @@ these topics to standard error as they happen; "all" means all of them:
     graph      graphs as captured, and after the graph passes
     lowered    what each operator of the graph became: loops over expressions
     loops      kernels as loop nests
+    plan       how each kernel runs: tiles, packing, tasks, vectors, prefetches
     fusion     what was fused with what, and why not
     llvm       the LLVM IR of every program
     assembly   the machine code of every program
@@ -28,6 +29,7 @@ TOPICS = (
     "graph",
     "lowered",
     "loops",
+    "plan",
     "fusion",
     "llvm",
     "assembly",

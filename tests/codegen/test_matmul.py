@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rushlight.codegen.llvm.matmul.plan import plan_product
 from rushlight.codegen.llvm.module import emit_module
 from rushlight.core.dtypes import from_numpy
 from rushlight.loops.index import as_index
 from rushlight.loops.kernels import Product
 from rushlight.loops.nest import Buffer, MemoryKind
 from rushlight.loops.product import Matrix, ProductShape, Side, Triangle
+from rushlight.plan.passes import plan_program
+from rushlight.plan.program import PlannedProgram
 from rushlight.runtime.cache import ObjectCache
 from rushlight.runtime.engine import Engine
 from rushlight.runtime.target import Target
@@ -84,7 +85,13 @@ def run(engine: Engine, product: ProductShape, seed: int = 0, target: Target | N
     exact = a.astype(np.float64) @ b.astype(np.float64)
     scale = np.abs(a).astype(np.float64) @ np.abs(b).astype(np.float64)
     error = np.abs(result - exact) / np.maximum(scale, 1e-30)
-    assert error.max() <= p.depth * np.finfo(dtype).eps + 1e-30, (str(p), plan_product(p, engine.target))
+    assert error.max() <= p.depth * np.finfo(dtype).eps + 1e-30, str(p)
+
+
+def planned(products: list[Product], target: Target) -> PlannedProgram:
+    program = plan_program(Schedule([*products], Workspace({}, 0)), target)
+    program.verify()
+    return program
 
 
 def execute(
@@ -93,7 +100,7 @@ def execute(
     operands: list[Guarded],
     threads: ThreadPool,
     target: Target | None = None,
-) -> None:
+) -> PlannedProgram:
     buffers = [
         Buffer(name, p.dtype, as_index(1), memory)
         for name, memory in (
@@ -102,8 +109,8 @@ def execute(
             ("out", MemoryKind.OUTPUT),
         )
     ]
-    schedule = Schedule([Product("matmul0", p, *buffers)], Workspace({}, 0))
-    native = emit_module(schedule, target or engine.target)
+    program = planned([Product("matmul0", p, *buffers)], target or engine.target)
+    native = emit_module(program)
     assert native.segments == ["entry0"]
     imports = {"parallel_for": threads.parallel_for_address, **native.imports}
     library = engine.build(native.text, ["entry0"], imports, use_cache=False)
@@ -111,11 +118,12 @@ def execute(
     block[0] = threads.address
     for buffer, operand in zip(buffers, operands, strict=True):
         block[native.slots[buffer]] = operand.address
-    scratch = Guarded(-(-schedule.workspace.size // 4), np.float32)
-    for buffer, offset in schedule.workspace.offsets.items():
+    scratch = Guarded(-(-program.workspace.size // 4), np.float32)
+    for buffer, offset in program.workspace.offsets.items():
         block[native.slots[buffer]] = scratch.address + offset
     ctypes.CFUNCTYPE(None, ctypes.c_void_p)(library.addresses["entry0"])(ctypes.addressof(block))
     scratch.check()
+    return program
 
 
 def layouts(rows: int, columns: int, pad: int = 0) -> dict[str, Matrix]:
@@ -217,11 +225,11 @@ def test_any_number_of_threads_gives_the_same_bits(engine: Engine, threads: Any,
     rng = np.random.default_rng(3)
     left, right = Guarded(2 * 150 * 300, np.float32), Guarded(2 * 300 * 170, np.float32)
     left.inside[:], right.inside[:] = rng.standard_normal(left.size), rng.standard_normal(right.size)
-    assert plan_product(product, engine.target).tasks > 1
     results = []
     for count in (1, 2):
         out = Guarded(product.size, np.float32)
-        execute(engine, product, [left, right, out], threads(count))
+        program = execute(engine, product, [left, right, out], threads(count))
+        assert program.products()[0].grid.tasks > 1
         out.check()
         results.append(out.inside.tobytes())
     assert results[0] == results[1]
@@ -250,10 +258,10 @@ def test_kernels_are_shared(engine: Engine) -> None:
         Product(f"matmul{i}", make(1, 66 * (i + 1), 50 + i, 192 * (i + 1), "nn"), *buffers[3 * i : 3 * i + 3])
         for i in range(2)
     ]
-    native = emit_module(Schedule([*calls], Workspace({}, 0)), engine.target)
+    native = emit_module(planned(calls, engine.target))
     kernels = [name for name in native.imports if ".tile." in name]
     assert len(kernels) == 1
-    again = emit_module(Schedule([calls[0]], Workspace({}, 0)), engine.target)
+    again = emit_module(planned(calls[:1], engine.target))
     assert again.imports.items() <= native.imports.items()
 
 

@@ -19,6 +19,7 @@ from rushlight.loops.nest import Buffer, MemoryKind
 from rushlight.lowering.conv import convolution, convolution_backward
 from rushlight.lowering.lower import Program
 from rushlight.lowering.lowered import Lowered, Lowerer
+from rushlight.plan.passes import plan_program
 from rushlight.runtime.engine import engine
 from rushlight.runtime.executable import aligned_bytes
 from rushlight.runtime.threads import pool
@@ -48,8 +49,10 @@ def native(
     outputs = [low.fresh_buffer(spec.dtype, spec.shape, MemoryKind.OUTPUT) for spec in specs]
     for buffer, result in zip(outputs, results, strict=True):
         Lowered(low, result.shape, result.dtype, result.load).realize(buffer)
-    plan = schedule(Program(low.definitions, {}, outputs, low.recorder), low.recorder)
-    module = emit_module(plan, engine().target)
+    scheduled = schedule(Program(low.definitions, {}, outputs, low.recorder), low.recorder)
+    plan = plan_program(scheduled, engine().target)
+    plan.verify()
+    module = emit_module(plan)
     imports = {"parallel_for": pool().parallel_for_address, **module.imports}
     library = engine().build(module.text, ["entry0"], imports)
     assert module.segments == ["entry0"]

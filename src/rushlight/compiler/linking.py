@@ -26,11 +26,11 @@ from ..core.tensor import Tensor
 from ..graph.ir import Graph, Node, Value, map_values
 from ..loops.nest import Buffer
 from ..lowering.lower import Program
+from ..plan.program import PlannedProgram
 from ..runtime import profile
 from ..runtime.engine import Library, engine
 from ..runtime.executable import Executable, Slot
 from ..runtime.threads import pool
-from ..schedule.schedule import Schedule
 
 
 def link(description: dict[str, Any], code: bytes) -> Library:
@@ -55,14 +55,14 @@ def link(description: dict[str, Any], code: bytes) -> Library:
     return library
 
 
-def describe(graph: Graph, program: Program, plan: Schedule, native: NativeModule) -> dict[str, Any]:
+def describe(graph: Graph, program: Program, plan: PlannedProgram, native: NativeModule) -> dict[str, Any]:
     slots = native.slots
     number_of = {id(node): i for i, node in enumerate(graph.nodes)}
     extra = 1 + len(slots)
     outputs = []
     updates: list[tuple[int, int]] = []  # outputs that are the memory of an input, which has them then
     for position, (value, buffer) in enumerate(zip(graph.outputs, program.outputs, strict=True)):
-        if buffer in plan.updates:
+        if buffer in plan.schedule.updates:
             updates.append((position, graph.updates[position]))
             continue
         number = slots.get(buffer)

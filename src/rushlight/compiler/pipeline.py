@@ -4,7 +4,7 @@ A Python call becomes a captured call, that becomes one program or two (forward 
 becomes native code:
 
     CALL_PASSES     once for a call: capture, decompose, keep data checks, partition
-    PROGRAM_PASSES  once for each of its programs: graph passes, lower, schedule, emit, assemble, link
+    PROGRAM_PASSES  once for each of its programs: graph passes, lower, schedule, plan, emit, assemble, link
 
 A program that was compiled before, by this process or another, comes from the cache (compiler/program_cache.py)
 and skips everything between the graph passes and linking. Times, verification, `RUSHLIGHT_LOG` and `explain`
@@ -33,6 +33,8 @@ from ..logs import logger, wanted
 from ..loops.nest import MemoryKind
 from ..loops.plans import LoopPlan
 from ..lowering.lower import Program, lower
+from ..plan.passes import PLAN_PASSES, begin_planning
+from ..plan.program import PlannedProgram
 from ..runtime.engine import Library, engine
 from ..runtime.executable import Executable
 from ..schedule.memory import buffers_of, bytes_of
@@ -121,7 +123,8 @@ class Compilation:
 
     graph: Graph
     program: Program | None = None  # definitions: loops over expressions, and templates
-    schedule: Schedule | None = None  # kernels in order, their loops planned, memory laid out
+    schedule: Schedule | None = None  # kernels in order, and which run together
+    planned: PlannedProgram | None = None  # how each kernel runs on the target, and where memory lies
     module: NativeModule | None = None  # LLVM IR
     code: bytes = b""
     description: dict[str, Any] = field(default_factory=dict)
@@ -129,9 +132,9 @@ class Compilation:
     llvm_seconds: dict[str, float] = field(default_factory=dict)
 
 
-def _on_graph(steps: Iterable[Pass]) -> list[Pass]:
-    """Passes over a graph as passes over the graph of a compilation."""
-    return [_of_field("graph", step) for step in steps]
+def _on_field(name: str, steps: Iterable[Pass]) -> list[Pass]:
+    """Passes over a graph, or a planned program, as passes over that of a compilation."""
+    return [_of_field(name, step) for step in steps]
 
 
 def _of_field(name: str, step: Pass) -> Pass:
@@ -153,15 +156,16 @@ def _lower(compilation: Compilation) -> Compilation:
 def _schedule(compilation: Compilation) -> Compilation:
     assert compilation.program is not None
     compilation.schedule = schedule(compilation.program, compilation.program.recorder)
+    compilation.planned = begin_planning(compilation.schedule, engine().target)
     return compilation
 
 
 def _emit(compilation: Compilation) -> Compilation:
     assert compilation.program is not None
-    assert compilation.schedule is not None
-    compilation.module = emit_module(compilation.schedule, engine().target)
+    assert compilation.planned is not None
+    compilation.module = emit_module(compilation.planned)
     compilation.description = describe(
-        compilation.graph, compilation.program, compilation.schedule, compilation.module
+        compilation.graph, compilation.program, compilation.planned, compilation.module
     )
     return compilation
 
@@ -198,11 +202,12 @@ def _show_kernels(compilation: Compilation) -> str:
 GENERATE_PASSES: tuple[Pass, ...] = (
     Pass("lower", _lower, show=_show_definitions, topic="lowered"),
     Pass("schedule", _schedule, show=_show_kernels, topic="loops"),
+    *_on_field("planned", PLAN_PASSES),
     Pass("emit", _emit, show=lambda c: c.module.text, topic="llvm"),
 )
 ASSEMBLE = Pass("assemble", _assemble, show=lambda c: engine().assembly(c.module.text), topic="assembly")
 LINK = Pass("link", _link)
-PROGRAM_PASSES: tuple[Pass, ...] = (*_on_graph(GRAPH_PASSES), *GENERATE_PASSES, ASSEMBLE, LINK)
+PROGRAM_PASSES: tuple[Pass, ...] = (*_on_field("graph", GRAPH_PASSES), *GENERATE_PASSES, ASSEMBLE, LINK)
 
 PIPELINE: tuple[Pass, ...] = (CAPTURE, *CALL_PASSES, *PROGRAM_PASSES)
 
@@ -241,6 +246,10 @@ class Artifact:
         return self._stages().schedule
 
     @property
+    def planned(self) -> PlannedProgram:
+        return self._stages().planned
+
+    @property
     def module(self) -> NativeModule:
         return self._stages().module
 
@@ -251,7 +260,7 @@ def compile_graph(graph: Graph, *, use_cache: bool = True, keep: bool = False) -
     With `keep`, the log of the artifact holds what every pass made, as text.
     """
     log = PassLog(keep)
-    compilation: Compilation = log.run_all(_on_graph(GRAPH_PASSES), Compilation(graph))
+    compilation: Compilation = log.run_all(_on_field("graph", GRAPH_PASSES), Compilation(graph))
     key = log.timed("key", program_key, graph)
     known = log.timed("cache", _recall, key) if use_cache else None
     if known is None:

@@ -8,20 +8,18 @@ chain of kernels is one of them.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...core.dtypes import DType
 from ...core.lazy import LazyModule
-from ...loops.expr import walk
-from ...loops.nest import Buffer, Nest
-from ...loops.plans import LoopPlan
+from ...loops.nest import Buffer
+from ...plan.nest import NestPlan
+from ...plan.program import PlannedProgram
 from ...runtime.target import Target
 from .emitter import Emitter
-from .nests import NestEmitter, Reports, emit_nest, kernel_key, outside_buffers
-from .values import Values, costly
+from .nests import NestEmitter, Reports, emit_nest, outside_buffers
+from .values import Values
 
 ir = LazyModule("llvmlite.ir")
 
@@ -34,74 +32,44 @@ class Task:
     count: int
 
 
-def shared_instructions(nests: Sequence[Nest]) -> frozenset[tuple[str, DType]]:
-    """Long instructions that occur more than once in a module: their code is written once."""
-    uses: Counter[tuple[str, DType]] = Counter()
-    for nest in nests:
-        for phase in nest.phases:
-            nodes = {node for value in phase.values() for node in walk(value) if costly(node)}
-            uses.update((node.op, node.dtype) for node in nodes)
-    return frozenset(use for use, count in uses.items() if count > 1)
-
-
 class Kernels:
     """The functions of the nests of one module."""
 
     def __init__(
-        self,
-        module: Any,
-        target: Target,
-        slots: dict[Buffer, int],
-        reports: Reports,
-        plans: Sequence[LoopPlan],
-        reaches: Mapping[Buffer, int],
+        self, module: Any, program: PlannedProgram, slots: Mapping[Buffer, int], reports: Reports
     ) -> None:
         self.module = module
-        self.target = target
+        self.program = program
         self.slots = slots
         self.reports = reports
-        self.reaches = reaches
-        self._keys = {id(plan): kernel_key(plan, target, reaches) for plan in plans}
-        different = {self._keys[id(plan)]: plan.nest for plan in plans}
-        self._shared = shared_instructions(list(different.values()))
-        self._functions: dict[Any, Any] = {}
+        self._functions: dict[str, Any] = {}
 
-    def task(self, plan: LoopPlan) -> Task:
+    def task(self, plan: NestPlan) -> Task:
         """The task of a nest; adds its function to the module unless an equal nest has done so."""
-        key = self._keys[id(plan)]
+        code, target = self.program.code_of[plan.name], self.program.target
         buffers = outside_buffers(plan.nest)
-        function = self._functions.get(key)
+        function = self._functions.get(code)
         if function is None:
-            function = emit_nest(
-                self.module,
-                plan,
-                self.target,
-                plan.nest.name,
-                buffers,
-                self.reports,
-                self._shared,
-                reaches=self.reaches,
-            )
-            self._functions[key] = function
-        return emit_task(self.module, plan, self.target, function, [self.slots[b] for b in buffers])
+            function = emit_nest(self.module, plan, target, buffers, self.reports, self.program.shared)
+            self._functions[code] = function
+        return emit_task(self.module, plan, target, function, [self.slots[b] for b in buffers])
 
 
 def emit_template(
     module: Any,
-    plan: LoopPlan,
+    plan: NestPlan,
     target: Target,
-    slots: dict[Buffer, int],
+    slots: Mapping[Buffer, int],
     reports: Reports,
-    emitter: Callable[[Values, LoopPlan], NestEmitter],
-) -> tuple[str, int]:
-    """Add the function of a nest that has an emitter of its own, and its task: the name and how many."""
+    emitter: Callable[[Values, Any], NestEmitter],
+) -> Task:
+    """Add the function of a nest that has an emitter of its own, and its task."""
     buffers = outside_buffers(plan.nest)
-    function = emit_nest(module, plan, target, plan.nest.name, buffers, reports, emitter=emitter)
-    task = emit_task(module, plan, target, function, [slots[b] for b in buffers])
-    return task.name, task.count
+    function = emit_nest(module, plan, target, buffers, reports, emitter=emitter)
+    return emit_task(module, plan, target, function, [slots[b] for b in buffers])
 
 
-def emit_task(module: Any, plan: LoopPlan, target: Target, function: Any, slots: Sequence[int]) -> Task:
+def emit_task(module: Any, plan: NestPlan, target: Target, function: Any, slots: Sequence[int]) -> Task:
     name = f"{plan.nest.name}.task"
     task, e = task_function(module, name, target)
     block, number = task.args

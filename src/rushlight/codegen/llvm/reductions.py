@@ -11,6 +11,7 @@ from typing import Any
 from ...core.dtypes import Category, DType
 from ...core.lazy import LazyModule
 from ...loops.nest import Combine, Reduce
+from ...plan.vectors import ARGUMENTS
 from .emitter import REDUCTION_FLAGS, Emitter
 from .instructions import constant, signed
 from .packed import emit_complex, select
@@ -18,7 +19,6 @@ from .types import bits_of, lanes_of, vector
 
 ir = LazyModule("llvmlite.ir")
 
-ARGUMENTS = (Combine.ARG_MAXIMUM, Combine.ARG_MINIMUM)
 EXTREMES = (Combine.MAXIMUM, Combine.MINIMUM)
 
 

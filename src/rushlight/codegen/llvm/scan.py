@@ -11,49 +11,46 @@ from typing import Any
 
 from ...core.lazy import LazyModule
 from ...loops.expr import Expr
-from ...loops.kernels import Fold, Scan
+from ...loops.kernels import Fold
 from ...loops.nest import Buffer, Phase, Store
+from ...plan.templates import ScanPlan
+from ...plan.vectors import extent_of
 from ...runtime.target import Target
 from .instructions import constant
-from .launch import emit_template
+from .launch import Task, emit_template
 from .nests import NestEmitter, Reports
 from .types import lanes_of
+from .values import Values
 
 ir = LazyModule("llvmlite.ir")
 
 
 def emit_scan(
-    module: Any, scan: Scan, target: Target, slots: dict[Buffer, int], reports: Reports
-) -> tuple[str, int]:
-    """Add the functions of a scan; returns the task's name and the number of tasks."""
-    assert scan.plan is not None
-
-    def emitter(*given: Any) -> ScanEmitter:
-        made = ScanEmitter(*given)
-        made.folds = scan.folds
-        return made
-
-    return emit_template(module, scan.plan, target, slots, reports, emitter)
+    module: Any, plan: ScanPlan, target: Target, slots: Mapping[Buffer, int], reports: Reports
+) -> Task:
+    """Add the functions of a scan."""
+    return emit_template(module, plan, target, slots, reports, ScanEmitter)
 
 
 class ScanEmitter(NestEmitter):
     """A nest of one phase whose reductions are running ones."""
 
-    folds: Mapping[str, Fold]
+    def __init__(self, values: Values, plan: ScanPlan) -> None:
+        super().__init__(values, plan)
+        self.folds: dict[str, Fold] = dict(plan.folds)
 
     def _phase(self, phase: Phase) -> None:
         memo = self._hoisted(phase, 1)
         lanes = self.values.lanes if self.plan.vector_outer else 1
         carried = {name: self._carried(fold, lanes) for name, fold in self.folds.items()}
-        if self.plan.vector_outer or not phase.inner:
+        loop = self.plan.phase(phase).loop
+        if loop is None:
             self._inner_loops(phase.inner, lambda: self._points(phase, dict(memo), carried))
             return
         (var,) = phase.inner
-        extent = var.extent.constant_value() or 0
-        whole = extent // self.lanes * self.lanes
-        if not all(fold.associative for fold in self.folds.values()):
-            whole = 0
-        for begin, end, width in ((0, whole, self.lanes), (whole, extent, 1)):
+        extent = extent_of(var)
+        whole = extent // loop.width * loop.width
+        for begin, end, width in ((0, whole, loop.width), (whole, extent, 1)):
             if begin < end:
                 with self.e.loop(begin, end, width) as index:
                     self._at(var, index, width, lambda: self._points(phase, dict(memo), carried))

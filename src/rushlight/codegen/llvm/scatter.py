@@ -6,33 +6,40 @@ positions. A position is checked like every index from memory: nothing is writte
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...core.lazy import LazyModule
 from ...loops.expr import Expr
-from ...loops.kernels import Scatter
+from ...loops.index import Var
 from ...loops.nest import Buffer, Phase, Store
-from ...loops.plans import ScatterPlan
+from ...plan.templates import ScatterPlan
+from ...plan.vectors import Tail, VectorLoop
 from ...runtime.target import Target
 from .instructions import element_type
-from .launch import emit_template
+from .launch import Task, emit_template
 from .nests import NestEmitter, Reports
+from .phases import whole_end
 from .reductions import combined
 from .types import lanes_of, vector
+from .values import Values
 
 ir = LazyModule("llvmlite.ir")
 
 
 def emit_scatter(
-    module: Any, scatter: Scatter, target: Target, slots: dict[Buffer, int], reports: Reports
-) -> tuple[str, int]:
-    """Add the functions of a scatter; returns the task's name and the number of tasks."""
-    assert scatter.plan is not None
-    return emit_template(module, scatter.plan, target, slots, reports, ScatterEmitter)
+    module: Any, plan: ScatterPlan, target: Target, slots: Mapping[Buffer, int], reports: Reports
+) -> Task:
+    """Add the functions of a scatter."""
+    return emit_template(module, plan, target, slots, reports, ScatterEmitter)
 
 
 class ScatterEmitter(NestEmitter):
     """A nest of one store."""
+
+    def __init__(self, values: Values, plan: ScatterPlan) -> None:
+        super().__init__(values, plan)
+        self.order, self.loop = plan.order, plan.loop
 
     def emit(self, begin: Any, end: Any, *inner: tuple[Any, Any]) -> None:
         """The loops, for a range of the first one."""
@@ -41,17 +48,15 @@ class ScatterEmitter(NestEmitter):
         self._loops(0)
 
     def _loops(self, depth: int) -> None:
-        assert isinstance(self.plan, ScatterPlan)
-        order = self.plan.order
-        if depth == len(order):
+        if depth == len(self.order):
             self._point({})
             return
-        var = order[depth]
-        begin, end = self.ranges.get(var, (0, var.extent.constant_value()))
-        if depth == len(order) - 1:
+        var = self.order[depth]
+        begin, end = self._range(var)
+        if depth == len(self.order) - 1:
             memo = self._hoisted(Phase((var,), self.nest.phases[0].statements), 1)
-            if self.plan.vector_outer:
-                self._vector_loop(var, begin, end, lambda: self._point(dict(memo)), ragged=var in self.ranges)
+            if self.loop is not None:
+                self._vector_loop(var, begin, end, self.loop, lambda: self._point(dict(memo)))
             else:
                 with self.e.loop(begin, end, 1) as index:
                     self._at(var, index, 1, lambda: self._point(dict(memo)))
@@ -59,6 +64,17 @@ class ScatterEmitter(NestEmitter):
         with self.e.loop(begin, end, 1) as index:
             self.values.env[var] = index
             self._loops(depth + 1)
+
+    def _vector_loop(
+        self, var: Var, begin: Any, end: Any, loop: VectorLoop, body: Callable[[], None]
+    ) -> None:
+        """Run `body` along `var` in vectors of one register, then point by point; no point runs twice."""
+        stop = whole_end(self.e, begin, end, loop.width)
+        with self.e.loop(begin, stop, loop.width) as index:
+            self._at(var, index, loop.width, body)
+        if loop.tail is Tail.SCALAR:
+            with self.e.loop(stop, end, 1) as index:
+                self._at(var, index, 1, body)
 
     def _point(self, memo: dict[Expr, Any]) -> None:
         (store,) = self.nest.phases[0].statements

@@ -11,7 +11,7 @@ The passes of the first two are functions of their own, once in a module.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,11 +19,11 @@ from ...core.dtypes import Category, DType
 from ...core.lazy import LazyModule
 from ...loops.kernels import Layout, Sort, SortShape
 from ...loops.nest import Buffer
-from ...loops.plans import NETWORK, RADIX
+from ...loops.plans import NETWORK, RADIX, SortPlan
 from ...runtime.target import Target
 from .emitter import Emitter
 from .instructions import element_type, widened
-from .nests import Reports
+from .launch import Task, task_function
 from .types import bits_of, is_float, like, vector
 
 ir = LazyModule("llvmlite.ir")
@@ -32,17 +32,9 @@ LANES = 8  # rows of a batch
 DIGITS = 256
 
 
-def emit_sort(
-    module: Any, sort: Sort, target: Target, slots: dict[Buffer, int], reports: Reports
-) -> tuple[str, int]:
-    """Add the task of a sort; returns its name and the number of tasks."""
-    plan = sort.plan
-    assert plan is not None
-    name = f"{sort.name}.task"
-    task = ir.Function(module, ir.FunctionType(ir.VoidType(), [ir.PointerType(), ir.IntType(64)]), name)
-    task.linkage = "internal"
-    task.attributes.add("nounwind")
-    e = Emitter(ir.IRBuilder(task.append_basic_block("entry")), target)
+def emit_sort(module: Any, sort: Sort, plan: SortPlan, target: Target, slots: Mapping[Buffer, int]) -> Task:
+    """Add the task of a sort."""
+    task, e = task_function(module, f"{sort.name}.task", target)
     block, number = task.args
 
     def pointer(buffer: Buffer | None) -> Any:
@@ -59,7 +51,7 @@ def emit_sort(
     emitter = _SortEmitter(e, sort.shape, memory)
     {NETWORK: emitter.by_network, RADIX: emitter.by_digits}.get(plan.method, emitter.by_selection)(begin, end)
     e.builder.ret_void()
-    return name, plan.tasks
+    return Task(task.name, plan.tasks)
 
 
 @dataclass

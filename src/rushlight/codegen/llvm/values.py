@@ -15,24 +15,18 @@ from ...core.dtypes import DType
 from ...core.lazy import LazyModule
 from ...loops.expr import Access, Expr, IndexCheck, walk
 from ...loops.index import Dim, Index, Indirect, Quotient, Remainder, Var
-from ...loops.instructions import COSTS
 from ...loops.nest import ERRORS, Buffer, Store
+from ...plan.sharing import Instructions, is_costly
 from .constants import integer_of
 from .emitter import Emitter
 from .instructions import COMPARE, constant, element_type, emit_instruction
-from .math import FUNCTIONS
 from .types import lanes_of, mangle, vector
 
 ir = LazyModule("llvmlite.ir")
 
-# An instruction at least this costly becomes a function of its own if a module uses it more than once, but
-# for those that take not much longer than a call, around which no register keeps its contents.
-WORTH_SHARING = 12
-SHORT = ("exp", "exp_nonpositive")
 FAR = 1 << 30  # more than lanes of one vector are apart
 NEAR = FAR // 4  # so that twice that, less that, is not far
 MIRRORED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-SHARED_DTYPES = ("float32", "float64")
 
 Memo = dict[Expr, Any]
 
@@ -53,16 +47,6 @@ class Reports:
         return self.errors.index((error, message)) + 1
 
 
-def costly(node: Expr) -> bool:
-    """Whether an instruction is so long that its code should not be repeated."""
-    return (
-        COSTS.get(node.op, 1) >= WORTH_SHARING
-        and node.op in FUNCTIONS
-        and node.op not in SHORT
-        and (node.dtype.name in SHARED_DTYPES and all(a.dtype is node.dtype for a in node.args))
-    )
-
-
 def compares_places(node: Expr) -> bool:
     """Whether an index is compared with an integer."""
     return (
@@ -76,11 +60,7 @@ class Values:
     """Emits values and memory accesses for the loops of one nest."""
 
     def __init__(
-        self,
-        e: Emitter,
-        pointers: dict[Buffer, Any],
-        reports: Reports,
-        shared: frozenset[tuple[str, DType]] = frozenset(),
+        self, e: Emitter, pointers: dict[Buffer, Any], reports: Reports, shared: Instructions = frozenset()
     ) -> None:
         self.e = e
         self.pointers = pointers
@@ -149,7 +129,7 @@ class Values:
         values = [
             v if i < whole or lanes_of(v.type) == lanes else e.splat(v, lanes) for i, v in enumerate(values)
         ]
-        if (node.op, node.dtype) in self.shared and costly(node):
+        if (node.op, node.dtype) in self.shared and is_costly(node):
             return self._call_shared(node, values)
         return emit_instruction(e, node, values)
 

@@ -1,6 +1,6 @@
 """Matrix products: register-blocked kernels for the target's vectors, and the loops around them."""
 
-from .emit import Scratch, emit_product, place_scratch
+from .emit import Scratch, emit_product
 from .routines import routine_imports
 
-__all__ = ["Scratch", "emit_product", "place_scratch", "routine_imports"]
+__all__ = ["Scratch", "emit_product", "routine_imports"]

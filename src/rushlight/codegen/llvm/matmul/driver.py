@@ -19,8 +19,10 @@ from typing import Any
 
 from ....core.lazy import LazyModule
 from ....loops.product import Side
+from ....plan.cost import EDGE_BYTES, EPILOGUE_PANELS, MOST_HEIGHT, MOST_OTHERS
+from ....plan.product import EpilogueMode
 from ..emitter import Emitter
-from .kernels import KERNEL, MOST_OTHERS, shifted
+from .kernels import KERNEL, shifted
 from .routines import callee, fields_of, routine
 
 ir = LazyModule("llvmlite.ir")
@@ -68,20 +70,14 @@ FIELDS = (
     "out_batch",
     "out_row",
     "size",
-    "epilogue",  # one of those below
+    "epilogue",  # an EpilogueMode
     "triangle",
     "diagonal",
     "reach",  # a Side, or 0; columns beyond that are looked at
     *(f"other{k}" for k in range(MOST_OTHERS)),  # slots of what goes with the result, as it lies
     "row",  # the slot of a row that goes with each of its rows
 )
-# The epilogue runs on a chunk times a few panels, or on all of the task, or kernels do what it does, but for
-# tiles that are not whole.
-NONE, EARLY, LATE, BY_KERNELS = range(4)
-EPILOGUE_PANELS = 4
 EPILOGUE = "pnnnnn"  # block; number of the matrix, first and last row, first and last column
-MOST_HEIGHT = 16
-EDGE_BYTES = 32768  # a chunk of tiles of one panel
 
 
 @routine("product", "ppnpppp", quick=True)
@@ -165,7 +161,7 @@ class _Loops:
                 end = e.minimum(e.add(first, f["chunk"]), tiles[1])
                 with e.loop(*panels) as panel:
                     self._panel(b, matrices, k, (first, end), panels, panel)
-            with e.when(e.compare("==", f["epilogue"], LATE)):
+            with e.when(e.compare("==", f["epilogue"], EpilogueMode.AT_END)):
                 self._epilogue(b, tiles, panels)
 
     def _panel(
@@ -192,7 +188,7 @@ class _Loops:
         right = shifted(e, right, e.mul(here, right_depth))
         left = shifted(e, left, e.select(self.table, e.i64(0), e.mul(here, f["left_depth"])))
         last_block = e.compare("==", block_end, f["depth"])
-        finish = e.and_(last_block, e.compare("==", f["epilogue"], BY_KERNELS))
+        finish = e.and_(last_block, e.compare("==", f["epilogue"], EpilogueMode.IN_REGISTERS))
         e.store(shifted(e, self.row, e.mul(column, f["size"])), e.address(self.distances, MOST_OTHERS, e.i64))
         whole = e.builder.udiv(f["rows"], f["height"])  # the last tile may have fewer rows
         with e.loop(0, 2) as part:
@@ -225,7 +221,9 @@ class _Loops:
         number = e.builder.urem(e.sub(panel, panels[0]), e.i64(EPILOGUE_PANELS))
         following = e.add(panel, 1)
         enough = e.or_(e.compare("==", number, EPILOGUE_PANELS - 1), e.compare("==", following, panels[1]))
-        with e.when(e.and_(e.and_(e.compare("==", f["epilogue"], EARLY), last_block), enough)):
+        with e.when(
+            e.and_(e.and_(e.compare("==", f["epilogue"], EpilogueMode.PER_TILE), last_block), enough)
+        ):
             self._epilogue(b, chunk, (e.sub(panel, number), following))
 
     # Triangles.

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ....core.lazy import LazyModule
+from ....plan.cost import FEW_LINES, MOST_OTHERS
 from ..emitter import Emitter
 from ..types import bits_of, vector
 from .routines import element_named, routine
@@ -27,10 +28,8 @@ ir = LazyModule("llvmlite.ir")
 # far from the result other matrices are that go with it, and behind that the address of a row; whether to
 # finish; how far ahead in the left operand lines are fetched, and from one to the next.
 KERNEL = "ppnnpnpnnnpnnnnnnpnnn"
-MOST_OTHERS = 3  # a parameter and two moments of an optimizer
 
 LINE = 64  # bytes that are fetched together
-FEW_LINES = 8  # of a tile, that are fetched at once
 
 # What a kernel does with its sums in the end, before it stores them: steps of an instruction and what it
 # takes besides, the row or the next of the other matrices.

@@ -20,14 +20,6 @@ from .routines import callee, element_named, fields_of, routine
 # source, from unit to unit, from k to k + 1; how many units and k there are; out, units of a slab, from slab
 # to slab
 PACK = "pnnnnpnn"
-GROUP_BYTES = 2048  # that a task of copying reads of each k, which may be a page apart
-TRANSPOSED_SLABS, COPIED_DEPTH = 4, 128  # what else a task packs
-
-
-def slab_bytes(depth: int, width: int, lanes: int, size: int) -> int:
-    """Bytes from one slab to the next."""
-    elements = -(-depth // lanes) * lanes * width + lanes
-    return -(-elements * size // 64) * 64
 
 
 def copied_vectors(width: int, lanes: int) -> tuple[int, int]:
@@ -198,16 +190,6 @@ PACK_FIELDS = (
     "part_depth",
     "size",
 )
-
-
-def shares(units: int, depth: int, width: int, size: int, *, copies: bool) -> tuple[int, int, int, int]:
-    """How the tasks of a packing divide it: groups of units, the units of each, parts of the depth, its
-    depth."""
-    part = COPIED_DEPTH if copies else depth
-    group = width * (max(1, GROUP_BYTES // (width * size)) if copies else TRANSPOSED_SLABS)
-    groups = -(-units // group)
-    group = -(-units // (groups * width)) * width  # of nearly equal size
-    return -(-units // group), group, -(-depth // part), part
 
 
 @routine("packing", "ppnp", quick=True)

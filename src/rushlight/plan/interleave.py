@@ -10,15 +10,9 @@ Rows with little arithmetic wait for their data rather, and do better one after 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from ...loops.expr import walk
-from ...loops.nest import Nest, Phase, extents
-from ...loops.plans import LoopPlan
-from .keys import folds_long
-
-MOST_ROWS = 8
-GROUP_BYTES = 1 << 14  # of rows that stay in the first cache from one step to the next
+from ..loops.nest import Nest, Phase, extents
+from .cost import GROUP_BYTES, MOST_ROWS
+from .vectors import folds_long
 
 
 def steps_of(nest: Nest) -> list[list[Phase]]:
@@ -44,12 +38,3 @@ def rows_together(nest: Nest) -> int:
         if not access.index.atoms().isdisjoint(inner)
     )
     return max(1, min(MOST_ROWS, GROUP_BYTES // max(1, points * size)))
-
-
-def reductions_read(plan: LoopPlan, step: Sequence[Phase]) -> list[str]:
-    """The reductions whose results the phases of a step use, or what they store beyond a limit."""
-    values = [value for phase in step for value in phase.values()]
-    if plan.rest:
-        at = [plan.nest.phases.index(phase) for phase in step]
-        values += [store.value for i in at for store in plan.rest[i]]
-    return list(dict.fromkeys(node.data for value in values for node in walk(value) if node.op == "reduced"))

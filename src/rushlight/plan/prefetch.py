@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from ...loops.expr import Access, loads_in
-from ...loops.index import as_index
-from ...loops.nest import MemoryKind, Nest, Phase, Store, extents
+from ..loops.expr import Access, loads_in
+from ..loops.index import as_index
+from ..loops.nest import MemoryKind, Nest, Phase, Store, extents
+from .cost import ROW_BYTES
+from .nest import Prefetch
 
-ROW_BYTES = 1 << 14  # of a row that stays in the first cache from one phase to the next
 
-
-def to_fetch(nest: Nest, phase: Phase, rows: int) -> list[tuple[Access, bool]]:
-    """What the next phase writes at the same points, and what the first phase reads so many rows later; with
-    whether it is to be written.
+def prefetched(nest: Nest, phase: Phase, rows: int) -> tuple[Prefetch, ...]:
+    """What the next phase writes at the same points, and what the first phase reads so many rows later.
 
     Both come with little arithmetic to hide the wait behind, and the machine does not see a row coming that
     begins a new page.
@@ -19,9 +18,9 @@ def to_fetch(nest: Nest, phase: Phase, rows: int) -> list[tuple[Access, bool]]:
     at = nest.phases.index(phase)
     following = nest.phases[at + 1 : at + 2]
     if not nest.outer or not following or following[0].inner != phase.inner:
-        return []
+        return ()
     found = [
-        (s.access, True)
+        Prefetch(s.access, write=True)
         for s in following[0].statements
         if isinstance(s, Store) and s.access.buffer.memory is not MemoryKind.ROW
     ]
@@ -29,16 +28,19 @@ def to_fetch(nest: Nest, phase: Phase, rows: int) -> list[tuple[Access, bool]]:
     if found and first.inner == phase.inner:
         reads = dict.fromkeys(access for value in first.values() for access in loads_in(value))
         found += [
-            (Access(access.buffer, access.index.substitute({row: as_index(row) + rows})), False)
-            for access in reads
-            if access.index.depends_on(row) and not access.indirect
+            Prefetch(Access(a.buffer, a.index.substitute({row: as_index(row) + rows})), write=False)
+            for a in reads
+            if a.index.depends_on(row) and not a.indirect
         ]
     points = extents(phase.inner).constant_value() or 0
-    return [
-        (access, write)
-        for access, write in found
-        if access.buffer.memory is not MemoryKind.ROW
+    return tuple(p for p in found if _is_near(p.access, phase, points))
+
+
+def _is_near(access: Access, phase: Phase, points: int) -> bool:
+    """Whether a row of a buffer in memory is contiguous and stays in the first cache."""
+    return (
+        access.buffer.memory is not MemoryKind.ROW
         and not access.indirect
         and access.index.stride(phase.inner[-1]) == 1
         and points * access.buffer.dtype.itemsize <= ROW_BYTES
-    ]
+    )

@@ -1,0 +1,303 @@
+"""The phases of a nest at one point, or one vector, of its outer loops.
+
+`PhaseEmitter` runs phases as their plans say: the last inner loop in vectors of a given width with a given
+tail, or every lane a row of its own. What is left over at the end of a loop is computed by a last vector that
+overlaps the one before it, by a masked one, or point by point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ...core.lazy import LazyModule
+from ...loops.expr import walk
+from ...loops.index import Index, Var
+from ...loops.nest import Phase, Reduce, Statement, Store, extents
+from ...loops.varying import varying
+from ...plan.nest import NestPlan
+from ...plan.vectors import ARGUMENTS, Tail, VectorLoop, accesses_of, extent_of
+from .emitter import Emitter
+from .reductions import Accumulator
+from .types import is_bool, lanes_of
+from .values import Memo, Values, compares_places
+
+ir = LazyModule("llvmlite.ir")
+
+Accumulators = dict[str, Accumulator]
+
+
+class PhaseEmitter:
+    """Emits the statements of one nest, and the loops around them inside of a row."""
+
+    def __init__(self, values: Values, plan: NestPlan) -> None:
+        self.e = values.e
+        self.values = values
+        self.plan = plan
+        self.nest = plan.nest
+        self.lanes = plan.lanes
+        self.fixed: Memo = {}  # values that do not change along the last outer loop, where it runs in vectors
+        self.end: Any = None  # of the rows, where they have a limit
+
+    # Loops in vectors.
+
+    def _in_vectors(
+        self,
+        var: Var,
+        span: tuple[Any, Any],
+        loop: VectorLoop,
+        body: Callable[[], None],
+        *,
+        total: Any = None,
+        certain: bool = False,
+    ) -> None:
+        """Run `body` along `var` in vectors, from the first to the last of `span`.
+
+        `total`: the extent of `var`, if it is not to be written into the code. `certain`: there is at least
+        one point.
+        """
+        e, width, (begin, end) = self.e, loop.width, span
+        if loop.tail in (Tail.NONE, Tail.OVERLAP):
+            with e.loop(begin, end, width, certain=certain) as index:
+                last = extent_of(var) - width if total is None else e.sub(total, width)
+                at = index if loop.tail is Tail.NONE else e.minimum(index, last)
+                self.values.place(var, at, width)
+                body()
+            self.values.leave()
+            return
+        stop = begin
+        if extent_of(var) >= width:
+            stop = whole_end(e, begin, end, width)
+            with e.loop(begin, stop, width) as index:
+                self.values.place(var, index, width)
+                body()
+        lanes = self.lanes if loop.tail is Tail.MASKED else 1
+        with e.loop(stop, end, lanes) as index:
+            mask = e.tail_mask(e.sub(e.value(end, e.i64), index), lanes) if lanes > 1 else None
+            self.values.place(var, index, lanes, mask)
+            body()
+        self.values.leave()
+
+    def _at(self, var: Var, index: Any, lanes: int, body: Callable[[], None]) -> None:
+        self.values.place(var, index, lanes)
+        body()
+        self.values.leave()
+
+    def _inner_loops(self, variables: Sequence[Var], body: Callable[[], None]) -> None:
+        if not variables:
+            body()
+            return
+        var = variables[0]
+        with self.e.loop(0, extent_of(var), 1) as index:
+            self.values.env[var] = index
+            self._inner_loops(variables[1:], body)
+
+    # Rows: the phases in order.
+
+    def _row(self) -> None:
+        self.values.reduced = {}
+        self.end = self._row_end()
+        for phase in self.nest.phases:
+            self._phase(phase)
+
+    def _row_end(self) -> Any:
+        """Where the loops along a row with a limit end: all of them at one whole vector, of any width, since
+        later ones read what the ones before them have stored."""
+        e, limit, unit = self.e, self.plan.limit, self.plan.limit_unit
+        if limit is None or unit is None:
+            return None
+        return e.and_(e.add(self.values.index(limit), unit - 1), -unit)
+
+    def _end(self, var: Var) -> tuple[Any, bool]:
+        """Where a loop along a row ends, and whether it surely runs."""
+        if self.end is None or self.plan.limit is None:
+            return extent_of(var), False
+        low, high = self.plan.limit.bounds()
+        end = self.end if high <= extent_of(var) else self.e.minimum(self.end, extent_of(var))
+        return end, low > 0
+
+    def _phase(self, phase: Phase) -> None:
+        if not phase.inner:
+            self._single_point(phase)
+        elif self.plan.vector_outer:
+            self._phase_in_lanes(phase)
+        else:
+            self._phase_in_vectors(phase)
+
+    def _single_point(self, phase: Phase) -> None:
+        """A phase without loops: what is folded is one value."""
+        memo = self._for_lanes(self.fixed)
+        for statement in phase.statements:
+            value = self.values.evaluate(statement.value, memo)
+            if isinstance(statement, Store):
+                self.values.store(statement, value, memo)
+            else:
+                only = self.e.constant(0, self.e.i64) if statement.combine in ARGUMENTS else value
+                self.values.reduced[statement.name] = only
+
+    def _phase_in_lanes(self, phase: Phase) -> None:
+        """Inner loops one by one, every lane a row of its own."""
+        memo = self._hoisted(phase, 1)
+        accumulators = self._accumulators(phase, self.values.lanes, rows=True)
+
+        def along() -> None:
+            var = phase.inner[-1]
+            with self.values.along(var, all_accesses(phase.statements)):
+                self._inner_loops((var,), lambda: self._statements(phase, dict(memo), accumulators))
+
+        self._inner_loops(phase.inner[:-1], along)
+        self.values.reduced.update((name, a.lanewise()) for name, a in accumulators.items())
+
+    def _phase_in_vectors(self, phase: Phase) -> None:
+        """The last inner loop in vectors; partial results of the lanes are combined at the end."""
+        loop = self.plan.phase(phase).loop
+        assert loop is not None
+        memo = self._hoisted(phase, loop.width)
+        accumulators = self._accumulators(phase, loop.width)
+        overlapping = {
+            Tail.OVERLAP_MASKED: self._overlap_masked,
+            Tail.OVERLAP_COPIED: self._overlap_copied,
+        }.get(loop.tail)
+        if overlapping is not None:
+            self._inner_loops(phase.inner[:-1], lambda: overlapping(phase, loop.width, memo, accumulators))
+            self.values.leave()
+        else:
+            self._plain_loop(phase, loop, memo, accumulators)
+        self.values.reduced.update((name, a.finish()) for name, a in accumulators.items())
+
+    def _plain_loop(self, phase: Phase, loop: VectorLoop, memo: Memo, accumulators: Accumulators) -> None:
+        """A loop no point of which runs twice, or in which that changes nothing."""
+        plan, var = self.plan.phase(phase), phase.inner[-1]
+
+        def run() -> None:
+            for prefetch in plan.prefetch:
+                self.values.fetch(prefetch.access, loop.width, write=prefetch.write)
+            self._statements(phase, self._for_lanes(memo), accumulators, self.values.mask)
+
+        end, certain = self._end(var)
+
+        def along() -> None:
+            accesses = all_accesses(phase.statements) + [p.access for p in plan.prefetch]
+            with self.values.along(var, accesses):
+                self._in_vectors(var, (0, end), loop, run, certain=certain)
+
+        self._inner_loops(phase.inner[:-1], along)
+        if self.end is not None:
+            self._rest(phase, end)
+
+    def _rest(self, phase: Phase, begin: Any) -> None:
+        """What a phase stores where it does not run: one value for the rest of the row."""
+        rests = self.plan.phase(phase).rest
+        if rests:
+            var = phase.inner[-1]
+            memo: Memo = {}
+            for rest in rests:
+                self.values.evaluate(rest.store.value, memo)
+            for rest in rests:
+                reach = extent_of(var) if rest.reach is None else rest.reach
+                end = self.e.minimum(self.e.add(begin, reach), extent_of(var))
+                with self.e.loop(begin, end, self.lanes) as index:
+                    self.values.place(var, index, self.lanes)
+                    self.values.store(rest.store, memo[rest.store.value], memo)
+            self.values.leave()
+
+    # Folding loops whose last vector overlaps the one before it; lanes seen before do not count again.
+
+    def _overlap_masked(self, phase: Phase, width: int, memo: Memo, accumulators: Accumulators) -> None:
+        """The mask is in every turn."""
+        e, var = self.e, phase.inner[-1]
+        extent = extent_of(var)
+        lane = e.iota(ir.VectorType(e.i32, width))
+        with e.loop(0, extent, width) as index:
+            at = e.minimum(index, extent - width)
+            self.values.place(var, at, width)
+            seen = e.splat(e.cast(e.sub(index, at), e.i32), width)
+            self._statements(phase, dict(memo), accumulators, e.compare(">=", lane, seen))
+
+    def _overlap_copied(self, phase: Phase, width: int, memo: Memo, accumulators: Accumulators) -> None:
+        """The body is written out a second time for the last vector."""
+        e, var = self.e, phase.inner[-1]
+        extent = extent_of(var)
+        lane = e.iota(ir.VectorType(e.i32, width))
+        done = extent // width * width
+        with e.loop(0, done, width) as index:
+            self.values.place(var, index, width)
+            self._statements(phase, dict(memo), accumulators)
+        self.values.place(var, extent - width, width)
+        seen = e.constant(done - (extent - width), lane.type)
+        self._statements(phase, dict(memo), accumulators, e.compare(">=", lane, seen))
+
+    # Statements.
+
+    def _statements(self, phase: Phase, memo: Memo, accumulators: Accumulators, mask: Any = None) -> None:
+        values = self.values
+        for statement in phase.statements:
+            value = values.evaluate(statement.value, memo)
+            if isinstance(statement, Store):
+                values.store(statement, value, memo)
+            else:
+                accumulator = accumulators[statement.name]
+                position = None
+                if statement.combine in ARGUMENTS:
+                    kind = accumulator.position_type
+                    position = values.spread(self.e.cast(values.index_lanes(_position(phase)), kind))
+                accumulator.fold(values.spread(value), position, mask)
+
+    def _accumulators(self, phase: Phase, lanes: int, *, rows: bool = False) -> Accumulators:
+        few = (extents(phase.inner).constant_value() or 0) < 1 << 31
+        return {
+            s.name: Accumulator(self.e, s, lanes, 32 if few else 64, rows=rows)
+            for s in phase.statements
+            if isinstance(s, Reduce)
+        }
+
+    def _hoisted(self, phase: Phase, lanes: int) -> Memo:
+        """Values that do not change in the inner loops, computed before them and spread over `lanes`; but for
+        conditions, of which LLVM keeps a byte, and makes lanes again wherever they are used, and numbers that
+        places are compared with."""
+        moving = varying(phase.values(), phase.inner)
+        operands = {a for node in moving if not compares_places(node) for a in node.args}
+        operands.update(phase.values())
+        memo: Memo = {}
+        for value in phase.values():
+            for node in walk(value):
+                if node.op != "constant" and node not in moving:
+                    self.values.evaluate(node, memo)
+        if lanes > 1:
+            for node, value in memo.items():
+                if (
+                    node in operands
+                    and node.op != "constant"
+                    and lanes_of(value.type) == 1
+                    and not is_bool(value.type)
+                ):
+                    memo[node] = self.e.splat(value, lanes)
+        return memo
+
+    def _for_lanes(self, memo: Memo) -> Memo:
+        """Values that were spread over a vector, for as many lanes as there are now."""
+        e, lanes = self.e, self.values.lanes
+        return {
+            node: value if lanes_of(value.type) in (1, lanes) else e.shuffle(value, range(lanes))
+            for node, value in memo.items()
+        }
+
+
+def whole_end(e: Emitter, begin: Any, end: Any, width: int) -> Any:
+    """The largest begin + k * width that is at most `end`."""
+    if isinstance(begin, int) and isinstance(end, int):
+        return begin + (end - begin) // width * width
+    length = e.sub(end, begin)
+    return e.add(begin, e.sub(length, e.builder.srem(length, e.i64(width))))
+
+
+def all_accesses(statements: Sequence[Statement]) -> list[Any]:
+    return [access for statement in statements for access in accesses_of(statement)]
+
+
+def _position(phase: Phase) -> Index:
+    """The row-major position in the inner loops."""
+    index = Index({})
+    for var in phase.inner:
+        index = index * var.extent + var
+    return index

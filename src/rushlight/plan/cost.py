@@ -1,0 +1,78 @@
+"""Every threshold of planning, as value; unit; why; measured by.
+
+"benchmarks" names the files in benchmarks/ whose rows decided; a value without one follows from the machine.
+"""
+
+from __future__ import annotations
+
+# Nests: vectors.
+
+MOST_REGISTERS = 4  # registers of a vector; hides the latency of one instruction; benchmarks: fusion
+LONG_FOLD_REGISTERS = 2  # the same where what is folded takes LONG_FOLD or more
+LONG_FOLD = 12  # instructions that hide the latency of a fold themselves; benchmarks: softmax rows
+FEW_STREAMS, MANY_STREAMS = 4, 8  # addresses in use up to which four, and two, registers do not spill
+WASTE = 8  # a wider vector may compute an eighth of the loop twice, not more
+LIMITED_REGISTERS = 2  # of a vector in rows that end early: wider ones would end later; benchmarks: attention
+
+# Nests: the end of a loop, and transposes.
+
+LONG_BODY = 12  # instructions from which a mask in every turn costs less than a second copy of the body
+SQUARE_BODY = 32  # instructions up to which a copy for every lane costs less than gathering; transposes
+
+# Nests: rows.
+
+MOST_ROWS = 8  # rows that take each step together; benchmarks: softmax and layer norm rows
+GROUP_BYTES = 1 << 14  # bytes of such rows: they stay in the first cache from one step to the next
+ROW_BYTES = 1 << 14  # bytes of a row that is prefetched: it stays in the first cache until it is used
+
+# Instructions.
+
+# Instructions from which the code of one becomes a function of its own if a module uses it more than once;
+# a shorter one takes not much longer than a call, around which no register keeps its contents.
+WORTH_SHARING = 12
+CALLED_TOO_OFTEN = ("exp", "exp_nonpositive")
+
+# Products: tasks.
+
+TASK_FLOPS = 800_000  # floating-point operations that are worth handing to another thread; benchmarks: matmul
+MOST_PRODUCT_TASKS = 64  # tasks of a product
+SERIAL_COST = 4  # relative time of a single task, which leaves other threads idle
+UNEVEN_PANELS = 1.01  # relative time where tasks differ in panels: epilogues run in narrower vectors
+
+# Products: blocking; benchmarks: matmul, conv.
+
+DEPTH_BLOCK = 1024  # of the depth: a panel of the right operand and rows of the left stay in the second level
+WINDOWS_BLOCK = 576  # of the depth, where rows of the left operand overlap, and are far from each other
+ACROSS_BLOCK = (
+    96  # of the depth, where a tile uses little of a line: it is in the first level for the next tile
+)
+CHUNK_ROWS = 96  # rows of the left operand, as deep as a block, that stay in the second level
+TRIANGLE_TILES = 2  # tiles of a chunk of one depth, where rows of the left operand differ in it
+EDGE_BYTES = 32768  # bytes on the stack for a chunk of edge tiles of one panel
+MOST_HEIGHT = 16  # rows of a tile that the driver has offsets for
+EPILOGUE_PANELS = 4  # panels after which an epilogue runs on their tiles: they are in the second level still
+EPILOGUE_BYTES = (
+    128  # bytes an epilogue computes side by side; with more its numbers do not stay in registers
+)
+
+# Products: tiles.
+
+MANY_REGISTERS = 32  # vector registers from which the larger tiles hold their sums
+STEP_SUMS = 2  # sums whose time a step of a kernel takes besides those of its tile; benchmarks: matmul
+FEW_ROWS = 3  # rows up to which a tile has all of them, and more vectors
+MANY_SUMS = 16  # vectors of a tile, that take as long as it takes to fetch a line
+FETCHED_STEPS = 32  # steps of a kernel, which take as long as it takes to fetch a line
+FEW_LINES = 8  # cache lines of a tile that are fetched at once; more would hold up what the sums need
+MOST_OTHERS = 3  # matrices that go with the result: a parameter and two moments of an optimizer
+DOT_ROWS = 64  # rows up to which packing a transposed right operand costs more than the product
+
+# Products: packing; benchmarks: matmul.
+
+ENOUGH_ROWS = 128  # rows that use a panel, for copying it to pay
+ENOUGH_DEPTH = 64  # depth of a panel, for copying it to pay
+FEW_PANELS = 4  # panels whose rows are near each other as they are
+LEFT_ROWS, LEFT_DEPTH = 48, 48  # rows and depth of a left operand, for copying its tiles to pay
+LEFT_COLUMNS, LEFT_COLUMNS_MANY_SUMS = 64, 1024  # columns of the result that use such a copy
+COPIED_BYTES = 2048  # bytes that a task of copying reads of each k, which may be a page apart
+COPIED_DEPTH = 128  # depth that a task of copying packs
+TRANSPOSED_SLABS = 4  # slabs that a task of transposing packs

@@ -1,0 +1,238 @@
+"""From a product to its plan: the tile, the blocks, the packing and the tasks."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from ..loops.kernels import Product
+from ..loops.product import ProductShape, Side
+from ..runtime.target import Target
+from .cost import (
+    ACROSS_BLOCK,
+    CHUNK_ROWS,
+    DEPTH_BLOCK,
+    DOT_ROWS,
+    EDGE_BYTES,
+    ENOUGH_DEPTH,
+    ENOUGH_ROWS,
+    FETCHED_STEPS,
+    FEW_PANELS,
+    FEW_ROWS,
+    LEFT_COLUMNS,
+    LEFT_COLUMNS_MANY_SUMS,
+    LEFT_DEPTH,
+    LEFT_ROWS,
+    MANY_REGISTERS,
+    MANY_SUMS,
+    MOST_PRODUCT_TASKS,
+    SERIAL_COST,
+    STEP_SUMS,
+    TASK_FLOPS,
+    TRIANGLE_TILES,
+    UNEVEN_PANELS,
+    WINDOWS_BLOCK,
+)
+from .epilogue import plan_epilogue
+from .packing import plan_pack, slab_bytes
+from .product import Grid, ProductPlan, Tile, TileKernel
+
+
+def plan_product(product: Product, target: Target, shares: int = 0) -> ProductPlan:
+    """The plan of a product. `shares`: if not 0, each of so many matrices is multiplied by a task of its own,
+    and packed by as many as any other, in order."""
+    p = product.shape
+    lanes = target.lanes(p.dtype.itemsize)
+    if p.windows is None and p.right.column != 1 and _prefers_dot(p, lanes):
+        plan = _dot_plan(product, target)
+    else:
+        plan = _tile_plan(product, target)
+    if shares:
+        plan = replace(plan, grid=Grid(shares, 1, 1))
+    plan = replace(_with_lead(plan), reach=p.columns)
+    return replace(plan, epilogue=plan_epilogue(plan, target))
+
+
+def _tile_plan(product: Product, target: Target) -> ProductPlan:
+    """Vectors along the columns."""
+    p = product.shape
+    size = p.dtype.itemsize
+    lanes = target.lanes(size)
+    height, vectors = _tile(p, target, lanes)
+    width = lanes * vectors
+    tiles, panels = -(-p.rows // height), -(-p.columns // width)
+    if p.right.column != 1 or (_right_gains(p) and panels > FEW_PANELS):
+        direct = 0
+    else:
+        direct = p.columns // width  # kernels read whole panels
+    chunk = _chunk(height, width * size)
+    if p.triangle is not None and p.triangle.side in (Side.LEFT_LOWER, Side.LEFT_UPPER):
+        chunk = min(chunk, TRIANGLE_TILES)
+    plan = ProductPlan(
+        product,
+        Tile(TileKernel.COLUMNS, height, width),
+        tiles,
+        panels,
+        _block(p),
+        chunk,
+        _grid(p, tiles, panels),
+        direct,
+        (slab_bytes(p.depth, height, lanes, size), slab_bytes(p.depth, width, lanes, size)),
+    )
+    return _with_packing(plan, height * vectors)
+
+
+def _dot_plan(product: Product, target: Target) -> ProductPlan:
+    """Vectors along the depth."""
+    p = product.shape
+    height = min(p.rows, 6 if target.vector_registers >= MANY_REGISTERS else 3)
+    width = 8 if p.rows == 1 else 4
+    tiles, panels = -(-p.rows // height), -(-p.columns // width)
+    chunk = _chunk(height, width * p.dtype.itemsize)
+    tile = Tile(TileKernel.DEPTH, height, width)
+    return ProductPlan(product, tile, tiles, panels, p.depth, chunk, _grid(p, tiles, panels), panels)
+
+
+def _prefers_dot(p: ProductShape, lanes: int) -> bool:
+    """For a transposed right operand with few rows: packing it would cost more than the product."""
+    return p.left.column == 1 and p.right.row == 1 and p.rows <= DOT_ROWS and p.depth >= lanes
+
+
+# Tiles.
+
+
+def _tile(p: ProductShape, target: Target, lanes: int) -> tuple[int, int]:
+    """Rows and vectors of a tile: as many sums as registers hold, beside a row of the panel and one element.
+
+    Enough sums hide the latency of the multiplications. Where it pays for a kernel of its own, the tile is
+    one that computes little in vain.
+    """
+    many, wide = target.vector_registers >= MANY_REGISTERS, -(-p.columns // lanes)
+    if p.rows <= FEW_ROWS:
+        rows, vectors = p.rows, 8 if p.rows == 1 or many else 4
+    else:
+        tiles = {(6, 4): 1.0, (8, 2): 1.0} if many else {(6, 2): 1.0, (4, 3): 1.06}
+
+        def cost(tile: tuple[int, int]) -> float:
+            rows, vectors = tile[0], min(tile[1], wide)
+            return (
+                tiles[tile]
+                * (1 + STEP_SUMS / (rows * vectors))
+                * _rounded(p.rows, rows)
+                * _computed(p, lanes * vectors)
+            )
+
+        rows, vectors = min(tiles, key=cost)
+    return min(rows, p.rows), min(vectors, wide)
+
+
+def _computed(p: ProductShape, width: int) -> int:
+    """Columns that panels of `width` compute, on average over rows, in units that do not depend on it."""
+    columns = _rounded(p.columns, width)
+    if p.triangle is None or p.triangle.side in (Side.LEFT_LOWER, Side.LEFT_UPPER):
+        return columns
+    return columns + width  # half of the columns, and half of the panel on the diagonal
+
+
+def _rounded(count: int, step: int) -> int:
+    return -(-count // step) * step
+
+
+# Blocks.
+
+
+def _block(p: ProductShape) -> int:
+    """The depth of nearly equal blocks; of windows, a whole number of segments."""
+    most = DEPTH_BLOCK
+    if p.windows is not None:
+        most = WINDOWS_BLOCK if p.left.column == 1 or p.rows < CHUNK_ROWS else ACROSS_BLOCK
+    if p.depth <= most * 4 // 3:
+        return p.depth
+    blocks, segment = -(-p.depth // most), 1
+    if p.windows is not None:
+        segment = p.depth // p.windows.segments
+    return min(p.depth, -(-p.depth // (blocks * segment)) * segment)
+
+
+def _chunk(height: int, row_bytes: int) -> int:
+    """Tiles that meet a panel one after the other."""
+    return max(1, min(CHUNK_ROWS, EDGE_BYTES // row_bytes) // height)
+
+
+# Packing.
+
+
+def _with_packing(plan: ProductPlan, sums: int) -> ProductPlan:
+    """The plan with what is packed, in scratch memory: the left operand, then the right, then tables."""
+    p, tile, (left_room, right_room) = plan.shape, plan.tile, plan.slab_bytes
+    left = right = None
+    end = 0
+    if _left_gains(p, sums):
+        left = plan_pack(p, "left", 0, tile.height, left_room, end)
+        end += left.size
+    if plan.direct < plan.panels:
+        right = plan_pack(p, "right", plan.direct * tile.width, tile.width, right_room, end)
+        end += right.size
+    table = 0 if p.windows is None else 8 * (plan.tiles * tile.height + p.windows.segments)
+    return replace(plan, left=left, right=right, table_offset=end, table_bytes=table)
+
+
+def _right_gains(p: ProductShape) -> bool:
+    """Whether to copy panels of a right operand whose rows are contiguous: they are read in order then."""
+    return p.rows >= ENOUGH_ROWS and p.depth >= ENOUGH_DEPTH
+
+
+def _left_gains(p: ProductShape, sums: int) -> bool:
+    """Whether to copy tiles of a left operand with contiguous columns: a tile uses little of each line.
+
+    Lines that are fetched while as many sums are computed as many registers hold come in time, unless they
+    are used so often that even reading them in order pays.
+    """
+    enough = LEFT_COLUMNS if sums < MANY_SUMS else LEFT_COLUMNS_MANY_SUMS
+    return (
+        p.windows is None
+        and p.left.column != 1
+        and p.left.row == 1
+        and p.columns >= enough
+        and p.rows >= LEFT_ROWS
+        and p.depth > LEFT_DEPTH
+    )
+
+
+def _with_lead(plan: ProductPlan) -> ProductPlan:
+    """The plan with what kernels fetch of the left operand.
+
+    Of what lies tile after tile, be it rows or slabs, the next tile is fetched, which has as many elements;
+    else what follows in the depth, where machines do not see it coming.
+    """
+    p, size = plan.shape, plan.shape.dtype.itemsize
+    if p.left.column != 1 and plan.left is None:
+        step = p.left.column * size
+        return replace(plan, lead=FETCHED_STEPS * step, lead_step=step)
+    ahead = plan.left.room if plan.left is not None else plan.tile.height * p.left.row * size
+    return replace(plan, lead=0 if p.windows is not None else ahead, lead_step=plan.tile.height * size)
+
+
+# Tasks.
+
+
+def _grid(p: ProductShape, tiles: int, panels: int) -> Grid:
+    """How many tasks along the batch, the rows and the columns.
+
+    A task fetches its part of both operands: that weighs less the nearer its block is to a square. Too few
+    tasks leave threads idle. Where all have as many panels, epilogues may run in wider vectors.
+    """
+    wanted = max(1, min(MOST_PRODUCT_TASKS, 2 * p.size * p.depth // TASK_FLOPS))
+    batch = min(p.batch, wanted)
+    wanted //= batch
+    best, least = (1, 1), math.inf
+    for rows in range(1, min(tiles, wanted) + 1):
+        most = {min(panels, wanted // rows), min(panels, -(-wanted // (2 * rows)))}
+        for columns in {*most, *(1 << n.bit_length() - 1 for n in most)}:
+            count = batch * rows * columns
+            again = 2 * rows / p.rows + 2 * columns / p.columns
+            idle = 1 + 1 / count if count > 1 else SERIAL_COST
+            cost = idle * (1 + again) * (UNEVEN_PANELS if panels % columns else 1)
+            if cost < least:
+                best, least = (rows, columns), cost
+    return Grid(batch, *best)
