@@ -22,3 +22,12 @@ def test_every_stage_is_there() -> None:
     text = str(told)
     assert "== kernels" in text
     assert "memory traffic" in text
+
+
+def test_guards_and_the_path_of_calls_are_told() -> None:
+    scale = 2.0
+    told = rl.explain(lambda x, k: x * scale * k, rl.ones(3), 1.5)
+    assert "argument 1: type float" in told.guards
+    assert "scale: value 2.0" in told.guards
+    assert "native callable" in told.call_path
+    assert "== guards" in str(told)

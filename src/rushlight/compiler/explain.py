@@ -13,9 +13,10 @@ from typing import Any
 
 from ..capture.guards import environment_of
 from ..core.passes import PassLog
-from ..core.pytree import flatten
 from .build import build_specialization
-from .pipeline import CAPTURE, PROGRAM_PASSES, Artifact, CallToCapture, moved_bytes
+from .call_key import key_of_call, leaves_of
+from .pipeline import CAPTURE, PROGRAM_PASSES, CallToCapture, moved_bytes
+from .specialization import Specialization
 
 LAST_GRAPH_PASS = [step.name for step in PROGRAM_PASSES if step.topic == "graph"][-1]
 
@@ -44,6 +45,8 @@ class Explanation:
 
     stages: list[StageReport]
     fusion: list[str]  # what joined which kernel, and what did not
+    guards: list[str]  # what must hold for a call to be served by this specialization
+    call_path: str  # how such a call runs
     seconds: dict[str, float]
     bytes_moved: dict[str, int]
 
@@ -88,6 +91,8 @@ class Explanation:
             "graph after passes": self.graph,
             "kernels": self.loops,
             "fusion": "\n".join(f"  {note}" for note in self.fusion),
+            "guards": "\n".join(f"  {guard}" for guard in self.guards),
+            "calls": f"  {self.call_path}",
             "time": seconds,
             "memory traffic": moved,
         }
@@ -100,17 +105,19 @@ def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanat
     The function is not run on them.
     """
     function = getattr(function, "function", function)  # a compiled function explains what it compiles
-    leaves, _ = flatten((args, kwargs), records=True)
+    leaves, structure = leaves_of(args, kwargs)
+    environment = environment_of(function, (args, kwargs))
     log = PassLog(keep=True)
-    request = CallToCapture(function, args, kwargs, environment_of(function, (args, kwargs)))
-    call = log.run(CAPTURE, request).call
-    made = build_specialization(call, leaves, use_cache=False, log=log)
-    if made.backward is None:
-        return _explanation(log, {"": made.artifact})
-    return _explanation(log, {"forward ": made.artifact, "backward ": made.backward})
+    call = log.run(CAPTURE, CallToCapture(function, args, kwargs, environment)).call
+    key = key_of_call(leaves, structure)
+    made = build_specialization(call, leaves, environment, key=key, use_cache=False, log=log)
+    return _explanation(log, made)
 
 
-def _explanation(log: PassLog, programs: dict[str, Artifact]) -> Explanation:
+def _explanation(log: PassLog, made: Specialization) -> Explanation:
+    programs = {"": made.artifact}
+    if made.backward is not None:
+        programs = {"forward ": made.artifact, "backward ": made.backward}
     stages = _reports("", log)
     for prefix, artifact in programs.items():
         stages += _reports(prefix, artifact.log)
@@ -123,7 +130,7 @@ def _explanation(log: PassLog, programs: dict[str, Artifact]) -> Explanation:
         for name, count in moved_bytes(artifact).items()
     }
     notes = [prefix + note for prefix, artifact in programs.items() for note in artifact.schedule.notes]
-    return Explanation(stages, notes, seconds, moved)
+    return Explanation(stages, notes, [str(guard) for guard in made.guards], made.path.value, seconds, moved)
 
 
 def _reports(program: str, log: PassLog) -> list[StageReport]:
