@@ -5,6 +5,7 @@ Importing the package fills the registry.
 
 from .. import decompositions as _decompositions  # noqa: F401  the floor below first
 from . import (  # noqa: F401
+    activation,
     conv,
     creation,
     embedding,

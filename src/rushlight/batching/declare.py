@@ -14,7 +14,7 @@ from typing import Any, TypeVar, overload
 from ..core.binding import check_names
 from ..core.dispatch import call, run_name
 from ..core.errors import RegistrationError
-from ..core.registry import REGISTRY, OpDef, operator
+from ..core.registry import REGISTRY, OpDef, declaring_module, operator
 from ..core.tensor import Tensor
 
 
@@ -75,12 +75,14 @@ def batching(names: str | Sequence[str], rule: Any = None, *, all_batched: bool 
     dimensions the user sees) of a tensor argument X. With `all_batched`, tensors that are not batched are
     expanded first.
     """
+    module = declaring_module()
 
     def declare(function: Any) -> Any:
         for name in [names] if isinstance(names, str) else names:
             op = operator(name)
             if op.batching is not None:
                 raise RegistrationError(f"{name} already has a batching rule")
+            op.declared["batching"] = module
             if isinstance(function, Generic):
                 function.check(op)
                 op.batching = function.apply

@@ -1,4 +1,4 @@
-"""Batching rules of reductions, histograms and softmax."""
+"""Batching rules of reductions and histograms."""
 
 from __future__ import annotations
 
@@ -31,25 +31,9 @@ batching(
     EVERYTHING,
 )
 batching(
-    [
-        "prod.dim_int",
-        "any.dim",
-        "all.dim",
-        "max.dim",
-        "min.dim",
-        "median.dim",
-        "nanmedian.dim",
-        "mode",
-        "_softmax",
-        "_log_softmax",
-    ],
+    ["prod.dim_int", "any.dim", "all.dim", "max.dim", "min.dim", "median.dim", "nanmedian.dim", "mode"],
     Along("dim"),
 )
-batching(
-    ["_softmax_backward_data", "_log_softmax_backward_data"], Along("dim", of="output", all_batched=True)
-)
-
-
 batching("sum", lambda self, dtype: run_name("sum.dim_IntList", flat(self), (1,), False, dtype))
 batching("mean", lambda self, dtype: run_name("mean.dim", flat(self), (1,), False, dtype))
 batching("prod", lambda self, dtype: run_name("prod.dim_int", flat(self), 1, False, dtype))

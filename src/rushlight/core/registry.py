@@ -78,6 +78,7 @@ class OpDef:
         "checks_numbers",
         "conditions",
         "data_dependent",
+        "declared",
         "decomposition",
         "defaults",
         "derivative",
@@ -161,6 +162,8 @@ class OpDef:
         self.decomposition: Callable[..., Any] | None = body if kind is Kind.COMPOSITE else None
         self.lowering: Any = None
         self.batching: Any = None
+        # by stage: the module that declared it ("lowering.shape"), for whoever looks for it
+        self.declared: dict[str, str] = {}
         # eager execution, set by dispatch on first use
         self.run: Callable[[OpDef, tuple[Any, ...]], Any] | None = None
         self.plans: dict[Any, Any] = {}  # promotion plans by input dtypes
@@ -224,6 +227,7 @@ class Registry:
             )
         if op.name in self.ops:
             raise RegistrationError(f"{op.name} is already defined in {self.ops[op.name].family}")
+        op.declared["definition"] = declaring_module()
         self.ops[op.name] = op
         self._overloads.setdefault(op.schema.name, []).append(op)
         return op
@@ -271,16 +275,26 @@ def _add(op: OpDef) -> OpDef:
     return LIBRARY.add(op)
 
 
-def _family() -> str:
-    """The family of the module that called a declaration function.
-
-    Its file name up to a "_" (view_scatter: view).
-    """
+def declaring_module() -> str:
+    """The module that called a declaration function ("ops.view_scatter")."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_globals["__name__"] == __name__:
+    while frame is not None and frame.f_globals["__name__"].endswith(_DECLARE):
         frame = frame.f_back
     assert frame is not None
-    return str(frame.f_globals["__name__"]).rpartition(".")[2].partition("_")[0]
+    return str(frame.f_globals["__name__"]).removeprefix("rushlight.")
+
+
+_DECLARE = (".declare", ".registry", ".aliases")  # modules of declaration functions
+
+
+def family_of(module: str) -> str:
+    """The family of a module: its file name up to a "_" (ops.view_scatter: view)."""
+    return module.rpartition(".")[2].partition("_")[0]
+
+
+def _family() -> str:
+    """The family of the module that called a declaration function."""
+    return family_of(declaring_module())
 
 
 def pointwise(
@@ -521,6 +535,7 @@ def kernel(*names: Any) -> Any:
 
 
 def _attach_kernel(names: Sequence[str], function: Callable[..., Any]) -> None:
+    module = declaring_module()
     for name in names:
         op = operator(name)
         if op.kernel is not None:
@@ -528,6 +543,7 @@ def _attach_kernel(names: Sequence[str], function: Callable[..., Any]) -> None:
         if op.kind is not Kind.STRUCTURAL:
             raise RegistrationError(f"{name} is {op.kind.value}; only structural operators have kernels")
         op.kernel = by_name(function, (*op.schema.argument_names, "out"), f"kernel of {name}")
+        op.declared["kernel"] = module
         named = parameter_names(function)
         op.kernel_reads = frozenset(
             i for i, argument in enumerate(op.schema.argument_names) if argument in named
@@ -601,6 +617,7 @@ def attach_sparse(
     """Attach a sparse kernel that takes the whole argument tuple."""
     if op.sparse is not None:
         raise RegistrationError(f"{op.name} already has a sparse kernel")
+    op.declared["sparse"] = declaring_module()
     op.sparse = SparseKernel(function, None if layouts is None else frozenset(layouts), through, layout_at)
 
 
@@ -632,6 +649,7 @@ def attach_quantized(op: OpDef, function: Callable[[tuple[Any, ...]], Any]) -> N
     if op.quantized is not None:
         raise RegistrationError(f"{op.name} already has a quantized kernel")
     op.quantized = function
+    op.declared["quantized"] = declaring_module()
 
 
 def decomposition(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -639,6 +657,7 @@ def decomposition(*names: str) -> Callable[[Callable[..., Any]], Callable[..., A
 
     Eager runs the kernel.
     """
+    module = declaring_module()
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
         for name in names:
@@ -646,6 +665,7 @@ def decomposition(*names: str) -> Callable[[Callable[..., Any]], Callable[..., A
             if op.decomposition is not None:
                 raise RegistrationError(f"{name} already has a decomposition")
             op.decomposition = by_name(function, op.schema.argument_names, f"decomposition of {name}")
+            op.declared["decomposition"] = module
         return function
 
     return declare

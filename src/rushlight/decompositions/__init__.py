@@ -6,6 +6,7 @@ Importing the package fills the registry.
 from .. import kernels as _kernels  # noqa: F401  the floor below first
 from . import (  # noqa: F401
     activation,
+    activation_basic,
     attention,
     backend_names,
     backend_names_attention,
@@ -27,8 +28,11 @@ from . import (  # noqa: F401
     linalg_norms,
     linalg_older,
     loss,
+    loss_basic,
     loss_classes,
     matmul,
+    matmul_basic,
+    matmul_distances,
     matmul_einsum,
     matmul_scaled,
     nested,
@@ -50,6 +54,7 @@ from . import (  # noqa: F401
     resample_grid,
     scan,
     shape,
+    shape_basic,
     shape_pad,
     shape_resize,
     sorting,
@@ -57,4 +62,5 @@ from . import (  # noqa: F401
     special,
     view,
     view_backward,
+    view_basic,
 )

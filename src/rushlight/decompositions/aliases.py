@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 
 from ..core.dispatch import call
-from ..core.registry import REGISTRY, Api, Kind, OpDef
+from ..core.registry import REGISTRY, Api, Kind, OpDef, declaring_module, family_of
 from ..core.schema import Schema
 
 
@@ -14,7 +14,6 @@ def alias(
     target: str,
     name: str,
     *,
-    family: str,
     api: Api | None = None,
     namespace: str = "",
     public_name: str = "",
@@ -24,6 +23,7 @@ def alias(
 
     `api` is how `name` is exposed; None means as each overload of the target is.
     """
+    family = family_of(declaring_module())
     for op in REGISTRY.overloads(target):
         overload = op.schema.overload
         if overloads is not None:

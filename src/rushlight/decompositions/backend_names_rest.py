@@ -11,6 +11,7 @@ from typing import Any
 from ..core.dispatch import run_name
 from ..core.registry import FUNCTION, INTERNAL, METHOD, Api, composite
 from ..core.tensor import Tensor
+from .matmul import linear_backward
 
 # Linear layers.
 
@@ -21,22 +22,14 @@ def mkldnn_linear(self: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 @composite(
-    *[
-        f"{name}(Tensor self, Tensor grad_output, Tensor weight, bool[3] output_mask) -> (Tensor, Tensor, "
-        f"Tensor)"
-        for name in ("linear_backward", "mkldnn_linear_backward")
-    ],
+    "mkldnn_linear_backward(Tensor self, Tensor grad_output, Tensor weight, bool[3] output_mask) -> (Tensor, "
+    "Tensor, Tensor)",
     api=INTERNAL,
 )
-def linear_backward(
+def mkldnn_linear_backward(
     self: Tensor, grad_output: Tensor, weight: Tensor, output_mask: Sequence[bool]
 ) -> tuple[Tensor | None, ...]:
-    rows = grad_output.reshape((-1, grad_output.shape[-1]))
-    return (
-        grad_output @ weight if output_mask[0] else None,
-        rows.mT @ self.reshape((-1, self.shape[-1])) if output_mask[1] else None,
-        rows.sum(0) if output_mask[2] else None,
-    )
+    return linear_backward(self, grad_output, weight, output_mask)
 
 
 @composite(

@@ -210,21 +210,3 @@ decomposition("hann_window")(
         window_length, True, dtype, layout, device, pin_memory
     )
 )
-
-
-# Triangles.
-
-
-def triangle(self: Tensor, dropped: Tensor) -> Tensor:
-    return self.masked_fill(dropped, 0)
-
-
-def distances(self: Tensor) -> Tensor:
-    """Column minus row."""
-    return counted(self.shape[-1], self.device) - counted(self.shape[-2], self.device).unsqueeze(1)
-
-
-decomposition("tril")(lambda self, diagonal: triangle(self, distances(self) > diagonal))
-decomposition("triu")(lambda self, diagonal: triangle(self, distances(self) < diagonal))
-
-decomposition("bernoulli")(lambda self, generator: run_name("bernoulli.Tensor", self, self, generator))

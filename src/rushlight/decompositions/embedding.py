@@ -6,9 +6,10 @@ from typing import Any
 
 from ..core.dispatch import run_name
 from ..core.errors import check
-from ..core.registry import FUNCTION, INTERNAL, composite
+from ..core.registry import FUNCTION, INTERNAL, composite, decomposition
 from ..core.tensor import Tensor
 from ..ops.embedding import MEAN, SUM
+from .indexing_basic import picked, put
 
 
 @composite(
@@ -204,3 +205,22 @@ def embedding_bag_sparse_backward(
     if per_sample_weights is not None:
         rows = rows * per_sample_weights.unsqueeze(1)
     return run_name("embedding_sparse_backward", rows, indices, num_weights, padding_idx, scale_grad_by_freq)
+
+
+# The rows themselves, and the sum of their gradients.
+
+decomposition("embedding")(lambda weight, indices: run_name("index.Tensor", weight, (indices,)))
+
+
+@decomposition("embedding_dense_backward")
+def embedding_dense_backward(
+    grad_output: Tensor, indices: Tensor, num_weights: int, padding_idx: int, scale_grad_by_freq: bool
+) -> Tensor:
+    rows = indices.reshape((-1,))
+    grad = grad_output.to(grad_output.dtype.opmath).reshape((rows.shape[0], grad_output.shape[-1]))
+    if scale_grad_by_freq:
+        counts = put(grad.new_zeros((num_weights,)), 0, rows, grad.new_ones(rows.shape), True)
+        grad = grad / picked(counts, 0, rows).unsqueeze(1)
+    grad = grad.masked_fill((rows == padding_idx).unsqueeze(1), 0)
+    total = put(grad.new_zeros((num_weights, grad.shape[1])), 0, rows, grad, True)
+    return total.to(grad_output.dtype)

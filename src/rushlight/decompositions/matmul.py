@@ -1,4 +1,4 @@
-"""Matrix and tensor products, distances: operators in terms of simpler ones."""
+"""Matrix and tensor products in terms of simpler ones."""
 
 from __future__ import annotations
 
@@ -7,17 +7,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core.dispatch import run_name
-from ..core.dtypes import Category, DType
 from ..core.errors import check
-from ..core.promotion import Promotion, common
-from ..core.registry import FUNCTION, INTERNAL, METHOD, OUT, Api, composite, decomposition
+from ..core.registry import FUNCTION, INTERNAL, METHOD, OUT, Api, composite
 from ..core.shapes import broadcast_shapes, wrap_dim, wrap_dims
 from ..core.tensor import Tensor
 
 ANYWHERE = FUNCTION | METHOD | OUT
 PRODUCT = ANYWHERE | Api.EXACT  # its out= has the dtype of the operands
 LINALG = FUNCTION | OUT | Api.EXACT
-LARGE = 25  # rows from which a Euclidean distance is computed by a matrix product
 
 
 # matmul and what rests on it.
@@ -88,6 +85,22 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         tall = bias.addmm(input.reshape(math.prod(batch), inside), weight.t())
         return tall.view((*batch, weight.shape[0]))
     return input.matmul(weight.t()) + bias
+
+
+@composite(
+    "linear_backward(Tensor self, Tensor grad_output, Tensor weight, bool[3] output_mask) -> (Tensor, Tensor, "
+    "Tensor)",
+    api=INTERNAL,
+)
+def linear_backward(
+    self: Tensor, grad_output: Tensor, weight: Tensor, output_mask: Sequence[bool]
+) -> tuple[Tensor | None, ...]:
+    rows = grad_output.reshape((-1, grad_output.shape[-1]))
+    return (
+        grad_output @ weight if output_mask[0] else None,
+        rows.mT @ self.reshape((-1, self.shape[-1])) if output_mask[1] else None,
+        rows.sum(0) if output_mask[2] else None,
+    )
 
 
 @composite(
@@ -167,106 +180,6 @@ def tensordot(self: Tensor, other: Tensor, dims_self: Sequence[int], dims_other:
     if math.prod(rows) == math.prod(columns) == 1:  # a number: autocast does not lower its precision
         return tall.view(inside).dot(wide.view(inside)).view((*rows, *columns))
     return tall.mm(wide).view((*rows, *columns))
-
-
-# Products with an addend, for stages that fuse them: the product is not rounded before the sum.
-
-
-def plus(self: Tensor, beta: Any, product: Tensor, alpha: Any, dtype: DType | None = None) -> Tensor:
-    """beta * self + alpha * product in the dtype of `self`, or `dtype`; beta = 0 ignores `self`."""
-    if self.dtype.category <= Category.INTEGRAL:
-        beta, alpha = int(beta), int(alpha)
-    result = product if alpha == 1 else product * alpha
-    if beta != 0:
-        addend = self.to(product.dtype)
-        result = result + (addend if beta == 1 else addend * beta)
-    return result.to(dtype or self.dtype)
-
-
-def wide_mm(left: Tensor, right: Tensor) -> Tensor:
-    if left.dtype.opmath is left.dtype:
-        return left.mm(right)
-    return run_name("mm.dtype", left, right, left.dtype.opmath)
-
-
-def wide_bmm(left: Tensor, right: Tensor) -> Tensor:
-    if left.dtype.opmath is left.dtype:
-        return left.bmm(right)
-    return run_name("bmm.dtype", left, right, left.dtype.opmath)
-
-
-def unless_zero(alpha: Any, product: Tensor) -> Tensor:
-    """As in BLAS, alpha = 0 gives zeros whatever the operands hold."""
-    return product.new_zeros(product.shape) if alpha == 0 else product
-
-
-@decomposition("addmm")
-def addmm(self: Tensor, mat1: Tensor, mat2: Tensor, beta: Any, alpha: Any) -> Tensor:
-    return plus(self, beta, unless_zero(alpha, wide_mm(mat1, mat2)), alpha)
-
-
-@decomposition("addmm.dtype")
-def addmm_dtype(self: Tensor, mat1: Tensor, mat2: Tensor, out_dtype: DType, beta: Any, alpha: Any) -> Tensor:
-    return plus(self, beta, unless_zero(alpha, wide_mm(mat1, mat2)), alpha, out_dtype)
-
-
-@decomposition("addmv")
-def addmv(self: Tensor, mat: Tensor, vec: Tensor, beta: Any, alpha: Any) -> Tensor:
-    return plus(self, beta, unless_zero(alpha, wide_mm(mat, vec.unsqueeze(1)).squeeze(1)), alpha)
-
-
-@decomposition("baddbmm")
-def baddbmm(self: Tensor, batch1: Tensor, batch2: Tensor, beta: Any, alpha: Any) -> Tensor:
-    return plus(self, beta, wide_bmm(batch1, batch2), alpha)
-
-
-@decomposition("baddbmm.dtype")
-def baddbmm_dtype(
-    self: Tensor, batch1: Tensor, batch2: Tensor, out_dtype: DType, beta: Any, alpha: Any
-) -> Tensor:
-    return plus(self, beta, wide_bmm(batch1, batch2), alpha, out_dtype)
-
-
-@decomposition("addbmm")
-def addbmm(self: Tensor, batch1: Tensor, batch2: Tensor, beta: Any, alpha: Any) -> Tensor:
-    batch, rows, inside = batch1.shape
-    left = batch1.transpose(0, 1).reshape(rows, batch * inside)
-    product = wide_mm(left, batch2.reshape(batch * inside, batch2.shape[2]))
-    return plus(self, beta, unless_zero(alpha, product), alpha)
-
-
-@decomposition("addr")
-def addr(self: Tensor, vec1: Tensor, vec2: Tensor, beta: Any, alpha: Any) -> Tensor:
-    dtype = common([(t.dtype, t.ndim == 0) for t in (self, vec1, vec2)])
-    outer = vec1.to(dtype.opmath).unsqueeze(1) * vec2.to(dtype.opmath)
-    if dtype.category is Category.BOOL:
-        product = outer if alpha else outer.new_zeros(outer.shape)
-        return self.logical_or(product) if beta else product
-    return plus(self.to(dtype), beta, outer, alpha)
-
-
-@decomposition("mv")
-def mv(self: Tensor, vec: Tensor) -> Tensor:
-    return self.mm(vec.unsqueeze(1)).squeeze(1)
-
-
-@decomposition("dot")
-def dot(self: Tensor, tensor: Tensor) -> Tensor:
-    compute = self.dtype.opmath
-    return (self.to(compute) * tensor.to(compute)).sum(dtype=compute).to(self.dtype)
-
-
-@decomposition("vdot")
-def vdot(self: Tensor, other: Tensor) -> Tensor:
-    return dot(self.conj(), other)
-
-
-@decomposition("linalg_cross")
-def linalg_cross(self: Tensor, other: Tensor, dim: int) -> Tensor:
-    """c[i] = a[i+1] b[i+2] - a[i+2] b[i+1], indices modulo 3."""
-    compute = self.dtype.opmath
-    (a1, a2), (b1, b2) = ((t.to(compute).roll(-1, dim), t.to(compute).roll(-2, dim)) for t in (self, other))
-    return (a1 * b2 - a2 * b1).to(self.dtype)
 
 
 # Chains.
@@ -447,69 +360,3 @@ def check_bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor 
         "bilinear: bias size does not match "
         f"weight size: got {bias if bias is None else tuple(bias.shape)} but expected ({weight.shape[0]},)",
     )
-
-
-# Distances and similarity.
-
-
-@composite("cdist(Tensor x1, Tensor x2, float p=2., int? compute_mode=None) -> Tensor", api=INTERNAL)
-def cdist(x1: Tensor, x2: Tensor, p: float, compute_mode: int | None) -> Tensor:
-    """Mode 0 (and None) takes the matrix product for many rows, 1 always, 2 never."""
-    large = x1.ndim >= 2 and x2.ndim >= 2 and (x1.shape[-2] > LARGE or x2.shape[-2] > LARGE)
-    if p == 2 and (compute_mode == 1 or (compute_mode in (None, 0) and large)):
-        check(
-            x1.dtype.itemsize >= 4,
-            f"\"cdist\" not implemented for '{x1.dtype.torch_name}'",
-            NotImplementedError,
-        )
-        return run_name("_euclidean_dist", x1, x2)
-    return run_name("_cdist_forward", x1, x2, p, compute_mode)
-
-
-@decomposition("_cdist_forward")
-def cdist_forward(x1: Tensor, x2: Tensor, p: float) -> Tensor:
-    differences = x1.unsqueeze(-2) - x2.unsqueeze(-3)
-    return run_name("linalg_vector_norm", differences, p, (-1,), False, None)
-
-
-@decomposition("_euclidean_dist")
-def euclidean_dist(x1: Tensor, x2: Tensor) -> Tensor:
-    squares1, squares2 = ((t * t).sum(-1, keepdim=True) for t in (x1, x2))
-    return (x1.matmul(x2.mT) * -2 + squares1 + squares2.mT).clamp(min=0).sqrt()  # the kernel's order
-
-
-@composite("pdist(Tensor self, float p=2.) -> Tensor", api=FUNCTION)
-def pdist(self: Tensor, p: float) -> Tensor:
-    return run_name("_pdist_forward", self, p)
-
-
-@composite(
-    "pairwise_distance(Tensor x1, Tensor x2, float p=2., float eps=9.9999999999999995e-07, "
-    "bool keepdim=False) -> Tensor",
-    api=FUNCTION,
-)
-def pairwise_distance(x1: Tensor, x2: Tensor, p: float, eps: float, keepdim: bool) -> Tensor:
-    return run_name("linalg_vector_norm", x1 - x2 + eps, p, (-1,), keepdim, None)
-
-
-@composite(
-    "cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor",
-    promote=Promotion.DEFAULT,
-    api=FUNCTION,
-)
-def cosine_similarity(x1: Tensor, x2: Tensor, dim: int, eps: float) -> Tensor:
-    """The product of the normalised vectors, each norm at least `eps`; gradients see the norms unbounded."""
-    check(
-        x1.dtype.is_floating_point,
-        "cosine_similarity: expected common dtype to be floating point, yet "
-        f"common dtype is {x1.dtype.torch_name}",
-    )
-    check(eps >= 0, f"cosine_similarity: eps must be non-negative, got: {eps}")
-    shape = broadcast_shapes(x1.shape, x2.shape, name="cosine_similarity")
-    units = [t / bounded_norm(t, dim, eps) for t in (x1.expand(shape), x2.expand(shape))]
-    return (units[0] * units[1]).sum(dim)
-
-
-def bounded_norm(x: Tensor, dim: int, eps: float) -> Tensor:
-    norm = run_name("linalg_vector_norm", x, 2.0, (dim,), True, None)
-    return norm + (eps - norm.detach()).clamp(min=0.0)

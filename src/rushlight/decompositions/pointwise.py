@@ -35,29 +35,23 @@ for _target, _name in {
     "gt": "greater",
     "ge": "greater_equal",
 }.items():
-    alias(_target, _name, family="pointwise", api=BINARY if _name == "absolute" else None)
-alias("div", "true_divide", family="pointwise", overloads={"Tensor": "Tensor", "Scalar": "Scalar"})
-alias("maximum", "max", family="pointwise", overloads={"": "other"})
-alias("minimum", "min", family="pointwise", overloads={"": "other"})
+    alias(_target, _name, api=BINARY if _name == "absolute" else None)
+alias("div", "true_divide", overloads={"Tensor": "Tensor", "Scalar": "Scalar"})
+alias("maximum", "max", overloads={"": "other"})
+alias("minimum", "min", overloads={"": "other"})
 for _name in ("and", "or", "xor"):
     alias(
-        f"bitwise_{_name}",
-        f"__{_name}__",
-        family="pointwise",
-        api=INTERNAL,
-        overloads={"Tensor": "Tensor", "Scalar": "Scalar"},
+        f"bitwise_{_name}", f"__{_name}__", api=INTERNAL, overloads={"Tensor": "Tensor", "Scalar": "Scalar"}
     )
 alias(
     "bitwise_left_shift",
     "__lshift__",
-    family="pointwise",
     api=INTERNAL,
     overloads={"Tensor": "Tensor", "Tensor_Scalar": "Scalar"},
 )
 alias(
     "bitwise_right_shift",
     "__rshift__",
-    family="pointwise",
     api=INTERNAL,
     overloads={"Tensor": "Tensor", "Tensor_Scalar": "Scalar"},
 )

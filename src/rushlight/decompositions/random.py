@@ -172,3 +172,6 @@ def fused_dropout(self: Tensor, p: float, generator: Any) -> tuple[Tensor, Tenso
 @composite("_masked_scale(Tensor self, Tensor mask, float scale) -> Tensor", api=FUNCTION)
 def masked_scale(self: Tensor, mask: Tensor, scale: float) -> Tensor:
     return self * mask * scale
+
+
+decomposition("bernoulli")(lambda self, generator: run_name("bernoulli.Tensor", self, self, generator))

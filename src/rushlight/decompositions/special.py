@@ -32,11 +32,10 @@ for _target, _names in {
     "sinc": "sinc",
 }.items():
     for _name in _names.split():
-        alias(_target, f"special_{_name}", family="special", public_name=_name, **SPECIAL)
+        alias(_target, f"special_{_name}", public_name=_name, **SPECIAL)
 alias(
     "xlogy",
     "special_xlogy",
-    family="special",
     public_name="xlogy",
     **SPECIAL,
     overloads={"Tensor": "", "Scalar_Self": "self_scalar", "Scalar_Other": "other_scalar"},

@@ -24,6 +24,10 @@ INV_SQRT_2PI = 1 / math.sqrt(2 * math.pi)
 derivative("threshold",
            self=lambda grad, self, threshold: run_name("threshold_backward", grad, self, threshold),
            result=AUTO_ELEMENTWISE)
+derivative("threshold_backward",
+           grad_output=lambda grad, self, threshold: run_name("threshold_backward", grad, self, threshold),
+           self=zero,
+           result=AUTO_ELEMENTWISE)
 derivative("leaky_relu",
            self=lambda grad, self, negative_slope:
                run_name("leaky_relu_backward", grad, self, negative_slope, False),

@@ -18,7 +18,7 @@ from typing import Any
 
 from ..core.binding import parameter_names, where
 from ..core.errors import RegistrationError
-from ..core.registry import REGISTRY, Kind, OpDef, operator
+from ..core.registry import REGISTRY, Kind, OpDef, declaring_module, operator
 
 
 class Rule(enum.Enum):
@@ -161,7 +161,7 @@ def derivative(names: str | Sequence[str], /, *rest: Any, differentiable_outputs
     out for those.
     """
     overloads = [names] if isinstance(names, str) else list(names)
-    place = _caller()
+    place, module = _caller(), declaring_module()
     ops = [_operator(name, place) for name in overloads]
     groups = _groups(rest, formulas, place)
     tensors = dict.fromkeys([name for op in ops for name in _tensor_arguments(op)])
@@ -180,6 +180,7 @@ def derivative(names: str | Sequence[str], /, *rest: Any, differentiable_outputs
         if differentiable_outputs is not None:
             entry.outputs = frozenset(differentiable_outputs)
         op.derivative = entry
+        op.declared["derivative"] = module
 
 
 def _caller() -> str:

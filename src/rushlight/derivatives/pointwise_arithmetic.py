@@ -243,14 +243,8 @@ derivative(["clamp_max", "clamp_max.Tensor"],
            result=AUTO_ELEMENTWISE)
 
 
-def above(grad: Tensor, values: Tensor, threshold: Any = 0) -> Tensor:
-    return run_name("threshold_backward", grad, values, threshold)
-
-
-derivative("relu", self=lambda grad, result: above(grad, result), result=AUTO_ELEMENTWISE)
-derivative("threshold_backward",
-           grad_output=lambda grad, self, threshold: above(grad, self, threshold),
-           self=zero,
+derivative("relu",
+           self=lambda grad, result: run_name("threshold_backward", grad, result, 0),
            result=AUTO_ELEMENTWISE)
 
 

@@ -4,6 +4,7 @@ Importing the package attaches the lowering rules, one module per family.
 """
 
 from . import (  # noqa: F401
+    activation,
     conv,
     creation,
     embedding,
@@ -15,8 +16,10 @@ from . import (  # noqa: F401
     random,
     recurrent,
     reduction,
+    reduction_medians,
     scan,
     shape,
     sorting,
     special,
+    view,
 )

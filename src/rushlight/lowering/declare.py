@@ -13,7 +13,7 @@ from typing import Any
 
 from ..core.binding import by_name
 from ..core.errors import RegistrationError
-from ..core.registry import Kind, operator
+from ..core.registry import Kind, declaring_module, operator
 
 
 class Extern:
@@ -28,15 +28,18 @@ class Extern:
 
 def extern(reason: str, *names: str) -> None:
     """Say that the operators `names` stay library calls, and why."""
+    module = declaring_module()
     for name in names:
         op = operator(name)
         if op.lowering is not None:
             raise RegistrationError(f"{name} already has a lowering")
         op.lowering = Extern(reason)
+        op.declared["lowering"] = module
 
 
 def lowering(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Attach a lowering rule to the operators `names`."""
+    module = declaring_module()
 
     def declare(rule: Callable[..., Any]) -> Callable[..., Any]:
         for name in names:
@@ -48,6 +51,7 @@ def lowering(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
                     f"{name} is {op.kind.value}; only structural operators take a lowering rule"
                 )
             op.lowering = by_name(rule, (*op.schema.argument_names, "low", "out"), f"lowering of {name}")
+            op.declared["lowering"] = module
         return rule
 
     return declare

@@ -269,11 +269,13 @@ lowering("random.from")(
 def _declare_between(*names: str) -> None:
     """Operators with an argument called `low`, which is also what rules call the Lowerer."""
     for name in names:
-        names_of = REGISTRY[name].schema.argument_names
+        op = REGISTRY[name]
+        names_of = op.schema.argument_names
         first, last, stream = (names_of.index(n) for n in ("low", "high", "generator"))
-        REGISTRY[name].lowering = lambda args, first=first, last=last, stream=stream: integers(
+        op.lowering = lambda args, first=first, last=last, stream=stream: integers(
             args[-2], args[stream], args[-1], args[first], args[last] - args[first]
         )
+        op.declared["lowering"] = "lowering.random"
 
 
 _declare_between("randint.low_generator", "randint_like.low_generator_dtype")

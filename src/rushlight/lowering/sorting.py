@@ -10,7 +10,6 @@ from ..core.promotion import common
 from ..core.shapes import Spec, memory_order, numel, strides_in_order, wrap_dim
 from ..loops.expr import Expr, IndexCheck, NotRecordable, Recorder
 from ..loops.kernels import Layout, Sort, SortShape
-from ..loops.nest import Combine
 from .declare import extern, lowering
 from .lowered import Indices, Lowered, Lowerer
 from .scatter import at_least_1d
@@ -57,13 +56,13 @@ def sorted_rows(
     return results
 
 
-def _dims(self: Lowered, dim: int) -> tuple[Lowered, int]:
+def rows_along(self: Lowered, dim: int) -> tuple[Lowered, int]:
     return at_least_1d(self), wrap_dim(dim, self.ndim)
 
 
 @lowering("sort.stable")
 def sort(self: Lowered, dim: int, descending: bool, out: tuple[Spec, Spec]) -> Pair:
-    rows, at = _dims(self, dim)
+    rows, at = rows_along(self, dim)
     strides = out[0].known_strides() if self.ndim else None
     values, positions = sorted_rows(rows, at, rows.shape[at], descending, strides)
     return values.reshape(self.shape), positions.reshape(self.shape)
@@ -71,7 +70,7 @@ def sort(self: Lowered, dim: int, descending: bool, out: tuple[Spec, Spec]) -> P
 
 @lowering("topk")
 def topk(self: Lowered, k: int, dim: int, largest: bool, out: tuple[Spec, Spec]) -> Pair:
-    rows, at = _dims(self, dim)
+    rows, at = rows_along(self, dim)
     values, positions = sorted_rows(rows, at, k if self.ndim else 1, largest)
     shape = out[0].known_shape()
     return values.reshape(shape), positions.reshape(shape)
@@ -79,78 +78,24 @@ def topk(self: Lowered, k: int, dim: int, largest: bool, out: tuple[Spec, Spec])
 
 @lowering("kthvalue")
 def kthvalue(self: Lowered, k: int, dim: int, out: tuple[Spec, Spec]) -> Pair:
-    rows, at = _dims(self, dim)
+    rows, at = rows_along(self, dim)
     if 0 in rows.shape:
-        return _nothing(self, out)
+        return without_elements(self, out)
     values, positions = sorted_rows(rows, at, k, False)
     shape = out[0].known_shape()
-    return _at(values, at, k - 1).reshape(shape), _at(positions, at, k - 1).reshape(shape)
+    return element_at(values, at, k - 1).reshape(shape), element_at(positions, at, k - 1).reshape(shape)
 
 
-def _at(x: Lowered, dim: int, number: int) -> Lowered:
+def element_at(x: Lowered, dim: int, number: int) -> Lowered:
     """The elements with one number along a dimension, whose extent becomes 1."""
     return x.reindex(
         (*x.shape[:dim], 1, *x.shape[dim + 1 :]), lambda index: (*index[:dim], number, *index[dim + 1 :])
     )
 
 
-def _nothing(self: Lowered, out: tuple[Spec, Spec]) -> Pair:
+def without_elements(self: Lowered, out: tuple[Spec, Spec]) -> Pair:
     shape = out[0].known_shape()
     return self.owner.full(shape, 0, out[0].dtype), self.owner.full(shape, 0, INT64)
-
-
-# Medians: the lower of two middle elements; of a row with NaN the first NaN, unless NaNs are left out.
-
-
-def _medians(rows: Lowered, at: int, ignore_nan: bool) -> Pair:
-    """Along `at`, whose extent becomes 1."""
-    ops, n = rows.owner.recorder, rows.shape[at]
-    source = rows.cheap()
-    shape = (*rows.shape[:at], 1, *rows.shape[at + 1 :])
-    if not rows.dtype.is_floating_point:
-        values, positions = sorted_rows(source, at, (n - 1) // 2 + 1, False)
-        return _at(values, at, (n - 1) // 2), _at(positions, at, (n - 1) // 2)
-    found = sorted_rows(source, at, n, False)
-    nans = source.map(lambda o, x: o.cast(o.isnan(x), INT64), INT64).reduce((at,), Combine.SUM, True)
-
-    def number(value: int) -> Expr:
-        return ops.number(value, INT64)
-
-    def middle(index: Indices) -> list[Any]:
-        missing = nans.load(index)
-        present = ops.sub(number(n), missing)
-        if ignore_nan:
-            last = ops.maximum(ops.sub(present, number(1)), number(0))
-            wanted = ops.floor_div(last, number(2))
-        else:
-            wanted = ops.where(ops.gt(missing, number(0)), present, number((n - 1) // 2))
-        return [*index[:at], ops.indirect(wanted, n, None), *index[at + 1 :]]
-
-    return found[0].reindex(shape, middle), found[1].reindex(shape, middle)
-
-
-def _declare_median(name: str, ignore_nan: bool) -> None:
-    @lowering(name)
-    def of_all(self: Lowered, low: Lowerer, out: Spec) -> Lowered:
-        if 0 in self.shape:
-            missing = float("nan") if out.dtype.is_floating_point else 0
-            if not out.dtype.is_floating_point:
-                raise NotRecordable("NaN as an integer")
-            return low.full((), missing, out.dtype)
-        return _medians(self.reshape((numel(self.shape),)), 0, ignore_nan)[0].reshape(())
-
-    @lowering(f"{name}.dim")
-    def along(self: Lowered, dim: int, out: tuple[Spec, Spec]) -> Pair:
-        rows, at = _dims(self, dim)
-        if 0 in rows.shape:
-            return _nothing(self, out)
-        shape = out[0].known_shape()
-        values, positions = _medians(rows, at, ignore_nan)
-        return values.reshape(shape), positions.reshape(shape)
-
-
-_declare_median("median", False)
-_declare_median("nanmedian", True)
 
 
 # Searching.

@@ -40,6 +40,17 @@ def threshold(ops: Any, self: Any, threshold: Any, value: Any) -> Any:
 
 
 @pointwise(
+    "threshold_backward(Tensor grad_output, Tensor self, Scalar threshold) -> Tensor",
+    parameters=("threshold",),
+    dtypes=REAL_NUMBERS,
+    api=INTERNAL,
+)
+def threshold_backward(ops: Any, grad_output: Any, self: Any, threshold: Any) -> Any:
+    below = ops.le(self, ops.constant(threshold, like=self))
+    return ops.where(below, ops.constant(0, like=grad_output), grad_output)
+
+
+@pointwise(
     "leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor",
     dtypes=FLOATS,
     parameters=("negative_slope",),

@@ -9,7 +9,7 @@ import math
 from typing import Any
 
 from ..core.registry import INTERNAL, pointwise
-from .dtype_sets import FLOATS, INEXACT, REAL_NUMBERS
+from .dtype_sets import FLOATS, INEXACT
 
 
 def times_conj(ops: Any, grad: Any, slope: Any) -> Any:
@@ -37,14 +37,3 @@ def logit_backward(ops: Any, grad_output: Any, self: Any, eps: float | None) -> 
     outside = ops.logical_or(ops.lt(self, low), ops.gt(self, high))
     there = ops.constant(math.nan if eps is None else 0, like=self)
     return ops.where(outside, there, ops.div(grad_output, ops.mul(self, ops.sub(one, self))))
-
-
-@pointwise(
-    "threshold_backward(Tensor grad_output, Tensor self, Scalar threshold) -> Tensor",
-    parameters=("threshold",),
-    dtypes=REAL_NUMBERS,
-    api=INTERNAL,
-)
-def threshold_backward(ops: Any, grad_output: Any, self: Any, threshold: Any) -> Any:
-    below = ops.le(self, ops.constant(threshold, like=self))
-    return ops.where(below, ops.constant(0, like=grad_output), grad_output)
