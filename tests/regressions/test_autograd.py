@@ -442,17 +442,11 @@ def test_d24_transforms_refuse_writes_to_captured_tensors():
         captured[:2].copy_(x[:2])
         return (x * captured).sum()
 
-    def writes_an_argument(x, y):
-        y.mul_(x)
-        return y.sum()
-
     x = rl.ones(3)
     for transform in (rl.func.grad, rl.func.grad_and_value, rl.func.jacrev):
         for function in (writes, writes_a_view):
             with pytest.raises(RuntimeError, match="mutate a captured"):
                 transform(function)(x)
-        with pytest.raises(RuntimeError, match="mutate a captured"):
-            transform(writes_an_argument)(x, captured)
     assert captured.tolist() == before
 
     def writes_its_own(x):

@@ -4,6 +4,7 @@ from typing import Any
 
 from ..func import (
     functional_call,
+    functionalize,
     grad,
     grad_and_value,
     hessian,
@@ -19,6 +20,7 @@ from ..func.reverse import check_argnums
 
 __all__ = [
     "functional_call",
+    "functionalize",
     "grad",
     "grad_and_value",
     "hessian",

@@ -1,8 +1,9 @@
 """Tensors that a function that is being transformed did not get as arguments but has all the same.
 
 They are looked for only when the function writes something that depends on its arguments to a tensor that
-does not: the tensors of its closure, of the globals it names, of the object it is a method of, of the modules
-among these, and of the arguments that are not differentiated.
+does not: the tensors of its closure, of the globals it names, of the object it is a method of and of the modules
+among these and among its arguments. Tensors that are arguments are given to it as objects of the transform
+(`levels.held`), so that they are not found here.
 """
 
 from __future__ import annotations
@@ -13,12 +14,11 @@ from typing import Any
 from ..core.tensor import Tensor
 
 
-def is_captured(target: Tensor, func: Any, others: Any) -> bool:
-    """Whether `target`, or what it is a view of, was there before `func` was called."""
+def is_captured(target: Tensor, watched: Any) -> bool:
+    """Whether `target`, or what it is a view of, was there before a function was called; `watched` are the
+    function and the arguments it was called with."""
     owner = target if target._base is None else target._base
-    return any(
-        found is owner or found is target or found._base is owner for found in _tensors((func, others))
-    )
+    return any(found is owner or found is target or found._base is owner for found in _tensors(watched))
 
 
 def _tensors(root: Any) -> Iterator[Tensor]:

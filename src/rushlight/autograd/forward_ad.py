@@ -117,9 +117,19 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
         "Trying to set a forward gradient that has a forward "
         "gradient at the same level itself; this is not supported. Unpack it first.",
     )
+    refuse_batched(tensor)
     dual = run_name("alias", tensor)
     set_tangent(dual, found, _laid_out_as(tangent, tensor), own=True)
     return dual
+
+
+def refuse_batched(tensor: Tensor) -> None:
+    """Refuse to make a dual tensor of what a vmap has batched, as PyTorch does."""
+    check(
+        tensor._trace not in MODES.transforms,
+        "Batching rule not implemented for aten::_make_dual: inside of vmap, take derivatives of forward mode "
+        "with func.jvp or func.jacfwd",
+    )
 
 
 def _laid_out_as(tangent: Tensor, primal: Tensor) -> Tensor:

@@ -16,8 +16,8 @@ from ..core.dispatch import restrict_view, run_name
 from ..core.errors import check
 from ..core.modes import MODES
 from ..core.tensor import AUTOGRAD, TRACED, Tensor
-from . import forward as forward_mode
 from .edges import edge_of
+from .function_tangents import push_tangents
 from .refusing import once_differentiable
 from .saved import save_output, save_tensor, second_time, unpack_output, unpack_tensor, zeros
 from .saved_tensor import SavedTensor, raw
@@ -69,7 +69,7 @@ class BackwardCFunction(Node, FunctionCtx):
     """The node of a custom function."""
 
     runs_on_nothing = True  # its backward is called with zeros, or with None
-    _function: type[Function]
+    _function: type[_SingleLevelFunction]
 
     def __init__(self) -> None:
         super().__init__((), ())
@@ -219,13 +219,17 @@ class _FunctionMeta(type):
     def __init__(cls, name: str, bases: tuple[type, ...], fields: dict[str, Any]) -> None:
         super().__init__(name, bases, fields)
         cls._backward_cls = type(name + "Backward", (BackwardCFunction,), {"_function": cls})
+        cls._generated_cls = type(
+            name + "GeneratedBackward", (cls._backward_cls,), {}
+        )  # inside of a transform
 
 
-class Function(metaclass=_FunctionMeta):
-    """Subclass it with static methods forward and backward, and call `apply`."""
+class _SingleLevelFunction(metaclass=_FunctionMeta):
+    """A Function that runs at the level of its arguments, not level by level through the open transforms."""
 
     generate_vmap_rule = False
     _backward_cls: type[BackwardCFunction]
+    _generated_cls: type[BackwardCFunction]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         warnings.warn(
@@ -272,7 +276,7 @@ class Function(metaclass=_FunctionMeta):
 
     @classmethod
     def _backward_function(cls) -> Callable[..., Any]:
-        own, vjp = cls.backward is not Function.backward, cls.vjp is not Function.vjp
+        own, vjp = cls.backward is not _SingleLevelFunction.backward, cls.vjp is not _SingleLevelFunction.vjp
         check(
             not (own and vjp),
             "Implementing both 'backward' and 'vjp' for a custom Function is not allowed; keep one of them",
@@ -281,13 +285,31 @@ class Function(metaclass=_FunctionMeta):
 
     @classmethod
     def _has_setup_context(cls) -> bool:
-        return cls.setup_context is not Function.setup_context
+        return cls.setup_context is not _SingleLevelFunction.setup_context
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Run `forward` and record that `backward` differentiates it."""
+        return run(cls, _bound(cls, args, kwargs) if kwargs or cls._has_setup_context() else args)
+
+
+class Function(_SingleLevelFunction):
+    """Subclass it with static methods forward and backward, and call `apply`."""
+
+    @classmethod
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        """Run `forward` and record that `backward` differentiates it."""
+        check(
+            not MODES.transforms or cls._has_setup_context(),
+            f"In order to use the autograd.Function {cls.__name__} with transforms (vmap, grad, jvp, jacrev), it "
+            "must override the setup_context staticmethod, and its forward take no context",
+        )
         if kwargs or cls._has_setup_context():
             args = _bound(cls, args, kwargs)
+        return cls._apply(args)
+
+    @classmethod
+    def _apply(cls, args: tuple[Any, ...]) -> Any:
         if any(isinstance(a, Tensor) and a._keys & TRACED for a in args) and _transform is not None:
             handled = _transform(cls, args)
             if handled is not NotImplemented:
@@ -304,32 +326,38 @@ def install_transform(handler: Callable[[type[Function], tuple[Any, ...]], Any])
     _transform = handler
 
 
-def _bound(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+def _bound(cls: type[_SingleLevelFunction], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
     """Positional arguments with the defaults of forward filled in."""
     lead = () if cls._has_setup_context() else (None,)  # the context, which comes first in the older style
     bound = inspect.signature(cls.forward).bind(*lead, *args, **kwargs)
     bound.apply_defaults()
+    check(
+        not MODES.traces or not any(isinstance(value, Tensor) for value in bound.kwargs.values()),
+        f"{cls.__name__}: vmap does not take an autograd.Function with kwarg-only Tensor args; make "
+        f"{', '.join(bound.kwargs)} positional",
+        NotImplementedError,
+    )
     return (*bound.args[len(lead) :], *bound.kwargs.values())
 
 
-def run(cls: type[Function], args: tuple[Any, ...]) -> Any:
+def run(cls: type[_SingleLevelFunction], args: tuple[Any, ...]) -> Any:
     """Run forward outside of autograd, then give the outputs their history."""
     if MODES.watch is not None:
         MODES.watch(cls)
-    ctx = cls._backward_cls()
+    ctx = cls._generated_cls() if MODES.transforms else cls._backward_cls()
     ctx._inputs = tuple(isinstance(a, Tensor) for a in args)
     ctx.needs_input_grad = tuple(isinstance(a, Tensor) and a.requires_grad for a in args)
     recorded = MODES.grad and True in ctx.needs_input_grad
     output = _outside(cls, ctx, args)
     outputs = output if isinstance(output, tuple) else (output,)
     finished = _finish(ctx, args, list(outputs), recorded)
-    _tangents(cls, ctx, args, finished)
+    push_tangents(cls, ctx, args, finished)
     if recorded:
         ctx._keep(finished)
     return tuple(finished) if isinstance(output, tuple) else finished[0]
 
 
-def _outside(cls: type[Function], ctx: BackwardCFunction, args: tuple[Any, ...]) -> Any:
+def _outside(cls: type[_SingleLevelFunction], ctx: BackwardCFunction, args: tuple[Any, ...]) -> Any:
     """Call forward (and setup_context) with recording switched off."""
     modes = MODES
     saved = modes.grad, modes.forward_grad
@@ -448,90 +476,6 @@ def _written(ctx: BackwardCFunction, output: Tensor, number: int, count: int) ->
     base._node, base._output_nr = slices, 0
     base._keys |= AUTOGRAD
     return output
-
-
-def _tangents(cls: type[Function], ctx: BackwardCFunction, args: tuple[Any, ...], outputs: list[Any]) -> None:
-    """Forward mode through `jvp`, level by level."""
-    if not MODES.dual_levels or not MODES.forward_grad:
-        return
-    levels = forward_mode.levels_among(a for a in args if isinstance(a, Tensor))
-    for level in levels:
-        saved, MODES.limit, ctx._in_jvp = MODES.limit, level.number, True
-        try:
-            given = [_input_tangent(ctx, a, level) for a in args]
-            versions = [0 if g is None else g._version for g in given]
-            found = cls.jvp(ctx, *given)
-            tangents = found if isinstance(found, tuple) else (found,)
-            check(
-                len(tangents) == len(outputs),
-                f"jvp of {cls.__name__} returned {len(tangents)} tangents for {len(outputs)} outputs",
-            )
-            for number, (output, tangent) in enumerate(zip(outputs, tangents, strict=True)):
-                _check_tangent(ctx, args, given, versions, number, output, tangent)
-                if isinstance(output, Tensor) and tangent is not None:
-                    forward_mode.set_tangent(output, level, tangent)
-        finally:
-            MODES.limit, ctx._in_jvp = saved, False
-
-
-def _check_tangent(
-    ctx: BackwardCFunction,
-    args: tuple[Any, ...],
-    given: list[Any],
-    versions: list[int],
-    number: int,
-    output: Any,
-    tangent: Any,
-) -> None:
-    """A tangent must follow its output: written where that was written, a view where that is a view."""
-    if not isinstance(output, Tensor):
-        return
-    check(
-        tangent is None
-        or (output.dtype.is_differentiable and not any(output is n for n in ctx.non_differentiable)),
-        f"jvp of {ctx._function.__name__} returned a tangent at position {number}, where the output of "
-        "forward is not differentiable. You should return None at that position instead",
-    )
-    dirty = next((i for i, a in enumerate(args) if a is output), None)
-    if dirty is not None:
-        check(
-            tangent is given[dirty] and (tangent is None or tangent._version != versions[dirty]),
-            "An "
-            "inplace custom Function is not modifying the forward mode gradients inplace. If forward "
-            "writes to an input, then the jvp function must modify the corresponding gradient inplace "
-            "and return it.",
-        )
-        return
-    if output._base is None or tangent is None:
-        return
-    source = next(
-        (
-            i
-            for i, a in enumerate(args)
-            if isinstance(a, Tensor)
-            and given[i] is not None
-            and output._base is (a if a._base is None else a._base)
-        ),
-        None,
-    )
-    if source is None:
-        return
-    view = (
-        "A custom Function's forward is returning a view (or an input as-is) but the jvp is not "
-        "returning a view"
-    )
-    check(tangent._base is not None, view + ".")
-    primal, theirs = args[source], given[source]
-    expected = theirs if theirs._base is None else theirs._base
-    of = "of the given gradient" if primal._base is None else "of the same base as the given gradient"
-    check(tangent._base is expected, f"{view} {of}.")
-
-
-def _input_tangent(ctx: BackwardCFunction, value: Any, level: Any) -> Any:
-    if not isinstance(value, Tensor) or not value.dtype.is_differentiable:
-        return None
-    tangent = forward_mode.tangent_of(value, level)
-    return zeros(meta_of(value)) if tangent is None and ctx.materialize_grads else tangent
 
 
 class InplaceFunction(Function):

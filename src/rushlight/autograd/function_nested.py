@@ -70,5 +70,5 @@ def on_values(cls: type[Function], args: tuple[Any, ...]) -> Any:
 
     methods = {"forward": staticmethod(forward), "backward": staticmethod(backward), "jvp": staticmethod(jvp)}
     function: Any = type(cls.__name__, (Function,), methods)
-    outputs = tuple(map(_again, function.apply(*values), made))
+    outputs = tuple(map(_again, function._apply(values), made))
     return outputs if several else outputs[0]

@@ -30,11 +30,6 @@ def under_transform(cls: type[Function], args: tuple[Any, ...]) -> Any:
     trace = innermost([a for a in args if isinstance(a, Tensor)])
     if not isinstance(trace, Vmap) or (trace.direct and not cls._has_setup_context()):
         return NotImplemented
-    check(
-        cls._has_setup_context(),
-        f"{cls.__name__}: to be used with vmap, a Function must override the "
-        "setup_context staticmethod, and forward take no context",
-    )
     own = [a for a in args if isinstance(a, Tensor) and trace.owns(a)]
     if any(a._keys & AUTOGRAD for a in own) and any(a.requires_grad or a._tangents for a in own):
         return run(_at_level(cls, trace), args)
@@ -118,6 +113,33 @@ def _context(ctx: BackwardCFunction, trace: Vmap) -> WrappedContext:
     return WrappedContext(ctx, trace.unwrap, functools.partial(_wrapped, trace))
 
 
+def reductify_leaf(
+    grad_input: Tensor | None,
+    grad_input_bdim: int | None,
+    input_bdim: int | None,
+    batch_size: int,
+    target_shape_without_bdim_to_reduce_to: Any = None,
+) -> Tensor | None:
+    """The gradient of an input that has its batch at `input_bdim`, from one that has it at `grad_input_bdim`:
+    summed over the batch where the input has none, and to the shape that is given, if any."""
+    if grad_input is None:
+        return None
+    if grad_input_bdim is None and input_bdim is None:
+        whole = grad_input
+    elif grad_input_bdim is None:
+        whole = grad_input.unsqueeze(0).expand(batch_size, *grad_input.shape)
+    else:
+        whole = grad_input.movedim(grad_input_bdim, 0)
+        whole = whole.sum(0) if input_bdim is None else whole
+    if input_bdim is None:
+        return whole
+    if target_shape_without_bdim_to_reduce_to is not None:
+        target = tuple(target_shape_without_bdim_to_reduce_to)
+        added = (1,) * (whole.ndim - 1 - len(target))
+        whole = whole.sum_to_size((batch_size, *added, *target)).reshape((batch_size, *target))
+    return whole.movedim(0, input_bdim)
+
+
 def _vmapped(cls: type[Function], trace: Vmap, in_dims: tuple[Any, ...]) -> Any:
     """The custom function one level below: of whole batches."""
 
@@ -166,14 +188,10 @@ def _vmapped(cls: type[Function], trace: Vmap, in_dims: tuple[Any, ...]) -> Any:
         return _wrapped(trace, output, dims)
 
     def _summed(grad: Any, dim: int | None) -> Any:
-        """A gradient in the layout of its input: summed over the batch where the input has none."""
         if not isinstance(grad, Tensor):
             return None
-        value, batched, _ = trace.front(grad)
-        if dim is None:
-            return value.sum(0) if batched else value
-        value = value if batched else value.expand(trace.size, *value.shape)
-        return value.movedim(0, dim)
+        value, bdim = trace.unwrap(grad)
+        return reductify_leaf(value, bdim, dim, trace.size)
 
     def _moved(tangent: Any, dim: int | None) -> Any:
         value, batched, _ = trace.front(tangent)

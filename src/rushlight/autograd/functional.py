@@ -15,7 +15,7 @@ from ..core.errors import check
 from ..core.tensor import Tensor
 from .api import grad
 from .forward import set_tangent, tangent_of
-from .forward_ad import close_level, open_level
+from .forward_ad import close_level, open_level, refuse_batched
 from .grad_mode import enable_grad
 from .levels import fresh
 
@@ -373,6 +373,7 @@ def _jacobian_forward(func: Callable[..., Any], inputs: Tensors) -> Any:
     outputs: tuple[Tensor, ...] = ()
     for i, tensor in enumerate(given):
         count = tensor.numel()
+        refuse_batched(tensor)
         basis = run_name("eye", count, tensor.dtype, None, tensor.device, None)
         basis = basis.reshape((count, *tensor.shape))
         with Vmap(count) as trace:
@@ -432,7 +433,7 @@ def hessian(
 
     def gradient(*values: Tensor) -> Any:
         if outer_jacobian_strategy == "forward-mode":
-            values = tuple(fresh(v, True) for v in values)
+            values = tuple(fresh(v) for v in values)
         first = jacobian(checked, values, create_graph=True)
         _check_strict(first, strict, "jacobian")
         return tuple(first)

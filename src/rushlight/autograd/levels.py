@@ -8,43 +8,57 @@ vmap wraps, are not concerned.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from ..batching.vmap import BatchedTensor, current_vmap
+from ..batching.vmap import BatchedTensor
 from ..core.dispatch import AMBIENT, run_name
 from ..core.errors import check
+from ..core.functionalize import FunctionalTensor
 from ..core.modes import MODES
-from ..core.tensor import Tensor
+from ..core.tensor import AUTOGRAD, Tensor
+from ..core.transforms import TransformType, install_untracked
 from .edges import edge_of
 from .engine import Run
 from .forward import Level, set_tangent
-from .saved import shallow_copy, zeros
+from .saved import shallow_copy, without_tangents, zeros
 from .tape import AccumulateGrad, Node, meta_of
 
 
 def lifted(tensor: Tensor) -> Tensor:
-    """`tensor` as an object of the innermost vmap, so that history recorded inside of it is kept there."""
-    trace = current_vmap()
-    return tensor if trace is None else trace.pure(tensor)
+    """`tensor` as an object of the innermost open transform that wraps tensors, so that history recorded inside
+    of it is kept there."""
+    lifted: Tensor = MODES.traces[-1].pure(tensor) if MODES.traces else tensor
+    return lifted
 
 
-def fresh(tensor: Tensor, recording: bool) -> Tensor:
-    """`tensor` as an input to differentiate by; `recording` says whether its former history matters outside."""
+def fresh(tensor: Tensor) -> Tensor:
+    """`tensor` as an input to differentiate by: a leaf, or a tensor whose history goes on outside."""
     check(isinstance(tensor, Tensor), f"expected Tensor inputs, got {type(tensor).__name__}", TypeError)
+    made = held(tensor)
+    return made if made.requires_grad else made._set_requires_grad()
+
+
+def held(tensor: Any) -> Any:
+    """An argument as an object of the transform: what the function writes to it reaches the caller's memory, but
+    the history of it does not reach the caller's tensor."""
+    if not isinstance(tensor, Tensor):
+        return tensor
     tensor = lifted(tensor)
-    if recording and tensor.requires_grad:
+    if tensor.requires_grad:
         return run_name("alias", tensor)
     if AMBIENT.trace is not None and tensor._trace is None and tensor._array is not None:
         tensor = AMBIENT.trace.abstract(tensor)
     copy = shallow_copy(tensor)  # not detach(): what vmap wraps keeps its history
     copy._base = copy._view_of = copy._creation = None
-    return copy._set_requires_grad()
+    if copy._tangents:
+        copy._keys |= AUTOGRAD
+    return copy
 
 
 def has_history(tensor: Any) -> bool:
     """Whether `tensor`, or what it wraps, requires grad."""
-    while isinstance(tensor, BatchedTensor):
+    while isinstance(tensor, BatchedTensor | FunctionalTensor):
         if tensor.requires_grad:
             return True
         tensor = tensor._value
@@ -56,17 +70,48 @@ def is_isolated(outputs: Sequence[Tensor], inputs: Sequence[Tensor], cotangents:
     if any(tensor._node is not None for tensor in inputs) or any(has_history(c) for c in cotangents):
         return False
     own = {id(tensor) for tensor in inputs}
-    stack: list[Node] = [edge[0] for edge in map(edge_of, outputs) if edge is not None]
+    leaves = (node for node in history(outputs) if isinstance(node, AccumulateGrad))
+    return all(id(leaf.variable) in own for leaf in leaves)
+
+
+def history(tensors: Iterable[Tensor]) -> Iterator[Node]:
+    """The nodes that tensors were made by, directly or not."""
+    stack: list[Node] = [edge[0] for edge in map(edge_of, tensors) if edge is not None]
     seen = set(stack)
     while stack:
         node = stack.pop()
-        if isinstance(node, AccumulateGrad) and id(node.variable) not in own:
-            return False
+        yield node
         for edge in node._next:
             if edge is not None and edge[0] not in seen:
                 seen.add(edge[0])
                 stack.append(edge[0])
-    return True
+
+
+def reaches(tensor: Tensor, inputs: Sequence[Tensor]) -> bool:
+    """Whether `tensor` is one of `inputs`, which `fresh` made, or was computed from one."""
+    own = {edge[0] for edge in map(edge_of, inputs) if edge is not None}
+    return any(node in own for node in history((tensor,)))
+
+
+def untracked(tensor: Tensor) -> Tensor:
+    """`tensor` without its history, where that ends at open transforms, and without their tangents."""
+    pushing = [transform for transform in MODES.transforms if transform.kind is TransformType.Jvp]
+    if pushing and tensor._tangents:
+        tensor = without_tangents(tensor, pushing[0].level.number)
+    leaves = (node for node in history((tensor,)) if isinstance(node, AccumulateGrad))
+    return without_history(tensor, all(leaf.variable._transform in MODES.transforms for leaf in leaves))
+
+
+def has_escaped(tensor: Tensor) -> bool:
+    """Whether `tensor` was computed inside of a transform of reverse mode that has ended, from its inputs."""
+    edge = edge_of(tensor)
+    made = -1 if edge is None or tensor._transform is not None else edge[0]._sequence
+    ended = (
+        node.variable._transform.ended
+        for node in history((tensor,))
+        if isinstance(node, AccumulateGrad) and node.variable._transform is not None
+    )
+    return any(number is not None and made < number for number in ended)
 
 
 def gradients_at_level(
@@ -127,3 +172,6 @@ def dual(tensor: Tensor, tangent: Tensor, level: Level) -> Tensor:
     made = run_name("alias", lifted(tensor))
     set_tangent(made, level, lifted(tangent), own=True)
     return made
+
+
+install_untracked(untracked)

@@ -19,12 +19,24 @@ from .tape import FREED, Edge, Meta, Node, accumulator, running_node, sequence, 
 Fetch = Callable[[Any, Any], Any]
 
 
+_OF_ONE_OBJECT = (
+    "_node",
+    "_output_nr",
+    "_requires_grad",
+    "_grad",
+    "_hooks",
+    "_accumulator",
+    "_seen",
+    "_transform",
+)
+
+
 def shallow_copy(tensor: Tensor) -> Tensor:
     """Another object for the same tensor (memory, versions, tangents), without history, hooks and gradient."""
     tensor.version_counter  # noqa: B018  made here, so that both share it
     copy = copied_object(tensor)
     fields = copy.__dict__
-    for name in ("_node", "_output_nr", "_requires_grad", "_grad", "_hooks", "_accumulator", "_seen"):
+    for name in _OF_ONE_OBJECT:
         fields.pop(name, None)
     copy._keys &= ~AUTOGRAD
     return copy

@@ -56,7 +56,7 @@ def backward(
 @tensor_method
 def retain_grad(self: Tensor) -> None:
     """Keep the gradient of a tensor that is not a leaf in its `.grad`."""
-    if MODES.transforming:
+    if MODES.transforms:
         refuse_in_transform("retain_grad()")
     check(self.requires_grad, "can't retain_grad on Tensor that has requires_grad=False")
     node = current_node(self)

@@ -46,20 +46,22 @@ def check_writable(target: Tensor, name: str) -> None:
 def prepare_write(target: Tensor, result: Tensor) -> None:
     """Refuse views that cannot take the history of `result`; keep the values that its node saved of the
     target."""
-    node = result._node
-    if node is None or not MODES.grad or MODES.below:
+    if MODES.below:
         return
+    transform = MODES.transforming
     if (
-        MODES.transforming is not None
-        and not target.requires_grad
-        and is_captured(target, *MODES.transforming)
+        transform is not None
+        and transform.extends_to(target, result)
+        and is_captured(target, transform.watched)
     ):
         raise RuntimeError(
             "During a grad (vjp, jvp, grad, etc) transform, the function provided attempted "
             "to write something that depends on its inputs in place, which would mutate a "
-            "captured Tensor. Make the tensor an argument that is differentiated, or return "
-            "the new value."
+            "captured Tensor. Make the tensor an argument of the function, or return the new value."
         )
+    node = result._node
+    if node is None or not MODES.grad:
+        return
     if target._base is not None:
         check_creation(target, written=True)
     if isinstance(node, OpNode):

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ..core.binding import check_names
-from ..core.dispatch import AMBIENT, Arguments, call, execute, restrict_view, run_name, tensors_in
+from ..core.dispatch import AMBIENT, Arguments, call, execute, run_name, tensors_in
 from ..core.dtypes import Category
 from ..core.errors import check
 from ..core.interpreters import Interpreter, next_level
@@ -23,7 +23,8 @@ from ..core.mutation import assign
 from ..core.promotion import common
 from ..core.registry import Kind, OpDef
 from ..core.shapes import Spec, broadcast_shapes
-from ..core.tensor import AUTOGRAD, LAZY, META, RANDOM, TRACED, Tensor, _new, refuse_overrides
+from ..core.tensor import LAZY, META, RANDOM, TRACED, Tensor, _new, refuse_overrides
+from ..core.transforms import TransformType, describe, indented, level_of
 from .declare import Call, Generic, expand_batch
 
 
@@ -35,8 +36,11 @@ class BatchedTensor(Tensor):
     _bdim: int | None
 
     def __repr__(self) -> str:
-        depth = MODES.traces.index(self._trace) + 1 if self._trace in MODES.traces else -1  # -1: it has ended
-        return f"BatchedTensor(lvl={depth}, bdim={self._bdim}, value=\n    {self._value!r}\n)"
+        return describe(self, BatchedTensor._plain_repr)
+
+    def _plain_repr(self: Any) -> str:
+        level, value = level_of(self._trace), indented(repr(self._value))
+        return f"BatchedTensor(lvl={level}, bdim={self._bdim}, value=\n{value}\n)"
 
     @property  # type: ignore[misc]
     def data(self) -> NoReturn:
@@ -75,6 +79,8 @@ FALLBACK = _Fallback()
 class Vmap(Interpreter):
     """One open vmap over a batch of `size`."""
 
+    kind = TransformType.Vmap
+
     def __init__(self, size: int, randomness: str = "error", *, direct: bool = False) -> None:
         self.number = next_level()
         self.size = size
@@ -93,6 +99,9 @@ class Vmap(Interpreter):
 
     def __repr__(self) -> str:
         return f"<vmap {self.number} over {self.size}>"
+
+    def tracks(self, tensor: Tensor) -> bool:
+        return False
 
     # Wrapping.
 
@@ -138,7 +147,7 @@ class Vmap(Interpreter):
         else:
             result = self._loop(op, args)
         if op.kind is Kind.VIEW:
-            self._track_view(op, args, result)
+            self.track_view(op, args, result)
         return result
 
     def _any_batched(self, op: OpDef, args: Arguments) -> bool:
@@ -252,27 +261,6 @@ class Vmap(Interpreter):
             )
         return wrap_batched(run_name("stack", tuple(outputs), 0), 0, self)
 
-    def _track_view(self, op: OpDef, args: Arguments, result: Any) -> None:
-        """Views at this level know their base at this level, as dispatch arranges for plain tensors."""
-        source = args[0]
-        if not op.tracked or source._trace is not self or op.schema.returns[0].type.alias is None:
-            if op.schema.returns[0].type.alias is not None:
-                for tensor in result if type(result) is tuple else (result,):
-                    tensor._versions = source.version_counter
-            return
-        several = type(result) is tuple
-        for i, tensor in enumerate(result if several else (result,)):
-            tensor._output_nr = i
-            base = tensor._base = source if source._base is None else source._base
-            tensor._view_of = (op, args)
-            tensor._versions = source.version_counter
-            if tensor.dtype.is_differentiable:
-                tensor._keys |= AUTOGRAD
-                tensor._seen = base._node
-                creation = source._creation or ("multi_output" if several else None)
-                if not MODES.grad or creation is not None:
-                    restrict_view(tensor, creation if MODES.grad and creation is not None else "no_grad")
-
     # Random operators.
 
     def _random(self, op: OpDef, args: Arguments) -> Any:
@@ -338,6 +326,10 @@ class Vmap(Interpreter):
         target._value, target._bdim = self.unwrap(view)
         target._spec = view._spec
 
+    def resize(self, target: Tensor, shape: Any, strides: Any, offset: int) -> bool:
+        self.refuse("it changes the shape of a batched tensor in place")
+        return True
+
     def keep_values(self, tensor: Tensor) -> None:
         assert isinstance(tensor, BatchedTensor)
         tensor._value, tensor._storage = run_name("clone", tensor._value, None), None
@@ -353,11 +345,6 @@ def refuse_to_read() -> NoReturn:
         "the whole batch, so a Tensor has no single value to look at; use where() or other "
         "operators instead."
     )
-
-
-def current_vmap() -> Vmap | None:
-    """The innermost open vmap."""
-    return next((trace for trace in reversed(MODES.traces) if isinstance(trace, Vmap)), None)
 
 
 class Through(Generic):

@@ -9,17 +9,19 @@ from the same sequence.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from .dispatch import AMBIENT, Arguments, autograd_layer, call, install_layer, tensors_in
+from .dispatch import AMBIENT, Arguments, autograd_layer, call, install_layer, restrict_view, tensors_in
 from .errors import InternalError
 from .modes import MODES
 from .mutation import install_traced_write, set_geometry
 from .registry import OpDef
-from .tensor import AUTOGRAD, RANDOM, Tensor, shapeless
+from .tensor import AUTOGRAD, RANDOM, TRACED, Tensor, shapeless
 
 _numbers = itertools.count(1)
 
@@ -30,10 +32,11 @@ def next_level() -> int:
 
 
 class Interpreter:
-    """One open transform."""
+    """One open transform or capture."""
 
     number: int
     lowest = False  # no level below this one records anything: it stands in place of running on data
+    wraps_new = False  # tensors that are made while it is open belong to it
     transparent = False  # autograd concerns what it wraps alone
 
     def owns(self, tensor: Tensor) -> bool:
@@ -52,6 +55,31 @@ class Interpreter:
     def take_geometry(self, target: Tensor, view: Tensor) -> None:
         """Give `target` the geometry of `view`, a view of what it was (`target.t_()`)."""
         set_geometry(target, tuple(view.shape), view.strides(), view.storage_offset())
+
+    def track_view(self, op: OpDef, args: Arguments, result: Any) -> None:
+        """Views at this level know their base at this level, as dispatch arranges for plain tensors."""
+        source = args[0]
+        if not op.tracked or source._trace is not self or op.schema.returns[0].type.alias is None:
+            if op.schema.returns[0].type.alias is not None:
+                for tensor in result if type(result) is tuple else (result,):
+                    tensor._versions = source.version_counter
+            return
+        several = type(result) is tuple
+        for i, tensor in enumerate(result if several else (result,)):
+            tensor._output_nr = i
+            base = tensor._base = source if source._base is None else source._base
+            tensor._view_of = (op, args)
+            tensor._versions = source.version_counter
+            if tensor.dtype.is_differentiable:
+                tensor._keys |= AUTOGRAD
+                tensor._seen = base._node
+                creation = source._creation or ("multi_output" if several else None)
+                if not MODES.grad or creation is not None:
+                    restrict_view(tensor, creation if MODES.grad and creation is not None else "no_grad")
+
+    def resize(self, target: Tensor, shape: Any, strides: Any, offset: int) -> bool:
+        """Give `target` another geometry (`target.resize_()`); False if nothing about that is special here."""
+        return False
 
     def keep_values(self, tensor: Tensor) -> None:
         """Give `tensor`, a copy of one that is about to be written, values and a storage of its own."""
@@ -105,11 +133,11 @@ def run_traced(op: OpDef, args: Arguments, keys: int) -> Any:
         for tensor in filter(shapeless, tensors):
             tensor._trace.reveal(tensor)
         return call(op, args)
-    trace = innermost(tensors) or AMBIENT.trace or (MODES.traces[-1] if MODES.traces else None)
-    if keys & RANDOM and op.random and trace is AMBIENT.trace and MODES.traces:
-        trace = MODES.traces[-1]  # a transform inside of a capture decides how often to draw
+    trace = innermost(tensors) or AMBIENT.trace
+    if trace is AMBIENT.trace and MODES.traces:  # transforms are inside of a capture
+        trace = _innermost_open(op, tensors) or trace
     if trace is None:
-        raise InternalError(f"{op.name}: a traced tensor belongs to no interpreter")
+        return _run_plain(op, args)
     own = AUTOGRAD if MODES.inference and not trace.transparent else 0
     for tensor in tensors:
         if trace.owns(tensor):
@@ -117,6 +145,42 @@ def run_traced(op: OpDef, args: Arguments, keys: int) -> Any:
     if own & AUTOGRAD and not trace.waits(op, args):
         return autograd_layer(op, args, keys, trace)
     return trace.process(op, args)
+
+
+def _innermost_open(op: OpDef, tensors: list[Tensor]) -> Interpreter | None:
+    """The open transform that runs an operator none of whose arguments belongs to one: the innermost decides how
+    often to draw, and one that wraps what is made takes what has no arguments."""
+    if op.random:
+        innermost_one: Interpreter = MODES.traces[-1]
+        return innermost_one
+    if tensors:
+        return None
+    return next((trace for trace in reversed(MODES.traces) if trace.wraps_new), None)
+
+
+def _run_plain(op: OpDef, args: Arguments) -> Any:
+    """Run an operator that concerns no open interpreter."""
+    if not AMBIENT.keys & TRACED:
+        raise InternalError(f"{op.name}: a traced tensor belongs to no interpreter")
+    saved, AMBIENT.keys = AMBIENT.keys, AMBIENT.keys & ~TRACED
+    try:
+        return call(op, args)
+    finally:
+        AMBIENT.keys = saved
+
+
+@contextlib.contextmanager
+def below(transform: Any) -> Iterator[None]:
+    """Inside, only the transforms outside of `transform` are open."""
+    saved = MODES.transforms, MODES.traces, AMBIENT.keys
+    at = saved[0].index(transform)
+    MODES.transforms = saved[0][:at]
+    MODES.traces = [trace for trace in saved[1] if trace not in saved[0][at:]]
+    AMBIENT.keys = saved[2] if MODES.traces else saved[2] & ~RANDOM
+    try:
+        yield
+    finally:
+        MODES.transforms, MODES.traces, AMBIENT.keys = saved
 
 
 def read_traced(tensor: Tensor) -> np.ndarray:

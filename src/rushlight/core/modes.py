@@ -16,8 +16,7 @@ class _Modes(threading.local):
     dual_levels = 0  # how many levels of forward mode are open
     limit: float = float("inf")  # tangents of this level and inner ones are ignored: they are being computed
     silent: frozenset[Any] = frozenset()  # interpreters at whose level nothing is recorded
-    # inside of a function that a transform of reverse mode differentiates: the function and its arguments
-    transforming: Any = None
+    transforming: Any = None  # the innermost transform that differentiates the function that is running
     saved_hooks: tuple[Any, ...] = ()  # pairs (pack, unpack) in force, the innermost last
     before_write: Any = None  # called with every tensor that is about to be written to
     hooks_disabled: str | None = None  # why saved-tensor hooks are refused at present
@@ -32,6 +31,7 @@ class _Modes(threading.local):
     dispatchers: tuple[Any, ...] = ()  # modes that are given every operator, the innermost last
     undispatched = False  # no class and no mode is given operators (see python_dispatch.py)
     asking: tuple[str, ...] = ()  # facts that an object of such a class is being asked for
+    excluded: Any = None  # the dispatch keys that the program has excluded, if any
     below = False  # an operator is being run by a class or mode: autograd has seen it already
     pending: Any = None  # the operator whose in-place form a class may run, and the tensor it writes to
     functions: tuple[Any, ...] = ()  # modes that see every call of a function, the innermost last
@@ -40,7 +40,8 @@ class _Modes(threading.local):
 
     def __init__(self) -> None:
         self.dual_stack: list[Any] = []  # the dual levels a user opened, innermost last
-        self.traces: list[Any] = []  # the open transforms, innermost last
+        self.traces: list[Any] = []  # the open vmaps and their like, which run operators, innermost last
+        self.transforms: list[Any] = []  # what a program transforms its functions by (see transforms.py)
 
 
 MODES = _Modes()

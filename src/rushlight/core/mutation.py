@@ -634,6 +634,8 @@ def set_geometry(
 ) -> None:
     """Change shape and strides of `target` in place; its storage grows if it must, keeping its bytes."""
     offset = target._offset if offset is None else offset
+    if target._trace is not None and target._trace.resize(target, shape, strides, offset):
+        return
     if AMBIENT.trace is not None:
         if AMBIENT.trace.set_geometry(target, shape, strides, offset):
             return

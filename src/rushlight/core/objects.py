@@ -46,6 +46,7 @@ from .tokens import (
     place,
     preserve_format,
 )
+from .transforms import describe
 
 
 @tensor_method
@@ -514,6 +515,12 @@ def _repr(self: Tensor, *, tensor_contents: str | None = None) -> str:
         return printing.format_quantized(self, run_name("dequantize.self", self))
     if self._parts is not None:
         return printing.format_sparse(self)
+    if MODES.transforms:
+        return describe(self, lambda tensor: _strided_repr(tensor, tensor_contents))
+    return _strided_repr(self, tensor_contents)
+
+
+def _strided_repr(self: Tensor, tensor_contents: str | None) -> str:
     if not (self._overrides or self._dispatches):
         return printing.format_tensor(self, given=tensor_contents)
     if tensor_contents is None and self._dispatches and self._array is None:

@@ -87,7 +87,7 @@ def refuse_overrides(func: Callable[..., Any], types: Any, args: Any = (), kwarg
 
 def refuse_in_transform(name: str) -> None:
     """Refuse what would change how a tensor is recorded, inside of a function that is being transformed."""
-    if MODES.transforming or not MODES.traces[-1].direct:
+    if MODES.transforms:
         raise RuntimeError(
             f"You are attempting to call Tensor.{name}, perhaps by a function of autograd.functional "
             "(torch.autograd.functional), inside of a function that is being transformed by func.grad, "
@@ -132,6 +132,7 @@ class Tensor(TensorMethods, metaclass=TensorMeta):
     _grad: Any = None
     _hooks: Any = None
     _accumulator: Any = None
+    _transform: Any = None  # the transform of reverse mode that differentiates by it
     _retains: bool = False  # of a tensor that is not a leaf: its gradient is kept
     _seen: Any = None  # the node of the base when the history of this view was last made
     _creation: Any = None  # of a view: in which mode it was made, where that restricts writing through it
@@ -317,7 +318,7 @@ class Tensor(TensorMethods, metaclass=TensorMeta):
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Ask autograd to record what is done with this leaf (or stop doing so)."""
-        if requires_grad and (MODES.transforming or MODES.traces):
+        if requires_grad and MODES.transforms:
             refuse_in_transform("requires_grad_()")
         return self._set_requires_grad(requires_grad)
 

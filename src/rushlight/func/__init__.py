@@ -1,8 +1,9 @@
-"""Composable function transforms: grad, vjp, jvp, jacrev, jacfwd, hessian, linearize, vmap, functional_call."""
+"""Composable function transforms: grad, vjp, jvp, jacrev, jacfwd, hessian, linearize, vmap, functionalize."""
 
 from .. import batching as _batching  # noqa: F401  attaches the batching rules
 from .forward import jvp, linearize
 from .functional_modules import combine_state_for_ensemble, make_functional, make_functional_with_buffers  # noqa: F401  functorch's older names
+from .functionalize import functionalize
 from .jacobian import hessian, jacfwd, jacrev
 from .modules import functional_call, replace_all_batch_norm_modules_, stack_module_state
 from .rearrange import rearrange
@@ -11,6 +12,7 @@ from .vmap import vmap
 
 __all__ = [
     "functional_call",
+    "functionalize",
     "grad",
     "grad_and_value",
     "hessian",

@@ -7,28 +7,44 @@ from typing import Any
 
 from ..autograd.forward import Level, tangent_of
 from ..autograd.forward_ad import close_level, open_level
-from ..autograd.levels import dual, fresh, gradients_at_level, is_isolated, lifted, without_history
+from ..autograd.levels import dual, gradients_at_level, held, is_isolated, lifted, without_history
 from ..autograd.saved import without_tangents, zeros
 from ..autograd.tape import meta_of
 from ..core import pytree
 from ..core.errors import check
 from ..core.modes import MODES
 from ..core.tensor import Tensor
-from .reverse import check_outputs, recording, split_aux
+from ..core.transforms import TransformType
+from .reverse import Recording, check_outputs, split_aux, with_arguments
 
 
-class forward_level:
-    """A level of forward mode, open inside."""
+class Pushing:
+    """An open transform of forward mode; its level is `level`.
+
+    `function` is what is being transformed, `args` and `kwargs` what it was called with.
+    """
+
+    kind = TransformType.Jvp
+
+    def __init__(self, function: Any, args: Any, kwargs: Any = None) -> None:
+        self.watched = (function, args, kwargs)
 
     def __enter__(self) -> Level:
-        self._saved = MODES.forward_grad
-        MODES.forward_grad = True
-        self._level = open_level()
-        return self._level
+        self._saved = MODES.forward_grad, MODES.transforming, MODES.transforms
+        MODES.forward_grad, MODES.transforming, MODES.transforms = True, self, [*MODES.transforms, self]
+        self.level = open_level()
+        return self.level
 
     def __exit__(self, *exception: Any) -> None:
-        close_level(self._level)
-        MODES.forward_grad = self._saved
+        close_level(self.level)
+        MODES.forward_grad, MODES.transforming, MODES.transforms = self._saved
+
+    def tracks(self, tensor: Tensor) -> bool:
+        return tangent_of(tensor, self.level) is not None
+
+    def extends_to(self, target: Tensor, result: Tensor) -> bool:
+        """Whether `target` gets a tangent when `result` is written to it."""
+        return self.tracks(result) and not self.tracks(target)
 
 
 def jvp(
@@ -40,7 +56,37 @@ def jvp(
         "jvp(f, primals, tangents): Expected primals to be a tuple. E.g. it "
         "should be valid to call f(*primals).",
     )
-    leaves, spec = pytree.flatten(primals)
+    return jvp_by(func, primals, tuple(range(len(primals))), {}, tangents, strict=strict, has_aux=has_aux)
+
+
+def jvp_by(
+    func: Callable[..., Any],
+    args: tuple[Any, ...],
+    numbers: tuple[int, ...],
+    kwargs: dict[str, Any],
+    tangents: Any,
+    *,
+    strict: bool = False,
+    has_aux: bool = False,
+) -> Any:
+    """`jvp` by the arguments that `numbers` names."""
+    leaves, spec = pytree.flatten(tuple(args[n] for n in numbers))
+    directions = _checked_tangents(leaves, spec, tangents)
+    with Pushing(func, args, kwargs) as level:
+        duals = [dual(p, t, level) for p, t in zip(leaves, directions, strict=True)]
+        output = func(*with_arguments(args, numbers, spec.unflatten(duals)), **pytree.tree_map(held, kwargs))
+        output, aux = split_aux(output, has_aux, "jvp(f, primals, tangents)")
+        outputs, out_spec = pytree.flatten(output)
+        check_outputs(output, outputs, "jvp(f, primals, tangents)", "f(*primals)")
+        found = [_tangent(value, level, strict) for value in outputs]
+    primal = out_spec.unflatten([_primal(value, level) for value in outputs])
+    tangent = out_spec.unflatten(found)
+    if has_aux:
+        return primal, tangent, pytree.tree_map(lambda leaf: _primal(leaf, level), aux)
+    return primal, tangent
+
+
+def _checked_tangents(leaves: list[Any], spec: Any, tangents: Any) -> list[Any]:
     directions, tangent_spec = pytree.flatten(tangents)
     check(
         spec == tangent_spec,
@@ -53,18 +99,7 @@ def jvp(
             all(isinstance(leaf, Tensor) for leaf in value),
             f"jvp(f, primals, tangents): Expected {what} to only contain Tensors",
         )
-    with forward_level() as level:
-        duals = [dual(p, t, level) for p, t in zip(leaves, directions, strict=True)]
-        output = func(*spec.unflatten(duals))
-        output, aux = split_aux(output, has_aux, "jvp(f, primals, tangents)")
-        outputs, out_spec = pytree.flatten(output)
-        check_outputs(output, outputs, "jvp(f, primals, tangents)", "f(*primals)")
-        found = [_tangent(value, level, strict) for value in outputs]
-    primal = out_spec.unflatten([_primal(value, level) for value in outputs])
-    tangent = out_spec.unflatten(found)
-    if has_aux:
-        return primal, tangent, pytree.tree_map(lambda leaf: _primal(leaf, level), aux)
-    return primal, tangent
+    return directions
 
 
 def _tangent(value: Tensor, level: Level, strict: bool) -> Tensor:
@@ -90,8 +125,8 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
     once, and its transpose is the derivative.
     """
     leaves, spec = pytree.flatten(primals)
-    with recording(func) as outside:
-        inputs = [fresh(leaf, outside) for leaf in leaves]
+    with Recording(func, primals) as transform:
+        inputs = transform.take(leaves)
         outputs, out_spec = pytree.flatten(func(*spec.unflatten(inputs)))
         for value in outputs:
             check(
@@ -99,7 +134,7 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
                 "linearize(f, *primals): expected f(*primals) to return only "
                 f"tensors, got unsupported type {type(value)}",
             )
-        isolated = not outside or is_isolated(outputs, inputs)
+        isolated = not transform.outer or is_isolated(outputs, inputs)
         probes = [lifted(zeros(meta_of(value)))._set_requires_grad() for value in outputs]
         images = gradients_at_level(outputs, inputs, probes, recording=True, retain_graph=True)
 

@@ -92,13 +92,15 @@ def functional_init(
     model_class: Callable[..., Any], ensemble_shape: Any = (), device: Any = None
 ) -> Callable[..., Any]:
     """A function of the arguments of `model_class` that makes models, at most one dimension of them; gives
-    (parameters, function, names of parameters)."""
+    (parameters, function, names of parameters). The function takes parameters and the tuple of a model's
+    arguments."""
 
     def init(*args: Any, **kwargs: Any) -> Any:
         function, params, buffers = _ensemble(model_class, ensemble_shape, device, args, kwargs)
         if buffers:
             raise RuntimeError("functional_init: the model has buffers; use functional_init_with_buffers")
-        return params, FunctionalModule(function.stateless_model), function.param_names
+        fn = FunctionalModule(function.stateless_model)
+        return params, lambda weights, data: fn(weights, *data), function.param_names
 
     return init
 
@@ -110,7 +112,8 @@ def functional_init_with_buffers(
 
     def init(*args: Any, **kwargs: Any) -> Any:
         function, params, buffers = _ensemble(model_class, ensemble_shape, device, args, kwargs)
-        return params, buffers, function, function.param_names, function.buffer_names
+        fn = lambda weights, buffers, data: function(weights, buffers, *data)  # noqa: E731
+        return params, buffers, fn, function.param_names, function.buffer_names
 
     return init
 

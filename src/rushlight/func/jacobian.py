@@ -11,8 +11,8 @@ from ..core import pytree
 from ..core.dispatch import run_name
 from ..core.errors import check
 from ..core.tensor import Tensor
-from .forward import jvp
-from .reverse import Argnums, check_argnums, vjp, with_arguments
+from .forward import jvp_by
+from .reverse import Argnums, check_argnums, vjp_by
 from .vmap import vmap
 
 
@@ -45,11 +45,7 @@ def jacrev(
         numbers = check_argnums(argnums, len(args))
         chosen = tuple(args[n] for n in numbers)
         check_real(chosen, "jacrev", "inputs")
-
-        def of_chosen(*values: Any) -> Any:
-            return func(*with_arguments(args, numbers, values), **kwargs)
-
-        found = vjp(of_chosen, *chosen, has_aux=has_aux)
+        found = vjp_by(func, args, numbers, kwargs, has_aux)
         output, vjp_fn = found[0], found[1]
         outputs, out_spec = pytree.flatten(output)
         check_real(outputs, "jacrev", "outputs")
@@ -106,16 +102,15 @@ def jacfwd(
         inputs, spec = pytree.flatten(chosen)
 
         def column(*basis: Any) -> Any:
-            def of_chosen(*values: Any) -> Any:
-                return func(*with_arguments(args, numbers, spec.unflatten(values)), **kwargs)
-
-            found = jvp(of_chosen, tuple(inputs), basis, has_aux=has_aux)
+            tangents = spec.unflatten(basis)
+            found = jvp_by(func, args, numbers, kwargs, tangents, has_aux=has_aux)
             return (found[1], found[2]) if has_aux else found[1]
 
         out_dims = (0, None) if has_aux else 0
         columns = vmap(column, out_dims=out_dims, randomness=randomness)(*standard_basis(inputs))
         tangents, aux = columns if has_aux else (columns, None)
         leaves, out_spec = pytree.flatten(tangents)
+        check_real(leaves, "jacfwd", "outputs")
         counts = [tensor.numel() for tensor in inputs]
         blocks = []
         for leaf in leaves:

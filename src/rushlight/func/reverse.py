@@ -6,29 +6,62 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..autograd.levels import fresh, gradients_at_level, is_isolated, without_history
+from ..autograd.levels import fresh, gradients_at_level, held, is_isolated, reaches, without_history
+from ..autograd.tape import sequence
 from ..core import pytree
 from ..core.errors import check, fail
 from ..core.modes import MODES
 from ..core.tensor import Tensor
+from ..core.transforms import TransformType
 
 Argnums = int | Sequence[int]
 
 
-class recording:
-    """Inside, operations are recorded; gives the grad mode outside. `func` is what is being transformed, and
-    `others` are arguments of it that are not differentiated."""
+NO_HOOKS = (
+    "func transforms don't yet support saved tensor hooks: a transform keeps what it needs for itself. Open the "
+    "hooks neither around it nor inside of the function, and please file a feature request if you need them."
+)
 
-    def __init__(self, func: Any = None, others: Any = ()) -> None:
-        self.watched = (func, others)
 
-    def __enter__(self) -> bool:
-        self._saved = MODES.grad, MODES.silent, MODES.transforming
-        MODES.grad, MODES.silent, MODES.transforming = True, frozenset(), self.watched
-        return self._saved[0]
+class Recording:
+    """An open transform of reverse mode: inside, operations are recorded, and `outer` is the grad mode outside.
+
+    `function` is what is being transformed, `args` and `kwargs` what it was called with.
+    """
+
+    kind = TransformType.Grad
+
+    def __init__(self, function: Any, args: Any, kwargs: Any = None) -> None:
+        self.watched: Any = (function, args, kwargs)
+        self.inputs: list[Tensor] = []  # what is differentiated by
+        self.ended: int | None = None  # when it has: nodes with a higher number were made after it
+
+    def __enter__(self) -> Recording:
+        check(not MODES.saved_hooks, NO_HOOKS)
+        self.outer = MODES.grad
+        self._saved = MODES.silent, MODES.below, MODES.transforming, MODES.transforms, MODES.hooks_disabled
+        MODES.grad, MODES.silent, MODES.below, MODES.transforming = True, frozenset(), False, self
+        MODES.transforms, MODES.hooks_disabled = [*MODES.transforms, self], NO_HOOKS
+        return self
 
     def __exit__(self, *exception: Any) -> None:
-        MODES.grad, MODES.silent, MODES.transforming = self._saved
+        MODES.grad = self.outer
+        MODES.silent, MODES.below, MODES.transforming, MODES.transforms, MODES.hooks_disabled = self._saved
+        self.inputs, self.watched, self.ended = [], None, next(sequence)
+
+    def take(self, leaves: Sequence[Any]) -> list[Tensor]:
+        """The leaves of the arguments as inputs to differentiate by."""
+        self.inputs = [fresh(leaf) for leaf in leaves]
+        for tensor in self.inputs:
+            tensor._transform = self
+        return self.inputs
+
+    def tracks(self, tensor: Tensor) -> bool:
+        return reaches(tensor, self.inputs)
+
+    def extends_to(self, target: Tensor, result: Tensor) -> bool:
+        """Whether `target` gets a history when `result` is written to it."""
+        return result._node is not None and MODES.grad and not target.requires_grad
 
 
 def check_argnums(argnums: Any, count: int) -> tuple[int, ...]:
@@ -45,7 +78,8 @@ def check_argnums(argnums: Any, count: int) -> tuple[int, ...]:
 
 
 def with_arguments(args: tuple[Any, ...], numbers: tuple[int, ...], new: Sequence[Any]) -> tuple[Any, ...]:
-    replaced = list(args)
+    """`args` as the function of an open transform gets them, some of them replaced."""
+    replaced = [arg if n in numbers else pytree.tree_map(held, arg) for n, arg in enumerate(args)]
     for number, value in zip(numbers, new, strict=True):
         replaced[number] = value
     return tuple(replaced)
@@ -84,15 +118,18 @@ def grad_and_value(
         numbers = check_argnums(argnums, len(args))
         chosen = tuple(args[n] for n in numbers)
         leaves, spec = pytree.flatten(chosen)
-        others = [arg for n, arg in enumerate(args) if n not in numbers], kwargs
-        with recording(func, others) as outside:
-            inputs = [fresh(leaf, outside) for leaf in leaves]
-            output = func(*with_arguments(args, numbers, spec.unflatten(inputs)), **kwargs)
+        with Recording(func, args, kwargs) as level:
+            inputs = level.take(leaves)
+            output = func(
+                *with_arguments(args, numbers, spec.unflatten(inputs)), **pytree.tree_map(held, kwargs)
+            )
             output, aux = split_aux(output, has_aux, "grad_and_value(f)(*args)")
             _check_scalar(output)
             outputs = [output]
-            isolated = not outside or is_isolated(outputs, inputs)
-            grads = gradients_at_level(outputs, inputs, [None], recording=outside, retain_graph=not isolated)
+            isolated = not level.outer or is_isolated(outputs, inputs)
+            grads = gradients_at_level(
+                outputs, inputs, [None], recording=level.outer, retain_graph=not isolated
+            )
         tree = spec.unflatten(grads)
         result = tree[0] if isinstance(argnums, int) else tree
         value = without_history(output, isolated)
@@ -131,37 +168,53 @@ def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) 
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """The value of `func` at `primals`, and the function that maps cotangents of it to cotangents of the
     primals."""
-    leaves, spec = pytree.flatten(primals)
-    with recording(func) as outside:
-        inputs = [fresh(leaf, outside) for leaf in leaves]
-        output = func(*spec.unflatten(inputs))
+    return vjp_by(func, primals, tuple(range(len(primals))), {}, has_aux)
+
+
+def vjp_by(
+    func: Callable[..., Any],
+    args: tuple[Any, ...],
+    numbers: tuple[int, ...],
+    kwargs: dict[str, Any],
+    has_aux: bool,
+) -> Any:
+    """`vjp` by the arguments that `numbers` names."""
+    leaves, spec = pytree.flatten(tuple(args[n] for n in numbers))
+    with Recording(func, args, kwargs) as level:
+        inputs = level.take(leaves)
+        output = func(*with_arguments(args, numbers, spec.unflatten(inputs)), **pytree.tree_map(held, kwargs))
         output, aux = split_aux(output, has_aux, "vjp(f, *primals)")
         outputs, out_spec = pytree.flatten(output)
         check_outputs(output, outputs, "vjp(f, *primals)", "f(*primals)")
-        isolated = not outside or is_isolated(outputs, inputs)
+        isolated = not level.outer or is_isolated(outputs, inputs)
 
     def vjp_fn(*cotangents: Any) -> Any:
-        given: Any = cotangents[0] if len(cotangents) == 1 and out_spec.type is not tuple else cotangents
-        if len(cotangents) == 1 and out_spec.type is tuple and isinstance(cotangents[0], tuple):
-            given = cotangents[0]
-        found, given_spec = pytree.flatten(given)
-        check(
-            given_spec == out_spec,
-            f"Expected pytree structure of cotangents to be that of the function's "
-            f"outputs, {out_spec}; got {given_spec}",
-        )
-        for value, cotangent in zip(outputs, found, strict=True):
-            check(
-                isinstance(cotangent, Tensor) and cotangent.shape == value.shape,
-                "Expected cotangents to "
-                f"have the shapes of the outputs: {list(value.shape)}, got "
-                f"{list(cotangent.shape) if isinstance(cotangent, Tensor) else type(cotangent)}",
-            )
-        with recording() as now:
-            grads = gradients_at_level(outputs, inputs, found, recording=now, retain_graph=True)
+        found = _checked_cotangents(cotangents, outputs, out_spec)
+        grads = gradients_at_level(outputs, inputs, found, recording=MODES.grad, retain_graph=True)
         return spec.unflatten(grads)
 
     value = out_spec.unflatten([without_history(leaf, isolated) for leaf in outputs])
     if has_aux:
         return value, vjp_fn, pytree.tree_map(lambda leaf: without_history(leaf, isolated), aux)
     return value, vjp_fn
+
+
+def _checked_cotangents(cotangents: tuple[Any, ...], outputs: Sequence[Tensor], out_spec: Any) -> list[Any]:
+    """The leaves of what `vjp_fn` was given, one for each output."""
+    given: Any = cotangents[0] if len(cotangents) == 1 and out_spec.type is not tuple else cotangents
+    if len(cotangents) == 1 and out_spec.type is tuple and isinstance(cotangents[0], tuple):
+        given = cotangents[0]
+    found, given_spec = pytree.flatten(given)
+    check(
+        given_spec == out_spec,
+        f"Expected pytree structure of cotangents to be that of the function's "
+        f"outputs, {out_spec}; got {given_spec}",
+    )
+    for value, cotangent in zip(outputs, found, strict=True):
+        check(
+            isinstance(cotangent, Tensor) and cotangent.shape == value.shape,
+            "Expected cotangents to "
+            f"have the shapes of the outputs: {list(value.shape)}, got "
+            f"{list(cotangent.shape) if isinstance(cotangent, Tensor) else type(cotangent)}",
+        )
+    return found

@@ -11,6 +11,7 @@ from ..core import pytree
 from ..core.dispatch import run_name
 from ..core.nested_base import NestedBase
 from ..core.tensor import Tensor
+from ..core.transforms import opened
 
 _RANDOMNESS = ("error", "different", "same")
 
@@ -128,7 +129,7 @@ def _run(
     randomness: str,
     kwargs: dict[str, Any],
 ) -> Any:
-    with Vmap(size, randomness) as trace:
+    with Vmap(size, randomness) as trace, opened(trace):
         batched = [
             leaf if dim is None else trace.lift(leaf, dim) for leaf, dim in zip(leaves, dims, strict=True)
         ]
