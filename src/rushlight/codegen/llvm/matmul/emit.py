@@ -24,7 +24,9 @@ from ..emitter import Emitter
 from ..instructions import element_type
 from ..launch import Task
 from ..nests import emit_tile
-from . import driver, pack
+from ..struct import Struct
+from . import driver, pack  # noqa: F401  the driver's routines are found by name
+from .fields import EpilogueArgs, PackFields, ProductFields, TableFields
 from .kernels import NOTHING
 from .routines import declared
 
@@ -76,68 +78,59 @@ class _ProductEmitter:
             vectors = tile.width // self.target.lanes(self.size)
             steps = "-".join(step.op + step.operand for step in plan.epilogue.finish) or NOTHING
             kernel = self._routine("tile", tile.height, vectors, len(plan.epilogue.prefetched), steps)
-        self._task(
-            driver.FIELDS,
-            self._fields(),
-            "product",
-            kernel,
-            *(declared(self.module, self.target, kind) for kind in ("move", "clear")),
-            self._epilogue(),
-        )
+        helpers = [declared(self.module, self.target, kind) for kind in ("move", "clear")]
+        self._task(self._fields(), "product", kernel, *helpers, self._epilogue())
         return [*packs, Task(self.task.name, plan.grid.tasks)]
 
     def _routine(self, kind: str, *details: Any) -> Any:
         return declared(self.module, self.target, kind, self.element, *details)
 
-    def _task(self, names: Sequence[str], fields: dict[str, int], kind: str, *functions: Any) -> None:
+    def _task(self, fields: Struct, kind: str, *functions: Any) -> None:
         """The body of a task: a call of a routine with a constant array of fields."""
         e, function = self.e, self.e.builder.function
-        kind_of_fields = ir.ArrayType(e.i64, len(names))
-        table = ir.GlobalVariable(self.module, kind_of_fields, f"{function.name}.fields")
-        table.linkage, table.global_constant = "internal", True
-        table.initializer = ir.Constant(kind_of_fields, [fields[name] for name in names])
+        table = fields.constant(e, f"{function.name}.fields")
         function.linkage = "internal"
         function.attributes.add("nounwind")
         run = declared(self.module, self.target, kind)
-        e.call(run, [self._address(table), *function.args, *map(self._address, functions)])
+        e.call(run, [table, *function.args, *map(self._address, functions)])
         e.builder.ret_void()
 
     def _address(self, value: Any) -> Any:
-        """A global as an opaque pointer."""
+        """A function as an opaque pointer."""
         e = self.e
         return e.zero(e.pointer) if value is None else literal(e.pointer, value.get_reference())
 
     # Fields.
 
-    def _fields(self) -> dict[str, int]:
+    def _fields(self) -> ProductFields:
         p, plan, size = self.p, self.plan, self.size
-        return {
-            "batch": p.batch,
-            "rows": p.rows,
-            "columns": p.columns,
-            "depth": p.depth,
-            "height": plan.tile.height,
-            "tiles": plan.tiles,
-            "width": plan.tile.width,
-            "panels": plan.panels,
-            "block": plan.block,
-            "chunk": plan.chunk,
-            "batch_tasks": plan.grid.batch,
-            "row_tasks": plan.grid.rows,
-            "column_tasks": plan.grid.columns,
-            "lead": plan.lead,
-            "lead_step": plan.lead_step,
-            "out": self.slots[self.product.result],
-            "out_batch": p.rows * p.columns * size,
-            "out_row": p.columns * size,
-            "size": size,
-            "triangle": 0 if p.triangle is None else p.triangle.side,
-            "diagonal": 0 if p.triangle is None else p.triangle.diagonal,
-            "reach": plan.reach,
+        return ProductFields(
+            batch=p.batch,
+            rows=p.rows,
+            columns=p.columns,
+            depth=p.depth,
+            height=plan.tile.height,
+            tiles=plan.tiles,
+            width=plan.tile.width,
+            panels=plan.panels,
+            block=plan.block,
+            chunk=plan.chunk,
+            batch_tasks=plan.grid.batch,
+            row_tasks=plan.grid.rows,
+            column_tasks=plan.grid.columns,
+            lead=plan.lead,
+            lead_step=plan.lead_step,
+            out=self.slots[self.product.result],
+            out_batch=p.rows * p.columns * size,
+            out_row=p.columns * size,
+            size=size,
+            triangle=0 if p.triangle is None else p.triangle.side,
+            diagonal=0 if p.triangle is None else p.triangle.diagonal,
+            reach=plan.reach,
             **self._left_fields(),
             **self._right_fields(),
             **self._epilogue_fields(),
-        }
+        )
 
     def _left_fields(self) -> dict[str, int]:
         """Where the left operand is, in its own memory or packed, and its tables."""
@@ -211,55 +204,55 @@ class _ProductEmitter:
     def _table(self, windows: Windows) -> Task:
         """Add a task that writes the tables."""
         rows, segments = self._tables()
-        fields = {
-            "out": self.scratch.slot,
-            "rows_offset": rows,
-            "rows": self.p.rows,
-            "padded": self.plan.tiles * self.plan.tile.height,
-            "taps_offset": segments,
-        }
+        dimensions: dict[str, int] = {}
         for kind, dims in (("row", windows.positions), ("tap", windows.taps)):
             for d, (extent, stride) in enumerate([(1, 0)] * (4 - len(dims)) + list(dims)):
-                fields |= {f"{kind}{d}_extent": extent, f"{kind}{d}_stride": stride * self.size}
-        return Task(self._small_task("table", driver.TABLE_FIELDS, fields, "table"), 1)
+                dimensions |= {f"{kind}{d}_extent": extent, f"{kind}{d}_stride": stride * self.size}
+        fields = TableFields(
+            out=self.scratch.slot,
+            row_offset=rows,
+            rows=self.p.rows,
+            padded=self.plan.tiles * self.plan.tile.height,
+            tap_offset=segments,
+            **dimensions,
+        )
+        return Task(self._small_task("table", fields, "table"), 1)
 
     def _packing(self, plan: PackPlan, matrix: Matrix, source: Buffer) -> Task:
         """Add a task that packs units of an operand."""
         size = self.size
         unit, depth_step = (matrix.row, matrix.column) if plan.side == "left" else (matrix.column, matrix.row)
-        fields = {
-            "source": self.slots[source],
-            "offset": (matrix.offset + plan.first * unit) * size,
-            "batch_step": matrix.batch * size,
-            "unit": unit * size,
-            "depth_step": depth_step * size,
-            "units": plan.units,
-            "depth": self.p.depth,
-            "out": self.scratch.slot,
-            "out_offset": self.scratch.offset + plan.offset,
-            "out_batch": plan.slabs * plan.room,
-            "width": plan.width,
-            "room": plan.room,
-            "groups": plan.groups,
-            "group_units": plan.group_units,
-            "parts": plan.parts,
-            "part_depth": plan.part_depth,
-            "size": size,
-        }
+        fields = PackFields(
+            source=self.slots[source],
+            offset=(matrix.offset + plan.first * unit) * size,
+            batch_step=matrix.batch * size,
+            unit=unit * size,
+            depth_step=depth_step * size,
+            units=plan.units,
+            depth=self.p.depth,
+            out=self.scratch.slot,
+            out_offset=self.scratch.offset + plan.offset,
+            out_batch=plan.slabs * plan.room,
+            width=plan.width,
+            room=plan.room,
+            groups=plan.groups,
+            group_units=plan.group_units,
+            parts=plan.parts,
+            part_depth=plan.part_depth,
+            size=size,
+        )
         if plan.contiguous:
             move = self._routine("copy", *pack.copied_vectors(plan.width, self.target.lanes(size)))
         else:
             move = self._routine("transpose")
-        return Task(self._small_task(plan.side, pack.PACK_FIELDS, fields, "packing", move), plan.tasks)
+        return Task(self._small_task(plan.side, fields, "packing", move), plan.tasks)
 
-    def _small_task(
-        self, name: str, names: Sequence[str], fields: dict[str, int], kind: str, *functions: Any
-    ) -> str:
+    def _small_task(self, name: str, fields: Struct, kind: str, *functions: Any) -> str:
         """A task beside that of the product; gives its name."""
         outer = self.e
         task = ir.Function(self.module, self.task.function_type, f"{self.plan.name}.{name}")
         self.e = Emitter(ir.IRBuilder(task.append_basic_block("entry")), self.target)
-        self._task(names, fields, kind, *functions)
+        self._task(fields, kind, *functions)
         self.e = outer
         return str(task.name)
 
@@ -273,11 +266,7 @@ class _ProductEmitter:
         nest = plan.nest
         buffers = list(dict.fromkeys(a.buffer for a in (*nest.reads(), *nest.writes())))
         inner = self._tile_function(plan, buffers)
-        function = ir.Function(
-            self.module,
-            ir.FunctionType(ir.VoidType(), [ir.PointerType(), *[ir.IntType(64)] * 5]),
-            f"{nest.name}.block",
-        )
+        function = ir.Function(self.module, EpilogueArgs.function_type(), f"{nest.name}.block")
         function.linkage = "internal"
         e = Emitter(ir.IRBuilder(function.append_basic_block("entry")), self.target)
         block, *numbers = function.args

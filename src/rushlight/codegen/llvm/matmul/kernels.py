@@ -16,24 +16,63 @@ from typing import Any
 from ....core.lazy import LazyModule
 from ....plan.cost import FEW_LINES, MOST_OTHERS
 from ..emitter import Emitter
+from ..struct import I64, Ptr, Struct
 from ..types import bits_of, vector
 from .routines import element_named, routine
 
 ir = LazyModule("llvmlite.ir")
-
-# Arguments of a kernel: the left operand, the offsets of the rows of a tile of it, and from k to k + 1; how
-# many segments the depth has, their offsets, the depth of each; the right operand, from k to k + 1, from
-# column to column, how many columns are there; the result, from row to row, whether to add to what is there;
-# how many tiles, and from tile to tile in the left operand, in the offsets of rows, and in the result; how
-# far from the result other matrices are that go with it, and behind that the address of a row; whether to
-# finish; how far ahead in the left operand lines are fetched, and from one to the next.
-KERNEL = "ppnnpnpnnnpnnnnnnpnnn"
 
 LINE = 64  # bytes that are fetched together
 
 # What a kernel does with its sums in the end, before it stores them: steps of an instruction and what it
 # takes besides, the row or the next of the other matrices.
 NOTHING = "nothing"
+
+
+class TileArgs(Struct):
+    """A column of tiles: what a kernel is called with."""
+
+    left: Ptr
+    row_offsets: Ptr  # of the rows of a tile in the left operand
+    left_depth: I64  # from k to k + 1 in the left operand
+    segments: I64  # runs of k with one stride
+    segment_offsets: Ptr
+    depth: I64  # of a segment
+    right: Ptr
+    right_depth: I64  # from k to k + 1
+    right_column: I64  # from column to column
+    columns: I64  # that there are
+    out: Ptr
+    out_row: I64  # from row to row
+    add: I64  # not 0: add to what is there
+    tiles: I64
+    left_tile: I64  # from tile to tile, in the left operand,
+    offsets_tile: I64  # in the offsets of rows,
+    out_tile: I64  # and in the result
+    distances: Ptr  # from the result to other matrices that go with it, and behind them the address of a row
+    finish: I64  # not 0: do the steps of the kernel before storing
+    lead: I64  # bytes ahead in the left operand at which lines are fetched,
+    lead_step: I64  # and from one to the next
+
+
+class MoveArgs(Struct):
+    """Rows of words of 4 bytes, and the bytes from row to row."""
+
+    source: Ptr
+    source_row: I64
+    target: Ptr
+    target_row: I64
+    rows: I64
+    words: I64
+
+
+class ClearArgs(Struct):
+    """Rows of words of 4 bytes, and the bytes from row to row."""
+
+    target: Ptr
+    target_row: I64
+    rows: I64
+    words: I64
 
 
 def shifted(e: Emitter, pointer: Any, offset: Any) -> Any:
@@ -52,223 +91,228 @@ def offset_rows(e: Emitter, pointer: Any, offsets: Any, count: int) -> list[Any]
     return [shifted(e, pointer, e.load(e.address(offsets, i, e.i64), e.i64)) for i in range(count)]
 
 
-@routine("tile", KERNEL)
-def tile(
-    e: Emitter,
-    left: Any,
-    row_offsets: Any,
-    left_depth: Any,
-    segments: Any,
-    offsets: Any,
-    depth: Any,
-    right: Any,
-    right_depth: Any,
-    right_column: Any,
-    columns: Any,
-    out: Any,
-    out_row: Any,
-    add: Any,
-    tiles: Any,
-    left_tile: Any,
-    offsets_tile: Any,
-    out_tile: Any,
-    distances: Any,
-    finish: Any,
-    lead: Any,
-    lead_step: Any,
-    element: str,
-    height: int,
-    vectors: int,
-    others: int,
-    steps: str,
-) -> None:
-    """A column times a row, again and again, with vectors along the columns.
-
-    `others`: how many other matrices go with the result, which the epilogue reads or writes. `steps`: how the
-    sums are finished. The lines of all these, and of the result, are fetched in turn, one of each a step: if
-    there are many, what the sums need would wait behind them.
-    """
-    scalar = element_named(element)
-    size = bits_of(scalar) // 8
-    lanes = e.target.lanes(size)
-    kind = vector(scalar, lanes)
-    row_lines = 1 << (-(-vectors * lanes * size // LINE) - 1).bit_length()  # of a row of the tile, or more
-    in_turn = height * row_lines > FEW_LINES
-
-    def side_by_side(pointer: Any) -> list[Any]:
-        return [e.address(pointer, j * lanes, scalar) if j else pointer for j in range(vectors)]
-
-    def each(left: Any, row_offsets: Any, out: Any) -> None:
-        rows = offset_rows(e, left, row_offsets, height)
-        places = [at for row in rows_of(e, out, out_row, height) for at in side_by_side(row)]
-        matrices = [e.load(e.address(distances, other, e.i64), e.i64) for other in range(others)]
-        for distance in [] if in_turn else matrices:
-            for row in places[::vectors]:
-                e.fetch(shifted(e, row, distance), vectors * lanes * size, write=True)
-        sums = e.branch(
-            e.compare("!=", add, 0),
-            lambda: [e.load(at, kind) for at in places],
-            lambda: [e.zero(kind)] * len(places),
-        )
-
-        def step(left_over: Any, offset: Any, panel: Any, ahead: Any, *more: Any) -> tuple[Any, list[Any]]:
-            turn, sums = more[: len(first_turn)], more[len(first_turn) :]
-            for number in turn:
-                line = shifted(e, out, line_of(number))
-                for distance in (0, *matrices):
-                    e.fetch(shifted(e, line, distance), 1, write=True)
-            b = [e.load(at, kind) for at in side_by_side(panel)]
-            following = []
-            for i, row in enumerate(rows):
-                a = e.splat(e.load(shifted(e, row, offset), scalar), lanes)
-                following += [e.mul_add(a, x, sums[i * vectors + j]) for j, x in enumerate(b)]
-            e.fetch(ahead, 1, write=False)
-            left_over = e.sub(left_over, 1)
-            return e.compare(">", left_over, 0), [
-                left_over,
-                e.add(offset, left_depth),
-                shifted(e, panel, right_depth),
-                shifted(e, ahead, lead_step),
-                *(e.add(number, 1) for number in turn),
-                *following,
-            ]
-
-        def segment(number: Any, panel: Any, ahead: Any, *more: Any) -> tuple[Any, list[Any]]:
-            start = e.load(e.address(offsets, number, e.i64), e.i64)
-            _, _, *following = e.repeat([depth, start, panel, ahead, *more], step)
-            number = e.add(number, 1)
-            return e.compare("<", number, segments), [number, *following]
-
-        first_turn = [e.i64(0)] if in_turn else []
-        start = [e.i64(0), right, shifted(e, left, lead), *first_turn]
-        sums = e.repeat([*start, *sums], segment)[len(start) :]
-        if steps != NOTHING:
-            sums = e.branch(
-                e.compare("!=", finish, 0), lambda: finished(sums, places, matrices), lambda: sums
-            )
-        for x, at in zip(sums, places, strict=True):
-            e.store(x, at)
-
-    def line_of(number: Any) -> Any:
-        """How far line `number` of a tile is from its start; after the last one, that again."""
-        number = e.minimum(number, e.i64(height * row_lines - 1))
-        bits = row_lines.bit_length() - 1
-        return e.add(e.mul(e.shift_right(number, bits), out_row), e.mul(e.and_(number, row_lines - 1), LINE))
-
-    def finished(sums: Sequence[Any], places: Sequence[Any], matrices: Sequence[Any]) -> list[Any]:
-        found, distances_left = list(sums), iter(matrices)
-        for step in steps.split("-"):
-            operation = {"add": e.add, "mul": e.mul}[step[:3]]
-            if step[3:] == "row":
-                row = e.load(e.address(distances, MOST_OTHERS, e.i64), e.pointer)
-                besides = [e.load(at, kind) for at in side_by_side(row)] * height
-            else:
-                distance = next(distances_left)
-                besides = [e.load(shifted(e, at, distance), kind) for at in places]
-            found = [operation(x, y) for x, y in zip(found, besides, strict=True)]
-        return found
-
-    _for_tiles(e, tiles, (left, left_tile), (row_offsets, offsets_tile), (out, out_tile), each)
-
-
-def _for_tiles(
-    e: Emitter,
-    tiles: Any,
-    left: tuple[Any, Any],
-    offsets: tuple[Any, Any],
-    out: tuple[Any, Any],
-    each: Callable[[Any, Any, Any], None],
-) -> None:
-    """`each` with the pointers of one tile after the other; the pairs are pointers with their steps."""
+def for_tiles(e: Emitter, args: TileArgs, each: Callable[[Any, Any, Any], None]) -> None:
+    """`each` with the left operand, the offsets of its rows and the result of one tile after the other."""
 
     def one(left_over: Any, *pointers: Any) -> tuple[Any, list[Any]]:
         each(*pointers)
         left_over = e.sub(left_over, 1)
-        steps = (left[1], offsets[1], out[1])
+        steps = (args.left_tile, args.offsets_tile, args.out_tile)
         return e.compare(">", left_over, 0), [
             left_over,
             *[shifted(e, pointer, step) for pointer, step in zip(pointers, steps, strict=True)],
         ]
 
-    e.repeat([tiles, left[0], offsets[0], out[0]], one)
+    e.repeat([args.tiles, args.left, args.row_offsets, args.out], one)
 
 
-@routine("dot", KERNEL)
-def dot(
-    e: Emitter,
-    left: Any,
-    row_offsets: Any,
-    left_depth: Any,
-    segments: Any,
-    offsets: Any,
-    depth: Any,
-    right: Any,
-    right_depth: Any,
-    right_column: Any,
-    columns: Any,
-    out: Any,
-    out_row: Any,
-    add: Any,
-    tiles: Any,
-    left_tile: Any,
-    offsets_tile: Any,
-    out_tile: Any,
-    distances: Any,
-    finish: Any,
-    lead: Any,
-    lead_step: Any,
-    element: str,
-    height: int,
-    width: int,
+# Vectors along the columns.
+
+
+@routine("tile", TileArgs)
+def tile(
+    e: Emitter, args: TileArgs, element: str, height: int, vectors: int, others: int, steps: str
 ) -> None:
+    """A column times a row, again and again, with vectors along the columns.
+
+    `others`: how many other matrices go with the result, which the epilogue reads or writes. `steps`: how the
+    sums are finished.
+    """
+    for_tiles(e, args, _ColumnTile(e, args, element, (height, vectors), others, steps).emit)
+
+
+class _ColumnTile:
+    """Emits one tile: `height` rows of `vectors` vectors of sums.
+
+    The lines of the result and of other matrices are fetched in turn, one of each a step, if there are many:
+    what the sums need would wait behind them.
+    """
+
+    def __init__(
+        self, e: Emitter, args: TileArgs, element: str, shape: tuple[int, int], others: int, steps: str
+    ) -> None:
+        self.e, self.args, self.steps, self.others = e, args, steps, others
+        self.height, self.vectors = shape
+        self.scalar = element_named(element)
+        size = bits_of(self.scalar) // 8
+        self.lanes = e.target.lanes(size)
+        self.kind = vector(self.scalar, self.lanes)
+        self.row_bytes = self.vectors * self.lanes * size
+        self.row_lines = 1 << (-(-self.row_bytes // LINE) - 1).bit_length()  # of a row of the tile, or more
+        self.in_turn = self.height * self.row_lines > FEW_LINES
+
+    def emit(self, left: Any, row_offsets: Any, out: Any) -> None:
+        e, args = self.e, self.args
+        self.out = out
+        self.rows = offset_rows(e, left, row_offsets, self.height)
+        self.places = [
+            at for row in rows_of(e, out, args.out_row, self.height) for at in self._side_by_side(row)
+        ]
+        self.matrices = [
+            e.load(e.address(args.distances, other, e.i64), e.i64) for other in range(self.others)
+        ]
+        if not self.in_turn:
+            self._fetch_matrices()
+        sums = self._multiply(left, self._first_sums())
+        if self.steps != NOTHING:
+            sums = e.branch(e.compare("!=", args.finish, 0), lambda: self._finished(sums), lambda: sums)
+        for x, at in zip(sums, self.places, strict=True):
+            e.store(x, at)
+
+    def _side_by_side(self, pointer: Any) -> list[Any]:
+        """The addresses of the vectors of a row."""
+        e = self.e
+        return [
+            e.address(pointer, j * self.lanes, self.scalar) if j else pointer for j in range(self.vectors)
+        ]
+
+    def _first_sums(self) -> list[Any]:
+        """What is there already, or zeros."""
+        e = self.e
+        return e.branch(
+            e.compare("!=", self.args.add, 0),
+            lambda: [e.load(at, self.kind) for at in self.places],
+            lambda: [e.zero(self.kind)] * len(self.places),
+        )
+
+    # Sums.
+
+    def _multiply(self, left: Any, sums: Sequence[Any]) -> list[Any]:
+        """The sums of all segments of the depth."""
+        e, args = self.e, self.args
+        turn = [e.i64(0)] if self.in_turn else []
+        start = [e.i64(0), args.right, shifted(e, left, args.lead), *turn]
+        return e.repeat([*start, *sums], self._segment)[len(start) :]
+
+    def _segment(self, number: Any, panel: Any, ahead: Any, *more: Any) -> tuple[Any, list[Any]]:
+        e, args = self.e, self.args
+        start = e.load(e.address(args.segment_offsets, number, e.i64), e.i64)
+        _, _, *following = e.repeat([args.depth, start, panel, ahead, *more], self._step)
+        number = e.add(number, 1)
+        return e.compare("<", number, args.segments), [number, *following]
+
+    def _step(self, left_over: Any, offset: Any, panel: Any, ahead: Any, *more: Any) -> tuple[Any, list[Any]]:
+        """One k: an element of each row times a row of the panel."""
+        e, args = self.e, self.args
+        turn, sums = more[: int(self.in_turn)], more[int(self.in_turn) :]
+        for number in turn:
+            self._fetch_line(number)
+        b = [e.load(at, self.kind) for at in self._side_by_side(panel)]
+        following = []
+        for i, row in enumerate(self.rows):
+            a = e.splat(e.load(shifted(e, row, offset), self.scalar), self.lanes)
+            following += [e.mul_add(a, x, sums[i * self.vectors + j]) for j, x in enumerate(b)]
+        e.fetch(ahead, 1, write=False)
+        left_over = e.sub(left_over, 1)
+        return e.compare(">", left_over, 0), [
+            left_over,
+            e.add(offset, args.left_depth),
+            shifted(e, panel, args.right_depth),
+            shifted(e, ahead, args.lead_step),
+            *(e.add(number, 1) for number in turn),
+            *following,
+        ]
+
+    def _finished(self, sums: Sequence[Any]) -> list[Any]:
+        """The sums after the steps of the epilogue that kernels do in registers."""
+        e, distances = self.e, iter(self.matrices)
+        found = list(sums)
+        for step in self.steps.split("-"):
+            operation = {"add": e.add, "mul": e.mul}[step[:3]]
+            if step[3:] == "row":
+                row = e.load(e.address(self.args.distances, MOST_OTHERS, e.i64), e.pointer)
+                besides = [e.load(at, self.kind) for at in self._side_by_side(row)] * self.height
+            else:
+                distance = next(distances)
+                besides = [e.load(shifted(e, at, distance), self.kind) for at in self.places]
+            found = [operation(x, y) for x, y in zip(found, besides, strict=True)]
+        return found
+
+    # Prefetching.
+
+    def _fetch_matrices(self) -> None:
+        """The lines of all matrices that go with the result at once."""
+        for distance in self.matrices:
+            for row in self.places[:: self.vectors]:
+                self.e.fetch(shifted(self.e, row, distance), self.row_bytes, write=True)
+
+    def _fetch_line(self, number: Any) -> None:
+        """Line `number` of the tile, of the result and of what goes with it."""
+        e = self.e
+        line = shifted(e, self.out, self._line_of(number))
+        for distance in (0, *self.matrices):
+            e.fetch(shifted(e, line, distance), 1, write=True)
+
+    def _line_of(self, number: Any) -> Any:
+        """How far line `number` of a tile is from its start; after the last one, that again."""
+        e, lines = self.e, self.row_lines
+        number = e.minimum(number, e.i64(self.height * lines - 1))
+        row = e.shift_right(number, lines.bit_length() - 1)
+        return e.add(e.mul(row, self.args.out_row), e.mul(e.and_(number, lines - 1), LINE))
+
+
+# Vectors along the depth.
+
+
+@routine("dot", TileArgs)
+def dot(e: Emitter, args: TileArgs, element: str, height: int, width: int) -> None:
     """Rows times columns, each contiguous, with vectors along the depth; one segment, nothing is added to.
 
     For columns that are not there the last one is computed again.
     """
-    scalar = element_named(element)
-    size = bits_of(scalar) // 8
-    lanes = e.target.lanes(size)
-    kind = vector(scalar, lanes)
-    beside = [right]
-    for j in range(1, width):
-        beside.append(shifted(e, beside[-1], e.select(e.compare(">", columns, j), right_column, e.i64(0))))
+    for_tiles(e, args, _DepthTile(e, args, element, height, width).emit)
 
-    def each(left: Any, row_offsets: Any, out: Any) -> None:
-        rows = offset_rows(e, left, row_offsets, height)
 
-        def multiplied(load: Callable[[Any], Any], offset: Any, sums: Sequence[Any]) -> list[Any]:
-            a = [load(shifted(e, row, offset)) for row in rows]
-            following = list(sums)
-            for j, column in enumerate(beside):
-                b = load(shifted(e, column, offset))
-                for i, x in enumerate(a):
-                    at = i * width + j
-                    following[at] = e.mul_add(x, b, following[at])
-            return following
+class _DepthTile:
+    """Emits one tile: `height` rows times `width` columns, a vector of partial sums each."""
 
-        sums: Sequence[Any] = [e.zero(kind)] * (height * width)
-        whole = e.mul(e.and_(depth, -lanes), size)
+    def __init__(self, e: Emitter, args: TileArgs, element: str, height: int, width: int) -> None:
+        self.e, self.args, self.height, self.width = e, args, height, width
+        scalar = element_named(element)
+        self.size = bits_of(scalar) // 8
+        self.lanes = e.target.lanes(self.size)
+        self.kind = vector(scalar, self.lanes)
+        self.beside = [args.right]
+        for j in range(1, width):
+            there = e.compare(">", args.columns, j)
+            self.beside.append(shifted(e, self.beside[-1], e.select(there, args.right_column, e.i64(0))))
+
+    def emit(self, left: Any, row_offsets: Any, out: Any) -> None:
+        e, kind = self.e, self.kind
+        self.rows = offset_rows(e, left, row_offsets, self.height)
+        sums: Sequence[Any] = [e.zero(kind)] * (self.height * self.width)
+        whole = e.mul(e.and_(self.args.depth, -self.lanes), self.size)
         sums = e.fold(
             0,
             whole,
-            lanes * size,
+            self.lanes * self.size,
             sums,
-            lambda offset, *state: multiplied(lambda at: e.load(at, kind), offset, state),
+            lambda offset, *state: self._multiplied(lambda at: e.load(at, kind), offset, state),
         )
-        rest = e.and_(depth, lanes - 1)
-        mask = e.tail_mask(rest, lanes)
+        rest = e.and_(self.args.depth, self.lanes - 1)
+        mask = e.tail_mask(rest, self.lanes)
         sums = e.branch(
             e.compare(">", rest, 0),
-            lambda: multiplied(lambda at: e.load_masked(at, kind, mask), whole, sums),
+            lambda: self._multiplied(lambda at: e.load_masked(at, kind, mask), whole, sums),
             lambda: list(sums),
         )
-        for i, row in enumerate(rows_of(e, out, out_row, height)):
-            e.store(_lane_sums(e, sums[i * width : (i + 1) * width]), row)
+        for i, row in enumerate(rows_of(e, out, self.args.out_row, self.height)):
+            e.store(lane_sums(e, sums[i * self.width : (i + 1) * self.width]), row)
 
-    _for_tiles(e, tiles, (left, left_tile), (row_offsets, offsets_tile), (out, out_tile), each)
+    def _multiplied(self, load: Callable[[Any], Any], offset: Any, sums: Sequence[Any]) -> list[Any]:
+        """The partial sums after one vector of each row and each column."""
+        e = self.e
+        a = [load(shifted(e, row, offset)) for row in self.rows]
+        following = list(sums)
+        for j, column in enumerate(self.beside):
+            b = load(shifted(e, column, offset))
+            for i, x in enumerate(a):
+                at = i * self.width + j
+                following[at] = e.mul_add(x, b, following[at])
+        return following
 
 
-def _lane_sums(e: Emitter, vectors: Sequence[Any]) -> Any:
+def lane_sums(e: Emitter, vectors: Sequence[Any]) -> Any:
     """A vector of the sums of the lanes of each: neighbours are added while the vectors are interleaved."""
     lanes = vectors[0].type.count
     if len(vectors) not in (2, 4, 8) or len(vectors) > lanes:
@@ -289,28 +333,30 @@ def _lane_sums(e: Emitter, vectors: Sequence[Any]) -> Any:
     return total
 
 
-@routine("move", "pnpnnn")
-def move(
-    e: Emitter, source: Any, source_row: Any, target: Any, target_row: Any, rows: Any, words: Any
-) -> None:
-    """Copy rows of words of 4 bytes."""
-    with e.loop(0, rows) as row:
+# Edges and triangles.
+
+
+@routine("move", MoveArgs)
+def move(e: Emitter, args: MoveArgs) -> None:
+    """Copy rows of words."""
+    with e.loop(0, args.rows) as row:
         start, end = (
-            shifted(e, at, e.mul(row, step)) for at, step in ((source, source_row), (target, target_row))
+            shifted(e, at, e.mul(row, step))
+            for at, step in ((args.source, args.source_row), (args.target, args.target_row))
         )
-        with e.loop(0, words) as word:
+        with e.loop(0, args.words) as word:
             e.store(e.load(e.address(start, word, e.i32), e.i32), e.address(end, word, e.i32))
 
 
-@routine("clear", "pnnn")
-def clear(e: Emitter, target: Any, target_row: Any, rows: Any, words: Any) -> None:
-    """Fill rows of words of 4 bytes with zeros."""
+@routine("clear", ClearArgs)
+def clear(e: Emitter, args: ClearArgs) -> None:
+    """Fill rows of words with zeros."""
     lanes = e.target.lanes(4)
     zeros = e.zero(vector(e.i32, lanes))
-    whole = e.and_(words, -lanes)
-    with e.loop(0, rows) as row:
-        start = shifted(e, target, e.mul(row, target_row))
+    whole = e.and_(args.words, -lanes)
+    with e.loop(0, args.rows) as row:
+        start = shifted(e, args.target, e.mul(row, args.target_row))
         with e.loop(0, whole, lanes) as word:
             e.store(zeros, e.address(start, word, e.i32))
-        with e.loop(whole, words) as word:
+        with e.loop(whole, args.words) as word:
             e.store(e.i32(0), e.address(start, word, e.i32))

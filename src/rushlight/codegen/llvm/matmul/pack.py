@@ -13,13 +13,24 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..emitter import Emitter
+from ..struct import I64, Ptr, Struct
 from ..types import bits_of, vector
+from .fields import PackFields, PackingArgs
 from .kernels import shifted
-from .routines import callee, element_named, fields_of, routine
+from .routines import call_routine, element_named, routine
 
-# source, from unit to unit, from k to k + 1; how many units and k there are; out, units of a slab, from slab
-# to slab
-PACK = "pnnnnpnn"
+
+class PackArgs(Struct):
+    """Units of an operand to be packed."""
+
+    source: Ptr
+    unit: I64  # from unit to unit
+    depth_step: I64  # from k to k + 1
+    units: I64
+    depth: I64
+    out: Ptr
+    width: I64  # units of a slab
+    room: I64  # from slab to slab
 
 
 def copied_vectors(width: int, lanes: int) -> tuple[int, int]:
@@ -29,109 +40,100 @@ def copied_vectors(width: int, lanes: int) -> tuple[int, int]:
     return -(-width // lanes), lanes
 
 
-@routine("copy", PACK)
-def copy(
-    e: Emitter,
-    source: Any,
-    unit: Any,
-    depth_step: Any,
-    units: Any,
-    depth: Any,
-    out: Any,
-    width: Any,
-    room: Any,
-    element: str,
-    vectors: int,
-    lanes: int,
-) -> None:
+@routine("copy", PackArgs)
+def copy(e: Emitter, args: PackArgs, element: str, vectors: int, lanes: int) -> None:
     """Of an operand whose units are contiguous for each k; a slab has as many as fit into `vectors`."""
-    scalar = element_named(element)
-    size = bits_of(scalar) // 8
-    kind = vector(scalar, lanes)
-    step = e.mul(width, size)
-    # slabs whose vectors reach over nothing but other units
-    inside = e.add(e.sub(units, vectors * lanes), width)
-    plain = e.builder.udiv(e.maximum(inside, e.i64(0)), width)
+    copier = _Copier(e, args, element, vectors, lanes)
+    # Another task may have packed what follows: the last stores, which would reach there, are masked.
+    reaching = e.builder.udiv(e.i64(vectors * lanes - 1), args.width)
+    plain_depth = e.maximum(e.sub(args.depth, reaching), e.i64(0))
+    with e.loop(0, plain_depth) as k:
+        copier.emit(k, lambda x, place, at: e.store(x, place))
+    with e.loop(plain_depth, args.depth) as k:
+        copier.emit(
+            k, lambda x, place, at: e.store_masked(x, place, e.tail_mask(e.sub(args.width, at), lanes))
+        )
 
-    def each(k: Any, store: Callable[[Any, Any, int], None]) -> None:
-        row = shifted(e, source, e.mul(k, depth_step))
-        slab = shifted(e, out, e.mul(k, step))
 
-        def moved(slab: Any, row: Any, load: Callable[[Any, int], Any]) -> list[Any]:
-            places = range(0, vectors * lanes, lanes)
-            for at, x in [(at, load(e.address(row, at, scalar), at)) for at in places]:
-                store(x, e.address(slab, at, scalar), at)
-            return [shifted(e, slab, room), shifted(e, row, step)]
+class _Copier:
+    """Copies the units of one k into their slabs."""
+
+    def __init__(self, e: Emitter, args: PackArgs, element: str, vectors: int, lanes: int) -> None:
+        self.e, self.args, self.vectors, self.lanes = e, args, vectors, lanes
+        self.scalar = element_named(element)
+        self.kind = vector(self.scalar, lanes)
+        self.step = e.mul(args.width, bits_of(self.scalar) // 8)
+        # slabs whose vectors reach over nothing but other units
+        inside = e.add(e.sub(args.units, vectors * lanes), args.width)
+        self.plain = e.builder.udiv(e.maximum(inside, e.i64(0)), args.width)
+
+    def emit(self, k: Any, store: Callable[[Any, Any, int], None]) -> None:
+        e, args = self.e, self.args
+        row = shifted(e, args.source, e.mul(k, args.depth_step))
+        slab = shifted(e, args.out, e.mul(k, self.step))
+        slab, row = e.fold(
+            0, self.plain, 1, [slab, row], lambda _, slab, row: self._moved(slab, row, self._load, store)
+        )
 
         def next_slab(first: Any, slab: Any, row: Any) -> tuple[Any, list[Any]]:
-            following = moved(
-                slab,
-                row,
-                lambda place, at: e.load_masked(
-                    place, kind, e.tail_mask(e.sub(e.sub(units, first), at), lanes)
-                ),
-            )
-            first = e.add(first, width)
-            return e.compare("<", first, units), [first, *following]
+            following = self._moved(slab, row, lambda place, at: self._load_masked(place, first, at), store)
+            first = e.add(first, args.width)
+            return e.compare("<", first, args.units), [first, *following]
 
-        slab, row = e.fold(
-            0,
-            plain,
-            1,
-            [slab, row],
-            lambda _, slab, row: moved(slab, row, lambda place, at: e.load(place, kind)),
-        )
-        first = e.mul(plain, width)
-        with e.when(e.compare("<", first, units)):
+        first = e.mul(self.plain, args.width)
+        with e.when(e.compare("<", first, args.units)):
             e.repeat([first, slab, row], next_slab)
 
-    # Another task may have packed what follows: the last stores, which would reach there, are masked.
-    reaching = e.builder.udiv(e.i64(vectors * lanes - 1), width)
-    plain_depth = e.maximum(e.sub(depth, reaching), e.i64(0))
-    with e.loop(0, plain_depth) as k:
-        each(k, lambda x, place, at: e.store(x, place))
-    with e.loop(plain_depth, depth) as k:
-        each(k, lambda x, place, at: e.store_masked(x, place, e.tail_mask(e.sub(width, at), lanes)))
+    def _load(self, place: Any, at: int) -> Any:
+        return self.e.load(place, self.kind)
+
+    def _load_masked(self, place: Any, first: Any, at: int) -> Any:
+        """A vector of which only the first units are there; the slab begins with unit `first`."""
+        e = self.e
+        left = e.sub(e.sub(self.args.units, first), at)
+        return e.load_masked(place, self.kind, e.tail_mask(left, self.lanes))
+
+    def _moved(
+        self, slab: Any, row: Any, load: Callable[[Any, int], Any], store: Callable[[Any, Any, int], None]
+    ) -> list[Any]:
+        """Copy one slab; gives where the next one is, and its units."""
+        e = self.e
+        places = range(0, self.vectors * self.lanes, self.lanes)
+        for at, x in [(at, load(e.address(row, at, self.scalar), at)) for at in places]:
+            store(x, e.address(slab, at, self.scalar), at)
+        return [shifted(e, slab, self.args.room), shifted(e, row, self.step)]
 
 
-@routine("transpose", PACK)
-def transpose(
-    e: Emitter,
-    source: Any,
-    unit: Any,
-    depth_step: Any,
-    units: Any,
-    depth: Any,
-    out: Any,
-    width: Any,
-    room: Any,
-    element: str,
-) -> None:
+@routine("transpose", PackArgs)
+def transpose(e: Emitter, args: PackArgs, element: str) -> None:
     """Of an operand in which each unit is contiguous along the depth."""
     scalar = element_named(element)
-    size = bits_of(scalar) // 8
-    lanes = e.target.lanes(size)
+    lanes = e.target.lanes(bits_of(scalar) // 8)
     kind = vector(scalar, lanes)
 
-    def next_slab(first: Any, slab: Any) -> tuple[Any, list[Any]]:
-        with e.loop(0, width, lanes) as at:
-            number = e.add(first, at)
-            with e.when(e.compare("<", number, units)):
-                start = shifted(e, source, e.mul(number, unit))
-                last = e.sub(e.sub(units, number), 1)
-                offsets = [e.mul(e.minimum(e.i64(i), last), unit) for i in range(lanes)]
-                with e.loop(0, depth, lanes) as k:
-                    mask = e.tail_mask(e.sub(depth, k), lanes)
-                    column = e.address(start, k, scalar)
-                    rows = [e.load_masked(shifted(e, column, offset), kind, mask) for offset in offsets]
-                    target = e.address(slab, e.add(e.mul(k, width), at), scalar)
-                    for x in transposed(e, rows):
-                        e.store(x, target)
-                        target = e.address(target, width, scalar)
-        first = e.add(first, width)
-        return e.compare("<", first, units), [first, shifted(e, slab, room)]
+    def square_of_units(number: Any, slab: Any, at: Any) -> None:
+        """As many units as a vector has lanes, along all of the depth."""
+        start = shifted(e, args.source, e.mul(number, args.unit))
+        last = e.sub(e.sub(args.units, number), 1)
+        offsets = [e.mul(e.minimum(e.i64(i), last), args.unit) for i in range(lanes)]
+        with e.loop(0, args.depth, lanes) as k:
+            mask = e.tail_mask(e.sub(args.depth, k), lanes)
+            column = e.address(start, k, scalar)
+            rows = [e.load_masked(shifted(e, column, offset), kind, mask) for offset in offsets]
+            target = e.address(slab, e.add(e.mul(k, args.width), at), scalar)
+            for x in transposed(e, rows):
+                e.store(x, target)
+                target = e.address(target, args.width, scalar)
 
-    e.repeat([e.i64(0), out], next_slab)
+    def next_slab(first: Any, slab: Any) -> tuple[Any, list[Any]]:
+        with e.loop(0, args.width, lanes) as at:
+            number = e.add(first, at)
+            with e.when(e.compare("<", number, args.units)):
+                square_of_units(number, slab, at)
+        first = e.add(first, args.width)
+        return e.compare("<", first, args.units), [first, shifted(e, slab, args.room)]
+
+    e.repeat([e.i64(0), args.out], next_slab)
 
 
 def transposed(e: Emitter, rows: Sequence[Any]) -> list[Any]:
@@ -171,43 +173,32 @@ def _quartet(e: Emitter, rows: Sequence[Any]) -> list[Any]:
 
 # The task.
 
-PACK_FIELDS = (
-    "source",
-    "offset",
-    "batch_step",
-    "unit",
-    "depth_step",
-    "units",
-    "depth",
-    "out",
-    "out_offset",
-    "out_batch",
-    "width",
-    "room",
-    "groups",
-    "group_units",
-    "parts",
-    "part_depth",
-    "size",
-)
 
-
-@routine("packing", "ppnp", quick=True)
-def packing(e: Emitter, fields: Any, block: Any, number: Any, pack: Any) -> None:
-    """Task `number` of a packing: a part of a few slabs of one matrix of the batch. `fields` are
-    PACK_FIELDS."""
-    f = fields_of(e, fields, PACK_FIELDS)
-    part, number = e.builder.urem(number, f["parts"]), e.builder.udiv(number, f["parts"])
-    batch, group = e.builder.udiv(number, f["groups"]), e.builder.urem(number, f["groups"])
-    k = e.mul(part, f["part_depth"])
-    source = e.load(e.address(block, f["source"], e.i64), e.pointer)
-    source = shifted(e, source, e.add(f["offset"], e.mul(batch, f["batch_step"])))
-    first = e.mul(group, f["group_units"])
-    source = shifted(e, source, e.add(e.mul(first, f["unit"]), e.mul(k, f["depth_step"])))
-    out = e.load(e.address(block, f["out"], e.i64), e.pointer)
-    out = shifted(e, out, e.add(f["out_offset"], e.mul(batch, f["out_batch"])))
-    out = shifted(e, out, e.mul(e.builder.udiv(first, f["width"]), f["room"]))
-    out = shifted(e, out, e.mul(e.mul(k, f["width"]), f["size"]))
-    units = e.minimum(e.sub(f["units"], first), f["group_units"])
-    depth = e.minimum(e.sub(f["depth"], k), f["part_depth"])
-    e.call(callee(pack, PACK), [source, f["unit"], f["depth_step"], units, depth, out, f["width"], f["room"]])
+@routine("packing", PackingArgs, quick=True)
+def packing(e: Emitter, args: PackingArgs) -> None:
+    """One task of a packing: a part of a few slabs of one matrix of the batch."""
+    f = PackFields.load(e, args.fields)
+    part, number = e.builder.urem(args.number, f.parts), e.builder.udiv(args.number, f.parts)
+    batch, group = e.builder.udiv(number, f.groups), e.builder.urem(number, f.groups)
+    k = e.mul(part, f.part_depth)
+    source = e.load(e.address(args.block, f.source, e.i64), e.pointer)
+    source = shifted(e, source, e.add(f.offset, e.mul(batch, f.batch_step)))
+    first = e.mul(group, f.group_units)
+    source = shifted(e, source, e.add(e.mul(first, f.unit), e.mul(k, f.depth_step)))
+    out = e.load(e.address(args.block, f.out, e.i64), e.pointer)
+    out = shifted(e, out, e.add(f.out_offset, e.mul(batch, f.out_batch)))
+    out = shifted(e, out, e.mul(e.builder.udiv(first, f.width), f.room))
+    out = shifted(e, out, e.mul(e.mul(k, f.width), f.size))
+    units = e.minimum(e.sub(f.units, first), f.group_units)
+    depth = e.minimum(e.sub(f.depth, k), f.part_depth)
+    given = PackArgs(
+        source=source,
+        unit=f.unit,
+        depth_step=f.depth_step,
+        units=units,
+        depth=depth,
+        out=out,
+        width=f.width,
+        room=f.room,
+    )
+    call_routine(e, args.pack, given)

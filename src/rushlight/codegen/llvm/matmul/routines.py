@@ -19,6 +19,7 @@ from ....core.lazy import LazyModule
 from ....runtime.engine import Callee, Library, engine
 from ....runtime.target import Target
 from ..emitter import Emitter
+from ..struct import Struct
 
 ir = LazyModule("llvmlite.ir")
 
@@ -26,19 +27,18 @@ PREFIX = "rushlight."
 
 Body = Callable[..., None]
 
-_bodies: dict[str, tuple[str, Body, bool]] = {}
+_bodies: dict[str, tuple[type[Struct], Body, bool]] = {}
 _libraries: list[Library] = []  # whose code may run as long as the process does
 _addresses: dict[str, int] = {}
 _lock = threading.Lock()
 
 
-def routine(kind: str, signature: str, *, quick: bool = False) -> Callable[[Body], Body]:
-    """`body(emitter, *arguments, *what the name says)` emits a routine; `signature` has a letter for each
-    argument: p for a pointer, n for an i64. `quick`: it takes little time to run, and is to take little to
-    compile."""
+def routine(kind: str, arguments: type[Struct], *, quick: bool = False) -> Callable[[Body], Body]:
+    """`body(emitter, arguments, *what the name says)` emits a routine, which has the fields of `arguments` as
+    its parameters. `quick`: it takes little time to run, and is to take little to compile."""
 
     def register(body: Body) -> Body:
-        _bodies[kind] = (signature, body, quick)
+        _bodies[kind] = (arguments, body, quick)
         return body
 
     return register
@@ -49,22 +49,12 @@ def declared(module: Any, target: Target, kind: str, *details: Any) -> Any:
     machine = f"{target.vector_bytes}-{target.vector_registers}{'-fma' * target.has_fma}"
     name = PREFIX + ".".join([machine, kind, *map(str, details)])
     found = module.globals.get(name)
-    return ir.Function(module, function_type(_bodies[kind][0]), name) if found is None else found
+    return ir.Function(module, _bodies[kind][0].function_type(), name) if found is None else found
 
 
-def function_type(signature: str) -> Any:
-    kinds = {"p": ir.PointerType(), "n": ir.IntType(64)}
-    return ir.FunctionType(ir.VoidType(), [kinds[letter] for letter in signature])
-
-
-def callee(pointer: Any, signature: str) -> Callee:
-    """A function pointer as something to call."""
-    return Callee(pointer, function_type(signature))
-
-
-def fields_of(e: Emitter, pointer: Any, names: Sequence[str]) -> dict[str, Any]:
-    """The numbers of an array, by name."""
-    return {name: e.load(e.address(pointer, i, e.i64), e.i64) for i, name in enumerate(names)}
+def call_routine(e: Emitter, pointer: Any, arguments: Struct) -> None:
+    """Call a routine by its address."""
+    e.call(Callee(pointer, arguments.function_type()), arguments.values())
 
 
 def element_named(name: str) -> Any:
@@ -97,6 +87,7 @@ def emitted(names: Sequence[str], target: Target) -> str:
         function = declared(module, target, kind, *details)
         function.attributes.add("nounwind")
         e = Emitter(ir.IRBuilder(function.append_basic_block("entry")), target)
-        _bodies[kind][1](e, *function.args, *[int(d) if d.isdigit() else d for d in details])
+        arguments, body, _ = _bodies[kind]
+        body(e, arguments.of(function.args), *[int(d) if d.isdigit() else d for d in details])
         e.builder.ret_void()
     return str(module)
