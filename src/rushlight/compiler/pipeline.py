@@ -32,13 +32,13 @@ from ..graph.passes import GRAPH_PASSES
 from ..logs import logger, wanted
 from ..loops.nest import MemoryKind
 from ..loops.plans import LoopPlan
-from ..lowering.lower import Program, lower
+from ..lowering.lower import Program, lower, verify_program
 from ..plan.passes import PLAN_PASSES, begin_planning
 from ..plan.program import PlannedProgram
 from ..runtime.engine import Library, engine
 from ..runtime.executable import Executable
 from ..schedule.memory import buffers_of, bytes_of
-from ..schedule.schedule import Schedule, schedule
+from ..schedule.schedule import Schedule, schedule, verify_schedule
 from .linking import describe, link, make_executable
 from .program_cache import pack, program_key, unpack
 
@@ -200,8 +200,8 @@ def _show_kernels(compilation: Compilation) -> str:
 
 
 GENERATE_PASSES: tuple[Pass, ...] = (
-    Pass("lower", _lower, show=_show_definitions, topic="lowered"),
-    Pass("schedule", _schedule, show=_show_kernels, topic="loops"),
+    Pass("lower", _lower, lambda c: verify_program(c.program), _show_definitions, "lowered"),
+    Pass("schedule", _schedule, lambda c: verify_schedule(c.schedule), _show_kernels, "loops"),
     *_on_field("planned", PLAN_PASSES),
     Pass("emit", _emit, show=lambda c: c.module.text, topic="llvm"),
 )

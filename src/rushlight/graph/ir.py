@@ -2,11 +2,10 @@
 
 A `Graph` has inputs, nodes in execution order and outputs. A `Node` is one call of one operator; its
 arguments are the operator's complete argument tuple, with a `Value` wherever eager code has a tensor. A
-`Value` is one tensor: its Spec is
-all that is known about it. Invariants, checked by `verify`: a node uses only inputs and values of earlier
-nodes; names are unique and deterministic; operators of a graph neither mutate nor alias in a way that
-another node could see, for
-capture has made the program functional.
+`Value` is one tensor: its Spec is all that is known about it. Invariants, checked by `verify`: a node uses only
+inputs and values of earlier nodes; names are unique and deterministic; the shapes and dtypes of a node's
+outputs are those that its operator's shape rule gives. Operators of a graph neither mutate nor alias in a way
+that another node could see, for capture has made the program functional.
 """
 
 from __future__ import annotations
@@ -14,9 +13,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from ..core.dispatch import infer
 from ..core.errors import InternalError
+from ..core.passes import VERIFY
 from ..core.registry import OpDef
 from ..core.shapes import Spec
+from ..core.tensor import meta_tensor
 
 
 class Value:
@@ -135,7 +137,37 @@ def map_values(argument: Any, function: Callable[[Value], Any]) -> Any:
 
 
 def verify(graph: Graph) -> None:
-    """Raise InternalError if the graph breaks an invariant."""
+    """Raise InternalError if the graph breaks an invariant.
+
+    Where passes are verified (core/passes.py), every node's shapes and dtypes are inferred anew.
+    """
+    verify_structure(graph)
+    if VERIFY.on:
+        for node in graph.nodes:
+            verify_specs(node)
+
+
+def verify_specs(node: Node) -> None:
+    """Raise InternalError if the outputs of a node are not what its operator's shape rule says."""
+    try:
+        found = infer(node.op, map_values(node.args, _without_data))
+    except Exception as error:
+        raise InternalError(f"{node}: its shape rule does not take its arguments: {error}") from error
+    specs = (found,) if isinstance(found, Spec) else tuple(found)
+    if len(specs) != len(node.outputs):
+        raise InternalError(f"{node}: its shape rule gives {len(specs)} outputs")
+    for value, spec in zip(node.outputs, specs, strict=True):
+        if (spec.shape, spec.dtype) != (value.spec.shape, value.spec.dtype):
+            raise InternalError(f"{node}: its shape rule says that {value} is {print_spec(spec)}")
+
+
+def _without_data(value: Value) -> Any:
+    """What a shape rule sees of a value: a tensor without data, or a Python number."""
+    return meta_tensor(value.spec) if value.number is None else value.number(1)
+
+
+def verify_structure(graph: Graph) -> None:
+    """Raise InternalError if a value is used before it is defined, or two have one name."""
     known: set[Value] = set()
     names: set[str] = set()
     for value in graph.values():

@@ -7,22 +7,19 @@ accumulator, which later phases of the same outer point read by name, and so do 
 after the phase. A buffer that only this nest uses, row by row, is a row temporary: it lives in the cache
 of the core that runs the row.
 
-Invariants, checked by `verify`: extents are positive; an accumulator is read only in later phases; a
-statement reads a buffer that the nest writes only at the same outer point, in a later phase or, at the
-very same element, in a later statement.
+Invariants, checked by loops/spec.py: no extent is negative; an accumulator is read only in later phases; a
+statement reads a buffer that the nest writes only at the same outer point or at the very same element.
 """
 
 from __future__ import annotations
 
 import enum
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from ..core.dtypes import DTYPES, DType
-from ..core.errors import InternalError
-from .expr import Access, Expr, loads_in, walk
+from .expr import Access, Expr, loads_in
 from .index import Index, Var, as_index
 
 
@@ -177,53 +174,3 @@ def print_nest(nest: Nest) -> str:
             inner += 1
         lines.extend(f"{'  ' * inner}{statement}" for statement in phase.statements)
     return "\n".join(lines)
-
-
-def verify(nest: Nest) -> None:
-    """Raise InternalError if the nest breaks an invariant."""
-    finished: set[str] = set()
-    written: dict[Any, list[tuple[Phase, Access]]] = {}
-    for phase in nest.phases:
-        loops = {*nest.outer, *phase.inner}
-        open_now: set[str] = set()
-        for statement in phase.statements:
-            for node in walk(statement.value):
-                _verify_leaf(nest, node, loops, finished)
-            if isinstance(statement, Reduce):
-                if statement.name in finished | open_now:
-                    raise InternalError(f"{nest.name}: accumulator {statement.name} is folded twice")
-                open_now.add(statement.name)
-            else:
-                _verify_store(nest, statement, loops, written, phase)
-        finished |= open_now
-
-
-def _verify_leaf(nest: Nest, node: Expr, loops: set[Var], finished: set[str]) -> None:
-    if node.op == "reduced" and node.data not in finished:
-        raise InternalError(f"{nest.name}: {node.data} is read before its phase has ended")
-    index = node.data.index if node.op == "load" else node.data if node.op == "index" else None
-    if index is not None:
-        unknown = [atom for atom in index.atoms() if isinstance(atom, Var) and atom not in loops]
-        if unknown:
-            raise InternalError(f"{nest.name}: {node} uses loop variables that do not run here: {unknown}")
-
-
-def _verify_store(
-    nest: Nest, store: Store, loops: set[Var], written: dict[Any, list[tuple[Phase, Access]]], phase: Phase
-) -> None:
-    if store.access.buffer.memory in (MemoryKind.INPUT, MemoryKind.CONSTANT):
-        raise InternalError(f"{nest.name}: {store.access} is not to be written")
-    unknown = [a for a in store.access.index.atoms() if isinstance(a, Var) and a not in loops]
-    if unknown:
-        raise InternalError(
-            f"{nest.name}: {store.access} uses loop variables that do not run here: {unknown}"
-        )
-    written.setdefault(store.access.buffer, []).append((phase, store.access))
-
-
-def extents(variables: Sequence[Var]) -> Index:
-    """The product of the extents: how many points the loops have."""
-    total: Index = Index({(): 1})
-    for var in variables:
-        total = total * var.extent
-    return total

@@ -25,6 +25,7 @@ from ..loops.index import Index, as_index, dot
 from ..loops.kernels import Extern
 from ..loops.nest import Buffer, MemoryKind
 from ..loops.rewrite import rename_definition
+from ..loops.spec import verify_definition
 from .lowered import Indices, Lowered, Lowerer
 from .matmul_triangles import triangles
 
@@ -39,6 +40,12 @@ class Program:
     recorder: Recorder
     # outputs and the inputs whose contents they replace, where both lie alike
     updates: list[tuple[Buffer, Buffer]] = field(default_factory=list)
+
+
+def verify_program(program: Program) -> None:
+    """Raise InternalError if a definition breaks a rule of the loop IR."""
+    for definition in program.definitions:
+        verify_definition(definition)
 
 
 def lower(graph: Graph, supports: Callable[[Expr], bool]) -> Program:

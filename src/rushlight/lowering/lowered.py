@@ -25,6 +25,7 @@ from ..core.shapes import (
 from ..kernels.creation import filled
 from ..loops.definitions import Definition, Map, Reduction
 from ..loops.expr import Expr, NotRecordable, Recorder, cost, loads_in, walk
+from ..loops.extents import constant
 from ..loops.index import Index, Var, as_index, dot
 from ..loops.nest import Buffer, Combine, MemoryKind
 from ..loops.product import Triangle
@@ -244,9 +245,7 @@ class Lowered:
         storing and reading it. What a product makes in its epilogue costs no memory traffic, so only tensors
         beyond those count."""
         elements, loads = numel(self.shape), loads_in(expr)
-        large = {
-            access.buffer for access in loads if 2 * (access.buffer.size.constant_value() or 0) >= elements
-        }
+        large = {access.buffer for access in loads if 2 * constant(access.buffer.size) >= elements}
         return (
             elements >= LARGE
             and len(large) == 1

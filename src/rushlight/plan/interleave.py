@@ -10,7 +10,8 @@ Rows with little arithmetic wait for their data rather, and do better one after 
 
 from __future__ import annotations
 
-from ..loops.nest import Nest, Phase, extents
+from ..loops.extents import extents
+from ..loops.nest import Nest, Phase
 from .cost import GROUP_BYTES, MOST_ROWS
 from .vectors import folds_long
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ..loops.expr import Access, loads_in
+from ..loops.extents import extents
 from ..loops.index import as_index
-from ..loops.nest import MemoryKind, Nest, Phase, Store, extents
+from ..loops.nest import MemoryKind, Nest, Phase, Store
 from .cost import ROW_BYTES
 from .nest import Prefetch
 

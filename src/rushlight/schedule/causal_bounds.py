@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from ..loops.causal_bounds import Beyond, Known, as_number, columns_of, fact_of, limits, rest_of
 from ..loops.expr import Recorder, loads_in
+from ..loops.extents import constant
 from ..loops.index import Index, Var
 from ..loops.kernels import Product
 from ..loops.nest import Buffer, MemoryKind, Nest, Store
@@ -80,7 +81,7 @@ def _of_nest(
             continue
         rest, known = proof
         heights = {fact.rows for fact in facts.values()} | {
-            a.extent.constant_value() or 0 for a in limit.atoms() if isinstance(a, Var)
+            constant(a.extent) for a in limit.atoms() if isinstance(a, Var)
         } - {0}
         found = {}
         for phase, column in columns_of(nest):
@@ -88,7 +89,7 @@ def _of_nest(
                 if isinstance(s, Store) and s.access.buffer.memory is not MemoryKind.ROW:
                     fact = fact_of(s.access, column, limit, known[s.access], sorted(heights))
                     found.update({} if fact is None else {s.access.buffer: fact})
-        long = (columns_of(nest)[0][1].extent.constant_value() or 0) > SHORT
+        long = constant(columns_of(nest)[0][1].extent) > SHORT
         return found, limit if long else None, tuple(tuple(stores) for stores in rest)
     return {}, None, ()
 

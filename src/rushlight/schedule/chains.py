@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..loops.expr import Access
+from ..loops.extents import constant
 from ..loops.index import Var
 from ..loops.kernels import Extern, Product
 from ..loops.nest import Buffer, MemoryKind, Nest
@@ -109,7 +110,7 @@ def _cut(step: Step, shares: int) -> Step | None:
         return None
     if step.part or step.block or not step.nest.outer:
         return None
-    rows, rest = divmod(step.nest.outer[0].extent.constant_value() or 1, shares)
+    rows, rest = divmod(max(constant(step.nest.outer[0].extent), 1), shares)
     if rest or (step.vector_outer and len(step.nest.outer) == 1 and rows % WHOLE_ROWS):
         return None
     return replace(step, tasks=shares, rows_per_task=rows)
@@ -120,7 +121,7 @@ def _cut(step: Step, shares: int) -> Step | None:
 
 def _stays_inside(step: Step, buffer: Buffer, shares: int) -> bool:
     """Whether each share of a step touches of a buffer nothing but the share with the same number."""
-    size, rest = divmod(buffer.size.constant_value() or 1, shares)
+    size, rest = divmod(max(constant(buffer.size), 1), shares)
     if rest:
         return False
     if isinstance(step, LoopPlan):

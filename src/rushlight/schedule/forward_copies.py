@@ -11,11 +11,12 @@ from dataclasses import dataclass
 
 from ..loops.definitions import Definition, Map, read, written
 from ..loops.expr import Access, Recorder
+from ..loops.extents import constant, flatten
 from ..loops.index import Index, Var, as_index
 from ..loops.kernels import Copy
 from ..loops.nest import Buffer, MemoryKind, Nest, Phase, Store
 from ..loops.rewrite import rewrite_nest
-from .fusion import flatten, points
+from .fusion import points
 from .loops import unmerged
 
 
@@ -87,7 +88,7 @@ def _way(recorder: Recorder, copy: Map) -> _Way | None:
     for step, var in sorted(zip(strides, nest.outer, strict=True), key=lambda pair: pair[0]):
         if var.extent != 1 and step != room:
             return None
-        room *= var.extent.constant_value() or 0
+        room *= constant(var.extent)
     starts = index.substitute(dict.fromkeys(nest.outer, 0)) == 0
     return _Way(copy.buffer, nest.outer, strides) if starts else None
 

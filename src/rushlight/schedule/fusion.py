@@ -19,9 +19,10 @@ from dataclasses import dataclass
 
 from ..loops.definitions import Definition, Map, Reduction, read, written
 from ..loops.expr import Access, Expr, Recorder, loads_in, reindex
+from ..loops.extents import constant, extents, flatten, points_of, unflatten
 from ..loops.index import Index, Var, as_index
 from ..loops.kernels import Routine
-from ..loops.nest import Buffer, extents
+from ..loops.nest import Buffer
 
 
 class Group:
@@ -58,14 +59,7 @@ class Group:
 def points(definition: Map | Reduction) -> int:
     """How many elements it writes."""
     variables = definition.variables if isinstance(definition, Map) else definition.outer
-    return _number(extents(variables))
-
-
-def _number(index: Index) -> int:
-    value = index.constant_value()
-    if value is None:
-        raise NotImplementedError("scheduling needs extents that are known at compile time")
-    return value
+    return points_of(variables)
 
 
 # One definition under a given number of rows.
@@ -143,26 +137,8 @@ def _leading(variables: tuple[Var, ...], rows: int) -> int | None:
         if product == rows and (count == len(variables) or rows != 1 or count == 0):
             return count
         if count < len(variables):
-            product *= _number(variables[count].extent)
+            product *= constant(variables[count].extent)
     return None
-
-
-def flatten(variables: tuple[Var, ...]) -> Index:
-    """The row-major position of a point."""
-    position = as_index(0)
-    for var in variables:
-        position = position * var.extent + var
-    return position
-
-
-def unflatten(position: Index, variables: tuple[Var, ...]) -> list[Index]:
-    """The point at a row-major position."""
-    step = as_index(1)
-    steps = []
-    for var in reversed(variables):
-        steps.append(step)
-        step = step * var.extent
-    return [position // s % var.extent for s, var in zip(reversed(steps), variables, strict=True)]
 
 
 def small_first(definitions: Sequence[Definition]) -> list[Definition]:
@@ -205,7 +181,7 @@ class Fuser:
         self.common = {
             buffer
             for buffer, count in readers.items()
-            if count > MANY_READERS and _number(buffer.size) <= FEW
+            if count > MANY_READERS and constant(buffer.size) <= FEW
         }
         for definition in definitions:
             self._place(definition)
@@ -258,7 +234,7 @@ class Fuser:
         most = max(
             points(member) for member in (*group.members, definition) if isinstance(member, Map | Reduction)
         )
-        return most >= LARGE and SLIGHT * sum(_number(buffer.size) for buffer in shared) <= most
+        return most >= LARGE and SLIGHT * sum(constant(buffer.size) for buffer in shared) <= most
 
     def _joins_product(self, definition: Map | Reduction, at: int) -> bool:
         """Add `definition` to the product that the last of what it reads comes from, if there is one and it

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..loops.expr import Recorder, cost, loads_in, walk
+from ..loops.extents import constant, points_of
 from ..loops.index import Index, Quotient, Remainder, Var, as_index
 from ..loops.nest import MemoryKind, Nest, Phase, Statement, Store
 from ..loops.plans import LoopPlan
@@ -29,7 +30,7 @@ def plan_loops(recorder: Recorder, nest: Nest) -> LoopPlan:
     nest, block = _blocked(nest)
     vector_outer = _prefers_outer(nest)
     work = _work(nest)
-    extent = _constant(nest.outer[0].extent) if nest.outer else 1
+    extent = constant(nest.outer[0].extent) if nest.outer else 1
     tasks = 1 if work < AWAKE_WORK else min(extent, max(2, work // TASK_WORK), MOST_TASKS)
     rows = -(-extent // tasks)
     if vector_outer and len(nest.outer) == 1 and tasks > 1:
@@ -37,13 +38,6 @@ def plan_loops(recorder: Recorder, nest: Nest) -> LoopPlan:
     if block and len(nest.outer) == 2:
         rows = -(-rows // 32) * 32  # and transposes on whole cache lines
     return LoopPlan(nest, vector_outer, -(-extent // rows) if rows else 1, rows, block, work)
-
-
-def _constant(index: Index) -> int:
-    value = index.constant_value()
-    if value is None:
-        raise NotImplementedError("an extent that is not known at compile time")
-    return value
 
 
 # Merging.
@@ -74,7 +68,7 @@ def _drop_single(recorder: Recorder, nest: Nest) -> Nest:
 def unmerged(recorder: Recorder, nest: Nest) -> Nest:
     """Outer loops over several dimensions at once, told apart by division, as loops of their own."""
     for at, var in enumerate(nest.outer):
-        extent = _constant(var.extent)
+        extent = constant(var.extent)
         divisors = {
             d
             for phase in nest.phases
@@ -163,9 +157,7 @@ def _prefers_outer(nest: Nest) -> bool:
         return False
     outer = inner = 0
     for phase in nest.phases:
-        turns = 1  # what runs often counts most
-        for var in phase.inner:
-            turns *= _constant(var.extent)
+        turns = points_of(phase.inner)  # what runs often counts most
         outer += turns * sum(_score(s, nest.outer[-1]) for s in phase.statements)
         inner += turns * sum(_score(s, phase.inner[-1]) for s in phase.statements) if phase.inner else 0
     return outer > inner
@@ -192,12 +184,12 @@ def _blocked(nest: Nest) -> tuple[Nest, int]:
         return nest, 0
     last = nest.outer[-1]
     indices = [index for phase in nest.phases for s in phase.statements for index in _indices(s)]
-    if _constant(last.extent) < SQUARE or not any(_is_far(index, last) for index in indices):
+    if constant(last.extent) < SQUARE or not any(_is_far(index, last) for index in indices):
         return nest, 0
     near = [
         var
         for var in nest.outer[:-1]
-        if _constant(var.extent) >= 8
+        if constant(var.extent) >= 8
         and any(index.stride(var) == 1 and _is_far(index, last) for index in indices)
     ]
     if not near:
@@ -216,13 +208,9 @@ def _is_far(index: Index, var: Var) -> bool:
 
 
 def _work(nest: Nest) -> int:
-    points = 1
-    for var in nest.outer:
-        points *= _constant(var.extent)
     per_row = 0
     for phase in nest.phases:
-        inner = 1
-        for var in phase.inner:
-            inner *= _constant(var.extent)
-        per_row += inner * sum(1 + cost(s.value) + 2 * len(loads_in(s.value)) for s in phase.statements)
-    return points * max(1, per_row)
+        per_row += points_of(phase.inner) * sum(
+            1 + cost(s.value) + 2 * len(loads_in(s.value)) for s in phase.statements
+        )
+    return points_of(nest.outer) * max(1, per_row)

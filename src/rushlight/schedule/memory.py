@@ -10,6 +10,7 @@ from bisect import insort
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from ..loops.extents import constant
 from ..loops.kernels import Kernel
 from ..loops.nest import Buffer, MemoryKind
 from ..loops.plans import LoopPlan
@@ -30,10 +31,7 @@ def buffers_of(kernel: Kernel | LoopPlan) -> list[Buffer]:
 
 
 def bytes_of(buffer: Buffer) -> int:
-    count = buffer.size.constant_value()
-    if count is None:
-        raise NotImplementedError("a buffer whose size is not known at compile time")
-    return count * buffer.dtype.itemsize
+    return constant(buffer.size) * buffer.dtype.itemsize
 
 
 LARGE = 4096  # bytes

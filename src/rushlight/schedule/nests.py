@@ -14,11 +14,12 @@ from dataclasses import dataclass, field, replace
 from ..core.errors import InternalError
 from ..loops.definitions import Map, Reduction
 from ..loops.expr import Access, Expr, Recorder, loads_in, reindex, substitute
+from ..loops.extents import flatten, unflatten
 from ..loops.index import Index, Var, as_index
-from ..loops.nest import Buffer, Combine, MemoryKind, Nest, Phase, Reduce, Store, verify
+from ..loops.nest import Buffer, Combine, MemoryKind, Nest, Phase, Reduce, Store
 from ..loops.rewrite import rewrite_statements
 from ..loops.varying import moving_cost
-from .fusion import Forms, Group, Structured, flatten, points, unflatten
+from .fusion import Forms, Group, Structured, points
 
 # A row that takes at most so many instructions an element is computed again by each phase that reads it,
 # rather than stored and loaded.
@@ -44,13 +45,9 @@ def build_nest(forms: Forms, group: Group, name: str, needed: Callable[[Buffer],
     `needed(buffer)` tells whether anything outside of the group reads a buffer.
     """
     members = [member for member in group.members if isinstance(member, Map | Reduction)]
-    nest = (
-        _flat_nest(forms.recorder, members, name, needed)
-        if group.rows is None
-        else _RowNest(forms, group.rows, name, needed).build(members)
-    )
-    verify(nest)
-    return nest
+    if group.rows is None:
+        return _flat_nest(forms.recorder, members, name, needed)
+    return _RowNest(forms, group.rows, name, needed).build(members)
 
 
 # Element by element.

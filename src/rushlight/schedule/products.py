@@ -12,13 +12,14 @@ from dataclasses import replace
 
 from ..loops.definitions import Definition, Map, read
 from ..loops.expr import Access, Expr, Recorder, loads_in, reindex, substitute, walk
+from ..loops.extents import extents, flatten, unflatten
 from ..loops.index import Index, Var
 from ..loops.instructions import CHECKS
 from ..loops.kernels import Copy, Product
-from ..loops.nest import Buffer, MemoryKind, Nest, Phase, Store, extents, verify
+from ..loops.nest import Buffer, MemoryKind, Nest, Phase, Store
 from ..loops.product import ProductShape, Side, transposed
 from ..loops.rewrite import rename_value, rewrite_nest
-from .fusion import flatten, points, unflatten
+from .fusion import points
 from .nests import forwarded
 
 
@@ -79,7 +80,6 @@ def with_epilogue(
     if not statements:
         return replace(product, result=result)
     nest = Nest(f"{product.name}_epilogue", variables, (Phase((), tuple(statements)),))
-    verify(nest)
     return replace(product, result=result, epilogue=nest, keeps_result=kept)
 
 

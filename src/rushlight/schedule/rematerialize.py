@@ -9,10 +9,11 @@ from dataclasses import replace
 
 from ..loops.definitions import Definition, Map, Reduction, read, written
 from ..loops.expr import Expr, Recorder, cost, loads_in, reindex, substitute, walk
+from ..loops.extents import constant, flatten, unflatten
 from ..loops.index import Index, Quotient, Remainder
 from ..loops.kernels import Product
 from ..loops.nest import Buffer, MemoryKind
-from .fusion import flatten, points, unflatten
+from .fusion import points
 
 CHEAP = 2  # instructions
 SMALL = 8  # times smaller than the result is what else may be read
@@ -51,7 +52,7 @@ def _source(definition: Map) -> Buffer | None:
         return None
     here, elements = flatten(definition.variables), points(definition)
     accesses = loads_in(definition.value)
-    large = [a for a in accesses if SMALL * (a.buffer.size.constant_value() or 0) > elements]
+    large = [a for a in accesses if SMALL * constant(a.buffer.size) > elements]
     if len(large) != 1 or any(a.indirect for a in accesses) or large[0].index != here:
         return None
     return large[0].buffer

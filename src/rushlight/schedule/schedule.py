@@ -9,6 +9,7 @@ from ..loops.definitions import Definition, Map, Reduction
 from ..loops.expr import Recorder
 from ..loops.kernels import Copy, Extern, Product, Routine, Scan, Scatter, Sort
 from ..loops.nest import Buffer, MemoryKind
+from ..loops.spec import verify_kernel
 from ..lowering.lower import Program
 from .causal_bounds import limit_rows
 from .chains import form_chains
@@ -41,6 +42,12 @@ class Schedule:
 
     def __post_init__(self) -> None:
         self.stages = self.stages or form_stages(self.steps)
+
+
+def verify_schedule(schedule: Schedule) -> None:
+    """Raise InternalError if a step breaks a rule of the loop IR."""
+    for step in schedule.steps:
+        verify_kernel(step, schedule.updates.values())
 
 
 def schedule(program: Program, recorder: Recorder) -> Schedule:

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..core.dtypes import DTYPES
-from ..core.errors import InternalError
 from ..loops.definitions import Definition, Map, Reduction, read
 from ..loops.expr import Expr, Recorder, loads_in, reindex
+from ..loops.extents import constant, extents, flatten, points_of, unflatten
 from ..loops.index import Var, as_index
-from ..loops.nest import Buffer, Combine, MemoryKind, extents
-from .fusion import flatten, points, unflatten
+from ..loops.nest import Buffer, Combine, MemoryKind
+from .fusion import points
 
 FEW_RESULTS = 16  # with as many, there is a task for each
 PART = 1 << 14  # elements that a part has at least
@@ -55,8 +55,8 @@ def split_reductions(recorder: Recorder, definitions: Sequence[Definition]) -> l
 
 
 def _is_large(reduction: Reduction) -> bool:
-    longest = max((_extent(var) for var in reduction.inner), default=0)
-    total = extents(reduction.inner).constant_value() or 0
+    longest = max((constant(var.extent) for var in reduction.inner), default=0)
+    total = points_of(reduction.inner)
     return points(reduction) < FEW_RESULTS and total >= 4 * PART and longest >= 8
 
 
@@ -91,7 +91,7 @@ def _is_tall(reduction: Reduction) -> bool:
 
 
 def _height(reduction: Reduction) -> int:
-    return extents(reduction.inner).constant_value() or 0
+    return points_of(reduction.inner)
 
 
 def _trailing(reduction: Reduction) -> int:
@@ -99,7 +99,7 @@ def _trailing(reduction: Reduction) -> int:
     all there is; else 0."""
     rows = 1
     for count in range(1, len(reduction.inner)):
-        rows *= _extent(reduction.inner[-count])
+        rows *= constant(reduction.inner[-count].extent)
         if rows >= BAND:
             return count
     return int(len(reduction.inner) == 1)
@@ -136,9 +136,9 @@ def _plain(recorder: Recorder, reduction: Reduction) -> list[Reduction]:
 
 
 def _split(recorder: Recorder, reduction: Reduction) -> list[Definition]:
-    longest = max(reduction.inner, key=_extent)
-    total = extents(reduction.inner).constant_value() or 0
-    extent = _extent(longest)
+    longest = max(reduction.inner, key=lambda var: constant(var.extent))
+    total = points_of(reduction.inner)
+    extent = constant(longest.extent)
     few = points(reduction) < FEW_RESULTS
     parts = min(MOST_PARTS, max(2, total // PART), extent) if few else max(2, extent // BAND)
     length = extent // parts
@@ -202,10 +202,3 @@ def _folded(recorder: Recorder, combine: Combine, a: Expr, b: Expr) -> Expr:
 
 def _exchanged(variables: tuple[Var, ...], old: Var, new: Var) -> tuple[Var, ...]:
     return tuple(new if var is old else var for var in variables)
-
-
-def _extent(var: Var) -> int:
-    value = var.extent.constant_value()
-    if value is None:
-        raise InternalError("a reduction over an extent that is not known at compile time")
-    return value

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..loops.extents import constant
 from ..loops.kernels import Copy, Extern, Product, Routine, Sort
 from ..loops.nest import Buffer, MemoryKind
 from ..loops.plans import LoopPlan
@@ -120,10 +121,7 @@ def _sink(stages: list[Stage]) -> None:
             fill = (
                 isinstance(step, LoopPlan)
                 and not any(b.memory is MemoryKind.TEMPORARY for b in reads)
-                and any(
-                    b.memory is MemoryKind.TEMPORARY and (b.size.constant_value() or 0) >= LARGE_FILL
-                    for b in writes
-                )
+                and any(b.memory is MemoryKind.TEMPORARY and constant(b.size) >= LARGE_FILL for b in writes)
             )
             if fill and latest > number:
                 stages[latest].units.append(step)

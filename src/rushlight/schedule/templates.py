@@ -14,11 +14,12 @@ from typing import Any
 from ..core.dtypes import DTYPES
 from ..loops.definitions import Definition, Map
 from ..loops.expr import Access, Expr, Recorder, cost, loads_in, reindex, walk
+from ..loops.extents import constant, points_of, unflatten
 from ..loops.index import Index, Var, as_index
 from ..loops.kernels import Scan, Scatter, Sort
 from ..loops.nest import Buffer, MemoryKind, Nest, Phase, Statement, Store
 from ..loops.plans import NETWORK, RADIX, SELECT, LoopPlan, ScatterPlan, SortPlan
-from .fusion import points, unflatten
+from .fusion import points
 from .loops import MOST_TASKS, SERIAL_WORK, TASK_WORK, merge_loops, plan_loops
 from .nests import forwarded
 
@@ -28,10 +29,7 @@ def scan_obstacle(scan: Scan, written: set[Buffer], definition: Definition) -> s
     if not isinstance(definition, Map):
         return "a reduction does not run inside of a scan"
     position, nest = _position(scan), scan.nest
-    size = 1
-    for var in (*nest.outer, *nest.phases[0].inner):
-        size *= var.extent.constant_value() or 0
-    if points(definition) != size:
+    if points(definition) != points_of((*nest.outer, *nest.phases[0].inner)):
         return f"{definition.buffer} has not one element for each of the scan"
     moved = dict(zip(definition.variables, unflatten(position, definition.variables), strict=True))
     for access in loads_in(definition.value):
@@ -67,7 +65,7 @@ def plan_scan(recorder: Recorder, scan: Scan) -> LoopPlan:
     element, while a vector along the row takes as many as doubling does."""
     plan = plan_loops(recorder, scan.nest)
     long = any(cost(fold.step) >= LONG_STEP for fold in scan.folds.values())
-    if long and plan.nest.outer and _extent(plan.nest.outer[-1]) >= MANY_ROWS:
+    if long and plan.nest.outer and constant(plan.nest.outer[-1].extent) >= MANY_ROWS:
         return replace(plan, vector_outer=True)
     return plan
 
@@ -94,15 +92,14 @@ def plan_scatter(recorder: Recorder, scatter: Scatter) -> ScatterPlan:
         and not any(varies(e, order[-1]) for e in loaded)
     )
     work = sum(POINT_WORK + cost(value) for value in nest.phases[0].values())
-    for var in order:
-        work *= _extent(var)
+    work *= points_of(order)
     wanted = 1 if work < SERIAL_WORK else max(1, min(work // TASK_WORK, MOST_TASKS))
-    split = next((var for var in apart if _extent(var) >= wanted), None) or max(
-        apart, key=_extent, default=None
+    split = next((var for var in apart if constant(var.extent) >= wanted), None) or max(
+        apart, key=lambda var: constant(var.extent), default=None
     )
     if split is None or wanted == 1:
         return ScatterPlan(nest, vector_outer=vector, tasks=1, rows_per_task=1, order=order)
-    extent = _extent(split)
+    extent = constant(split.extent)
     rows = -(-extent // min(wanted, extent))
     if vector and split is order[-1]:
         rows = -(-rows // 64) * 64
@@ -117,10 +114,6 @@ def plan_scatter(recorder: Recorder, scatter: Scatter) -> ScatterPlan:
 
 
 POINT_WORK = 4  # of a point, apart from what it computes
-
-
-def _extent(var: Var) -> int:
-    return var.extent.constant_value() or 0
 
 
 def _separate(position: Index) -> set[Any]:

@@ -12,8 +12,9 @@ from typing import Any
 
 from ...core.lazy import LazyModule
 from ...loops.expr import walk
+from ...loops.extents import extents
 from ...loops.index import Index, Var
-from ...loops.nest import Phase, Reduce, Statement, Store, extents
+from ...loops.nest import Phase, Reduce, Statement, Store
 from ...loops.varying import varying
 from ...plan.nest import NestPlan
 from ...plan.vectors import ARGUMENTS, Tail, VectorLoop, accesses_of, extent_of
