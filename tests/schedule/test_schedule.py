@@ -120,6 +120,21 @@ def test_a_stage_does_not_write_what_it_reads() -> None:
             read += [b for b in reads if b not in writes]
 
 
+def test_a_write_to_a_part_follows_the_parts_below_it() -> None:
+    def steps(row: Any, x: Any) -> Any:
+        double = rushlight.cat([x * 2, x * 2], 1)
+        double[27] = row
+        padded = rushlight.constant_pad_nd(rushlight.cat([x, x], 0), (1, 1), 3.0)
+        padded[:, 0] = 5.0
+        return double, padded
+
+    arrays = normal(10), normal(33, 5)
+    found, _ = compiled(steps, *arrays)
+    expected = steps(*[rushlight.tensor(a) for a in arrays])
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(a.numpy(), b.numpy())
+
+
 def test_buffers_of_one_time_do_not_overlap() -> None:
     def steps(x: Any, y: Any) -> Any:
         for _ in range(4):

@@ -147,9 +147,11 @@ class Scatter:
 
 @dataclass(frozen=True, eq=False)
 class Copy:
-    """A nest that writes a part of a buffer, and is not to be fused with others that write the rest."""
+    """A nest that writes a part of a buffer, and is not to be fused with others that write the rest. One that
+    `overwrites` replaces elements that others have written; the parts of others do not overlap."""
 
     nest: Nest
+    overwrites: bool = False
 
     @property
     def name(self) -> str:

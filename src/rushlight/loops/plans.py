@@ -19,6 +19,7 @@ class LoopPlan:
     block: int = 0  # points of the last outer loop that run before the one above it moves on; 0 for all
     work: int = 0  # rough instructions
     part: bool = False  # of a buffer whose other parts, elsewhere, others write
+    overwrites: bool = False  # a part that others have written before
     limit: Index | None = None  # where the last loop of every phase may end already (loops/causal_bounds.py)
     rest: tuple[tuple[Store, ...], ...] = ()  # what each phase stores from there on
     # of which buffers that is looked at only near the limit: as far as vectors and tiles reach over it

@@ -34,8 +34,8 @@ def layout(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
     return strides_in_order(shape, memory_order(shape, strides))
 
 
-def write_part(low: Lowerer, target: Buffer, part: Part) -> None:
-    """Define the elements of `target` that `part` gives."""
+def write_part(low: Lowerer, target: Buffer, part: Part, *, overwrites: bool = False) -> None:
+    """Define the elements of `target` that `part` gives, which were defined before if it `overwrites`."""
     if 0 in part.source.shape:
         return
     order = memory_order(part.source.shape, part.strides)
@@ -45,7 +45,7 @@ def write_part(low: Lowerer, target: Buffer, part: Part) -> None:
     low.check(value)
     store = Store(Access(target, dot(index, part.strides, part.offset)), value)
     nest = Nest(f"part{len(low.definitions)}", variables, (Phase((), (store,)),))
-    low.definitions.append(Copy(nest))
+    low.definitions.append(Copy(nest, overwrites))
 
 
 def assembled(
@@ -66,7 +66,7 @@ def overwritten(base: Lowered, strides: Sequence[int], part: Part) -> Lowered:
     target = low.fresh_buffer(base.dtype, base.shape)
     dense = layout(base.shape, strides)
     result = Lowered(low, base.shape, base.dtype, base.load, None, dense).realize(target)
-    write_part(low, target, part)
+    write_part(low, target, part, overwrites=True)
     return result
 
 

@@ -7,7 +7,7 @@ dimensions: gradients of the queries, keys and values, which become one gradient
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..loops.definitions import Definition, Map, read, written
 from ..loops.expr import Access, Recorder
@@ -102,4 +102,4 @@ def _moved(definition: Definition, ways: dict[Buffer, _Way]) -> Definition:
     def there(access: Access) -> Access:
         return Access(way.target, way.position(access.index))
 
-    return Copy(rewrite_nest(definition.nest, lambda value: value, there))
+    return replace(definition, nest=rewrite_nest(definition.nest, lambda value: value, there))

@@ -139,7 +139,7 @@ def _transposed_reader(recorder: Recorder, user: Definition, swapped: Container[
     if isinstance(user, Map):
         return replace(user, value=value)
     assert isinstance(user, Copy)
-    return Copy(rewrite_nest(user.nest, lambda _: value))
+    return replace(user, nest=rewrite_nest(user.nest, lambda _: value))
 
 
 def _transposed(p: ProductShape) -> ProductShape | None:

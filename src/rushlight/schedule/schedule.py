@@ -109,7 +109,7 @@ def _routine_step(
             scan = with_maps(recorder, kernel, maps, needed)
             return replace(scan, plan=plan_scan(recorder, scan))
         case Copy():
-            return replace(plan_loops(recorder, kernel.nest), part=True)
+            return replace(plan_loops(recorder, kernel.nest), part=True, overwrites=kernel.overwrites)
         case Scatter():
             return replace(kernel, plan=plan_scatter(recorder, kernel))
         case Sort():

@@ -74,7 +74,7 @@ def form_stages(units: Sequence[Step | Chain]) -> list[Stage]:
     whole: dict[Buffer, int] = {}  # as `written`, but for parts
     for step in units:
         reads, writes = step.inputs, step.outputs
-        part = isinstance(step, LoopPlan) and step.part
+        part = isinstance(step, LoopPlan) and step.part and not step.overwrites
         before = whole if part else written
         at = max(
             [
