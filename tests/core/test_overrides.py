@@ -205,3 +205,14 @@ def test_a_number_is_formatted_as_one(value: Any) -> None:
     assert f"{ours!s}" == f"{theirs!s}"
     with pytest.raises(TypeError):
         f"{rushlight.nn.Parameter(rushlight.tensor(1.0)):.2f}"
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_copy_asks_the_class_of_the_source(library: Any) -> None:
+    class Kept(library.Tensor):  # type: ignore[name-defined,misc]
+        pass
+
+    target = library.zeros(2)
+    result = target.copy_(library.ones(2).as_subclass(Kept))
+    assert (type(result), type(target)) == (Kept, library.Tensor)
+    assert target.tolist() == [1, 1]

@@ -74,6 +74,7 @@ def same(program: Any, operators: bool = True) -> Any:
 PROGRAMS = {
     "arithmetic": lambda lib, side: (side.Wrapper(lib.ones(3)) * 2 + 1) / 4 - side.Wrapper(lib.ones(3)),
     "functions": lambda lib, side: side.Wrapper(lib.ones(2, 3)).sin().sum(1).exp(),
+    "data": lambda lib, side: side.Wrapper(lib.ones(3)).data.add_(1),
     "views": lambda lib, side: side.Wrapper(lib.arange(6.0)).view(2, 3).t()[1],
     "linear": lambda lib, side: lib.nn.functional.linear(
         side.Wrapper(lib.ones(2, 3)), lib.ones(4, 3), lib.ones(4)

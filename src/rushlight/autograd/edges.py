@@ -1,14 +1,17 @@
 """Where the gradient of a tensor goes.
 
 A view does not own its history: when its base is given a new one (by a write through any alias), the node of
-the view is made again, by recording once more the view operator that made it.
+the view is made again, by recording once more the view operator that made it. If the base, or a view between
+the two, has got another geometry in place since (`unsqueeze_`), that operator would make something else of it:
+the view is recorded as the part of the memory that it is.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from ..core.tensor import Tensor
+from ..core.registry import REGISTRY
+from ..core.tensor import LAZY, Tensor
 from ..derivatives.declare import missing
 from .saved import capture_values, node_class
 from .tape import Edge, Node, accumulator, meta_of
@@ -25,6 +28,18 @@ def edge_of(tensor: Tensor) -> Edge | None:
     return None
 
 
+def view_of(tensor: Tensor) -> tuple[Any, Any]:
+    """The operator, and its arguments, that makes a view of its base, or of another view, as that is now."""
+    source = tensor._view_of[1][0]
+    while not source._reshaped and source._view_of is not None:
+        source = source._view_of[1][0]
+    base = tensor._base
+    if not source._reshaped or base is None or base.dtype is not tensor.dtype or tensor._keys & LAZY:
+        found: tuple[Any, Any] = tensor._view_of
+        return found
+    return REGISTRY["as_strided"], (base, tuple(tensor.shape), tensor.strides(), tensor.storage_offset())
+
+
 def current_node(tensor: Tensor) -> Any:
     """The node of `tensor`, made anew where its base has got another history since."""
     base = tensor._base
@@ -35,7 +50,7 @@ def current_node(tensor: Tensor) -> Any:
         if not written or not (tensor._node is not None or base.requires_grad):
             return tensor._node
     check_creation(tensor, written=False)
-    op, args = tensor._view_of
+    op, args = view_of(tensor)
     entry = op.derivative or missing(op)
     plan = entry.plan(1)
     edges = tuple([edge_of(args[0]) if i == 0 else None for i in entry.targets])

@@ -16,7 +16,7 @@ from ..core.mutation import install_autograd
 from ..core.tensor import AUTOGRAD, Tensor
 from . import forward
 from .captured import is_captured
-from .edges import check_creation, edge_of
+from .edges import check_creation, edge_of, view_of
 from .saved import OpNode, save_copy
 from .tape import Edge, Node, meta_of
 
@@ -158,9 +158,12 @@ class CopySlices(Node):
 def _chain(view: Tensor) -> list[tuple[Any, Any]]:
     """The view operators that lead from the base of `view` to it; outputs of several views are never written
     through."""
-    steps = []
+    steps: list[tuple[Any, Any]] = []
     while view._base is not None:
-        op, args = view._view_of
+        op, args = view_of(view)
+        if op.name == "as_strided" and op is not view._view_of[0]:  # the base is at the beginning of memory
+            offset = args[3] - args[0].storage_offset()
+            return [(op, (args[1], args[2], offset)), *steps[::-1]]
         steps.append((op, args[1:]))  # without the tensor, whose history leads here: it would never die
         view = args[0]
     return steps[::-1]

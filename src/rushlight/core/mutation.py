@@ -71,10 +71,18 @@ def install_dispatch(
 
 def is_dispatched(op: OpDef, args: Arguments, targets: Any = ()) -> bool:
     """Whether a class or a mode runs the operator."""
-    keys = AMBIENT.keys | _any_keys(op, args)
+    keys = _keys_with(op, args, targets)
+    if keys & DISPATCH and AMBIENT.trace is not None and not MODES.undispatched:
+        AMBIENT.trace.refuse(f"{op.name} takes a tensor of a class that runs operators itself")
+        keys = _keys_with(op, args, targets)  # abstract tensors have data now
+    return bool((keys | AMBIENT.keys) & DISPATCH) and not keys & TRACED and not MODES.undispatched
+
+
+def _keys_with(op: OpDef, args: Arguments, targets: Any) -> int:
+    keys = _any_keys(op, args)
     for target in targets:
         keys |= target._keys
-    return bool(keys & DISPATCH) and not keys & TRACED and not MODES.undispatched
+    return keys
 
 
 def _call_dispatched(op: OpDef, args: Arguments, target: Tensor, name: str) -> bool:
@@ -262,6 +270,7 @@ def _reshape_inplace(op: OpDef, args: Arguments, name: str) -> Tensor:
     else:
         set_geometry(target, tuple(result.shape), result.strides(), result.storage_offset())
     versions.value += 1
+    target._reshaped = True
     if target._base is not None:
         target._view_of, target._seen = result._view_of, result._seen
     if result._node is not None:

@@ -20,6 +20,7 @@ from .errors import check
 from .indexing import get_item, set_item
 from .modes import MODES
 from .mutation import assign, call_inplace, check_no_partial_overlap, check_target, set_geometry
+from .overrides import ask, overriding_types
 from .registry import REGISTRY, Api
 from .shapes import channels_last_strides, contiguous_strides
 from .sparse import make_sparse
@@ -273,6 +274,9 @@ def new_tensor(
 @tensor_method
 def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     """Write `src`, broadcast and cast, into this tensor."""
+    if not MODES.plain and overriding_types((src,)):
+        made: Tensor = ask(copy_, overriding_types((self, src)), (self, src, non_blocking), {})
+        return made
     if not isinstance(src, Tensor):
         check(
             isinstance(src, int | float | complex),
