@@ -90,6 +90,8 @@ def environment_of(function: Any, args: Any = (), more: Sequence[Any] = ()) -> S
             collector.module(leaf, type(leaf).__name__)
         elif isinstance(leaf, types.FunctionType | types.MethodType | functools.partial):
             collector.callable(leaf, "")
+        elif isinstance(leaf, np.ndarray):
+            collector.value(leaf, "an array among the arguments")
         elif _has_attributes(leaf):
             collector.objects.append((leaf, type(leaf).__name__))
     for table, name in _everywhere:
