@@ -8,10 +8,14 @@ Steps whose result jumps where its operand moves a little (floor, comparisons, s
 values that are exact, that is, equal bit for bit however they are computed; all others agree within rounding.
 How much that is depends on the program: `program.in_double(inputs, noise)` runs it in double precision, with
 a random error of single precision after every step that rounds to it, which shows how far results move.
+
+KINDS has the kinds of programs: with plain tensors alone, with NumPy's arrays as operands, with derived classes
+of Tensor. With gradients, a program writes to values that need gradients where its backward pass can still run.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,7 +25,21 @@ import numpy as np
 import rushlight as rl
 from rushlight.core.tensor import Tensor
 
-from .program_steps import OPERATIONS
+from .program_arrays import ARRAY_STEPS, make_array
+from .program_classes import CLASS_STEPS, WRAPPER_STEPS, classes_of
+from .program_operands import Operation, memory_of
+from .program_steps import OPERATORS
+from .program_writes import WRITES
+
+KINDS: dict[str, dict[str, Operation]] = {  # the steps that a kind of programs has besides the usual ones
+    "tensors": {},
+    "arrays": ARRAY_STEPS,
+    "classes": CLASS_STEPS,
+    "wrappers": WRAPPER_STEPS,
+}
+USUAL = {**OPERATORS, **WRITES}
+OPERATIONS = {**USUAL, **ARRAY_STEPS, **CLASS_STEPS, **WRAPPER_STEPS}
+CLASSES = {"classes": ("Plain", "Noted"), "wrappers": ("Wrapped",)}  # of arguments
 
 Choose = Callable[[int], int]  # choose(n): a number in range(n)
 
@@ -50,24 +68,41 @@ class Program:
     steps: list[Step] = field(default_factory=list)
     outputs: tuple[int, ...] = ()
     layouts: list[str] = field(default_factory=list)  # how the inputs lie in memory: one of LAYOUTS
+    classes: list[str] = field(default_factory=list)  # of the inputs: Tensor, a derived class, or ndarray
     rounding: list[bool] = field(default_factory=list)  # steps that round to single precision
     single: bool = False  # some value is float32, which limits how well two executions can agree
+    gradients: bool = False  # its inputs require gradients
 
-    def run(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+    @property
+    def whole(self) -> bool:
+        """Whether it has one graph."""
+        return not any(OPERATIONS[step.name].breaks for step in self.steps) and "Wrapped" not in self.classes
+
+    def run(self, *inputs: Any) -> tuple[Any, ...]:
         values = list(inputs)
         for step in self.steps:
             values.append(OPERATIONS[step.name].run(*[values[i] for i in step.operands], *step.parameters))
         return tuple(values[i] for i in self.outputs)
 
-    def tensors(self, requires_grad: bool = False) -> list[Tensor]:
-        made: list[Tensor] = []
-        for array, layout in zip(self.inputs, self.layouts, strict=True):
-            made.append(laid_out(array, layout, made))
-        return [t.detach().requires_grad_() if requires_grad and t.is_floating_point() else t for t in made]
+    def arguments(self, lib: Any = rl) -> list[Any]:
+        """Tensors of the library `lib`, and arrays."""
+        made: list[Any] = []
+        for array, layout, name in zip(self.inputs, self.layouts, self.classes, strict=True):
+            made.append(self.argument(lib, array, layout, name, made))
+        return made
+
+    def argument(self, lib: Any, array: np.ndarray, layout: str, name: str, before: Sequence[Any]) -> Any:
+        if name == "ndarray":
+            return array.copy()
+        tensor = laid_out(lib, array, layout, before)
+        if name != "Tensor":
+            kind = classes_of(lib)[name]
+            tensor = kind(tensor) if name == "Wrapped" else tensor.as_subclass(kind)
+        return tensor.detach().requires_grad_() if self.gradients and tensor.is_floating_point() else tensor
 
     # Rounding.
 
-    def in_double(self, inputs: Sequence[Tensor], noise: np.random.Generator | None = None) -> list[Tensor]:
+    def in_double(self, inputs: Sequence[Any], noise: np.random.Generator | None = None) -> list[Tensor]:
         """The outputs for inputs in double precision; with `noise`, after random errors of the size that
         rounding to single precision has."""
         values = list(inputs)
@@ -79,19 +114,22 @@ class Program:
                 result = OPERATIONS[step.name].run(*operands, *step.parameters)
             if rounds and noise is not None:
                 errors = rl.tensor(1 + SINGLE * noise.uniform(-1, 1, tuple(result.shape)))
-                result = result.mul_(errors) if step.name.endswith("_") else result * errors
+                if step.name.endswith("_"):  # what was saved of the result for the backward pass included
+                    (result.data if self.gradients else result).mul_(errors)
+                else:
+                    result = result * errors
             values.append(result)
         return [values[i] for i in self.outputs]
 
-    def doubled(self, requires_grad: bool = False) -> list[Tensor]:
-        """Inputs as `tensors` makes them, in double precision."""
+    def doubled(self) -> list[Any]:
+        """Arguments as `arguments` makes them, in double precision."""
         wide = [array.astype(np.float64) if array.dtype == np.float32 else array for array in self.inputs]
-        return Program(wide, layouts=self.layouts).tensors(requires_grad)
+        return dataclasses.replace(self, inputs=wide).arguments()
 
     def __str__(self) -> str:
         lines = [
-            f"v{i} = tensor of {a.dtype} {a.shape}, {layout}"
-            for i, (a, layout) in enumerate(zip(self.inputs, self.layouts, strict=True))
+            f"v{i} = {name} of {a.dtype} {a.shape}, {layout}"
+            for i, (a, layout, name) in enumerate(zip(self.inputs, self.layouts, self.classes, strict=True))
         ]
         lines += [f"v{len(self.inputs) + i} = {step}" for i, step in enumerate(self.steps)]
         return "\n".join([*lines, f"return {', '.join(f'v{i}' for i in self.outputs)}"])
@@ -103,24 +141,33 @@ class Drawing:
     def __init__(self, choose: Choose, gradients: bool) -> None:
         self.choose = choose
         self.gradients = gradients
-        self.program = Program([])
-        self.values: list[Tensor] = []
+        self.program = Program([], gradients=gradients)
+        self.values: list[Any] = []
         self.exact: list[bool] = []
 
     def pick(self, wanted: Callable[[Tensor], bool] = lambda t: True, exact: bool = False) -> int | None:
-        """A value that fits; the latest ones are the likeliest."""
-        fitting = [i for i, t in enumerate(self.values) if wanted(t) and (self.exact[i] or not exact)]
+        """A tensor that fits; the latest ones are the likeliest."""
+        fitting = [
+            i
+            for i, t in enumerate(self.values)
+            if isinstance(t, Tensor) and wanted(t) and (self.exact[i] or not exact)
+        ]
         if not fitting:
             return None
         return fitting[-1 - min(self.choose(len(fitting)), self.choose(len(fitting)))]
 
-    def add_input(self, array: np.ndarray, layout: str = "plain") -> None:
+    def arrays(self) -> list[int]:
+        return [i for i, value in enumerate(self.values) if isinstance(value, np.ndarray)]
+
+    def add_input(self, array: np.ndarray, layout: str = "plain", name: str = "Tensor") -> None:
+        program = self.program
         if layout == "shared":  # the memory of the input before it
-            array = self.program.inputs[-1]
-        self.program.inputs.append(array)
-        self.program.layouts.append(layout)
-        self.values.append(laid_out(array, layout, self.values))
-        self.program.single |= self.values[-1].dtype is rl.float32
+            array = program.inputs[-1]
+        program.inputs.append(array)
+        program.layouts.append(layout)
+        program.classes.append(name)
+        self.values.append(program.argument(rl, array, layout, name, self.values))
+        program.single |= array.dtype == np.float32
         self.exact.append(True)
 
     def add_step(self, name: str) -> bool:
@@ -129,9 +176,18 @@ class Drawing:
         if drawn is None:
             return False
         operands, parameters = drawn
-        result = operation.run(*[self.values[i] for i in operands], *parameters)
+        writes = name.endswith("_")
+        try:
+            result = operation.run(*[self.values[i] for i in operands], *parameters)
+            if writes and self.gradients:
+                self._differentiate()
+        except RuntimeError as error:
+            if not (writes and self.gradients and any(text in str(error) for text in WRITE_ERRORS)):
+                raise
+            self.values = self._again()
+            return False
         exact = operation.exact and all(self.exact[i] for i in operands)
-        if name.endswith("_"):
+        if writes:
             self._spoil(operands[0], exact)
         self.program.steps.append(Step(name, operands, parameters))
         self.program.rounding.append(result.dtype is rl.float32 and not operation.exact)
@@ -140,13 +196,28 @@ class Drawing:
         self.exact.append(exact)
         return True
 
+    def _differentiate(self) -> None:
+        """An error if a value that the backward pass needs was written to."""
+        sums = [t.double().sum() for t in self.values if isinstance(t, Tensor) and t.requires_grad]
+        leaves = [t for t in self.values[: len(self.program.inputs)] if t.requires_grad]
+        rl.autograd.grad(sums, leaves, retain_graph=True, allow_unused=True)
+
+    def _again(self) -> list[Any]:
+        """The values of the program so far, made anew."""
+        outputs = tuple(range(len(self.values)))
+        return list(dataclasses.replace(self.program, outputs=outputs).run(*self.program.arguments()))
+
     def _spoil(self, target: int, exact: bool) -> None:
         """A write with inexact values makes everything that shares the memory inexact."""
         if not exact:
-            written = self.values[target].untyped_storage().data_ptr()
+            written = memory_of(self.values[target])
             for i, value in enumerate(self.values):
-                if value.untyped_storage().data_ptr() == written:
+                if memory_of(value) == written:
                     self.exact[i] = False
+
+
+# Errors of writes that PyTorch refuses: to what the backward pass has saved, and to one of several views.
+WRITE_ERRORS = ("modified by an inplace operation", "returns multiple views")
 
 
 SHAPES: tuple[tuple[int, ...], ...] = (
@@ -171,40 +242,54 @@ SHAPES: tuple[tuple[int, ...], ...] = (
 LAYOUTS = ("plain", "behind", "with gaps", "transposed")
 
 
-def laid_out(array: np.ndarray, layout: str, before: Sequence[Tensor]) -> Tensor:
-    """A tensor with the values of `array`; `before` are the inputs before it."""
+def laid_out(lib: Any, array: np.ndarray, layout: str, before: Sequence[Any]) -> Any:
+    """A tensor of `lib` with the values of `array`; `before` are the inputs before it."""
     if layout == "shared":
         return before[-1].detach()
     if layout == "behind":  # not at the beginning of its memory
         whole = np.concatenate([np.full(3, 9, array.dtype), array.reshape(-1)])
-        return rl.tensor(whole)[3:].view(array.shape)
+        return lib.tensor(whole)[3:].view(array.shape)
     if layout == "with gaps" and array.ndim:
-        return rl.tensor(np.repeat(array, 2, -1))[..., ::2]
+        return lib.tensor(np.repeat(array, 2, -1))[..., ::2]
     if layout == "transposed" and array.ndim:
-        return rl.tensor(np.ascontiguousarray(array.T)).permute(*range(array.ndim)[::-1])
-    return rl.tensor(array)
+        return lib.tensor(np.ascontiguousarray(array.T)).permute(*range(array.ndim)[::-1])
+    return lib.tensor(array)
 
 
-def draw_program(choose: Choose, *, gradients: bool = False, shortest: int = 5, longest: int = 40) -> Program:
+def draw_program(
+    choose: Choose, *, gradients: bool = False, shortest: int = 5, longest: int = 40, kind: str = "tensors"
+) -> Program:
     """A program of `shortest` to `longest` operators. With `gradients` it is differentiable in its inputs."""
     drawing = Drawing(choose, gradients)
-    generator = np.random.default_rng(choose(1000))
-    for _ in range(1 + choose(3)):
-        shape = SHAPES[choose(len(SHAPES))]
-        array = generator.uniform(-2, 2, shape).astype((np.float64, np.float32)[choose(4) == 0])
-        drawing.add_input(array, LAYOUTS[max(0, choose(2 * len(LAYOUTS)) - len(LAYOUTS))])
-    if choose(8) == 7:
-        drawing.add_input(array, "shared")
-    drawing.add_input(generator.integers(-3, 4, SHAPES[choose(len(SHAPES))]))
-    names = [name for name in OPERATIONS if not (gradients and name.endswith("_"))]
+    _draw_inputs(drawing, kind)
+    usual, special = list(USUAL), list(KINDS[kind])
     spread = longest - shortest + 1
     count = shortest + min(choose(spread), choose(spread))
     attempts = 0
     while len(drawing.program.steps) < count and attempts < 3 * longest:
         attempts += 1
+        names = special if special and choose(4) == 0 else usual
         drawing.add_step(names[choose(len(names))])
     drawing.program.outputs = _draw_outputs(drawing)
     return drawing.program
+
+
+def _draw_inputs(drawing: Drawing, kind: str) -> None:
+    choose = drawing.choose
+    generator = np.random.default_rng(choose(1000))
+    classes = CLASSES.get(kind, ())
+    for _ in range(1 + choose(3)):
+        shape = SHAPES[choose(len(SHAPES))]
+        array = generator.uniform(-2, 2, shape).astype((np.float64, np.float32)[choose(4) == 0])
+        name = classes[choose(len(classes))] if classes and choose(2) else "Tensor"
+        drawing.add_input(array, LAYOUTS[max(0, choose(2 * len(LAYOUTS)) - len(LAYOUTS))], name)
+    if choose(8) == 7:
+        drawing.add_input(array, "shared")
+    drawing.add_input(generator.integers(-3, 4, SHAPES[choose(len(SHAPES))]))
+    if kind == "arrays":
+        for _ in range(2):
+            dtype = ("float64", "float32", "int64")[choose(3)]
+            drawing.add_input(make_array(SHAPES[choose(len(SHAPES))], dtype), name="ndarray")
 
 
 def _draw_outputs(drawing: Drawing) -> tuple[int, ...]:
