@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import typing
 from typing import Any
 
 import numpy as np
@@ -200,6 +201,16 @@ def test_schemas_of_functions() -> None:
             library.library.infer_schema(function, mutates_args={"x"})
             == "(Tensor(a0!) x, SymInt[] sizes, float scale=1.5, str? mode=None) -> ()"
         )
+
+
+@pytest.mark.parametrize("lists", [list, typing.List])  # noqa: UP006  the two are different types
+def test_schemas_of_functions_that_return_lists(lists: Any) -> None:
+    def function(x: Any) -> None:
+        pass
+
+    for library in LIBRARIES:
+        function.__annotations__ = {"x": lists[library.Tensor], "return": lists[library.Tensor]}
+        assert library.library.infer_schema(function, mutates_args=()) == "(Tensor[] x) -> Tensor[]"
 
 
 def test_opcheck_finds_what_is_wrong() -> None:

@@ -53,7 +53,7 @@ SUPPORTED_PARAM_TYPES: dict[Any, str] = {
 SUPPORTED_RETURN_TYPES: dict[Any, str] = {
     Tensor: "Tensor",
     list[Tensor]: "Tensor[]",
-    list[Tensor]: "Tensor[]",
+    _List[Tensor]: "Tensor[]",
     int: "SymInt",
     float: "float",
     bool: "bool",
