@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -133,3 +134,15 @@ def test_conjugation_is_not_lost() -> None:
 def test_which_dtype_holds_which(names: tuple[str, str, bool]) -> None:
     wide, narrow, expected = names
     assert _holds(getattr(rl, wide), getattr(rl, narrow)) is expected
+
+
+def test_an_operator_of_a_program_is_not_taken_for_its_namesake() -> None:
+    """Passes ask for traits, which an operator has where it is defined, and not for names."""
+    with rl.library._scoped_library("tests_traits", "FRAGMENT") as library:
+
+        @rl.library.pointwise("tests_traits::neg(Tensor self) -> Tensor", lib=library)
+        def half(ops: Any, self: Any) -> Any:
+            return ops.div(self, ops.constant(2, like=self))
+
+        program = rl.compile(lambda x: half(half(x)), fullgraph=True)
+        assert program(rl.ones(2)).tolist() == [0.25, 0.25]

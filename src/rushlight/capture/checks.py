@@ -14,14 +14,11 @@ from collections.abc import Collection, Iterable
 from ..core.dtypes import DTYPES
 from ..core.registry import REGISTRY, Kind
 from ..core.shapes import Spec, numel
+from ..core.traits import Trait
 from ..graph.ir import Graph, Node, Value
 from .partition import depending_on
 
 _PLACES = frozenset(("index", "indices", "target", "sorter"))  # arguments that say where something is
-_DIVISIONS = frozenset(("div", "divide", "floor_divide", "remainder", "fmod"))
-_OTHERS = frozenset(
-    ("masked_scatter", "one_hot", "bernoulli", "normal", "multinomial", "_functional_assert_async")
-)
 # Operators of which any result takes all of the operands: they are read whole before, or into a buffer.
 _WHOLE = frozenset(
     (
@@ -37,18 +34,20 @@ _WHOLE = frozenset(
         "recurrent",
     )
 )
-_JUMPING = frozenset(("as_strided", "unfold"))  # views that may leave elements out, however many they have
 
 
 def may_raise(node: Node) -> bool:
     """Whether eager code raises an error for some data."""
     op = node.op
-    name = op.name.partition(".")[0]
-    if op.kind is Kind.VIEW or "backward" in name:
+    if op.kind is Kind.VIEW or "backward" in op.schema.name:
         return False
-    if name in _DIVISIONS:
+    if op.traits & Trait.DIVIDES:
         return not node.outputs[0].dtype.is_floating_point and not node.outputs[0].dtype.is_complex
-    return bool(_places(node)) or name in _OTHERS or (op.family == "linalg" and not callable(op.lowering))
+    return (
+        bool(_places(node))
+        or bool(op.traits & Trait.RAISES)
+        or (op.family == "linalg" and not callable(op.lowering))
+    )
 
 
 def _places(node: Node) -> list[Value]:
@@ -118,5 +117,5 @@ class _Reading:
             return True
         if op.kind is Kind.VIEW:
             made = sum(numel(result.spec.known_shape()) for result in node.outputs if result in self._live)
-            return op.name not in _JUMPING and made >= numel(value.spec.known_shape())
+            return not op.traits & Trait.GAPS and made >= numel(value.spec.known_shape())
         return op.name in ("cat", "clone", "_to_copy", "flip", "roll", "repeat") or value in _places(node)

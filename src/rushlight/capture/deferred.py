@@ -22,20 +22,6 @@ from ..core.modes import MODES
 from ..core.pytree import flatten
 from .numbers import LiveNumber
 
-# Operators that make sparse tensors, or take some, and whose results have the dtype of their first argument.
-SPARSE = frozenset(
-    (
-        "_to_sparse",
-        "_to_sparse.sparse_dim",
-        "_to_sparse_csr",
-        "_to_sparse_csc",
-        "_to_sparse_bsr",
-        "_to_sparse_bsc",
-        "sparse_sampled_addmm",
-        "_sparse_mm.reduce",
-    )
-)
-
 
 @dataclass(frozen=True, eq=False)
 class LateCall:

@@ -36,8 +36,9 @@ from ..core.registry import REGISTRY, Kind, OpDef
 from ..core.shapes import Spec, extent, is_dense, numel
 from ..core.storage import Storage
 from ..core.tensor import DISPATCH, LAZY, TRACED, Tensor, alias, install_before_flag, shapeless
+from ..core.traits import Trait
 from ..graph.ir import Graph, Value
-from .deferred import SPARSE, LateCall, LateNumbers, read_numbers
+from .deferred import LateCall, LateNumbers, read_numbers
 from .geometry import Geometries
 from .locations import NOTHING_KNOWN, Environment
 from .memory import StorageState, overlaps, read_part, spec_of, with_part
@@ -254,7 +255,7 @@ class Capture(Interpreter):
 
     def waits(self, op: OpDef, args: Arguments) -> bool:
         return (op.kind is Kind.COMPOSITE and op.rule is not None) or (
-            op.name in SPARSE and is_sparse_call(op, args)
+            bool(op.traits & Trait.DEFERRED) and is_sparse_call(op, args)
         )
 
     def _late_results(self, op: OpDef, args: Arguments, specs: Any) -> Any:
@@ -284,7 +285,7 @@ class Capture(Interpreter):
 
     def _late_sparse(self, op: OpDef, args: Arguments) -> Any:
         """As `_late_results`, for the operators that make sparse tensors, or take some, of one dtype."""
-        if op.name not in SPARSE:
+        if not op.traits & Trait.DEFERRED:
             raise CaptureError(
                 f"{op.name} makes or takes a sparse tensor, which has no place in a graph", user_line()
             )

@@ -29,6 +29,7 @@ from .schema import Schema
 from .shapes import Spec, contiguous_strides
 from .tensor import AUTOGRAD, DISPATCH, META, Tensor, _new, copied_object, install_asked
 from .tokens import place
+from .traits import Trait
 
 
 def dispatching_types(tensors: list[Tensor]) -> tuple[type, ...]:
@@ -106,18 +107,10 @@ def dispatch(func: OpOverload, values: Arguments, tensors: list[Tensor]) -> Any:
     return result
 
 
-# Operators that Python's functions call with a number in the place of their tensor.
-_NUMBERS_AS_TENSORS = frozenset(("add", "sub", "mul", "div"))
-
-
 def seen_as(op: OpDef) -> OpDef:
     """The overload that is told of a call: `x + 1` is `aten.add.Tensor` with a number, as in PyTorch."""
     schema = op.schema
-    if (
-        schema.overload in ("Scalar", "Scalar_mode")
-        and schema.name in _NUMBERS_AS_TENSORS
-        and not schema.namespace
-    ):
+    if schema.overload in ("Scalar", "Scalar_mode") and op.traits & Trait.NUMBER_AS_TENSOR:
         return REGISTRY[f"{schema.name}.{schema.overload.replace('Scalar', 'Tensor')}"]
     return op
 

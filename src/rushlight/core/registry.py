@@ -20,6 +20,7 @@ from .dtypes import DType
 from .errors import RegistrationError
 from .promotion import Promotion
 from .schema import Schema, parse_schema
+from .traits import Trait
 
 Rule = TypeVar("Rule", bound=Callable[..., Any])
 
@@ -86,6 +87,7 @@ class OpDef:
         "dtypes",
         "exact",
         "family",
+        "fill",
         "instruction",
         "kernel",
         "kernel_reads",
@@ -112,6 +114,7 @@ class OpDef:
         "sparse",
         "tensor_positions",
         "tracked",
+        "traits",
     )
 
     def __init__(
@@ -133,12 +136,17 @@ class OpDef:
         namespace: str = "",
         public_name: str = "",
         tracked: bool = True,
+        traits: Trait = Trait.NONE,
+        fill: int | str | None = None,
     ) -> None:
         self.schema = schema
         self.name = schema.full_name
         self.kind = kind
         self.family = family
         self.api = api
+        self.traits = traits
+        # of an operator that fills a tensor: the number, or the name of the argument that is the number
+        self.fill = fill
         self.promote = promote
         self.body = body
         self.rule = rule
@@ -311,6 +319,7 @@ def pointwise(
     instruction: str = "",
     namespace: str = "",
     public_name: str = "",
+    traits: Trait = Trait.NONE,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Declare an elementwise operator by its scalar body; several schemas are overloads with the same body.
 
@@ -336,6 +345,7 @@ def pointwise(
         "moves": moves,
         "namespace": namespace,
         "public_name": public_name,
+        "traits": traits,
     }
     family = _family()
 
@@ -394,11 +404,17 @@ def _handler_body(body: Callable[..., Any], schema: Schema) -> Callable[..., Any
 
 @overload
 def view(
-    schema: str, *, api: Api = ..., namespace: str = ..., tracked: bool = ...
+    schema: str, *, api: Api = ..., namespace: str = ..., tracked: bool = ..., traits: Trait = ...
 ) -> Callable[[Rule], Rule]: ...
 @overload
 def view(
-    schema: str, rule: Callable[..., Any], *, api: Api = ..., namespace: str = ..., tracked: bool = ...
+    schema: str,
+    rule: Callable[..., Any],
+    *,
+    api: Api = ...,
+    namespace: str = ...,
+    tracked: bool = ...,
+    traits: Trait = ...,
 ) -> Any: ...
 def view(
     schema: str,
@@ -407,6 +423,7 @@ def view(
     api: Api = FUNCTION | METHOD,
     namespace: str = "",
     tracked: bool = True,
+    traits: Trait = Trait.NONE,
 ) -> Any:
     """Declare a view by its rule, which returns the Spec(s) of the alias: shape, strides, offset, dtype.
 
@@ -426,6 +443,7 @@ def view(
                 moves=True,
                 namespace=namespace,
                 tracked=tracked,
+                traits=traits,
                 rule=by_name(rule, parsed.argument_names, f"view rule of {parsed.full_name}"),
             )
         )
@@ -442,6 +460,7 @@ def composite(
     shape: Callable[..., Any] | None = None,
     namespace: str = "",
     public_name: str = "",
+    traits: Trait = Trait.NONE,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Declare an operator as a function of simpler ones; several schemas are overloads with the same body.
 
@@ -469,6 +488,7 @@ def composite(
                     else by_name(shape, schema.argument_names, f"shape rule of {schema.full_name}"),
                     namespace=namespace,
                     public_name=public_name,
+                    traits=traits,
                 )
             )
         return body
@@ -487,6 +507,8 @@ def define(
     promote: Promotion | None = None,
     namespace: str = "",
     public_name: str = "",
+    traits: Trait = Trait.NONE,
+    fill: int | str | None = None,
 ) -> None:
     """Declare a structural operator.
 
@@ -505,6 +527,8 @@ def define(
             data_dependent=data_dependent,
             namespace=namespace,
             public_name=public_name,
+            traits=traits,
+            fill=fill,
             rule=by_name(shape, parsed.argument_names, f"shape rule of {parsed.full_name}"),
         )
     )
@@ -560,7 +584,12 @@ class SparseKernel(NamedTuple):
 
 
 def sparse_operator(
-    schema: str, *, api: Api = FUNCTION | METHOD, namespace: str = "", public_name: str = ""
+    schema: str,
+    *,
+    api: Api = FUNCTION | METHOD,
+    namespace: str = "",
+    public_name: str = "",
+    traits: Trait = Trait.NONE,
 ) -> None:
     """Declare an operator that makes sparse tensors, or looks inside of them.
 
@@ -575,6 +604,7 @@ def sparse_operator(
             data_dependent=True,
             namespace=namespace,
             public_name=public_name,
+            traits=traits,
         )
     )
 

@@ -11,6 +11,7 @@ from ..core.shapes import wrap_dim
 from ..core.tensor import Tensor
 from ..core.tokens import layout as Layout
 from ..core.tokens import sparse_coo
+from ..core.traits import Trait
 from ..kernels.sparse import is_sparse, put, settled, stored, values_of
 from ..kernels.sparse_shape import narrow_copy
 from . import pointwise, reduction, shape, view  # noqa: F401  whose operators are given sparse kernels here
@@ -92,6 +93,7 @@ def sparse_mm(sparse: Tensor, dense: Tensor) -> Tensor:
     api=FUNCTION,
     namespace="sparse",
     public_name="mm",
+    traits=Trait.DEFERRED,
 )
 def sparse_mm_reduce(sparse: Tensor, dense: Tensor, reduce: str) -> Tensor:
     return run_name("_sparse_mm_reduce_impl", sparse, dense, reduce)[0]

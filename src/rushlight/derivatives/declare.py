@@ -19,6 +19,7 @@ from typing import Any
 from ..core.binding import parameter_names, where
 from ..core.errors import RegistrationError
 from ..core.registry import REGISTRY, Kind, OpDef, declaring_module, operator
+from ..core.traits import Trait
 
 
 class Rule(enum.Enum):
@@ -239,12 +240,8 @@ def _entry(op: OpDef, place: str) -> Entry:
     return entry
 
 
-# Where PyTorch takes a number for a tensor, so that `x * 2` is recorded as `x * y`.
-_NUMBERS_AS_TENSORS = frozenset(("add", "sub", "mul", "div"))
-
-
 def _is_number_as_tensor(op: OpDef) -> bool:
-    return op.schema.name in _NUMBERS_AS_TENSORS and op.schema.overload.startswith("Scalar")
+    return bool(op.traits & Trait.NUMBER_AS_TENSOR) and op.schema.overload.startswith("Scalar")
 
 
 def _node_name(op: OpDef) -> str:

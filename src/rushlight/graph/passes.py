@@ -23,6 +23,7 @@ from ..core.passes import Pass
 from ..core.quiet import quietly
 from ..core.registry import REGISTRY, Kind
 from ..core.shapes import Spec
+from ..core.traits import Trait
 from ..kernels.creation import filled
 from .ir import Graph, Node, Value, map_values, print_graph, verify
 
@@ -168,23 +169,19 @@ IDENTITIES: dict[str, Callable[[Node], bool]] = {
     "sub": _subtracts_nothing,
 }
 
-# f(f(x)) is x; f(f(x)) is f(x).
-INVOLUTIONS = frozenset({"neg", "bitwise_not", "logical_not"})
-PROJECTIONS = frozenset({"abs", "relu", "floor", "ceil", "trunc", "round"})
-
 
 def undo_twice(graph: Graph) -> None:
     """neg(neg(x)) is x, abs(abs(x)) is abs(x)."""
     replacement: dict[Value, Value] = {}
     for node in graph.nodes:
         node.args = map_values(node.args, lambda value: replacement.get(value, value))
-        name = node.op.name
-        if name not in INVOLUTIONS | PROJECTIONS or not isinstance(node.args[0], Value):
+        traits = node.op.traits
+        if not traits & (Trait.INVOLUTION | Trait.IDEMPOTENT) or not isinstance(node.args[0], Value):
             continue
         inner = node.args[0].node
-        if inner is None or inner.op.name != name:
+        if inner is None or inner.op is not node.op:
             continue
-        source = inner.args[0] if name in INVOLUTIONS else node.args[0]
+        source = inner.args[0] if traits & Trait.INVOLUTION else node.args[0]
         if _same_layout(source, node.outputs[0]):
             replacement[node.outputs[0]] = source
     replace_values(graph, replacement)
@@ -277,64 +274,21 @@ def _holds(wide: DType, narrow: DType) -> bool:
 
 # Constants.
 
-# Instructions that give the same bits wherever they are computed.
-EXACT = frozenset(
-    {
-        "add",
-        "sub",
-        "rsub",
-        "mul",
-        "div",
-        "neg",
-        "abs",
-        "eq",
-        "ne",
-        "lt",
-        "le",
-        "gt",
-        "ge",
-        "logical_not",
-        "logical_and",
-        "logical_or",
-        "maximum",
-        "minimum",
-        "where",
-    }
-)
-FILLED: dict[str, Any] = {
-    "zeros": 0,
-    "ones": 1,
-    "zeros_like": 0,
-    "ones_like": 1,
-    "new_zeros": 0,
-    "new_ones": 1,
-}
-FILLED_WITH: dict[str, str] = {
-    "full": "fill_value",
-    "full_like": "fill_value",
-    "new_full": "fill_value",
-    "scalar_tensor": "s",
-    "fill.Scalar": "value",
-}
-
 
 def constant_of(value: Value) -> Any:
     """The number that fills a tensor, or None."""
     node = value.node
-    if node is None:
-        return None
-    if node.op.name in FILLED:
-        return FILLED[node.op.name]
-    if node.op.name in FILLED_WITH:
-        number = node.args[node.op.schema.argument_names.index(FILLED_WITH[node.op.name])]
-        return None if isinstance(number, Value) else number
-    return None
+    fill = None if node is None else node.op.fill
+    if node is None or not isinstance(fill, str):
+        return fill
+    number = node.args[node.op.schema.argument_names.index(fill)]
+    return None if isinstance(number, Value) else number
 
 
 def fold_constants(graph: Graph) -> None:
     """Compute exact operators of filled tensors now, once instead of for each element."""
     for node in graph.nodes:
-        if node.op.kind is not Kind.POINTWISE or node.op.schema.name not in EXACT or len(node.outputs) != 1:
+        if node.op.kind is not Kind.POINTWISE or not node.op.traits & Trait.EXACT or len(node.outputs) != 1:
             continue
         inputs = node.inputs()
         if not inputs or any(value.number is not None for value in inputs):

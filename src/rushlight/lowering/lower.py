@@ -18,6 +18,7 @@ from ..core.pointwise import plan_for
 from ..core.registry import Kind
 from ..core.shapes import Shape, Spec, is_dense, memory_order, strides_in_order
 from ..core.tensor import meta_tensor
+from ..core.traits import Trait
 from ..graph.ir import Graph, Node, Value, map_values
 from ..loops.definitions import Definition
 from ..loops.expr import Expr, NotRecordable, Recorder, loads_in
@@ -57,7 +58,6 @@ def lower(graph: Graph, supports: Callable[[Expr], bool]) -> Program:
 
 
 DEEPEST = 100  # operators in a row of which one expression is made; it is built by recursion
-PRODUCTS = ("mm", "bmm", "addmm", "baddbmm")
 
 
 class _GraphLowering:
@@ -165,7 +165,7 @@ class _GraphLowering:
 
     def _multiplied_and_more(self, value: Value) -> bool:
         """Whether a value is an operand of products and used by others as well, views of it included."""
-        users = {node.op.name in PRODUCTS for node in self._through_views(value)}
+        users = {bool(node.op.traits & Trait.PRODUCT) for node in self._through_views(value)}
         return len(users) == 2
 
     def _through_views(self, value: Value) -> list[Node]:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeGuard
 
 from ..core.registry import Kind
+from ..core.traits import Trait
 from ..graph.ir import Graph, Node, Value
 from ..loops.product import Side, Triangle
 
@@ -34,8 +35,6 @@ class _Fact:
 
 
 ZERO, TRUE, MINUS_INFINITY = "zero", "true", "minus infinity"
-
-SAME = ("clone", "_to_copy", "neg", "mul.Scalar", "div.Scalar", "abs", "relu")  # of zero is zero
 
 
 def triangles(graph: Graph) -> dict[Node, Triangle]:
@@ -92,7 +91,8 @@ def _fact_of(node: Node, facts: dict[Value, _Fact]) -> _Fact | None:
         if _is(given, wanted) and not given.transposed and along_rows:
             return _Fact(ZERO, given.diagonal, weights=name == "_softmax" or given.weights)
         return None
-    return known[0] if name in SAME and _is(known[0], ZERO) else None
+    numbers = not any(isinstance(argument, Value) for argument in node.args[1:])
+    return known[0] if numbers and node.op.traits & Trait.KEEPS_ZERO and _is(known[0], ZERO) else None
 
 
 def _of_where(args: Sequence[Any], known: Sequence[_Fact | None]) -> _Fact | None:

@@ -23,6 +23,7 @@ from ..core.shapes import (
 from ..core.tensor import Tensor
 from ..core.tokens import channels_last, channels_last_3d, contiguous_format, preserve_format, strided
 from ..core.tokens import memory_format as MemoryFormat
+from ..core.traits import Trait
 
 OPTIONS = "ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None"
 _NOT_COUNTABLE = frozenset(
@@ -135,11 +136,13 @@ define(
     f"zeros(SymInt[] size, *, {OPTIONS}) -> Tensor",
     shape=lambda size, dtype, layout: new(size, dtype, layout, "zeros"),
     api=_FACTORY,
+    fill=0,
 )
 define(
     f"ones(SymInt[] size, *, {OPTIONS}) -> Tensor",
     shape=lambda size, dtype, layout: new(size, dtype, layout, "ones"),
     api=_FACTORY,
+    fill=1,
 )
 
 
@@ -149,7 +152,12 @@ def full(size: Sequence[int], fill_value: Any, dtype: DType | None, layout: Any)
     return spec
 
 
-define(f"full(SymInt[] size, Scalar fill_value, *, {OPTIONS}) -> Tensor", shape=full, api=_FACTORY)
+define(
+    f"full(SymInt[] size, Scalar fill_value, *, {OPTIONS}) -> Tensor",
+    shape=full,
+    api=_FACTORY,
+    fill="fill_value",
+)
 
 
 def empty_strided(size: Sequence[int], stride: Sequence[int], dtype: DType | None, layout: Any) -> Spec:
@@ -208,7 +216,7 @@ define(
 )
 
 
-def _define_derived(name: str) -> None:
+def _define_derived(name: str, fill: int | None) -> None:
     """`name`_like and new_`name` of a factory without parameters."""
     define(
         f"{name}_like(Tensor self, *, {OPTIONS}, MemoryFormat? memory_format=None) -> Tensor",
@@ -216,16 +224,19 @@ def _define_derived(name: str) -> None:
             self, dtype, layout, memory_format, f"{name}_like"
         ),
         api=FUNCTION,
+        fill=fill,
     )
     define(
         f"new_{name}(Tensor self, SymInt[] size, *, {OPTIONS}) -> Tensor",
         shape=lambda self, size, dtype, layout: new(size, dtype or self.dtype, layout, f"new_{name}"),
         api=METHOD,
+        fill=fill,
     )
 
 
-for _name in ("empty", "zeros", "ones"):
-    _define_derived(_name)
+_define_derived("empty", None)
+_define_derived("zeros", 0)
+_define_derived("ones", 1)
 
 
 def full_like(self: Tensor, fill_value: Any, dtype: DType | None, layout: Any, memory_format: Any) -> Spec:
@@ -242,11 +253,13 @@ define(
     f"full_like(Tensor self, Scalar fill_value, *, {OPTIONS}, MemoryFormat? memory_format=None) -> Tensor",
     shape=full_like,
     api=FUNCTION,
+    fill="fill_value",
 )
 define(
     f"new_full(Tensor self, SymInt[] size, Scalar fill_value, *, {OPTIONS}) -> Tensor",
     shape=new_full,
     api=METHOD,
+    fill="fill_value",
 )
 
 
@@ -256,7 +269,7 @@ def scalar_tensor(s: Any, dtype: DType | None, layout: Any) -> Spec:
     return spec
 
 
-define(f"scalar_tensor(Scalar s, *, {OPTIONS}) -> Tensor", shape=scalar_tensor, api=FUNCTION)
+define(f"scalar_tensor(Scalar s, *, {OPTIONS}) -> Tensor", shape=scalar_tensor, api=FUNCTION, fill="s")
 
 
 def eye(n: int, m: int, dtype: DType | None, layout: Any) -> Spec:
@@ -414,6 +427,7 @@ define(
     moves=True,
     api=FUNCTION | METHOD,
     shape=lambda self, memory_format: new_like(self, None, None, memory_format, "clone"),
+    traits=Trait.KEEPS_ZERO,
 )
 define(
     f"_to_copy(Tensor self, *, {OPTIONS}, bool non_blocking=False, MemoryFormat? memory_format=None) -> "
@@ -421,6 +435,7 @@ define(
     shape=lambda self, dtype, layout, memory_format: new_like(self, dtype, layout, memory_format, "to"),
     moves=True,
     api=INTERNAL,
+    traits=Trait.KEEPS_ZERO,
 )
 
 
@@ -452,7 +467,9 @@ def fill_tensor(self: Tensor, value: Tensor) -> Spec:
 
 
 _FILL = FUNCTION | INPLACE | INPLACE_METHOD | Api.EXPANDED
-define("fill.Scalar(Tensor self, Scalar value) -> Tensor", shape=fill_scalar, moves=True, api=_FILL)
+define(
+    "fill.Scalar(Tensor self, Scalar value) -> Tensor", shape=fill_scalar, moves=True, api=_FILL, fill="value"
+)
 define("fill.Tensor(Tensor self, Tensor value) -> Tensor", shape=fill_tensor, moves=True, api=_FILL)
 define(
     "zero(Tensor self) -> Tensor",

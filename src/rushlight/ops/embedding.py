@@ -7,6 +7,7 @@ from ..core.errors import check
 from ..core.registry import FUNCTION, INTERNAL, define
 from ..core.shapes import Spec
 from ..core.tensor import Tensor
+from ..core.traits import Trait
 from .creation import new_like
 from .indexing_dim import INDEX_DTYPES
 
@@ -160,4 +161,4 @@ def one_hot(self: Tensor, num_classes: int) -> Spec:
     return Spec(None if num_classes == -1 else (*self.shape, num_classes), INT64)
 
 
-define("one_hot(Tensor self, int num_classes=-1) -> Tensor", shape=one_hot, api=INTERNAL)
+define("one_hot(Tensor self, int num_classes=-1) -> Tensor", shape=one_hot, api=INTERNAL, traits=Trait.RAISES)

@@ -15,6 +15,7 @@ from ..core.errors import check
 from ..core.registry import EXACT_OUT, FUNCTION, INPLACE, INPLACE_METHOD, INTERNAL, METHOD, Api, define
 from ..core.shapes import Shape, Spec, broadcast_shapes, elementwise_strides, view_strides
 from ..core.tensor import Tensor
+from ..core.traits import Trait
 from .creation import new_like
 from .view import expand
 
@@ -226,4 +227,5 @@ define(
     shape=masked_scatter,
     moves=True,
     api=FUNCTION | METHOD | INPLACE_METHOD,
+    traits=Trait.RAISES,
 )

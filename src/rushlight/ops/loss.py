@@ -12,6 +12,7 @@ from ..core.errors import check
 from ..core.registry import FUNCTION, INTERNAL, define
 from ..core.shapes import Spec, broadcast_shapes
 from ..core.tensor import Tensor
+from ..core.traits import Trait
 from .dtype_sets import FLOATS
 from .rules import like
 
@@ -39,6 +40,7 @@ define(
     shape=functional_assert,
     moves=True,
     api=FUNCTION,
+    traits=Trait.RAISES,
 )
 
 

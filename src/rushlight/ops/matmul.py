@@ -13,6 +13,7 @@ from ..core.promotion import common
 from ..core.registry import FUNCTION, INPLACE, INPLACE_METHOD, INTERNAL, METHOD, OUT, Api, define
 from ..core.shapes import Shape, Spec, broadcast_shapes, wrap_dim, wrap_dims
 from ..core.tensor import Tensor
+from ..core.traits import Trait
 
 _UNSUPPORTED = frozenset(DTYPES[name] for name in ("bool", "uint16", "uint32", "uint64"))
 _FLOAT8 = frozenset(dtype for name, dtype in DTYPES.items() if name.startswith("float8"))
@@ -139,8 +140,8 @@ def dot(name: str, self: Tensor, other: Tensor) -> Spec:
     return Spec((), common_dtype(name, self=self, other=other))
 
 
-define("mm(Tensor self, Tensor mat2) -> Tensor", shape=mm, api=_PRODUCT)
-define("bmm(Tensor self, Tensor mat2) -> Tensor", shape=bmm, api=_PRODUCT)
+define("mm(Tensor self, Tensor mat2) -> Tensor", shape=mm, api=_PRODUCT, traits=Trait.PRODUCT)
+define("bmm(Tensor self, Tensor mat2) -> Tensor", shape=bmm, api=_PRODUCT, traits=Trait.PRODUCT)
 define("mv(Tensor self, Tensor vec) -> Tensor", shape=mv, api=_PRODUCT)
 define(
     "dot(Tensor self, Tensor tensor) -> Tensor",
@@ -231,7 +232,10 @@ def addr(self: Tensor, vec1: Tensor, vec2: Tensor, beta: Any, alpha: Any) -> Spe
 
 _SCALARS = "*, Scalar beta=1, Scalar alpha=1"
 define(
-    f"addmm(Tensor self, Tensor mat1, Tensor mat2, {_SCALARS}) -> Tensor", shape=addmm, api=_PLUS | Api.LEGACY
+    f"addmm(Tensor self, Tensor mat1, Tensor mat2, {_SCALARS}) -> Tensor",
+    shape=addmm,
+    api=_PLUS | Api.LEGACY,
+    traits=Trait.PRODUCT,
 )
 define(
     f"addmv(Tensor self, Tensor mat, Tensor vec, {_SCALARS}) -> Tensor",
@@ -242,6 +246,7 @@ define(
     f"baddbmm(Tensor self, Tensor batch1, Tensor batch2, {_SCALARS}) -> Tensor",
     shape=baddbmm,
     api=_PLUS | Api.LEGACY,
+    traits=Trait.PRODUCT,
 )
 define(
     f"addbmm(Tensor self, Tensor batch1, Tensor batch2, {_SCALARS}) -> Tensor",

@@ -9,6 +9,7 @@ from ..core.errors import check, fail
 from ..core.promotion import Promotion
 from ..core.registry import FUNCTION, Api, instruction, pointwise
 from ..core.tensor import Tensor
+from ..core.traits import Trait
 from .dtype_sets import BOOL, FLOATS, INEXACT, INTEGRAL, NUMBERS, REAL_NUMBERS, REALS
 from .pointwise import BINARY, QUERY, dtype_of, is_bool, refuse_complex, same_dtype
 
@@ -61,6 +62,7 @@ def scaled(ops: Any, x: Any, alpha: Any) -> Any:
     check=check_alpha,
     instruction="add",
     api=_SUM,
+    traits=Trait.EXACT | Trait.NUMBER_AS_TENSOR,
 )
 def add(ops: Any, self: Any, other: Any, alpha: Any) -> Any:
     return ops.add(self, scaled(ops, other, alpha))
@@ -73,6 +75,7 @@ def add(ops: Any, self: Any, other: Any, alpha: Any) -> Any:
     check=check_difference,
     instruction="sub",
     api=_SUM,
+    traits=Trait.EXACT | Trait.NUMBER_AS_TENSOR,
 )
 def sub(ops: Any, self: Any, other: Any, alpha: Any) -> Any:
     return ops.sub(self, scaled(ops, other, alpha))
@@ -84,6 +87,7 @@ def sub(ops: Any, self: Any, other: Any, alpha: Any) -> Any:
     parameters=("alpha",),
     check=check_difference,
     api=FUNCTION,
+    traits=Trait.EXACT,
 )
 def rsub(ops: Any, self: Any, other: Any, alpha: Any) -> Any:
     return ops.sub(other, scaled(ops, self, alpha))
@@ -97,7 +101,11 @@ def check_negation(self: Tensor) -> None:
     )
 
 
-instruction("neg(Tensor self) -> Tensor", check=check_negation)
+instruction(
+    "neg(Tensor self) -> Tensor",
+    check=check_negation,
+    traits=Trait.EXACT | Trait.INVOLUTION | Trait.KEEPS_ZERO,
+)
 
 
 # Products and quotients.
@@ -107,6 +115,7 @@ instruction(
     "mul.Scalar(Tensor self, Scalar other) -> Tensor",
     exact=("other",),
     api=BINARY | Api.NUMBERS,
+    traits=Trait.EXACT | Trait.NUMBER_AS_TENSOR | Trait.KEEPS_ZERO,
 )
 instruction(
     "div.Tensor(Tensor self, Tensor other) -> Tensor",
@@ -114,6 +123,7 @@ instruction(
     promote=FLOATING,
     exact=("other",),
     api=BINARY | Api.NUMBERS,
+    traits=Trait.EXACT | Trait.NUMBER_AS_TENSOR | Trait.KEEPS_ZERO | Trait.DIVIDES,
 )
 
 
@@ -138,6 +148,7 @@ def check_rounding_mode(self: Any, other: Any, rounding_mode: str | None) -> Non
     check=check_rounding_mode,
     exact=("other",),
     api=BINARY,
+    traits=Trait.EXACT | Trait.NUMBER_AS_TENSOR | Trait.DIVIDES,
 )
 def div(ops: Any, self: Any, other: Any, rounding_mode: str | None) -> Any:
     if rounding_mode is None:
@@ -152,20 +163,28 @@ instruction(
     dtypes=REAL_NUMBERS,
     exact=("other",),
     api=BINARY | Api.NUMBERS,
+    traits=Trait.DIVIDES,
 )
 instruction(
     "fmod.Tensor(Tensor self, Tensor other) -> Tensor",
     "fmod.Scalar(Tensor self, Scalar other) -> Tensor",
     dtypes=REAL_NUMBERS,
     api=BINARY,
+    traits=Trait.DIVIDES,
 )
 instruction(
     "remainder.Tensor(Tensor self, Tensor other) -> Tensor",
     "remainder.Scalar(Tensor self, Scalar other) -> Tensor",
     dtypes=REAL_NUMBERS,
     api=BINARY,
+    traits=Trait.DIVIDES,
 )
-instruction("remainder.Scalar_Tensor(Scalar self, Tensor other) -> Tensor", dtypes=REAL_NUMBERS, api=FUNCTION)
+instruction(
+    "remainder.Scalar_Tensor(Scalar self, Tensor other) -> Tensor",
+    dtypes=REAL_NUMBERS,
+    api=FUNCTION,
+    traits=Trait.DIVIDES,
+)
 
 
 @pointwise("reciprocal(Tensor self) -> Tensor", promote=FLOATING)
@@ -269,7 +288,7 @@ def rounding(schema: str) -> None:
     """An operator that rounds floats and leaves integers alone."""
     name = schema.partition("(")[0]
 
-    @pointwise(schema, dtypes=REAL_NUMBERS, check=refuse_complex(name))
+    @pointwise(schema, dtypes=REAL_NUMBERS, check=refuse_complex(name), traits=Trait.IDEMPOTENT)
     def body(ops: Any, self: Any) -> Any:
         return getattr(ops, name)(self) if ops.dtype(self).is_floating_point else self
 
@@ -295,7 +314,12 @@ def frac(ops: Any, self: Any) -> Any:
 
 # Signs.
 
-instruction("abs(Tensor self) -> Tensor", promote=REAL, dtypes=NUMBERS)
+instruction(
+    "abs(Tensor self) -> Tensor",
+    promote=REAL,
+    dtypes=NUMBERS,
+    traits=Trait.EXACT | Trait.IDEMPOTENT | Trait.KEEPS_ZERO,
+)
 instruction(
     "copysign.Tensor(Tensor self, Tensor other) -> Tensor",
     "copysign.Scalar(Tensor self, Scalar other) -> Tensor",
@@ -366,7 +390,7 @@ def heaviside(ops: Any, self: Any, values: Any) -> Any:
 # Extremes: maximum and minimum propagate NaN, fmax and fmin ignore it.
 
 for _name in ("maximum", "minimum", "fmax", "fmin"):
-    instruction(f"{_name}(Tensor self, Tensor other) -> Tensor", dtypes=REALS, api=QUERY)
+    instruction(f"{_name}(Tensor self, Tensor other) -> Tensor", dtypes=REALS, api=QUERY, traits=Trait.EXACT)
 
 
 def check_bounds(self: Tensor, min: Any, max: Any) -> None:
@@ -410,7 +434,12 @@ def check_relu(self: Tensor) -> None:
     check(not is_bool(self), "relu: bool inputs are not supported; use a numeric dtype")
 
 
-@pointwise("relu(Tensor self) -> Tensor", dtypes=REAL_NUMBERS | BOOL, check=check_relu)
+@pointwise(
+    "relu(Tensor self) -> Tensor",
+    dtypes=REAL_NUMBERS | BOOL,
+    check=check_relu,
+    traits=Trait.IDEMPOTENT | Trait.KEEPS_ZERO,
+)
 def relu(ops: Any, self: Any) -> Any:
     return ops.maximum(self, ops.constant(0, like=self))
 

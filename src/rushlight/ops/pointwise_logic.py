@@ -11,6 +11,7 @@ from ..core.errors import check
 from ..core.promotion import Promotion
 from ..core.registry import FUNCTION, METHOD, OUT, instruction, pointwise
 from ..core.tensor import Tensor
+from ..core.traits import Trait
 from .dtype_sets import BITS, INTEGRAL, REALS
 from .pointwise import BINARY, QUERY, refuse_complex
 
@@ -22,6 +23,7 @@ for _name in ("eq", "ne"):
         f"{_name}.Scalar(Tensor self, Scalar other) -> Tensor",
         promote=BOOLEAN,
         api=BINARY,
+        traits=Trait.EXACT,
     )
 for _name in ("lt", "le", "gt", "ge"):
     instruction(
@@ -30,10 +32,15 @@ for _name in ("lt", "le", "gt", "ge"):
         promote=BOOLEAN,
         dtypes=REALS,
         api=BINARY,
+        traits=Trait.EXACT,
     )
 for _name in ("logical_and", "logical_or", "logical_xor"):
-    instruction(f"{_name}(Tensor self, Tensor other) -> Tensor", promote=BOOLEAN, api=BINARY)
-instruction("logical_not(Tensor self) -> Tensor", promote=BOOLEAN, api=BINARY)
+    instruction(
+        f"{_name}(Tensor self, Tensor other) -> Tensor", promote=BOOLEAN, api=BINARY, traits=Trait.EXACT
+    )
+instruction(
+    "logical_not(Tensor self) -> Tensor", promote=BOOLEAN, api=BINARY, traits=Trait.EXACT | Trait.INVOLUTION
+)
 
 for _name in ("bitwise_and", "bitwise_or", "bitwise_xor"):
     instruction(
@@ -51,7 +58,7 @@ for _name in ("bitwise_left_shift", "bitwise_right_shift"):
         api=BINARY,
     )
     instruction(f"{_name}.Scalar_Tensor(Scalar self, Tensor other) -> Tensor", dtypes=INTEGRAL, api=FUNCTION)
-instruction("bitwise_not(Tensor self) -> Tensor", dtypes=BITS, api=BINARY)
+instruction("bitwise_not(Tensor self) -> Tensor", dtypes=BITS, api=BINARY, traits=Trait.INVOLUTION)
 
 
 # Tests of numbers.
@@ -114,6 +121,7 @@ def check_condition(condition: Tensor) -> None:
     moves=True,
     check=check_condition,
     api=FUNCTION | OUT,
+    traits=Trait.EXACT,
 )
 @pointwise(
     "where.ScalarSelf(Tensor condition, Scalar self, Tensor other) -> Tensor",
@@ -123,6 +131,7 @@ def check_condition(condition: Tensor) -> None:
     moves=True,
     check=check_condition,
     api=FUNCTION,
+    traits=Trait.EXACT,
 )
 def where(ops: Any, condition: Any, self: Any, other: Any) -> Any:
     return ops.where(condition, self, other)

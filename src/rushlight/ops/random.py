@@ -17,6 +17,7 @@ from ..core.errors import check
 from ..core.registry import FUNCTION, INPLACE_METHOD, INTERNAL, METHOD, OUT, Api, define
 from ..core.shapes import Spec, broadcast_shapes
 from ..core.tensor import Tensor
+from ..core.traits import Trait
 from .creation import OPTIONS, new, new_like
 
 LIKE = f"{OPTIONS}, MemoryFormat? memory_format=None"
@@ -246,24 +247,28 @@ define(
     shape=normal_both,
     random=True,
     api=_FACTORY,
+    traits=Trait.RAISES,
 )
 define(
     f"normal.Tensor_float(Tensor mean, float std=1., *, {GENERATOR}) -> Tensor",
     shape=normal_mean,
     random=True,
     api=_FACTORY,
+    traits=Trait.RAISES,
 )
 define(
     f"normal.float_Tensor(float mean, Tensor std, *, {GENERATOR}) -> Tensor",
     shape=normal_std,
     random=True,
     api=_FACTORY,
+    traits=Trait.RAISES,
 )
 define(
     f"normal.float_float(float mean, float std, SymInt[] size, *, {GENERATOR}, {OPTIONS}) -> Tensor",
     shape=normal_size,
     random=True,
     api=_FACTORY,
+    traits=Trait.RAISES,
 )
 define(
     f"normal_functional(Tensor self, float mean=0., float std=1., *, {GENERATOR}) -> Tensor",
@@ -385,18 +390,21 @@ define(
     shape=bernoulli,
     random=True,
     api=FUNCTION | METHOD | OUT | Api.CASTS | Api.REFITS,
+    traits=Trait.RAISES,
 )
 define(
     f"bernoulli.p(Tensor self, float p, *, {GENERATOR}) -> Tensor",
     shape=bernoulli_p,
     random=True,
     api=FUNCTION | METHOD,
+    traits=Trait.RAISES,
 )
 define(
     f"bernoulli.Tensor(Tensor self, Tensor p, *, {GENERATOR}) -> Tensor",
     shape=bernoulli_tensor,
     random=True,
     api=INTERNAL,
+    traits=Trait.RAISES,
 )
 
 
@@ -426,6 +434,7 @@ define(
     shape=multinomial,
     random=True,
     api=FUNCTION | METHOD | OUT | Api.EXACT,
+    traits=Trait.RAISES,
 )
 
 

@@ -6,6 +6,7 @@ How they run is on the kernels floor, in `sparse.py` and its parts.
 from __future__ import annotations
 
 from ..core.registry import FUNCTION, INTERNAL, METHOD, sparse_operator
+from ..core.traits import Trait
 from .creation import OPTIONS
 
 # Structure. `_sparse_take` and `_sparse_put` are adjoint; what happens to values happens between the two.
@@ -64,9 +65,9 @@ for _schema in (
     "_to_sparse_csc(Tensor self, int? dense_dim=None) -> Tensor",
     "_to_sparse_bsr(Tensor self, int[2] blocksize, int? dense_dim=None) -> Tensor",
     "_to_sparse_bsc(Tensor self, int[2] blocksize, int? dense_dim=None) -> Tensor",
-    "sparse_mask(Tensor self, Tensor mask) -> Tensor",
 ):
-    sparse_operator(_schema, api=METHOD)
+    sparse_operator(_schema, api=METHOD, traits=Trait.DEFERRED)
+sparse_operator("sparse_mask(Tensor self, Tensor mask) -> Tensor", api=METHOD)
 
 # Functions of the namespace `sparse`.
 sparse_operator(
@@ -86,4 +87,5 @@ sparse_operator(
     namespace="sparse",
     public_name="sampled_addmm",
     api=FUNCTION,
+    traits=Trait.DEFERRED,
 )

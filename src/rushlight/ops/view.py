@@ -14,6 +14,7 @@ from ..core.errors import check, fail
 from ..core.registry import FUNCTION, INPLACE, INPLACE_METHOD, INTERNAL, METHOD, view
 from ..core.shapes import Shape, Spec, extent, infer_size, view_strides, wrap_dim, wrap_dims
 from ..core.tensor import Tensor
+from ..core.traits import Trait
 
 _OWN_GEOMETRY = FUNCTION | METHOD | INPLACE_METHOD  # the in-place form changes the tensor's own geometry
 
@@ -37,6 +38,7 @@ view("detach(Tensor(a) self) -> Tensor(a)", lambda self: self.spec(), tracked=Fa
 @view(
     "as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a)",
     api=FUNCTION | METHOD | INPLACE,
+    traits=Trait.GAPS,
 )
 def as_strided(self: Tensor, size: Shape, stride: Shape, storage_offset: int | None) -> Spec:
     check(
@@ -235,7 +237,7 @@ def diagonal(self: Tensor, offset: int, dim1: int, dim2: int) -> Spec:
     )
 
 
-@view("unfold(Tensor(a) self, int dimension, int size, int step) -> Tensor(a)", api=METHOD)
+@view("unfold(Tensor(a) self, int dimension, int size, int step) -> Tensor(a)", api=METHOD, traits=Trait.GAPS)
 def unfold(self: Tensor, dimension: int, size: int, step: int) -> Spec:
     dim = wrap_dim(dimension, self.ndim, name="unfold")
     shape, strides = geometry(self)
