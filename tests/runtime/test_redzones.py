@@ -11,7 +11,8 @@ from rushlight.compiler import pipeline
 from rushlight.core.errors import InternalError
 from rushlight.loops.nest import MemoryKind
 from rushlight.runtime import executable
-from rushlight.runtime.redzones import ZONE, Guarded, guarding
+from rushlight.runtime.guarded_run import Guarded
+from rushlight.runtime.redzones import ZONE, guarding
 
 
 @pytest.mark.parametrize("place", [-1, -ZONE, 40, 40 + ZONE - 1])
@@ -62,8 +63,8 @@ def flat(results):
 def test_a_compiled_function_that_ran_before_is_guarded(monkeypatch):
     """The native callable of an entry used before ran without zones inside of `guarding()`."""
     calls = []
-    guarded = executable.redzones.run_guarded
-    monkeypatch.setattr(executable.redzones, "run_guarded", lambda *args: calls.append(1) or guarded(*args))
+    guarded = executable.run_guarded
+    monkeypatch.setattr(executable, "run_guarded", lambda *args: calls.append(1) or guarded(*args))
     x = rl.randn(5)
     double = rl.compile(lambda a: a * 2)
     double(x), double(x)

@@ -28,10 +28,10 @@ from ..autograd import hooks
 from ..capture.locations import MISSING, PLAIN, Alike, Cells, Length, Place, Snapshot, Values, equal
 from ..capture.numbers import LiveInputs
 from ..capture.references import Argument, At, Captured, GradOf, TensorRef, layout_difference, layout_of
+from ..codegen.llvm.native_call import LocationKind
 from ..core.tensor import Tensor
-from ..runtime.invoke import LocationGuards, LocationKind
+from ..runtime.invoke import LocationGuards
 from .call_key import CallKey, sharing_in_words
-from .write_access import HELD
 
 
 class Aspect(Enum):
@@ -357,6 +357,15 @@ class _Locations:
 _QUICK = (dict, list, tuple, types.MappingProxyType)  # containers that are looked at all at once
 
 
+def _held() -> int:
+    """What getrefcount says of an object that a tensor and a variable of the function hold."""
+    local: object = object()
+    return getrefcount(local) + 1
+
+
+_HELD = _held()
+
+
 def sharing_with(
     captured: Sequence[Tensor], leaves: Sequence[Any], numbers: dict[int, int] | None = None
 ) -> list[Any]:
@@ -370,7 +379,7 @@ def sharing_with(
         if not isinstance(tensor, Tensor):
             continue
         storage = tensor._storage
-        if storage is not None and getrefcount(storage) != HELD:
+        if storage is not None and getrefcount(storage) != _HELD:
             if storages is None:
                 storages = {id(t._storage): j for j, t in enumerate(captured)}
             j = storages.get(id(storage))

@@ -18,8 +18,7 @@ import numpy as np
 from ..capture.references import Argument, Captured, TensorRef
 from ..core.modes import MODES
 from ..core.tensor import Tensor
-from ..runtime.invoke import ALIGNED, NO_GUARDS, Invoker, Source, Target, available
-from .write_access import sole_owner
+from ..runtime.invoke import ALIGNED, NO_GUARDS, Invoker, Source, Target, available, may_write
 
 if TYPE_CHECKING:
     from .specialization import Specialization
@@ -219,7 +218,7 @@ def write_back(spec: Specialization, sources: list[Any], outputs: Any, writes: l
         target = sources[source]
         new = outputs[output]._array
         assert new is not None
-        if output in spec.taken and sole_owner(target) and new.strides == target._array.strides:
+        if output in spec.taken and may_write(target) and new.strides == target._array.strides:
             target._array, target._storage = new, None
         else:
             np.copyto(_whole(target._array, new), new)

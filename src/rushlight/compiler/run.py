@@ -25,10 +25,9 @@ from ..core.modes import MODES
 from ..core.mutation import READ_ONLY
 from ..core.tensor import AUTOGRAD, Tensor, alias, wrap
 from ..runtime import redzones
-from ..runtime.invoke import NO_GUARDS, Invoker, Source, available
+from ..runtime.invoke import NO_GUARDS, Invoker, Source, available, may_write
 from .native_call import is_plain, make_native_call, write_back
 from .specialization import CallPath, Specialization
-from .write_access import may_update
 
 # Native callables.
 
@@ -195,7 +194,7 @@ def _computed(spec: Specialization, leaves: Sequence[Any], sources: list[Any]) -
         if outputs is not None:
             return outputs, native.writes, native.gradients, native.counts
         _check_writes(call, sources)
-    shared = [i for i in spec.updated.values() if not may_update(sources[i])]
+    shared = [i for i in spec.updated.values() if not may_write(sources[i])]
     _drop(spec.dropped, leaves)
     arrays: list[Any] = [s._array if isinstance(s, Tensor) else s for s in sources]
     for i in shared:

@@ -184,21 +184,6 @@ def _target_machine(target: Target, optimize: int = 3) -> Any:
     )
 
 
-class Callee:
-    """A function pointer with its type, in the form that llvmlite's `call` wants."""
-
-    def __init__(self, pointer: Any, function_type: Any) -> None:
-        self._pointer = pointer
-        self.function_type = self.ftype = function_type
-        self.type = pointer.type
-        self.attributes = ()
-        self.args = ()
-        self.name = pointer.name
-
-    def get_reference(self) -> str:
-        return str(self._pointer.get_reference())
-
-
 @functools.cache
 def engine() -> Engine:
     """The process's engine, with the user's object cache."""

@@ -20,6 +20,7 @@ from ..core.dtypes import BY_NUMPY
 from ..core.shapes import contiguous_strides
 from . import redzones
 from .engine import Library
+from .guarded_run import run_guarded
 from .invoke import ALIGNED, NO_GUARDS, Invoker, LocationGuards, Output, Source, Target, available
 from .threads import ThreadPool
 
@@ -93,7 +94,7 @@ class Executable:
 
     def _run_on(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         if redzones.enabled():
-            return redzones.run_guarded(self, inputs)
+            return run_guarded(self, inputs)
         call = self._call
         if call is None:
             sources = [

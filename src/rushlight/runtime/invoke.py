@@ -6,9 +6,10 @@ wraps the results. Anything else than the expected kind of call makes it return 
 done, and the caller takes the long way.
 
 One native function serves all programs; what distinguishes them is a table of 64-bit words, which is the
-function's `self` (an ndarray; see `_Table` for its fields). It reads ndarrays through NumPy's C structure and
-makes them through NumPy's C interface; both are tried at first use, and `available()` is False where they are
-not what is expected, so that programs run without it.
+function's `self`: an ndarray that begins with a `CallTable` (codegen/llvm/native_call.py has the function and
+its tables). It reads ndarrays through NumPy's C structure and makes them through NumPy's C interface; both are
+tried at first use, and `available()` is False where they are not what is expected, so that programs run without
+it.
 
 A program with effects on the caller's tensors is called like that, too (compiler/native_call.py). Inputs that
 it writes to must be tensors whose memory nobody else can reach. Outputs that become gradients take over the
@@ -28,17 +29,36 @@ import sys
 import sysconfig
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import Any
 
 import numpy as np
 
+from ..codegen.llvm.native_call import (
+    METH_FASTCALL,
+    METH_O,
+    CallTable,
+    LocationKind,
+    LocationRecord,
+    Look,
+    SizeRecord,
+    SourceRecord,
+    VersionRecord,
+    emit_native_call,
+)
+from ..codegen.llvm.native_outputs import OutputRecord
+from ..codegen.llvm.python_objects import (
+    NAMES,
+    NEW_FROM_DESCR,
+    OBJECTS,
+    PYTHON_API,
+    SET_BASE_OBJECT,
+    WRITEABLE,
+    PyArray,
+)
 from ..core.dispatch import AMBIENT
 from ..core.modes import MODES
 from ..core.storage import Storage
 from ..core.tensor import Tensor
-from . import invoke_code as code
-from . import object_code as layout
 from .engine import Library, engine
 
 ALIGNED = 4096  # bytes from which outputs begin at an aligned address
@@ -76,15 +96,6 @@ class Output:
     @property
     def listed(self) -> bool:
         return self.target is None and self.home < 0
-
-
-class LocationKind(IntEnum):
-    """What holds the object that native code looks at."""
-
-    DICT = code.DICT
-    ITEMS = code.ITEMS  # another container that has items
-    CELL = code.CELL  # a variable of a function
-    VALUES = code.VALUES  # all that is in a dictionary, in its order
 
 
 @dataclass(frozen=True)
@@ -134,38 +145,45 @@ class Invoker:
         keep: Any,
     ) -> None:
         outputs = sorted(outputs, key=lambda output: not output.listed)
-        table = _Table(code.FIELDS)
-        table.fields.update(
-            {
-                code.ARGUMENTS: arguments,
-                code.TENSORS: int(tensors),
-                code.RELEASE: int(release),
-                code.BUSY: busy.__array_interface__["data"][0],
-                code.SHARED: int(shared),
-                code.SLOTS: len(template),
-                code.SOURCES: len(sources),
-                code.OUTPUTS: len(outputs),
-                code.SEGMENTS: len(segments),
-                code.TEMPLATE: table.append(template),
-                code.GRAD: id(MODES.grad),
-                code.INFERENCE: id(MODES.inference),
-                code.SINGLE: int(single),
-                code.LISTED: sum(output.listed for output in outputs),
-                code.LOOK: int(look),
-                code.WHOLE: int(whole),
-                code.VERSIONS: len(versions),
-                code.PLACES: len(guards.locations),
-                code.SIZES: len(guards.sizes),
-            }
-        )
-        table.fields[code.SEGMENT_TABLE] = table.append(segments)
-        table.fields[code.SOURCE_TABLE] = table.append([w for s in sources for w in _source_words(s, table)])
-        table.fields[code.OUTPUT_TABLE] = table.append([w for o in outputs for w in _output_words(o, table)])
+        table = _Table()
         counts = [(tensor, count, -count) for tensor, count in versions]
-        table.fields[code.VERSION_TABLE] = table.append([id(o) for words in counts for o in words])
-        places = [word for place in guards.locations for word in _place_words(*place, table)]
-        table.fields[code.PLACE_TABLE] = table.append(places)
-        table.fields[code.SIZE_TABLE] = table.append([w for of, size in guards.sizes for w in (id(of), size)])
+        table.head = CallTable.words(
+            arguments=arguments,
+            tensors=tensors,
+            release=release,
+            busy=busy.__array_interface__["data"][0],
+            shared=shared,
+            slots=len(template),
+            sources=len(sources),
+            outputs=len(outputs),
+            segments=len(segments),
+            template=table.append(template),
+            source_table=table.append([w for s in sources for w in _source_words(s, table)]),
+            output_table=table.append([w for o in outputs for w in _output_words(o, table)]),
+            segment_table=table.append(segments),
+            grad=id(MODES.grad),
+            inference=id(MODES.inference),
+            single=single,
+            listed=sum(output.listed for output in outputs),
+            look=look,
+            whole=whole,
+            versions=len(versions),
+            version_table=table.append(
+                [
+                    w
+                    for tensor, count, less in counts
+                    for w in VersionRecord.words(tensor=id(tensor), count=id(count), less=id(less))
+                ]
+            ),
+            locations=len(guards.locations),
+            location_table=table.append(
+                [w for found in guards.locations for w in _location_words(*found, table)]
+            ),
+            sizes=len(guards.sizes),
+            size_table=table.append(
+                [w for of, size in guards.sizes for w in SizeRecord.words(container=id(of), size=size)]
+            ),
+        )
         words = table.finish().view(_Words)
         # what the table refers to by address, but not the examples, whose memory is the caller's
         words.kept = (
@@ -180,21 +198,21 @@ class Invoker:
 
 
 class _Table:
-    """Words: the fields, then whatever is appended."""
+    """Words: a CallTable, then whatever is appended."""
 
-    def __init__(self, fields: int) -> None:
-        self.fields: dict[int, int] = {}
+    def __init__(self) -> None:
+        self.head: list[int] = []
         self._rest: list[int] = []
-        self._size = fields
 
     def append(self, words: Any) -> int:
-        at = self._size + len(self._rest)
-        self._rest.extend(int(w) for w in words)
+        """The place of the words, in words from the beginning of the table."""
+        words = [int(w) for w in words]  # some may append more
+        at = CallTable.word_count() + len(self._rest)
+        self._rest.extend(words)
         return at
 
     def finish(self) -> np.ndarray:
-        head = [self.fields[i] for i in range(self._size)]
-        return np.array([w & (2**64 - 1) for w in (*head, *self._rest)], np.uint64).view(np.int64)
+        return np.array([w & (2**64 - 1) for w in (*self.head, *self._rest)], np.uint64).view(np.int64)
 
 
 def _source_words(source: Source, table: _Table) -> list[int]:
@@ -202,32 +220,32 @@ def _source_words(source: Source, table: _Table) -> list[int]:
     array = _array_of(example)
     is_tensor = array is not example
     keys, flag = (example._keys, example._requires_grad) if is_tensor else (0, False)
-    bits = (
-        code.IS_TENSOR * is_tensor
-        | code.NO_BASE * (keys != 0 or source.settled)
-        | code.SETTLED * source.settled
-        | code.RECORDED * (source.settled and keys != 0)
-        | code.OWNED * source.owned
+    look = (
+        Look.IS_TENSOR * is_tensor
+        | Look.NO_BASE * (keys != 0 or source.settled)
+        | Look.SETTLED * source.settled
+        | Look.RECORDED * (source.settled and keys != 0)
+        | Look.OWNED * source.owned
     )
-    return [
-        source.which,
-        id(source.constant),
-        id(type(example)),
-        bits,
-        id(keys),
-        id(flag),
-        id(array.dtype),
-        array.ndim,
-        table.append((*array.shape, *array.strides)),
-        -1 if source.slot is None else source.slot,
-    ]
+    return SourceRecord.words(
+        which=source.which,
+        constant=id(source.constant),
+        type=id(type(example)),
+        look=int(look),
+        keys=id(keys),
+        requires_grad=id(flag),
+        descr=id(array.dtype),
+        rank=array.ndim,
+        dims=table.append((*array.shape, *array.strides)),
+        slot=-1 if source.slot is None else source.slot,
+    )
 
 
-def _place_words(kind: int, container: Any, key: Any, value: Any, table: _Table) -> list[int]:
-    if kind == code.VALUES:
+def _location_words(kind: LocationKind, container: Any, key: Any, value: Any, table: _Table) -> list[int]:
+    if kind is LocationKind.VALUES:
         there = table.append([0 if known is None else id(known) for known in value])
-        return [kind, id(container), len(value), there]
-    return [kind, id(container), id(key), id(value)]
+        return LocationRecord.words(kind=kind, container=id(container), key=len(value), expected=there)
+    return LocationRecord.words(kind=kind, container=id(container), key=id(key), expected=id(value))
 
 
 def _array_of(example: Any) -> np.ndarray:
@@ -239,21 +257,21 @@ def _output_words(output: Output, table: _Table) -> list[int]:
     dtype = output.dtype.numpy
     count = int(np.prod(output.shape, dtype=np.int64))
     size = count * dtype.itemsize
-    strides = 0 if output.strides is None or count == 0 else table.append(output.strides)
     target = output.target
-    owner = (0, -1, 0) if target is None else (1, target.which, id(target.constant))
-    return [
-        id(dtype),
-        len(output.shape),
-        table.append(output.shape),
-        strides,
-        output.slot,
-        size if size >= ALIGNED else 0,
-        id(output.dtype),
-        *owner,
-        output.home,
-        size,
-    ]
+    return OutputRecord.words(
+        descr=id(dtype),
+        rank=len(output.shape),
+        dims=table.append(output.shape),
+        strides=0 if output.strides is None or count == 0 else table.append(output.strides),
+        slot=output.slot,
+        aligned_bytes=size if size >= ALIGNED else 0,
+        dtype=id(output.dtype),
+        is_gradient=target is not None,
+        which=-1 if target is None else target.which,
+        owner=0 if target is None else id(target.constant),
+        home=output.home,
+        copied_bytes=size,
+    )
 
 
 class _MethodDef(ctypes.Structure):
@@ -269,7 +287,7 @@ class _Native:
     """The native function and what makes Python callables of it."""
 
     def __init__(self) -> None:
-        self._names = [sys.intern(name) for name in layout.NAMES]
+        self._names = [sys.intern(name) for name in NAMES]
         addresses = _addresses()
         constants = {
             "Tensor": Tensor,
@@ -279,62 +297,45 @@ class _Native:
             "modes": MODES,
             "zero": 0,
             "none": None,
+            "true": True,
+            "false": False,
             "refused": NotImplemented,
             "bytes_type": _BYTES,
             **{f"name_{name}": name for name in self._names},
         }
         # Objects are reached through a table of their addresses: the code is the same in every process.
-        self._objects = np.array([id(constants[name]) for name in layout.OBJECTS], np.int64)
+        self._objects = np.array([id(constants[name]) for name in OBJECTS], np.int64)
         self._library: Library = engine().build_named(
             "invoke",
-            lambda: code.Emitter(list(addresses)).build(),
-            ("invoke",),
+            lambda: emit_native_call(engine().target),
+            ("invoke", "may_write"),
             {**addresses, "objects": self._objects.__array_interface__["data"][0]},
         )
-        self._method = _MethodDef(b"compiled", self._library.addresses["invoke"], code.METH_FASTCALL, None)
+        found = self._library.addresses
+        self._method = _MethodDef(b"compiled", found["invoke"], METH_FASTCALL, None)
+        self._may_write = _MethodDef(b"may_write", found["may_write"], METH_O, None)
         self._new = ctypes.pythonapi.PyCFunction_NewEx
         self._new.restype = ctypes.py_object
         self._new.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
+
+        self.may_write: Any = self._new(ctypes.addressof(self._may_write), None, None)
 
     def make(self, table: np.ndarray) -> Any:
         return self._new(ctypes.addressof(self._method), table, None)
 
 
 _BYTES = np.dtype(np.uint8)
-_PYTHON = (
-    "PyObject_GetAttr",
-    "PyObject_SetAttr",
-    "PyType_GenericAlloc",
-    "PyErr_Clear",
-    "Py_IncRef",
-    "Py_DecRef",
-    "PyEval_SaveThread",
-    "PyEval_RestoreThread",
-    "PyLong_FromLongLong",
-    "PyList_New",
-    "PyList_SetItem",
-    "PyNumber_Add",
-    "PyObject_Size",
-    "PyObject_GetItem",
-    "PyDict_GetItemWithError",
-    "PyDict_Next",
-    "PyCell_Get",
-)
 
 
 def _addresses() -> dict[str, int]:
     found = {
-        name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in _PYTHON
+        name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in PYTHON_API
     }
     capsule = np._core._multiarray_umath._ARRAY_API  # type: ignore[attr-defined]
     get = ctypes.pythonapi.PyCapsule_GetPointer
     get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    table = (ctypes.c_void_p * (layout.SET_BASE_OBJECT + 1)).from_address(get(capsule, None))
-    return {
-        **found,
-        "array_new": table[layout.NEW_FROM_DESCR] or 0,
-        "array_set_base": table[layout.SET_BASE_OBJECT] or 0,
-    }
+    table = (ctypes.c_void_p * (SET_BASE_OBJECT + 1)).from_address(get(capsule, None))
+    return {**found, "array_new": table[NEW_FROM_DESCR] or 0, "array_set_base": table[SET_BASE_OBJECT] or 0}
 
 
 @functools.cache
@@ -344,35 +345,43 @@ def available() -> bool:
         return False
     if ctypes.sizeof(ctypes.c_void_p) != 8 or sys.getsizeof(object()) != 16:
         return False
-    probe = np.empty((3, 5), np.float32).T
-
-    def word(offset: int, kind: Any = ctypes.c_int64) -> int:
-        return int(kind.from_address(id(probe) + offset).value)
-
-    if word(layout.DATA) != probe.__array_interface__["data"][0]:
+    if not _arrays_are_laid_out():
         return False
-    if word(layout.ARRAY_RANK, ctypes.c_int32) != 2:
-        return False
-    if word(layout.ARRAY_DESCR) != id(probe.dtype) or word(layout.ARRAY_BASE) != id(probe.base):
-        return False
-    more = [probe] * 5
-    counts = word(0, ctypes.c_int32)
-    more.clear()
-    if counts - word(0, ctypes.c_int32) != 5:
-        return False
-    probe.flags.writeable = False
-    if word(layout.ARRAY_FLAGS, ctypes.c_int32) & layout.WRITEABLE:
-        return False
-    probe.flags.writeable = True
-    if not word(layout.ARRAY_FLAGS, ctypes.c_int32) & layout.WRITEABLE:
-        return False
-    for offset, expected in ((layout.ARRAY_DIMS, probe.shape), (layout.ARRAY_STRIDES, probe.strides)):
-        if tuple((ctypes.c_int64 * 2).from_address(word(offset))) != expected:
-            return False
     try:
         return _makes_arrays()
     except (AttributeError, ValueError):
         return False
+
+
+def _arrays_are_laid_out() -> bool:
+    """Whether the fields of an array are where `PyArray` says."""
+    probe = np.empty((3, 5), np.float32).T
+
+    def field(name: str, kind: Any = ctypes.c_int64) -> int:
+        return int(kind.from_address(id(probe) + PyArray.offset_of(name)).value)
+
+    if field("data") != probe.__array_interface__["data"][0] or field("rank", ctypes.c_int32) != 2:
+        return False
+    if field("descr") != id(probe.dtype) or field("base") != id(probe.base):
+        return False
+    more = [probe] * 5
+    counted = field("references", ctypes.c_int32)
+    more.clear()
+    if counted - field("references", ctypes.c_int32) != 5:
+        return False
+    for writeable in (False, True):
+        probe.flags.writeable = writeable
+        if bool(field("flags", ctypes.c_int32) & WRITEABLE) != writeable:
+            return False
+    return all(
+        tuple((ctypes.c_int64 * 2).from_address(field(name))) == expected
+        for name, expected in (("dims", probe.shape), ("strides", probe.strides))
+    )
+
+
+def may_write(tensor: Tensor) -> bool:
+    """Whether a program may write to the memory of `tensor`: it is reached through this tensor alone."""
+    return bool(available() and _native().may_write(tensor))
 
 
 def _makes_arrays() -> bool:

@@ -73,3 +73,18 @@ def mangle(kind: Any) -> str:
     else:
         text = f"{'f' if is_float(kind) else 'i'}{bits_of(kind)}"
     return f"v{kind.count}{text}" if isinstance(kind, ir.VectorType) else text
+
+
+class Callee:
+    """A function pointer with its type, in the form that llvmlite's `call` wants."""
+
+    def __init__(self, pointer: Any, function_type: Any) -> None:
+        self._pointer = pointer
+        self.function_type = self.ftype = function_type
+        self.type = pointer.type
+        self.attributes = ()
+        self.args = ()
+        self.name = pointer.name
+
+    def get_reference(self) -> str:
+        return str(self._pointer.get_reference())

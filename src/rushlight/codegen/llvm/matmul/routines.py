@@ -16,10 +16,11 @@ from functools import partial
 from typing import Any
 
 from ....core.lazy import LazyModule
-from ....runtime.engine import Callee, Library, engine
+from ....runtime.engine import Library, engine
 from ....runtime.target import Target
 from ..emitter import Emitter
 from ..struct import Struct
+from ..types import Callee
 
 ir = LazyModule("llvmlite.ir")
 
