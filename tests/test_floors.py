@@ -14,7 +14,7 @@ from rushlight.cli import stubs
 PACKAGE = Path(rushlight.__file__).parent
 
 # From the ground up; a module imports only from its own floor and those before it. Names on one line share a
-# floor.
+# floor. A dotted name is a module that stands lower than the rest of its package.
 FLOORS = [
     ["logs", "__future__"],
     ["core"],
@@ -29,9 +29,11 @@ FLOORS = [
     ["loops"],
     ["lowering"],
     ["schedule"],
-    ["runtime"],
+    # the machine that code is for, what makes code callable, and the modes that change what is generated
+    ["runtime.target", "runtime.cache", "runtime.engine", "runtime.profile", "runtime.redzones"],
     ["plan"],
     ["codegen"],
+    ["runtime"],  # what runs generated code
     ["_api"],
     [
         "func",
@@ -85,6 +87,16 @@ FLOORS = [
 ]
 LEVEL = {name: level for level, names in enumerate(FLOORS) for name in names}
 
+# Modules that a lower one loads when it is first used, and why it may. There are no others.
+LATE = {
+    ("_api.compile", "compiler.function"): "rushlight.compile is public, and the compiler slow to import",
+    ("_api.compile", "compiler.explain"): "as compile",
+    ("_api.compile", "nn.modules.module"): "compile() takes a module",
+    ("_api.compile", "nn.modules._compiled"): "compile() of a module gives a module",
+    ("_api.compiler", "nn.modules.module"): "disable() takes a module",
+    ("library", "testing.opcheck"): "torch.library.opcheck is public, and part of the test harness",
+}
+
 
 def modules() -> Iterator[tuple[str, Path]]:
     for path in sorted(PACKAGE.rglob("*.py")):
@@ -92,8 +104,18 @@ def modules() -> Iterator[tuple[str, Path]]:
         yield ".".join(parts), path
 
 
-def imported_floors(module: str, path: Path) -> Iterator[tuple[str, int, bool]]:
-    """(floor, line, inside a function) for each import of the package's own modules."""
+MODULES = {module.removesuffix(".__init__") for module, _ in modules()}
+
+
+def floor_of(module: str) -> int | None:
+    """The level of a module: that of the longest name that it, or a package it is in, has in FLOORS."""
+    parts = module.split(".")
+    names = (".".join(parts[:count]) for count in range(len(parts), 0, -1))
+    return next((LEVEL[name] for name in names if name in LEVEL), None)
+
+
+def imported_modules(module: str, path: Path) -> Iterator[tuple[str, int, bool]]:
+    """(module, line, inside a function) for each import of the package's own modules."""
     tree = ast.parse(path.read_text())
     local = {
         child
@@ -103,21 +125,40 @@ def imported_floors(module: str, path: Path) -> Iterator[tuple[str, int, bool]]:
     }
     package = module.split(".")[:-1]
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.level:
-            base = package[: len(package) - node.level + 1]
+        if isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
             target = [*base, *(node.module.split(".") if node.module else [])]
-            for name in target[:1] or [alias.name for alias in node.names]:
-                yield name, node.lineno, node in local
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "rushlight":
-            yield (
-                (node.module or "").split(".")[1] if "." in (node.module or "") else "__init__",
-                node.lineno,
-                node in local,
-            )
+            if not node.level:
+                if target[0] != "rushlight":
+                    continue
+                target = target[1:]
+            for alias in node.names:
+                inner = ".".join([*target, alias.name])
+                yield (
+                    inner if inner in MODULES else ".".join(target) or "__init__",
+                    node.lineno,
+                    node in local,
+                )
         elif isinstance(node, ast.Import):
             for alias in node.names:
                 if alias.name.split(".")[0] == "rushlight":
                     yield "__init__", node.lineno, node in local
+
+
+def late_modules(path: Path) -> Iterator[tuple[str, int]]:
+    """(module, line) for each module of the package that is named in a string, to be imported when it is
+    first used."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+            called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            name = node.args[0].value
+            reads_modules = isinstance(node.func, ast.Attribute) and ast.unparse(node.func).startswith(
+                "sys.mod"
+            )
+            if (called in ("LazyModule", "import_module", "__import__") or reads_modules) and str(
+                name
+            ).startswith("rushlight."):
+                yield str(name).removeprefix("rushlight."), node.lineno
 
 
 def test_every_module_stands_on_a_floor() -> None:
@@ -125,21 +166,44 @@ def test_every_module_stands_on_a_floor() -> None:
     assert not unknown, f"add {sorted(unknown)} to FLOORS"
 
 
+def test_every_floor_has_modules() -> None:
+    gone = {name for name in LEVEL if name not in MODULES} - {"__future__", "__init__"}
+    assert not gone, f"remove {sorted(gone)} from FLOORS"
+
+
+def is_above(target: str, module: str) -> bool:
+    above, own = floor_of(target), floor_of(module)
+    return above is not None and own is not None and above > own
+
+
 def test_imports_only_go_down() -> None:
     wrong = [
-        f"{module}:{line} imports {floor}"
+        f"{module}:{line} imports {target}"
         for module, path in modules()
-        for floor, line, _ in imported_floors(module, path)
-        if floor in LEVEL and LEVEL[floor] > LEVEL[module.split(".")[0]]
+        for target, line, _ in imported_modules(module, path)
+        if is_above(target, module)
     ]
     assert not wrong, "\n".join(wrong)
 
 
+def test_late_imports_go_down_or_are_declared() -> None:
+    """A module that is loaded by its name is an edge as well."""
+    upward = {
+        (module, target): f"{module}:{line} loads {target}"
+        for module, path in modules()
+        for target, line in late_modules(path)
+        if is_above(target, module)
+    }
+    wrong = [text for edge, text in upward.items() if edge not in LATE]
+    assert not wrong, "\n".join(wrong)
+    assert not LATE.keys() - upward.keys(), "declared, but there is no such edge"
+
+
 def test_no_local_import_breaks_a_cycle() -> None:
     wrong = [
-        f"{module}:{line} imports {floor} inside a function"
+        f"{module}:{line} imports {target} inside a function"
         for module, path in modules()
-        for floor, line, local in imported_floors(module, path)
+        for target, line, local in imported_modules(module, path)
         if local and module.split(".")[0] not in ("cli", "testing")
     ]
     assert not wrong, "\n".join(wrong)

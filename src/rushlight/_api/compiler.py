@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -58,22 +57,29 @@ def disable(
             AMBIENT.trace.refuse(
                 f"{name}, for which compilation is disabled" + (f" ({reason})" if reason else "")
             )
-        if not recursive or not MODES.pieces:
+        if not recursive or MODES.pieces is None:
             return fn(*args, **kwargs)
-        MODES.pieces = False
+        saved, MODES.pieces = MODES.pieces, None
         try:
             return fn(*args, **kwargs)
         finally:
-            MODES.pieces = True
+            MODES.pieces = saved
 
     return uncompiled
 
 
 def reset() -> None:
     """Forget every compiled form: the next calls compile anew."""
-    loaded = sys.modules.get("rushlight.compiler.function")
-    if loaded is not None:
-        loaded.forget_specializations()
+    for forget in _on_reset:
+        forget()
+
+
+_on_reset: list[Callable[[], None]] = []
+
+
+def on_reset(forget: Callable[[], None]) -> None:
+    """Have `forget` called when compiled forms are to be forgotten."""
+    _on_reset.append(forget)
 
 
 def list_backends(exclude_tags: Sequence[str] | None = ("debug", "experimental")) -> list[str]:

@@ -21,6 +21,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from .._api.compiler import on_reset
 from ..autograd import hooks
 from ..capture.effects import StateError
 from ..capture.guards import Surroundings, environment_of
@@ -28,7 +29,6 @@ from ..capture.program import CapturedCall
 from ..capture.trace import CaptureError
 from ..core import determinism, dtypes, stance
 from ..core.dispatch import AMBIENT
-from ..core.lazy import LazyModule
 from ..core.modes import MODES
 from ..core.passes import PassLog
 from ..core.stance import STANCE
@@ -37,29 +37,34 @@ from ..logs import logger
 from ..runtime import redzones
 from .build import build_specialization
 from .call_key import OVERLAP, CallKey, is_ragged, key_of_call, leaves_of
+from .graph_breaks import in_pieces
 from .guards import Call
 from .pipeline import CAPTURE, CallToCapture, CaptureResult
 from .run import finish_native, native_entry, run_specialization
 from .specialization import CallPath, Specialization
-
-_pieces = LazyModule("rushlight.compiler.graph_breaks")
 
 MOST_SPECIALIZATIONS = 64  # for one key, of which the oldest are dropped
 MOST_KINDS = 32  # of calls that are compiled at once; each further one when it comes as often as
 MET_ENOUGH = 3  # this, until when it runs eagerly
 MOST_LENGTHS = 16  # batches of nested rows; with other lengths than these it runs eagerly
 MOST_UNSETTLED = 3  # calls for one key that change Python's state; then it runs eagerly
+MOST_SEEN = 10_000  # kinds of calls that a patient function remembers
 MOST_CHANGES = 16  # recompilations for one key because of values from elsewhere; then it runs eagerly
 
 
 class CompiledFunction:
     """A compiled function. `specializations` are its compiled forms by key."""
 
-    def __init__(self, function: Callable[..., Any], fullgraph: bool, use_cache: bool = True) -> None:
+    def __init__(
+        self, function: Callable[..., Any], fullgraph: bool, use_cache: bool = True, patient: bool = False
+    ) -> None:
         functools.update_wrapper(self, function, updated=())
         self.function = function
         self.fullgraph = fullgraph
         self.use_cache = use_cache  # on disk
+        # whether it compiles only what comes a second time: a shape that comes once (the growing text of a
+        # generation, the rest of a data set) is not worth it
+        self.patient = patient
         self.specializations: dict[CallKey, list[Specialization]] = {}
         self.reasons: list[str] = []  # why each specialization was compiled
         self.eager: dict[Any, str] = {}  # keys of calls that run eagerly, and why
@@ -70,6 +75,7 @@ class CompiledFunction:
         self._unsettled: dict[CallKey, int] = {}
         self._unforeseen: list[Any] = []  # functions that it calls, of which nothing tells before it runs
         self._met: dict[CallKey, int] = {}  # how often calls came that are not compiled yet
+        self._seen: set[CallKey] = set()  # what a patient one has met
         self._lock = threading.RLock()
         _functions.add(self)
 
@@ -103,7 +109,7 @@ class CompiledFunction:
                 return self._dispatched(tensor, args, kwargs)
         key = key_of_call(leaves, structure)
         if key in self.eager:
-            return _pieces.in_pieces(self.function, args, kwargs)
+            return self._in_pieces(args, kwargs)
         found = self._find(key, leaves)
         if found is None:
             with self._lock:
@@ -119,6 +125,9 @@ class CompiledFunction:
         if plain and specialization.path is not CallPath.PYTHON:
             self._prepare(specialization, tensors)
         return run_specialization(specialization, leaves, numbers, (args, kwargs))
+
+    def _in_pieces(self, args: Any, kwargs: Any) -> Any:
+        return in_pieces(self.function, args, kwargs, _compile_region)
 
     def _dispatched(self, tensor: Tensor, args: Any, kwargs: Any) -> Any:
         """The result of a call with a tensor whose class runs operators itself: there is no graph of it."""
@@ -156,6 +165,11 @@ class CompiledFunction:
         self, key: CallKey, args: Any, kwargs: Any, leaves: list[Any]
     ) -> tuple[Specialization | None, Any]:
         """A new specialization; or None and the result of the call, for a program that has no graph."""
+        if self.patient and key not in self._seen:
+            if len(self._seen) >= MOST_SEEN:
+                self._seen.clear()
+            self._seen.add(key)
+            return None, self._in_pieces(args, kwargs)
         reason = self._reason(key, leaves)
         if (STANCE.name != "default" and self._stays_eager(key, reason)) or self._runs_eagerly(key, reason):
             return None, self.function(*args, **kwargs)
@@ -266,6 +280,10 @@ class CompiledFunction:
         return self.specializations[nearest][-1].difference(Call(key, leaves)) or "new arguments"
 
 
+def _compile_region(function: Callable[..., Any]) -> CompiledFunction:
+    return CompiledFunction(function, fullgraph=False, patient=True)
+
+
 _functions: weakref.WeakSet[CompiledFunction] = weakref.WeakSet()
 
 
@@ -281,6 +299,7 @@ def forget_specializations() -> None:
                 function._changes,
                 function._unsettled,
                 function._met,
+                function._seen,
             ):
                 known.clear()
 
@@ -295,3 +314,4 @@ determinism.on_change(_forget_all)
 redzones.on_change(_forget_all)
 hooks.on_change(_forget_all)
 stance.on_change(_forget_all)
+on_reset(forget_specializations)

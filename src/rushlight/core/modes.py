@@ -27,7 +27,9 @@ class _Modes(threading.local):
     check_nan = True  # with anomaly: backward refuses NaN
     plain: bool | int = False  # no class is asked what functions do with its objects (see overrides.py)
     watch: Any = None  # of a capture: is told of every function of the user's that is about to run
-    pieces = False  # whether modules and optimizers compile themselves (compiler/graph_breaks.py)
+    # what runs modules and steps of optimizers, each compiled on its own (compiler/graph_breaks.py); None: they
+    # run themselves
+    pieces: Any = None
     dispatchers: tuple[Any, ...] = ()  # modes that are given every operator, the innermost last
     undispatched = False  # no class and no mode is given operators (see python_dispatch.py)
     asking: tuple[str, ...] = ()  # facts that an object of such a class is being asked for

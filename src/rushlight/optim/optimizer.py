@@ -24,7 +24,6 @@ from ..capture.numbers import live_number, live_places
 from ..core.dispatch import AMBIENT
 from ..core.dtypes import float32
 from ..core.errors import check
-from ..core.lazy import LazyModule
 from ..core.modes import MODES
 from ..core.tensor import Tensor
 from ..utils.hooks import HookDict, RemovableHandle, add_hook
@@ -39,8 +38,6 @@ __all__ = [
 ]
 
 ParamsT = Iterable[Any]
-
-_pieces = LazyModule("rushlight.compiler.graph_breaks")
 
 
 class _Required:
@@ -104,8 +101,8 @@ def _with_hooks(func: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(step)
     def hooked(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
-        if MODES.pieces and AMBIENT.trace is None and not args and not kwargs:
-            return _pieces.run_piece(self, between_hooks, (), {})
+        if MODES.pieces is not None and AMBIENT.trace is None and not args and not kwargs:
+            return MODES.pieces(self, between_hooks, (), {})
         return between_hooks(self, *args, **kwargs)
 
     hooked.hooked = True  # type: ignore[attr-defined]

@@ -16,7 +16,6 @@ from ..._api.compile import compile as compile_function
 from ..._api.types import typename
 from ...core.dispatch import AMBIENT
 from ...core.errors import check
-from ...core.lazy import LazyModule
 from ...core.modes import MODES
 from ...core.tensor import Tensor
 from ...utils.hooks import HookDict, RemovableHandle
@@ -54,7 +53,6 @@ __all__ = [
 Self = TypeVar("Self", bound="Module")
 
 _TABLES = ("_parameters", "_buffers", "_modules")
-_pieces = LazyModule("rushlight.compiler.graph_breaks")
 
 _HOOK_TABLES = (
     "_backward_pre_hooks",
@@ -115,8 +113,8 @@ class Module(Hooked, Stateful, Convertible):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._compiled_call_impl is not None:
             return self._compiled_call_impl(*args, **kwargs)
-        if MODES.pieces and AMBIENT.trace is None and self._modules:
-            return _pieces.run_piece(self, type(self)._call_impl, args, kwargs)
+        if MODES.pieces is not None and AMBIENT.trace is None and self._modules:
+            return MODES.pieces(self, type(self)._call_impl, args, kwargs)
         if MODES.watch is not None:
             MODES.watch(self)
         return self._call_impl(*args, **kwargs)
