@@ -14,6 +14,7 @@ import pytest
 
 import rushlight as rl
 from rushlight import nn, optim
+from rushlight.compiler.specialization import CallPath
 from rushlight.core.dispatch import run_name
 from rushlight.nn import functional as F
 from rushlight.runtime.invoke import available
@@ -51,7 +52,7 @@ class Trained:
     def parameters(self) -> list[Any]:
         return list(self.model.parameters())
 
-    def entry(self) -> Any:
+    def specialization(self) -> Any:
         (entries,) = self.step.specializations.values()
         return entries[-1]
 
@@ -89,7 +90,7 @@ def test_gradients_stay_in_their_memory() -> None:
         assert addresses(found) == before
     assert [id(p.grad._array) for p in found.parameters()] == arrays
     assert [[t.data_ptr() for t in found.optimizer.state[p].values()] for p in found.parameters()] == state
-    assert found.entry().step
+    assert found.specialization().native_call
     assert_same(found, expected)
 
 
@@ -443,7 +444,7 @@ def test_a_program_and_its_tensors_can_be_collected() -> None:
 
 def test_one_workspace_for_all_ways_to_call() -> None:
     found, _ = both(2)
-    executable = found.entry().artifact.executable
+    executable = found.specialization().artifact.executable
     weight = found.parameters()[0]
     kept = weight.detach()  # goes the long way
     memory = executable._native_memory
@@ -477,7 +478,11 @@ def test_a_gradient_that_is_written_elsewhere_too() -> None:
 def direct(found: Trained) -> bool:
     """Whether the next call is one native call from arguments to results."""
     fast = found.step._fast
-    return fast is not None and fast[1] is found.entry() and not fast[1].quick
+    return (
+        fast is not None
+        and fast[1] is found.specialization()
+        and fast[1].path is CallPath.NATIVE_WITH_NUMBERS
+    )
 
 
 def _other_rate(trained: Trained) -> None:
@@ -636,7 +641,7 @@ def test_a_direct_call_sees_variables() -> None:
             assert model.weight.tolist() == after.tolist()
             assert model.weight.grad.tolist() == grad.tolist()
             del grad, wanted
-        assert compiled._fast is not None and not compiled._fast[1].quick
+        assert compiled._fast is not None and compiled._fast[1].path is CallPath.NATIVE_WITH_NUMBERS
 
     check()
     model.scale = 4.0
@@ -692,7 +697,7 @@ def test_direct_calls_give_references_back() -> None:
         found.optimizer.state,
         None,
         True,
-        found.entry(),
+        found.specialization(),
         *found.parameters(),
         *kept,
     ]
