@@ -18,7 +18,7 @@ from ...core.lazy import LazyModule
 from ...runtime.target import Target
 from .native_outputs import Outputs
 from .python_objects import PyArray, emit_may_write, emit_owned
-from .structs import I64, Ptr, Struct
+from .records import I64, Ptr, Record
 from .types import Callee
 
 ir = LazyModule("llvmlite.ir")
@@ -27,7 +27,7 @@ METH_FASTCALL = 0x0080
 METH_O = 0x0008
 
 
-class CallTable(Struct):
+class CallTable(Record):
     """What a table begins with. Fields that end in _table are places in the table, in words."""
 
     arguments: I64  # how many
@@ -67,7 +67,7 @@ class Look(IntFlag):
     RECORDED = 16  # it is a leaf with that `_requires_grad`, which `_keys` do not tell if they are not 0
 
 
-class SourceRecord(Struct):
+class SourceRecord(Record):
     """An input of the program, or an argument that it does not use."""
 
     which: I64  # the argument; -1: a constant object
@@ -91,7 +91,7 @@ class LocationKind(IntEnum):
     VALUES = 3  # all that is in a dictionary, in its order
 
 
-class LocationRecord(Struct):
+class LocationRecord(Record):
     """A location of Python's, and the object that must be there."""
 
     kind: I64
@@ -100,14 +100,14 @@ class LocationRecord(Struct):
     expected: I64  # an object; of VALUES the place of their addresses, 0: any object
 
 
-class SizeRecord(Struct):
+class SizeRecord(Record):
     """How much must be in a container."""
 
     container: Ptr
     size: I64
 
 
-class VersionRecord(Struct):
+class VersionRecord(Record):
     """A tensor whose writes are counted: how many a call counts, and the same below zero."""
 
     tensor: Ptr

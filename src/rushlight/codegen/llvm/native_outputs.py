@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from .python_objects import BEHAVED, ObjectEmitter, PyArray
-from .structs import I64, Ptr, Struct
+from .records import I64, Ptr, Record
 
 ALIGNMENT = 64  # bytes, of an output that is to be aligned
 
 
-class OutputRecord(Struct):
+class OutputRecord(Record):
     """An output of the program."""
 
     descr: Ptr
@@ -42,7 +42,7 @@ class Outputs(ObjectEmitter):
     outputs: Any
     owned: Any
 
-    def record(self, kind: type[Struct], field: str, i: Any) -> Any:
+    def record(self, kind: type[Record], field: str, i: Any) -> Any:
         """Record `i` of those that a field of the table says the place of."""
         place = self.add(getattr(self.table, field), self.mul(i, kind.word_count()))
         return kind(self, self.word_address(self.table_address, place))

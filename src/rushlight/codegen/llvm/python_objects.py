@@ -14,19 +14,19 @@ from ...core.lazy import LazyModule
 from ...runtime.target import Target
 from .constants import literal
 from .emitter import Emitter
-from .structs import I32, Ptr, Struct
+from .records import I32, Ptr, Record
 
 ir = LazyModule("llvmlite.ir")
 
 
-class PyObject(Struct):
+class PyObject(Record):
     """What every object begins with."""
 
     references: I32  # the lower half of the count
     type: Ptr
 
 
-class PyArray(Struct):
+class PyArray(Record):
     """An ndarray: PyArrayObject_fields of NumPy."""
 
     references: I32

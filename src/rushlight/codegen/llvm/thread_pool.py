@@ -13,13 +13,13 @@ from typing import Any
 from ...core.lazy import LazyModule
 from ...runtime.target import Target
 from .emitter import Emitter
-from .structs import I64, I32Line, I64Line, Ptr, PtrLine, Struct
+from .records import I64, I32Line, I64Line, Ptr, PtrLine, Record
 from .types import Callee
 
 ir = LazyModule("llvmlite.ir")
 
 
-class PoolState(Struct):
+class PoolState(Record):
     """The memory of a pool; what threads write often has a cache line of its own."""
 
     generation: I32Line  # how many jobs there were; workers sleep on it

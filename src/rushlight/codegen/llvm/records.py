@@ -1,14 +1,15 @@
-"""Records in memory by the names of their fields.
+"""Records in memory, laid out as C lays them out, by the names of their fields.
 
-    class Source(Struct):
+    class Source(Record):
         which: I64
         constant: Ptr
 
-declares a record laid out as C lays it out. In generated code `Source(e, pointer)` stands for one at an
+declares one. In generated code `Source(e, pointer)` stands for one at an
 address: `source.which` loads a field, `source.address_of("which")` is where it lies, `source.put(which=x)`
 stores.
 Python, which fills tables of such records, says `Source.words(which=0, constant=id(x))`: every field must be
-named, and the order is that of the declaration.
+named, and the order is that of the declaration. (Arguments of functions, which are values, are structs of
+struct.py.)
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any, ClassVar
 
 from .emitter import Emitter
 
-I64 = Any  # in annotations of a Struct: an integer of 64 bits,
+I64 = Any  # in annotations of a Record: an integer of 64 bits,
 I32 = Any  # of 32 bits,
 Ptr = Any  # an address;
 I64Line = Any  # and the same at the beginning of a cache line
@@ -27,7 +28,7 @@ CACHE_LINE = 64
 _BYTES = {"I64": 8, "I32": 4, "Ptr": 8}
 
 
-class Struct:
+class Record:
     """A record at an address. A subclass has its fields as annotations: I64, I32, Ptr, or these with Line."""
 
     _fields: ClassVar[dict[str, tuple[int, str]]] = {}  # by name: the offset in bytes, and the type
@@ -38,8 +39,8 @@ class Struct:
         cls._fields = {}
         for name, annotation in cls.__annotations__.items():
             kind = annotation.removesuffix("Line")
-            if kind not in _BYTES or hasattr(Struct, name):
-                raise TypeError(f"{cls.__name__}.{name}: {annotation} is no field of a Struct")
+            if kind not in _BYTES or hasattr(Record, name):
+                raise TypeError(f"{cls.__name__}.{name}: {annotation} is no field of a Record")
             step = _BYTES[kind] if kind == annotation else CACHE_LINE
             alignment = max(alignment, step)
             offset += -offset % step
