@@ -11,7 +11,8 @@ from rushlight.loops.expr import Access, Recorder
 from rushlight.loops.index import Var, as_index
 from rushlight.loops.nest import Buffer, MemoryKind, Nest, Phase, Store
 from rushlight.loops.plans import LoopPlan
-from rushlight.schedule.memory import bytes_of, plan_memory
+from rushlight.plan.workspace import place_temporaries
+from rushlight.schedule.memory import buffers_of, bytes_of
 from rushlight.schedule.stages import form_stages
 
 FLOAT = DTYPES["float32"]
@@ -75,7 +76,7 @@ def test_temporaries_that_live_together_do_not_overlap() -> None:
         _step(i, [buffers[j] for j in generator.integers(0, i, min(i, 2))], buffer)
         for i, buffer in enumerate(buffers)
     ]
-    plan = plan_memory([[step.nest] for step in steps])
+    plan = place_temporaries([buffers_of(step) for step in steps])
     lives = {
         b: [
             n

@@ -10,26 +10,26 @@ import pytest
 
 import rushlight as rl
 from rushlight.loops.nest import MemoryKind
-from rushlight.schedule.memory import buffers_of, bytes_of
+from rushlight.plan.program import PlannedProgram
+from rushlight.schedule.memory import bytes_of
 from rushlight.schedule.nests import ROW_BYTES
-from rushlight.schedule.schedule import Schedule
 from rushlight.testing.programs import draw_program
 
 
-def lives(schedule: Schedule) -> dict[Any, tuple[int, int]]:
+def lives(program: PlannedProgram) -> dict[Any, tuple[int, int]]:
     """The first and the last stage that uses each temporary."""
     found: dict[Any, tuple[int, int]] = {}
-    for number, stage in enumerate(schedule.stages):
+    for number, stage in enumerate(program.stages):
         for step in stage.steps:
-            for buffer in buffers_of(step):
+            for buffer in program.buffers_of(step):
                 if buffer.memory is MemoryKind.TEMPORARY:
                     found[buffer] = (found.get(buffer, (number, 0))[0], number)
     return found
 
 
-def check(schedule: Schedule) -> int:
+def check(program: PlannedProgram) -> int:
     """Returns how many pairs share memory, one after the other."""
-    times, workspace = lives(schedule), schedule.workspace
+    times, workspace = lives(program), program.workspace
     shared = 0
     places = {b: (at, at + bytes_of(b)) for b, at in workspace.offsets.items()}
     assert set(times) <= set(places)
@@ -39,14 +39,14 @@ def check(schedule: Schedule) -> int:
             if a is not b and places[a][0] < places[b][1] and places[b][0] < places[a][1]:
                 assert last < other_first or other_last < first, f"{a} and {b}"
                 shared += 1
-    for step in schedule.steps:
+    for step in program.steps:
         assert sum(bytes_of(b) for b in step.outputs if b.memory is MemoryKind.ROW) <= ROW_BYTES
     return shared
 
 
-def schedules(compiled: Any) -> list[Schedule]:
+def programs(compiled: Any) -> list[PlannedProgram]:
     entries = [entry for found in compiled.specializations.values() for entry in found]
-    return [a.schedule for entry in entries for a in (entry.artifact, entry.backward) if a is not None]
+    return [a.planned for entry in entries for a in (entry.artifact, entry.backward) if a is not None]
 
 
 @pytest.mark.parametrize("gradients", [False, True])
@@ -56,8 +56,8 @@ def test_random_programs(gradients: bool) -> None:
         program = draw_program(lambda n, s=source: s.randrange(n) if n > 1 else 0, gradients=gradients)
         compiled = rl.compile(program.run, fullgraph=True)
         compiled(*program.tensors(requires_grad=gradients))
-        for schedule in schedules(compiled):
-            check(schedule)
+        for planned in programs(compiled):
+            check(planned)
 
 
 def test_memory_is_used_again() -> None:
@@ -68,7 +68,7 @@ def test_memory_is_used_again() -> None:
 
     compiled = rl.compile(chain, fullgraph=True)
     compiled(rl.randn(16, 16))
-    assert sum(map(check, schedules(compiled))) > 0
+    assert sum(map(check, programs(compiled))) > 0
 
 
 @pytest.mark.parametrize("width", [1000, 30_000, 100_000])
@@ -83,5 +83,5 @@ def test_long_rows_are_not_kept_on_the_stack(width: int) -> None:
     x = rl.randn(20, width)
     compiled = rl.compile(program, fullgraph=True)
     np.testing.assert_allclose(compiled(x).numpy(), program(x).numpy(), rtol=1e-4, atol=1e-5)
-    for schedule in schedules(compiled):
-        check(schedule)
+    for planned in programs(compiled):
+        check(planned)

@@ -55,7 +55,7 @@ def layer_norm_gelu(x: Any, weight: Any, bias: Any) -> Any:
 def test_one_kernel_and_no_workspace(function: Callable[..., Any], shapes: list[tuple[int, ...]]) -> None:
     _, artifact = compiled(function, *[normal(*shape) for shape in shapes])
     assert len(artifact.schedule.steps) == 1
-    assert artifact.schedule.workspace.size == 0
+    assert artifact.planned.workspace.size == 0
 
 
 def test_a_row_that_is_cheap_to_compute_is_not_stored() -> None:
@@ -149,7 +149,7 @@ def test_buffers_of_one_time_do_not_overlap() -> None:
             for buffer in buffers_of(step):
                 if buffer.memory is MemoryKind.TEMPORARY:
                     times[buffer] = (times.get(buffer, (at, at))[0], at)
-    spans = [(schedule.workspace.offsets[b], bytes_of(b), *times[b]) for b in times]
+    spans = [(artifact.planned.workspace.offsets[b], bytes_of(b), *times[b]) for b in times]
     assert len(spans) > 2
     assert all(offset % 64 == 0 for offset, *_ in spans)
     for i, (offset, size, first, last) in enumerate(spans):

@@ -23,7 +23,7 @@ from ..core.dtypes import DType
 from ..graph.ir import Node
 from .expr import Expr, Recorder
 from .nest import Buffer, Nest
-from .plans import LoopPlan, ScatterPlan, SortPlan
+from .plans import LoopPlan
 from .product import ProductShape
 
 
@@ -127,7 +127,6 @@ class Scatter:
     """
 
     nest: Nest
-    plan: ScatterPlan | None = None
 
     @property
     def name(self) -> str:
@@ -207,7 +206,6 @@ class Sort:
     source: Buffer
     values: Buffer | None
     positions: Buffer | None
-    plan: SortPlan | None = None
 
     @property
     def inputs(self) -> tuple[Buffer, ...]:
@@ -215,9 +213,7 @@ class Sort:
 
     @functools.cached_property
     def outputs(self) -> tuple[Buffer, ...]:
-        """The results, and the scratch memory that the plan has."""
-        scratch = None if self.plan is None else self.plan.scratch
-        return tuple(b for b in (self.values, self.positions, scratch) if b is not None)
+        return tuple(b for b in (self.values, self.positions) if b is not None)
 
     def __str__(self) -> str:
         return _spelled("sort", self.inputs, self.outputs, str(self.shape))

@@ -1,10 +1,10 @@
-"""How kernels are to run: what scheduling decides about loops, tasks and scratch memory."""
+"""What scheduling decides about the loops of a nest; plan/ decides the rest for a target."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .index import Index, Var
+from .index import Index
 from .nest import Buffer, Nest, Store
 
 
@@ -36,25 +36,3 @@ class LoopPlan:
     @property
     def outputs(self) -> tuple[Buffer, ...]:
         return self.nest.outputs
-
-
-@dataclass(frozen=True, eq=False)
-class ScatterPlan(LoopPlan):
-    """The first outer loop of the nest is the one that is split into tasks; `order` is how the loops nest."""
-
-    order: tuple[Var, ...] = ()
-
-
-NETWORK, RADIX, SELECT = "network", "radix", "select"
-
-
-@dataclass(frozen=True)
-class SortPlan:
-    """How rows are sorted: by which method, in how many tasks, each with `words` 8-byte words of scratch."""
-
-    method: str
-    rows: int
-    tasks: int
-    rows_per_task: int
-    words: int
-    scratch: Buffer

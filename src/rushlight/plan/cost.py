@@ -76,3 +76,26 @@ LEFT_COLUMNS, LEFT_COLUMNS_MANY_SUMS = 64, 1024  # columns of the result that us
 COPIED_BYTES = 2048  # bytes that a task of copying reads of each k, which may be a page apart
 COPIED_DEPTH = 128  # depth that a task of copying packs
 TRANSPOSED_SLABS = 4  # slabs that a task of transposing packs
+
+# Scans, scatters and sorts.
+
+LONG_STEP = (
+    12  # instructions of a step of a scan from which each lane runs a row of its own: one step an element
+)
+MANY_ROWS = 16  # rows of such a scan that fill the lanes
+POINT_WORK = 4  # instructions of a point of a scatter, apart from what it computes
+WHOLE_ROWS = 64  # points of which the share of a task in a vector loop is a multiple: no vector is cut
+MOST_SELECTED = 64  # elements of a row that are selected in one pass over it; benchmarks: sort
+FEW_SELECTED = 8  # a selection takes an eighth of the row at most: more is sorted
+MOST_IN_NETWORK = 1024  # elements of a row that a network sorts sooner than digits do; benchmarks: sort
+NETWORK_ROWS, SHORT_ROW = 4, 64  # rows, or elements of a row, from which and up to which a batch of rows pays
+MOST_SORT_TASKS, FEW_SORT_TASKS = (
+    32,
+    8,
+)  # tasks of a sort; of rows of LONG_ROW elements or more: each has scratch
+LONG_ROW = 65536  # elements
+SELECT_WORK, NETWORK_WORK, RADIX_WORK = 1, 16, 32  # instructions an element
+
+# Memory.
+
+LARGE_BUFFER = 4096  # bytes of a temporary that is placed by its size; smaller ones have a place of their own

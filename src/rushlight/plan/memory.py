@@ -11,19 +11,20 @@ from dataclasses import replace
 from ..core.dtypes import DTYPES
 from ..loops.index import as_index
 from ..loops.nest import Buffer, MemoryKind
-from ..schedule.memory import ALIGNMENT, Workspace
 from .product import ProductPlan
 from .program import PlannedProgram
+from .workspace import Workspace, aligned, place_temporaries
 
 
 def lay_out_memory(program: PlannedProgram) -> PlannedProgram:
     """The program with an offset for each temporary and for the scratch memory of each product."""
-    workspace = program.schedule.workspace
-    tops = workspace.tops or [workspace.size] * len(program.stages)
+    workspace = place_temporaries(
+        [[b for step in stage.steps for b in program.buffers_of(step)] for stage in program.stages]
+    )
     offsets: dict[str, int] = {}
     size = 0
-    for stage, top in zip(program.stages, tops, strict=True):
-        end = -(-top // ALIGNMENT) * ALIGNMENT
+    for stage, top in zip(program.stages, workspace.tops, strict=True):
+        end = aligned(top)
         for plan in (program.plans.get(step.name) for step in stage.steps):
             if isinstance(plan, ProductPlan):
                 offsets[plan.name] = end
@@ -31,7 +32,6 @@ def lay_out_memory(program: PlannedProgram) -> PlannedProgram:
                 size = max(size, end) if plan.scratch_bytes else size
     scratch = Buffer("scratch", DTYPES["uint8"], as_index(size), MemoryKind.TEMPORARY)
     if size:
-        workspace = Workspace(
-            {**workspace.offsets, scratch: 0}, max(workspace.size, size), list(workspace.tops)
-        )
+        places = {**workspace.offsets, scratch: 0}
+        workspace = Workspace(places, max(workspace.size, size), workspace.tops)
     return replace(program, workspace=workspace, scratch=scratch, scratch_offsets=offsets)

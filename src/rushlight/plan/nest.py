@@ -7,6 +7,7 @@ and that each phase has its plan.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from ..core.errors import InternalError
 from ..loops.expr import Access, Expr
@@ -122,6 +123,11 @@ class NestPlan:
 
     def __str__(self) -> str:
         return f"{print_nest(self.nest)}\n  -- {self.summary()}"
+
+
+def fields_of(plan: NestPlan) -> dict[str, Any]:
+    """The fields of a plan, for one of a kind that has more."""
+    return {name: getattr(plan, name) for name in NestPlan.__dataclass_fields__}
 
 
 OVERLAPPING = (Tail.OVERLAP, Tail.OVERLAP_MASKED, Tail.OVERLAP_COPIED)

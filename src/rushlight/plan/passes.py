@@ -20,8 +20,10 @@ from .loops import plan_nest
 from .memory import lay_out_memory
 from .nest import NestPlan
 from .program import KernelPlan, PlannedProgram
+from .scan import plan_scan
+from .scatter import plan_scatter
 from .sharing import kernel_key, shared_instructions
-from .templates import plan_template
+from .sorting import plan_sort
 from .tiling import plan_product
 
 
@@ -50,8 +52,16 @@ def plan_products(program: PlannedProgram) -> PlannedProgram:
 
 def plan_templates(program: PlannedProgram) -> PlannedProgram:
     """Scans, scatters and sorts."""
-    kernels = [step for step in program.steps if isinstance(step, Scan | Scatter | Sort)]
-    return program.with_plans({kernel.name: plan_template(kernel, program.target) for kernel in kernels})
+    plans: dict[str, KernelPlan] = {}
+    for step in program.steps:
+        match step:
+            case Scan():
+                plans[step.name] = plan_scan(step, program.target)
+            case Scatter():
+                plans[step.name] = plan_scatter(step, program.target)
+            case Sort():
+                plans[step.name] = plan_sort(step)
+    return program.with_plans(plans)
 
 
 def share_code(program: PlannedProgram) -> PlannedProgram:

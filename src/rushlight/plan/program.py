@@ -8,21 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from ..core.dtypes import DTYPES
 from ..core.errors import InternalError
 from ..loops.index import as_index
 from ..loops.kernels import Extern
 from ..loops.nest import Buffer, MemoryKind
-from ..loops.plans import LoopPlan, SortPlan
+from ..loops.plans import LoopPlan
 from ..runtime.target import Target
-from ..schedule.memory import Workspace
+from ..schedule.memory import buffers_of, bytes_of
 from ..schedule.schedule import Schedule
 from ..schedule.stages import Stage, Step
 from .nest import NestPlan
 from .product import ProductPlan
+from .scan import ScanPlan
+from .scatter import ScatterPlan
 from .sharing import Instructions
-from .templates import ScanPlan, ScatterPlan
+from .sorting import SortPlan
+from .workspace import Workspace
 
 KernelPlan = NestPlan | ProductPlan | ScanPlan | ScatterPlan | SortPlan
 
@@ -61,11 +65,15 @@ class PlannedProgram:
     def products(self) -> list[ProductPlan]:
         return [plan for plan in self.plans.values() if isinstance(plan, ProductPlan)]
 
+    def buffers_of(self, step: Step) -> list[Buffer]:
+        """The buffers a kernel reads or writes, each once, and the scratch memory of its plan."""
+        plan = self.plans.get(step.name)
+        return buffers_of(step) + ([plan.scratch] if isinstance(plan, SortPlan) else [])
+
     def verify_plans(self) -> None:
         """Raise InternalError if a plan that was made so far breaks an invariant."""
         for plan in self.plans.values():
-            if not isinstance(plan, SortPlan):
-                plan.verify()
+            plan.verify()
 
     def verify(self) -> None:
         """Raise InternalError if a kernel has no plan, or a plan or the layout of memory breaks an
@@ -74,23 +82,33 @@ class PlannedProgram:
             if step.name not in self.plans and not isinstance(step, Extern):
                 raise InternalError(f"{step.name} has no plan")
         self.verify_plans()
-        end = self.scratch.size.constant_value() or 0
-        for product in self.products():
-            start = self.scratch_offsets[product.name]
-            if product.scratch_bytes and start + product.scratch_bytes > end:
-                raise InternalError(f"the scratch memory of {product.name} ends after {end} bytes")
-        for buffer, offset in self.workspace.offsets.items():
-            size = (buffer.size.constant_value() or 0) * buffer.dtype.itemsize
-            if offset + size > self.workspace.size:
-                raise InternalError(f"{buffer} ends outside of the workspace of {self.workspace.size} bytes")
+        self._verify_memory()
+
+    def _verify_memory(self) -> None:
+        """What is in use in a stage lies inside of the workspace, each apart from the others."""
+        first: dict[Buffer, int] = {}
+        last: dict[Buffer, int] = {}
+        for number, stage in enumerate(self.stages):
+            for buffer in (b for step in stage.steps for b in self.buffers_of(step)):
+                if buffer.memory is MemoryKind.TEMPORARY:
+                    first.setdefault(buffer, number)
+                    last[buffer] = number
+        for number, stage in enumerate(self.stages):
+            here = [b for b in first if first[b] <= number <= last[b]]
+            used = [(self.workspace.offsets[b], bytes_of(b), str(b)) for b in here]
+            for plan in (self.plans.get(step.name) for step in stage.steps):
+                if isinstance(plan, ProductPlan) and plan.scratch_bytes:
+                    name = f"the scratch memory of {plan.name}"
+                    used.append((self.scratch_offsets[plan.name], plan.scratch_bytes, name))
+            ordered = [*sorted(used), (self.workspace.size, 0, "the end")]
+            for (offset, size, name), (end, _, _) in pairwise(ordered):
+                if offset + size > end:
+                    raise InternalError(f"stage {number}: {name} reaches over byte {end} of the workspace")
 
     def __str__(self) -> str:
         return "\n".join(map(self._shown, self.steps))
 
     def _shown(self, step: Step) -> str:
         """A kernel with its plan, if it has one already."""
-        plan = self.plans.get(step.name)
         kernel = step.nest if isinstance(step, LoopPlan) else step
-        if plan is None:
-            return str(kernel)
-        return f"{kernel}\n  -- {plan}" if isinstance(plan, SortPlan) else str(plan)
+        return str(self.plans.get(step.name, kernel))

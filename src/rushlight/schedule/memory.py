@@ -1,28 +1,13 @@
-"""Where temporary buffers lie in the workspace: buffers that do not live at the same time share memory.
-
-In: stages of kernels in order, and the temporaries they use. Out: an offset for each, 64-byte aligned, and
-the workspace's size. The placement is first fit, large ones first, which is deterministic.
-"""
+"""The memory that kernels use."""
 
 from __future__ import annotations
 
-from bisect import insort
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-
 from ..loops.extents import constant
 from ..loops.kernels import Kernel
-from ..loops.nest import Buffer, MemoryKind
+from ..loops.nest import Buffer
 from ..loops.plans import LoopPlan
 
-ALIGNMENT = 64
-
-
-@dataclass
-class Workspace:
-    offsets: dict[Buffer, int]
-    size: int
-    tops: list[int] = field(default_factory=list)  # for each stage, where the memory begins that nobody uses
+LARGE = 4096  # bytes
 
 
 def buffers_of(kernel: Kernel | LoopPlan) -> list[Buffer]:
@@ -32,55 +17,3 @@ def buffers_of(kernel: Kernel | LoopPlan) -> list[Buffer]:
 
 def bytes_of(buffer: Buffer) -> int:
     return constant(buffer.size) * buffer.dtype.itemsize
-
-
-LARGE = 4096  # bytes
-
-
-def plan_memory(stages: Sequence[Sequence[Kernel | LoopPlan]]) -> Workspace:
-    """Offsets of the temporaries of kernels; those of a stage run at the same time."""
-    first: dict[Buffer, int] = {}
-    last: dict[Buffer, int] = {}
-    for at, stage in enumerate(stages):
-        for buffer in dict.fromkeys(b for kernel in stage for b in buffers_of(kernel)):
-            if buffer.memory is MemoryKind.TEMPORARY:
-                first.setdefault(buffer, at)
-                last[buffer] = at
-    lengths = {b: -(-max(bytes_of(b), 1) // ALIGNMENT) * ALIGNMENT for b in first}
-    # What is largest is placed first, so that it does not have to fit between what is small; the many small
-    # ones have a place of their own, where the order of first use will do.
-    large = sorted((b for b in first if lengths[b] >= LARGE), key=lambda b: -lengths[b])
-    small = [b for b in first if lengths[b] < LARGE]
-    offsets: dict[Buffer, int] = {}
-    size = _place(large, 0, first, last, lengths, offsets)
-    size = max(size, _place(small, size, first, last, lengths, offsets))
-    tops = [0] * len(stages)
-    for buffer, start in offsets.items():
-        for at in range(first[buffer], last[buffer] + 1):
-            tops[at] = max(tops[at], start + lengths[buffer])
-    return Workspace(offsets, size, tops)
-
-
-def _place(
-    buffers: list[Buffer],
-    base: int,
-    first: dict[Buffer, int],
-    last: dict[Buffer, int],
-    lengths: dict[Buffer, int],
-    offsets: dict[Buffer, int],
-) -> int:
-    """Place buffers in turn, each in the first gap from `base` on that is free all its life; gives the end of
-    the last one."""
-    placed: list[tuple[int, int, Buffer]] = []  # (start, end, buffer), sorted by start
-    size = base
-    for buffer in buffers:
-        start, born, dies = base, first[buffer], last[buffer]
-        for low, high, other in placed:
-            if first[other] <= dies and last[other] >= born:
-                if low - start >= lengths[buffer]:
-                    break
-                start = max(start, high)
-        offsets[buffer] = start
-        insort(placed, (start, start + lengths[buffer], buffer), key=lambda item: item[0])
-        size = max(size, start + lengths[buffer])
-    return size

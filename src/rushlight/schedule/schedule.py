@@ -1,4 +1,4 @@
-"""From a program of definitions to kernels in order, with their loops planned and their memory laid out."""
+"""From a program of definitions to kernels in order, and which of them run together."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from .causal_bounds import limit_rows
 from .chains import form_chains
 from .forward_copies import write_through
 from .fusion import Forms, Fuser, Group, small_first
-from .loops import plan_loops
-from .memory import Workspace, plan_memory
+from .loops import merge_loops, plan_loops
 from .nests import build_nest
 from .nontemporal_stores import stream_results
 from .products import epilogue_obstacle, transpose_products, with_epilogue
@@ -25,7 +24,7 @@ from .reuse_memory import reuse_memory
 from .save_derived_values import keep_functions
 from .split_reductions import split_reductions
 from .stages import Chain, Stage, Step, form_stages
-from .templates import plan_scan, plan_scatter, plan_sort, scan_obstacle, with_maps
+from .templates import scan_obstacle, with_maps, without_unread
 from .update_in_place import update_in_place
 
 
@@ -34,7 +33,6 @@ class Schedule:
     """What runs, in order: loop plans and calls, and which of them run together."""
 
     steps: list[Step]
-    workspace: Workspace
     notes: list[str] = field(default_factory=list)
     stages: list[Stage] = field(default_factory=list)
     # outputs that are written to the memory of an input, which has their contents then
@@ -51,7 +49,7 @@ def verify_schedule(schedule: Schedule) -> None:
 
 
 def schedule(program: Program, recorder: Recorder) -> Schedule:
-    """Fuse, plan loops, lay out memory."""
+    """Fuse, and say which kernels run together."""
     fuser = Fuser(recorder, _joins_routine)
     definitions = keep_functions(recorder, write_through(recorder, program.definitions))
     definitions = compute_again(recorder, definitions)
@@ -78,7 +76,7 @@ def schedule(program: Program, recorder: Recorder) -> Schedule:
         if isinstance(unit, Chain)
     )
     steps = [step for stage in stages for step in stage.steps]
-    return Schedule(steps, plan_memory([stage.steps for stage in stages]), notes, stages, dict(updates))
+    return Schedule(steps, notes, stages, dict(updates))
 
 
 def _step(forms: Forms, group: Group, number: int, readers: dict[Buffer, set[int]]) -> Step:
@@ -107,13 +105,13 @@ def _routine_step(
     match kernel:
         case Scan():
             scan = with_maps(recorder, kernel, maps, needed)
-            return replace(scan, plan=plan_scan(recorder, scan))
+            return replace(scan, plan=plan_loops(recorder, scan.nest))
         case Copy():
             return replace(plan_loops(recorder, kernel.nest), part=True, overwrites=kernel.overwrites)
         case Scatter():
-            return replace(kernel, plan=plan_scatter(recorder, kernel))
+            return replace(kernel, nest=merge_loops(recorder, kernel.nest))
         case Sort():
-            return plan_sort(kernel, needed)
+            return without_unread(kernel, needed)
         case Product():
             return with_epilogue(recorder, kernel, maps, needed) if maps else kernel
         case Extern():

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..loops.extents import constant
-from ..loops.kernels import Copy, Extern, Product, Routine, Sort
+from ..loops.kernels import Extern, Product, Routine, Scan
 from ..loops.nest import Buffer, MemoryKind
 from ..loops.plans import LoopPlan
 from .loops import AWAKE_WORK, SERIAL_WORK
@@ -60,9 +60,9 @@ def work_of(step: Step) -> int:
         return step.work
     if isinstance(step, Product):
         return step.shape.size * step.shape.depth
-    if isinstance(step, Sort | Extern | Copy) or step.plan is None or not step.plan.work:
-        return SERIAL_WORK
-    return step.plan.work
+    if isinstance(step, Scan) and step.plan is not None and step.plan.work:
+        return step.plan.work
+    return SERIAL_WORK
 
 
 def form_stages(units: Sequence[Step | Chain]) -> list[Stage]:

@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...core.lazy import LazyModule
-from ...loops.kernels import Extern, Sort
+from ...loops.kernels import Extern
 from ...loops.nest import ERRORS, Buffer, MemoryKind
-from ...loops.plans import SortPlan
 from ...plan.nest import NestPlan
 from ...plan.product import ProductPlan
 from ...plan.program import PlannedProgram
-from ...plan.templates import ScanPlan, ScatterPlan
+from ...plan.scan import ScanPlan
+from ...plan.scatter import ScatterPlan
+from ...plan.sorting import SortPlan
 from ...runtime import profile
-from ...schedule.memory import buffers_of
 from ...schedule.stages import Chain, Stage, Step
 from .emitter import Emitter
 from .launch import Kernels, Task, emit_chain, emit_stage
@@ -131,17 +131,16 @@ class _ModuleEmitter:
             scratch = Scratch(self.slots[self.program.scratch], self.program.scratch_offsets[plan.name])
             *packs, own = emit_product(self.module, plan, self.target, self.slots, scratch)
             return [*(self._timed(pack, step, pack.name) for pack in packs), self._timed(own, step)]
-        return [self._timed(self._task(plan, step), step)]
+        return [self._timed(self._task(plan), step)]
 
-    def _task(self, plan: NestPlan | SortPlan, step: Step) -> Task:
+    def _task(self, plan: NestPlan | SortPlan) -> Task:
         given = (self.target, self.slots, self.reports)
         if isinstance(plan, ScanPlan):
             return emit_scan(self.module, plan, *given)
         if isinstance(plan, ScatterPlan):
             return emit_scatter(self.module, plan, *given)
         if isinstance(plan, SortPlan):
-            assert isinstance(step, Sort)
-            return emit_sort(self.module, step, plan, self.target, self.slots)
+            return emit_sort(self.module, plan, self.target, self.slots)
         return self.kernels.task(plan)
 
     # Times.
@@ -193,7 +192,7 @@ class _ModuleEmitter:
 def _slots(program: PlannedProgram) -> dict[Buffer, int]:
     slots: dict[Buffer, int] = {ERRORS: ERROR_SLOT}
     for step in program.steps:
-        for buffer in buffers_of(step):
+        for buffer in program.buffers_of(step):
             if buffer.memory is not MemoryKind.ROW and buffer not in slots:
                 slots[buffer] = 1 + len(slots)
     slots[program.scratch] = 1 + len(slots)

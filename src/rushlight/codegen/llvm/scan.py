@@ -13,7 +13,7 @@ from ...core.lazy import LazyModule
 from ...loops.expr import Expr
 from ...loops.kernels import Fold
 from ...loops.nest import Buffer, Phase, Store
-from ...plan.templates import ScanPlan
+from ...plan.scan import ScanPlan
 from ...plan.vectors import extent_of
 from ...runtime.target import Target
 from .instructions import constant

@@ -13,7 +13,7 @@ from ...core.lazy import LazyModule
 from ...loops.expr import Expr
 from ...loops.index import Var
 from ...loops.nest import Buffer, Phase, Store
-from ...plan.templates import ScatterPlan
+from ...plan.scatter import ScatterPlan
 from ...plan.vectors import Tail, VectorLoop
 from ...runtime.target import Target
 from .instructions import element_type

@@ -17,9 +17,9 @@ from typing import Any
 
 from ...core.dtypes import Category, DType
 from ...core.lazy import LazyModule
-from ...loops.kernels import Layout, Sort, SortShape
+from ...loops.kernels import Layout, SortShape
 from ...loops.nest import Buffer
-from ...loops.plans import NETWORK, RADIX, SortPlan
+from ...plan.sorting import BATCH, DIGITS, SortMethod, SortPlan
 from ...runtime.target import Target
 from .emitter import Emitter
 from .instructions import element_type, widened
@@ -28,12 +28,12 @@ from .types import bits_of, is_float, like, vector
 
 ir = LazyModule("llvmlite.ir")
 
-LANES = 8  # rows of a batch
-DIGITS = 256
+LANES = BATCH
 
 
-def emit_sort(module: Any, sort: Sort, plan: SortPlan, target: Target, slots: Mapping[Buffer, int]) -> Task:
+def emit_sort(module: Any, plan: SortPlan, target: Target, slots: Mapping[Buffer, int]) -> Task:
     """Add the task of a sort."""
+    sort = plan.sort
     task, e = task_function(module, f"{sort.name}.task", target)
     block, number = task.args
 
@@ -49,7 +49,12 @@ def emit_sort(module: Any, sort: Sort, plan: SortPlan, target: Target, slots: Ma
     begin = e.mul(number, plan.rows_per_task)
     end = e.minimum(e.add(begin, plan.rows_per_task), e.i64(plan.rows))
     emitter = _SortEmitter(e, sort.shape, memory)
-    {NETWORK: emitter.by_network, RADIX: emitter.by_digits}.get(plan.method, emitter.by_selection)(begin, end)
+    run = {
+        SortMethod.NETWORK: emitter.by_network,
+        SortMethod.RADIX: emitter.by_digits,
+        SortMethod.SELECT: emitter.by_selection,
+    }[plan.method]
+    run(begin, end)
     e.builder.ret_void()
     return Task(task.name, plan.tasks)
 

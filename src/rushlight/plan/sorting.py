@@ -1,0 +1,102 @@
+"""The plan of a sort: the method, the tasks and their scratch memory."""
+
+from __future__ import annotations
+
+import enum
+import math
+from dataclasses import dataclass
+
+from ..core.dtypes import DTYPES
+from ..core.errors import InternalError
+from ..loops.index import as_index
+from ..loops.kernels import Sort, SortShape
+from ..loops.nest import Buffer, MemoryKind
+from ..schedule.loops import SERIAL_WORK, TASK_WORK
+from .cost import (
+    FEW_SELECTED,
+    FEW_SORT_TASKS,
+    LONG_ROW,
+    MOST_IN_NETWORK,
+    MOST_SELECTED,
+    MOST_SORT_TASKS,
+    NETWORK_ROWS,
+    NETWORK_WORK,
+    RADIX_WORK,
+    SELECT_WORK,
+    SHORT_ROW,
+)
+
+BATCH = 8  # rows that a network sorts side by side
+DIGITS = 256  # values of a digit of a radix sort
+
+
+class SortMethod(enum.Enum):
+    NETWORK = "network"  # eight rows side by side
+    RADIX = "radix"  # digit by digit
+    SELECT = "select"  # the best of a row, in one pass
+
+
+@dataclass(frozen=True)
+class SortPlan:
+    """How rows are sorted: by which method, in how many tasks, each with `words` 8-byte words of scratch."""
+
+    sort: Sort
+    method: SortMethod
+    rows: int
+    tasks: int
+    rows_per_task: int
+    words: int
+    scratch: Buffer
+
+    @property
+    def name(self) -> str:
+        return self.sort.name
+
+    def verify(self) -> None:
+        """Raise InternalError if the plan breaks an invariant."""
+        rules = {
+            "tasks cover the rows": self.tasks * self.rows_per_task >= self.rows,
+            "no task is empty": self.rows == 0 or (self.tasks - 1) * self.rows_per_task < self.rows,
+            "a task begins with a whole batch": (
+                self.method is not SortMethod.NETWORK or self.rows_per_task % BATCH == 0
+            ),
+            "each task has its scratch memory": self.scratch.size == as_index(self.tasks * self.words),
+        }
+        for rule, holds in rules.items():
+            if not holds:
+                raise InternalError(f"plan of {self.name}: it does not hold that {rule}\n{self.summary()}")
+
+    def summary(self) -> str:
+        tasks = "1 task" if self.tasks == 1 else f"{self.tasks} tasks of {self.rows_per_task} rows"
+        return f"{self.method.value}; {tasks}; {8 * self.words} bytes of scratch each"
+
+    def __str__(self) -> str:
+        return f"{self.sort}\n  -- {self.summary()}"
+
+
+def plan_sort(sort: Sort) -> SortPlan:
+    shape = sort.shape
+    rows, n = math.prod(shape.rows), shape.length
+    method = _method(shape, rows)
+    pair = 2 if shape.dtype.itemsize > 4 else 1  # keys and positions apart
+    words, work, batch = {
+        SortMethod.SELECT: (2 * shape.count, SELECT_WORK * n, 1),
+        SortMethod.NETWORK: (BATCH * n * pair, NETWORK_WORK * n, BATCH),
+        SortMethod.RADIX: (4 * pair * DIGITS + 2 * n * pair, RADIX_WORK * n, 1),
+    }[method]
+    most = FEW_SORT_TASKS if n > LONG_ROW else MOST_SORT_TASKS
+    wanted = 1 if rows * work < SERIAL_WORK else min(rows * work // TASK_WORK, most)
+    per_task = -(-rows // max(1, min(wanted, rows)))
+    per_task = -(-per_task // batch) * batch
+    tasks = -(-rows // per_task)
+    words = -(-words // 8) * 8
+    scratch = Buffer(f"{sort.name}_scratch", DTYPES["int64"], as_index(tasks * words), MemoryKind.TEMPORARY)
+    return SortPlan(sort, method, rows, tasks, per_task, words, scratch)
+
+
+def _method(shape: SortShape, rows: int) -> SortMethod:
+    if shape.count <= MOST_SELECTED and FEW_SELECTED * shape.count <= shape.length:
+        return SortMethod.SELECT
+    if shape.length <= MOST_IN_NETWORK and (rows >= NETWORK_ROWS or shape.length <= SHORT_ROW):
+        return SortMethod.NETWORK
+    return SortMethod.RADIX
