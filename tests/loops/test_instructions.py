@@ -16,6 +16,7 @@ from rushlight.core.errors import InternalError
 from rushlight.kernels.handler import NumpyHandler
 from rushlight.loops.expr import Recorder, result_dtype
 from rushlight.loops.instructions import INSTRUCTIONS, OperandTypes, ResultType, Role
+from rushlight.loops.native import MOVES
 
 # Not instructions of a value: a number, and what a body asks about one.
 QUESTIONS = {"constant", "dtype"}
@@ -93,3 +94,17 @@ def test_an_unknown_instruction_raises_at_once() -> None:
         ops.sigmoid(x)  # the compiler's own
     with pytest.raises(InternalError, match="tan takes 1 values"):
         ops.tan(x, x)
+
+
+def test_the_table_knows_what_code_there_is() -> None:
+    """`Instruction.on` is what the tables of the code generator have, by the kind of the operands."""
+    any_real = {*native.WITH_DTYPES, *native.COMPARE, *native.LOGIC}
+    on_real = {*any_real, *native.SIGNED, *native.SIMPLE, *FUNCTIONS, *native.EXACT_ANSWERS}
+    on_bool = {*any_real, *native.BOOL_ARITHMETIC, *native.EXACT_ANSWERS}
+    for row in INSTRUCTIONS.values():
+        moves = row.role in (Role.LEAF, Role.CHECK) or row.name in (*MOVES, "cast", "iterate", "frexp")
+        if not moves:
+            name = row.name
+            assert ("r" in row.on) == (name in on_real), name
+            assert ("b" in row.on) == (name in on_bool or name.startswith("bitwise_")), name
+            assert ("c" in row.on) == supports_complex(name), name

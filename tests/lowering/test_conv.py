@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rushlight.codegen.llvm.instructions import supports
 from rushlight.codegen.llvm.module import emit_module
 from rushlight.core.dtypes import from_numpy
 from rushlight.core.shapes import Spec, contiguous_strides
@@ -43,7 +42,7 @@ def native(
 
     Everything lies between zones of NaN, which must stay as they are.
     """
-    low = Lowerer(supports)
+    low = Lowerer()
     inputs = [low.fresh_buffer(from_numpy(a.dtype), (a.size,), MemoryKind.INPUT) for a in arrays]
     results = rule(low, *[low.stored(b, a.shape) for b, a in zip(inputs, arrays, strict=True)])
     outputs = [low.fresh_buffer(spec.dtype, spec.shape, MemoryKind.OUTPUT) for spec in specs]

@@ -12,7 +12,7 @@ import pytest
 
 import rushlight as rl
 from rushlight.codegen.llvm.emitter import Emitter
-from rushlight.codegen.llvm.instructions import element_type, supports
+from rushlight.codegen.llvm.instructions import element_type
 from rushlight.codegen.llvm.types import vector
 from rushlight.codegen.llvm.values import Reports, Values
 from rushlight.compiler import pipeline
@@ -23,6 +23,7 @@ from rushlight.core.shapes import Spec
 from rushlight.core.tensor import Tensor, meta_tensor
 from rushlight.loops.expr import Access, Expr, NotRecordable, Recorder, walk
 from rushlight.loops.index import as_index
+from rushlight.loops.native import has_native_code
 from rushlight.loops.nest import ERRORS, Buffer, MemoryKind
 from rushlight.runtime.target import host
 
@@ -118,7 +119,7 @@ def test_every_operator_is_native(name: str) -> None:
         if results is None:
             refused += 1
             continue
-        wrong = [node for result in results for node in walk(result) if not supports(node)]
+        wrong = [node for result in results for node in walk(result) if not has_native_code(node)]
         if wrong:
             missing.append((op.name, str(wrong[0])))
             continue

@@ -24,7 +24,6 @@ from ..capture.locations import NOTHING_KNOWN, Environment
 from ..capture.program import CapturedCall, capture_call, try_capture
 from ..capture.programs import Programs, partition_call
 from ..capture.trace import CaptureError
-from ..codegen.llvm.instructions import supports
 from ..codegen.llvm.module import NativeModule, emit_module
 from ..core.passes import Pass, PassLog
 from ..graph.ir import Graph, print_graph, verify
@@ -149,7 +148,7 @@ def _of_field(name: str, step: Pass) -> Pass:
 
 
 def _lower(compilation: Compilation) -> Compilation:
-    compilation.program = lower(compilation.graph, supports)
+    compilation.program = lower(compilation.graph)
     return compilation
 
 

@@ -55,6 +55,7 @@ class Instruction:
     cost: int = 1  # in instructions as cheap as an addition
     exact: bool = True  # the same bits wherever it is computed
     role: Role = Role.BODY
+    on: str = "r"  # operands that there is native code for: r(eal), b(ool), c(omplex)
 
 
 # A division or root occupies its unit for about as long as four additions take; a polynomial of 10 to 15
@@ -63,17 +64,19 @@ SLOW, LONG = 4, 12
 
 
 def _exact(
-    name: str, arity: int, doc: str, result: ResultType = ResultType.SAME, cost: int = 1
+    name: str, arity: int, doc: str, result: ResultType = ResultType.SAME, cost: int = 1, on: str = "r"
 ) -> Instruction:
-    return Instruction(name, arity, doc, result, cost=cost)
+    return Instruction(name, arity, doc, result, cost=cost, on=on)
 
 
-def _rounded(name: str, arity: int, doc: str, cost: int = 1) -> Instruction:
-    return Instruction(name, arity, doc, cost=cost, exact=False)
+def _rounded(name: str, arity: int, doc: str, cost: int = 1, on: str = "r") -> Instruction:
+    return Instruction(name, arity, doc, cost=cost, exact=False, on=on)
 
 
-def _truth(name: str, arity: int, doc: str, operands: OperandTypes = OperandTypes.ALIKE) -> Instruction:
-    return Instruction(name, arity, doc, ResultType.BOOL, operands)
+def _truth(
+    name: str, arity: int, doc: str, operands: OperandTypes = OperandTypes.ALIKE, on: str = "r"
+) -> Instruction:
+    return Instruction(name, arity, doc, ResultType.BOOL, operands, on=on)
 
 
 def _leaf(name: str, doc: str) -> Instruction:
@@ -87,8 +90,9 @@ def _compiler(
     result: ResultType = ResultType.GIVEN,
     cost: int = 1,
     exact: bool = True,
+    on: str = "r",
 ) -> Instruction:
-    return Instruction(name, arity, doc, result, OperandTypes.ANY, cost, exact, Role.COMPILER)
+    return Instruction(name, arity, doc, result, OperandTypes.ANY, cost, exact, Role.COMPILER, on)
 
 
 def _check(name: str, arity: int, doc: str) -> Instruction:
@@ -106,16 +110,16 @@ _LEAVES = (
 )
 
 _ARITHMETIC = (
-    _exact("add", 2, "x + y, wrapping for integers; of bools, or"),
-    _exact("sub", 2, "x - y, wrapping for integers"),
-    _exact("mul", 2, "x * y, wrapping for integers; of bools, and"),
-    _exact("div", 2, "x / y of floats or complex numbers", cost=SLOW),
-    _exact("neg", 1, "-x, wrapping for integers"),
-    _exact("abs", 1, "the magnitude, a real number for complex ones", ResultType.REAL),
-    _exact("maximum", 2, "the larger operand; NaN if either is"),
-    _exact("minimum", 2, "the smaller operand; NaN if either is"),
-    _exact("fmax", 2, "the larger operand; the other one if one is NaN"),
-    _exact("fmin", 2, "the smaller operand; the other one if one is NaN"),
+    _exact("add", 2, "x + y, wrapping for integers; of bools, or", on="rbc"),
+    _exact("sub", 2, "x - y, wrapping for integers", on="rc"),
+    _exact("mul", 2, "x * y, wrapping for integers; of bools, and", on="rbc"),
+    _exact("div", 2, "x / y of floats or complex numbers", cost=SLOW, on="rc"),
+    _exact("neg", 1, "-x, wrapping for integers", on="rc"),
+    _exact("abs", 1, "the magnitude, a real number for complex ones", ResultType.REAL, on="rbc"),
+    _exact("maximum", 2, "the larger operand; NaN if either is", on="rb"),
+    _exact("minimum", 2, "the smaller operand; NaN if either is", on="rb"),
+    _exact("fmax", 2, "the larger operand; the other one if one is NaN", on="rb"),
+    _exact("fmin", 2, "the smaller operand; the other one if one is NaN", on="rb"),
     _exact("gcd", 2, "the greatest common divisor of integers, not negative"),
     _rounded("fma", 3, "x * y + z of floats, rounded once where that is cheap"),
     _exact("floor_div", 2, "the quotient rounded down", cost=SLOW),
@@ -125,20 +129,20 @@ _ARITHMETIC = (
 )
 
 _COMPARISON = (
-    _truth("eq", 2, "x == y; NaN equals nothing"),
-    _truth("ne", 2, "x != y; NaN differs from everything"),
-    _truth("lt", 2, "x < y"),
-    _truth("le", 2, "x <= y"),
-    _truth("gt", 2, "x > y"),
-    _truth("ge", 2, "x >= y"),
-    _truth("isnan", 1, "whether x is NaN"),
-    _truth("isinf", 1, "whether x is infinite"),
-    _truth("isfinite", 1, "whether x is neither infinite nor NaN"),
+    _truth("eq", 2, "x == y; NaN equals nothing", on="rbc"),
+    _truth("ne", 2, "x != y; NaN differs from everything", on="rbc"),
+    _truth("lt", 2, "x < y", on="rb"),
+    _truth("le", 2, "x <= y", on="rb"),
+    _truth("gt", 2, "x > y", on="rb"),
+    _truth("ge", 2, "x >= y", on="rb"),
+    _truth("isnan", 1, "whether x is NaN", on="rbc"),
+    _truth("isinf", 1, "whether x is infinite", on="rbc"),
+    _truth("isfinite", 1, "whether x is neither infinite nor NaN", on="rbc"),
     _truth("signbit", 1, "whether the sign bit is set, of -0.0 too"),
-    _truth("logical_and", 2, "whether both are not zero", OperandTypes.ANY),
-    _truth("logical_or", 2, "whether one is not zero", OperandTypes.ANY),
-    _truth("logical_xor", 2, "whether exactly one is not zero", OperandTypes.ANY),
-    _truth("logical_not", 1, "whether it is zero", OperandTypes.ANY),
+    _truth("logical_and", 2, "whether both are not zero", OperandTypes.ANY, on="rbc"),
+    _truth("logical_or", 2, "whether one is not zero", OperandTypes.ANY, on="rbc"),
+    _truth("logical_xor", 2, "whether exactly one is not zero", OperandTypes.ANY, on="rbc"),
+    _truth("logical_not", 1, "whether it is zero", OperandTypes.ANY, on="rbc"),
     Instruction(
         "where",
         3,
@@ -149,14 +153,17 @@ _COMPARISON = (
 )
 
 _BITS = (
-    _exact("bitwise_and", 2, "and of the bits of integers or bools"),
-    _exact("bitwise_or", 2, "or of the bits"),
-    _exact("bitwise_xor", 2, "exclusive or of the bits"),
-    _exact("bitwise_not", 1, "all bits inverted; of a bool, not"),
+    _exact("bitwise_and", 2, "and of the bits of integers or bools", on="rb"),
+    _exact("bitwise_or", 2, "or of the bits", on="rb"),
+    _exact("bitwise_xor", 2, "exclusive or of the bits", on="rb"),
+    _exact("bitwise_not", 1, "all bits inverted; of a bool, not", on="rb"),
     _exact(
-        "bitwise_left_shift", 2, "x << y; by the width or more, or by less than 0, all bits are shifted out"
+        "bitwise_left_shift",
+        2,
+        "x << y; by the width or more, or by less than 0, all bits are shifted out",
+        on="rb",
     ),
-    _exact("bitwise_right_shift", 2, "x >> y, keeping the sign; the same holds for large shifts"),
+    _exact("bitwise_right_shift", 2, "x >> y, keeping the sign; the same holds for large shifts", on="rb"),
     _compiler("bitcast", 1, "the same bits as another dtype of the same size"),
     _compiler("bits_part", 2, "one part of the bits of a wider value, by its number"),
     _compiler("bits_join", None, "the bits of several values one after the other, as a wider dtype"),
@@ -168,37 +175,37 @@ _FORMAT = (
     _exact("trunc", 1, "rounded towards zero"),
     _exact("round", 1, "rounded to the nearest integer, ties to the even one"),
     _exact("copysign", 2, "the magnitude of x with the sign of y"),
-    _exact("nextafter", 2, "the next number of the dtype from x towards y"),
-    _compiler("frexp_mantissa", 1, "the mantissa of x, in [0.5, 1)", ResultType.SAME),
-    _compiler("frexp_exponent", 1, "the binary exponent that belongs to it", ResultType.INT32),
+    _exact("nextafter", 2, "the next number of the dtype from x towards y", on="rb"),
+    _compiler("frexp_mantissa", 1, "the mantissa of x, in [0.5, 1)", ResultType.SAME, on="rb"),
+    _compiler("frexp_exponent", 1, "the binary exponent that belongs to it", ResultType.INT32, on="rb"),
     Instruction("frexp", 1, "mantissa and exponent, recorded as two instructions", ResultType.GIVEN),
     Instruction("cast", 1, "converted to a dtype; floats are truncated to integers", ResultType.GIVEN),
 )
 
 _FUNCTIONS = (
-    _exact("sqrt", 1, "the square root", cost=SLOW),
-    _rounded("exp", 1, "e ** x", LONG),
-    _rounded("exp2", 1, "2 ** x"),
-    _rounded("expm1", 1, "e ** x - 1, precise near 0", LONG),
-    _rounded("log", 1, "the natural logarithm", LONG),
-    _rounded("log2", 1, "the logarithm to base 2"),
-    _rounded("log10", 1, "the logarithm to base 10"),
-    _rounded("log1p", 1, "log(1 + x), precise near 0", LONG),
-    _rounded("pow", 2, "x ** y; integers to a negative power are truncated", LONG),
+    _exact("sqrt", 1, "the square root", cost=SLOW, on="rc"),
+    _rounded("exp", 1, "e ** x", LONG, on="rc"),
+    _rounded("exp2", 1, "2 ** x", on="rc"),
+    _rounded("expm1", 1, "e ** x - 1, precise near 0", LONG, on="rc"),
+    _rounded("log", 1, "the natural logarithm", LONG, on="rc"),
+    _rounded("log2", 1, "the logarithm to base 2", on="rc"),
+    _rounded("log10", 1, "the logarithm to base 10", on="rc"),
+    _rounded("log1p", 1, "log(1 + x), precise near 0", LONG, on="rc"),
+    _rounded("pow", 2, "x ** y; integers to a negative power are truncated", LONG, on="rc"),
     _rounded("hypot", 2, "the length of the vector (x, y)"),
-    _rounded("sin", 1, "sine", LONG),
-    _rounded("cos", 1, "cosine", LONG),
-    _rounded("tan", 1, "tangent"),
-    _rounded("asin", 1, "inverse sine"),
-    _rounded("acos", 1, "inverse cosine"),
-    _rounded("atan", 1, "inverse tangent"),
+    _rounded("sin", 1, "sine", LONG, on="rc"),
+    _rounded("cos", 1, "cosine", LONG, on="rc"),
+    _rounded("tan", 1, "tangent", on="rc"),
+    _rounded("asin", 1, "inverse sine", on="rc"),
+    _rounded("acos", 1, "inverse cosine", on="rc"),
+    _rounded("atan", 1, "inverse tangent", on="rc"),
     _rounded("atan2", 2, "the angle of the point (y, x), operands in that order"),
-    _rounded("sinh", 1, "hyperbolic sine"),
-    _rounded("cosh", 1, "hyperbolic cosine"),
-    _rounded("tanh", 1, "hyperbolic tangent", LONG),
-    _rounded("asinh", 1, "inverse hyperbolic sine"),
-    _rounded("acosh", 1, "inverse hyperbolic cosine"),
-    _rounded("atanh", 1, "inverse hyperbolic tangent"),
+    _rounded("sinh", 1, "hyperbolic sine", on="rc"),
+    _rounded("cosh", 1, "hyperbolic cosine", on="rc"),
+    _rounded("tanh", 1, "hyperbolic tangent", LONG, on="rc"),
+    _rounded("asinh", 1, "inverse hyperbolic sine", on="rc"),
+    _rounded("acosh", 1, "inverse hyperbolic cosine", on="rc"),
+    _rounded("atanh", 1, "inverse hyperbolic tangent", on="rc"),
     _compiler(
         "exp_nonpositive", 1, "e ** x of x that is surely not above 0", ResultType.SAME, LONG, exact=False
     ),
@@ -234,10 +241,10 @@ _SPECIAL = (
 )
 
 _COMPLEX = (
-    _exact("real", 1, "the real part", ResultType.REAL),
-    _exact("imag", 1, "the imaginary part", ResultType.REAL),
-    _exact("conj", 1, "the complex conjugate"),
-    _exact("complex", 2, "the complex number of a real and an imaginary part", ResultType.COMPLEX),
+    _exact("real", 1, "the real part", ResultType.REAL, on="c"),
+    _exact("imag", 1, "the imaginary part", ResultType.REAL, on="c"),
+    _exact("conj", 1, "the complex conjugate", on="c"),
+    _exact("complex", 2, "the complex number of a real and an imaginary part", ResultType.COMPLEX, on="c"),
 )
 
 _OTHERS = (
@@ -249,10 +256,10 @@ _OTHERS = (
         OperandTypes.ANY,
         cost=64,
     ),
-    _compiler("random_word", 3, "32 random bits, by seed, offset and number of the draw", cost=24),
-    _compiler("random_bits64", 3, "64 random bits", cost=24),
-    _compiler("random_uniform", 3, "a float in [0, 1)", cost=28),
-    _compiler("random_normal", 3, "a number from the normal distribution", cost=48, exact=False),
+    _compiler("random_word", 3, "32 random bits, by seed, offset and number of the draw", cost=24, on="rb"),
+    _compiler("random_bits64", 3, "64 random bits", cost=24, on="rb"),
+    _compiler("random_uniform", 3, "a float in [0, 1)", cost=28, on="rb"),
+    _compiler("random_normal", 3, "a number from the normal distribution", cost=48, exact=False, on="rb"),
     _check(
         "checked_index", 1, "an index from memory, wrapped if it is negative and reported if out of range"
     ),

@@ -49,21 +49,18 @@ def verify_program(program: Program) -> None:
         verify_definition(definition)
 
 
-def lower(graph: Graph, supports: Callable[[Expr], bool]) -> Program:
-    """The definitions that compute the outputs of `graph`.
-
-    `supports` tells which instructions have native code.
-    """
-    return _GraphLowering(graph, supports).run()
+def lower(graph: Graph) -> Program:
+    """The definitions that compute the outputs of `graph`."""
+    return _GraphLowering(graph).run()
 
 
 DEEPEST = 100  # operators in a row of which one expression is made; it is built by recursion
 
 
 class _GraphLowering:
-    def __init__(self, graph: Graph, supports: Callable[[Expr], bool]) -> None:
+    def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.low = Lowerer(supports)
+        self.low = Lowerer()
         self.values: dict[Value, Lowered] = {}
         self.input_buffers: dict[Value, Buffer] = {}
         self._taken: dict[Buffer, Buffer] = {}  # temporaries that are outputs after all

@@ -27,6 +27,7 @@ from ..loops.definitions import Definition, Map, Reduction
 from ..loops.expr import Expr, NotRecordable, Recorder, cost, loads_in, walk
 from ..loops.extents import constant
 from ..loops.index import Index, Var, as_index, dot
+from ..loops.native import has_native_code
 from ..loops.nest import Buffer, Combine, MemoryKind
 from ..loops.product import Triangle
 
@@ -44,9 +45,8 @@ LARGE, CHEAPER_THAN_MEMORY = 1 << 16, 8
 class Lowerer:
     """The definitions of one graph, in an order in which they may run."""
 
-    def __init__(self, supports: Callable[[Expr], bool]) -> None:
+    def __init__(self) -> None:
         self.recorder = Recorder()
-        self._supports = supports
         self.definitions: list[Definition] = []
         self.triangle: Triangle | None = None  # of the product that is being lowered
         self.buffers: list[Buffer] = []
@@ -73,7 +73,7 @@ class Lowerer:
     def check(self, expr: Expr) -> None:
         """Raise NotRecordable if `expr` has an instruction without native code."""
         for node in walk(expr):
-            if not self._supports(node):
+            if not has_native_code(node):
                 raise NotRecordable(f"{node.op} of {node.dtype.name}")
 
     def variables(self, shape: Sequence[int]) -> tuple[Var, ...]:

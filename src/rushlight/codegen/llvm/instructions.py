@@ -17,10 +17,11 @@ from ...core.lazy import LazyModule
 from ...core.pointwise import scalar_array
 from ...loops.expr import Expr, walk
 from ...loops.instructions import CHECKS
+from ...loops.native import OPAQUE
 from .emitter import Emitter
 from .math import FUNCTIONS
 from .math.rounding import frexp, nextafter_bfloat16
-from .packed import PACKED, Complex, cast_complex, emit_complex, packed, select, supports_complex
+from .packed import PACKED, Complex, cast_complex, emit_complex, packed, select
 from .philox import RANDOM, Philox, emit_random
 from .types import bits_of, bool_like, lanes_of, like
 
@@ -28,7 +29,6 @@ ir = LazyModule("llvmlite.ir")
 
 NARROW = ("float16", "bfloat16")
 # Only moved, as integers of the same size.
-OPAQUE = ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu", "complex32")
 COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
 
@@ -142,27 +142,6 @@ def _emit(e: Emitter, op: str, dtype: DType, values: Sequence[Any]) -> Any:
 
 def _plain(dtype: DType) -> DType:
     return dtype.opmath
-
-
-def supports(expr: Expr) -> bool:
-    """Whether one instruction (not those of its operands) can be emitted."""
-    op = expr.op
-    if op in LEAVES or op in ("where", *BITS):
-        return True
-    if expr.dtype.name in OPAQUE or any(a.dtype.name in OPAQUE for a in expr.args):
-        return False
-    if op == "cast":
-        return True
-    if op == "iterate":
-        return all(supports(node) for body in expr.data[0].bodies for node in walk(body))
-    dtype = expr.args[0].dtype
-    if expr.dtype.is_complex or dtype.is_complex:
-        return supports_complex(op)
-    if op in WITH_DTYPES or op in COMPARE or op in LOGIC:
-        return True
-    if dtype.category is Category.BOOL:
-        return op in BOOL_ARITHMETIC or op.startswith("bitwise_") or op in EXACT_ANSWERS
-    return op in SIGNED or op in SIMPLE or op in FUNCTIONS or op in EXACT_ANSWERS
 
 
 # Instructions that look at dtypes themselves.
