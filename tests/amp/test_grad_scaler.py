@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -195,3 +196,37 @@ def test_update_scale(found, count, scale):
         assert out is now
         results.append((now.item(), tracker.item(), new[0].item(), new[1].item()))
     assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("unscaled", [True, False])
+@pytest.mark.parametrize("takes", ["scaler", "attributes"])
+def test_optimizers_that_unscale_themselves(same, takes, unscaled):
+    def scenario(m):
+        seen = []
+
+        class Own(m.optim.Optimizer):
+            _step_supports_amp_scaling = True
+
+        class TakesScaler(Own):
+            def step(self, closure=None, *, grad_scaler=None):
+                seen.append(
+                    (type(grad_scaler).__name__, hasattr(self, "grad_scale"), hasattr(self, "found_inf"))
+                )
+
+        class TakesAttributes(Own):
+            def step(self, closure=None):
+                seen.append((self.grad_scale, self.found_inf))
+
+        w = m.ones(2, requires_grad=True)
+        optimizer = (TakesScaler if takes == "scaler" else TakesAttributes)([w], {})
+        scaler = m.amp.GradScaler("cpu", init_scale=4.0)
+        scaler.scale(w.sum()).backward()
+        if unscaled:
+            scaler.unscale_(optimizer)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            scaler.step(optimizer)
+        left = hasattr(optimizer, "grad_scale"), hasattr(optimizer, "found_inf")
+        return seen, left, [w.category.__name__ for w in caught], w.grad
+
+    same(scenario)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
+import warnings
+
 import pytest
 
 import rushlight as rl
 from rushlight.autograd import GradcheckError, gradcheck, gradgradcheck
+from rushlight.autograd.jacobians import get_numerical_jacobian
 
 
 def inputs(m):
@@ -280,3 +284,42 @@ def test_wrapper_subclasses(same, options):
     assert scenario(rl, "complex128")[:2] == (True, True)
     x = wrapper(rl)(rl.ones(2, dtype=rl.float64)).requires_grad_()
     assert not gradcheck(wrong(rl, "backward"), (x,), raise_exception=False, **options)
+
+
+def test_jacobians_under_their_old_names(same):
+    def scenario(m):
+        x, y = inputs(m)
+        outputs = x @ y, x.exp()
+        module = importlib.import_module(f"{m.__name__}.autograd.gradcheck")
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            numeric = module.get_numerical_jacobian(lambda given: given[0] @ given[1], (x, y), eps=1e-6)
+            analytic = module.get_analytical_jacobian((x, y), outputs[0])
+        return numeric, analytic, [w.category.__name__ for w in caught]
+
+    same(scenario)
+    with pytest.warns(FutureWarning), pytest.raises(ValueError, match=r"grad_out to be 1\.0"):
+        get_numerical_jacobian(lambda given: given[0], inputs(rl)[:1], grad_out=2.0)
+
+
+def test_a_random_backward_is_told(same):
+    def scenario(m):
+        runs = []
+
+        class Unsteady(m.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x.clone()
+
+            @staticmethod
+            def backward(ctx, g):
+                runs.append(1)
+                return g * len(runs)
+
+        x = inputs(m)[0]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            module = importlib.import_module(f"{m.__name__}.autograd.gradcheck")
+            return module.get_analytical_jacobian((x,), Unsteady.apply(x))[1:]
+
+    same(scenario)

@@ -131,6 +131,50 @@ OVERLAPS = {
 }
 
 
+INDEXED_WRITES = {
+    "put_": lambda x, i, v: x.put_(i, v),
+    "index_put_": lambda x, i, v: x.index_put_((i,), v),
+    "index_put_ added": lambda x, i, v: x.index_put_((i,), v, accumulate=True),
+    "setitem": lambda x, i, v: x.__setitem__(i, v),
+    "index_copy_": lambda x, i, v: x.index_copy_(0, i, v),
+    "index_add_": lambda x, i, v: x.index_add_(0, i, v),
+    "index_reduce_": lambda x, i, v: x.index_reduce_(0, i, v, "prod"),
+    "scatter_": lambda x, i, v: x.scatter_(0, i, v),
+    "scatter_add_": lambda x, i, v: x.scatter_add_(0, i, v),
+    "scatter_reduce_": lambda x, i, v: x.scatter_reduce_(0, i, v, "prod"),
+    "index_fill_": lambda x, i, v: x.index_fill_(0, i, 3),
+    "index_fill_ of a tensor": lambda x, i, v: x.index_fill_(0, i, v[0]),
+    "masked_fill_": lambda x, i, v: x.masked_fill_(i > 0, v[0]),
+    "masked_scatter_": lambda x, i, v: x.masked_scatter_(i > 0, v),
+}
+# What is written, the index and the values, of one tensor of indices.
+SHARED = {
+    "nothing": lambda x: (x, x.clone(), x.clone()),
+    "the index": lambda x: (x, x, x.clone()),
+    "the values": lambda x: (x, x.clone(), x),
+    "both": lambda x: (x, x, x),
+    "values of the same elements": lambda x: (x, x.clone(), x.view(3)),
+}
+
+
+@pytest.mark.filterwarnings("ignore:index_reduce")
+@pytest.mark.parametrize("shared", SHARED)
+@pytest.mark.parametrize("name", INDEXED_WRITES)
+def test_overlap_of_indices_and_what_is_written(name, shared):
+    def run(T):
+        x, index, values = SHARED[shared](T.tensor([2, 1, 0]))
+        INDEXED_WRITES[name](x, index, values)
+        return x
+
+    assert_same(run)
+
+
+@program
+def a_mask_is_read_before_the_write(T):
+    mask = T.tensor([True, False, True])
+    return mask.index_put_((mask,), T.tensor(False))
+
+
 @pytest.mark.parametrize("name", OVERLAPS)
 def test_overlap_of_input_and_output(name):
     def run(T):

@@ -123,3 +123,17 @@ def test_errors(call):
 def test_every_name():
     names = {name for name in dir(torch) if name.startswith("_foreach_")}
     assert names == {name for name in dir(rl) if name.startswith("_foreach_")}
+
+
+@pytest.mark.parametrize("numbers", [1, True, 1.5, [1, 2], [1.5, 2]], ids=str)
+@pytest.mark.parametrize("dtype", ["bool", "int8", "float32"])
+@pytest.mark.parametrize("name", ["maximum", "minimum"])
+def test_numbers_promote_tensors(name, dtype, numbers):
+    def scenario(lib):
+        tensors = [lib.tensor([1, 0], dtype=getattr(lib, dtype)) for _ in range(2)]
+        results = getattr(lib, f"_foreach_{name}")(tensors, numbers)
+        return [(r.tolist(), str(r.dtype).rpartition(".")[2]) for r in results]
+
+    if dtype == "bool" and numbers is True:
+        pytest.skip("PyTorch has no clamp of bools, which these are there")
+    assert scenario(rl) == scenario(torch)

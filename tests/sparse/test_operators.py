@@ -105,6 +105,8 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "s * d": lambda L, s, d: s * d,
     "d * s": lambda L, s, d: d * s,
     "s * row": lambda L, s, d: s * d[0],
+    "s * batch": lambda L, s, d: s * L.stack([d, d + d]),
+    "batch * s": lambda L, s, d: L.stack([d, d + d]).unsqueeze(0) * s,
     "d + s": lambda L, s, d: d + s,
     "d - s": lambda L, s, d: d - s,
     "s + d": lambda L, s, d: s + d,

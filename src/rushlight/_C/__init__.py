@@ -14,7 +14,7 @@ from .._api import link as _package
 from ..autograd.engine import Run
 from ..autograd.grad_mode import is_grad_enabled, is_inference_mode_enabled
 from ..autograd.tape import Node, running_node
-from ..core.determinism import DETERMINISM
+from ..core.determinism import DETERMINISM, set_fill
 from ..core.modes import MODES
 from ..core.storage import StorageBase as StorageBase
 from ..core.tensor import Tensor
@@ -39,6 +39,10 @@ def _is_privateuse1_backend_available() -> bool:
 
 def _get_deterministic_fill_uninitialized_memory() -> bool:
     return DETERMINISM.fill
+
+
+def _set_deterministic_fill_uninitialized_memory(mode: Any) -> None:
+    set_fill(mode)
 
 
 def is_inference_mode() -> bool:

@@ -97,6 +97,12 @@ def new(self: Tensor, *args: Any, size: Any = None, device: Any = None) -> Tenso
     if len(args) == 1 and isinstance(args[0], list | tuple | np.ndarray) and not isinstance(args[0], Size):
         return self.new_tensor(args[0], device=device)
     if len(args) == 1 and isinstance(args[0], Tensor):
+        check(
+            args[0].dtype is self.dtype and args[0].device == self.device and args[0].layout is self.layout,
+            f"new(): expected a tensor of {self.dtype.name} on {self.device}, but got one of "
+            f"{args[0].dtype.name} on {args[0].device}",
+            TypeError,
+        )
         return args[0].detach()
     if len(args) == 1 and (hasattr(args[0], "_untyped_storage") or hasattr(args[0], "untyped")):
         return of_storage(args[0], self.dtype)

@@ -7,6 +7,7 @@ outside, it is not computed.
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable
@@ -153,12 +154,36 @@ class GradScaler:
         state = self._per_optimizer_states[id(optimizer)]
         if state["stage"] is OptState.STEPPED:
             raise RuntimeError("step() has already been called since the last update().")
-        if state["stage"] is OptState.READY:
-            self.unscale_(optimizer)
-        assert len(state["found_inf_per_device"]) > 0, "No inf checks were recorded for this optimizer."
-        result = self._maybe_opt_step(optimizer, state, *args, **kwargs)
+        if getattr(optimizer, "_step_supports_amp_scaling", False):
+            result = self._scaled_step(optimizer, state, *args, **kwargs)
+        else:
+            if state["stage"] is OptState.READY:
+                self.unscale_(optimizer)
+            assert len(state["found_inf_per_device"]) > 0, "No inf checks were recorded for this optimizer."
+            result = self._maybe_opt_step(optimizer, state, *args, **kwargs)
         state["stage"] = OptState.STEPPED
         return result
+
+    def _scaled_step(self, optimizer: Any, state: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        """A step of an optimizer that unscales gradients, and leaves out a bad step, itself: it is given this
+        scaler, or for the time of the step the attributes `grad_scale` and `found_inf`."""
+        if "grad_scaler" in inspect.signature(optimizer.step).parameters:
+            warnings.warn(
+                "GradScaler is going to stop passing itself as a keyword argument to the passed optimizer; read "
+                "`optimizer.grad_scale` and `optimizer.found_inf` instead",
+                FutureWarning,
+                stacklevel=3,
+            )
+            return optimizer.step(*args, **kwargs, grad_scaler=self)
+        if state["stage"] is OptState.READY:
+            self._check_inf_per_device(optimizer)
+        found = list(state["found_inf_per_device"].values())
+        optimizer.grad_scale = None if state["stage"] is OptState.UNSCALED else self._get_scale_async()
+        optimizer.found_inf = sum(found[1:], found[0])
+        try:
+            return optimizer.step(*args, **kwargs)
+        finally:
+            del optimizer.grad_scale, optimizer.found_inf
 
     def _maybe_opt_step(self, optimizer: Any, state: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         found = list(state["found_inf_per_device"].values())

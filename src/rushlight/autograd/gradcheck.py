@@ -15,9 +15,16 @@ from ..core.tensor import Tensor
 from .api import grad
 from .derivative_check import DerivativeCheck, GradcheckError
 from .grad_mode import enable_grad
+from .jacobians import get_analytical_jacobian, get_numerical_jacobian
 from .real_vectors import as_tuple, from_real, real_count, strided_outputs, tensors, with_all_stored
 
-__all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
+__all__ = [
+    "GradcheckError",
+    "get_analytical_jacobian",
+    "get_numerical_jacobian",
+    "gradcheck",
+    "gradgradcheck",
+]
 
 
 def gradcheck(

@@ -49,6 +49,13 @@ def set_determinism(
         listener()
 
 
+def set_fill(mode: object) -> None:
+    """Whether memory that nobody has written is filled in deterministic mode."""
+    if not isinstance(mode, bool):
+        raise RuntimeError(f"expected a bool, but got {type(mode).__name__}")
+    set_determinism(fill=mode)
+
+
 def alert(name: str) -> None:
     """Refuse an operator that PyTorch has no deterministic implementation of, or warn of it."""
     if not DETERMINISM.enabled:

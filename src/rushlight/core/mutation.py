@@ -172,7 +172,8 @@ def call_inplace(op: OpDef, args: Arguments) -> Tensor:
         fail(f"In-place {op.schema.name} is not supported for complex tensors: its result is real")
     for other in tensors_in(op, args)[1:]:
         if op.api & Api.APART_INPLACE:
-            check_no_overlap(target, other)
+            if not _is_read_first(op, args, other):
+                check_no_overlap(target, other)
         elif other.ndim or other is not _value(op, args):
             check_no_partial_overlap(target, other)
     result = call(op, _with_kept_values(op, args))
@@ -193,6 +194,14 @@ def _value(op: OpDef, args: Arguments) -> Any:
     """The argument `value`, a number that is read before anything is written."""
     names = op.schema.argument_names
     return args[names.index("value")] if "value" in names else None
+
+
+def _is_read_first(op: OpDef, args: Arguments, other: Tensor) -> bool:
+    """Whether nothing of `other` is left to read when the write begins: a number, or a mask among indices."""
+    if other is _value(op, args):
+        return other.ndim == 0
+    masks = (mask for position in op.list_positions for mask in args[position])
+    return other.dtype.category is Category.BOOL and any(other is mask for mask in masks)
 
 
 def _written_arguments(op: OpDef) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -39,12 +40,12 @@ def efficient_zeros(size: Sequence[int], dtype: Any, layout: Any, device: Any, p
 def zeros_with_same_features(self: Tensor, other: Tensor, self_num_batch_dims: int) -> Tensor:
     """Zeros in storages like that of `other`, one after another for the leading dimensions of `self`."""
     batch = tuple(self.shape[:self_num_batch_dims])
-    step = other.untyped_storage().nbytes() // other.element_size()
+    step = extent = other.untyped_storage().nbytes() // other.element_size()
     strides: list[int] = []
     for size in reversed(batch):
         strides.insert(0, step)
         step *= max(size, 1)
-    return other.new_zeros(step).as_strided(
+    return other.new_zeros(extent * math.prod(batch)).as_strided(
         (*batch, *other.shape), (*strides, *other.stride()), other.storage_offset()
     )
 

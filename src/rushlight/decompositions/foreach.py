@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core.dispatch import run_name
+from ..core.dtypes import Category
 from ..core.errors import check
 from ..core.registry import FUNCTION, INPLACE, Api, composite
 from ..core.tensor import Tensor
@@ -119,6 +120,12 @@ BINARY = {
 }
 
 
+def _category(number: Any) -> Category:
+    """The kind of a Python number; a tensor of a lower kind is promoted by it."""
+    kinds = (bool, Category.BOOL), (int, Category.INTEGRAL), (float, Category.FLOATING)
+    return next((category for kind, category in kinds if isinstance(number, kind)), Category.COMPLEX)
+
+
 def _as_tensors(self: Tensors, numbers: Any) -> Any:
     """A number for each tensor, as a tensor: an element that equals it then shares the gradient with it."""
     several = numbers if isinstance(numbers, tuple | list) else (numbers,) * len(self)
@@ -129,7 +136,7 @@ def _as_tensors(self: Tensors, numbers: Any) -> Any:
             "full",
             (),
             number,
-            None if isinstance(number, float) and not tensor.is_floating_point() else tensor.dtype,
+            tensor.dtype if _category(number) <= tensor.dtype.category else None,
             None,
             tensor.device,
             None,

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from ..core.dispatch import run_name
 from ..core.dtypes import DTYPES, DType
 from ..core.errors import check
-from ..core.registry import INTERNAL, composite
+from ..core.registry import INTERNAL, Api, composite
 from ..core.shapes import suggests_channels_last
 from ..core.tensor import Tensor
 from ..core.tokens import channels_last, channels_last_3d
@@ -413,14 +413,14 @@ def declare(method: Method) -> None:
         f"float? {key}=None"
         for key in (["scales"] if rank == 1 else ["scales_d", "scales_h", "scales_w"][3 - rank :])
     )
-    composite(f"{name}(Tensor self, SymInt[{rank}] output_size, {corners}{scales}) -> Tensor", api=INTERNAL)(
+    composite(f"{name}(Tensor self, SymInt[{rank}] output_size, {corners}{scales}) -> Tensor", api=Api.EXACT)(
         FORWARD[form](method.forward)
     )
     composite(
         f"{name}_backward(Tensor grad_output, SymInt[{rank}] output_size, SymInt[{rank + 2}] "
         f"input_size, "
         f"{corners}{scales}) -> Tensor",
-        api=INTERNAL,
+        api=Api.EXACT,
     )(BACKWARD[form](method.backward))
     composite(
         f"{name}.vec(Tensor input, SymInt[]? output_size, {corners}float[]? scale_factors) -> Tensor",

@@ -6,6 +6,7 @@ and multiplied on the intersection; a strided factor is looked at where the spar
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -208,6 +209,8 @@ def multiply(self: Tensor, other: Tensor) -> Tensor:
         factor, source = (other, stored(self)) if is_sparse(self) else (self, stored(other))
         if factor.ndim == 0:
             return put(values_of(source) * factor, source)
+        if factor.ndim > source.ndim and isinstance(source._parts, Coo):
+            source = _spread(source, factor.shape[: factor.ndim - source.ndim])
         check(
             factor.ndim <= source.ndim,
             f"mul: a sparse tensor of shape {list(source.shape)} cannot be "
@@ -232,6 +235,17 @@ def multiply(self: Tensor, other: Tensor) -> Tensor:
         return put(values_of(first) * values_of(second), first)
     places = _common_places(first, second)
     return put(run_name("_sparse_take", first, places) * run_name("_sparse_take", second, places), places)
+
+
+def _spread(source: Tensor, lead: Sequence[int]) -> Tensor:
+    """A tensor of coordinates repeated along new leading dimensions, which are sparse ones."""
+    source = settled(source)
+    parts = source._parts
+    places = np.indices(tuple(lead)).reshape(len(lead), -1)
+    old = parts.indices.numpy_array()
+    indices = np.concatenate([places.repeat(old.shape[1], axis=1), np.tile(old, (1, places.shape[1]))])
+    values = values_of(source).repeat((places.shape[1],) + (1,) * parts.dense_dim)
+    return coo(index_tensor(indices), values, source, (*lead, *source.shape), True)
 
 
 def _common_places(first: Tensor, second: Tensor) -> Tensor:

@@ -34,10 +34,11 @@ def permute(self: Tensor, dims: Sequence[int]) -> Tensor:
         f"to len(dims) = {len(order)}",
     )
     check(len(set(order)) == len(order), "permute(sparse_coo): duplicate dims are not allowed")
-    return _permuted(self, order)
+    return _permuted(self, order, list(dims[:1]) in ([], [0]))
 
 
-def _permuted(self: Tensor, order: Sequence[int]) -> Tensor:
+def _permuted(self: Tensor, order: Sequence[int], sorts: bool) -> Tensor:
+    """`sorts`: whether what is coalesced stays so. As PyTorch has it, where 0 is named first."""
     source = stored(self)
     first = source._parts.sparse_dim
     check(
@@ -49,7 +50,7 @@ def _permuted(self: Tensor, order: Sequence[int]) -> Tensor:
     values = values_of(source)
     if list(order[first:]) != list(range(first, self.ndim)):
         values = values.permute(0, *[d - first + 1 for d in order[first:]])
-    kept = source._parts.coalesced and list(order[:1]) in ([], [0])
+    kept = source._parts.coalesced and sorts
     if kept and list(order[:first]) != list(range(first)):  # sorted by the first dimension alone
         places = np.lexsort(indices[::-1])
         indices, values = indices[:, places], values.index_select(0, index_tensor(places))
@@ -71,7 +72,7 @@ def transpose(self: Tensor, dim0: int, dim1: int) -> Tensor:
     if isinstance(self._parts, Coo):
         order = list(range(self.ndim))
         order[first], order[second] = second, first
-        return _permuted(self, order)
+        return _permuted(self, order, first == second)
     parts: Compressed = self._parts
     batch = len(parts.batch)
     shape = list(self.shape)

@@ -70,15 +70,20 @@ def lobpcg(
 def _whole(A: Tensor, B: Tensor | None, k: int, largest: bool) -> tuple[Tensor, Tensor]:
     """By a full decomposition: x = L^-H y for B = L L^H and the eigenvectors y of L^-1 A L^-H."""
     if B is None:
-        values, vectors = _linalg["eigh"](A)
+        values, vectors = _linalg["eigh"](_symmetric(A))
     else:
-        factor = _linalg["cholesky"](B)
+        factor = _linalg["cholesky"](_symmetric(B))
         inner = _linalg["solve_triangular"](factor, A, upper=False)
         inner = _linalg["solve_triangular"](factor, inner.mH, upper=False).mH
-        values, vectors = _linalg["eigh"]((inner + inner.mH) / 2)
+        values, vectors = _linalg["eigh"](_symmetric(inner))
         vectors = _linalg["solve_triangular"](factor.mH, vectors, upper=True)
     values, vectors = (values.flip(-1), vectors.flip(-1)) if largest else (values, vectors)
     return values[..., :k], vectors[..., :k]
+
+
+def _symmetric(A: Tensor) -> Tensor:
+    """The Hermitian part: a decomposition reads one triangle, but both are variables."""
+    return (A + A.mH) / 2
 
 
 def _start(A: Tensor, n: int) -> Tensor:
@@ -103,7 +108,7 @@ def _orthonormal(S: Tensor, B: Tensor | None) -> Tensor:
 def _best(A: Tensor, basis: Tensor, n: int, largest: bool) -> tuple[Tensor, Tensor]:
     """The extreme pairs of A in the span of an orthonormal basis."""
     inner = basis.mH @ (A @ basis)
-    values, parts = _linalg["eigh"]((inner + inner.mH) / 2)
+    values, parts = _linalg["eigh"](_symmetric(inner))
     values, parts = (values.flip(-1), parts.flip(-1)) if largest else (values, parts)
     return values[..., :n], basis @ parts[..., :n]
 

@@ -147,7 +147,7 @@ define(
     "index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
     shape=index_put,
     moves=True,
-    api=FUNCTION | METHOD | INPLACE | Api.EXPANDED_WARNS,
+    api=FUNCTION | METHOD | INPLACE | Api.EXPANDED_WARNS | Api.APART_INPLACE,
 )
 define(
     "_unsafe_index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",

@@ -20,7 +20,7 @@ INDEX_DTYPES = frozenset((DTYPES["int64"], DTYPES["int32"]))
 REDUCTIONS = ("sum", "prod", "mean", "amax", "amin")
 _ALL = FUNCTION | METHOD | INPLACE_METHOD | EXACT_OUT | Api.APART_INPLACE
 _NO_INPLACE = FUNCTION | METHOD | EXACT_OUT
-_NO_OUT = FUNCTION | METHOD | INPLACE_METHOD
+_NO_OUT = FUNCTION | METHOD | INPLACE_METHOD | Api.APART_INPLACE
 _FILL = _NO_OUT | Api.EXPANDED_WARNS
 
 
@@ -322,6 +322,10 @@ def _index_fill(self: Tensor, dim: int, index: Tensor) -> Spec:
 
 def index_fill_scalar(self: Tensor, dim: int, index: Tensor, value: Any) -> Spec:
     check_representable(value, self.dtype, "index_fill")
+    check(
+        self.dtype.is_complex or not isinstance(value, complex),
+        "index_fill(): Converting complex Scalar to non-complex type is not supported",
+    )
     return _index_fill(self, dim, index)
 
 

@@ -55,7 +55,12 @@ def sampled(self: Tensor, name: str) -> Spec:
 _FACTORY = FUNCTION | OUT | Api.REFITS
 
 
+_NORMAL = ("normal", "normal_", "randn", "randn_like")
+
+
 def continuous(spec: Spec, name: str) -> Spec:
+    if name in _NORMAL and spec.shape is not None and 0 in spec.shape:
+        return spec  # as PyTorch has it: of no elements any dtype will do
     check_supported(name, spec.dtype, _FLOATS | _COMPLEX)
     return spec
 
@@ -246,7 +251,7 @@ define(
     f"normal.Tensor_Tensor(Tensor mean, Tensor std, *, {GENERATOR}) -> Tensor",
     shape=normal_both,
     random=True,
-    api=_FACTORY,
+    api=FUNCTION | OUT,
     traits=Trait.RAISES,
 )
 define(
@@ -260,7 +265,7 @@ define(
     f"normal.float_Tensor(float mean, Tensor std, *, {GENERATOR}) -> Tensor",
     shape=normal_std,
     random=True,
-    api=_FACTORY,
+    api=FUNCTION | OUT,
     traits=Trait.RAISES,
 )
 define(
@@ -306,7 +311,8 @@ define(
 
 
 def exponential(self: Tensor, lambd: float) -> Spec:
-    check_continuous("exponential_", self.dtype)
+    if self.numel():  # as PyTorch has it: of no elements any dtype will do
+        check_continuous("exponential_", self.dtype)
     check(lambd > 0, f"exponential_ expects lambda > 0.0, but found lambda={lambd:g}")
     return sampled(self, "exponential_")
 
@@ -324,7 +330,8 @@ def cauchy(self: Tensor, sigma: float) -> Spec:
 
 
 def log_normal(self: Tensor, std: float) -> Spec:
-    check_supported("log_normal_", self.dtype, _FLOATS)
+    if self.numel():
+        check_supported("log_normal_", self.dtype, _FLOATS)
     check(std > 0, f"log_normal_ expects std > 0.0, but found std={std:g}")
     return sampled(self, "log_normal_")
 

@@ -6,7 +6,7 @@ import sys
 import types
 from typing import Any
 
-from ..core.determinism import DETERMINISM, set_determinism
+from ..core.determinism import DETERMINISM, set_fill
 
 
 class _Deterministic(types.ModuleType):
@@ -17,9 +17,7 @@ class _Deterministic(types.ModuleType):
 
     @fill_uninitialized_memory.setter
     def fill_uninitialized_memory(self, mode: Any) -> None:
-        if not isinstance(mode, bool):
-            raise RuntimeError(f"expected a bool, but got {type(mode).__name__}")
-        set_determinism(fill=mode)
+        set_fill(mode)
 
 
 sys.modules[__name__].__class__ = _Deterministic
