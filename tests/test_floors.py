@@ -90,6 +90,7 @@ LEVEL = {name: level for level, names in enumerate(FLOORS) for name in names}
 # Modules that a lower one loads when it is first used, and why it may. There are no others.
 LATE = {
     ("_api.compile", "compiler.function"): "rushlight.compile is public, and the compiler slow to import",
+    ("_api.compile", "compiler.capturable"): "as compile",
     ("_api.compile", "compiler.explain"): "as compile",
     ("_api.compile", "nn.modules.module"): "compile() takes a module",
     ("_api.compile", "nn.modules._compiled"): "compile() of a module gives a module",

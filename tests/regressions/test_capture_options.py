@@ -7,6 +7,7 @@ import torch
 
 import rushlight as rl
 from rushlight import nn
+from rushlight.capture.trace import CaptureError
 from rushlight.compiler import pipeline
 
 
@@ -52,8 +53,31 @@ def test_d7_uncompiled_backends_run_the_function_itself():
         return x + 1
 
     assert rl.compile(function, backend="eager") is function
-    with pytest.raises(RuntimeError, match="fullgraph"):
-        rl.compile(function, backend="aot_eager", fullgraph=True)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_uncompiled_backends_with_fullgraph_refuse_what_has_no_graph(backend):
+    seen = []
+
+    def function(x, scale):
+        seen.append(1)
+        return rl.func.grad(lambda v: (v * v * scale).sum())(x)
+
+    def breaks(x):
+        return x + 1 if x.sum().item() > 0 else x
+
+    x = rl.ones(2)
+    checked = rl.compile(function, backend=backend, fullgraph=True)
+    assert [checked(x, 2.0).tolist() for _ in range(3)] == [[4, 4]] * 3
+    assert len(seen) == 3  # what the capture does to the program is undone
+    checked = rl.compile(breaks, backend=backend, fullgraph=True)
+    with pytest.raises(CaptureError, match="reads a value"):
+        checked(x)
+    assert rl.func.vmap(rl.compile(lambda v: v * 2, backend=backend, fullgraph=True))(x).tolist() == [2, 2]
+    module = nn.Linear(2, 2)
+    compiled = rl.compile(module, backend=backend, fullgraph=True)
+    assert compiled(x).tolist() == module(x).tolist()
+    assert list(compiled.state_dict()) == ["_orig_mod.weight", "_orig_mod.bias"]
 
 
 @pytest.mark.parametrize("dynamic", [None, True, False])

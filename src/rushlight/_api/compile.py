@@ -8,6 +8,7 @@ from typing import Any
 from ..core.errors import check, fail
 from ..core.lazy import LazyModule
 
+_capturable = LazyModule("rushlight.compiler.capturable")
 _compiler = LazyModule("rushlight.compiler.function")
 _module = LazyModule("rushlight.nn.modules.module")
 _compiled_module = LazyModule("rushlight.nn.modules._compiled")
@@ -39,7 +40,8 @@ def compile(
     `dynamic`: sizes are not symbols yet, so that True, False and None mean the same: a call with new shapes
     is compiled anew, and of a function that meets very many shapes the rare ones run eagerly.
     `backend`: "inductor" (PyTorch's name for its default) and "rushlight" are this compiler; "eager" and
-    "aot_eager" run the function as it is, to look for the cause of a difference. A callable is refused: it
+    "aot_eager" run the function as it is, to look for the cause of a difference; with fullgraph=True every kind
+    of call is captured once before it runs, so that what has no graph raises. A callable is refused: it
     would be given a graph of torch.fx, which does not exist here yet.
     `mode`: PyTorch's names. There is one way to compile here, which every mode means: calls have little
     overhead without CUDA graphs ("reduce-overhead"), and kernels are chosen by what they cost in a model of
@@ -64,10 +66,13 @@ def compile(
         f"compile(): expected a function or a module, got {type(model).__name__}",
         RuntimeError,
     )
-    if disable or backend in UNCOMPILED:
+    if disable or (backend in UNCOMPILED and not fullgraph):
         return model
     if isinstance(model, _module.Module):
-        return _compiled_module.OptimizedModule(model, {"fullgraph": fullgraph, "options": options})
+        settings = {"fullgraph": fullgraph, "options": options, "backend": backend}
+        return _compiled_module.OptimizedModule(model, settings)
+    if backend in UNCOMPILED:
+        return _capturable.CapturableFunction(model)
     return _compiler.CompiledFunction(model, fullgraph, use_cache)
 
 
@@ -87,11 +92,6 @@ def _checked(fullgraph: bool, dynamic: Any, backend: Any, mode: Any, options: An
             NotImplementedError,
         )
         fail(f"compile(): Invalid backend: {backend!r}; known ones are {', '.join((*NATIVE, *UNCOMPILED))}")
-    check(
-        backend not in UNCOMPILED or not fullgraph,
-        f"compile(): backend {backend!r} runs the function as "
-        "it is and captures no graph, so that it cannot promise fullgraph=True",
-    )
     check(
         mode is None or options is None,
         "compile(): either mode or options can be specified, but both can't be specified at the same time",
