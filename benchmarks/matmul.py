@@ -169,13 +169,13 @@ def native(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> tuple[Callable[[], 
     from rushlight.runtime.engine import engine
     from rushlight.runtime.executable import aligned_bytes
     from rushlight.runtime.threads import pool
-    from rushlight.schedule.schedule import Schedule
+    from rushlight.schedule.passes import staged
 
     left, right = (Matrix(0, *(step // x.itemsize for step in x.strides)) for x in (a, b))
     batch, rows, columns = out.shape
     product = ProductShape(batch, rows, columns, a.shape[2], left, right, DTYPES[out.dtype.name])
     x, y, z = buffers = [Buffer(f"b{i}", product.dtype, as_index(1), MemoryKind.INPUT) for i in range(3)]
-    schedule = Schedule([Product("matmul0", product, x, y, z)])
+    schedule = staged([Product("matmul0", product, x, y, z)])
     start = time.thread_time()
     program = plan_program(schedule, engine().target)
     module = emit_module(program)

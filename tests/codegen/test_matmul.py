@@ -22,7 +22,7 @@ from rushlight.runtime.cache import ObjectCache
 from rushlight.runtime.engine import Engine
 from rushlight.runtime.target import Target
 from rushlight.runtime.threads import ThreadPool, pool
-from rushlight.schedule.schedule import Schedule
+from rushlight.schedule.passes import staged
 
 GUARD = 4096  # elements before and after each operand
 
@@ -88,7 +88,7 @@ def run(engine: Engine, product: ProductShape, seed: int = 0, target: Target | N
 
 
 def planned(products: list[Product], target: Target) -> PlannedProgram:
-    program = plan_program(Schedule([*products]), target)
+    program = plan_program(staged(products), target)
     program.verify()
     return program
 

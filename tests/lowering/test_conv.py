@@ -15,15 +15,15 @@ from rushlight.core.dtypes import from_numpy
 from rushlight.core.shapes import Spec, contiguous_strides
 from rushlight.loops.kernels import Product
 from rushlight.loops.nest import Buffer, MemoryKind
+from rushlight.loops.program import Program
 from rushlight.lowering.conv import convolution, convolution_backward
-from rushlight.lowering.lower import Program
 from rushlight.lowering.lowered import Lowered, Lowerer
 from rushlight.plan.passes import plan_program
 from rushlight.runtime.engine import engine
 from rushlight.runtime.executable import aligned_bytes
 from rushlight.runtime.threads import pool
 from rushlight.schedule.memory import bytes_of
-from rushlight.schedule.schedule import schedule
+from rushlight.schedule.passes import schedule
 
 torch = pytest.importorskip("torch")
 functional = torch.nn.functional
@@ -48,7 +48,7 @@ def native(
     outputs = [low.fresh_buffer(spec.dtype, spec.shape, MemoryKind.OUTPUT) for spec in specs]
     for buffer, result in zip(outputs, results, strict=True):
         Lowered(low, result.shape, result.dtype, result.load).realize(buffer)
-    scheduled = schedule(Program(low.definitions, {}, outputs, low.recorder), low.recorder)
+    scheduled = schedule(Program(low.recorder, tuple(low.definitions), {}, tuple(outputs)))
     plan = plan_program(scheduled, engine().target)
     plan.verify()
     module = emit_module(plan)

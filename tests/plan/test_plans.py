@@ -18,6 +18,7 @@ from rushlight.loops.index import as_index
 from rushlight.loops.kernels import Product
 from rushlight.loops.nest import Buffer, MemoryKind
 from rushlight.loops.product import Matrix, ProductShape
+from rushlight.loops.program import Program
 from rushlight.plan.nest import NestPlan
 from rushlight.plan.passes import PLAN_PASSES, plan_program
 from rushlight.plan.product import EpilogueMode, Grid, ProductPlan, TileKernel
@@ -28,7 +29,7 @@ from rushlight.plan.sorting import SortMethod, SortPlan
 from rushlight.plan.vectors import Tail
 from rushlight.plan.workspace import Workspace
 from rushlight.runtime.target import Target
-from rushlight.schedule.schedule import Schedule
+from rushlight.schedule.passes import staged
 
 NARROW = Target("", "", "", 16, 16, has_fma=False, has_masked_memory=False)
 MEDIUM = Target("", "", "", 32, 16, has_fma=True, has_masked_memory=True)
@@ -40,11 +41,11 @@ def normal(*shape: int) -> Any:
     return rl.tensor(np.random.default_rng(0).standard_normal(shape).astype(np.float32))
 
 
-def scheduled(function: Callable[..., Any], *args: Any) -> Schedule:
+def scheduled(function: Callable[..., Any], *args: Any) -> Program:
     compiled = rl.compile(function, fullgraph=True)
     compiled(*args)
     ((entry,),) = compiled.specializations.values()
-    schedule: Schedule = entry.artifact.schedule
+    schedule: Program = entry.artifact.schedule
     return schedule
 
 
@@ -54,15 +55,15 @@ def planned(function: Callable[..., Any], *args: Any, target: Target = MEDIUM) -
     return program
 
 
-def matmul(rows: int, depth: int, columns: int, *, transposed: bool = False) -> Schedule:
+def matmul(rows: int, depth: int, columns: int, *, transposed: bool = False) -> Program:
     right = Matrix(0, 0, 1, depth) if transposed else Matrix(0, 0, columns, 1)
     shape = ProductShape(1, rows, columns, depth, Matrix(0, 0, depth, 1), right, DTYPES["float32"])
     kinds = (MemoryKind.INPUT, MemoryKind.INPUT, MemoryKind.OUTPUT)
     buffers = [Buffer(f"b{i}", DTYPES["float32"], as_index(1), kind) for i, kind in enumerate(kinds)]
-    return Schedule([Product("matmul0", shape, *buffers)])
+    return staged([Product("matmul0", shape, *buffers)])
 
 
-def product_plan(schedule: Schedule, target: Target = MEDIUM) -> ProductPlan:
+def product_plan(schedule: Program, target: Target = MEDIUM) -> ProductPlan:
     program = plan_program(schedule, target)
     program.verify()
     (plan,) = program.products()

@@ -11,12 +11,12 @@ import pytest
 import rushlight
 import rushlight.nn.functional as F
 from rushlight.loops.kernels import Product
+from rushlight.loops.plans import LoopPlan
 from rushlight.loops.product import Side
 from rushlight.plan.causal_bounds import reaches
 from rushlight.plan.passes import plan_program
 from rushlight.runtime.redzones import guarding
 from rushlight.runtime.target import Target
-from rushlight.schedule.loops import LoopPlan
 
 INFINITY = float("inf")
 

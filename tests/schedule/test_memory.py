@@ -11,8 +11,8 @@ import pytest
 import rushlight as rl
 from rushlight.loops.nest import MemoryKind
 from rushlight.plan.program import PlannedProgram
+from rushlight.schedule.cost import ROW_BYTES
 from rushlight.schedule.memory import bytes_of
-from rushlight.schedule.nests import ROW_BYTES
 from rushlight.testing.programs import draw_program
 
 

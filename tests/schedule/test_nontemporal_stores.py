@@ -41,6 +41,6 @@ def test_slopes(rows: int, columns: int, monkeypatch: pytest.MonkeyPatch, tmp_pa
     monkeypatch.setenv("RUSHLIGHT_CACHE_DIR", str(tmp_path))
     assert not ran(rows, columns)
     monkeypatch.setenv("RUSHLIGHT_CACHE_DIR", str(tmp_path / "other"))
-    monkeypatch.setattr(nontemporal_stores, "LONG", 1)
-    monkeypatch.setattr(nontemporal_stores, "LARGE", 1)
+    monkeypatch.setattr(nontemporal_stores, "LONG_WAIT", 1)
+    monkeypatch.setattr(nontemporal_stores, "LARGE_RESULT", 1)
     assert len(ran(rows, columns)) == 1

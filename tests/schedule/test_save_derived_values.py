@@ -10,7 +10,7 @@ import pytest
 
 import rushlight
 import rushlight.nn.functional as F
-from rushlight.schedule.schedule import Schedule
+from rushlight.loops.program import Program
 
 
 def step(activation: Callable[[Any], Any]) -> Callable[..., Any]:
@@ -30,14 +30,14 @@ def leaves() -> list[Any]:
     ]
 
 
-def schedule_of(function: Callable[..., Any], tensors: list[Any]) -> tuple[Any, Schedule]:
+def schedule_of(function: Callable[..., Any], tensors: list[Any]) -> tuple[Any, Program]:
     run = rushlight.compile(function, fullgraph=True)
     result = run(*tensors)
     ((entry,),) = run.specializations.values()
     return result, entry.artifact.schedule
 
 
-def kept(schedule: Schedule) -> set[str]:
+def kept(schedule: Program) -> set[str]:
     outputs = [b.name for s in schedule.steps for b in s.outputs]
     return {name for name in outputs if name.endswith("_function")}
 

@@ -12,10 +12,10 @@ import rushlight
 from rushlight.loops.expr import walk
 from rushlight.loops.kernels import Product
 from rushlight.loops.nest import MemoryKind
+from rushlight.loops.plans import LoopPlan
+from rushlight.loops.program import Program
 from rushlight.runtime.threads import pool
-from rushlight.schedule.loops import LoopPlan
 from rushlight.schedule.memory import buffers_of, bytes_of
-from rushlight.schedule.schedule import Schedule
 
 
 def compiled(function: Callable[..., Any], *arrays: np.ndarray) -> tuple[Any, Any]:
@@ -30,7 +30,7 @@ def normal(*shape: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
-def nests(schedule: Schedule) -> list[LoopPlan]:
+def nests(schedule: Program) -> list[LoopPlan]:
     return [step for step in schedule.steps if isinstance(step, LoopPlan)]
 
 

@@ -19,6 +19,7 @@ from .pipeline import CAPTURE, PROGRAM_PASSES, CallToCapture, moved_bytes
 from .specialization import Specialization
 
 LAST_GRAPH_PASS = [step.name for step in PROGRAM_PASSES if step.topic == "graph"][-1]
+LAST_SCHEDULE_PASS = next(step.name for step in PROGRAM_PASSES if step.topic == "loops")
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ class Explanation:
     @property
     def loops(self) -> str:
         """Kernels as loop nests."""
-        return self.after("schedule")
+        return self.after(LAST_SCHEDULE_PASS)
 
     @property
     def llvm(self) -> str:

@@ -25,7 +25,7 @@ from ..core.shapes import contiguous_strides
 from ..core.tensor import Tensor
 from ..graph.ir import Graph, Node, Value, map_values
 from ..loops.nest import Buffer
-from ..lowering.lower import Program
+from ..loops.program import Program
 from ..plan.program import PlannedProgram
 from ..runtime import profile
 from ..runtime.engine import Library, engine

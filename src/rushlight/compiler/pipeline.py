@@ -30,14 +30,16 @@ from ..graph.ir import Graph, print_graph, verify
 from ..graph.passes import GRAPH_PASSES
 from ..logs import logger, wanted
 from ..loops.nest import MemoryKind
-from ..loops.plans import LoopPlan
-from ..lowering.lower import Program, lower, verify_program
+from ..loops.program import Program
+from ..lowering.lower import lower
 from ..plan.passes import PLAN_PASSES, begin_planning
 from ..plan.program import PlannedProgram
 from ..runtime.engine import Library, engine
 from ..runtime.executable import Executable
 from ..schedule.memory import buffers_of, bytes_of
-from ..schedule.schedule import Schedule, schedule, verify_schedule
+from ..schedule.passes import SCHEDULE_PASSES
+from ..schedule.passes import show as show_program
+from ..schedule.passes import verify as verify_program
 from .linking import describe, link, make_executable
 from .program_cache import pack, program_key, unpack
 
@@ -122,7 +124,7 @@ class Compilation:
 
     graph: Graph
     program: Program | None = None  # definitions: loops over expressions, and templates
-    schedule: Schedule | None = None  # kernels in order, and which run together
+    schedule: Program | None = None  # the same on its way to kernels in order, and which run together
     planned: PlannedProgram | None = None  # how each kernel runs on the target, and where memory lies
     module: NativeModule | None = None  # LLVM IR
     code: bytes = b""
@@ -148,13 +150,12 @@ def _of_field(name: str, step: Pass) -> Pass:
 
 
 def _lower(compilation: Compilation) -> Compilation:
-    compilation.program = lower(compilation.graph)
+    compilation.program = compilation.schedule = lower(compilation.graph)
     return compilation
 
 
-def _schedule(compilation: Compilation) -> Compilation:
-    assert compilation.program is not None
-    compilation.schedule = schedule(compilation.program, compilation.program.recorder)
+def _begin_planning(compilation: Compilation) -> Compilation:
+    assert compilation.schedule is not None
     compilation.planned = begin_planning(compilation.schedule, engine().target)
     return compilation
 
@@ -180,27 +181,10 @@ def _link(compilation: Compilation) -> Compilation:
     return compilation
 
 
-def _show_definitions(compilation: Compilation) -> str:
-    assert compilation.program is not None
-    return "\n".join(map(str, compilation.program.definitions))
-
-
-def _show_kernels(compilation: Compilation) -> str:
-    assert compilation.schedule is not None
-    texts = []
-    for step in compilation.schedule.steps:
-        if not isinstance(step, LoopPlan):
-            texts.append(f"call {step}")
-        else:
-            vectors = "outer loop" if step.vector_outer else "inner loops"
-            end = "" if step.limit is None else f", up to {step.limit}"
-            texts.append(f"{step.nest}\n  -- {step.tasks} tasks, vectors along the {vectors}{end}")
-    return "\n".join(texts)
-
-
 GENERATE_PASSES: tuple[Pass, ...] = (
-    Pass("lower", _lower, lambda c: verify_program(c.program), _show_definitions, "lowered"),
-    Pass("schedule", _schedule, lambda c: verify_schedule(c.schedule), _show_kernels, "loops"),
+    Pass("lower", _lower, lambda c: verify_program(c.program), lambda c: show_program(c.program), "lowered"),
+    *_on_field("schedule", SCHEDULE_PASSES),
+    Pass("begin planning", _begin_planning, show=lambda c: f"for {c.planned.target}"),
     *_on_field("planned", PLAN_PASSES),
     Pass("emit", _emit, show=lambda c: c.module.text, topic="llvm"),
 )
@@ -241,7 +225,7 @@ class Artifact:
         return self._stages().program
 
     @property
-    def schedule(self) -> Schedule:
+    def schedule(self) -> Program:
         return self._stages().schedule
 
     @property

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .expr import Expr, loads_in
-from .index import Var
+from .extents import points_of
+from .index import Index, Var
 from .kernels import Routine
 from .nest import Buffer, Combine
 
@@ -34,6 +35,17 @@ class Reduction:
     value: Expr
 
 
+@dataclass(frozen=True)
+class Structured:
+    """A definition with the loop over rows made explicit."""
+
+    definition: Map | Reduction
+    row: Var
+    inner: tuple[Var, ...]
+    value: Expr
+    position: Index  # where it writes, in elements of its buffer
+
+
 Definition = Map | Reduction | Routine
 
 
@@ -45,3 +57,8 @@ def read(definition: Definition) -> tuple[Buffer, ...]:
     if isinstance(definition, Map | Reduction):
         return tuple(dict.fromkeys(access.buffer for access in loads_in(definition.value)))
     return definition.inputs
+
+
+def points(definition: Map | Reduction) -> int:
+    """How many elements it writes."""
+    return points_of(definition.variables if isinstance(definition, Map) else definition.outer)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from ..core.dtypes import BY_NUMPY, DTYPES, DType
@@ -20,33 +20,14 @@ from ..core.shapes import Shape, Spec, is_dense, memory_order, strides_in_order
 from ..core.tensor import meta_tensor
 from ..core.traits import Trait
 from ..graph.ir import Graph, Node, Value, map_values
-from ..loops.definitions import Definition
 from ..loops.expr import Expr, NotRecordable, Recorder, loads_in
 from ..loops.index import Index, as_index, dot
 from ..loops.kernels import Extern
 from ..loops.nest import Buffer, MemoryKind
+from ..loops.program import Program
 from ..loops.rewrite import rename_definition
-from ..loops.spec import verify_definition
 from .lowered import Indices, Lowered, Lowerer
 from .matmul_triangles import triangles
-
-
-@dataclass
-class Program:
-    """What there is to compute: definitions over buffers."""
-
-    definitions: list[Definition]
-    inputs: dict[Value, Buffer]
-    outputs: list[Buffer]
-    recorder: Recorder
-    # outputs and the inputs whose contents they replace, where both lie alike
-    updates: list[tuple[Buffer, Buffer]] = field(default_factory=list)
-
-
-def verify_program(program: Program) -> None:
-    """Raise InternalError if a definition breaks a rule of the loop IR."""
-    for definition in program.definitions:
-        verify_definition(definition)
 
 
 def lower(graph: Graph) -> Program:
@@ -78,8 +59,10 @@ class _GraphLowering:
             self._lower_node(node)
         outputs = [self._output(value) for value in self.graph.outputs]
         recorder = self.low.recorder
-        definitions = [rename_definition(recorder, d, self._taken) for d in self.low.definitions]
-        return Program(definitions, self.input_buffers, outputs, recorder, self._updates(outputs))
+        definitions = tuple(rename_definition(recorder, d, self._taken) for d in self.low.definitions)
+        return Program(
+            recorder, definitions, self.input_buffers, tuple(outputs), tuple(self._updates(outputs))
+        )
 
     def _updates(self, outputs: list[Buffer]) -> list[tuple[Buffer, Buffer]]:
         found = []

@@ -12,7 +12,7 @@ from ..loops.kernels import Product
 from ..loops.nest import Buffer
 from ..loops.plans import LoopPlan
 from ..loops.product import Side
-from ..schedule.stages import Step
+from ..loops.program import Step
 from .cost import LIMITED_REGISTERS
 from .nest import NestPlan, RestStore
 from .product import ProductPlan

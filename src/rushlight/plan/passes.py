@@ -12,9 +12,8 @@ from typing import Any
 from ..core.passes import Pass
 from ..loops.kernels import Product, Scan, Scatter, Sort
 from ..loops.plans import LoopPlan
+from ..loops.program import Chain, Program, steps_of
 from ..runtime.target import Target
-from ..schedule.schedule import Schedule
-from ..schedule.stages import Chain
 from .causal_bounds import bound_rows
 from .loops import plan_nest
 from .memory import lay_out_memory
@@ -27,7 +26,7 @@ from .sorting import plan_sort
 from .tiling import plan_product
 
 
-def begin_planning(schedule: Schedule, target: Target) -> PlannedProgram:
+def begin_planning(schedule: Program, target: Target) -> PlannedProgram:
     """The program before planning."""
     return PlannedProgram(schedule, target)
 
@@ -44,7 +43,7 @@ def plan_products(program: PlannedProgram) -> PlannedProgram:
     for stage in program.stages:
         for unit in stage.units:
             shares = unit.shares if isinstance(unit, Chain) else 0
-            for step in unit.steps if isinstance(unit, Chain) else [unit]:
+            for step in steps_of(unit):
                 if isinstance(step, Product):
                     plans[step.name] = plan_product(step, program.target, shares)
     return program.with_plans(plans)
@@ -86,7 +85,7 @@ PLAN_PASSES: tuple[Pass, ...] = (
 )
 
 
-def plan_program(schedule: Schedule, target: Target) -> PlannedProgram:
+def plan_program(schedule: Program, target: Target) -> PlannedProgram:
     """All passes of planning, one after the other."""
     program = begin_planning(schedule, target)
     for each in PLAN_PASSES:

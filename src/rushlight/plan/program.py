@@ -16,10 +16,9 @@ from ..loops.index import as_index
 from ..loops.kernels import Extern
 from ..loops.nest import Buffer, MemoryKind
 from ..loops.plans import LoopPlan
+from ..loops.program import Program, Stage, Step
 from ..runtime.target import Target
 from ..schedule.memory import buffers_of, bytes_of
-from ..schedule.schedule import Schedule
-from ..schedule.stages import Stage, Step
 from .nest import NestPlan
 from .product import ProductPlan
 from .scan import ScanPlan
@@ -35,7 +34,7 @@ KernelPlan = NestPlan | ProductPlan | ScanPlan | ScatterPlan | SortPlan
 class PlannedProgram:
     """A schedule for a target, and the plans that passes have made so far."""
 
-    schedule: Schedule
+    schedule: Program
     target: Target
     plans: Mapping[str, KernelPlan] = field(default_factory=dict)  # by the kernel's name
     code_of: Mapping[str, str] = field(default_factory=dict)  # by a nest's name: the first with the same code
@@ -48,11 +47,11 @@ class PlannedProgram:
     scratch_offsets: Mapping[str, int] = field(default_factory=dict)
 
     @property
-    def stages(self) -> list[Stage]:
+    def stages(self) -> tuple[Stage, ...]:
         return self.schedule.stages
 
     @property
-    def steps(self) -> list[Step]:
+    def steps(self) -> tuple[Step, ...]:
         return self.schedule.steps
 
     def plan_of(self, step: Step) -> KernelPlan:

@@ -12,7 +12,7 @@ from ..loops.index import Index, Var
 from ..loops.kernels import Scatter
 from ..loops.nest import Nest, Store
 from ..runtime.target import Target
-from ..schedule.loops import MOST_TASKS, SERIAL_WORK, TASK_WORK
+from ..schedule.cost import MOST_TASKS, SERIAL_WORK, TASK_WORK
 from .cost import POINT_WORK, WHOLE_ROWS
 from .nest import NestPlan, PhasePlan
 from .vectors import Tail, VectorLoop, extent_of, machine_lanes

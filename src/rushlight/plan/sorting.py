@@ -11,7 +11,7 @@ from ..core.errors import InternalError
 from ..loops.index import as_index
 from ..loops.kernels import Sort, SortShape
 from ..loops.nest import Buffer, MemoryKind
-from ..schedule.loops import SERIAL_WORK, TASK_WORK
+from ..schedule.cost import SERIAL_WORK, TASK_WORK
 from .cost import (
     FEW_SELECTED,
     FEW_SORT_TASKS,

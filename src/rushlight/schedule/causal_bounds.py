@@ -7,7 +7,6 @@ products with a triangle, of which nobody looks at the rest, count as zero there
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 
 from ..loops.causal_bounds import Beyond, Known, as_number, columns_of, fact_of, limits, rest_of
@@ -18,21 +17,20 @@ from ..loops.kernels import Product
 from ..loops.nest import Buffer, MemoryKind, Nest, Store
 from ..loops.plans import LoopPlan
 from ..loops.product import Side
-from .stages import Step
-
-SHORT = 32  # columns that are not worth counting
+from ..loops.program import Program, Step
+from .cost import SHORT_ROWS_END
 
 Rest = tuple[tuple[Store, ...], ...]
 
 
-def limit_rows(recorder: Recorder, steps: list[Step]) -> list[str]:
-    """Give plans among `steps` the limits that can be shown; says which."""
-    writers = Counter(b for step in steps for b in set(step.outputs))
+def limit_rows(program: Program) -> Program:
+    """Give plans the limits that can be shown."""
+    recorder, steps = program.recorder, list(program.steps)
     facts: dict[Buffer, Beyond] = {}
     for at, step in enumerate(steps):
         found, steps[at] = _learn(recorder, step, facts)
-        facts.update((b, fact) for b, fact in found.items() if writers[b] == 1)
-    readers: dict[Buffer, list[Step]] = {}
+        facts.update((b, fact) for b, fact in found.items() if program.writer(b) is not None)
+    readers: dict[Buffer, list[Step]] = {}  # of those that come later, with their limits
     notes = []
     for at in range(len(steps) - 1, -1, -1):
         step = steps[at]
@@ -48,7 +46,7 @@ def limit_rows(recorder: Recorder, steps: list[Step]) -> list[str]:
         steps[at] = step
         for buffer in set(step.inputs) if facts else ():
             readers.setdefault(buffer, []).append(step)
-    return notes[::-1]
+    return replace(program, steps=tuple(steps)).note(*notes[::-1])
 
 
 def _learn(recorder: Recorder, step: Step, facts: dict[Buffer, Beyond]) -> tuple[dict[Buffer, Beyond], Step]:
@@ -89,7 +87,7 @@ def _of_nest(
                 if isinstance(s, Store) and s.access.buffer.memory is not MemoryKind.ROW:
                     fact = fact_of(s.access, column, limit, known[s.access], sorted(heights))
                     found.update({} if fact is None else {s.access.buffer: fact})
-        long = constant(columns_of(nest)[0][1].extent) > SHORT
+        long = constant(columns_of(nest)[0][1].extent) > SHORT_ROWS_END
         return found, limit if long else None, tuple(tuple(stores) for stores in rest)
     return {}, None, ()
 

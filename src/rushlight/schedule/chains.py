@@ -18,14 +18,10 @@ from ..loops.kernels import Extern, Product
 from ..loops.nest import Buffer, MemoryKind, Nest
 from ..loops.plans import LoopPlan
 from ..loops.product import Matrix
+from ..loops.program import Chain, Step
+from .cost import AHEAD, FEWEST_SHARES, SHARE_BYTES, VECTOR_ROWS
 from .memory import bytes_of
-from .stages import Chain, Step
-from .update_in_place import may_fail
-
-FEWEST_SHARES = 8  # a share runs on one thread
-SHARE_BYTES = 1 << 19  # of all that a share touches: the second level of a core's cache
-AHEAD = 32  # steps that are looked at for further links
-WHOLE_ROWS = 64  # of a loop in vectors: no vector reaches over into the next share
+from .stages import may_fail
 
 
 def form_chains(steps: Sequence[Step]) -> list[Step | Chain]:
@@ -35,7 +31,10 @@ def form_chains(steps: Sequence[Step]) -> list[Step | Chain]:
     at = 0
     while at < len(left):
         chain = _Growing(left[at : at + AHEAD])
-        found += [*chain.before, Chain(chain.links, chain.shares) if len(chain.links) > 1 else left[at]]
+        found += [
+            *chain.before,
+            Chain(tuple(chain.links), chain.shares) if len(chain.links) > 1 else left[at],
+        ]
         at += chain.seen - len(chain.after)
         left[at : at + len(chain.after)] = chain.after
     return found
@@ -111,7 +110,7 @@ def _cut(step: Step, shares: int) -> Step | None:
     if step.part or step.block or not step.nest.outer:
         return None
     rows, rest = divmod(max(constant(step.nest.outer[0].extent), 1), shares)
-    if rest or (step.vector_outer and len(step.nest.outer) == 1 and rows % WHOLE_ROWS):
+    if rest or (step.vector_outer and len(step.nest.outer) == 1 and rows % VECTOR_ROWS):
         return None
     return replace(step, tasks=shares, rows_per_task=rows)
 

@@ -6,17 +6,16 @@ dimensions: gradients of the queries, keys and values, which become one gradient
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ..loops.definitions import Definition, Map, read, written
+from ..loops.definitions import Definition, Map, points
 from ..loops.expr import Access, Recorder
 from ..loops.extents import constant, flatten
 from ..loops.index import Index, Var, as_index
 from ..loops.kernels import Copy
 from ..loops.nest import Buffer, MemoryKind, Nest, Phase, Store
+from ..loops.program import Program
 from ..loops.rewrite import rewrite_nest
-from .fusion import points
 from .loops import unmerged
 
 
@@ -38,34 +37,27 @@ class _Way:
         return position
 
 
-def write_through(recorder: Recorder, definitions: Sequence[Definition]) -> list[Definition]:
+def forward_copies(program: Program) -> Program:
     """Without maps that read what parts have written, all of it and nothing else, in another order."""
-    if not any(isinstance(definition, Copy) for definition in definitions):
-        return list(definitions)
-    readers: dict[Buffer, list[Definition]] = {}
-    writers: dict[Buffer, list[Definition]] = {}
-    for definition in definitions:
-        for buffer in read(definition):
-            readers.setdefault(buffer, []).append(definition)
-        for buffer in written(definition):
-            writers.setdefault(buffer, []).append(definition)
+    if not any(isinstance(definition, Copy) for definition in program.definitions):
+        return program
     ways: dict[Buffer, _Way] = {}
     kept: list[Definition] = []
-    for definition in definitions:
+    for definition in program.definitions:
         source = _rearranged(definition)
         if (
             source is not None
             and source.memory is MemoryKind.TEMPORARY
-            and readers[source] == [definition]
-            and all(isinstance(writer, Copy) for writer in writers[source])
+            and program.readers(source) == (definition,)
+            and all(isinstance(writer, Copy) for writer in program.writers(source))
         ):
             assert isinstance(definition, Map)
-            way = _way(recorder, definition)
+            way = _way(program.recorder, definition)
             if way is not None:
                 ways[source] = way
                 continue
         kept.append(definition)
-    return [_moved(definition, ways) for definition in kept]
+    return replace(program, definitions=tuple(_moved(definition, ways) for definition in kept))
 
 
 def _rearranged(definition: Definition) -> Buffer | None:

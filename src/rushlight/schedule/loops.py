@@ -16,13 +16,17 @@ from ..loops.index import Index, Quotient, Remainder, Var, as_index
 from ..loops.nest import MemoryKind, Nest, Phase, Statement, Store
 from ..loops.plans import LoopPlan
 from ..loops.rewrite import move_loops
-
-# Work (in rough instructions) below which splitting over threads costs more than it saves, and per task at
-# least.
-SERIAL_WORK = 800_000
-AWAKE_WORK = 250_000  # the same among launches that keep the threads awake
-TASK_WORK = 200_000
-MOST_TASKS = 64
+from .cost import (
+    AWAKE_WORK,
+    FAR_STRIDE,
+    LINE_ROWS,
+    MOST_TASKS,
+    TASK_WORK,
+    TRANSPOSE_BLOCK,
+    TRANSPOSE_ROWS,
+    TRANSPOSE_SQUARE,
+    VECTOR_ROWS,
+)
 
 
 def plan_loops(recorder: Recorder, nest: Nest) -> LoopPlan:
@@ -34,9 +38,9 @@ def plan_loops(recorder: Recorder, nest: Nest) -> LoopPlan:
     tasks = 1 if work < AWAKE_WORK else min(extent, max(2, work // TASK_WORK), MOST_TASKS)
     rows = -(-extent // tasks)
     if vector_outer and len(nest.outer) == 1 and tasks > 1:
-        rows = -(-rows // 64) * 64  # keep the tasks' first elements on whole vectors
+        rows = -(-rows // VECTOR_ROWS) * VECTOR_ROWS
     if block and len(nest.outer) == 2:
-        rows = -(-rows // 32) * 32  # and transposes on whole cache lines
+        rows = -(-rows // LINE_ROWS) * LINE_ROWS
     return LoopPlan(nest, vector_outer, -(-extent // rows) if rows else 1, rows, block, work)
 
 
@@ -173,9 +177,6 @@ def _score(statement: Statement, var: Var) -> int:
 
 # Transposes.
 
-BLOCK = 64  # points along which a block of a transpose runs: so many cache lines are in use at a time
-SQUARE = 16  # points that are worth transposing in registers
-
 
 def _blocked(nest: Nest) -> tuple[Nest, int]:
     """The nest with its outer loops in an order in which what is read across lies in cache when it is read
@@ -184,24 +185,24 @@ def _blocked(nest: Nest) -> tuple[Nest, int]:
         return nest, 0
     last = nest.outer[-1]
     indices = [index for phase in nest.phases for s in phase.statements for index in _indices(s)]
-    if constant(last.extent) < SQUARE or not any(_is_far(index, last) for index in indices):
+    if constant(last.extent) < TRANSPOSE_SQUARE or not any(_is_far(index, last) for index in indices):
         return nest, 0
     near = [
         var
         for var in nest.outer[:-1]
-        if constant(var.extent) >= 8
+        if constant(var.extent) >= TRANSPOSE_ROWS
         and any(index.stride(var) == 1 and _is_far(index, last) for index in indices)
     ]
     if not near:
         return nest, 0
     others = [var for var in nest.outer[:-1] if var is not near[-1]]
-    return Nest(nest.name, (*others, near[-1], last), nest.phases), BLOCK
+    return Nest(nest.name, (*others, near[-1], last), nest.phases), TRANSPOSE_BLOCK
 
 
 def _is_far(index: Index, var: Var) -> bool:
     step = index.stride(var)
     distance = None if step is None else step.constant_value()
-    return distance is not None and abs(distance) >= 16
+    return distance is not None and abs(distance) >= FAR_STRIDE
 
 
 # Work.

@@ -7,8 +7,6 @@ from ..loops.kernels import Kernel
 from ..loops.nest import Buffer
 from ..loops.plans import LoopPlan
 
-LARGE = 4096  # bytes
-
 
 def buffers_of(kernel: Kernel | LoopPlan) -> list[Buffer]:
     """The buffers a kernel reads or writes, each once."""

@@ -8,25 +8,19 @@ an accumulator, and a row that only this nest reads is a row temporary. What nob
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..core.errors import InternalError
-from ..loops.definitions import Map, Reduction
+from ..loops.definitions import Map, Reduction, Structured, points
 from ..loops.expr import Access, Expr, Recorder, loads_in, reindex, substitute
 from ..loops.extents import flatten, unflatten
 from ..loops.index import Index, Var, as_index
 from ..loops.nest import Buffer, Combine, MemoryKind, Nest, Phase, Reduce, Store
+from ..loops.program import Group
 from ..loops.rewrite import rewrite_statements
 from ..loops.varying import moving_cost
-from .fusion import Forms, Group, Structured, points
-
-# A row that takes at most so many instructions an element is computed again by each phase that reads it,
-# rather than stored and loaded.
-CHEAPER = 2
-# Row temporaries lie on the stack of the thread that runs the row: all of a nest together take at most so
-# many bytes. Longer rows would not stay in the core's cache either; they are kept in the workspace.
-ROW_BYTES = 1 << 18
+from .cost import CHEAP_ROW, ROW_BYTES
 
 
 @dataclass
@@ -39,15 +33,15 @@ class _Draft:
     folds: set[Buffer] = field(default_factory=set)
 
 
-def build_nest(forms: Forms, group: Group, name: str, needed: Callable[[Buffer], bool]) -> Nest:
+def build_nest(recorder: Recorder, group: Group, name: str, needed: Callable[[Buffer], bool]) -> Nest:
     """The nest that runs `group`.
 
     `needed(buffer)` tells whether anything outside of the group reads a buffer.
     """
-    members = [member for member in group.members if isinstance(member, Map | Reduction)]
     if group.rows is None:
-        return _flat_nest(forms.recorder, members, name, needed)
-    return _RowNest(forms, group.rows, name, needed).build(members)
+        members = [member for member in group.members if isinstance(member, Map | Reduction)]
+        return _flat_nest(recorder, members, name, needed)
+    return _RowNest(recorder, group.rows, name, needed).build(group.forms)
 
 
 # Element by element.
@@ -101,9 +95,8 @@ def forwarded(recorder: Recorder, value: Expr, stored: dict[Buffer, tuple[Index,
 
 
 class _RowNest:
-    def __init__(self, forms: Forms, rows: int, name: str, needed: Callable[[Buffer], bool]) -> None:
-        self.forms = forms
-        self.recorder = forms.recorder
+    def __init__(self, recorder: Recorder, rows: int, name: str, needed: Callable[[Buffer], bool]) -> None:
+        self.recorder = recorder
         self.row = Var("row", rows)
         self.rows = rows
         self.name = name
@@ -115,11 +108,9 @@ class _RowNest:
         self.repeated: dict[Buffer, tuple[Index, Expr]] = {}  # what later phases compute again
         self.row_bytes = 0  # of the row temporaries
 
-    def build(self, members: list[Map | Reduction]) -> Nest:
-        for member in members:
-            form = self.forms.get(member, self.rows)
-            if form is None:
-                raise InternalError(f"{self.name}: {member.buffer} does not divide into {self.rows} rows")
+    def build(self, forms: Sequence[Structured]) -> Nest:
+        members = [form.definition for form in forms]
+        for form in forms:
             self._add(form)
         self._store_reduced(members)
         self._drop_unread(members)
@@ -149,7 +140,7 @@ class _RowNest:
             draft.stored[definition.buffer] = (form.position, value)
             draft.statements.append(Store(Access(definition.buffer, form.position), value))
             instructions, loads = moving_cost(value, form.inner)
-            if not self.needed(definition.buffer) and instructions <= CHEAPER and loads <= 1:
+            if not self.needed(definition.buffer) and instructions <= CHEAP_ROW and loads <= 1:
                 self.repeated[definition.buffer] = (form.position, value)
 
     def _phase_for(self, form: Structured) -> tuple[int, _Draft]:

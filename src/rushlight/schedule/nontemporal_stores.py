@@ -12,45 +12,40 @@ from dataclasses import replace
 
 from ..loops.kernels import Product
 from ..loops.nest import Buffer, MemoryKind
-from .memory import bytes_of
-from .stages import Stage
-
-LONG = 16 << 20  # bytes touched meanwhile
-LARGE = 1 << 18  # bytes
+from ..loops.program import Chain, Program, Step
+from .cost import LARGE_RESULT, LONG_WAIT
+from .memory import buffers_of, bytes_of
 
 
-def stream_results(stages: Sequence[Stage]) -> None:
+def store_past_caches(program: Program) -> Program:
     """Say of products which of what their epilogues write for such readers goes past the caches."""
     touched = [
-        [
-            {b for buffers in some for b in buffers if b.memory is not MemoryKind.ROW}
-            for some in ([step.inputs for step in stage.steps], [step.outputs for step in stage.steps])
-        ]
-        for stage in stages
+        {b for step in stage.steps for b in buffers_of(step) if b.memory is not MemoryKind.ROW}
+        for stage in program.stages
     ]
     traffic = [0]  # before each stage
-    for reads, writes in touched:
-        traffic.append(traffic[-1] + sum(map(bytes_of, reads | writes)))
-    for number, stage in enumerate(stages):
-        for at, unit in enumerate(stage.units):
-            if isinstance(unit, Product) and unit.epilogue is not None:
-                found = [
-                    b
-                    for b in unit.outputs
-                    if b is not unit.result
-                    and b.memory is MemoryKind.TEMPORARY
-                    and bytes_of(b) >= LARGE
-                    and _waits(b, number, touched, traffic)
-                ]
-                if found:
-                    stage.units[at] = replace(unit, nontemporal=tuple(found))
+    for buffers in touched:
+        traffic.append(traffic[-1] + sum(map(bytes_of, buffers)))
 
+    def streamed(unit: Step | Chain, number: int) -> Step | Chain:
+        if not isinstance(unit, Product) or unit.epilogue is None:
+            return unit
+        found = tuple(b for b in unit.outputs if _is_large(b, unit) and _waits(b, number, touched, traffic))
+        return replace(unit, nontemporal=found) if found else unit
 
-def _waits(
-    buffer: Buffer, number: int, touched: Sequence[Sequence[set[Buffer]]], traffic: Sequence[int]
-) -> bool:
-    """Whether much else is touched between the stage that writes a buffer and the next that touches it."""
-    following = next(
-        (n for n in range(number + 1, len(touched)) if any(buffer in buffers for buffers in touched[n])), None
+    stages = tuple(
+        replace(stage, units=tuple(streamed(unit, number) for unit in stage.units))
+        for number, stage in enumerate(program.stages)
     )
-    return following is not None and traffic[following] - traffic[number + 1] >= LONG
+    return replace(program, stages=stages, steps=tuple(step for stage in stages for step in stage.steps))
+
+
+def _is_large(buffer: Buffer, product: Product) -> bool:
+    temporary = buffer is not product.result and buffer.memory is MemoryKind.TEMPORARY
+    return temporary and bytes_of(buffer) >= LARGE_RESULT
+
+
+def _waits(buffer: Buffer, number: int, touched: Sequence[set[Buffer]], traffic: Sequence[int]) -> bool:
+    """Whether much else is touched between the stage that writes a buffer and the next that touches it."""
+    following = next((n for n in range(number + 1, len(touched)) if buffer in touched[n]), None)
+    return following is not None and traffic[following] - traffic[number + 1] >= LONG_WAIT

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Sequence
 from dataclasses import replace
 
-from ..loops.definitions import Definition, Map, read
+from ..loops.definitions import Definition, Map, points, read
 from ..loops.expr import Access, Expr, Recorder, loads_in, reindex, substitute, walk
 from ..loops.extents import extents, flatten, unflatten
 from ..loops.index import Index, Var
@@ -18,8 +18,8 @@ from ..loops.instructions import CHECKS
 from ..loops.kernels import Copy, Product
 from ..loops.nest import Buffer, MemoryKind, Nest, Phase, Store
 from ..loops.product import ProductShape, Side, transposed
+from ..loops.program import Program, Step
 from ..loops.rewrite import rename_value, rewrite_nest
-from .fusion import points
 from .nests import forwarded
 
 
@@ -86,19 +86,15 @@ def with_epilogue(
 # Products that are read transposed.
 
 
-def transpose_products(recorder: Recorder, definitions: Sequence[Definition]) -> list[Definition]:
+def transpose_products(program: Program) -> Program:
     """Products whose every reader is a map that reads the transposed result compute that one instead, so that
     the map can run on their tiles: the gradient of a weight and the update of the weight, for example. So do
     those of which a part of another tensor is made: it is copied as it lies then."""
-    readers: dict[Buffer, list[Definition]] = {}
-    for definition in definitions:
-        for buffer in read(definition):
-            readers.setdefault(buffer, []).append(definition)
     swapped: dict[Buffer, Product] = {}
-    for definition in definitions:
+    for definition in program.definitions:
         if isinstance(definition, Product) and len(definition.outputs) == 1:
             result, shape = definition.result, _transposed(definition.shape)
-            users = readers.get(result, [])
+            users = program.readers(result)
             if (
                 users
                 and result.memory is MemoryKind.TEMPORARY
@@ -109,19 +105,19 @@ def transpose_products(recorder: Recorder, definitions: Sequence[Definition]) ->
                     definition, shape=shape, left=definition.right, right=definition.left
                 )
     if not swapped:
-        return list(definitions)
+        return program
     found: list[Definition] = []
-    for definition in definitions:
+    for definition in program.definitions:
         if any(buffer in swapped for buffer in read(definition)):
-            found.append(_transposed_reader(recorder, definition, swapped))
+            found.append(_transposed_reader(program.recorder, definition, swapped))
         elif isinstance(definition, Product):
             found.append(swapped.get(definition.result, definition))
         else:
             found.append(definition)
-    return found
+    return replace(program, definitions=tuple(found))
 
 
-def _loops_and_value(user: Definition) -> tuple[tuple[Var, ...], Expr] | None:
+def _loops_and_value(user: Definition | Step) -> tuple[tuple[Var, ...], Expr] | None:
     """Of a map or a part: the loops, and what is computed in them."""
     if isinstance(user, Map):
         return user.variables, user.value
@@ -149,7 +145,7 @@ def _transposed(p: ProductShape) -> ProductShape | None:
     return transposed(p)
 
 
-def _reads_transposed(user: Definition, result: Buffer, product: ProductShape) -> bool:
+def _reads_transposed(user: Definition | Step, result: Buffer, product: ProductShape) -> bool:
     """Whether a map or part reads, at the element of its own number, the element of the transposed product."""
     loops = _loops_and_value(user)
     if loops is None or extents(loops[0]) != product.size:

@@ -6,59 +6,56 @@ result, may write that result to the temporary's memory: it is in cache already,
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..loops.expr import Access, Recorder, loads_in
 from ..loops.kernels import Product
 from ..loops.nest import Buffer, MemoryKind, Nest, Store
 from ..loops.plans import LoopPlan
+from ..loops.program import Program, Step
 from ..loops.rewrite import rename_plan, rename_routine
-from .memory import LARGE, buffers_of, bytes_of
-from .stages import Step
-from .update_in_place import Pair
+from .cost import LARGE_BUFFER
+from .memory import buffers_of, bytes_of
 
 
-def reuse_memory(recorder: Recorder, steps: list[Step]) -> list[Pair]:
-    """Change `steps` so; gives the pairs of a result and what it takes the place of."""
-    readers: dict[Buffer, list[Step]] = {}
-    writers: dict[Buffer, list[Step]] = {}
-    for step in steps:
-        for buffer in step.inputs:
-            readers.setdefault(buffer, []).append(step)
-        for buffer in step.outputs:
-            writers.setdefault(buffer, []).append(step)
+def reuse_memory(program: Program) -> Program:
+    """Let steps write their results where they read something for the last time."""
     names: dict[Buffer, Buffer] = {}
-
-    def free(new: Buffer, old: Buffer) -> bool:
-        """Whether one step alone reads `old` and writes `new`, and all who read `new` can read another."""
-        return len(readers[old]) == len(writers[new]) == 1 == len(writers.get(old, ())) and all(
-            isinstance(s, LoopPlan | Product) for s in readers.get(new, ())
-        )
-
-    for at, step in enumerate(steps):
+    steps: list[Step] = []
+    for step in program.steps:
         if isinstance(step, LoopPlan) and not step.part:
             taken: set[Buffer] = set()
             for new in step.outputs:
                 old = next(
-                    (
-                        old
-                        for old in step.inputs
-                        if old not in taken
-                        and _alike(new, old)
-                        and free(new, old)
-                        and _reads_first(step.nest, new, old)
-                    ),
-                    None,
+                    (old for old in step.inputs if old not in taken and _fits(program, step, new, old)), None
                 )
                 if old is not None:
                     taken.add(old)
                     names[new] = names.get(old, old)
-        if not names.keys().isdisjoint(buffers_of(step)):
-            renamed: Step
-            if isinstance(step, LoopPlan):
-                renamed = rename_plan(recorder, step, names)
-            else:
-                renamed = rename_routine(recorder, step, names)
-            steps[at] = renamed
-    return list(names.items())
+        steps.append(
+            step if names.keys().isdisjoint(buffers_of(step)) else _renamed(program.recorder, step, names)
+        )
+    notes = (f"{new} is written in place of {old}" for new, old in names.items())
+    return replace(program, steps=tuple(steps)).note(*notes)
+
+
+def _fits(program: Program, step: LoopPlan, new: Buffer, old: Buffer) -> bool:
+    """Whether a step may write `new` where `old` is: it alone reads the one and writes the other, and all who
+    read `new` can read another."""
+    return (
+        _alike(new, old)
+        and len(program.readers(old)) == 1
+        and program.writer(new) is not None
+        and program.writer(old) is not None
+        and all(isinstance(s, LoopPlan | Product) for s in program.readers(new))
+        and _reads_first(step.nest, new, old)
+    )
+
+
+def _renamed(recorder: Recorder, step: Step, names: dict[Buffer, Buffer]) -> Step:
+    if isinstance(step, LoopPlan):
+        return rename_plan(recorder, step, names)
+    return rename_routine(recorder, step, names)
 
 
 def _alike(new: Buffer, old: Buffer) -> bool:
@@ -67,7 +64,7 @@ def _alike(new: Buffer, old: Buffer) -> bool:
         and new.memory is old.memory is MemoryKind.TEMPORARY
         and new.dtype is old.dtype
         and new.size == old.size
-        and bytes_of(new) >= LARGE
+        and bytes_of(new) >= LARGE_BUFFER
     )
 
 

@@ -8,19 +8,19 @@ itself. No value changes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from ..loops.definitions import Definition, Map, read, written
 from ..loops.expr import Expr, Recorder, cost, substitute, walk
 from ..loops.index import Index, Var, as_index
 from ..loops.nest import Buffer, MemoryKind
+from ..loops.program import Program
+from .cost import WORTH_SAVING
 
-WORTH = 12  # instructions: one transcendental function
 
-
-def keep_functions(recorder: Recorder, definitions: Sequence[Definition]) -> list[Definition]:
-    """The definitions, with functions in place of the values that only they need."""
+def save_derived_values(program: Program) -> Program:
+    """Keep functions in place of the values that only they need."""
+    recorder, definitions = program.recorder, program.definitions
     home = {buffer: at for at, definition in enumerate(definitions) for buffer in written(definition)}
     readers: dict[Buffer, list[int]] = {}
     for at, definition in enumerate(definitions):
@@ -44,7 +44,8 @@ def keep_functions(recorder: Recorder, definitions: Sequence[Definition]) -> lis
         added.setdefault(at, []).append(Map(kept, (place,), function))
         for n in late:
             changed[n] = _reading(recorder, changed[n], buffer, kept)
-    return [d for at, definition in enumerate(changed) for d in (definition, *added.get(at, ()))]
+    kept_too = (d for at, definition in enumerate(changed) for d in (definition, *added.get(at, ())))
+    return replace(program, definitions=tuple(kept_too))
 
 
 def _function_of(recorder: Recorder, definition: Definition, buffer: Buffer, place: Var) -> Expr | None:
@@ -55,7 +56,7 @@ def _function_of(recorder: Recorder, definition: Definition, buffer: Buffer, pla
     if len(roots) != 1:
         return None
     root = roots[0]
-    if cost(root) < WORTH or root.dtype is not buffer.dtype:
+    if cost(root) < WORTH_SAVING or root.dtype is not buffer.dtype:
         return None
     return substitute(
         recorder,

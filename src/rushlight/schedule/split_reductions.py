@@ -10,18 +10,24 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..core.dtypes import DTYPES
-from ..loops.definitions import Definition, Map, Reduction, read
+from ..loops.definitions import Definition, Map, Reduction, points, read
 from ..loops.expr import Expr, Recorder, loads_in, reindex
 from ..loops.extents import constant, extents, flatten, points_of, unflatten
 from ..loops.index import Var, as_index
 from ..loops.nest import Buffer, Combine, MemoryKind
-from .fusion import points
-
-FEW_RESULTS = 16  # with as many, there is a task for each
-PART = 1 << 14  # elements that a part has at least
-MOST_PARTS = 64
-TALL, BAND = 1 << 16, 16  # elements of a matrix that is read in bands, and the rows of a band
-NARROW, HIGH = 256, 1024  # columns and rows of one that is, whoever else reads it
+from ..loops.program import Program
+from .cost import (
+    BAND,
+    FEW_RESULTS,
+    HIGH,
+    LARGE_PARTS,
+    MOST_PARTS,
+    NARROW,
+    PART,
+    SHORTEST_LOOP,
+    TALL,
+    VECTOR_PART,
+)
 
 # The instruction that folds two values, and the reductions of the steps of an ARG_ reduction.
 INSTRUCTION = {
@@ -35,8 +41,12 @@ INSTRUCTION = {
 EXTREME = {Combine.ARG_MAXIMUM: Combine.MAXIMUM, Combine.ARG_MINIMUM: Combine.MINIMUM}
 
 
-def split_reductions(recorder: Recorder, definitions: Sequence[Definition]) -> list[Definition]:
-    """The definitions, with reductions that are worth it in two steps."""
+def split_reductions(program: Program) -> Program:
+    """The program with reductions that are worth it in two steps."""
+    return replace(program, definitions=tuple(_all_split(program.recorder, program.definitions)))
+
+
+def _all_split(recorder: Recorder, definitions: Sequence[Definition]) -> list[Definition]:
     found: list[Definition] = []
     for definition in definitions:
         if isinstance(definition, Reduction) and _is_large(definition):
@@ -48,7 +58,7 @@ def split_reductions(recorder: Recorder, definitions: Sequence[Definition]) -> l
             and (_is_narrow(flat) or _stands_alone(definition, definitions))
         ):
             steps = _split(recorder, flat) if len(flat.inner) == 1 else _split_between(recorder, flat)
-            found.extend(split_reductions(recorder, steps))
+            found.extend(_all_split(recorder, steps))
         else:
             found.append(definition)
     return found
@@ -57,7 +67,7 @@ def split_reductions(recorder: Recorder, definitions: Sequence[Definition]) -> l
 def _is_large(reduction: Reduction) -> bool:
     longest = max((constant(var.extent) for var in reduction.inner), default=0)
     total = points_of(reduction.inner)
-    return points(reduction) < FEW_RESULTS and total >= 4 * PART and longest >= 8
+    return points(reduction) < FEW_RESULTS and total >= LARGE_PARTS * PART and longest >= SHORTEST_LOOP
 
 
 def _flat(recorder: Recorder, reduction: Reduction) -> Reduction:
@@ -142,8 +152,8 @@ def _split(recorder: Recorder, reduction: Reduction) -> list[Definition]:
     few = points(reduction) < FEW_RESULTS
     parts = min(MOST_PARTS, max(2, total // PART), extent) if few else max(2, extent // BAND)
     length = extent // parts
-    if few and length >= 64:
-        length -= length % 64  # whole vectors
+    if few and length >= VECTOR_PART:
+        length -= length % VECTOR_PART
     parts = extent // length
     rest = extent - parts * length
     name, dtype = reduction.buffer.name, reduction.value.dtype

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from ..loops.definitions import Definition, Map
+from ..loops.definitions import Definition, Map, points
 from ..loops.expr import Access, Recorder, loads_in, reindex
 from ..loops.extents import points_of, unflatten
 from ..loops.index import Index
 from ..loops.kernels import Scan, Sort
 from ..loops.nest import Buffer, Nest, Phase, Statement, Store
-from .fusion import points
 from .nests import forwarded
 
 

@@ -12,40 +12,52 @@ was an error (codegen/llvm/module.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
-from ..loops.expr import Access, Expr, loads_in, walk
+from ..loops.expr import Access, Expr, loads_in
 from ..loops.index import Index, Var
-from ..loops.instructions import CHECKS
-from ..loops.kernels import Extern, Product, Sort
-from ..loops.nest import Buffer, Nest, Phase
+from ..loops.kernels import Product
+from ..loops.nest import Buffer, Nest
 from ..loops.plans import LoopPlan
+from ..loops.program import Chain, Pair, Program, Step
 from ..loops.rewrite import rewrite_nest, rewrite_store
-from .stages import Chain, Stage, Step, form_stages
+from .chains import form_chains
+from .stages import form_stages, may_fail
 
-Pair = tuple[Buffer, Buffer]  # an output and the input that it replaces
 
-
-def update_in_place(
-    steps: Sequence[Step], pairs: Sequence[Pair], chained: Callable[[Sequence[Step]], list[Step | Chain]]
-) -> tuple[list[Stage], list[Pair]]:
-    """The steps in stages, with those of `pairs` in place that can be; and which those are. `chained` forms
-    chains of the steps."""
-    chosen = [pair for pair in pairs if _writer(steps, pair) is not None]
+def update_in_place(program: Program) -> Program:
+    """The steps in chains and stages, those in place that can be."""
+    steps = program.steps
+    chosen = [pair for pair in program.requested_updates if _writer(steps, pair) is not None]
     while True:
         changed = list(steps)
         for pair in chosen:
             at = _writer(steps, pair)
             assert at is not None
             changed[at] = _replaced(changed[at], *pair)
-        stages = form_stages(chained(changed))
+        stages = form_stages(form_chains(changed))
         after = max((n for n, stage in enumerate(stages) if any(map(may_fail, stage.steps))), default=-1)
         late = {b for stage in stages[after + 1 :] for step in stage.steps for b in step.outputs}
         kept = [pair for pair in chosen if pair[1] in late]
         if kept == chosen:
-            return stages, kept
+            break
         chosen = kept
+    staged = replace(
+        program,
+        steps=tuple(step for stage in stages for step in stage.steps),
+        stages=stages,
+        updates=dict(kept),
+    )
+    return staged.note(
+        *(f"{new} is written in place of {old}" for new, old in kept),
+        *(
+            f"one after the other, share by share: {', '.join(step.name for step in unit.steps)}"
+            for stage in stages
+            for unit in stage.units
+            if isinstance(unit, Chain)
+        ),
+    )
 
 
 def _writer(steps: Sequence[Step], pair: Pair) -> int | None:
@@ -109,17 +121,3 @@ def _replaced(step: Step, new: Buffer, old: Buffer) -> Step:
     assert isinstance(step, Product)
     assert step.epilogue is not None
     return replace(step, epilogue=rewrite_nest(step.epilogue, value, target))
-
-
-def may_fail(step: Step) -> bool:
-    """Whether a step may find an error in the data."""
-    if isinstance(step, Extern):
-        return True
-    if isinstance(step, Sort):
-        return False
-    nest = step.epilogue if isinstance(step, Product) else step.nest
-    return nest is not None and any(map(_has_check, nest.phases))
-
-
-def _has_check(phase: Phase) -> bool:
-    return any(node.op in CHECKS for value in phase.values() for node in walk(value))

@@ -13,6 +13,7 @@ from typing import Any
 from ...core.lazy import LazyModule
 from ...loops.kernels import Extern
 from ...loops.nest import ERRORS, Buffer, MemoryKind
+from ...loops.program import Chain, Stage, Step
 from ...plan.nest import NestPlan
 from ...plan.product import ProductPlan
 from ...plan.program import PlannedProgram
@@ -20,7 +21,6 @@ from ...plan.scan import ScanPlan
 from ...plan.scatter import ScatterPlan
 from ...plan.sorting import SortPlan
 from ...runtime import profile
-from ...schedule.stages import Chain, Stage, Step
 from .emitter import Emitter
 from .launch import Kernels, Task, emit_chain, emit_stage
 from .math import imports

@@ -8,10 +8,10 @@ from ...core.lazy import LazyModule
 from ...loops.kernels import Product
 from ...loops.nest import MemoryKind
 from ...loops.plans import LoopPlan
+from ...loops.program import Step
 from ...runtime.profile import CLOCK, TIMES, Timer
 from ...runtime.target import Target
 from ...schedule.memory import buffers_of, bytes_of
-from ...schedule.stages import Step
 from .constants import literal
 from .emitter import Emitter
 from .launch import Task, task_function
