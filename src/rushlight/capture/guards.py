@@ -372,7 +372,8 @@ class _Collector:
         kind = type(value)
         if not _is_own(kind.__module__):
             for attribute in _mentioned(self.names, kind):
-                if attribute not in own:
+                made = attribute in _MAKERS and attribute not in self.names and not self.asks_types
+                if attribute not in own and not made:
                     self.inherited(value, attribute, f"{name}.{attribute}")
 
     def kind(self, kind: type, name: str) -> None:
@@ -591,6 +592,11 @@ def _slots(kind: Any) -> tuple[str, ...]:
         slots = vars(base).get("__slots__", ())
         found += [slots] if isinstance(slots, str) else slots
     return tuple(name for name in found if not name.startswith("__"))
+
+
+_MAKERS = frozenset(
+    {"__init__", "__new__", "__post_init__", "__init_subclass__", "__set_name__"}
+)  # of objects
 
 
 def _mentioned(names: set[str], kind: type) -> list[str]:
