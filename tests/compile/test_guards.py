@@ -513,25 +513,3 @@ def test_the_check_agrees_with_the_words() -> None:
     assert answers(x) == [False, False]
     del state["more"], state["shift"]
     assert answers(x) == [False, False]
-
-
-class Case:
-    """An object with what a program does not name: an iterator, and a constructor that looks names up."""
-
-    def __init__(self, **options: Any) -> None:
-        self.scale = 2.0
-        self.steps = iter(range(3))
-        for name in options:
-            setattr(self, name, getattr(self, name, None))
-
-    def __call__(self, x: rl.Tensor) -> rl.Tensor:
-        return x * self.scale
-
-
-def test_constructors_of_objects_that_are_there_do_not_run() -> None:
-    case = Case()
-    f = rl.compile(lambda x: x * case.scale + case(x), fullgraph=True)
-    assert f(rl.ones(2)).tolist() == [4, 4]
-    case.scale = 3.0
-    assert f(rl.ones(2)).tolist() == [6, 6]
-    assert next(case.steps) == 0

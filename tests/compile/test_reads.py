@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import rushlight as rl
@@ -42,3 +44,25 @@ def test_a_list_is_not_its_item() -> None:
     f = rl.compile(lambda a: a[0] * 2 if isinstance(a, list) else a * 3)
     x = rl.ones(2)
     assert [f(a).tolist()[0] for a in ([x], [x], x, [x])] == [2, 2, 3, 2]
+
+
+class Case:
+    """An object with what a program does not name: an iterator, and a constructor that looks names up."""
+
+    def __init__(self, **options: Any) -> None:
+        self.scale = 2.0
+        self.steps = iter(range(3))
+        for name in options:
+            setattr(self, name, getattr(self, name, None))
+
+    def __call__(self, x: rl.Tensor) -> rl.Tensor:
+        return x * self.scale
+
+
+def test_constructors_of_objects_that_are_there_do_not_run() -> None:
+    case = Case()
+    f = rl.compile(lambda x: x * case.scale + case(x), fullgraph=True)
+    assert f(rl.ones(2)).tolist() == [4, 4]
+    case.scale = 3.0
+    assert f(rl.ones(2)).tolist() == [6, 6]
+    assert next(case.steps) == 0

@@ -14,6 +14,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from ..core.pytree import flatten
@@ -122,7 +123,10 @@ def stores_of(
 ) -> list[tuple[Store, Any]]:
     """What the program, which returned `returned`, stored and where."""
     stores = list(contents.stores())
+    counted = {(id(container), key) for container, key, _, _ in capture.numbers.counters}
     for (container, key, old, name), new in environment.changed():
+        if (id(container), key) in counted:
+            continue
         if type(container) is Length:
             stores += _added(container, old, name)
         elif new is MISSING or not hasattr(container, "__setitem__"):
@@ -130,7 +134,7 @@ def stores_of(
         else:
             read = isinstance(old, Tensor) and id(old) in capture.lifted
             stores.append((Store(container, key, old=old if read else None), new))
-    for container, key, new in capture.numbers.state_changes():
+    for container, key, new in chain(capture.numbers.state_changes(), capture.numbers.counted()):
         if new is MISSING:
             raise StateError(f"it removes {key!r}", "")
         stores.append((Store(container, key), new))

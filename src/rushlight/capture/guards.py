@@ -54,7 +54,7 @@ from .locations import (
     State,
     Values,
 )
-from .mentions import attributes_in, codes_in, global_stores_in, may_write, paths_in, stores_in
+from .mentions import assigned_in, attributes_in, codes_in, global_stores_in, may_write, paths_in, stores_in
 
 _PACKAGE = __name__.partition(".")[0]
 _MOST = 50_000  # guards of one function; a program that reaches more is taken as it is beyond that
@@ -110,6 +110,7 @@ class Surroundings(Environment):
         super().__init__(collector.places, collector.stored)
         self._collector = collector
         self.unforeseen: list[Any] = []  # functions that ran before it was known what they read
+        self.counters = [] if collector.asks_types else collector.counters()
         self._update()
 
     def _update(self) -> None:
@@ -168,6 +169,7 @@ class _Collector:
         self.refusal: str | None = None
         self.codes: set[types.CodeType] = set()  # that the program may run
         self.caches: list[Any] = []
+        self.assigned: set[str] = set()  # names of attributes and globals that the code assigns to
         self.names: set[str] = set()  # of attributes that the code mentions
         self.objects: list[tuple[Any, str]] = []  # whose attributes it may mention by other names
         self.looked_into: list[tuple[Any, str]] = []  # those that were found, as far as names were known
@@ -225,6 +227,7 @@ class _Collector:
         named = dict(zip(function.__code__.co_varnames[: function.__code__.co_argcount], given, strict=False))
         paths = paths_in(function.__code__)
         self.names.update(attributes_in(function.__code__))
+        self.assigned.update(assigned_in(function.__code__))
         self.asks_names |= "__dict__" in self.names
         for path in paths:
             self.path(path, function, cells, named)
@@ -415,6 +418,15 @@ class _Collector:
             and not (dataclasses.is_dataclass(owner))
         ):
             self.watch(own, attribute, f"{type(owner).__name__}.{attribute}")
+
+    def counters(self) -> list[tuple[dict[str, Any], str]]:
+        """Where numbers are that the code may assign to."""
+        found = {
+            (id(container), key): (container, key)
+            for container, key, value, _ in (*self.places, *self.stored)
+            if type(container) is dict and type(value) in (int, float) and key in self.assigned
+        }
+        return list(found.values())
 
     def watch(self, container: Any, key: Any, name: str) -> None:
         if (id(container), key) not in self.recorded:

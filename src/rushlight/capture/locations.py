@@ -10,7 +10,7 @@ import operator
 import random
 import types
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ class Environment:
     asks_types = False  # whether the code may ask for the type of a number
     refusal: str | None = None  # why the program can have no graph: it reads what cannot be guarded
     unforeseen: Sequence[Any] = ()  # functions of which it was found too late that the program calls them
+    counters: Sequence[tuple[dict[str, Any], str]] = ()  # where numbers are that the program assigns to
     caches: Sequence[tuple[Any, int]] = ()  # functions with a cache, and how often they computed a value
 
     def __init__(self, places: list[Place], stored: Sequence[Place] = ()) -> None:
@@ -45,13 +46,18 @@ class Environment:
     def meet(self, frame: types.FrameType) -> str | None:
         return None
 
-    def without_numbers_of(self, containers: list[Any]) -> Environment:
-        """Without the guards on numbers in `containers`, which are live."""
-        if not containers:
+    def without_numbers_of(self, containers: list[Any], counters: Collection[tuple[int, Any]]) -> Environment:
+        """Without the guards on numbers in `containers` and at `counters`, which are live."""
+        if not containers and not counters:
             return self
         live = {id(container) for container in containers}
         return Environment(
-            [place for place in self.places if id(place[0]) not in live or type(place[2]) not in (int, float)]
+            [
+                place
+                for place in self.places
+                if not (id(place[0]) in live or (id(place[0]), place[1]) in counters)
+                or type(place[2]) not in (int, float)
+            ]
         )
 
     def changed(self) -> Iterator[tuple[Place, Any]]:

@@ -40,6 +40,15 @@ def global_stores_in(code: types.CodeType) -> tuple[str, ...]:
     return (*inner, *(str(i.argval) for i in dis.get_instructions(code) if i.opname == "STORE_GLOBAL"))
 
 
+@functools.lru_cache(maxsize=1024)
+def assigned_in(code: types.CodeType) -> frozenset[str]:
+    """The names of attributes and globals that `code` assigns to."""
+    stores = ("STORE_ATTR", "STORE_GLOBAL")
+    own = {str(i.argval) for i in dis.get_instructions(code) if i.opname in stores}
+    inner = [assigned_in(constant) for constant in code.co_consts if isinstance(constant, types.CodeType)]
+    return frozenset(own).union(*inner)
+
+
 _STORED = "="  # ends the path of an attribute that is assigned to
 
 

@@ -108,6 +108,8 @@ class Numbers:
         self.specialised = 0  # how many guards on values there were
         # dictionaries whose numbers are live: what they held, and what stands for it
         self.states: list[tuple[dict[Any, Any], dict[Any, Any], dict[Any, Any]]] = []
+        # single numbers that the program assigns to: where they are, what they were, and what stands for them
+        self.counters: list[tuple[dict[Any, Any], Any, Any, Any]] = []
 
     def argument(self, index: int, value: Any) -> Any:
         """The number that is leaf `index` of the arguments."""
@@ -144,6 +146,21 @@ class Numbers:
         self.states.append((container, held, dict(container)))
         self.containers.append(container)
 
+    def count(self, container: dict[Any, Any], key: Any) -> None:
+        """Put a live number in place of one that the program assigns to, as in `self.calls += 1`: every run
+        reads it and puts the new one there."""
+        held = container[key]
+        live = self.reader(functools.partial(operator.getitem, container, key))
+        self.counters.append((container, key, held, live))
+        container[key] = live
+
+    def counted(self) -> Iterator[tuple[dict[Any, Any], Any, Any]]:
+        """The new numbers: (where, key, value); MISSING for what is gone."""
+        for container, key, _, live in self.counters:
+            value = container.get(key, MISSING)
+            if value is not live:
+                yield container, key, value
+
     def keep_constants(self) -> None:
         """Numbers that the program put there as they are stay what they are, whatever is there before a call."""
         for container, key, value in list(self.state_changes()):
@@ -163,6 +180,8 @@ class Numbers:
         for container, held, _ in self.states:
             container.clear()
             container.update(held)
+        for container, key, held, _ in self.counters:
+            container[key] = held
         self.states = []
 
     # Compiled code.
@@ -185,6 +204,7 @@ class Numbers:
             [(expression, value) for (expression, _), value in self.guards.items()],
             list(self.containers),
             list(self.places),
+            {(id(container), key) for container, key, _, _ in self.counters},
         )
 
 
@@ -214,10 +234,11 @@ class LiveInputs:
         guards: list[tuple[str, Any]],  # an expression, and the value that it must have
         containers: list[Any],
         places: list[Place],
+        counters: set[tuple[int, Any]],
     ) -> None:
         self.roots, self._names, self._holds = roots, names, holds
         self.fills, self.inputs, self.guards = fills, inputs, guards
-        self.containers, self.places = containers, places
+        self.containers, self.places, self.counters = containers, places, counters
         self.trivial = not guards and not fills
         self.guarded = bool(guards)
         self._last: tuple[list[Any], list[np.ndarray]] | None = None  # values of a call, and its inputs

@@ -122,6 +122,8 @@ def capture_call(
             args, kwargs = with_live_numbers(capture, args, kwargs, not environment.asks_types)
             meet_arguments(capture, args, kwargs)
             contents = Contents((args, kwargs))
+            for container, key in environment.counters:
+                capture.numbers.count(container, key)
             returned = function(*args, **kwargs)
             call = _summary(capture, environment, contents, returned)
             del returned
@@ -157,6 +159,8 @@ def try_capture(
             meet_arguments(capture, live_args, live_kwargs)
             if environment.refusal is not None:
                 capture.leave(CaptureError(environment.refusal, ""))
+            for container, key in environment.counters if capture.reason is None else ():
+                capture.numbers.count(container, key)
             returned = function(*live_args, **live_kwargs)
             if capture.reason is None:
                 try:

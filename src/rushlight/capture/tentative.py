@@ -46,6 +46,9 @@ class TentativeCapture(Capture):
         self.numbers.open = False
         for container, _, _ in self.numbers.states:
             container.update({key: plain(value) for key, value in container.items()})
+        for container, key, _, _ in self.numbers.counters:
+            if key in container:
+                container[key] = plain(container[key])
         with _Outside():
             self._materialise()
             self._run_late()

@@ -150,7 +150,7 @@ def _guards_of_environment(
         for i, leaf in enumerate(leaves)
         if isinstance(leaf, Tensor) and id(leaf) in known
     ]
-    locations = settled(environment.without_numbers_of(call.live.containers), call.stores)
+    locations = settled(environment.without_numbers_of(call.live.containers, call.live.counters), call.stores)
     return [
         *pinned,
         *guards_of_locations([*locations.places, *call.live.places]),
