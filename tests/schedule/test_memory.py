@@ -55,7 +55,7 @@ def test_random_programs(gradients: bool) -> None:
         source = random.Random(seed)
         program = draw_program(lambda n, s=source: s.randrange(n) if n > 1 else 0, gradients=gradients)
         compiled = rl.compile(program.run, fullgraph=True)
-        compiled(*program.tensors(requires_grad=gradients))
+        compiled(*program.arguments())
         for planned in programs(compiled):
             check(planned)
 
