@@ -10,7 +10,8 @@ import pytest
 
 import rushlight
 import rushlight.lowering
-from rushlight.core.registry import REGISTRY, Kind, family_of
+from rushlight.core.binding import family_of
+from rushlight.core.registry import REGISTRY, Kind
 
 FLOORS = {
     "definition": ("ops", "decompositions"),

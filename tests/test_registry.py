@@ -10,20 +10,10 @@ import pytest
 
 import rushlight
 from rushlight.core import registry
+from rushlight.core.declare_pointwise import instruction, pointwise
 from rushlight.core.errors import RegistrationError
 from rushlight.core.promotion import Promotion
-from rushlight.core.registry import (
-    REGISTRY,
-    Api,
-    Kind,
-    OpDef,
-    composite,
-    define,
-    instruction,
-    kernel,
-    pointwise,
-    view,
-)
+from rushlight.core.registry import REGISTRY, Api, Kind, OpDef, composite, define, kernel, view
 from rushlight.core.schema import parse_schema
 from rushlight.derivatives.declare import NOT_DIFFERENTIABLE, Rule, derivative, needs_entry
 

@@ -82,11 +82,11 @@ from .autograd import (
 from .core import heap as _heap
 from .core.aten import Tag
 from .core.construct import as_tensor, asarray, from_dlpack, from_numpy, frombuffer, tensor, to_dlpack
+from .core.dtype_promotion import can_cast, promote_types
 from .core.dtypes import DType as dtype  # noqa: N813  torch's name
 from .core.dtypes import (
     bfloat16,
     bool_,
-    can_cast,
     complex32,
     complex64,
     complex128,
@@ -105,7 +105,6 @@ from .core.dtypes import (
     int16,
     int32,
     int64,
-    promote_types,
     qint8,
     qint32,
     quint2x4,

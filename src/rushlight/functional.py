@@ -27,7 +27,8 @@ from ._api.shape import (  # noqa: F401  also functions of this module in PyTorc
 from .core.dispatch import call
 from .core.errors import check, fail
 from .core.generator import Generator
-from .core.mutation import call_inplace, call_out
+from .core.mutation import call_inplace
+from .core.out_calls import call_out
 from .core.registry import REGISTRY
 from .core.tensor import Tensor, tensor_method
 from .decompositions.matmul_einsum import LETTERS

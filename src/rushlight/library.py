@@ -27,7 +27,7 @@ from ._library.stages import (
     set_batched,
     source,
 )
-from .core import registry
+from .core import declare_pointwise
 from .core.aten import OpOverload, OpOverloadPacket, Tag, find, namespace
 from .core.errors import check
 from .core.lazy import LazyModule
@@ -91,7 +91,7 @@ def pointwise(*schemas: str, lib: Library | None = None, **options: Any) -> Call
 
     A decorator: `body(ops, *arguments)` computes one element with the instructions of `ops`. It is the eager
     kernel, the shape rule, the batching rule and the loops of compiled programs at once. `options` are those
-    of the package's own elementwise operators: promote, dtypes, parameters, conditions, check (registry.py).
+    of the package's own elementwise operators (core/declare_pointwise.py): promote, dtypes, parameters, check.
     """
     parsed = [parse_schema(text) for text in schemas]
     for schema in parsed:
@@ -102,7 +102,7 @@ def pointwise(*schemas: str, lib: Library | None = None, **options: Any) -> Call
         )
 
     def declare(body: Callable[..., Any]) -> OpOverloadPacket:
-        registry.pointwise(*schemas, **options)(body)
+        declare_pointwise.pointwise(*schemas, **options)(body)
         for schema in parsed:
             namespace(schema.namespace).forget(schema.name)
             if lib is not None:

@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
 
-from rushlight.core import dtypes
+from rushlight.core import dtype_promotion, dtypes
 from rushlight.core.dtypes import ALIASES, BY_NUMPY, DTYPES, Category, DType
 
 NAMES = list(DTYPES)
@@ -191,21 +191,23 @@ def test_from_numpy_error_names_the_supported_types():
 @pytest.mark.parametrize(("a", "b"), PAIRS)
 def test_promote_types(a, b):
     expected = outcome(torch.promote_types, getattr(torch, a), getattr(torch, b))
-    assert outcome(dtypes.promote_types, DTYPES[a], DTYPES[b]) == expected
+    assert outcome(dtype_promotion.promote_types, DTYPES[a], DTYPES[b]) == expected
 
 
 def test_some_promotions_are_refused_and_say_why():
     with pytest.raises(RuntimeError, match="uint16, uint32 and uint64: attempted to promote UInt16 and Byte"):
-        dtypes.promote_types(dtypes.uint16, dtypes.uint8)
+        dtype_promotion.promote_types(dtypes.uint16, dtypes.uint8)
     with pytest.raises(RuntimeError, match="float8 types: attempted to promote Float and Float8_e5m2"):
-        dtypes.promote_types(dtypes.float32, dtypes.float8_e5m2)
+        dtype_promotion.promote_types(dtypes.float32, dtypes.float8_e5m2)
     with pytest.raises(TypeError, match="expected a dtype, got str"):
-        dtypes.promote_types(dtypes.float32, "float64")
+        dtype_promotion.promote_types(dtypes.float32, "float64")
 
 
 @pytest.mark.parametrize(("a", "b"), PAIRS)
 def test_can_cast(a, b):
-    assert dtypes.can_cast(DTYPES[a], DTYPES[b]) is torch.can_cast(getattr(torch, a), getattr(torch, b))
+    assert dtype_promotion.can_cast(DTYPES[a], DTYPES[b]) is torch.can_cast(
+        getattr(torch, a), getattr(torch, b)
+    )
 
 
 # --- result type ----------------------------------------------------------------------------------
@@ -228,7 +230,9 @@ def operands(kind):
 
 
 def common(**given):
-    return dtypes.common_dtype(given.get("dimension", ()), given.get("zero_dim", ()), given.get("scalar", ()))
+    return dtype_promotion.common_dtype(
+        given.get("dimension", ()), given.get("zero_dim", ()), given.get("scalar", ())
+    )
 
 
 @pytest.mark.parametrize("kinds", list(itertools.product(KINDS, KINDS)), ids="-".join)
@@ -264,19 +268,19 @@ def test_result_type_of_all_triples():
 
 
 def test_result_type_folds_many_operands():
-    assert dtypes.common_dtype([dtypes.int8, dtypes.uint8, dtypes.int8]) is dtypes.int16
-    assert dtypes.common_dtype([dtypes.float16, dtypes.bfloat16, dtypes.int64]) is dtypes.float32
-    assert dtypes.common_dtype([], [], [1, 2.5, True]) is dtypes.float32
+    assert dtype_promotion.common_dtype([dtypes.int8, dtypes.uint8, dtypes.int8]) is dtypes.int16
+    assert dtype_promotion.common_dtype([dtypes.float16, dtypes.bfloat16, dtypes.int64]) is dtypes.float32
+    assert dtype_promotion.common_dtype([], [], [1, 2.5, True]) is dtypes.float32
     with pytest.raises(ValueError, match="at least one operand"):
-        dtypes.common_dtype([])
+        dtype_promotion.common_dtype([])
 
 
 def test_result_type_takes_dtypes_for_scalars():
     """A dtype in place of a Python number counts by category: its width is that of the default dtype."""
-    assert dtypes.common_dtype([dtypes.int32], [], [dtypes.float64]) is dtypes.float32
-    assert dtypes.common_dtype([dtypes.bool_], [], [dtypes.int64]) is dtypes.int64
-    assert dtypes.common_dtype([dtypes.float64], [], [dtypes.complex64]) is dtypes.complex128
-    assert dtypes.common_dtype([dtypes.int32], [], [dtypes.complex128]) is dtypes.complex64
+    assert dtype_promotion.common_dtype([dtypes.int32], [], [dtypes.float64]) is dtypes.float32
+    assert dtype_promotion.common_dtype([dtypes.bool_], [], [dtypes.int64]) is dtypes.int64
+    assert dtype_promotion.common_dtype([dtypes.float64], [], [dtypes.complex64]) is dtypes.complex128
+    assert dtype_promotion.common_dtype([dtypes.int32], [], [dtypes.complex128]) is dtypes.complex64
 
 
 @pytest.mark.parametrize("default", ["float16", "bfloat16", "float32", "float64"])

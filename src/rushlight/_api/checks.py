@@ -7,7 +7,7 @@ from typing import Any
 
 from ..core.dtypes import bool_
 from ..core.errors import check
-from ..core.mutation import has_internal_overlap
+from ..core.overlap import has_internal_overlap
 from ..core.shapes import is_dense
 from ..core.tensor import Tensor
 

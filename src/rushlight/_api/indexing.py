@@ -9,7 +9,8 @@ import numpy as np
 from ..core.construct import of_storage
 from ..core.dispatch import run_name
 from ..core.errors import check
-from ..core.mutation import call_inplace, call_out
+from ..core.mutation import call_inplace
+from ..core.out_calls import call_out
 from ..core.registry import REGISTRY
 from ..core.tensor import Tensor, tensor_method
 from ..core.tokens import Size

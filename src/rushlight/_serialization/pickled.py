@@ -19,6 +19,7 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any, ClassVar
 
+from .._api.typed_storage import _dtype_to_storage_type_map
 from ..core.copying import own_attributes
 from ..core.dtypes import DType, QuantizedDType
 from ..core.nested_base import NestedBase
@@ -26,7 +27,7 @@ from ..core.sparse import Coo
 from ..core.storage import UntypedStorage
 from ..core.tensor import Tensor
 from ..core.tokens import Size, device, layout
-from ..storage import TypedStorage, _dtype_to_storage_type_map
+from ..storage import TypedStorage
 from .archives import ArchiveWriter, write_notes
 
 MAGIC = 0x1950A86A20F9469CFC6C  # the first pickle of the older format

@@ -14,6 +14,7 @@ import pickle
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from .._api.typed_storage import _storage_type_to_dtype_map
 from ..core.dispatch import run_name
 from ..core.dtypes import DTYPES, QUANTIZED, DType
 from ..core.shapes import Spec, check_bytes, extent
@@ -21,7 +22,7 @@ from ..core.storage import UntypedStorage
 from ..core.tensor import Tensor, alias, meta_tensor
 from ..core.tokens import LAYOUTS, Size, device
 from ..sparse import sparse_compressed_tensor, sparse_coo_tensor
-from ..storage import TypedStorage, _storage_type_to_dtype_map
+from ..storage import TypedStorage
 from .safetensors import SerializationError
 
 _BLOCKED = ("sys", "os", "posix", "nt")

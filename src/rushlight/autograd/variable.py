@@ -9,8 +9,8 @@ from typing import Any
 
 from ..core.dispatch import AMBIENT, run_name
 from ..core.errors import check
-from ..core.modes import MODES
-from ..core.tensor import Tensor, refuse_in_transform, tensor_method
+from ..core.modes import MODES, refuse_in_transform
+from ..core.tensor import Tensor, tensor_method
 from .api import backward as run_backward
 from .edges import current_node
 from .hooks import TensorHooks

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, overload
 
-from ..core.binding import check_names
+from ..core.binding import check_names, declaring_module
 from ..core.dispatch import call, run_name
 from ..core.errors import RegistrationError
-from ..core.registry import REGISTRY, OpDef, declaring_module, operator
+from ..core.registry import REGISTRY, OpDef, operator
 from ..core.tensor import Tensor
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ..core.arrays import array_over
 from ..core.dispatch import run_name
-from ..core.mutation import set_geometry
-from ..core.tensor import Tensor, array_over
+from ..core.resizing import set_geometry
+from ..core.tensor import Tensor
 
 # What an in-place view changes of a tensor, its place in the history included.
 _FIELDS = ("_array", "_strides", "_offset", "_view_of", "_seen", "_node", "_output_nr", "_tangents")

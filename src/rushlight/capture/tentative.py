@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.arrays import array_over
 from ..core.construct import from_numpy
 from ..core.dispatch import AMBIENT, Arguments, execute
 from ..core.modes import MODES
@@ -23,7 +24,7 @@ from ..core.mutation import write as write_data
 from ..core.registry import Kind, OpDef
 from ..core.shapes import Spec, extent
 from ..core.storage import Storage
-from ..core.tensor import AUTOGRAD, TRACED, Tensor, array_over, shapeless
+from ..core.tensor import AUTOGRAD, TRACED, Tensor, shapeless
 from ..graph.ir import Value, map_values
 from .deferred import plain, returned_at_once
 from .memory import StorageState

@@ -31,7 +31,7 @@ from ..core.dispatch import call as run_operator
 from ..core.dtypes import DTYPES
 from ..core.interpreters import Interpreter, next_level
 from ..core.modes import MODES
-from ..core.mutation import has_internal_overlap
+from ..core.overlap import has_internal_overlap
 from ..core.registry import REGISTRY, Kind, OpDef
 from ..core.shapes import Spec, extent, is_dense, numel
 from ..core.storage import Storage

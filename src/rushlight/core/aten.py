@@ -18,7 +18,8 @@ from typing import Any
 from . import dtypes
 from .construct import scalar_tensor
 from .dispatch import call
-from .mutation import call_inplace, call_out
+from .mutation import call_inplace
+from .out_calls import call_out
 from .out_names import inplace_form, out_form
 from .registry import LIBRARY, REGISTRY, Kind, OpDef
 from .resolve import Packet, bind

@@ -7,10 +7,11 @@ whole argument tuple.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from keyword import kwlist
 from operator import itemgetter
-from types import FunctionType
+from types import FrameType, FunctionType
 from typing import Any
 
 from .errors import RegistrationError
@@ -65,3 +66,24 @@ def by_name(
         return lambda args: function(args[index])
     pick = itemgetter(*[list(scope).index(name) for name in names])
     return lambda args: function(*pick(args))
+
+
+# Where a rule was declared.
+
+
+def declaring_module() -> str:
+    """The module that called a declaration function ("ops.view_scatter")."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_globals["__name__"].endswith(_DECLARE):
+        frame = frame.f_back
+    assert frame is not None
+    return str(frame.f_globals["__name__"]).removeprefix("rushlight.")
+
+
+# modules of declaration functions
+_DECLARE = (".declare", ".registry", ".aliases", ".declare_layouts", ".declare_pointwise")
+
+
+def family_of(module: str) -> str:
+    """The family of a module: its file name up to a "_" (ops.view_scatter: view)."""
+    return module.rpartition(".")[2].partition("_")[0]

@@ -19,7 +19,8 @@ from . import construct
 from .dispatch import run_name
 from .dtypes import DTYPES, Category
 from .errors import check, fail
-from .mutation import assign, check_no_overlap, check_target
+from .mutation import assign, check_target
+from .overlap import check_no_overlap
 from .registry import REGISTRY
 from .tensor import TRACED, Tensor
 

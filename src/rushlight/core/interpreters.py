@@ -19,8 +19,9 @@ import numpy as np
 from .dispatch import AMBIENT, Arguments, autograd_layer, call, install_layer, restrict_view, tensors_in
 from .errors import InternalError
 from .modes import MODES
-from .mutation import install_traced_write, set_geometry
+from .mutation import install_traced_write
 from .registry import OpDef
+from .resizing import set_geometry
 from .tensor import AUTOGRAD, RANDOM, TRACED, Tensor, shapeless
 
 _numbers = itertools.count(1)

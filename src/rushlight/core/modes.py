@@ -47,3 +47,14 @@ class _Modes(threading.local):
 
 
 MODES = _Modes()
+
+
+def refuse_in_transform(name: str) -> None:
+    """Refuse what would change how a tensor is recorded, inside of a function that is being transformed."""
+    if MODES.transforms:
+        raise RuntimeError(
+            f"You are attempting to call Tensor.{name}, perhaps by a function of autograd.functional "
+            "(torch.autograd.functional), inside of a function that is being transformed by func.grad, "
+            "vmap or the like. Transforms record what they need themselves: take the derivative with them "
+            "instead."
+        )

@@ -9,7 +9,6 @@ result.
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -17,19 +16,23 @@ from typing import Any
 import numpy as np
 
 from .autocast import autocast_off
-from .determinism import DETERMINISM, undefined
 from .dispatch import AMBIENT, Arguments, call, tensors_in
-from .dtypes import Category, can_cast
+from .dtype_promotion import can_cast
 from .errors import check, fail
 from .modes import MODES
+from .overlap import (
+    check_no_internal_overlap,
+    check_no_overlap,
+    check_no_partial_overlap,
+    has_internal_overlap,
+)
 from .pointwise import run_in_place
 from .promotion import Promotion
 from .quantized import write_quantized
 from .quiet import quietly
 from .registry import REGISTRY, Api, Kind, OpDef
-from .shapes import Spec, check_bytes, contiguous_strides, extent, is_dense
-from .storage import resize_storage
-from .tensor import AUTOCAST, AUTOGRAD, DISPATCH, LAZY, META, TRACED, Tensor, array_over, wrap
+from .resizing import set_geometry
+from .tensor import AUTOCAST, AUTOGRAD, DISPATCH, LAZY, TRACED, Tensor
 
 before_write: Callable[[Tensor, str], None] | None = None
 prepare: Callable[[Tensor, Tensor], None] | None = None
@@ -288,139 +291,6 @@ def _reshape_inplace(op: OpDef, args: Arguments, name: str) -> Tensor:
     return target
 
 
-def call_out(op: OpDef, args: Arguments, out: Any) -> Any:
-    """`op` with its results written to `out`, a tensor or one per output; returns `out`."""
-    if AMBIENT.keys & AUTOCAST and op.autocast is not None:
-        with autocast_off():
-            return call_out(op, args, out)
-    targets = out if isinstance(out, tuple | list) else (out,)
-    for target in targets:
-        check(
-            isinstance(target, Tensor),
-            f"{op.schema.name}(): argument 'out' must be Tensor, not {type(target).__name__}",
-            TypeError,
-        )
-        check(
-            not (target._keys | _any_keys(op, args)) & AUTOGRAD or not _records(op, args, target),
-            f"{op.schema.name}(): functions with out=... arguments don't support automatic "
-            "differentiation, but one "
-            "of the arguments requires grad.",
-        )
-        check(
-            not target._inference or MODES.inference,
-            "Inplace update to inference tensor outside "
-            "InferenceMode is not allowed; clone it to get a tensor that can be written to.",
-        )
-    if MODES.dual_levels and MODES.forward_grad and any(map(has_tangent, (*targets, *tensors_in(op, args)))):
-        fail(
-            f"Trying to use forward AD with {op.schema.name}_out that does not support it because it is an "
-            "out= function",
-            NotImplementedError,
-        )
-    if (
-        dispatch_out is not None
-        and is_dispatched(op, args, targets)
-        and (op.kind is not Kind.COMPOSITE or op.derivative is not None)
-    ):
-        dispatch_out(op, args, tuple(targets))
-        return out
-    results = call(op, _with_dtype_of(targets[0], op, args))
-    results = results if isinstance(results, tuple) else (results,)
-    check(
-        len(results) == len(targets),
-        f"{op.schema.name}(): out= needs {len(results)} tensors, got {len(targets)}",
-        TypeError,
-    )
-    for target, result in zip(targets, results, strict=True):
-        check(
-            not (target.is_nested or result.is_nested),
-            f"{op.schema.name}(): out= does not take nested tensors; write to them with copy_()",
-            NotImplementedError,
-        )
-        check(
-            target._keys & META == result._keys & META,
-            f"{op.schema.name}(): expected out tensor to be on {result.device}, but it is on {target.device}",
-        )
-        check(
-            op.api & Api.CASTS or can_cast(result.dtype, target.dtype),
-            f"{op.schema.name}(): result type {result.dtype.torch_name} can't "
-            f"be cast to the desired output type {target.dtype.torch_name} (expected scalar_type "
-            f"{result.dtype.torch_name} but found {target.dtype.torch_name})",
-        )
-        check(
-            not op.api & Api.EXACT or target.dtype is result.dtype,
-            f"{op.schema.name}(): Expected out tensor to have "
-            f"dtype {result.dtype.name}, but got {target.dtype.name} instead; {op.schema.name} only supports "
-            f"{result.dtype.name} tensor for result, got: {target.dtype.name} (expected scalar_type "
-            f"{result.dtype.torch_name} but found {target.dtype.torch_name})",
-        )
-        if op.api & Api.APART:
-            _check_apart(op, args, target, result)
-        if not op.api & Api.EXPANDED and (target.shape == result.shape or _keeps_shape(op, target, result)):
-            check_no_internal_overlap(target)
-        for tensor in () if op.api & Api.OVERLAPS else tensors_in(op, args):
-            check_no_partial_overlap(target, tensor)
-    for target, result in zip(targets, results, strict=True):
-        if target.shape != result.shape:
-            if _keeps_shape(op, target, result):
-                result = call(REGISTRY["view"], (result, tuple(target.shape)))
-            else:
-                resize_output(target, result, warn=not op.api & Api.REFITS)
-        _put(target, result)
-    return out
-
-
-def _keeps_shape(op: OpDef, target: Tensor, result: Tensor) -> bool:
-    """Whether a flat result is written to an output of another shape as it is."""
-    return bool(op.api & Api.FLAT) and target.numel() == result.numel()
-
-
-def _check_apart(op: OpDef, args: Arguments, target: Tensor, result: Tensor) -> None:
-    check_no_internal_overlap(target)
-    for tensor in tensors_in(op, args):
-        check_no_overlap(target, tensor)
-        if (
-            target.shape != result.shape
-            and target._storage is not None
-            and target._storage is tensor._storage
-        ):
-            first, (other_first, other_last) = _span(target)[0], _span(tensor)  # the output will be resized
-            check(other_last <= first or first + result.nbytes <= other_first, _PARTIAL)
-
-
-def _with_dtype_of(target: Tensor, op: OpDef, args: Arguments) -> Arguments:
-    """The arguments of a factory with dtype=None replaced by that of its output.
-
-    A different one is refused.
-    """
-    names = op.schema.argument_names
-    if "dtype" not in names:
-        return args
-    if op.tensor_positions or op.list_positions:
-        given = args[names.index("dtype")]
-        check(
-            given is None or given is target.dtype,
-            f"{op.schema.name}(): Expected out tensor to have "
-            f"dtype {given}, which was asked for, but got {target.dtype} instead",
-        )
-        return args
-    if target._parts is not None and "layout" in names and args[names.index("layout")] is None:
-        where = names.index("layout")
-        args = (*args[:where], target.layout, *args[where + 1 :])
-    at = names.index("dtype")
-    if "layout" in names:
-        check(
-            args[names.index("layout")] in (None, target.layout),
-            f"{op.schema.name}(): layout "
-            f"{args[names.index('layout')]} does not match layout of out parameter ({target.layout})",
-        )
-    check(
-        args[at] in (None, target.dtype, op.schema.arguments[at].default),
-        f"{op.schema.name}(): dtype {args[at]} does not match dtype of out parameter ({target.dtype})",
-    )
-    return (*args[:at], target.dtype, *args[at + 1 :])
-
-
 def has_tangent(tensor: Tensor) -> bool:
     """Whether a tensor, or the one it is a view of, has a tangent at an open level."""
     holders = (tensor,) if tensor._base is None else (tensor, tensor._base)
@@ -549,144 +419,4 @@ def _write_sparse(target: Tensor, result: Tensor) -> None:
 # Overlap.
 
 
-def check_no_internal_overlap(target: Tensor) -> None:
-    """Refuse to write to a tensor in which several elements share one memory location, such as an expanded
-    one.
-    """
-    if has_internal_overlap(target):
-        raise RuntimeError(
-            "unsupported operation: more than one element of the written-to tensor refers to "
-            "a single "
-            "memory location. Please clone() the tensor before performing the operation."
-        )
-
-
-def has_internal_overlap(target: Tensor) -> bool:
-    """Whether `target` is expanded. Other overlaps inside a tensor (unfold) are not found, as in PyTorch."""
-    array = target._array
-    if array.flags.c_contiguous if array is not None else target._parts is not None or target.is_nested:
-        return False
-    return (
-        any(stride == 0 and size > 1 for size, stride in zip(target.shape, target.strides(), strict=True))
-        and target.numel() > 0
-    )
-
-
-def check_no_partial_overlap(target: Tensor, other: Tensor) -> None:
-    """Refuse an operation whose input and written-to tensor overlap without being the same elements."""
-    if other is target or target._array is None or other._array is None or target._storage is None:
-        return
-    if target.storage_object is not other.storage_object or not target.numel() or not other.numel():
-        return
-    if _same_elements(target, other):
-        return
-    if not (is_dense(target.shape, target.strides()) and is_dense(other.shape, other.strides())):
-        # too hard to tell cheaply; the result is computed before it is written, so it is right all the same
-        return
-    first, last = _span(target)
-    other_first, other_last = _span(other)
-    if first == other_first and last == other_last:
-        check(target.strides() == other.strides(), _PARTIAL)
-    check(last <= other_first or other_last <= first, _PARTIAL)
-
-
-def check_no_overlap(target: Tensor, other: Tensor) -> None:
-    """Refuse an operation whose input and written-to tensor share memory, the same elements or not."""
-    check(other is not target and not _same_elements(target, other), _PARTIAL)
-    check_no_partial_overlap(target, other)
-
-
-def _same_elements(target: Tensor, other: Tensor) -> bool:
-    return (
-        target._storage is not None
-        and target._storage is other._storage
-        and target._offset == other._offset
-        and target.shape == other.shape
-        and target.strides() == other.strides()
-    )
-
-
-_PARTIAL = (
-    "unsupported operation: some elements of the input tensor and the written-to tensor refer to a "
-    "single memory "
-    "location. Please clone() the tensor before performing the operation."
-)
-
-
-def _span(tensor: Tensor) -> tuple[int, int]:
-    start = tensor._offset * tensor.dtype.itemsize
-    return start, start + tensor.nbytes
-
-
 # Resizing.
-
-
-def resize_output(target: Tensor, result: Tensor, warn: bool = True) -> None:
-    """Give `target` the shape of `result`.
-
-    Warns, as PyTorch mostly does, when a non-empty tensor must be resized.
-    """
-    if target.shape == result.shape:
-        return
-    if target._parts is not None:
-        target._spec = Spec(tuple(result.shape), target.dtype)
-        return
-    if warn and target.numel() != 0:
-        warnings.warn(
-            "An output with one or more elements was resized since it had shape "
-            f"{list(target.shape)}, which "
-            f"does not match the required output shape {list(result.shape)}. Pass an output of the "
-            "right "
-            "shape, or an empty one.",
-            UserWarning,
-            stacklevel=4,
-        )
-    strides = (
-        result.strides() if is_dense(result.shape, result.strides()) else contiguous_strides(result.shape)
-    )
-    set_geometry(target, tuple(result.shape), strides)
-
-
-def set_geometry(
-    target: Tensor, shape: tuple[int, ...], strides: tuple[int, ...], offset: int | None = None
-) -> None:
-    """Change shape and strides of `target` in place; its storage grows if it must, keeping its bytes."""
-    offset = target._offset if offset is None else offset
-    if target._trace is not None and target._trace.resize(target, shape, strides, offset):
-        return
-    if AMBIENT.trace is not None:
-        if AMBIENT.trace.set_geometry(target, shape, strides, offset):
-            return
-        AMBIENT.trace.refuse("it changes the shape of a tensor of the caller in place")
-    check_bytes(shape, strides, target.dtype.itemsize, offset)
-    shared = _holders(target) > _ALONE
-    storage = target.storage_object
-    span = extent(shape, strides)
-    needed = (offset + span) * target.dtype.itemsize if span else 0
-    if storage.buffer is None:
-        target._spec = Spec(shape, target.dtype, strides, offset)
-        storage._meta_bytes = max(storage._meta_bytes, needed)
-    else:
-        if needed > storage.buffer.nbytes:
-            had = storage.buffer.nbytes
-            resize_storage(storage, needed, shared)
-            if DETERMINISM.fills and target.dtype.category is not Category.QUANTIZED:
-                size = target.dtype.itemsize
-                new = storage.buffer[-(-had // size) * size : needed].view(target.dtype.numpy)
-                new[...] = undefined(target.dtype)
-        target._array = array_over(storage.buffer, shape, strides, offset, target.dtype)
-    target._strides, target._offset = strides, offset
-
-
-def _holders(tensor: Tensor) -> int:
-    """How many references there are to the storage of a tensor."""
-    return sys.getrefcount(tensor._storage) if tensor._storage is not None else 0
-
-
-def _count_of_one() -> int:
-    tensor = wrap(np.empty(1))
-    assert tensor.storage_object is not None
-    return _holders(tensor)
-
-
-_ALONE = _count_of_one()

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from . import construct, dlpack, dtypes, printing
+from .conversions import _type
 from .copying import copy_tensor, deepcopy_tensor, reduce_tensor
 from .determinism import alert
 from .dispatch import AMBIENT, read_array, read_number, run_name
@@ -19,34 +20,16 @@ from .dtypes import Category, DType
 from .errors import check
 from .indexing import get_item, set_item
 from .modes import MODES
-from .mutation import assign, call_inplace, check_no_partial_overlap, check_target, set_geometry
+from .mutation import assign, call_inplace, check_target
+from .overlap import check_no_partial_overlap
 from .overrides import ask, overriding_types
 from .registry import REGISTRY, Api
+from .resizing import set_geometry
 from .shapes import channels_last_strides, contiguous_strides
 from .sparse import make_sparse
 from .storage import Storage
-from .tensor import (
-    DISPATCH,
-    LAZY,
-    META,
-    QUANTIZED,
-    SPARSE,
-    TRACED,
-    Tensor,
-    alias,
-    keep_memory,
-    tensor_method,
-    wrap,
-)
-from .tokens import (
-    channels_last,
-    channels_last_3d,
-    contiguous_format,
-    device,
-    memory_format,
-    place,
-    preserve_format,
-)
+from .tensor import DISPATCH, LAZY, META, QUANTIZED, SPARSE, TRACED, Tensor, alias, tensor_method, wrap
+from .tokens import channels_last, channels_last_3d, contiguous_format, memory_format, preserve_format
 from .transforms import describe
 
 
@@ -103,6 +86,14 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
     return array
 
 
+def keep_memory(tensor: Tensor) -> None:
+    """Note that others hold the memory of `tensor` from now on: its storage cannot be resized any more."""
+    if tensor._storage is not None:
+        tensor._storage._fixed = True
+    elif tensor._array is not None:
+        tensor._foreign = True
+
+
 def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
     array = self.numpy()
     if dtype is not None and array.dtype != dtype:
@@ -140,125 +131,6 @@ def _dlpack(
 def _dlpack_device(self: Tensor) -> tuple[int, int]:
     check(not self.is_meta, "Unknown device type meta for Dlpack", ValueError)
     return (1, 0)
-
-
-@tensor_method
-def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """The tensor in another dtype, device or memory format.
-
-    Itself where nothing changes and copy is False.
-    """
-    dtype, where, copy, layout_format = _parse_to(args, kwargs)
-    same_dtype = dtype is None or dtype is self.dtype
-    same_device = where is None or where.type == self.device.type
-    if (
-        same_dtype
-        and same_device
-        and not copy
-        and (layout_format in (None, preserve_format) or self.is_contiguous(layout_format))
-    ):
-        return self
-    return run_name("_to_copy", self, dtype, None, where, None, False, layout_format)
-
-
-def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[DType | None, device | None, bool, Any]:
-    args, kwargs = tuple(args), dict(kwargs)
-    dtype, where = kwargs.pop("dtype", None), kwargs.pop("device", None)
-    layout_format = kwargs.pop("memory_format", None)
-    other = kwargs.pop("other", None)
-    rest = list(args)
-    if rest and isinstance(rest[0], Tensor):
-        other = rest.pop(0)
-    if other is not None:
-        dtype, where = other.dtype, other.device
-    elif rest:
-        first = rest.pop(0)
-        if first is None or isinstance(first, str | device):
-            where = first
-            if rest:
-                dtype = rest.pop(0)
-        elif isinstance(first, DType | type):
-            dtype = first
-        else:
-            raise TypeError(f"to(): expected a dtype, a device or a tensor, got {type(first).__name__}")
-    kwargs.pop("non_blocking", None)
-    copy = kwargs.pop("copy", False)
-    flags = [flag for flag in rest if isinstance(flag, bool)]
-    if len(flags) != len(rest) or len(rest) > 2 or kwargs:
-        raise TypeError(
-            "to() takes a dtype, a device or a tensor, then "
-            f"non_blocking and copy, then memory_format by keyword; got {args} {kwargs}"
-        )
-    if len(flags) == 2:
-        copy = flags[1]
-    if isinstance(dtype, type):
-        dtype = {
-            float: dtypes.float64,
-            complex: dtypes.complex128,
-            int: dtypes.int64,
-            bool: dtypes.bool_,
-        }.get(dtype, dtype)
-    check(
-        dtype is None or isinstance(dtype, DType),
-        f"to(): dtype must be a rushlight dtype, not {dtype!r}",
-        TypeError,
-    )
-    return dtype, None if where is None else place(where), copy, layout_format
-
-
-def _conversion(name: str, dtype: DType) -> None:
-    def convert(self: Tensor, memory_format: memory_format = preserve_format) -> Tensor:
-        return self.to(dtype, memory_format=memory_format)
-
-    convert.__name__ = name
-    convert.__doc__ = f"The tensor as {dtype.name}."
-    tensor_method(convert)
-
-
-for _name, _dtype in {
-    "float": "float32",
-    "double": "float64",
-    "half": "float16",
-    "bfloat16": "bfloat16",
-    "long": "int64",
-    "int": "int32",
-    "short": "int16",
-    "char": "int8",
-    "byte": "uint8",
-    "bool": "bool",
-    "chalf": "complex32",
-    "cfloat": "complex64",
-    "cdouble": "complex128",
-}.items():
-    _conversion(_name, dtypes.DTYPES[_dtype])
-
-
-def _type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
-    """Without argument the type's name, such as 'rushlight.FloatTensor'; otherwise a cast."""
-    if dtype is None:
-        return f"rushlight.{'quantized.' if self.dtype.is_quantized else ''}{self.dtype.torch_name}Tensor"
-    if isinstance(dtype, str):
-        short = dtype.rpartition(".")[2].removesuffix("Tensor")
-        matching = [d for d in dtypes.DTYPES.values() if short in (d.torch_name, d.name)]
-        check(len(matching) == 1, f"invalid type: '{dtype}'", ValueError)
-        dtype = matching[0]
-    elif isinstance(dtype, type):
-        kind: Any = dtype
-        if kind is Tensor:
-            return self.to(dtypes.get_default_dtype())
-        check(hasattr(kind, "dtype"), f"invalid type: {kind.__name__!r}", ValueError)  # LongTensor has one
-        dtype = kind.dtype
-    return self.to(dtype)
-
-
-@tensor_method
-def cpu(self: Tensor, memory_format: memory_format = preserve_format) -> Tensor:
-    return self.to("cpu", memory_format=memory_format)
-
-
-@tensor_method
-def type_as(self: Tensor, other: Tensor) -> Tensor:
-    return self.to(other.dtype)
 
 
 @tensor_method

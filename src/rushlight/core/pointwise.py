@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from . import dtypes
+from .arrays import array_over
 from .dtypes import BY_NUMPY, DType
 from .errors import fail
 from .promotion import Promotion, common, resolve
@@ -27,7 +28,7 @@ from .shapes import (
     contiguous_strides,
     elementwise_strides,
 )
-from .tensor import LAZY, Tensor, array_over, wrap
+from .tensor import LAZY, Tensor, wrap
 
 Arguments = tuple[Any, ...]
 

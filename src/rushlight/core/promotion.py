@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from . import dtypes
-from .dtypes import Category, DType, common_dtype
+from .dtype_promotion import common_dtype
+from .dtypes import Category, DType
 
 
 class Promotion(enum.Enum):

@@ -9,13 +9,10 @@ Names and schemas are ATen's.
 from __future__ import annotations
 
 import enum
-import sys
 from collections.abc import Callable, Iterator, Sequence
-from operator import attrgetter
-from types import FrameType
 from typing import Any, NamedTuple, TypeVar, overload
 
-from .binding import by_name, check_names, parameter_names
+from .binding import by_name, declaring_module, family_of, parameter_names
 from .dtypes import DType
 from .errors import RegistrationError
 from .promotion import Promotion
@@ -175,6 +172,20 @@ class OpDef:
         # eager execution, set by dispatch on first use
         self.run: Callable[[OpDef, tuple[Any, ...]], Any] | None = None
         self.plans: dict[Any, Any] = {}  # promotion plans by input dtypes
+        self.parameters = tuple(parameters)
+        self._read(schema)
+        # Filled in by `pointwise` alone.
+        self.check: Callable[[tuple[Any, ...]], Any] | None = None
+        # the check looks at the values of numbers, so that types do not decide it
+        self.checks_numbers = False
+        # promotion that depends on an argument
+        self.promote_by: Callable[[tuple[Any, ...]], Promotion] | None = None
+        self.conditions: frozenset[int] = frozenset()  # operands that are not promoted: bool, as they come
+        # operands whose 0-d value is not rounded to a narrow common dtype
+        self.exact: frozenset[int] = frozenset()
+
+    def _read(self, schema: Schema) -> None:
+        """What the schema says, as dispatch wants it."""
         arguments = schema.arguments
         # (lists, not generators, here and below: this is a good part of every import)
         self.defaults = tuple([argument.default for argument in arguments])
@@ -185,24 +196,14 @@ class OpDef:
         self.device_position = (
             schema.argument_names.index("device") if "device" in schema.argument_names else None
         )
-        self.parameters = tuple(parameters)
         self.operands = tuple(
             [
                 i
                 for i, a in enumerate(arguments)
-                if a.type.base in ("Tensor", "Scalar") and a.name not in parameters
+                if a.type.base in ("Tensor", "Scalar") and a.name not in self.parameters
             ]
         )
         self.settings = tuple([i for i in range(len(arguments)) if i not in self.operands])
-        # Filled in by `pointwise` alone.
-        self.check: Callable[[tuple[Any, ...]], Any] | None = None
-        # the check looks at the values of numbers, so that types do not decide it
-        self.checks_numbers = False
-        # promotion that depends on an argument
-        self.promote_by: Callable[[tuple[Any, ...]], Promotion] | None = None
-        self.conditions: frozenset[int] = frozenset()  # operands that are not promoted: bool, as they come
-        # operands whose 0-d value is not rounded to a narrow common dtype
-        self.exact: frozenset[int] = frozenset()
 
     def stages(self) -> dict[str, bool]:
         """Which stages know this operator."""
@@ -283,123 +284,9 @@ def _add(op: OpDef) -> OpDef:
     return LIBRARY.add(op)
 
 
-def declaring_module() -> str:
-    """The module that called a declaration function ("ops.view_scatter")."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_globals["__name__"].endswith(_DECLARE):
-        frame = frame.f_back
-    assert frame is not None
-    return str(frame.f_globals["__name__"]).removeprefix("rushlight.")
-
-
-_DECLARE = (".declare", ".registry", ".aliases")  # modules of declaration functions
-
-
-def family_of(module: str) -> str:
-    """The family of a module: its file name up to a "_" (ops.view_scatter: view)."""
-    return module.rpartition(".")[2].partition("_")[0]
-
-
 def _family() -> str:
     """The family of the module that called a declaration function."""
     return family_of(declaring_module())
-
-
-def pointwise(
-    *schemas: str,
-    promote: Promotion | Callable[..., Promotion] = Promotion.DEFAULT,
-    api: Api = FUNCTION | METHOD | INPLACE | OUT,
-    dtypes: frozenset[DType] | None = None,
-    parameters: Sequence[str] = (),
-    conditions: Sequence[str] = (),
-    exact: Sequence[str] = (),
-    check: Callable[..., None] | None = None,
-    checks_numbers: bool = False,
-    moves: bool = False,
-    instruction: str = "",
-    namespace: str = "",
-    public_name: str = "",
-    traits: Trait = Trait.NONE,
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Declare an elementwise operator by its scalar body; several schemas are overloads with the same body.
-
-    The body is `body(ops, *arguments)` over a handler `ops`. Tensor and Scalar arguments are operands:
-    promoted, cast to the compute dtype and given as handler values, except the ones listed in
-    `parameters`, which stay Python values
-    (as do bool, str, int arguments).
-    promote     a Promotion, or a function that names the arguments it depends on and returns one
-    dtypes      restricts the common dtype
-    conditions  operands that take no part in promotion: bool tensors, as the first argument of where
-    exact       operands which, as a number or 0-d tensor, keep the precision of the compute dtype (bfloat16 x
-    * 0.1) check       names the arguments it validates: dtypes, types of numbers and parameters, never
-    shapes or data;
-                with `checks_numbers` also the values of numbers
-    moves       no arithmetic is done, so that half types compute in themselves
-    instruction the handler instruction that equals the body when every parameter has its default
-    """
-    options: dict[str, Any] = {
-        "api": api,
-        "dtypes": dtypes,
-        "parameters": parameters,
-        "instruction": instruction,
-        "moves": moves,
-        "namespace": namespace,
-        "public_name": public_name,
-        "traits": traits,
-    }
-    family = _family()
-
-    def declare(body: Callable[..., Any]) -> Callable[..., Any]:
-        for text in schemas:
-            schema = parse_schema(text)
-            op = OpDef(schema, Kind.POINTWISE, family, body=_handler_body(body, schema), **options)
-            _set_promotion(op, promote, conditions, exact)
-            _set_check(op, check, checks_numbers)
-            _add(op)
-        return body
-
-    return declare
-
-
-def _set_promotion(
-    op: OpDef, promote: Promotion | Callable[..., Promotion], conditions: Sequence[str], exact: Sequence[str]
-) -> None:
-    names = op.schema.argument_names
-    op.conditions = frozenset(names.index(name) for name in conditions)
-    op.exact = frozenset(names.index(name) for name in exact)
-    if isinstance(promote, Promotion):
-        op.promote = promote
-    else:
-        op.promote_by = by_name(promote, names, f"promotion of {op.name}")
-
-
-def _set_check(op: OpDef, check: Callable[..., None] | None, checks_numbers: bool) -> None:
-    if check is not None:
-        op.check = by_name(check, op.schema.argument_names, f"check of {op.name}")
-        op.checks_numbers = checks_numbers
-
-
-def instruction(*schemas: str, name: str = "", **options: Any) -> None:
-    """Declare elementwise operators that are one instruction of the handler, by default the one of the same
-    name.
-    """
-    for text in schemas:
-        word = name or parse_schema(text).name
-        pointwise(text, instruction=word, **options)(attrgetter(word))
-
-
-def _handler_body(body: Callable[..., Any], schema: Schema) -> Callable[..., Any]:
-    """`body` with its parameters checked against the schema; bodies may leave out arguments they ignore.
-
-    The body of an operator that is one instruction is what gets the instruction from the handler.
-    """
-    if isinstance(body, attrgetter):
-        return lambda ops, *args: body(ops)(*args)
-    names = check_names(body, ("ops", *schema.argument_names), schema.full_name)
-    if names == ("ops", *schema.argument_names):
-        return body
-    positions = [schema.argument_names.index(name) for name in names[1:]]
-    return lambda ops, *args: body(ops, *[args[i] for i in positions])
 
 
 @overload
@@ -581,105 +468,6 @@ class SparseKernel(NamedTuple):
     layouts: frozenset[Any] | None  # the layouts it knows, None for all of them
     through: bool  # it is made of operators, through which it is differentiated
     layout_at: int | None = None  # the argument that asks for a layout, if it makes tensors of such
-
-
-def sparse_operator(
-    schema: str,
-    *,
-    api: Api = FUNCTION | METHOD,
-    namespace: str = "",
-    public_name: str = "",
-    traits: Trait = Trait.NONE,
-) -> None:
-    """Declare an operator that makes sparse tensors, or looks inside of them.
-
-    What it returns depends on data, so that it has no place in a graph.
-    """
-    _add(
-        OpDef(
-            parse_schema(schema),
-            Kind.SPARSE,
-            _family(),
-            api=api,
-            data_dependent=True,
-            namespace=namespace,
-            public_name=public_name,
-            traits=traits,
-        )
-    )
-
-
-def sparse_kernel(
-    *names: str, layouts: Sequence[Any] | None = None, through: bool = True, makes: bool = False
-) -> Callable[[Rule], Rule]:
-    """Attach how operators run where an argument is not strided.
-
-    The function names the schema arguments it needs; it takes and returns tensors. Arguments of layouts that
-    are not listed are refused before it is called. It looks at structure as it likes, but what it does with
-    values it does by operators, and is differentiated `through` them; otherwise it runs below autograd, and
-    the operator's derivative is what is declared for it. One that `makes` sparse tensors also runs where the
-    argument `layout` asks for one.
-    """
-
-    def declare(function: Rule) -> Rule:
-        for name in names:
-            op = operator(name)
-            attach_sparse(
-                op,
-                by_name(function, op.schema.argument_names, f"sparse kernel of {name}"),
-                layouts=layouts,
-                through=through,
-                layout_at=op.schema.argument_names.index("layout") if makes else None,
-            )
-        return function
-
-    return declare
-
-
-def attach_sparse(
-    op: OpDef,
-    function: Callable[[tuple[Any, ...]], Any],
-    *,
-    layouts: Sequence[Any] | None = None,
-    through: bool = True,
-    layout_at: int | None = None,
-) -> None:
-    """Attach a sparse kernel that takes the whole argument tuple."""
-    if op.sparse is not None:
-        raise RegistrationError(f"{op.name} already has a sparse kernel")
-    op.declared["sparse"] = declaring_module()
-    op.sparse = SparseKernel(function, None if layouts is None else frozenset(layouts), through, layout_at)
-
-
-def quantized_operator(schema: str, *, api: Api = FUNCTION | METHOD) -> None:
-    """Declare an operator that makes quantized tensors, or looks inside of them.
-
-    Such a tensor has no place in a graph.
-    """
-    _add(OpDef(parse_schema(schema), Kind.QUANTIZED, _family(), api=api, data_dependent=True))
-
-
-def quantized_kernel(*names: str) -> Callable[[Rule], Rule]:
-    """Attach how operators run where an argument is quantized.
-
-    The function names the schema arguments it needs; it takes and returns tensors.
-    """
-
-    def declare(function: Rule) -> Rule:
-        for name in names:
-            op = operator(name)
-            attach_quantized(op, by_name(function, op.schema.argument_names, f"quantized kernel of {name}"))
-        return function
-
-    return declare
-
-
-def attach_quantized(op: OpDef, function: Callable[[tuple[Any, ...]], Any]) -> None:
-    """Attach a quantized kernel that takes the whole argument tuple."""
-    if op.quantized is not None:
-        raise RegistrationError(f"{op.name} already has a quantized kernel")
-    op.quantized = function
-    op.declared["quantized"] = declaring_module()
 
 
 def decomposition(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -24,8 +24,9 @@ from .dtypes import DType
 from .errors import fail, warn_once
 from .generator import Generator
 from .modes import MODES
-from .mutation import call_inplace, call_out
+from .mutation import call_inplace
 from .nested_int import NestedInt
+from .out_calls import call_out
 from .overrides import ask, overriding_types
 from .registry import REGISTRY, Api, OpDef
 from .schema import REQUIRED, Argument, Type

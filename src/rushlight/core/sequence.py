@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from . import dtypes
+from .dtype_promotion import promote_types
 from .dtypes import Category, DType
 from .shapes import check_rank
 from .tensor import Tensor
@@ -119,7 +120,7 @@ def _infer(leaves: list[Any], kinds: set[type]) -> DType:
     found = {dtypes.scalar_dtype(kind()) for kind in kinds} if plain else set(map(_leaf_dtype, leaves))
     result = found.pop()
     for other in found:
-        result = dtypes.promote_types(result, other)
+        result = promote_types(result, other)
     return result
 
 

@@ -11,28 +11,18 @@ Operator methods are attached from the registry (see api.py); the ones written h
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
 
-from . import dtypes
+from .arrays import array_over, legacy_data
 from .dtypes import BY_NUMPY, DType
 from .errors import check
 from .methods import TensorMethods
-from .modes import MODES
-from .shapes import (
-    Shape,
-    Spec,
-    check_rank,
-    contiguous_strides,
-    extent,
-    is_channels_last,
-    is_contiguous,
-    numel,
-)
-from .storage import Storage, VersionCounter, when_moved
+from .modes import MODES, refuse_in_transform
+from .shapes import Shape, Spec, contiguous_strides, is_channels_last, is_contiguous, numel
+from .storage import Storage, VersionCounter
 from .tokens import (
     Size,
     channels_last,
@@ -83,17 +73,6 @@ def install_asked(function: Callable[[Any, str], Any]) -> None:
 def refuse_overrides(func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
     """`__torch_function__` of classes whose objects are like any tensor: results are plain ones."""
     return func(*args, **(kwargs or {}))
-
-
-def refuse_in_transform(name: str) -> None:
-    """Refuse what would change how a tensor is recorded, inside of a function that is being transformed."""
-    if MODES.transforms:
-        raise RuntimeError(
-            f"You are attempting to call Tensor.{name}, perhaps by a function of autograd.functional "
-            "(torch.autograd.functional), inside of a function that is being transformed by func.grad, "
-            "vmap or the like. Transforms record what they need themselves: take the derivative with them "
-            "instead."
-        )
 
 
 _DTYPE = property(lambda tensor: tensor.dtype, doc="The dtype of the elements.")
@@ -157,7 +136,8 @@ class Tensor(TensorMethods, metaclass=TensorMeta):
         if len(args) == 1 and cls is Tensor and isinstance(args[0], Tensor):
             return args[0].detach()
         tensor = _new(cls)
-        data = legacy_data(args)
+        source = args[0] if len(args) == 1 else None
+        data = source.numpy_array() if isinstance(source, Tensor) else legacy_data(args)
         tensor._array, tensor.dtype = data, BY_NUMPY[data.dtype]
         return tensor
 
@@ -444,14 +424,6 @@ def wrap(array: Any) -> Tensor:
     return tensor
 
 
-def keep_memory(tensor: Tensor) -> None:
-    """Note that others hold the memory of `tensor` from now on: its storage cannot be resized any more."""
-    if tensor._storage is not None:
-        tensor._storage._fixed = True
-    elif tensor._array is not None:
-        tensor._foreign = True
-
-
 def copied_object(tensor: Tensor) -> Tensor:
     """Another object of the same class with the same fields."""
     copy = _new(type(tensor))
@@ -498,68 +470,6 @@ def alias(source: Tensor, spec: Spec) -> Tensor:
         return tensor
     tensor._array = array_over(storage.buffer, shape, strides, spec.offset, dtype)
     return tensor
-
-
-def array_over(buffer: np.ndarray, shape: Shape, strides: Shape, offset: int, dtype: DType) -> np.ndarray:
-    """An ndarray over `buffer`; NumPy checks that it stays inside."""
-    itemsize = dtype.itemsize
-    if 0 in shape:
-        return np.empty(shape, dtype.numpy)
-    try:
-        return np.ndarray(
-            shape, dtype.numpy, buffer, offset * itemsize, tuple([s * itemsize for s in strides])
-        )
-    except (ValueError, OverflowError):
-        check_rank(shape)
-        if any(n == 1 and s for n, s in zip(shape, strides, strict=True)):  # such strides say nothing
-            steps = tuple([s if n > 1 else 0 for n, s in zip(shape, strides, strict=True)])
-            return array_over(buffer, shape, steps, offset, dtype)
-        needed = (offset + 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))) * itemsize
-        raise RuntimeError(
-            f"setStorage: sizes {list(shape)}, strides {list(strides)} and storage offset "
-            f"{offset} need "
-            f"{needed} bytes, but the storage has {buffer.nbytes}"
-        ) from None
-
-
-def _look_again(storage: Storage) -> None:
-    """Let the tensors over a storage whose buffer was replaced see it. No storage keeps a list of its
-    tensors, since that would cost every view, so they are looked for among all objects."""
-    for other in gc.get_objects():
-        if issubclass(type(other), Tensor) and other._storage is storage:
-            shape, strides = tuple(other.shape), other.strides()
-            other._array = reachable(storage, shape, strides, other._offset, other.dtype)
-            other._strides = strides
-
-
-def reachable(storage: Storage, shape: Shape, strides: Shape, offset: int, dtype: DType) -> np.ndarray:
-    """An array over `storage`; where that has shrunk below what it needs, zeros that cannot be written."""
-    assert storage.buffer is not None
-    if (offset + extent(shape, strides)) * dtype.itemsize <= storage.buffer.nbytes:
-        return array_over(storage.buffer, shape, strides, offset, dtype)
-    return np.broadcast_to(np.zeros((), dtype.numpy), shape)
-
-
-when_moved(_look_again)
-
-
-def legacy_data(args: tuple[Any, ...]) -> np.ndarray:
-    """The array behind the legacy constructor `Tensor(sizes...)`, `Tensor(sequence)` or `Tensor(tensor)`."""
-    dtype = dtypes.get_default_dtype().numpy
-    if len(args) == 1 and isinstance(args[0], Tensor):
-        return args[0].numpy_array()
-    if len(args) == 1 and isinstance(args[0], list | tuple | np.ndarray) and not isinstance(args[0], Size):
-        return np.array(args[0], dtype)
-    sizes = args[0] if len(args) == 1 and isinstance(args[0], Size) else args
-    if not args:
-        sizes = (0,)
-    check(
-        all(isinstance(n, int) for n in sizes),
-        "Tensor() takes sizes as integers, or one sequence of data; "
-        "use rushlight.tensor(data) to build a tensor from values",
-        TypeError,
-    )
-    return np.empty(tuple(sizes), dtype)
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])

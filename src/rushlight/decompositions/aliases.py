@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
+from ..core.binding import declaring_module, family_of
 from ..core.dispatch import call
-from ..core.registry import REGISTRY, Api, Kind, OpDef, declaring_module, family_of
+from ..core.registry import REGISTRY, Api, Kind, OpDef
 from ..core.schema import Schema
 
 

@@ -10,7 +10,7 @@ import math
 from typing import Any
 
 from ..core.dispatch import run_name
-from ..core.dtypes import can_cast
+from ..core.dtype_promotion import can_cast
 from ..core.errors import check
 from ..core.promotion import Promotion, common
 from ..core.registry import FUNCTION, INTERNAL, composite

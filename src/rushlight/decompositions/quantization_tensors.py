@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..core.declare_layouts import attach_quantized, quantized_kernel
 from ..core.dispatch import run_name
 from ..core.dtypes import DTYPES, QUANTIZED, DType, iinfo
 from ..core.errors import check
 from ..core.quantized import integers_of, make_quantized
-from ..core.registry import FUNCTION, REGISTRY, attach_quantized, composite, quantized_kernel
+from ..core.registry import FUNCTION, REGISTRY, composite
 from ..core.tensor import Tensor
 from ..kernels.quantization import dequantized, inside, one_scale
 from ..kernels.quantization_tensors import averaged, on_grid, on_integers
 from . import creation_basic, pointwise, pooling, pooling_means, resample  # noqa: F401  operators named here
-from .quantization import grid_for
+from .quantization_observer import grid_for
 
 FLOAT, DOUBLE = DTYPES["float32"], DTYPES["float64"]
 

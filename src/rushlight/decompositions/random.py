@@ -16,7 +16,7 @@ from ..core.errors import check
 from ..core.registry import FUNCTION, INPLACE, INTERNAL, composite, decomposition
 from ..core.shapes import broadcast_shapes
 from ..core.tensor import Tensor
-from ..ops.random import check_probability
+from ..ops.random_distributions import check_probability
 
 # -alpha * scale of SELU, the value it saturates at, is what alpha dropout puts for a dropped unit.
 _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772, 1.0507009873554805

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..core.declare_layouts import sparse_kernel
 from ..core.dispatch import run_name
 from ..core.errors import check
-from ..core.registry import FUNCTION, INTERNAL, METHOD, composite, sparse_kernel
+from ..core.registry import FUNCTION, INTERNAL, METHOD, composite
 from ..core.shapes import wrap_dim
 from ..core.tensor import Tensor
 from ..core.tokens import layout as Layout

@@ -19,8 +19,9 @@ from typing import Any
 from ..core.aten import FUNCTIONAL, INPLACE, OUT, OpOverload, OpOverloadPacket, namespace
 from ..core.aten import overload as overload_of
 from ..core.dispatch import execute, run_name
-from ..core.mutation import assign, check_result, resize_output
+from ..core.mutation import assign, check_result
 from ..core.registry import REGISTRY, Kind, OpDef
+from ..core.resizing import resize_output
 from ..core.resolve import bind
 from .elementwise import is_composed, run_composed
 

@@ -16,9 +16,9 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any
 
-from ..core.binding import parameter_names, where
+from ..core.binding import declaring_module, parameter_names, where
 from ..core.errors import RegistrationError
-from ..core.registry import REGISTRY, Kind, OpDef, declaring_module, operator
+from ..core.registry import REGISTRY, Kind, OpDef, operator
 from ..core.traits import Trait
 
 

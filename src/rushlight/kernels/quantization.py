@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.declare_layouts import quantized_kernel
 from ..core.dispatch import run_name
 from ..core.dtypes import DTYPES, DType, iinfo
 from ..core.errors import check
@@ -25,7 +26,6 @@ from ..core.quantized import (
     integers_of,
     make_quantized,
 )
-from ..core.registry import quantized_kernel
 from ..core.tensor import Tensor, wrap
 from ..core.tokens import channels_last, channels_last_3d, contiguous_format
 from ..core.tokens import memory_format as MemoryFormat

@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from ..core.declare_layouts import attach_quantized, quantized_kernel
 from ..core.dispatch import call, run_name
 from ..core.dtypes import DType, iinfo
 from ..core.errors import check
 from ..core.quantized import INTEGERS, PerTensor, integers_of, make_quantized
-from ..core.registry import REGISTRY, OpDef, attach_quantized, quantized_kernel
+from ..core.registry import REGISTRY, OpDef
 from ..core.tensor import Tensor, wrap
 from ..core.tokens import contiguous_format, preserve_format
 from ..core.tokens import memory_format as MemoryFormat

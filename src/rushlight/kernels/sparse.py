@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from ..core.declare_layouts import sparse_kernel
 from ..core.dispatch import run_name
 from ..core.dtypes import DType
 from ..core.errors import check
-from ..core.registry import sparse_kernel
 from ..core.shapes import Shape
 from ..core.sparse import BLOCKED, BY_ROWS, COMPRESSED, Compressed, Coo, make_sparse, with_values
 from ..core.tensor import AUTOGRAD, Tensor, alias, wrap

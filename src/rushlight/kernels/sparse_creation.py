@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from ..core.declare_layouts import attach_sparse, sparse_kernel
 from ..core.dispatch import call, run_name
 from ..core.dtypes import DType
 from ..core.errors import check
-from ..core.registry import REGISTRY, OpDef, attach_sparse, sparse_kernel
+from ..core.registry import REGISTRY, OpDef
 from ..core.shapes import Shape
 from ..core.sparse import BLOCKED, BY_ROWS, COMPRESSED, Compressed, Coo, make_sparse
 from ..core.tensor import Tensor

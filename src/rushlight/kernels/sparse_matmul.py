@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from ..core.declare_layouts import sparse_kernel
 from ..core.dispatch import run_name
 from ..core.errors import check
 from ..core.lazy import LazyModule
-from ..core.registry import sparse_kernel
 from ..core.sparse import BLOCKED, COMPRESSED, Compressed, Coo, make_sparse
 from ..core.tensor import Tensor
 from ..core.tokens import sparse_bsr, sparse_coo, sparse_csc, sparse_csr

@@ -11,9 +11,10 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from ..core.declare_layouts import attach_sparse, sparse_kernel
 from ..core.dispatch import call, run_name
 from ..core.errors import check
-from ..core.registry import REGISTRY, OpDef, attach_sparse, sparse_kernel
+from ..core.registry import REGISTRY, OpDef
 from ..core.sparse import COMPRESSED, Coo, make_sparse
 from ..core.tensor import Tensor
 from ..core.tokens import sparse_coo

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ..core.declare_layouts import sparse_kernel
 from ..core.dispatch import run_name
 from ..core.errors import check
-from ..core.registry import sparse_kernel
 from ..core.shapes import wrap_dim
 from ..core.sparse import BLOCKED, Compressed, Coo, make_sparse
 from ..core.tensor import Tensor

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..core.binding import by_name
+from ..core.binding import by_name, declaring_module
 from ..core.errors import RegistrationError
-from ..core.registry import Kind, declaring_module, operator
+from ..core.registry import Kind, operator
 
 
 class Extern:

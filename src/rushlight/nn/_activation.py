@@ -10,7 +10,8 @@ from ..core.dispatch import run_name
 from ..core.dtypes import DType
 from ..core.errors import check
 from ..core.modes import MODES
-from ..core.mutation import call_inplace, call_out
+from ..core.mutation import call_inplace
+from ..core.out_calls import call_out
 from ..core.overrides import ask_operator
 from ..core.registry import REGISTRY
 from ..core.tensor import Tensor

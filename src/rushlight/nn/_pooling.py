@@ -8,7 +8,7 @@ from typing import Any
 
 from ..core.dispatch import run_name
 from ..core.errors import check
-from ..core.mutation import call_out
+from ..core.out_calls import call_out
 from ..core.registry import REGISTRY
 from ..core.tensor import Tensor
 

@@ -17,6 +17,7 @@ from ._attention import *  # noqa: F403
 from ._conv import *  # noqa: F403
 from ._embedding import *  # noqa: F403
 from ._loss import *  # noqa: F403
+from ._loss_margins import *  # noqa: F403
 from ._normalization import *  # noqa: F403
 from ._pooling import *  # noqa: F403
 from ._resample import *  # noqa: F403

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from .._api.link import API
+from ..core.conversions import _parse_to
 from ..core.dtypes import DType, get_default_dtype
 from ..core.errors import check
-from ..core.objects import _parse_to
 from ..core.overrides import as_class
 from ..core.tensor import Tensor, TensorMeta, refuse_overrides
 from ..core.tokens import place, preserve_format

@@ -30,6 +30,7 @@ from . import (  # noqa: F401
     pooling,
     quantization,
     random,
+    random_distributions,
     recurrent,
     reduction,
     reduction_counts,

@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ..core.declare_pointwise import pointwise
 from ..core.errors import check
-from ..core.registry import FUNCTION, INPLACE, INTERNAL, METHOD, OUT, pointwise
+from ..core.registry import FUNCTION, INPLACE, INTERNAL, METHOD, OUT
 from .dtype_sets import FLOATS, INEXACT, REAL_NUMBERS
 
 TANH_SCALE, TANH_CUBE = math.sqrt(2 / math.pi), 0.044715  # gelu's approximation by tanh

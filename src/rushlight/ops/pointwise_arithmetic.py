@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..core.declare_pointwise import instruction, pointwise
 from ..core.dtypes import Category
 from ..core.errors import check, fail
 from ..core.promotion import Promotion
-from ..core.registry import FUNCTION, Api, instruction, pointwise
+from ..core.registry import FUNCTION, Api
 from ..core.tensor import Tensor
 from ..core.traits import Trait
 from .dtype_sets import BOOL, FLOATS, INEXACT, INTEGRAL, NUMBERS, REAL_NUMBERS, REALS

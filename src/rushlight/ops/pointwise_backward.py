@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..core.registry import INTERNAL, pointwise
+from ..core.declare_pointwise import pointwise
+from ..core.registry import INTERNAL
 from .dtype_sets import FLOATS, INEXACT
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ..core.declare_pointwise import instruction, pointwise
 from ..core.dtypes import DTYPES
 from ..core.errors import check
 from ..core.promotion import Promotion
-from ..core.registry import EXACT_OUT, FUNCTION, METHOD, instruction, pointwise
+from ..core.registry import EXACT_OUT, FUNCTION, METHOD
 from ..core.tensor import Tensor
 from .dtype_sets import COMPLEX
 from .pointwise import QUERY

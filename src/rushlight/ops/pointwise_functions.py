@@ -8,8 +8,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ..core.declare_pointwise import instruction, pointwise
 from ..core.promotion import Promotion
-from ..core.registry import FUNCTION, INPLACE, METHOD, OUT, instruction, pointwise
+from ..core.registry import FUNCTION, INPLACE, METHOD, OUT
 from .dtype_sets import FLOATS, INEXACT, REALS
 from .pointwise import BINARY, QUERY
 

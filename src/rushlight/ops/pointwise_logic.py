@@ -6,10 +6,11 @@ import math
 import warnings
 from typing import Any
 
+from ..core.declare_pointwise import instruction, pointwise
 from ..core.dtypes import DTYPES, Category, finfo
 from ..core.errors import check
 from ..core.promotion import Promotion
-from ..core.registry import FUNCTION, METHOD, OUT, instruction, pointwise
+from ..core.registry import FUNCTION, METHOD, OUT
 from ..core.tensor import Tensor
 from ..core.traits import Trait
 from .dtype_sets import BITS, INTEGRAL, REALS

@@ -5,7 +5,8 @@ How they run is on the kernels floor. Those that are made of simpler operators a
 
 from __future__ import annotations
 
-from ..core.registry import FUNCTION, METHOD, quantized_operator
+from ..core.declare_layouts import quantized_operator
+from ..core.registry import FUNCTION, METHOD
 from .creation import OPTIONS
 
 for _schema in (

@@ -10,7 +10,8 @@ import warnings
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from ..core.dtypes import DTYPES, Category, DType, get_default_dtype, promote_types
+from ..core.dtype_promotion import promote_types
+from ..core.dtypes import DTYPES, Category, DType, get_default_dtype
 from ..core.errors import check
 from ..core.registry import FUNCTION, METHOD, OUT, Api, define
 from ..core.shapes import Spec, numel, reduced_shape, wrap_dims

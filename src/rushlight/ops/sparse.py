@@ -5,7 +5,8 @@ How they run is on the kernels floor, in `sparse.py` and its parts.
 
 from __future__ import annotations
 
-from ..core.registry import FUNCTION, INTERNAL, METHOD, sparse_operator
+from ..core.declare_layouts import sparse_operator
+from ..core.registry import FUNCTION, INTERNAL, METHOD
 from ..core.traits import Trait
 from .creation import OPTIONS
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ..core.declare_pointwise import instruction, pointwise
 from ..core.errors import check
 from ..core.promotion import Promotion
-from ..core.registry import FUNCTION, INPLACE_METHOD, METHOD, OUT, instruction, pointwise
+from ..core.registry import FUNCTION, INPLACE_METHOD, METHOD, OUT
 from .dtype_sets import FLOATS, REALS
 from .pointwise import BINARY
 from .pointwise_functions import zero_times

@@ -11,8 +11,9 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..core.declare_pointwise import pointwise
 from ..core.dtypes import DTYPES
-from ..core.registry import INTERNAL, define, pointwise
+from ..core.registry import INTERNAL, define
 from .dtype_sets import FLOATS
 from .rules import like
 

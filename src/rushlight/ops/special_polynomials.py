@@ -11,8 +11,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from ..core.declare_pointwise import pointwise
 from ..core.dtypes import DTYPES
-from ..core.registry import pointwise
 from .special import SPECIAL
 
 RECURRENCE_LIMIT = 8  # inside (-1, 1) Chebyshev polynomials of a higher degree use their trigonometric form

@@ -29,7 +29,7 @@ import rushlight
 from rushlight.autograd.gradcheck import GradcheckError
 from rushlight.capture.trace import CaptureError
 from rushlight.compiler.function import CompiledFunction
-from rushlight.core.mutation import call_out
+from rushlight.core.out_calls import call_out
 from rushlight.core.registry import REGISTRY, Api, Kind, OpDef
 from rushlight.decompositions.table import run_decomposition
 from rushlight.loops.kernels import Extern

@@ -9,9 +9,9 @@ from ... import __future__ as settings
 from ..._api.link import API
 from ...autograd.grad_mode import no_grad
 from ...core import dtypes
+from ...core.conversions import _parse_to
 from ...core.dtypes import DType
 from ...core.errors import check
-from ...core.objects import _parse_to
 from ...core.tensor import Tensor
 from ...utils.swapping import exchange
 from ..parameter import Parameter
