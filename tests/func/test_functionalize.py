@@ -193,6 +193,30 @@ def test_history_of_arguments_is_recorded(same):
     same(scenario)
 
 
+def test_copies_share_no_memory_with_arguments():
+    x = start(rl)
+    viewed = rl.func.functionalize(lambda v: v.view(2, 4)[0])(x)
+    copied = rl.func.functionalize(lambda v: v.view(2, 4)[0], remove="mutations_and_views")(x)
+    x.add_(1)
+    assert viewed.tolist() == [1, 2, 3, 4]
+    assert copied.tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("remove", ["mutations", "mutations_and_views"])
+def test_compiled(remove):
+    def function(x):
+        y = x.clone()
+        y.view(2, 4)[0].mul_(2)
+        x.add_(rl.zeros(8).add_(1))
+        return y
+
+    compiled = rl.compile(rl.func.functionalize(function, remove=remove), fullgraph=True)
+    for _ in range(2):
+        x, other = start(rl), start(rl)
+        assert compiled(x).tolist() == function(other).tolist()
+        assert x.tolist() == other.tolist()
+
+
 REFUSED = {
     "remove": lambda m, f: f.functionalize(lambda x: x, remove="views"),
     "captured": lambda m, f, y=None: f.functionalize(lambda x, y=start(m): y.copy_(x))(start(m)),

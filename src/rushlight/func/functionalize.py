@@ -20,8 +20,8 @@ def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Cal
 
     In-place and out= operators become functional ones; what `func` writes to an argument is written to the
     caller's tensor once, at the end. With remove="mutations_and_views", operators that return a view become
-    those that return a copy. Whatever runs the operators, such as a dispatch mode around the call, sees only
-    these.
+    those that return a copy, so that no result shares memory with an argument. Whatever runs the operators, such
+    as a dispatch mode around the call, sees only these; of one that copies it sees the view and the copy of it.
     """
     check(
         remove in _REMOVED,
