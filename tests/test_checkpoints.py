@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import pickle
+import warnings
 import zipfile
 from collections import OrderedDict
 from typing import Any
@@ -193,3 +194,73 @@ def test_a_file_changes_no_object_that_it_names(target: str) -> None:
     file.seek(0)
     with pytest.raises(SerializationError, match="sets attributes"):
         rushlight.load(file)
+
+
+# Sparse tensors, whose indices a file of the older format holds after the object.
+
+LAYOUTS = ("to_sparse", "to_sparse_csr", "to_sparse_csc")
+
+
+@pytest.mark.parametrize("library", [torch, rushlight], ids=["theirs", "ours"])
+@pytest.mark.parametrize("archive", [True, False])
+@pytest.mark.parametrize("weights_only", [True, False])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_sparse_tensors_of_both_formats(library: Any, archive: bool, weights_only: bool, layout: str) -> None:
+    file = io.BytesIO()
+    given = {"s": getattr(library.eye(3), layout)(), "t": library.ones(2)}
+    library.save(given, file, _use_new_zipfile_serialization=archive)
+    if library is torch and not weights_only:
+        pytest.skip("a file of PyTorch's names its own functions, which weights_only=False would run")
+    file.seek(0)
+    loaded = rushlight.load(file, weights_only=weights_only)
+    assert loaded["s"].layout.name == str(given["s"].layout).rpartition(".")[2]
+    assert loaded["s"].to_dense().tolist() == np.eye(3).tolist()
+    assert loaded["t"].tolist() == [1, 1]
+
+
+class Spoofed:
+    """Pickled as a sparse tensor with an index outside of it."""
+
+    def __init__(self, tensor: Any) -> None:
+        self.tensor = tensor
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        indices = self.tensor._indices().clone()
+        indices[0, 0] = 7
+        data = (indices, self.tensor._values(), self.tensor.size())
+        return rushlight._utils._rebuild_sparse_tensor, (self.tensor.layout, data)
+
+
+@pytest.mark.parametrize("archive", [True, False])
+@pytest.mark.parametrize("weights_only", [True, False])
+def test_indices_outside_of_a_sparse_tensor_are_refused(archive: bool, weights_only: bool) -> None:
+    file = io.BytesIO()
+    rushlight.save([Spoofed(rushlight.eye(3).to_sparse())], file, _use_new_zipfile_serialization=archive)
+    file.seek(0)
+    with pytest.raises(RuntimeError, match="size is inconsistent with indices"):
+        rushlight.load(file, weights_only=weights_only)
+
+
+@pytest.mark.parametrize("asked", [None, True, False])
+@pytest.mark.parametrize("variables", [("",), ("NO_",), ("", "NO_"), ()], ids=str)
+def test_the_environment_decides_what_a_file_may_hold(
+    monkeypatch: pytest.MonkeyPatch, variables: tuple[str, ...], asked: bool | None
+) -> None:
+    for name in variables:
+        monkeypatch.setenv(f"TORCH_FORCE_{name}WEIGHTS_ONLY_LOAD", "1")
+
+    def outcome(library: Any) -> str:
+        file = io.BytesIO()
+        library.save(library.nn.Linear(2, 2), file)
+        file.seek(0)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                made = type(library.load(file, weights_only=asked)).__name__
+            except pickle.UnpicklingError as error:
+                made = str(error)[:24]
+            except RuntimeError as error:
+                made = str(error)[:20]
+        return made + str(["forcing weights_only=False" in str(w.message) for w in caught])
+
+    assert outcome(rushlight) == outcome(torch)

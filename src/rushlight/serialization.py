@@ -261,7 +261,7 @@ def load(
             "`load` called within a skip_data context manager is not supported. Please call "
             "torch.load outside the skip_data context manager"
         )
-    only = pickle_module is None if weights_only is None else weights_only
+    only = _is_restricted(weights_only, pickle_module)
     if only and pickle_module is not None:
         raise RuntimeError("Can not safely load weights when explicit pickle_module is specified")
     restore = _restorer(map_location)
@@ -285,6 +285,30 @@ def load(
     if not hasattr(f, "read"):
         raise AttributeError(f"load: expected a path or a file with a 'read' method, not {type(f).__name__}")
     return _read(f, options)
+
+
+def _is_restricted(weights_only: bool | None, pickle_module: Any) -> bool:
+    """Whether a file may only hold tensors and plain containers: as the argument says, unless the environment
+    decides, by the variables that PyTorch reads."""
+    always, never = (
+        os.environ.get(f"TORCH_FORCE_{name}WEIGHTS_ONLY_LOAD", "").lower() in ("1", "y", "yes", "true")
+        for name in ("", "NO_")
+    )
+    if always and never:
+        raise RuntimeError(
+            "Only one of `TORCH_FORCE_WEIGHTS_ONLY_LOAD` and `TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD` should be set"
+        )
+    if always:
+        return True
+    if never and weights_only is None:
+        warnings.warn(
+            "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD is set and the `weights_only` argument was not passed to `load`: "
+            "forcing weights_only=False.",
+            UserWarning,
+            stacklevel=3,
+        )
+        return False
+    return pickle_module is None if weights_only is None else weights_only
 
 
 def _read(file: Any, options: Options) -> Any:

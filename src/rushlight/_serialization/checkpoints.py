@@ -228,8 +228,17 @@ def _read_pickles(file: BinaryIO, options: Options) -> Any:
         raise SerializationError("load: this is a pickle that PyTorch's save did not write")
     machine = next_object()
     swap = bool(machine.get("little_endian", True)) != (sys.byteorder == "little")
-    result = next_object()
-    for key in next_object():
+    with trusted.indices_come_later():
+        result = next_object()
+        _read_storages(file, next_object(), storages, sizes, swap)
+    return result
+
+
+def _read_storages(
+    file: BinaryIO, keys: Any, storages: dict[str, TypedStorage], sizes: dict[str, int], swap: bool
+) -> None:
+    """Fill the storages that the pickle named with the bytes that follow it."""
+    for key in keys:
         count = int.from_bytes(file.read(8), "little")
         key = _word(key)
         typed = storages.get(key)
@@ -242,7 +251,6 @@ def _read_pickles(file: BinaryIO, options: Options) -> Any:
             typed._untyped_storage.buffer[...] = np.frombuffer(data, np.uint8)
             if swap:
                 typed._untyped_storage.byteswap(typed._dtype)
-    return result
 
 
 def _bytes_left(file: Any) -> int | None:

@@ -12,6 +12,7 @@ import collections
 import contextlib
 import pickle
 from collections.abc import Callable, Iterable, Iterator
+from contextvars import ContextVar
 from typing import Any
 
 from .._api.typed_storage import _storage_type_to_dtype_map
@@ -170,14 +171,39 @@ def _nested(buffer: Any, sizes: Any, strides: Any, offsets: Any) -> Tensor:
     return found
 
 
+_unchecked: ContextVar[list[Callable[[], Tensor]] | None] = ContextVar("_unchecked", default=None)
+
+
+@contextlib.contextmanager
+def indices_come_later() -> Iterator[None]:
+    """Inside, sparse tensors are made of indices that have not been read yet; they are checked at the end."""
+    checks: list[Callable[[], Tensor]] = []
+    token = _unchecked.set(checks)
+    try:
+        yield
+    finally:
+        _unchecked.reset(token)
+    for check_one in checks:
+        check_one()
+
+
 def _sparse(kind: Any, data: tuple[Any, ...]) -> Tensor:
-    if kind.name == "sparse_coo":
-        indices, values, size, *coalesced = data
-        return sparse_coo_tensor(
-            indices, values, size, check_invariants=True, is_coalesced=coalesced[0] if coalesced else None
+    def made(check_invariants: bool) -> Tensor:
+        if kind.name == "sparse_coo":
+            indices, values, size, *rest = data
+            coalesced = rest[0] if rest else None
+            return sparse_coo_tensor(
+                indices, values, size, check_invariants=check_invariants, is_coalesced=coalesced
+            )
+        compressed, plain, values, size = data
+        return sparse_compressed_tensor(
+            compressed, plain, values, size, layout=kind, check_invariants=check_invariants
         )
-    compressed, plain, values, size = data
-    return sparse_compressed_tensor(compressed, plain, values, size, layout=kind, check_invariants=True)
+
+    checks = _unchecked.get()
+    if checks is not None:
+        checks.append(lambda: made(True))
+    return made(checks is None)
 
 
 def _parameter(data: Tensor, requires_grad: Any, hooks: Any, state: Any = None) -> Tensor:
