@@ -18,6 +18,7 @@ import numpy as np
 from .autocast import autocast_off
 from .dispatch import AMBIENT, Arguments, call, tensors_in
 from .dtype_promotion import can_cast
+from .dtypes import Category
 from .errors import check, fail
 from .modes import MODES
 from .overlap import (
