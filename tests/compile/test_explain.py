@@ -24,6 +24,20 @@ def test_every_stage_is_there() -> None:
     assert "memory traffic" in text
 
 
+def test_plans_are_told() -> None:
+    """Tile, packing, grid, vector width, prefetch, and where an epilogue runs."""
+    x, w, b = rl.randn(256, 128), rl.randn(192, 128), rl.randn(192)
+    told = rl.explain(lambda x, w, b: ((x @ w.T + b).tanh(), x.softmax(1)), x, w, b)
+    assert "tiles of" in told.plan
+    assert "right operand transposed into" in told.plan
+    assert "tasks" in told.plan
+    assert "epilogue per tile" in told.plan
+    assert "lanes" in told.plan
+    assert "prefetch" in told.plan
+    assert "rows interleaved" in told.plan
+    assert told.plan in str(told)
+
+
 def test_guards_and_the_path_of_calls_are_told() -> None:
     scale = 2.0
     told = rl.explain(lambda x, k: x * scale * k, rl.ones(3), 1.5)

@@ -14,7 +14,7 @@ import rushlight as rl
 from rushlight.codegen.llvm.emitter import Emitter
 from rushlight.codegen.llvm.instructions import element_type
 from rushlight.codegen.llvm.types import vector
-from rushlight.codegen.llvm.values import Reports, Values
+from rushlight.codegen.llvm.values import Reports, ValueEmitter
 from rushlight.compiler import pipeline
 from rushlight.core.dtypes import BY_NUMPY, DTYPES
 from rushlight.core.pointwise import plan_for
@@ -96,7 +96,7 @@ def emit(module: Any, name: str, results: list[Expr]) -> None:
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [ir.PointerType()] * 2), name)
     e = Emitter(ir.IRBuilder(function.append_basic_block("entry")), host())
     source, errors = function.args
-    values = Values(e, {ERRORS: errors}, Reports())
+    values = ValueEmitter(e, {ERRORS: errors}, Reports())
     memo: dict[Expr, Any] = {}
     for result in results:
         for node in walk(result):

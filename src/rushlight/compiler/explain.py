@@ -13,11 +13,13 @@ from typing import Any
 
 from ..capture.guards import environment_of
 from ..core.passes import PassLog
+from ..plan.passes import PLAN_PASSES
 from .build import build_specialization
 from .call_key import key_of_call, leaves_of
 from .pipeline import CAPTURE, PROGRAM_PASSES, CallToCapture, moved_bytes
 from .specialization import Specialization
 
+LAST_PLAN_PASS = PLAN_PASSES[-1].name
 LAST_GRAPH_PASS = [step.name for step in PROGRAM_PASSES if step.topic == "graph"][-1]
 LAST_SCHEDULE_PASS = next(step.name for step in PROGRAM_PASSES if step.topic == "loops")
 
@@ -76,6 +78,11 @@ class Explanation:
         return self.after(LAST_SCHEDULE_PASS)
 
     @property
+    def plan(self) -> str:
+        """Kernels with how each runs: tile, packing, tasks, vectors, prefetches, and where an epilogue runs."""
+        return self.after(LAST_PLAN_PASS)
+
+    @property
     def llvm(self) -> str:
         return self.after("emit")
 
@@ -90,7 +97,7 @@ class Explanation:
             "captured graph": self.captured,
             "decomposed graph": self.decomposed,
             "graph after passes": self.graph,
-            "kernels": self.loops,
+            "kernels": self.plan,
             "fusion": "\n".join(f"  {note}" for note in self.fusion),
             "guards": "\n".join(f"  {guard}" for guard in self.guards),
             "calls": f"  {self.call_path}",

@@ -13,6 +13,7 @@ from ..core.errors import InternalError
 from ..loops.expr import Access, Expr
 from ..loops.index import Index
 from ..loops.nest import Nest, Phase, Store, print_nest
+from .cost import SQUARE_REGISTERS
 from .vectors import Tail, VectorLoop, extent_of
 
 
@@ -65,6 +66,11 @@ class NestPlan:
     @property
     def name(self) -> str:
         return self.nest.name
+
+    @property
+    def square_group(self) -> int:
+        """Points of both loops of a transpose that are visited together."""
+        return SQUARE_REGISTERS * self.lanes
 
     @property
     def shares_extent(self) -> bool:

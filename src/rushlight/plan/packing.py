@@ -29,6 +29,8 @@ class PackPlan:
     part_depth: int
     matrices: int  # that differ
     offset: int  # bytes in the scratch memory of the product
+    vectors: int = 0  # that a copy moves for each k, of `lanes` each
+    lanes: int = 0
 
     @property
     def units(self) -> int:
@@ -52,11 +54,13 @@ class PackPlan:
         return f"{self.side} operand {how} into {self.slabs} slabs of {self.width} by {self.tasks} tasks"
 
 
-def plan_pack(p: ProductShape, side: str, first: int, width: int, room: int, offset: int) -> PackPlan:
-    """Pack an operand from unit `first` on."""
+def plan_pack(p: ProductShape, side: str, first: int, width: int, offset: int, lanes: int) -> PackPlan:
+    """Pack an operand from unit `first` on into slabs of `width`, on a machine with vectors of `lanes`."""
     matrix, last = (p.left, p.rows) if side == "left" else (p.right, p.columns)
     unit = matrix.row if side == "left" else matrix.column
     units, size = last - first, p.dtype.itemsize
+    # Narrow vectors for narrow slabs: stores that overlap and cross lines take long.
+    narrow = min(lanes, 1 << (width - 1).bit_length())
     part = COPIED_DEPTH if unit == 1 else p.depth
     group = width * (max(1, COPIED_BYTES // (width * size)) if unit == 1 else TRANSPOSED_SLABS)
     groups = -(-units // group)
@@ -66,7 +70,7 @@ def plan_pack(p: ProductShape, side: str, first: int, width: int, room: int, off
         first,
         last,
         width,
-        room,
+        slab_bytes(p.depth, width, lanes, size),
         unit == 1,
         -(-units // group),
         group,
@@ -74,6 +78,8 @@ def plan_pack(p: ProductShape, side: str, first: int, width: int, room: int, off
         part,
         different(matrix, p),
         offset,
+        -(-width // narrow),
+        narrow,
     )
 
 

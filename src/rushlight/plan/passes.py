@@ -59,7 +59,7 @@ def plan_templates(program: PlannedProgram) -> PlannedProgram:
             case Scatter():
                 plans[step.name] = plan_scatter(step, program.target)
             case Sort():
-                plans[step.name] = plan_sort(step)
+                plans[step.name] = plan_sort(step, program.target)
     return program.with_plans(plans)
 
 

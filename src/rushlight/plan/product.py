@@ -13,9 +13,15 @@ from ..core.errors import InternalError
 from ..loops.kernels import Product
 from ..loops.nest import Buffer
 from ..loops.product import ProductShape
-from .cost import EDGE_BYTES, MOST_HEIGHT, MOST_OTHERS
+from .cost import EDGE_BYTES, FEW_LINES, MOST_HEIGHT, MOST_OTHERS
 from .nest import NestPlan
 from .packing import PackPlan
+
+
+def fetches_in_turn(height: int, row_lines: int) -> bool:
+    """Whether a kernel asks for the cache lines of its tile one a step: what the sums need would wait behind
+    many that are asked for at once."""
+    return height * row_lines > FEW_LINES
 
 
 class TileKernel(enum.Enum):
@@ -108,7 +114,7 @@ class ProductPlan:
     chunk: int  # tiles that meet a panel one after the other
     grid: Grid
     direct: int  # panels that are read where they are; the others, up to the last one, are packed
-    slab_bytes: tuple[int, int] = (0, 0)  # of the left and of the right operand, where they are packed
+    right_room: int = 0  # bytes of a slab of the right operand, where it is packed
     left: PackPlan | None = None
     right: PackPlan | None = None
     lead: int = 0  # bytes ahead in the left operand at which kernels fetch lines, and from one to the next

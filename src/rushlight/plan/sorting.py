@@ -11,6 +11,7 @@ from ..core.errors import InternalError
 from ..loops.index import as_index
 from ..loops.kernels import Sort, SortShape
 from ..loops.nest import Buffer, MemoryKind
+from ..runtime.target import Target
 from ..schedule.cost import SERIAL_WORK, TASK_WORK
 from .cost import (
     FEW_SELECTED,
@@ -47,6 +48,7 @@ class SortPlan:
     rows_per_task: int
     words: int
     scratch: Buffer
+    lanes: int  # elements of a row that a selection looks at together
 
     @property
     def name(self) -> str:
@@ -74,7 +76,7 @@ class SortPlan:
         return f"{self.sort}\n  -- {self.summary()}"
 
 
-def plan_sort(sort: Sort) -> SortPlan:
+def plan_sort(sort: Sort, target: Target) -> SortPlan:
     shape = sort.shape
     rows, n = math.prod(shape.rows), shape.length
     method = _method(shape, rows)
@@ -91,7 +93,8 @@ def plan_sort(sort: Sort) -> SortPlan:
     tasks = -(-rows // per_task)
     words = -(-words // 8) * 8
     scratch = Buffer(f"{sort.name}_scratch", DTYPES["int64"], as_index(tasks * words), MemoryKind.TEMPORARY)
-    return SortPlan(sort, method, rows, tasks, per_task, words, scratch)
+    lanes = target.lanes(max(4, shape.dtype.itemsize)) if shape.source.step == 1 else 1
+    return SortPlan(sort, method, rows, tasks, per_task, words, scratch, lanes)
 
 
 def _method(shape: SortShape, rows: int) -> SortMethod:

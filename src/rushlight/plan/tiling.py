@@ -77,9 +77,9 @@ def _tile_plan(product: Product, target: Target) -> ProductPlan:
         chunk,
         _grid(p, tiles, panels),
         direct,
-        (slab_bytes(p.depth, height, lanes, size), slab_bytes(p.depth, width, lanes, size)),
+        right_room=slab_bytes(p.depth, width, lanes, size),
     )
-    return _with_packing(plan, height * vectors)
+    return _with_packing(plan, lanes)
 
 
 def _dot_plan(product: Product, target: Target) -> ProductPlan:
@@ -162,16 +162,16 @@ def _chunk(height: int, row_bytes: int) -> int:
 # Packing.
 
 
-def _with_packing(plan: ProductPlan, sums: int) -> ProductPlan:
+def _with_packing(plan: ProductPlan, lanes: int) -> ProductPlan:
     """The plan with what is packed, in scratch memory: the left operand, then the right, then tables."""
-    p, tile, (left_room, right_room) = plan.shape, plan.tile, plan.slab_bytes
+    p, tile = plan.shape, plan.tile
     left = right = None
     end = 0
-    if _left_gains(p, sums):
-        left = plan_pack(p, "left", 0, tile.height, left_room, end)
+    if _left_gains(p, tile.height * tile.width // lanes):
+        left = plan_pack(p, "left", 0, tile.height, end, lanes)
         end += left.size
     if plan.direct < plan.panels:
-        right = plan_pack(p, "right", plan.direct * tile.width, tile.width, right_room, end)
+        right = plan_pack(p, "right", plan.direct * tile.width, tile.width, end, lanes)
         end += right.size
     table = 0 if p.windows is None else 8 * (plan.tiles * tile.height + p.windows.segments)
     return replace(plan, left=left, right=right, table_offset=end, table_bytes=table)

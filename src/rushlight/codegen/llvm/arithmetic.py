@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ...plan.cost import MANY_COEFFICIENTS
 from .constants import Constants
 from .types import EXPONENT_BIAS, MANTISSA_BITS, bits_of, bool_like, integer_like, is_bool, is_float, like
 
 # For sums and products of a reduction only: their order may change, NaN and infinity keep their meaning.
 REDUCTION_FLAGS = ("reassoc", "nsz", "contract")
-
-MANY_COEFFICIENTS = 4  # which are better left in memory
 
 
 class Arithmetic(Constants):

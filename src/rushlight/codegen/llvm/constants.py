@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...core.lazy import LazyModule
+from ...plan.cost import FEW_REGISTERS
 from ...runtime.target import Target
 from .types import bits_of, element_of, is_float, is_pointer, lanes_of, like, mangle, vector
 
@@ -68,8 +69,6 @@ def literal(kind: Any, text: str) -> Any:
     result.type = kind
     return result
 
-
-FEW_REGISTERS = 16  # of vectors, too few for the constants of two functions
 
 _SPLAT = re.compile(r"splat \(i\d+ (-?\d+)\)")
 

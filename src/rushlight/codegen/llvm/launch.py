@@ -19,7 +19,7 @@ from ...plan.program import PlannedProgram
 from ...runtime.target import Target
 from .emitter import Emitter
 from .nests import NestEmitter, Reports, emit_nest, outside_buffers
-from .values import Values
+from .values import ValueEmitter
 
 ir = LazyModule("llvmlite.ir")
 
@@ -61,7 +61,7 @@ def emit_template(
     target: Target,
     slots: Mapping[Buffer, int],
     reports: Reports,
-    emitter: Callable[[Values, Any], NestEmitter],
+    emitter: Callable[[ValueEmitter, Any], NestEmitter],
 ) -> Task:
     """Add the function of a nest that has an emitter of its own, and its task."""
     buffers = outside_buffers(plan.nest)

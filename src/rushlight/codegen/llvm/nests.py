@@ -24,7 +24,7 @@ from ...runtime import redzones
 from ...runtime.target import Target
 from .emitter import Emitter
 from .phases import PhaseEmitter, all_accesses
-from .values import Reports, Values
+from .values import Reports, ValueEmitter
 
 __all__ = ["NestEmitter", "Reports", "emit_nest", "emit_tile", "outside_buffers"]
 
@@ -55,7 +55,7 @@ def emit_nest(
     buffers: Sequence[Buffer],
     reports: Reports,
     shared: Instructions = NO_SHARED,
-    emitter: Callable[[Values, Any], NestEmitter] | None = None,
+    emitter: Callable[[ValueEmitter, Any], NestEmitter] | None = None,
 ) -> Any:
     """Add the function of a nest to `module`, which takes `buffers`; templates have emitters of their own."""
     pointer, i64 = ir.PointerType(), ir.IntType(64)
@@ -66,7 +66,7 @@ def emit_nest(
     for argument in function.args[: len(buffers)]:
         argument.add_attribute("noalias")
     e = Emitter(ir.IRBuilder(function.append_basic_block("entry")), target)
-    values = Values(e, dict(zip(buffers, function.args, strict=False)), reports, shared)
+    values = ValueEmitter(e, dict(zip(buffers, function.args, strict=False)), reports, shared)
     begin, end, total = function.args[-3:]
     loops = (emitter or NestEmitter)(values, plan)
     loops.total = total if plan.shares_extent else None
@@ -84,7 +84,7 @@ def emit_tile(
 ) -> None:
     """The code of a nest for a range of each outer loop; `streamed` is stored past the caches."""
     first, *inner = ranges
-    emitter = NestEmitter(Values(e, pointers, Reports()), plan)
+    emitter = NestEmitter(ValueEmitter(e, pointers, Reports()), plan)
     emitter.values.streamed = streamed
     emitter.emit(*first, *inner)
 
@@ -92,7 +92,7 @@ def emit_tile(
 class NestEmitter(PhaseEmitter):
     """Emits the loops and statements of one nest."""
 
-    def __init__(self, values: Values, plan: NestPlan) -> None:
+    def __init__(self, values: ValueEmitter, plan: NestPlan) -> None:
         super().__init__(values, plan)
         self.ranges: dict[Var, tuple[Any, Any]] = {}
         self.total: Any = None  # the extent of a single outer loop, as the caller gives it
@@ -192,7 +192,7 @@ class NestEmitter(PhaseEmitter):
         Squares are visited in groups that fill whole cache lines on both sides.
         """
         e, last, lanes = self.e, self.nest.outer[-1], self.lanes
-        extent, group = extent_of(last), 2 * lanes
+        extent, group = extent_of(last), self.plan.square_group
         with e.loop(0, extent, self.plan.block) as first:
             stop = e.minimum(e.add(first, self.plan.block), e.i64(extent))
             with e.loop(begin, end, group) as row, e.loop(first, stop, group) as column:

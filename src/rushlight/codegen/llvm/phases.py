@@ -21,7 +21,7 @@ from ...plan.vectors import ARGUMENTS, Tail, VectorLoop, accesses_of, extent_of
 from .emitter import Emitter
 from .reductions import Accumulator
 from .types import is_bool, lanes_of
-from .values import Memo, Values, compares_places
+from .values import Memo, ValueEmitter, compares_places
 
 ir = LazyModule("llvmlite.ir")
 
@@ -31,7 +31,7 @@ Accumulators = dict[str, Accumulator]
 class PhaseEmitter:
     """Emits the statements of one nest, and the loops around them inside of a row."""
 
-    def __init__(self, values: Values, plan: NestPlan) -> None:
+    def __init__(self, values: ValueEmitter, plan: NestPlan) -> None:
         self.e = values.e
         self.values = values
         self.plan = plan

@@ -17,6 +17,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from .emitter import Emitter
+from .memory import CACHE_LINE
 
 I64 = Any  # in annotations of a Record: an integer of 64 bits,
 I32 = Any  # of 32 bits,
@@ -24,7 +25,6 @@ Ptr = Any  # an address;
 I64Line = Any  # and the same at the beginning of a cache line
 I32Line = Any
 PtrLine = Any
-CACHE_LINE = 64
 _BYTES = {"I64": 8, "I32": 4, "Ptr": 8}
 
 

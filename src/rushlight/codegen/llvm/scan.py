@@ -20,7 +20,7 @@ from .instructions import constant
 from .launch import Task, emit_template
 from .nests import NestEmitter, Reports
 from .types import lanes_of
-from .values import Values
+from .values import ValueEmitter
 
 ir = LazyModule("llvmlite.ir")
 
@@ -35,7 +35,7 @@ def emit_scan(
 class ScanEmitter(NestEmitter):
     """A nest of one phase whose reductions are running ones."""
 
-    def __init__(self, values: Values, plan: ScanPlan) -> None:
+    def __init__(self, values: ValueEmitter, plan: ScanPlan) -> None:
         super().__init__(values, plan)
         self.folds: dict[str, Fold] = dict(plan.folds)
 

@@ -22,7 +22,7 @@ from .nests import NestEmitter, Reports
 from .phases import whole_end
 from .reductions import combined
 from .types import lanes_of, vector
-from .values import Values
+from .values import ValueEmitter
 
 ir = LazyModule("llvmlite.ir")
 
@@ -37,7 +37,7 @@ def emit_scatter(
 class ScatterEmitter(NestEmitter):
     """A nest of one store."""
 
-    def __init__(self, values: Values, plan: ScatterPlan) -> None:
+    def __init__(self, values: ValueEmitter, plan: ScatterPlan) -> None:
         super().__init__(values, plan)
         self.order, self.loop = plan.order, plan.loop
 

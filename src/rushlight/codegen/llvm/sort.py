@@ -48,7 +48,7 @@ def emit_sort(module: Any, plan: SortPlan, target: Target, slots: Mapping[Buffer
     )
     begin = e.mul(number, plan.rows_per_task)
     end = e.minimum(e.add(begin, plan.rows_per_task), e.i64(plan.rows))
-    emitter = _SortEmitter(e, sort.shape, memory)
+    emitter = _SortEmitter(e, sort.shape, memory, plan.lanes)
     run = {
         SortMethod.NETWORK: emitter.by_network,
         SortMethod.RADIX: emitter.by_digits,
@@ -68,8 +68,9 @@ class _Memory:
 
 
 class _SortEmitter:
-    def __init__(self, e: Emitter, sort: SortShape, memory: _Memory) -> None:
+    def __init__(self, e: Emitter, sort: SortShape, memory: _Memory, lanes: int) -> None:
         self.e = e
+        self.lanes = lanes  # of a selection
         self.sort = sort
         self.memory = memory
         self.element = element_type(e, sort.dtype)
@@ -314,10 +315,9 @@ class _SortEmitter:
 
     def by_selection(self, begin: Any, end: Any) -> None:
         """Row by row; scratch holds the best keys so far, in order, and their positions."""
-        e, n, k = self.e, self.sort.length, self.sort.count
+        e, n, k, lanes = self.e, self.sort.length, self.sort.count, self.lanes
         step = self.sort.source.step
         keys, places = self.memory.scratch, e.address(self.memory.scratch, k, e.i64)
-        lanes = e.target.lanes(max(4, self.sort.dtype.itemsize)) if step == 1 else 1
         with e.loop(begin, end) as row:
             start = self._row_start(self.sort.source, row)
 

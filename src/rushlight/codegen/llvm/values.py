@@ -1,8 +1,8 @@
 """The values of expressions at a point of the loops, or at as many points as there are lanes.
 
-`Values` knows where the loops are (`env`), which of them runs in vectors and how many lanes a vector has, and
-emits loads, stores, index arithmetic and instructions for that place. With a `mask`, only the lanes where it
-is true touch memory or report errors.
+`ValueEmitter` knows where the loops are (`env`), which of them runs in vectors and how many lanes a vector has,
+and emits loads, stores, index arithmetic and instructions for that place. With a `mask`, only the lanes where
+it is true touch memory or report errors.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def compares_places(node: Expr) -> bool:
     )
 
 
-class Values:
+class ValueEmitter:
     """Emits values and memory accesses for the loops of one nest."""
 
     def __init__(

@@ -23,7 +23,7 @@ ir = LazyModule("llvmlite.ir")
 
 
 @dataclass(frozen=True, slots=True)
-class Extern:
+class LibraryFunction:
     """A C function of doubles: its result is returned, or is the first of several written to pointers."""
 
     name: str  # the instruction
@@ -38,17 +38,17 @@ class Extern:
 
 _RETURNS = b"double (double, double, int __pyx_skip_dispatch)"
 _WRITES = b"void (double, double *, double *, double *, double *)"
-EXTERN: dict[str, Extern] = {
+EXTERN: dict[str, LibraryFunction] = {
     extern.name: extern
     for extern in (
-        Extern("igamma", "gammainc", _RETURNS),
-        Extern("igammac", "gammaincc", _RETURNS),
-        Extern("airy_ai", "__pyx_fuse_1airy", _WRITES, written=4),
+        LibraryFunction("igamma", "gammainc", _RETURNS),
+        LibraryFunction("igammac", "gammaincc", _RETURNS),
+        LibraryFunction("airy_ai", "__pyx_fuse_1airy", _WRITES, written=4),
     )
 }
 
 
-def _call(e: Emitter, extern: Extern, values: list[Any]) -> Any:
+def _call(e: Emitter, extern: LibraryFunction, values: list[Any]) -> Any:
     if not extern.written:
         values = [*values, e.i32(0)]
         return e.call(e.declare(extern.symbol, e.double, [v.type for v in values]), values)
@@ -58,7 +58,7 @@ def _call(e: Emitter, extern: Extern, values: list[Any]) -> Any:
     return e.load(slots[0], e.double)
 
 
-def _lane_by_lane(extern: Extern) -> Any:
+def _lane_by_lane(extern: LibraryFunction) -> Any:
     def emit(e: Emitter, *values: Any) -> Any:
         lanes = range(lanes_of(values[0].type))
         return e.concatenate([_call(e, extern, [e.extract(v, lane) for v in values]) for lane in lanes])
@@ -94,7 +94,7 @@ def import_address(symbol: str) -> int | None:
     return None if extern is None else _address(extern)
 
 
-def _address(extern: Extern) -> int:
+def _address(extern: LibraryFunction) -> int:
     exports = importlib.import_module("scipy.special.cython_special").__pyx_capi__
     api = ctypes.pythonapi
     api.PyCapsule_GetPointer.restype = ctypes.c_void_p

@@ -25,7 +25,7 @@ from ..instructions import element_type
 from ..launch import Task
 from ..nests import emit_tile
 from ..struct import Struct
-from . import driver, pack  # noqa: F401  the driver's routines are found by name
+from . import driver, pack  # noqa: F401  their routines are found by name
 from .fields import EpilogueArgs, PackFields, ProductFields, TableFields
 from .kernels import NOTHING
 from .routines import declared
@@ -179,7 +179,7 @@ class _ProductEmitter:
             "copy": self.scratch.slot,
             "copy_offset": self.scratch.offset + copy,
             "copy_batch": plan.right.slabs * plan.right.room if plan.right and p.right.batch else 0,
-            "copy_panel": plan.slab_bytes[1],
+            "copy_panel": plan.right_room,
             "copy_depth": plan.tile.width * size,
         }
 
@@ -242,7 +242,7 @@ class _ProductEmitter:
             size=size,
         )
         if plan.contiguous:
-            move = self._routine("copy", *pack.copied_vectors(plan.width, self.target.lanes(size)))
+            move = self._routine("copy", plan.vectors, plan.lanes)
         else:
             move = self._routine("transpose")
         return Task(self._small_task(plan.side, fields, "packing", move), plan.tasks)

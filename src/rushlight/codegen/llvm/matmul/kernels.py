@@ -14,15 +14,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ....core.lazy import LazyModule
-from ....plan.cost import FEW_LINES, MOST_OTHERS
+from ....plan.cost import MOST_OTHERS
+from ....plan.product import fetches_in_turn
 from ..emitter import Emitter
+from ..memory import CACHE_LINE
 from ..struct import I64, Ptr, Struct
 from ..types import bits_of, vector
 from .routines import element_named, routine
 
 ir = LazyModule("llvmlite.ir")
-
-LINE = 64  # bytes that are fetched together
 
 # What a kernel does with its sums in the end, before it stores them: steps of an instruction and what it
 # takes besides, the row or the next of the other matrices.
@@ -138,8 +138,10 @@ class _ColumnTile:
         self.lanes = e.target.lanes(size)
         self.kind = vector(self.scalar, self.lanes)
         self.row_bytes = self.vectors * self.lanes * size
-        self.row_lines = 1 << (-(-self.row_bytes // LINE) - 1).bit_length()  # of a row of the tile, or more
-        self.in_turn = self.height * self.row_lines > FEW_LINES
+        self.row_lines = (
+            1 << (-(-self.row_bytes // CACHE_LINE) - 1).bit_length()
+        )  # of a row of the tile, or more
+        self.in_turn = fetches_in_turn(self.height, self.row_lines)
 
     def emit(self, left: Any, row_offsets: Any, out: Any) -> None:
         e, args = self.e, self.args
@@ -248,7 +250,7 @@ class _ColumnTile:
         e, lines = self.e, self.row_lines
         number = e.minimum(number, e.i64(self.height * lines - 1))
         row = e.shift_right(number, lines.bit_length() - 1)
-        return e.add(e.mul(row, self.args.out_row), e.mul(e.and_(number, lines - 1), LINE))
+        return e.add(e.mul(row, self.args.out_row), e.mul(e.and_(number, lines - 1), CACHE_LINE))
 
 
 # Vectors along the depth.

@@ -33,13 +33,6 @@ class PackArgs(Struct):
     room: I64  # from slab to slab
 
 
-def copied_vectors(width: int, lanes: int) -> tuple[int, int]:
-    """How many vectors `copy` moves for each k, and their lanes: narrow ones for narrow slabs, since stores
-    that overlap and cross lines take long."""
-    lanes = min(lanes, 1 << (width - 1).bit_length())
-    return -(-width // lanes), lanes
-
-
 @routine("copy", PackArgs)
 def copy(e: Emitter, args: PackArgs, element: str, vectors: int, lanes: int) -> None:
     """Of an operand whose units are contiguous for each k; a slab has as many as fit into `vectors`."""
