@@ -86,6 +86,15 @@ def test_nothing_runs_outside_of_a_pass(monkeypatch: pytest.MonkeyPatch) -> None
     assert {"capture", "lower", "emit"} <= ran
 
 
+def test_a_compilation_walks_through_the_stages() -> None:
+    """From `rushlight.compile` to the native call a training step comes back to few stages that it has left."""
+    rl.compile(lambda x: x + 1)(rl.ones(3))  # loads the compiler
+    visited = WALK.walk(WALK.training_step())
+    order = ["capture", "graph", "lowering", "schedule", "plan", "codegen", "linking", "build", "run"]
+    assert [stage for stage in dict.fromkeys(visited) if stage in order] == order
+    assert len(WALK.returns(visited)) <= 5, " > ".join(visited)
+
+
 def test_verification_runs_after_every_pass() -> None:
     seen: list[int] = []
 

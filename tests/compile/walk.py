@@ -1,8 +1,10 @@
 """Which stages of the compiler a call visits, in order: run as a script, it prints the walk of a training step.
 
 A stage is a floor of the compiler (capture, graph, lowering, schedule, ...) or one of the modules of compiler/
-that do work of their own. What the stages hand on (graph/ir.py, loops/) and what drives them (the pipeline and
-core/passes.py) are no stages.
+beside the pipeline, which drives them. A visit is a call of a function of the stage by the driver or another
+module of compiler/, or by a lower floor, which would be a hidden edge upwards. That a stage uses functions of the
+floors below it is what floors are for, and no step of the walk; nor is reading what the stages hand on and
+settings (`DATA`).
 """
 
 from __future__ import annotations
@@ -17,8 +19,15 @@ import rushlight as rl
 from rushlight import nn
 
 PACKAGE = Path(rl.__file__).parent
-FLOORS = ("capture", "graph", "lowering", "schedule", "plan", "codegen", "runtime")
-DATA = ("graph/ir.py", "runtime/target.py")
+# in the order in which data flows, which is that of the floors
+FLOORS = ("graph", "capture", "lowering", "schedule", "plan", "codegen", "runtime")
+DATA = (
+    "graph/ir.py",
+    "capture/references.py",
+    "runtime/target.py",
+    "runtime/redzones.py",
+    "runtime/profile.py",
+)
 DRIVER = ("pipeline", "__init__")
 
 
@@ -35,18 +44,14 @@ def stage_of(file: str) -> str | None:
 
 
 def walk(run: Callable[[], Any]) -> list[str]:
-    """The stages whose functions `run` calls, in order, without repetitions of the one that is there."""
+    """The stages that `run` visits, in order, without repetitions of the one that is there."""
     visited: list[str] = []
-    stages: dict[str, str | None] = {}
 
     def follow(frame: FrameType, event: str, argument: Any) -> None:
-        if event != "call":
+        if event != "call" or _is_method(frame):
             return
-        file = frame.f_code.co_filename
-        if file not in stages:
-            stages[file] = stage_of(file)
-        stage = stages[file]
-        if stage is not None and (not visited or visited[-1] != stage):
+        stage = stage_of(frame.f_code.co_filename)
+        if stage is not None and _enters(_caller(frame), stage) and (not visited or visited[-1] != stage):
             visited.append(stage)
 
     sys.setprofile(follow)
@@ -55,6 +60,31 @@ def walk(run: Callable[[], Any]) -> list[str]:
     finally:
         sys.setprofile(None)
     return visited
+
+
+def _is_method(frame: FrameType) -> bool:
+    """Methods belong to the data that the stages hand on; comprehensions to the function around them."""
+    code = frame.f_code
+    return code.co_name.startswith("<") or "." in code.co_qualname.rpartition("<locals>.")[2]
+
+
+def _caller(frame: FrameType) -> str | None:
+    """The stage that a call comes from; None for the program's own code, which `compile` was called by."""
+    above = frame.f_back
+    while above is not None:
+        stage = stage_of(above.f_code.co_filename)
+        if stage is not None:
+            return stage
+        above = above.f_back
+    return None
+
+
+def _enters(caller: str | None, stage: str) -> bool:
+    if caller == stage:
+        return False
+    if caller in FLOORS:
+        return stage not in FLOORS or FLOORS.index(stage) > FLOORS.index(caller)
+    return True
 
 
 def returns(visited: list[str]) -> list[str]:

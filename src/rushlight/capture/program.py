@@ -28,7 +28,7 @@ from ..graph.ir import Graph, Value
 from .deferred import LateCall, LateNumber, plain
 from .effects import Changes, Contents, StateError, Store, stores_of, undo
 from .geometry import Change
-from .locations import NOTHING_KNOWN, Environment
+from .locations import NOTHING_KNOWN, Environment, Place
 from .memory import same_layout, spec_of
 from .numbers import LiveInputs, LiveNumber, formula
 from .prints import watched
@@ -97,6 +97,8 @@ class CapturedCall:
     grad_mode: bool | None = None  # what it leaves the grad mode as, if it changes that
     # what is put into Python's containers; if any, `structure` is that of the result and a list of the values
     stores: list[Store] = field(default_factory=list)
+    # what it may have read of Python's state; a tensor that it only replaces need not be the same one
+    locations: list[Place] = field(default_factory=list)
 
     def all_leaves(self) -> list[Leaf]:
         """Of what it returns, leaves behind and uses afterwards."""

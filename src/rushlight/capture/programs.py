@@ -19,6 +19,7 @@ class Programs:
     forward: Graph
     backward: Graph | None
     outputs: int
+    taken: set[int]  # outputs that are nothing but the new contents of one tensor
     kept: list[int] = field(default_factory=list)
 
     @property
@@ -30,19 +31,19 @@ def partition_call(call: CapturedCall) -> Programs:
     """Cut the joint graph of a call in two, where there is one; else say which outputs are written in place."""
     graph = call.graph
     results = list(graph.outputs)
+    taken = _taken_over(call)
     if call.tangents:
         wanted = [g for g in call.backward if g is not None]
         halves = partition(graph, results, call.tangents, wanted, _unchanged(call))
-        return Programs(call, halves.forward, halves.backward, len(results), halves.kept)
+        return Programs(call, halves.forward, halves.backward, len(results), taken, halves.kept)
     whole = extract(graph, list(graph.inputs), results)
-    taken = taken_over(call)
     # not of tensors with gaps: a copy of one has not the memory that the program writes to
     whole.updates = {
         output: source
         for source, output in call.writes
         if output in taken and call.sources[source]._array.shape == graph.inputs[source].shape
     }
-    return Programs(call, whole, None, len(results))
+    return Programs(call, whole, None, len(results), taken)
 
 
 def _unchanged(call: CapturedCall) -> set[Value]:
@@ -58,7 +59,7 @@ def _unchanged(call: CapturedCall) -> set[Value]:
     return (call.kept | fresh) - {call.graph.inputs[source] for source, _ in call.writes}
 
 
-def taken_over(call: CapturedCall) -> set[int]:
+def _taken_over(call: CapturedCall) -> set[int]:
     """Outputs that are nothing but the new contents of one tensor."""
     used = {leaf.index for leaf in call.all_leaves() if leaf.kind in ("value", "view", "shared")}
     written = [output for _, output in call.writes]

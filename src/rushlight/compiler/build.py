@@ -1,6 +1,6 @@
-"""A captured call becomes a specialization: its programs are compiled, its guards collected.
+"""A compiled call becomes a specialization: its guards are collected.
 
-In:  a `CapturedCall`, the leaves of the arguments that it was captured with, its environment. Out: a
+In:  a `CompiledCall`, the leaves of the arguments that it was captured with, its environment. Out: a
 `Specialization`, which holds on to no tensor of that call but those that the function knows from elsewhere:
 where the captured call named tensors of the caller, it has references afterwards (capture/references.py).
 """
@@ -12,13 +12,9 @@ from dataclasses import replace
 from typing import Any
 
 from ..autograd import hooks
-from ..capture.effects import settled
 from ..capture.locations import NOTHING_KNOWN, Environment
 from ..capture.program import CapturedCall, Leaf
-from ..capture.programs import Programs
 from ..capture.references import Argument, At, Captured, GradOf, TensorRef, layout_of
-from ..core.garbage import uncollected
-from ..core.passes import PassLog
 from ..core.tensor import Tensor
 from .call_key import CallKey
 from .guards import (
@@ -30,34 +26,34 @@ from .guards import (
     guards_of_numbers,
     sharing_with,
 )
-from .pipeline import CALL_PASSES, compile_graph
+from .pipeline import CompiledCall
 from .specialization import Input, Specialization
 
 
-@uncollected()
 def build_specialization(
-    call: CapturedCall,
+    compiled: CompiledCall,
     leaves: Sequence[Any],
     environment: Environment = NOTHING_KNOWN,
     *,
     key: CallKey | None = None,
-    use_cache: bool = True,
-    log: PassLog | None = None,
 ) -> Specialization:
-    """Compile a captured call. `key` is that of the calls that it serves; `log` keeps what the passes over the
-    whole call made."""
-    log = log or PassLog()
-    programs: Programs = log.run_all(CALL_PASSES, call)
-    forward = compile_graph(programs.forward, use_cache=use_cache, keep=log.keep)
-    backward = None
-    if programs.backward is not None:
-        backward = compile_graph(programs.backward, use_cache=use_cache, keep=log.keep)
+    """The specialization of a compiled call. `key` is that of the calls that it serves."""
+    programs, call = compiled.programs, compiled.programs.call
     guards = [] if key is None else guards_of_key(key, leaves)
     references = _References(call, leaves)
     guards += _guards_of_tensors(call, references, leaves)
     guards += _guards_of_environment(call, environment, leaves)
     inputs = references.bind()
-    return Specialization(call, forward, backward, programs.outputs, inputs, programs.kept, guards)
+    return Specialization(
+        call,
+        compiled.forward,
+        compiled.backward,
+        programs.outputs,
+        programs.taken,
+        inputs,
+        programs.kept,
+        guards,
+    )
 
 
 class _References:
@@ -150,9 +146,8 @@ def _guards_of_environment(
         for i, leaf in enumerate(leaves)
         if isinstance(leaf, Tensor) and id(leaf) in known
     ]
-    locations = settled(environment.without_numbers_of(call.live.containers, call.live.counters), call.stores)
     return [
         *pinned,
-        *guards_of_locations([*locations.places, *call.live.places]),
+        *guards_of_locations([*call.locations, *call.live.places]),
         *guards_of_numbers(call.live),
     ]

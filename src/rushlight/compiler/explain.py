@@ -16,7 +16,7 @@ from ..core.passes import PassLog
 from ..plan.passes import PLAN_PASSES
 from .build import build_specialization
 from .call_key import key_of_call, leaves_of
-from .pipeline import CAPTURE, PROGRAM_PASSES, CallToCapture, moved_bytes
+from .pipeline import CAPTURE, PROGRAM_PASSES, CallToCapture, compile_call, moved_bytes
 from .specialization import Specialization
 
 LAST_PLAN_PASS = PLAN_PASSES[-1].name
@@ -118,7 +118,8 @@ def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanat
     log = PassLog(keep=True)
     call = log.run(CAPTURE, CallToCapture(function, args, kwargs, environment)).call
     key = key_of_call(leaves, structure)
-    made = build_specialization(call, leaves, environment, key=key, use_cache=False, log=log)
+    compiled = compile_call(call, use_cache=False, log=log)
+    made = build_specialization(compiled, leaves, environment, key=key)
     return _explanation(log, made)
 
 

@@ -39,7 +39,7 @@ from .build import build_specialization
 from .call_key import OVERLAP, CallKey, is_ragged, key_of_call, leaves_of
 from .graph_breaks import in_pieces
 from .guards import Call
-from .pipeline import CAPTURE, CallToCapture, CaptureResult
+from .pipeline import CAPTURE, CallToCapture, CaptureResult, compile_call
 from .run import finish_native, native_entry, run_specialization
 from .specialization import CallPath, Specialization
 
@@ -179,7 +179,8 @@ class CompiledFunction:
         call, result = self._captured(key, args, kwargs, environment)
         if call is None:
             return None, result
-        made = build_specialization(call, leaves, environment, key=key, use_cache=self.use_cache)
+        compiled = compile_call(call, use_cache=self.use_cache)
+        made = build_specialization(compiled, leaves, environment, key=key)
         self.reasons.append(reason)
         logger("recompile").info("compiled %s: %s", self.function, reason)
         known = self.specializations.setdefault(key, [])

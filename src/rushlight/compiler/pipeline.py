@@ -20,11 +20,13 @@ from typing import Any
 from .. import lowering  # noqa: F401  fills in the lowering rules
 from ..capture.checks import keep_checks
 from ..capture.decompose import decompose
+from ..capture.effects import settled
 from ..capture.locations import NOTHING_KNOWN, Environment
 from ..capture.program import CapturedCall, capture_call, try_capture
 from ..capture.programs import Programs, partition_call
 from ..capture.trace import CaptureError
 from ..codegen.llvm.module import NativeModule, emit_module
+from ..core.garbage import uncollected
 from ..core.passes import Pass, PassLog
 from ..graph.ir import Graph, print_graph, verify
 from ..graph.passes import GRAPH_PASSES
@@ -69,7 +71,12 @@ class CaptureResult:
 
 def _capture(request: CallToCapture) -> CaptureResult:
     given = request.function, request.args, request.kwargs, request.environment
-    return CaptureResult(*try_capture(*given)) if request.or_run else CaptureResult(capture_call(*given))
+    captured = CaptureResult(*try_capture(*given)) if request.or_run else CaptureResult(capture_call(*given))
+    call = captured.call
+    if call is not None:
+        around = request.environment.without_numbers_of(call.live.containers, call.live.counters)
+        call.locations = list(settled(around, call.stores).places)
+    return captured
 
 
 def _decompose(call: CapturedCall) -> CapturedCall:
@@ -235,6 +242,27 @@ class Artifact:
     @property
     def module(self) -> NativeModule:
         return self._stages().module
+
+
+@dataclass(frozen=True)
+class CompiledCall:
+    """The programs of a captured call as native code."""
+
+    programs: Programs
+    forward: Artifact
+    backward: Artifact | None
+
+
+@uncollected()
+def compile_call(call: CapturedCall, *, use_cache: bool = True, log: PassLog | None = None) -> CompiledCall:
+    """Compile the programs of a captured call; `log` keeps what the passes over the whole call made."""
+    log = log or PassLog()
+    programs: Programs = log.run_all(CALL_PASSES, call)
+    forward = compile_graph(programs.forward, use_cache=use_cache, keep=log.keep)
+    backward = None
+    if programs.backward is not None:
+        backward = compile_graph(programs.backward, use_cache=use_cache, keep=log.keep)
+    return CompiledCall(programs, forward, backward)
 
 
 def compile_graph(graph: Graph, *, use_cache: bool = True, keep: bool = False) -> Artifact:

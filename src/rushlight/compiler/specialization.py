@@ -14,7 +14,6 @@ from typing import Any, Literal
 
 from ..capture.numbers import LiveInputs
 from ..capture.program import CapturedCall
-from ..capture.programs import taken_over
 from ..capture.random import Draws
 from ..capture.references import Captured, GradOf, TensorRef
 from ..core.pytree import LEAF
@@ -43,6 +42,7 @@ class Specialization:
     artifact: Artifact  # the forward program
     backward: Artifact | None
     outputs: int  # how many outputs of the forward program are results; the others are saved for backward
+    taken: set[int]  # outputs that are nothing but the new contents of one tensor
     inputs: list[Input]  # what fills each input of the forward program
     kept: list[int] = field(default_factory=list)  # inputs that the backward program uses as they are
     guards: list[Guard] = field(default_factory=list)
@@ -56,7 +56,6 @@ class Specialization:
         self.differentiated = list(
             dict.fromkeys(leaf.index for leaf in call.all_leaves() if leaf.differentiated)
         )
-        self.taken = taken_over(call)
         # inputs that the program itself writes to, if they are in memory that is reached through them alone
         self.updated = self.artifact.executable.updates
         # what is called with plain arguments, made when it is used again; False: there is none
