@@ -207,3 +207,20 @@ def test_debugging_shows_what_ran(debug, enabled):
     assert ("aten.exp.default" in str(raised.value)) == shown
     with pytest.raises(ValueError, match="incompatible with non-default context_fn"):
         checkpoints.checkpoint(part, x, use_reentrant=False, debug=True, context_fn=lambda: ())
+
+
+def test_a_backward_pass_inside_of_the_part(same):
+    """It comes before the first run has saved all that the second run saves."""
+
+    def scenario(m):
+        x = leaf(m, 0.5)
+
+        def part(a):
+            (inner,) = m.autograd.grad(a.sin().exp().sum(), a, create_graph=True)
+            return inner.sin()
+
+        with utilities(m).set_checkpoint_early_stop(False):
+            utilities(m).checkpoint(part, x, use_reentrant=False).sum().backward()
+        return x.grad
+
+    same(scenario)

@@ -250,6 +250,7 @@ class _Frame:
         self.early_stop = early_stop
         self.compare = compare
         self.logs = logs
+        self.complete = False  # a backward pass inside of the first run knows but a part of what it saves
         self.metadata: list[tuple[Any, ...]] = []
         self.found: WeakKeyDictionary[Any, list[Tensor | None]] = WeakKeyDictionary()
 
@@ -286,11 +287,11 @@ class _Frame:
             place = len(values)
             if place < len(self.metadata):
                 self._check(place, tensor)
-                values.append(tensor.detach() if tensor.requires_grad else tensor)
-            else:
+            elif self.complete:
                 self._refuse(
                     "trying to save more tensors during recomputation than during the original forward pass."
                 )
+            values.append(tensor.detach() if tensor.requires_grad else tensor)
             if self.early_stop and len(values) == len(self.metadata):
                 raise _StopRecomputation
             return place
@@ -337,7 +338,9 @@ def _without_reentry(
 
     frame.again = again
     with saved_tensors_hooks(frame.pack, frame.unpack), forward_context:
-        return function(*args, **kwargs)
+        result = function(*args, **kwargs)
+    frame.complete = True
+    return result
 
 
 def checkpoint_sequential(
