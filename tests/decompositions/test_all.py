@@ -18,7 +18,7 @@ from rushlight.capture.decompose import decompose
 from rushlight.capture.program import capture_call
 from rushlight.capture.trace import CaptureError
 from rushlight.core.registry import REGISTRY, Kind, OpDef
-from rushlight.lowering.declare import Extern
+from rushlight.lowering.declare import LibraryCall
 from rushlight.testing.decomposition_checks import decomposed
 from rushlight.testing.measure import measure_decomposition, witness_text
 from rushlight.testing.witness import OK, Witness
@@ -118,7 +118,7 @@ def test_it_ends_in_operators_that_compile(family: str) -> None:
             for end in found
             if end.kind not in (Kind.POINTWISE, Kind.VIEW)
             and not callable(end.lowering)
-            and not isinstance(end.lowering, Extern)
+            and not isinstance(end.lowering, LibraryCall)
         }
         if left:
             open_ends[op.name] = left

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import rushlight.compiler.pipeline  # noqa: F401  attaches the lowering rules
 from rushlight.core.registry import REGISTRY, Kind
-from rushlight.lowering.declare import Extern
+from rushlight.lowering.declare import LibraryCall
 
 FAMILIES = ("scan", "sorting", "indexing", "shape", "reduction", "view", "embedding")
 
@@ -38,9 +38,9 @@ def test_every_operator_is_lowered_or_says_why_not() -> None:
 
 
 def test_library_calls_are_the_ones_that_were_decided() -> None:
-    found = {op.name for op in operators() if isinstance(op.lowering, Extern) and not op.data_dependent}
+    found = {op.name for op in operators() if isinstance(op.lowering, LibraryCall) and not op.data_dependent}
     assert found == LIBRARY
 
 
 def test_shapes_that_depend_on_data_are_library_calls() -> None:
-    assert all(isinstance(op.lowering, Extern) for op in operators() if op.data_dependent)
+    assert all(isinstance(op.lowering, LibraryCall) for op in operators() if op.data_dependent)

@@ -10,7 +10,7 @@ import pytest
 
 import rushlight as rl
 from rushlight.core.registry import REGISTRY
-from rushlight.lowering.declare import Extern
+from rushlight.lowering.declare import LibraryCall
 
 FLOATS = [rl.float32, rl.float64, rl.bfloat16, rl.float16]
 SHAPE = (13, 7)
@@ -128,4 +128,4 @@ def test_every_random_operator_is_native_or_says_why() -> None:
     random = [op for op in REGISTRY if op.random and op.decomposition is None]
     assert len(random) > 20
     for op in random:
-        assert callable(op.lowering) or isinstance(op.lowering, Extern), op.name
+        assert callable(op.lowering) or isinstance(op.lowering, LibraryCall), op.name

@@ -16,7 +16,7 @@ from ..core.errors import RegistrationError
 from ..core.registry import Kind, operator
 
 
-class Extern:
+class LibraryCall:
     """The operator runs as a call of its eager kernel on whole buffers, for the given reason."""
 
     def __init__(self, reason: str) -> None:
@@ -33,7 +33,7 @@ def extern(reason: str, *names: str) -> None:
         op = operator(name)
         if op.lowering is not None:
             raise RegistrationError(f"{name} already has a lowering")
-        op.lowering = Extern(reason)
+        op.lowering = LibraryCall(reason)
         op.declared["lowering"] = module
 
 
