@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.capture.trace import CaptureError
+from rushlight.capture.errors import CaptureError
 from rushlight.testing.program_classes import classes_of
 
 Wrapped = classes_of(rl)["Wrapped"]

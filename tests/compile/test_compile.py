@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.capture.trace import CaptureError
+from rushlight.capture.errors import CaptureError
 
 
 def tensor(*shape: int, seed: int = 0) -> rl.Tensor:

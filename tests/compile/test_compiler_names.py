@@ -6,7 +6,7 @@ import pytest
 
 import rushlight as rl
 from rushlight import nn
-from rushlight.capture.trace import CaptureError
+from rushlight.capture.errors import CaptureError
 
 
 def test_is_compiling():

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import rushlight as rl
-from rushlight.capture.trace import CaptureError
+from rushlight.capture.errors import CaptureError
 
 Program = Callable[..., Any]
 

@@ -6,7 +6,7 @@ import pytest
 
 import rushlight as rl
 from rushlight import nn, optim
-from rushlight.capture.trace import CaptureError
+from rushlight.capture.errors import CaptureError
 
 
 def tensor(*shape: int, seed: int = 0, **options) -> rl.Tensor:

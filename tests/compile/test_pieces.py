@@ -11,7 +11,7 @@ import pytest
 import rushlight as rl
 import rushlight.nn.functional as F
 from rushlight import nn, optim
-from rushlight.capture.trace import CaptureError
+from rushlight.capture.errors import CaptureError
 
 
 class Block(nn.Module):

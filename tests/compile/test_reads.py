@@ -8,7 +8,7 @@ import pytest
 
 import rushlight as rl
 from rushlight import nn
-from rushlight.capture.trace import CaptureError
+from rushlight.capture.errors import CaptureError
 
 
 def test_value_of_an_argument_is_read_every_time() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import rushlight as rl
-from rushlight.capture.trace import CaptureError
+from rushlight.capture.errors import CaptureError
 
 
 def test_a_smaller_shape_is_a_view_of_the_same_storage() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import rushlight as rl
 from rushlight import nn
-from rushlight.capture.trace import CaptureError
+from rushlight.capture.errors import CaptureError
 from rushlight.core.dispatch import run_name
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import rushlight as rl
 from rushlight import explain, nn, optim
-from rushlight.capture.trace import CaptureError
+from rushlight.capture.errors import CaptureError
 from rushlight.nn import functional as F
 from rushlight.runtime.redzones import guarding
 

@@ -16,7 +16,7 @@ import torch
 
 import rushlight as rl
 from rushlight import nn
-from rushlight.capture.trace import CaptureError
+from rushlight.capture.errors import CaptureError
 from rushlight.compiler import function as compiler
 from rushlight.testing.agreement import check_agreement
 

@@ -12,7 +12,7 @@ from torch.utils import _python_dispatch as torch_dispatch
 from torch.utils import _pytree as torch_pytree
 
 import rushlight
-from rushlight.capture.trace import CaptureError
+from rushlight.capture.errors import CaptureError
 from rushlight.utils import _python_dispatch as rushlight_dispatch
 from rushlight.utils import _pytree as rushlight_pytree
 

@@ -15,8 +15,8 @@ import pytest
 
 import rushlight as rl
 from rushlight.capture.decompose import decompose
+from rushlight.capture.errors import CaptureError
 from rushlight.capture.program import capture_call
-from rushlight.capture.trace import CaptureError
 from rushlight.core.registry import REGISTRY, Kind, OpDef
 from rushlight.lowering.declare import LibraryCall
 from rushlight.testing.decomposition_checks import decomposed

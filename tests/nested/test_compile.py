@@ -9,7 +9,7 @@ import pytest
 
 import rushlight as rl
 import rushlight.nn.functional as F
-from rushlight.capture.trace import CaptureError
+from rushlight.capture.errors import CaptureError
 
 
 def batch(*sizes: int, seed: int = 0, grad: bool = True) -> Any:

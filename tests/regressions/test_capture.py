@@ -10,7 +10,7 @@ import torch
 
 import rushlight as rl
 from rushlight import nn
-from rushlight.capture.trace import CaptureError
+from rushlight.capture.errors import CaptureError
 from rushlight.testing.agreement import check_agreement
 
 

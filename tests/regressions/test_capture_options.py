@@ -7,7 +7,7 @@ import torch
 
 import rushlight as rl
 from rushlight import nn
-from rushlight.capture.trace import CaptureError
+from rushlight.capture.errors import CaptureError
 from rushlight.compiler import pipeline
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import rushlight as rl
-from rushlight.capture.trace import CaptureError
+from rushlight.capture.errors import CaptureError
 
 MADE = {
     "zeros coo": lambda L: L.zeros(2, 3, layout=L.sparse_coo),

@@ -4,9 +4,9 @@ Many programs end in a selection, `boxes[scores > limit]` or `mask.nonzero()`, o
 Such a result has no place in a graph, but nothing in the graph needs it, either. The graph computes what it
 is made of, and the call that makes it runs on that, eagerly, at the end of each run.
 
-While the program is captured, a late result is a tensor without a shape, or a `LateNumber`. It may be
+While the program is captured, a deferred result is a tensor without a shape, or a `DeferredNumber`. It may be
 returned, alone or in containers. Whatever else the program does with it needs the data, which is a
-`CaptureError`; and so is a write to what a late result is made of.
+`CaptureError`; and so is a write to what a deferred result is made of.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .numbers import LiveNumber
 
 
 @dataclass(frozen=True, eq=False)
-class LateCall:
+class DeferredCall:
     """`function` of `args`, recorded by autograd if `grad`. Among `args`, or in tuples among them, are
     tensors; in a captured call, leaves in their place."""
 
@@ -57,12 +57,12 @@ class LateCall:
             MODES.grad = saved
 
 
-class LateNumber:
+class DeferredNumber:
     """What `item()` returns under capture: a number that is known after the run."""
 
     __slots__ = ("__weakref__", "call", "kind", "read")
 
-    def __init__(self, call: LateCall, kind: type, read: Callable[[], Any]) -> None:
+    def __init__(self, call: DeferredCall, kind: type, read: Callable[[], Any]) -> None:
         self.call, self.kind, self.read = call, kind, read
 
     @property  # type: ignore[misc]
@@ -93,7 +93,7 @@ def _install() -> None:
         "__getstate__",
     }
     for name in names | {"__complex__", "__index__"}:
-        setattr(LateNumber, name, lambda self, *args, name=name: getattr(self.read(), name)(*args))
+        setattr(DeferredNumber, name, lambda self, *args, name=name: getattr(self.read(), name)(*args))
 
 
 _install()
@@ -146,22 +146,22 @@ def returned_at_once(frame: FrameType) -> bool:
 
 
 def read_numbers(args: tuple[Any, ...]) -> None:
-    """Ask for the values of late numbers among the arguments of an operator."""
+    """Ask for the values of deferred numbers among the arguments of an operator."""
     for argument in args:
         if type(argument) is tuple:
             read_numbers(argument)
-        elif type(argument) is LateNumber:
+        elif type(argument) is DeferredNumber:
             argument.read()
 
 
-class LateNumbers:
-    """The late numbers of a capture, none of which may live on when it is done."""
+class DeferredNumbers:
+    """The deferred numbers of a capture, none of which may live on when it is done."""
 
     def __init__(self) -> None:
-        self._made: list[weakref.ref[LateNumber]] = []
+        self._made: list[weakref.ref[DeferredNumber]] = []
 
-    def make(self, call: LateCall, kind: type, read: Callable[[], Any]) -> LateNumber:
-        number = LateNumber(call, kind, read)
+    def make(self, call: DeferredCall, kind: type, read: Callable[[], Any]) -> DeferredNumber:
+        number = DeferredNumber(call, kind, read)
         self._made.append(weakref.ref(number))
         return number
 
@@ -173,11 +173,11 @@ class LateNumbers:
 def plain(value: Any) -> Any:
     """`value` with numbers in place of what stands for them."""
     leaves, structure = flatten(value, records=True)
-    if not any(type(leaf) in (LiveNumber, LateNumber) for leaf in leaves):
+    if not any(type(leaf) in (LiveNumber, DeferredNumber) for leaf in leaves):
         return value
     return structure.unflatten(
         [
-            leaf.value if type(leaf) is LiveNumber else leaf.read() if type(leaf) is LateNumber else leaf
+            leaf.value if type(leaf) is LiveNumber else leaf.read() if type(leaf) is DeferredNumber else leaf
             for leaf in leaves
         ]
     )

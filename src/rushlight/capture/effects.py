@@ -2,7 +2,7 @@
 dictionaries that its guards know.
 
 The program runs once, when it is captured, so that what it stores must be stored again by every run. After
-the capture, `stores_of` compares what is in these places with what was there. Each difference is a `Store`,
+the capture, `stores_of` compares what is in these places with what was there. Each difference is a `StoredValue`,
 whose value is returned by the captured program like a result; what the capture itself left there is undone.
 A tensor that the program both reads and puts another in place of is another one in every call, and is read
 from its place again. A program that removes something, or keeps what is neither tensor nor plain value, has
@@ -19,17 +19,14 @@ from typing import Any
 
 from ..core.pytree import flatten
 from ..core.tensor import Tensor
-from .deferred import LateNumber, plain
+from .deferred import DeferredNumber, plain
+from .errors import StateError
 from .locations import MISSING, PLAIN, Alike, Environment, Length, Place
-from .trace import Capture, CaptureError
-
-
-class StateError(CaptureError):
-    """The program changes something of Python's in a way that cannot be repeated."""
+from .trace import Capture
 
 
 @dataclass(frozen=True, eq=False)
-class Store:
+class StoredValue:
     """A value is put into a container: one that the program knows, or one of its arguments."""
 
     place: Any  # the container, or a tuple of keys and names that leads to it from (args, kwargs)
@@ -77,16 +74,16 @@ class Contents:
             for key, item in items.items():
                 self._look(item, (*path, key))
 
-    def stores(self) -> Iterator[tuple[Store, Any]]:
+    def stores(self) -> Iterator[tuple[StoredValue, Any]]:
         for path, container, before in self.found:
             now = _items(container)
             if any(key not in now for key in before):
-                raise StateError("it removes something from a container among its arguments", "")
+                raise StateError("it removes something from a container among its arguments")
             for key, value in now.items():
                 if key not in before and isinstance(container, list):
-                    yield Store(path, None, True), value
+                    yield StoredValue(path, None, True), value
                 elif key not in before or value is not before[key]:
-                    yield Store(path, key, True), value
+                    yield StoredValue(path, key, True), value
 
     def give_back(self, arguments: Any) -> None:
         """Do the same to the caller's containers, of which the program had copies."""
@@ -103,7 +100,7 @@ class Contents:
             for key, value in now.items():
                 if key not in before or value is not before[key]:
                     new = key not in before and isinstance(container, list)
-                    Store(path, None if new else key, True).put(plain(value), arguments)
+                    StoredValue(path, None if new else key, True).put(plain(value), arguments)
 
 
 def _items(container: Any) -> dict[Any, Any]:
@@ -120,7 +117,7 @@ def _items(container: Any) -> dict[Any, Any]:
 
 def stores_of(
     capture: Capture, environment: Environment, contents: Contents, returned: Any
-) -> list[tuple[Store, Any]]:
+) -> list[tuple[StoredValue, Any]]:
     """What the program, which returned `returned`, stored and where."""
     stores = list(contents.stores())
     counted = {(id(container), key) for container, key, _, _ in capture.numbers.counters}
@@ -130,27 +127,26 @@ def stores_of(
         if type(container) is Length:
             stores += _added(container, old, name)
         elif new is MISSING or not hasattr(container, "__setitem__"):
-            raise StateError(f"it changes {name}", "")
+            raise StateError(f"it changes {name}")
         else:
             read = isinstance(old, Tensor) and id(old) in capture.lifted
-            stores.append((Store(container, key, old=old if read else None), new))
+            stores.append((StoredValue(container, key, old=old if read else None), new))
     for container, key, new in chain(capture.numbers.state_changes(), capture.numbers.counted()):
         if new is MISSING:
-            raise StateError(f"it removes {key!r}", "")
-        stores.append((Store(container, key), new))
+            raise StateError(f"it removes {key!r}")
+        stores.append((StoredValue(container, key), new))
     results = flatten((returned, [value for _, value in stores]), records=True)[0]
     for store, _ in stores:
         if store.old is not None and not _may_change(capture, store.old, results):
             raise StateError(
                 "it puts another tensor in the place of one that it reads, and writes to, "
-                "returns or differentiates by; write the new values to that one (copy_)",
-                "",
+                "returns or differentiates by; write the new values to that one (copy_)"
             )
     for _, value in stores:
         for leaf in flatten(value, records=True)[0]:
-            if type(leaf) is LateNumber or not isinstance(leaf, (*PLAIN, Tensor)):
+            if type(leaf) is DeferredNumber or not isinstance(leaf, (*PLAIN, Tensor)):
                 raise StateError(
-                    f"it keeps something of type {type(leaf).__name__} elsewhere than in what it returns", ""
+                    f"it keeps something of type {type(leaf).__name__} elsewhere than in what it returns"
                 )
     return stores
 
@@ -171,20 +167,20 @@ def _may_change(capture: Capture, tensor: Tensor, results: list[Any]) -> bool:
     return not (tensor.requires_grad or state.writes or others or shown or id(tensor) in capture.arguments)
 
 
-def _added(length: Length, old: int, name: str) -> Iterator[tuple[Store, Any]]:
+def _added(length: Length, old: int, name: str) -> Iterator[tuple[StoredValue, Any]]:
     """What is new in a container that has another length now."""
     container = length.of
     if not isinstance(container, dict):
         if len(container) < old:
-            raise StateError(f"it removes something: {name}", "")
+            raise StateError(f"it removes something: {name}")
         for value in list(container)[old:]:
-            yield Store(container, None), value
+            yield StoredValue(container, None), value
         return
     if any(key not in container for key in length.keys):
-        raise StateError(f"it removes something: {name}", "")
+        raise StateError(f"it removes something: {name}")
     for key in container:
         if key not in length.keys:
-            yield Store(container, key), container[key]
+            yield StoredValue(container, key), container[key]
 
 
 def undo(environment: Environment) -> None:
@@ -245,7 +241,7 @@ class Changes:
         return found
 
 
-def settled(environment: Environment, stores: list[Store]) -> Environment:
+def settled(environment: Environment, stores: list[StoredValue]) -> Environment:
     """The guards of a program with these stores: a tensor that it puts another in place of without reading it
     must be there, but need not be the same one.
     """

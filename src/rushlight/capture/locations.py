@@ -132,7 +132,7 @@ class Length:
         return len(self.of)
 
 
-class Values:
+class AllValues:
     """Whether a dictionary holds, in its order, what it did, as a container."""
 
     def __init__(self, of: dict[Any, Any], known: list[Any]) -> None:

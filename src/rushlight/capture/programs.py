@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from ..core.tensor import Tensor
 from ..graph.ir import Graph, Value
+from .captured_call import CapturedCall
 from .partition import extract, partition
-from .program import CapturedCall
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,11 @@ from typing import Any
 
 from ..core.pytree import flatten, register_record
 from ..core.tensor import Tensor
-from .deferred import LateNumber
+from .deferred import DeferredNumber
+from .errors import CaptureError, Problem
 from .locations import PLAIN
 from .numbers import LiveNumber
-from .trace import Capture, CaptureError
+from .trace import Capture
 
 
 class _Instance:
@@ -41,13 +42,17 @@ def taken_apart(result: Any, capture: Capture) -> Any:
 
 
 def _apart(leaf: Any, capture: Capture) -> Any:
-    if isinstance(leaf, (*PLAIN, Tensor, type)) or type(leaf) in (LiveNumber, LateNumber):
+    if isinstance(leaf, (*PLAIN, Tensor, type)) or type(leaf) in (LiveNumber, DeferredNumber):
         return leaf
     if hasattr(leaf, "__next__"):
-        raise CaptureError(f"it returns something to iterate over once ({type(leaf).__name__})", "")
+        raise CaptureError(
+            f"it returns something to iterate over once ({type(leaf).__name__})", "", Problem.RETURNED_OBJECT
+        )
     if isinstance(leaf, types.FunctionType | types.MethodType | functools.partial):
         if holds_new(leaf, capture):
-            raise CaptureError("it returns a function that holds on to tensors of the program", "")
+            raise CaptureError(
+                "it returns a function that holds on to tensors of the program", "", Problem.RETURNED_OBJECT
+            )
         return leaf
     if not holds_new(leaf, capture):
         return leaf

@@ -27,9 +27,10 @@ from ..core.storage import Storage
 from ..core.tensor import AUTOGRAD, TRACED, Tensor, shapeless
 from ..graph.ir import Value, map_values
 from .deferred import plain, returned_at_once
+from .errors import CaptureError, Problem
 from .memory import StorageState
 from .numbers import LiveNumber
-from .trace import Capture, CaptureError
+from .trace import Capture
 
 
 class TentativeCapture(Capture):
@@ -52,12 +53,12 @@ class TentativeCapture(Capture):
                 container[key] = plain(container[key])
         with _Outside():
             self._materialise()
-            self._run_late()
+            self._run_deferred()
             for tensor, value in self.replaced.values():
                 tensor.data = value
         self.states, self.lifted, self.gradients, self._twins, self._keep = {}, {}, {}, {}, []
         self.regions = {}
-        self.replaced, self.flags, self.late = {}, {}, []
+        self.replaced, self.flags, self.deferred = {}, {}, []
         self.geometries.forget()
 
     # Every way in which a program meets the capture.
@@ -101,10 +102,10 @@ class TentativeCapture(Capture):
         except CaptureError as error:
             self.leave(error)
 
-    def refuse(self, what: str) -> None:
+    def refuse(self, what: str, problem: Problem = Problem.EFFECT) -> None:
         if self.reason is None:
             try:
-                super().refuse(what)
+                super().refuse(what, problem)
             except CaptureError as error:
                 self.leave(error)
 
@@ -197,13 +198,13 @@ class TentativeCapture(Capture):
                 tensor._storage = sources[id(own)]
             _give_data(tensor, twins)
 
-    def _run_late(self) -> None:
+    def _run_deferred(self) -> None:
         """Give tensors without a shape their data, and their history."""
         waiting = [tensor for tensor in self._abstract_tensors() if shapeless(tensor)]
-        for call in self.late:
+        for call in self.deferred:
             results = call.run(call.args)
             for tensor in waiting:
-                made_by, position = tensor._late  # type: ignore[attr-defined]
+                made_by, position = tensor._deferred  # type: ignore[attr-defined]
                 if made_by is call:
                     _take_over(tensor, results if position is None else results[position])
 

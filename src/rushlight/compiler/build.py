@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import Any
 
 from ..autograd import hooks
+from ..capture.captured_call import CapturedCall, Leaf
 from ..capture.locations import NOTHING_KNOWN, Environment
-from ..capture.program import CapturedCall, Leaf
 from ..capture.references import Argument, At, Captured, GradOf, TensorRef, layout_of
 from ..core.tensor import Tensor
 from .call_key import CallKey
@@ -100,7 +100,7 @@ class _References:
         call.differentiable = [self.of(tensor) for tensor in call.differentiable]
         once = {id(leaf): self._leaf(leaf) for leaf in call.leaves}
         call.leaves = [once[id(leaf)] for leaf in call.leaves]
-        call.late = [replace(late, args=late.mapped(Leaf, self._leaf)) for late in call.late]
+        call.deferred = [replace(waiting, args=waiting.mapped(Leaf, self._leaf)) for waiting in call.deferred]
         call.gradients = [(self.owner(target), self._leaf(leaf)) for target, leaf in call.gradients]
         call.sources, call.leaves_used = [], []
         return inputs

@@ -10,7 +10,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from ..capture.guards import environment_of
+from ..capture.environment import environment_of
 from ..core.dispatch import AMBIENT
 from ..core.modes import MODES
 from ..core.passes import PassLog

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ..capture.guards import environment_of
+from ..capture.environment import environment_of
 from ..core.passes import PassLog
 from ..plan.passes import PLAN_PASSES
 from .build import build_specialization

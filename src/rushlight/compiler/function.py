@@ -23,10 +23,9 @@ from typing import Any
 
 from .._api.compiler import on_reset
 from ..autograd import hooks
-from ..capture.effects import StateError
-from ..capture.guards import Surroundings, environment_of
-from ..capture.program import CapturedCall
-from ..capture.trace import CaptureError
+from ..capture.captured_call import CapturedCall
+from ..capture.environment import Surroundings, environment_of
+from ..capture.errors import CaptureError, Problem, StateError
 from ..core import determinism, dtypes, stance
 from ..core.dispatch import AMBIENT
 from ..core.modes import MODES
@@ -132,10 +131,13 @@ class CompiledFunction:
     def _dispatched(self, tensor: Tensor, args: Any, kwargs: Any) -> Any:
         """The result of a call with a tensor whose class runs operators itself: there is no graph of it."""
         name = type(tensor).__name__
-        problem = CaptureError(f"an argument of the class {name}, which runs operators itself", "")
+        problem = CaptureError(
+            f"an argument of the class {name}, which runs operators itself", "", Problem.TENSOR_CLASS
+        )
+        problem.locate(self.function)
         if self.fullgraph:
             raise problem
-        self.eager[name] = str(problem)
+        self.eager[name] = problem.summary
         return self.function(*args, **kwargs)
 
     def _find(self, key: CallKey, leaves: list[Any]) -> tuple[Specialization, list[Any]] | None:
@@ -205,10 +207,11 @@ class CompiledFunction:
     def _runs_eagerly(self, key: CallKey, reason: str) -> bool:
         """Whether a call is not worth a specialization, or cannot have one."""
         if any(part[0] == OVERLAP for part in key.sharing):
-            shared = CaptureError("arguments that share memory through NumPy", "")
+            shared = CaptureError("arguments that share memory through NumPy", "", Problem.SHARED_MEMORY)
+            shared.locate(self.function)
             if self.fullgraph:
                 raise shared
-            self.eager[key] = str(shared)
+            self.eager[key] = shared.summary
             return True
         if self.fullgraph:
             return False
@@ -245,7 +248,7 @@ class CompiledFunction:
             try:
                 return self._capture(args, kwargs, environment, or_run=False).call, None
             except CaptureError as error:
-                self.eager[key] = str(error)
+                self.eager[key] = error.summary
                 return None, self.function(*args, **kwargs)
         captured = self._capture(args, kwargs, environment, or_run=True)
         if captured.call is not None:
@@ -256,8 +259,9 @@ class CompiledFunction:
             self._unsettled[key] = self._unsettled.get(key, 0) + 1
             if self._unsettled[key] <= MOST_UNSETTLED:
                 return None, captured.returned
-        self.eager[key] = str(captured.problem)
-        logger("breaks").info("%s runs eagerly: %s", self.function, captured.problem)
+        assert captured.problem is not None
+        self.eager[key] = captured.problem.summary
+        logger("breaks").info("%s runs eagerly: %s", self.function, captured.problem.summary)
         return None, captured.returned
 
     def _capture_whole(self, args: Any, kwargs: Any, environment: Surroundings) -> CapturedCall | None:

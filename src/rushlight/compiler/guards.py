@@ -25,7 +25,7 @@ from sys import getrefcount
 from typing import Any, NamedTuple
 
 from ..autograd import hooks
-from ..capture.locations import MISSING, PLAIN, Alike, Cells, Length, Place, Snapshot, Values, equal
+from ..capture.locations import MISSING, PLAIN, Alike, AllValues, Cells, Length, Place, Snapshot, equal
 from ..capture.numbers import LiveInputs
 from ..capture.references import Argument, At, Captured, GradOf, TensorRef, layout_difference, layout_of
 from ..codegen.llvm.native_call import LocationKind
@@ -428,7 +428,7 @@ def native_guards(guards: Sequence[Guard]) -> LocationGuards | None:
             sizes.append((container.of, expected))
         elif kind is Cells:
             found.append((LocationKind.CELL, container.cells[ref.key], None, expected))
-        elif kind is Values:
+        elif kind is AllValues:
             found.append((LocationKind.VALUES, container.of, None, container.known))
         elif kind in _QUICK and aspect is not Aspect.KIND:
             found.append(

@@ -27,13 +27,15 @@ from ..graph.ir import Graph, Node, Value, map_values
 from ..loops.nest import Buffer
 from ..loops.program import Program
 from ..plan.program import PlannedProgram
-from ..runtime import profile
+from ..runtime import invoke, profile
 from ..runtime.engine import Library, engine
-from ..runtime.executable import Executable, Slot
+from ..runtime.executable import BlockMemory, Executable, Slot
 from ..runtime.threads import pool
 
 
 def link(description: dict[str, Any], code: bytes) -> Library:
+    """Make object code callable, together with what calls it and what it calls."""
+    invoke.prepare()
     entries = [s for s in description["segments"] if isinstance(s, str)]
     entries += [profile.TIMES] if description["timers"] else []
     addresses: dict[str, int] = {
@@ -112,9 +114,7 @@ def make_executable(graph: Graph, description: dict[str, Any], library: Library)
         segments,
         description["inputs"],
         outputs,
-        temporaries,
-        description["workspace"],
-        description["slots"],
+        BlockMemory(description["slots"], temporaries, description["workspace"]),
         pool(),
         reports,
         dict(description["updates"]),

@@ -18,7 +18,16 @@ import numpy as np
 from ..capture.references import Argument, Captured, TensorRef
 from ..core.modes import MODES
 from ..core.tensor import Tensor
-from ..runtime.invoke import ALIGNED, NO_GUARDS, Invoker, Source, Target, available, may_write
+from ..runtime.invoke import (
+    ALIGNED,
+    NO_GUARDS,
+    Effects,
+    GradientTarget,
+    Invoker,
+    Source,
+    available,
+    may_write,
+)
 
 if TYPE_CHECKING:
     from .specialization import Specialization
@@ -55,10 +64,7 @@ class NativeCall:
             found,
             tensors=True,
             single=False,
-            targets=self._targets,
-            homes=self._homes,
-            versions=self._versions,
-            look=True,
+            effects=Effects(self._targets, self._homes, self._versions, look=True),
         ).call
 
     def _find_homes(
@@ -88,14 +94,14 @@ class NativeCall:
                 self.passed.append((i, whole))
         return found
 
-    def _find_targets(self, spec: Specialization, slot_of: dict[int, int]) -> dict[int, Target]:
+    def _find_targets(self, spec: Specialization, slot_of: dict[int, int]) -> dict[int, GradientTarget]:
         """Outputs that become gradients, whose memory they take over."""
         call, slots = spec.call, spec.artifact.executable.output_slots
         used = Counter(leaf.index for leaf in call.all_leaves() if leaf.kind in ("value", "view", "shared"))
         used.update(output for _, output in spec.new_contents)
         dropped = set(spec.dropped)
         times = Counter(target for target, _ in call.gradients)
-        targets: dict[int, Target] = {}
+        targets: dict[int, GradientTarget] = {}
         self.owners: list[int] = []  # arguments whose gradients are replaced
         self.gradients: list[tuple[TensorRef, Any]] = []  # others to set
         for target, leaf in call.gradients:
@@ -103,9 +109,9 @@ class NativeCall:
             if k is None or target not in dropped or times[target] > 1 or not slots[k].nbytes:
                 self.gradients.append((target, leaf))
             elif isinstance(target, Captured):
-                targets[k] = Target(-1, target.tensor)
+                targets[k] = GradientTarget(-1, target.tensor)
             else:
-                targets[k] = Target(len(self.passed) + len(self.owners), None)
+                targets[k] = GradientTarget(len(self.passed) + len(self.owners), None)
                 self.owners.append(target.index)
         return targets
 
@@ -132,7 +138,7 @@ class NativeCall:
         found += [Source(i, None, t, None, settled=True) for i, t in enumerate(tensors) if i not in used]
         given = len(self.passed)
         targets = {
-            k: t if t.which < 0 else Target(self.owners[t.which - given], None)
+            k: t if t.which < 0 else GradientTarget(self.owners[t.which - given], None)
             for k, t in self._targets.items()
         }
         return executable.invoker(
@@ -140,11 +146,7 @@ class NativeCall:
             found,
             tensors=True,
             single=spec.single and len(self.listed) == 1,
-            targets=targets,
-            homes=self._homes,
-            versions=self._versions,
-            look=True,
-            whole=True,
+            effects=Effects(targets, self._homes, self._versions, look=True, whole=True),
             guards=spec.native_guards or NO_GUARDS,
         )
 

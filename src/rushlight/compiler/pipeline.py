@@ -18,13 +18,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .. import lowering  # noqa: F401  fills in the lowering rules
+from ..capture.captured_call import CapturedCall
 from ..capture.checks import keep_checks
 from ..capture.decompose import decompose
 from ..capture.effects import settled
+from ..capture.errors import CaptureError
 from ..capture.locations import NOTHING_KNOWN, Environment
-from ..capture.program import CapturedCall, capture_call, try_capture
+from ..capture.program import capture_call, try_capture
 from ..capture.programs import Programs, partition_call
-from ..capture.trace import CaptureError
 from ..codegen.llvm.module import NativeModule, emit_module
 from ..core.garbage import uncollected
 from ..core.passes import Pass, PassLog
@@ -96,7 +97,7 @@ def _show_captured(captured: CaptureResult) -> str:
     if captured.call is None:
         return f"no graph: {captured.problem}"
     return "\n".join(
-        [print_graph(captured.call.graph), *(f"then, eagerly: {c.name}" for c in captured.call.late)]
+        [print_graph(captured.call.graph), *(f"then, eagerly: {c.name}" for c in captured.call.deferred)]
     )
 
 

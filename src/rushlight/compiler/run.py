@@ -14,8 +14,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ..capture.captured_call import CapturedCall, Leaf
 from ..capture.differentiable import Differentiable
-from ..capture.program import CapturedCall, Leaf
 from ..capture.random import Draws
 from ..capture.references import Argument, GradOf, TensorRef
 from ..core.dispatch import call as run_operator
@@ -139,15 +139,15 @@ def run_specialization(
     written = {ref: ref.find(leaves) for ref, _ in call.versions if isinstance(ref, GradOf)}
     outputs, writes, gradients, counts = _computed(spec, leaves, sources)
     write_back(spec, sources, outputs, writes)
-    late: list[Any] = []
+    deferred: list[Any] = []
 
     def given(leaf: Leaf) -> Any:
-        if leaf.kind == "late":
-            return late[leaf.index] if leaf.python is None else late[leaf.index][leaf.python]
+        if leaf.kind == "deferred":
+            return deferred[leaf.index] if leaf.python is None else deferred[leaf.index][leaf.python]
         return _returned(leaf, leaves, sources, outputs, numbers)
 
-    for later in call.late:
-        late.append(later.run(later.mapped(Leaf, given)))
+    for waiting in call.deferred:
+        deferred.append(waiting.run(waiting.mapped(Leaf, given)))
     returned = _results(spec, given)
     for target, leaf in gradients:
         target.find(leaves)._grad = given(leaf)

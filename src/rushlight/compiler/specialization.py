@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Literal
 
+from ..capture.captured_call import CapturedCall
 from ..capture.numbers import LiveInputs
-from ..capture.program import CapturedCall
 from ..capture.random import Draws
 from ..capture.references import Captured, GradOf, TensorRef
 from ..core.pytree import LEAF
@@ -88,7 +88,7 @@ class Specialization:
         # what only Python does: objects other than tensors, random numbers, other classes and modes
         special = (
             call.draws,
-            call.late,
+            call.deferred,
             call.changes,
             call.replaced,
             call.flags,

@@ -18,8 +18,8 @@ from typing import Any
 from .._api.types import typename
 from ..autograd.grad_mode import enable_grad, set_grad_enabled
 from ..autograd.hooks import told
-from ..capture.guards import watch_table
-from ..capture.locations import Values
+from ..capture.environment import watch_table
+from ..capture.locations import AllValues
 from ..capture.numbers import live_number, live_places
 from ..core.dispatch import AMBIENT
 from ..core.dtypes import float32
@@ -92,7 +92,7 @@ def _with_hooks(func: Callable[..., Any]) -> Callable[..., Any]:
         if capturing():
             live_places(
                 [
-                    (Values(table, list(table.values())), None, True, f"the hooks {name} a step")
+                    (AllValues(table, list(table.values())), None, True, f"the hooks {name} a step")
                     for name, table in self._hooks.items()
                     if name.startswith("step")
                 ]
@@ -208,13 +208,13 @@ class Optimizer:
         if states:
             name = f"whether {type(self).__name__} keeps the same tensors"
             known = [
-                Values(state, [value if isinstance(value, Tensor) else None for value in state.values()])
+                AllValues(state, [value if isinstance(value, Tensor) else None for value in state.values()])
                 for state in states
             ]
             live_places(
                 [
                     (vars(self), "state", self.state, name),
-                    *((values, None, True, name) for values in (Values(self.state, states), *known)),
+                    *((values, None, True, name) for values in (AllValues(self.state, states), *known)),
                 ]
             )
 

@@ -21,7 +21,18 @@ from ..core.shapes import contiguous_strides
 from . import redzones
 from .engine import Library
 from .guarded_run import run_guarded
-from .invoke import ALIGNED, NO_GUARDS, Invoker, LocationGuards, Output, Source, Target, available
+from .invoke import (
+    ALIGNED,
+    NO_EFFECTS,
+    NO_GUARDS,
+    Effects,
+    Invoker,
+    LocationGuards,
+    NativeProgram,
+    Output,
+    Source,
+    available,
+)
 from .threads import ThreadPool
 
 LONG_WORK = 1 << 16  # bytes touched by a program above which other Python threads may run meanwhile
@@ -45,6 +56,15 @@ class Slot:
         return math.prod(self.shape) * self.dtype.itemsize
 
 
+@dataclass(frozen=True)
+class BlockMemory:
+    """The block of addresses that segments take: how many, and which are in the workspace."""
+
+    slots: int
+    temporaries: Sequence[Slot]
+    workspace_size: int  # in bytes
+
+
 class Executable:
     """Native code with its memory."""
 
@@ -54,9 +74,7 @@ class Executable:
         segments: Sequence[str | Callable[..., None]],
         inputs: Sequence[int | None],
         outputs: Sequence[Slot],
-        temporaries: Sequence[Slot],
-        workspace_size: int,
-        slots: int,
+        memory: BlockMemory,
         pool: ThreadPool,
         reports: Sequence[tuple[type[Exception], str]] = (),
         updates: Mapping[int, int] | None = None,
@@ -71,9 +89,9 @@ class Executable:
         self.inputs = list(inputs)
         self.output_slots = list(outputs)
         self.outputs = [(output.number, allocator(output)) for output in outputs]
-        self.temporaries = list(temporaries)
-        self.workspace_size = workspace_size
-        self._block_type = ctypes.c_int64 * slots
+        self.temporaries = list(memory.temporaries)
+        self.workspace_size = memory.workspace_size
+        self._block_type = ctypes.c_int64 * memory.slots
         self.reports = list(reports)
         # positions of outputs that are inputs, updated in place; `outputs` are the others
         self.updates = dict(sorted((updates or {}).items()))
@@ -122,23 +140,15 @@ class Executable:
         *,
         tensors: bool,
         single: bool,
-        targets: Mapping[int, Target] | None = None,
-        homes: Mapping[int, int] | None = None,
-        versions: Sequence[tuple[Any, int]] = (),
-        look: bool = False,
-        whole: bool = False,
+        effects: Effects = NO_EFFECTS,
         guards: LocationGuards = NO_GUARDS,
     ) -> Invoker:
-        """A native callable for this program, which must be native throughout.
-
-        Of outputs, by their place in `output_slots`, `targets` tells whose gradient one becomes, and `homes`
-        which of the sources it is the new contents of. For the others see Invoker.
-        """
-        targets, homes = targets or {}, homes or {}
+        """A native callable for this program, which must be native throughout; see Invoker."""
         if self._native_memory is None:
             self._native_memory = aligned_bytes(self.workspace_size), np.zeros(1, np.int64)
         workspace, busy = self._native_memory
         block = self._block_over(workspace)
+        targets, homes = effects.targets, effects.homes
         outputs = []
         copied = aligned_bytes(sum(-(-self.output_slots[k].nbytes // 64) * 64 for k in homes))
         address = copied.__array_interface__["data"][0]
@@ -152,27 +162,32 @@ class Executable:
             if k in homes:
                 block[o.number] = address
                 address += -(-o.nbytes // 64) * 64
-        touched = self.workspace_size + sum(o.nbytes for o in self.output_slots)
-        for source in sources:
-            example = source.example
-            touched += (example if isinstance(example, np.ndarray) else example._array).nbytes
+        program = NativeProgram(
+            self._addresses,
+            np.frombuffer(block, np.int64),
+            busy,
+            shared=bool(self.workspace_size or homes),
+            release=self._touched(sources) > LONG_WORK,
+            keep=(workspace, copied, self._library, self._pool),
+        )
         return Invoker(
             arguments,
             sources,
             outputs,
-            self._addresses,
-            np.frombuffer(block, np.int64),
+            program,
             tensors=tensors,
             single=single,
-            release=touched > LONG_WORK,
-            busy=busy,
-            shared=bool(self.workspace_size or homes),
-            look=look,
-            whole=whole,
+            effects=effects,
             guards=guards,
-            versions=versions,
-            keep=(workspace, copied, self._library, self._pool),
         )
+
+    def _touched(self, sources: Sequence[Source]) -> int:
+        """How many bytes a call reads and writes."""
+        touched = self.workspace_size + sum(o.nbytes for o in self.output_slots)
+        for source in sources:
+            example = source.example
+            touched += (example if isinstance(example, np.ndarray) else example._array).nbytes
+        return touched
 
     def report(self, number: int) -> None:
         kind, message = self.reports[number - 1]

@@ -27,8 +27,8 @@ import ctypes
 import functools
 import sys
 import sysconfig
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -77,7 +77,7 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Target:
+class GradientTarget:
     """Whose gradient an output becomes: argument number `which`, or `constant`."""
 
     which: int
@@ -90,7 +90,7 @@ class Output:
     dtype: Any  # the tensor's
     shape: tuple[int, ...]
     strides: tuple[int, ...] | None  # in bytes; None: contiguous
-    target: Target | None = None  # an output that becomes a gradient; it has strides
+    target: GradientTarget | None = None  # an output that becomes a gradient; it has strides
     home: int = -1  # the source that the contents are copied to; the template has their address
 
     @property
@@ -116,13 +116,41 @@ class _Words(np.ndarray):
     kept: Any = None
 
 
-class Invoker:
-    """A native callable. `call` is the function; it keeps alive what it refers to.
+@dataclass(frozen=True)
+class NativeProgram:
+    """What of a program a call runs."""
 
-    `busy` is a word that is not 0 while a call uses the memory that the template has addresses in, if it is
-    `shared`. `versions` are tensors, and how many writes to each a call counts. With `look`, a call without
-    arguments looks at the constants alone, and returns None if they are right; other calls do not look at all
-    of them again. With `whole`, too, every call does. What `guards` expect must be there.
+    segments: Sequence[int]  # addresses of functions, in order
+    template: np.ndarray  # the addresses that they take: those that are the same in every call
+    busy: np.ndarray  # a word that is not 0 while a call uses the memory that the template has addresses in
+    shared: bool  # whether there is such memory
+    release: bool  # whether other threads of Python may run meanwhile
+    keep: Any  # what lives as long as the callable
+
+
+@dataclass(frozen=True)
+class Effects:
+    """What a call does to tensors of the caller.
+
+    Of outputs, by their place among those of the program, `targets` tells whose gradient one becomes, and
+    `homes` which of the sources it is the new contents of. `versions` are tensors, and how many writes to each
+    a call counts. With `look`, a call without arguments looks at the constants alone, and returns None if they
+    are right; other calls do not look at all of them again. With `whole`, too, every call does.
+    """
+
+    targets: Mapping[int, GradientTarget] = field(default_factory=dict)
+    homes: Mapping[int, int] = field(default_factory=dict)
+    versions: Sequence[tuple[Any, int]] = ()
+    look: bool = False
+    whole: bool = False
+
+
+NO_EFFECTS = Effects()
+
+
+class Invoker:
+    """A native callable. `call` is the function; it keeps alive what it refers to. `tensors`: results are
+    tensors, else arrays. `single`: the result is one of these, else a list. What `guards` expect must be there.
     """
 
     def __init__(
@@ -130,65 +158,41 @@ class Invoker:
         arguments: int,
         sources: Sequence[Source],
         outputs: Sequence[Output],
-        segments: Sequence[int],
-        template: np.ndarray,
+        program: NativeProgram,
         *,
         tensors: bool,
         single: bool,
-        release: bool,
-        busy: np.ndarray,
-        shared: bool,
-        look: bool,
-        whole: bool,
+        effects: Effects,
         guards: LocationGuards,
-        versions: Sequence[tuple[Any, int]],
-        keep: Any,
     ) -> None:
         outputs = sorted(outputs, key=lambda output: not output.listed)
         table = _Table()
-        counts = [(tensor, count, -count) for tensor, count in versions]
+        counts = [(tensor, count, -count) for tensor, count in effects.versions]
         table.head = CallTable.words(
             arguments=arguments,
             tensors=tensors,
-            release=release,
-            busy=busy.__array_interface__["data"][0],
-            shared=shared,
-            slots=len(template),
-            sources=len(sources),
-            outputs=len(outputs),
-            segments=len(segments),
-            template=table.append(template),
-            source_table=table.append([w for s in sources for w in _source_words(s, table)]),
-            output_table=table.append([w for o in outputs for w in _output_words(o, table)]),
-            segment_table=table.append(segments),
-            grad=id(MODES.grad),
-            inference=id(MODES.inference),
             single=single,
             listed=sum(output.listed for output in outputs),
-            look=look,
-            whole=whole,
-            versions=len(versions),
-            version_table=table.append(
-                [
-                    w
-                    for tensor, count, less in counts
-                    for w in VersionRecord.words(tensor=id(tensor), count=id(count), less=id(less))
-                ]
+            grad=id(MODES.grad),
+            inference=id(MODES.inference),
+            look=effects.look,
+            whole=effects.whole,
+            sources=len(sources),
+            source_table=table.append_records(_source_words(s, table) for s in sources),
+            outputs=len(outputs),
+            output_table=table.append_records(_output_words(o, table) for o in outputs),
+            versions=len(counts),
+            version_table=table.append_records(
+                VersionRecord.words(tensor=id(tensor), count=id(count), less=id(less))
+                for tensor, count, less in counts
             ),
-            locations=len(guards.locations),
-            location_table=table.append(
-                [w for found in guards.locations for w in _location_words(*found, table)]
-            ),
-            sizes=len(guards.sizes),
-            size_table=table.append(
-                [w for of, size in guards.sizes for w in SizeRecord.words(container=id(of), size=size)]
-            ),
+            **_program_fields(program, table),
+            **_guard_fields(guards, table),
         )
         words = table.finish().view(_Words)
         # what the table refers to by address, but not the examples, whose memory is the caller's
         words.kept = (
-            keep,
-            busy,
+            program,
             counts,
             guards,
             [(o.dtype, o.target) for o in outputs],
@@ -206,13 +210,39 @@ class _Table:
 
     def append(self, words: Any) -> int:
         """The place of the words, in words from the beginning of the table."""
-        words = [int(w) for w in words]  # some may append more
+        words = [int(w) for w in words]
         at = CallTable.word_count() + len(self._rest)
         self._rest.extend(words)
         return at
 
+    def append_records(self, records: Iterable[list[int]]) -> int:
+        return self.append([word for record in records for word in record])
+
     def finish(self) -> np.ndarray:
         return np.array([w & (2**64 - 1) for w in (*self.head, *self._rest)], np.uint64).view(np.int64)
+
+
+def _program_fields(program: NativeProgram, table: _Table) -> dict[str, int]:
+    return {
+        "release": program.release,
+        "busy": program.busy.__array_interface__["data"][0],
+        "shared": program.shared,
+        "slots": len(program.template),
+        "template": table.append(program.template),
+        "segments": len(program.segments),
+        "segment_table": table.append(program.segments),
+    }
+
+
+def _guard_fields(guards: LocationGuards, table: _Table) -> dict[str, int]:
+    return {
+        "locations": len(guards.locations),
+        "location_table": table.append_records(_location_words(*found, table) for found in guards.locations),
+        "sizes": len(guards.sizes),
+        "size_table": table.append_records(
+            SizeRecord.words(container=id(of), size=size) for of, size in guards.sizes
+        ),
+    }
 
 
 def _source_words(source: Source, table: _Table) -> list[int]:
@@ -399,6 +429,12 @@ def _makes_arrays() -> bool:
     base = np.empty(64, np.uint8)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(base))
     return bool(set_base(made, base) == 0 and made.base is base)
+
+
+def prepare() -> None:
+    """Have the function behind native callables ready: from the object cache, or compiled."""
+    if available():
+        _native()
 
 
 @functools.cache

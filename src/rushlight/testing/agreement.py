@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .._api.compile import compile as compile_function
-from ..capture.trace import CaptureError
+from ..capture.errors import CaptureError
 from ..core.generator import default_generator
 from ..core.pytree import flatten
 from ..core.tensor import Tensor

@@ -27,7 +27,7 @@ import numpy as np
 
 import rushlight
 from rushlight.autograd.gradcheck import GradcheckError
-from rushlight.capture.trace import CaptureError
+from rushlight.capture.errors import CaptureError
 from rushlight.compiler.function import CompiledFunction
 from rushlight.core.out_calls import call_out
 from rushlight.core.registry import REGISTRY, Api, Kind, OpDef
@@ -239,13 +239,13 @@ def _compiled(op: OpDef, inplace: bool, text: str) -> str:
         try:
             found = list(tensors_in(compiled(*given)))
         except CaptureError as error:
-            return f"{BREAK}: {str(error).partition(': ')[2]}"
+            return f"{BREAK}: {error.what}"
     _agree(found, expected, op, tolerance=1e-4)
     (made,) = next(iter(compiled.specializations.values()))
     routines = [step for step in made.artifact.schedule.steps if not isinstance(step, LoopPlan)]
     called = sorted(
         {step.node.op.name for step in routines if isinstance(step, Extern)}
-        | {late.name for late in made.call.late}
+        | {late.name for late in made.call.deferred}
     )
     if called or not made.artifact.executable.native:
         return f"{EXTERN}: {', '.join(called)}"

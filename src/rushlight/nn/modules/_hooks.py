@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ...capture.guards import watch_table
+from ...capture.environment import watch_table
 from ...core.errors import check
 from ...core.tensor import Tensor
 from ...utils.hooks import BackwardHook, HookDict, RemovableHandle, add_hook

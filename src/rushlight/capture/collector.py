@@ -1,24 +1,8 @@
-"""Guards: what a captured program took from around it, and whether that is still so.
+"""Collecting what a program may read besides its arguments: locations of Python's, and what is there.
 
-A program is captured for the Python values it could see. `environment_of(function, args)` collects the ones
-that it may read besides its arguments, and `Environment.change` tells, before each run, whether one of them
-is another now:
-- variables of enclosing functions, globals and default arguments that the function, and the functions that it
-  calls by name, mention: numbers, strings, None and tuples of them by value, tensors by identity;
-- attributes of objects that are named in the code (`config.scale`, `self.scale`), in the same way;
-- what is in lists, dictionaries and sets reached like that, and how much; of objects in them the attributes
-  whose names the code mentions;
-- of every module reached: whether it is training, its parameters, buffers and modules by identity, how many
-  of them there are, its hooks and what these read, its other plain attributes by value;
-- of classes that are named and of objects' classes: what their methods read.
-
-Code that nothing named leads to (a hook of a tensor, what a table of functions has by a computed name) is
-added when it is about to run, or found to run, while the program is captured (`Surroundings.include`).
-What cannot be guarded (an iterator, a clock) is said in `refusal`: the program has no graph.
-
-The same places tell what of Python's the program changed while it was captured (capture/effects.py).
-
-Code of this package is not looked into: what it reads is covered by the modes of the call.
+Starting from functions and arguments, names that the code mentions are followed through variables, attributes,
+containers, modules and classes (bytecode.py reads the names). Environments are made of the result
+(environment.py).
 """
 
 from __future__ import annotations
@@ -26,10 +10,8 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
-import gc
 import os
 import random
-import sys
 import time
 import types
 from collections.abc import Sequence
@@ -37,26 +19,35 @@ from typing import Any
 
 import numpy as np
 
-from ..core.pytree import flatten
 from ..core.tensor import Tensor
+from .bytecode import assigned_in, attributes_in, codes_in, global_stores_in, paths_in, stores_in
 from .locations import (
     MISSING,
     PLAIN,
+    AllValues,
     Attributes,
     Cells,
     Defaults,
     Elements,
-    Environment,
     Items,
     Length,
     Place,
     Slots,
     State,
-    Values,
 )
-from .mentions import assigned_in, attributes_in, codes_in, global_stores_in, may_write, paths_in, stores_in
+from .object_kinds import (
+    CACHED,
+    LIBRARIES,
+    has_attributes,
+    is_callable_object,
+    is_module,
+    is_own,
+    is_plain_object,
+    is_users_class,
+    mentioned,
+    slots_of,
+)
 
-_PACKAGE = __name__.partition(".")[0]
 _MOST = 50_000  # guards of one function; a program that reaches more is taken as it is beyond that
 _MOST_FUNCTIONS = 5000  # likewise
 _LONGEST = 2000  # a longer container is one guard
@@ -71,97 +62,15 @@ _CLOCKS = frozenset(
         "time" in f.__name__ or f.__name__ in ("monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns")
     )
 )
-_everywhere: list[tuple[dict[Any, Any], str]] = []
+
+_MAKERS = frozenset(
+    {"__init__", "__new__", "__post_init__", "__init_subclass__", "__set_name__"}
+)  # of objects
 
 
-def watch_table(table: dict[Any, Any], name: str) -> None:
-    """Every program guards on these hooks, which concern all modules or all optimizers."""
-    _everywhere.append((table, name))
+class Collector:
+    """The locations that were found so far, and what is left to look into."""
 
-
-def environment_of(function: Any, args: Any = (), more: Sequence[Any] = ()) -> Surroundings:
-    """What `function` may read besides its arguments, as it is now; and `more` functions, which it calls."""
-    collector = _Collector()
-    collector.callable(function, "", args[0] if args else ())
-    for known in more:
-        collector.callable(known, "")
-    for leaf in flatten(args, records=True)[0]:
-        if _is_module(leaf):
-            collector.module(leaf, type(leaf).__name__)
-        elif isinstance(leaf, types.FunctionType | types.MethodType | functools.partial):
-            collector.callable(leaf, "")
-        elif isinstance(leaf, np.ndarray):
-            collector.value(leaf, "an array among the arguments")
-        elif _has_attributes(leaf):
-            collector.objects.append((leaf, type(leaf).__name__))
-    for table, name in _everywhere:
-        collector.hooks(table, name)
-    for generator, name in ((random._inst, "Python"), (np.random.mtrand._rand, "NumPy")):
-        state = State(generator)
-        collector.stored.append((state, None, state[None], f"the state of {name}'s random numbers"))
-    collector.finish()
-    return Surroundings(collector)
-
-
-class Surroundings(Environment):
-    """An environment that grows while a program is captured."""
-
-    def __init__(self, collector: _Collector) -> None:
-        super().__init__(collector.places, collector.stored)
-        self._collector = collector
-        self.unforeseen: list[Any] = []  # functions that ran before it was known what they read
-        self.counters = [] if collector.asks_types else collector.counters()
-        self._update()
-
-    def _update(self) -> None:
-        collector = self._collector
-        self.unfinished, self.asks_types = collector.unfinished, collector.asks_types
-        self.refusal = collector.refusal
-        known = {id(cache) for cache, _ in self.caches}
-        self.caches = [
-            *self.caches,
-            *((cache, cache.cache_info().misses) for cache in collector.caches if id(cache) not in known),
-        ]
-
-    def include(self, function: Any) -> str | None:
-        """A function, method or module that is about to run; why it may not, if it reads what cannot be
-        guarded."""
-        collector = self._collector
-        before = collector.refusal
-        if isinstance(function, type):
-            collector.kind(function, function.__name__)
-            collector.methods(function)
-        else:
-            collector.callable(function, getattr(function, "__name__", type(function).__name__))
-        collector.finish()
-        self._update()
-        return collector.refusal if before is None else None
-
-    def knows(self, code: types.CodeType) -> bool:
-        return code in self._collector.codes
-
-    def meet(self, frame: types.FrameType) -> str | None:
-        """Code that runs already, and that nothing led to; why it may not, if there is a reason."""
-        code = frame.f_code
-        if _is_own(frame.f_globals.get("__name__")):
-            self._collector.codes.add(code)
-            return None
-        functions = [
-            f
-            for f in gc.get_referrers(code)
-            if isinstance(f, types.FunctionType) and f.__code__ is code and f.__globals__ is frame.f_globals
-        ]
-        self._collector.codes.update(codes_in(code))
-        found = None
-        for function in functions:
-            found = self.include(function) or found
-        if found is None and may_write(code):
-            self.unforeseen.extend(functions)
-            found = f"{code.co_name}, which it calls, was not known to belong to it, and may change something"
-        return found
-
-
-class _Collector:
     def __init__(self) -> None:
         self.places: list[Place] = []
         self.stored: list[Place] = []
@@ -200,11 +109,11 @@ class _Collector:
             self.value(function.__self__, name or "self")
         elif isinstance(function, types.FunctionType):
             self.function(function, None, args)
-        elif _is_module(function):
+        elif is_module(function):
             self.module(function, name or type(function).__name__)
         elif isinstance(function, type):
             self.kind(function, name)
-        elif isinstance(function, _CACHED):
+        elif isinstance(function, CACHED):
             self.value(function, name)
         elif isinstance(getattr(type(function), "__call__", None), types.FunctionType):  # noqa: B004
             self.function(type(function).__call__, function, args)
@@ -214,7 +123,7 @@ class _Collector:
         key = id(function), id(owner)
         if (
             key in self.functions
-            or _is_own(function.__module__)
+            or is_own(function.__module__)
             or (len(self.places) > _MOST or len(self.functions) > _MOST_FUNCTIONS)
         ):
             return
@@ -253,10 +162,10 @@ class _Collector:
             value = self._contents(cells, root)
             if value is MISSING:
                 return
-            self.place(cells, root, value, root, bool(attributes) or _is_plain_object(value))
+            self.place(cells, root, value, root, bool(attributes) or is_plain_object(value))
         elif root in function.__globals__:
             value = function.__globals__[root]
-            self.place(function.__globals__, root, value, root, bool(attributes) or _is_plain_object(value))
+            self.place(function.__globals__, root, value, root, bool(attributes) or is_plain_object(value))
         else:
             self.asks_types |= root == "type"
             self.asks_names |= root in ("getattr", "vars")
@@ -265,13 +174,13 @@ class _Collector:
         for attribute in attributes:
             name = f"{name}.{attribute}"
             own = getattr(value, "__dict__", None)
-            if isinstance(value, types.ModuleType) and value.__name__.partition(".")[0] in _LIBRARIES:
+            if isinstance(value, types.ModuleType) and value.__name__.partition(".")[0] in LIBRARIES:
                 return
-            tables = [value.__dict__[t] for t in _TABLES] if _is_module(value) else []
+            tables = [value.__dict__[t] for t in _TABLES] if is_module(value) else []
             table = next((t for t in tables if attribute in t), None)
             if table is not None:
                 value = table[attribute]
-            elif attribute in _slots_of(value):
+            elif attribute in slots_of(value):
                 slots = Slots(value)
                 value = slots.get(attribute)
                 if value is MISSING:
@@ -285,7 +194,7 @@ class _Collector:
             else:
                 value = own[attribute]
                 self.place(
-                    own, attribute, value, name, attribute is not attributes[-1] or _is_plain_object(value)
+                    own, attribute, value, name, attribute is not attributes[-1] or is_plain_object(value)
                 )
         if attributes or root not in named:
             self.objects.append((value, name))
@@ -293,7 +202,7 @@ class _Collector:
     def inherited(self, owner: Any, attribute: str, name: str) -> Any:
         """Look at an attribute that a class has; the value, if it is more than a method."""
         kind = owner if isinstance(owner, type) else type(owner)
-        if _is_own(kind.__module__):
+        if is_own(kind.__module__):
             return MISSING
         attributes = Attributes(owner)
         try:
@@ -313,14 +222,14 @@ class _Collector:
                 self.function(getter, owner)
             if isinstance(found, functools.cached_property):
                 self.store(owner, attribute)
-        elif isinstance(found, (_CACHED, type)):
+        elif isinstance(found, (CACHED, type)):
             self.value(found, name)
         elif isinstance(getattr(type(found), "__get__", None), types.FunctionType) and not (
-            _is_own(type(found).__module__)
+            is_own(type(found).__module__)
         ):
             self.kind(type(found), name)  # a descriptor of the user's
             self.objects.append((found, name))
-        elif not callable(found) or _is_module(found):
+        elif not callable(found) or is_module(found):
             self._keep.append(attributes)
             self.place(attributes, attribute, found, name)
             return found
@@ -342,20 +251,20 @@ class _Collector:
                     self.place(*place)
             while self.objects:
                 value, name = self.objects.pop()
-                if _has_attributes(value) and self.first(value):
+                if has_attributes(value) and self.first(value):
                     self.looked_into.append((value, name))
             for value, name in list(self.looked_into):
                 self.attributes(value, name)
             self.objects = [(value, name) for value, name in self.objects if id(value) not in self.seen]
             if known == (len(self.names), self.asks_names, len(self.looked_into)) and not any(
-                _has_attributes(value) for value, _ in self.objects
+                has_attributes(value) for value, _ in self.objects
             ):
                 return
 
     def attributes(self, value: Any, name: str) -> None:
         """Look at the attributes of an object or a class that the code mentions."""
         if isinstance(value, type):
-            for attribute in _mentioned(self.names, value):
+            for attribute in mentioned(self.names, value):
                 self.inherited(value, attribute, f"{name}.{attribute}")
             return
         own = getattr(value, "__dict__", {})
@@ -363,7 +272,7 @@ class _Collector:
             self.place(own, attribute, own[attribute], f"{name}.{attribute}", True)
             self.objects.append((own[attribute], f"{name}.{attribute}"))
         slots = None
-        for attribute in _slots_of(value):
+        for attribute in slots_of(value):
             if attribute in self.names or self.asks_names:
                 slots = slots or Slots(value)
                 found = slots.get(attribute)
@@ -373,21 +282,21 @@ class _Collector:
                     self.place(slots, attribute, found, f"{name}.{attribute}", True)
                     self.objects.append((found, f"{name}.{attribute}"))
         kind = type(value)
-        if not _is_own(kind.__module__):
-            for attribute in _mentioned(self.names, kind):
+        if not is_own(kind.__module__):
+            for attribute in mentioned(self.names, kind):
                 made = attribute in _MAKERS and attribute not in self.names and not self.asks_types
                 if attribute not in own and not made:
                     self.inherited(value, attribute, f"{name}.{attribute}")
 
     def kind(self, kind: type, name: str) -> None:
         """A class of the user's is mentioned: its methods may run, and its attributes may be read."""
-        if _is_users_class(kind):
+        if is_users_class(kind):
             self.objects.append((kind, name))
 
     def methods(self, kind: type) -> None:
         """A class some of whose methods, which nobody mentions, are about to run."""
         for base in kind.__mro__:
-            if not _is_own(base.__module__):
+            if not is_own(base.__module__):
                 for found in list(vars(base).values()):
                     function = found.__func__ if isinstance(found, classmethod | staticmethod) else found
                     if isinstance(function, types.FunctionType):
@@ -405,7 +314,7 @@ class _Collector:
             return MISSING
         for attribute in attributes:
             own = getattr(value, "__dict__", None)
-            tables = [own, *(value.__dict__[t] for t in _TABLES)] if _is_module(value) else [own]
+            tables = [own, *(value.__dict__[t] for t in _TABLES)] if is_module(value) else [own]
             value = next((t[attribute] for t in tables if isinstance(t, dict) and attribute in t), MISSING)
         return value
 
@@ -450,7 +359,7 @@ class _Collector:
             self.recorded.add((id(container), key))
             self._keep.append(container)
             seen = (*PLAIN, Tensor, *_SEQUENCES, dict, set)
-            if isinstance(value, seen) or _is_module(value) or callable(value) or followed:
+            if isinstance(value, seen) or is_module(value) or callable(value) or followed:
                 self.places.append((container, key, value, name))
         self.value(value, name)
 
@@ -467,18 +376,18 @@ class _Collector:
             if not isinstance(value, tuple):
                 self.places.append((Length(value), None, len(value), f"the length of {name}"))
             for key, item in list(value.items()) if isinstance(value, dict) else enumerate(value):
-                followed = _is_plain_object(item) or bool(_slots_of(item))
+                followed = is_plain_object(item) or bool(slots_of(item))
                 self.place(value, key, item, f"{name}[{key!r}]", followed)
                 if followed:
                     self.objects.append((item, f"{name}[{key!r}]"))
         elif isinstance(value, set):
             if self.first(value):
                 self.places.append((Elements(value), None, frozenset(value), name))
-        elif _is_module(value):
+        elif is_module(value):
             self.module(value, name)
         elif isinstance(value, types.FunctionType | types.MethodType | functools.partial):
             self.callable(value, name)
-        elif isinstance(value, _CACHED) and self.first(value):
+        elif isinstance(value, CACHED) and self.first(value):
             self.caches.append(value)
             self.callable(value.__wrapped__, name)
         elif isinstance(value, type):
@@ -493,7 +402,7 @@ class _Collector:
                 self.places.append((state, None, state[None], name))
         elif isinstance(value, collections.abc.Iterator):
             self.refuse(f"it may advance {name}, an iterator: what that gives is not known before each call")
-        elif _is_callable_object(value):
+        elif is_callable_object(value):
             self.callable(value, name)
 
     def builtin(self, function: Any, name: str) -> None:
@@ -515,7 +424,7 @@ class _Collector:
     def hooks(self, table: Any, name: str) -> None:
         """Guard on the hooks of a table, and on what these read."""
         if table:
-            self.places.append((Values(table, list(table.values())), None, True, name))
+            self.places.append((AllValues(table, list(table.values())), None, True, name))
             for hook in table.values():
                 self.callable(hook, name)
         else:
@@ -527,7 +436,7 @@ class _Collector:
         own = module.__dict__
         if getattr(module, "_initialize_hook", None) is not None:
             self.unfinished = True
-        base = next((kind for kind in type(module).__mro__ if _is_own(kind.__module__)), None)
+        base = next((kind for kind in type(module).__mro__ if is_own(kind.__module__)), None)
         users = base is not None and base.__name__ == "Module"  # all but the base is the user's code
         for attribute, value in own.items():
             if isinstance(value, PLAIN):
@@ -546,95 +455,9 @@ class _Collector:
         self.places.append((Length(own), None, len(own), f"the number of attributes of {name}"))
         forward = getattr(module.forward, "__func__", None)
         if isinstance(forward, types.FunctionType):
-            if not _is_own(type(module).__module__) and "forward" not in own:
+            if not is_own(type(module).__module__) and "forward" not in own:
                 self.method(type(module), "forward", forward, f"{name}.forward")
             self.function(forward, module)
         for key, child in own["_modules"].items():
             if child is not None:
                 self.module(child, f"{name}.{key}")
-
-
-def _is_module(value: Any) -> bool:
-    own = getattr(value, "__dict__", None)
-    return isinstance(own, dict) and "_parameters" in own and "_modules" in own
-
-
-_CACHED = functools._lru_cache_wrapper
-
-
-def _is_callable_object(value: Any) -> bool:
-    """Whether `value` is an object of a class of the user's that can be called."""
-    return (
-        callable(value)
-        and not _is_own(type(value).__module__)
-        and not isinstance(value, (type, Tensor, types.FunctionType, types.MethodType))
-        and not _is_module(value)
-        and isinstance(
-            getattr(type(value), "__call__", None),  # noqa: B004
-            types.FunctionType,
-        )
-    )
-
-
-def _has_attributes(value: Any) -> bool:
-    return (
-        _is_plain_object(value)
-        or _is_callable_object(value)
-        or _is_users_class(value)
-        or bool(_slots_of(value))
-    )
-
-
-def _is_users_class(value: Any) -> bool:
-    return isinstance(value, type) and not _is_own(value.__module__)
-
-
-def _slots_of(value: Any) -> tuple[str, ...]:
-    """The slots of an object of a class of the user's."""
-    kind: Any = type(value)
-    if isinstance(value, (type, Tensor, *PLAIN)) or _is_own(kind.__module__):
-        return ()
-    return _slots(kind)
-
-
-@functools.lru_cache(maxsize=1024)
-def _slots(kind: Any) -> tuple[str, ...]:
-    found: list[str] = []
-    for base in kind.__mro__:
-        slots = vars(base).get("__slots__", ())
-        found += [slots] if isinstance(slots, str) else slots
-    return tuple(name for name in found if not name.startswith("__"))
-
-
-_MAKERS = frozenset(
-    {"__init__", "__new__", "__post_init__", "__init_subclass__", "__set_name__"}
-)  # of objects
-
-
-def _mentioned(names: set[str], kind: type) -> list[str]:
-    """The attributes of a class that are mentioned, and its special methods, which nobody mentions."""
-    found = {
-        name
-        for base in kind.__mro__
-        if not _is_own(base.__module__)
-        for name in vars(base)
-        if name in names or (name.startswith("__") and isinstance(vars(base)[name], types.FunctionType))
-    }
-    return sorted(found)
-
-
-def _is_plain_object(value: Any) -> bool:
-    """Whether `value` is an object of the user's: it has attributes, and is no module, class or function."""
-    return isinstance(getattr(value, "__dict__", None), dict) and not (
-        isinstance(value, (type, Tensor, types.ModuleType))
-        or callable(value)
-        or str(type(value).__module__).partition(".")[0] in (*_LIBRARIES, "builtins", "math")
-    )
-
-
-_LIBRARIES = frozenset({_PACKAGE, "numpy", "scipy"})
-_OWN = _LIBRARIES | (sys.stdlib_module_names - {"test"})  # whose functions are not looked into
-
-
-def _is_own(module: str | None) -> bool:
-    return str(module).partition(".")[0] in _OWN

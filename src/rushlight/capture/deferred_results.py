@@ -1,0 +1,80 @@
+"""Results that wait: operators whose results a program may return, but that run after its graph (deferred.py)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core.dispatch import AMBIENT, Arguments, is_sparse_call, run_name, tensors_in
+from ..core.dispatch import call as run_operator
+from ..core.modes import MODES
+from ..core.registry import Kind, OpDef
+from ..core.shapes import Spec
+from ..core.tensor import TRACED, Tensor
+from ..core.traits import Trait
+from .deferred import DeferredCall
+from .errors import CaptureError, Problem, user_line
+from .functionalize import FunctionalizedWrites
+from .program_tensors import depends_on_data
+
+
+class DeferredResults(FunctionalizedWrites):
+    """What a capture makes of operators that must see the data."""
+
+    def waits(self, op: OpDef, args: Arguments) -> bool:
+        return (op.kind is Kind.COMPOSITE and op.rule is not None) or (
+            bool(op.traits & Trait.DEFERRED) and is_sparse_call(op, args)
+        )
+
+    def _defer(self, op: OpDef, args: Arguments, specs: Any) -> Any:
+        """Tensors without a shape, for the results of an operator that must see the data to know it."""
+        if AMBIENT.trace is not self or MODES.dual_levels:  # inside of another transform
+            raise depends_on_data(op.name)
+        several = (specs,) if isinstance(specs, Spec) else specs
+        differentiable = (
+            MODES.grad
+            and any(t.requires_grad for t in tensors_in(op, args))
+            and any(spec.dtype.is_differentiable for spec in several)
+        )
+        if not differentiable:
+            args = self._map(op, args, lambda t: run_name("detach", t) if t.requires_grad else t)
+        call = DeferredCall(op.name, lambda *given: run_operator(op, given), args, differentiable)
+        self.deferred.append(call)
+        results = []
+        for position, spec in enumerate(several):
+            tensor = object.__new__(Tensor)
+            tensor._array, tensor.dtype, tensor._spec = None, spec.dtype, Spec(None, spec.dtype)
+            tensor._keys |= TRACED
+            tensor._trace = self
+            tensor._deferred = call, None if isinstance(specs, Spec) else position  # type: ignore[attr-defined]
+            tensor._requires_grad = differentiable and spec.dtype.is_differentiable
+            results.append(tensor)
+        return results[0] if isinstance(specs, Spec) else tuple(results)
+
+    def _defer_sparse(self, op: OpDef, args: Arguments) -> Any:
+        """As `_defer`, for the operators that make sparse tensors, or take some, of one dtype."""
+        if not op.traits & Trait.DEFERRED:
+            raise CaptureError(
+                f"{op.name} makes or takes a sparse tensor, which has no place in a graph",
+                user_line(),
+                Problem.LAYOUT,
+            )
+        return self._defer(op, args, Spec(None, tensors_in(op, args)[0].dtype))
+
+    def item(self, tensor: Tensor) -> Any:
+        """The number that `tensor` will hold, for the program to return."""
+        if tensor.requires_grad:
+            tensor = run_name("detach", tensor)
+        self.abstract(tensor)
+        call = DeferredCall("item", Tensor.item, (tensor,), False)
+        self.deferred.append(call)
+        dtype = tensor.dtype
+        kind: type = (
+            complex
+            if dtype.is_complex
+            else float
+            if dtype.is_floating_point
+            else bool
+            if dtype.name == "bool"
+            else int
+        )
+        return self.deferred_numbers.make(call, kind, lambda: self.read(tensor).item())
