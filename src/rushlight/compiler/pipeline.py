@@ -39,6 +39,7 @@ from ..plan.passes import PLAN_PASSES, begin_planning
 from ..plan.program import PlannedProgram
 from ..runtime.engine import Library, engine
 from ..runtime.executable import Executable
+from ..runtime.target import Target
 from ..schedule.memory import buffers_of, bytes_of
 from ..schedule.passes import SCHEDULE_PASSES
 from ..schedule.passes import show as show_program
@@ -131,6 +132,7 @@ class Compilation:
     """A graph on its way to native code: what each stage has made of it so far."""
 
     graph: Graph
+    target: Target = field(default_factory=lambda: engine().target)
     program: Program | None = None  # definitions: loops over expressions, and templates
     schedule: Program | None = None  # the same on its way to kernels in order, and which run together
     planned: PlannedProgram | None = None  # how each kernel runs on the target, and where memory lies
@@ -164,7 +166,7 @@ def _lower(compilation: Compilation) -> Compilation:
 
 def _begin_planning(compilation: Compilation) -> Compilation:
     assert compilation.schedule is not None
-    compilation.planned = begin_planning(compilation.schedule, engine().target)
+    compilation.planned = begin_planning(compilation.schedule, compilation.target)
     return compilation
 
 

@@ -23,6 +23,9 @@ class Map:
     variables: tuple[Var, ...]
     value: Expr
 
+    def __str__(self) -> str:
+        return f"{self.buffer} = {self.value}{_loops('for', self.variables)}"
+
 
 @dataclass(frozen=True)
 class Reduction:
@@ -33,6 +36,14 @@ class Reduction:
     inner: tuple[Var, ...]
     combine: Combine
     value: Expr
+
+    def __str__(self) -> str:
+        over = _loops("over", self.inner)
+        return f"{self.buffer} = {self.combine.value} of {self.value}{over}{_loops('for', self.outer)}"
+
+
+def _loops(word: str, variables: tuple[Var, ...]) -> str:
+    return f", {word} {', '.join(f'{v} in {v.extent}' for v in variables)}" if variables else ""
 
 
 @dataclass(frozen=True)
