@@ -12,6 +12,9 @@ import torch
 from rushlight.testing.program_results import assert_same, differentiate, results, tolerances
 from rushlight.testing.programs import draw_program
 
+# of PyTorch's, when NumPy gives the result of an operator with an array to it
+pytestmark = pytest.mark.filterwarnings("ignore:__array_wrap__ must accept context:DeprecationWarning")
+
 KINDS: dict[str, dict[str, Any]] = {
     "tensors": {},
     "gradients": {"gradients": True},
