@@ -34,7 +34,6 @@ FUNCTIONS = {
     "batching/indexing.py: index_put_rule",
     "batching/loss.py: _declare_ctc",
     "capture/trace.py: Capture.process",
-    "core/registry.py: OpDef.__init__",
     "decompositions/backend_names_rnn.py: back_through_layers",
     "decompositions/backend_names_rnn.py: declare",
     "decompositions/quantization_observer.py: observe",

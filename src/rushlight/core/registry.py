@@ -157,21 +157,7 @@ class OpDef:
         self.tracked = tracked
         self.namespace = namespace  # "" or "linalg", "special", ...: where the public function lives
         self.public_name = public_name or schema.name
-        self.kernel: Callable[[tuple[Any, ...]], Any] | None = None
-        self.kernel_reads: frozenset[int] = frozenset()  # positions of the arguments that the kernel names
-        self.sparse: SparseKernel | None = None  # how it runs where an argument is not strided
-        # how it runs where an argument is quantized
-        self.quantized: Callable[[tuple[Any, ...]], Any] | None = None
-        self.autocast: Any = None  # in which dtype it computes under autocast (autocast.Policy)
-        self.derivative: Any = None
-        self.decomposition: Callable[..., Any] | None = body if kind is Kind.COMPOSITE else None
-        self.lowering: Any = None
-        self.batching: Any = None
-        # by stage: the module that declared it ("lowering.shape"), for whoever looks for it
-        self.declared: dict[str, str] = {}
-        # eager execution, set by dispatch on first use
-        self.run: Callable[[OpDef, tuple[Any, ...]], Any] | None = None
-        self.plans: dict[Any, Any] = {}  # promotion plans by input dtypes
+        self._attach_nothing()
         self.parameters = tuple(parameters)
         self._read(schema)
         # Filled in by `pointwise` alone.
@@ -183,6 +169,24 @@ class OpDef:
         self.conditions: frozenset[int] = frozenset()  # operands that are not promoted: bool, as they come
         # operands whose 0-d value is not rounded to a narrow common dtype
         self.exact: frozenset[int] = frozenset()
+
+    def _attach_nothing(self) -> None:
+        """The stages that other floors attach."""
+        self.kernel: Callable[[tuple[Any, ...]], Any] | None = None
+        self.kernel_reads: frozenset[int] = frozenset()  # positions of the arguments that the kernel names
+        self.sparse: SparseKernel | None = None  # how it runs where an argument is not strided
+        # how it runs where an argument is quantized
+        self.quantized: Callable[[tuple[Any, ...]], Any] | None = None
+        self.autocast: Any = None  # in which dtype it computes under autocast (autocast.Policy)
+        self.derivative: Any = None
+        self.decomposition: Callable[..., Any] | None = self.body if self.kind is Kind.COMPOSITE else None
+        self.lowering: Any = None
+        self.batching: Any = None
+        # by stage: the module that declared it ("lowering.shape"), for whoever looks for it
+        self.declared: dict[str, str] = {}
+        # eager execution, set by dispatch on first use
+        self.run: Callable[[OpDef, tuple[Any, ...]], Any] | None = None
+        self.plans: dict[Any, Any] = {}  # promotion plans by input dtypes
 
     def _read(self, schema: Schema) -> None:
         """What the schema says, as dispatch wants it."""
