@@ -3,9 +3,13 @@
 The modules, in the order in which a call meets them:
 
     function         a compiled function: which specialization serves a call
+    call_key         what a call is looked up by
     graph_breaks     programs without a graph: modules and optimizer steps that are compiled on their own
-    specialization   one compiled form: its guards, its programs, how a call runs
     pipeline         every pass from the captured graph to linked code
+    build            a compiled call becomes a specialization
+    guards           what must hold for it to serve a call: one list; in words, in Python, as a native table
+    specialization   one compiled form: its guards, its programs, the path that a call takes
+    run              how a call runs
     program_cache    compiled programs on disk
     native_call      a whole training step as one native call
     explain          every stage as text
