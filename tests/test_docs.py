@@ -31,7 +31,7 @@ def test_examples_print_what_they_say(page: str, capsys: pytest.CaptureFixture[s
     assert printed == said
     assert said or page in ("compiler", "sparse")
     if page == "compiler":
-        assert scope["f"].reasons == ["first call", "scale changed from 2.0 to 3.0"]
+        assert scope["f"].reasons == ["first call", "scale: value was 2.0, is 3.0"]
         assert len(scope["step"].reasons) <= 2
         assert len(scope["descend"].reasons) == 1
         assert abs(scope["w"].tolist()[0] + 0.6) < 1e-6
