@@ -3,46 +3,18 @@ and remainders.
 
 An `Index` is an immutable polynomial with integer coefficients over atoms. An atom is a loop variable (`Var`,
 with its extent), an extent known only at call time (`Dim`), a floor division or a remainder (`Quotient`,
-`Remainder`) by a positive
-divisor. Expressions are canonical: equal functions of the same atoms built in different ways compare equal in
-all the cases that views, concatenations and flattened loops produce. Every simplification is exact for
-every value the atoms
-can take; what cannot be shown stays as it is.
+`Remainder`) by a positive divisor. Expressions are canonical: equal functions of the same atoms built in
+different ways compare equal in all the cases that views, concatenations and flattened loops produce. Every
+simplification is exact for every value the atoms can take; what cannot be shown stays as it is.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-INFINITY = float("inf")
-Bound = int | float
-
-
-class Atom:
-    """What products are made of. Ordered by `key` so that expressions have one spelling."""
-
-    __slots__ = ("_hash", "key")
-
-    key: tuple[object, ...]
-
-    def __init__(self, key: tuple[object, ...]) -> None:
-        self.key = key
-        self._hash = hash(key)
-
-    def __eq__(self, other: object) -> bool:
-        return self is other or (
-            isinstance(other, Atom) and self._hash == other._hash and self.key == other.key
-        )
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def bounds(self) -> tuple[Bound, Bound]:
-        raise NotImplementedError
-
-    def sort_key(self) -> str:
-        return str(self)
+from .atoms import Atom, Bound, floor_div, times
 
 
 class Below(Atom):
@@ -71,23 +43,6 @@ class Var(Below):
     kind = "var"
 
 
-class Dim(Atom):
-    """An extent that is known only when the compiled function is called; at least `low`."""
-
-    __slots__ = ("low", "name")
-
-    def __init__(self, name: str, low: int = 0) -> None:
-        self.name = name
-        self.low = low
-        super().__init__(("dim", name, low))
-
-    def bounds(self) -> tuple[Bound, Bound]:
-        return self.low, INFINITY
-
-    def __str__(self) -> str:
-        return self.name
-
-
 class Indirect(Below):
     """An index that was loaded from memory and checked to lie in 0..extent-1."""
 
@@ -108,7 +63,7 @@ class Quotient(Atom):
     def bounds(self) -> tuple[Bound, Bound]:
         low, high = self.value.bounds()
         small, large = self.divisor.bounds()
-        return _floor_div(low, large if low >= 0 else small), _floor_div(high, small if high >= 0 else large)
+        return floor_div(low, large if low >= 0 else small), floor_div(high, small if high >= 0 else large)
 
     def __str__(self) -> str:
         return f"({self.value})//{_wrapped(self.divisor)}"
@@ -187,8 +142,8 @@ class Index:
             high: Bound = 0
             for monomial, coefficient in self.terms.items():
                 a, b = _product_bounds(monomial)
-                low += _times(coefficient, a if coefficient > 0 else b)
-                high += _times(coefficient, b if coefficient > 0 else a)
+                low += times(coefficient, a if coefficient > 0 else b)
+                high += times(coefficient, b if coefficient > 0 else a)
             self._bounds = low, high
         return self._bounds
 
@@ -350,26 +305,14 @@ def _value(atom: Atom, values: Mapping[Atom, int]) -> int:
 # Bounds.
 
 
-def _times(a: Bound, b: Bound) -> Bound:
-    return 0 if a == 0 or b == 0 else a * b
-
-
 def _product_bounds(monomial: Monomial) -> tuple[Bound, Bound]:
     low: Bound = 1
     high: Bound = 1
     for atom in monomial:
         a, b = atom.bounds()
-        corners = [_times(x, y) for x in (low, high) for y in (a, b)]
+        corners = [times(x, y) for x in (low, high) for y in (a, b)]
         low, high = min(corners), max(corners)
     return low, high
-
-
-def _floor_div(a: Bound, b: Bound) -> Bound:
-    if a in (INFINITY, -INFINITY):
-        return a
-    if b == INFINITY:
-        return 0 if a >= 0 else -1
-    return a // max(b, 1)
 
 
 def _within(value: Index, divisor: Index) -> bool:
@@ -440,14 +383,8 @@ def _common_factor(value: Index, divisor: Index) -> int:
     if number is None:
         return 1
     for coefficient in value.terms.values():
-        number = _gcd(number, abs(coefficient))
+        number = math.gcd(number, abs(coefficient))
     return number
-
-
-def _gcd(a: int, b: int) -> int:
-    while b:
-        a, b = b, a % b
-    return a
 
 
 def _quotient(value: Index, divisor: Index) -> Index:
@@ -475,7 +412,7 @@ def _without_small_rest(value: Index, divisor: Index) -> Index | None:
     number = divisor.constant_value()
     if number is None or len(value.terms) < 2:
         return None
-    for step in sorted({_gcd(abs(c), number) for c in value.terms.values()}, reverse=True):
+    for step in sorted({math.gcd(abs(c), number) for c in value.terms.values()}, reverse=True):
         if step <= 1:
             continue
         coarse = Index({m: c for m, c in value.terms.items() if c % step == 0})
@@ -508,7 +445,7 @@ def _split_small_rest(value: Index, number: int) -> Index | None:
     """(k*a + b) % (k*c) = (k*a) % (k*c) + b for 0 <= b < k."""
     if len(value.terms) < 2:
         return None
-    for step in sorted({_gcd(abs(c), number) for c in value.terms.values()}, reverse=True):
+    for step in sorted({math.gcd(abs(c), number) for c in value.terms.values()}, reverse=True):
         if step <= 1:
             continue
         coarse = Index({m: c for m, c in value.terms.items() if c % step == 0})

@@ -1,15 +1,15 @@
-"""Every threshold of scheduling: value; unit; why; measured by.
+"""Every threshold of scheduling: its value, its unit, why, and where a change of it shows.
 
-"benchmarks" names the files in benchmarks/ whose rows decided; a value without one follows from what the code
-does with it. "Instructions" are those of `loops.expr.cost`: an addition is one.
+"(training)" names the file in benchmarks/ whose rows to run before and after a change; a value without one
+follows from what the code does with it. "Instructions" are those of `loops.expr.cost`: an addition is one.
 """
 
 from __future__ import annotations
 
 # Tasks.
 
-SERIAL_WORK = 800_000  # instructions below which waking threads costs more than they save; benchmarks: fusion
-AWAKE_WORK = 250_000  # the same among launches that keep the threads awake; benchmarks: training
+SERIAL_WORK = 800_000  # instructions below which waking threads costs more than they save (compiled)
+AWAKE_WORK = 250_000  # the same among launches that keep the threads awake (training)
 TASK_WORK = 200_000  # instructions of a task at least: its launch is then 1 % of it
 MOST_TASKS = 64  # tasks of a kernel: enough for the threads of a socket to share evenly
 VECTOR_ROWS = 64  # points of a vectorized loop that tasks are cut at: no vector reaches into the next task
@@ -17,7 +17,7 @@ LINE_ROWS = 32  # rows of a transpose that tasks are cut at: whole cache lines o
 
 # Transposes.
 
-TRANSPOSE_BLOCK = 64  # points along which a block runs: so many cache lines are in use; benchmarks: layouts
+TRANSPOSE_BLOCK = 64  # points along which a block runs: so many cache lines are in use
 TRANSPOSE_SQUARE = 16  # points from which transposing in registers is worth it
 TRANSPOSE_ROWS = 8  # points of the loop across, at least
 FAR_STRIDE = 16  # elements from which neighbours lie in different cache lines
@@ -44,7 +44,7 @@ WORTH_SAVING = 12  # instructions of a function saved instead of its argument: a
 CHEAP_AGAIN = 2  # instructions up to which a map of a product is computed again by its readers
 SMALL_BESIDE = 8  # times smaller than the product is what else such a map may read
 LONG_WAIT = 16 << 20  # bytes touched between write and read, from which a result is in no cache any more
-LARGE_RESULT = 1 << 18  # bytes of a result that is worth storing past the caches; benchmarks: training
+LARGE_RESULT = 1 << 18  # bytes of a result that is worth storing past the caches (training)
 
 # Reductions in parts.
 
@@ -54,14 +54,12 @@ LARGE_PARTS = 4  # parts that a reduction must have elements for
 SHORTEST_LOOP = 8  # points of the loop that is cut
 MOST_PARTS = 64
 VECTOR_PART = 64  # elements that parts are cut at: whole vectors
-TALL = (
-    1 << 16
-)  # elements of a matrix that is read in bands of rows rather than in columns; benchmarks: reductions
+TALL = 1 << 16  # elements of a matrix that is read in bands of rows rather than in columns
 BAND = 16  # rows of a band
 NARROW = 256  # columns up to which a matrix is read in bands whoever else reads it,
 HIGH = 1024  # if it has so many rows: its columns would not stay in cache
 
-# Chains: one task runs a share of the work through several steps; benchmarks: attention.
+# Chains: one task runs a share of the work through several steps.
 
 FEWEST_SHARES = 8  # a share runs on one thread
 SHARE_BYTES = 1 << 19  # of all that a share touches: the second level of a core's cache

@@ -13,8 +13,9 @@ from typing import Any
 
 from ...core.dtypes import DType
 from ...core.lazy import LazyModule
+from ...loops.atoms import Dim
 from ...loops.expr import Access, Expr, IndexCheck, walk
-from ...loops.index import Dim, Index, Indirect, Quotient, Remainder, Var
+from ...loops.index import Index, Indirect, Quotient, Remainder, Var
 from ...loops.nest import ERRORS, Buffer, Store
 from ...plan.sharing import Instructions, is_costly
 from .constants import integer_of
