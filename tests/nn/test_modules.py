@@ -15,6 +15,7 @@ from torch.testing._internal.common_modules import FunctionInput, ModuleInput, m
 
 import rushlight as rl
 from rushlight import nn
+from rushlight._api import link
 from rushlight.nn import functional as F
 
 from .conftest import ours, theirs
@@ -206,7 +207,7 @@ def test_containers(tmp_path):
 
 def there(function: str) -> bool:
     recurrent = function.startswith(("rnn", "lstm", "gru"))
-    return function in rl._functions.API.functions[""] if recurrent else hasattr(F, function)
+    return function in link.API.functions[""] if recurrent else hasattr(F, function)
 
 
 def absent(name: str) -> bool:

@@ -12,11 +12,12 @@ import torch.nn.utils.prune
 
 import rushlight as rl
 from rushlight import nn
+from rushlight._api import link
 
 from .conftest import ours, theirs
 
 LIBRARIES = pytest.mark.parametrize("lib", [torch, rl], ids=["torch", "rushlight"])
-EAGER_LINALG = "qr" in rl._functions.API.functions.get("linalg", {})
+EAGER_LINALG = "qr" in link.API.functions.get("linalg", {})
 
 
 def params(lib):
@@ -92,7 +93,7 @@ def test_pad_sequence(batch_first, side):
         assert all(rl.equal(x, ours(y)) for x, y in zip(back, parts, strict=True))
 
 
-@pytest.mark.skipif("_pack_padded_sequence" not in rl._functions.API.functions[""], reason="no operator yet")
+@pytest.mark.skipif("_pack_padded_sequence" not in link.API.functions[""], reason="no operator yet")
 @pytest.mark.parametrize("batch_first", [False, True])
 def test_packed_sequences(batch_first):
     parts = [torch.randn(n, 2) for n in (3, 1, 4)]

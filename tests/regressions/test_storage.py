@@ -16,6 +16,7 @@ import pytest
 import torch
 
 import rushlight as rl
+from rushlight._api import typed_storage
 from rushlight.multiprocessing.reductions import StorageWeakRef
 from rushlight.testing import make_tensor
 
@@ -24,7 +25,7 @@ LIBRARIES = [torch, rl]
 
 @pytest.fixture(autouse=True)
 def _quiet_about_typed_storages() -> None:
-    rl.storage._has_warned[0] = True
+    typed_storage._has_warned[0] = True
 
 
 # Storages.

@@ -360,7 +360,7 @@ def _here(module: str) -> str:
     """The module of this package that stands for one of PyTorch's, if there is one."""
     if module.partition(".")[0] != "torch":
         return module
-    own = __package__ + module.removeprefix("torch")
+    own = __package__.partition(".")[0] + module.removeprefix("torch")
     try:
         importlib.import_module(own)
     except ModuleNotFoundError:

@@ -85,7 +85,8 @@ def _summary(graph: Graph, node: Node) -> Value:
     result = node.outputs[0]
     if numel(result.spec.known_shape()) <= 1:
         return result
-    return graph.call(REGISTRY["any"], (result,), Spec((), DTYPES["bool"]), node.line).outputs[0]
+    dtype = result.dtype if result.dtype.name == "uint8" else DTYPES["bool"]  # as any says
+    return graph.call(REGISTRY["any"], (result,), Spec((), dtype), node.line).outputs[0]
 
 
 class _Reading:
