@@ -320,10 +320,11 @@ def test_references_are_given_back() -> None:
         found()
         gc.collect()
         before = counts()
-        for _ in range(30):
+        for _ in range(200):
             found()
         gc.collect()
-        assert max(abs(a - b) for a, b in zip(counts(), before, strict=True)) <= 5
+        # other threads of the test runner hold references to None and small numbers, too: a dozen at times
+        assert max(abs(a - b) for a, b in zip(counts(), before, strict=True)) <= 40
         kept.clear()
 
 
