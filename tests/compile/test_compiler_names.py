@@ -108,6 +108,8 @@ def test_stance_of_a_decorated_function_and_wrong_ones():
         rl.compiler.set_stance("bogus")
     with pytest.raises(RuntimeError, match="non-default stance cannot have force_backend"):
         rl.compiler.set_stance("force_eager", force_backend="inductor")
+    with pytest.raises(NotImplementedError, match="force_backend is not available"):
+        rl.compiler.set_stance("default", force_backend="inductor")
     with pytest.raises(NotImplementedError, match="skip_guard_eval_unsafe"):
         rl.compiler.set_stance("default", skip_guard_eval_unsafe=True)
     with pytest.raises(RuntimeError, match="in a compiled function"):

@@ -133,9 +133,9 @@ class set_stance:
             RuntimeError,
         )
         check(
-            force_backend in (None, *NATIVE),
-            f"set_stance: force_backend must be one of {', '.join(NATIVE)}; to run compiled functions as they "
-            "are, use set_stance('force_eager')",
+            force_backend is None,
+            "set_stance: force_backend is not available, since there is one compiler; to run compiled functions "
+            "as they are, use set_stance('force_eager')",
             NotImplementedError,
         )
         self.stance = stance
@@ -191,7 +191,8 @@ def substitute_in_graph(
     """A decorator that gives back the function it is put on, with the signature checked.
 
     PyTorch reads a program's bytecode, and needs a Python form of functions that have none. Here a program runs
-    when it is captured, and functions without bytecode run with it: there is nothing to substitute.
+    when it is captured, and functions without bytecode run with it: there is nothing to substitute, and whether
+    calls of it may be folded (`can_constant_fold_through`) makes no difference.
     """
     check(
         callable(original_fn),
