@@ -42,3 +42,19 @@ def test_examples_print_what_they_say(page: str, capsys: pytest.CaptureFixture[s
 
 def test_every_page_with_examples_is_listed() -> None:
     assert {page.stem for page in DOCS.glob("*.md") if "```python" in page.read_text()} == set(EXAMPLES)
+
+
+def test_files_that_are_named_exist() -> None:
+    root = DOCS.parent
+    pages = [*DOCS.glob("*.md"), *root.glob("*.md")]
+    named = {
+        (page.name, path)
+        for page in pages
+        for path in re.findall(r"`((?:[\w.]+/)+[\w.]+\.py)[`:]", page.read_text())
+    }
+    assert len(named) > 50
+    assert not {
+        (page, path)
+        for page, path in named
+        if not (root / path).exists() and not (root / "src" / "rushlight" / path).exists()
+    }
