@@ -323,7 +323,7 @@ def test_references_are_given_back() -> None:
         for _ in range(200):
             found()
         gc.collect()
-        # other threads of the test runner hold references to None and small numbers, too: a dozen at times
+        # a whole run of the tests once had a dozen more, of which the cause was not found; a leak has hundreds
         assert max(abs(a - b) for a, b in zip(counts(), before, strict=True)) <= 40
         kept.clear()
 
