@@ -160,7 +160,7 @@ def native(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> tuple[Callable[[], 
     """A function that runs a product, the processor time it took to make, and a description of its plan."""
     from rushlight.codegen.llvm.module import emit_module
     from rushlight.core.dtypes import DTYPES
-    from rushlight.loops.index import as_index
+    from rushlight.core.index import as_index
     from rushlight.loops.kernels import Product
     from rushlight.loops.nest import Buffer, MemoryKind
     from rushlight.loops.product import Matrix, ProductShape

@@ -12,7 +12,7 @@ import pytest
 
 from rushlight.codegen.llvm.module import emit_module
 from rushlight.core.dtypes import from_numpy
-from rushlight.loops.index import as_index
+from rushlight.core.index import as_index
 from rushlight.loops.kernels import Product
 from rushlight.loops.nest import Buffer, MemoryKind
 from rushlight.loops.product import Matrix, ProductShape, Side, Triangle

@@ -81,7 +81,7 @@ def test_training_step(reads: bool) -> None:
     assert not pieces(other)
 
 
-def test_what_comes_once_is_not_compiled() -> None:
+def test_lengths_that_grow_are_compiled_once() -> None:
     model, _ = made()
 
     @rl.compile
@@ -92,9 +92,9 @@ def test_what_comes_once_is_not_compiled() -> None:
 
     with rl.no_grad():
         assert [grown(rl.ones(1, 6)) > 4, grown(rl.ones(1, 6)) > 4] == [True, True]
-        assert not pieces(model) or not pieces(model)[0].specializations
         grown(rl.ones(1, 6))
-    assert len(pieces(model)[0].specializations) == 4  # lengths that come again are
+    # of the four lengths, the first is a case of its own (one row), and the others are one program
+    assert len(pieces(model)[0].specializations) <= 2
 
 
 def test_other_calls_are_not_touched() -> None:

@@ -451,7 +451,7 @@ def test_one_workspace_for_all_ways_to_call() -> None:
     memory = executable._native_memory
     found()
     assert executable._native_memory is memory
-    assert executable._workspace is None
+    assert executable._shared.of_size(0).size == 0
     del kept
 
 

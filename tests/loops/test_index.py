@@ -7,8 +7,8 @@ import itertools
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rushlight.loops.atoms import Dim
-from rushlight.loops.index import Index, Var, as_index, dot
+from rushlight.core.atoms import Dim
+from rushlight.core.index import Index, Var, as_index, dot
 
 i, j, k = Var("i", 4), Var("j", 6), Var("k", 5)
 VARIABLES = (i, j, k)

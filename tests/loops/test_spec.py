@@ -10,9 +10,9 @@ import pytest
 
 from rushlight.core.dtypes import DTYPES
 from rushlight.core.errors import InternalError
+from rushlight.core.index import Index, Var, as_index
 from rushlight.loops.definitions import Map, Reduction
 from rushlight.loops.expr import Access, Expr, Recorder
-from rushlight.loops.index import Index, Var, as_index
 from rushlight.loops.kernels import Layout, Product, Sort, SortShape
 from rushlight.loops.nest import Buffer, Combine, MemoryKind, Nest, Phase, Reduce, Store
 from rushlight.loops.product import Matrix, ProductShape

@@ -17,12 +17,12 @@ from rushlight.codegen.llvm.types import vector
 from rushlight.codegen.llvm.values import Reports, ValueEmitter
 from rushlight.compiler import pipeline
 from rushlight.core.dtypes import BY_NUMPY, DTYPES
+from rushlight.core.index import as_index
 from rushlight.core.pointwise import plan_for
 from rushlight.core.registry import REGISTRY, Kind, OpDef
 from rushlight.core.shapes import Spec
 from rushlight.core.tensor import Tensor, meta_tensor
 from rushlight.loops.expr import Access, Expr, NotRecordable, Recorder, walk
-from rushlight.loops.index import as_index
 from rushlight.loops.native import has_native_code
 from rushlight.loops.nest import ERRORS, Buffer, MemoryKind
 from rushlight.runtime.target import host

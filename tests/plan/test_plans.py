@@ -13,8 +13,8 @@ import rushlight as rl
 import rushlight.nn.functional as F
 from rushlight.core.dtypes import DTYPES
 from rushlight.core.errors import InternalError
+from rushlight.core.index import as_index
 from rushlight.core.passes import verifying
-from rushlight.loops.index import as_index
 from rushlight.loops.kernels import Product
 from rushlight.loops.nest import Buffer, MemoryKind
 from rushlight.loops.product import Matrix, ProductShape

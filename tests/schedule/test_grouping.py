@@ -7,8 +7,8 @@ import numpy as np
 import rushlight as rl
 from rushlight import explain
 from rushlight.core.dtypes import DTYPES
+from rushlight.core.index import Var, as_index
 from rushlight.loops.expr import Access, Recorder
-from rushlight.loops.index import Var, as_index
 from rushlight.loops.nest import Buffer, MemoryKind, Nest, Phase, Store
 from rushlight.loops.plans import LoopPlan
 from rushlight.plan.workspace import place_temporaries

@@ -37,8 +37,8 @@ def compile(
     `fullgraph=True` raises where the program cannot be captured whole; otherwise such a call runs eagerly,
     with its modules and the steps of its optimizers compiled on their own.
 
-    `dynamic`: sizes are not symbols yet, so that True, False and None mean the same: a call with new shapes
-    is compiled anew, and of a function that meets very many shapes the rare ones run eagerly.
+    `dynamic`: None compiles for the sizes of the first call, and when a call comes that differs in some sizes,
+    once more for all sizes in those dimensions; True does so from the start, False compiles every size anew.
     `backend`: "inductor" (PyTorch's name for its default) and "rushlight" are this compiler; "eager" and
     "aot_eager" run the function as it is, to look for the cause of a difference; with fullgraph=True every kind
     of call is captured once before it runs, so that what has no graph raises. A callable is refused: it
@@ -69,11 +69,11 @@ def compile(
     if disable or (backend in UNCOMPILED and not fullgraph):
         return model
     if isinstance(model, _module.Module):
-        settings = {"fullgraph": fullgraph, "options": options, "backend": backend}
+        settings = {"fullgraph": fullgraph, "options": options, "backend": backend, "dynamic": dynamic}
         return _compiled_module.OptimizedModule(model, settings)
     if backend in UNCOMPILED:
         return _capturable.CapturableFunction(model)
-    return _compiler.CompiledFunction(model, fullgraph, use_cache)
+    return _compiler.CompiledFunction(model, fullgraph, use_cache, dynamic=dynamic)
 
 
 def _checked(fullgraph: bool, dynamic: Any, backend: Any, mode: Any, options: Any) -> bool:

@@ -296,6 +296,6 @@ def _stripped(grad: Tensor) -> Tensor:
 
 def meta_of(tensor: Tensor) -> Meta:
     array = tensor._array
-    if array is not None:
+    if array is not None and tensor._spec is None:
         return (array.shape, tensor.dtype, False)
     return (tuple(tensor.shape), tensor.dtype, bool(tensor._keys & META))

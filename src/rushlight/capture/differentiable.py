@@ -22,9 +22,15 @@ class Differentiable(Function):
 
     @staticmethod
     def forward(
-        ctx: Any, specialization: Any, inputs: list[np.ndarray], sources: list[Any], *different: Tensor
+        ctx: Any,
+        specialization: Any,
+        inputs: list[np.ndarray],
+        sources: list[Any],
+        sizes: list[int],
+        *different: Tensor,
     ) -> Any:
-        arrays = specialization.artifact.executable.run(inputs)
+        arrays = specialization.artifact.executable.run(inputs, sizes)
+        ctx.sizes = sizes
         outputs = [wrap(array) for array in arrays[: specialization.outputs]]
         ctx.specialization = specialization
         found = arrays[specialization.outputs :]
@@ -71,13 +77,13 @@ class Differentiable(Function):
                     raise modified(tensor, version, tensor._node, tensor._output_nr, ctx)
         tangents = [np.ascontiguousarray(grads[i].numpy_array()) for i in specialization.differentiated]
         assert specialization.backward is not None
-        arrays = iter(specialization.backward.executable.run([*saved, *tangents]))
+        arrays = iter(specialization.backward.executable.run([*saved, *tangents], ctx.sizes))
         found = [None if g is None else wrap(next(arrays)) for g in specialization.call.backward]
         if MODES.grad:
             for grad in found:
                 if grad is not None:
                     grad._node, grad._keys = _Twice(ctx._next, (meta_of(grad),)), grad._keys | AUTOGRAD
-        return (None, None, None, *found)
+        return (None, None, None, None, *found)
 
 
 def _data(tensor: Tensor) -> np.ndarray:

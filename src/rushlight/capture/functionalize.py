@@ -87,6 +87,7 @@ class FunctionalizedWrites(TensorsOfProgram):
     def _set_callers_geometry(self, target: Tensor, spec: Spec) -> bool:
         if target._array is None or target.requires_grad or id(target) in self.replaced:
             return False
+        spec = self.symbolic.pinned(target, spec)
         state = self.states[id(self.abstract(target).storage_object)]
         if not state.covers(spec):
             return False

@@ -31,9 +31,12 @@ from typing import Any
 
 import numpy as np
 
+from ..core.atoms import Dim
 from ..core.dispatch import AMBIENT
 from ..core.dtypes import DTYPES
+from ..core.index import Index
 from ..core.shapes import Spec
+from ..core.symbols import SizeGuard, Symbols, SymInt, install_live_numbers, spelled
 from ..graph.ir import Value
 from .locations import MISSING, Place
 
@@ -110,6 +113,23 @@ class Numbers:
         self.states: list[tuple[dict[Any, Any], dict[Any, Any], dict[Any, Any]]] = []
         # single numbers that the program assigns to: where they are, what they were, and what stands for them
         self.counters: list[tuple[dict[Any, Any], Any, Any, Any]] = []
+        self.symbols = Symbols()
+        self.symbols.numbers = self
+        self.sizes: dict[Dim, int] = {}  # symbols, and which root each is
+
+    def size(self, hint: int, read: Callable[[list[Any]], Any], name: str, low: Any = 2) -> SymInt:
+        """A size that may be another one in every call; `read` finds it in the leaves of the arguments."""
+        size = self.symbols.new(hint, low)
+        (dim,) = size.index.atoms()
+        assert isinstance(dim, Dim)
+        self.sizes[dim] = len(self.roots)
+        self.roots.append(read)
+        self.names.append(name)
+        return size
+
+    def spelled(self, index: Index) -> str:
+        """An expression of sizes as one of the roots."""
+        return spelled(index, lambda dim: f"v[{self.sizes[dim]}]")
 
     def argument(self, index: int, value: Any) -> Any:
         """The number that is leaf `index` of the arguments."""
@@ -205,6 +225,7 @@ class Numbers:
             list(self.containers),
             list(self.places),
             {(id(container), key) for container, key, _, _ in self.counters},
+            self,
         )
 
 
@@ -235,13 +256,40 @@ class LiveInputs:
         containers: list[Any],
         places: list[Place],
         counters: set[tuple[int, Any]],
+        numbers: Numbers,
     ) -> None:
         self.roots, self._names, self._holds = roots, names, holds
         self.fills, self.inputs, self.guards = fills, inputs, guards
+        self.sizes = dict(numbers.sizes)  # symbols, and which root each is
+        self.symbols = numbers.symbols
         self.containers, self.places, self.counters = containers, places, counters
         self.trivial = not guards and not fills
         self.guarded = bool(guards)
         self._last: tuple[list[Any], list[np.ndarray]] | None = None  # values of a call, and its inputs
+
+    def assume(self, guards: Sequence[SizeGuard]) -> None:
+        """Hold only where what the compiler has assumed of sizes holds, too."""
+        texts = [guard.expression(lambda dim: f"v[{self.sizes[dim]}]") for guard in guards]
+        known = {expression for expression, _ in self.guards}
+        texts = [text for text in dict.fromkeys(texts) if text not in known]
+        if texts:
+            self.guards = [*self.guards, *((text, True) for text in texts)]
+            self.guarded, self.trivial = True, False
+            before, sizes_fit = self._holds, eval(f"lambda v: {' and '.join(texts)}", dict(_SCOPE))
+            self._holds = lambda v: before(v) and sizes_fit(v)
+
+    def numbers_needed(self) -> list[int]:
+        """The arguments, by number, that are ints whose value is needed."""
+        needed = {expression for expression, value in self.guards if type(value) is int}
+        return [
+            int(name.removeprefix("argument "))
+            for i, name in enumerate(self._names)
+            if f"v[{i}]" in needed and name.removeprefix("argument ").isdigit()
+        ]
+
+    def sizes_of(self, values: Sequence[Any]) -> list[int]:
+        """The sizes that change, in the order of their symbols, among the values of the roots."""
+        return [values[root] for root in self.sizes.values()]
 
     def read(self, leaves: Any) -> list[Any]:
         """The present values of the roots."""
@@ -295,9 +343,9 @@ def numbers_spec(kind: type, count: int) -> Spec:
     return Spec((count,), _DTYPES[kind], (1,), 0)
 
 
-def formula(number: LiveNumber) -> Callable[[list[Any]], Any]:
-    """The function of the roots' values that computes a live number."""
-    found: Callable[[list[Any]], Any] = eval(f"lambda v: {number.expression}", dict(_SCOPE))
+def formula(number: LiveNumber | SymInt) -> Callable[[list[Any]], Any]:
+    """The function of the roots' values that computes a live number, or a size."""
+    found: Callable[[list[Any]], Any] = eval(f"lambda v: {_expression(number)}", dict(_SCOPE))
     return found
 
 
@@ -372,6 +420,8 @@ class LiveNumber:
 def _expression(operand: Any) -> str | None:
     if type(operand) is LiveNumber:
         return operand.expression
+    if type(operand) is SymInt:
+        return operand.symbols.numbers.spelled(operand.index)
     if type(operand) in (int, float, bool):
         return (
             f"float({str(operand)!r})"
@@ -386,8 +436,8 @@ def _computed(symbol: str, compute: Callable[..., Any], *operands: Any) -> Any:
     texts = [_expression(o) for o in operands]
     if None in texts:
         return NotImplemented
-    values = [o.value if type(o) is LiveNumber else o for o in operands]
-    numbers = next(o.numbers for o in operands if type(o) is LiveNumber)
+    values = [o.value if type(o) is LiveNumber else o.hint if type(o) is SymInt else o for o in operands]
+    numbers = next(_numbers_of(o) for o in operands if type(o) in (LiveNumber, SymInt))
     result = compute(*values)
     expression = symbol.format(*texts)
     if not numbers.open:
@@ -396,6 +446,18 @@ def _computed(symbol: str, compute: Callable[..., Any], *operands: Any) -> Any:
         return LiveNumber(numbers, result, expression)
     numbers.guard(expression, result)
     return result
+
+
+def _numbers_of(operand: Any) -> Numbers:
+    numbers: Numbers = operand.numbers if type(operand) is LiveNumber else operand.symbols.numbers
+    return numbers
+
+
+def _of_sizes(text: str, compute: Callable[..., Any], operands: Sequence[Any]) -> Any:
+    return _computed(text, compute, *operands)
+
+
+install_live_numbers(_of_sizes)
 
 
 def _install() -> None:

@@ -19,6 +19,7 @@ import numpy as np
 from ..core.lazy import LazyModule
 from ..core.registry import Kind
 from ..core.shapes import numel
+from ..core.symbols import hint
 from ..graph.ir import Graph, Node, Value, map_values, verify
 
 csgraph = LazyModule("scipy.sparse.csgraph")
@@ -170,4 +171,4 @@ def _repeatable(node: Node) -> bool:
 
 
 def _bytes(value: Value) -> int:
-    return numel(value.shape) * value.dtype.itemsize
+    return hint(numel(value.shape)) * value.dtype.itemsize

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from operator import itemgetter
 from typing import Any
 
+from ..core.atoms import INFINITY
 from ..core.modes import MODES
 from ..core.pytree import flatten
 from ..core.shapes import extent
@@ -20,6 +22,7 @@ from .effects import Changes, Contents, stores_of, undo
 from .errors import CaptureError, Problem, StateError
 from .locations import NOTHING_KNOWN, Environment
 from .print_hook import watched
+from .sizes import NOTHING_CHANGES, Changing, SymbolicArguments
 from .summary import Summary
 from .tentative import TentativeCapture
 from .trace import Capture
@@ -30,14 +33,18 @@ def capture_call(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     environment: Environment = NOTHING_KNOWN,
+    changing: Changing = NOTHING_CHANGES,
 ) -> CapturedCall:
-    """Run `function` on abstract tensors and return what it did. Nothing of the caller is changed."""
+    """Run `function` on abstract tensors and return what it did. Nothing of the caller is changed.
+
+    `changing`: which sizes of the arguments are symbols."""
     capture = Capture(environment=environment)
     try:
         with watched(), watching(capture), capture:
             if environment.refusal is not None:
                 raise CaptureError(environment.refusal, "")
-            args, kwargs = with_live_numbers(capture, args, kwargs, not environment.asks_types)
+            args, kwargs = with_live_numbers(capture, args, kwargs, not environment.asks_types, changing)
+            capture.symbolic = SymbolicArguments(capture.numbers, args, kwargs, changing)
             meet_arguments(capture, args, kwargs)
             contents = Contents((args, kwargs))
             for container, key in environment.counters:
@@ -61,6 +68,7 @@ def capture_call(
         capture.numbers.restore_states()
         capture.restore()
         capture.close()
+        capture.numbers.symbols.capturing = False
 
 
 def try_capture(
@@ -68,13 +76,15 @@ def try_capture(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     environment: Environment = NOTHING_KNOWN,
+    changing: Changing = NOTHING_CHANGES,
 ) -> tuple[CapturedCall | None, Any, CaptureError | None]:
     """As `capture_call`; a program that has no graph is run to its end instead, each part of it once.
 
     Gives the captured call, or None with what the function has returned and why it could not be captured.
     """
     capture = TentativeCapture(environment=environment)
-    live_args, live_kwargs = with_live_numbers(capture, args, kwargs, not environment.asks_types)
+    live_args, live_kwargs = with_live_numbers(capture, args, kwargs, not environment.asks_types, changing)
+    capture.symbolic = SymbolicArguments(capture.numbers, live_args, live_kwargs, changing)
     contents = Contents((live_args, live_kwargs))
     try:
         with watched(), watching(capture), capture:
@@ -102,7 +112,9 @@ def try_capture(
             capture.restore()
         else:
             contents.give_back((args, kwargs))
+        capture.symbolic.restore()
         capture.close()
+        capture.numbers.symbols.capturing = False
 
 
 def _summary(capture: Capture, environment: Environment, contents: Contents, returned: Any) -> CapturedCall:
@@ -129,11 +141,15 @@ def watching(capture: Capture) -> Iterator[None]:
         MODES.watch = saved
 
 
-def with_live_numbers(capture: Capture, args: Any, kwargs: Any, live: bool = True) -> Any:
+def with_live_numbers(
+    capture: Capture, args: Any, kwargs: Any, live: bool = True, changing: Changing = NOTHING_CHANGES
+) -> Any:
     """The arguments with live numbers for their floats and ints; if not `live`, with guards on them."""
     leaves, structure = flatten((args, kwargs), records=True)
     for i, leaf in enumerate(leaves):
-        if type(leaf) in (float, int):
+        if live and type(leaf) is int and i in changing.numbers:
+            leaves[i] = capture.numbers.size(leaf, itemgetter(i), f"argument {i}", -INFINITY)
+        elif type(leaf) in (float, int):
             number = capture.numbers.argument(i, leaf)
             small = type(leaf) is float or -(2**63) <= leaf < 2**63
             leaves[i] = number if live and small else number.specialise()

@@ -30,6 +30,7 @@ from .locations import NOTHING_KNOWN, Environment
 from .memory import StorageState, overlaps, read_part, spec_of
 from .numbers import Numbers
 from .random import Draws
+from .sizes import NOTHING_CHANGES, SymbolicArguments
 
 
 @dataclass
@@ -68,6 +69,7 @@ class TensorsOfProgram(Interpreter):
         self.lifted: dict[int, Lifted] = {}
         self.draws: dict[int, Draws] = {}  # by the identity of the generator
         self.numbers = Numbers()
+        self.symbolic = SymbolicArguments(self.numbers, (), {}, NOTHING_CHANGES)
         self.gradients: dict[int, UsedGradient] = {}
         self.geometries = Geometries()
         self.replaced: dict[int, tuple[Tensor, Tensor]] = {}  # tensors of the caller whose .data was set
@@ -90,6 +92,7 @@ class TensorsOfProgram(Interpreter):
 
     def restore(self) -> None:
         """Undo what autograd left on the caller's tensors."""
+        self.symbolic.restore()
         for used in self.gradients.values():
             used.tensor._grad = used.before
         self.geometries.restore()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ..core.symbols import hint
 from ..core.tensor import Tensor
 from ..graph.ir import Graph, Value
 from .captured_call import CapturedCall
@@ -41,7 +42,8 @@ def partition_call(call: CapturedCall) -> Programs:
     whole.updates = {
         output: source
         for source, output in call.writes
-        if output in taken and call.sources[source]._array.shape == graph.inputs[source].shape
+        if output in taken
+        and call.sources[source]._array.shape == tuple(map(hint, graph.inputs[source].shape))
     }
     return Programs(call, whole, None, len(results), taken)
 

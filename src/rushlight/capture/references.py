@@ -114,8 +114,16 @@ def layout_difference(old: tuple[Any, ...], new: tuple[Any, ...]) -> str:
     )  # of which the strides are a consequence
     before, after = differ[name]
     if name == "strides":
-        before, after = (tuple(s // layout[2].itemsize for s in layout[1]) for layout in (old, new))
+        before, after = (_strides(layout) for layout in (old, new))
     return f"{name} was {_text(before)}, is {_text(after)}"
+
+
+def _strides(layout: tuple[Any, ...]) -> Any:
+    """The strides of a layout in elements; of one whose sizes change, what is known of them."""
+    steps = layout[1]
+    if steps and type(steps[0]) is str:
+        return f"dense with dimensions in the order {', '.join(map(str, steps[1:]))}"
+    return steps if any(type(s) is not int for s in steps) else tuple(s // layout[2].itemsize for s in steps)
 
 
 def _text(value: Any) -> str:

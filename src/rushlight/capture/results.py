@@ -7,6 +7,7 @@ import types
 from typing import Any
 
 from ..core.pytree import flatten, register_record
+from ..core.symbols import SymInt
 from ..core.tensor import Tensor
 from .deferred import DeferredNumber
 from .errors import CaptureError, Problem
@@ -42,7 +43,7 @@ def taken_apart(result: Any, capture: Capture) -> Any:
 
 
 def _apart(leaf: Any, capture: Capture) -> Any:
-    if isinstance(leaf, (*PLAIN, Tensor, type)) or type(leaf) in (LiveNumber, DeferredNumber):
+    if isinstance(leaf, (*PLAIN, Tensor, type)) or type(leaf) in (LiveNumber, SymInt, DeferredNumber):
         return leaf
     if hasattr(leaf, "__next__"):
         raise CaptureError(

@@ -21,6 +21,7 @@ from ..core.modes import MODES
 from ..core.pytree import flatten
 from ..core.registry import REGISTRY
 from ..core.shapes import Spec, is_dense, numel
+from ..core.symbols import SymInt
 from ..core.tensor import Tensor, shapeless
 from ..graph.ir import Value
 from .captured_call import CapturedCall, Leaf
@@ -93,7 +94,7 @@ class Summary:
         return self.outputs.setdefault((value, differentiable), len(self.outputs))
 
     def _leaf(self, leaf: Any) -> Leaf:
-        if type(leaf) is LiveNumber:
+        if type(leaf) in (LiveNumber, SymInt):
             return Leaf("number", python=formula(leaf))
         if type(leaf) is DeferredNumber:
             return self._deferred_leaf(leaf.call, None)

@@ -24,6 +24,7 @@ from ..core.mutation import write as write_data
 from ..core.registry import Kind, OpDef
 from ..core.shapes import Spec, extent
 from ..core.storage import Storage
+from ..core.symbols import SymInt
 from ..core.tensor import AUTOGRAD, TRACED, Tensor, shapeless
 from ..graph.ir import Value, map_values
 from .deferred import plain, returned_at_once
@@ -46,6 +47,8 @@ class TentativeCapture(Capture):
             raise reason
         self.reason = reason
         self.numbers.open = False
+        if self.numbers.sizes:
+            self._fix_sizes()
         for container, _, _ in self.numbers.states:
             container.update({key: plain(value) for key, value in container.items()})
         for container, key, _, _ in self.numbers.counters:
@@ -172,6 +175,31 @@ class TentativeCapture(Capture):
                 generator.set_state(state)
 
     # Data for what was recorded.
+
+    def _fix_sizes(self) -> None:
+        """From here on sizes that were symbols are numbers."""
+        symbols = self.numbers.symbols
+        symbols.capturing, symbols.left = False, True
+
+        def fixed(argument: Any) -> Any:
+            if type(argument) is SymInt:
+                return argument.hint
+            return tuple(map(fixed, argument)) if type(argument) is tuple else argument
+
+        for value in self.graph.values():
+            value.spec = value.spec.sized(symbols.hints)
+        for node in self.graph.nodes:
+            node.args = fixed(node.args)
+        for state in self.states.values():
+            state.spec = state.spec.sized(symbols.hints)
+        for tensor in self._abstract_tensors():
+            if tensor._spec is not None:
+                tensor._spec = tensor._spec.sized(symbols.hints)
+            tensor._strides, tensor._offset = fixed(tensor._strides), fixed(tensor._offset)
+            if tensor._view_of is not None:
+                op, args = tensor._view_of
+                tensor._view_of = op, fixed(tuple(args))
+        self.symbolic.restore()
 
     def _materialise(self) -> None:
         values = self._computed()

@@ -36,6 +36,7 @@ from ..logs import logger
 from ..runtime import redzones
 from .build import build_specialization
 from .call_key import OVERLAP, CallKey, is_ragged, key_of_call, leaves_of
+from .changing_sizes import ChangingSizes, seen_as
 from .graph_breaks import in_pieces
 from .guards import Call
 from .pipeline import CAPTURE, CallToCapture, CaptureResult, compile_call
@@ -55,7 +56,12 @@ class CompiledFunction:
     """A compiled function. `specializations` are its compiled forms by key."""
 
     def __init__(
-        self, function: Callable[..., Any], fullgraph: bool, use_cache: bool = True, patient: bool = False
+        self,
+        function: Callable[..., Any],
+        fullgraph: bool,
+        use_cache: bool = True,
+        patient: bool = False,
+        dynamic: bool | None = None,
     ) -> None:
         functools.update_wrapper(self, function, updated=())
         self.function = function
@@ -75,7 +81,9 @@ class CompiledFunction:
         self._unforeseen: list[Any] = []  # functions that it calls, of which nothing tells before it runs
         self._met: dict[CallKey, int] = {}  # how often calls came that are not compiled yet
         self._seen: set[CallKey] = set()  # what a patient one has met
+        self.sizes = ChangingSizes(dynamic)
         self._lock = threading.RLock()
+        self._exact: Any = None  # the key of the call that is being compiled, with all of its sizes
         _functions.add(self)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
@@ -107,14 +115,16 @@ class CompiledFunction:
             if tensor._keys & DISPATCH:
                 return self._dispatched(tensor, args, kwargs)
         key = key_of_call(leaves, structure)
-        if key in self.eager:
+        if self.eager and (key in self.eager or self.sizes.key(key) in self.eager):
             return self._in_pieces(args, kwargs)
         found = self._find(key, leaves)
         if found is None:
             with self._lock:
                 found = self._find(key, leaves)
                 if found is None:
-                    made, result = self._compile(key, args, kwargs, leaves)
+                    self._exact = key
+                    self.sizes.learn(key, leaves)
+                    made, result = self._compile(self.sizes.key(key), args, kwargs, leaves)
                     if made is None:
                         return result
                     found = made, made.live.read(leaves)
@@ -142,10 +152,14 @@ class CompiledFunction:
 
     def _find(self, key: CallKey, leaves: list[Any]) -> tuple[Specialization, list[Any]] | None:
         """The specialization that serves a call, and the call's live numbers."""
-        for known in reversed(self.specializations.get(key, ())):  # what was compiled last is what runs now
-            numbers = known.numbers(leaves)
-            if numbers is not None:
-                return known, numbers
+        keys = (key, self.sizes.key(key)) if self.sizes.watching else (key,)
+        for each in keys:
+            for known in reversed(
+                self.specializations.get(each, ())
+            ):  # what was compiled last is what runs now
+                numbers = known.numbers(leaves)
+                if numbers is not None:
+                    return known, numbers
         return None
 
     def _prepare(self, specialization: Specialization, tensors: list[Tensor]) -> None:
@@ -178,6 +192,7 @@ class CompiledFunction:
         environment = environment_of(self.function, (args, kwargs), self._unforeseen)
         if environment.unfinished:
             return None, self.function(*args, **kwargs)
+        self._note_numbers(key, leaves)
         call, result = self._captured(key, args, kwargs, environment)
         if call is None:
             return None, result
@@ -233,8 +248,21 @@ class CompiledFunction:
             return True
         return False
 
-    def _capture(self, args: Any, kwargs: Any, environment: Surroundings, *, or_run: bool) -> CaptureResult:
-        request = CallToCapture(self.function, args, kwargs, environment, or_run)
+    def _note_numbers(self, key: CallKey, leaves: list[Any]) -> None:
+        """Ints that were compiled for by value, and are others now, are symbols from now on."""
+        changed = [
+            i
+            for known in self.specializations.get(key, ())
+            for i in known.live.numbers_needed()
+            if type(leaves[i]) is int
+        ]
+        self.sizes.number_changes(key, changed)
+
+    def _capture(
+        self, key: CallKey, args: Any, kwargs: Any, environment: Surroundings, *, or_run: bool
+    ) -> CaptureResult:
+        changing = self.sizes.changing(key)
+        request = CallToCapture(self.function, args, kwargs, environment, or_run, changing)
         captured: CaptureResult = PassLog().run(CAPTURE, request)
         return captured
 
@@ -243,14 +271,14 @@ class CompiledFunction:
     ) -> tuple[CapturedCall | None, Any]:
         """The captured call; or None and the result of the call."""
         if self.fullgraph:
-            return self._capture_whole(args, kwargs, environment), None
+            return self._capture_whole(key, args, kwargs, environment), None
         if MODES.saved_hooks:  # the hooks must see all of a program that runs eagerly
             try:
-                return self._capture(args, kwargs, environment, or_run=False).call, None
+                return self._capture(key, args, kwargs, environment, or_run=False).call, None
             except CaptureError as error:
                 self.eager[key] = error.summary
                 return None, self.function(*args, **kwargs)
-        captured = self._capture(args, kwargs, environment, or_run=True)
+        captured = self._capture(key, args, kwargs, environment, or_run=True)
         if captured.call is not None:
             return captured.call, None
         new = [f for f in environment.unforeseen if f not in self._unforeseen]
@@ -264,25 +292,28 @@ class CompiledFunction:
         logger("breaks").info("%s runs eagerly: %s", self.function, captured.problem.summary)
         return None, captured.returned
 
-    def _capture_whole(self, args: Any, kwargs: Any, environment: Surroundings) -> CapturedCall | None:
+    def _capture_whole(
+        self, key: CallKey, args: Any, kwargs: Any, environment: Surroundings
+    ) -> CapturedCall | None:
         """Capture a program that must have one graph: again, if it calls functions that were not foreseen."""
         for _ in range(MOST_UNSETTLED):
             try:
-                return self._capture(args, kwargs, environment, or_run=False).call
+                return self._capture(key, args, kwargs, environment, or_run=False).call
             except CaptureError:
                 new = [f for f in environment.unforeseen if f not in self._unforeseen]
                 if not new:
                     raise
                 self._unforeseen.extend(new)
                 environment = environment_of(self.function, (args, kwargs), self._unforeseen)
-        return self._capture(args, kwargs, environment, or_run=False).call
+        return self._capture(key, args, kwargs, environment, or_run=False).call
 
     def _reason(self, key: CallKey, leaves: list[Any]) -> str:
         """In what a call differs from the nearest one that is compiled."""
         if not self.specializations:
             return "first call"
         nearest = min(reversed(self.specializations), key=key.distance)
-        return self.specializations[nearest][-1].difference(Call(key, leaves)) or "new arguments"
+        seen = seen_as(self._exact, nearest)
+        return self.specializations[nearest][-1].difference(Call(seen, leaves)) or "new arguments"
 
 
 def _compile_region(function: Callable[..., Any]) -> CompiledFunction:
@@ -301,6 +332,7 @@ def forget_specializations() -> None:
                 function.specializations,
                 function.reasons,
                 function.eager,
+                function.sizes,
                 function._changes,
                 function._unsettled,
                 function._met,

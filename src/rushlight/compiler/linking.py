@@ -7,7 +7,7 @@ reading one executes nothing.
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,15 +21,19 @@ from ..core.construct import from_numpy
 from ..core.dispatch import call
 from ..core.dtypes import DTYPES
 from ..core.errors import InternalError
+from ..core.index_data import evaluate_data, to_data
 from ..core.shapes import contiguous_strides
+from ..core.symbols import SymInt
 from ..core.tensor import Tensor
-from ..graph.ir import Graph, Node, Value, map_values
-from ..loops.nest import Buffer
+from ..graph.ir import Graph, Node, Value, map_values, symbols_of
+from ..loops.nest import SIZES, Buffer
 from ..loops.program import Program
 from ..plan.program import PlannedProgram
+from ..plan.workspace import aligned, place
 from ..runtime import invoke, profile
 from ..runtime.engine import Library, engine
-from ..runtime.executable import BlockMemory, Executable, Slot
+from ..runtime.executable import BlockMemory, Executable, SharedWorkspace, SizeTable, Slot
+from ..runtime.sized import SizedExecutable
 from ..runtime.threads import pool
 
 
@@ -72,15 +76,15 @@ def describe(graph: Graph, program: Program, plan: PlannedProgram, native: Nativ
             number, extra = extra, extra + 1
         outputs.append(_slot(number, buffer, value.shape, value.spec.known_strides()))
     temporaries = [
-        _slot(slots[b], b, (b.size.constant_value() or 0,), None, offset)
-        for b, offset in plan.workspace.offsets.items()
+        _slot(slots[b], b, (b.size,), None, offset) for b, offset in plan.workspace.offsets.items()
     ]
+    symbols = symbols_of(graph)
     segments = [
         s
         if isinstance(s, str)
         else {
             "node": number_of[id(s.node)],
-            "layouts": s.layouts,
+            "layouts": [[list(map(to_data, part)) for part in layout] for layout in s.layouts],
             "inputs": [slots[b] for b in s.inputs],
             "outputs": [slots[b] for b in s.outputs],
         }
@@ -97,12 +101,37 @@ def describe(graph: Graph, program: Program, plan: PlannedProgram, native: Nativ
         "imports": list(native.imports),
         "updates": updates,
         "timers": [timer.to_words() for timer in native.timers],
+        "symbols": [] if symbols is None else [dim.name for dim in symbols.hints],
+        "sizes": slots.get(SIZES),
+        "derived": native.derived,
+        "lives": [plan.workspace.lives[b] for b in plan.workspace.offsets if b in plan.workspace.lives],
     }
 
 
-def make_executable(graph: Graph, description: dict[str, Any], library: Library) -> Executable:
+def make_executable(
+    graph: Graph, description: dict[str, Any], library: Library
+) -> Executable | SizedExecutable:
+    """The program that a description is of; one for all sizes, if it has sizes that change."""
+    updates = dict(description["updates"])
+    if not description["symbols"]:
+        return _executable(graph, description, library, {})
+
+    def make(sizes: Mapping[str, int], table: np.ndarray, workspace: SharedWorkspace) -> Executable:
+        found = _sized(description, sizes)
+        return _executable(graph, found, library, sizes, SizeTable(description["sizes"], table, workspace))
+
+    return SizedExecutable(description["symbols"], description["derived"], make, updates)
+
+
+def _executable(
+    graph: Graph,
+    description: dict[str, Any],
+    library: Library,
+    sizes: Mapping[str, int],
+    table: SizeTable | None = None,
+) -> Executable:
     segments = [
-        s if isinstance(s, str) else _extern(graph.nodes[s["node"]], s["layouts"], s["inputs"], s["outputs"])
+        s if isinstance(s, str) else _extern(graph.nodes[s["node"]], s, sizes)
         for s in description["segments"]
     ]
     outputs, temporaries = (
@@ -118,15 +147,41 @@ def make_executable(graph: Graph, description: dict[str, Any], library: Library)
         pool(),
         reports,
         dict(description["updates"]),
+        table,
     )
 
 
+def _sized(description: dict[str, Any], sizes: Mapping[str, int]) -> dict[str, Any]:
+    """A description with numbers in place of sizes that change, and its workspace laid out for them."""
+
+    def number(size: Any) -> int:
+        return evaluate_data(size, sizes)
+
+    def slot(words: list[Any]) -> list[Any]:
+        count, dtype, shape, steps, offset = words
+        return [
+            count,
+            dtype,
+            list(map(number, shape)),
+            None if steps is None else list(map(number, steps)),
+            offset,
+        ]
+
+    outputs, temporaries = (list(map(slot, description[name])) for name in ("outputs", "temporaries"))
+    lengths = [aligned(max(t[2][0] * DTYPES[t[1]].itemsize, 1)) for t in temporaries]
+    offsets, size = place(lengths, [tuple(life) for life in description["lives"]])
+    for words, offset in zip(temporaries, offsets, strict=True):
+        words[4] = offset
+    return description | {"outputs": outputs, "temporaries": temporaries, "workspace": size}
+
+
 def _slot(
-    number: int, buffer: Buffer, shape: tuple[int, ...], strides: tuple[int, ...] | None, offset: int = 0
+    number: int, buffer: Buffer, shape: tuple[Any, ...], strides: tuple[int, ...] | None, offset: int = 0
 ) -> list[Any]:
     size = buffer.dtype.itemsize
     steps = None if strides is None or strides == contiguous_strides(shape) else [s * size for s in strides]
-    return [number, buffer.dtype.name, list(shape), steps, offset]
+    sizes = list(map(to_data, shape))
+    return [number, buffer.dtype.name, sizes, None if steps is None else list(map(to_data, steps)), offset]
 
 
 def _slot_of(words: list[Any]) -> Slot:
@@ -135,10 +190,14 @@ def _slot_of(words: list[Any]) -> Slot:
 
 
 def _extern(
-    node: Node, layouts: list[Any], sources: list[int], targets: list[int]
+    node: Node, segment: dict[str, Any], sizes: Mapping[str, int]
 ) -> Callable[[dict[int, np.ndarray]], None]:
     """A call of an operator's eager kernel on the buffers of the block."""
     several = node.returns_list
+    sources, targets = segment["inputs"], segment["outputs"]
+    layouts = [[[evaluate_data(n, sizes) for n in part] for part in layout] for layout in segment["layouts"]]
+    args = _numbers_in(node.args, sizes)
+    shapes = [_numbers_in(value.shape, sizes) for value in node.outputs]
 
     def run(arrays: dict[int, np.ndarray]) -> None:
         tensors = iter(
@@ -148,19 +207,26 @@ def _extern(
             ]
         )
         with autocast_off():  # the graph has its casts
-            result = call(node.op, map_values(node.args, lambda value: _argument(value, next(tensors))))
-        for target, output, value in zip(
-            targets, result if several else (result,), node.outputs, strict=True
+            result = call(node.op, map_values(args, lambda value: _argument(value, next(tensors))))
+        for target, output, value, shape in zip(
+            targets, result if several else (result,), node.outputs, shapes, strict=True
         ):
-            if output.shape != value.shape or output.dtype is not value.dtype:
+            if output.shape != shape or output.dtype is not value.dtype:
                 raise RuntimeError(
                     f"{node.op.name} returned {output.dtype.name}{list(output.shape)} where its shape rule "
-                    f"(or fake kernel) promised {value.dtype.name}{list(value.shape)}"
+                    f"(or fake kernel) promised {value.dtype.name}{list(shape)}"
                 )
             values = output.numpy_array()
             _seen_as(arrays[target], values.shape, contiguous_strides(values.shape))[...] = values
 
     return run
+
+
+def _numbers_in(argument: Any, sizes: Mapping[str, int]) -> Any:
+    """An argument with numbers in place of sizes that change."""
+    if type(argument) is SymInt:
+        return evaluate_data(to_data(argument), sizes)
+    return tuple(_numbers_in(a, sizes) for a in argument) if type(argument) is tuple else argument
 
 
 def _argument(value: Value, tensor: Tensor) -> Any:

@@ -37,7 +37,7 @@ class NativeCall:
     """The native callable of a specialization, and what of a run is left to do in Python."""
 
     def __init__(self, spec: Specialization, sources: Sequence[Any]) -> None:
-        executable = spec.artifact.executable
+        executable = spec.artifact.fixed
         self._report = executable.report
         positions = [
             k for k in range(len(executable.output_slots) + len(spec.updated)) if k not in spec.updated
@@ -73,7 +73,7 @@ class NativeCall:
         """Small outputs that are copied to the input that they are the new contents of."""
         homes: dict[int, int] = {}
         for source, output in spec.new_contents:
-            slot = spec.artifact.executable.output_slots[slot_of[output]]
+            slot = spec.artifact.fixed.output_slots[slot_of[output]]
             if output in spec.taken and slot.nbytes < ALIGNED and _fits(sources[source], slot):
                 homes[slot_of[output]] = source
         return homes
@@ -83,7 +83,7 @@ class NativeCall:
         self.passed: list[tuple[int, bool]] = []  # sources that are arguments, and whether as tensors
         self._constants: set[int] = set()  # sources that are tensors from elsewhere
         found: list[Source] = []
-        for i, (source, slot) in enumerate(zip(sources, spec.artifact.executable.inputs, strict=True)):
+        for i, (source, slot) in enumerate(zip(sources, spec.artifact.fixed.inputs, strict=True)):
             whole = i in self._owned
             if isinstance(spec.inputs[i], Captured) and is_plain(source):
                 found.append(Source(-1, source, source, slot, settled=True, owned=whole))
@@ -96,7 +96,7 @@ class NativeCall:
 
     def _find_targets(self, spec: Specialization, slot_of: dict[int, int]) -> dict[int, GradientTarget]:
         """Outputs that become gradients, whose memory they take over."""
-        call, slots = spec.call, spec.artifact.executable.output_slots
+        call, slots = spec.call, spec.artifact.fixed.output_slots
         used = Counter(leaf.index for leaf in call.all_leaves() if leaf.kind in ("value", "view", "shared"))
         used.update(output for _, output in spec.new_contents)
         dropped = set(spec.dropped)
@@ -121,7 +121,7 @@ class NativeCall:
         """A callable that takes the arguments of the function and its numbers, and looks at all else itself."""
         if self.gradients or self.writes or self.counts or self.dropped or self.others:
             return None
-        executable = spec.artifact.executable
+        executable = spec.artifact.fixed
         found: list[Source] = []
         for i, (ref, slot) in enumerate(zip(spec.inputs, executable.inputs, strict=True)):
             owned = i in self._owned

@@ -13,7 +13,7 @@ are views of these lists (core/passes.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,10 +26,13 @@ from ..capture.errors import CaptureError
 from ..capture.locations import NOTHING_KNOWN, Environment
 from ..capture.program import capture_call, try_capture
 from ..capture.programs import Programs, partition_call
+from ..capture.sizes import NOTHING_CHANGES, Changing
 from ..codegen.llvm.module import NativeModule, emit_module
 from ..core.garbage import uncollected
+from ..core.index_data import guard_admits, guard_from_data, guard_to_data
 from ..core.passes import Pass, PassLog
-from ..graph.ir import Graph, print_graph, verify
+from ..core.symbols import Symbols
+from ..graph.ir import Graph, print_graph, symbols_of, verify
 from ..graph.passes import GRAPH_PASSES
 from ..logs import logger, wanted
 from ..loops.nest import MemoryKind
@@ -39,6 +42,7 @@ from ..plan.passes import PLAN_PASSES, begin_planning
 from ..plan.program import PlannedProgram
 from ..runtime.engine import Library, engine
 from ..runtime.executable import Executable
+from ..runtime.sized import SizedExecutable
 from ..runtime.target import Target
 from ..schedule.memory import buffers_of, bytes_of
 from ..schedule.passes import SCHEDULE_PASSES
@@ -60,6 +64,7 @@ class CallToCapture:
     environment: Environment = NOTHING_KNOWN
     # a program without a graph is run to its end, each part of it once, instead of raising CaptureError
     or_run: bool = False
+    changing: Changing = NOTHING_CHANGES  # which sizes of the arguments are symbols
 
 
 @dataclass(frozen=True)
@@ -72,7 +77,7 @@ class CaptureResult:
 
 
 def _capture(request: CallToCapture) -> CaptureResult:
-    given = request.function, request.args, request.kwargs, request.environment
+    given = request.function, request.args, request.kwargs, request.environment, request.changing
     captured = CaptureResult(*try_capture(*given)) if request.or_run else CaptureResult(capture_call(*given))
     call = captured.call
     if call is not None:
@@ -141,6 +146,12 @@ class Compilation:
     description: dict[str, Any] = field(default_factory=dict)
     library: Library | None = None
     llvm_seconds: dict[str, float] = field(default_factory=dict)
+    symbols: Symbols | None = None  # of sizes that change
+
+    @property
+    def guards(self) -> list[Any]:
+        """What was assumed of sizes, as data."""
+        return [] if self.symbols is None else list(map(guard_to_data, self.symbols.guards))
 
 
 def _on_field(name: str, steps: Iterable[Pass]) -> list[Pass]:
@@ -217,9 +228,16 @@ class Artifact:
     """
 
     graph: Graph
-    executable: Executable
+    executable: Executable | SizedExecutable
     log: PassLog
     stages: Compilation | None = None
+    guards: Sequence[Any] = ()  # what the stages assumed of sizes that change, as data
+
+    @property
+    def fixed(self) -> Executable:
+        """The executable of a program whose sizes do not change."""
+        assert isinstance(self.executable, Executable)
+        return self.executable
 
     @property
     def seconds(self) -> dict[str, float]:
@@ -265,6 +283,12 @@ def compile_call(call: CapturedCall, *, use_cache: bool = True, log: PassLog | N
     backward = None
     if programs.backward is not None:
         backward = compile_graph(programs.backward, use_cache=use_cache, keep=log.keep)
+    if call.live.sizes:
+        call.live.assume(call.live.symbols.guards)
+        symbols = {dim.name: dim for dim in call.live.sizes}
+        for artifact in (forward, backward):
+            found = () if artifact is None else artifact.guards
+            call.live.assume([guard_from_data(guard, symbols) for guard in found])
     return CompiledCall(programs, forward, backward)
 
 
@@ -274,19 +298,29 @@ def compile_graph(graph: Graph, *, use_cache: bool = True, keep: bool = False) -
     With `keep`, the log of the artifact holds what every pass made, as text.
     """
     log = PassLog(keep)
-    compilation: Compilation = log.run_all(_on_field("graph", GRAPH_PASSES), Compilation(graph))
+    compilation = Compilation(graph, symbols=symbols_of(graph))
+    compilation = log.run_all(_on_field("graph", GRAPH_PASSES), compilation)
     key = log.timed("key", program_key, graph)
     known = log.timed("cache", _recall, key) if use_cache else None
+    if known is not None and not _admits(known[0], compilation.symbols):  # other code for other sizes
+        assert compilation.symbols is not None
+        key = f"{key}-{'-'.join(map(str, compilation.symbols.hints.values()))}"
+        known = log.timed("cache", _recall, key)
     if known is None:
         log.run_all((*GENERATE_PASSES, ASSEMBLE, LINK), compilation)
         log.seconds.update({f"llvm {step}": value for step, value in compilation.llvm_seconds.items()})
         assert compilation.library is not None
+        compilation.description["guards"] = compilation.guards
         known = compilation.description, compilation.library
         if key is not None:
             engine().cache.store(key, pack(compilation.description, compilation.code))
             _remember(key, *known)
     artifact = Artifact(
-        graph, make_executable(graph, *known), log, compilation if compilation.module else None
+        graph,
+        make_executable(graph, *known),
+        log,
+        compilation if compilation.module else None,
+        known[0]["guards"],
     )
     _tell(artifact)
     if use_cache:
@@ -321,6 +355,14 @@ def _recall(key: str | None) -> tuple[dict[str, Any], Library] | None:
     known = description, link(description, code)
     _remember(key, *known)
     return known
+
+
+def _admits(description: dict[str, Any], symbols: Symbols | None) -> bool:
+    """Whether code that was compiled before takes the sizes of the call that was captured now."""
+    if symbols is None:
+        return True
+    named = {dim.name: hint for dim, hint in symbols.hints.items()}
+    return all(guard_admits(guard, named) for guard in description["guards"])
 
 
 def _tell(artifact: Artifact) -> None:

@@ -79,7 +79,7 @@ def _with_effects(spec: Specialization, tensors: Sequence[Tensor]) -> Invoker | 
 
 
 def _without_effects(spec: Specialization, tensors: Sequence[Tensor]) -> Invoker | None:
-    executable = spec.artifact.executable
+    executable = spec.artifact.fixed
     if not executable.native or not available() or MODES.inference:
         return None
     sources = []
@@ -137,14 +137,15 @@ def run_specialization(
         sources[i] = _filled(spec, i, numbers)
     # gradients whose writes are counted, which may be gone afterwards
     written = {ref: ref.find(leaves) for ref, _ in call.versions if isinstance(ref, GradOf)}
-    outputs, writes, gradients, counts = _computed(spec, leaves, sources)
+    sizes = spec.live.sizes_of(numbers)
+    outputs, writes, gradients, counts = _computed(spec, leaves, sources, sizes)
     write_back(spec, sources, outputs, writes)
     deferred: list[Any] = []
 
     def given(leaf: Leaf) -> Any:
         if leaf.kind == "deferred":
             return deferred[leaf.index] if leaf.python is None else deferred[leaf.index][leaf.python]
-        return _returned(leaf, leaves, sources, outputs, numbers)
+        return _returned(spec.sized(leaf, sizes), leaves, sources, outputs, numbers)
 
     for waiting in call.deferred:
         deferred.append(waiting.run(waiting.mapped(Leaf, given)))
@@ -180,9 +181,13 @@ def _results(spec: Specialization, given: Callable[[Leaf], Any]) -> list[Any]:
     return returned
 
 
-def _computed(spec: Specialization, leaves: Sequence[Any], sources: list[Any]) -> tuple[Any, Any, Any, Any]:
+def _computed(
+    spec: Specialization, leaves: Sequence[Any], sources: list[Any], sizes: Sequence[int]
+) -> tuple[Any, Any, Any, Any]:
     """Run the program. The outputs by number, and which writes, gradients and counts of writes are left."""
     call = spec.call
+    if spec.native_call is None and sizes:
+        spec.native_call = False
     if spec.native_call is None and not redzones.enabled():
         spec.native_call = make_native_call(spec, sources) or False
     native = spec.native_call
@@ -200,7 +205,7 @@ def _computed(spec: Specialization, leaves: Sequence[Any], sources: list[Any]) -
     for i in shared:
         arrays[i] = arrays[i].copy(order="K")
     if spec.backward is None:
-        found = spec.artifact.executable.run(arrays)
+        found = spec.artifact.executable.run(arrays, sizes)
         for i in shared:
             np.copyto(sources[i]._array, arrays[i])
         updated = spec.updated  # nobody asks for these outputs
@@ -209,7 +214,7 @@ def _computed(spec: Specialization, leaves: Sequence[Any], sources: list[Any]) -
     different = [ref.find(leaves) for ref in call.differentiable]
     grad, MODES.grad = MODES.grad, True  # a program may record in spite of no_grad around it
     try:
-        results = Differentiable.apply(spec, arrays, sources, *different)
+        results = Differentiable.apply(spec, arrays, sources, sizes, *different)
     finally:
         MODES.grad = grad
     outputs = list(results) if isinstance(results, tuple) else [results]

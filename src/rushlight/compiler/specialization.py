@@ -8,11 +8,11 @@ compiler/run.py runs it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, Literal
 
-from ..capture.captured_call import CapturedCall
+from ..capture.captured_call import CapturedCall, Leaf
 from ..capture.numbers import LiveInputs
 from ..capture.random import Draws
 from ..capture.references import Captured, GradOf, TensorRef
@@ -100,6 +100,7 @@ class Specialization:
             self.backward is not None
             or call.grad_mode is not None
             or any(special)
+            or self.live.sizes
             or not only_locations(self.guards)
         ):
             return CallPath.PYTHON
@@ -118,6 +119,12 @@ class Specialization:
             return None
         numbers = self.live.read(leaves) if self.live.roots else []
         return numbers if not self.live.guarded or self.live.holds(numbers) else None
+
+    def sized(self, leaf: Leaf, sizes: Sequence[int]) -> Leaf:
+        """A leaf of the result with numbers in place of sizes that change."""
+        if not sizes or leaf.spec is None or leaf.kind == "value":
+            return leaf
+        return replace(leaf, spec=leaf.spec.sized(dict(zip(self.live.sizes, sizes, strict=True))))
 
     def difference(self, call: Call) -> str | None:
         """Why this specialization does not serve a call, in words; None if it does."""

@@ -22,6 +22,7 @@ from .errors import check, fail
 from .mutation import assign, check_target
 from .overlap import check_no_overlap
 from .registry import REGISTRY
+from .symbols import is_size
 from .tensor import TRACED, Tensor
 
 _MASKS = ("bool", "uint8")
@@ -259,7 +260,7 @@ def _slice(tensor: Tensor, dim: int, item: slice) -> Tensor:
 
 
 def _bound(value: Any) -> Any:
-    if value is None or type(value) is int:
+    if value is None or type(value) is int or (is_size(value) and value.symbols.capturing):
         return value
     if not hasattr(value, "__index__"):
         raise TypeError("slice indices must be integers or None or have an __index__ method")

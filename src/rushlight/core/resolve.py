@@ -30,6 +30,7 @@ from .out_calls import call_out
 from .overrides import ask, overriding_types
 from .registry import REGISTRY, Api, OpDef
 from .schema import REQUIRED, Argument, Type
+from .symbols import SymInt
 from .tensor import Tensor
 from .tokens import device, layout, memory_format, place
 
@@ -70,6 +71,8 @@ def _to_int(value: Any, type_: Type) -> Any:
             if -_LARGEST <= value < _LARGEST
             else fail(f"Overflow when unpacking long long: {value} is not a 64-bit integer", ValueError)
         )
+    if type(value) is SymInt:
+        return value if value.symbols.capturing else int(value)
     if isinstance(value, bool | np.bool_):
         return NO_MATCH
     if isinstance(value, int | np.integer):

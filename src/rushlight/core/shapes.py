@@ -7,11 +7,12 @@ shape rule returns: it describes a tensor without its data.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from .errors import check, fail
+from .symbols import exact, is_size
 
 if TYPE_CHECKING:
     from .dtypes import DType
@@ -45,8 +46,22 @@ class Spec:
         assert self.shape is not None
         return self.shape
 
+    def sized(self, sizes: Mapping[Any, int]) -> Spec:
+        """The spec with numbers in place of sizes that change."""
+        return replace(
+            self,
+            shape=None if self.shape is None else evaluated(self.shape, sizes),
+            strides=None if self.strides is None else evaluated(self.strides, sizes),
+            offset=evaluated((self.offset,), sizes)[0],
+        )
+
     def known_strides(self) -> Shape:
         return contiguous_strides(self.known_shape()) if self.strides is None else self.strides
+
+
+def evaluated(shape: Sequence[Any], sizes: Mapping[Any, int]) -> Shape:
+    """A shape with numbers in place of sizes that change."""
+    return tuple([n.index.evaluate(sizes) if is_size(n) else n for n in shape])
 
 
 def numel(shape: Iterable[int]) -> int:
@@ -171,7 +186,8 @@ def is_dense(shape: Sequence[int], strides: Sequence[int]) -> bool:
     if numel(shape) < 2:
         return True
     expected = 1
-    for stride, size in sorted((st, sz) for st, sz in zip(strides, shape, strict=True) if sz != 1):
+    used = [(st, sz) for st, sz in zip(strides, shape, strict=True) if sz != 1]
+    for stride, size in sorted(used, key=lambda pair: pair[0]):
         if stride != expected:
             return False
         expected *= size
@@ -229,7 +245,7 @@ def elementwise_strides(shape: Shape, inputs: Sequence[tuple[Shape, Shape]]) -> 
 
     The output follows the memory order of its inputs, the first input deciding where they disagree.
     """
-    same = [strides for input_shape, strides in inputs if input_shape == shape]
+    same = [strides for input_shape, strides in inputs if exact(input_shape) == exact(shape)]
     if len(same) == len(inputs):
         if all(is_contiguous(shape, strides) for strides in same):
             return None
@@ -296,6 +312,15 @@ def wrap_dims(
         where = f"{name}: " if name else ""
         fail(f"{where}dim {repeated} appears multiple times in the list of dims {tuple(dims)}")
     return wrapped
+
+
+def slice_bounds(start: int | None, end: int | None, size: int) -> tuple[int, int]:
+    """Where a slice with a positive step begins and ends in a dimension, as Python counts."""
+    first, last = (
+        default if at is None else min(max(at + size if at < 0 else at, 0), size)
+        for at, default in ((start, 0), (end, size))
+    )
+    return first, last
 
 
 def reduced_shape(shape: Sequence[int], dims: Sequence[int], keepdim: bool) -> Shape:

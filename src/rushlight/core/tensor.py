@@ -93,7 +93,8 @@ class Tensor(TensorMethods, metaclass=TensorMeta):
     _array: np.ndarray | None
     dtype: DType
     _keys: int = 0
-    _spec: Spec | None = None  # of tensors without an array
+    # of tensors without an array; of one that is captured with sizes that change, what it stands for
+    _spec: Spec | None = None
     _strides: Shape | None = None  # known strides of a view, in elements
     _storage: Storage | None = None
     _offset: int = 0
@@ -145,15 +146,15 @@ class Tensor(TensorMethods, metaclass=TensorMeta):
 
     @property
     def shape(self) -> Size:
-        array = self._array
-        if array is not None:
-            return make_size(array.shape)
+        spec = self._spec
+        if spec is None:
+            return make_size(self._array.shape)  # type: ignore[union-attr]
         if self._policy is not None and (found := _asked(self, "shape")) is not None:
             return make_size(tuple(found))
-        if self._spec.shape is None:  # type: ignore[union-attr]
+        if spec.shape is None:
             self._trace.reveal(self)
             return self.shape
-        return make_size(self._spec.shape)  # type: ignore[union-attr]
+        return make_size(spec.shape)
 
     @property
     def ndim(self) -> int:
@@ -177,15 +178,17 @@ class Tensor(TensorMethods, metaclass=TensorMeta):
         """Strides in elements."""
         if self._strides is not None:
             return self._strides
-        array = self._array
-        if array is None:
+        spec = self._spec
+        if spec is not None:
             check(self._parts is None, f"{self.layout.name} tensors do not have strides")
             if self._policy is not None and (found := _asked(self, "strides")) is not None:
                 return tuple(found)
-            if self._spec.shape is None:  # type: ignore[union-attr]
+            if spec.shape is None:
                 self._trace.reveal(self)
                 return self.strides()
-            return self._spec.known_strides()  # type: ignore[union-attr]
+            return spec.known_strides()
+        array = self._array
+        assert array is not None
         # also of empty arrays; NumPy says nothing sure of their strides or of size 1
         if array.flags.c_contiguous:
             return contiguous_strides(array.shape)
@@ -205,8 +208,7 @@ class Tensor(TensorMethods, metaclass=TensorMeta):
         return strides[dim]
 
     def numel(self) -> int:
-        array = self._array
-        return array.size if array is not None else numel(self.shape)
+        return self._array.size if self._spec is None else numel(self.shape)  # type: ignore[union-attr]
 
     def nelement(self) -> int:
         return self.numel()

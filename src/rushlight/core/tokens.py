@@ -19,6 +19,7 @@ from typing import Any, NoReturn, SupportsIndex, final, overload
 
 from .modes import MODES
 from .nested_int import NestedInt
+from .symbols import SymInt
 
 
 class _Immutable:
@@ -299,7 +300,7 @@ class Size(tuple[int, ...]):
 
 
 def _checked_extent(position: int, extent: SupportsIndex) -> int:
-    if isinstance(extent, NestedInt):
+    if isinstance(extent, NestedInt) or type(extent) is SymInt:
         return extent  # type: ignore[return-value]
     try:
         return operator.index(extent)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ..core.dispatch import run_name
 from ..core.registry import INTERNAL, composite
-from ..core.shapes import Shape, wrap_dim
+from ..core.shapes import Shape, slice_bounds, wrap_dim
 from ..core.tensor import Tensor
 
 
@@ -38,7 +38,7 @@ def slice_backward(
     dim = wrap_dim(dim, len(input_sizes), name="slice_backward")
     if step > 1:
         return grad_output.new_zeros(input_sizes).slice_scatter(grad_output, dim, start, end, step)
-    first, _, _ = slice(start, end).indices(input_sizes[dim])
+    first, _ = slice_bounds(start, end, input_sizes[dim])
     return padded(grad_output, dim, first, input_sizes[dim] - first - grad_output.shape[dim])
 
 

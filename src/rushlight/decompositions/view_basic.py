@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..core.registry import decomposition
-from ..core.shapes import wrap_dim
+from ..core.shapes import slice_bounds, wrap_dim
 from ..core.tensor import Tensor
 from .creation_basic import counted
 from .indexing_basic import picked
@@ -28,7 +28,7 @@ def slice_scatter(
 ) -> Tensor:
     dim = wrap_dim(dim, self.ndim)
     size = self.shape[dim]
-    first, last, _ = slice(start, end, step).indices(size)
+    first, last = slice_bounds(start, end, size)
     places = counted(size, self.device) - first
     if last <= first:
         return self.clone()

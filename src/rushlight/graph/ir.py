@@ -11,6 +11,7 @@ that another node could see, for capture has made the program functional.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ..core.dispatch import infer
@@ -18,6 +19,7 @@ from ..core.errors import InternalError
 from ..core.passes import VERIFY
 from ..core.registry import Kind, OpDef
 from ..core.shapes import Spec
+from ..core.symbols import Symbols, SymInt, symbols_in
 from ..core.tensor import meta_tensor
 
 
@@ -134,6 +136,39 @@ def map_values(argument: Any, function: Callable[[Value], Any]) -> Any:
     if isinstance(argument, tuple | list):
         return tuple(map_values(item, function) for item in argument)
     return argument
+
+
+def sizes_in(graph: Graph) -> Iterator[Any]:
+    """The shapes, strides, offsets and arguments of a graph in which there may be sizes that change."""
+    for value in graph.values():
+        yield (value.spec.shape, value.spec.strides, value.spec.offset)
+    for node in graph.nodes:
+        yield tuple(a for a in node.args if not isinstance(a, Value))
+
+
+def simplify_sizes(graph: Graph) -> None:
+    """Replace symbols that are known, by a guard, to be others or numbers."""
+    symbols = symbols_of(graph)
+    if symbols is None:
+        return
+
+    def simple(size: Any) -> Any:
+        if type(size) is SymInt:
+            return symbols.size(size.index)
+        return tuple(map(simple, size)) if type(size) is tuple else size
+
+    for value in graph.values():
+        spec = value.spec
+        value.spec = replace(
+            spec, shape=simple(spec.shape), strides=simple(spec.strides), offset=simple(spec.offset)
+        )
+    for node in graph.nodes:
+        node.args = tuple(simple(argument) for argument in node.args)
+
+
+def symbols_of(graph: Graph) -> Symbols | None:
+    """The symbols that its sizes are made of; None if all are numbers."""
+    return next((dim.owner for sizes in sizes_in(graph) for dim in symbols_in(sizes)), None)
 
 
 def verify(graph: Graph) -> None:

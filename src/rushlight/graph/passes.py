@@ -1,5 +1,6 @@
 """Passes over the graph: each takes a graph, changes it in place, and leaves it valid.
 
+    simplify sizes               sizes that are known to be equal are the same symbol
     remove dead code             calls whose results nobody uses
     compose views                a view of a view is one view of the tensor behind both
     shorten casts                a cast of a cast is one, where the one in between loses nothing
@@ -23,9 +24,10 @@ from ..core.passes import Pass
 from ..core.quiet import quietly
 from ..core.registry import REGISTRY, Kind
 from ..core.shapes import Spec
+from ..core.symbols import SymInt, exact, symbols_in
 from ..core.traits import Trait
 from ..kernels.creation import filled
-from .ir import Graph, Node, Value, map_values, print_graph, verify
+from .ir import Graph, Node, Value, map_values, print_graph, simplify_sizes, verify
 
 
 def remove_dead_code(graph: Graph) -> None:
@@ -64,7 +66,8 @@ def merge_common_subexpressions(graph: Graph) -> None:
         if node.op.random:
             continue
         # a copy and a filled tensor have the memory order that was asked for, which no argument tells
-        key = (node.op.name, _key(node.args), tuple([value.spec.known_strides() for value in node.outputs]))
+        layouts = exact(tuple([value.spec.known_strides() for value in node.outputs]))
+        key = (node.op.name, _key(node.args), layouts)
         first = seen.setdefault(key, node)
         if first is not node:
             replacement.update(zip(node.outputs, first.outputs, strict=True))
@@ -79,6 +82,8 @@ def _key(argument: Any) -> Any:
     """
     if isinstance(argument, tuple | list):
         return tuple(_key(item) for item in argument)
+    if type(argument) is SymInt:
+        return SymInt, argument.index
     if isinstance(argument, int | float | complex | bool):
         return type(argument), repr(argument)
     return type(argument), argument
@@ -111,22 +116,12 @@ def identity_of(node: Node) -> Value | None:
 
 def _same_layout(a: Value, b: Value) -> bool:
     """Whether two values have the same elements at the same places of their storage, if they share one."""
-    first, second = a.spec, b.spec
-    return (
-        first.shape,
-        first.dtype,
-        first.known_strides(),
-        first.offset,
-        bool(first.conj),
-        bool(first.neg),
-    ) == (
-        second.shape,
-        second.dtype,
-        second.known_strides(),
-        second.offset,
-        bool(second.conj),
-        bool(second.neg),
-    )
+    return _layout(a.spec) == _layout(b.spec)
+
+
+def _layout(spec: Spec) -> Any:
+    geometry = exact((spec.shape, spec.known_strides(), spec.offset))
+    return geometry, spec.dtype, bool(spec.conj), bool(spec.neg)
 
 
 def _is_one(node: Node) -> bool:
@@ -243,7 +238,7 @@ def shorten_casts(graph: Graph) -> None:
         while inner is not None and inner.op.name == "_to_copy" and isinstance(inner.args[0], Value):
             source = inner.args[0]
             between, last = inner.outputs[0].dtype, node.outputs[0].dtype
-            same_order = source.spec.known_strides() == inner.outputs[0].spec.known_strides()
+            same_order = exact(source.spec.known_strides()) == exact(inner.outputs[0].spec.known_strides())
             to_whole = source.dtype.is_floating_point and last.category <= Category.INTEGRAL
             if not _holds(between, source.dtype) or to_whole or not same_order or source.spec.conj:
                 break
@@ -291,7 +286,7 @@ def fold_constants(graph: Graph) -> None:
         if node.op.kind is not Kind.POINTWISE or not node.op.traits & Trait.EXACT or len(node.outputs) != 1:
             continue
         inputs = node.inputs()
-        if not inputs or any(value.number is not None for value in inputs):
+        if not inputs or any(value.number is not None for value in inputs) or symbols_in(node.args):
             continue
         numbers = {value: constant_of(value) for value in inputs}
         if any(number is None for number in numbers.values()):
@@ -316,6 +311,7 @@ def _in_place(name: str, change: Callable[[Graph], None], topic: str | None = No
 
 
 GRAPH_PASSES: tuple[Pass, ...] = (
+    _in_place("simplify sizes", simplify_sizes),
     _in_place("remove dead code", remove_dead_code),
     _in_place("compose views", compose_views),
     _in_place("shorten casts", shorten_casts),

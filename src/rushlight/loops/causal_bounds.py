@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..core.dtypes import Category, DType
+from ..core.index import Index, Var, as_index
 from .expr import Access, Expr, Recorder, loads_in, walk
-from .index import Index, Var, as_index
 from .instructions import CHECKS, COMPARISONS
 from .nest import Buffer, Combine, MemoryKind, Nest, Phase, Reduce, Store
 from .varying import varying

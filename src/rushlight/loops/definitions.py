@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..core.index import Index, Var
 from .expr import Expr, loads_in
 from .extents import points_of
-from .index import Index, Var
 from .kernels import Routine
 from .nest import Buffer, Combine
 

@@ -15,8 +15,9 @@ from typing import Any
 
 from ..core.dtypes import DTYPES, DType
 from ..core.errors import InternalError
+from ..core.index import Index, Indirect, as_index
 from ..core.powers import power_by_number
-from .index import Index, Indirect, as_index
+from ..core.symbols import SymInt
 from .instructions import COSTS, INSTRUCTIONS, Instruction, ResultType, Role, unknown_instruction
 
 BOOL, INT64 = DTYPES["bool"], DTYPES["int64"]
@@ -138,7 +139,9 @@ class Recorder:
         return self.number(value, like.dtype)
 
     def number(self, value: Any, dtype: DType) -> Expr:
-        """A constant; 0.0 and -0.0, and NaNs, are kept apart by their text."""
+        """A constant; 0.0 and -0.0, and NaNs, are kept apart by their text. A size that changes is an index."""
+        if type(value) is SymInt:
+            return self.cast(self.index(value.index, INT64), dtype)
         return self.make("constant", (), dtype, (repr(value), value))
 
     def load(self, access: Access, dtype: DType) -> Expr:

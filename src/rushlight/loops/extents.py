@@ -1,22 +1,23 @@
 """How many points loops have, and where in row-major order a point is.
 
-The loops of a program have extents that are known when it is compiled; `constant` is where that is assumed.
+An extent may be known only when the program is called. Where a number is needed, `constant` gives the one of the
+call that was captured, and the code is for that number alone (core/symbols.py). Choices that any extent may take
+either way look at `hint` instead.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..core.errors import InternalError
-from .index import Index, Var, as_index
+from ..core.index import Index, Var, as_index
+from ..core.symbols import hint_of, owner_of, size_of
 
 
 def constant(index: Index) -> int:
-    """The number that an extent or a size is; raises if it is known only when the program runs."""
+    """The number that an extent or a size is; if that is known only when the program is called, a guard says
+    that it is this number."""
     value = index.constant_value()
-    if value is None:
-        raise InternalError(f"{index} is not known at compile time")
-    return value
+    return owner_of(index).number(index) if value is None else value
 
 
 def extents(variables: Sequence[Var]) -> Index:
@@ -28,10 +29,18 @@ def extents(variables: Sequence[Var]) -> Index:
 
 
 def points_of(variables: Sequence[Var]) -> int:
-    """How many points the loops have, as a number."""
+    """How many points the loops have, as a size."""
     total = 1
     for var in variables:
-        total *= constant(var.extent)
+        total *= size_of(var.extent)
+    return total
+
+
+def points_hint(variables: Sequence[Var]) -> int:
+    """How many points the loops have in the call that was captured."""
+    total = 1
+    for var in variables:
+        total *= hint_of(var.extent)
     return total
 
 

@@ -19,8 +19,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..core.dtypes import DTYPES, DType
+from ..core.index import Index, Var, as_index
 from .expr import Access, Expr, loads_in
-from .index import Index, Var, as_index
 
 
 class MemoryKind(enum.Enum):
@@ -50,6 +50,10 @@ class Buffer:
 
 # One number that generated code sets when it finds an error: which one, see codegen.
 ERRORS = Buffer("errors", DTYPES["int64"], as_index(1), MemoryKind.OUTPUT)
+
+
+# The sizes that change from call to call, in the order of their symbols.
+SIZES = Buffer("sizes", DTYPES["int64"], as_index(0), MemoryKind.INPUT)
 
 
 class Combine(enum.Enum):

@@ -4,8 +4,44 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .index import Index
+from ..core.index import Index
+from ..core.symbols import hint
 from .nest import Buffer, Nest, Store
+
+AWAKE_WORK = (
+    250_000  # instructions from which waking threads pays, among launches that keep them awake (training)
+)
+TASK_WORK = 200_000  # instructions of a task at least: its launch is then 1 % of it
+MOST_TASKS = 64  # tasks of a kernel: enough for the threads of a socket to share evenly
+
+
+@dataclass(frozen=True)
+class Split:
+    """How the outermost loop of a nest is shared by tasks: it depends on the work alone, so that results do not
+    depend on the number of threads. Sizes that change make a split that changes."""
+
+    extent: int
+    work: int
+    unit: int = 1  # points of which the share of a task is a multiple, if there are several tasks,
+    always: int = 1  # and in any case
+
+    @property
+    def changes(self) -> bool:
+        """Whether it is another one for other sizes."""
+        return type(self.extent) is not int or type(self.work) is not int
+
+    def tasks_and_rows(self) -> tuple[int, int]:
+        """How many tasks there are, and how many points each has, in the call that was captured."""
+        return split_rows(hint(self.extent), hint(self.work), self.unit, self.always)
+
+
+def split_rows(extent: int, work: int, unit: int, always: int) -> tuple[int, int]:
+    """How many tasks share a loop, and how many of its points each has."""
+    tasks = 1 if work < AWAKE_WORK else min(extent, max(2, work // TASK_WORK), MOST_TASKS)
+    rows = -(-extent // tasks)
+    step = max(unit if tasks > 1 else 1, always)
+    rows = -(-rows // step) * step
+    return (-(-extent // rows) if rows else 1), rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,6 +60,7 @@ class LoopPlan:
     rest: tuple[tuple[Store, ...], ...] = ()  # what each phase stores from there on
     # of which buffers that is looked at only near the limit: as far as vectors and tiles reach over it
     near: frozenset[Buffer] = frozenset()
+    split: Split | None = None  # how `tasks` and `rows_per_task` follow from the extents
 
     @property
     def name(self) -> str:

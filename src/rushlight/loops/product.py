@@ -5,10 +5,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 
 from ..core.dtypes import DType
+from ..core.symbols import hint, is_size, plain
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,49 @@ class ProductShape:
         windows = "" if self.windows is None else f", {self.windows}"
         triangle = "" if self.triangle is None else f", {self.triangle}"
         return f"{sizes} {self.dtype.name} {self.left}, {self.right}{windows}{triangle}"
+
+
+def mapped(p: ProductShape, function: Callable[[int], int]) -> ProductShape:
+    """The product with every size and stride replaced."""
+
+    def matrix(m: Matrix) -> Matrix:
+        return Matrix(*map(function, (m.offset, m.batch, m.row, m.column)))
+
+    windows, triangle = p.windows, p.triangle
+    if windows is not None:
+        positions, taps = (
+            tuple((function(extent), function(stride)) for extent, stride in dims)
+            for dims in (windows.positions, windows.taps)
+        )
+        windows = Windows(positions, taps)
+    return ProductShape(
+        function(p.batch),
+        function(p.rows),
+        function(p.columns),
+        function(p.depth),
+        matrix(p.left),
+        matrix(p.right),
+        p.dtype,
+        windows,
+        None if triangle is None else Triangle(triangle.side, function(triangle.diagonal)),
+    )
+
+
+def hints_of(p: ProductShape) -> ProductShape:
+    """The product in the call that was captured."""
+    return mapped(p, hint)
+
+
+def numbers_of(p: ProductShape) -> ProductShape:
+    """The product with numbers in place of sizes that change, and guards that they are these."""
+    return mapped(p, plain)
+
+
+def changes(p: ProductShape) -> bool:
+    """Whether a size or stride changes from call to call."""
+    found: list[bool] = []
+    mapped(p, lambda n: found.append(is_size(n)) or n)  # type: ignore[func-returns-value]
+    return any(found)
 
 
 def transposed(p: ProductShape) -> ProductShape:

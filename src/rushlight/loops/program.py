@@ -12,6 +12,7 @@ import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from ..core.symbols import Symbols
 from ..graph.ir import Value
 from .definitions import Definition, Structured, read, written
 from .expr import Recorder
@@ -62,6 +63,8 @@ class Stage:
 
     units: tuple[Step | Chain, ...]
     parallel: bool = False
+    work: int = 0  # rough instructions, and from how many on it is worth it: where the work changes from call
+    enough: int = 0  # to call, so does `parallel`
 
     @functools.cached_property
     def steps(self) -> tuple[Step, ...]:
@@ -92,6 +95,7 @@ class Program:
     # outputs that are written to the memory of an input, which has their contents then
     updates: Mapping[Buffer, Buffer] = field(default_factory=dict)
     notes: tuple[str, ...] = ()  # what was decided and why, for `explain`
+    symbols: Symbols | None = None  # of sizes that change from call to call
 
     def note(self, *notes: str) -> Program:
         return replace(self, notes=(*self.notes, *notes)) if notes else self

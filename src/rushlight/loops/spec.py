@@ -11,16 +11,18 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 
+from ..core.atoms import Dim
 from ..core.errors import InternalError
+from ..core.index import Index, Indirect, Var, as_index
+from ..core.symbols import hint, hint_of
 from .definitions import Definition, Map, Reduction
 from .expr import Access, Expr, loads_in, result_dtype, walk
 from .extents import flatten
-from .index import Index, Indirect, Var, as_index
 from .instructions import INSTRUCTIONS, OperandTypes, ResultType
 from .kernels import Extern, Kernel, Layout, Product, Sort
 from .nest import Buffer, MemoryKind, Nest, Phase, Reduce, Statement, Store
 from .plans import LoopPlan
-from .product import Matrix, ProductShape
+from .product import Matrix, ProductShape, hints_of
 
 
 @dataclass(frozen=True)
@@ -54,14 +56,14 @@ def verify_nest(nest: Nest, updated: Collection[Buffer] = ()) -> None:
 
 def _extents(nest: Nest) -> Iterator[str]:
     for var in (*nest.outer, *(v for phase in nest.phases for v in phase.inner)):
-        if var.extent.bounds()[0] < 0:
+        if hint_of(var.extent) < 0:
             yield f"{var} runs {var.extent} times"
 
 
 def _running(nest: Nest) -> Iterator[Phase]:
     """The phases that run at all: a fold over no elements is valid, and touches no memory."""
-    if all(var.extent.bounds()[0] > 0 for var in nest.outer):
-        yield from (p for p in nest.phases if all(var.extent.bounds()[0] > 0 for var in p.inner))
+    if all(hint_of(var.extent) > 0 for var in nest.outer):
+        yield from (p for p in nest.phases if all(hint_of(var.extent) > 0 for var in p.inner))
 
 
 def _loops(nest: Nest) -> Iterator[str]:
@@ -93,9 +95,9 @@ def _bounds(nest: Nest) -> Iterator[str]:
     stores = (store.access for phase in phases for store in phase.stores())
     for access in dict.fromkeys((*_loads(phases), *stores)):
         low, high = access.index.bounds()
-        size = access.buffer.size.bounds()[0]
+        size = hint_of(access.buffer.size)
         if low < 0 or high >= size:
-            outside = _outside(access.index, int(size))
+            outside = _outside(access.index, size)
             if outside is not None:
                 yield f"{access} reaches element {outside} of {size}"
 
@@ -114,15 +116,16 @@ def _outside(index: Index, size: int) -> int | None:
 
     `Index.bounds` is an estimate: it takes the parts of an index apart that change together. Where it does not
     prove that the index stays inside, the index is evaluated, at every point of short loops and at the corners
-    of long ones.
+    of long ones; where sizes change, for those of the call that was captured.
     """
     free = sorted((a for a in index.atoms() if isinstance(a, Var | Indirect)), key=str)
+    sizes = {a: a.owner.hints[a] for a in index.atoms() if isinstance(a, Dim)}
     total = 1
     for atom in free:
-        total *= atom.extent.constant_value() or 1
+        total *= hint_of(atom.extent) or 1
     choices: list[Iterable[int]] = []
     for atom in free:
-        extent = atom.extent.constant_value() or 1
+        extent = hint_of(atom.extent) or 1
         few = (
             range(extent)
             if total <= MOST_POINTS
@@ -130,7 +133,7 @@ def _outside(index: Index, size: int) -> int | None:
         )
         choices.append(few)
     for point in _points(choices):
-        value = index.evaluate(dict(zip(free, point, strict=True)))
+        value = index.evaluate(sizes | dict(zip(free, point, strict=True)))
         if not 0 <= value < size:
             return value
     return None
@@ -171,13 +174,24 @@ def _at_one_point(nest: Nest, access: Access, other: Access) -> bool:
     if access.indirect or other.indirect:
         return False
     single = {var: 0 for var in nest.outer if var.extent == 1}
-    part = _parts(access.index.substitute(single), nest)
-    return part is not None and part == _parts(other.index.substitute(single), nest)
+    part = _parts(_hinted(access.index.substitute(single)), nest)
+    return part is not None and part == _parts(_hinted(other.index.substitute(single)), nest)
+
+
+def _hinted(index: Index) -> Index:
+    """An index in the call that was captured, where sizes change."""
+    sizes = {a: a.owner.hints[a] for a in index.atoms() if isinstance(a, Dim)}
+    loops = {a: _hinted_loop(a) for a in index.atoms() if isinstance(a, Var)}
+    return index.substitute(sizes | loops) if sizes or any(a != b for a, b in loops.items()) else index
+
+
+def _hinted_loop(var: Var) -> Var:
+    return Var(var.name, hint_of(var.extent))
 
 
 def _parts(index: Index, nest: Nest) -> tuple[Index, int] | None:
     """(where the part of an outer point begins, its length), if an index stays inside of a part of its own."""
-    outer = [var for var in nest.outer if var.extent != 1]
+    outer = [_hinted_loop(var) for var in nest.outer if var.extent != 1]
     begin = as_index(0)
     for var in outer:
         step = index.stride(var)
@@ -296,13 +310,13 @@ def verify_definition(definition: Definition) -> None:
 
 
 def _inside(name: str, buffer: Buffer, first: int, last: int) -> None:
-    size = buffer.size.constant_value()
-    if first < 0 or (size is not None and last >= size):
+    size, first, last = hint_of(buffer.size), hint(first), hint(last)
+    if first < 0 or last >= size:
         raise InternalError(f"{name}: elements {first} to {last} of {buffer}, which has {size}")
 
 
 def _verify_product(product: Product) -> None:
-    p = product.shape
+    p = hints_of(product.shape)
     if min(p.batch, p.rows, p.columns, p.depth) < 1:
         raise InternalError(f"{product.name}: a product without elements: {p}")
     _inside(product.name, product.left, *_span(p.left, p, p.rows, p.depth, left=True))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from ..core.index import Var
 from .expr import Expr, walk
-from .index import Var
 from .instructions import COSTS
 
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..core.index import as_index, dot
 from ..core.shapes import memory_order, numel, strides_in_order
+from ..core.symbols import hint
 from ..loops.expr import Access
-from ..loops.index import as_index, dot
 from ..loops.kernels import Copy
 from ..loops.nest import Buffer, Nest, Phase, Store
 from .lowered import Lowered, Lowerer
@@ -71,4 +72,4 @@ def overwritten(base: Lowered, strides: Sequence[int], part: Part) -> Lowered:
 
 
 def is_small(shape: Sequence[int]) -> bool:
-    return numel(shape) <= SMALL
+    return hint(numel(shape)) <= SMALL

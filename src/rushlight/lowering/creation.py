@@ -8,6 +8,7 @@ from ..core.determinism import DETERMINISM, undefined
 from ..core.dtypes import float64, int64
 from ..core.registry import REGISTRY
 from ..core.shapes import Spec
+from ..core.symbols import SymInt
 from ..loops.expr import Expr, NotRecordable
 from .declare import extern, lowering
 from .lowered import Indices, Lowered, Lowerer
@@ -52,12 +53,19 @@ def to_copy(self: Lowered, device: Any, out: Spec) -> Lowered:
     return self.cast(out.dtype)
 
 
+def whole(value: Any) -> Any:
+    """A number as an int; a size that changes is one."""
+    return value if type(value) is SymInt else int(value)
+
+
 @lowering("arange.start_step", "range.step")
 def arange(start: Any, step: Any, low: Lowerer, out: Spec) -> Lowered:
     """start + i * step; floats in double, each operation rounded, as the eager kernel does it."""
     ops = low.recorder
     if out.dtype.is_floating_point:
-        first, by = ops.number(float(start), float64), ops.number(float(step), float64)
+        first, by = (
+            ops.number(value if type(value) is SymInt else float(value), float64) for value in (start, step)
+        )
         return low.generated(
             out.known_shape(),
             out.dtype,
@@ -66,7 +74,9 @@ def arange(start: Any, step: Any, low: Lowerer, out: Spec) -> Lowered:
             ),
         )
     return low.generated(
-        out.known_shape(), out.dtype, lambda index: ops.index(index[0] * int(step) + int(start), out.dtype)
+        out.known_shape(),
+        out.dtype,
+        lambda index: ops.index(index[0] * whole(step) + whole(start), out.dtype),
     )
 
 

@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..core.errors import check
+from ..core.index import as_index
 from ..core.registry import OpDef
 from ..core.shapes import Spec
 from ..loops.expr import Expr
-from ..loops.index import as_index
 from .lowered import Indices, Lowered, Lowerer
 
 Rule = Callable[[tuple[Any, ...]], Any]

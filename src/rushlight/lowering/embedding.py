@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ..core.dtypes import DTYPES
+from ..core.index import Index
 from ..core.shapes import Spec, numel
 from ..loops.expr import Expr, IndexCheck, NotRecordable
-from ..loops.index import Index
 from ..loops.nest import Combine
 from .declare import extern, lowering
 from .indexing import position

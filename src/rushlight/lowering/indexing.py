@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..core.dtypes import DTYPES, Category
+from ..core.index import Index, as_index
 from ..core.shapes import Shape, Spec, broadcast_shapes, contiguous_strides, numel, wrap_dim
 from ..loops.expr import Expr, IndexCheck, NotRecordable
-from ..loops.index import Index, as_index
 from .declare import extern, lowering
 from .lowered import Indices, Lowered, Lowerer
 from .scan import Running, scan

@@ -14,14 +14,14 @@ from dataclasses import replace
 from typing import Any
 
 from ..core.dtypes import BY_NUMPY, DTYPES, DType
+from ..core.index import Index, as_index, dot
 from ..core.pointwise import plan_for
 from ..core.registry import Kind
 from ..core.shapes import Shape, Spec, is_dense, memory_order, strides_in_order
 from ..core.tensor import meta_tensor
 from ..core.traits import Trait
-from ..graph.ir import Graph, Node, Value, map_values
+from ..graph.ir import Graph, Node, Value, map_values, symbols_of
 from ..loops.expr import Expr, NotRecordable, Recorder, loads_in
-from ..loops.index import Index, as_index, dot
 from ..loops.kernels import Extern
 from ..loops.nest import Buffer, MemoryKind
 from ..loops.program import Program
@@ -61,7 +61,12 @@ class _GraphLowering:
         recorder = self.low.recorder
         definitions = tuple(rename_definition(recorder, d, self._taken) for d in self.low.definitions)
         return Program(
-            recorder, definitions, self.input_buffers, tuple(outputs), tuple(self._updates(outputs))
+            recorder,
+            definitions,
+            self.input_buffers,
+            tuple(outputs),
+            tuple(self._updates(outputs)),
+            symbols=symbols_of(self.graph),
         )
 
     def _updates(self, outputs: list[Buffer]) -> list[tuple[Buffer, Buffer]]:

@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..core.atoms import Dim
 from ..core.dtypes import DTYPES, DType
+from ..core.index import Index, Quotient, Remainder, Var, as_index, dot
 from ..core.quiet import quietly
 from ..core.shapes import (
     Spec,
@@ -22,11 +24,10 @@ from ..core.shapes import (
     reduced_shape,
     strides_in_order,
 )
+from ..core.symbols import exact, hint, hint_of, size_of
 from ..kernels.creation import filled
 from ..loops.definitions import Definition, Map, Reduction
 from ..loops.expr import Expr, NotRecordable, Recorder, cost, loads_in, walk
-from ..loops.extents import constant
-from ..loops.index import Index, Var, as_index, dot
 from ..loops.native import has_native_code
 from ..loops.nest import Buffer, Combine, MemoryKind
 from ..loops.product import Triangle
@@ -113,6 +114,11 @@ class Lowerer:
         return self.generated(shape, dtype, lambda index: number)
 
 
+def _is_number(index: Index) -> bool:
+    """Whether an index is the same everywhere: a number, or an expression of sizes."""
+    return all(isinstance(atom, Dim | Quotient | Remainder) for atom in index.atoms())
+
+
 class Lowered:
     """A tensor as a function of its index."""
 
@@ -162,11 +168,11 @@ class Lowered:
 
         What is costly to compute is stored first, since each element is used many times.
         """
-        if tuple(shape) == self.shape:
+        if exact(tuple(shape)) == exact(self.shape):
             return self
         lead = len(shape) - self.ndim
         source = self.cheap()
-        if source.buffer is None and numel(shape) >= MANY_TIMES * numel(self.shape):
+        if source.buffer is None and hint(numel(shape)) >= MANY_TIMES * hint(numel(self.shape)):
             expr = self.example()
             if cost(expr) >= CHEAP and loads_in(expr):
                 source = source.realize()
@@ -190,7 +196,7 @@ class Lowered:
 
     def reshape(self, shape: Sequence[int]) -> Lowered:
         """The same elements in row-major order under another shape."""
-        if tuple(shape) == self.shape:
+        if exact(tuple(shape)) == exact(self.shape):
             return self
         strides, sizes = contiguous_strides(shape), self.shape
         steps = contiguous_strides(sizes)
@@ -218,11 +224,10 @@ class Lowered:
             return None
         index = expr.data.index
         steps = [index.stride(var) for var in variables]
-        strides = [None if step is None else step.constant_value() for step in steps]
-        offset = index.substitute(dict.fromkeys(variables, 0)).constant_value()
-        if offset is None or any(stride is None for stride in strides):
+        offset = index.substitute(dict.fromkeys(variables, 0))
+        if not _is_number(offset) or any(step is None or not _is_number(step) for step in steps):
             return None
-        return expr.data.buffer, tuple(stride or 0 for stride in strides), offset
+        return expr.data.buffer, tuple(size_of(step) for step in steps if step is not None), size_of(offset)
 
     def cheap(self) -> Lowered:
         """Itself if an element is cheap to compute again, else a stored copy."""
@@ -244,8 +249,8 @@ class Lowered:
         """Whether computing a large tensor again, of little more than one that lies in memory anyway, beats
         storing and reading it. What a product makes in its epilogue costs no memory traffic, so only tensors
         beyond those count."""
-        elements, loads = numel(self.shape), loads_in(expr)
-        large = {access.buffer for access in loads if 2 * constant(access.buffer.size) >= elements}
+        elements, loads = hint(numel(self.shape)), loads_in(expr)
+        large = {access.buffer for access in loads if 2 * hint_of(access.buffer.size) >= elements}
         return (
             elements >= LARGE
             and len(large) == 1

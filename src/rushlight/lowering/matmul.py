@@ -11,9 +11,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..core.dtypes import DTYPES, Category, DType
+from ..core.index import Var
 from ..core.shapes import Spec
+from ..core.symbols import exact
 from ..loops.expr import Expr, NotRecordable, loads_in
-from ..loops.index import Var
 from ..loops.kernels import Product
 from ..loops.nest import Buffer, Combine
 from ..loops.product import Matrix, ProductShape, Triangle, transposed
@@ -124,7 +125,7 @@ def _has_unit_stride(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
 
 def _tall(p: ProductShape) -> ProductShape:
     """A batch of products with one right operand is one product of a tall matrix."""
-    if p.batch > 1 and p.right.batch == 0 and p.left.batch == p.rows * p.left.row:
+    if p.batch > 1 and p.right.batch == 0 and exact(p.left.batch) == exact(p.rows * p.left.row):
         return ProductShape(1, p.batch * p.rows, p.columns, p.depth, p.left, p.right, p.dtype)
     return p
 

@@ -14,11 +14,11 @@ from collections.abc import Callable
 from typing import Any
 
 from ..core.dtypes import DTYPES, DType
+from ..core.index import dot
 from ..core.registry import REGISTRY
 from ..core.shapes import Spec, contiguous_strides
 from ..kernels.random import largest_integer
 from ..loops.expr import Expr, NotRecordable, Recorder
-from ..loops.index import dot
 from .declare import extern, lowering
 from .lowered import Indices, Lowered, Lowerer
 

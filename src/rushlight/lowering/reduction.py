@@ -7,6 +7,7 @@ from typing import Any
 
 from ..core.dtypes import DTYPES, DType
 from ..core.shapes import Spec, numel, reduced_shape, wrap_dims
+from ..core.symbols import is_size
 from ..loops.expr import NotRecordable
 from ..loops.nest import Combine
 from .declare import extern, lowering
@@ -51,7 +52,9 @@ def mean_dims(self: Lowered, dim: Any, keepdim: bool, dtype: DType | None, out: 
     source = self if dtype is None else self.cast(dtype)
     count = numel([self.shape[d] for d in wrap_dims(dim, self.ndim)]) if self.ndim else 1
     total = folded(source, dim, keepdim, Combine.SUM, compute)
-    return total.map(lambda ops, x: ops.div(x, ops.constant(float(count), like=x)), compute).cast(out.dtype)
+    return total.map(lambda ops, x: ops.div(x, ops.constant(as_float(count), like=x)), compute).cast(
+        out.dtype
+    )
 
 
 @lowering("mean")
@@ -132,11 +135,18 @@ def _variance(self: Lowered, dim: Any, correction: Any, keepdim: bool, out: Spec
     x = at_least_1d(self).cast(compute)
     dims = wrap_dims(dim, x.ndim)
     count = numel([x.shape[d] for d in dims])
-    freedom = max(0.0, count - (1 if correction is None else float(correction)))
-    mean = _scaled(x.reduce(dims, Combine.SUM, True), float(count))
+    lost = 1 if correction is None else float(correction)
+    left = count - (int(lost) if lost == int(lost) else lost)
+    freedom = left if left > 0 else 0
+    mean = _scaled(x.reduce(dims, Combine.SUM, True), as_float(count))
     square = x.map(lambda ops, v, m: ops.mul(ops.sub(v, m), ops.sub(v, m)), compute, mean.expand(x.shape))
-    variance = _scaled(square.reduce(dims, Combine.SUM, keepdim), freedom)
+    variance = _scaled(square.reduce(dims, Combine.SUM, keepdim), as_float(freedom))
     return variance.reshape(shape), mean.reshape(shape)
+
+
+def as_float(count: Any) -> Any:
+    """A number of elements as a float; one that changes from call to call stays what it is."""
+    return count if is_size(count) else float(count)
 
 
 def _scaled(x: Lowered, divisor: float) -> Lowered:

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..core.dtypes import DTYPES, Category, DType
+from ..core.index import as_index, dot
 from ..core.registry import REGISTRY
 from ..core.shapes import Spec, memory_order, strides_in_order, wrap_dim
 from ..loops.expr import Access, Expr, Recorder
-from ..loops.index import as_index, dot
 from ..loops.kernels import Fold, Scan, fold
 from ..loops.nest import Combine, Nest, Phase, Reduce, Statement, Store
 from .declare import lowering

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..core.dtypes import DTYPES
+from ..core.index import as_index, dot
 from ..core.shapes import Spec, contiguous_strides, memory_order, strides_in_order
 from ..loops.expr import Access, Expr
-from ..loops.index import as_index, dot
 from ..loops.kernels import Scatter
 from ..loops.nest import Combine, Nest, Phase, Store
 from .lowered import Indices, Lowered

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..core.dtypes import int64
+from ..core.index import Index
 from ..core.shapes import Spec, contiguous_strides, numel, wrap_dim, wrap_dims
 from ..loops.expr import Expr, Recorder
-from ..loops.index import Index
 from .assemble import Part, assembled, is_small, layout, overwritten
 from .declare import extern, lowering
 from .lowered import Indices, Lowered, Lowerer

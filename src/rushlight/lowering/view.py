@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core.dtypes import int64
+from ..core.index import as_index
 from ..core.registry import REGISTRY
 from ..core.shapes import Spec, is_dense
 from ..core.tensor import meta_tensor
 from ..loops.expr import Expr, NotRecordable, Recorder
-from ..loops.index import as_index
 from .assemble import Part, is_small, overwritten
 from .declare import lowering
 from .lowered import Indices, Lowered, Lowerer

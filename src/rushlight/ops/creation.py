@@ -20,6 +20,7 @@ from ..core.shapes import (
     preserved_strides,
     strides_in_order,
 )
+from ..core.symbols import SymInt
 from ..core.tensor import Tensor
 from ..core.tokens import channels_last, channels_last_3d, contiguous_format, preserve_format, strided
 from ..core.tokens import memory_format as MemoryFormat
@@ -307,7 +308,8 @@ def _check_range(start: Any, end: Any, step: Any, name: str) -> None:
             f"{name}: value cannot be converted to type double without overflow: {value}",
         )
     check(step != 0, f"{name}: step must be nonzero")
-    check(math.isfinite(start) and math.isfinite(end), f"{name}: unsupported range: {start} -> {end}")
+    finite = all(isinstance(value, int) or math.isfinite(value) for value in (start, end))
+    check(finite, f"{name}: unsupported range: {start} -> {end}")
     check(
         (end >= start) if step > 0 else (end <= start),
         f"{name}: upper bound and lower bound inconsistent "
@@ -323,8 +325,10 @@ def arange(start: Any, end: Any, step: Any, dtype: DType | None, layout: Any) ->
     _check_countable(dtype, "arange")
     _check_range(start, end, step, "arange")
     if dtype is DTYPES["int64"]:
-        start, end, step = int(start), int(end), int(step)
+        start, end, step = (value if type(value) is SymInt else int(value) for value in (start, end, step))
         check(step != 0, "arange: step must be nonzero as an integer", ValueError)
+        count = -((start - end) // step)
+    elif all(isinstance(value, int) for value in (start, end, step)):
         count = -((start - end) // step)
     else:
         count = math.ceil((float(end) - float(start)) / float(step))

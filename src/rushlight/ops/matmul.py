@@ -12,6 +12,7 @@ from ..core.errors import check, fail
 from ..core.promotion import common
 from ..core.registry import FUNCTION, INPLACE, INPLACE_METHOD, INTERNAL, METHOD, OUT, Api, define
 from ..core.shapes import Shape, Spec, broadcast_shapes, wrap_dim, wrap_dims
+from ..core.symbols import exact
 from ..core.tensor import Tensor
 from ..core.traits import Trait
 
@@ -60,7 +61,9 @@ def check_addend(name: str, self: Tensor, shape: Shape) -> None:
     """`self`, which is added to a product of `shape`, must expand to it."""
     own = tuple(self.shape)
     lead = len(shape) - len(own)
-    if own != shape and (lead < 0 or any(size not in (1, shape[lead + i]) for i, size in enumerate(own))):
+    if exact(own) != exact(shape) and (
+        lead < 0 or any(size not in (1, shape[lead + i]) for i, size in enumerate(own))
+    ):
         fail(f"{name}: input of shape {own} cannot be expanded to the shape of the product, {shape}")
 
 

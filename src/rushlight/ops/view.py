@@ -12,7 +12,7 @@ from dataclasses import replace
 from ..core.dtypes import DTYPES, DType
 from ..core.errors import check, fail
 from ..core.registry import FUNCTION, INPLACE, INPLACE_METHOD, INTERNAL, METHOD, view
-from ..core.shapes import Shape, Spec, extent, infer_size, view_strides, wrap_dim, wrap_dims
+from ..core.shapes import Shape, Spec, extent, infer_size, slice_bounds, view_strides, wrap_dim, wrap_dims
 from ..core.tensor import Tensor
 from ..core.traits import Trait
 
@@ -214,7 +214,7 @@ def slice_(self: Tensor, dim: int, start: int | None, end: int | None, step: int
     check(step > 0, f"slice step must be positive, got {step}")
     dim = wrap_dim(dim, self.ndim, name="slice")
     shape, strides = geometry(self)
-    first, last, _ = slice(start, end).indices(shape[dim])
+    first, last = slice_bounds(start, end, shape[dim])
     offset = self.storage_offset() + first * strides[dim]
     shape[dim] = max(last - first + step - 1, 0) // step
     strides[dim] *= step

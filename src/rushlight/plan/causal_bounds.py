@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from ..loops.extents import constant
 from ..loops.kernels import Product
 from ..loops.nest import Buffer
 from ..loops.plans import LoopPlan
@@ -55,7 +56,7 @@ def _reach(plan: KernelPlan) -> int:
     assert isinstance(plan, NestPlan)
     if plan.limit_unit is not None:
         return LIMITED_REGISTERS * plan.lanes
-    return max(phase.inner[-1].extent.constant_value() or 0 for phase in plan.nest.phases if phase.inner)
+    return max(constant(phase.inner[-1].extent) for phase in plan.nest.phases if phase.inner)
 
 
 def _bounded(plan: KernelPlan, found: Mapping[Buffer, int]) -> KernelPlan:

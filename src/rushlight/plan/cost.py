@@ -27,6 +27,8 @@ MOST_ROWS = 8  # rows that take each step together (compiled: softmax, layer nor
 GROUP_BYTES = 1 << 14  # bytes of such rows: they stay in the first cache from one step to the next
 ROW_BYTES = 1 << 14  # bytes of a row that is prefetched: it stays in the first cache until it is used
 
+STACK_BYTES = 1 << 18  # bytes of the row temporaries of all rows that run together: they are on the stack
+
 # Instructions.
 
 # Instructions from which the code of one becomes a function of its own if a module uses it more than once;
@@ -79,6 +81,8 @@ LEFT_COLUMNS, LEFT_COLUMNS_MANY_SUMS = 64, 1024  # columns of the result that us
 COPIED_BYTES = 2048  # bytes that a task of copying reads of each k, which may be a page apart
 COPIED_DEPTH = 128  # depth that a task of copying packs
 TRANSPOSED_SLABS = 4  # slabs that a task of transposing packs
+
+MOST_LANES = 64  # lanes of a vector on any machine, by which room for packed operands is rounded up
 
 # Scans, scatters and sorts.
 

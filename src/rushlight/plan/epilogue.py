@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from ..core.index import as_index
+from ..core.symbols import divisible
 from ..loops.expr import Access, Expr
-from ..loops.index import as_index
 from ..loops.nest import Buffer, Nest, Store
 from ..runtime.target import Target
 from .cost import EPILOGUE_BYTES, EPILOGUE_PANELS, MOST_OTHERS
@@ -116,7 +117,8 @@ def _indices_of(nest: Nest, buffer: Buffer) -> set[object]:
 def _ragged(plan: ProductPlan, target: Target) -> bool:
     """Whether a range of columns may begin or end inside of a vector."""
     lanes = target.lanes(plan.shape.dtype.itemsize)
-    return plan.shape.columns % lanes != 0 or (plan.tile.width % lanes != 0 and plan.grid.columns > 1)
+    cut = plan.tile.width % lanes != 0 and (plan.sized or plan.grid.columns > 1)
+    return not divisible(plan.shape.columns, lanes) or cut
 
 
 def _divides(plan: ProductPlan, lanes: int, finish: Sequence[FinishStep]) -> bool:
@@ -125,6 +127,5 @@ def _divides(plan: ProductPlan, lanes: int, finish: Sequence[FinishStep]) -> boo
     share, rest = divmod(plan.panels, plan.grid.columns)
     panels = 1 if finish else EPILOGUE_PANELS
     steps = (share * width, panels * width)  # between where ranges begin
-    return plan.shape.columns % lanes == 0 and (
-        width % lanes == 0 or (rest == 0 and all(step % lanes == 0 for step in steps))
-    )
+    even = not plan.sized and rest == 0 and all(step % lanes == 0 for step in steps)
+    return divisible(plan.shape.columns, lanes) and (width % lanes == 0 or even)

@@ -10,6 +10,7 @@ Rows with little arithmetic wait for their data rather, and do better one after 
 
 from __future__ import annotations
 
+from ..core.symbols import hint_of
 from ..loops.extents import extents
 from ..loops.nest import Nest, Phase
 from .cost import GROUP_BYTES, MOST_ROWS
@@ -31,7 +32,7 @@ def rows_together(nest: Nest) -> int:
     statements = [s for phase in nest.phases for s in phase.statements]
     if not nest.outer or len(steps_of(nest)) == 1 or not any(map(folds_long, statements)):
         return 1
-    points = max(extents(phase.inner).constant_value() or 0 for phase in nest.phases)
+    points = max(hint_of(extents(phase.inner)) for phase in nest.phases)
     inner = {var for phase in nest.phases for var in phase.inner}
     size = sum(
         access.buffer.dtype.itemsize

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ..core.index import Var
+from ..core.symbols import divisible, size_of
 from ..loops.expr import Expr, cost, walk
-from ..loops.index import Var
 from ..loops.instructions import CHECKS
-from ..loops.nest import Nest, Phase, Reduce, Statement, Store
+from ..loops.nest import MemoryKind, Nest, Phase, Reduce, Statement, Store
 from ..loops.plans import LoopPlan
 from ..runtime.target import Target
-from .cost import LIMITED_REGISTERS, LONG_BODY, SQUARE_BODY
+from .cost import LIMITED_REGISTERS, LONG_BODY, SQUARE_BODY, STACK_BYTES
 from .interleave import rows_together
 from .nest import NestPlan, PhasePlan, RestStore
 from .prefetch import prefetched
@@ -35,11 +36,19 @@ def plan_nest(loops: LoopPlan, target: Target) -> NestPlan:
     )
     plan = replace(
         plan,
-        interleaved_rows=rows_together(nest),
+        interleaved_rows=_interleaved(nest),
         limit_unit=None if unit is None else max(widths.values()),
         phases=phases,
     )
     return replace(plan, phases=tuple(_with_prefetch(plan, p) for p in nest.phases))
+
+
+def _interleaved(nest: Nest) -> int:
+    """Rows that take each step together: their temporaries, of sizes that may change, are on the stack."""
+    count = rows_together(nest)
+    rows = {access.buffer for access in nest.writes() if access.buffer.memory is MemoryKind.ROW}
+    size = sum(size_of(buffer.size) * buffer.dtype.itemsize for buffer in rows)
+    return count if count * size <= STACK_BYTES else 1
 
 
 def outer_plan(loops: LoopPlan, target: Target) -> NestPlan:
@@ -54,6 +63,7 @@ def outer_plan(loops: LoopPlan, target: Target) -> NestPlan:
         (PhasePlan(),) * len(nest.phases),
         block=loops.block,
         limit=loops.limit,
+        split=loops.split,
     )
     if loops.vector_outer:
         plan = replace(plan, outer=_outer_loop(nest, plan, target))
@@ -69,7 +79,7 @@ def _outer_loop(nest: Nest, plan: NestPlan, target: Target) -> VectorLoop:
     statements, var = _statements(nest), nest.outer[-1]
     width = loop_width(statements, var, plan.lanes)
     extent = extent_of(var)
-    if not plan.shares_extent and extent % width == 0 and plan.block % width == 0:
+    if not plan.shares_extent and divisible(extent, width) and plan.block % width == 0:
         return VectorLoop(width, Tail.NONE)
     if repeatable(statements) and extent >= width:
         return VectorLoop(width, Tail.OVERLAP)
@@ -137,12 +147,12 @@ def _phase_width(phase: Phase, plan: NestPlan, target: Target) -> int:
 
 def _has_tail(var: Var, width: int, *, again: bool) -> bool:
     """Whether points are left over that no overlapping vector computes."""
-    return bool(extent_of(var) % width) and not (again and extent_of(var) >= width)
+    return not divisible(extent_of(var), width) and not (again and extent_of(var) >= width)
 
 
 def _inner_loop(phase: Phase, width: int, lanes: int, target: Target) -> VectorLoop:
     var, statements = phase.inner[-1], phase.statements
-    if width == 1 or extent_of(var) % width == 0:
+    if width == 1 or divisible(extent_of(var), width):
         return VectorLoop(width, Tail.NONE)
     if repeatable(statements) and extent_of(var) >= width:
         if not _folds(statements):
@@ -159,7 +169,7 @@ def _folds(statements: Sequence[Statement]) -> bool:
 def _limit_unit(loops: LoopPlan, lanes: int) -> int | None:
     """Lanes of the widest vectors of rows that end early; None if they run to their end all the same."""
     unit = LIMITED_REGISTERS * lanes
-    whole = all(extent_of(phase.inner[-1]) % unit == 0 for phase in loops.nest.phases if phase.inner)
+    whole = all(divisible(extent_of(phase.inner[-1]), unit) for phase in loops.nest.phases if phase.inner)
     return unit if loops.limit is not None and whole else None
 
 

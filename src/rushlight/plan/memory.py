@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..core.dtypes import DTYPES
-from ..loops.index import as_index
+from ..core.index import as_index
 from ..loops.nest import Buffer, MemoryKind
 from .product import ProductPlan
 from .program import PlannedProgram
@@ -18,6 +18,8 @@ from .workspace import Workspace, aligned, place_temporaries
 
 def lay_out_memory(program: PlannedProgram) -> PlannedProgram:
     """The program with an offset for each temporary and for the scratch memory of each product."""
+    if program.schedule.symbols is not None:
+        return _sized_memory(program)
     workspace = place_temporaries(
         [[b for step in stage.steps for b in program.buffers_of(step)] for stage in program.stages]
     )
@@ -35,3 +37,22 @@ def lay_out_memory(program: PlannedProgram) -> PlannedProgram:
         places = {**workspace.offsets, scratch: 0}
         workspace = Workspace(places, max(workspace.size, size), workspace.tops)
     return replace(program, workspace=workspace, scratch=scratch, scratch_offsets=offsets)
+
+
+def _sized_memory(program: PlannedProgram) -> PlannedProgram:
+    """Where sizes change, the scratch memory of a product is a temporary like any other."""
+    scratch = {
+        name: Buffer(f"{name}.scratch", DTYPES["uint8"], plan.scratch_size, MemoryKind.TEMPORARY)
+        for name, plan in program.plans.items()
+        if isinstance(plan, ProductPlan)
+    }
+    workspace = place_temporaries(
+        [
+            [
+                *(b for step in stage.steps for b in program.buffers_of(step)),
+                *(scratch[step.name] for step in stage.steps if step.name in scratch),
+            ]
+            for stage in program.stages
+        ]
+    )
+    return replace(program, workspace=workspace, scratches=scratch)

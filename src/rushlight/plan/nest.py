@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..core.errors import InternalError
+from ..core.index import Index
+from ..core.symbols import divisible, hint
 from ..loops.expr import Access, Expr
-from ..loops.index import Index
 from ..loops.nest import Nest, Phase, Store, print_nest
+from ..loops.plans import Split
 from .cost import SQUARE_REGISTERS
 from .vectors import Tail, VectorLoop, extent_of
 
@@ -62,6 +64,7 @@ class NestPlan:
     interleaved_rows: int = 1  # rows that take each step together
     limit: Index | None = None  # where the last loop of every phase may end already
     limit_unit: int | None = None  # lanes of which that end is a multiple; None if loops run to their end
+    split: Split | None = None  # how tasks and their rows follow from the extents
 
     @property
     def name(self) -> str:
@@ -82,7 +85,8 @@ class NestPlan:
 
     def verify(self) -> None:
         """Raise InternalError if the plan breaks an invariant."""
-        extent = extent_of(self.nest.outer[0]) if self.nest.outer else 1
+        extent = hint(extent_of(self.nest.outer[0])) if self.nest.outer else 1
+        tasks, rows = hint(self.tasks), hint(self.rows_per_task)
         loops = [(self.nest.outer[-1], self.outer)] if self.outer is not None else []
         loops += [
             (phase.inner[-1], plan.loop)
@@ -90,8 +94,8 @@ class NestPlan:
             if plan.loop is not None
         ]
         rules = {
-            "tasks cover the outermost loop": self.tasks == 1 or self.tasks * self.rows_per_task >= extent,
-            "no task is empty": self.tasks == 1 or (self.tasks - 1) * self.rows_per_task < extent,
+            "tasks cover the outermost loop": tasks == 1 or tasks * rows >= extent,
+            "no task is empty": tasks == 1 or (tasks - 1) * rows < extent,
             "the last outer loop has a width where it runs in vectors": (
                 not self.vector_outer or self.outer is not None
             ),
@@ -102,7 +106,7 @@ class NestPlan:
                 extent_of(var) >= loop.width for var, loop in loops if loop.tail in OVERLAPPING
             ),
             "a loop that ends early is a whole number of units": self.limit_unit is None
-            or all(extent_of(p.inner[-1]) % self.limit_unit == 0 for p in self.nest.phases if p.inner),
+            or all(divisible(extent_of(p.inner[-1]), self.limit_unit) for p in self.nest.phases if p.inner),
         }
         for rule, holds in rules.items():
             if not holds:
@@ -117,6 +121,8 @@ class NestPlan:
         if self.outer is None and not loops:
             vectors = "no loop"
         parts = [_tasks(self.tasks, self.rows_per_task), f"vectors along {vectors}"]
+        if self.split is not None and self.split.changes:
+            parts[0] = f"tasks by sizes, here {parts[0]}"
         parts += [f"in blocks of {self.block}"] if self.block else []
         parts += [f"{len(self.squares)} loads transposed in registers"] if self.squares else []
         parts += [f"{self.interleaved_rows} rows interleaved"] if self.interleaved_rows > 1 else []
@@ -140,4 +146,4 @@ OVERLAPPING = (Tail.OVERLAP, Tail.OVERLAP_MASKED, Tail.OVERLAP_COPIED)
 
 
 def _tasks(tasks: int, rows: int) -> str:
-    return "1 task" if tasks == 1 else f"{tasks} tasks of {rows} rows"
+    return "1 task" if type(tasks) is int and tasks == 1 else f"{tasks} tasks of {rows} rows"

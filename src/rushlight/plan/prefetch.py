@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from ..core.index import as_index
+from ..core.symbols import hint_of
 from ..loops.expr import Access, loads_in
 from ..loops.extents import extents
-from ..loops.index import as_index
 from ..loops.nest import MemoryKind, Nest, Phase, Store
 from .cost import ROW_BYTES
 from .nest import Prefetch
@@ -33,7 +34,7 @@ def prefetched(nest: Nest, phase: Phase, rows: int) -> tuple[Prefetch, ...]:
             for a in reads
             if a.index.depends_on(row) and not a.indirect
         ]
-    points = extents(phase.inner).constant_value() or 0
+    points = hint_of(extents(phase.inner))
     return tuple(p for p in found if _is_near(p.access, phase, points))
 
 

@@ -10,10 +10,11 @@ import enum
 from dataclasses import dataclass
 
 from ..core.errors import InternalError
+from ..core.index import Index, as_index
 from ..loops.kernels import Product
 from ..loops.nest import Buffer
-from ..loops.product import ProductShape
-from .cost import EDGE_BYTES, FEW_LINES, MOST_HEIGHT, MOST_OTHERS
+from ..loops.product import ProductShape, hints_of
+from .cost import EDGE_BYTES, FEW_LINES, MOST_HEIGHT, MOST_LANES, MOST_OTHERS
 from .nest import NestPlan
 from .packing import PackPlan
 
@@ -123,6 +124,8 @@ class ProductPlan:
     table_bytes: int = 0
     epilogue: EpiloguePlan = EpiloguePlan()
     reach: int = 0  # columns beyond the triangle of its result that readers look at
+    sized: bool = False  # sizes change from call to call: all but the tile, what is packed and the epilogue
+    shares: int = 0  # matrices that have a task of their own each, if not 0
 
     @property
     def name(self) -> str:
@@ -138,9 +141,25 @@ class ProductPlan:
         used = sum(pack.size for pack in (self.left, self.right) if pack is not None) + self.table_bytes
         return -(-used // 64) * 64
 
+    @property
+    def scratch_size(self) -> Index:
+        """No less than `scratch_bytes`, for all sizes."""
+        if not self.sized:
+            return as_index(self.scratch_bytes)
+        p, width, room = self.shape, self.tile.width, as_index(64)
+        rows, columns, depth, batch = map(as_index, (p.rows, p.columns, p.depth, p.batch))
+        lanes = MOST_LANES
+        for unit, count, packed in (
+            (self.tile.height, rows, self.left is not None),
+            (width, columns, self.tile.kernel is TileKernel.COLUMNS),
+        ):
+            slab = ((depth + lanes) * unit + lanes) * p.dtype.itemsize + 64
+            room = room + batch * (count // unit + 1) * slab if packed else room
+        return room
+
     def verify(self) -> None:
         """Raise InternalError if the plan breaks an invariant."""
-        p, tile = self.shape, self.tile
+        p, tile = hints_of(self.shape), self.tile
         row_bytes = tile.width * p.dtype.itemsize
         rules = {
             "tiles cover the rows": self.tiles * tile.height >= p.rows > (self.tiles - 1) * tile.height,

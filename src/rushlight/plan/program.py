@@ -12,13 +12,13 @@ from itertools import pairwise
 
 from ..core.dtypes import DTYPES
 from ..core.errors import InternalError
-from ..loops.index import as_index
+from ..core.index import as_index
 from ..loops.kernels import Extern
 from ..loops.nest import Buffer, MemoryKind
 from ..loops.plans import LoopPlan
 from ..loops.program import Program, Stage, Step
 from ..runtime.target import Target
-from ..schedule.memory import buffers_of, bytes_of
+from ..schedule.memory import buffers_of, bytes_hint
 from .nest import NestPlan
 from .product import ProductPlan
 from .scan import ScanPlan
@@ -45,6 +45,7 @@ class PlannedProgram:
         default_factory=lambda: Buffer("scratch", DTYPES["uint8"], as_index(0), MemoryKind.TEMPORARY)
     )
     scratch_offsets: Mapping[str, int] = field(default_factory=dict)
+    scratches: Mapping[str, Buffer] = field(default_factory=dict)  # of each product, where sizes change
 
     @property
     def stages(self) -> tuple[Stage, ...]:
@@ -94,9 +95,9 @@ class PlannedProgram:
                     last[buffer] = number
         for number, stage in enumerate(self.stages):
             here = [b for b in first if first[b] <= number <= last[b]]
-            used = [(self.workspace.offsets[b], bytes_of(b), str(b)) for b in here]
+            used = [(self.workspace.offsets[b], bytes_hint(b), str(b)) for b in here]
             for plan in (self.plans.get(step.name) for step in stage.steps):
-                if isinstance(plan, ProductPlan) and plan.scratch_bytes:
+                if isinstance(plan, ProductPlan) and plan.scratch_bytes and not self.scratches:
                     name = f"the scratch memory of {plan.name}"
                     used.append((self.scratch_offsets[plan.name], plan.scratch_bytes, name))
             ordered = [*sorted(used), (self.workspace.size, 0, "the end")]

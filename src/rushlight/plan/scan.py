@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from ..core.symbols import divisible, hint
 from ..loops.expr import cost
 from ..loops.kernels import Fold, Scan
 from ..runtime.target import Target
@@ -31,13 +32,13 @@ def plan_scan(scan: Scan, target: Target) -> ScanPlan:
     loops = scan.plan
     assert loops is not None
     long = any(cost(fold.step) >= LONG_STEP for fold in scan.folds.values())
-    if long and loops.nest.outer and extent_of(loops.nest.outer[-1]) >= MANY_ROWS:
+    if long and loops.nest.outer and hint(extent_of(loops.nest.outer[-1])) >= MANY_ROWS:
         loops = replace(loops, vector_outer=True)
     plan = outer_plan(loops, target)
     (phase,) = plan.nest.phases
     if not plan.vector_outer and phase.inner:
         extent = extent_of(phase.inner[-1])
         width = plan.lanes if all(fold.associative for fold in scan.folds.values()) else 1
-        tail = Tail.SCALAR if extent % width else Tail.NONE
+        tail = Tail.NONE if divisible(extent, width) else Tail.SCALAR
         plan = replace(plan, phases=(PhasePlan(VectorLoop(width, tail)),))
     return ScanPlan(**fields_of(plan), folds=tuple(scan.folds.items()))

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..core.index import Index, Var
 from ..loops.expr import Expr, cost, walk
 from ..loops.extents import points_of
-from ..loops.index import Index, Var
 from ..loops.kernels import Scatter
 from ..loops.nest import Nest, Store
+from ..loops.plans import MOST_TASKS, TASK_WORK
 from ..runtime.target import Target
-from ..schedule.cost import MOST_TASKS, SERIAL_WORK, TASK_WORK
+from ..schedule.cost import SERIAL_WORK
 from .cost import POINT_WORK, WHOLE_ROWS
 from .nest import NestPlan, PhasePlan
 from .vectors import Tail, VectorLoop, extent_of, machine_lanes

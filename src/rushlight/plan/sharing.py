@@ -11,8 +11,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..core.dtypes import DType
+from ..core.index import Index, Quotient, Remainder
+from ..core.symbols import hint
 from ..loops.expr import Expr, walk
-from ..loops.index import Index, Quotient, Remainder
 from ..loops.instructions import COSTS
 from ..loops.nest import Buffer, MemoryKind, Nest, Reduce, Statement, Store
 from .cost import CALLED_TOO_OFTEN, WORTH_SHARING
@@ -52,9 +53,9 @@ def kernel_key(plan: NestPlan) -> Any:
     width = 0 if plan.outer is None else plan.outer.width
     key.parts += [plan.vector_outer, plan.block]
     for var in plan.nest.outer:
-        key.parts.append((width, extent_of(var) >= width) if single else extent_of(var))
+        key.parts.append((width, hint(extent_of(var)) >= width) if single else var.extent)
     for phase in plan.nest.phases:
-        key.parts.append(tuple((key.names[v], extent_of(v)) for v in phase.inner))
+        key.parts.append(tuple((key.names[v], v.extent) for v in phase.inner))
         for statement in phase.statements:
             key.add_statement(statement)
     if plan.limit is not None:
@@ -77,7 +78,7 @@ class _Key:
             self.names.setdefault(var, f"v{len(self.names)}")
         self.buffers: dict[Buffer, tuple[Any, ...]] = {}
         for buffer in dict.fromkeys(a.buffer for a in (*nest.reads(), *nest.writes())):
-            size = buffer.size.constant_value() if buffer.memory is MemoryKind.ROW else None
+            size = buffer.size if buffer.memory is MemoryKind.ROW else None
             self.buffers[buffer] = (len(self.buffers), buffer.dtype.name, size)
 
     def add_statement(self, statement: Statement) -> None:

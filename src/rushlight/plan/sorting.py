@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 from ..core.dtypes import DTYPES
 from ..core.errors import InternalError
-from ..loops.index import as_index
+from ..core.index import as_index
 from ..loops.kernels import Sort, SortShape
 from ..loops.nest import Buffer, MemoryKind
+from ..loops.plans import TASK_WORK
 from ..runtime.target import Target
-from ..schedule.cost import SERIAL_WORK, TASK_WORK
+from ..schedule.cost import SERIAL_WORK
 from .cost import (
     FEW_SELECTED,
     FEW_SORT_TASKS,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from ..core.symbols import hint, is_size
 from ..loops.kernels import Product
-from ..loops.product import ProductShape, Side
+from ..loops.product import ProductShape, Side, changes, hints_of, numbers_of
 from ..runtime.target import Target
 from .cost import (
     ACROSS_BLOCK,
@@ -40,57 +41,79 @@ from .product import Grid, ProductPlan, Tile, TileKernel
 
 def plan_product(product: Product, target: Target, shares: int = 0) -> ProductPlan:
     """The plan of a product. `shares`: if not 0, each of so many matrices is multiplied by a task of its own,
-    and packed by as many as any other, in order."""
-    p = product.shape
+    and packed by as many as any other, in order.
+
+    Where sizes change from call to call, the tile and what is packed are those for the sizes of the call that
+    was captured, and everything else is planned again for the sizes of each call (`fit_plan`)."""
+    if product.shape.windows is not None:
+        product = replace(product, shape=numbers_of(product.shape))
+    here = replace(product, shape=hints_of(product.shape))
+    p = here.shape
     lanes = target.lanes(p.dtype.itemsize)
     if p.windows is None and p.right.column != 1 and _prefers_dot(p, lanes):
-        plan = _dot_plan(product, target)
+        plan = fit_plan(here, _dot_tile(p, target), target, hint(shares))
     else:
-        plan = _tile_plan(product, target)
-    if shares:
-        plan = replace(plan, grid=Grid(shares, 1, 1))
-    plan = replace(_with_lead(plan), reach=p.columns)
+        plan = fit_plan(here, _column_tile(p, target), target, hint(shares))
+    if changes(product.shape) or is_size(shares):
+        plan = replace(plan, product=product, shares=shares, sized=True)
     return replace(plan, epilogue=plan_epilogue(plan, target))
 
 
-def _tile_plan(product: Product, target: Target) -> ProductPlan:
+def fit_plan(
+    product: Product, tile: Tile, target: Target, shares: int = 0, packs_left: bool | None = None
+) -> ProductPlan:
+    """The plan of a product of known sizes with a given tile, but for its epilogue. `packs_left`: whether the
+    left operand is packed, if that is not to be decided here."""
+    p = product.shape
+    size, (height, width) = p.dtype.itemsize, (tile.height, tile.width)
+    tiles, panels = -(-p.rows // height), -(-p.columns // width)
+    chunk = _chunk(height, width * size)
+    if tile.kernel is TileKernel.DEPTH:
+        plan = ProductPlan(product, tile, tiles, panels, p.depth, chunk, _grid(p, tiles, panels), panels)
+    else:
+        plan = _column_plan(product, tile, target, chunk, packs_left)
+    if shares:
+        plan = replace(plan, grid=Grid(shares, 1, 1))
+    return replace(_with_lead(plan), reach=p.columns)
+
+
+def _column_plan(
+    product: Product, tile: Tile, target: Target, chunk: int, packs_left: bool | None
+) -> ProductPlan:
     """Vectors along the columns."""
     p = product.shape
-    size = p.dtype.itemsize
-    lanes = target.lanes(size)
-    height, vectors = _tile(p, target, lanes)
-    width = lanes * vectors
-    tiles, panels = -(-p.rows // height), -(-p.columns // width)
+    lanes = target.lanes(p.dtype.itemsize)
+    tiles, panels = -(-p.rows // tile.height), -(-p.columns // tile.width)
     if p.right.column != 1 or (_right_gains(p) and panels > FEW_PANELS):
         direct = 0
     else:
-        direct = p.columns // width  # kernels read whole panels
-    chunk = _chunk(height, width * size)
+        direct = p.columns // tile.width  # kernels read whole panels
     if p.triangle is not None and p.triangle.side in (Side.LEFT_LOWER, Side.LEFT_UPPER):
         chunk = min(chunk, TRIANGLE_TILES)
     plan = ProductPlan(
         product,
-        Tile(TileKernel.COLUMNS, height, width),
+        tile,
         tiles,
         panels,
         _block(p),
         chunk,
         _grid(p, tiles, panels),
         direct,
-        right_room=slab_bytes(p.depth, width, lanes, size),
+        right_room=slab_bytes(p.depth, tile.width, lanes, p.dtype.itemsize),
     )
-    return _with_packing(plan, lanes)
+    return _with_packing(plan, lanes, packs_left)
 
 
-def _dot_plan(product: Product, target: Target) -> ProductPlan:
+def _column_tile(p: ProductShape, target: Target) -> Tile:
+    lanes = target.lanes(p.dtype.itemsize)
+    height, vectors = _tile(p, target, lanes)
+    return Tile(TileKernel.COLUMNS, height, lanes * vectors)
+
+
+def _dot_tile(p: ProductShape, target: Target) -> Tile:
     """Vectors along the depth."""
-    p = product.shape
     height = min(p.rows, 6 if target.vector_registers >= MANY_REGISTERS else 3)
-    width = 8 if p.rows == 1 else 4
-    tiles, panels = -(-p.rows // height), -(-p.columns // width)
-    chunk = _chunk(height, width * p.dtype.itemsize)
-    tile = Tile(TileKernel.DEPTH, height, width)
-    return ProductPlan(product, tile, tiles, panels, p.depth, chunk, _grid(p, tiles, panels), panels)
+    return Tile(TileKernel.DEPTH, height, 8 if p.rows == 1 else 4)
 
 
 def _prefers_dot(p: ProductShape, lanes: int) -> bool:
@@ -162,12 +185,12 @@ def _chunk(height: int, row_bytes: int) -> int:
 # Packing.
 
 
-def _with_packing(plan: ProductPlan, lanes: int) -> ProductPlan:
+def _with_packing(plan: ProductPlan, lanes: int, packs_left: bool | None = None) -> ProductPlan:
     """The plan with what is packed, in scratch memory: the left operand, then the right, then tables."""
     p, tile = plan.shape, plan.tile
     left = right = None
     end = 0
-    if _left_gains(p, tile.height * tile.width // lanes):
+    if _left_gains(p, tile.height * tile.width // lanes) if packs_left is None else packs_left:
         left = plan_pack(p, "left", 0, tile.height, end, lanes)
         end += left.size
     if plan.direct < plan.panels:

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..core.index import Index, Var
+from ..core.symbols import hint, size_of
 from ..loops.expr import Access, Expr, cost, loads_in, walk
-from ..loops.index import Index, Var
 from ..loops.nest import Combine, Nest, Reduce, Statement, Store
 from ..loops.varying import varying
 from ..runtime.target import Target
@@ -41,10 +42,9 @@ class VectorLoop:
 
 
 def extent_of(var: Var) -> int:
-    value = var.extent.constant_value()
-    if value is None:
-        raise NotImplementedError("extents known only at call time")
-    return value
+    """The extent of a loop; one that changes from call to call is a size (core/symbols.py)."""
+    size: int = size_of(var.extent)
+    return size
 
 
 def machine_lanes(nest: Nest, target: Target) -> int:
@@ -66,7 +66,7 @@ def loop_width(statements: Sequence[Statement], var: Var, lanes: int) -> int:
     Where lanes are gathered or many values are alive, one register has to do; where what is folded takes long
     to compute, two.
     """
-    extent = extent_of(var)
+    extent = hint(extent_of(var))
     most = LONG_FOLD_REGISTERS if any(folds_long(s) for s in statements) else MOST_REGISTERS
     streams = _streams(statements, var)
     if streams is None:

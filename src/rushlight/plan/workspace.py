@@ -1,7 +1,8 @@
 """Where temporary buffers lie in the workspace: buffers that do not live at the same time share memory.
 
 In: the buffers that each stage uses, in order. Out: an offset for each temporary, 64-byte aligned, and the
-workspace's size. The placement is first fit, large ones first, which is deterministic.
+workspace's size. The placement is first fit, large ones first, which is deterministic. Where sizes change from
+call to call, `place` runs again when a program is called with sizes that it has not met (runtime/sized.py).
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..loops.nest import Buffer, MemoryKind
-from ..schedule.memory import bytes_of
+from ..schedule.memory import bytes_hint
 from .cost import LARGE_BUFFER
 
 ALIGNMENT = 64
+
+Life = tuple[int, int]  # the first and the last stage in which something is used
 
 
 @dataclass(frozen=True)
@@ -24,52 +27,60 @@ class Workspace:
     offsets: Mapping[Buffer, int]
     size: int
     tops: tuple[int, ...] = ()  # for each stage, where the memory begins that nobody uses
+    lives: Mapping[Buffer, Life] = ()  # type: ignore[assignment]
 
 
 def aligned(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
-def place_temporaries(stages: Sequence[Sequence[Buffer]]) -> Workspace:
-    """Offsets of the temporaries among the buffers of each stage; those of a stage are in use together."""
-    first: dict[Buffer, int] = {}
-    last: dict[Buffer, int] = {}
+def lives_of(stages: Sequence[Sequence[Buffer]]) -> dict[Buffer, Life]:
+    """When the temporaries among the buffers of each stage are in use."""
+    lives: dict[Buffer, Life] = {}
     for at, stage in enumerate(stages):
         for buffer in dict.fromkeys(stage):
             if buffer.memory is MemoryKind.TEMPORARY:
-                first.setdefault(buffer, at)
-                last[buffer] = at
-    lengths = {b: aligned(max(bytes_of(b), 1)) for b in first}
+                lives[buffer] = (lives.get(buffer, (at, at))[0], at)
+    return lives
+
+
+def place_temporaries(stages: Sequence[Sequence[Buffer]]) -> Workspace:
+    """Offsets of the temporaries among the buffers of each stage; those of a stage are in use together. Sizes
+    that change count as they were in the call that is captured."""
+    lives = lives_of(stages)
+    lengths = [aligned(max(bytes_hint(b), 1)) for b in lives]
+    places, size = place(lengths, list(lives.values()))
+    offsets = dict(zip(lives, places, strict=True))
+    tops = [0] * len(stages)
+    for (first, last), length, start in zip(lives.values(), lengths, places, strict=True):
+        for at in range(first, last + 1):
+            tops[at] = max(tops[at], start + length)
+    return Workspace(offsets, size, tuple(tops), lives)
+
+
+def place(lengths: Sequence[int], lives: Sequence[Life]) -> tuple[list[int], int]:
+    """Where memory of these lengths, used in these stages, begins; and the size of it all."""
     # What is largest is placed first, so that it does not have to fit between what is small; the many small
     # ones have a place of their own, where the order of first use will do.
-    large = sorted((b for b in first if lengths[b] >= LARGE_BUFFER), key=lambda b: -lengths[b])
-    small = [b for b in first if lengths[b] < LARGE_BUFFER]
-    offsets: dict[Buffer, int] = {}
-    size = _place(large, 0, first, last, lengths, offsets)
-    size = max(size, _place(small, size, first, last, lengths, offsets))
-    tops = [0] * len(stages)
-    for buffer, start in offsets.items():
-        for at in range(first[buffer], last[buffer] + 1):
-            tops[at] = max(tops[at], start + lengths[buffer])
-    return Workspace(offsets, size, tuple(tops))
+    large = sorted((b for b, n in enumerate(lengths) if n >= LARGE_BUFFER), key=lambda b: -lengths[b])
+    small = [b for b, n in enumerate(lengths) if n < LARGE_BUFFER]
+    offsets = [0] * len(lengths)
+    size = _place(large, 0, lives, lengths, offsets)
+    size = max(size, _place(small, size, lives, lengths, offsets))
+    return offsets, size
 
 
 def _place(
-    buffers: list[Buffer],
-    base: int,
-    first: dict[Buffer, int],
-    last: dict[Buffer, int],
-    lengths: dict[Buffer, int],
-    offsets: dict[Buffer, int],
+    buffers: Sequence[int], base: int, lives: Sequence[Life], lengths: Sequence[int], offsets: list[int]
 ) -> int:
     """Place buffers in turn, each in the first gap from `base` on that is free all its life; gives the end of
     the last one."""
-    placed: list[tuple[int, int, Buffer]] = []  # (start, end, buffer), sorted by start
+    placed: list[tuple[int, int, int]] = []  # (start, end, buffer), sorted by start
     size = base
     for buffer in buffers:
-        start, born, dies = base, first[buffer], last[buffer]
+        start, (born, dies) = base, lives[buffer]
         for low, high, other in placed:
-            if first[other] <= dies and last[other] >= born:
+            if lives[other][0] <= dies and lives[other][1] >= born:
                 if low - start >= lengths[buffer]:
                     break
                 start = max(start, high)

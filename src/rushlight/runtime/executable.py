@@ -65,6 +65,29 @@ class BlockMemory:
     workspace_size: int  # in bytes
 
 
+class SharedWorkspace:
+    """Memory for temporaries, as large as was ever needed; one call at a time uses it."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self._memory = aligned_bytes(0)
+
+    def of_size(self, size: int) -> np.ndarray:
+        """The memory, by whoever holds the lock."""
+        if self._memory.size < size:
+            self._memory = aligned_bytes(size)
+        return self._memory
+
+
+@dataclass(frozen=True)
+class SizeTable:
+    """The sizes of a call to a program that takes them from memory."""
+
+    slot: int | None  # of the block; None if no kernel needs a size
+    table: np.ndarray
+    workspace: SharedWorkspace
+
+
 class Executable:
     """Native code with its memory."""
 
@@ -78,6 +101,7 @@ class Executable:
         pool: ThreadPool,
         reports: Sequence[tuple[type[Exception], str]] = (),
         updates: Mapping[int, int] | None = None,
+        sizes: SizeTable | None = None,
     ) -> None:
         self._library = library
         self._pool = pool
@@ -96,14 +120,16 @@ class Executable:
         # positions of outputs that are inputs, updated in place; `outputs` are the others
         self.updates = dict(sorted((updates or {}).items()))
         self.native = all(native for native, _ in self.segments)
-        self._lock = threading.Lock()
-        self._workspace: np.ndarray | None = None
+        self.sizes = sizes
+        self._shared = SharedWorkspace() if sizes is None else sizes.workspace
         self._template: Any = None
+        self._template_of: np.ndarray | None = None  # the workspace that the template has addresses in
         # the workspace of native calls, and a word that is not 0 while one of them uses it
         self._native_memory: tuple[np.ndarray, np.ndarray] | None = None
-        self._call: Any = None if self.native and available() else False  # the native call, made at first use
+        # the native call, made at first use
+        self._call: Any = None if self.native and available() and sizes is None else False
 
-    def run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    def run(self, inputs: Sequence[np.ndarray], sizes: Sequence[int] = ()) -> list[np.ndarray]:
         """The outputs; those in `updates` are the given arrays, with new contents."""
         found = self._run_on(inputs)
         for position, given in self.updates.items():
@@ -126,12 +152,12 @@ class Executable:
                 return found
             if found is not NotImplemented:
                 self.report(found)
-        own = self._lock.acquire(blocking=False)
+        own = self._shared.lock.acquire(blocking=False)
         try:
             return self._run(inputs, own=own)
         finally:
             if own:
-                self._lock.release()
+                self._shared.lock.release()
 
     def invoker(
         self,
@@ -196,10 +222,10 @@ class Executable:
     def _run(self, inputs: Sequence[np.ndarray], *, own: bool) -> list[np.ndarray]:
         """Fill in the block, run the segments in order, and give the outputs."""
         if own:
-            if self._workspace is None:
-                self._workspace = aligned_bytes(self.workspace_size)
-                self._template = self._block_over(self._workspace)
-            workspace, template = self._workspace, self._template
+            workspace = self._shared.of_size(self.workspace_size)
+            if self._template_of is not workspace:
+                self._template, self._template_of = self._block_over(workspace), workspace
+            template = self._template
         else:
             workspace = aligned_bytes(self.workspace_size)
             template = self._block_over(workspace)
@@ -226,6 +252,8 @@ class Executable:
         """An empty block of addresses, the pool's filled in."""
         block = self._block_type()
         block[0] = self._pool.address
+        if self.sizes is not None and self.sizes.slot is not None:
+            block[self.sizes.slot] = self.sizes.table.__array_interface__["data"][0]
         return block
 
     def _block_over(self, workspace: np.ndarray) -> Any:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..core.index import Index, Var
 from ..loops.causal_bounds import Beyond, Known, as_number, columns_of, fact_of, limits, rest_of
 from ..loops.expr import Recorder, loads_in
 from ..loops.extents import constant
-from ..loops.index import Index, Var
 from ..loops.kernels import Product
 from ..loops.nest import Buffer, MemoryKind, Nest, Store
 from ..loops.plans import LoopPlan
@@ -25,6 +25,8 @@ Rest = tuple[tuple[Store, ...], ...]
 
 def limit_rows(program: Program) -> Program:
     """Give plans the limits that can be shown."""
+    if program.symbols is not None:  # a bound would have to be shown for all sizes
+        return program
     recorder, steps = program.recorder, list(program.steps)
     facts: dict[Buffer, Beyond] = {}
     for at, step in enumerate(steps):

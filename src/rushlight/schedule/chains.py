@@ -11,16 +11,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ..core.index import Var, as_index
+from ..core.proofs import always_nonnegative
+from ..core.symbols import divisible, hint, size_of
 from ..loops.expr import Access
-from ..loops.extents import constant
-from ..loops.index import Var
 from ..loops.kernels import Extern, Product
 from ..loops.nest import Buffer, MemoryKind, Nest
 from ..loops.plans import LoopPlan
 from ..loops.product import Matrix
 from ..loops.program import Chain, Step
 from .cost import AHEAD, FEWEST_SHARES, SHARE_BYTES, VECTOR_ROWS
-from .memory import bytes_of
+from .memory import bytes_hint
 from .stages import may_fail
 
 
@@ -50,7 +51,7 @@ class _Growing:
         self.before: list[Step] = []  # of these, what the chain may need,
         self.after: list[Step] = []  # and what needs it, or needs to come after what it reads
         self.shares = first.shape.batch if isinstance(first, Product) else 0
-        if self.shares < FEWEST_SHARES or _cut(first, self.shares) is None:
+        if hint(self.shares) < FEWEST_SHARES or _cut(first, self.shares) is None:
             return
         links = set()  # the numbers of all but the first
         waiting: list[int] = []
@@ -75,7 +76,7 @@ class _Growing:
         links = [*self.links, link]
         (known, made), (read, written) = map(_touched, (self.links, links))
         related = (known | made).intersection(step.inputs)
-        if not related or sum(map(bytes_of, read | written)) > SHARE_BYTES * self.shares:
+        if not related or sum(map(bytes_hint, read | written)) > SHARE_BYTES * hint(self.shares):
             return False
         if not all(_stays_inside(link, b, self.shares) for link in links for b in written):
             return False
@@ -103,16 +104,19 @@ def _cut(step: Step, shares: int) -> Step | None:
         return None
     if isinstance(step, Product):
         p = step.shape
-        fits = p.batch == shares and p.windows is None and p.left.batch and p.right.batch
+        fits = as_index(p.batch) == as_index(shares) and p.windows is None and p.left.batch and p.right.batch
         return step if fits else None
     if not isinstance(step, LoopPlan):
         return None
     if step.part or step.block or not step.nest.outer:
         return None
-    rows, rest = divmod(max(constant(step.nest.outer[0].extent), 1), shares)
-    if rest or (step.vector_outer and len(step.nest.outer) == 1 and rows % VECTOR_ROWS):
+    extent = size_of(step.nest.outer[0].extent)
+    if not divisible(extent, shares) or hint(extent) == 0:
         return None
-    return replace(step, tasks=shares, rows_per_task=rows)
+    rows = extent // shares
+    if step.vector_outer and len(step.nest.outer) == 1 and not divisible(rows, VECTOR_ROWS):
+        return None
+    return replace(step, tasks=shares, rows_per_task=rows, split=None)
 
 
 # Where a share is.
@@ -120,9 +124,10 @@ def _cut(step: Step, shares: int) -> Step | None:
 
 def _stays_inside(step: Step, buffer: Buffer, shares: int) -> bool:
     """Whether each share of a step touches of a buffer nothing but the share with the same number."""
-    size, rest = divmod(max(constant(buffer.size), 1), shares)
-    if rest:
+    whole = size_of(buffer.size)
+    if not divisible(whole, shares) or hint(whole) == 0:
         return False
+    size = whole // shares
     if isinstance(step, LoopPlan):
         return _nest_stays(step.nest, buffer, size, step.rows_per_task)
     assert isinstance(step, Product)
@@ -134,14 +139,16 @@ def _stays_inside(step: Step, buffer: Buffer, shares: int) -> bool:
             for operand, matrix, rows, columns in operands
             if operand is buffer
         )
-        and (step.result is not buffer or size == p.rows * p.columns)
+        and (step.result is not buffer or as_index(size) == as_index(p.rows * p.columns))
         and (nest is None or _nest_stays(nest, buffer, size, 1))
     )
 
 
 def _matrix_stays(matrix: Matrix, rows: int, columns: int, size: int) -> bool:
     last = matrix.offset + (rows - 1) * matrix.row + (columns - 1) * matrix.column
-    return matrix.batch == size and min(matrix.offset, matrix.row, matrix.column) >= 0 and last < size
+    return as_index(matrix.batch) == as_index(size) and all(
+        always_nonnegative(as_index(n)) for n in (matrix.offset, matrix.row, matrix.column, size - last - 1)
+    )
 
 
 def _nest_stays(nest: Nest, buffer: Buffer, size: int, rows: int) -> bool:
@@ -153,9 +160,8 @@ def _nest_stays(nest: Nest, buffer: Buffer, size: int, rows: int) -> bool:
 
 
 def _access_stays(access: Access, row: Var, size: int, rows: int) -> bool:
-    step = access.index.stride(row)
-    distance = None if step is None else step.constant_value()
-    if access.indirect or distance is None or distance * rows != size:
+    distance = access.index.stride(row)
+    if access.indirect or distance is None or distance * rows != as_index(size):
         return False
-    low, high = access.index.substitute({row: 0}).bounds()
-    return low is not None and high is not None and low >= 0 and high + distance * (rows - 1) < size
+    first = access.index.substitute({row: 0})
+    return always_nonnegative(first) and always_nonnegative(-first - distance * (rows - 1) + size - 1)

@@ -6,12 +6,9 @@ follows from what the code does with it. "Instructions" are those of `loops.expr
 
 from __future__ import annotations
 
-# Tasks.
+# Tasks; how their number follows from the work is in loops/plans.py, since it is worked out at calls, too.
 
 SERIAL_WORK = 800_000  # instructions below which waking threads costs more than they save (compiled)
-AWAKE_WORK = 250_000  # the same among launches that keep the threads awake (training)
-TASK_WORK = 200_000  # instructions of a task at least: its launch is then 1 % of it
-MOST_TASKS = 64  # tasks of a kernel: enough for the threads of a socket to share evenly
 VECTOR_ROWS = 64  # points of a vectorized loop that tasks are cut at: no vector reaches into the next task
 LINE_ROWS = 32  # rows of a transpose that tasks are cut at: whole cache lines of any dtype
 

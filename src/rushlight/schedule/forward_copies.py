@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from ..core.index import Index, Var, as_index
+from ..core.symbols import hint, size_of
 from ..loops.definitions import Definition, Map, points
 from ..loops.expr import Access, Recorder
-from ..loops.extents import constant, flatten
-from ..loops.index import Index, Var, as_index
+from ..loops.extents import flatten
 from ..loops.kernels import Copy
 from ..loops.nest import Buffer, MemoryKind, Nest, Phase, Store
 from ..loops.program import Program
@@ -65,7 +66,7 @@ def _rearranged(definition: Definition) -> Buffer | None:
     if not isinstance(definition, Map) or definition.value.op != "load" or definition.value.data.indirect:
         return None
     source: Buffer = definition.value.data.buffer
-    same = source.dtype is definition.buffer.dtype and source.size == points(definition)
+    same = source.dtype is definition.buffer.dtype and source.size == as_index(points(definition))
     return source if same else None
 
 
@@ -75,12 +76,12 @@ def _way(recorder: Recorder, copy: Map) -> _Way | None:
     nest = unmerged(recorder, Nest(copy.buffer.name, copy.variables, (Phase((), (store,)),)))
     index: Index = nest.phases[0].statements[0].value.data.index
     found = [index.stride(var) for var in nest.outer]
-    strides = tuple(0 if step is None else step.constant_value() or 0 for step in found)
+    strides = tuple(0 if step is None else size_of(step) for step in found)
     room = 1
-    for step, var in sorted(zip(strides, nest.outer, strict=True), key=lambda pair: pair[0]):
-        if var.extent != 1 and step != room:
+    for step, var in sorted(zip(strides, nest.outer, strict=True), key=lambda pair: hint(pair[0])):
+        if var.extent != 1 and as_index(step) != as_index(room):
             return None
-        room *= constant(var.extent)
+        room *= size_of(var.extent)
     starts = index.substitute(dict.fromkeys(nest.outer, 0)) == 0
     return _Way(copy.buffer, nest.outer, strides) if starts else None
 

@@ -16,9 +16,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..core.errors import InternalError
+from ..core.index import as_index
+from ..core.symbols import hint, hint_of
 from ..loops.definitions import Definition, Map, Reduction, Structured, points, read, written
 from ..loops.expr import Recorder, loads_in
-from ..loops.extents import constant
 from ..loops.kernels import Product, Routine, Scan
 from ..loops.nest import Buffer
 from ..loops.program import Group, Program
@@ -40,7 +41,7 @@ def small_first(program: Program) -> Program:
     others: list[Definition] = []
     late: set[Buffer] = set()
     for definition in program.definitions:
-        few = isinstance(definition, Map | Reduction) and points(definition) <= FEW_NUMBERS
+        few = isinstance(definition, Map | Reduction) and hint(points(definition)) <= FEW_NUMBERS
         if few and late.isdisjoint(read(definition)):
             early.append(definition)
         else:
@@ -98,7 +99,7 @@ class _Fuser:
         self.common = {
             buffer
             for buffer, count in readers.items()
-            if count > MANY_READERS and constant(buffer.size) <= FEW_NUMBERS
+            if count > MANY_READERS and hint_of(buffer.size) <= FEW_NUMBERS
         }
         for definition in definitions:
             self._place(definition)
@@ -157,12 +158,15 @@ class _Fuser:
     def _is_slight(self, shared: set[Buffer], group: _GrowingGroup, definition: Map | Reduction) -> bool:
         """Whether what is shared (a number for each channel, for example) is next to nothing beside what one
         of the maps computes."""
-        if isinstance(definition, Map) and points(definition) == group.rows:
+        whole = isinstance(definition, Map) and group.rows is not None
+        if whole and as_index(points(definition)) == as_index(group.rows or 0):
             return False  # a number for each row
         most = max(
-            points(member) for member in (*group.members, definition) if isinstance(member, Map | Reduction)
+            hint(points(member))
+            for member in (*group.members, definition)
+            if isinstance(member, Map | Reduction)
         )
-        return most >= LARGE_MAP and SLIGHT * sum(constant(buffer.size) for buffer in shared) <= most
+        return most >= LARGE_MAP and SLIGHT * sum(hint_of(buffer.size) for buffer in shared) <= most
 
     def _joins_product(self, definition: Map | Reduction, at: int) -> bool:
         """Add `definition` to the product that the last of what it reads comes from, if there is one and it
@@ -202,12 +206,13 @@ class _Fuser:
         }
         if len(counts) == 1:
             return [None]
-        few, many = min(counts), max(counts)
-        return [] if many >= LARGE_MAP and (few < FEW_ROWS or many < SHORT_ROW * few) else [few]
+        rows = min(counts, key=hint)
+        few, many = hint(rows), max(map(hint, counts))
+        return [] if many >= LARGE_MAP and (few < FEW_ROWS or many < SHORT_ROW * few) else [rows]
 
     def _obstacle(self, group: _GrowingGroup, definition: Map | Reduction, rows: int) -> str:
         """Why the members and `definition` cannot all run row by row; empty if they can."""
-        if group.checked != rows:
+        if group.checked is None or as_index(group.checked) != as_index(rows):
             widths: dict[Buffer, int] = {}
             for member in group.members:
                 if isinstance(member, Map | Reduction):
@@ -229,7 +234,7 @@ class _Fuser:
         if along and any(self._directions[buffer, rows] == -along for buffer in widths):
             return f"{definition.buffer} is contiguous along other loops than the group"
         self._directions[definition.buffer, rows] = along
-        widths[definition.buffer] = points(definition) // rows if rows else 0
+        widths[definition.buffer] = points(definition) // rows if hint(rows) else 0
         return ""
 
 

@@ -10,23 +10,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..core.index import Index, Quotient, Remainder, Var, as_index
+from ..core.symbols import divisible, hint, hint_of, size_of
 from ..loops.expr import Recorder, cost, loads_in, walk
-from ..loops.extents import constant, points_of
-from ..loops.index import Index, Quotient, Remainder, Var, as_index
+from ..loops.extents import points_hint, points_of
 from ..loops.nest import MemoryKind, Nest, Phase, Statement, Store
-from ..loops.plans import LoopPlan
+from ..loops.plans import LoopPlan, Split
 from ..loops.rewrite import move_loops
-from .cost import (
-    AWAKE_WORK,
-    FAR_STRIDE,
-    LINE_ROWS,
-    MOST_TASKS,
-    TASK_WORK,
-    TRANSPOSE_BLOCK,
-    TRANSPOSE_ROWS,
-    TRANSPOSE_SQUARE,
-    VECTOR_ROWS,
-)
+from .cost import FAR_STRIDE, LINE_ROWS, TRANSPOSE_BLOCK, TRANSPOSE_ROWS, TRANSPOSE_SQUARE, VECTOR_ROWS
 
 
 def plan_loops(recorder: Recorder, nest: Nest) -> LoopPlan:
@@ -34,14 +25,10 @@ def plan_loops(recorder: Recorder, nest: Nest) -> LoopPlan:
     nest, block = _blocked(nest)
     vector_outer = _prefers_outer(nest)
     work = _work(nest)
-    extent = constant(nest.outer[0].extent) if nest.outer else 1
-    tasks = 1 if work < AWAKE_WORK else min(extent, max(2, work // TASK_WORK), MOST_TASKS)
-    rows = -(-extent // tasks)
-    if vector_outer and len(nest.outer) == 1 and tasks > 1:
-        rows = -(-rows // VECTOR_ROWS) * VECTOR_ROWS
-    if block and len(nest.outer) == 2:
-        rows = -(-rows // LINE_ROWS) * LINE_ROWS
-    return LoopPlan(nest, vector_outer, -(-extent // rows) if rows else 1, rows, block, work)
+    extent = size_of(nest.outer[0].extent) if nest.outer else 1
+    unit = VECTOR_ROWS if vector_outer and len(nest.outer) == 1 else 1
+    split = Split(extent, work, unit, LINE_ROWS if block and len(nest.outer) == 2 else 1)
+    return LoopPlan(nest, vector_outer, *split.tasks_and_rows(), block, work, split=split)
 
 
 # Merging.
@@ -72,17 +59,17 @@ def _drop_single(recorder: Recorder, nest: Nest) -> Nest:
 def unmerged(recorder: Recorder, nest: Nest) -> Nest:
     """Outer loops over several dimensions at once, told apart by division, as loops of their own."""
     for at, var in enumerate(nest.outer):
-        extent = constant(var.extent)
+        extent = size_of(var.extent)
         divisors = {
             d
             for phase in nest.phases
             for s in phase.statements
             for index in _indices(s)
             for d in _divisors(index, var)
-            if 1 < d < extent and extent % d == 0
+            if 1 < hint(d) < hint(extent) and divisible(extent, d)
         }
         if divisors:
-            step = min(divisors)
+            step = min(divisors, key=hint)
             high, low = Var(f"{var.name}_", extent // step), Var(f"{var.name}{step}", step)
             values = {var: as_index(high) * step + low}
             phases = tuple(Phase(p.inner, move_loops(recorder, p.statements, values)) for p in nest.phases)
@@ -94,7 +81,7 @@ def unmerged(recorder: Recorder, nest: Nest) -> Nest:
 def _divisors(index: Index, var: Var) -> list[int]:
     """What `var` itself is divided by somewhere in an index."""
     return [
-        atom.divisor.constant_value() or 0
+        size_of(atom.divisor)
         for atom in index.atoms()
         if isinstance(atom, Quotient | Remainder) and atom.value == as_index(var)
     ]
@@ -161,7 +148,7 @@ def _prefers_outer(nest: Nest) -> bool:
         return False
     outer = inner = 0
     for phase in nest.phases:
-        turns = points_of(phase.inner)  # what runs often counts most
+        turns = points_hint(phase.inner)  # what runs often counts most
         outer += turns * sum(_score(s, nest.outer[-1]) for s in phase.statements)
         inner += turns * sum(_score(s, phase.inner[-1]) for s in phase.statements) if phase.inner else 0
     return outer > inner
@@ -185,12 +172,12 @@ def _blocked(nest: Nest) -> tuple[Nest, int]:
         return nest, 0
     last = nest.outer[-1]
     indices = [index for phase in nest.phases for s in phase.statements for index in _indices(s)]
-    if constant(last.extent) < TRANSPOSE_SQUARE or not any(_is_far(index, last) for index in indices):
+    if size_of(last.extent) < TRANSPOSE_SQUARE or not any(_is_far(index, last) for index in indices):
         return nest, 0
     near = [
         var
         for var in nest.outer[:-1]
-        if constant(var.extent) >= TRANSPOSE_ROWS
+        if size_of(var.extent) >= TRANSPOSE_ROWS
         and any(index.stride(var) == 1 and _is_far(index, last) for index in indices)
     ]
     if not near:
@@ -201,8 +188,7 @@ def _blocked(nest: Nest) -> tuple[Nest, int]:
 
 def _is_far(index: Index, var: Var) -> bool:
     step = index.stride(var)
-    distance = None if step is None else step.constant_value()
-    return distance is not None and abs(distance) >= FAR_STRIDE
+    return step is not None and abs(hint_of(step)) >= FAR_STRIDE
 
 
 # Work.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..loops.extents import constant
+from ..core.symbols import hint_of, size_of
 from ..loops.kernels import Kernel
 from ..loops.nest import Buffer
 from ..loops.plans import LoopPlan
@@ -14,4 +14,10 @@ def buffers_of(kernel: Kernel | LoopPlan) -> list[Buffer]:
 
 
 def bytes_of(buffer: Buffer) -> int:
-    return constant(buffer.size) * buffer.dtype.itemsize
+    """The size of a buffer; one that changes from call to call is a size."""
+    return size_of(buffer.size) * buffer.dtype.itemsize
+
+
+def bytes_hint(buffer: Buffer) -> int:
+    """The size of a buffer in the call that was captured."""
+    return hint_of(buffer.size) * buffer.dtype.itemsize

@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..core.errors import InternalError
+from ..core.index import Index, Var, as_index
 from ..loops.definitions import Map, Reduction, Structured, points
 from ..loops.expr import Access, Expr, Recorder, loads_in, reindex, substitute
 from ..loops.extents import flatten, unflatten
-from ..loops.index import Index, Var, as_index
 from ..loops.nest import Buffer, Combine, MemoryKind, Nest, Phase, Reduce, Store
 from ..loops.program import Group
 from ..loops.rewrite import rewrite_statements
@@ -68,6 +68,9 @@ def _flat_nest(
             )
         )
         value = forwarded(recorder, reindex(recorder, member.value, moved), draft.stored)
+        for access in loads_in(value):
+            if access.buffer in draft.stored and not needed(access.buffer):
+                raise InternalError(f"{name}: {member.buffer} reads {access} of the same nest, not stored")
         draft.stored[member.buffer] = (position, value)
         if needed(member.buffer):
             draft.statements.append(Store(Access(member.buffer, position), value))

@@ -14,7 +14,7 @@ from ..loops.kernels import Product
 from ..loops.nest import Buffer, MemoryKind
 from ..loops.program import Chain, Program, Step
 from .cost import LARGE_RESULT, LONG_WAIT
-from .memory import buffers_of, bytes_of
+from .memory import buffers_of, bytes_hint
 
 
 def store_past_caches(program: Program) -> Program:
@@ -25,7 +25,7 @@ def store_past_caches(program: Program) -> Program:
     ]
     traffic = [0]  # before each stage
     for buffers in touched:
-        traffic.append(traffic[-1] + sum(map(bytes_of, buffers)))
+        traffic.append(traffic[-1] + sum(map(bytes_hint, buffers)))
 
     def streamed(unit: Step | Chain, number: int) -> Step | Chain:
         if not isinstance(unit, Product) or unit.epilogue is None:
@@ -42,7 +42,7 @@ def store_past_caches(program: Program) -> Program:
 
 def _is_large(buffer: Buffer, product: Product) -> bool:
     temporary = buffer is not product.result and buffer.memory is MemoryKind.TEMPORARY
-    return temporary and bytes_of(buffer) >= LARGE_RESULT
+    return temporary and bytes_hint(buffer) >= LARGE_RESULT
 
 
 def _waits(buffer: Buffer, number: int, touched: Sequence[set[Buffer]], traffic: Sequence[int]) -> bool:

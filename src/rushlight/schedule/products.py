@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Sequence
 from dataclasses import replace
 
+from ..core.index import Index, Var, as_index
 from ..loops.definitions import Definition, Map, points, read
 from ..loops.expr import Access, Expr, Recorder, loads_in, reindex, substitute, walk
 from ..loops.extents import extents, flatten, unflatten
-from ..loops.index import Index, Var
 from ..loops.instructions import CHECKS
 from ..loops.kernels import Copy, Product
 from ..loops.nest import Buffer, MemoryKind, Nest, Phase, Store
@@ -30,15 +30,29 @@ def epilogue_obstacle(product: Product, written: set[Buffer], definition: Defini
     triangle = product.shape.triangle
     if triangle is not None and triangle.side is Side.RESULT:
         return "of the product only a triangle is of use, and its readers know where rows of that end"
-    if points(definition) != product.shape.size:
+    if as_index(points(definition)) != as_index(product.shape.size):
         return f"{definition.buffer} has not one element for each of the product"
     if any(_is_gather(node) for node in walk(definition.value)):
         return f"{definition.buffer} reads at indices from memory"
-    here = _without_single(flatten(definition.variables), definition.variables)
+    here, moved = _at_product(product, definition)
     for access in loads_in(definition.value):
-        if access.buffer in written and _without_single(access.index, definition.variables) != here:
+        if access.buffer in written and access.index.substitute(moved) != here:
             return f"{definition.buffer} reads {access.buffer} at another element than its own"
     return ""
+
+
+def _loops_of(product: Product) -> tuple[Var, ...]:
+    """The loops of the epilogue of a product."""
+    shape = product.shape
+    extents_of = (("b", shape.batch), ("i", shape.rows), ("j", shape.columns))
+    return tuple(Var(f"{product.name}_{name}", extent) for name, extent in extents_of)
+
+
+def _at_product(product: Product, definition: Map) -> tuple[Index, dict[Var, Index]]:
+    """The position of an element of a product, and where the loops of a map are that computes one for it."""
+    variables = _loops_of(product)
+    here = _without_single(flatten(variables), variables)
+    return here, dict(zip(definition.variables, unflatten(here, definition.variables), strict=True))
 
 
 def _is_gather(node: Expr) -> bool:
@@ -54,15 +68,11 @@ def with_epilogue(
 ) -> Product:
     """The product with `maps` as its epilogue; `needed` tells whether anything else reads a buffer."""
     shape, result = product.shape, product.result
-    variables = tuple(
-        Var(f"{product.name}_{name}", extent)
-        for name, extent in (("b", shape.batch), ("i", shape.rows), ("j", shape.columns))
-    )
-    here = _without_single(flatten(variables), variables)
+    variables = _loops_of(product)
     stored: dict[Buffer, tuple[Index, Expr]] = {}
     statements: list[Store] = []
     for member in maps:
-        moved = dict(zip(member.variables, unflatten(here, member.variables), strict=True))
+        here, moved = _at_product(product, member)
         value = forwarded(recorder, reindex(recorder, member.value, moved), stored)
         stored[member.buffer] = (here, value)
         if needed(member.buffer):
@@ -148,7 +158,7 @@ def _transposed(p: ProductShape) -> ProductShape | None:
 def _reads_transposed(user: Definition | Step, result: Buffer, product: ProductShape) -> bool:
     """Whether a map or part reads, at the element of its own number, the element of the transposed product."""
     loops = _loops_and_value(user)
-    if loops is None or extents(loops[0]) != product.size:
+    if loops is None or extents(loops[0]) != as_index(product.size):
         return False
     sizes = (product.batch, product.rows, product.columns)
     batch, row, column = unflatten(

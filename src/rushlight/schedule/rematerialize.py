@@ -6,10 +6,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..core.index import Index, Quotient, Remainder
+from ..core.symbols import hint, hint_of
 from ..loops.definitions import Definition, Map, Reduction, points, read, written
 from ..loops.expr import Expr, Recorder, cost, loads_in, reindex, substitute, walk
-from ..loops.extents import constant, flatten, unflatten
-from ..loops.index import Index, Quotient, Remainder
+from ..loops.extents import flatten, unflatten
 from ..loops.kernels import Product
 from ..loops.nest import Buffer, MemoryKind
 from ..loops.program import Program, Step
@@ -42,7 +43,7 @@ def _source(definition: Map) -> Buffer | None:
         return None
     here, elements = flatten(definition.variables), points(definition)
     accesses = loads_in(definition.value)
-    large = [a for a in accesses if SMALL_BESIDE * constant(a.buffer.size) > elements]
+    large = [a for a in accesses if SMALL_BESIDE * hint_of(a.buffer.size) > hint(elements)]
     if len(large) != 1 or any(a.indirect for a in accesses) or large[0].index != here:
         return None
     return large[0].buffer

@@ -15,7 +15,7 @@ from ..loops.plans import LoopPlan
 from ..loops.program import Program, Step
 from ..loops.rewrite import rename_plan, rename_routine
 from .cost import LARGE_BUFFER
-from .memory import buffers_of, bytes_of
+from .memory import buffers_of, bytes_hint
 
 
 def reuse_memory(program: Program) -> Program:
@@ -64,7 +64,7 @@ def _alike(new: Buffer, old: Buffer) -> bool:
         and new.memory is old.memory is MemoryKind.TEMPORARY
         and new.dtype is old.dtype
         and new.size == old.size
-        and bytes_of(new) >= LARGE_BUFFER
+        and bytes_hint(new) >= LARGE_BUFFER
     )
 
 

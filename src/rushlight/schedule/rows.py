@@ -5,10 +5,11 @@ A map of N elements with P rows computes N/P elements a row; a reduction folds o
 
 from __future__ import annotations
 
+from ..core.index import Var, as_index
+from ..core.symbols import divisible, hint, is_size, size_of
 from ..loops.definitions import Map, Reduction, Structured, points
 from ..loops.expr import Access, Recorder, loads_in, reindex
-from ..loops.extents import constant, extents, flatten, unflatten
-from ..loops.index import Var, as_index
+from ..loops.extents import extents, flatten, unflatten
 from ..loops.nest import Buffer
 
 
@@ -35,15 +36,17 @@ def structured(recorder: Recorder, definition: Map | Reduction, rows: int) -> St
     row = Var("row", rows)
     position = as_index(row)
     if isinstance(definition, Reduction):
-        if points(definition) != rows:
+        if as_index(points(definition)) != as_index(rows):
             return None
         outer, inside = definition.outer, definition.inner
         inner = _columns(inside)
     else:
         total = points(definition)
-        if rows == 0 or total % rows:
+        if hint(rows) == 0 or not divisible(total, rows):
             return None
         lead = _leading(definition.variables, rows)
+        if lead is None and (is_size(total) or is_size(rows)):
+            return None  # rows that begin in the middle of a dimension: every index would be divided
         if lead is None:
             inner = (Var("c0", total // rows),)
             flat = position * (total // rows) + inner[0]
@@ -65,10 +68,11 @@ def _leading(variables: tuple[Var, ...], rows: int) -> int | None:
     """How many leading loops have `rows` points together."""
     product = 1
     for count in range(len(variables) + 1):
-        if product == rows and (count == len(variables) or rows != 1 or count == 0):
+        same = as_index(product) == as_index(rows)
+        if same and (count == len(variables) or as_index(rows) != 1 or count == 0):
             return count
         if count < len(variables):
-            product *= constant(variables[count].extent)
+            product *= size_of(variables[count].extent)
     return None
 
 

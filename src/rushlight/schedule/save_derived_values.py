@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..core.index import Index, Var, as_index
 from ..loops.definitions import Definition, Map, read, written
 from ..loops.expr import Expr, Recorder, cost, substitute, walk
-from ..loops.index import Index, Var, as_index
 from ..loops.nest import Buffer, MemoryKind
 from ..loops.program import Program
 from .cost import WORTH_SAVING

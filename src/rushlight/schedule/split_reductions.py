@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..core.dtypes import DTYPES
+from ..core.index import Var, as_index
 from ..loops.definitions import Definition, Map, Reduction, points, read
 from ..loops.expr import Expr, Recorder, loads_in, reindex
 from ..loops.extents import constant, extents, flatten, points_of, unflatten
-from ..loops.index import Var, as_index
 from ..loops.nest import Buffer, Combine, MemoryKind
 from ..loops.program import Program
 from .cost import (
@@ -65,9 +65,16 @@ def _all_split(recorder: Recorder, definitions: Sequence[Definition]) -> list[De
 
 
 def _is_large(reduction: Reduction) -> bool:
+    if not _has_numbers(reduction):
+        return False
     longest = max((constant(var.extent) for var in reduction.inner), default=0)
     total = points_of(reduction.inner)
     return points(reduction) < FEW_RESULTS and total >= LARGE_PARTS * PART and longest >= SHORTEST_LOOP
+
+
+def _has_numbers(reduction: Reduction) -> bool:
+    """Whether its loops have the same extents in every call: how others are best cut is not known here."""
+    return all(var.extent.constant_value() is not None for var in (*reduction.outer, *reduction.inner))
 
 
 def _flat(recorder: Recorder, reduction: Reduction) -> Reduction:
@@ -85,6 +92,8 @@ def _flat(recorder: Recorder, reduction: Reduction) -> Reduction:
 def _is_tall(reduction: Reduction) -> bool:
     """Whether rows of a large matrix are folded into one row: it is better read in bands of rows than in
     columns."""
+    if not _has_numbers(reduction):
+        return False
     if not reduction.outer or reduction.combine in EXTREME or not _trailing(reduction):
         return False
     height = _height(reduction)

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..core.symbols import hint, hint_of
 from ..loops.expr import walk
-from ..loops.extents import constant
 from ..loops.instructions import CHECKS
 from ..loops.kernels import Extern, Product, Scan, Sort
 from ..loops.nest import Buffer, MemoryKind, Phase
-from ..loops.plans import LoopPlan
+from ..loops.plans import AWAKE_WORK, LoopPlan
 from ..loops.program import Chain, Stage, Step, steps_of
-from .cost import AWAKE_WORK, LARGE_FILL, SERIAL_WORK
+from .cost import LARGE_FILL, SERIAL_WORK
 
 Unit = Step | Chain
 
@@ -28,7 +28,7 @@ def work_of(step: Step) -> int:
         return step.work
     if isinstance(step, Product):
         return step.shape.size * step.shape.depth
-    if isinstance(step, Scan) and step.plan is not None and step.plan.work:
+    if isinstance(step, Scan) and step.plan is not None and hint(step.plan.work):
         return step.plan.work
     return SERIAL_WORK
 
@@ -39,9 +39,10 @@ def form_stages(units: Sequence[Unit]) -> tuple[Stage, ...]:
     _sink(stages)
     _fill(stages)
     work = [sum(work_of(step) for unit in stage for step in steps_of(unit)) for stage in stages]
-    enough = AWAKE_WORK if max(work, default=0) >= SERIAL_WORK else SERIAL_WORK
+    enough = AWAKE_WORK if max(map(hint, work), default=0) >= SERIAL_WORK else SERIAL_WORK
     return tuple(
-        Stage(tuple(stage), instructions >= enough) for stage, instructions in zip(stages, work, strict=True)
+        Stage(tuple(stage), hint(instructions) >= enough, instructions, enough)
+        for stage, instructions in zip(stages, work, strict=True)
     )
 
 
@@ -106,7 +107,7 @@ def _is_fill(step: Unit) -> bool:
     return (
         isinstance(step, LoopPlan)
         and not any(b.memory is MemoryKind.TEMPORARY for b in step.inputs)
-        and any(b.memory is MemoryKind.TEMPORARY and constant(b.size) >= LARGE_FILL for b in step.outputs)
+        and any(b.memory is MemoryKind.TEMPORARY and hint_of(b.size) >= LARGE_FILL for b in step.outputs)
     )
 
 

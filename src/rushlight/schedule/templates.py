@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from ..core.index import Index, as_index
 from ..loops.definitions import Definition, Map, points
 from ..loops.expr import Access, Recorder, loads_in, reindex
-from ..loops.extents import points_of, unflatten
-from ..loops.index import Index
+from ..loops.extents import extents, unflatten
 from ..loops.kernels import Scan, Sort
 from ..loops.nest import Buffer, Nest, Phase, Statement, Store
 from .nests import forwarded
@@ -23,7 +23,7 @@ def scan_obstacle(scan: Scan, written: set[Buffer], definition: Definition) -> s
     if not isinstance(definition, Map):
         return "a reduction does not run inside of a scan"
     position, nest = _position(scan), scan.nest
-    if points(definition) != points_of((*nest.outer, *nest.phases[0].inner)):
+    if as_index(points(definition)) != extents((*nest.outer, *nest.phases[0].inner)):
         return f"{definition.buffer} has not one element for each of the scan"
     moved = dict(zip(definition.variables, unflatten(position, definition.variables), strict=True))
     for access in loads_in(definition.value):

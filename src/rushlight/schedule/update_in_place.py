@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ..core.index import Index, Var
 from ..loops.expr import Access, Expr, loads_in
-from ..loops.index import Index, Var
 from ..loops.kernels import Product
 from ..loops.nest import Buffer, Nest
 from ..loops.plans import LoopPlan

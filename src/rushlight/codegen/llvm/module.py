@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...core.lazy import LazyModule
+from ...core.symbols import is_size
 from ...loops.kernels import Extern
-from ...loops.nest import ERRORS, Buffer, MemoryKind
+from ...loops.nest import ERRORS, SIZES, Buffer, MemoryKind
 from ...loops.program import Chain, Stage, Step
 from ...plan.nest import NestPlan
 from ...plan.product import ProductPlan
@@ -22,12 +23,13 @@ from ...plan.scatter import ScatterPlan
 from ...plan.sorting import SortPlan
 from ...runtime import profile
 from .emitter import Emitter
-from .launch import Kernels, Task, emit_chain, emit_stage
+from .launch import Kernels, Position, Task, emit_chain, emit_stage
 from .math import imports
 from .matmul import Scratch, emit_product, routine_imports
 from .nests import Reports
-from .scan import emit_scan
-from .scatter import emit_scatter
+from .scan import ScanEmitter
+from .scatter import ScatterEmitter
+from .sizes import BlockSizes, SizeTable
 from .sort import emit_sort
 from .timing import Timers
 
@@ -47,6 +49,7 @@ class NativeModule:
     # what checks may find; the error slot holds the number of one, counted from 1
     reports: list[tuple[type[Exception], str]]
     timers: list[profile.Timer]  # of a program that keeps times
+    derived: list[list[Any]]  # what the table of sizes holds besides the symbols (codegen/llvm/sizes.py)
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,7 @@ class Pending:
     runs only if no error was found."""
 
     task: Task
-    parallel: bool
+    parallel: bool | Position
     unless_failed: bool = False
     timer: int = 0
 
@@ -71,7 +74,8 @@ class _ModuleEmitter:
         self.module = ir.Module("rushlight")
         self.slots = _slots(program)
         self.reports = Reports()
-        self.kernels = Kernels(self.module, program, self.slots, self.reports)
+        self.table = SizeTable(program.schedule.symbols)
+        self.kernels = Kernels(self.module, program, self.slots, self.reports, self.table)
         self.timers = Timers(self.module, self.target) if profile.enabled() else None
         self.segments: list[str | Extern] = []
         self.pending: list[Pending] = []
@@ -94,7 +98,13 @@ class _ModuleEmitter:
             addresses[profile.CLOCK] = profile.clock_address()
             timers = self.timers.timers
         return NativeModule(
-            str(self.module), self.segments, self.slots, addresses, self.reports.errors, timers
+            str(self.module),
+            self.segments,
+            self.slots,
+            addresses,
+            self.reports.errors,
+            timers,
+            self.table.derived,
         )
 
     def _stage(self, number: int, stage: Stage) -> None:
@@ -104,41 +114,51 @@ class _ModuleEmitter:
         for unit in stage.units:
             if isinstance(unit, Chain):
                 links = [task for step in unit.steps for task in self._phases(step)]
-                tasks.append(emit_chain(self.module, self.target, f"chain{number}", links, unit.shares))
+                tasks.append(emit_chain(self.kernels, f"chain{number}", links, unit.shares))
             else:
                 *packs, own = self._phases(unit)
                 packing.extend(packs)
                 tasks.append(own)
         if packing:
-            task = emit_stage(self.module, self.target, f"packing{number}", packing)
+            task = emit_stage(self.kernels, f"packing{number}", packing)
             timer = self._launched(f"packing{number}")
-            self.pending.append(Pending(task, stage.parallel, timer=timer))
+            self.pending.append(Pending(task, self._parallel(stage), timer=timer))
         updates = any(b in self.updated for step in stage.steps for b in step.outputs)
         self.pending.append(
             Pending(
-                emit_stage(self.module, self.target, f"stage{number}", tasks),
-                stage.parallel,
+                emit_stage(self.kernels, f"stage{number}", tasks),
+                self._parallel(stage),
                 unless_failed=self.careful and updates and bool(self.reports.errors),
                 timer=self._launched(f"stage{number}: {', '.join(task.name for task in tasks)}"),
             )
         )
         self.careful = self.careful and not updates
 
+    def _parallel(self, stage: Stage) -> bool | Position:
+        """Whether a stage is worth other threads: known now, or a place in the table of sizes."""
+        return (
+            Position(self.table.parallel(stage.work, stage.enough)) if is_size(stage.work) else stage.parallel
+        )
+
     def _phases(self, step: Step) -> list[Task]:
         """The tasks of a step, in order: copies of operands, and its own."""
         plan = self.program.plan_of(step)
         if isinstance(plan, ProductPlan):
-            scratch = Scratch(self.slots[self.program.scratch], self.program.scratch_offsets[plan.name])
-            *packs, own = emit_product(self.module, plan, self.target, self.slots, scratch)
+            *packs, own = emit_product(self.kernels, plan, self._scratch(plan))
             return [*(self._timed(pack, step, pack.name) for pack in packs), self._timed(own, step)]
         return [self._timed(self._task(plan), step)]
 
+    def _scratch(self, plan: ProductPlan) -> Scratch:
+        own = self.program.scratches.get(plan.name)
+        if own is not None:
+            return Scratch(self.slots[own], 0)
+        return Scratch(self.slots[self.program.scratch], self.program.scratch_offsets[plan.name])
+
     def _task(self, plan: NestPlan | SortPlan) -> Task:
-        given = (self.target, self.slots, self.reports)
         if isinstance(plan, ScanPlan):
-            return emit_scan(self.module, plan, *given)
+            return self.kernels.template(plan, ScanEmitter)
         if isinstance(plan, ScatterPlan):
-            return emit_scatter(self.module, plan, *given)
+            return self.kernels.template(plan, ScatterEmitter)
         if isinstance(plan, SortPlan):
             return emit_sort(self.module, plan, self.target, self.slots)
         return self.kernels.task(plan)
@@ -179,21 +199,40 @@ class _ModuleEmitter:
 
     def _launch(self, e: Emitter, stage: Pending, parallel: Any, pool: Any, block: Any) -> None:
         """Run the tasks of a stage, on all threads where they are worth it."""
-        run, count = self.module.globals[stage.task.name], stage.task.count
-        if count == 1:
-            e.call(run, [block, e.i64(0)])
-        elif stage.parallel:
-            e.call(parallel, [pool, run, block, e.i64(count)])
-        else:
+        run, sizes = self.module.globals[stage.task.name], self._sizes(e, block)
+        count = stage.task.emit_count(sizes)
+
+        def on_all_threads() -> tuple[()]:
+            e.call(parallel, [pool, run, block, e.value(count, e.i64)])
+            return ()
+
+        def on_this_thread() -> tuple[()]:
             with e.loop(0, count) as number:
                 e.call(run, [block, number])
+            return ()
+
+        if isinstance(count, int) and count == 1:
+            e.call(run, [block, e.i64(0)])
+        elif isinstance(stage.parallel, Position):
+            worth = e.compare("!=", sizes.at(stage.parallel.at), 0)
+            e.branch(worth, on_all_threads, on_this_thread)
+        elif stage.parallel:
+            on_all_threads()
+        else:
+            on_this_thread()
+
+    def _sizes(self, e: Emitter, block: Any) -> BlockSizes:
+        return BlockSizes(e, block, self.slots.get(SIZES), self.table)
 
 
 def _slots(program: PlannedProgram) -> dict[Buffer, int]:
     slots: dict[Buffer, int] = {ERRORS: ERROR_SLOT}
+    if program.schedule.symbols is not None:
+        slots[SIZES] = 1 + len(slots)
     for step in program.steps:
         for buffer in program.buffers_of(step):
             if buffer.memory is not MemoryKind.ROW and buffer not in slots:
                 slots[buffer] = 1 + len(slots)
-    slots[program.scratch] = 1 + len(slots)
+    for buffer in (program.scratch, *program.scratches.values()):
+        slots[buffer] = 1 + len(slots)
     return slots

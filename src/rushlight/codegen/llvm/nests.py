@@ -11,15 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
+from ...core.index import Index, Var
 from ...core.lazy import LazyModule
 from ...loops.expr import Expr, walk
-from ...loops.index import Var
 from ...loops.instructions import CHECKS
-from ...loops.nest import ERRORS, Buffer, MemoryKind, Nest, Phase, Reduce, Store
+from ...loops.nest import ERRORS, SIZES, Buffer, MemoryKind, Nest, Phase, Reduce, Store
 from ...plan.interleave import steps_of
 from ...plan.nest import NestPlan
 from ...plan.sharing import Instructions
-from ...plan.vectors import extent_of
 from ...runtime import redzones
 from ...runtime.target import Target
 from .emitter import Emitter
@@ -33,19 +32,19 @@ ir = LazyModule("llvmlite.ir")
 NO_SHARED: Instructions = frozenset()
 
 
-def outside_buffers(nest: Nest) -> list[Buffer]:
-    """The buffers that the function of a nest takes, in order."""
+def outside_buffers(nest: Nest, *, sized: bool = False) -> list[Buffer]:
+    """The buffers that the function of a nest takes, in order; `sized`: sizes of the program may change."""
     found = dict.fromkeys(a.buffer for a in (*nest.reads(), *nest.writes()))
     buffers = [b for b in found if b.memory is not MemoryKind.ROW]
     nodes = (node for phase in nest.phases for value in phase.values() for node in walk(value))
     if any(node.op in CHECKS for node in nodes) or (redzones.enabled() and len(buffers) < len(found)):
         buffers.append(ERRORS)
-    return buffers
+    return [*buffers, SIZES] if sized else buffers
 
 
-def row_bytes(buffer: Buffer) -> int:
+def row_bytes(buffer: Buffer) -> Index:
     """The size of a row temporary."""
-    return (buffer.size.constant_value() or 1) * buffer.dtype.itemsize
+    return buffer.size * buffer.dtype.itemsize
 
 
 def emit_nest(
@@ -117,7 +116,11 @@ class NestEmitter(PhaseEmitter):
     def _allocate_row(self, buffer: Buffer) -> None:
         """Memory on the stack; in guard mode between two zones."""
         e, zone = self.e, redzones.ROW_ZONE * redzones.enabled()
-        slot = e.builder.alloca(ir.ArrayType(e.i8, self.group * row_bytes(buffer) + 2 * zone))
+        size = self._row_bytes(buffer)
+        if isinstance(size, int):
+            slot = e.builder.alloca(ir.ArrayType(e.i8, self.group * size + 2 * zone))
+        else:  # a guard says that it is not too large (schedule/nests.py, plan/loops.py)
+            slot = e.builder.alloca(e.i8, e.add(e.mul(size, self.group), 2 * zone))
         slot.align = 64
         slot.type = e.pointer  # opaque, as every other pointer
         self.values.pointers[buffer] = e.address(slot, zone, e.i8) if zone else slot
@@ -125,12 +128,14 @@ class NestEmitter(PhaseEmitter):
             for place in self._row_zones(buffer):
                 e.store(e.constant(redzones.PATTERN, ir.VectorType(e.i8, zone)), place)
 
+    def _row_bytes(self, buffer: Buffer) -> Any:
+        """The size of a row temporary."""
+        return self.values.size(row_bytes(buffer))
+
     def _row_zones(self, buffer: Buffer) -> list[Any]:
-        start = self.values.pointers[buffer]
-        return [
-            self.e.address(start, at, self.e.i8)
-            for at in (-redzones.ROW_ZONE, self.group * row_bytes(buffer))
-        ]
+        e, start, size = self.e, self.values.pointers[buffer], self._row_bytes(buffer)
+        behind = self.group * size if isinstance(size, int) else e.mul(size, self.group)
+        return [e.address(start, at, e.i8) for at in (-redzones.ROW_ZONE, behind)]
 
     def _check_row(self, buffer: Buffer) -> None:
         """Report an error if anything was written beside a row temporary."""
@@ -157,7 +162,7 @@ class NestEmitter(PhaseEmitter):
                 self._outer_loop(depth + 1, *self._range(outer[depth + 1]))
 
     def _range(self, var: Var) -> tuple[Any, Any]:
-        return self.ranges.get(var, (0, var.extent.constant_value()))
+        return self.ranges.get(var, (0, self._extent(var)))
 
     def _last_outer(self, begin: Any, end: Any) -> None:
         var, loop = self.nest.outer[-1], self.plan.outer
@@ -179,9 +184,9 @@ class NestEmitter(PhaseEmitter):
         """The last two loops, block by block of the last one, so that what lies across is read while it is in
         cache."""
         e, last = self.e, self.nest.outer[-1]
-        extent = extent_of(last)
+        extent = self._extent(last)
         with e.loop(0, extent, self.plan.block) as first:
-            stop = e.minimum(e.add(first, self.plan.block), e.i64(extent))
+            stop = e.minimum(e.add(first, self.plan.block), e.value(extent, e.i64))
             with e.loop(begin, end, 1) as index:
                 self.values.env[var] = index
                 self._last_outer(first, stop)
@@ -192,14 +197,15 @@ class NestEmitter(PhaseEmitter):
         Squares are visited in groups that fill whole cache lines on both sides.
         """
         e, last, lanes = self.e, self.nest.outer[-1], self.lanes
-        extent, group = extent_of(last), self.plan.square_group
+        extent, group = self._extent(last), self.plan.square_group
+        far, down = (e.sub(e.value(self._extent(var), e.i64), lanes) for var in (last, near))
         with e.loop(0, extent, self.plan.block) as first:
-            stop = e.minimum(e.add(first, self.plan.block), e.i64(extent))
+            stop = e.minimum(e.add(first, self.plan.block), e.value(extent, e.i64))
             with e.loop(begin, end, group) as row, e.loop(first, stop, group) as column:
                 column_end = e.minimum(e.add(column, group), stop)
                 row_end = e.minimum(e.add(row, group), e.value(end, e.i64))
                 with e.loop(column, column_end, lanes) as c, e.loop(row, row_end, lanes) as r:
-                    self._square(near, e.minimum(r, extent_of(near) - lanes), e.minimum(c, extent - lanes))
+                    self._square(near, e.minimum(r, down), e.minimum(c, far))
 
     def _square(self, near: Var, row: Any, column: Any) -> None:
         e, values, last, lanes = self.e, self.values, self.nest.outer[-1], self.lanes
@@ -240,7 +246,9 @@ class NestEmitter(PhaseEmitter):
                     values.env[var] = index
                     row = e.sub(index, first)
                     for buffer, pointer in temporaries.items():
-                        values.pointers[buffer] = e.address(pointer, e.mul(row, row_bytes(buffer)), e.i8)
+                        values.pointers[buffer] = e.address(
+                            pointer, e.mul(row, self._row_bytes(buffer)), e.i8
+                        )
                     self._interleaved_step(step, row, results)
         values.pointers.update(temporaries)
 

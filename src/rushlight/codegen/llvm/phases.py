@@ -10,14 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ...core.index import Index, Var
 from ...core.lazy import LazyModule
+from ...core.symbols import size_of
 from ...loops.expr import walk
 from ...loops.extents import extents
-from ...loops.index import Index, Var
 from ...loops.nest import Phase, Reduce, Statement, Store
 from ...loops.varying import varying
 from ...plan.nest import NestPlan
-from ...plan.vectors import ARGUMENTS, Tail, VectorLoop, accesses_of, extent_of
+from ...plan.vectors import ARGUMENTS, Tail, VectorLoop, accesses_of
 from .emitter import Emitter
 from .reductions import Accumulator
 from .types import is_bool, lanes_of
@@ -58,16 +59,17 @@ class PhaseEmitter:
         one point.
         """
         e, width, (begin, end) = self.e, loop.width, span
+        extent = self._extent(var)
         if loop.tail in (Tail.NONE, Tail.OVERLAP):
             with e.loop(begin, end, width, certain=certain) as index:
-                last = extent_of(var) - width if total is None else e.sub(total, width)
+                last = _less(e, extent if total is None else total, width)
                 at = index if loop.tail is Tail.NONE else e.minimum(index, last)
                 self.values.place(var, at, width)
                 body()
             self.values.leave()
             return
         stop = begin
-        if extent_of(var) >= width:
+        if not isinstance(extent, int) or extent >= width:
             stop = whole_end(e, begin, end, width)
             with e.loop(begin, stop, width) as index:
                 self.values.place(var, index, width)
@@ -84,12 +86,16 @@ class PhaseEmitter:
         body()
         self.values.leave()
 
+    def _extent(self, var: Var) -> Any:
+        """The extent of a loop: a Python number, or an i64 where it changes from call to call."""
+        return self.values.size(var.extent)
+
     def _inner_loops(self, variables: Sequence[Var], body: Callable[[], None]) -> None:
         if not variables:
             body()
             return
         var = variables[0]
-        with self.e.loop(0, extent_of(var), 1) as index:
+        with self.e.loop(0, self._extent(var), 1) as index:
             self.values.env[var] = index
             self._inner_loops(variables[1:], body)
 
@@ -111,11 +117,12 @@ class PhaseEmitter:
 
     def _end(self, var: Var) -> tuple[Any, bool]:
         """Where a loop along a row ends, and whether it surely runs."""
+        extent = self._extent(var)
         if self.end is None or self.plan.limit is None:
-            return extent_of(var), False
+            return extent, False
         low, high = self.plan.limit.bounds()
-        end = self.end if high <= extent_of(var) else self.e.minimum(self.end, extent_of(var))
-        return end, low > 0
+        fits = isinstance(extent, int) and high <= extent
+        return self.end if fits else self.e.minimum(self.end, extent), low > 0
 
     def _phase(self, phase: Phase) -> None:
         if not phase.inner:
@@ -195,8 +202,9 @@ class PhaseEmitter:
             for rest in rests:
                 self.values.evaluate(rest.store.value, memo)
             for rest in rests:
-                reach = extent_of(var) if rest.reach is None else rest.reach
-                end = self.e.minimum(self.e.add(begin, reach), extent_of(var))
+                extent = self._extent(var)
+                reach = extent if rest.reach is None else rest.reach
+                end = self.e.minimum(self.e.add(begin, reach), extent)
                 with self.e.loop(begin, end, self.lanes) as index:
                     self.values.place(var, index, self.lanes)
                     self.values.store(rest.store, memo[rest.store.value], memo)
@@ -207,10 +215,10 @@ class PhaseEmitter:
     def _overlap_masked(self, phase: Phase, width: int, memo: Memo, accumulators: Accumulators) -> None:
         """The mask is in every turn."""
         e, var = self.e, phase.inner[-1]
-        extent = extent_of(var)
+        extent = self._extent(var)
         lane = e.iota(ir.VectorType(e.i32, width))
         with e.loop(0, extent, width) as index:
-            at = e.minimum(index, extent - width)
+            at = e.minimum(index, _less(e, extent, width))
             self.values.place(var, at, width)
             seen = e.splat(e.cast(e.sub(index, at), e.i32), width)
             self._statements(phase, dict(memo), accumulators, e.compare(">=", lane, seen))
@@ -218,14 +226,17 @@ class PhaseEmitter:
     def _overlap_copied(self, phase: Phase, width: int, memo: Memo, accumulators: Accumulators) -> None:
         """The body is written out a second time for the last vector."""
         e, var = self.e, phase.inner[-1]
-        extent = extent_of(var)
+        extent = self._extent(var)
         lane = e.iota(ir.VectorType(e.i32, width))
-        done = extent // width * width
+        done, last = whole_end(e, 0, extent, width), _less(e, extent, width)
         with e.loop(0, done, width) as index:
             self.values.place(var, index, width)
             self._statements(phase, dict(memo), accumulators)
-        self.values.place(var, extent - width, width)
-        seen = e.constant(done - (extent - width), lane.type)
+        self.values.place(var, last, width)
+        if isinstance(extent, int):
+            seen = e.constant(done - last, lane.type)
+        else:
+            seen = e.splat(e.cast(e.sub(done, last), e.i32), width)
         self._statements(phase, dict(memo), accumulators, e.compare(">=", lane, seen))
 
     # Statements.
@@ -245,12 +256,10 @@ class PhaseEmitter:
                 accumulator.fold(values.spread(value), position, mask)
 
     def _accumulators(self, phase: Phase, lanes: int, *, rows: bool = False) -> Accumulators:
-        few = (extents(phase.inner).constant_value() or 0) < 1 << 31
-        return {
-            s.name: Accumulator(self.e, s, lanes, 32 if few else 64, rows=rows)
-            for s in phase.statements
-            if isinstance(s, Reduce)
-        }
+        folds = [s for s in phase.statements if isinstance(s, Reduce)]
+        places = any(s.combine in ARGUMENTS for s in folds)
+        bits = 32 if places and size_of(extents(phase.inner)) < 1 << 31 else 64
+        return {s.name: Accumulator(self.e, s, lanes, bits, rows=rows) for s in folds}
 
     def _hoisted(self, phase: Phase, lanes: int) -> Memo:
         """Values that do not change in the inner loops, computed before them and spread over `lanes`; but for
@@ -284,11 +293,16 @@ class PhaseEmitter:
         }
 
 
+def _less(e: Emitter, value: Any, by: int) -> Any:
+    """A number, or an i64, less another."""
+    return value - by if isinstance(value, int) else e.sub(value, by)
+
+
 def whole_end(e: Emitter, begin: Any, end: Any, width: int) -> Any:
     """The largest begin + k * width that is at most `end`."""
     if isinstance(begin, int) and isinstance(end, int):
         return begin + (end - begin) // width * width
-    length = e.sub(end, begin)
+    length = e.sub(e.value(end, e.i64), begin)
     return e.add(begin, e.sub(length, e.builder.srem(length, e.i64(width))))
 
 

@@ -6,30 +6,20 @@ running values in as many steps as doubling takes, and then joined with what was
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from ...core.lazy import LazyModule
 from ...loops.expr import Expr
 from ...loops.kernels import Fold
-from ...loops.nest import Buffer, Phase, Store
+from ...loops.nest import Phase, Store
 from ...plan.scan import ScanPlan
-from ...plan.vectors import extent_of
-from ...runtime.target import Target
 from .instructions import constant
-from .launch import Task, emit_template
-from .nests import NestEmitter, Reports
+from .nests import NestEmitter
+from .phases import whole_end
 from .types import lanes_of
 from .values import ValueEmitter
 
 ir = LazyModule("llvmlite.ir")
-
-
-def emit_scan(
-    module: Any, plan: ScanPlan, target: Target, slots: Mapping[Buffer, int], reports: Reports
-) -> Task:
-    """Add the functions of a scan."""
-    return emit_template(module, plan, target, slots, reports, ScanEmitter)
 
 
 class ScanEmitter(NestEmitter):
@@ -48,10 +38,10 @@ class ScanEmitter(NestEmitter):
             self._inner_loops(phase.inner, lambda: self._points(phase, dict(memo), carried))
             return
         (var,) = phase.inner
-        extent = extent_of(var)
-        whole = extent // loop.width * loop.width
+        extent = self._extent(var)
+        whole = whole_end(self.e, 0, extent, loop.width)
         for begin, end, width in ((0, whole, loop.width), (whole, extent, 1)):
-            if begin < end:
+            if not isinstance(end, int) or begin < end:
                 with self.e.loop(begin, end, width) as index:
                     self._at(var, index, width, lambda: self._points(phase, dict(memo), carried))
 

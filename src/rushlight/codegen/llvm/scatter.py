@@ -6,32 +6,23 @@ positions. A position is checked like every index from memory: nothing is writte
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
+from ...core.index import Var
 from ...core.lazy import LazyModule
 from ...loops.expr import Expr
-from ...loops.index import Var
-from ...loops.nest import Buffer, Phase, Store
+from ...loops.nest import Phase, Store
 from ...plan.scatter import ScatterPlan
 from ...plan.vectors import Tail, VectorLoop
-from ...runtime.target import Target
 from .instructions import element_type
-from .launch import Task, emit_template
-from .nests import NestEmitter, Reports
+from .nests import NestEmitter
 from .phases import whole_end
 from .reductions import combined
 from .types import lanes_of, vector
 from .values import ValueEmitter
 
 ir = LazyModule("llvmlite.ir")
-
-
-def emit_scatter(
-    module: Any, plan: ScatterPlan, target: Target, slots: Mapping[Buffer, int], reports: Reports
-) -> Task:
-    """Add the functions of a scatter."""
-    return emit_template(module, plan, target, slots, reports, ScatterEmitter)
 
 
 class ScatterEmitter(NestEmitter):

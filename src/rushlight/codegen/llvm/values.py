@@ -11,16 +11,17 @@ import contextlib
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
+from ...core.atoms import Dim
 from ...core.dtypes import DType
+from ...core.index import Index, Indirect, Quotient, Remainder, Var, as_index
 from ...core.lazy import LazyModule
-from ...loops.atoms import Dim
 from ...loops.expr import Access, Expr, IndexCheck, walk
-from ...loops.index import Index, Indirect, Quotient, Remainder, Var
-from ...loops.nest import ERRORS, Buffer, Store
+from ...loops.nest import ERRORS, SIZES, Buffer, Store
 from ...plan.sharing import Instructions, is_costly
 from .constants import integer_of
 from .emitter import Emitter
 from .instructions import COMPARE, constant, element_type, emit_instruction
+from .sizes import load_size, position_of
 from .types import lanes_of, mangle, vector
 
 ir = LazyModule("llvmlite.ir")
@@ -188,6 +189,8 @@ class ValueEmitter:
         One that was outside of it is reported, and 0 is used in its place.
         """
         e = self.e
+        limit = self.size(as_index(extent))
+        extent = limit if isinstance(limit, int) else e.splat(limit, lanes_of(value.type))
         wrapped = e.select(e.compare("<", value, 0), e.add(value, extent), value) if check.negative else value
         inside = e.compare("<", wrapped, extent, signed=False)
         self.report(e.not_(inside), self.reports.number(check))
@@ -213,7 +216,7 @@ class ValueEmitter:
     # Memory.
 
     def stride(self, index: Index) -> int | None:
-        """Elements between lanes: 0 for one lane, None if it is not the same everywhere."""
+        """Elements between lanes: 0 for one lane, None if it is not the same everywhere, or no number."""
         if self.vector_var is None or self.lanes == 1:
             return 0
         step = index.stride(self.vector_var)
@@ -309,9 +312,19 @@ class ValueEmitter:
             return _floor_divided(e, self.index(atom.value), self.index(atom.divisor), atom.value)
         if isinstance(atom, Remainder):
             return _remainder(e, self.index(atom.value), self.index(atom.divisor), atom.value)
-        if isinstance(atom, Dim):
-            raise NotImplementedError("extents known only at call time")
-        return e.value(self.env[atom], e.i64)
+        return e.value(self._place_of(atom), e.i64)
+
+    def _place_of(self, atom: Any) -> Any:
+        """Where a loop is, or the size that a symbol stands for."""
+        if isinstance(atom, Dim) and atom not in self.env:
+            with self.e.builder.goto_entry_block():
+                self.env[atom] = load_size(self.e, self.pointers[SIZES], position_of(atom))
+        return self.env[atom]
+
+    def size(self, index: Index) -> Any:
+        """An expression of sizes: a Python number if it is one, else an i64."""
+        number = index.constant_value()
+        return self.index(index) if number is None else number
 
     def index_lanes(self, index: Index) -> Any:
         """An index in each lane, as a vector of i64."""
@@ -334,7 +347,7 @@ class ValueEmitter:
             return _floor_divided(e, self.index_lanes(atom.value), self.index_lanes(atom.divisor), atom.value)
         if isinstance(atom, Remainder):
             return _remainder(e, self.index_lanes(atom.value), self.index_lanes(atom.divisor), atom.value)
-        value = e.value(self.env[atom], e.i64)
+        value = e.value(self._place_of(atom), e.i64)
         if lanes_of(value.type) > 1:
             return value
         value = e.splat(value, lanes)

@@ -6,29 +6,37 @@ itself. Packed copies go to scratch memory, of which the caller says where it is
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ....core.lazy import LazyModule
-from ....loops.nest import Buffer
-from ....loops.product import Matrix, Windows
-from ....plan.cost import MOST_OTHERS
+from ....loops.nest import SIZES, Buffer
 from ....plan.nest import NestPlan
 from ....plan.packing import PackPlan
 from ....plan.product import ProductPlan, TileKernel
 from ....plan.sharing import kernel_key
-from ....runtime.target import Target
 from ..constants import literal
 from ..emitter import Emitter
 from ..instructions import element_type
-from ..launch import Task
+from ..launch import Kernels, Position, Task
 from ..nests import emit_tile
+from ..sizes import BlockSizes
 from ..struct import Struct
-from . import driver, pack  # noqa: F401  their routines are found by name
-from .fields import EpilogueArgs, PackFields, ProductFields, TableFields
+from . import driver  # noqa: F401  their routines are found by name
+from .fields import EpilogueArgs
 from .kernels import NOTHING
 from .routines import declared
+from .tables import (
+    NUMBERS,
+    PARTS,
+    ProductSlots,
+    pack_fields,
+    pack_template,
+    product_fields,
+    table_fields,
+    template_of,
+)
 
 ir = LazyModule("llvmlite.ir")
 
@@ -41,37 +49,55 @@ class Scratch:
     offset: int
 
 
-def emit_product(
-    module: Any, plan: ProductPlan, target: Target, slots: Mapping[Buffer, int], scratch: Scratch
-) -> list[Task]:
-    """Add the code of a product to `module`; gives the tasks of each phase."""
-    return _ProductEmitter(module, plan, target, slots, scratch).phases()
+def emit_product(kernels: Kernels, plan: ProductPlan, scratch: Scratch) -> list[Task]:
+    """Add the code of a product to the module of `kernels`; gives the tasks of each phase."""
+    return _ProductEmitter(kernels, plan, scratch).phases()
 
 
 class _ProductEmitter:
-    def __init__(
-        self, module: Any, plan: ProductPlan, target: Target, slots: Mapping[Buffer, int], scratch: Scratch
-    ) -> None:
-        self.module, self.plan, self.target, self.slots, self.scratch = module, plan, target, slots, scratch
+    def __init__(self, kernels: Kernels, plan: ProductPlan, scratch: Scratch) -> None:
+        self.kernels, self.module, self.plan, self.slots = kernels, kernels.module, plan, kernels.slots
+        self.target = kernels.program.target
         self.product, self.p = plan.product, plan.shape
         self.size = self.p.dtype.itemsize
+        self.places = self._slots(scratch)
+        # where the numbers of a product whose sizes change are in the table of sizes
+        self.start = kernels.table.product(template_of(plan, self.places), NUMBERS) if plan.sized else 0
         task = ir.Function(
-            module, ir.FunctionType(ir.VoidType(), [ir.PointerType(), ir.IntType(64)]), f"{plan.name}.task"
+            self.module,
+            ir.FunctionType(ir.VoidType(), [ir.PointerType(), ir.IntType(64)]),
+            f"{plan.name}.task",
         )
-        self.e = Emitter(ir.IRBuilder(task.append_basic_block("entry")), target)
+        self.e = Emitter(ir.IRBuilder(task.append_basic_block("entry")), self.target)
         self.task = task
         self.element = str(element_type(self.e, self.p.dtype))
+
+    def _slots(self, scratch: Scratch) -> ProductSlots:
+        """Where in the block of addresses everything is that the product touches."""
+        epilogue, slots = self.plan.epilogue, self.slots
+        rows = [step.buffer for step in epilogue.finish if step.operand == "row"]
+        return ProductSlots(
+            slots[self.product.result],
+            slots[self.product.left],
+            slots[self.product.right],
+            scratch.slot,
+            scratch.offset,
+            tuple(slots[buffer] for buffer in epilogue.prefetched),
+            slots[rows[0]] if rows else 0,
+        )
 
     def phases(self) -> list[Task]:
         """The tasks that pack operands, then that of the product itself."""
         plan, tile = self.plan, self.plan.tile
         packs: list[Task] = []
         if plan.left is not None:
-            packs.append(self._packing(plan.left, self.p.left, self.product.left))
-        if plan.right is not None:
-            packs.append(self._packing(plan.right, self.p.right, self.product.right))
+            packs.append(self._packing(plan.left))
+        if plan.sized and tile.kernel is TileKernel.COLUMNS:
+            packs.append(self._packing(pack_template(plan, self.target)))
+        elif plan.right is not None:
+            packs.append(self._packing(plan.right))
         if self.p.windows is not None:
-            packs.append(self._table(self.p.windows))
+            packs.append(Task(self._small_task("table", table_fields(plan, self.places), "table"), 1))
         if tile.kernel is TileKernel.DEPTH:
             kernel = self._routine("dot", tile.height, tile.width)
         else:
@@ -79,16 +105,22 @@ class _ProductEmitter:
             steps = "-".join(step.op + step.operand for step in plan.epilogue.finish) or NOTHING
             kernel = self._routine("tile", tile.height, vectors, len(plan.epilogue.prefetched), steps)
         helpers = [declared(self.module, self.target, kind) for kind in ("move", "clear")]
-        self._task(self._fields(), "product", kernel, *helpers, self._epilogue())
-        return [*packs, Task(self.task.name, plan.grid.tasks)]
+        fields = self._sized_part("product") if plan.sized else product_fields(plan, self.places)
+        self._task(fields, "product", kernel, *helpers, self._epilogue())
+        return [*packs, Task(self.task.name, self._count("product", plan.grid.tasks))]
 
     def _routine(self, kind: str, *details: Any) -> Any:
         return declared(self.module, self.target, kind, self.element, *details)
 
-    def _task(self, fields: Struct, kind: str, *functions: Any) -> None:
-        """The body of a task: a call of a routine with a constant array of fields."""
+    def _task(self, fields: Struct | int, kind: str, *functions: Any) -> None:
+        """The body of a task: a call of a routine with an array of fields: constants, or, given as a position,
+        in the table of sizes."""
         e, function = self.e, self.e.builder.function
-        table = fields.constant(e, f"{function.name}.fields")
+        if isinstance(fields, Struct):
+            table = fields.constant(e, f"{function.name}.fields")
+        else:
+            sizes = BlockSizes(e, function.args[0], self.slots[SIZES], self.kernels.table)
+            table = sizes.address(fields)
         function.linkage = "internal"
         function.attributes.add("nounwind")
         run = declared(self.module, self.target, kind)
@@ -100,154 +132,31 @@ class _ProductEmitter:
         e = self.e
         return e.zero(e.pointer) if value is None else literal(e.pointer, value.get_reference())
 
-    # Fields.
+    # Sizes that change.
 
-    def _fields(self) -> ProductFields:
-        p, plan, size = self.p, self.plan, self.size
-        return ProductFields(
-            batch=p.batch,
-            rows=p.rows,
-            columns=p.columns,
-            depth=p.depth,
-            height=plan.tile.height,
-            tiles=plan.tiles,
-            width=plan.tile.width,
-            panels=plan.panels,
-            block=plan.block,
-            chunk=plan.chunk,
-            batch_tasks=plan.grid.batch,
-            row_tasks=plan.grid.rows,
-            column_tasks=plan.grid.columns,
-            lead=plan.lead,
-            lead_step=plan.lead_step,
-            out=self.slots[self.product.result],
-            out_batch=p.rows * p.columns * size,
-            out_row=p.columns * size,
-            size=size,
-            triangle=0 if p.triangle is None else p.triangle.side,
-            diagonal=0 if p.triangle is None else p.triangle.diagonal,
-            reach=plan.reach,
-            **self._left_fields(),
-            **self._right_fields(),
-            **self._epilogue_fields(),
-        )
+    def _sized_part(self, part: str) -> int:
+        """Where in the table of sizes the fields of a task are."""
+        return self.start + PARTS[part].fields
 
-    def _left_fields(self) -> dict[str, int]:
-        """Where the left operand is, in its own memory or packed, and its tables."""
-        p, plan, size = self.p, self.plan, self.size
-        tables = {"offsets": 0, "offsets_offset": 0, "segments_offset": 0, "segment_depth": p.depth}
-        if plan.left is not None:
-            return {
-                "left": self.scratch.slot,
-                "left_offset": self.scratch.offset,
-                "left_batch": plan.left.slabs * plan.left.room if p.left.batch else 0,
-                "left_tile": plan.left.room,
-                "left_row": size,
-                "left_depth": plan.tile.height * size,
-                **tables,
-            }
-        if p.windows is not None:
-            rows, segments = self._tables()
-            tables = {
-                "offsets": self.scratch.slot,
-                "offsets_offset": rows,
-                "segments_offset": segments,
-                "segment_depth": p.depth // p.windows.segments,
-            }
-        return {
-            "left": self.slots[self.product.left],
-            "left_offset": p.left.offset * size,
-            "left_batch": p.left.batch * size,
-            "left_tile": plan.tile.height * p.left.row * size if p.windows is None else 0,
-            "left_row": p.left.row * size,
-            "left_depth": p.left.column * size,
-            **tables,
-        }
-
-    def _right_fields(self) -> dict[str, int]:
-        """Where the right operand is, and the packed copy of some of its panels."""
-        p, plan, size = self.p, self.plan, self.size
-        copy = plan.table_offset if plan.right is None else plan.right.offset
-        return {
-            "right": self.slots[self.product.right],
-            "right_offset": p.right.offset * size,
-            "right_batch": p.right.batch * size,
-            "right_panel": plan.tile.width * p.right.column * size,
-            "right_depth": p.right.row * size,
-            "right_column": p.right.column * size,
-            "direct": plan.direct,
-            "copy": self.scratch.slot,
-            "copy_offset": self.scratch.offset + copy,
-            "copy_batch": plan.right.slabs * plan.right.room if plan.right and p.right.batch else 0,
-            "copy_panel": plan.right_room,
-            "copy_depth": plan.tile.width * size,
-        }
-
-    def _epilogue_fields(self) -> dict[str, int]:
-        epilogue = self.plan.epilogue
-        others = [self.slots[buffer] for buffer in epilogue.prefetched]
-        others += [0] * (MOST_OTHERS - len(others))
-        rows = [step.buffer for step in epilogue.finish if step.operand == "row"]
-        return {
-            "epilogue": epilogue.mode,
-            **{f"other{k}": slot for k, slot in enumerate(others)},
-            "row": self.slots[rows[0]] if rows else 0,
-        }
+    def _count(self, part: str, count: int) -> int | Position:
+        """How many tasks there are."""
+        return Position(self.start + PARTS[part].tasks) if self.plan.sized else count
 
     # Packing.
 
-    def _tables(self) -> tuple[int, int]:
-        """Where in scratch memory the tables of rows and of runs of columns are."""
-        rows = self.scratch.offset + self.plan.table_offset
-        return rows, rows + 8 * self.plan.tiles * self.plan.tile.height
-
-    def _table(self, windows: Windows) -> Task:
-        """Add a task that writes the tables."""
-        rows, segments = self._tables()
-        dimensions: dict[str, int] = {}
-        for kind, dims in (("row", windows.positions), ("tap", windows.taps)):
-            for d, (extent, stride) in enumerate([(1, 0)] * (4 - len(dims)) + list(dims)):
-                dimensions |= {f"{kind}{d}_extent": extent, f"{kind}{d}_stride": stride * self.size}
-        fields = TableFields(
-            out=self.scratch.slot,
-            row_offset=rows,
-            rows=self.p.rows,
-            padded=self.plan.tiles * self.plan.tile.height,
-            tap_offset=segments,
-            **dimensions,
-        )
-        return Task(self._small_task("table", fields, "table"), 1)
-
-    def _packing(self, plan: PackPlan, matrix: Matrix, source: Buffer) -> Task:
+    def _packing(self, pack: PackPlan) -> Task:
         """Add a task that packs units of an operand."""
-        size = self.size
-        unit, depth_step = (matrix.row, matrix.column) if plan.side == "left" else (matrix.column, matrix.row)
-        fields = PackFields(
-            source=self.slots[source],
-            offset=(matrix.offset + plan.first * unit) * size,
-            batch_step=matrix.batch * size,
-            unit=unit * size,
-            depth_step=depth_step * size,
-            units=plan.units,
-            depth=self.p.depth,
-            out=self.scratch.slot,
-            out_offset=self.scratch.offset + plan.offset,
-            out_batch=plan.slabs * plan.room,
-            width=plan.width,
-            room=plan.room,
-            groups=plan.groups,
-            group_units=plan.group_units,
-            parts=plan.parts,
-            part_depth=plan.part_depth,
-            size=size,
-        )
-        if plan.contiguous:
-            move = self._routine("copy", plan.vectors, plan.lanes)
+        fields: Struct | int = self._sized_part(pack.side)
+        if not self.plan.sized:
+            fields = pack_fields(self.plan, pack, self.places)
+        if pack.contiguous:
+            move = self._routine("copy", pack.vectors, pack.lanes)
         else:
             move = self._routine("transpose")
-        return Task(self._small_task(plan.side, fields, "packing", move), plan.tasks)
+        name = self._small_task(pack.side, fields, "packing", move)
+        return Task(name, self._count(pack.side, pack.tasks))
 
-    def _small_task(self, name: str, fields: Struct, kind: str, *functions: Any) -> str:
+    def _small_task(self, name: str, fields: Struct | int, kind: str, *functions: Any) -> str:
         """A task beside that of the product; gives its name."""
         outer = self.e
         task = ir.Function(self.module, self.task.function_type, f"{self.plan.name}.{name}")
@@ -265,6 +174,8 @@ class _ProductEmitter:
             return None
         nest = plan.nest
         buffers = list(dict.fromkeys(a.buffer for a in (*nest.reads(), *nest.writes())))
+        if SIZES in self.slots:
+            buffers.append(SIZES)
         inner = self._tile_function(plan, buffers)
         function = ir.Function(self.module, EpilogueArgs.function_type(), f"{nest.name}.block")
         function.linkage = "internal"

@@ -14,7 +14,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from .atoms import Atom, Bound, floor_div, times
+from .atoms import Atom, Bound, Dim, floor_div, times
 
 
 class Below(Atom):
@@ -103,8 +103,10 @@ class Index:
         self._bounds: tuple[Bound, Bound] | None = None
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, int):
+        if type(other) is int:
             return self.constant_value() == other
+        if type(other) is not Index:
+            other = getattr(other, "index", None)
         return self is other or (
             isinstance(other, Index) and self._hash == other._hash and self.terms == other.terms
         )
@@ -168,7 +170,7 @@ class Index:
         return as_index(other) + -self
 
     def __mul__(self, other: IndexLike) -> Index:
-        if isinstance(other, int):
+        if type(other) is int:
             return Index({monomial: c * other for monomial, c in self.terms.items()}) if other else ZERO
         other = as_index(other)
         terms: dict[Monomial, int] = {}
@@ -265,6 +267,10 @@ def as_index(value: IndexLike) -> Index:
         if isinstance(value, Var) and value.extent == 1:
             return ZERO  # a loop of one iteration is at 0
         return Index({(value,): 1})
+    if type(value) is not int:  # a size that changes has an expression (core/symbols.py)
+        expression = getattr(value, "index", None)
+        if isinstance(expression, Index):
+            return expression
     return Index({(): value})
 
 
@@ -322,8 +328,21 @@ def _within(value: Index, divisor: Index) -> bool:
         return False
     if high < divisor.bounds()[0]:
         return True
-    # A variable whose extent is the divisor itself, for extents known only at call time.
-    return (divisor - value - 1).bounds()[0] >= 0 or _is_var_below(value, divisor)
+    # A variable whose extent is the divisor itself, and more of the kind, for extents known only at call time.
+    if _is_var_below(value, divisor):
+        return True
+    if not any(isinstance(atom, Dim) for part in (value, divisor) for atom in part.atoms()):
+        return False
+    return (divisor - value - 1).bounds()[0] >= 0 or _below(value, divisor)
+
+
+def _below(value: Index, divisor: Index) -> bool:
+    """Whether value < divisor with every variable of `value` at its last position: s1*i + j < s0*s1."""
+    for monomial, coefficient in value.terms.items():
+        if coefficient < 0 or any(isinstance(atom, Quotient | Remainder | Indirect) for atom in monomial):
+            return False
+    last = {atom: atom.extent - 1 for atom in value.atoms() if isinstance(atom, Var)}
+    return bool(last) and (divisor - value.substitute(last) - 1).bounds()[0] >= 0
 
 
 def _is_var_below(value: Index, divisor: Index) -> bool:
@@ -333,6 +352,9 @@ def _is_var_below(value: Index, divisor: Index) -> bool:
     if coefficient != 1 or len(monomial) != 1:
         return False
     atom = monomial[0]
+    if isinstance(atom, Quotient):  # of a variable that counts so many times its divisor
+        inner = _single_atom(atom.value)
+        return isinstance(inner, Below) and inner.extent == divisor * atom.divisor
     return (isinstance(atom, Below) and atom.extent == divisor) or (
         isinstance(atom, Remainder) and atom.divisor == divisor
     )
@@ -378,12 +400,12 @@ def _split_divisible(value: Index, divisor: Index) -> tuple[Index, Index]:
 
 
 def _common_factor(value: Index, divisor: Index) -> int:
-    """The greatest number that divides every coefficient of `value` and the (numeric) divisor."""
-    number = divisor.constant_value()
-    if number is None:
-        return 1
-    for coefficient in value.terms.values():
+    """The greatest number that divides every coefficient of `value` and of the divisor."""
+    number = 0
+    for coefficient in (*divisor.terms.values(), *value.terms.values()):
         number = math.gcd(number, abs(coefficient))
+        if number == 1:
+            break
     return number
 
 
@@ -401,7 +423,36 @@ def _quotient(value: Index, divisor: Index) -> Index:
     small = _without_small_rest(value, divisor)
     if small is not None:
         return small // divisor
+    parts = _in_units(value, divisor)
+    if parts is not None:
+        coarse, _, _, units = parts
+        return coarse // units
     return as_index(Quotient(value, divisor))
+
+
+def _in_units(value: Index, divisor: Index) -> tuple[Index, Index, Index, Index] | None:
+    """(a, b, u, d) with value = u*a + b, 0 <= b < u, and divisor = u*d, for a unit u that is part of a divisor of
+    one term with symbols: value // divisor is a // d then, and value % divisor is u * (a % d) + b."""
+    if len(divisor.terms) != 1 or not value.terms:
+        return None
+    ((monomial, factor),) = divisor.terms.items()
+    if not monomial:
+        return None
+    candidates = [(Index({(): factor}), Index({monomial: 1}))] if factor > 1 else []
+    for atom in dict.fromkeys(monomial):
+        if isinstance(atom, Dim):
+            rest = list(monomial)
+            rest.remove(atom)
+            candidates.append((Index({(atom,): 1}), Index({tuple(rest): factor})))
+            if factor > 1:
+                candidates.append((Index({(atom,): factor}), Index({tuple(rest): 1})))
+    for unit, units in candidates:
+        if units == 1:
+            continue
+        coarse, fine = _split_divisible(value, unit)
+        if coarse.terms and (not fine.terms or _within(fine, unit)):
+            return coarse, fine, unit, units
+    return None
 
 
 def _without_small_rest(value: Index, divisor: Index) -> Index | None:
@@ -438,6 +489,10 @@ def _remainder(value: Index, divisor: Index) -> Index:
         split = _split_small_rest(value, number)
         if split is not None:
             return split
+    parts = _in_units(value, divisor)
+    if parts is not None:
+        coarse, fine, unit, units = parts
+        return coarse % units * unit + fine
     return as_index(Remainder(value, divisor))
 
 

@@ -1,9 +1,11 @@
 """What products of index arithmetic are made of, and arithmetic on their bounds.
 
-Atoms that are made of other indices (variables with an extent, quotients, remainders) are in loops/index.py.
+Atoms that are made of other indices (variables with an extent, quotients, remainders) are in core/index.py.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 INFINITY = float("inf")
 Bound = int | float
@@ -36,17 +38,21 @@ class Atom:
 
 
 class Dim(Atom):
-    """An extent that is known only when the compiled function is called; at least `low`."""
+    """A number that is known only when the compiled function is called, from `low` to `high`.
 
-    __slots__ = ("low", "name")
+    `owner` knows more of it: what it was when the function was captured (core/symbols.py).
+    """
 
-    def __init__(self, name: str, low: int = 0) -> None:
+    __slots__ = ("high", "low", "name", "owner")
+
+    def __init__(self, name: str, low: Bound = 0, high: Bound = INFINITY, owner: Any = None) -> None:
         self.name = name
-        self.low = low
-        super().__init__(("dim", name, low))
+        self.low, self.high = low, high
+        self.owner = owner
+        super().__init__(("dim", name, low, high))
 
     def bounds(self) -> tuple[Bound, Bound]:
-        return self.low, INFINITY
+        return self.low, self.high
 
     def __str__(self) -> str:
         return self.name

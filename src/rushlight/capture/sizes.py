@@ -1,0 +1,94 @@
+"""Arguments whose sizes are symbols while a call is captured.
+
+In: which sizes change from call to call (`Changing`). While the function runs, such a tensor says that its shape
+and strides are symbols (core/symbols.py): its `_spec` does, which is None for any other tensor with data.
+Strides of a dense tensor follow from its sizes; others that change are symbols themselves. `restore` makes the
+tensors what they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ..core.pytree import flatten
+from ..core.shapes import Spec, is_dense, memory_order, strides_in_order
+from ..core.symbols import plain
+from ..core.tensor import Tensor
+from .numbers import Numbers
+
+
+@dataclass(frozen=True)
+class Changing:
+    """Which numbers about the arguments are symbols, by the number of the leaf."""
+
+    sizes: Mapping[int, frozenset[int]] = field(default_factory=dict)  # dimensions of a tensor
+    strides: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    numbers: frozenset[int] = frozenset()  # ints
+
+    def __bool__(self) -> bool:
+        return bool(self.sizes or self.strides or self.numbers)
+
+
+NOTHING_CHANGES = Changing()
+
+
+class SymbolicArguments:
+    """The tensors among the arguments of a capture whose sizes are symbols."""
+
+    def __init__(self, numbers: Numbers, args: Any, kwargs: Any, changing: Changing) -> None:
+        self._tensors: dict[int, Tensor] = {}
+        if not changing:
+            return
+        leaves, _ = flatten((args, kwargs), records=True)
+        for i, leaf in enumerate(leaves):
+            dims, steps = changing.sizes.get(i, frozenset()), changing.strides.get(i, frozenset())
+            if isinstance(leaf, Tensor) and (dims or steps) and id(leaf) not in self._tensors:
+                leaf._spec = _symbolic(numbers, i, leaf, dims, steps)
+                self._tensors[id(leaf)] = leaf
+
+    def pinned(self, tensor: Tensor, spec: Spec) -> Spec:
+        """`spec`, which a tensor is about to get, in numbers; the sizes of a tensor that gets another geometry in
+        place are no symbols."""
+        if self._tensors.pop(id(tensor), None) is not None:
+            assert tensor._spec is not None
+            for size in (*tensor._spec.known_shape(), *tensor._spec.known_strides()):
+                plain(size)
+            tensor._spec = None
+        return replace(
+            spec,
+            shape=tuple(map(plain, spec.known_shape())),
+            strides=tuple(map(plain, spec.known_strides())),
+            offset=plain(spec.offset),
+        )
+
+    def restore(self) -> None:
+        """Make the tensors what they were."""
+        for tensor in self._tensors.values():
+            tensor._spec = None
+        self._tensors = {}
+
+
+def _symbolic(numbers: Numbers, i: int, tensor: Tensor, dims: frozenset[int], steps: frozenset[int]) -> Spec:
+    """What a tensor says of itself. Sizes 0 and 1 are cases of their own, never symbols."""
+
+    def size_of(d: int) -> Any:
+        return lambda leaves: leaves[i]._array.shape[d]
+
+    def stride_of(d: int) -> Any:
+        return lambda leaves: leaves[i]._array.strides[d] // leaves[i]._array.itemsize
+
+    shape: list[Any] = [
+        numbers.size(n, size_of(d), f"argument {i}.shape[{d}]") if d in dims and n > 1 else n
+        for d, n in enumerate(tensor.shape)
+    ]
+    strides: Sequence[Any] = tensor.strides()
+    if is_dense(tensor.shape, strides):
+        strides = strides_in_order(shape, memory_order(tensor.shape, strides))
+    else:
+        strides = [
+            numbers.size(s, stride_of(d), f"argument {i}.stride({d})") if d in steps and s > 1 else s
+            for d, s in enumerate(strides)
+        ]
+    return Spec(tuple(shape), tensor.dtype, tuple(strides), tensor._offset)

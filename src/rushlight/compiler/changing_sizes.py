@@ -1,0 +1,165 @@
+"""Which sizes of a function's arguments are symbols, and the keys of calls that differ in these alone.
+
+As in PyTorch: a call is compiled for its sizes; when another call comes that differs in some of them, exactly
+those are symbols from then on. `dynamic=True` makes all of them symbols from the start, `dynamic=False` none;
+`mark_dynamic`, `maybe_mark_dynamic` and `mark_static` say so of one dimension. Sizes 0 and 1 are cases of their
+own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from ..capture.references import LAYOUT
+from ..capture.sizes import Changing
+from ..core.marks import DimensionMarks, marks_of
+from ..core.shapes import is_dense, memory_order
+from ..core.tensor import Tensor
+from .call_key import CallKey
+
+SHAPE, STRIDES, DTYPE = (LAYOUT.index(name) for name in ("shape", "strides", "dtype"))
+
+
+class Any_(NamedTuple):
+    """What stands in a key for a size of 2 or more that is a symbol."""
+
+    what: str
+
+    def __repr__(self) -> str:
+        return self.what
+
+
+ANY = Any_("any size")
+DENSE = (
+    "dense, in order"  # what stands for strides that follow from the sizes, with the order of the dimensions
+)
+
+
+class ChangingSizes:
+    """What is known of the sizes in the calls of one function."""
+
+    def __init__(self, dynamic: bool | None = None) -> None:
+        self.dynamic = dynamic
+        self._last: dict[CallKey, CallKey] = {}  # by what calls have in common, the last one
+        self._sizes: dict[CallKey, dict[int, set[int]]] = {}
+        self._strides: dict[CallKey, dict[int, set[int]]] = {}
+        self._numbers: dict[CallKey, set[int]] = {}
+
+    def clear(self) -> None:
+        self._last.clear()
+        self._sizes.clear()
+        self._strides.clear()
+        self._numbers.clear()
+
+    @property
+    def watching(self) -> bool:
+        """Whether keys of calls may have to be generalized."""
+        return bool(self._sizes or self._strides)
+
+    def key(self, key: CallKey) -> CallKey:
+        """The key of a call, without the sizes that are symbols."""
+        kind = _kind(key)
+        sizes, strides = self._sizes.get(kind), self._strides.get(kind)
+        if not sizes and not strides:
+            return key
+        leaves = [
+            _generalized(leaf, (sizes or {}).get(i, ()), (strides or {}).get(i, ()))
+            if _is_layout(leaf)
+            else leaf
+            for i, leaf in enumerate(key.leaves)
+        ]
+        return key._replace(leaves=tuple(leaves))
+
+    def learn(self, key: CallKey, leaves: Sequence[Any]) -> None:
+        """A call with this key is about to be compiled: see what changed since the last one like it."""
+        if self.dynamic is False:
+            return
+        kind = _kind(key)
+        last = self._last.get(kind)
+        self._last[kind] = key
+        marks = {i: marks_of(leaf) for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor)}
+        for i, layout in enumerate(key.leaves):
+            if not _is_layout(layout):
+                continue
+            mark = marks.get(i) or NO_MARKS
+            shape = layout[SHAPE]
+            found = {d for d in range(len(shape)) if d in mark.dynamic}
+            if self.dynamic:
+                found |= set(range(len(shape)))
+            if last is not None:
+                before = last.leaves[i]
+                found |= {d for d, (a, b) in enumerate(zip(before[SHAPE], shape, strict=True)) if a != b}
+                steps = {
+                    d for d, (a, b) in enumerate(zip(before[STRIDES], layout[STRIDES], strict=True)) if a != b
+                }
+                if steps and not _is_dense(layout):
+                    self._strides.setdefault(kind, {}).setdefault(i, set()).update(steps)
+            found -= mark.static
+            if found:
+                self._sizes.setdefault(kind, {}).setdefault(i, set()).update(found)
+
+    def number_changes(self, key: CallKey, numbers: Sequence[int]) -> None:
+        """These ints among the arguments had to be known, and changed."""
+        if self.dynamic is not False and numbers:
+            self._numbers.setdefault(_kind(key), set()).update(numbers)
+
+    def changing(self, key: CallKey) -> Changing:
+        """What is a symbol when a call with this key is captured."""
+        kind = _kind(key)
+        numbers = set(self._numbers.get(kind, ()))
+        if self.dynamic:
+            numbers |= {i for i, leaf in enumerate(key.leaves) if leaf is int}
+        return Changing(
+            {i: frozenset(dims) for i, dims in self._sizes.get(kind, {}).items()},
+            {i: frozenset(dims) for i, dims in self._strides.get(kind, {}).items()},
+            frozenset(numbers),
+        )
+
+
+def seen_as(key: CallKey, other: CallKey) -> CallKey:
+    """The key of a call without the sizes that are symbols in another key: what is left to differ is why."""
+    leaves = list(key.leaves)
+    for i, (leaf, pattern) in enumerate(zip(key.leaves, other.leaves, strict=False)):
+        if _is_layout(leaf) and _is_layout(pattern) and len(leaf[SHAPE]) == len(pattern[SHAPE]):
+            dims = [d for d, n in enumerate(pattern[SHAPE]) if n == ANY]
+            steps = [d for d, n in enumerate(pattern[STRIDES]) if n == ANY]
+            leaves[i] = _generalized(leaf, dims, steps)
+    return key._replace(leaves=tuple(leaves))
+
+
+NO_MARKS = DimensionMarks()
+
+
+def _is_layout(leaf: Any) -> bool:
+    return isinstance(leaf, tuple) and len(leaf) == len(LAYOUT)
+
+
+def _kind(key: CallKey) -> CallKey:
+    """A key without any sizes: what calls have in common that may be served by one program."""
+    return key._replace(leaves=tuple([_rank(leaf) if _is_layout(leaf) else leaf for leaf in key.leaves]))
+
+
+def _rank(layout: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The layout without sizes and strides; the same of one in which some are symbols already."""
+    return (len(layout[SHAPE]), *layout[STRIDES + 1 :])
+
+
+def _elements(layout: tuple[Any, ...]) -> tuple[int, ...]:
+    """The strides of a layout, in elements."""
+    return tuple(s // layout[DTYPE].itemsize for s in layout[STRIDES])
+
+
+def _is_dense(layout: tuple[Any, ...]) -> bool:
+    return is_dense(layout[SHAPE], _elements(layout))
+
+
+def _generalized(layout: tuple[Any, ...], dims: Any, steps: Any) -> tuple[Any, ...]:
+    if not dims and not steps:
+        return layout
+    shape = tuple(ANY if d in dims and n > 1 else n for d, n in enumerate(layout[SHAPE]))
+    if _is_dense(layout):
+        strides: tuple[Any, ...] = (DENSE, *memory_order(layout[SHAPE], _elements(layout)))
+    else:
+        strides = tuple(ANY if d in steps and s > 1 else s for d, s in enumerate(_elements(layout)))
+    return (shape, strides, *layout[STRIDES + 1 :])

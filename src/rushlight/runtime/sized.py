@@ -1,0 +1,91 @@
+"""A compiled program whose sizes change from call to call.
+
+In: native code that takes its sizes from a table, and a description in which shapes are expressions of them.
+`run(inputs, sizes)` finds, or makes, the `Executable` for these sizes: shapes of outputs, places of temporaries.
+All of them share one library and one workspace, which is as large as the largest call needed.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..codegen.llvm.matmul.tables import product_numbers
+from ..core.errors import InternalError
+from ..core.index_data import evaluate_data
+from ..loops.plans import split_rows
+from .engine import engine
+from .executable import Executable, SharedWorkspace
+
+MOST_SIZES = (
+    256  # of which what depends on them is kept; sizes that come again after these are worked out anew
+)
+
+
+class SizedExecutable:
+    """Native code for all sizes."""
+
+    native = False  # calls go through Python, which works out the shapes
+
+    def __init__(
+        self,
+        symbols: Sequence[str],
+        derived: Sequence[Sequence[Any]],
+        make: Callable[[Mapping[str, int], np.ndarray, SharedWorkspace], Executable],
+        updates: Mapping[int, int],
+    ) -> None:
+        self.symbols = list(symbols)
+        self._derived = derived
+        self.updates = dict(sorted(updates.items()))
+        self._make = make
+        self._workspace = SharedWorkspace()
+        self._known: OrderedDict[tuple[int, ...], Executable] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def run(self, inputs: Sequence[np.ndarray], sizes: Sequence[int]) -> list[np.ndarray]:
+        """The outputs; those in `updates` are the given arrays, with new contents."""
+        return self.at(sizes).run(inputs)
+
+    def at(self, sizes: Sequence[int]) -> Executable:
+        """The program for these sizes."""
+        key = tuple(sizes)
+        with self._lock:
+            found = self._known.get(key)
+            if found is None:
+                named = dict(zip(self.symbols, key, strict=True))
+                table = np.array(derived_numbers(key, named, self._derived), np.int64)
+                found = self._known[key] = self._make(named, table, self._workspace)
+                if len(self._known) > MOST_SIZES:
+                    self._known.popitem(last=False)
+            else:
+                self._known.move_to_end(key)
+        return found
+
+    def report(self, number: int) -> Any:
+        next(reversed(self._known.values())).report(number)
+
+
+def derived_numbers(
+    sizes: Sequence[int], named: Mapping[str, int], derived: Sequence[Sequence[Any]]
+) -> list[int]:
+    """The table of sizes: the symbols, then what follows from them (codegen/llvm/sizes.py)."""
+    table = list(sizes)
+    for kind, *data in derived:
+        if kind == "split":
+            extent, work = (evaluate_data(part, named) for part in data[:2])
+            table.extend(split_rows(extent, work, *data[2:]))
+        elif kind == "size":
+            table.append(evaluate_data(data[0], named))
+        elif kind == "at least":
+            table.append(int(evaluate_data(data[0], named) >= data[1]))
+        elif kind == "product":
+            table.extend(product_numbers(data[0], named, engine().target))
+        elif kind == "sum":
+            table.append(sum(table[part] if part >= 0 else -part for part in data[0]))
+        else:
+            raise InternalError(f"nothing is known of {kind!r} in a table of sizes")
+    return table
