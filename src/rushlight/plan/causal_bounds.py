@@ -5,7 +5,7 @@ Where rows end at a diagonal (schedule/causal_bounds.py), what is stored after i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 
 from ..loops.extents import constant
@@ -19,7 +19,8 @@ from .nest import NestPlan, RestStore
 from .product import ProductPlan
 from .program import KernelPlan, PlannedProgram
 
-Reaches = dict[Buffer, int]  # elements
+# Elements, by a buffer and the step that writes it: later steps may write other rows to the same memory.
+Reaches = dict[tuple[str, Buffer], int]
 
 
 def bound_rows(program: PlannedProgram) -> PlannedProgram:
@@ -27,15 +28,24 @@ def bound_rows(program: PlannedProgram) -> PlannedProgram:
     found = reaches(program)
     if not found:
         return program
-    return program.with_plans({name: _bounded(plan, found) for name, plan in program.plans.items()})
+    return program.with_plans({name: _bounded(name, plan, found) for name, plan in program.plans.items()})
 
 
 def reaches(program: PlannedProgram) -> Reaches:
     """For buffers of which only what is near the limit is looked at: how near."""
-    found: Reaches = {buffer: 0 for step in program.steps for buffer in _near(step)}
-    for step in program.steps if found else ():
-        for buffer in set(step.inputs) & found.keys():
-            found[buffer] = max(found[buffer], _reach(program.plans[step.name]))
+    found: Reaches = {}
+    written: dict[Buffer, str] = {}  # the step whose elements near the limit a buffer has
+    for step in program.steps:
+        for buffer in set(step.inputs) & written.keys():
+            writer = written[buffer], buffer
+            found[writer] = max(found[writer], _reach(program.plans[step.name]))
+        near = set(_near(step))
+        for buffer in step.outputs:
+            if buffer in near:
+                written[buffer] = step.name
+                found[step.name, buffer] = 0
+            else:
+                written.pop(buffer, None)
     return found
 
 
@@ -59,13 +69,16 @@ def _reach(plan: KernelPlan) -> int:
     return max(constant(phase.inner[-1].extent) for phase in plan.nest.phases if phase.inner)
 
 
-def _bounded(plan: KernelPlan, found: Mapping[Buffer, int]) -> KernelPlan:
+def _bounded(name: str, plan: KernelPlan, found: Reaches) -> KernelPlan:
     if isinstance(plan, ProductPlan):
-        return replace(plan, reach=found.get(plan.product.result, plan.reach))
+        return replace(plan, reach=found.get((name, plan.product.result), plan.reach))
     if not isinstance(plan, NestPlan) or plan.limit is None:
         return plan
     phases = tuple(
-        replace(phase, rest=tuple(RestStore(r.store, found.get(r.store.access.buffer)) for r in phase.rest))
+        replace(
+            phase,
+            rest=tuple(RestStore(r.store, found.get((name, r.store.access.buffer))) for r in phase.rest),
+        )
         for phase in plan.phases
     )
     return replace(plan, phases=phases)
