@@ -97,6 +97,19 @@ def test_what_nobody_looks_at_is_not_stored() -> None:
     assert 0 < max(reaches(planned).values()) <= 16
 
 
+def test_memory_that_is_written_again_is_read_whole() -> None:
+    """Of the product only what is near the diagonal is read; what is written in its place is an operand of
+    another product, which reads all of it."""
+
+    def run(a: Any, b: Any, c: Any) -> Any:
+        hidden = ~rushlight.ones(64, 64, dtype=rushlight.bool).tril()
+        x = a @ b
+        top = x.masked_fill(hidden, -INFINITY).amax(-1, keepdim=True)
+        return ((x - top).masked_fill(hidden, 0.0) @ c,)
+
+    assert limits(run, normal(3, 64, 8), normal(3, 8, 64, seed=1), normal(3, 64, 8, seed=2))
+
+
 @pytest.mark.parametrize("diagonal", [0, 5, 40])
 def test_weights_by_a_mask(diagonal: int) -> None:
     def run(x: Any) -> Any:

@@ -12,7 +12,6 @@ class Trait(enum.Flag):
     INVOLUTION = enum.auto()  # f(f(x)) is x
     IDEMPOTENT = enum.auto()  # f(f(x)) is f(x)
     EXACT = enum.auto()  # it gives the same bits wherever it is computed
-    KEEPS_ZERO = enum.auto()  # of a tensor that is zero, and numbers, it is zero
     PRODUCT = enum.auto()  # it multiplies matrices
     RAISES = enum.auto()  # it refuses some values of its arguments
     DIVIDES = enum.auto()  # among integers it refuses a divisor of zero

@@ -1,22 +1,24 @@
 """What is known beyond a diagonal, and where the columns of a row may therefore end.
 
 A row of causal attention is minus infinity from some column on, which moves with the row, and its weights are
-zero there. A nest that computes such rows need not go that far: `rest_of` proves from its statements that
-from a limit on, an index of the outer loops, every reduction folds its neutral element and every store writes
-one number, and gives these stores.
+zero there. `ValuesBeyond` tells what expressions are from such a limit on: schedule/triangles.py asks it about
+definitions, to find triangular operands of products, and schedule/causal_bounds.py about nests. A nest that
+computes such rows need not go that far: `rest_of` proves from its statements that from a limit on, an index of
+the outer loops, every reduction folds its neutral element and every store writes one number, and gives these
+stores.
 
 The proof is about numbers that a mask decides. What is the same for the whole row counts as finite: a weight
 of zero stays zero times that, and minus infinity stays what it is less that, the maximum of the row for
 example. Where it is not finite, reductions meet NaN among what the mask shows, and the rest of the row is NaN
-as well, since the stores that are given are made of the row's own numbers. A zero that is no weight proves
-nothing about a product.
+as well, since the stores that are given are made of the row's own numbers. What differs from column to column
+is finite only if it is a truth value, or made of such. A zero that is no weight proves nothing about a product.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,16 +32,19 @@ from .varying import varying
 
 @dataclass(frozen=True)
 class Known:
-    """A number, or None for one that is not known, but the same for all columns of a row.
+    """A number, or None for one that is not known, but the same for all columns of a row, or finite.
 
     `weight`: it is the zero that e**x is for minus infinity, or such a zero times something.
+    `varies`: it is finite, and perhaps another one in every column.
     """
 
     number: float | bool | None
     weight: bool = False
+    varies: bool = False
 
 
 ROW = Known(None)
+FINITE = Known(None, varies=True)
 SIMPLE = (0, 1, math.inf, -math.inf)  # numbers that arithmetic in any precision gives alike
 
 
@@ -55,7 +60,7 @@ class Beyond:
 
     def limit_at(self, index: Index, column: Var) -> Index | None:
         """The first column beyond the diagonal, for an access that walks along rows with `column`."""
-        row = _row_of(index, column)
+        row = row_of(index, column)
         return None if row is None or column.extent != self.columns else row % self.rows + self.diagonal + 1
 
 
@@ -63,7 +68,7 @@ Facts = Mapping[Buffer, Beyond]
 
 
 @functools.lru_cache(256)
-def _row_of(index: Index, column: Var) -> Index | None:
+def row_of(index: Index, column: Var) -> Index | None:
     """The number of the row, counted through all matrices, if rows lie one after the other."""
     start = index - as_index(column)
     if start.depends_on(column) or start % column.extent != 0:
@@ -83,17 +88,36 @@ def columns_of(nest: Nest) -> list[tuple[Phase, Var]]:
 
 
 def limits(nest: Nest, facts: Facts) -> list[Index]:
-    """Limits that may hold: of what is read, and of comparisons with the column."""
+    """Limits that may hold for the rows of a nest."""
     found: dict[Index, None] = {}
     for phase, column in columns_of(nest):
         for value in phase.values():
-            for node in walk(value):
-                if node.op == "load" and node.data.buffer in facts:
-                    limit = facts[node.data.buffer].limit_at(node.data.index, column)
-                    found.update({} if limit is None else {limit: None})
-                elif node.op in _TURNING and all(a.op == "index" for a in node.args):
-                    found.update(dict.fromkeys(_turning_point(node, column)))
-    return [limit for limit in found if 1 <= limit.bounds()[0] < (columns_extent(nest) or 0)]
+            found.update(dict.fromkeys(_limits_in(value, column, facts)))
+    return _inside(found, columns_extent(nest) or 0)
+
+
+def limits_of(value: Expr, column: Var, facts: Facts) -> list[Index]:
+    """Limits that may hold for a value that is computed along `column`."""
+    return _inside(dict.fromkeys(_limits_in(value, column, facts)), column.extent.constant_value() or 0)
+
+
+def _limits_in(value: Expr, column: Var, facts: Facts) -> Iterator[Index]:
+    """Those of what is read, and of comparisons with the column."""
+    for node in walk(value):
+        if node.op == "load" and node.data.buffer in facts:
+            limit = facts[node.data.buffer].limit_at(node.data.index, column)
+            if limit is not None:
+                yield limit
+        elif compares_indices(node):
+            yield from _turning_point(node, column)
+
+
+def _inside(found: Iterable[Index], columns: int) -> list[Index]:
+    return [limit for limit in found if 1 <= limit.bounds()[0] < columns]
+
+
+def compares_indices(node: Expr) -> bool:
+    return node.op in _TURNING and all(a.op == "index" for a in node.args)
 
 
 def columns_extent(nest: Nest) -> int | None:
@@ -146,13 +170,13 @@ def rest_of(
             continue
         if len(phase.inner) > 1 or any(n.op in CHECKS for v in phase.values() for n in walk(v)):
             return None
-        values = _Values(column, limit, facts, rows)
+        values = ValuesBeyond(column, limit, facts, rows)
         for statement in phase.statements:
             known = values.of(statement.value)
             if known is None or known.number not in SIMPLE:
                 return None
             if isinstance(statement, Reduce):
-                if _NEUTRAL.get(statement.combine) != known.number:
+                if NEUTRAL.get(statement.combine) != known.number:
                     return None
                 continue
             access = statement.access
@@ -172,7 +196,7 @@ def rest_of(
     return rest, rows
 
 
-_NEUTRAL = {
+NEUTRAL = {
     Combine.SUM: 0,
     Combine.PRODUCT: 1,
     Combine.MAXIMUM: -math.inf,
@@ -185,7 +209,7 @@ _NEUTRAL = {
 def fact_of(access: Access, column: Var, limit: Index, known: Known, heights: Iterable[int]) -> Beyond | None:
     """What a store of `known` from `limit` on says of its buffer, if its matrices have one of the given
     numbers of rows."""
-    row = _row_of(access.index, column)
+    row = row_of(access.index, column)
     columns = column.extent.constant_value()
     if row is None or columns is None:
         return None
@@ -196,25 +220,42 @@ def fact_of(access: Access, column: Var, limit: Index, known: Known, heights: It
     return None
 
 
+def extents_in(limit: Index) -> set[int]:
+    """The extents of the loops that a limit depends on: the numbers of rows that its matrices may have."""
+    found = {a.extent.constant_value() for a in limit.atoms() if isinstance(a, Var)}
+    return {extent for extent in found if extent}
+
+
 def as_number(recorder: Recorder, known: Known, dtype: DType) -> Expr:
     assert known.number is not None
     return recorder.number(float(known.number) if dtype.is_floating_point else known.number, dtype)
 
 
-class _Values:
-    """What expressions are at columns from a limit on."""
+class ValuesBeyond:
+    """What expressions are at columns from a limit on; `rows` are elements that the nest itself has stored, and
+    `finite` buffers whose elements count as finite there."""
 
-    def __init__(self, column: Var, limit: Index, facts: Facts, rows: Mapping[Access, Known]) -> None:
+    def __init__(
+        self,
+        column: Var,
+        limit: Index,
+        facts: Facts,
+        rows: Mapping[Access, Known],
+        finite: Container[Buffer] = (),
+    ) -> None:
         self.column = column
         self.limit = limit
         self.facts = facts
         self.rows = rows
+        self.finite = finite
         self.memo: dict[Expr, Known | None] = {}
 
     def of(self, expr: Expr) -> Known | None:
         for node in walk(expr):
             if node not in self.memo:
-                self.memo[node] = self._of(node)
+                known = self._of(node)
+                truth = known is None and node.dtype.category is Category.BOOL
+                self.memo[node] = FINITE if truth else known
         return self.memo[expr]
 
     def _of(self, node: Expr) -> Known | None:
@@ -225,7 +266,7 @@ class _Values:
             return ROW
         if node.op == "load":
             return self._loaded(node.data)
-        if node.op in _TURNING and all(a.op == "index" for a in node.args):
+        if compares_indices(node):
             return self._compared(node)
         values = [self.memo[a] for a in node.args]
         if node.op == "where":
@@ -264,7 +305,9 @@ class _Values:
             return ROW
         fact = self.facts.get(access.buffer)
         limit = None if fact is None else fact.limit_at(access.index, self.column)
-        return fact.value if fact and limit is not None and (self.limit - limit).bounds()[0] >= 0 else None
+        if fact and limit is not None and (self.limit - limit).bounds()[0] >= 0:
+            return fact.value
+        return FINITE if access.buffer in self.finite else None
 
     def _compared(self, node: Expr) -> Known | None:
         """A comparison of the column with another index."""
@@ -282,21 +325,25 @@ class _Values:
 
 
 def _chosen(condition: Known | None, yes: Known | None, no: Known | None) -> Known | None:
-    if condition is None:
-        return None
-    if condition.number is not None:
+    if yes is not None and no is not None and yes.number is not None and yes.number == no.number:
+        return Known(yes.number, yes.weight or no.weight)
+    if condition is not None and condition.number is not None:
         return yes if condition.number else no
-    if yes is None or no is None or yes.number is None or yes.number != no.number:
+    if condition is None or yes is None or no is None:
         return None
-    return Known(yes.number, yes.weight or no.weight)
+    return None if _infinite(yes) or _infinite(no) else FINITE
+
+
+def _infinite(known: Known) -> bool:
+    return known.number in (math.inf, -math.inf)
 
 
 def _computed(node: Expr, values: list[Known]) -> Known | None:
     """An instruction of numbers and of what is the same for a row."""
     op, numbers = node.op, [v.number for v in values]
-    infinite = any(number in (math.inf, -math.inf) for number in numbers)
+    infinite = any(map(_infinite, values))
     if op in ("mul", "div") and not infinite:
-        if values[0].weight and (op == "mul" or numbers[1] != 0):
+        if values[0].weight and (op == "mul" or not (numbers[1] == 0 or values[1].varies)):
             return values[0]
         if op == "mul" and values[1].weight:
             return values[1]
@@ -304,7 +351,10 @@ def _computed(node: Expr, values: list[Known]) -> Known | None:
         less = op in ("add", "sub") and numbers[0] == -math.inf
         if less or (op == "add" and numbers[1] == -math.inf):
             return Known(-math.inf)
-        return None if infinite and op not in COMPARISONS else ROW
+        if infinite and op not in COMPARISONS:
+            return None
+        varies = any(v.varies for v in values)
+        return ROW if not varies else FINITE if op in _STAYS_FINITE else None
     if op in ("exp", "exp_nonpositive") and numbers[0] == -math.inf:
         return Known(0.0, weight=True)
     if op == "cast":
@@ -319,11 +369,14 @@ def _computed(node: Expr, values: list[Known]) -> Known | None:
     if number != number:
         return None
     exact = number in SIMPLE and any(n in SIMPLE for n in numbers)
-    return Known(number) if exact else ROW
+    weight = number == 0 and node.dtype.category is not Category.BOOL and any(v.weight for v in values)
+    return Known(number, weight) if exact else ROW
 
 
 # What decides the outcome of a connective by itself; those of bits are meant for truth values.
 _DECISIVE = {"logical_and": False, "bitwise_and": False, "logical_or": True, "bitwise_or": True}
+
+_STAYS_FINITE = {"add", "sub", "mul", "neg", "cast", "maximum", "minimum"}  # of what is finite
 
 _OPERATIONS: dict[str, Callable[..., Any]] = {
     "add": lambda a, b: a + b,

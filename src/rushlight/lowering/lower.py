@@ -27,7 +27,6 @@ from ..loops.nest import Buffer, MemoryKind
 from ..loops.program import Program
 from ..loops.rewrite import rename_definition
 from .lowered import Indices, Lowered, Lowerer
-from .matmul_triangles import triangles
 
 
 def lower(graph: Graph) -> Program:
@@ -49,7 +48,6 @@ class _GraphLowering:
         self._outputs = outputs = set(graph.outputs)
         self.use_count = {value: len(nodes) + (value in outputs) for value, nodes in users.items()}
         self._users = users
-        self._triangles = triangles(graph)
         self._depths: dict[Value, int] = dict.fromkeys(graph.inputs, 0)  # how many operators make an element
 
     def run(self) -> Program:
@@ -171,7 +169,6 @@ class _GraphLowering:
             if op.kind is Kind.VIEW:
                 return tuple(self._view(node, value) for value in node.outputs)
             if callable(op.lowering):
-                self.low.triangle = self._triangles.get(node)
                 specs: Any = (
                     tuple(v.spec for v in node.outputs) if node.returns_list else node.outputs[0].spec
                 )

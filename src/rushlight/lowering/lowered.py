@@ -30,7 +30,6 @@ from ..loops.definitions import Definition, Map, Reduction
 from ..loops.expr import Expr, NotRecordable, Recorder, cost, loads_in, walk
 from ..loops.native import has_native_code
 from ..loops.nest import Buffer, Combine, MemoryKind
-from ..loops.product import Triangle
 
 Indices = tuple[Index, ...]
 Element = Callable[[Indices], Expr]
@@ -49,7 +48,6 @@ class Lowerer:
     def __init__(self) -> None:
         self.recorder = Recorder()
         self.definitions: list[Definition] = []
-        self.triangle: Triangle | None = None  # of the product that is being lowered
         self.buffers: list[Buffer] = []
         self._counter = 0
         self._points: dict[tuple[int, ...], tuple[Var, ...]] = {}

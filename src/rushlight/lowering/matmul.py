@@ -17,7 +17,7 @@ from ..core.symbols import exact
 from ..loops.expr import Expr, NotRecordable, loads_in
 from ..loops.kernels import Product
 from ..loops.nest import Buffer, Combine
-from ..loops.product import Matrix, ProductShape, Triangle, transposed
+from ..loops.product import Matrix, ProductShape, transposed
 from .declare import extern, lowering
 from .lowered import Indices, Lowered, Lowerer
 
@@ -36,7 +36,7 @@ def compute_dtype(dtype: DType) -> DType:
 # The routine.
 
 
-def multiplied(low: Lowerer, left: Lowered, right: Lowered, triangle: Triangle | None = None) -> Lowered:
+def multiplied(low: Lowerer, left: Lowered, right: Lowered) -> Lowered:
     """left [m, k] times right [k, n], or batches of these, in the dtype they are summed in."""
     dtype = compute_dtype(left.dtype)
     shape = (*left.shape[:-1], right.shape[-1])
@@ -48,7 +48,7 @@ def multiplied(low: Lowerer, left: Lowered, right: Lowered, triangle: Triangle |
         return _summed(low, left.cheap(), right.cheap())
     first, a = _operand(left.cast(dtype), any_strides=True)
     second, b = _operand(right.cast(dtype))
-    product = _tall(ProductShape(batch, rows, columns, depth, a, b, dtype, triangle=triangle))
+    product = _tall(ProductShape(batch, rows, columns, depth, a, b, dtype))
     if product.columns == 1 and product.rows > 1 and 1 in (product.left.row, product.left.column):
         # A column as a row: the same elements in the same order, and the kernel's vectors run along them.
         product, first, second = transposed(product), second, first
@@ -160,7 +160,7 @@ def mm(self: Lowered, mat2: Lowered, low: Lowerer, out: Spec) -> Lowered:
 
 @lowering("bmm", "bmm.dtype")
 def bmm(self: Lowered, mat2: Lowered, low: Lowerer, out: Spec) -> Lowered:
-    return multiplied(low, self, mat2, low.triangle).cast(out.dtype)
+    return multiplied(low, self, mat2).cast(out.dtype)
 
 
 @lowering("addmm", "addmm.dtype")

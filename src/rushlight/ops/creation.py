@@ -24,7 +24,6 @@ from ..core.symbols import SymInt
 from ..core.tensor import Tensor
 from ..core.tokens import channels_last, channels_last_3d, contiguous_format, preserve_format, strided
 from ..core.tokens import memory_format as MemoryFormat
-from ..core.traits import Trait
 
 OPTIONS = "ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None"
 _NOT_COUNTABLE = frozenset(
@@ -431,7 +430,6 @@ define(
     moves=True,
     api=FUNCTION | METHOD,
     shape=lambda self, memory_format: new_like(self, None, None, memory_format, "clone"),
-    traits=Trait.KEEPS_ZERO,
 )
 define(
     f"_to_copy(Tensor self, *, {OPTIONS}, bool non_blocking=False, MemoryFormat? memory_format=None) -> "
@@ -439,7 +437,6 @@ define(
     shape=lambda self, dtype, layout, memory_format: new_like(self, dtype, layout, memory_format, "to"),
     moves=True,
     api=INTERNAL,
-    traits=Trait.KEEPS_ZERO,
 )
 
 

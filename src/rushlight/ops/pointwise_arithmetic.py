@@ -102,11 +102,7 @@ def check_negation(self: Tensor) -> None:
     )
 
 
-instruction(
-    "neg(Tensor self) -> Tensor",
-    check=check_negation,
-    traits=Trait.EXACT | Trait.INVOLUTION | Trait.KEEPS_ZERO,
-)
+instruction("neg(Tensor self) -> Tensor", check=check_negation, traits=Trait.EXACT | Trait.INVOLUTION)
 
 
 # Products and quotients.
@@ -116,7 +112,7 @@ instruction(
     "mul.Scalar(Tensor self, Scalar other) -> Tensor",
     exact=("other",),
     api=BINARY | Api.NUMBERS,
-    traits=Trait.EXACT | Trait.NUMBER_AS_TENSOR | Trait.KEEPS_ZERO,
+    traits=Trait.EXACT | Trait.NUMBER_AS_TENSOR,
 )
 instruction(
     "div.Tensor(Tensor self, Tensor other) -> Tensor",
@@ -124,7 +120,7 @@ instruction(
     promote=FLOATING,
     exact=("other",),
     api=BINARY | Api.NUMBERS,
-    traits=Trait.EXACT | Trait.NUMBER_AS_TENSOR | Trait.KEEPS_ZERO | Trait.DIVIDES,
+    traits=Trait.EXACT | Trait.NUMBER_AS_TENSOR | Trait.DIVIDES,
 )
 
 
@@ -315,12 +311,7 @@ def frac(ops: Any, self: Any) -> Any:
 
 # Signs.
 
-instruction(
-    "abs(Tensor self) -> Tensor",
-    promote=REAL,
-    dtypes=NUMBERS,
-    traits=Trait.EXACT | Trait.IDEMPOTENT | Trait.KEEPS_ZERO,
-)
+instruction("abs(Tensor self) -> Tensor", promote=REAL, dtypes=NUMBERS, traits=Trait.EXACT | Trait.IDEMPOTENT)
 instruction(
     "copysign.Tensor(Tensor self, Tensor other) -> Tensor",
     "copysign.Scalar(Tensor self, Scalar other) -> Tensor",
@@ -436,10 +427,7 @@ def check_relu(self: Tensor) -> None:
 
 
 @pointwise(
-    "relu(Tensor self) -> Tensor",
-    dtypes=REAL_NUMBERS | BOOL,
-    check=check_relu,
-    traits=Trait.IDEMPOTENT | Trait.KEEPS_ZERO,
+    "relu(Tensor self) -> Tensor", dtypes=REAL_NUMBERS | BOOL, check=check_relu, traits=Trait.IDEMPOTENT
 )
 def relu(ops: Any, self: Any) -> Any:
     return ops.maximum(self, ops.constant(0, like=self))

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..core.index import Index, Var
-from ..loops.causal_bounds import Beyond, Known, as_number, columns_of, fact_of, limits, rest_of
+from ..core.index import Index
+from ..loops.causal_bounds import Beyond, Known, as_number, columns_of, extents_in, fact_of, limits, rest_of
 from ..loops.expr import Recorder, loads_in
 from ..loops.extents import constant
 from ..loops.kernels import Product
@@ -80,9 +80,7 @@ def _of_nest(
         if proof is None:
             continue
         rest, known = proof
-        heights = {fact.rows for fact in facts.values()} | {
-            constant(a.extent) for a in limit.atoms() if isinstance(a, Var)
-        } - {0}
+        heights = {fact.rows for fact in facts.values()} | extents_in(limit)
         found = {}
         for phase, column in columns_of(nest):
             for s in phase.statements:

@@ -1,6 +1,6 @@
 """The passes of scheduling, in the order they run: from definitions to kernels in stages.
 
-Every pass takes a `Program` and gives another: the first six rewrite definitions, fusion groups them, and what
+Every pass takes a `Program` and gives another: the first seven rewrite definitions, fusion groups them, and what
 comes after works on the kernels that the groups become. Thresholds are in schedule/cost.py.
 """
 
@@ -27,6 +27,7 @@ from .reuse_memory import reuse_memory
 from .save_derived_values import save_derived_values
 from .split_reductions import split_reductions
 from .stages import form_stages
+from .triangles import find_triangles
 from .update_in_place import update_in_place
 
 
@@ -66,6 +67,7 @@ def _show_step(step: Step) -> str:
 
 
 SCHEDULE_PASSES: tuple[Pass, ...] = (
+    Pass("find triangles", find_triangles, verify, show),
     Pass("forward copies", forward_copies, verify, show),
     Pass("save derived values", save_derived_values, verify, show),
     Pass("rematerialize", rematerialize, verify, show),

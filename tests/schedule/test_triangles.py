@@ -1,7 +1,8 @@
-"""Triangular matrices are found in graphs, and only those."""
+"""Triangular matrices are found among the definitions of a program, and only those."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -90,7 +91,19 @@ def weights(a: Any, diagonal: int = 0) -> Any:
         (lambda a, b: a @ weights(b).transpose(1, 2), Side.RIGHT_UPPER),
         (lambda a, b: (a @ b) * weights(a), Side.RESULT),
         (lambda a, b: weights(a @ b), Side.RESULT),
-        (lambda a, b: (weights(a) * b) @ b, Side.LEFT_LOWER),
+        (lambda a, b: (weights(a) * b) @ b, None),  # b may be infinite
+        (lambda a, b: (weights(a) * (b > 0)) @ b, Side.LEFT_LOWER),
+        (lambda a, b: (weights(a) * a.sum(-1, keepdim=True)) @ b, Side.LEFT_LOWER),
+        (lambda a, b: (weights(a) * math.inf) @ b, None),
+        (lambda a, b: (weights(a) * math.nan) @ b, None),
+        (lambda a, b: (weights(a) / 0) @ b, None),
+        (lambda a, b: -(weights(a) / 3) @ b, Side.LEFT_LOWER),
+        (lambda a, b: (weights(a) - weights(b)) @ b, Side.LEFT_LOWER),
+        (lambda a, b: weights(a)[0] @ b[0], Side.LEFT_LOWER),
+        (lambda a, b: (a @ b).tril(), Side.RESULT),
+        (lambda a, b: (a @ b).exp().tril(), Side.RESULT),
+        (lambda a, b: (a @ b).triu(), None),
+        (lambda a, b: (a @ b).exp() * weights(a), None),  # exp of something may be infinite
         (lambda a, b: (weights(a) * 2).reshape(5, 1, 6, 6).reshape(5, 6, 6) @ b, Side.LEFT_LOWER),
         (lambda a, b: (weights(a) + 1) @ b, None),
         (lambda a, b: weights(a).flip(1) @ b, None),
@@ -131,6 +144,61 @@ def test_zeros_that_are_no_weights_multiply_infinities() -> None:
     b[:, 39] = INFINITY
     with rushlight.no_grad():
         sides(lambda a, b: a.tril() @ b, a, b)
+
+
+@pytest.mark.parametrize("number", [INFINITY, -INFINITY, math.nan])
+def test_weights_of_zero_times_no_number(number: float) -> None:
+    """As in eager code: 0 times infinity is NaN, also where the zero is a weight."""
+    with rushlight.no_grad():
+        a, b = normal(5, 6, 6), normal(5, 6, 6, seed=1).abs()
+        sides(lambda a, b: (weights(a) * number) @ b, a, b)
+        sides(lambda a, b: (weights(a) / 0) @ b, a, b)
+        b[:, 2, 4] = number
+        sides(lambda a, b: (weights(a) * b) @ rushlight.ones_like(b), a, b)
+
+
+@pytest.mark.parametrize(
+    "masked",
+    [
+        lambda x: x.masked_fill(rushlight.arange(20) > rushlight.arange(20)[:, None], -INFINITY),
+        lambda x: x + rushlight.full((20, 20), -INFINITY).triu(1),
+    ],
+)
+def test_masks_by_indices(masked: Callable[[Any], Any]) -> None:
+    def run(q: Any, k: Any, v: Any) -> Any:
+        out = masked(q @ k.transpose(-1, -2)).softmax(-1) @ v
+        out.sum().backward()
+        return out
+
+    found = sides(run, *[normal(4, 20, 8, seed=s) for s in range(3)])
+    assert None not in found and found.count(Side.RESULT) == 2
+
+
+def test_a_result_that_others_see() -> None:
+    """What somebody else reads is computed whole, and what is made of it may be infinite."""
+
+    def run(a: Any, b: Any) -> Any:
+        scores = a @ b
+        return rushlight.cat([weights(scores) @ b, scores])
+
+    with rushlight.no_grad():
+        assert sides(run, normal(5, 6, 6), normal(5, 6, 6, seed=1)) == [None, Side.LEFT_LOWER]
+
+    def times(a: Any, b: Any) -> Any:
+        other = a @ b
+        return rushlight.cat([(weights(a) * other) @ b, other])
+
+    with rushlight.no_grad():
+        assert sides(times, normal(5, 6, 6), normal(5, 6, 6, seed=1)) == [None, None]
+
+
+def test_masks_with_different_diagonals() -> None:
+    def run(a: Any, b: Any) -> Any:
+        scores = a @ b
+        return weights(scores) + weights(scores, 2)
+
+    with rushlight.no_grad():
+        assert sides(run, normal(5, 6, 6), normal(5, 6, 6, seed=1)) == [None]
 
 
 def test_no_elements() -> None:
