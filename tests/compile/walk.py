@@ -23,7 +23,7 @@ PACKAGE = Path(rl.__file__).parent
 FLOORS = ("graph", "capture", "lowering", "schedule", "plan", "codegen", "runtime")
 DATA = (
     "graph/ir.py",
-    "codegen/llvm/records.py",
+    "codegen/llvm/struct.py",
     "capture/references.py",
     "runtime/target.py",
     "runtime/redzones.py",

@@ -18,7 +18,7 @@ from ...core.lazy import LazyModule
 from ...runtime.target import Target
 from .native_outputs import Outputs
 from .python_objects import PyArray, emit_may_write, emit_owned
-from .records import I64, Ptr, Record
+from .struct import I64, Ptr, Struct
 from .types import Callee
 
 ir = LazyModule("llvmlite.ir")
@@ -27,7 +27,7 @@ METH_FASTCALL = 0x0080
 METH_O = 0x0008
 
 
-class CallTable(Record):
+class CallTable(Struct):
     """What a table begins with. Fields that end in _table are places in the table, in words."""
 
     arguments: I64  # how many
@@ -67,7 +67,7 @@ class Look(IntFlag):
     RECORDED = 16  # it is a leaf with that `_requires_grad`, which `_keys` do not tell if they are not 0
 
 
-class SourceRecord(Record):
+class SourceRecord(Struct):
     """An input of the program, or an argument that it does not use."""
 
     which: I64  # the argument; -1: a constant object
@@ -91,7 +91,7 @@ class LocationKind(IntEnum):
     VALUES = 3  # all that is in a dictionary, in its order
 
 
-class LocationRecord(Record):
+class LocationRecord(Struct):
     """A location of Python's, and the object that must be there."""
 
     kind: I64
@@ -100,14 +100,14 @@ class LocationRecord(Record):
     expected: I64  # an object; of VALUES the place of their addresses, 0: any object
 
 
-class SizeRecord(Record):
+class SizeRecord(Struct):
     """How much must be in a container."""
 
     container: Ptr
     size: I64
 
 
-class VersionRecord(Record):
+class VersionRecord(Struct):
     """A tensor whose writes are counted: how many a call counts, and the same below zero."""
 
     tensor: Ptr
@@ -135,8 +135,8 @@ class NativeCallEmitter(Outputs):
         b, self.owned = self.builder, owned
         own, self.args, given = function.args
         refused, release, failed, looked, go = self.blocks("refused", "release", "failed", "looked", "go")
-        self.table_address = PyArray(self, own).data
-        self.table = CallTable(self, self.table_address)
+        self.table_address = PyArray.at(self, own).data
+        self.table = CallTable.at(self, self.table_address)
         self.slots, self.sources, self.outputs = self.table.slots, self.table.sources, self.table.outputs
         # without arguments it looks whether the constants are right, in tables that ask for it
         self.looks, self.whole = (self.has_bit(bits, 1) for bits in (self.table.look, self.table.whole))
@@ -298,7 +298,7 @@ class NativeCallEmitter(Outputs):
             self.require(self.call(self.owned, [object_, array]), refused)
         slot = record.slot
         with self.when(self.compare(">=", slot, 0)):  # inputs that no kernel reads have no slot
-            self.put_word(PyArray(self, array).data, self.word_address(self.block, slot))
+            self.put_word(PyArray.at(self, array).data, self.word_address(self.block, slot))
 
     def _check_attributes(self, tensor: Any, record: Any, bits: Any, refused: Any) -> None:
         settled = self.has_bit(bits, Look.SETTLED)

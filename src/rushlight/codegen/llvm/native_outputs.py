@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from .python_objects import BEHAVED, ObjectEmitter, PyArray
-from .records import I64, Ptr, Record
+from .struct import I64, Ptr, Struct
 
 ALIGNMENT = 64  # bytes, of an output that is to be aligned
 
 
-class OutputRecord(Record):
+class OutputRecord(Struct):
     """An output of the program."""
 
     descr: Ptr
@@ -42,16 +42,16 @@ class Outputs(ObjectEmitter):
     outputs: Any
     owned: Any
 
-    def record(self, kind: type[Record], field: str, i: Any) -> Any:
+    def record(self, kind: type[Struct], field: str, i: Any) -> Any:
         """Record `i` of those that a field of the table says the place of."""
         place = self.add(getattr(self.table, field), self.mul(i, kind.word_count()))
-        return kind(self, self.word_address(self.table_address, place))
+        return kind.at(self, self.word_address(self.table_address, place))
 
     def require_array(
         self, array: Any, descr: Any, rank: Any, dims: Any, strides: Any, otherwise: Any
     ) -> None:
         """Go on if it is an array of that dtype, and lies in memory like that."""
-        found = PyArray(self, array)
+        found = PyArray.at(self, array)
         self.require(self.is_same(found.type, self.object("ndarray")), otherwise)
         self.require(self.is_same(found.descr, descr), otherwise)
         self.require(self.is_same(self.builder.sext(found.rank, self.i64), rank), otherwise)
@@ -88,7 +88,7 @@ class Outputs(ObjectEmitter):
             dims, strides = (self._place(place) for place in (record.dims, record.strides))
             self.require_array(array, record.descr, record.rank, dims, strides, unfit)
             mask = self.select(self.is_true(record.aligned_bytes), self.i64(ALIGNMENT - 1), self.i64(0))
-            address = b.ptrtoint(PyArray(self, array).data, self.i64)
+            address = b.ptrtoint(PyArray.at(self, array).data, self.i64)
             self.require(self.compare("==", self.and_(address, mask), 0), unfit)
             self.require(self.call(self.owned, [old, array]), unfit)
             b.branch(done)
@@ -108,7 +108,7 @@ class Outputs(ObjectEmitter):
             with self.when(self.compare("==", self.word(self.made, i), 0)):
                 self._make(i, record, failed)
             array = self.word(self.made, i, self.pointer)
-            self.put_word(PyArray(self, array).data, self.word_address(self.block, record.slot))
+            self.put_word(PyArray.at(self, array).data, self.word_address(self.block, record.slot))
 
     def _make(self, i: Any, record: Any, failed: Any) -> None:
         b = self.builder
@@ -136,7 +136,7 @@ class Outputs(ObjectEmitter):
         self.api("Py_IncRef", bytes_type)
         memory = self._new_array(bytes_type, self.i32(1), length, self.null, self.null, self.i32(0))
         self.require_object(memory, failed)
-        start = b.ptrtoint(PyArray(self, memory).data, self.i64)
+        start = b.ptrtoint(PyArray.at(self, memory).data, self.i64)
         data = b.inttoptr(self.and_(self.add(start, ALIGNMENT - 1), -ALIGNMENT), self.pointer)
         array = self._new_array(descr, *shape, data, self.i32(BEHAVED))
         self._keep(i, array, failed)
@@ -169,7 +169,7 @@ class Outputs(ObjectEmitter):
         record = self._output(i)
         home = record.home
         with self.when(self.compare(">=", home, 0)):
-            target = PyArray(self, self.word(self.held, home, self.pointer)).data
+            target = PyArray.at(self, self.word(self.held, home, self.pointer)).data
             source = self.word(self.block, record.slot, self.pointer)
             with self.loop(0, record.copied_bytes) as k:
                 self.store(

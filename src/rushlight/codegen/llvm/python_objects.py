@@ -14,19 +14,19 @@ from ...core.lazy import LazyModule
 from ...runtime.target import Target
 from .constants import literal
 from .emitter import Emitter
-from .records import I32, Ptr, Record
+from .struct import I32, Ptr, Struct
 
 ir = LazyModule("llvmlite.ir")
 
 
-class PyObject(Record):
+class PyObject(Struct):
     """What every object begins with."""
 
     references: I32  # the lower half of the count
     type: Ptr
 
 
-class PyArray(Record):
+class PyArray(Struct):
     """An ndarray: PyArrayObject_fields of NumPy."""
 
     references: I32
@@ -196,11 +196,11 @@ class ObjectEmitter(Emitter):
         self.require(same, otherwise)
 
     def type_of(self, object_: Any) -> Any:
-        return PyObject(self, object_).type
+        return PyObject.at(self, object_).type
 
     def has_references(self, object_: Any, expected: Any) -> Any:
         """Whether that many references to an object are held."""
-        return self.compare("==", PyObject(self, object_).references, expected, signed=False)
+        return self.compare("==", PyObject.at(self, object_).references, expected, signed=False)
 
     def return_object(self, name: str) -> None:
         """Return an object that every process has."""
@@ -232,9 +232,9 @@ def emit_owned(module: Any, target: Target) -> Any:
     no, stored, free, buffered, unstored, known, mine, others = e.blocks(
         "no", "stored", "free", "buffered", "unstored", "known", "mine", "others"
     )
-    ndarray, base = e.object("ndarray"), PyArray(e, array).base
+    ndarray, base = e.object("ndarray"), PyArray.at(e, array).base
     owns = e.is_null(base)
-    e.require(e.compare("!=", e.and_(PyArray(e, array).flags, WRITEABLE), 0), no)
+    e.require(e.compare("!=", e.and_(PyArray.at(e, array).flags, WRITEABLE), 0), no)
     storage = e.get(tensor, "_storage")
     e.require_object(storage, no)
     b.cbranch(e.is_same(storage, e.object("none")), free, stored)
@@ -259,7 +259,7 @@ def emit_owned(module: Any, target: Target) -> Any:
     b.ret(e.has_references(array, e.add(held, 2)))
     b.position_at_end(others)
     e.require(e.is_same(e.type_of(base), ndarray), no)
-    e.require(e.is_null(PyArray(e, base).base), no)
+    e.require(e.is_null(PyArray.at(e, base).base), no)
     b.ret(b.and_(e.has_references(array, 2), e.has_references(base, e.add(held, 1))))
     return function
 
@@ -273,7 +273,7 @@ def _emit_buffer_alone(e: ObjectEmitter, storage: Any, root: Any, array: Any, ot
     e.require_object(buffer, otherwise)
     is_array = e.is_same(e.type_of(buffer), e.object("ndarray"))
     looked_at = e.builder.select(is_array, buffer, array)
-    same = e.is_same(PyArray(e, looked_at).base, root)
+    same = e.is_same(PyArray.at(e, looked_at).base, root)
     alone = e.builder.and_(e.builder.and_(is_array, same), e.has_references(buffer, 2))
     e.api("Py_DecRef", buffer)
     return alone

@@ -13,13 +13,13 @@ from typing import Any
 from ...core.lazy import LazyModule
 from ...runtime.target import Target
 from .emitter import Emitter
-from .records import I64, I32Line, I64Line, Ptr, PtrLine, Record
+from .struct import I64, I32Line, I64Line, Ptr, PtrLine, Struct, StructInMemory
 from .types import Callee
 
 ir = LazyModule("llvmlite.ir")
 
 
-class PoolState(Record):
+class PoolState(Struct):
     """The memory of a pool; what threads write often has a cache line of its own."""
 
     generation: I32Line  # how many jobs there were; workers sleep on it
@@ -53,7 +53,7 @@ class PoolEmitter(Emitter):
     """Emits a function of the pool, whose state is its first argument."""
 
     state_address: Any
-    state: PoolState
+    state: StructInMemory
 
     def pause(self) -> None:
         text = "pause" if os.uname().machine == "x86_64" else "yield"
@@ -87,7 +87,7 @@ def _function(
 ) -> tuple[Any, PoolEmitter]:
     function = ir.Function(module, ir.FunctionType(result, [ir.PointerType(), *more]), name)
     e = PoolEmitter(ir.IRBuilder(function.append_basic_block("entry")), target)
-    e.state_address, e.state = function.args[0], PoolState(e, function.args[0])
+    e.state_address, e.state = function.args[0], PoolState.at(e, function.args[0])
     return function, e
 
 
