@@ -147,6 +147,7 @@ def test_families_are_files() -> None:
             "rules",
             "dtype",
             "assemble",
+            "cost",
             "scatter",
         }
         stray = (

@@ -16,9 +16,8 @@ from ..core.symbols import hint
 from ..loops.expr import Access
 from ..loops.kernels import Copy
 from ..loops.nest import Buffer, Nest, Phase, Store
+from .cost import SMALL
 from .lowered import Lowered, Lowerer
-
-SMALL = 256  # elements of a result that is chosen from its parts element by element
 
 
 @dataclass(frozen=True)

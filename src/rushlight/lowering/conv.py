@@ -23,16 +23,13 @@ from ..loops.kernels import Product
 from ..loops.nest import Buffer, Combine
 from ..loops.product import Matrix, ProductShape, Windows
 from .assemble import Part, assembled, write_part
+from .cost import FEW_POSITIONS, FEW_PRODUCTS, LONG_SUM
 from .declare import lowering
 from .lowered import Indices, Lowered, Lowerer
 from .matmul import compute_dtype
 from .shape import sliced
 
 Sizes = Sequence[int]
-
-FEW_POSITIONS = 64  # of an image: then all images are one matrix
-FEW_PRODUCTS = 16  # channels in times channels out of a group, for which a product would waste its vectors
-LONG_SUM = 4096  # terms, above which each image has a sum of its own
 
 
 # The products.

@@ -26,15 +26,13 @@ from ..loops.kernels import Extern
 from ..loops.nest import Buffer, MemoryKind
 from ..loops.program import Program
 from ..loops.rewrite import rename_definition
+from .cost import DEEPEST
 from .lowered import Indices, Lowered, Lowerer
 
 
 def lower(graph: Graph) -> Program:
     """The definitions that compute the outputs of `graph`."""
     return _GraphLowering(graph).run()
-
-
-DEEPEST = 100  # operators in a row of which one expression is made; it is built by recursion
 
 
 class _GraphLowering:

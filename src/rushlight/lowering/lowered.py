@@ -30,16 +30,10 @@ from ..loops.definitions import Definition, Map, Reduction
 from ..loops.expr import Expr, NotRecordable, Recorder, cost, loads_in, walk
 from ..loops.native import has_native_code
 from ..loops.nest import Buffer, Combine, MemoryKind
+from .cost import CHEAP, CHEAP_INDEX, CHEAPER_THAN_MEMORY, LARGE, MANY_TIMES
 
 Indices = tuple[Index, ...]
 Element = Callable[[Indices], Expr]
-
-# An expression at most this costly is computed again by each of its users rather than stored.
-CHEAP = 4
-CHEAP_INDEX = 16  # what is computed from its index alone varies along few loops
-MANY_TIMES = 64  # that an element is used, for a division to be made once
-# The same of a large tensor, of which nothing but one tensor of its size would have to be read again.
-LARGE, CHEAPER_THAN_MEMORY = 1 << 16, 8
 
 
 class Lowerer:

@@ -15,6 +15,7 @@ from ..core.index import Index
 from ..core.shapes import Spec, contiguous_strides, numel, wrap_dim, wrap_dims
 from ..loops.expr import Expr, Recorder
 from .assemble import Part, assembled, is_small, layout, overwritten
+from .cost import MOST_CHOSEN, MOST_ROLLED
 from .declare import extern, lowering
 from .lowered import Indices, Lowered, Lowerer
 from .scatter import Points, reduced_into
@@ -48,9 +49,6 @@ def roll(self: Lowered, shifts: Sequence[int], dims: Sequence[int]) -> Lowered:
             ],
         )
     return _rolled(self, moved)
-
-
-MOST_ROLLED = 2  # dimensions that are rolled by moving blocks: each doubles their number
 
 
 def _rolled(self: Lowered, moved: Sequence[int]) -> Lowered:
@@ -181,9 +179,6 @@ def _border(name: str) -> None:
 for _rank in (1, 2, 3):
     _border(f"reflection_pad{_rank}d")
     _border(f"replication_pad{_rank}d")
-
-
-MOST_CHOSEN = 4  # parts of a concatenation that is chosen element by element
 
 
 @lowering("cat")

@@ -11,6 +11,7 @@ from ..core.shapes import Spec, memory_order, numel, strides_in_order, wrap_dim
 from ..core.symbols import plain
 from ..loops.expr import Expr, IndexCheck, NotRecordable, Recorder
 from ..loops.kernels import Layout, Sort, SortShape
+from .cost import FEW_VALUES
 from .declare import extern, lowering
 from .lowered import Indices, Lowered, Lowerer
 from .scatter import at_least_1d
@@ -190,8 +191,6 @@ lowering("bucketize.Scalar")(
 
 # Membership.
 
-FEW = 32  # values that are compared one by one
-
 
 def _is_in(elements: Lowered, known: Lowered, invert: bool, low: Lowerer) -> Lowered:
     dtype = common([(x.dtype, x.ndim == 0) for x in (elements, known)]).opmath
@@ -199,7 +198,7 @@ def _is_in(elements: Lowered, known: Lowered, invert: bool, low: Lowerer) -> Low
     wanted, values = elements.cast(dtype).cheap(), known.cast(dtype).reshape((count,))
     if count == 0 or 0 in elements.shape:
         return low.full(elements.shape, invert, BOOL)
-    if count > FEW:
+    if count > FEW_VALUES:
         values = sorted_rows(values, 0, count, False)[0]
     else:
         values = values.cheap()
@@ -207,7 +206,7 @@ def _is_in(elements: Lowered, known: Lowered, invert: bool, low: Lowerer) -> Low
     def element(index: Indices) -> Expr:
         ops = low.recorder
         value = wanted.load(index)
-        if count <= FEW:
+        if count <= FEW_VALUES:
             found = ops.eq(value, values.load((0,)))
             for k in range(1, count):
                 found = ops.logical_or(found, ops.eq(value, values.load((k,))))

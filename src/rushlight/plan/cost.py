@@ -65,6 +65,12 @@ EPILOGUE_BYTES = 128  # bytes an epilogue computes side by side; more do not sta
 MANY_REGISTERS = 32  # vector registers from which the larger tiles hold their sums
 STEP_SUMS = 2  # sums whose time a step of a kernel takes besides those of its tile (matmul)
 FEW_ROWS = 3  # rows up to which a tile has all of them, and more vectors
+# Rows and vectors of the tiles to choose from, with the relative time of a multiplication: as many sums
+# as registers hold, beside a row of the panel and one element (matmul).
+TILES_MANY_REGISTERS = {(6, 4): 1.0, (8, 2): 1.0}
+TILES = {(6, 2): 1.0, (4, 3): 1.06}
+# Vectors of a tile of few rows, and of one where it has a single row or registers are many.
+FEW_ROWS_VECTORS, ONE_ROW_VECTORS = 4, 8
 MANY_SUMS = 16  # vectors of a tile, that take as long as it takes to fetch a line
 FETCHED_STEPS = 32  # steps of a kernel, which take as long as it takes to fetch a line
 FEW_LINES = 8  # cache lines of a tile that are fetched at once; more would hold up what the sums need
@@ -92,6 +98,8 @@ POINT_WORK = 4  # instructions of a point of a scatter, apart from what it compu
 WHOLE_ROWS = 64  # points of which the share of a task in a vector loop is a multiple: no vector is cut
 MOST_SELECTED = 64  # elements of a row that are selected in one pass over it (sorting)
 FEW_SELECTED = 8  # a selection takes an eighth of the row at most: more is sorted
+BATCH = 8  # rows that a network sorts side by side: a vector of 8-byte elements on the widest machine
+DIGITS = 256  # values of a digit of a radix sort, a byte: its counters fill half of the first level of cache
 MOST_IN_NETWORK = 1024  # elements of a row that a network sorts sooner than digits do (sorting)
 NETWORK_ROWS, SHORT_ROW = 4, 64  # rows, or elements of a row, from which and up to which a batch of rows pays
 MOST_SORT_TASKS = 32  # tasks of a sort

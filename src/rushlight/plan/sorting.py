@@ -15,6 +15,8 @@ from ..loops.plans import TASK_WORK
 from ..runtime.target import Target
 from ..schedule.cost import SERIAL_WORK
 from .cost import (
+    BATCH,
+    DIGITS,
     FEW_SELECTED,
     FEW_SORT_TASKS,
     LONG_ROW,
@@ -27,9 +29,6 @@ from .cost import (
     SELECT_WORK,
     SHORT_ROW,
 )
-
-BATCH = 8  # rows that a network sorts side by side
-DIGITS = 256  # values of a digit of a radix sort
 
 
 class SortMethod(enum.Enum):

@@ -20,6 +20,7 @@ from .cost import (
     FETCHED_STEPS,
     FEW_PANELS,
     FEW_ROWS,
+    FEW_ROWS_VECTORS,
     LEFT_COLUMNS,
     LEFT_COLUMNS_MANY_SUMS,
     LEFT_DEPTH,
@@ -27,9 +28,12 @@ from .cost import (
     MANY_REGISTERS,
     MANY_SUMS,
     MOST_PRODUCT_TASKS,
+    ONE_ROW_VECTORS,
     SERIAL_COST,
     STEP_SUMS,
     TASK_FLOPS,
+    TILES,
+    TILES_MANY_REGISTERS,
     TRIANGLE_TILES,
     UNEVEN_PANELS,
     WINDOWS_BLOCK,
@@ -132,9 +136,9 @@ def _tile(p: ProductShape, target: Target, lanes: int) -> tuple[int, int]:
     """
     many, wide = target.vector_registers >= MANY_REGISTERS, -(-p.columns // lanes)
     if p.rows <= FEW_ROWS:
-        rows, vectors = p.rows, 8 if p.rows == 1 or many else 4
+        rows, vectors = p.rows, ONE_ROW_VECTORS if p.rows == 1 or many else FEW_ROWS_VECTORS
     else:
-        tiles = {(6, 4): 1.0, (8, 2): 1.0} if many else {(6, 2): 1.0, (4, 3): 1.06}
+        tiles = TILES_MANY_REGISTERS if many else TILES
 
         def cost(tile: tuple[int, int]) -> float:
             rows, vectors = tile[0], min(tile[1], wide)

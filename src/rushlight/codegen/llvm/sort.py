@@ -19,7 +19,8 @@ from ...core.dtypes import Category, DType
 from ...core.lazy import LazyModule
 from ...loops.kernels import Layout, SortShape
 from ...loops.nest import Buffer
-from ...plan.sorting import BATCH, DIGITS, SortMethod, SortPlan
+from ...plan.cost import BATCH, DIGITS
+from ...plan.sorting import SortMethod, SortPlan
 from ...runtime.target import Target
 from .emitter import Emitter
 from .instructions import element_type, widened
