@@ -114,7 +114,6 @@ def grad(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but "
             "got: allow_unused=False."
         )
-    allow_unused = materialize_grads if allow_unused is None else allow_unused
     inputs = _several(inputs)
     wanted = _tuple(inputs)
     roots = _roots(_tuple(outputs), grad_outputs, create_graph, batched=is_grads_batched)
@@ -132,24 +131,10 @@ def grad(
     else:
         run.start(roots)
         results = [run.captured.get(i) for i in range(len(edges))]
-    if not allow_unused and any(result is None for result in results):
-        unused = next(i for i, result in enumerate(results) if result is None)
-        raise RuntimeError(
-            f"The differentiated Tensor at index {unused} appears to not have been used in "
-            "the graph. Set allow_unused=True if this is the desired behavior."
-        )
     if materialize_grads:
-        check(
-            all(
-                result is not None or isinstance(tensor, Tensor)
-                for tensor, result in zip(wanted, results, strict=True)
-            ),
-            "materialize_grads cannot be used when the given input is a GradientEdge",
-        )
-        results = [
-            _zeros_like(tensor)._set_requires_grad(create_graph) if result is None else result
-            for tensor, result in zip(wanted, results, strict=True)
-        ]
+        results = _materialized(wanted, results, create_graph)
+    elif not allow_unused:
+        _check_used(results)
     results = [
         tensor.like(result) if isinstance(tensor, NestedBase) and result is not None else result
         for tensor, result in zip(inputs, results, strict=True)
@@ -159,6 +144,30 @@ def grad(
             result if result is None or not result.requires_grad else result.detach() for result in results
         ]
     return tuple(results)
+
+
+def _check_used(results: list[Any]) -> None:
+    if any(result is None for result in results):
+        unused = next(i for i, result in enumerate(results) if result is None)
+        raise RuntimeError(
+            f"The differentiated Tensor at index {unused} appears to not have been used in "
+            "the graph. Set allow_unused=True if this is the desired behavior."
+        )
+
+
+def _materialized(wanted: tuple[Any, ...], results: list[Any], create_graph: bool) -> list[Any]:
+    """Zeros for the gradients of what was not used."""
+    check(
+        all(
+            result is not None or isinstance(tensor, Tensor)
+            for tensor, result in zip(wanted, results, strict=True)
+        ),
+        "materialize_grads cannot be used when the given input is a GradientEdge",
+    )
+    return [
+        _zeros_like(tensor)._set_requires_grad(create_graph) if result is None else result
+        for tensor, result in zip(wanted, results, strict=True)
+    ]
 
 
 def _zeros_like(tensor: Tensor) -> Tensor:

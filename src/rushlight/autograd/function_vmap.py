@@ -140,6 +140,30 @@ def reductify_leaf(
     return whole.movedim(0, input_bdim)
 
 
+def _rewrapped(trace: Vmap, output: Any, dims: Any) -> Any:
+    """An output, or several, with their batch dimensions hidden."""
+    if isinstance(dims, tuple):
+        return tuple(_wrapped(trace, o, d) for o, d in zip(output, dims, strict=True))
+    return _wrapped(trace, output, dims)
+
+
+def _summed(trace: Vmap, grad: Any, dim: int | None) -> Any:
+    """A gradient of an input with the batch dimension that the input has."""
+    if not isinstance(grad, Tensor):
+        return None
+    value, bdim = trace.unwrap(grad)
+    return reductify_leaf(value, bdim, dim, trace.size)
+
+
+def _moved(trace: Vmap, tangent: Any, dim: int | None) -> Any:
+    """A tangent of an output with the batch dimension that the output has."""
+    value, batched, _ = trace.front(tangent)
+    if dim is None:
+        return value
+    value = value if batched else value.expand(trace.size, *value.shape)
+    return value.movedim(0, dim)
+
+
 def _vmapped(cls: type[Function], trace: Vmap, in_dims: tuple[Any, ...]) -> Any:
     """The custom function one level below: of whole batches."""
 
@@ -161,14 +185,15 @@ def _vmapped(cls: type[Function], trace: Vmap, in_dims: tuple[Any, ...]) -> Any:
         def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
             inner = tuple(_wrapped(trace, v, d) for v, d in zip(inputs, in_dims, strict=True))
             ctx.saved_notes = ctx.forward_notes = ()
-            cls.setup_context(_context(ctx, trace), inner, _rewrap(output))
+            cls.setup_context(_context(ctx, trace), inner, _rewrapped(trace, output, Vmapped.out_dims))
 
         @staticmethod
         def backward(ctx: Any, *grads: Any) -> Any:
-            inner = _rewrap(grads) if isinstance(Vmapped.out_dims, tuple) else (_rewrap(grads[0]),)
+            dims = Vmapped.out_dims
+            inner = _rewrapped(trace, grads, dims if isinstance(dims, tuple) else (dims,))
             found = cls._backward_function()(_context(ctx, trace), *inner)
             return tuple(
-                _summed(g, d)
+                _summed(trace, g, d)
                 for g, d in zip(found if isinstance(found, tuple) else (found,), in_dims, strict=False)
             )
 
@@ -178,27 +203,8 @@ def _vmapped(cls: type[Function], trace: Vmap, in_dims: tuple[Any, ...]) -> Any:
             found = cls.jvp(_context(ctx, trace), *inner)
             outputs = found if isinstance(found, tuple) else (found,)
             dims = Vmapped.out_dims if isinstance(found, tuple) else (Vmapped.out_dims,)
-            moved = tuple(_moved(t, d) for t, d in zip(outputs, dims, strict=True))
+            moved = tuple(_moved(trace, t, d) for t, d in zip(outputs, dims, strict=True))
             return moved if isinstance(found, tuple) else moved[0]
-
-    def _rewrap(output: Any) -> Any:
-        dims = Vmapped.out_dims
-        if isinstance(dims, tuple):
-            return tuple(_wrapped(trace, o, d) for o, d in zip(output, dims, strict=True))
-        return _wrapped(trace, output, dims)
-
-    def _summed(grad: Any, dim: int | None) -> Any:
-        if not isinstance(grad, Tensor):
-            return None
-        value, bdim = trace.unwrap(grad)
-        return reductify_leaf(value, bdim, dim, trace.size)
-
-    def _moved(tangent: Any, dim: int | None) -> Any:
-        value, batched, _ = trace.front(tangent)
-        if dim is None:
-            return value
-        value = value if batched else value.expand(trace.size, *value.shape)
-        return value.movedim(0, dim)
 
     Vmapped.__name__ = f"Vmapped{cls.__name__}"
     return Vmapped

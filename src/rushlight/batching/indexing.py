@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..core.dispatch import run_name
 from ..core.errors import check
@@ -316,54 +316,40 @@ def put_by_mask(self: Tensor, mask: Tensor, values: Tensor, self_ndim: int) -> T
     return run_name("where.self", mask.reshape(shape), values.reshape(-1, *[1] * self_ndim), self)
 
 
-def index_put_rule(name: str, has_unsafe: bool = False) -> None:
-    def common(
-        self: Tensor,
-        indices: Sequence[Any],
-        values: Tensor,
-        accumulate: bool,
-        masks: Sequence[bool],
-        self_ndim: int,
-        values_ndim: int,
-        batch: int,
-        rest: tuple[Any, ...],
-    ) -> Tensor:
-        only = [(i, has) for i, has in zip(indices, masks, strict=True) if i is not None]
-        if (
-            len(indices) == 1
-            and only[0][1]
-            and only[0][0].dtype.name == "bool"
-            and not accumulate
-            and values.numel() == batch
-        ):
-            return put_by_mask(self, only[0][0], values, self_ndim)
-        full, value = index_put(self, indices, values, self_ndim, values_ndim, batch, masks)
-        return run_name(name, self, full, value, accumulate, *rest)
+class _Target(NamedTuple):
+    """What an index_put writes to and what it writes, each with its batch first, and where the indices say."""
 
-    if has_unsafe:
+    self: Tensor
+    values: Tensor
+    self_ndim: int
+    values_ndim: int
+    batch: int
 
-        @batching(name)
-        def unsafe_rule(
-            self: Tensor,
-            indices: Sequence[Any],
-            values: Tensor,
-            accumulate: bool,
-            unsafe: bool,
-            self_batched: bool,
-            values_batched: bool,
-            indices_batched: Sequence[bool],
-            self_ndim: int,
-            values_ndim: int,
-            batch: int,
-        ) -> Tensor:
-            self = self if self_batched else expand_batch(self, batch)
-            values = values if values_batched else expand_batch(values, batch)
-            return common(
-                self, indices, values, accumulate, indices_batched, self_ndim, values_ndim, batch, (unsafe,)
-            )
 
-        return
+def _target(
+    tensors: tuple[Tensor, Tensor], batched: tuple[bool, bool], ndims: tuple[int, int], batch: int
+) -> _Target:
+    self, values = (t if has else expand_batch(t, batch) for t, has in zip(tensors, batched, strict=True))
+    return _Target(self, values, *ndims, batch)
 
+
+def _put(
+    name: str, to: _Target, indices: Sequence[Any], masks: Sequence[bool], accumulate: bool, *rest: Any
+) -> Tensor:
+    only = [(i, has) for i, has in zip(indices, masks, strict=True) if i is not None]
+    if (
+        len(indices) == 1
+        and only[0][1]
+        and only[0][0].dtype.name == "bool"
+        and not accumulate
+        and to.values.numel() == to.batch
+    ):
+        return put_by_mask(to.self, only[0][0], to.values, to.self_ndim)
+    full, value = index_put(to.self, indices, to.values, to.self_ndim, to.values_ndim, to.batch, masks)
+    return run_name(name, to.self, full, value, accumulate, *rest)
+
+
+def index_put_rule(name: str) -> None:
     @batching(name)
     def rule(
         self: Tensor,
@@ -377,11 +363,27 @@ def index_put_rule(name: str, has_unsafe: bool = False) -> None:
         values_ndim: int,
         batch: int,
     ) -> Tensor:
-        self = self if self_batched else expand_batch(self, batch)
-        values = values if values_batched else expand_batch(values, batch)
-        return common(self, indices, values, accumulate, indices_batched, self_ndim, values_ndim, batch, ())
+        to = _target((self, values), (self_batched, values_batched), (self_ndim, values_ndim), batch)
+        return _put(name, to, indices, indices_batched, accumulate)
 
 
 index_put_rule("index_put")
 index_put_rule("_unsafe_index_put")
-index_put_rule("_index_put_impl", has_unsafe=True)
+
+
+@batching("_index_put_impl")
+def index_put_impl(
+    self: Tensor,
+    indices: Sequence[Any],
+    values: Tensor,
+    accumulate: bool,
+    unsafe: bool,
+    self_batched: bool,
+    values_batched: bool,
+    indices_batched: Sequence[bool],
+    self_ndim: int,
+    values_ndim: int,
+    batch: int,
+) -> Tensor:
+    to = _target((self, values), (self_batched, values_batched), (self_ndim, values_ndim), batch)
+    return _put("_index_put_impl", to, indices, indices_batched, accumulate, unsafe)

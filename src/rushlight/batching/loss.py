@@ -96,6 +96,12 @@ def repeated(lengths: Any, batch: int) -> Any:
 
 
 def _declare_ctc(overload: str) -> None:
+    _declare_ctc_loss(overload)
+    _declare_ctc_backward(overload)
+    _declare_ctc_backward_backward(overload)
+
+
+def _declare_ctc_loss(overload: str) -> None:
     @batching(f"_ctc_loss{overload}", all_batched=True)
     def ctc_loss(
         log_probs: Tensor,
@@ -117,6 +123,8 @@ def _declare_ctc(overload: str) -> None:
         )
         return split(losses, 0, batch), split(alpha, 0, batch)
 
+
+def _declare_ctc_backward(overload: str) -> None:
     @batching(f"_ctc_loss_backward{overload}", all_batched=True)
     def backward(
         grad: Tensor,
@@ -144,6 +152,8 @@ def _declare_ctc(overload: str) -> None:
         )
         return split(result, 1, batch)
 
+
+def _declare_ctc_backward_backward(overload: str) -> None:
     @batching(f"_ctc_loss_backward_backward{overload}", all_batched=True)
     def backward_backward(
         grad: Tensor,

@@ -4,64 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from operator import attrgetter
-from typing import Any
+from typing import Any, Unpack
 
 from .binding import by_name, check_names
-from .dtypes import DType
 from .promotion import Promotion
-from .registry import FUNCTION, INPLACE, METHOD, OUT, Api, Kind, OpDef, _add, _family
+from .registry import FUNCTION, INPLACE, METHOD, OUT, Api, Kind, OpDef, PointwiseFacts, _add, _family
 from .schema import Schema, parse_schema
-from .traits import Trait
 
 
 def pointwise(
     *schemas: str,
     promote: Promotion | Callable[..., Promotion] = Promotion.DEFAULT,
     api: Api = FUNCTION | METHOD | INPLACE | OUT,
-    dtypes: frozenset[DType] | None = None,
-    parameters: Sequence[str] = (),
     conditions: Sequence[str] = (),
     exact: Sequence[str] = (),
     check: Callable[..., None] | None = None,
     checks_numbers: bool = False,
-    moves: bool = False,
-    instruction: str = "",
-    namespace: str = "",
-    public_name: str = "",
-    traits: Trait = Trait.NONE,
+    **facts: Unpack[PointwiseFacts],
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Declare an elementwise operator by its scalar body; several schemas are overloads with the same body.
 
     The body is `body(ops, *arguments)` over a handler `ops`. Tensor and Scalar arguments are operands:
     promoted, cast to the compute dtype and given as handler values, except the ones listed in
-    `parameters`, which stay Python values
-    (as do bool, str, int arguments).
-    promote     a Promotion, or a function that names the arguments it depends on and returns one
-    dtypes      restricts the common dtype
-    conditions  operands that take no part in promotion: bool tensors, as the first argument of where
-    exact       operands which, as a number or 0-d tensor, keep the precision of the compute dtype (bfloat16 x
-    * 0.1) check       names the arguments it validates: dtypes, types of numbers and parameters, never
-    shapes or data;
-                with `checks_numbers` also the values of numbers
-    moves       no arithmetic is done, so that half types compute in themselves
-    instruction the handler instruction that equals the body when every parameter has its default
+    `parameters`, which stay Python values (as do bool, str, int arguments).
+
+    promote         a Promotion, or a function that names the arguments it depends on and returns one
+    conditions      operands that take no part in promotion: bool tensors, as the first argument of where
+    exact           operands which, as a number or 0-d tensor, keep the precision of the compute dtype
+                    (bfloat16 x * 0.1)
+    check           names the arguments it validates: dtypes, types of numbers and parameters, never shapes
+                    or data; with `checks_numbers` also the values of numbers
     """
-    options: dict[str, Any] = {
-        "api": api,
-        "dtypes": dtypes,
-        "parameters": parameters,
-        "instruction": instruction,
-        "moves": moves,
-        "namespace": namespace,
-        "public_name": public_name,
-        "traits": traits,
-    }
     family = _family()
 
     def declare(body: Callable[..., Any]) -> Callable[..., Any]:
         for text in schemas:
             schema = parse_schema(text)
-            op = OpDef(schema, Kind.POINTWISE, family, body=_handler_body(body, schema), **options)
+            op = OpDef(schema, Kind.POINTWISE, family, api=api, body=_handler_body(body, schema), **facts)
             _set_promotion(op, promote, conditions, exact)
             _set_check(op, check, checks_numbers)
             _add(op)

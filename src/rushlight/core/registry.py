@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, TypeVar, overload
+from typing import Any, NamedTuple, TypedDict, TypeVar, Unpack, overload
 
 from .binding import by_name, declaring_module, family_of, parameter_names
 from .dtypes import DType
@@ -62,6 +62,32 @@ INPLACE_METHOD, APART_OUT, EXACT_OUT = (
     Api.OUT | Api.APART | Api.EXACT,
 )
 INTERNAL = Api.NONE
+
+
+class Facts(TypedDict, total=False):
+    """What may be said of any operator where it is declared."""
+
+    namespace: str  # "" or "linalg", "special", ...: where the public function lives
+    public_name: str  # if it is not that of the schema
+    traits: Trait
+    moves: bool  # copies elements without arithmetic, so half types need no wider type
+
+
+class PointwiseFacts(Facts, total=False):
+    dtypes: frozenset[DType] | None  # restricts the common dtype
+    parameters: Sequence[str]  # arguments that stay Python values
+    instruction: str  # the handler instruction that equals the body when parameters have defaults
+
+
+class StructuralFacts(Facts, total=False):
+    random: bool
+    data_dependent: bool  # the output's shape depends on values
+    # of an operator that fills a tensor: the number, or the name of the argument that is the number
+    fill: int | str | None
+
+
+class OpFacts(PointwiseFacts, StructuralFacts, total=False):
+    tracked: bool  # of a view: it knows its base, so that a write through it gives the base a new history
 
 
 class OpDef:
@@ -124,41 +150,30 @@ class OpDef:
         promote: Promotion | None = None,
         body: Callable[..., Any] | None = None,
         rule: Callable[[tuple[Any, ...]], Any] | None = None,
-        moves: bool = False,
-        random: bool = False,
-        data_dependent: bool = False,
-        dtypes: frozenset[DType] | None = None,
-        parameters: Sequence[str] = (),
-        instruction: str = "",
-        namespace: str = "",
-        public_name: str = "",
-        tracked: bool = True,
-        traits: Trait = Trait.NONE,
-        fill: int | str | None = None,
+        **facts: Unpack[OpFacts],
     ) -> None:
         self.schema = schema
         self.name = schema.full_name
         self.kind = kind
         self.family = family
         self.api = api
-        self.traits = traits
-        # of an operator that fills a tensor: the number, or the name of the argument that is the number
-        self.fill = fill
         self.promote = promote
         self.body = body
         self.rule = rule
-        self.moves = moves  # copies elements without arithmetic, so half types need no wider type
-        self.random = random
-        self.data_dependent = data_dependent  # the output's shape depends on values
-        self.dtypes = dtypes
-        # the handler instruction that equals the body when parameters have defaults
-        self.instruction = instruction
-        # of a view: it knows its base, so that a write through it gives the base a new history
-        self.tracked = tracked
-        self.namespace = namespace  # "" or "linalg", "special", ...: where the public function lives
-        self.public_name = public_name or schema.name
+        self.namespace = facts.pop("namespace", "")
+        self.public_name = facts.pop("public_name", "") or schema.name
+        self.traits = facts.pop("traits", Trait.NONE)
+        self.moves = facts.pop("moves", False)
+        self.random = facts.pop("random", False)
+        self.data_dependent = facts.pop("data_dependent", False)
+        self.fill = facts.pop("fill", None)
+        self.dtypes = facts.pop("dtypes", None)
+        self.instruction = facts.pop("instruction", "")
+        self.tracked = facts.pop("tracked", True)
+        self.parameters = tuple(facts.pop("parameters", ()))
+        if facts:
+            raise TypeError(f"{self.name}: there is no {', '.join(facts)} to say of an operator")
         self._attach_nothing()
-        self.parameters = tuple(parameters)
         self._read(schema)
         # Filled in by `pointwise` alone.
         self.check: Callable[[tuple[Any, ...]], Any] | None = None
@@ -392,14 +407,8 @@ def define(
     *,
     shape: Callable[..., Any],
     api: Api = FUNCTION | METHOD | OUT,
-    moves: bool = False,
-    random: bool = False,
-    data_dependent: bool = False,
     promote: Promotion | None = None,
-    namespace: str = "",
-    public_name: str = "",
-    traits: Trait = Trait.NONE,
-    fill: int | str | None = None,
+    **facts: Unpack[StructuralFacts],
 ) -> None:
     """Declare a structural operator.
 
@@ -412,15 +421,9 @@ def define(
             Kind.STRUCTURAL,
             _family(),
             api=api,
-            moves=moves,
-            random=random,
             promote=promote,
-            data_dependent=data_dependent,
-            namespace=namespace,
-            public_name=public_name,
-            traits=traits,
-            fill=fill,
             rule=by_name(shape, parsed.argument_names, f"shape rule of {parsed.full_name}"),
+            **facts,
         )
     )
 

@@ -15,19 +15,26 @@ from ..core.registry import FUNCTION, INTERNAL, composite
 from ..core.tensor import Tensor
 from .recurrent import (
     Cell,
+    Network,
+    Options,
     Parameters,
     State,
+    by_layer,
     gru_of,
     gru_step,
+    input_gates,
     joined,
     linear,
     lstm_of,
     lstm_step,
+    over_layers,
     relu_of,
     rows_of,
+    run_layer,
     run_layers,
-    run_steps,
+    steps_of,
     tanh_of,
+    together,
 )
 from .recurrent_fused import gru_gradients, lstm_gradients
 
@@ -136,70 +143,56 @@ def back_through_steps(
     return [to_gates[t] for t in steps], joined([carried, *reversed(begun)]), sums
 
 
+def back_through_layer(
+    mode: int,
+    x: Tensor,
+    sizes: Sequence[int] | None,
+    start: State,
+    p: Parameters,
+    reverse: bool,
+    grad_output: Tensor,
+    grad_last: State,
+) -> tuple[Tensor, State, list[Tensor]]:
+    """Gradients of the input of one layer in one direction, of its first state and of its parameters."""
+    gates, rows = input_gates(x, sizes, p)
+    found, of_start, sums = back_through_steps(
+        mode, gates, rows, start, p, reverse, steps_of(grad_output, sizes), grad_last
+    )
+    of_gates = together(found, sizes)
+    flat, data = of_gates.flatten(0, -2), x.flatten(0, -2)
+    biases = [] if p.b_ih is None else [flat.sum(0)]
+    return of_gates @ p.w_ih, of_start, [flat.mT @ data, sums[0], *biases, *sums[1:]]
+
+
 def back_through_layers(
     mode: int,
     x: Tensor,
     sizes: Sequence[int] | None,
     hidden: Sequence[Tensor],
-    params: Sequence[Tensor],
-    has_biases: bool,
-    num_layers: int,
-    bidirectional: bool,
+    options: Options,
     grad_output: Tensor,
     grad_last: Sequence[Tensor],
 ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
     """Gradients of the input, steps first, of the first states and of all parameters."""
-    directions = 2 if bidirectional else 1
-    projected = len(hidden) == 2 and hidden[0].shape[2] != hidden[1].shape[2]
-    group = 2 + 2 * has_biases + projected
-    starts, ends = (
-        [tuple(s) for s in zip(*(t.unbind(0) for t in h), strict=True)] for h in (hidden, grad_last)
-    )
-    inputs, cell = [x], CELLS[mode][0]
-
-    def steps_of(t: Tensor) -> Sequence[Tensor]:
-        return t.unbind(0) if sizes is None else run_name("split_with_sizes", t, tuple(sizes), 0)
-
-    def together(parts: Sequence[Tensor]) -> Tensor:
-        joint: Tensor = run_name("stack" if sizes is None else "cat", tuple(parts), 0)
-        return joint
-
-    def layer_of(at: int) -> tuple[Parameters, Sequence[Tensor], Sequence[int]]:
-        p = Parameters(params[at * group : (at + 1) * group], has_biases, projected)
-        gates = steps_of(linear(inputs[at // directions], p.w_ih, p.b_ih))
-        return p, gates, sizes or [x.shape[1]] * len(gates)
-
-    for layer in range(num_layers - 1):
-        parts = []
-        for way in range(directions):
-            p, gates, rows = layer_of(layer * directions + way)
-            parts.append(
-                together(run_steps(cell, gates, rows, starts[layer * directions + way], p, way == 1)[0])
-            )
-        inputs.append(run_name("cat", tuple(parts), -1))
+    network, ends = Network(hidden, options), by_layer(grad_last)
+    inputs = [x]
+    for layer in range(options.num_layers - 1):
+        inputs.append(network.run(CELLS[mode][0], layer, inputs[-1], sizes)[0])
     of_states: dict[int, State] = {}
     of_params: dict[int, list[Tensor]] = {}
-    for layer in reversed(range(num_layers)):
-        of_input = None
-        for way, grad in enumerate(grad_output.chunk(directions, -1)):
-            at = layer * directions + way
-            p, gates, rows = layer_of(at)
-            found, of_states[at], sums = back_through_steps(
-                mode, gates, rows, starts[at], p, way == 1, steps_of(grad), ends[at]
+    for layer in reversed(range(options.num_layers)):
+        shares = []
+        for way, grad in enumerate(grad_output.chunk(network.directions, -1)):
+            at = layer * network.directions + way
+            start, p = network.starts[at], network.parameters[at]
+            share, of_states[at], of_params[at] = back_through_layer(
+                mode, inputs[layer], sizes, start, p, way == 1, grad, ends[at]
             )
-            of_gates = together(found)
-            share = of_gates @ p.w_ih
-            of_input = share if of_input is None else of_input + share
-            flat, data = of_gates.flatten(0, -2), inputs[layer].flatten(0, -2)
-            biases = [flat.sum(0)] if has_biases else []
-            of_params[at] = [flat.mT @ data, sums[0], *biases, *sums[1:]]
-        assert of_input is not None
-        grad_output = of_input
-    count = num_layers * directions
-    states = [
-        run_name("stack", tuple(of_states[at][i] for at in range(count)), 0) for i in range(len(hidden))
-    ]
-    return grad_output, states, [t for at in range(count) for t in of_params[at]]
+            shares.append(share)
+        grad_output = shares[0] if len(shares) == 1 else shares[0] + shares[1]
+    numbers = range(len(network.parameters))
+    states = over_layers([of_states[at] for at in numbers])
+    return grad_output, states, [t for at in numbers for t in of_params[at]]
 
 
 # The operators.
@@ -213,14 +206,14 @@ def run_network(
     mode: int,
     input: Tensor,
     hidden: Sequence[Tensor],
-    rest: Sequence[Any],
+    options: Options,
     batch_first: bool,
     batch_sizes: Sequence[int],
 ) -> tuple[Tensor, ...]:
     if batch_sizes:
-        return run_layers(CELLS[mode][0], input, list(batch_sizes), hidden, *rest)
+        return run_layers(CELLS[mode][0], input, list(batch_sizes), hidden, options)
     x = input.transpose(0, 1) if batch_first else input
-    output, *last = run_layers(CELLS[mode][0], x, None, hidden, *rest)
+    output, *last = run_layers(CELLS[mode][0], x, None, hidden, options)
     return (output.transpose(0, 1) if batch_first else output), *last
 
 
@@ -228,19 +221,14 @@ def back_through_network(
     mode: int,
     input: Tensor,
     hidden: Sequence[Tensor],
-    params: Sequence[Tensor],
-    has_biases: bool,
-    num_layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
+    options: Options,
     batch_first: bool,
     batch_sizes: Sequence[int],
     grad_output: Tensor | None,
     grad_last: Sequence[Tensor | None],
 ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
     check(
-        not (train and dropout > 0.0 and num_layers > 1),
+        not (options.train and options.dropout > 0.0 and options.num_layers > 1),
         "the backward of a recurrent network does not know "
         "which values dropout kept between the layers; differentiate the forward pass instead",
     )
@@ -248,21 +236,12 @@ def back_through_network(
     x = input.transpose(0, 1) if swapped else input
     ends = [h.new_zeros(h.shape) if g is None else g for g, h in zip(grad_last, hidden, strict=True)]
     if grad_output is None:
-        width = hidden[0].shape[2] * (2 if bidirectional else 1)
+        width = hidden[0].shape[2] * (2 if options.bidirectional else 1)
         grad_output = x.new_zeros((*x.shape[:-1], width))
     elif swapped:
         grad_output = grad_output.transpose(0, 1)
     to_input, states, of_params = back_through_layers(
-        mode,
-        x,
-        list(batch_sizes) or None,
-        hidden,
-        params,
-        has_biases,
-        num_layers,
-        bidirectional,
-        grad_output,
-        ends,
+        mode, x, list(batch_sizes) or None, hidden, options, grad_output, ends
     )
     return (to_input.transpose(0, 1) if swapped else to_input), states, of_params
 
@@ -276,7 +255,11 @@ def declare(name: str, buffer: str, sizes: str, projected: str, number: str) -> 
         f"int mode, {number} hidden_size{projected}, int num_layers, bool batch_first, float dropout, bool "
         f"train, bool bidirectional, {sizes} batch_sizes, Tensor? dropout_state"
     )
+    declare_network(name, buffer, rest)
+    declare_backward(name, rest)
 
+
+def declare_network(name: str, buffer: str, rest: str) -> None:
     @composite(
         f"{name}(Tensor input, Tensor[] weight, int weight_stride0{buffer}, Tensor hx, Tensor? cx, {rest}) "
         "-> (Tensor, Tensor, Tensor, Tensor, Tensor)",
@@ -296,16 +279,13 @@ def declare(name: str, buffer: str, sizes: str, projected: str, number: str) -> 
         bidirectional: bool,
         batch_sizes: Sequence[int],
     ) -> tuple[Tensor, ...]:
-        output, hy, *cy = run_network(
-            mode,
-            input,
-            states_of(hx, cx, mode),
-            (weight, weight_stride0 >= 4, num_layers, dropout, train, bidirectional),
-            batch_first,
-            batch_sizes,
-        )
+        options = Options(weight, weight_stride0 >= 4, num_layers, dropout, train, bidirectional)
+        states = states_of(hx, cx, mode)
+        output, hy, *cy = run_network(mode, input, states, options, batch_first, batch_sizes)
         return output, hy, *(cy or [nothing(hx)]), nothing(hx), nothing(hx)
 
+
+def declare_backward(name: str, rest: str) -> None:
     @composite(
         f"{name}_backward(Tensor input, Tensor[] weight, int weight_stride0, Tensor weight_buf, Tensor hx, "
         "Tensor? cx, Tensor output, Tensor? grad_output, Tensor? grad_hy, Tensor? grad_cy, "
@@ -333,12 +313,7 @@ def declare(name: str, buffer: str, sizes: str, projected: str, number: str) -> 
             mode,
             input,
             states_of(hx, cx, mode),
-            weight,
-            weight_stride0 >= 4,
-            num_layers,
-            dropout,
-            train,
-            bidirectional,
+            Options(weight, weight_stride0 >= 4, num_layers, dropout, train, bidirectional),
             batch_first,
             batch_sizes,
             grad_output,
@@ -370,8 +345,8 @@ def lstm_mps(
     bidirectional: bool,
     batch_first: bool,
 ) -> tuple[Tensor, ...]:
-    rest = (params, has_biases, num_layers, dropout, train, bidirectional)
-    return (*run_network(2, input, hx, rest, batch_first, ()), *[nothing(input) for _ in range(3)])
+    options = Options(params, has_biases, num_layers, dropout, train, bidirectional)
+    return (*run_network(2, input, hx, options, batch_first, ()), *[nothing(input) for _ in range(3)])
 
 
 @composite(
@@ -393,21 +368,8 @@ def lstm_mps_backward(
     bidirectional: bool,
     batch_first: bool,
 ) -> tuple[Any, ...]:
-    return back_through_network(
-        2,
-        input,
-        hx,
-        params,
-        has_biases,
-        num_layers,
-        dropout,
-        train,
-        bidirectional,
-        batch_first,
-        (),
-        grad_y,
-        (grad_hy, grad_cy),
-    )
+    options = Options(params, has_biases, num_layers, dropout, train, bidirectional)
+    return back_through_network(2, input, hx, options, batch_first, (), grad_y, (grad_hy, grad_cy))
 
 
 # One layer in one direction, whose states have no dimension of layers.
@@ -432,11 +394,10 @@ def mkldnn_rnn_layer(
     has_biases: bool,
 ) -> tuple[Tensor, ...]:
     p = Parameters((weight0, weight1, weight2, weight3), has_biases, False)
-    gates = linear(input, p.w_ih, p.b_ih).unbind(0)
     start = tuple(t.reshape(t.shape[-2:]) for t in states_of(hx_, cx_, mode))
-    outputs, last = run_steps(CELLS[mode][0], gates, [input.shape[1]] * len(gates), start, p, reverse)
+    output, last = run_layer(CELLS[mode][0], input, None, start, p, reverse)
     hy, *cy = [t.reshape(hx_.shape) for t in last]
-    return run_name("stack", tuple(outputs), 0), hy, *(cy or [cx_.new_zeros(cx_.shape)]), nothing(input)
+    return output, hy, *(cy or [cx_.new_zeros(cx_.shape)]), nothing(input)
 
 
 @composite(
@@ -464,20 +425,16 @@ def mkldnn_rnn_layer_backward(
     has_biases: bool,
 ) -> tuple[Tensor, ...]:
     p = Parameters((weight1, weight2, weight3, weight4), has_biases, False)
-    gates = linear(input, p.w_ih, p.b_ih).unbind(0)
     start = tuple(t.reshape(t.shape[-2:]) for t in states_of(hx_, cx_tmp, mode))
     ends = tuple(
         t.new_zeros(t.shape) if g is None else g.reshape(t.shape)
         for g, t in zip(states_of(grad_hy, grad_cy, mode), start, strict=True)
     )
     of_output = output.new_zeros(output.shape) if grad_output is None else grad_output
-    found, of_start, sums = back_through_steps(
-        mode, gates, [input.shape[1]] * len(gates), start, p, reverse, of_output.unbind(0), ends
+    of_input, of_start, (of_w_ih, of_w_hh, *biases) = back_through_layer(
+        mode, input, None, start, p, reverse, of_output, ends
     )
-    of_gates = run_name("stack", tuple(found), 0)
-    flat, data = of_gates.flatten(0, 1), input.flatten(0, 1)
     of_hidden = of_start[0].reshape(hx_.shape)
     of_cell = of_start[1].reshape(cx_tmp.shape) if mode == 2 else cx_tmp.new_zeros(cx_tmp.shape)
-    of_bias = flat.sum(0) if has_biases else weight3.new_zeros(weight3.shape)
-    of_hidden_bias = sums[1] if has_biases else weight4.new_zeros(weight4.shape)
-    return of_gates @ p.w_ih, flat.mT @ data, sums[0], of_bias, of_hidden_bias, of_hidden, of_cell
+    of_biases = biases or [t.new_zeros(t.shape) for t in (weight3, weight4)]
+    return of_input, of_w_ih, of_w_hh, *of_biases, of_hidden, of_cell

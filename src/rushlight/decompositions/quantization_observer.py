@@ -22,6 +22,8 @@ from .quantization import (
     single,
 )
 
+_NAME = "fused_moving_avg_obs_fake_quant"  # in errors
+
 
 def moved(running: Tensor, measured: Tensor, weight: float, on: Tensor) -> Tensor:
     """The running extreme after one more measurement; infinity means that there was none before."""
@@ -87,29 +89,15 @@ def observe(
     per_row_fake_quant: bool,
     symmetric_quant: bool,
 ) -> Parts:
-    name = "fused_moving_avg_obs_fake_quant"
-    check_input(self, quant_min, quant_max, name)
-    check(
-        ch_axis < self.ndim,
-        f"{name}: ch_axis must be below {self.ndim}, the number of dimensions of the "
-        f"input, but it is {ch_axis}",
-    )
-    check(
-        running_min.dtype is FLOAT and running_max.dtype is FLOAT,
-        f"{name}: running_min and running_max "
-        f"must be float32, but they are {running_min.dtype.name} and {running_max.dtype.name}",
-    )
-    check(
-        not per_row_fake_quant or ch_axis == 0,
-        f"{name}: per_row_fake_quant needs ch_axis=0, but it is {ch_axis}",
-    )
+    check_input(self, quant_min, quant_max, _NAME)
+    _check_observer(self, (running_min, running_max), ch_axis, per_row_fake_quant)
     if per_row_fake_quant and running_min.numel() == 0:
         for state in (running_min, running_max, scale, zero_point):
             state.resize_((self.shape[ch_axis],))
         running_min.fill_(float("inf"))
         running_max.fill_(float("-inf"))
-    observing = single(observer_on, name, "observer_on") != 0
-    quantizing = single(fake_quant_on, name, "fake_quant_on") != 0
+    observing = single(observer_on, _NAME, "observer_on") != 0
+    quantizing = single(fake_quant_on, _NAME, "fake_quant_on") != 0
     x = self.detach()
     dims = tuple(d for d in range(self.ndim) if not per_row_fake_quant or d != ch_axis)
     shape = running_min.shape
@@ -120,27 +108,35 @@ def observe(
     scale.copy_(choose(quantizing, step.to(scale.dtype), scale))
     zero_point.copy_(choose(quantizing, origin.to(zero_point.dtype), zero_point))
     # what was written may change again before a backward pass; the grid of this call does not
-    step, origin = scale.clone(), zero_point.clone()
-    if not per_row_fake_quant:
-        return run_name(
-            "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams",
-            self,
-            step,
-            origin,
-            quantizing,
-            quant_min,
-            quant_max,
-        )
-    value, mask = run_name(
-        "fake_quantize_per_channel_affine_cachemask",
-        self,
-        step,
-        origin if origin.dtype.is_floating_point else origin.to(INT),
-        ch_axis,
-        quant_min,
-        quant_max,
+    grid = scale.clone(), zero_point.clone()
+    return _on_grid(self, grid, quantizing, (quant_min, quant_max), ch_axis if per_row_fake_quant else None)
+
+
+def _check_observer(self: Tensor, extremes: Parts, ch_axis: int, per_row: bool) -> None:
+    check(
+        ch_axis < self.ndim,
+        f"{_NAME}: ch_axis must be below {self.ndim}, the number of dimensions of the "
+        f"input, but it is {ch_axis}",
     )
-    return choose(quantizing, value, self), mask | ~quantizing
+    low, high = extremes
+    check(
+        low.dtype is FLOAT and high.dtype is FLOAT,
+        f"{_NAME}: running_min and running_max must be float32, but they are {low.dtype.name} and "
+        f"{high.dtype.name}",
+    )
+    check(not per_row or ch_axis == 0, f"{_NAME}: per_row_fake_quant needs ch_axis=0, but it is {ch_axis}")
+
+
+def _on_grid(x: Tensor, grid: Parts, quantizing: Tensor, limits: tuple[int, int], axis: int | None) -> Parts:
+    """Rounded to a grid, or to one for each index along `axis`, where `quantizing`; and what was inside of it."""
+    step, origin = grid
+    if axis is None:
+        return run_name(
+            "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams", x, step, origin, quantizing, *limits
+        )
+    origin = origin if origin.dtype.is_floating_point else origin.to(INT)
+    value, mask = run_name("fake_quantize_per_channel_affine_cachemask", x, step, origin, axis, *limits)
+    return choose(quantizing, value, x), mask | ~quantizing
 
 
 @composite(f"fused_moving_avg_obs_fake_quant({_OBSERVER}, {_WRITTEN}, {_OBSERVED}) -> Tensor", api=FUNCTION)

@@ -9,7 +9,7 @@ fewer rows, so that rows of the state retire on the way forward and join on the 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..core.dispatch import run_name
 from ..core.errors import check
@@ -164,68 +164,128 @@ def joined(states: Sequence[State]) -> State:
     return tuple(run_name("cat", parts, 0) for parts in zip(*states, strict=True))
 
 
+def steps_of(t: Tensor, sizes: Sequence[int] | None) -> Sequence[Tensor]:
+    """The steps of a tensor, steps first; or packed, of `sizes` rows for each step."""
+    return t.unbind(0) if sizes is None else run_name("split_with_sizes", t, tuple(sizes), 0)
+
+
+def together(steps: Sequence[Tensor], sizes: Sequence[int] | None) -> Tensor:
+    """The tensor that has these steps."""
+    joint: Tensor = run_name("stack" if sizes is None else "cat", tuple(steps), 0)
+    return joint
+
+
+def input_gates(
+    x: Tensor, sizes: Sequence[int] | None, p: Parameters
+) -> tuple[Sequence[Tensor], Sequence[int]]:
+    """The input's share of the gates of each step, and how many rows each has."""
+    gates = steps_of(linear(x, p.w_ih, p.b_ih), sizes)
+    return gates, sizes or [x.shape[1]] * len(gates)
+
+
+def run_layer(
+    cell: Cell, x: Tensor, sizes: Sequence[int] | None, start: State, p: Parameters, reverse: bool
+) -> tuple[Tensor, State]:
+    """One layer in one direction: its outputs, and the states after the last step."""
+    gates, rows = input_gates(x, sizes, p)
+    outputs, last = run_steps(cell, gates, rows, start, p, reverse)
+    return together(outputs, sizes), last
+
+
+class Options(NamedTuple):
+    """What all recurrent operators are told of their network."""
+
+    params: Sequence[Tensor]
+    has_biases: bool
+    num_layers: int
+    dropout: float
+    train: bool
+    bidirectional: bool
+
+
+class Network:
+    """Layers in one direction or two; numbered (layer, direction), the direction last.
+
+    `hidden` are the states, each with all layers and directions as its first dimension.
+    """
+
+    def __init__(self, hidden: Sequence[Tensor], options: Options) -> None:
+        params, has_biases, layers, *_, bidirectional = options
+        self.directions = 2 if bidirectional else 1
+        count = layers * self.directions
+        projected = len(hidden) == 2 and hidden[0].shape[2] != hidden[1].shape[2]
+        group = 2 + 2 * has_biases + projected
+        check(
+            len(params) == count * group,
+            f"Expected {group} parameters for each of {layers} layers in {self.directions} directions, "
+            f"but got {len(params)}",
+        )
+        self.parameters = [
+            Parameters(params[at * group : (at + 1) * group], has_biases, projected) for at in range(count)
+        ]
+        self.starts = by_layer(hidden)
+        check(
+            len(self.starts) == count,
+            f"Expected hidden states for {layers} layers in {self.directions} directions, "
+            f"but got {len(self.starts)}",
+        )
+
+    def run(
+        self, cell: Cell, layer: int, x: Tensor, sizes: Sequence[int] | None
+    ) -> tuple[Tensor, list[State]]:
+        """A layer in all directions: its outputs side by side, and the last states of each direction."""
+        first = layer * self.directions
+        outputs, last = zip(
+            *(
+                run_layer(cell, x, sizes, self.starts[at], self.parameters[at], at > first)
+                for at in range(first, first + self.directions)
+            ),
+            strict=True,
+        )
+        return (outputs[0] if self.directions == 1 else run_name("cat", outputs, -1)), list(last)
+
+
+def by_layer(states: Sequence[Tensor]) -> list[State]:
+    """States with layers and directions as their first dimension, one for each of these."""
+    return list(zip(*(t.unbind(0) for t in states), strict=True))
+
+
+def over_layers(states: Sequence[State]) -> list[Tensor]:
+    """The opposite."""
+    return [run_name("stack", parts, 0) for parts in zip(*states, strict=True)]
+
+
 def run_layers(
-    cell: Cell,
-    x: Tensor,
-    sizes: Sequence[int] | None,
-    hidden: Sequence[Tensor],
-    params: Sequence[Tensor],
-    has_biases: bool,
-    num_layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
+    cell: Cell, x: Tensor, sizes: Sequence[int] | None, hidden: Sequence[Tensor], options: Options
 ) -> tuple[Tensor, ...]:
     """All layers over `x`, steps first; or packed, of `sizes` rows for each step.
 
-    `hidden` are the states, each with all layers and directions as its first dimension. Returns the outputs
-    of the last layer and the states after the last step.
+    Returns the outputs of the last layer and the states after the last step.
     """
-    directions = 2 if bidirectional else 1
-    projected = len(hidden) == 2 and hidden[0].shape[2] != hidden[1].shape[2]
-    group = 2 + 2 * has_biases + projected
-    check(
-        len(params) == num_layers * directions * group,
-        f"Expected {group} parameters for each of {num_layers} layers in {directions} directions, "
-        f"but got {len(params)}",
-    )
-    starts = list(zip(*(t.unbind(0) for t in hidden), strict=True))
-    check(
-        len(starts) == num_layers * directions,
-        f"Expected hidden states for {num_layers} layers in {directions} directions, but got {len(starts)}",
-    )
-    last = []
-    for layer in range(num_layers):
-        if layer and train and dropout > 0.0:
-            x = run_name("dropout", x, dropout, True)
-        parts = []
-        for direction in range(directions):
-            at = layer * directions + direction
-            parameters = Parameters(params[at * group : (at + 1) * group], has_biases, projected)
-            gates = linear(x, parameters.w_ih, parameters.b_ih)
-            steps = gates.unbind(0) if sizes is None else run_name("split_with_sizes", gates, tuple(sizes), 0)
-            rows = sizes or [x.shape[1]] * len(steps)
-            outputs, state = run_steps(cell, steps, rows, starts[at], parameters, direction == 1)
-            parts.append(run_name("stack" if sizes is None else "cat", tuple(outputs), 0))
-            last.append(state)
-        x = parts[0] if directions == 1 else run_name("cat", tuple(parts), -1)
-    return x, *[run_name("stack", states, 0) for states in zip(*last, strict=True)]
+    network = Network(hidden, options)
+    last: list[State] = []
+    for layer in range(options.num_layers):
+        if layer and options.train and options.dropout > 0.0:
+            x = run_name("dropout", x, options.dropout, True)
+        x, states = network.run(cell, layer, x, sizes)
+        last += states
+    return x, *over_layers(last)
 
 
 def run_batch(
-    cell: Cell, input: Tensor, hidden: Sequence[Tensor], rest: Sequence[Any], batch_first: bool
+    cell: Cell, input: Tensor, hidden: Sequence[Tensor], options: Options, batch_first: bool
 ) -> tuple[Tensor, ...]:
     check(input.ndim == 3, f"Expected input of 3 dimensions, but got {input.ndim}")
     x = input.transpose(0, 1) if batch_first else input
     check(x.shape[0] > 0, "Expected sequence length to be larger than 0 in RNN")
-    output, *last = run_layers(cell, x, None, hidden, *rest)
+    output, *last = run_layers(cell, x, None, hidden, options)
     return (output.transpose(0, 1) if batch_first else output), *last
 
 
 def run_packed(
-    cell: Cell, data: Tensor, batch_sizes: Tensor, hidden: Sequence[Tensor], rest: Sequence[Any]
+    cell: Cell, data: Tensor, batch_sizes: Tensor, hidden: Sequence[Tensor], options: Options
 ) -> tuple[Tensor, ...]:
-    return run_layers(cell, data, [int(size) for size in batch_sizes.tolist()], hidden, *rest)
+    return run_layers(cell, data, [int(size) for size in batch_sizes.tolist()], hidden, options)
 
 
 _REST = "Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional"
@@ -246,8 +306,8 @@ def declare_network(name: str, cell: Cell) -> None:
         bidirectional: bool,
         batch_first: bool,
     ) -> Any:
-        rest = (params, has_biases, num_layers, dropout, train, bidirectional)
-        return run_batch(cell, input, (hx,), rest, batch_first)
+        options = Options(params, has_biases, num_layers, dropout, train, bidirectional)
+        return run_batch(cell, input, (hx,), options, batch_first)
 
     @composite(
         f"{name}.data(Tensor data, Tensor batch_sizes, Tensor hx, {_REST}) -> (Tensor, Tensor)", api=FUNCTION
@@ -263,9 +323,8 @@ def declare_network(name: str, cell: Cell) -> None:
         train: bool,
         bidirectional: bool,
     ) -> Any:
-        return run_packed(
-            cell, data, batch_sizes, (hx,), (params, has_biases, num_layers, dropout, train, bidirectional)
-        )
+        options = Options(params, has_biases, num_layers, dropout, train, bidirectional)
+        return run_packed(cell, data, batch_sizes, (hx,), options)
 
 
 for _name, _cell in (("gru", gru_of), ("rnn_tanh", tanh_of), ("rnn_relu", relu_of)):
@@ -289,9 +348,8 @@ def lstm_input(
     batch_first: bool,
 ) -> Any:
     check(len(hx) == 2, "lstm expects two hidden states")
-    return run_batch(
-        lstm_of, input, hx, (params, has_biases, num_layers, dropout, train, bidirectional), batch_first
-    )
+    options = Options(params, has_biases, num_layers, dropout, train, bidirectional)
+    return run_batch(lstm_of, input, hx, options, batch_first)
 
 
 @composite(
@@ -310,6 +368,5 @@ def lstm_data(
     bidirectional: bool,
 ) -> Any:
     check(len(hx) == 2, "lstm expects two hidden states")
-    return run_packed(
-        lstm_of, data, batch_sizes, hx, (params, has_biases, num_layers, dropout, train, bidirectional)
-    )
+    options = Options(params, has_biases, num_layers, dropout, train, bidirectional)
+    return run_packed(lstm_of, data, batch_sizes, hx, options)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from ..batching.vmap import Vmap
@@ -41,11 +42,10 @@ def vmap(
     @functools.wraps(func)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         size, dims, leaves, spec = _inputs(in_dims, args, func)
+        call = _Call(func, dims, spec, out_dims, randomness, kwargs)
         if chunk_size is not None and chunk_size < size:
-            return _in_chunks(
-                func, size, dims, leaves, spec, in_dims, out_dims, randomness, chunk_size, kwargs
-            )
-        return _run(func, size, dims, leaves, spec, out_dims, randomness, kwargs)
+            return _in_chunks(call, size, leaves, chunk_size)
+        return _run(call, size, leaves)
 
     return wrapped
 
@@ -119,21 +119,26 @@ def _checked_dim(leaf: Any, dim: Any, where: str) -> Any:
     return dim % leaf.ndim
 
 
-def _run(
-    func: Callable[..., Any],
-    size: int,
-    dims: list[Any],
-    leaves: list[Any],
-    spec: Any,
-    out_dims: Any,
-    randomness: str,
-    kwargs: dict[str, Any],
-) -> Any:
-    with Vmap(size, randomness) as trace, opened(trace):
+@dataclass(frozen=True)
+class _Call:
+    """A call of a mapped function, but for the tensors that it maps over."""
+
+    func: Callable[..., Any]
+    dims: list[Any]  # of the leaves of the arguments
+    spec: Any  # how the arguments are made of their leaves
+    out_dims: Any
+    randomness: str
+    kwargs: dict[str, Any]
+
+
+def _run(call: _Call, size: int, leaves: list[Any]) -> Any:
+    func, out_dims = call.func, call.out_dims
+    with Vmap(size, call.randomness) as trace, opened(trace):
         batched = [
-            leaf if dim is None else trace.lift(leaf, dim) for leaf, dim in zip(leaves, dims, strict=True)
+            leaf if dim is None else trace.lift(leaf, dim)
+            for leaf, dim in zip(leaves, call.dims, strict=True)
         ]
-        outputs = func(*spec.unflatten(batched), **kwargs)
+        outputs = func(*call.spec.unflatten(batched), **call.kwargs)
         found, out_spec = pytree.flatten(outputs, _whole)
         for value in found:
             if not isinstance(value, Tensor) or value.is_nested:
@@ -186,18 +191,7 @@ def _unwrap(trace: Vmap, value: Tensor, dim: int | None, func: Callable[..., Any
     return run_name("permute", tensor, tuple(order))
 
 
-def _in_chunks(
-    func: Callable[..., Any],
-    size: int,
-    dims: list[Any],
-    leaves: list[Any],
-    spec: Any,
-    in_dims: Any,
-    out_dims: Any,
-    randomness: str,
-    chunk_size: int,
-    kwargs: dict[str, Any],
-) -> Any:
+def _in_chunks(call: _Call, size: int, leaves: list[Any], chunk_size: int) -> Any:
     """Parts of the batch one after the other, joined at the end."""
     parts: list[list[Any]] = []
     out_spec: Any = None
@@ -206,11 +200,11 @@ def _in_chunks(
         count = min(chunk_size, size - start)
         some = [
             leaf if dim is None else run_name("slice.Tensor", leaf, dim, start, start + count, 1)
-            for leaf, dim in zip(leaves, dims, strict=True)
+            for leaf, dim in zip(leaves, call.dims, strict=True)
         ]
-        outputs = _run(func, count, dims, some, spec, out_dims, randomness, kwargs)
+        outputs = _run(call, count, some)
         found, out_spec = pytree.flatten(outputs)
-        joined = _out_dims(out_dims, out_spec, outputs, func)
+        joined = _out_dims(call.out_dims, out_spec, outputs, call.func)
         parts.append(found)
     columns = list(zip(*parts, strict=True))
     return out_spec.unflatten(

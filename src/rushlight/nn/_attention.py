@@ -53,58 +53,62 @@ def multi_head_attention_forward(
         query, key, value = (t.unsqueeze(1) for t in (query, key, value))
         key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
     length, batch, size = query.shape
-    check(
-        size == embed_dim_to_check,
-        f"was expecting embedding dimension of {embed_dim_to_check}, but got {size}",
-        AssertionError,
-    )
-    check(size % num_heads == 0, f"embed_dim {size} not divisible by num_heads {num_heads}", AssertionError)
+    _check_sizes(size, embed_dim_to_check, num_heads)
+    masks, is_causal = _masks(attn_mask, key_padding_mask, query, is_causal, need_weights)
+    weights = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else None
+    q, k, v = _projected(query, key, value, in_proj_weight, in_proj_bias, weights)
+    if bias_k is not None and bias_v is not None:
+        static = static_k is not None or static_v is not None
+        check(not static, "bias cannot be added to static key and value", AssertionError)
+        k, v = (_functions["cat"]([t, b.repeat(1, batch, 1)]) for t, b in ((k, bias_k), (v, bias_v)))
+        masks = _one_more(masks)
+    shape = (batch * num_heads, size // num_heads)
+    q, k, v = _heads(q, None, *shape), _heads(k, static_k, *shape), _heads(v, static_v, *shape)
+    if add_zero_attn:
+        k, v = (_functions["cat"]([t, t.new_zeros((t.shape[0], 1, shape[1]))], 1) for t in (k, v))
+        masks = _one_more(masks)
+    mask = _merged(masks, batch, num_heads, k.shape[1])
+    dropout = dropout_p if training else 0.0
+    if not need_weights:
+        attended, scores = _without_weights(q, k, v, mask, dropout, is_causal, (batch, num_heads)), None
+    else:
+        attended, weights_of_all = _with_weights(q, k, v, mask, dropout)
+        scores = _shown(weights_of_all.unflatten(0, (batch, num_heads)), average_attn_weights, batched)
+    joined = attended.transpose(0, 1).reshape(length * batch, size)
+    output = _nn["linear"](joined, out_proj_weight, out_proj_bias).unflatten(0, (length, batch))
+    return (output if batched else output.squeeze(1)), scores
+
+
+_Masks = tuple[Tensor | None, Tensor | None]  # of the scores, and of the keys
+
+
+def _masks(
+    attn_mask: Tensor | None, padding: Tensor | None, query: Tensor, is_causal: bool, need_weights: bool
+) -> tuple[_Masks, bool]:
+    """The masks as numbers to add, and whether the hint that they are causal says it all."""
     check(
         not is_causal or attn_mask is not None,
         "Need attn_mask if specifying the is_causal hint; the mask itself is what counts",
     )
-    key_padding_mask, attn_mask = _as_numbers(key_padding_mask, query), _as_numbers(attn_mask, query)
-    if is_causal and key_padding_mask is None and not need_weights:
-        attn_mask = None  # the hint says it all
-    else:
-        is_causal = False
-    weights = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else None
-    q, k, v = _projected(query, key, value, in_proj_weight, in_proj_bias, weights)
+    padding, attn_mask = _as_numbers(padding, query), _as_numbers(attn_mask, query)
+    if is_causal and padding is None and not need_weights:
+        return (None, None), True
     if attn_mask is not None and attn_mask.ndim == 2:
         attn_mask = attn_mask.unsqueeze(0)
-    if bias_k is not None and bias_v is not None:
-        check(
-            static_k is None and static_v is None,
-            "bias cannot be added to static key and value",
-            AssertionError,
-        )
-        k, v = (
-            _functions["cat"]([k, bias_k.repeat(1, batch, 1)]),
-            _functions["cat"]([v, bias_v.repeat(1, batch, 1)]),
-        )
-        attn_mask, key_padding_mask = _one_more(attn_mask), _one_more(key_padding_mask)
-    head = size // num_heads
-    q = q.reshape(length, batch * num_heads, head).transpose(0, 1)
-    k = _heads(k, static_k, batch * num_heads, head)
-    v = _heads(v, static_v, batch * num_heads, head)
-    if add_zero_attn:
-        nothing = k.new_zeros((batch * num_heads, 1, head))
-        k, v = _functions["cat"]([k, nothing], 1), _functions["cat"]([v, nothing], 1)
-        attn_mask, key_padding_mask = _one_more(attn_mask), _one_more(key_padding_mask)
-    mask = _merged(attn_mask, key_padding_mask, batch, num_heads, k.shape[1])
-    dropout = dropout_p if training else 0.0
-    if need_weights:
-        attended, scores = _with_weights(q, k, v, mask, dropout)
-    else:
-        attended, scores = _without_weights(q, k, v, mask, dropout, is_causal, (batch, num_heads)), None
-    joined = attended.transpose(0, 1).reshape(length * batch, size)
-    output = _nn["linear"](joined, out_proj_weight, out_proj_bias)
-    output = output.reshape(length, batch, output.shape[-1])
-    if scores is not None:
-        scores = scores.reshape(batch, num_heads, length, k.shape[1])
-        scores = scores.mean(1) if average_attn_weights else scores
-        scores = scores if batched else scores.squeeze(0)
-    return (output if batched else output.squeeze(1)), scores
+    return (attn_mask, padding), False
+
+
+def _check_sizes(size: int, expected: int, num_heads: int) -> None:
+    check(
+        size == expected, f"was expecting embedding dimension of {expected}, but got {size}", AssertionError
+    )
+    check(size % num_heads == 0, f"embed_dim {size} not divisible by num_heads {num_heads}", AssertionError)
+
+
+def _shown(scores: Tensor, average: bool, batched: bool) -> Tensor:
+    """The weights as the caller sees them: averaged over heads if wanted, without a batch if there is none."""
+    scores = scores.mean(1) if average else scores
+    return scores if batched else scores.squeeze(0)
 
 
 def nested_attention_forward(
@@ -211,9 +215,10 @@ def _projected(
     return q, k, v
 
 
-def _one_more(mask: Tensor | None) -> Tensor | None:
-    """A mask for one more key, which everybody may look at."""
-    return None if mask is None else _nn["pad"](mask, (0, 1))
+def _one_more(masks: _Masks) -> _Masks:
+    """Masks for one more key, which everybody may look at."""
+    scores, keys = (None if mask is None else _nn["pad"](mask, (0, 1)) for mask in masks)
+    return scores, keys
 
 
 def _heads(x: Tensor, static: Tensor | None, count: int, head: int) -> Tensor:
@@ -227,7 +232,8 @@ def _heads(x: Tensor, static: Tensor | None, count: int, head: int) -> Tensor:
     return x.reshape(x.shape[0], count, head).transpose(0, 1)
 
 
-def _merged(mask: Tensor | None, padding: Tensor | None, batch: int, heads: int, keys: int) -> Tensor | None:
+def _merged(masks: _Masks, batch: int, heads: int, keys: int) -> Tensor | None:
+    mask, padding = masks
     if padding is None:
         return mask
     check(

@@ -53,18 +53,7 @@ def embedding_bag(
         ValueError,
     )
     input, starts, per_sample_weights = _flat_bags(input, offsets, per_sample_weights)
-    check(mode in _MODES, f"mode has to be one of sum, mean or max, but got {mode!r}", ValueError)
-    check(
-        mode != "max" or not (scale_grad_by_freq or sparse),
-        "max mode does not support scaling the gradient by the frequency, nor sparse weights",
-        ValueError,
-    )
-    check(
-        per_sample_weights is None or mode == "sum",
-        "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' "
-        f"(got mode='{mode}')",
-        NotImplementedError,
-    )
+    _check_mode(mode, scale_grad_by_freq or sparse, per_sample_weights is not None)
     if max_norm is not None:
         rows = weight.detach()
         rows.copy_(run_name("embedding_renorm", rows, input.contiguous(), max_norm, norm_type))
@@ -80,6 +69,22 @@ def embedding_bag(
         include_last_offset,
         padding_idx,
     )[0]
+
+
+def _check_mode(mode: str, by_rows: bool, weighted: bool) -> None:
+    """Refuse a mode that there is not, or not with gradients by rows or with weights of the samples."""
+    check(mode in _MODES, f"mode has to be one of sum, mean or max, but got {mode!r}", ValueError)
+    check(
+        mode != "max" or not by_rows,
+        "max mode does not support scaling the gradient by the frequency, nor sparse weights",
+        ValueError,
+    )
+    check(
+        not weighted or mode == "sum",
+        "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' "
+        f"(got mode='{mode}')",
+        NotImplementedError,
+    )
 
 
 def _flat_bags(

@@ -8,7 +8,7 @@ convolution the weight is [channels, out channels / groups, *kernel].
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..core.dtypes import DTYPES
 from ..core.errors import check
@@ -64,17 +64,37 @@ def check_dtypes(
         )
 
 
-def result_shape(
-    input: Tensor,
-    weight: Tensor,
-    stride: Sizes,
-    padding: Sizes,
-    dilation: Sizes,
-    transposed: bool,
-    output_padding: Sizes,
-    groups: int,
-    name: str = "convolution",
-) -> Shape:
+class Geometry(NamedTuple):
+    """How the windows of a convolution lie: the arguments that all of them share."""
+
+    stride: Sizes
+    padding: Sizes
+    dilation: Sizes
+    transposed: bool
+    output_padding: Sizes
+    groups: int
+
+    def checked(self, rank: int, name: str) -> Geometry:
+        """The same with one number for each dimension, and none that makes no sense."""
+        steps, borders, apart, more = (
+            each(getattr(self, word), rank, name, word)
+            for word in ("stride", "padding", "dilation", "output_padding")
+        )
+        check(
+            max(borders, default=0) < 2**62,
+            f"{name}: expected padding to be at most {2**62 - 1}, got {list(borders)}",
+        )
+        check(
+            min(borders) >= 0 and min(more) >= 0,
+            f"{name}: negative padding is not supported: padding={list(borders)}, output_padding={list(more)}",
+        )
+        check(min(steps) > 0, f"{name}: non-positive stride is not supported: {list(steps)}")
+        check(min(apart) > 0, f"{name}: dilation should be greater than zero: {list(apart)}")
+        check(self.groups > 0, f"{name}: non-positive groups is not supported: {self.groups}")
+        return Geometry(steps, borders, apart, self.transposed, more, self.groups)
+
+
+def result_shape(input: Tensor, weight: Tensor, given: Geometry, name: str = "convolution") -> Shape:
     """The shape of the output, after checking that all arguments fit together."""
     rank, shape = weight.ndim - 2, list(weight.shape)
     check(rank >= 1, f"{name}: weight should have at least three dimensions, but its shape is {shape}")
@@ -84,26 +104,8 @@ def result_shape(
         f"{weight.ndim}-dimensional weight {shape}, but got {input.ndim}-dimensional input of size "
         f"{list(input.shape)} instead",
     )
-    steps, borders, apart, more = (
-        each(given, rank, name, word)
-        for given, word in (
-            (stride, "stride"),
-            (padding, "padding"),
-            (dilation, "dilation"),
-            (output_padding, "output_padding"),
-        )
-    )
-    check(
-        max(borders, default=0) < 2**62,
-        f"{name}: expected padding to be at most {2**62 - 1}, got {list(borders)}",
-    )
-    check(
-        min(borders) >= 0 and min(more) >= 0,
-        f"{name}: negative padding is not supported: padding={list(borders)}, output_padding={list(more)}",
-    )
-    check(min(steps) > 0, f"{name}: non-positive stride is not supported: {list(steps)}")
-    check(min(apart) > 0, f"{name}: dilation should be greater than zero: {list(apart)}")
-    check(groups > 0, f"{name}: non-positive groups is not supported: {groups}")
+    geometry = given.checked(rank, name)
+    groups, transposed = geometry.groups, geometry.transposed
     check(
         shape[0] >= groups and shape[0] % groups == 0,
         f"{name}: Given groups={groups}, expected weight to "
@@ -118,17 +120,27 @@ def result_shape(
     )
     kernel, space = shape[2:], input.shape[2:]
     check(min(kernel) > 0, f"{name}: kernel size should be greater than zero, but weight has shape {shape}")
-    if not transposed:
-        seen = [d * (k - 1) + 1 for k, d in zip(kernel, apart, strict=True)]
-        padded = [n + 2 * p for n, p in zip(space, borders, strict=True)]
-        check(
-            all(p >= s for p, s in zip(padded, seen, strict=True)),
-            f"{name}: Calculated padded input size "
-            f"per channel: ({_sides(padded)}). Kernel size: ({_sides(seen)}). Kernel size can't be greater "
-            "than actual input size",
-        )
-        sizes = [windows(*one) for one in zip(space, kernel, steps, borders, apart, strict=True)]
-        return input.shape[0], shape[0], *sizes
+    if transposed:
+        return input.shape[0], shape[1] * groups, *_spread_sizes(space, kernel, geometry, name)
+    return input.shape[0], shape[0], *_window_counts(space, kernel, geometry, name)
+
+
+def _window_counts(space: Sizes, kernel: Sizes, geometry: Geometry, name: str) -> list[int]:
+    steps, borders, apart = geometry[:3]
+    seen = [d * (k - 1) + 1 for k, d in zip(kernel, apart, strict=True)]
+    padded = [n + 2 * p for n, p in zip(space, borders, strict=True)]
+    check(
+        all(p >= s for p, s in zip(padded, seen, strict=True)),
+        f"{name}: Calculated padded input size "
+        f"per channel: ({_sides(padded)}). Kernel size: ({_sides(seen)}). Kernel size can't be greater "
+        "than actual input size",
+    )
+    return [windows(*one) for one in zip(space, kernel, steps, borders, apart, strict=True)]
+
+
+def _spread_sizes(space: Sizes, kernel: Sizes, geometry: Geometry, name: str) -> list[int]:
+    """The sizes that a transposed convolution leads to."""
+    steps, borders, apart, _, more, _ = geometry
     check(
         all(m < max(s, d) for m, s, d in zip(more, steps, apart, strict=True)),
         f"{name}: output padding "
@@ -141,7 +153,7 @@ def result_shape(
         f"{name}: Given input size per channel: {list(space)}. Calculated output size per "
         f"channel: {sizes}. Output size is too small",
     )
-    return input.shape[0], shape[1] * groups, *sizes
+    return sizes
 
 
 def convolution(
@@ -155,7 +167,8 @@ def convolution(
     output_padding: Shape,
     groups: int,
 ) -> Spec:
-    shape = result_shape(input, weight, stride, padding, dilation, transposed, output_padding, groups)
+    geometry = Geometry(stride, padding, dilation, transposed, output_padding, groups)
+    shape = result_shape(input, weight, geometry)
     check(
         bias is None or tuple(bias.shape) == (shape[1],),
         f"convolution: Given weight of size "
@@ -180,7 +193,8 @@ def convolution_backward(
 ) -> tuple[Spec, ...]:
     """Gradients of input, weight and bias; one that is not asked for has no elements."""
     name = "convolution_backward"
-    shape = result_shape(input, weight, stride, padding, dilation, transposed, output_padding, groups, name)
+    geometry = Geometry(stride, padding, dilation, transposed, output_padding, groups)
+    shape = result_shape(input, weight, geometry, name)
     check(
         tuple(grad_output.shape) == shape,
         f"{name}: expected grad_output of shape {list(shape)}, but got {list(grad_output.shape)}",

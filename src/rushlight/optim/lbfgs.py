@@ -42,69 +42,89 @@ def _cubic_minimum(a: _Point, b: _Point, bounds: tuple[Any, Any] | None = None) 
     return min(max(best, low), high)
 
 
-def _strong_wolfe(
-    evaluate: Callable[[Any], _Point],
-    start: _Point,
-    t: Any,
-    direction: Tensor,
-    most: int,
-    decrease: float = 1e-4,
-    curvature: float = 0.9,
-    tolerance: float = 1e-9,
-) -> tuple[_Point, int]:
-    """A point that satisfies the strong Wolfe conditions, if `most` evaluations find one; and how many
-    there were."""
-    length = direction.abs().max()
-    point, count, rounds = evaluate(t), 1, 0
-    previous = start
-    bracket: list[_Point] = []
-    done = False
-    while rounds < most:
-        if point.loss > start.loss + decrease * point.t * start.slope or (
-            rounds > 1 and point.loss >= previous.loss
-        ):
-            bracket = [previous, point]
-            break
-        if abs(point.slope) <= -curvature * start.slope:
-            bracket, done = [point], True
-            break
-        if point.slope >= 0:
-            bracket = [previous, point]
-            break
-        bounds = (point.t + 0.01 * (point.t - previous.t), point.t * 10)
-        t = _cubic_minimum(previous, point, bounds)
-        previous, point = point, evaluate(t)
-        count, rounds = count + 1, rounds + 1
-    if rounds == most:
-        bracket = [start, point]
-    low, high = (0, 1) if bracket[0].loss <= bracket[-1].loss else (1, 0)
-    stuck = False
-    while not done and rounds < most:
-        ends = [bracket[0].t, bracket[1].t]
-        if abs(ends[1] - ends[0]) * length < tolerance:
-            break
-        t = _cubic_minimum(bracket[0], bracket[1])
-        margin = 0.1 * (max(ends) - min(ends))
-        if min(max(ends) - t, t - min(ends)) < margin:
-            if stuck or t >= max(ends) or t <= min(ends):
-                t = max(ends) - margin if abs(t - max(ends)) < abs(t - min(ends)) else min(ends) + margin
-                stuck = False
-            else:
-                stuck = True
-        else:
-            stuck = False
-        point = evaluate(t)
-        count, rounds = count + 1, rounds + 1
-        if point.loss > start.loss + decrease * t * start.slope or point.loss >= bracket[low].loss:
-            bracket[high] = point
-            low, high = (0, 1) if bracket[0].loss <= bracket[1].loss else (1, 0)
-        else:
-            if abs(point.slope) <= -curvature * start.slope:
-                done = True
+class _StrongWolfe:
+    """A search for a point along a direction that satisfies the strong Wolfe conditions."""
+
+    DECREASE, CURVATURE = 1e-4, 0.9  # of the two conditions
+    TOLERANCE = 1e-9  # a bracket that changes no parameter by more is not searched any further
+
+    def __init__(self, evaluate: Callable[[Any], _Point], start: _Point, most: int) -> None:
+        self.evaluate = evaluate
+        self.start = start
+        self.most = most
+        self.rounds = 0
+        self.done = False  # the conditions hold
+
+    def search(self, t: Any, direction: Tensor) -> tuple[_Point, int]:
+        """The best point that at most `most` rounds of evaluations after the first find; and how many
+        evaluations there were."""
+        bracket = self._bracket(t)
+        if len(bracket) == 1:
+            return bracket[0], self.rounds + 1
+        return self._zoom(bracket, direction.abs().max()), self.rounds + 1
+
+    def _rises(self, point: _Point) -> bool:
+        return bool(point.loss > self.start.loss + self.DECREASE * point.t * self.start.slope)
+
+    def _is_flat(self, point: _Point) -> bool:
+        return bool(abs(point.slope) <= -self.CURVATURE * self.start.slope)
+
+    def _bracket(self, t: Any) -> list[_Point]:
+        """Two points with a minimum between them, or one that satisfies the conditions."""
+        previous, point = self.start, self.evaluate(t)
+        while self.rounds < self.most:
+            if self._rises(point) or (self.rounds > 1 and point.loss >= previous.loss):
+                return [previous, point]
+            if self._is_flat(point):
+                self.done = True
+                return [point]
+            if point.slope >= 0:
+                return [previous, point]
+            bounds = (point.t + 0.01 * (point.t - previous.t), point.t * 10)
+            t = _cubic_minimum(previous, point, bounds)
+            previous, point = point, self.evaluate(t)
+            self.rounds += 1
+        return [self.start, point]
+
+    def _zoom(self, bracket: list[_Point], length: Any) -> _Point:
+        """The lower end of a bracket that is made smaller and smaller."""
+        low, high = _order(bracket)
+        stuck = False
+        while not self.done and self.rounds < self.most:
+            if abs(bracket[1].t - bracket[0].t) * length < self.TOLERANCE:
+                break
+            t, stuck = _inside(bracket, stuck)
+            point = self.evaluate(t)
+            self.rounds += 1
+            if self._rises(point) or point.loss >= bracket[low].loss:
+                bracket[high] = point
+                low, high = _order(bracket)
+                continue
+            if self._is_flat(point):
+                self.done = True
             elif point.slope * (bracket[high].t - bracket[low].t) >= 0:
                 bracket[high] = bracket[low]
             bracket[low] = point
-    return bracket[low] if len(bracket) > 1 else bracket[0], count
+        return bracket[low]
+
+
+def _order(bracket: list[_Point]) -> tuple[int, int]:
+    """Which end of a bracket is the lower one, and which the higher."""
+    return (0, 1) if bracket[0].loss <= bracket[1].loss else (1, 0)
+
+
+def _inside(bracket: list[_Point], stuck: bool) -> tuple[Any, bool]:
+    """Where to look next in a bracket: at the minimum of the cubic, but not close to an end for the second time
+    in a row; and whether it is close to one."""
+    ends = [bracket[0].t, bracket[1].t]
+    t = _cubic_minimum(bracket[0], bracket[1])
+    margin = 0.1 * (max(ends) - min(ends))
+    close = min(max(ends) - t, t - min(ends)) < margin
+    if not close:
+        return t, False
+    if not stuck and min(ends) < t < max(ends):
+        return t, True
+    return (max(ends) - margin if abs(t - max(ends)) < abs(t - min(ends)) else min(ends) + margin), False
 
 
 class LBFGS(Optimizer):
@@ -255,6 +275,5 @@ class LBFGS(Optimizer):
         self, closure: Callable[[], Any], start: _Point, t: Any, direction: Tensor, most: int
     ) -> tuple[_Point, int]:
         values = [param.clone(memory_format=contiguous_format) for param in self._params]
-        return _strong_wolfe(
-            lambda at: self._point_at(closure, values, at, direction), start, t, direction, most
-        )
+        search = _StrongWolfe(lambda at: self._point_at(closure, values, at, direction), start, most)
+        return search.search(t, direction)

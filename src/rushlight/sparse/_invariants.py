@@ -97,21 +97,7 @@ def check_compressed(compressed: Tensor, plain: Tensor, values: Tensor, size: Sh
     )
     batch = compressed.ndim - 1
     block = tuple(values.shape[batch + 1 : batch + 3]) if layout in BLOCKED else (1, 1)
-    check(
-        values.ndim >= batch + (3 if layout in BLOCKED else 1),
-        f"{name}: values have too few dimensions, {values.ndim}",
-    )
-    check(
-        len(size) == values.ndim - batch - (3 if layout in BLOCKED else 1) + batch + 2,
-        f"{name}: the size {list(size)} does not match the dimensions of values, {list(values.shape)}",
-    )
-    same = (
-        tuple(size[:batch])
-        == tuple(compressed.shape[:-1])
-        == tuple(plain.shape[:-1])
-        == tuple(values.shape[:batch])
-    )
-    check(same, f"{name}: all members must have the batch dimensions of the size, {list(size[:batch])}")
+    _check_dimensions((compressed, plain, values), size, layout)
     lengths = (size[batch], size[batch + 1])
     check(
         all(b > 0 and n % b == 0 for n, b in zip(lengths, block, strict=True)),
@@ -128,7 +114,34 @@ def check_compressed(compressed: Tensor, plain: Tensor, values: Tensor, size: Sh
         values.shape[batch] == number,
         f"{name}: there are {number} plain indices and {values.shape[batch]} values",
     )
-    starts, places = compressed.numpy_array(), plain.numpy_array()
+    _check_indices(compressed.numpy_array(), plain.numpy_array(), across)
+
+
+def _check_dimensions(members: tuple[Tensor, Tensor, Tensor], size: Shape, layout: Layout) -> None:
+    """Refuse members whose dimensions are not those of `size`."""
+    compressed, plain, values = members
+    name, batch = layout.name, compressed.ndim - 1
+    check(
+        values.ndim >= batch + (3 if layout in BLOCKED else 1),
+        f"{name}: values have too few dimensions, {values.ndim}",
+    )
+    check(
+        len(size) == values.ndim - batch - (3 if layout in BLOCKED else 1) + batch + 2,
+        f"{name}: the size {list(size)} does not match the dimensions of values, {list(values.shape)}",
+    )
+    same = (
+        tuple(size[:batch])
+        == tuple(compressed.shape[:-1])
+        == tuple(plain.shape[:-1])
+        == tuple(values.shape[:batch])
+    )
+    check(same, f"{name}: all members must have the batch dimensions of the size, {list(size[:batch])}")
+
+
+def _check_indices(starts: np.ndarray, places: np.ndarray, across: int) -> None:
+    """Refuse indices that do not cut all elements into lines, or places in a line that are not below `across`,
+    in order and distinct."""
+    number = places.shape[-1]
     check(bool((starts[..., 0] == 0).all()), "`compressed_indices[..., 0] == 0` is not satisfied.")
     check(bool((starts[..., -1] == number).all()), "`compressed_indices[..., -1] == nnz` is not satisfied.")
     steps = np.diff(starts, axis=-1)

@@ -14,7 +14,7 @@ from typing import Any
 from .collate import default_collate, default_convert
 from .dataset import Dataset, IterableDataset
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler, draw_seed
-from .worker import Exhausted, Failure, Restart, run_worker
+from .worker import Exhausted, Failure, Job, Restart, run_worker
 
 __all__ = ["DataLoader"]
 
@@ -229,23 +229,16 @@ class _Workers:
         self.results = context.Queue()
         self.tasks = [context.Queue() for _ in range(loader.num_workers)]
         self.fresh = True
-        seed = draw_seed()
+        job = Job(
+            loader.fetcher,
+            loader.dataset,
+            loader.worker_init_fn,
+            loader.num_workers,
+            draw_seed(),
+            os.getpid(),
+        )
         self.processes = [
-            context.Process(
-                target=run_worker,
-                args=(
-                    loader.fetcher,
-                    loader.dataset,
-                    tasks,
-                    self.results,
-                    loader.worker_init_fn,
-                    number,
-                    loader.num_workers,
-                    seed,
-                    os.getpid(),
-                ),
-                daemon=True,
-            )
+            context.Process(target=run_worker, args=(job, number, tasks, self.results), daemon=True)
             for number, tasks in enumerate(self.tasks)
         ]
         for process in self.processes:

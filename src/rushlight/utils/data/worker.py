@@ -68,42 +68,48 @@ def get_worker_info() -> WorkerInfo | None:
     return _info
 
 
-def run_worker(
-    make_fetcher: Callable[[Any], Callable[[Any], Any]],
-    dataset: Any,
-    tasks: Any,
-    results: Any,
-    init: Callable[[int], Any] | None,
-    number: int,
-    count: int,
-    seed: int,
-    parent: int,
-) -> None:
+@dataclass(frozen=True)
+class Job:
+    """What a worker process is started with."""
+
+    make_fetcher: Callable[[Any], Callable[[Any], Any]]
+    dataset: Any
+    init: Callable[[int], Any] | None
+    count: int  # of workers
+    seed: int
+    parent: int  # process
+
+
+def run_worker(job: Job, number: int, tasks: Any, results: Any) -> None:
     """The main function of a worker process."""
-    global _info
     _compile_api.set_num_threads(1)
-    _seed_everything(seed + number)
-    _info = WorkerInfo(number, count, seed + number, dataset)
+    _begin(job, number, job.seed)
     failure: Failure | None = None
     fetch: Callable[[Any], Any] | None = None
     try:
-        if init is not None:
-            init(number)
-        fetch = make_fetcher(dataset)
+        if job.init is not None:
+            job.init(number)
+        fetch = job.make_fetcher(job.dataset)
     except Exception as error:
         failure = _failure(error)
     while True:
-        task = _next_task(tasks, parent)
+        task = _next_task(tasks, job.parent)
         if task is None:
             return
         if isinstance(task, Restart):
-            _seed_everything(task.seed + number)
-            _info = WorkerInfo(number, count, task.seed + number, dataset)
-            fetch = make_fetcher(dataset)
+            _begin(job, number, task.seed)
+            fetch = job.make_fetcher(job.dataset)
             continue
         position, indices = task
         results.put((position, failure or _attempt(fetch, indices, number)))
         failure = None
+
+
+def _begin(job: Job, number: int, seed: int) -> None:
+    """An epoch of this worker."""
+    global _info
+    _seed_everything(seed + number)
+    _info = WorkerInfo(number, job.count, seed + number, job.dataset)
 
 
 def _attempt(fetch: Callable[[Any], Any] | None, indices: Any, number: int) -> Any:
