@@ -215,18 +215,7 @@ class Numbers:
         for expression, kind in self.used:
             orders[kind].append(expression)
         fills = {kind: eval(f"lambda v: ({', '.join(e)},)", dict(_SCOPE)) for kind, e in orders.items() if e}
-        return LiveInputs(
-            list(self.roots),
-            list(self.names),
-            holds,
-            fills,
-            {k: self.inputs[k] for k in fills},
-            [(expression, value) for (expression, _), value in self.guards.items()],
-            list(self.containers),
-            list(self.places),
-            {(id(container), key) for container, key, _, _ in self.counters},
-            self,
-        )
+        return LiveInputs(self, holds, fills)
 
 
 def _contents(read: Callable[[], Any]) -> list[Any]:
@@ -246,25 +235,18 @@ class LiveInputs:
     """What a specialization needs of its live numbers."""
 
     def __init__(
-        self,
-        roots: list[Any],
-        names: list[str],
-        holds: Callable[[Any], bool],
-        fills: dict[type, Any],
-        inputs: dict[type, Value],
-        guards: list[tuple[str, Any]],  # an expression, and the value that it must have
-        containers: list[Any],
-        places: list[Place],
-        counters: set[tuple[int, Any]],
-        numbers: Numbers,
+        self, numbers: Numbers, holds: Callable[[Any], bool], fills: dict[type, Callable[[Any], Any]]
     ) -> None:
-        self.roots, self._names, self._holds = roots, names, holds
-        self.fills, self.inputs, self.guards = fills, inputs, guards
+        self.roots, self._names, self._holds = list(numbers.roots), list(numbers.names), holds
+        self.fills, self.inputs = fills, {kind: numbers.inputs[kind] for kind in fills}
+        # expressions, and the values that they must have
+        self.guards = [(expression, value) for (expression, _), value in numbers.guards.items()]
         self.sizes = dict(numbers.sizes)  # symbols, and which root each is
         self.symbols = numbers.symbols
-        self.containers, self.places, self.counters = containers, places, counters
-        self.trivial = not guards and not fills
-        self.guarded = bool(guards)
+        self.containers, self.places = list(numbers.containers), list(numbers.places)
+        self.counters = {(id(container), key) for container, key, _, _ in numbers.counters}
+        self.trivial = not self.guards and not fills
+        self.guarded = bool(self.guards)
         self._last: tuple[list[Any], list[np.ndarray]] | None = None  # values of a call, and its inputs
 
     def assume(self, guards: Sequence[SizeGuard]) -> None:

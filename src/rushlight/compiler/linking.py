@@ -32,7 +32,7 @@ from ..plan.program import PlannedProgram
 from ..plan.workspace import aligned, place
 from ..runtime import invoke, profile
 from ..runtime.engine import Library, engine
-from ..runtime.executable import BlockMemory, Executable, SharedWorkspace, SizeTable, Slot
+from ..runtime.executable import BlockMemory, Executable, SharedWorkspace, SizesInMemory, Slot
 from ..runtime.sized import SizedExecutable
 from ..runtime.threads import pool
 
@@ -118,7 +118,9 @@ def make_executable(
 
     def make(sizes: Mapping[str, int], table: np.ndarray, workspace: SharedWorkspace) -> Executable:
         found = _sized(description, sizes)
-        return _executable(graph, found, library, sizes, SizeTable(description["sizes"], table, workspace))
+        return _executable(
+            graph, found, library, sizes, SizesInMemory(description["sizes"], table, workspace)
+        )
 
     return SizedExecutable(description["symbols"], description["derived"], make, updates)
 
@@ -128,7 +130,7 @@ def _executable(
     description: dict[str, Any],
     library: Library,
     sizes: Mapping[str, int],
-    table: SizeTable | None = None,
+    table: SizesInMemory | None = None,
 ) -> Executable:
     segments = [
         s if isinstance(s, str) else _extern(graph.nodes[s["node"]], s, sizes)
@@ -143,11 +145,10 @@ def _executable(
         segments,
         description["inputs"],
         outputs,
-        BlockMemory(description["slots"], temporaries, description["workspace"]),
+        BlockMemory(description["slots"], temporaries, description["workspace"], table),
         pool(),
         reports,
         dict(description["updates"]),
-        table,
     )
 
 

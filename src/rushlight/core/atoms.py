@@ -5,6 +5,7 @@ Atoms that are made of other indices (variables with an extent, quotients, remai
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 INFINITY = float("inf")
@@ -32,6 +33,14 @@ class Atom:
 
     def bounds(self) -> tuple[Bound, Bound]:
         raise NotImplementedError
+
+    def inner(self) -> frozenset[Atom]:
+        """The atoms that it is made of."""
+        return frozenset()
+
+    def value_at(self, values: Mapping[Atom, int]) -> int:
+        """The number it is for the given values of the atoms that it is made of."""
+        raise KeyError(str(self))
 
     def sort_key(self) -> str:
         return str(self)

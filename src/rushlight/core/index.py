@@ -14,7 +14,8 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from .atoms import Atom, Bound, Dim, floor_div, times
+from .atoms import Atom, Bound, Dim, floor_div
+from .polynomial import Monomial, Polynomial, product_bounds
 
 
 class Below(Atom):
@@ -50,15 +51,30 @@ class Indirect(Below):
     kind = "indirect"
 
 
-class Quotient(Atom):
-    """floor(value / divisor) for a positive divisor."""
+class Division(Atom):
+    """What is left of a division by a positive divisor that cannot be done yet."""
 
     __slots__ = ("divisor", "value")
+
+    kind: str
 
     def __init__(self, value: Index, divisor: Index) -> None:
         self.value = value
         self.divisor = divisor
-        super().__init__(("quotient", value, divisor))
+        super().__init__((self.kind, value, divisor))
+
+    def inner(self) -> frozenset[Atom]:
+        return self.value.atoms() | self.divisor.atoms()
+
+
+class Quotient(Division):
+    """floor(value / divisor) for a positive divisor."""
+
+    __slots__ = ()
+    kind = "quotient"
+
+    def value_at(self, values: Mapping[Atom, int]) -> int:
+        return self.value.evaluate(values) // self.divisor.evaluate(values)
 
     def bounds(self) -> tuple[Bound, Bound]:
         low, high = self.value.bounds()
@@ -69,15 +85,14 @@ class Quotient(Atom):
         return f"({self.value})//{_wrapped(self.divisor)}"
 
 
-class Remainder(Atom):
+class Remainder(Division):
     """value mod divisor, in 0..divisor-1."""
 
-    __slots__ = ("divisor", "value")
+    __slots__ = ()
+    kind = "remainder"
 
-    def __init__(self, value: Index, divisor: Index) -> None:
-        self.value = value
-        self.divisor = divisor
-        super().__init__(("remainder", value, divisor))
+    def value_at(self, values: Mapping[Atom, int]) -> int:
+        return self.value.evaluate(values) % self.divisor.evaluate(values)
 
     def bounds(self) -> tuple[Bound, Bound]:
         high = self.divisor.bounds()[1] - 1
@@ -88,19 +103,10 @@ class Remainder(Atom):
         return f"({self.value})%{_wrapped(self.divisor)}"
 
 
-Monomial = tuple[Atom, ...]
+class Index(Polynomial):
+    """A polynomial with its arithmetic; divisions are simplified as far as it can be shown."""
 
-
-class Index:
-    """A polynomial: `terms` maps products of atoms to non-zero integer coefficients; () is the constant."""
-
-    __slots__ = ("_atoms", "_bounds", "_hash", "terms")
-
-    def __init__(self, terms: Mapping[Monomial, int]) -> None:
-        self._atoms: frozenset[Atom] | None = None
-        self.terms = {monomial: c for monomial, c in terms.items() if c}
-        self._hash = hash(frozenset(self.terms.items()))
-        self._bounds: tuple[Bound, Bound] | None = None
+    __slots__ = ()
 
     def __eq__(self, other: object) -> bool:
         if type(other) is int:
@@ -111,43 +117,7 @@ class Index:
             isinstance(other, Index) and self._hash == other._hash and self.terms == other.terms
         )
 
-    def __hash__(self) -> int:
-        return self._hash
-
-    def constant_value(self) -> int | None:
-        """The value of an expression without atoms, else None."""
-        if not self.terms:
-            return 0
-        return self.terms[()] if len(self.terms) == 1 and () in self.terms else None
-
-    @property
-    def constant(self) -> int:
-        """The constant term."""
-        return self.terms.get((), 0)
-
-    def atoms(self) -> frozenset[Atom]:
-        """All atoms, those inside divisions included."""
-        if self._atoms is None:
-            found: set[Atom] = set()
-            for monomial in self.terms:
-                for atom in monomial:
-                    found.add(atom)
-                    if isinstance(atom, Quotient | Remainder):
-                        found |= atom.value.atoms() | atom.divisor.atoms()
-            self._atoms = frozenset(found)
-        return self._atoms
-
-    def bounds(self) -> tuple[Bound, Bound]:
-        """The least and greatest value, or a safe estimate of them."""
-        if self._bounds is None:
-            low: Bound = 0
-            high: Bound = 0
-            for monomial, coefficient in self.terms.items():
-                a, b = _product_bounds(monomial)
-                low += times(coefficient, a if coefficient > 0 else b)
-                high += times(coefficient, b if coefficient > 0 else a)
-            self._bounds = low, high
-        return self._bounds
+    __hash__ = Polynomial.__hash__
 
     # Arithmetic.
 
@@ -210,15 +180,6 @@ class Index:
             result = result + product
         return result
 
-    def evaluate(self, values: Mapping[Atom, int]) -> int:
-        """The number it is for the given values of its variables and extents."""
-        total = 0
-        for monomial, coefficient in self.terms.items():
-            for atom in monomial:
-                coefficient *= _value(atom, values)
-            total += coefficient
-        return total
-
     def stride(self, var: Var) -> Index | None:
         """How much the value grows when `var` grows by one, if that is the same everywhere; else None."""
         step: Index = ZERO
@@ -236,24 +197,6 @@ class Index:
 
     def depends_on(self, var: Var) -> bool:
         return var in self.atoms()
-
-    def __str__(self) -> str:
-        if not self.terms:
-            return "0"
-        parts = []
-        for monomial, coefficient in sorted(
-            self.terms.items(), key=lambda item: [a.sort_key() for a in item[0]]
-        ):
-            product = "*".join(_wrapped_atom(atom) for atom in monomial)
-            if not monomial:
-                parts.append(str(coefficient))
-            elif coefficient == 1:
-                parts.append(product)
-            else:
-                parts.append(f"{coefficient}*{product}")
-        return " + ".join(parts).replace("+ -", "- ")
-
-    __repr__ = __str__
 
 
 IndexLike = Index | Atom | int
@@ -283,9 +226,7 @@ def dot(indices: Iterable[IndexLike], strides: Iterable[IndexLike], offset: Inde
 
 
 def _atoms_of(atom: Atom) -> set[Atom]:
-    if isinstance(atom, Quotient | Remainder):
-        return {atom} | atom.value.atoms() | atom.divisor.atoms()
-    return {atom}
+    return {atom, *atom.inner()}
 
 
 def _substituted(atom: Atom, values: Mapping[Any, Any]) -> Index:
@@ -298,27 +239,7 @@ def _substituted(atom: Atom, values: Mapping[Any, Any]) -> Index:
     return as_index(atom)
 
 
-def _value(atom: Atom, values: Mapping[Atom, int]) -> int:
-    if atom in values:
-        return values[atom]
-    if isinstance(atom, Quotient):
-        return atom.value.evaluate(values) // atom.divisor.evaluate(values)
-    if isinstance(atom, Remainder):
-        return atom.value.evaluate(values) % atom.divisor.evaluate(values)
-    raise KeyError(str(atom))
-
-
 # Bounds.
-
-
-def _product_bounds(monomial: Monomial) -> tuple[Bound, Bound]:
-    low: Bound = 1
-    high: Bound = 1
-    for atom in monomial:
-        a, b = atom.bounds()
-        corners = [times(x, y) for x in (low, high) for y in (a, b)]
-        low, high = min(corners), max(corners)
-    return low, high
 
 
 def _within(value: Index, divisor: Index) -> bool:
@@ -484,7 +405,7 @@ def _remainder(value: Index, divisor: Index) -> Index:
     number = divisor.constant_value()
     if number is not None:
         reduced = Index({m: c % number for m, c in value.terms.items()})
-        if reduced != value and all(low >= 0 for low in (_product_bounds(m)[0] for m in reduced.terms)):
+        if reduced != value and all(low >= 0 for low in (product_bounds(m)[0] for m in reduced.terms)):
             return reduced % divisor
         split = _split_small_rest(value, number)
         if split is not None:
@@ -548,8 +469,3 @@ def _recombined(value: Index) -> Index:
 
 def _wrapped(value: Index) -> str:
     return str(value) if len(value.terms) <= 1 else f"({value})"
-
-
-def _wrapped_atom(atom: Atom) -> str:
-    text = str(atom)
-    return f"({text})" if isinstance(atom, Quotient | Remainder) else text

@@ -377,8 +377,8 @@ def spelled(index: Index, names: Callable[[Dim], str]) -> str:
     return f"({' + '.join(terms) or '0'})"
 
 
-def _install() -> None:
-    """Arithmetic that gives sizes, and comparisons."""
+def _install_arithmetic() -> None:
+    """Sums, differences and products of sizes are sizes."""
 
     def arithmetic(name: str, compute: Callable[[Index, Index], Index]) -> None:
         plain_compute = getattr(operator, name)
@@ -401,6 +401,10 @@ def _install() -> None:
     arithmetic("add", lambda a, b: a + b)
     arithmetic("sub", lambda a, b: a - b)
     arithmetic("mul", lambda a, b: a * b)
+
+
+def _install_divisions() -> None:
+    """Quotients and remainders of sizes are sizes."""
 
     def division(name: str, compute: Callable[[Index, Index], Index]) -> None:
         plain_compute = getattr(operator, name)
@@ -426,6 +430,10 @@ def _install() -> None:
     setattr(SymInt, "__divmod__", lambda self, other: (self // other, self % other))  # noqa: B010
     setattr(SymInt, "__rdivmod__", lambda self, other: (other // self, other % self))  # noqa: B010
 
+
+def _install_comparisons() -> None:
+    """Comparisons of sizes, and what needs the numbers."""
+
     def comparison(name: str, nonnegative: Callable[[Index, Index], Index]) -> None:
         def compared(self: SymInt, other: Any) -> Any:
             index = index_of(other)
@@ -450,7 +458,9 @@ SIGNS: Mapping[str, str] = {
     "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
 }  # fmt: skip
 
-_install()
+_install_arithmetic()
+_install_divisions()
+_install_comparisons()
 
 __all__ = [
     "IndexLike",

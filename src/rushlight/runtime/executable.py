@@ -56,15 +56,6 @@ class Slot:
         return math.prod(self.shape) * self.dtype.itemsize
 
 
-@dataclass(frozen=True)
-class BlockMemory:
-    """The block of addresses that segments take: how many, and which are in the workspace."""
-
-    slots: int
-    temporaries: Sequence[Slot]
-    workspace_size: int  # in bytes
-
-
 class SharedWorkspace:
     """Memory for temporaries, as large as was ever needed; one call at a time uses it."""
 
@@ -80,12 +71,22 @@ class SharedWorkspace:
 
 
 @dataclass(frozen=True)
-class SizeTable:
+class SizesInMemory:
     """The sizes of a call to a program that takes them from memory."""
 
     slot: int | None  # of the block; None if no kernel needs a size
     table: np.ndarray
     workspace: SharedWorkspace
+
+
+@dataclass(frozen=True)
+class BlockMemory:
+    """The block of addresses that segments take: how many, and which are in the workspace."""
+
+    slots: int
+    temporaries: Sequence[Slot]
+    workspace_size: int  # in bytes
+    sizes: SizesInMemory | None = None  # where they change from call to call
 
 
 class Executable:
@@ -101,7 +102,6 @@ class Executable:
         pool: ThreadPool,
         reports: Sequence[tuple[type[Exception], str]] = (),
         updates: Mapping[int, int] | None = None,
-        sizes: SizeTable | None = None,
     ) -> None:
         self._library = library
         self._pool = pool
@@ -120,7 +120,7 @@ class Executable:
         # positions of outputs that are inputs, updated in place; `outputs` are the others
         self.updates = dict(sorted((updates or {}).items()))
         self.native = all(native for native, _ in self.segments)
-        self.sizes = sizes
+        self.sizes = sizes = memory.sizes
         self._shared = SharedWorkspace() if sizes is None else sizes.workspace
         self._template: Any = None
         self._template_of: np.ndarray | None = None  # the workspace that the template has addresses in

@@ -17,6 +17,7 @@ from collections.abc import Set
 from dataclasses import replace
 from typing import TypeGuard
 
+from ..core.index import Index, Var, as_index
 from ..loops.causal_bounds import (
     NEUTRAL,
     SIMPLE,
@@ -32,7 +33,6 @@ from ..loops.causal_bounds import (
 from ..loops.definitions import Definition, Map, Reduction
 from ..loops.expr import Access, loads_in, walk
 from ..loops.extents import flatten
-from ..core.index import Index, Var, as_index
 from ..loops.kernels import Product
 from ..loops.nest import Buffer, MemoryKind
 from ..loops.product import Matrix, Side, Triangle

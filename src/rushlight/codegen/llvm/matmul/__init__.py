@@ -1,5 +1,6 @@
 """Matrix products: register-blocked kernels for the target's vectors, and the loops around them."""
 
+from . import driver, pack  # noqa: F401  their routines are found by name
 from .emit import Scratch, emit_product
 from .routines import routine_imports
 

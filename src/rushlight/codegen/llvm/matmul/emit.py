@@ -23,7 +23,6 @@ from ..launch import Kernels, Position, Task
 from ..nests import emit_tile
 from ..sizes import BlockSizes
 from ..struct import Struct
-from . import driver  # noqa: F401  their routines are found by name
 from .fields import EpilogueArgs
 from .kernels import NOTHING
 from .routines import declared
