@@ -180,6 +180,34 @@ def test_a9_values_that_are_not_allowed(name: str) -> None:
     assert_same_error(function, (x, good), (x, bad))
 
 
+# Tables whose elements are all one: what is read is known without the index, which is checked all the same.
+ONE_VALUE: dict[str, Any] = {
+    "index_select": lambda x, i: x[:, None].expand(2, 3).index_select(1, i),
+    "index_select of a number": lambda x, i: x.sum().index_select(0, i[:1]),
+    "gather": lambda x, i: x[:, None].expand(2, 3).gather(1, i[:, None]),
+    "gather of a number": lambda x, i: x.sum().gather(0, i[0]),
+    "index": lambda x, i: x[:, None].expand(2, 3)[:, i],
+    "index of a number": lambda x, i: x.sum()[None][i],
+    "take": lambda x, i: x[:1].expand(3).take(i),
+    "take of a number": lambda x, i: x.sum().take(i),
+    "zeros": lambda x, i: rl.zeros(3)[i] + x,
+    "full": lambda x, i: rl.full((3,), 2.0).index_select(0, i) + x,
+    "embedding": lambda x, i: F.embedding(i, rl.ones(3, 4)) + x[:, None],
+    "nll_loss": lambda x, i: F.nll_loss(rl.zeros(2, 3), i) + x,
+    "cross_entropy": lambda x, i: F.cross_entropy(x[:, None].expand(2, 3), i),
+    "searchsorted, elements that are not looked at": lambda x, i: rl.searchsorted(
+        rl.arange(5.0), x - 9, sorter=rl.cat([rl.tensor([0, 1, 2]), i])
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ONE_VALUE)
+@pytest.mark.parametrize("value", [-9, 9, 2**40])
+def test_a9_tables_of_one_value(name: str, value: int) -> None:
+    x = rl.tensor([1.0, 2.0])
+    assert_same_error(ONE_VALUE[name], (x, rl.tensor([0, 0])), (x, rl.tensor([value, 0])))
+
+
 # Sweeps over PyTorch's samples.
 
 BACKEND = rushlight_backend()

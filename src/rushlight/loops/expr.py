@@ -187,6 +187,17 @@ class Recorder:
             for atom in sorted((a for a in index.atoms() if isinstance(a, Indirect)), key=str)
         )
 
+    def keep_checks(self, value: Expr, places: Sequence[Index]) -> Expr:
+        """`value`, which is what there is at `places`, with the checks of those on which it does not depend:
+        all rows of an expanded tensor are one, but there are only so many."""
+        for place in places:
+            for _, source in self.indirect_in(place):
+                if source.op == "checked_index" and source not in walk(value):
+                    extent, check = source.data
+                    inside = self.lt(source, self.number(extent, INT64))
+                    value = self.checked(value, inside, check.message)
+        return value
+
     def load_at(self, buffer: Any, index: Index, dtype: DType) -> Expr:
         """An element of a buffer, whose index may have loaded parts."""
         return self.load(Access(buffer, index, self.indirect_in(index)), dtype)

@@ -23,7 +23,7 @@ def embedding(weight: Lowered, indices: Lowered, low: Lowerer, out: Spec) -> Low
         raise NotRecordable("rows of an empty table")
     source, where = weight.cheap(), indices.cheap()
     check = IndexCheck("embedding", negative=False)
-    return source.reindex(
+    return source.gathered(
         out.known_shape(), lambda i: [position(where, i[:-1], weight.shape[0], check), i[-1]]
     )
 

@@ -48,7 +48,7 @@ def gather(self: Lowered, dim: int, index: Lowered, low: Lowerer, out: Spec) -> 
     at = wrap_dim(dim, self.ndim)
     source, where = at_least_1d(self.cheap()), at_least_1d(index.cheap())
     place = _along(where, at, source.shape[at], IndexCheck("gather", RuntimeError, negative=False))
-    return source.reindex(where.shape, place).reshape(out.known_shape())
+    return source.gathered(where.shape, place).reshape(out.known_shape())
 
 
 def _scatter_points(self: Lowered, dim: int, index: Lowered) -> tuple[Lowered, Points]:
@@ -119,7 +119,7 @@ def index_select(self: Lowered, dim: int, index: Lowered, low: Lowerer, out: Spe
     at, source, where = wrap_dim(dim, self.ndim), at_least_1d(self.cheap()), at_least_1d(index.cheap())
     place = _slices(source, at, where, IndexCheck("index_select", negative=False))
     shape = (*source.shape[:at], where.shape[0], *source.shape[at + 1 :])
-    return source.reindex(shape, place).reshape(out.known_shape())
+    return source.gathered(shape, place).reshape(out.known_shape())
 
 
 def _slices(self: Lowered, dim: int, index: Lowered, check: IndexCheck) -> Callable[[Indices], list[Index]]:
@@ -214,7 +214,7 @@ def take(self: Lowered, index: Lowered, low: Lowerer, out: Spec) -> Lowered:
     _check_sizes(self)
     where = index.cheap()
     source = self.reshape((numel(self.shape),)) if self.placed() else self.realize()
-    return source.reindex(index.shape, lambda i: _flat_position(where, i, source.shape))
+    return source.gathered(index.shape, lambda i: _flat_position(where, i, source.shape))
 
 
 @lowering("put")
@@ -270,7 +270,7 @@ def _advanced(
 @lowering("index.Tensor", "_unsafe_index.Tensor")
 def index_tensor(self: Lowered, indices: Sequence[Lowered | None]) -> Lowered:
     shape, place = _advanced(self, indices, IndexCheck("index"))
-    return self.cheap().reindex(shape, place)
+    return self.cheap().gathered(shape, place)
 
 
 @lowering("index_put", "_unsafe_index_put", "_index_put_impl")
@@ -356,7 +356,7 @@ def masked_scatter(self: Lowered, mask: Lowered, source: Lowered, low: Lowerer, 
         flag = where.load(index)
         rank = ops.sub(ranks.load(index), ops.number(1, INT64))
         at = ops.indirect(ops.where(flag, rank, ops.number(0, INT64)), flat.shape[0], check)
-        return ops.where(flag, flat.load((at,)), base.load(index))
+        return ops.where(flag, ops.keep_checks(flat.load((at,)), (at,)), base.load(index))
 
     return low.generated(shape, out.dtype, element)
 

@@ -51,7 +51,7 @@ def nll_loss_forward(
 
     def loss(index: Indices) -> Expr:
         ignored, place, each = parts(index)
-        picked = source.load((index[0], place, *index[1:]))
+        picked = ops.keep_checks(source.load((index[0], place, *index[1:])), (place,))
         return ops.where(ignored, ops.number(0.0, compute), ops.neg(ops.mul(picked, each)))
 
     def counted(index: Indices) -> Expr:

@@ -155,6 +155,15 @@ class Lowered:
         """The tensor of `shape` whose element at i is this tensor's at function(i)."""
         return Lowered(self.owner, tuple(shape), self.dtype, lambda index: self.load(function(index)))
 
+    def gathered(self, shape: Sequence[int], function: Callable[[Indices], Sequence[Index]]) -> Lowered:
+        """As `reindex`, at indices that are data, all of which are checked."""
+
+        def element(index: Indices) -> Expr:
+            places = function(index)
+            return self.owner.recorder.keep_checks(self.load(places), places)
+
+        return Lowered(self.owner, tuple(shape), self.dtype, element)
+
     def expand(self, shape: Sequence[int]) -> Lowered:
         """Broadcast to `shape`.
 

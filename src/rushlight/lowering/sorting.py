@@ -12,6 +12,7 @@ from ..core.symbols import plain
 from ..loops.expr import Expr, IndexCheck, NotRecordable, Recorder
 from ..loops.kernels import Layout, Sort, SortShape
 from .cost import FEW_VALUES
+from ..loops.nest import Combine
 from .declare import extern, lowering
 from .lowered import Indices, Lowered, Lowerer
 from .scatter import at_least_1d
@@ -135,6 +136,7 @@ def insertion_points(
     source, given = sequence.cheap(), values.cast(compute).cheap()
     order = None if sorter is None else sorter.cheap()
     check = IndexCheck("searchsorted()", RuntimeError, negative=False, message="sorter index out of range")
+    inside = None if order is None else _all_inside(order, n)
 
     def element(index: Indices) -> Expr:
         value = given.load(index)
@@ -144,12 +146,22 @@ def insertion_points(
             at = ops.indirect(number, n, None)
             if order is not None:
                 at = ops.indirect(order.load((*row, at)), n, check)
-            known = ops.cast(source.load((*row, at)), compute)
+            known = ops.cast(ops.keep_checks(source.load((*row, at)), (at,)), compute)
             return ops.logical_not(_less(ops, value, known)) if right else _less(ops, known, value)
 
-        return ops.cast(bisected(ops, n, before), out.dtype)
+        found = bisected(ops, n, before)
+        if inside is not None:
+            found = ops.checked(found, inside.load(()), check.message)
+        return ops.cast(found, out.dtype)
 
     return low.generated(out.known_shape(), out.dtype, element)
+
+
+def _all_inside(order: Lowered, count: int) -> Lowered:
+    """Whether all elements of a sorter are indices, those that a search does not come across as well."""
+    zero, end = (order.owner.recorder.number(n, order.dtype) for n in (0, count))
+    inside = order.map(lambda ops, x: ops.logical_and(ops.ge(x, zero), ops.lt(x, end)), BOOL)
+    return inside.reduce(tuple(range(order.ndim)), Combine.ALL, False)
 
 
 def _number(low: Lowerer, value: Any, like: Lowered) -> Lowered:
