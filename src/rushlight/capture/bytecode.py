@@ -42,11 +42,30 @@ def global_stores_in(code: types.CodeType) -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=1024)
 def assigned_in(code: types.CodeType) -> frozenset[str]:
-    """The names of attributes and globals that `code` assigns to."""
+    """The names of attributes and globals that `code` assigns to, or may set by a string."""
     stores = ("STORE_ATTR", "STORE_GLOBAL")
     own = {str(i.argval) for i in dis.get_instructions(code) if i.opname in stores}
+    if "setattr" in code.co_names:
+        own.update(_identifiers(code))
     inner = [assigned_in(constant) for constant in code.co_consts if isinstance(constant, types.CodeType)]
     return frozenset(own).union(*inner)
+
+
+@functools.lru_cache(maxsize=1024)
+def asked_in(code: types.CodeType) -> frozenset[str]:
+    """The names of attributes that need not be there for `code`: it asks for them or sets them by a string,
+    or handles the error."""
+    own: set[str] = set()
+    if not {"getattr", "hasattr", "setattr"}.isdisjoint(code.co_names):
+        own.update(_identifiers(code))
+    if "AttributeError" in code.co_names:
+        own.update(str(i.argval) for i in dis.get_instructions(code) if i.opname == "LOAD_ATTR")
+    inner = [asked_in(constant) for constant in code.co_consts if isinstance(constant, types.CodeType)]
+    return frozenset(own).union(*inner)
+
+
+def _identifiers(code: types.CodeType) -> list[str]:
+    return [constant for constant in code.co_consts if isinstance(constant, str) and constant.isidentifier()]
 
 
 _STORED = "="  # ends the path of an attribute that is assigned to

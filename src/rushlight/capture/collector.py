@@ -20,10 +20,11 @@ from typing import Any
 import numpy as np
 
 from ..core.tensor import Tensor
-from .bytecode import assigned_in, attributes_in, codes_in, global_stores_in, paths_in, stores_in
+from .bytecode import asked_in, assigned_in, attributes_in, codes_in, global_stores_in, paths_in, stores_in
 from .locations import (
     MISSING,
     PLAIN,
+    Absent,
     AllValues,
     Attributes,
     Cells,
@@ -47,6 +48,7 @@ from .object_kinds import (
     mentioned,
     slots_of,
 )
+from .tensor_attributes import look_at_tensors
 
 _MOST = 50_000  # guards of one function; a program that reaches more is taken as it is beyond that
 _MOST_FUNCTIONS = 5000  # likewise
@@ -80,13 +82,16 @@ class Collector:
         self.caches: list[Any] = []
         self.assigned: set[str] = set()  # names of attributes and globals that the code assigns to
         self.names: set[str] = set()  # of attributes that the code mentions
+        self.asked: set[str] = set()  # of those that need not be there
+        self.tensors: dict[int, tuple[Tensor, str, set[str]]] = {}  # found, with names that were looked for
         self.objects: list[tuple[Any, str]] = []  # whose attributes it may mention by other names
         self.looked_into: list[tuple[Any, str]] = []  # those that were found, as far as names were known
         self.plain: list[Place] = []  # attributes of modules, which it may mention or not
         self.asks_names = False  # whether it may know attributes by names that are not in the code
         self.seen: set[int] = set()
         self.functions: set[tuple[int, int]] = set()  # with the object they are methods of
-        self.recorded: set[tuple[int, Any]] = set()
+        self.recorded: set[tuple[int, Any]] = set()  # locations in `places`
+        self.watched: set[tuple[int, Any]] = set()  # locations in `stored`
         self._keep: list[Any] = []
 
     def first(self, thing: Any) -> bool:
@@ -137,6 +142,8 @@ class Collector:
         paths = paths_in(function.__code__)
         self.names.update(attributes_in(function.__code__))
         self.assigned.update(assigned_in(function.__code__))
+        self.asked.update(asked_in(function.__code__))
+        self.names.update(self.asked)
         self.asks_names |= "__dict__" in self.names
         for path in paths:
             self.path(path, function, cells, named)
@@ -255,6 +262,7 @@ class Collector:
                     self.looked_into.append((value, name))
             for value, name in list(self.looked_into):
                 self.attributes(value, name)
+            look_at_tensors(self)
             self.objects = [(value, name) for value, name in self.objects if id(value) not in self.seen]
             if known == (len(self.names), self.asks_names, len(self.looked_into)) and not any(
                 has_attributes(value) for value, _ in self.objects
@@ -271,6 +279,12 @@ class Collector:
         for attribute in sorted(own.keys() if self.asks_names else self.names & own.keys()):
             self.place(own, attribute, own[attribute], f"{name}.{attribute}", True)
             self.objects.append((own[attribute], f"{name}.{attribute}"))
+        if isinstance(own, dict):
+            absent = frozenset(n for n in self.asked if n not in own and not hasattr(type(value), n))
+            self.missing(own, absent, name)
+            if is_plain_object(value):
+                for attribute in self.assigned:
+                    self.store(value, attribute)
         slots = None
         for attribute in slots_of(value):
             if attribute in self.names or self.asks_names:
@@ -287,6 +301,16 @@ class Collector:
                 made = attribute in _MAKERS and attribute not in self.names and not self.asks_types
                 if attribute not in own and not made:
                     self.inherited(value, attribute, f"{name}.{attribute}")
+
+    def missing(self, held: Any, names: frozenset[str], name: str) -> None:
+        """Guard on the absence of attributes that the code asks for; `held` has those that there are."""
+        names = frozenset(n for n in names if (id(held), n) not in self.recorded)
+        if names:
+            self._keep.append(held)
+            self.places.append((Absent(held, names), None, True, f"attributes that {name} does not have"))
+            for attribute in names & self.assigned:
+                self.watch(held, attribute, f"{name}.{attribute}")
+            self.recorded.update((id(held), n) for n in names)
 
     def kind(self, kind: type, name: str) -> None:
         """A class of the user's is mentioned: its methods may run, and its attributes may be read."""
@@ -338,8 +362,9 @@ class Collector:
         return list(found.values())
 
     def watch(self, container: Any, key: Any, name: str) -> None:
-        if (id(container), key) not in self.recorded:
-            self.recorded.add((id(container), key))
+        location = id(container), key
+        if location not in self.recorded and location not in self.watched:
+            self.watched.add(location)
             self._keep.append(container)
             self.stored.append((container, key, container.get(key, MISSING), name))
 
@@ -361,6 +386,8 @@ class Collector:
             seen = (*PLAIN, Tensor, *_SEQUENCES, dict, set)
             if isinstance(value, seen) or is_module(value) or callable(value) or followed:
                 self.places.append((container, key, value, name))
+        if isinstance(value, Tensor):
+            self.tensors.setdefault(id(value), (value, name, set()))
         self.value(value, name)
 
     def value(self, value: Any, name: str) -> None:
@@ -450,6 +477,8 @@ class Collector:
         for table in _TABLES:
             for key, item in own[table].items():
                 self.places.append((own[table], key, item, f"{name}.{key}"))
+                if isinstance(item, Tensor):
+                    self.tensors.setdefault(id(item), (item, f"{name}.{key}", set()))
         for table in _TABLES:
             self.places.append((Length(own[table]), None, len(own[table]), f"the number of {name}.{table}"))
         self.places.append((Length(own), None, len(own), f"the number of attributes of {name}"))

@@ -190,10 +190,10 @@ def undo(environment: Environment) -> None:
             cache.cache_clear()  # of tensors that have no data
     for (container, key, old, _), new in list(environment.changed()):
         if type(container) is not Length:
-            if hasattr(container, "__setitem__"):
-                if old is MISSING:
-                    container.pop(key, None)
-                elif new is MISSING and isinstance(container, list):
+            if old is MISSING:
+                container.pop(key, None)
+            elif hasattr(container, "__setitem__"):
+                if new is MISSING and isinstance(container, list):
                     container.insert(key, old)
                 elif type(old) is not Alike:
                     container[key] = old

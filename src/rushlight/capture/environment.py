@@ -32,10 +32,12 @@ from typing import Any
 import numpy as np
 
 from ..core.pytree import flatten
+from ..core.tensor import Tensor
 from .bytecode import codes_in, may_write
 from .collector import Collector
 from .locations import Environment, State
 from .object_kinds import has_attributes, is_module, is_own
+from .tensor_attributes import look_at_argument, may_be_set
 
 _everywhere: list[tuple[dict[Any, Any], str]] = []
 
@@ -66,6 +68,9 @@ def environment_of(function: Any, args: Any = (), more: Sequence[Any] = ()) -> S
         state = State(generator)
         collector.stored.append((state, None, state[None], f"the state of {name}'s random numbers"))
     collector.finish()
+    for leaf in flatten(args)[0]:
+        if isinstance(leaf, Tensor) and id(leaf) not in collector.tensors:
+            look_at_argument(collector, leaf)
     return Surroundings(collector)
 
 
@@ -83,6 +88,7 @@ class Surroundings(Environment):
         collector = self._collector
         self.unfinished, self.asks_types = collector.unfinished, collector.asks_types
         self.refusal = collector.refusal
+        self.settable = may_be_set(collector.assigned)
         known = {id(cache) for cache, _ in self.caches}
         self.caches = [
             *self.caches,

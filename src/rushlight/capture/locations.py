@@ -31,6 +31,7 @@ class Environment:
     refusal: str | None = None  # why the program can have no graph: it reads what cannot be guarded
     unforeseen: Sequence[Any] = ()  # functions of which it was found too late that the program calls them
     counters: Sequence[tuple[dict[str, Any], str]] = ()  # where numbers are that the program assigns to
+    settable: frozenset[str] = frozenset()  # names of attributes that the program may give to tensors
     caches: Sequence[tuple[Any, int]] = ()  # functions with a cache, and how often they computed a value
 
     def __init__(self, places: list[Place], stored: Sequence[Place] = ()) -> None:
@@ -62,8 +63,12 @@ class Environment:
 
     def changed(self) -> Iterator[tuple[Place, Any]]:
         """Places that hold something else now, and what; MISSING if nothing."""
-        for place in (*self.places, *self.stored):
+        read = {(id(place[0]), place[1]) for place in self.places}
+        written = [place for place in self.stored if (id(place[0]), place[1]) not in read]
+        for place in (*self.places, *written):
             container, key, value, _ = place
+            if type(container) is Absent:
+                continue  # what is added is seen by its name
             try:
                 found = container[key]
             except (KeyError, IndexError):
@@ -158,6 +163,46 @@ class Alike:
 
     def fits(self, found: Any) -> bool:
         return isinstance(found, Tensor) and self._looks(found) == self.looks
+
+
+class OfArgument:
+    """The attributes that a program gives to a tensor among its arguments, as a container. It cannot put any
+    there: the next call has another one.
+
+    (`__dict__` would make a dictionary, after which all attributes of the tensor take longer to read.)
+    """
+
+    def __init__(self, of: Tensor) -> None:
+        self.of = of
+
+    def get(self, name: str, default: Any) -> Any:
+        return getattr(self.of, name, default)
+
+    def __getitem__(self, name: str) -> Any:
+        found = self.get(name, MISSING)
+        if found is MISSING:
+            raise KeyError(name)
+        return found
+
+    def pop(self, name: str, default: Any) -> Any:
+        return self.of.__dict__.pop(name, default)
+
+
+class OfTensor(OfArgument):
+    """Those that it gives to a tensor from around it."""
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        object.__setattr__(self.of, name, value)
+
+
+class Absent:
+    """Whether something has none of certain attributes, as a container."""
+
+    def __init__(self, of: dict[str, Any] | OfArgument, names: frozenset[str]) -> None:
+        self.of, self.names = of, names
+
+    def __getitem__(self, key: Any) -> bool:
+        return all(self.of.get(name, MISSING) is MISSING for name in self.names)
 
 
 class Elements:

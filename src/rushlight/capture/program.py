@@ -24,6 +24,7 @@ from .locations import NOTHING_KNOWN, Environment
 from .print_hook import watched
 from .sizes import NOTHING_CHANGES, Changing, SymbolicArguments
 from .summary import Summary
+from .tensor_attributes import own_attributes
 from .tentative import TentativeCapture
 from .trace import Capture
 
@@ -118,6 +119,11 @@ def try_capture(
 
 
 def _summary(capture: Capture, environment: Environment, contents: Contents, returned: Any) -> CapturedCall:
+    for leaf in flatten(returned, records=True)[0]:
+        if isinstance(leaf, Tensor) and leaf._trace is capture:
+            given = environment.settable.intersection(own_attributes(leaf))
+            if given:
+                raise StateError(f"it returns a tensor to which it has given an attribute, {min(given)}")
     stores = stores_of(capture, environment, contents, returned)
     forward = Changes(environment)
     try:
