@@ -11,8 +11,8 @@ from ..core.shapes import Spec, memory_order, numel, strides_in_order, wrap_dim
 from ..core.symbols import plain
 from ..loops.expr import Expr, IndexCheck, NotRecordable, Recorder
 from ..loops.kernels import Layout, Sort, SortShape
-from .cost import FEW_VALUES
 from ..loops.nest import Combine
+from .cost import FEW_VALUES
 from .declare import extern, lowering
 from .lowered import Indices, Lowered, Lowerer
 from .scatter import at_least_1d

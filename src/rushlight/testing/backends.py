@@ -58,8 +58,8 @@ class Backend:
         self.name: str = namespace.__name__
         self.translate = Translator(namespace)
 
-    def compile(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        return self.namespace.compile(function, fullgraph=True)
+    def compile(self, function: Callable[..., Any], dynamic: bool = False) -> Callable[..., Any]:
+        return self.namespace.compile(function, fullgraph=True, dynamic=dynamic)
 
     # -- tensors ---------------------------------------------------------------------------------------
 
@@ -165,7 +165,7 @@ class TorchBackend(Backend):
     def __init__(self) -> None:
         super().__init__(torch)
 
-    def compile(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def compile(self, function: Callable[..., Any], dynamic: bool = False) -> Callable[..., Any]:
         return function  # the oracle is compared as it is; its compiler is not what is tested
 
     def from_array(self, array: np.ndarray, dtype: str) -> torch.Tensor:

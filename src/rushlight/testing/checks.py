@@ -219,11 +219,22 @@ def check_compiled(case: Case, record: Recorder) -> None:
     compare_compiled(case, record, "compiled", case.function, case.plain_samples)
 
 
+def check_compiled_dynamic(case: Case, record: Recorder) -> None:
+    """The same of a function that is compiled for all sizes, which are symbols from the start."""
+    compare_compiled(case, record, "compiled_dynamic", case.function, case.plain_samples, dynamic=True)
+
+
 def compare_compiled(
-    case: Case, record: Recorder, name: str, function: Callable[..., Any], samples: Iterable[Sample]
+    case: Case,
+    record: Recorder,
+    name: str,
+    function: Callable[..., Any],
+    samples: Iterable[Sample],
+    *,
+    dynamic: bool = False,
 ) -> None:
     """`function`, compiled and eager, on the samples."""
-    compiled = case.backend.compile(function)
+    compiled = case.backend.compile(function, dynamic)
     for sample in samples:
         record.samples += 1
         try:

@@ -22,7 +22,15 @@ from . import property_checks as properties
 from . import transform_checks as transforms
 from .backends import Backend, RushlightBackend, TorchBackend
 from .case import Case
-from .checks import check_compiled, check_errors, check_forward, check_meta, check_out, seed_everything
+from .checks import (
+    check_compiled,
+    check_compiled_dynamic,
+    check_errors,
+    check_forward,
+    check_meta,
+    check_out,
+    seed_everything,
+)
 from .decomposition_checks import check_decomposed
 from .entries import Entry, entries, entries_by_name, quiet
 from .operand_checks import check_operands, check_out_views
@@ -44,6 +52,7 @@ CHECKS: dict[str, Check] = {
     "hessian": properties.check_hessian,
     "decomposed": check_decomposed,
     "compiled": check_compiled,
+    "compiled_dynamic": check_compiled_dynamic,
     "compiled_bwd": derivatives.check_compiled_backward,
     "compiled_writes": check_compiled_writes,
     "compiled_writes_bwd": check_compiled_writes_backward,
