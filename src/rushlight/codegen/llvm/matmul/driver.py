@@ -24,7 +24,7 @@ from ....plan.cost import EDGE_BYTES, EPILOGUE_PANELS, MOST_HEIGHT, MOST_OTHERS
 from ....plan.product import EpilogueMode
 from ..emitter import Emitter
 from .fields import EpilogueArgs, ProductArgs, ProductFields, TableFields, TaskArgs
-from .kernels import ClearArgs, MoveArgs, TileArgs, shifted
+from .kernels import RUN, ClearArgs, MoveArgs, TileArgs, shifted
 from .routines import call_routine, routine
 
 ir = LazyModule("llvmlite.ir")
@@ -289,6 +289,7 @@ class _Loops:
             finish=e.select(e.and_(panel.finish, e.not_(run.partial)), e.i64(1), e.i64(0)),
             lead=f.lead,
             lead_step=f.lead_step,
+            run=e.sub(e.i64(RUN), e.builder.urem(panel.start, e.i64(RUN))),
         )
         call_routine(e, self.args.kernel, given)
 

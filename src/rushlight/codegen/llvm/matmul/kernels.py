@@ -4,8 +4,10 @@ Strides are in bytes. A kernel computes and writes whole tiles: the caller gives
 the right operand that is whole, and for rows of the left operand that are not there the offset of one that
 is.
 
-The sums of an element are added in the order of the depth, in every kernel with vectors along the columns,
-whatever the tile, and however the depth is cut into blocks: a block continues the sums of the one before.
+The terms of an element are added in the order of the depth, in every kernel with vectors along the columns,
+whatever the tile: those of a run of RUN steps from zero, and then the sums of the runs. A long sum would round
+to the precision of all that was added before at every step. Runs end where the depth is a multiple of RUN, and
+with the block.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ ir = LazyModule("llvmlite.ir")
 # What a kernel does with its sums in the end, before it stores them: steps of an instruction and what it
 # takes besides, the row or the next of the other matrices.
 NOTHING = "nothing"
+RUN = 192  # steps of the depth that are summed on their own
 
 
 class TileArgs(Struct):
@@ -53,6 +56,7 @@ class TileArgs(Struct):
     finish: I64  # not 0: do the steps of the kernel before storing
     lead: I64  # bytes ahead in the left operand at which lines are fetched,
     lead_step: I64  # and from one to the next
+    run: I64  # steps to the end of the first run
 
 
 class MoveArgs(Struct):
@@ -155,7 +159,7 @@ class _ColumnTile:
         ]
         if not self.in_turn:
             self._fetch_matrices()
-        sums = self._multiply(left, self._first_sums())
+        sums = self._multiply(left)
         if self.steps != NOTHING:
             sums = e.branch(e.compare("!=", args.finish, 0), lambda: self._finished(sums), lambda: sums)
         for x, at in zip(sums, self.places, strict=True):
@@ -168,30 +172,51 @@ class _ColumnTile:
             e.address(pointer, j * self.lanes, self.scalar) if j else pointer for j in range(self.vectors)
         ]
 
-    def _first_sums(self) -> list[Any]:
-        """What is there already, or zeros."""
-        e = self.e
-        return e.branch(
-            e.compare("!=", self.args.add, 0),
-            lambda: [e.load(at, self.kind) for at in self.places],
-            lambda: [e.zero(self.kind)] * len(self.places),
-        )
-
     # Sums.
 
-    def _multiply(self, left: Any, sums: Sequence[Any]) -> list[Any]:
-        """The sums of all segments of the depth."""
+    def _multiply(self, left: Any) -> list[Any]:
+        """The sums of all segments of the depth, and what is there already."""
         e, args = self.e, self.args
         turn = [e.i64(0)] if self.in_turn else []
-        start = [e.i64(0), args.right, shifted(e, left, args.lead), *turn]
-        return e.repeat([*start, *sums], self._segment)[len(start) :]
+        start = [e.i64(0), args.run, args.add, args.right, shifted(e, left, args.lead), *turn]
+        zeros = [e.zero(self.kind)] * len(self.places)
+        _, _, there, *rest = e.repeat([*start, *zeros], self._segment)
+        return self._with_earlier(there, rest[len(start) - 3 :])
 
-    def _segment(self, number: Any, panel: Any, ahead: Any, *more: Any) -> tuple[Any, list[Any]]:
+    def _with_earlier(self, there: Any, sums: Sequence[Any]) -> list[Any]:
+        """The sums of a run and those of the runs before, if there are any in memory."""
+        e = self.e
+        return e.branch(
+            e.compare("!=", there, 0),
+            lambda: [e.add(e.load(at, self.kind), x) for x, at in zip(sums, self.places, strict=True)],
+            lambda: list(sums),
+        )
+
+    def _segment(self, number: Any, *state: Any) -> tuple[Any, list[Any]]:
         e, args = self.e, self.args
         start = e.load(e.address(args.segment_offsets, number, e.i64), e.i64)
-        _, _, *following = e.repeat([args.depth, start, panel, ahead, *more], self._step)
+        _, _, *following = e.repeat([args.depth, start, *state], self._part)
         number = e.add(number, 1)
         return e.compare("<", number, args.segments), [number, *following]
+
+    def _part(self, left_over: Any, offset: Any, run: Any, there: Any, *more: Any) -> tuple[Any, list[Any]]:
+        """What a segment and a run have in common. `run` steps are left of the run; at its end its sums go to
+        memory, and another one begins."""
+        e = self.e
+        others, sums = more[: -len(self.places)], more[-len(self.places) :]
+        run, there, *sums = e.branch(
+            e.compare("==", run, 0), lambda: self._next_run(there, sums), lambda: [run, there, *sums]
+        )
+        steps = e.minimum(left_over, run)
+        _, offset, *following = e.repeat([steps, offset, *others, *sums], self._step)
+        left_over = e.sub(left_over, steps)
+        return e.compare(">", left_over, 0), [left_over, offset, e.sub(run, steps), there, *following]
+
+    def _next_run(self, there: Any, sums: Sequence[Any]) -> list[Any]:
+        e = self.e
+        for x, at in zip(self._with_earlier(there, sums), self.places, strict=True):
+            e.store(x, at)
+        return [e.i64(RUN), e.i64(1), *[e.zero(self.kind)] * len(sums)]
 
     def _step(self, left_over: Any, offset: Any, panel: Any, ahead: Any, *more: Any) -> tuple[Any, list[Any]]:
         """One k: an element of each row times a row of the panel."""
