@@ -274,7 +274,9 @@ class Custom:
             if AMBIENT.trace is not None:
                 self._check_graph()
             if AMBIENT.trace is not None:  # the capture goes on
-                return self._call_functional(args)
+                if targets or self.op.schema.returns:
+                    return self._call_functional(args)
+                AMBIENT.trace.refuse(f"the custom operator {self.op.name}, which has no result here")
         before = [target.version_counter.value for target in targets]
         result = self.run(args)
         for target, version in zip(targets, before, strict=True):

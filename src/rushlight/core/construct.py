@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from . import dlpack, dtypes
+from .dispatch import lifted
 from .dtypes import DType
 from .errors import check, warn_once
 from .modes import MODES
@@ -49,6 +50,8 @@ def tensor(
         result = from_dlpack(data).to(device=device, dtype=dtype, copy=True)
     else:
         result = _placed(scalar_tensor(data, dtype), device)
+    if not isinstance(data, Tensor):
+        result = lifted(result)
     return result._set_requires_grad() if requires_grad else result
 
 

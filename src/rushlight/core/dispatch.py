@@ -434,6 +434,14 @@ def read_array(tensor: Tensor) -> np.ndarray:
     return tensor.numpy_array()
 
 
+def lifted(tensor: Tensor) -> Tensor:
+    """A tensor made of Python's data, as the mode that runs operators gives it: it is told of `lift_fresh`."""
+    if not AMBIENT.keys & DISPATCH or MODES.undispatched:
+        return tensor
+    found: Tensor = _layers["python"](REGISTRY["lift_fresh"], (tensor,))
+    return found
+
+
 def run_name(name: str, *args: Any) -> Any:
     """`call` by full operator name, for use inside the library."""
     return call(REGISTRY[name], args)

@@ -44,6 +44,7 @@ from . import (  # noqa: F401
     pooling_means,
     quantization,
     quantization_decomposed,
+    quantization_embedding,
     quantization_observer,
     quantization_tensors,
     random,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core.dispatch import run_name
+from ..core.errors import check
 from ..core.registry import FUNCTION, INTERNAL, METHOD, OUT, composite
 from ..core.tensor import Tensor
 from ..core.tokens import memory_format as MemoryFormat
@@ -61,3 +62,48 @@ for _schema in (
 composite("_test_autograd_multiple_dispatch_view(Tensor(a) self) -> Tensor(a)", api=FUNCTION)(
     lambda self: self.view(-1)
 )
+
+
+# `to` by its overloads; the method of tensors is core/conversions.py.
+
+_FLAGS = "bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None"
+
+
+@composite(f"to.dtype(Tensor(a) self, ScalarType dtype, {_FLAGS}) -> Tensor(a)", api=INTERNAL)
+def _to_dtype(self: Tensor, dtype: Any, non_blocking: bool, copy: bool, memory_format: Any) -> Tensor:
+    return self.to(dtype, non_blocking, copy, memory_format=memory_format)
+
+
+@composite(f"to.device(Tensor(a) self, Device device, ScalarType dtype, {_FLAGS}) -> Tensor(a)", api=INTERNAL)
+def _to_device(
+    self: Tensor, device: Any, dtype: Any, non_blocking: bool, copy: bool, memory_format: Any
+) -> Tensor:
+    return self.to(device, dtype, non_blocking, copy, memory_format=memory_format)
+
+
+@composite(f"to.other(Tensor(a) self, Tensor other, {_FLAGS}) -> Tensor(a)", api=INTERNAL)
+def _to_other(self: Tensor, other: Tensor, non_blocking: bool, copy: bool, memory_format: Any) -> Tensor:
+    return self.to(other, non_blocking, copy, memory_format=memory_format)
+
+
+@composite(
+    "to.dtype_layout(Tensor(a) self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, "
+    f"bool? pin_memory=None, {_FLAGS}) -> Tensor(a)",
+    api=INTERNAL,
+)
+def _to_options(
+    self: Tensor,
+    dtype: Any,
+    layout: Any,
+    device: Any,
+    pin_memory: Any,
+    non_blocking: bool,
+    copy: bool,
+    memory_format: Any,
+) -> Tensor:
+    check(
+        layout is None or layout is self.layout,
+        f"to(options) doesn't support converting to a different layout, but got self.layout being {self.layout} "
+        f"and options.layout set as {layout}",
+    )
+    return self.to(device, dtype, non_blocking, copy, memory_format=memory_format)
