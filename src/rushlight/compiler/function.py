@@ -323,6 +323,16 @@ def _compile_region(function: Callable[..., Any]) -> CompiledFunction:
 _functions: weakref.WeakSet[CompiledFunction] = weakref.WeakSet()
 
 
+def compiled_forms() -> list[Specialization]:
+    """Every compiled form of every function that there is."""
+    return [
+        form
+        for function in list(_functions)
+        for known in list(function.specializations.values())
+        for form in known
+    ]
+
+
 def forget_specializations() -> None:
     """Let every compiled function begin anew."""
     for function in list(_functions):

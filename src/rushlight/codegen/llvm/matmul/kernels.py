@@ -203,7 +203,7 @@ class _ColumnTile:
         """What a segment and a run have in common. `run` steps are left of the run; at its end its sums go to
         memory, and another one begins."""
         e = self.e
-        others, sums = more[: -len(self.places)], more[-len(self.places) :]
+        others, sums = more[: -len(self.places)], list(more[-len(self.places) :])
         run, there, *sums = e.branch(
             e.compare("==", run, 0), lambda: self._next_run(there, sums), lambda: [run, there, *sums]
         )

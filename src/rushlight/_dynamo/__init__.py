@@ -1,0 +1,46 @@
+"""What programs say to PyTorch's capture (`torch._dynamo`), said to this one.
+
+PyTorch keeps this module private, and programs name it nevertheless: those names are here that have a meaning.
+"""
+
+from .._api.compiler import (
+    allow_in_graph,
+    assume_constant_result,
+    disable,
+    is_compiling,
+    list_backends,
+    reset,
+    substitute_in_graph,
+)
+from ..core.marks import mark_dynamic, mark_static, maybe_mark_dynamic
+from . import exc
+from .eval_frame import (
+    GuardFail,
+    graph_break,
+    is_dynamo_supported,
+    is_inductor_supported,
+    optimize,
+    optimize_assert,
+    reset_code_caches,
+)
+
+__all__ = [
+    "GuardFail",
+    "allow_in_graph",
+    "assume_constant_result",
+    "disable",
+    "exc",
+    "graph_break",
+    "is_compiling",
+    "is_dynamo_supported",
+    "is_inductor_supported",
+    "list_backends",
+    "mark_dynamic",
+    "mark_static",
+    "maybe_mark_dynamic",
+    "optimize",
+    "optimize_assert",
+    "reset",
+    "reset_code_caches",
+    "substitute_in_graph",
+]
