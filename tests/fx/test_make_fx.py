@@ -28,7 +28,13 @@ def programs(t):
         x.sin()
         return t.split(x, 2)[0]
 
+    def annotated(x):
+        return x + 1
+
+    annotated.__annotations__["return"] = t.Tensor
+
     return {
+        "an annotation": (annotated, x),
         "sum": (lambda x, y: (x + y).sum(), x, x.clone()),
         "any number of arguments": (lambda *a: {"o": a[0] + a[1]}, x, x.clone()),
         "containers": (several, x.clone(), [x, x + 1], 4),

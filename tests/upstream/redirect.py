@@ -328,17 +328,19 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def _functorch(name: str) -> ModuleType:
-    """functorch is torch.func under its older name."""
+    """functorch, and its part `experimental`, are torch.func under its older names."""
     module = StubModule(name)
     module.__path__ = []
-    if name == "functorch":
+    if name in ("functorch", "functorch.experimental"):
         import rushlight
         import rushlight.func
+        from rushlight.fx.experimental.proxy_tensor import make_fx
 
         for key, value in vars(rushlight.func).items():
             if not key.startswith("_") and not isinstance(value, ModuleType):
                 setattr(module, key, value)
         module.vmap = rushlight.vmap
+        module.make_fx = make_fx
     return module
 
 

@@ -141,7 +141,7 @@ class Writer:
 
     def _type(self, kind: Any) -> str:
         name = type_repr(kind)
-        return name if hasattr(builtins, name) else self._global(name, kind)
+        return name if isinstance(kind, str) or hasattr(builtins, name) else self._global(name, kind)
 
     def _statement(self, node: Node) -> str:
         to = node.name if node.type is None else f"{node.name} : {self._type(node.type)}"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.aten import OpOverload, OpOverloadPacket
 from ..core.errors import check
+from ..core.tensor import Tensor
 
 if TYPE_CHECKING:
     from .graph import Graph
@@ -252,6 +253,8 @@ def _shown(argument: Any) -> str:
 
 def type_repr(kind: Any) -> str:
     """A type as source code names it."""
+    if kind is Tensor:
+        return "torch.Tensor"
     if isinstance(kind, type):
         return (
             kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"

@@ -177,7 +177,8 @@ def _recorded(f: Callable[..., Any], args: tuple[Any, ...], table: Any, fake: bo
         with fakes, mode:
             result = f(*given)
     flat = all(child.type is None for child in spec.children)
-    graph.output(map_aggregate(_plain(result) if flat else pytree.flatten(result)[0], mode.node_of))
+    found = map_aggregate(_plain(result) if flat else pytree.flatten(result)[0], mode.node_of)
+    graph.output(found, getattr(f, "__annotations__", {}).get("return"))
     if not flat:
         graph._structure = Structure(names, spec, pytree.flatten(result)[1])
     return GraphModule(mode.attributes, graph, getattr(f, "__name__", type(f).__name__))
