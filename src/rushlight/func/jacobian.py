@@ -52,7 +52,7 @@ def jacrev(
         inputs, spec = pytree.flatten(chosen)
 
         def row(*basis: Any) -> list[Any]:
-            return pytree.flatten(vjp_fn(*_cotangents(out_spec, basis)))[0]
+            return pytree.flatten(vjp_fn(out_spec.unflatten(basis)))[0]
 
         basis = standard_basis(outputs)
         columns = _one_by_one(row, basis) if chunk_size == 1 else vmap(row, chunk_size=chunk_size)(*basis)
@@ -82,11 +82,6 @@ def _one_by_one(row: Callable[..., list[Any]], basis: Sequence[Tensor]) -> list[
     """The rows for unit vectors, one after another: nothing runs under vmap."""
     rows = [row(*vectors) for vectors in zip(*[part.unbind(0) for part in basis], strict=True)]
     return [run_name("stack", column, 0) for column in zip(*rows, strict=True)]
-
-
-def _cotangents(out_spec: Any, basis: Sequence[Any]) -> tuple[Any, ...]:
-    tree = out_spec.unflatten(basis)
-    return tree if type(tree) is tuple else (tree,)
 
 
 def jacfwd(

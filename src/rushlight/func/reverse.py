@@ -166,8 +166,8 @@ def grad(func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) 
 
 
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
-    """The value of `func` at `primals`, and the function that maps cotangents of it to cotangents of the
-    primals."""
+    """The value of `func` at `primals`, and the function that maps cotangents of it, which have the structure of
+    the value, to cotangents of the primals; as long as it is given retain_graph=True, again and again."""
     return vjp_by(func, primals, tuple(range(len(primals))), {}, has_aux)
 
 
@@ -188,9 +188,10 @@ def vjp_by(
         check_outputs(output, outputs, "vjp(f, *primals)", "f(*primals)")
         isolated = not level.outer or is_isolated(outputs, inputs)
 
-    def vjp_fn(*cotangents: Any) -> Any:
+    def vjp_fn(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
         found = _checked_cotangents(cotangents, outputs, out_spec)
-        grads = gradients_at_level(outputs, inputs, found, recording=MODES.grad, retain_graph=True)
+        recording = MODES.grad if create_graph is None else create_graph
+        grads = gradients_at_level(outputs, inputs, found, recording=recording, retain_graph=retain_graph)
         return spec.unflatten(grads)
 
     value = out_spec.unflatten([without_history(leaf, isolated) for leaf in outputs])
@@ -199,12 +200,9 @@ def vjp_by(
     return value, vjp_fn
 
 
-def _checked_cotangents(cotangents: tuple[Any, ...], outputs: Sequence[Tensor], out_spec: Any) -> list[Any]:
+def _checked_cotangents(cotangents: Any, outputs: Sequence[Tensor], out_spec: Any) -> list[Any]:
     """The leaves of what `vjp_fn` was given, one for each output."""
-    given: Any = cotangents[0] if len(cotangents) == 1 and out_spec.type is not tuple else cotangents
-    if len(cotangents) == 1 and out_spec.type is tuple and isinstance(cotangents[0], tuple):
-        given = cotangents[0]
-    found, given_spec = pytree.flatten(given)
+    found, given_spec = pytree.flatten(cotangents)
     check(
         given_spec == out_spec,
         f"Expected pytree structure of cotangents to be that of the function's "
