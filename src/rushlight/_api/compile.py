@@ -86,9 +86,9 @@ def _checked(fullgraph: bool, dynamic: Any, backend: Any, mode: Any, options: An
     if backend not in (None, *NATIVE, *UNCOMPILED):
         check(
             not callable(backend),
-            "compile(): a callable as backend is given the graph as a torch.fx "
-            "GraphModule, and rushlight has no torch.fx yet; rushlight.explain(function, *args) shows the "
-            "graph",
+            "compile(): a callable as backend, which would get the graph as a GraphModule, is not available: "
+            "rushlight.explain(function, *args) shows the graph, and rushlight.fx.experimental.proxy_tensor."
+            "make_fx(function)(*args) gives one",
             NotImplementedError,
         )
         fail(f"compile(): Invalid backend: {backend!r}; known ones are {', '.join((*NATIVE, *UNCOMPILED))}")
