@@ -191,3 +191,16 @@ def test_interpreter_can_be_derived_from() -> None:
     counted: list[object] = []
     Counting(fx.GraphModule(root(rl), example(rl, fx))).run(rl.ones(3), 1)
     assert len(counted) == 5
+
+
+def _halved(x):
+    return x / 2
+
+
+def test_functions_of_the_caller_and_any_number_of_arguments() -> None:
+    """What the code calls is not hidden by a result of the same name."""
+    graph = fx.Graph()
+    args = graph.placeholder("*args")
+    named = graph.create_node("call_function", operator.getitem, (args, 0), name=f"{__name__}__halved")
+    graph.output(graph.call_function(_halved, (named,)))
+    assert fx.GraphModule({}, graph)(3.0, 4.0) == 1.5

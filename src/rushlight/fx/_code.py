@@ -21,10 +21,9 @@ if TYPE_CHECKING:
 
 # how Python writes calls of the functions of its module `operator`
 INFIX = {
-    "add": "+", "sub": "-", "mul": "*", "floordiv": "//", "truediv": "/", "mod": "%", "lshift": "<<",
-    "rshift": ">>",
-    "and_": "&", "or_": "|", "xor": "^", "matmul": "@", "pow": "**", "eq": "==", "ne": "!=", "lt": "<", "gt": ">",
-    "le": "<=", "ge": ">=",
+    "add": "+", "sub": "-", "mul": "*", "floordiv": "//", "truediv": "/", "mod": "%", "matmul": "@", "pow": "**",
+    "lshift": "<<", "rshift": ">>", "and_": "&", "or_": "|", "xor": "^",
+    "eq": "==", "ne": "!=", "lt": "<", "gt": ">", "le": "<=", "ge": ">=",
 }  # fmt: skip
 _FORMATS = {
     **{name: f"{{}} {sign} {{}}" for name, sign in INFIX.items()},
@@ -98,13 +97,15 @@ class Writer:
 
     def code(self, graph: Graph) -> PythonCode:
         last_uses = _last_uses(graph)
+        for node in graph.nodes:
+            self.names.take(node.name)  # locals, which hide what is global
         parameters: list[str] = []
         body: list[str] = []
         returned = ""
         for node in graph.nodes:
             if node.op == "placeholder":
                 parameters.append(self._parameter(node))
-                if node.target != node.name.lstrip("*"):
+                if node.target.lstrip("*") != node.name:
                     body.append(f"{node.name} = {node.target.lstrip('*')}")
             elif node.op == "output":
                 returned = "" if node.type is None else f" -> {self._type(node.type)}"

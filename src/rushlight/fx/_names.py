@@ -38,11 +38,9 @@ class Namespace:
             self._by_object[id(obj)] = (obj, candidate)
         return candidate
 
-    def take(self, name: str) -> bool:
-        """Whether a name is free; it is not afterwards."""
-        free = name not in self._used
+    def take(self, name: str) -> None:
+        """The name is given to nothing else."""
         self._used.add(name)
-        return free
 
 
 def is_reserved(name: str) -> bool:
