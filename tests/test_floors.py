@@ -63,6 +63,7 @@ FLOORS = [
         "_functorch",
         "_vmap_internals",
         "_ops",
+        "_higher_order_ops",
         "_library",
         "_custom_op",
         "_custom_ops",

@@ -23,7 +23,6 @@ NOT_HERE: dict[str, dict[str, str]] = {
         r"update).*|cudnn_is_acceptable|is_vulkan_available|profiler_.*|get_device(_module)?|is_distributed",
         "removed from PyTorch, where it raises": r"eig|lstsq|matrix_rank|solve|symeig",
         "sizes are numbers, there are no symbols to constrain": r"sym_(constrain_range.*|fresh_size)",
-        "a function of functions of PyTorch's compiler": r"cond|while_loop",
         "sparse layouts under older names": r"dsmm|hsmm|saddmm|spmm|resize_as_sparse_",
         "copies of what a sparse tensor holds": r"(c?col|c?row)?_?(indices|values)_copy",
         "not written yet": r"from_file|native_norm|set_anomaly_enabled|thread_safe_generator",

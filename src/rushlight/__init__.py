@@ -165,6 +165,7 @@ from .version import __version__
 
 if TYPE_CHECKING:
     from . import optim
+    from ._higher_order_ops import cond, while_loop
 
 
 half, float, double = float16, float32, float64
@@ -210,6 +211,7 @@ __all__ = [
     "complex128",
     "complex32",
     "complex64",
+    "cond",
     "contiguous_format",
     "default_generator",
     "device",
@@ -331,6 +333,7 @@ __all__ = [
     "uint8",
     "utils",
     "vmap",
+    "while_loop",
 ]
 __all__ += _link.__all__
 __all__ += _indexing.__all__
@@ -355,6 +358,7 @@ _ON_DEMAND = (
     "_dynamo",
     "_functorch",
     "_inductor",
+    "_higher_order_ops",
     "_library",
     "_ops",
     "_prims_common",
@@ -383,8 +387,13 @@ _ON_DEMAND = (
 )
 
 
+_CONTROL_FLOW = ("cond", "while_loop")
+
+
 def __getattr__(name: str) -> Any:
-    """Subpackages that are loaded when they are first asked for."""
+    """Subpackages, and functions of them, that are loaded when they are first asked for."""
     if name in _ON_DEMAND:
         return importlib.import_module(f".{name}", __name__)
+    if name in _CONTROL_FLOW:
+        return getattr(importlib.import_module("._higher_order_ops", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -226,21 +226,5 @@ def _check_signatures(original: Callable[..., Any], traceable: Callable[..., Any
     )
 
 
-def nested_compile_region(fn: Callable[..., Any] | None = None) -> Any:
-    """`fn` as a region of a compiled program that is used several times.
-
-    It is captured with the program around it, and kernels that are equal, as those of equal layers are, are
-    compiled once, whether or not a region says so. Without `fn` it is a decorator.
-    """
-    if fn is None:
-        return nested_compile_region
-
-    @functools.wraps(fn)
-    def region(*args: Any, **kwargs: Any) -> Any:
-        return fn(*args, **kwargs)
-
-    return region
-
-
 def cudagraph_mark_step_begin() -> None:
     """Nothing: there are no CUDA graphs here, whose memory another step could take over."""

@@ -92,6 +92,10 @@ class Problem(Enum):
         "return tensors, numbers, and containers of them",
         "return [f(x) for f in fs]        # instead of: return (f(x) for f in fs)",
     )
+    BODY = (
+        "let the function return what it computes, and write or draw outside of it",
+        "noise = rushlight.rand(n, 3); scan(lambda h, e: (h + e, h * e), h, noise)",
+    )
     EFFECT = (
         "do it outside of the compiled function, or in a function that is never compiled",
         "@rushlight.compiler.disable        # above the function that does it",

@@ -25,12 +25,12 @@ from .._api.compiler import (
     is_dynamo_compiling,
     is_exporting,
     list_backends,
-    nested_compile_region,
     reset,
     set_stance,
     substitute_in_graph,
     wrap_numpy,
 )
+from .._higher_order_ops.invoke_subgraph import nested_compile_region
 
 __all__ = [
     "allow_in_graph",

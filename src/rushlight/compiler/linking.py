@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..codegen.llvm.control_flow import c_routines
 from ..codegen.llvm.math.extern import import_address
 from ..codegen.llvm.matmul import routine_imports
 from ..codegen.llvm.module import NativeModule
@@ -26,6 +27,7 @@ from ..core.shapes import contiguous_strides
 from ..core.symbols import SymInt
 from ..core.tensor import Tensor
 from ..graph.ir import Graph, Node, Value, map_values, symbols_of
+from ..graph.subgraph import BodyProgram, subgraphs_in
 from ..loops.nest import SIZES, Buffer
 from ..loops.program import Program
 from ..plan.program import PlannedProgram
@@ -36,9 +38,12 @@ from ..runtime.executable import BlockMemory, Executable, SharedWorkspace, Sizes
 from ..runtime.sized import SizedExecutable
 from ..runtime.threads import pool
 
+NO_BODIES: Mapping[str, BodyProgram] = {}
 
-def link(description: dict[str, Any], code: bytes) -> Library:
-    """Make object code callable, together with what calls it and what it calls."""
+
+def link(description: dict[str, Any], code: bytes, bodies: Mapping[str, BodyProgram] = NO_BODIES) -> Library:
+    """Make object code callable, together with what calls it and what it calls, `bodies` of control flow
+    included."""
     invoke.prepare()
     entries = [s for s in description["segments"] if isinstance(s, str)]
     entries += [profile.TIMES] if description["timers"] else []
@@ -46,6 +51,8 @@ def link(description: dict[str, Any], code: bytes) -> Library:
         "parallel_for": pool().parallel_for_address,
         profile.CLOCK: profile.clock_address(),
     }
+    if bodies:
+        addresses.update({name: body.address for name, body in bodies.items()}, **c_routines())
     names = description["imports"]
     addresses.update(routine_imports(SimpleNamespace(globals=names), engine().target))
     for name in names:
@@ -54,6 +61,7 @@ def link(description: dict[str, Any], code: bytes) -> Library:
             raise InternalError(f"there is no routine {name} to link with")
         addresses[name] = address
     library = engine().link(code, entries, addresses)
+    library.calls = tuple(bodies.values())
     if description["timers"]:
         profile.add_program(
             [profile.Timer(*words) for words in description["timers"]], library.addresses[profile.TIMES]
@@ -105,6 +113,7 @@ def describe(graph: Graph, program: Program, plan: PlannedProgram, native: Nativ
         "sizes": slots.get(SIZES),
         "derived": native.derived,
         "lives": [plan.workspace.lives[b] for b in plan.workspace.offsets if b in plan.workspace.lives],
+        "bodies": {s.program.name: s.program.layout() for s in subgraphs_in(graph) if s.program is not None},
     }
 
 

@@ -13,7 +13,7 @@ are views of these lists (core/passes.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -34,6 +34,7 @@ from ..core.passes import Pass, PassLog
 from ..core.symbols import Symbols
 from ..graph.ir import Graph, print_graph, symbols_of, verify
 from ..graph.passes import GRAPH_PASSES
+from ..graph.subgraph import BodyProgram
 from ..logs import logger, wanted
 from ..loops.nest import MemoryKind
 from ..loops.program import Program
@@ -48,6 +49,7 @@ from ..schedule.memory import buffers_of, bytes_of
 from ..schedule.passes import SCHEDULE_PASSES
 from ..schedule.passes import show as show_program
 from ..schedule.passes import verify as verify_program
+from .bodies import compile_bodies
 from .linking import describe, link, make_executable
 from .program_cache import pack, program_key, unpack
 
@@ -145,6 +147,7 @@ class Compilation:
     code: bytes = b""
     description: dict[str, Any] = field(default_factory=dict)
     library: Library | None = None
+    bodies: Mapping[str, BodyProgram] = field(default_factory=dict)  # of its control flow, compiled before
     llvm_seconds: dict[str, float] = field(default_factory=dict)
     symbols: Symbols | None = None  # of sizes that change
 
@@ -198,7 +201,7 @@ def _assemble(compilation: Compilation) -> Compilation:
 
 
 def _link(compilation: Compilation) -> Compilation:
-    compilation.library = link(compilation.description, compilation.code)
+    compilation.library = link(compilation.description, compilation.code, compilation.bodies)
     return compilation
 
 
@@ -300,12 +303,14 @@ def compile_graph(graph: Graph, *, use_cache: bool = True, keep: bool = False) -
     log = PassLog(keep)
     compilation = Compilation(graph, symbols=symbols_of(graph))
     compilation = log.run_all(_on_field("graph", GRAPH_PASSES), compilation)
+    bodies = log.timed("bodies", compile_bodies, graph, lambda body: compile_graph(body, use_cache=use_cache))
+    compilation.bodies = bodies
     key = log.timed("key", program_key, graph)
-    known = log.timed("cache", _recall, key) if use_cache else None
+    known = log.timed("cache", _recall, key, bodies) if use_cache else None
     if known is not None and not _admits(known[0], compilation.symbols):  # other code for other sizes
         assert compilation.symbols is not None
         key = f"{key}-{'-'.join(map(str, compilation.symbols.hints.values()))}"
-        known = log.timed("cache", _recall, key)
+        known = log.timed("cache", _recall, key, bodies)
     if known is None:
         log.run_all((*GENERATE_PASSES, ASSEMBLE, LINK), compilation)
         log.seconds.update({f"llvm {step}": value for step, value in compilation.llvm_seconds.items()})
@@ -340,7 +345,7 @@ def _remember(key: str, description: dict[str, Any], library: Library) -> None:
         _remembered.pop(next(iter(_remembered)), None)
 
 
-def _recall(key: str | None) -> tuple[dict[str, Any], Library] | None:
+def _recall(key: str | None, bodies: Mapping[str, BodyProgram]) -> tuple[dict[str, Any], Library] | None:
     """The program with this key from this process or from disk."""
     if key is None:
         return None
@@ -352,7 +357,9 @@ def _recall(key: str | None) -> tuple[dict[str, Any], Library] | None:
     if data is None:
         return None
     description, code = unpack(data)
-    known = description, link(description, code)
+    if description["bodies"] != {name: body.layout() for name, body in bodies.items()}:
+        return None  # the code calls other bodies than there are
+    known = description, link(description, code, bodies)
     _remember(key, *known)
     return known
 

@@ -17,6 +17,7 @@ from ..core.dtypes import DType
 from ..core.registry import Kind, OpDef
 from ..core.tokens import device, layout, memory_format
 from ..graph.ir import Graph, Value
+from ..graph.subgraph import Subgraph
 from ..runtime import profile, redzones
 from ..runtime.cache import fingerprint, key_of
 from ..runtime.engine import engine
@@ -88,6 +89,8 @@ def _argument(argument: Any, names: dict[Value, str]) -> str:
         return f"dtype {argument.name}"
     if isinstance(argument, _TOKENS):
         return repr(argument)
+    if isinstance(argument, Subgraph) and argument.program is not None and argument.program.cached:
+        return argument.program.name
     raise _NoText
 
 

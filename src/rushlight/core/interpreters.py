@@ -39,6 +39,9 @@ class Interpreter:
     lowest = False  # no level below this one records anything: it stands in place of running on data
     wraps_new = False  # tensors that are made while it is open belong to it
     transparent = False  # autograd concerns what it wraps alone
+    takes_all = (
+        False  # while it is open, it runs every operator, also on tensors of interpreters outside of it
+    )
 
     def owns(self, tensor: Tensor) -> bool:
         """Whether autograd at this level concerns `tensor`."""
@@ -51,6 +54,10 @@ class Interpreter:
 
     def process(self, op: OpDef, args: Arguments) -> Any:
         """Run `op` below this level."""
+        raise NotImplementedError
+
+    def taken(self, op: OpDef, args: Arguments) -> Arguments:
+        """Of one that takes all: `args` with tensors of its own for those from outside."""
         raise NotImplementedError
 
     def take_geometry(self, target: Tensor, view: Tensor) -> None:
@@ -135,6 +142,10 @@ def run_traced(op: OpDef, args: Arguments, keys: int) -> Any:
             tensor._trace.reveal(tensor)
         return call(op, args)
     trace = innermost(tensors) or AMBIENT.trace
+    around = AMBIENT.trace
+    if around is not None and around.takes_all and trace.number <= around.number:
+        trace, args = around, around.taken(op, args)
+        tensors = tensors_in(op, args)
     if trace is AMBIENT.trace and MODES.traces:  # transforms are inside of a capture
         trace = _innermost_open(op, tensors) or trace
     if trace is None:

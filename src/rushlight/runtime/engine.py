@@ -28,7 +28,7 @@ _serial = itertools.count()
 class Library:
     """Linked native code. `addresses` holds the exported functions."""
 
-    __slots__ = ("_tracker", "addresses", "object_code", "seconds")
+    __slots__ = ("_tracker", "addresses", "calls", "object_code", "seconds")
 
     def __init__(
         self, tracker: Any, addresses: dict[str, int], object_code: bytes, seconds: dict[str, float]
@@ -36,6 +36,7 @@ class Library:
         self._tracker = tracker
         self.addresses = addresses
         self.object_code = object_code
+        self.calls: Any = None  # what lives as long as this code, which calls it
         self.seconds = seconds  # per step; a key "cache" means that the object came from disk
 
 

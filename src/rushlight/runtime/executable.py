@@ -109,7 +109,8 @@ class Executable:
         self.segments: list[tuple[bool, Callable[..., Any]]] = [
             (True, native(library.addresses[s])) if isinstance(s, str) else (False, s) for s in segments
         ]
-        self._addresses = [library.addresses[s] for s in segments if isinstance(s, str)]
+        self.entries = [library.addresses[s] for s in segments if isinstance(s, str)]
+        self.slots = memory.slots
         self.inputs = list(inputs)
         self.output_slots = list(outputs)
         self.outputs = [(output.number, allocator(output)) for output in outputs]
@@ -189,7 +190,7 @@ class Executable:
                 block[o.number] = address
                 address += -(-o.nbytes // 64) * 64
         program = NativeProgram(
-            self._addresses,
+            self.entries,
             np.frombuffer(block, np.int64),
             busy,
             shared=bool(self.workspace_size or homes),

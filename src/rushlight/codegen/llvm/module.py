@@ -12,6 +12,7 @@ from typing import Any
 
 from ...core.lazy import LazyModule
 from ...core.symbols import is_size
+from ...loops.control_flow import ControlFlow
 from ...loops.kernels import Extern
 from ...loops.nest import ERRORS, SIZES, Buffer, MemoryKind
 from ...loops.program import Chain, Stage, Step
@@ -22,6 +23,7 @@ from ...plan.scan import ScanPlan
 from ...plan.scatter import ScatterPlan
 from ...plan.sorting import SortPlan
 from ...runtime import profile
+from .control_flow import emit_control_flow, routines_of
 from .emitter import Emitter
 from .launch import Kernels, Position, Task, emit_chain, emit_stage
 from .math import imports
@@ -85,13 +87,15 @@ class _ModuleEmitter:
     def emit(self) -> NativeModule:
         for number, stage in enumerate(self.program.stages):
             first = stage.units[0]
-            if isinstance(first, Extern):
+            if isinstance(first, Extern) and not isinstance(first, ControlFlow):
                 self._close_segment()
                 self.segments.append(first)
             else:
                 self._stage(number, stage)
         self._close_segment()
         addresses = imports(self.module) | routine_imports(self.module, self.target)
+        bodies = [b for step in self.program.steps if isinstance(step, ControlFlow) for b in step.bodies]
+        addresses |= routines_of(self.module, bodies) if bodies else {}
         timers: list[profile.Timer] = []
         if self.timers is not None:
             self.timers.finish()
@@ -142,6 +146,9 @@ class _ModuleEmitter:
 
     def _phases(self, step: Step) -> list[Task]:
         """The tasks of a step, in order: copies of operands, and its own."""
+        if isinstance(step, ControlFlow):
+            task = emit_control_flow(self.module, step, self.target, self.slots, self.reports)
+            return [self._timed(task, step)]
         plan = self.program.plan_of(step)
         if isinstance(plan, ProductPlan):
             *packs, own = emit_product(self.kernels, plan, self._scratch(plan))

@@ -1,0 +1,58 @@
+"""Regions of a program that are compiled once and called wherever they occur: `nested_compile_region`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from ..capture.errors import CaptureError, Problem
+from ..capture.numbers import LiveNumber
+from ..capture.subgraph import capture_body
+from ..capture.trace import Capture
+from ..core.pytree import flatten
+from ..core.tensor import Tensor
+from ._bodies import is_recorded, open_capture, specs_of
+from ._branches import run_invoke
+
+
+def nested_compile_region(fn: Callable[..., Any] | None = None) -> Any:
+    """`fn` as a region that a compiled program calls, as often as it occurs, and that is compiled once for each
+    kind of its arguments. Without `fn` it is a decorator.
+
+    A region that draws random numbers or writes to what it is given is part of the program around it instead, and
+    outside of a compiled program it runs as it is.
+    """
+    if fn is None:
+        return nested_compile_region
+
+    @functools.wraps(fn)
+    def region(*args: Any, **kwargs: Any) -> Any:
+        capture = open_capture()
+        return fn(*args, **kwargs) if capture is None else _in_graph(capture, fn, args, kwargs)
+
+    return region
+
+
+def _in_graph(capture: Capture, fn: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    leaves, structure = flatten((args, kwargs))
+    if any(isinstance(leaf, LiveNumber) for leaf in leaves):
+        return fn(*args, **kwargs)  # numbers that change stay inputs of the program
+    tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+
+    def function(*given: Tensor) -> Any:
+        values = iter(given)
+        filled = [next(values) if isinstance(leaf, Tensor) else leaf for leaf in leaves]
+        own, named = structure.unflatten(filled)
+        return fn(*own, **named)
+
+    try:
+        body = capture_body(capture, function, specs_of(tensors), [t.requires_grad for t in tensors])
+    except CaptureError as error:
+        if error.problem is not Problem.BODY:
+            raise
+        return fn(*args, **kwargs)
+    operands = [*tensors, *body.captured]
+    if not is_recorded(operands):
+        body.subgraph.joint = None
+    return body.rebuilt(run_invoke(operands, body.subgraph))
