@@ -10,6 +10,7 @@ from ..capture.subgraph import capture_body, run_body
 from ..capture.tentative import TentativeCapture
 from ..capture.trace import Capture
 from ..core.dispatch import AMBIENT, run_name
+from ..core.interpreters import innermost
 from ..core.modes import MODES
 from ..core.shapes import Spec
 from ..core.tensor import Tensor
@@ -52,7 +53,9 @@ def slice_specs(tensors: Tensors) -> list[Spec]:
 
 
 def is_recorded(tensors: Tensors) -> bool:
-    return MODES.grad and any(tensor.requires_grad for tensor in tensors)
+    """Whether an operator on `tensors` has a history."""
+    recorded = MODES.grad and any(tensor.requires_grad for tensor in tensors)
+    return recorded and innermost(list(tensors)) not in MODES.silent
 
 
 def zeros(spec: Spec) -> Tensor:

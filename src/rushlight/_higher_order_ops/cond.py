@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..batching.vmap import BatchedTensor
-from ..capture.errors import CaptureError
+from ..capture.errors import CaptureError, Problem, user_line
 from ..capture.subgraph import Body, capture_body, widened
 from ..capture.trace import Capture
 from ..core.dispatch import run_name
@@ -34,8 +34,8 @@ def cond(
 ) -> Any:
     """`true_fn(*operands)` if `pred`, else `false_fn(*operands)`.
 
-    With a tensor of one element as `pred` both are part of a compiled program, and must return tensors of the
-    same structure, shapes and dtypes.
+    With a tensor of one element as `pred` both must return tensors of the same structure, dtypes and number of
+    dimensions. Both are part of a compiled program, where their shapes must be the same, too.
     """
     if isinstance(pred, bool | int | float):
         return true_fn(*operands) if pred else false_fn(*operands)
@@ -139,7 +139,7 @@ def _check_bodies(true: Body, false: Body) -> None:
         zip(true.subgraph.output_specs(), false.subgraph.output_specs(), strict=True)
     ):
         check(
-            (a.shape, a.dtype) == (b.shape, b.dtype),
+            (len(a.known_shape()), a.dtype) == (len(b.known_shape()), b.dtype),
             _differ(f"tensors at leaf {number}", _spelled(a), _spelled(b)),
         )
 
@@ -158,6 +158,13 @@ def _in_graph(capture: Capture, pred: Tensor, branches: Any, leaves: list[Tensor
     recorded = [leaf.requires_grad for leaf in leaves]
     true, false = (capture_body(capture, branch, specs, recorded) for branch in branches)
     _check_bodies(true, false)
+    shapes = [[spec.shape for spec in body.subgraph.output_specs()] for body in (true, false)]
+    if shapes[0] != shapes[1]:
+        raise CaptureError(
+            f"the branches of a cond return different shapes: {shapes[0]} and {shapes[1]}",
+            user_line(),
+            Problem.SHAPE_FROM_DATA,
+        )
     operands = list(leaves)
     numbers: dict[int, int] = {}
     for tensor in (*true.captured, *false.captured):

@@ -12,8 +12,9 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..core.dispatch import restrict_view, run_name
+from ..core.dispatch import AMBIENT, restrict_view, run_name
 from ..core.errors import check
+from ..core.interpreters import innermost
 from ..core.modes import MODES
 from ..core.tensor import AUTOGRAD, TRACED, Tensor
 from .edges import edge_of
@@ -310,6 +311,9 @@ class Function(_SingleLevelFunction):
 
     @classmethod
     def _apply(cls, args: tuple[Any, ...]) -> Any:
+        around = AMBIENT.trace
+        if around is not None and around.takes_all:
+            args = tuple([around.inside(a) for a in args])
         if any(isinstance(a, Tensor) and a._keys & TRACED for a in args) and _transform is not None:
             handled = _transform(cls, args)
             if handled is not NotImplemented:
@@ -348,6 +352,8 @@ def run(cls: type[_SingleLevelFunction], args: tuple[Any, ...]) -> Any:
     ctx._inputs = tuple(isinstance(a, Tensor) for a in args)
     ctx.needs_input_grad = tuple(isinstance(a, Tensor) and a.requires_grad for a in args)
     recorded = MODES.grad and True in ctx.needs_input_grad
+    if recorded and MODES.silent:  # as operators of that level
+        recorded = innermost([a for a in args if isinstance(a, Tensor)]) not in MODES.silent
     output = _outside(cls, ctx, args)
     outputs = output if isinstance(output, tuple) else (output,)
     finished = _finish(ctx, args, list(outputs), recorded)

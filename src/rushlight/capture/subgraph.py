@@ -85,11 +85,13 @@ class BodyCapture(Capture):
 
     def taken(self, op: OpDef, args: Arguments) -> Arguments:
         """`args` with the inputs that stand for tensors from outside."""
-        return self._map(op, args, lambda t: t if self._is_inner(t) else self.abstract(t))
+        return self._map(op, args, self.inside)
 
-    def _is_inner(self, tensor: Tensor) -> bool:
-        """Whether a tensor belongs to this capture or to a transform inside of the body."""
-        return tensor._trace is not None and tensor._trace.number >= self.number
+    def inside(self, value: Any) -> Any:
+        if not isinstance(value, Tensor):
+            return value
+        inner = value._trace is not None and value._trace.number >= self.number  # also of a transform in here
+        return value if inner else self.abstract(value)
 
     def process(self, op: OpDef, args: Arguments) -> Any:
         if isinstance(op, HigherOrderOp):
@@ -180,7 +182,7 @@ def capture_body(
                 given = [capture.given(spec, flag) for spec, flag in zip(specs, flags, strict=True)]
                 leaves, structure = flatten(function(*given))
                 outputs = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
-                outputs = [t if capture._is_inner(t) else capture.abstract(t) for t in outputs]
+                outputs = [capture.inside(tensor) for tensor in outputs]
                 values = [_contiguous(capture, tensor) for tensor in outputs]
                 differentiable = tuple(tensor.requires_grad for tensor in outputs)
                 opaque = capture.opaque

@@ -56,6 +56,10 @@ class Interpreter:
         """Run `op` below this level."""
         raise NotImplementedError
 
+    def inside(self, value: Any) -> Any:
+        """Of one that takes all: `value`, or, if that is a tensor from outside, the tensor that stands for it."""
+        raise NotImplementedError
+
     def taken(self, op: OpDef, args: Arguments) -> Arguments:
         """Of one that takes all: `args` with tensors of its own for those from outside."""
         raise NotImplementedError
