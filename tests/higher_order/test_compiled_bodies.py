@@ -38,6 +38,11 @@ def same(function: Any, *args: Any, places: float = 1e-5, fullgraph: bool = True
     return compiled
 
 
+def artifact_of(compiled: Any) -> Any:
+    ((specialization,),) = compiled.specializations.values()
+    return specialization.artifact
+
+
 def rnn(weight: Any) -> Any:
     def step(h: Any, x: Any) -> Any:
         h = (h @ weight + x).tanh()
@@ -76,10 +81,10 @@ def test_code_does_not_grow_with_the_number_of_steps(gradient: bool) -> None:
 def test_control_flow_is_one_native_kernel() -> None:
     compiled = rl.compile(rnn(rl.ones(4, 4)), fullgraph=True)
     compiled(rl.zeros(2, 4), rl.ones(5, 2, 4))
-    (specialization,) = compiled.specializations
-    steps = specialization.artifact.schedule.steps
+    artifact = artifact_of(compiled)
+    steps = artifact.schedule.steps
     assert [type(step) for step in steps if isinstance(step, Extern)] == [ControlFlow]
-    assert specialization.artifact.executable.native
+    assert artifact.executable.native
 
 
 def test_equal_regions_are_one_program() -> None:
@@ -93,8 +98,8 @@ def test_equal_regions_are_one_program() -> None:
 
     with rl.no_grad():
         compiled = same(model, rl.ones(2, 4))
-    (specialization,) = compiled.specializations
-    bodies = {step.bodies for step in specialization.artifact.schedule.steps if isinstance(step, ControlFlow)}
+    steps = artifact_of(compiled).schedule.steps
+    bodies = {step.bodies for step in steps if isinstance(step, ControlFlow)}
     assert len(bodies) == 1
 
 
@@ -150,7 +155,7 @@ def test_a_body_with_a_library_call_runs_operator_by_operator() -> None:
         return rl.linalg.solve(rl.eye(3) * 3 + r.outer(r), h), h
 
     compiled = same(lambda x: scan(step, x[0], x), X)
-    assert not compiled.specializations[0].artifact.executable.native
+    assert not artifact_of(compiled).executable.native
     same(lambda x: rl.func.grad(lambda x: scan(step, x[0], x)[0].sum())(x), X)
 
 
@@ -159,7 +164,9 @@ def test_an_error_in_a_body() -> None:
     assert picked(X, rl.tensor([0, 5, -6])).equal(X[[0, 5, 0]])
     with pytest.raises(IndexError, match="out of range"):
         picked(X, rl.tensor([0, 6, 3]))
-    dead = rl.compile(lambda x, n: cond(n >= 0, lambda: x[n] * 0, lambda: x[0]), fullgraph=True)
+    dead = rl.compile(
+        lambda x, n: cond(n >= 0, lambda x, n: x[n] * 0, lambda x, n: x[0], (x, n)), fullgraph=True
+    )
     with pytest.raises(IndexError, match="out of range"):
         dead(X, rl.tensor(9))
     assert dead(X, rl.tensor(-9)).equal(X[0])  # the branch that would raise is not taken
@@ -308,12 +315,12 @@ def test_a_body_that_writes_ends_the_graph() -> None:
 PROGRAM = """
 import rushlight as rl
 from rushlight._higher_order_ops import scan
-from rushlight.compiler import pipeline
 weight = rl.ones(3, 3) * 0.1
 compiled = rl.compile(lambda h, xs: scan(lambda h, x: ((h @ weight + x).tanh(), h), h, xs), fullgraph=True)
 last, ys = compiled(rl.zeros(2, 3), rl.ones(7, 2, 3))
 print(last.sum().item(), ys.sum().item())
-print("lower" in compiled.specializations[0].artifact.seconds)
+((specialization,),) = compiled.specializations.values()
+print("lower" in specialization.artifact.seconds)
 """
 
 
