@@ -23,6 +23,7 @@ PACKAGE = Path(rl.__file__).parent
 FLOORS = ("graph", "capture", "lowering", "schedule", "plan", "codegen", "runtime")
 DATA = (
     "graph/ir.py",
+    "graph/subgraph.py",
     "codegen/llvm/struct.py",
     "capture/references.py",
     "runtime/target.py",

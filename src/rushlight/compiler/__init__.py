@@ -6,6 +6,7 @@ The modules, in the order in which a call meets them:
     call_key         what a call is looked up by
     graph_breaks     programs without a graph: modules and optimizer steps that are compiled on their own
     pipeline         every pass from the captured graph to linked code
+    bodies           branches and loops: their bodies, each a program of its own
     build            a compiled call becomes a specialization
     guards           what must hold for it to serve a call: one list; in words, in Python, as a native table
     specialization   one compiled form: its guards, its programs, the path that a call takes

@@ -4,7 +4,8 @@ A Python call becomes a captured call, that becomes one program or two (forward 
 becomes native code:
 
     CALL_PASSES     once for a call: capture, decompose, keep data checks, partition
-    PROGRAM_PASSES  once for each of its programs: graph passes, lower, schedule, plan, emit, assemble, link
+    PROGRAM_PASSES  once for each of its programs: graph passes, compile bodies, lower, schedule, plan, emit,
+                    assemble, link
 
 A program that was compiled before, by this process or another, comes from the cache (compiler/program_cache.py)
 and skips everything between the graph passes and linking. Times, verification, `RUSHLIGHT_LOG` and `explain`
@@ -139,6 +140,7 @@ class Compilation:
     """A graph on its way to native code: what each stage has made of it so far."""
 
     graph: Graph
+    use_cache: bool = True
     target: Target = field(default_factory=lambda: engine().target)
     program: Program | None = None  # definitions: loops over expressions, and templates
     schedule: Program | None = None  # the same on its way to kernels in order, and which run together
@@ -173,6 +175,13 @@ def _of_field(name: str, step: Pass) -> Pass:
     return replace(step, run=run, verify=seen(step.verify), show=seen(step.show))
 
 
+def _compile_bodies(compilation: Compilation) -> Compilation:
+    compilation.bodies = compile_bodies(
+        compilation.graph, lambda body: compile_graph(body, use_cache=compilation.use_cache)
+    )
+    return compilation
+
+
 def _lower(compilation: Compilation) -> Compilation:
     compilation.program = compilation.schedule = lower(compilation.graph)
     return compilation
@@ -205,6 +214,9 @@ def _link(compilation: Compilation) -> Compilation:
     return compilation
 
 
+COMPILE_BODIES = Pass(
+    "compile bodies", _compile_bodies, show=lambda c: "\n".join(c.bodies) or "no control flow"
+)
 GENERATE_PASSES: tuple[Pass, ...] = (
     Pass("lower", _lower, lambda c: verify_program(c.program), lambda c: show_program(c.program), "lowered"),
     *_on_field("schedule", SCHEDULE_PASSES),
@@ -214,7 +226,13 @@ GENERATE_PASSES: tuple[Pass, ...] = (
 )
 ASSEMBLE = Pass("assemble", _assemble, show=lambda c: engine().assembly(c.module.text), topic="assembly")
 LINK = Pass("link", _link)
-PROGRAM_PASSES: tuple[Pass, ...] = (*_on_field("graph", GRAPH_PASSES), *GENERATE_PASSES, ASSEMBLE, LINK)
+PROGRAM_PASSES: tuple[Pass, ...] = (
+    *_on_field("graph", GRAPH_PASSES),
+    COMPILE_BODIES,
+    *GENERATE_PASSES,
+    ASSEMBLE,
+    LINK,
+)
 
 PIPELINE: tuple[Pass, ...] = (CAPTURE, *CALL_PASSES, *PROGRAM_PASSES)
 
@@ -301,16 +319,15 @@ def compile_graph(graph: Graph, *, use_cache: bool = True, keep: bool = False) -
     With `keep`, the log of the artifact holds what every pass made, as text.
     """
     log = PassLog(keep)
-    compilation = Compilation(graph, symbols=symbols_of(graph))
+    compilation = Compilation(graph, symbols=symbols_of(graph), use_cache=use_cache)
     compilation = log.run_all(_on_field("graph", GRAPH_PASSES), compilation)
-    bodies = log.timed("bodies", compile_bodies, graph, lambda body: compile_graph(body, use_cache=use_cache))
-    compilation.bodies = bodies
+    log.run(COMPILE_BODIES, compilation)
     key = log.timed("key", program_key, graph)
-    known = log.timed("cache", _recall, key, bodies) if use_cache else None
+    known = log.timed("cache", _recall, key, compilation.bodies) if use_cache else None
     if known is not None and not _admits(known[0], compilation.symbols):  # other code for other sizes
         assert compilation.symbols is not None
         key = f"{key}-{'-'.join(map(str, compilation.symbols.hints.values()))}"
-        known = log.timed("cache", _recall, key, bodies)
+        known = log.timed("cache", _recall, key, compilation.bodies)
     if known is None:
         log.run_all((*GENERATE_PASSES, ASSEMBLE, LINK), compilation)
         log.seconds.update({f"llvm {step}": value for step, value in compilation.llvm_seconds.items()})
