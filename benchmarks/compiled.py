@@ -175,7 +175,7 @@ def floor_row(name: str, quick: bool) -> Row:
 def cold_row(name: str, quick: bool) -> Row:
     """The time of the first call beyond that of the next ones, with nothing in our object cache."""
     case = CASES[name][0]()
-    contestants: dict[str, Any] = {OURS: _first_call(case, OURS, _use_new_cache)}
+    contestants: dict[str, Any] = {OURS: _first_call(case, OURS, use_new_cache)}
     for peer in peers(quick):
         if peer == INDUCTOR:
             contestants[peer] = only_once(_first_call(case, peer, _forget_inductor))
@@ -195,10 +195,7 @@ def cached_row(name: str, quick: bool) -> Row:
 
     return Row(
         f"from disk, {name}",
-        {
-            OURS: _first_call(case, OURS, from_disk),
-            "rushlight, cold": _first_call(case, OURS, _use_new_cache),
-        },
+        {OURS: _first_call(case, OURS, from_disk), "rushlight, cold": _first_call(case, OURS, use_new_cache)},
         {BEST: 1 / 3},
         3 if quick else 6,
     )
@@ -250,7 +247,7 @@ def _new_directory() -> Path:
 _kept_directory = functools.cache(_new_directory)
 
 
-def _use_new_cache() -> None:
+def use_new_cache() -> None:
     _use_cache(_new_directory())
 
 

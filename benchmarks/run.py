@@ -26,6 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 from compiled import CASES, cached_row, cold_row, floor_row, memory_row, run_row
+from control_flow import CONTROL_FLOW
 from rushlight.runtime.target import host
 from timing import BEST, OURS, Outcome, Row, measure, timed
 from training import TRAINING
@@ -138,6 +139,7 @@ ROWS: dict[str, Callable[[str, bool], Row]] = {
         for title, make in (("compiled ", run_row), ("cold compile, ", cold_row), ("from disk, ", cached_row))
         for case in CASES
     },
+    **CONTROL_FLOW,
     **{f"peak memory, {case}": functools.partial(_of_case, memory_row, case) for case in TRAINING},
 }
 
