@@ -10,7 +10,15 @@ import pytest
 
 DOCS = Path(__file__).parents[1] / "docs"
 # How many examples each page has; its comments behind `print` say what they print.
-EXAMPLES = {"compiler": 4, "control_flow": 4, "distributions": 1, "nested": 4, "operators": 4, "quantization": 3, "sparse": 1}
+EXAMPLES = {
+    "compiler": 4,
+    "control_flow": 4,
+    "distributions": 1,
+    "nested": 4,
+    "operators": 4,
+    "quantization": 3,
+    "sparse": 1,
+}
 
 
 def run_examples(page: str) -> tuple[dict[str, Any], list[str]]:

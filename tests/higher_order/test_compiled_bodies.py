@@ -103,6 +103,37 @@ def test_equal_regions_are_one_program() -> None:
     assert len(bodies) == 1
 
 
+def test_regions_of_modules_in_a_training_step() -> None:
+    blocks = nn.ModuleList([nn.Sequential(nn.Linear(3, 3), nn.Tanh()) for _ in range(2)])
+    regions = [rl.compiler.nested_compile_region(block) for block in blocks]
+
+    def step(x: Any) -> Any:
+        for region in regions:
+            x = region(x)
+        loss = x.square().mean()
+        loss.backward()
+        return loss.detach()
+
+    def gradients() -> list[Any]:
+        found = [p.grad.clone() for p in blocks.parameters()]
+        blocks.zero_grad()
+        return found
+
+    expected, gradients_expected = step(X), gradients()
+    assert rl.compile(step, fullgraph=True)(X).allclose(expected)
+    for a, b in zip(gradients(), gradients_expected, strict=True):
+        assert a.allclose(b, atol=1e-6)
+
+
+def test_a_region_that_draws_is_part_of_the_program() -> None:
+    region = rl.compiler.nested_compile_region(lambda x: nn.functional.dropout(x, 0.5))
+    rl.manual_seed(3)
+    expected = region(X)
+    compiled = rl.compile(lambda x: region(x), fullgraph=True)
+    rl.manual_seed(3)
+    assert compiled(X).equal(expected)
+
+
 # What a body may do.
 
 

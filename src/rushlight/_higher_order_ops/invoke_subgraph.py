@@ -26,7 +26,7 @@ def nested_compile_region(fn: Callable[..., Any] | None = None) -> Any:
     if fn is None:
         return nested_compile_region
 
-    @functools.wraps(fn)
+    @functools.wraps(fn, updated=())  # of a module, its attributes would make a module of the region
     def region(*args: Any, **kwargs: Any) -> Any:
         capture = open_capture()
         return fn(*args, **kwargs) if capture is None else _in_graph(capture, fn, args, kwargs)

@@ -192,7 +192,7 @@ def capture_body(
             subgraph = Subgraph(extract(capture.graph, inputs, values), opaque, joint)
         finally:
             MODES.watch = watch
-            capture.closed = True
+            capture.close()
     kept = [None if isinstance(leaf, Tensor) else (leaf,) for leaf in leaves]
     return Body(subgraph, capture.captured, structure, kept, differentiable)
 

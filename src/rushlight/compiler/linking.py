@@ -149,7 +149,7 @@ def _executable(
         [_slot_of(words) for words in description[name]] for name in ("outputs", "temporaries")
     )
     reports = [(getattr(builtins, kind), message) for kind, message in description["reports"]]
-    return Executable(
+    executable = Executable(
         library,
         segments,
         description["inputs"],
@@ -159,6 +159,8 @@ def _executable(
         reports,
         dict(description["updates"]),
     )
+    executable.loops = bool(description["bodies"])
+    return executable
 
 
 def _sized(description: dict[str, Any], sizes: Mapping[str, int]) -> dict[str, Any]:

@@ -111,6 +111,7 @@ class Executable:
         ]
         self.entries = [library.addresses[s] for s in segments if isinstance(s, str)]
         self.slots = memory.slots
+        self.loops = False  # whether it may run longer than the memory it touches tells
         self.inputs = list(inputs)
         self.output_slots = list(outputs)
         self.outputs = [(output.number, allocator(output)) for output in outputs]
@@ -194,7 +195,7 @@ class Executable:
             np.frombuffer(block, np.int64),
             busy,
             shared=bool(self.workspace_size or homes),
-            release=self._touched(sources) > LONG_WORK,
+            release=self.loops or self._touched(sources) > LONG_WORK,
             keep=(workspace, copied, self._library, self._pool),
         )
         return Invoker(
