@@ -14,7 +14,6 @@ from ..core.interpreters import innermost
 from ..core.modes import MODES
 from ..core.shapes import Spec
 from ..core.tensor import Tensor
-from ..core.tokens import contiguous_format
 from ..func import jvp, vmap
 from ..graph.subgraph import Subgraph
 
@@ -169,9 +168,4 @@ def with_batch(tensor: Tensor, dim: int | None, size: int) -> Tensor:
         return moved(tensor, dim, 0)
     shape = tuple(tensor.shape)
     result: Tensor = run_name("expand", run_name("unsqueeze", tensor, 0), (size, *shape), False)
-    return result
-
-
-def contiguous(tensor: Tensor) -> Tensor:
-    result: Tensor = run_name("contiguous", tensor, contiguous_format)
     return result

@@ -48,7 +48,6 @@ class Body:
     captured: list[Tensor]
     structure: TreeSpec
     leaves: list[Any]
-    recorded: tuple[bool, ...]  # which outputs depend on inputs that require grad
 
     def rebuilt(self, tensors: Sequence[Tensor]) -> Any:
         """What the function returns, with these tensors."""
@@ -142,9 +141,9 @@ def _without_live_numbers(argument: Any) -> Any:
 @contextmanager
 def _outside_of_transforms() -> Iterator[None]:
     """Inside, no transform is open: a body is captured as it is written, and transformed as a whole."""
-    saved, keys = {name: getattr(MODES, name) for name in _NO_TRANSFORM}, AMBIENT.keys
-    vars_of_modes = {**_NO_TRANSFORM, "transforms": [], "traces": []}
-    for name, value in vars_of_modes.items():
+    modes = {**_NO_TRANSFORM, "transforms": [], "traces": []}
+    saved, keys = {name: getattr(MODES, name) for name in modes}, AMBIENT.keys
+    for name, value in modes.items():
         setattr(MODES, name, value)
     AMBIENT.keys &= ~RANDOM
     try:
@@ -155,10 +154,8 @@ def _outside_of_transforms() -> Iterator[None]:
             setattr(MODES, name, value)
 
 
-# The modes of a thread where no transform is open.
+# The modes of a thread where no transform is open, besides the lists of those that are.
 _NO_TRANSFORM: dict[str, Any] = {
-    "transforms": [],
-    "traces": [],
     "transforming": None,
     "silent": frozenset(),
     "below": False,
@@ -184,7 +181,6 @@ def capture_body(
                 outputs = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
                 outputs = [capture.inside(tensor) for tensor in outputs]
                 values = [_contiguous(capture, tensor) for tensor in outputs]
-                differentiable = tuple(tensor.requires_grad for tensor in outputs)
                 opaque = capture.opaque
                 joint = _joint(capture, outputs, values)
                 capture.check_writes()
@@ -194,7 +190,7 @@ def capture_body(
             MODES.watch = watch
             capture.close()
     kept = [None if isinstance(leaf, Tensor) else (leaf,) for leaf in leaves]
-    return Body(subgraph, capture.captured, structure, kept, differentiable)
+    return Body(subgraph, capture.captured, structure, kept)
 
 
 def _contiguous(capture: BodyCapture, tensor: Tensor) -> Value:
