@@ -267,6 +267,21 @@ def test_a_training_step() -> None:
     assert len(compiled.reasons) <= 2
 
 
+def test_what_no_gradient_reaches_has_none() -> None:
+    """As eagerly: an optimizer leaves such a parameter alone."""
+    used, other = rl.ones(3, requires_grad=True), rl.ones(3, requires_grad=True)
+    region = rl.compiler.nested_compile_region(lambda x: (x * used, x * other))
+
+    def gradients(x: Any) -> Any:
+        _, ys = scan(lambda h, r: ((h * used).sin(), (r * used, r + other)), x[0], x)
+        parts = (ys[0], region(x)[0], map_slices(lambda r: (r * used, r * other), x)[0])
+        return [rl.autograd.grad(part.sum(), (used, other), allow_unused=True) for part in parts]
+
+    assert [(a is None, b is None) for a, b in rl.compile(gradients, fullgraph=True)(X)] == [
+        (False, True)
+    ] * 3
+
+
 class Straight(rl.autograd.Function):
     """Rounding with the gradient of the identity."""
 

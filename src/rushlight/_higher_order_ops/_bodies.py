@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from ..capture.errors import CaptureError, Problem, user_line
+from ..capture.partition import depending_on
 from ..capture.subgraph import capture_body, run_body
 from ..capture.tentative import TentativeCapture
 from ..capture.trace import Capture
@@ -15,7 +16,7 @@ from ..core.modes import MODES
 from ..core.shapes import Spec
 from ..core.tensor import Tensor
 from ..func import jvp, vmap
-from ..graph.subgraph import Subgraph
+from ..graph.subgraph import Joint, Subgraph
 
 Tensors = Sequence[Tensor]
 
@@ -99,6 +100,26 @@ def differentiated(subgraph: Subgraph, wanted: Collection[int]) -> Subgraph:
         return capture_body(open_capture(), lambda *given: run_body(subgraph, given), specs, flags).subgraph
     finally:
         MODES.grad = grad
+
+
+def reached(joint: Joint, grads: Sequence[Tensor | None], carried: int = 0) -> set[int]:
+    """The inputs of a body that gradients of its outputs reach; those of the first `carried` inputs go on as
+    gradients of the outputs with the same numbers, of the step before. Others have none, not zeros."""
+    reach = {}
+    for number, tangent in zip(joint.outputs, joint.tangents, strict=True):
+        late = depending_on(joint.graph, [tangent])
+        pairs = zip(joint.inputs, joint.gradients, strict=True)
+        reach[number] = {i for i, gradient in pairs if gradient in late}
+    found: set[int] = set()
+    waiting = [i for i, grad in enumerate(grads) if grad is not None]
+    seen: set[int] = set()
+    while waiting:
+        number = waiting.pop()
+        if number not in seen:
+            seen.add(number)
+            found |= reach.get(number, set())
+            waiting += [i for i in reach.get(number, ()) if i < carried]
+    return found
 
 
 def refuse_opaque(subgraph: Subgraph) -> None:

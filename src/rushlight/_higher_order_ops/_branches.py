@@ -25,6 +25,7 @@ from ._bodies import (
     is_recorded,
     moved,
     or_zeros,
+    reached,
     specs_of,
     split,
     with_batch,
@@ -221,7 +222,8 @@ class Invoke(Function):
         else:
             kept = [operands[i] for i in ctx.halves.kept]
             found = run_invoke([*kept, *saved, *tangents], ctx.halves.backward)
-        by_input = dict(zip(joint.inputs, found, strict=True))
+        some = reached(joint, grads)
+        by_input = {i: grad for i, grad in zip(joint.inputs, found, strict=True) if i in some}
         return (
             None,
             None,

@@ -27,6 +27,7 @@ from ._bodies import (
     is_recorded,
     moved,
     or_zeros,
+    reached,
     slice_specs,
     specs_of,
     split,
@@ -201,7 +202,8 @@ def _loop_back(
     xs = [*stacked, *tangents]
     made = body_of(body, [*specs_of(init), *slice_specs(xs), *specs_of(shared)])
     results = run_scan(init, xs, shared, made, loop.length, not loop.reverse)
-    return dict(zip((*carried, *summed, *sliced), results, strict=True))
+    some = reached(joint, grads, loop.carried)
+    return {i: grad for i, grad in zip((*carried, *summed, *sliced), results, strict=True) if i in some}
 
 
 # Forward mode.
