@@ -14,7 +14,8 @@ from typing import Any
 from ..capture.checks import keep_checks
 from ..capture.decompose import decompose
 from ..capture.partition import extract
-from ..graph.ir import Graph
+from ..core.index import as_index
+from ..graph.ir import Graph, simplify_sizes, symbols_of
 from ..graph.subgraph import BodyProgram, Subgraph, subgraphs_in
 from ..runtime.executable import Executable
 from .program_cache import program_key
@@ -24,8 +25,15 @@ _numbers = itertools.count()
 
 def compile_bodies(graph: Graph, compile_graph: Callable[[Graph], Any]) -> dict[str, BodyProgram]:
     """Compile the subgraphs of a graph that are not yet; their programs by name."""
-    found = {}
-    for subgraph in subgraphs_in(graph):
+    found: dict[str, BodyProgram] = {}
+    subgraphs, symbols = subgraphs_in(graph), symbols_of(graph)
+    if (
+        subgraphs and symbols is not None
+    ):  # loops have no form for sizes that change: guards say what they are
+        for dim in symbols.hints:
+            symbols.number(as_index(dim))
+        simplify_sizes(graph)
+    for subgraph in subgraphs:
         if subgraph.program is None:
             subgraph.program = _compiled(subgraph, compile_graph)
         found[subgraph.program.name] = subgraph.program
@@ -35,6 +43,7 @@ def compile_bodies(graph: Graph, compile_graph: Callable[[Graph], Any]) -> dict[
 def _compiled(subgraph: Subgraph, compile_graph: Callable[[Graph], Any]) -> BodyProgram:
     own = subgraph.graph
     graph = extract(own, own.inputs, own.outputs)  # the body itself stays as it is, for derivatives of it
+    simplify_sizes(graph)
     decompose(graph)
     keep_checks(graph, [])
     artifact = compile_graph(graph)
