@@ -69,7 +69,7 @@ def test_programs_agree_for_all_sizes(name: str) -> None:
             agree(compiled(x), program(x))
 
 
-@pytest.mark.parametrize("name", set(PROGRAMS) - {"sort", "place of the largest"})
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if name not in ("sort", "place of the largest")])
 def test_gradients_agree_for_all_sizes(name: str) -> None:
     program = PROGRAMS[name]
     compiled = rl.compile(program, fullgraph=True)
