@@ -64,6 +64,7 @@ class _GrowingGroup:
         self._reads: set[Buffer] = set()
         self.checked: int | None = None  # for how many rows the members are known to go together
         self.widths: dict[Buffer, int] = {}  # elements a row of what they write
+        self.is_call = isinstance(first, Routine)  # a product with what runs on its tiles, for example
         self.add(first)
 
     def add(self, definition: Definition) -> None:
@@ -78,7 +79,7 @@ class _GrowingGroup:
         return self._reads
 
     def touches(self, buffers: set[Buffer]) -> set[Buffer]:
-        return buffers & (self._writes | self._reads)
+        return {buffer for buffer in buffers if buffer in self._writes or buffer in self._reads}
 
 
 # Joining.
@@ -91,6 +92,7 @@ class _Fuser:
         self.forms = Forms(recorder)
         self.groups: list[_GrowingGroup] = []
         self.home: dict[Buffer, int] = {}
+        self._touching: dict[Buffer, set[int]] = {}  # groups that read or write a buffer
         self._directions: dict[tuple[Buffer, int], int] = {}
         self.common: set[Buffer] = set()  # a few numbers that many read, such as hyperparameters
 
@@ -125,6 +127,8 @@ class _Fuser:
             at = len(self.groups) - 1
         for buffer in written(definition):
             self.home[buffer] = at
+        for buffer in (*written(definition), *read(definition)):
+            self._touching.setdefault(buffer, set()).add(at)
 
     def _own_rows(self, definition: Definition) -> int | None:
         return points(definition) if isinstance(definition, Reduction) else None
@@ -138,12 +142,14 @@ class _Fuser:
         earliest = max((self.home[buffer] for buffer in reads if buffer in self.home), default=0)
         if self._joins_product(definition, earliest):
             return earliest
-        for at in range(len(self.groups) - 1, earliest - 1, -1):
+        worth = reads - self.common
+        near = {at for buffer in worth for at in self._touching.get(buffer, ()) if at >= earliest}
+        for at in sorted(near, reverse=True):
             group = self.groups[at]
-            if any(isinstance(member, Routine) for member in group.members):
+            if group.is_call:
                 continue
-            shared = group.touches(reads - self.common)
-            if not shared or self._is_slight(shared, group, definition):
+            shared = group.touches(worth)
+            if self._is_slight(shared, group, definition):
                 continue
             rows, reason = self._common_rows(group, definition)
             if reason:

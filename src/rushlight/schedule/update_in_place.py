@@ -12,7 +12,7 @@ was an error (codegen/llvm/module.py).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ..core.index import Index, Var
@@ -29,13 +29,18 @@ from .stages import form_stages, may_fail
 def update_in_place(program: Program) -> Program:
     """The steps in chains and stages, those in place that can be."""
     steps = program.steps
-    chosen = [pair for pair in program.requested_updates if _writer(steps, pair) is not None]
+    at_of = {step.name: n for n, step in enumerate(steps)}
+    places = {pair: _writer(program, at_of, pair) for pair in program.requested_updates}
+    chosen = [pair for pair in program.requested_updates if places[pair] is not None]
     while True:
         changed = list(steps)
+        by_step: dict[int, dict[Buffer, Buffer]] = {}
         for pair in chosen:
-            at = _writer(steps, pair)
+            at = places[pair]
             assert at is not None
-            changed[at] = _replaced(changed[at], *pair)
+            by_step.setdefault(at, {})[pair[0]] = pair[1]
+        for at, names in by_step.items():
+            changed[at] = _replaced(changed[at], names)
         stages = form_stages(form_chains(changed))
         after = max((n for n, stage in enumerate(stages) if any(map(may_fail, stage.steps))), default=-1)
         late = {b for stage in stages[after + 1 :] for step in stage.steps for b in step.outputs}
@@ -60,16 +65,18 @@ def update_in_place(program: Program) -> Program:
     )
 
 
-def _writer(steps: Sequence[Step], pair: Pair) -> int | None:
+def _writer(program: Program, at_of: Mapping[str, int], pair: Pair) -> int | None:
     """The number of the step that can write the output of a pair in place; None if there is none."""
     new, old = pair
-    writers = [n for n, step in enumerate(steps) if new in step.outputs]
-    if len(writers) != 1 or any(new in step.inputs for step in steps):
+    writers = program.writers(new)
+    if len(writers) != 1 or program.readers(new) or program.writers(old):
         return None
-    at = writers[0]
-    if any(old in step.inputs for step in steps[at + 1 :]) or any(old in step.outputs for step in steps):
+    step = writers[0]
+    assert isinstance(step, Step)
+    at = at_of[step.name]
+    if any(isinstance(other, Step) and at_of[other.name] > at for other in program.readers(old)):
         return None
-    return at if _only_there(steps[at], new, old) else None
+    return at if _only_there(step, new, old) else None
 
 
 def _only_there(step: Step, new: Buffer, old: Buffer) -> bool:
@@ -106,14 +113,14 @@ def _without_single(index: Index, variables: Sequence[Var]) -> Index:
     return index.substitute({var: 0 for var in variables if var.extent == 1})
 
 
-def _replaced(step: Step, new: Buffer, old: Buffer) -> Step:
-    """The step, writing to `old` instead of `new`."""
+def _replaced(step: Step, names: Mapping[Buffer, Buffer]) -> Step:
+    """The step, writing to other buffers in place of those that `names` has."""
 
     def value(expr: Expr) -> Expr:
         return expr
 
     def target(access: Access) -> Access:
-        return Access(old, access.index) if access.buffer is new else access
+        return Access(names[access.buffer], access.index) if access.buffer in names else access
 
     if isinstance(step, LoopPlan):
         rest = tuple(tuple(rewrite_store(s, value, target) for s in stores) for stores in step.rest)
