@@ -18,6 +18,7 @@ class Atom:
     __slots__ = ("_hash", "key")
 
     key: tuple[object, ...]
+    fixed = True  # means the same in every program (core/remembered.py)
 
     def __init__(self, key: tuple[object, ...]) -> None:
         self.key = key
@@ -53,6 +54,7 @@ class Dim(Atom):
     """
 
     __slots__ = ("high", "low", "name", "owner")
+    fixed = False
 
     def __init__(self, name: str, low: Bound = 0, high: Bound = INFINITY, owner: Any = None) -> None:
         self.name = name

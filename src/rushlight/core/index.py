@@ -16,18 +16,20 @@ from typing import Any
 
 from .atoms import Atom, Bound, Dim, floor_div
 from .polynomial import Monomial, Polynomial, product_bounds
+from .remembered import MOST, remembered, remembered_mapping
 
 
 class Below(Atom):
     """A number from 0 to an extent (exclusive)."""
 
-    __slots__ = ("extent", "name")
+    __slots__ = ("extent", "fixed", "name")
 
     kind: str
 
     def __init__(self, name: str, extent: IndexLike) -> None:
         self.name = name
         self.extent = as_index(extent)
+        self.fixed = self.extent.fixed
         super().__init__((self.kind, name, self.extent))
 
     def bounds(self) -> tuple[Bound, Bound]:
@@ -54,13 +56,14 @@ class Indirect(Below):
 class Division(Atom):
     """What is left of a division by a positive divisor that cannot be done yet."""
 
-    __slots__ = ("divisor", "value")
+    __slots__ = ("divisor", "fixed", "value")
 
     kind: str
 
     def __init__(self, value: Index, divisor: Index) -> None:
         self.value = value
         self.divisor = divisor
+        self.fixed = value.fixed and divisor.fixed
         super().__init__((self.kind, value, divisor))
 
     def inner(self) -> frozenset[Atom]:
@@ -121,6 +124,7 @@ class Index(Polynomial):
 
     # Arithmetic.
 
+    @remembered
     def __add__(self, other: IndexLike) -> Index:
         other = as_index(other)
         terms = dict(self.terms)
@@ -139,6 +143,7 @@ class Index(Polynomial):
     def __rsub__(self, other: IndexLike) -> Index:
         return as_index(other) + -self
 
+    @remembered
     def __mul__(self, other: IndexLike) -> Index:
         if type(other) is int:
             return Index({monomial: c * other for monomial, c in self.terms.items()}) if other else ZERO
@@ -152,6 +157,7 @@ class Index(Polynomial):
 
     __rmul__ = __mul__
 
+    @remembered
     def __floordiv__(self, divisor: IndexLike) -> Index:
         divisor = as_index(divisor)
         if divisor == 1:
@@ -159,6 +165,7 @@ class Index(Polynomial):
         exact, rest = _split_divisible(self, divisor)
         return exact if _within(rest, divisor) else exact + _quotient(rest, divisor)
 
+    @remembered
     def __mod__(self, divisor: IndexLike) -> Index:
         divisor = as_index(divisor)
         if divisor == 1:
@@ -168,6 +175,7 @@ class Index(Polynomial):
 
     # Looking at it.
 
+    @remembered_mapping
     def substitute(self, values: Mapping[Any, Any]) -> Index:
         """The expression with atoms replaced."""
         if self.atoms().isdisjoint(values):
@@ -180,6 +188,7 @@ class Index(Polynomial):
             result = result + product
         return result
 
+    @remembered
     def stride(self, var: Var) -> Index | None:
         """How much the value grows when `var` grows by one, if that is the same everywhere; else None."""
         step: Index = ZERO
@@ -201,20 +210,27 @@ class Index(Polynomial):
 
 IndexLike = Index | Atom | int
 ZERO = Index({})
+_KNOWN: dict[Any, Index] = {}  # of numbers and atoms
 
 
 def as_index(value: IndexLike) -> Index:
     if isinstance(value, Index):
         return value
-    if isinstance(value, Atom):
-        if isinstance(value, Var) and value.extent == 1:
-            return ZERO  # a loop of one iteration is at 0
-        return Index({(value,): 1})
-    if type(value) is not int:  # a size that changes has an expression (core/symbols.py)
+    if type(value) is not int and not isinstance(value, Atom):
+        # a size that changes has an expression (core/symbols.py)
         expression = getattr(value, "index", None)
-        if isinstance(expression, Index):
-            return expression
-    return Index({(): value})
+        return expression if isinstance(expression, Index) else Index({(): value})
+    found = _KNOWN.get(value)
+    if found is None:
+        if isinstance(value, Var) and value.extent == 1:
+            found = ZERO  # a loop of one iteration is at 0
+        else:
+            found = Index({(value,): 1} if isinstance(value, Atom) else {(): value})
+        if found.fixed:
+            if len(_KNOWN) >= MOST:
+                _KNOWN.clear()
+            _KNOWN[value] = found
+    return found
 
 
 def dot(indices: Iterable[IndexLike], strides: Iterable[IndexLike], offset: IndexLike = 0) -> Index:

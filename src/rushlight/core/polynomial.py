@@ -12,13 +12,14 @@ Monomial = tuple[Atom, ...]
 class Polynomial:
     """`terms` maps products of atoms to non-zero integer coefficients; () is the constant."""
 
-    __slots__ = ("_atoms", "_bounds", "_hash", "terms")
+    __slots__ = ("_atoms", "_bounds", "_hash", "fixed", "terms")
 
     def __init__(self, terms: Mapping[Monomial, int]) -> None:
         self._atoms: frozenset[Atom] | None = None
         self.terms = {monomial: c for monomial, c in terms.items() if c}
         self._hash = hash(frozenset(self.terms.items()))
         self._bounds: tuple[Bound, Bound] | None = None
+        self.fixed = all(atom.fixed for monomial in self.terms for atom in monomial)
 
     def __hash__(self) -> int:
         return self._hash
@@ -66,13 +67,15 @@ class Polynomial:
             total += coefficient
         return total
 
+    def ordered(self) -> list[tuple[Monomial, int]]:
+        """The terms in an order that does not depend on how the expression came about."""
+        return sorted(self.terms.items(), key=lambda item: [a.sort_key() for a in item[0]])
+
     def __str__(self) -> str:
         if not self.terms:
             return "0"
         parts = []
-        for monomial, coefficient in sorted(
-            self.terms.items(), key=lambda item: [a.sort_key() for a in item[0]]
-        ):
+        for monomial, coefficient in self.ordered():
             product = "*".join(_wrapped_atom(atom) for atom in monomial)
             if not monomial:
                 parts.append(str(coefficient))

@@ -151,7 +151,7 @@ class Recorder:
         """An index as a value."""
         plain: dict[Any, int] = {}
         total: Expr | None = None
-        for monomial, coefficient in index.terms.items():
+        for monomial, coefficient in index.ordered():
             loaded = [atom for atom in monomial if isinstance(atom, Indirect)]
             rest = Index({tuple(a for a in monomial if a not in loaded): coefficient})
             if self.indirect_in(rest):

@@ -43,8 +43,7 @@ class Lowerer:
         self.recorder = Recorder()
         self.definitions: list[Definition] = []
         self.buffers: list[Buffer] = []
-        self._counter = 0
-        self._points: dict[tuple[int, ...], tuple[Var, ...]] = {}
+        self._points: dict[tuple[Any, ...], tuple[Var, ...]] = {}
         self.permuted: set[Buffer] = set()  # that lie in another order than their tensor's strides say
         # copies of operands of products, by shape and element at the sample point
         self.operands: dict[tuple[tuple[int, ...], Expr], tuple[Buffer, tuple[int, ...], int]] = {}
@@ -69,17 +68,20 @@ class Lowerer:
             if not has_native_code(node):
                 raise NotRecordable(f"{node.op} of {node.dtype.name}")
 
-    def variables(self, shape: Sequence[int]) -> tuple[Var, ...]:
-        """New loop variables that run over `shape`."""
-        self._counter += 1
-        return tuple(Var(f"i{self._counter}_{d}", extent) for d, extent in enumerate(shape))
+    def variables(self, shape: Sequence[int], letter: str = "i") -> tuple[Var, ...]:
+        """Loop variables that run over `shape`, the same ones each time: what is worked out for one definition,
+        or for a look at an element, is then known for others. Loops of one definition that run over different
+        dimensions have different letters."""
+        key = (letter, *shape)
+        found = self._points.get(key)
+        if found is None:
+            found = tuple(Var(f"{letter}{d}", extent) for d, extent in enumerate(shape))
+            self._points[key] = found
+        return found
 
     def sample_point(self, shape: Sequence[int]) -> tuple[Var, ...]:
-        """Loop variables over `shape`, the same ones each time, for expressions that are only looked at."""
-        key = tuple(shape)
-        if key not in self._points:
-            self._points[key] = self.variables(shape)
-        return self._points[key]
+        """Loop variables over `shape`, for expressions that are only looked at."""
+        return self.variables(shape)
 
     def stored(
         self, buffer: Buffer, shape: Sequence[int], strides: Sequence[int] | None = None, offset: int = 0
@@ -293,7 +295,7 @@ class Lowered:
             return folded.cast(dtype or self.dtype) if folded.dtype is wide else folded
         kept = [d for d in range(self.ndim) if d not in dims]
         outer = owner.variables([self.shape[d] for d in kept])
-        inner = owner.variables([self.shape[d] for d in dims])
+        inner = owner.variables([self.shape[d] for d in dims], "k")
         index: list[Any] = [0] * self.ndim
         for d, var in zip(kept, outer, strict=True):
             index[d] = var

@@ -356,7 +356,7 @@ class ValueEmitter:
     def _polynomial(self, index: Index, atom_value: Callable[[Any], Any], lanes: int = 1) -> Any:
         e = self.e
         total: Any = None
-        for monomial, coefficient in index.terms.items():
+        for monomial, coefficient in index.ordered():
             if not monomial:
                 continue
             term: Any = None
@@ -375,7 +375,7 @@ def _parted(index: Index, var: Var) -> tuple[Index, Index]:
     """What does not change along `var`, and the rest, with the constant: that costs nothing in an address."""
     still: dict[Any, int] = {}
     moving: dict[Any, int] = {}
-    for monomial, coefficient in index.terms.items():
+    for monomial, coefficient in index.ordered():
         fixed = monomial and not Index({monomial: 1}).depends_on(var)
         (still if fixed else moving)[monomial] = coefficient
     return Index(still), Index(moving)

@@ -1,0 +1,55 @@
+"""Results of exact arithmetic that are worked out once.
+
+Equal layers of a model ask for the same sums, products and quotients of indices over and over. An operand takes
+part if it is `fixed`: if it means the same in every program, which a size that is known at calls alone does
+not.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+MOST = 100_000  # results of one operation; beyond that, they are forgotten all at once
+
+
+def remembered(operation: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """A method of an immutable number and another operand, or an int, that is worked out once for each pair."""
+    known: dict[tuple[Any, Any], Any] = {}
+
+    @functools.wraps(operation)
+    def result(self: Any, other: Any) -> Any:
+        if not self.fixed or not (type(other) is int or getattr(other, "fixed", False)):
+            return operation(self, other)
+        key = (self, other)
+        found = known.get(key)
+        if found is None:
+            found = operation(self, other)
+            if len(known) >= MOST:
+                known.clear()
+            known[key] = found
+        return found
+
+    return result
+
+
+def remembered_mapping(operation: Callable[[Any, Mapping[Any, Any]], Any]) -> Callable[[Any, Any], Any]:
+    """The same of a method whose operand says what to put in place of what."""
+    known: dict[tuple[Any, tuple[Any, ...]], Any] = {}
+
+    @functools.wraps(operation)
+    def result(self: Any, values: Mapping[Any, Any]) -> Any:
+        given = values.values()
+        if not self.fixed or not all(type(v) is int or getattr(v, "fixed", False) for v in given):
+            return operation(self, values)
+        key = (self, tuple(values.items()))
+        found = known.get(key)
+        if found is None:
+            found = operation(self, values)
+            if len(known) >= MOST:
+                known.clear()
+            known[key] = found
+        return found
+
+    return result
