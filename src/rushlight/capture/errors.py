@@ -165,6 +165,19 @@ def user_line() -> str:
 def user_frame() -> FrameType | None:
     """The innermost frame outside of this package."""
     frame: FrameType | None = sys._getframe(2)
-    while frame is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] == _PACKAGE:
+    while frame is not None and (id(frame.f_globals) in _OWN or _is_own(frame.f_globals)):
         frame = frame.f_back
     return frame
+
+
+_OWN: set[int] = set()  # the globals of modules of this package, which stay as long as the process does
+
+
+def _is_own(variables: dict[str, Any]) -> bool:
+    name = str(variables.get("__name__", ""))
+    module = sys.modules.get(name)
+    if name.partition(".")[0] != _PACKAGE:
+        return False
+    if module is not None and vars(module) is variables:
+        _OWN.add(id(variables))
+    return True

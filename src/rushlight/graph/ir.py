@@ -62,7 +62,13 @@ class Node:
 
     def inputs(self) -> list[Value]:
         """The values it uses, in argument order, each as often as it is used."""
-        return list(values_in(self.args))
+        found: list[Value] = []
+        for argument in self.args:
+            if type(argument) is Value:
+                found.append(argument)
+            elif isinstance(argument, (tuple, list)):  # noqa: UP038  asked for every argument of a program
+                found.extend(values_in(argument))
+        return found
 
     def __repr__(self) -> str:
         return print_node(self)
@@ -131,10 +137,19 @@ def values_in(argument: Any) -> Iterator[Value]:
 
 def map_values(argument: Any, function: Callable[[Value], Any]) -> Any:
     """`argument` with each value replaced."""
-    if isinstance(argument, Value):
+    if type(argument) is Value:
         return function(argument)
-    if isinstance(argument, tuple | list):
-        return tuple(map_values(item, function) for item in argument)
+    if isinstance(argument, (tuple, list)):  # noqa: UP038  asked for every argument of a program
+        return tuple(
+            [
+                function(item)
+                if type(item) is Value
+                else map_values(item, function)
+                if isinstance(item, (tuple, list))  # noqa: UP038
+                else item
+                for item in argument
+            ]
+        )
     return argument
 
 

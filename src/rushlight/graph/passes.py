@@ -38,14 +38,16 @@ def remove_dead_code(graph: Graph) -> None:
     needed = set(graph.outputs)
     kept: list[Node] = []
     for node in reversed(graph.nodes):
-        if any(value in needed for value in node.outputs):
+        if not needed.isdisjoint(node.outputs):
             kept.append(node)
             needed.update(node.inputs())
     graph.nodes = kept[::-1]
 
 
 def replace_values(graph: Graph, replacement: dict[Value, Value]) -> None:
-    """Use `replacement[v]` wherever v is used."""
+    """Use `replacement[v]` wherever v is used, and drop what nobody uses then."""
+    if not replacement:
+        return
 
     def resolved(value: Value) -> Value:
         while value in replacement:
@@ -55,6 +57,7 @@ def replace_values(graph: Graph, replacement: dict[Value, Value]) -> None:
     for node in graph.nodes:
         node.args = map_values(node.args, resolved)
     graph.outputs = [resolved(value) for value in graph.outputs]
+    remove_dead_code(graph)
 
 
 def merge_common_subexpressions(graph: Graph) -> None:
@@ -62,7 +65,8 @@ def merge_common_subexpressions(graph: Graph) -> None:
     seen: dict[Any, Node] = {}
     replacement: dict[Value, Value] = {}
     for node in graph.nodes:
-        node.args = map_values(node.args, lambda value: replacement.get(value, value))
+        if replacement:
+            node.args = map_values(node.args, lambda value: replacement.get(value, value))
         if node.op.random:
             continue
         # a copy and a filled tensor have the memory order that was asked for, which no argument tells
@@ -72,7 +76,6 @@ def merge_common_subexpressions(graph: Graph) -> None:
         if first is not node:
             replacement.update(zip(node.outputs, first.outputs, strict=True))
     replace_values(graph, replacement)
-    remove_dead_code(graph)
 
 
 def _key(argument: Any) -> Any:
@@ -93,12 +96,12 @@ def remove_identities(graph: Graph) -> None:
     """Drop calls that return their input as it is: views to the same shape, casts to the same dtype, ..."""
     replacement: dict[Value, Value] = {}
     for node in graph.nodes:
-        node.args = map_values(node.args, lambda value: replacement.get(value, value))
+        if replacement:
+            node.args = map_values(node.args, lambda value: replacement.get(value, value))
         source = identity_of(node)
         if source is not None:
             replacement[node.outputs[0]] = source
     replace_values(graph, replacement)
-    remove_dead_code(graph)
 
 
 def identity_of(node: Node) -> Value | None:
@@ -180,7 +183,6 @@ def undo_twice(graph: Graph) -> None:
         if _same_layout(source, node.outputs[0]):
             replacement[node.outputs[0]] = source
     replace_values(graph, replacement)
-    remove_dead_code(graph)
 
 
 # Views.
@@ -188,6 +190,7 @@ def undo_twice(graph: Graph) -> None:
 
 def compose_views(graph: Graph) -> None:
     """Make every view a view of the tensor whose memory it is."""
+    changed = False
     for node in graph.nodes:
         if node.op.kind is not Kind.VIEW or not isinstance(node.args[0], Value):
             continue
@@ -200,7 +203,9 @@ def compose_views(graph: Graph) -> None:
             spec = node.outputs[0].spec
             node.op = REGISTRY["as_strided"]
             node.args = (root, spec.known_shape(), spec.known_strides(), spec.offset)
-    remove_dead_code(graph)
+            changed = True
+    if changed:
+        remove_dead_code(graph)
 
 
 def _is_plain_view(value: Value) -> bool:
@@ -231,6 +236,7 @@ def _reads_plainly(value: Value, source: Value) -> bool:
 
 def shorten_casts(graph: Graph) -> None:
     """A cast of a cast converts from the first dtype at once, where the one between holds all its values."""
+    changed = False
     for node in graph.nodes:
         if node.op.name != "_to_copy" or not isinstance(node.args[0], Value):
             continue
@@ -244,7 +250,9 @@ def shorten_casts(graph: Graph) -> None:
                 break
             node.args = (source, *node.args[1:])
             inner = source.node
-    remove_dead_code(graph)
+            changed = True
+    if changed:
+        remove_dead_code(graph)
 
 
 def _holds(wide: DType, narrow: DType) -> bool:
@@ -282,6 +290,7 @@ def constant_of(value: Value) -> Any:
 
 def fold_constants(graph: Graph) -> None:
     """Compute exact operators of filled tensors now, once instead of for each element."""
+    changed = False
     for node in graph.nodes:
         if node.op.kind is not Kind.POINTWISE or not node.op.traits & Trait.EXACT or len(node.outputs) != 1:
             continue
@@ -299,7 +308,9 @@ def fold_constants(graph: Graph) -> None:
         result = execute(node.op, map_values(node.args, one_element))
         node.op = REGISTRY["full"]
         node.args = (output.shape, result.numpy_array().reshape(-1)[0].item(), output.dtype, None, None, None)
-    remove_dead_code(graph)
+        changed = True
+    if changed:
+        remove_dead_code(graph)
 
 
 def _in_place(name: str, change: Callable[[Graph], None], topic: str | None = None) -> Pass:

@@ -29,10 +29,13 @@ class Expr:
     `op` names an instruction; leaves are "constant", "load", "index", "reduced" and "scalar".
     """
 
-    __slots__ = ("_hash", "_parts", "args", "data", "dtype", "op")
+    __slots__ = ("_cost", "_hash", "_loads", "_parts", "args", "data", "dtype", "op")
 
     def __init__(self, op: str, args: tuple[Expr, ...], dtype: DType, data: Any = None) -> None:
-        self._parts: tuple[Expr, ...] | None = None  # see `walk`
+        # see `walk`, `loads_in` and `cost`
+        self._parts: tuple[Expr, ...] | None = None
+        self._loads: tuple[Access, ...] | None = None
+        self._cost: int | None = None
         self.op = op
         self.args = args
         self.dtype = dtype
@@ -407,14 +410,14 @@ def _walk(expr: Expr) -> list[Expr]:
             seen.update(dict.fromkeys(node._parts))
         else:
             stack.append((node, True))
-            stack.extend((operand, False) for operand in reversed(_operands(node)))
+            stack.extend((operand, False) for operand in reversed(operands_of(node)))
     return list(seen)
 
 
 def spelled(expr: Expr) -> str:
     """The text of an expression; parts that are used often and are not short are written once, as t0, ..."""
     nodes = list(walk(expr))
-    uses = Counter(operand for node in nodes for operand in _operands(node))
+    uses = Counter(operand for node in nodes for operand in operands_of(node))
     texts: dict[Expr, str] = {}
     names: list[str] = []
     for node in nodes:
@@ -428,8 +431,9 @@ def spelled(expr: Expr) -> str:
 LONG_TEXT = 60  # characters
 
 
-def _operands(node: Expr) -> list[Expr]:
-    return [*node.args, *(e for _, e in node.data.indirect)] if node.op == "load" else list(node.args)
+def operands_of(node: Expr) -> Sequence[Expr]:
+    """What an instruction takes; indices loaded from memory included."""
+    return [*node.args, *(e for _, e in node.data.indirect)] if node.op == "load" else node.args
 
 
 def _spelled_node(node: Expr, texts: Mapping[Expr, str]) -> str:
@@ -444,14 +448,20 @@ def _spelled_node(node: Expr, texts: Mapping[Expr, str]) -> str:
     return f"{node.op}({', '.join(texts[a] for a in node.args)}{extra})"
 
 
-def loads_in(expr: Expr) -> list[Access]:
+def loads_in(expr: Expr) -> Sequence[Access]:
     """The memory that `expr` reads."""
-    return [node.data for node in walk(expr) if node.op == "load"]
+    if expr._loads is None:
+        expr._loads = tuple([node.data for node in walk(expr) if node.op == "load"])
+    return expr._loads
 
 
 def cost(expr: Expr) -> int:
     """How many instructions it takes, transcendental ones counting as several."""
-    return sum(COSTS[node.op] for node in walk(expr) if node.op not in ("load", "constant", "index"))
+    if expr._cost is None:
+        expr._cost = sum(
+            COSTS[node.op] for node in walk(expr) if node.op not in ("load", "constant", "index")
+        )
+    return expr._cost
 
 
 def substitute(recorder: Recorder, expr: Expr, replace: Callable[[Expr], Expr | None]) -> Expr:

@@ -46,6 +46,7 @@ class _GraphLowering:
         self._outputs = outputs = set(graph.outputs)
         self.use_count = {value: len(nodes) + (value in outputs) for value, nodes in users.items()}
         self._users = users
+        self._known_casts: dict[tuple[Any, ...], dict[int, list[DType]]] = {}
         self._depths: dict[Value, int] = dict.fromkeys(graph.inputs, 0)  # how many operators make an element
 
     def run(self) -> Program:
@@ -76,7 +77,8 @@ class _GraphLowering:
             )
             if alike and old.constant is None and is_dense(old.shape, old.spec.known_strides()):
                 found.append((outputs[output], self.input_buffers[old]))
-        return [pair for pair in found if pair[0].memory is MemoryKind.OUTPUT and outputs.count(pair[0]) == 1]
+        counts = Counter(outputs)
+        return [pair for pair in found if pair[0].memory is MemoryKind.OUTPUT and counts[pair[0]] == 1]
 
     def _lower_input(self, value: Value) -> None:
         """Memory as the caller lays it out; the pointer given at run time is that of the first element."""
@@ -204,13 +206,11 @@ class _GraphLowering:
         op = node.op
         if 0 in node.outputs[0].shape:  # nothing is computed, so that nothing can be wrong with it
             return tuple(self.low.full(value.shape, 0, value.dtype) for value in node.outputs)
-        described = map_values(node.args, _stand_in)
-        plan = plan_for(op, described, [described[i] for i in op.operands])
+        casts = self._casts(node)
         shape = node.outputs[0].shape
         operands = {
             i: self.values[node.args[i]].expand(shape) for i in op.operands if isinstance(node.args[i], Value)
         }
-        casts = {i: [BY_NUMPY[d] for d in cast] for i, cast in zip(op.operands, plan.casts, strict=True)}
         result_dtypes = [value.dtype for value in node.outputs]
 
         def elements(index: Indices) -> tuple[Expr, ...]:
@@ -223,12 +223,31 @@ class _GraphLowering:
             return tuple(ops.cast(r, dtype) for r, dtype in zip(results, result_dtypes, strict=True))
 
         # raises NotRecordable before anything depends on it
-        for element in elements(tuple(as_index(v) for v in self.low.sample_point(shape))):
+        point = tuple(as_index(v) for v in self.low.sample_point(shape))
+        here = elements(point)
+        for element in here:
             self.low.check(element)
-        return tuple(
+        results = tuple(
             self.low.generated(shape, value.dtype, _component(elements, i))
             for i, value in enumerate(node.outputs)
         )
+        for result, element in zip(results, here, strict=True):
+            result.know(point, element)
+        return results
+
+    def _casts(self, node: Node) -> dict[int, list[DType]]:
+        """For each operand of a pointwise operator the dtypes it is converted to, one after the other."""
+        op = node.op
+        operands = [node.args[i] for i in op.operands]
+        kinds = [(a.dtype, a.number, not a.shape) if isinstance(a, Value) else type(a) for a in operands]
+        key = (op, *kinds)
+        found = self._known_casts.get(key)
+        if found is None or op.promote_by is not None:  # which looks at other arguments as well
+            described = map_values(node.args, _stand_in)
+            plan = plan_for(op, described, [described[i] for i in op.operands])
+            found = {i: [BY_NUMPY[d] for d in cast] for i, cast in zip(op.operands, plan.casts, strict=True)}
+            self._known_casts[key] = found
+        return found
 
     # Views: index arithmetic between the virtual layouts of the view and of its root.
 

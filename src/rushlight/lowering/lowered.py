@@ -27,7 +27,7 @@ from ..core.shapes import (
 from ..core.symbols import exact, hint, hint_of, size_of
 from ..kernels.creation import filled
 from ..loops.definitions import Definition, Map, Reduction
-from ..loops.expr import Expr, NotRecordable, Recorder, cost, loads_in, walk
+from ..loops.expr import Expr, NotRecordable, Recorder, cost, loads_in, operands_of
 from ..loops.native import has_native_code
 from ..loops.nest import Buffer, Combine, MemoryKind
 from .cost import CHEAP, CHEAP_INDEX, CHEAPER_THAN_MEMORY, LARGE, MANY_TIMES
@@ -44,6 +44,7 @@ class Lowerer:
         self.definitions: list[Definition] = []
         self.buffers: list[Buffer] = []
         self._points: dict[tuple[Any, ...], tuple[Var, ...]] = {}
+        self._checked: set[Expr] = set()
         self.permuted: set[Buffer] = set()  # that lie in another order than their tensor's strides say
         # copies of operands of products, by shape and element at the sample point
         self.operands: dict[tuple[tuple[int, ...], Expr], tuple[Buffer, tuple[int, ...], int]] = {}
@@ -64,9 +65,14 @@ class Lowerer:
 
     def check(self, expr: Expr) -> None:
         """Raise NotRecordable if `expr` has an instruction without native code."""
-        for node in walk(expr):
-            if not has_native_code(node):
-                raise NotRecordable(f"{node.op} of {node.dtype.name}")
+        left = [expr]
+        while left:
+            node = left.pop()
+            if node not in self._checked:
+                if not has_native_code(node):
+                    raise NotRecordable(f"{node.op} of {node.dtype.name}")
+                self._checked.add(node)
+                left.extend(operands_of(node))
 
     def variables(self, shape: Sequence[int], letter: str = "i") -> tuple[Var, ...]:
         """Loop variables that run over `shape`, the same ones each time: what is worked out for one definition,
@@ -150,6 +156,10 @@ class Lowered:
         if found is None:
             found = self._loaded[key] = self._element(key)
         return found
+
+    def know(self, index: Indices, element: Expr) -> None:
+        """The element at `index` was worked out already."""
+        self._loaded[index] = element
 
     # Functions of functions.
 
