@@ -66,7 +66,7 @@ class Node:
         for argument in self.args:
             if type(argument) is Value:
                 found.append(argument)
-            elif isinstance(argument, (tuple, list)):  # noqa: UP038  asked for every argument of a program
+            elif isinstance(argument, (tuple, list)):
                 found.extend(values_in(argument))
         return found
 
@@ -139,13 +139,13 @@ def map_values(argument: Any, function: Callable[[Value], Any]) -> Any:
     """`argument` with each value replaced."""
     if type(argument) is Value:
         return function(argument)
-    if isinstance(argument, (tuple, list)):  # noqa: UP038  asked for every argument of a program
+    if isinstance(argument, (tuple, list)):
         return tuple(
             [
                 function(item)
                 if type(item) is Value
                 else map_values(item, function)
-                if isinstance(item, (tuple, list))  # noqa: UP038
+                if isinstance(item, (tuple, list))
                 else item
                 for item in argument
             ]

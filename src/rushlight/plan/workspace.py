@@ -7,9 +7,10 @@ call to call, `place` runs again when a program is called with sizes that it has
 
 from __future__ import annotations
 
-from bisect import insort
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from ..loops.nest import Buffer, MemoryKind
 from ..schedule.memory import bytes_hint
@@ -51,11 +52,11 @@ def place_temporaries(stages: Sequence[Sequence[Buffer]]) -> Workspace:
     lengths = [aligned(max(bytes_hint(b), 1)) for b in lives]
     places, size = place(lengths, list(lives.values()))
     offsets = dict(zip(lives, places, strict=True))
-    tops = [0] * len(stages)
+    tops = np.zeros(len(stages), np.int64)
     for (first, last), length, start in zip(lives.values(), lengths, places, strict=True):
-        for at in range(first, last + 1):
-            tops[at] = max(tops[at], start + length)
-    return Workspace(offsets, size, tuple(tops), lives)
+        here = tops[first : last + 1]
+        np.maximum(here, start + length, out=here)
+    return Workspace(offsets, size, tuple(tops.tolist()), lives)
 
 
 def place(lengths: Sequence[int], lives: Sequence[Life]) -> tuple[list[int], int]:
@@ -75,16 +76,25 @@ def _place(
 ) -> int:
     """Place buffers in turn, each in the first gap from `base` on that is free all its life; gives the end of
     the last one."""
-    placed: list[tuple[int, int, int]] = []  # (start, end, buffer), sorted by start
+    # of those that have a place: where they begin and end, and when their lives do
+    low, high, born, dead = (np.empty(len(buffers), np.int64) for _ in range(4))
     size = base
-    for buffer in buffers:
-        start, (born, dies) = base, lives[buffer]
-        for low, high, other in placed:
-            if lives[other][0] <= dies and lives[other][1] >= born:
-                if low - start >= lengths[buffer]:
-                    break
-                start = max(start, high)
+    for number, buffer in enumerate(buffers):
+        length, (first, last) = lengths[buffer], lives[buffer]
+        meets = (born[:number] <= last) & (dead[:number] >= first)
+        start = _first_gap(low[:number][meets], high[:number][meets], base, length)
         offsets[buffer] = start
-        insort(placed, (start, start + lengths[buffer], buffer), key=lambda item: item[0])
-        size = max(size, start + lengths[buffer])
+        low[number], high[number], born[number], dead[number] = start, start + length, first, last
+        size = max(size, start + length)
     return size
+
+
+def _first_gap(low: np.ndarray, high: np.ndarray, base: int, length: int) -> int:
+    """Where the first `length` bytes from `base` on are that no range from `low` to `high` touches."""
+    if not low.size:
+        return base
+    order = np.argsort(low)
+    ends = np.maximum.accumulate(high[order])
+    starts = np.concatenate(([base], np.maximum(ends, base)))
+    fits = low[order] - starts[:-1] >= length
+    return int(starts[fits.argmax()] if fits.any() else starts[-1])
