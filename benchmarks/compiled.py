@@ -224,6 +224,17 @@ def _first_call(case: Case, contestant: str, prepare: Callable[[], None]) -> Fir
     return FirstCall(fresh)
 
 
+def first_call(make: Callable[[], Callable[[], Any]]) -> FirstCall:
+    """The first call beyond the next ones of what `make` gives, with nothing in our object cache."""
+
+    def fresh() -> Callable[[], Any]:
+        _warm_up(OURS)
+        _use_new_cache()
+        return make()
+
+    return FirstCall(fresh)
+
+
 @functools.cache
 def _warm_up(contestant: str) -> None:
     """Load what a compiler needs, by compiling something else."""

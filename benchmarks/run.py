@@ -27,6 +27,7 @@ from rich.table import Table
 
 from compiled import CASES, cached_row, cold_row, floor_row, memory_row, run_row
 from control_flow import CONTROL_FLOW
+from depth import DEEP, depth_row
 from rushlight.runtime.target import host
 from timing import BEST, OURS, Outcome, Row, measure, timed
 from training import TRAINING
@@ -140,6 +141,7 @@ ROWS: dict[str, Callable[[str, bool], Row]] = {
         for case in CASES
     },
     **CONTROL_FLOW,
+    f"cold compile, GPT training step of {DEEP} layers": depth_row,
     **{f"peak memory, {case}": functools.partial(_of_case, memory_row, case) for case in TRAINING},
 }
 

@@ -1,0 +1,82 @@
+"""What equal layers cost a compilation: work that grows with their number, not with its square, and no code."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import rushlight as rl
+import rushlight.nn.functional as F
+from rushlight import nn, optim
+from rushlight.compiler.explain import Explanation
+
+WIDTH = 16
+
+
+class Block(nn.Module):
+    """A residual block with a product, a normalization and a function of each element."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.linear = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: Any) -> Any:
+        return x + F.gelu(self.linear(self.norm(x)))
+
+
+def _step(layers: int) -> Callable[[Any], Any]:
+    """Forward, backward and AdamW of a model of equal blocks."""
+    model = nn.Sequential(*[Block() for _ in range(layers)])
+    optimizer = optim.AdamW(model.parameters())
+
+    def step(x: Any) -> Any:
+        optimizer.zero_grad()
+        loss = model(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return step
+
+
+def _explained(layers: int) -> Explanation:
+    return rl.explain(_step(layers), rl.ones(8, WIDTH))
+
+
+def _functions(text: str) -> int:
+    return len(re.findall(r"^define ", text, re.MULTILINE))
+
+
+def test_equal_layers_share_their_code() -> None:
+    few, many = (_functions(_explained(layers).llvm) for layers in (4, 12))
+    assert many == few
+
+
+def _calls(function: Callable[[], Any]) -> int:
+    """How often functions of Python's, and turns of generators, began while another runs."""
+    count = 0
+
+    def seen(frame: FrameType, event: str, argument: Any) -> None:
+        nonlocal count
+        count += event == "call"
+
+    sys.setprofile(seen)
+    try:
+        function()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def test_work_is_linear_in_the_layers() -> None:
+    _explained(2)  # what is worked out once for a process
+    few, some, many = (_compiling(layers) for layers in (4, 8, 16))
+    assert many - some < 1.1 * 2 * (some - few)
+
+
+def _compiling(layers: int) -> int:
+    step, x = rl.compile(_step(layers), options={"use_cache": False}), rl.ones(8, WIDTH)
+    return _calls(lambda: step(x))
