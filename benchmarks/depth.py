@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
 from collections.abc import Callable
 from typing import Any
 
 import rushlight as rl
-import rushlight.nn.functional as functional
 from compiled import first_call
-from rushlight import nn, optim
 from timing import OURS, Row
+
+nn: Any = importlib.import_module("rushlight.nn")
+functional: Any = importlib.import_module("rushlight.nn.functional")
 
 DEEP, DEPTHS = 32, (8, 2)  # layers
 BAR = 2.5  # the time of the deep one over that of two layers
 WIDTH, HEADS, CONTEXT, TEXTS, CHARACTERS = 64, 4, 64, 2, 128
 
 
-class Block(nn.Module):
+class Block(nn.Module):  # type: ignore[misc]
     """Attention and a feed-forward network, each after a normalization and with a residual connection."""
 
     def __init__(self) -> None:
@@ -33,7 +36,7 @@ class Block(nn.Module):
         return x + self.contract(functional.gelu(self.expand(self.norm2(x))))
 
 
-class GPT(nn.Module):
+class GPT(nn.Module):  # type: ignore[misc]
     """Token and place embeddings, blocks, and scores of the next characters."""
 
     def __init__(self, layers: int) -> None:
@@ -52,7 +55,7 @@ class GPT(nn.Module):
 def training_step(layers: int) -> Callable[[], Any]:
     """A compiled training step of a new model, which has not run yet."""
     model = GPT(layers)
-    optimizer = optim.AdamW(model.parameters(), lr=1e-3)
+    optimizer = rl.optim.AdamW(model.parameters(), lr=1e-3)
 
     def step(text: Any, target: Any) -> Any:
         optimizer.zero_grad()
@@ -68,7 +71,7 @@ def training_step(layers: int) -> Callable[[], Any]:
 
 def depth_row(name: str, quick: bool) -> Row:
     """The first call of a deep model beyond the next ones, against that of shallow ones; nothing is cached."""
-    contestants = {OURS: first_call(lambda: training_step(DEEP))}
+    contestants: dict[str, Any] = {OURS: first_call(functools.partial(training_step, DEEP))}
     for layers in DEPTHS:
-        contestants[f"{layers} layers"] = first_call(lambda layers=layers: training_step(layers))
+        contestants[f"{layers} layers"] = first_call(functools.partial(training_step, layers))
     return Row(name, contestants, {"2 layers": BAR}, 1 if quick else 3)

@@ -136,6 +136,6 @@ def repeatable(statements: Sequence[Statement]) -> bool:
     )
 
 
-def accesses_of(statement: Statement) -> list[Access]:
+def accesses_of(statement: Statement) -> Sequence[Access]:
     found = loads_in(statement.value)
     return [*found, statement.access] if isinstance(statement, Store) else found
