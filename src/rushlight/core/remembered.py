@@ -14,13 +14,18 @@ from typing import Any
 MOST = 100_000  # results of one operation; beyond that, they are forgotten all at once
 
 
+def _is_fixed(value: Any) -> bool:
+    """Of its class first: a size that changes becomes a number when it is asked for what it has not."""
+    return type(value) is int or (hasattr(type(value), "fixed") and value.fixed)
+
+
 def remembered(operation: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """A method of an immutable number and another operand, or an int, that is worked out once for each pair."""
     known: dict[tuple[Any, Any], Any] = {}
 
     @functools.wraps(operation)
     def result(self: Any, other: Any) -> Any:
-        if not self.fixed or not (type(other) is int or getattr(other, "fixed", False)):
+        if not self.fixed or not _is_fixed(other):
             return operation(self, other)
         key = (self, other)
         found = known.get(key)
@@ -40,8 +45,7 @@ def remembered_mapping(operation: Callable[[Any, Mapping[Any, Any]], Any]) -> Ca
 
     @functools.wraps(operation)
     def result(self: Any, values: Mapping[Any, Any]) -> Any:
-        given = values.values()
-        if not self.fixed or not all(type(v) is int or getattr(v, "fixed", False) for v in given):
+        if not self.fixed or not all(map(_is_fixed, values.values())):
             return operation(self, values)
         key = (self, tuple(values.items()))
         found = known.get(key)
