@@ -229,7 +229,7 @@ def first_call(make: Callable[[], Callable[[], Any]]) -> FirstCall:
 
     def fresh() -> Callable[[], Any]:
         _warm_up(OURS)
-        _use_new_cache()
+        use_new_cache()
         return make()
 
     return FirstCall(fresh)
