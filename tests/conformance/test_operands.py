@@ -79,6 +79,7 @@ _LOOKS_FIRST = (
     "nn.functional.bilinear",
     "nn.functional.adaptive_max_pool1d",
     "grid_sampler_2d",
+    "grid_sampler_3d",
     "nn.functional.ctc_loss",
     "_batch_norm_with_update",
 )
@@ -95,6 +96,8 @@ KNOWN = {
     ("nn.functional.batch_norm", "empty"),
     ("nn.functional.embedding", "empty"),
     ("nn.functional.embedding_bag", "empty"),
+    # torch asks for the least of no lengths
+    ("_segment_reduce.lengths", "empty"),
     # torch writes to expanded running statistics, one element over the other; we refuse
     *((name, "expanded") for name in _STATISTICS),
     # torch takes empty operands whose sizes do not fit; its FFT library refuses empty batches

@@ -385,6 +385,7 @@ def matrix_exp(self: Tensor) -> Tensor:
 @linalg("linalg_tensorinv(Tensor self, int ind=2) -> Tensor", "tensorinv")
 def linalg_tensorinv(self: Tensor, ind: int) -> Tensor:
     check(ind > 0, "Expected a strictly positive integer for 'ind'")
+    check(ind <= self.ndim, f"linalg.tensorinv: ind is {ind}, but the tensor has {self.ndim} dimensions")
     first, last = tuple(self.shape[:ind]), tuple(self.shape[ind:])
     check(
         math.prod(first) == math.prod(last),

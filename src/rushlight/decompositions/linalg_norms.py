@@ -165,9 +165,10 @@ def linalg_norm_str(
 def linalg_cond(self: Tensor, p: Any) -> Tensor:
     check_matrix(self, "linalg.cond")
     check_numbers(self, "linalg.cond")
+    if 0 in self.shape:
+        return self.new_zeros(self.shape[:-2]).to(real(self))
     if p is None or abs(p) == 2.0:
         values = run_name("linalg_svdvals", self, None)
-        check(values.shape[-1] > 0, "linalg.cond(p=None): the input has no singular values")
         first, last = values.select(-1, 0), values.select(-1, -1)
         return last / first if p == -2.0 else first / last
     check_square(self, "linalg.cond")
@@ -228,6 +229,8 @@ def magnitudes(self: Tensor, hermitian: bool) -> Tensor:
 
 def rank(self: Tensor, atol: Any, rtol: Any, hermitian: bool) -> Tensor:
     check_matrix(self, "torch.linalg.matrix_rank", "input")
+    if 0 in self.shape:
+        return self.new_zeros(self.shape[:-2]).long()
     values = magnitudes(self, hermitian)
     return (values > tolerance(values, atol, rtol, self.shape)).sum(-1)
 
