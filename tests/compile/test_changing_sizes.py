@@ -10,7 +10,7 @@ import pytest
 import rushlight as rl
 import rushlight.nn.functional as F
 from rushlight import nn, optim
-from rushlight.core.marks import mark_dynamic, mark_static
+from rushlight.core.marks import mark_dynamic, mark_static, maybe_mark_dynamic
 from rushlight.runtime import redzones
 
 SHAPES = [(5, 70), (9, 71), (11, 33), (100, 40), (64, 512), (300, 300), (2, 3)]
@@ -160,6 +160,31 @@ def test_marks() -> None:
     mark_static(last, 0)
     g(last)
     assert len(g.reasons) == 3
+
+
+def test_marks_with_a_range() -> None:
+    x = rl.ones(5, 6)
+    mark_dynamic(x, 0, min=4, max=10)
+    f = rl.compile(lambda x: x * 2 if x.shape[0] >= 4 else x * 3, fullgraph=True)
+    f(x)
+    f(rl.ones(10, 6))
+    assert len(f.reasons) == 1
+    assert f(rl.ones(3, 6))[0, 0] == 3
+    assert len(f.reasons) == 2
+    small = rl.ones(2, 6)
+    mark_dynamic(small, 0, min=4)
+    with pytest.raises(RuntimeError, match="not in the range"):
+        rl.compile(lambda x: x + 1, fullgraph=True)(small)
+
+
+def test_a_dimension_that_must_change() -> None:
+    x = rl.ones(5, 6)
+    mark_dynamic(x, 0)
+    with pytest.raises(RuntimeError, match=r"argument 0.shape\[0\] == 5"):
+        rl.compile(lambda x: x * int(x.shape[0]), fullgraph=True)(x)
+    y = rl.ones(5, 6)
+    maybe_mark_dynamic(y, 0)
+    assert rl.compile(lambda x: x * int(x.shape[0]), fullgraph=True)(y)[0, 0] == 5
 
 
 def test_returned_sizes_and_views() -> None:

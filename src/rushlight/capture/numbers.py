@@ -116,6 +116,7 @@ class Numbers:
         self.symbols = Symbols()
         self.symbols.numbers = self
         self.sizes: dict[Dim, int] = {}  # symbols, and which root each is
+        self.must_change: dict[str, Any] = {}  # sizes that no guard may make one number, by name
 
     def size(self, hint: int, read: Callable[[list[Any]], Any], name: str, low: Any = 2) -> SymInt:
         """A size that may be another one in every call; `read` finds it in the leaves of the arguments."""

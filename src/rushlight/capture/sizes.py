@@ -12,9 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ..core.marks import DimensionMark
 from ..core.pytree import flatten
 from ..core.shapes import Spec, is_dense, memory_order, strides_in_order
-from ..core.symbols import plain
+from ..core.symbols import hint, is_size, plain
 from ..core.tensor import Tensor
 from .numbers import Numbers
 
@@ -26,6 +27,8 @@ class Changing:
     sizes: Mapping[int, frozenset[int]] = field(default_factory=dict)  # dimensions of a tensor
     strides: Mapping[int, frozenset[int]] = field(default_factory=dict)
     numbers: frozenset[int] = frozenset()  # ints
+    # what the program says of dimensions, by the number of the leaf and the dimension
+    marks: Mapping[tuple[int, int], DimensionMark] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return bool(self.sizes or self.strides or self.numbers)
@@ -47,6 +50,10 @@ class SymbolicArguments:
             if isinstance(leaf, Tensor) and (dims or steps) and id(leaf) not in self._tensors:
                 leaf._spec = _symbolic(numbers, i, leaf, dims, steps)
                 self._tensors[id(leaf)] = leaf
+                for d, size in enumerate(leaf._spec.known_shape()):
+                    mark = changing.marks.get((i, d))
+                    if mark is not None:
+                        _limit(numbers, f"argument {i}.shape[{d}]", size, mark)
 
     def pinned(self, tensor: Tensor, spec: Spec) -> Spec:
         """`spec`, which a tensor is about to get, in numbers; the sizes of a tensor that gets another geometry in
@@ -92,3 +99,30 @@ def _symbolic(numbers: Numbers, i: int, tensor: Tensor, dims: frozenset[int], st
             for d, s in enumerate(strides)
         ]
     return Spec(tuple(shape), tensor.dtype, tuple(strides), tensor._offset)
+
+
+def _limit(numbers: Numbers, name: str, size: Any, mark: DimensionMark) -> None:
+    """Assume of a size what its mark says. RuntimeError if the size of this call is another."""
+    low, high = mark.low, mark.high
+    if (low is not None and hint(size) < low) or (high is not None and hint(size) > high):
+        raise RuntimeError(
+            f"mark_dynamic: {name} is {hint(size)}, which is not in the range that was given, {low} to {high}"
+        )
+    if is_size(size):
+        assert low is None or size >= low
+        assert high is None or size <= high
+        if mark.must_be:
+            numbers.must_change[name] = size
+
+
+def check_marks(numbers: Numbers) -> None:
+    """RuntimeError if a program needs one size of a dimension that was marked as dynamic."""
+    for name, size in numbers.must_change.items():
+        number = numbers.symbols.simplified(size.index).constant_value()
+        if number is not None:
+            lines = [guard.line for guard in numbers.symbols.guards if guard.line]
+            where = f" (see {lines[-1]})" if lines else ""
+            raise RuntimeError(
+                f"mark_dynamic: the program can only be compiled for {name} == {number}{where}. Use "
+                "maybe_mark_dynamic to allow that, mark_static if it never changes, or change the program"
+            )

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from ..capture.references import LAYOUT
 from ..capture.sizes import Changing
-from ..core.marks import DimensionMarks, marks_of
+from ..core.marks import DimensionMark, DimensionMarks, marks_of
 from ..core.shapes import is_dense, memory_order
 from ..core.tensor import Tensor
 from .call_key import CallKey
@@ -45,12 +45,14 @@ class ChangingSizes:
         self._sizes: dict[CallKey, dict[int, set[int]]] = {}
         self._strides: dict[CallKey, dict[int, set[int]]] = {}
         self._numbers: dict[CallKey, set[int]] = {}
+        self._marks: dict[CallKey, dict[tuple[int, int], DimensionMark]] = {}
 
     def clear(self) -> None:
         self._last.clear()
         self._sizes.clear()
         self._strides.clear()
         self._numbers.clear()
+        self._marks.clear()
 
     @property
     def watching(self) -> bool:
@@ -78,6 +80,7 @@ class ChangingSizes:
         kind = _kind(key)
         last = self._last.get(kind)
         self._last[kind] = key
+        said = self._marks[kind] = {}  # by the tensors of this call
         marks = {i: marks_of(leaf) for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor)}
         for i, layout in enumerate(key.leaves):
             if not _is_layout(layout):
@@ -96,6 +99,7 @@ class ChangingSizes:
                 if steps and not _is_dense(layout):
                     self._strides.setdefault(kind, {}).setdefault(i, set()).update(steps)
             found -= mark.static
+            said.update({(i, d): mark.of(d) for d in mark.dynamic if mark.of(d).says_more})
             if found:
                 self._sizes.setdefault(kind, {}).setdefault(i, set()).update(found)
 
@@ -114,6 +118,7 @@ class ChangingSizes:
             {i: frozenset(dims) for i, dims in self._sizes.get(kind, {}).items()},
             {i: frozenset(dims) for i, dims in self._strides.get(kind, {}).items()},
             frozenset(numbers),
+            dict(self._marks.get(kind, {})),
         )
 
 

@@ -27,7 +27,7 @@ from ..capture.errors import CaptureError
 from ..capture.locations import NOTHING_KNOWN, Environment
 from ..capture.program import capture_call, try_capture
 from ..capture.programs import Programs, partition_call
-from ..capture.sizes import NOTHING_CHANGES, Changing
+from ..capture.sizes import NOTHING_CHANGES, Changing, check_marks
 from ..codegen.llvm.module import NativeModule, emit_module
 from ..core.garbage import uncollected
 from ..core.index_data import guard_admits, guard_from_data, guard_to_data
@@ -310,6 +310,7 @@ def compile_call(call: CapturedCall, *, use_cache: bool = True, log: PassLog | N
         for artifact in (forward, backward):
             found = () if artifact is None else artifact.guards
             call.live.assume([guard_from_data(guard, symbols) for guard in found])
+        check_marks(call.live.symbols.numbers)
     return CompiledCall(programs, forward, backward)
 
 

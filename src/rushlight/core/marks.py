@@ -16,6 +16,23 @@ class DimensionMarks:
     static: frozenset[int] = frozenset()
     ranges: Mapping[int, tuple[int | None, int | None]] = field(default_factory=dict)
 
+    def of(self, dim: int) -> DimensionMark:
+        return DimensionMark(dim in self.must_be, *self.ranges.get(dim, (None, None)))
+
+
+@dataclass(frozen=True)
+class DimensionMark:
+    """What is said of one dimension whose size changes."""
+
+    must_be: bool = False
+    low: int | None = None
+    high: int | None = None
+
+    @property
+    def says_more(self) -> bool:
+        """Whether it says more than that the size changes."""
+        return self.must_be or self.low is not None or self.high is not None
+
 
 def marks_of(tensor: Any) -> DimensionMarks | None:
     """What was said of the dimensions of a tensor."""
