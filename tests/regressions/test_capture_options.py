@@ -44,7 +44,7 @@ def test_d7_what_is_not_known_is_refused(options, names):
 
 
 def test_d7_a_callable_backend_is_refused():
-    with pytest.raises(NotImplementedError, match=r"torch\.fx"):
+    with pytest.raises(NotImplementedError, match="make_fx"):
         rl.compile(lambda x: x, backend=lambda graph, inputs: graph)
 
 
@@ -80,19 +80,19 @@ def test_uncompiled_backends_with_fullgraph_refuse_what_has_no_graph(backend):
     assert list(compiled.state_dict()) == ["_orig_mod.weight", "_orig_mod.bias"]
 
 
-@pytest.mark.parametrize("dynamic", [None, True, False])
-def test_d7_dynamic_compiles_for_every_shape(dynamic):
+@pytest.mark.parametrize(("dynamic", "compilations"), [(None, 2), (True, 1), (False, 3)])
+def test_d7_dynamic_says_how_often_to_compile(dynamic, compilations):
     compiled = rl.compile(lambda x: (x * 2).sum(0), dynamic=dynamic, fullgraph=True)
     for size in (2, 3, 5):
         x = rl.randn(size, size + 1)
         rl.testing.assert_close(compiled(x), (x * 2).sum(0))
-    assert len(compiled.specializations) == 3
+    assert len(compiled.reasons) == compilations
 
 
 def test_d7_option_use_cache(monkeypatch):
     looked = []
     recall = pipeline._recall
-    monkeypatch.setattr(pipeline, "_recall", lambda key: looked.append(key) or recall(key))
+    monkeypatch.setattr(pipeline, "_recall", lambda key, *more: looked.append(key) or recall(key, *more))
     x = rl.ones(3, 2)
     for use_cache in (True, False):
         looked.clear()
