@@ -41,8 +41,8 @@ def compile(
     once more for all sizes in those dimensions; True does so from the start, False compiles every size anew.
     `backend`: "inductor" (PyTorch's name for its default) and "rushlight" are this compiler; "eager" and
     "aot_eager" run the function as it is, to look for the cause of a difference; with fullgraph=True every kind
-    of call is captured once before it runs, so that what has no graph raises. A callable, which would be given the graph as a
-    GraphModule, is refused.
+    of call is captured once before it runs, so that what has no graph raises. A callable,
+    which would be given the graph as a GraphModule, is refused.
     `mode`: PyTorch's names. There is one way to compile here, which every mode means: calls have little
     overhead without CUDA graphs ("reduce-overhead"), and kernels are chosen by what they cost in a model of
     the machine, not by trial ("max-autotune", "max-autotune-no-cudagraphs").
