@@ -204,6 +204,7 @@ def test_unsupported_variants_do_not_apply():
         "hessian",
         "decomposed",
         "compiled",
+        "compiled_dynamic",
         "compiled_bwd",
         "compiled_writes",
         "compiled_writes_bwd",
