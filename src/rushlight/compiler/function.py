@@ -186,7 +186,7 @@ class CompiledFunction:
                 self._seen.clear()
             self._seen.add(key)
             return None, self._in_pieces(args, kwargs)
-        reason = self._reason(key, leaves)
+        reason = self._reason(leaves)
         if (STANCE.name != "default" and self._stays_eager(key, reason)) or self._runs_eagerly(key, reason):
             return None, self.function(*args, **kwargs)
         environment = environment_of(self.function, (args, kwargs), self._unforeseen)
@@ -307,13 +307,13 @@ class CompiledFunction:
                 environment = environment_of(self.function, (args, kwargs), self._unforeseen)
         return self._capture(key, args, kwargs, environment, or_run=False).call
 
-    def _reason(self, key: CallKey, leaves: list[Any]) -> str:
+    def _reason(self, leaves: list[Any]) -> str:
         """In what a call differs from the nearest one that is compiled."""
         if not self.specializations:
             return "first call"
-        nearest = min(reversed(self.specializations), key=key.distance)
-        seen = seen_as(self._exact, nearest)
-        return self.specializations[nearest][-1].difference(Call(seen, leaves)) or "new arguments"
+        seen = {known: seen_as(self._exact, known) for known in reversed(self.specializations)}
+        nearest = min(seen, key=lambda known: seen[known].distance(known))
+        return self.specializations[nearest][-1].difference(Call(seen[nearest], leaves)) or "new arguments"
 
 
 def _compile_region(function: Callable[..., Any]) -> CompiledFunction:
