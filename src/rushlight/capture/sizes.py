@@ -109,8 +109,10 @@ def _limit(numbers: Numbers, name: str, size: Any, mark: DimensionMark) -> None:
             f"mark_dynamic: {name} is {hint(size)}, which is not in the range that was given, {low} to {high}"
         )
     if is_size(size):
-        assert low is None or size >= low
-        assert high is None or size <= high
+        if low is not None:
+            numbers.symbols.is_nonnegative(size.index - low)  # a guard
+        if high is not None:
+            numbers.symbols.is_nonnegative(high - size.index)
         if mark.must_be:
             numbers.must_change[name] = size
 

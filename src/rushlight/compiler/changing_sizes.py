@@ -21,7 +21,7 @@ from .call_key import CallKey
 SHAPE, STRIDES, DTYPE = (LAYOUT.index(name) for name in ("shape", "strides", "dtype"))
 
 
-class Any_(NamedTuple):
+class AnySize(NamedTuple):
     """What stands in a key for a size of 2 or more that is a symbol."""
 
     what: str
@@ -30,7 +30,7 @@ class Any_(NamedTuple):
         return self.what
 
 
-ANY = Any_("any size")
+ANY = AnySize("any size")
 DENSE = (
     "dense, in order"  # what stands for strides that follow from the sizes, with the order of the dimensions
 )

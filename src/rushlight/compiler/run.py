@@ -110,7 +110,7 @@ def _without_effects(spec: Specialization, tensors: Sequence[Tensor]) -> Invoker
 def finish_native(spec: Specialization, found: Any) -> Any:
     """The result of a native call that is not a single tensor."""
     if type(found) is int:
-        spec.artifact.executable.report(found)
+        spec.artifact.fixed.report(found)
     outputs = dict(zip(spec.native_call.listed, found, strict=True)) if spec.native_call else found
     return spec.call.structure.unflatten(
         [outputs[leaf.index] if leaf.kind == "value" else leaf.python for leaf in spec.call.leaves]

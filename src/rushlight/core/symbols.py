@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from .atoms import Atom, Bound, Dim
-from .index import Index, IndexLike, Quotient, Remainder, as_index
+from .index import Index, Quotient, Remainder, as_index
 from .nested_int import SymInt as SymIntBase
 from .proofs import always_nonnegative, never_zero
 
@@ -463,7 +463,6 @@ _install_divisions()
 _install_comparisons()
 
 __all__ = [
-    "IndexLike",
     "SizeGuard",
     "SymInt",
     "Symbols",

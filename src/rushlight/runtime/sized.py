@@ -65,9 +65,6 @@ class SizedExecutable:
                 self._known.move_to_end(key)
         return found
 
-    def report(self, number: int) -> Any:
-        next(reversed(self._known.values())).report(number)
-
 
 def derived_numbers(
     sizes: Sequence[int], named: Mapping[str, int], derived: Sequence[Sequence[Any]]
