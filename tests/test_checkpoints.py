@@ -201,6 +201,7 @@ def test_a_file_changes_no_object_that_it_names(target: str) -> None:
 LAYOUTS = ("to_sparse", "to_sparse_csr", "to_sparse_csc")
 
 
+@pytest.mark.filterwarnings("ignore:Sparse CS. tensor support is in beta")  # torch, once in a process
 @pytest.mark.parametrize("library", [torch, rushlight], ids=["theirs", "ours"])
 @pytest.mark.parametrize("archive", [True, False])
 @pytest.mark.parametrize("weights_only", [True, False])

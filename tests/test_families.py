@@ -9,6 +9,7 @@ from __future__ import annotations
 import pytest
 
 import rushlight
+import rushlight.batching.rules
 import rushlight.lowering
 from rushlight.core.binding import family_of
 from rushlight.core.registry import REGISTRY, Kind

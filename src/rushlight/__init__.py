@@ -4,24 +4,27 @@ import importlib
 import math
 from typing import TYPE_CHECKING, Any
 
-from . import (
-    _vmap_internals,  # noqa: F401  programs name it
-    amp,
-    autograd,
-    fft,
-    func,
-    functional,
-    linalg,
-    masked,
-    nested,
-    nn,
-    random,
-    signal,
-    sparse,
-    special,
-    storage,
-    utils,
-)
+from .core import heap as _heap
+
+with _heap.collector_paused():  # all but everything is read here, and none of it is garbage
+    from . import (
+        _vmap_internals,  # noqa: F401  programs name it
+        amp,
+        autograd,
+        fft,
+        func,
+        functional,
+        linalg,
+        masked,
+        nested,
+        nn,
+        random,
+        signal,
+        sparse,
+        special,
+        storage,
+        utils,
+    )
 from ._api import indexing as _indexing
 from ._api import legacy as _legacy
 from ._api import link as _link
@@ -79,7 +82,6 @@ from .autograd import (
     no_grad,
     set_grad_enabled,
 )
-from .core import heap as _heap
 from .core.aten import Tag
 from .core.construct import as_tensor, asarray, from_dlpack, from_numpy, frombuffer, tensor, to_dlpack
 from .core.dtype_promotion import can_cast, promote_types
@@ -149,7 +151,6 @@ from .functional import *  # noqa: F403
 from .linalg._lobpcg import lobpcg
 from .linalg._lowrank import lu, pca_lowrank, svd_lowrank
 from .random import fork_rng, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
-from .serialization import load, save
 from .sparse import (
     sparse_bsc_tensor,
     sparse_bsr_tensor,
@@ -166,6 +167,7 @@ from .version import __version__
 if TYPE_CHECKING:
     from . import optim
     from ._higher_order_ops import cond, while_loop
+    from .serialization import load, save
 
 
 half, float, double = float16, float32, float64
@@ -380,6 +382,7 @@ _ON_DEMAND = (
     "overrides",
     "quasirandom",
     "return_types",
+    "serialization",
     "testing",
     "types",
     "version",
@@ -387,13 +390,18 @@ _ON_DEMAND = (
 )
 
 
-_CONTROL_FLOW = ("cond", "while_loop")
+_FUNCTIONS_ON_DEMAND = {
+    "cond": "_higher_order_ops",
+    "load": "serialization",
+    "save": "serialization",
+    "while_loop": "_higher_order_ops",
+}
 
 
 def __getattr__(name: str) -> Any:
     """Subpackages, and functions of them, that are loaded when they are first asked for."""
     if name in _ON_DEMAND:
         return importlib.import_module(f".{name}", __name__)
-    if name in _CONTROL_FLOW:
-        return getattr(importlib.import_module("._higher_order_ops", __name__), name)
+    if name in _FUNCTIONS_ON_DEMAND:
+        return getattr(importlib.import_module(f".{_FUNCTIONS_ON_DEMAND[name]}", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -24,16 +24,11 @@ from typing import Any, BinaryIO
 
 from ._serialization.archives import ArchiveReader, ArchiveWriter
 from ._serialization.checkpoints import Options, is_checkpoint, is_zip, read_checkpoint, unsafe_names
+from ._serialization.classes import register_tensor_class
 from ._serialization.pickled import write_archive, write_pickles
 from ._serialization.safetensors import SerializationError, read_header, write
-from ._serialization.trees import NotPlain, TreeReader, TreeWriter, register_tensor_class
-from ._serialization.trusted import (
-    add_safe_globals,
-    clear_safe_globals,
-    get_safe_globals,
-    safe_globals,
-    set_parameter_class,
-)
+from ._serialization.trees import NotPlain, TreeReader, TreeWriter
+from ._serialization.trusted import add_safe_globals, clear_safe_globals, get_safe_globals, safe_globals
 from .core.lazy import LazyModule
 from .core.mapped import of_file
 from .core.nested_base import NestedBase
@@ -63,7 +58,6 @@ __all__ = [
     "save",
     "set_default_load_endianness",
     "set_default_mmap_options",
-    "set_parameter_class",
     "skip_data",
 ]
 

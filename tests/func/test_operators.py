@@ -14,6 +14,7 @@ from __future__ import annotations
 import pytest
 
 import rushlight as rl
+import rushlight.batching.rules  # attaches the rules
 from rushlight.core.registry import REGISTRY, Kind
 from rushlight.testing.conformance import Task, run_task
 from rushlight.testing.entries import Entry, entries

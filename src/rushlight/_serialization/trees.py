@@ -32,6 +32,7 @@ from ..core.storage import UntypedStorage
 from ..core.tensor import Tensor, alias, meta_tensor
 from ..core.tokens import LAYOUTS, Size, device
 from ..sparse import sparse_compressed_tensor, sparse_coo_tensor
+from .classes import TENSOR_CLASSES
 from .safetensors import Entry, Header, SerializationError, in_file_order, read_array
 
 CODES = {
@@ -57,18 +58,9 @@ CODES = {
 _BY_CODE = {code: name for name, code in CODES.items()} | {"C64": "complex64"}
 _TAG = "$"  # marks a JSON object as anything but a plain value; no other JSON objects are written
 
-_tensor_classes: dict[str, Callable[[Tensor], Tensor]] = {}
-
 
 class NotPlain(Exception):
     """An object that a tree cannot hold; what it is, and where."""
-
-
-def register_tensor_class(name: str, build: Callable[[Tensor], Tensor]) -> None:
-    """Let instances of the Tensor subclass `name` be saved; `build` makes one again from a plain tensor."""
-    if name in _tensor_classes:
-        raise ValueError(f"the tensor class {name} is already registered")
-    _tensor_classes[name] = build
 
 
 # Objects to trees.
@@ -156,7 +148,7 @@ class TreeWriter:
                 **self._members({"values": value._values}, path),
             }
         if (
-            (type(value) is not Tensor and kind not in _tensor_classes)
+            (type(value) is not Tensor and kind not in TENSOR_CLASSES)
             or value._quantizer is not None
             or own_attributes(value)
         ):
@@ -408,7 +400,7 @@ class TreeReader:
 def _finished(tensor: Tensor, record: dict[str, Any]) -> Tensor:
     if record.get("requires_grad"):
         tensor._set_requires_grad()
-    return _tensor_classes[record["class"]](tensor) if "class" in record else tensor
+    return TENSOR_CLASSES[record["class"]](tensor) if "class" in record else tensor
 
 
 def _expected(entry: Entry, dtype: DType, shape: Shape) -> Entry:

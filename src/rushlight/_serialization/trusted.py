@@ -24,18 +24,13 @@ from ..core.tensor import Tensor, alias, meta_tensor
 from ..core.tokens import LAYOUTS, Size, device
 from ..sparse import sparse_compressed_tensor, sparse_coo_tensor
 from ..storage import TypedStorage
+from .classes import TENSOR_CLASSES
 from .safetensors import SerializationError
 
 _BLOCKED = ("sys", "os", "posix", "nt")
 _CODINGS = ("latin1", "latin-1", "ascii", "utf-8", "utf8", "raw_unicode_escape")
 
 _trusted: dict[str, Any] = {}
-_make_parameter: list[Callable[[Tensor], Tensor]] = []
-
-
-def set_parameter_class(make: Callable[[Tensor], Tensor]) -> None:
-    """Say how a Parameter is made of a tensor; nn does, once."""
-    _make_parameter.append(make)
 
 
 class UnsafeError(SerializationError, pickle.UnpicklingError):
@@ -207,7 +202,7 @@ def _sparse(kind: Any, data: tuple[Any, ...]) -> Tensor:
 
 
 def _parameter(data: Tensor, requires_grad: Any, hooks: Any, state: Any = None) -> Tensor:
-    result = _make_parameter[0](data._set_requires_grad(bool(requires_grad)))
+    result = TENSOR_CLASSES["Parameter"](data._set_requires_grad(bool(requires_grad)))
     set_attributes(result, state)
     return result
 

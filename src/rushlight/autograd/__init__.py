@@ -6,7 +6,6 @@ from .. import ops as _ops  # noqa: F401
 from .. import kernels as _kernels  # noqa: F401
 from .. import decompositions as _decompositions  # noqa: F401
 from .. import derivatives as _derivatives  # noqa: F401
-from .. import batching as _batching  # noqa: F401
 
 # isort: on
 from . import anomaly_mode, forward_ad, function, functional, grad_mode, graph, profiler, profiler_util

@@ -6,9 +6,12 @@ time it took itself can be told from theirs.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from typing import Any
+
+from ..core.lazy import LazyModule
+
+json = LazyModule("json")
 
 
 def _format_time(time_us: float) -> str:

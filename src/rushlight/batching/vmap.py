@@ -7,6 +7,7 @@ inside the vmap has an object of its own to record on.
 
 from __future__ import annotations
 
+import importlib
 import warnings
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -82,6 +83,7 @@ class Vmap(Interpreter):
     kind = TransformType.Vmap
 
     def __init__(self, size: int, randomness: str = "error", *, direct: bool = False) -> None:
+        importlib.import_module("rushlight.batching.rules")
         self.number = next_level()
         self.size = size
         self.randomness = randomness

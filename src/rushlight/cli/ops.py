@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-import rushlight  # noqa: F401  fills the registry
+import rushlight.batching.rules  # noqa: F401  fills the registry
 from rushlight.cli.main import UsageError
 from rushlight.core.registry import REGISTRY, OpDef
 

@@ -1,4 +1,4 @@
-"""How the C library treats memory that tensors no longer need.
+"""How the C library treats memory that tensors no longer need, and when Python looks for garbage.
 
 By default glibc gives large blocks back to the system as soon as they are freed, and the next result, of the
 same size more often than not, costs thousands of page faults: for results of a few megabytes that is more
@@ -8,8 +8,11 @@ otherwise, in the environment, has the last word; other C libraries are left alo
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import gc
 import os
+from collections.abc import Iterator
 
 KEPT = 128 << 20  # bytes that may be free at the end of the heap
 LARGEST = 32 << 20  # bytes of a block on the heap: glibc allows no more; larger ones come from the system
@@ -32,3 +35,15 @@ def keep_freed_memory() -> bool:
     if not hasattr(library, "gnu_get_libc_version") or not hasattr(library, "mallopt"):
         return False
     return bool(library.mallopt(MMAP_THRESHOLD, LARGEST) and library.mallopt(TRIM_THRESHOLD, KEPT))
+
+
+@contextlib.contextmanager
+def collector_paused() -> Iterator[None]:
+    """Without Python's cyclic garbage collector: for work that makes many objects, all of which stay."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()

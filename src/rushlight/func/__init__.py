@@ -1,6 +1,5 @@
 """Composable function transforms: grad, vjp, jvp, jacrev, jacfwd, hessian, linearize, vmap, functionalize."""
 
-from .. import batching as _batching  # noqa: F401  attaches the batching rules
 from .forward import jvp, linearize
 from .functional_modules import combine_state_for_ensemble, make_functional, make_functional_with_buffers  # noqa: F401  functorch's older names
 from .functionalize import functionalize

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from .._api.link import API
+from .._serialization.classes import register_tensor_class
 from ..core.conversions import _parse_to
 from ..core.dtypes import DType, get_default_dtype
 from ..core.errors import check
 from ..core.overrides import as_class
 from ..core.tensor import Tensor, TensorMeta, refuse_overrides
 from ..core.tokens import place, preserve_format
-from ..serialization import register_tensor_class, set_parameter_class
 
 __all__ = [
     "Buffer",
@@ -207,4 +207,3 @@ def _placeholder(device: Any, dtype: DType | None) -> Tensor:
 
 
 register_tensor_class("Parameter", _parameter_of)
-set_parameter_class(_parameter_of)
