@@ -5,9 +5,12 @@ from __future__ import annotations
 import io
 import os
 import pickle
+import subprocess
+import sys
 import warnings
 import zipfile
 from collections import OrderedDict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -265,3 +268,11 @@ def test_the_environment_decides_what_a_file_may_hold(
         return made + str(["forcing weights_only=False" in str(w.message) for w in caught])
 
     assert outcome(rushlight) == outcome(torch)
+
+
+def test_a_fresh_process_loads_a_parameter(tmp_path: Path) -> None:
+    """Where nothing has asked for nn's classes before."""
+    torch.save({"w": torch.nn.Parameter(torch.ones(2))}, tmp_path / "w.pt")
+    code = f"import rushlight; print(type(rushlight.load({str(tmp_path / 'w.pt')!r})['w']).__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "Parameter\n"

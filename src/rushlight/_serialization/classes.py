@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..core.tensor import Tensor
+from ..nn.parameter import parameter_of
 
-TENSOR_CLASSES: dict[str, Callable[[Tensor], Tensor]] = {}
+TENSOR_CLASSES: dict[str, Callable[[Tensor], Tensor]] = {"Parameter": parameter_of}
 
 
 def register_tensor_class(name: str, build: Callable[[Tensor], Tensor]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from .._api.link import API
-from .._serialization.classes import register_tensor_class
 from ..core.conversions import _parse_to
 from ..core.dtypes import DType, get_default_dtype
 from ..core.errors import check
@@ -166,7 +165,7 @@ class UninitializedTensorMixin(Tensor):
         return memo[id(self)]
 
 
-def _parameter_of(tensor: Tensor) -> Parameter:
+def parameter_of(tensor: Tensor) -> Parameter:
     return _as_class(Parameter, tensor, tensor.requires_grad)
 
 
@@ -204,6 +203,3 @@ class UninitializedBuffer(UninitializedTensorMixin):
 
 def _placeholder(device: Any, dtype: DType | None) -> Tensor:
     return _empty(0, device=None if device is None else place(device), dtype=dtype or get_default_dtype())
-
-
-register_tensor_class("Parameter", _parameter_of)
