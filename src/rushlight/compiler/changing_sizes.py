@@ -8,7 +8,7 @@ own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..capture.references import LAYOUT
@@ -17,6 +17,7 @@ from ..core.marks import DimensionMark, DimensionMarks, marks_of
 from ..core.shapes import is_dense, memory_order
 from ..core.tensor import Tensor
 from .call_key import CallKey
+from .size_profile import ChangedSizes, SizeProfile
 
 SHAPE, STRIDES, DTYPE = (LAYOUT.index(name) for name in ("shape", "strides", "dtype"))
 
@@ -39,8 +40,9 @@ DENSE = (
 class ChangingSizes:
     """What is known of the sizes in the calls of one function."""
 
-    def __init__(self, dynamic: bool | None = None) -> None:
+    def __init__(self, dynamic: bool | None = None, profile: SizeProfile | None = None) -> None:
         self.dynamic = dynamic
+        self._profile = profile  # of earlier processes
         self._last: dict[CallKey, CallKey] = {}  # by what calls have in common, the last one
         self._sizes: dict[CallKey, dict[int, set[int]]] = {}
         self._strides: dict[CallKey, dict[int, set[int]]] = {}
@@ -81,11 +83,14 @@ class ChangingSizes:
         last = self._last.get(kind)
         self._last[kind] = key
         said = self._marks[kind] = {}  # by the tensors of this call
-        marks = {i: marks_of(leaf) for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor)}
+        marks = {i: marks_of(leaf) or NO_MARKS for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor)}
+        if last is None:
+            self._recall(kind, marks)
+        known = self._changed(kind)
         for i, layout in enumerate(key.leaves):
             if not _is_layout(layout):
                 continue
-            mark = marks.get(i) or NO_MARKS
+            mark = marks.get(i, NO_MARKS)
             shape = layout[SHAPE]
             found = {d for d in range(len(shape)) if d in mark.dynamic}
             if self.dynamic:
@@ -102,11 +107,34 @@ class ChangingSizes:
             said.update({(i, d): mark.of(d) for d in mark.dynamic if mark.of(d).says_more})
             if found:
                 self._sizes.setdefault(kind, {}).setdefault(i, set()).update(found)
+        if last is not None:
+            self._keep(kind, known, marks)
+
+    def _recall(self, kind: CallKey, marks: Mapping[int, DimensionMarks]) -> None:
+        """Begin with what changed in earlier processes."""
+        known = self._profile.load(kind) if self._profile is not None and not self.dynamic else None
+        if known is not None:
+            sizes, self._strides[kind], self._numbers[kind] = known
+            self._sizes[kind] = {i: dims - marks.get(i, NO_MARKS).static for i, dims in sizes.items()}
+
+    def _keep(self, kind: CallKey, before: ChangedSizes, marks: Mapping[int, DimensionMarks]) -> None:
+        """Tell later processes what changed, if it is more than before; not what marks say of this one."""
+        now = self._changed(kind)
+        if self._profile is not None and not self.dynamic and now != before:
+            sizes = {i: dims - marks.get(i, NO_MARKS).dynamic for i, dims in now.sizes.items()}
+            self._profile.store(kind, now._replace(sizes=sizes))
+
+    def _changed(self, kind: CallKey) -> ChangedSizes:
+        dims = [{i: set(d) for i, d in of.get(kind, {}).items()} for of in (self._sizes, self._strides)]
+        return ChangedSizes(dims[0], dims[1], set(self._numbers.get(kind, ())))
 
     def number_changes(self, key: CallKey, numbers: Sequence[int]) -> None:
         """These ints among the arguments had to be known, and changed."""
         if self.dynamic is not False and numbers:
-            self._numbers.setdefault(_kind(key), set()).update(numbers)
+            kind = _kind(key)
+            before = self._changed(kind)
+            self._numbers.setdefault(kind, set()).update(numbers)
+            self._keep(kind, before, {})
 
     def changing(self, key: CallKey) -> Changing:
         """What is a symbol when a call with this key is captured."""

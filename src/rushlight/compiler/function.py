@@ -41,6 +41,7 @@ from .graph_breaks import in_pieces
 from .guards import Call
 from .pipeline import CAPTURE, CallToCapture, CaptureResult, compile_call
 from .run import finish_native, native_entry, run_specialization
+from .size_profile import SizeProfile
 from .specialization import CallPath, Specialization
 
 MOST_SPECIALIZATIONS = 64  # for one key, of which the oldest are dropped
@@ -81,7 +82,7 @@ class CompiledFunction:
         self._unforeseen: list[Any] = []  # functions that it calls, of which nothing tells before it runs
         self._met: dict[CallKey, int] = {}  # how often calls came that are not compiled yet
         self._seen: set[CallKey] = set()  # what a patient one has met
-        self.sizes = ChangingSizes(dynamic)
+        self.sizes = ChangingSizes(dynamic, SizeProfile(function) if use_cache else None)
         self._lock = threading.RLock()
         self._exact: Any = None  # the key of the call that is being compiled, with all of its sizes
         _functions.add(self)
