@@ -25,7 +25,6 @@ class Program:
     make: Callable[[Any], Callable[..., Any]]
     shapes: tuple[tuple[int, ...], ...]
     sign: int = 1  # of the first tensor's sum
-    second: bool = True  # whether its compiled form has a second derivative
 
     def arrays(self) -> list[np.ndarray]:
         rng = np.random.default_rng(sum(map(ord, self.name)))
@@ -149,8 +148,8 @@ PROGRAMS = [
     Program("map", _map, ((3, 2), (3, 2), (2, 2))),
     Program("associative_scan", _associative(False, 0), ((7, 2), (7, 2))),
     Program("associative_scan reversed", _associative(True, 1), ((2, 6), (2, 6))),
-    Program("while_loop", _while, ((3, 2), (2, 2)), second=False),
-    Program("while_loop until", _while_data, ((2, 2),), second=False),
+    Program("while_loop", _while, ((3, 2), (2, 2))),
+    Program("while_loop until", _while_data, ((2, 2),)),
 ]
 
 EVERY = pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
@@ -290,17 +289,38 @@ def _second(function: Callable[..., Any]) -> Callable[..., Any]:
 def test_compiled_second_derivatives(program: Program) -> None:
     function = _second(total(program.make(rl)))
     args = tensors(program, requires_grad=True)
-    compiled = rl.compile(function, fullgraph=True)
-    if not program.second:
-        with pytest.raises(Exception, match="second derivative of while_loop"):
-            compiled(*args)
-        return
-    close(compiled(*args), function(*args), 1e-9)
+    close(rl.compile(function, fullgraph=True)(*args), function(*args), 1e-9)
 
 
-@pytest.mark.parametrize("name", ["cond true", "scan of a cell", "map"])
-def test_compiled_hessian(name: str) -> None:
+SECOND = {
+    "hessian": lambda f: rl.func.hessian(f),
+    "reverse over reverse": lambda f: rl.func.jacrev(rl.func.grad(f)),
+    "forward over reverse": lambda f: rl.func.jacfwd(rl.func.grad(f)),
+    "grad of grad": lambda f: rl.func.grad(lambda x, *rest: rl.func.grad(f)(x, *rest).square().sum()),
+    "third": lambda f: rl.func.grad(lambda x, *rest: rl.func.hessian(f)(x, *rest).square().sum()),
+}
+
+
+@pytest.mark.parametrize("name", ["cond true", "scan of a cell", "map", "while_loop", "while_loop until"])
+@pytest.mark.parametrize("transform", SECOND)
+def test_compiled_higher_derivatives(name: str, transform: str) -> None:
     program = next(p for p in PROGRAMS if p.name == name)
-    function = rl.func.hessian(total(program.make(rl)))
+    function = SECOND[transform](total(program.make(rl)))
     args = tensors(program)
     close(rl.compile(function, fullgraph=True)(*args), function(*args))
+
+
+@pytest.mark.parametrize("name", ["scan of a cell", "while_loop"])
+def test_compiled_gradient_of_a_batch_of_gradients(name: str) -> None:
+    """By what differs along the batch, and by what all elements share."""
+    program = next(p for p in PROGRAMS if p.name == name)
+    gradients = rl.func.grad(total(program.make(rl)), argnums=(0, 1))
+
+    def function(xs: Any, shared: Any, *rest: Any) -> Any:
+        dims = (0, *(None for _ in (shared, *rest)))
+        return sum(part.square().sum() for part in rl.vmap(gradients, in_dims=dims)(xs, shared, *rest))
+
+    first, *rest = tensors(program)
+    args = (rl.stack([first, first * 0.5, -first]), *rest)
+    wanted = rl.func.grad(function, argnums=(0, 1))
+    close(rl.compile(wanted, fullgraph=True)(*args), wanted(*args))

@@ -99,7 +99,7 @@ WHILE = _operator(
 
 
 def _while_backward_shape(
-    carried: Any, extra: Any, steps: Any, grads: Any, body: Subgraph, back: Subgraph
+    carried: Any, extra: Any, steps: Any, grads: Any, body: Subgraph, back: Subgraph, inputs: Any
 ) -> tuple[Spec, ...]:
     return tuple(back.output_specs())
 
@@ -111,6 +111,7 @@ def _while_backward(
     grads: Sequence[Tensor],
     body: Subgraph,
     back: Subgraph,
+    inputs: Sequence[int],
 ) -> list[Tensor]:
     history = [list(carried)]
     for _ in range(int(steps.item()) - 1):
@@ -122,10 +123,11 @@ def _while_backward(
 
 
 # `back` takes gradients (of what is carried, then sums for `extra`), the carried tensors before a step, and
-# `extra`; it gives the gradients before the step.
+# `extra`; it gives the gradients before the step. `inputs` are the numbers of the inputs of `body` whose
+# gradients they are.
 WHILE_BACKWARD = _operator(
     f"while_loop_backward(Tensor[] carried, Tensor[] extra, Tensor steps, Tensor[] grads, {_GRAPH} body, "
-    f"{_GRAPH} back)",
+    f"{_GRAPH} back, int[] inputs)",
     _while_backward_shape,
     _while_backward,
 )

@@ -75,7 +75,7 @@ def _while(args: tuple[Any, ...]) -> tuple[Lowered, ...]:
 
 
 def _while_backward(args: tuple[Any, ...]) -> tuple[Lowered, ...]:
-    carried, extra, steps, grads, body, back, low, out = args
+    carried, extra, steps, grads, body, back, _, low, out = args
     counts = (len(carried), len(extra), len(grads))
     operands = (*carried, *extra, steps, *grads)
     return _call(low, WHILE_BACKWARD, counts, operands, (body, back), (*carried, *grads), out)
