@@ -18,6 +18,7 @@ from .transform_base import (
     IndependentTransform,
     StackTransform,
     Transform,
+    _InverseTransform,  # noqa: F401  programs ask for it
     dependent,
     identity_transform,
     need_dims,
