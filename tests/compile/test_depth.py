@@ -1,7 +1,8 @@
-"""What equal layers cost a compilation: work that grows with their number, not with its square."""
+"""What equal layers cost a compilation: work that grows with their number, not with its square, and no code."""
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from types import FrameType
@@ -11,6 +12,7 @@ import rushlight as rl
 import rushlight.nn.functional as F
 from rushlight import nn, optim
 from rushlight.compiler.explain import Explanation
+from rushlight.core.marks import mark_dynamic
 
 WIDTH = 16
 
@@ -43,6 +45,24 @@ def _step(layers: int) -> Callable[[Any], Any]:
 
 def _explained(layers: int) -> Explanation:
     return rl.explain(_step(layers), rl.ones(8, WIDTH))
+
+
+def _functions(text: str) -> int:
+    return len(re.findall(r"^define ", text, re.MULTILINE))
+
+
+def test_equal_layers_share_their_code() -> None:
+    few, many = (_functions(_explained(layers).llvm) for layers in (4, 12))
+    assert many == few
+
+
+def test_equal_layers_share_their_code_where_sizes_change() -> None:
+    def functions(layers: int) -> int:
+        x = rl.ones(8, WIDTH)
+        mark_dynamic(x, 0)
+        return _functions(rl.explain(_step(layers), x).llvm)
+
+    assert functions(8) == functions(4)
 
 
 def _calls(function: Callable[[], Any]) -> int:

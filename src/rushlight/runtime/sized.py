@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..codegen.llvm.matmul.tables import product_numbers
+from ..codegen.llvm.sizes import stage_numbers
 from ..core.errors import InternalError
 from ..core.index_data import evaluate_data
 from ..loops.plans import split_rows
@@ -81,8 +82,11 @@ def derived_numbers(
             table.append(int(evaluate_data(data[0], named) >= data[1]))
         elif kind == "product":
             table.extend(product_numbers(data[0], named, engine().target))
-        elif kind == "sum":
-            table.append(sum(table[part] if part >= 0 else -part for part in data[0]))
+        elif kind == "quotient":
+            whole, share = (n if n >= 0 else table[-1 - n] for n in data)
+            table.append(whole // share)
+        elif kind == "stage":
+            table.extend(stage_numbers([n if n >= 0 else table[-1 - n] for n in data[0]]))
         else:
             raise InternalError(f"nothing is known of {kind!r} in a table of sizes")
     return table

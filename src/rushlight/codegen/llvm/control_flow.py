@@ -1,6 +1,6 @@
 """Branches and loops around compiled bodies.
 
-In: a `ControlFlow` (loops/control_flow.py). Out: a function `void(block, number)` of the module, which fills the
+In: a `ControlFlow` (loops/control_flow.py). Out: a task (launch.py), which fills the
 bodies' blocks of addresses, in scratch memory, and calls their entries. What a loop carries is written by one
 step where the next one reads it: at two places in turn, and by the last step to the output.
 
@@ -20,8 +20,9 @@ from ...loops.control_flow import BodyMemory, ControlFlow
 from ...loops.nest import Buffer
 from ...runtime.target import Target
 from .emitter import Emitter
-from .launch import Task, task_function
+from .launch import Task
 from .nests import Reports
+from .records import task_function
 
 ir = LazyModule("llvmlite.ir")
 
@@ -52,7 +53,7 @@ def emit_control_flow(
     call = _Call(e, kernel, function.args[0], slots, reports)
     _EMITTERS[kernel.node.op.schema.name](call)
     e.builder.ret_void()
-    return Task(name, 1)
+    return Task(name, 1, kernel=kernel.name)
 
 
 class _Body:

@@ -24,20 +24,19 @@ from ...plan.scatter import ScatterPlan
 from ...plan.sorting import SortPlan
 from ...runtime import profile
 from .control_flow import emit_control_flow, routines_of
-from .emitter import Emitter
-from .launch import Kernels, Position, Task, emit_chain, emit_stage
+from .launch import Kernels, Task, emit_chain, emit_stage
 from .math import imports
 from .matmul import Scratch, emit_product, routine_imports
 from .nests import Reports
+from .records import Number, Position
 from .scan import ScanEmitter
 from .scatter import ScatterEmitter
-from .sizes import BlockSizes, SizeTable
+from .segments import ERROR_SLOT, Pending, emit_segment
+from .sizes import SizeTable
 from .sort import emit_sort
 from .timing import Timers
 
 ir = LazyModule("llvmlite.ir")
-
-POOL_SLOT, ERROR_SLOT = 0, 1
 
 
 @dataclass
@@ -52,17 +51,6 @@ class NativeModule:
     reports: list[tuple[type[Exception], str]]
     timers: list[profile.Timer]  # of a program that keeps times
     derived: list[list[Any]]  # what the table of sizes holds besides the symbols (codegen/llvm/sizes.py)
-
-
-@dataclass(frozen=True)
-class Pending:
-    """A stage to run: whether its tasks are worth more than one thread, and whether it, and all after it,
-    runs only if no error was found."""
-
-    task: Task
-    parallel: bool | Position
-    unless_failed: bool = False
-    timer: int = 0
 
 
 def emit_module(program: PlannedProgram) -> NativeModule:
@@ -93,6 +81,7 @@ class _ModuleEmitter:
             else:
                 self._stage(number, stage)
         self._close_segment()
+        self.kernels.records.finish()
         addresses = imports(self.module) | routine_imports(self.module, self.target)
         bodies = [b for step in self.program.steps if isinstance(step, ControlFlow) for b in step.bodies]
         addresses |= routines_of(self.module, bodies) if bodies else {}
@@ -118,31 +107,31 @@ class _ModuleEmitter:
         for unit in stage.units:
             if isinstance(unit, Chain):
                 links = [task for step in unit.steps for task in self._phases(step)]
-                tasks.append(emit_chain(self.kernels, f"chain{number}", links, unit.shares))
+                tasks.append(emit_chain(self.kernels, links, unit.shares))
             else:
                 *packs, own = self._phases(unit)
                 packing.extend(packs)
                 tasks.append(own)
         if packing:
-            task = emit_stage(self.kernels, f"packing{number}", packing)
+            task = emit_stage(self.kernels, packing)
             timer = self._launched(f"packing{number}")
             self.pending.append(Pending(task, self._parallel(stage), timer=timer))
         updates = any(b in self.updated for step in stage.steps for b in step.outputs)
         self.pending.append(
             Pending(
-                emit_stage(self.kernels, f"stage{number}", tasks),
+                emit_stage(self.kernels, tasks),
                 self._parallel(stage),
                 unless_failed=self.careful and updates and bool(self.reports.errors),
-                timer=self._launched(f"stage{number}: {', '.join(task.name for task in tasks)}"),
+                timer=self._launched(f"stage{number}: {', '.join(task.kernel for task in tasks)}"),
             )
         )
         self.careful = self.careful and not updates
 
-    def _parallel(self, stage: Stage) -> bool | Position:
-        """Whether a stage is worth other threads: known now, or a place in the table of sizes."""
-        return (
-            Position(self.table.parallel(stage.work, stage.enough)) if is_size(stage.work) else stage.parallel
-        )
+    def _parallel(self, stage: Stage) -> Number:
+        """Whether a stage is worth other threads, 0 or 1: known now, or a place in the table of sizes."""
+        if is_size(stage.work):
+            return Position(self.table.parallel(stage.work, stage.enough))
+        return int(stage.parallel)
 
     def _phases(self, step: Step) -> list[Task]:
         """The tasks of a step, in order: copies of operands, and its own."""
@@ -152,7 +141,7 @@ class _ModuleEmitter:
         plan = self.program.plan_of(step)
         if isinstance(plan, ProductPlan):
             *packs, own = emit_product(self.kernels, plan, self._scratch(plan))
-            return [*(self._timed(pack, step, pack.name) for pack in packs), self._timed(own, step)]
+            return [*(self._timed(pack, step, pack.kernel) for pack in packs), self._timed(own, step)]
         return [self._timed(self._task(plan), step)]
 
     def _scratch(self, plan: ProductPlan) -> Scratch:
@@ -181,55 +170,12 @@ class _ModuleEmitter:
     # Segments.
 
     def _close_segment(self) -> None:
-        if not self.pending:
-            return
-        name = f"entry{len(self.segments)}"
-        function = ir.Function(self.module, ir.FunctionType(ir.VoidType(), [ir.PointerType()]), name)
-        e = Emitter(ir.IRBuilder(function.append_basic_block("entry")), self.target)
-        block = function.args[0]
-        parallel = e.declare("parallel_for", ir.VoidType(), [e.pointer, e.pointer, e.pointer, e.i64])
-        pool = e.load(e.address(block, POOL_SLOT, e.i64), e.pointer)
-        if self.timers is not None and not any(isinstance(segment, str) for segment in self.segments):
-            self.timers.count_call(e)
-        for stage in self.pending:
-            if stage.unless_failed:
-                error = e.load(e.load(e.address(block, ERROR_SLOT, e.i64), e.pointer), e.i64)
-                with e.builder.if_then(e.compare("!=", error, 0)):
-                    e.builder.ret_void()
-            start = None if self.timers is None else self.timers.now(e)
-            self._launch(e, stage, parallel, pool, block)
-            if self.timers is not None:
-                self.timers.add(e, stage.timer, start)
-        e.builder.ret_void()
-        self.segments.append(name)
-        self.pending.clear()
-
-    def _launch(self, e: Emitter, stage: Pending, parallel: Any, pool: Any, block: Any) -> None:
-        """Run the tasks of a stage, on all threads where they are worth it."""
-        run, sizes = self.module.globals[stage.task.name], self._sizes(e, block)
-        count = stage.task.emit_count(sizes)
-
-        def on_all_threads() -> tuple[()]:
-            e.call(parallel, [pool, run, block, e.value(count, e.i64)])
-            return ()
-
-        def on_this_thread() -> tuple[()]:
-            with e.loop(0, count) as number:
-                e.call(run, [block, number])
-            return ()
-
-        if isinstance(count, int) and count == 1:
-            e.call(run, [block, e.i64(0)])
-        elif isinstance(stage.parallel, Position):
-            worth = e.compare("!=", sizes.at(stage.parallel.at), 0)
-            e.branch(worth, on_all_threads, on_this_thread)
-        elif stage.parallel:
-            on_all_threads()
-        else:
-            on_this_thread()
-
-    def _sizes(self, e: Emitter, block: Any) -> BlockSizes:
-        return BlockSizes(e, block, self.slots.get(SIZES), self.table)
+        if self.pending:
+            first = not any(isinstance(segment, str) for segment in self.segments)
+            name = f"entry{len(self.segments)}"
+            emit_segment(self.kernels.records, name, self.pending, self.timers, first=first)
+            self.segments.append(name)
+            self.pending.clear()
 
 
 def _slots(program: PlannedProgram) -> dict[Buffer, int]:

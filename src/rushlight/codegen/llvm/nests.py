@@ -47,6 +47,11 @@ def row_bytes(buffer: Buffer) -> Index:
     return buffer.size * buffer.dtype.itemsize
 
 
+def nest_type(buffers: int) -> Any:
+    """The type of the function of a nest that takes so many buffers."""
+    return ir.FunctionType(ir.VoidType(), [ir.PointerType()] * buffers + [ir.IntType(64)] * 3)
+
+
 def emit_nest(
     module: Any,
     plan: NestPlan,
@@ -57,9 +62,7 @@ def emit_nest(
     emitter: Callable[[ValueEmitter, Any], NestEmitter] | None = None,
 ) -> Any:
     """Add the function of a nest to `module`, which takes `buffers`; templates have emitters of their own."""
-    pointer, i64 = ir.PointerType(), ir.IntType(64)
-    kind = ir.FunctionType(ir.VoidType(), [pointer] * len(buffers) + [i64] * 3)
-    function = ir.Function(module, kind, plan.name)
+    function = ir.Function(module, nest_type(len(buffers)), plan.name)
     function.linkage = "internal"
     function.attributes.add("nounwind")
     for argument in function.args[: len(buffers)]:

@@ -8,6 +8,7 @@ out when the program is called with sizes that it has not met.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -34,19 +35,19 @@ class SizeTable:
     def __init__(self, symbols: Symbols | None) -> None:
         self.symbols = symbols
         self.derived: list[list[Any]] = []
-        self._lengths: list[int] = []
+        self._known: dict[str, int] = {}
+        self._length = 0
 
     def _add(self, length: int, *data: Any) -> int:
         """The position of so many numbers that follow from `data`."""
-        at = self._end
-        self.derived.append(list(data))
-        self._lengths.append(length)
-        return at
-
-    @property
-    def _end(self) -> int:
         assert self.symbols is not None
-        return len(self.symbols.hints) + sum(self._lengths)
+        key = json.dumps(data)
+        at = self._known.get(key)
+        if at is None:
+            at = self._known[key] = len(self.symbols.hints) + self._length
+            self.derived.append(list(data))
+            self._length += length
+        return at
 
     def split(self, split: Split) -> tuple[int, int]:
         """Positions of the number of tasks that share a loop, and of the points of each."""
@@ -65,26 +66,25 @@ class SizeTable:
         """The position of the numbers of a matrix product (matmul/tables.py)."""
         return self._add(count, "product", template)
 
-    def sum(self, parts: Sequence[int]) -> int:
-        """The position of a sum of what is at other positions and, given as negative numbers, of numbers."""
-        return self._add(1, "sum", list(parts))
+    def quotient(self, whole: int, share: int) -> int:
+        """The position of a quotient of two numbers, given as words of a record (records.py)."""
+        return self._add(1, "quotient", whole, share)
+
+    def stage(self, counts: Sequence[int]) -> int:
+        """The position of `stage_numbers` of counts, given as words, too."""
+        return self._add(1 + 4 * len(counts), "stage", list(counts))
 
 
-class BlockSizes:
-    """Reads the table of sizes from the block of addresses, in a function that takes the block."""
-
-    def __init__(self, e: Emitter, block: Any, slot: int | None, table: SizeTable) -> None:
-        self.e, self.table = e, table
-        self._address = None if slot is None else e.load(e.address(block, slot, e.i64), e.pointer)
-
-    def at(self, position: int) -> Any:
-        return load_size(self.e, self._address, position)
-
-    def address(self, position: int) -> Any:
-        """Of what begins at a position."""
-        return self.e.address(self._address, position, self.e.i64)
-
-    def value(self, size: Any) -> Any:
-        """A size: a Python number if it is one, else an i64."""
-        number = as_index(size).constant_value()
-        return self.at(self.table.number(size)) if number is None else number
+def stage_numbers(counts: Sequence[int]) -> list[int]:
+    """Of a stage of tasks that run so often: the number of all, where each part starts, and what is subtracted
+    from a number of a part to give that of its task. The parts are the first half of each task, then the second
+    halves in the opposite order."""
+    halves = [-(-count // 2) for count in counts]
+    spans = [(0, half) for half in halves]
+    spans += [(half, count) for half, count in zip(reversed(halves), reversed(counts), strict=True)]
+    starts, shifts, start = [], [], 0
+    for first, last in spans:
+        starts.append(start)
+        shifts.append(start - first)
+        start += last - first
+    return [start, *starts, *shifts]

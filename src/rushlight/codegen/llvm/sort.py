@@ -24,7 +24,8 @@ from ...plan.sorting import SortMethod, SortPlan
 from ...runtime.target import Target
 from .emitter import Emitter
 from .instructions import element_type, widened
-from .launch import Task, task_function
+from .launch import Task
+from .records import task_function
 from .types import bits_of, is_float, like, vector
 
 ir = LazyModule("llvmlite.ir")
@@ -36,7 +37,7 @@ def emit_sort(module: Any, plan: SortPlan, target: Target, slots: Mapping[Buffer
     """Add the task of a sort."""
     sort = plan.sort
     task, e = task_function(module, f"{sort.name}.task", target)
-    block, number = task.args
+    block, number, _ = task.args
 
     def pointer(buffer: Buffer | None) -> Any:
         return None if buffer is None else e.load(e.address(block, slots[buffer], e.i64), e.pointer)
@@ -57,7 +58,7 @@ def emit_sort(module: Any, plan: SortPlan, target: Target, slots: Mapping[Buffer
     }[plan.method]
     run(begin, end)
     e.builder.ret_void()
-    return Task(task.name, plan.tasks)
+    return Task(task.name, plan.tasks, kernel=sort.name)
 
 
 @dataclass

@@ -7,8 +7,8 @@
 
 A struct is a layout: fields in the order they are written down, where C would put them. It is used in four ways:
 
-- as values: the parameters of a function (`function_type`, `of` its arguments, `values` for a call), loaded from
-  memory all at once (`load`), or constants of a module (`constant`);
+- as values: the parameters of a function (`function_type`, `of` its arguments, `values` for a call), or loaded
+  from memory all at once (`load`);
 - in memory: `Source.at(e, pointer)` stands for the one at an address: `source.which` loads a field,
   `source.address_of("which")` is where it lies, `source.put(which=x)` stores;
 - as words of a table that Python fills: `Source.words(which=0, constant=id(x))`;
@@ -24,7 +24,6 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 from ...core.errors import InternalError
 from ...core.lazy import LazyModule
-from .constants import literal
 from .emitter import Emitter
 from .memory import CACHE_LINE
 
@@ -108,14 +107,6 @@ class Struct:
                 for i, field in enumerate(cls.FIELDS.values())
             ]
         )
-
-    def constant(self, e: Emitter, name: str) -> Any:
-        """The address of one in the constants of the module; all fields are numbers of 64 bits."""
-        kind = ir.ArrayType(e.i64, len(self.FIELDS))
-        table = ir.GlobalVariable(e.module, kind, name)
-        table.linkage, table.global_constant = "internal", True
-        table.initializer = ir.Constant(kind, self.values())
-        return literal(e.pointer, table.get_reference())
 
     # Memory.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from ...core.lazy import LazyModule
@@ -14,7 +15,8 @@ from ...runtime.target import Target
 from ...schedule.memory import buffers_of, bytes_of
 from .constants import literal
 from .emitter import Emitter
-from .launch import Task, task_function
+from .launch import Task
+from .records import task_function
 
 ir = LazyModule("llvmlite.ir")
 
@@ -30,13 +32,14 @@ class Timers:
 
     def task(self, task: Task, step: Step, name: str = "") -> Task:
         """A task that runs `task` and adds the time it takes to that of a step's kernel."""
-        function, e = task_function(self.module, f"{task.name}.timed", self.target)
+        timed = f"{task.name}.{len(self.timers)}.timed"
+        function, e = task_function(self.module, timed, self.target)
         self.timers.append(_timer(step, name))
         start = self.now(e)
         e.call(self.module.globals[task.name], function.args)
         self.add(e, len(self.timers), start)
         e.builder.ret_void()
-        return Task(f"{task.name}.timed", task.count)
+        return replace(task, name=timed)
 
     def launch(self, name: str) -> int:
         """A timer for a launch: its number."""

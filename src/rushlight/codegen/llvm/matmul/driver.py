@@ -314,7 +314,7 @@ class _Loops:
         self._call_epilogue(matrix, rows, columns)
 
     def _call_epilogue(self, matrix: Any, rows: Span, columns: Span) -> None:
-        given = EpilogueArgs.of([self.args.block, matrix, *rows, *columns])
+        given = EpilogueArgs.of([self.args.slots, self.args.block, matrix, *rows, *columns])
         call_routine(self.e, self.args.epilogue, given)
 
 

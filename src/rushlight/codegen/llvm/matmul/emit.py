@@ -1,4 +1,5 @@
-"""The code of a product in a module: tasks that call the shared routines with the product's fields.
+"""The code of a product in a module: tasks that call the shared routines with the product's fields, which are in
+the records of the tasks.
 
 `emit_product` gives the phases of a product, in order: packing, where the plan asks for it, and the product
 itself. Packed copies go to scratch memory, of which the caller says where it is.
@@ -16,14 +17,12 @@ from ....plan.nest import NestPlan
 from ....plan.packing import PackPlan
 from ....plan.product import ProductPlan, TileKernel
 from ....plan.sharing import kernel_key
-from ..constants import literal
 from ..emitter import Emitter
-from ..instructions import element_type
-from ..launch import Kernels, Position, Task
+from ..launch import Kernels, Task
 from ..nests import emit_tile
-from ..sizes import BlockSizes
+from ..records import Number, Position, Reader
 from ..struct import Struct
-from .fields import EpilogueArgs
+from .fields import EpilogueArgs, ProductFields
 from .kernels import NOTHING
 from .routines import declared
 from .tables import (
@@ -62,14 +61,7 @@ class _ProductEmitter:
         self.places = self._slots(scratch)
         # where the numbers of a product whose sizes change are in the table of sizes
         self.start = kernels.table.product(template_of(plan, self.places), NUMBERS) if plan.sized else 0
-        task = ir.Function(
-            self.module,
-            ir.FunctionType(ir.VoidType(), [ir.PointerType(), ir.IntType(64)]),
-            f"{plan.name}.task",
-        )
-        self.e = Emitter(ir.IRBuilder(task.append_basic_block("entry")), self.target)
-        self.task = task
-        self.element = str(element_type(self.e, self.p.dtype))
+        self.element = {4: "float", 8: "double"}[self.size]
 
     def _slots(self, scratch: Scratch) -> ProductSlots:
         """Where in the block of addresses everything is that the product touches."""
@@ -96,7 +88,7 @@ class _ProductEmitter:
         elif plan.right is not None:
             packs.append(self._packing(plan.right))
         if self.p.windows is not None:
-            packs.append(Task(self._small_task("table", table_fields(plan, self.places), "table"), 1))
+            packs.append(self._task("table", table_fields(plan, self.places), 1))
         if tile.kernel is TileKernel.DEPTH:
             kernel = self._routine("dot", tile.height, tile.width)
         else:
@@ -105,31 +97,40 @@ class _ProductEmitter:
             kernel = self._routine("tile", tile.height, vectors, len(plan.epilogue.prefetched), steps)
         helpers = [declared(self.module, self.target, kind) for kind in ("move", "clear")]
         fields = self._sized_part("product") if plan.sized else product_fields(plan, self.places)
-        self._task(fields, "product", kernel, *helpers, self._epilogue())
-        return [*packs, Task(self.task.name, self._count("product", plan.grid.tasks))]
+        epilogue, buffers = self._epilogue()
+        count = self._count("product", plan.grid.tasks)
+        return [*packs, self._task("product", fields, count, [kernel, *helpers, epilogue], buffers)]
 
     def _routine(self, kind: str, *details: Any) -> Any:
         return declared(self.module, self.target, kind, self.element, *details)
 
-    def _task(self, fields: Struct | int, kind: str, *functions: Any) -> None:
-        """The body of a task: a call of a routine with an array of fields: constants, or, given as a position,
-        in the table of sizes."""
-        e, function = self.e, self.e.builder.function
-        if isinstance(fields, Struct):
-            table = fields.constant(e, f"{function.name}.fields")
-        else:
-            sizes = BlockSizes(e, function.args[0], self.slots[SIZES], self.kernels.table)
-            table = sizes.address(fields)
-        function.linkage = "internal"
-        function.attributes.add("nounwind")
-        run = declared(self.module, self.target, kind)
-        e.call(run, [table, *function.args, *map(self._address, functions)])
-        e.builder.ret_void()
+    def _task(
+        self,
+        kind: str,
+        fields: Struct | int,
+        count: Number,
+        functions: Sequence[Any] = (),
+        others: Sequence[Buffer] | None = None,
+        name: str = "",
+    ) -> Task:
+        """A task: a call of a routine. Its record has the functions that the routine is given, the fields and the
+        slots of other buffers, if it takes any. Fields given as a position are in the table of sizes there."""
+        slots = [] if others is None else [self.slots[b] for b in others]
+        sized, before = not isinstance(fields, Struct), len(functions)
 
-    def _address(self, value: Any) -> Any:
-        """A function as an opaque pointer."""
-        e = self.e
-        return e.zero(e.pointer) if value is None else literal(e.pointer, value.get_reference())
+        def emit(e: Emitter, number: Any, record: Reader) -> None:
+            given = [record.pointer(n) for n in range(before)]
+            own = record.sizes_from(before) if sized else record.at(before).address
+            if others is not None:
+                given.append(record.at(before + (1 if sized else len(ProductFields.FIELDS))).address)
+            e.call(declared(self.module, self.target, kind), [own, record.block, number, *given])
+
+        records = self.kernels.records
+        addresses = (0 if f is None else records.function(f.name) for f in functions)
+        values = fields.values() if isinstance(fields, Struct) else [fields]
+        record = records.record([*addresses, *map(int, values), *slots])
+        shared = records.shared(f"run.{kind}{'.sized' * sized}", emit)
+        return Task(shared, count, record, f"{self.plan.name}{'.' * bool(name)}{name}")
 
     # Sizes that change.
 
@@ -137,7 +138,7 @@ class _ProductEmitter:
         """Where in the table of sizes the fields of a task are."""
         return self.start + PARTS[part].fields
 
-    def _count(self, part: str, count: int) -> int | Position:
+    def _count(self, part: str, count: int) -> Number:
         """How many tasks there are."""
         return Position(self.start + PARTS[part].tasks) if self.plan.sized else count
 
@@ -152,38 +153,33 @@ class _ProductEmitter:
             move = self._routine("copy", pack.vectors, pack.lanes)
         else:
             move = self._routine("transpose")
-        name = self._small_task(pack.side, fields, "packing", move)
-        return Task(name, self._count(pack.side, pack.tasks))
-
-    def _small_task(self, name: str, fields: Struct | int, kind: str, *functions: Any) -> str:
-        """A task beside that of the product; gives its name."""
-        outer = self.e
-        task = ir.Function(self.module, self.task.function_type, f"{self.plan.name}.{name}")
-        self.e = Emitter(ir.IRBuilder(task.append_basic_block("entry")), self.target)
-        self._task(fields, kind, *functions)
-        self.e = outer
-        return str(task.name)
+        count = self._count(pack.side, pack.tasks)
+        return self._task("packing", fields, count, [move], name=pack.side)
 
     # The epilogue.
 
-    def _epilogue(self) -> Any:
-        """A function of the block, the number of the matrix, and the ranges of rows and columns."""
+    def _epilogue(self) -> tuple[Any, list[Buffer]]:
+        """A function of slots, the block, the number of the matrix, and the ranges of rows and columns; and the
+        buffers of the slots."""
         plan = self.plan.epilogue.nest
         if plan is None:
-            return None
+            return None, []
         nest = plan.nest
         buffers = list(dict.fromkeys(a.buffer for a in (*nest.reads(), *nest.writes())))
         if SIZES in self.slots:
             buffers.append(SIZES)
         inner = self._tile_function(plan, buffers)
-        function = ir.Function(self.module, EpilogueArgs.function_type(), f"{nest.name}.block")
-        function.linkage = "internal"
-        e = Emitter(ir.IRBuilder(function.append_basic_block("entry")), self.target)
-        block, *numbers = function.args
-        pointers = [e.load(e.address(block, self.slots[b], e.i64), e.pointer) for b in buffers]
-        e.call(inner, [*pointers, *numbers])
-        e.builder.ret_void()
-        return function
+        name = f"{inner.name}.block"
+        function = self.module.globals.get(name)
+        if function is None:
+            function = ir.Function(self.module, EpilogueArgs.function_type(), name)
+            function.linkage = "internal"
+            e = Emitter(ir.IRBuilder(function.append_basic_block("entry")), self.target)
+            slots, block, *numbers = function.args
+            reader = Reader(e, self.kernels.records, block, slots)
+            e.call(inner, [*(reader.buffer(n) for n in range(len(buffers))), *numbers])
+            e.builder.ret_void()
+        return function, buffers
 
     def _tile_function(self, plan: NestPlan, buffers: Sequence[Buffer]) -> Any:
         """The nest as a function of noalias pointers and ranges; products with equal ones share it."""

@@ -25,6 +25,7 @@ class ProductArgs(TaskArgs):
     move: Ptr  # of MoveArgs
     clear: Ptr  # of ClearArgs
     epilogue: Ptr  # of EpilogueArgs, or null
+    slots: Ptr  # of the epilogue's buffers
 
 
 class PackingArgs(TaskArgs):
@@ -36,6 +37,7 @@ class PackingArgs(TaskArgs):
 class EpilogueArgs(Struct):
     """A range of rows and columns of one matrix."""
 
+    slots: Ptr  # of the buffers that it takes
     block: Ptr
     matrix: I64
     row: I64
