@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import gc
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -35,9 +36,7 @@ from .trace import Capture
 
 
 class TentativeCapture(Capture):
-    """A capture of a program that may have no graph. `reason` tells why it was left, if it was."""
-
-    reason: CaptureError | None = None
+    """A capture of a program that may have no graph."""
 
     def leave(self, reason: CaptureError) -> None:
         """Give every abstract tensor its data and record no more."""
@@ -74,6 +73,12 @@ class TentativeCapture(Capture):
                 self.leave(error)
         with _Outside():
             return execute(op, tuple(_plain(a) for a in args))
+
+    def process_rows(self, op: OpDef, rows: Sequence[Arguments]) -> list[Tensor] | None:
+        try:
+            return super().process_rows(op, rows) if self.reason is None else None
+        except CaptureError:
+            return None  # the row that is at fault comes again, by itself
 
     def write(self, target: Tensor, result: Tensor) -> None:
         if self.reason is None:

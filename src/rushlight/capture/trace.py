@@ -8,7 +8,7 @@ can wait (deferred_results.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any
 
@@ -28,10 +28,13 @@ from .memory import spec_of
 from .numbers import LiveNumber, numbers_spec
 from .random import Draws, StatePoint, generator_of, stream_spec, with_generator, words_taken
 from .rewrites import rewritten, specialised
+from .rows import record_alike, record_rows
 
 
 class Capture(DeferredResults):
-    """One open capture. Use `with`."""
+    """One open capture. Use `with`. `reason`: why it was left, if it was (tentative.py)."""
+
+    reason: CaptureError | None = None
 
     def __enter__(self) -> Capture:
         self._saved = AMBIENT.keys, AMBIENT.trace, MODES.saved_hooks
@@ -72,6 +75,12 @@ class Capture(DeferredResults):
                 return other()
             args, live = specialised(op, args)
         return self._recorded(op, args, live)
+
+    def process_rows(self, op: OpDef, rows: Sequence[Arguments]) -> list[Tensor] | None:
+        return None if self.closed else record_rows(self, op, rows)
+
+    def map_alike(self, function: Callable[[Tensor], Tensor], tensors: Sequence[Tensor]) -> list[Tensor]:
+        return record_alike(self, function, tensors)
 
     def _recorded(self, op: OpDef, args: Arguments, live: list[int]) -> Any:
         """Record an operator; `live` are its arguments that are live numbers."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -63,6 +63,14 @@ class Interpreter:
     def taken(self, op: OpDef, args: Arguments) -> Arguments:
         """Of one that takes all: `args` with tensors of its own for those from outside."""
         raise NotImplementedError
+
+    def process_rows(self, op: OpDef, rows: Sequence[Arguments]) -> list[Tensor] | None:
+        """Run `op` on each row; None where that takes a call for each."""
+        return None
+
+    def map_alike(self, function: Callable[[Tensor], Tensor], tensors: Sequence[Tensor]) -> list[Tensor]:
+        """`function(tensor)`, which has no effects, of each tensor."""
+        return [function(tensor) for tensor in tensors]
 
     def take_geometry(self, target: Tensor, view: Tensor) -> None:
         """Give `target` the geometry of `view`, a view of what it was (`target.t_()`)."""

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..core.dispatch import run_name
+from ..core.dispatch import AMBIENT, run_name
 from ..core.dtypes import Category
 from ..core.errors import check
-from ..core.registry import FUNCTION, INPLACE, Api, composite
+from ..core.registry import FUNCTION, INPLACE, REGISTRY, Api, composite
 from ..core.tensor import Tensor
 
 Tensors = Sequence[Tensor]
@@ -33,7 +33,10 @@ def each(operator: str, *arguments: Any) -> tuple[Tensor, ...]:
         )
         check(len(values) == length, f"{what}, got {length} and {len(values)}")
     columns = [value if isinstance(value, tuple | list) else (value,) * length for value in arguments]
-    return tuple([run_name(operator, *values) for values in zip(*columns, strict=True)])
+    rows = list(zip(*columns, strict=True))
+    trace = AMBIENT.trace if length > 1 else None
+    results = None if trace is None else trace.process_rows(REGISTRY[operator], rows)
+    return tuple([run_name(operator, *row) for row in rows] if results is None else results)
 
 
 # One tensor.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -115,7 +115,13 @@ class Batch:
             return [step.item() for step in steps]
         counted = foreach.add(steps, 1)
         foreach.copy_(steps, counted)
-        return [count.to(float64) for count in counted]  # single precision would spoil 1 - 0.999**step
+        # single precision would spoil 1 - 0.999**step
+        return self.of_steps(lambda count: count.to(float64), list(counted))
+
+    def of_steps(self, function: Callable[[Any], Any], steps: list[Any]) -> list[Any]:
+        """`function(step)` for each of the numbers, or tensors, that `advance` gives."""
+        trace = AMBIENT.trace
+        return [function(step) for step in steps] if trace is None else trace.map_alike(function, steps)
 
     def power(self, base: Any, exponent: Any) -> Any:
         """base ** exponent; of a tensor in a capture, with an exponent that stays live."""

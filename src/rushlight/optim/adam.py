@@ -85,9 +85,13 @@ class Adam(Optimizer):
             largest = batch.column("max_exp_avg_sq")
             foreach.maximum_(largest, squares)
             squares = largest
-        roots = foreach.div(foreach.sqrt(squares), [(1 - beta2**step) ** 0.5 for step in steps])
+        roots = foreach.div(
+            foreach.sqrt(squares), batch.of_steps(lambda step: (1 - beta2**step) ** 0.5, steps)
+        )
         update = foreach.div(means, foreach.add(roots, batch.eps))
-        foreach.sub_(batch.params, foreach.mul(update, [lr / (1 - beta1**step) for step in steps]))
+        foreach.sub_(
+            batch.params, foreach.mul(update, batch.of_steps(lambda step: lr / (1 - beta1**step), steps))
+        )
 
 
 class AdamW(Adam):
@@ -171,7 +175,7 @@ class Adamax(Optimizer):
         foreach.lerp_(means, grads, 1 - beta1)
         foreach.mul_(largest, beta2)
         foreach.maximum_(largest, foreach.add(foreach.abs(grads), batch.eps))
-        rates = [batch.lr / (1 - beta1**step) for step in steps]
+        rates = batch.of_steps(lambda step: batch.lr / (1 - beta1**step), steps)
         foreach.sub_(batch.params, foreach.mul(foreach.div(means, largest), rates))
 
 
@@ -231,7 +235,7 @@ class NAdam(Optimizer):
         known = batch.values(products)
         foreach.lerp_(means, grads, 1 - beta1)
         average_squares(squares, grads, beta2)
-        roots = foreach.sqrt(foreach.div(squares, [1 - beta2**step for step in steps]))
+        roots = foreach.sqrt(foreach.div(squares, batch.of_steps(lambda step: 1 - beta2**step, steps)))
         roots = foreach.add(roots, batch.eps)
         by_grad = [lr * (1.0 - mu) / (1.0 - product) for mu, product in zip(now, known, strict=True)]
         by_mean = [lr * mu / (1.0 - product * mu) for mu, product in zip(following, known, strict=True)]
@@ -285,7 +289,7 @@ class RAdam(Optimizer):
         roots = foreach.add(foreach.sqrt(squares), batch.eps)
         # 1 for a step that is not adapted, else the rectification and the root of the bias of the squares
         adapted = [self._adapted(step, beta2, root) for step, root in zip(steps, roots, strict=True)]
-        rates = [batch.lr / (1 - beta1**step) for step in steps]
+        rates = batch.of_steps(lambda step: batch.lr / (1 - beta1**step), steps)
         foreach.sub_(batch.params, foreach.mul(foreach.mul(means, rates), adapted))
 
     def _adapted(self, step: Any, beta2: Any, root: Tensor) -> Tensor:
