@@ -12,8 +12,8 @@ from ..graph.ir import Graph, Value
 from .deferred import DeferredCall
 from .effects import StoredValue
 from .geometry import Change
+from .live_inputs import LiveInputs
 from .locations import Place
-from .numbers import LiveInputs
 from .random import Draws
 from .references import TensorRef
 

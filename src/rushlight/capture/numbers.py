@@ -24,7 +24,6 @@ from __future__ import annotations
 import functools
 import math
 import operator
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -36,8 +35,10 @@ from ..core.dispatch import AMBIENT
 from ..core.dtypes import DTYPES
 from ..core.index import Index
 from ..core.shapes import Spec
-from ..core.symbols import SizeGuard, Symbols, SymInt, install_live_numbers, spelled
+from ..core.symbol_table import DERIVED, LARGEST, DerivedSize
+from ..core.symbols import Symbols, SymInt, install_live_numbers, spelled
 from ..graph.ir import Value
+from .live_inputs import SCOPE, LiveInputs, same
 from .locations import MISSING, Place
 
 _DTYPES = {float: DTYPES["float64"], int: DTYPES["int64"]}
@@ -92,9 +93,6 @@ def floor(number: Any) -> Any:
     )
 
 
-_SCOPE = {"math": math}  # what expressions mention
-
-
 class Numbers:
     """The live numbers of one capture."""
 
@@ -127,6 +125,31 @@ class Numbers:
         self.roots.append(read)
         self.names.append(name)
         return size
+
+    def data_size(self, what: str, hint: int, low: Any = 0, high: Any = LARGEST) -> SymInt:
+        """A size that is data: nothing reads it before a run, which finds it."""
+        size = self.symbols.new_data(what, hint, low, high)
+        (dim,) = size.index.atoms()
+        self.sizes[dim] = len(self.roots)
+        self.roots.append(lambda leaves: None)
+        self.names.append(what)
+        return size
+
+    def derived_size(self, made: DerivedSize, hint: int, low: Any, high: Any) -> SymInt:
+        """A size that follows from others."""
+        what = f"{made.kind} of {' and '.join(map(str, made.operands))}"
+        if any(map(self.symbols.is_data, made.operands)):
+            size = self.data_size(what, hint, low, high)
+            (dim,) = size.index.atoms()
+            self.symbols.derived[dim] = made
+            return size
+        dims = {dim: self.sizes[dim] for index in made.operands for dim in index.atoms() if dim in self.sizes}
+
+        def read(leaves: list[Any]) -> int:
+            values = {dim: self.roots[root](leaves) for dim, root in dims.items()}
+            return DERIVED[made.kind](*[index.evaluate(values) for index in made.operands])
+
+        return self.size(hint, read, what, low)
 
     def spelled(self, index: Index) -> str:
         """An expression of sizes as one of the roots."""
@@ -210,12 +233,12 @@ class Numbers:
     def finish(self) -> LiveInputs:
         self.open = False
         checks = [f"same({expression}, g[{i}])" for i, (expression, _) in enumerate(self.guards)]
-        scope = {**_SCOPE, "same": same, "g": list(self.guards.values())}
+        scope = {**SCOPE, "same": same, "g": list(self.guards.values())}
         holds = eval(f"lambda v: {' and '.join(checks) or 'True'}", scope)
         orders: dict[type, list[str]] = {float: [], int: []}
         for expression, kind in self.used:
             orders[kind].append(expression)
-        fills = {kind: eval(f"lambda v: ({', '.join(e)},)", dict(_SCOPE)) for kind, e in orders.items() if e}
+        fills = {kind: eval(f"lambda v: ({', '.join(e)},)", dict(SCOPE)) for kind, e in orders.items() if e}
         return LiveInputs(self, holds, fills)
 
 
@@ -232,103 +255,13 @@ def _contents(read: Callable[[], Any]) -> list[Any]:
     return found + [around[name] for name in (code.co_names if code is not None else ()) if name in around]
 
 
-class LiveInputs:
-    """What a specialization needs of its live numbers."""
-
-    def __init__(
-        self, numbers: Numbers, holds: Callable[[Any], bool], fills: dict[type, Callable[[Any], Any]]
-    ) -> None:
-        self.roots, self._names, self._holds = list(numbers.roots), list(numbers.names), holds
-        self.fills, self.inputs = fills, {kind: numbers.inputs[kind] for kind in fills}
-        # expressions, and the values that they must have
-        self.guards = [(expression, value) for (expression, _), value in numbers.guards.items()]
-        self.sizes = dict(numbers.sizes)  # symbols, and which root each is
-        self.symbols = numbers.symbols
-        self.containers, self.places = list(numbers.containers), list(numbers.places)
-        self.counters = {(id(container), key) for container, key, _, _ in numbers.counters}
-        self.trivial = not self.guards and not fills
-        self.guarded = bool(self.guards)
-        self._last: tuple[list[Any], list[np.ndarray]] | None = None  # values of a call, and its inputs
-
-    def assume(self, guards: Sequence[SizeGuard]) -> None:
-        """Hold only where what the compiler has assumed of sizes holds, too."""
-        texts = [guard.expression(lambda dim: f"v[{self.sizes[dim]}]") for guard in guards]
-        known = {expression for expression, _ in self.guards}
-        texts = [text for text in dict.fromkeys(texts) if text not in known]
-        if texts:
-            self.guards = [*self.guards, *((text, True) for text in texts)]
-            self.guarded, self.trivial = True, False
-            before, sizes_fit = self._holds, eval(f"lambda v: {' and '.join(texts)}", dict(_SCOPE))
-            self._holds = lambda v: before(v) and sizes_fit(v)
-
-    def numbers_needed(self) -> list[int]:
-        """The arguments, by number, that are ints whose value is needed."""
-        needed = {expression for expression, value in self.guards if type(value) is int}
-        return [
-            int(name.removeprefix("argument "))
-            for i, name in enumerate(self._names)
-            if f"v[{i}]" in needed and name.removeprefix("argument ").isdigit()
-        ]
-
-    def sizes_of(self, values: Sequence[Any]) -> list[int]:
-        """The sizes that change, in the order of their symbols, among the values of the roots."""
-        return [values[root] for root in self.sizes.values()]
-
-    def read(self, leaves: Any) -> list[Any]:
-        """The present values of the roots."""
-        return [root(leaves) for root in self.roots]
-
-    def holds(self, values: list[Any]) -> bool:
-        try:
-            return bool(self._holds(values))
-        except ArithmeticError:
-            return False
-
-    def evaluated(self, expression: str, leaves: Any) -> Any:
-        """What an expression of the roots is in a call; MISSING if that is an error."""
-        try:
-            return eval(f"lambda v: {expression}", dict(_SCOPE))(self.read(leaves))
-        except ArithmeticError:
-            return MISSING
-
-    def in_words(self, expression: str) -> str:
-        """An expression with the names of the roots."""
-        return re.sub(r"v\[(\d+)\]", lambda found: self._names[int(found[1])], expression)
-
-    def filled(self, kinds: Sequence[type]) -> list[np.ndarray] | None:
-        """The inputs for numbers of these kinds in a call without numbers as arguments; None if a guard does
-        not hold. The same objects as in the last call mean the same inputs.
-        """
-        values, last = self.read(()), self._last
-        if last is not None and all(map(operator.is_, values, last[0])):
-            return last[1]
-        if self.guarded and not self.holds(values):
-            return None
-        inputs = [self.fill(kind, values) for kind in kinds]
-        self._last = values, inputs
-        return inputs
-
-    def fill(self, kind: type, values: list[Any]) -> np.ndarray:
-        """What the graph input for numbers of `kind` holds. OverflowError for an int that does not fit."""
-        return np.array(self.fills[kind](values), np.float64 if kind is float else np.int64)
-
-
-def same(a: Any, b: Any) -> bool:
-    """Whether a guarded value is what it was: same type, same value, NaN and the sign of zero included."""
-    if type(a) is not type(b):
-        return False
-    if type(a) is float:
-        return (a == b and (a != 0 or math.copysign(1, a) == math.copysign(1, b))) or (a != a and b != b)
-    return a is b or bool(a == b)
-
-
 def numbers_spec(kind: type, count: int) -> Spec:
     return Spec((count,), _DTYPES[kind], (1,), 0)
 
 
 def formula(number: LiveNumber | SymInt) -> Callable[[list[Any]], Any]:
     """The function of the roots' values that computes a live number, or a size."""
-    found: Callable[[list[Any]], Any] = eval(f"lambda v: {_expression(number)}", dict(_SCOPE))
+    found: Callable[[list[Any]], Any] = eval(f"lambda v: {_expression(number)}", dict(SCOPE))
     return found
 
 

@@ -28,8 +28,9 @@ from .captured_call import CapturedCall, Leaf
 from .deferred import DeferredCall, DeferredNumber
 from .effects import StoredValue
 from .errors import CaptureError, Problem, user_line
+from .live_inputs import LiveInputs
 from .memory import same_layout, spec_of
-from .numbers import LiveInputs, LiveNumber, formula
+from .numbers import LiveNumber, formula
 from .program_tensors import Lifted
 from .results import taken_apart
 from .trace import Capture

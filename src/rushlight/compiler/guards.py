@@ -25,8 +25,8 @@ from sys import getrefcount
 from typing import Any, NamedTuple
 
 from ..autograd import hooks
+from ..capture.live_inputs import LiveInputs
 from ..capture.locations import MISSING, PLAIN, Alike, AllValues, Cells, Length, Place, Snapshot, equal
-from ..capture.numbers import LiveInputs
 from ..capture.references import Argument, At, Captured, GradOf, TensorRef, layout_difference, layout_of
 from ..codegen.llvm.native_call import LocationKind
 from ..core.tensor import Tensor

@@ -13,7 +13,7 @@ from enum import Enum
 from typing import Any, Literal
 
 from ..capture.captured_call import CapturedCall, Leaf
-from ..capture.numbers import LiveInputs
+from ..capture.live_inputs import LiveInputs
 from ..capture.random import Draws
 from ..capture.references import Captured, GradOf, TensorRef
 from ..core.pytree import LEAF

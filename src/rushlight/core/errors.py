@@ -34,8 +34,15 @@ class OutOfMemoryError(RuntimeError):
 
 
 def check(condition: object, message: str, error: type[Exception] = RuntimeError) -> None:
-    """Raise `error(message)` unless `condition` holds."""
-    if not condition:
+    """Raise `error(message)` unless `condition` holds; of sizes that are data, have the compiled program do so."""
+    if type(condition) is bool:
+        if not condition:
+            raise error(message)
+        return
+    expect = getattr(type(condition), "expect", None)  # of SizeTruth, core/symbols.py
+    if expect is not None:
+        expect(condition, message, error)
+    elif not condition:
         raise error(message)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from .errors import check, fail
-from .symbols import exact, is_size
+from .symbols import exact, from_end, greatest, is_size, least
 
 if TYPE_CHECKING:
     from .dtypes import DType
@@ -317,7 +317,7 @@ def wrap_dims(
 def slice_bounds(start: int | None, end: int | None, size: int) -> tuple[int, int]:
     """Where a slice with a positive step begins and ends in a dimension, as Python counts."""
     first, last = (
-        default if at is None else min(max(at + size if at < 0 else at, 0), size)
+        default if at is None else least(greatest(from_end(at, size), 0), size)
         for at, default in ((start, 0), (end, size))
     )
     return first, last

@@ -17,137 +17,16 @@ import math
 import operator
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
 import numpy as np
 
-from .atoms import Atom, Bound, Dim
-from .index import Index, Quotient, Remainder, as_index
+from .atoms import Dim
+from .index import Index, as_index
+from .nested_int import SymBool as SymBoolBase
 from .nested_int import SymInt as SymIntBase
-from .proofs import always_nonnegative, never_zero
-
-LARGEST = 1 << 62  # no size is larger, nor any index
-
-
-@dataclass(frozen=True)
-class SizeGuard:
-    """What compiled code assumes of sizes: that `index` is 0, or that it is not negative; or, if `holds` is
-    False, that it is not so."""
-
-    relation: str  # "== 0" or ">= 0"
-    index: Index
-    holds: bool
-    line: str = ""  # of the program that needs it
-
-    def expression(self, names: Callable[[Dim], str]) -> str:
-        """The guard as a Python expression, with symbols under the given names."""
-        relation = {("== 0", False): "!= 0", (">= 0", False): "< 0"}.get((self.relation, self.holds))
-        return f"({spelled(self.index, names)} {relation or self.relation})"
-
-    def __str__(self) -> str:
-        return self.expression(str)
-
-
-class Symbols:
-    """The symbols of one compilation and what was assumed of them."""
-
-    def __init__(self) -> None:
-        self.hints: dict[Dim, int] = {}
-        self.guards: list[SizeGuard] = []
-        self.capturing = True
-        self.left = False  # whether the program went on eagerly: then sizes are numbers
-        self.line: Callable[[], str] = lambda: ""  # where the program is
-        self.numbers: Any = None  # what else is live in the capture (capture/numbers.py)
-        self._known: dict[tuple[str, Index], bool] = {}
-        self._equal: dict[Dim, Index] = {}  # symbols that are an expression of others, by a guard
-
-    def new(self, hint: int, low: Bound = 2, high: Bound = LARGEST) -> SymInt:
-        """A symbol that is `hint` in the call that is captured."""
-        dim = Dim(f"s{len(self.hints)}", low, high, self)
-        self.hints[dim] = hint
-        return SymInt(self, as_index(dim))
-
-    def size(self, index: Index) -> int | SymInt:
-        """A size: an int if it is one."""
-        index = self.simplified(index)
-        number = index.constant_value()
-        return SymInt(self, index) if number is None else number
-
-    def hint(self, index: Index) -> int:
-        """What an expression was in the call that is captured."""
-        return index.evaluate(self.hints)  # type: ignore[arg-type]
-
-    def simplified(self, index: Index) -> Index:
-        """With symbols that are known to be others, or numbers, replaced."""
-        return index.substitute(self._equal) if self._equal else index
-
-    # Assumptions.
-
-    def is_zero(self, index: Index) -> bool:
-        """Whether an expression is 0: a guard, unless it is so for all sizes or for none."""
-        index = self.simplified(index)
-        number = index.constant_value()
-        if number is not None:
-            return number == 0
-        if never_zero(index) or self._implied(index - 1) or self._implied(-index - 1):
-            return False
-        holds = self._assume("== 0", index)
-        if holds:
-            self._equate(index)
-        return holds
-
-    def is_nonnegative(self, index: Index) -> bool:
-        """Whether an expression is 0 or more: a guard, unless that is the same for all sizes."""
-        index = self.simplified(index)
-        if always_nonnegative(index) or self._implied(index):
-            return True
-        if always_nonnegative(-index - 1) or self._implied(-index - 1):
-            return False
-        return self._assume(">= 0", index)
-
-    def _implied(self, index: Index) -> bool:
-        """Whether an expression is 0 or more because of what is assumed already."""
-        for (relation, known), holds in self._known.items():
-            if relation == ">= 0":
-                least = known if holds else -known - 1  # which is 0 or more
-                if always_nonnegative(index - self.simplified(least)):
-                    return True
-        return False
-
-    def number(self, index: Index) -> int:
-        """The number that an expression is: a guard on every symbol that it depends on."""
-        value = self.hint(index)
-        self.is_zero(self.simplified(index) - value)
-        return value
-
-    def _assume(self, relation: str, index: Index) -> bool:
-        known = self._known.get((relation, index))
-        if known is None:
-            value = self.hint(index)
-            known = value == 0 if relation == "== 0" else value >= 0
-            self._known[relation, index] = known
-            self.guards.append(SizeGuard(relation, index, known, self.line()))
-        return known
-
-    def _equate(self, index: Index) -> None:
-        """`index` is 0: one of its symbols is an expression of the others, if there is such a form."""
-        for monomial, coefficient in sorted(index.terms.items(), key=lambda term: str(term[0]), reverse=True):
-            if len(monomial) != 1 or not isinstance(monomial[0], Dim):
-                continue
-            dim, rest = monomial[0], index - Index({monomial: coefficient})
-            if dim in rest.atoms():
-                continue
-            if abs(coefficient) != 1:
-                if rest.constant_value() is None:
-                    continue
-                value = as_index(-rest.constant // coefficient)
-            else:
-                value = -rest if coefficient > 0 else rest
-            self._equal = {known: other.substitute({dim: value}) for known, other in self._equal.items()}
-            self._equal[dim] = value
-            return
+from .symbol_table import LARGEST, SizeGuard, Symbols, spelled
 
 
 class SymInt(SymIntBase):
@@ -196,7 +75,8 @@ class SymInt(SymIntBase):
     def __hash__(self) -> int:
         if self.symbols.left:
             return hash(self.hint)
-        return hash(self.specialise() if self.symbols.capturing else self.index)
+        known = not self.symbols.is_data(self.index) or not _in_library(sys._getframe(1))
+        return hash(self.specialise() if self.symbols.capturing and known else self.index)
 
     def __repr__(self) -> str:
         return self._text("", sys._getframe(1))
@@ -210,10 +90,9 @@ class SymInt(SymIntBase):
         """The number; of a program that writes it, with a guard, but not where this library words an error."""
         if self.symbols.left:
             return format(self.hint, spec)
-        if not self.symbols.capturing:
+        if not self.symbols.capturing or self.symbols.is_data(self.index):
             return str(self.index)
-        inside = asking.f_globals.get("__name__", "").startswith(_LIBRARY)
-        return format(self.hint if inside else self.specialise(), spec)
+        return format(self.hint if _in_library(asking) else self.specialise(), spec)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
         return np.array(self.specialise(), dtype)
@@ -256,14 +135,66 @@ class SymInt(SymIntBase):
         index = index_of(other)
         if index is None:
             return _compared(self, other, operator.eq, "({} == {})")
-        return self.symbols.is_zero(self.index - index)
+        return truth_of(self.symbols, "== 0", self.index - index)
 
     def __ne__(self, other: Any) -> Any:
         equal = self.__eq__(other)
+        if type(equal) is SizeTruth:
+            return equal.negated()
         return equal if equal is NotImplemented else not equal
 
 
+class SizeTruth(SymBoolBase):
+    """Whether something holds of sizes that are data, which is known only while the program runs."""
+
+    __slots__ = ("holds", "index", "relation", "symbols")
+
+    def __new__(cls, symbols: Symbols, relation: str, index: Index, holds: bool = True) -> SizeTruth:
+        return object.__new__(cls)
+
+    def __init__(self, symbols: Symbols, relation: str, index: Index, holds: bool = True) -> None:
+        self.symbols, self.relation, self.index, self.holds = symbols, relation, index, holds
+
+    def __bool__(self) -> bool:
+        symbols = self.symbols
+        if symbols.capturing and not _in_library(sys._getframe(1)):
+            raise symbols.cannot_tell(f"depends on whether {self}, {symbols.in_words(self.index)}")
+        asked = symbols.is_zero if self.relation == "== 0" else symbols.is_nonnegative
+        return asked(self.index) is self.holds
+
+    def __repr__(self) -> str:
+        return str(SizeGuard(self.relation, self.index, self.holds))
+
+    def negated(self) -> SizeTruth:
+        return SizeTruth(self.symbols, self.relation, self.index, not self.holds)
+
+    def expect(self, message: str, error: type[Exception]) -> None:
+        """Have a run raise `error` if it does not hold."""
+        self.symbols.expect(self.relation, self.index, self.holds, message, error)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        return bool(self) == other
+
+
+def truth_of(symbols: Symbols, relation: str, index: Index) -> Any:
+    """Whether an expression is 0, or not negative: a bool, or, where that depends on data, a SizeTruth."""
+    if symbols.data and symbols.capturing and symbols.is_data(symbols.simplified(index)):
+        known = symbols.proved(relation, index)
+        return SizeTruth(symbols, relation, symbols.simplified(index)) if known is None else known
+    return symbols.is_zero(index) if relation == "== 0" else symbols.is_nonnegative(index)
+
+
 _LIBRARY = __name__.partition(".")[0] + "."
+Symbols.sym_int = SymInt
+
+
+def _in_library(asking: FrameType) -> bool:
+    """Whether it is this library that asks, not the program."""
+    return str(asking.f_globals.get("__name__", "")).startswith(_LIBRARY)
+
+
 MOST_FACTORS = 4  # of a power that is written as a product
 
 # How a number that is no int is made of sizes: (symbols, text with places, operands, value). Installed by
@@ -348,6 +279,39 @@ def owner_of(index: Index) -> Symbols:
     return next(atom.owner for atom in index.atoms() if isinstance(atom, Dim))
 
 
+def greatest(a: Any, b: Any) -> Any:
+    """The larger of two sizes, as a size also where that depends on data."""
+    return _chosen("max", a, b)
+
+
+def least(a: Any, b: Any) -> Any:
+    """The smaller of two sizes, as a size also where that depends on data."""
+    return _chosen("min", a, b)
+
+
+def from_end(at: Any, size: Any) -> Any:
+    """A position that counts from the end if it is negative."""
+    negative = at < 0
+    if type(negative) is SizeTruth:
+        return at.symbols.derive("wrap", (at.index, size.index if type(size) is SymInt else as_index(size)))
+    return at + size if negative else at
+
+
+def _chosen(kind: str, a: Any, b: Any) -> Any:
+    sizes = [size for size in (a, b) if type(size) is SymInt]
+    first, second = index_of(a), index_of(b)
+    if not sizes or first is None or second is None:
+        return max(a, b) if kind == "max" else min(a, b)
+    symbols = sizes[0].symbols
+    if not symbols.is_data(first) and not symbols.is_data(second):
+        return max(a, b) if kind == "max" else min(a, b)
+    if symbols.proved(">= 0", first - second):
+        return a if kind == "max" else b
+    if symbols.proved(">= 0", second - first):
+        return b if kind == "max" else a
+    return symbols.derive(kind, (first, second))
+
+
 def symbols_in(value: Any) -> set[Dim]:
     """The symbols of a size, or of sizes in tuples."""
     if type(value) is SymInt:
@@ -355,26 +319,6 @@ def symbols_in(value: Any) -> set[Dim]:
     if isinstance(value, tuple | list):
         return set().union(*map(symbols_in, value)) if value else set()
     return set()
-
-
-def spelled(index: Index, names: Callable[[Dim], str]) -> str:
-    """An expression in Python, with symbols under the given names."""
-
-    def atom_text(atom: Atom) -> str:
-        if isinstance(atom, Quotient):
-            return f"({spelled(atom.value, names)} // {spelled(atom.divisor, names)})"
-        if isinstance(atom, Remainder):
-            return f"({spelled(atom.value, names)} % {spelled(atom.divisor, names)})"
-        assert isinstance(atom, Dim)
-        return names(atom)
-
-    terms = []
-    for monomial, coefficient in index.terms.items():
-        factors = [atom_text(atom) for atom in monomial]
-        if coefficient != 1 or not factors:
-            factors.insert(0, str(coefficient))
-        terms.append("*".join(factors))
-    return f"({' + '.join(terms) or '0'})"
 
 
 def _install_arithmetic() -> None:
@@ -439,7 +383,7 @@ def _install_comparisons() -> None:
             index = index_of(other)
             if index is None:
                 return _compared(self, other, getattr(operator, name), f"({{}} {SIGNS[name]} {{}})")
-            return self.symbols.is_nonnegative(nonnegative(self.index, index))
+            return truth_of(self.symbols, ">= 0", nonnegative(self.index, index))
 
         setattr(SymInt, f"__{name}__", compared)
 
@@ -463,19 +407,25 @@ _install_divisions()
 _install_comparisons()
 
 __all__ = [
+    "LARGEST",
     "SizeGuard",
+    "SizeTruth",
     "SymInt",
     "Symbols",
     "divisible",
     "exact",
+    "from_end",
+    "greatest",
     "hint",
     "hint_of",
     "index_of",
     "install_live_numbers",
     "is_size",
+    "least",
     "owner_of",
     "plain",
     "size_of",
     "spelled",
     "symbols_in",
+    "truth_of",
 ]

@@ -13,6 +13,7 @@ from ..core.dtypes import DTYPES, DType
 from ..core.errors import check, fail
 from ..core.registry import FUNCTION, INPLACE, INPLACE_METHOD, INTERNAL, METHOD, view
 from ..core.shapes import Shape, Spec, extent, infer_size, slice_bounds, view_strides, wrap_dim, wrap_dims
+from ..core.symbols import greatest
 from ..core.tensor import Tensor
 from ..core.traits import Trait
 
@@ -216,7 +217,7 @@ def slice_(self: Tensor, dim: int, start: int | None, end: int | None, step: int
     shape, strides = geometry(self)
     first, last = slice_bounds(start, end, shape[dim])
     offset = self.storage_offset() + first * strides[dim]
-    shape[dim] = max(last - first + step - 1, 0) // step
+    shape[dim] = greatest(last - first + step - 1, 0) // step
     strides[dim] *= step
     return over(self, shape, strides, offset)
 

@@ -1,0 +1,109 @@
+"""What a specialization needs of its live numbers (capture/numbers.py): guards on them, and what fills its inputs."""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..core.symbols import SizeGuard
+from .locations import MISSING
+
+if TYPE_CHECKING:
+    from .numbers import Numbers
+
+SCOPE = {"math": math}  # what expressions mention
+
+
+class LiveInputs:
+    """What a specialization needs of its live numbers."""
+
+    def __init__(
+        self, numbers: Numbers, holds: Callable[[Any], bool], fills: dict[type, Callable[[Any], Any]]
+    ) -> None:
+        self.roots, self._names, self._holds = list(numbers.roots), list(numbers.names), holds
+        self.fills, self.inputs = fills, {kind: numbers.inputs[kind] for kind in fills}
+        # expressions, and the values that they must have
+        self.guards = [(expression, value) for (expression, _), value in numbers.guards.items()]
+        self.sizes = dict(numbers.sizes)  # symbols, and which root each is
+        self.symbols = numbers.symbols
+        self.containers, self.places = list(numbers.containers), list(numbers.places)
+        self.counters = {(id(container), key) for container, key, _, _ in numbers.counters}
+        self.trivial = not self.guards and not fills
+        self.guarded = bool(self.guards)
+        self._last: tuple[list[Any], list[np.ndarray]] | None = None  # values of a call, and its inputs
+
+    def assume(self, guards: Sequence[SizeGuard]) -> None:
+        """Hold only where what the compiler has assumed of sizes holds, too."""
+        texts = [guard.expression(lambda dim: f"v[{self.sizes[dim]}]") for guard in guards]
+        known = {expression for expression, _ in self.guards}
+        texts = [text for text in dict.fromkeys(texts) if text not in known]
+        if texts:
+            self.guards = [*self.guards, *((text, True) for text in texts)]
+            self.guarded, self.trivial = True, False
+            before, sizes_fit = self._holds, eval(f"lambda v: {' and '.join(texts)}", dict(SCOPE))
+            self._holds = lambda v: before(v) and sizes_fit(v)
+
+    def numbers_needed(self) -> list[int]:
+        """The arguments, by number, that are ints whose value is needed."""
+        needed = {expression for expression, value in self.guards if type(value) is int}
+        return [
+            int(name.removeprefix("argument "))
+            for i, name in enumerate(self._names)
+            if f"v[{i}]" in needed and name.removeprefix("argument ").isdigit()
+        ]
+
+    def sizes_of(self, values: Sequence[Any]) -> list[int]:
+        """The sizes that change, in the order of their symbols, among the values of the roots."""
+        return [values[root] for root in self.sizes.values()]
+
+    def read(self, leaves: Any) -> list[Any]:
+        """The present values of the roots."""
+        return [root(leaves) for root in self.roots]
+
+    def holds(self, values: list[Any]) -> bool:
+        try:
+            return bool(self._holds(values))
+        except ArithmeticError:
+            return False
+
+    def evaluated(self, expression: str, leaves: Any) -> Any:
+        """What an expression of the roots is in a call; MISSING if that is an error."""
+        try:
+            return eval(f"lambda v: {expression}", dict(SCOPE))(self.read(leaves))
+        except ArithmeticError:
+            return MISSING
+
+    def in_words(self, expression: str) -> str:
+        """An expression with the names of the roots."""
+        return re.sub(r"v\[(\d+)\]", lambda found: self._names[int(found[1])], expression)
+
+    def filled(self, kinds: Sequence[type]) -> list[np.ndarray] | None:
+        """The inputs for numbers of these kinds in a call without numbers as arguments; None if a guard does
+        not hold. The same objects as in the last call mean the same inputs.
+        """
+        values, last = self.read(()), self._last
+        if last is not None and all(map(operator.is_, values, last[0])):
+            return last[1]
+        if self.guarded and not self.holds(values):
+            return None
+        inputs = [self.fill(kind, values) for kind in kinds]
+        self._last = values, inputs
+        return inputs
+
+    def fill(self, kind: type, values: list[Any]) -> np.ndarray:
+        """What the graph input for numbers of `kind` holds. OverflowError for an int that does not fit."""
+        return np.array(self.fills[kind](values), np.float64 if kind is float else np.int64)
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether a guarded value is what it was: same type, same value, NaN and the sign of zero included."""
+    if type(a) is not type(b):
+        return False
+    if type(a) is float:
+        return (a == b and (a != 0 or math.copysign(1, a) == math.copysign(1, b))) or (a != a and b != b)
+    return a is b or bool(a == b)
