@@ -37,6 +37,7 @@ def decompose(graph: Graph) -> dict[Value, Value]:
         waiting = graph.nodes
     final = {old: _last(replaced, new) for old, new in replaced.items()}
     graph.outputs = [final.get(value, value) for value in graph.outputs]
+    graph.data_sizes = [(dim, final.get(value, value)) for dim, value in graph.data_sizes]
     return final
 
 

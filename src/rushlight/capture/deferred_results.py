@@ -6,11 +6,13 @@ from typing import Any
 
 from ..core.dispatch import AMBIENT, Arguments, is_sparse_call, run_name, tensors_in
 from ..core.dispatch import call as run_operator
+from ..core.dtypes import DTYPES, Category
 from ..core.modes import MODES
 from ..core.registry import Kind, OpDef
 from ..core.shapes import Spec
 from ..core.tensor import TRACED, Tensor
 from ..core.traits import Trait
+from .data_sizes import RULES, THROUGH, SizesOfData, with_data_sizes
 from .deferred import DeferredCall
 from .errors import CaptureError, Problem, user_line
 from .functionalize import FunctionalizedWrites
@@ -21,12 +23,17 @@ class DeferredResults(FunctionalizedWrites):
     """What a capture makes of operators that must see the data."""
 
     def waits(self, op: OpDef, args: Arguments) -> bool:
+        if self.data_sizes is not None and op.name in THROUGH:
+            return False
         return (op.kind is Kind.COMPOSITE and op.rule is not None) or (
             bool(op.traits & Trait.DEFERRED) and is_sparse_call(op, args)
         )
 
     def _defer(self, op: OpDef, args: Arguments, specs: Any) -> Any:
-        """Tensors without a shape, for the results of an operator that must see the data to know it."""
+        """Tensors without a shape, for the results of an operator that must see the data to know it; or with
+        sizes that are data."""
+        if self.data_sizes is not None and op.name in RULES:
+            return with_data_sizes(self.data_sizes, op, self._map(op, args, self.abstract))
         if AMBIENT.trace is not self or MODES.dual_levels:  # inside of another transform
             raise depends_on_data(op.name)
         several = (specs,) if isinstance(specs, Spec) else specs
@@ -61,7 +68,9 @@ class DeferredResults(FunctionalizedWrites):
         return self._defer(op, args, Spec(None, tensors_in(op, args)[0].dtype))
 
     def item(self, tensor: Tensor) -> Any:
-        """The number that `tensor` will hold, for the program to return."""
+        """The number that `tensor` will hold: a size, if it is an int; else for the program to return."""
+        if self.data_sizes is not None and tensor.dtype.category is Category.INTEGRAL:
+            return self._int(self.data_sizes, tensor)
         if tensor.requires_grad:
             tensor = run_name("detach", tensor)
         self.abstract(tensor)
@@ -78,3 +87,9 @@ class DeferredResults(FunctionalizedWrites):
             else int
         )
         return self.deferred_numbers.make(call, kind, lambda: self.read(tensor).item())
+
+    def _int(self, sizes: SizesOfData, tensor: Tensor) -> Any:
+        """The integer that `tensor` will hold, as a size."""
+        wide = tensor if tensor.dtype.name == "int64" else tensor.to(DTYPES["int64"])
+        number = sizes.of(wide, f"the number that item() reads in {user_line()}", 16, -(2**63), 2**63 - 1)
+        return number

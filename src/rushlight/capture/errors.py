@@ -36,6 +36,10 @@ class Problem(Enum):
         "keep the shape: mask elements instead of selecting them; or return the selection as it is",
         "total = (x * (x > 0)).sum()        # instead of: total = x[x > 0].sum()",
     )
+    SIZE_FROM_DATA = (
+        "say with rushlight._check what holds of it, or choose by a tensor (where, cond)",
+        "rushlight._check(n < 8)        # a run raises an error where it does not hold",
+    )
     WRITE_BEFORE_USE = (
         "write to a copy, so that the selection still finds what it is made of",
         "picked = x.clone()[mask]; x.zero_()        # instead of: picked = x[mask]; x.zero_()",

@@ -1,4 +1,4 @@
-"""What a specialization needs of its live numbers (capture/numbers.py): guards on them, and what fills its inputs."""
+"""What a specialization needs of its live numbers: guards on them, and what fills its inputs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,11 @@ class LiveInputs:
 
     def assume(self, guards: Sequence[SizeGuard]) -> None:
         """Hold only where what the compiler has assumed of sizes holds, too."""
-        texts = [guard.expression(lambda dim: f"v[{self.sizes[dim]}]") for guard in guards]
+        texts = [
+            guard.expression(lambda dim: f"v[{self.sizes[dim]}]")
+            for guard in guards
+            if not self.symbols.is_data(guard.index)
+        ]
         known = {expression for expression, _ in self.guards}
         texts = [text for text in dict.fromkeys(texts) if text not in known]
         if texts:
@@ -60,6 +64,11 @@ class LiveInputs:
     def sizes_of(self, values: Sequence[Any]) -> list[int]:
         """The sizes that change, in the order of their symbols, among the values of the roots."""
         return [values[root] for root in self.sizes.values()]
+
+    def found(self, values: list[Any], sizes: Sequence[int]) -> None:
+        """A run has found the sizes that are data: `values` of the roots with these in place."""
+        for root, size in zip(self.sizes.values(), sizes, strict=True):
+            values[root] = size
 
     def read(self, leaves: Any) -> list[Any]:
         """The present values of the roots."""

@@ -15,6 +15,7 @@ from typing import Any
 from ..core.dtypes import DType
 from ..core.registry import REGISTRY
 from ..core.shapes import Spec, extent, numel
+from ..core.symbols import alike
 from ..core.tensor import Tensor
 from ..graph.ir import Graph, Value
 
@@ -66,7 +67,12 @@ def spec_of(tensor: Tensor) -> Spec:
 
 
 def same_layout(a: Spec, b: Spec) -> bool:
-    return (a.shape, a.dtype, a.known_strides(), a.offset) == (b.shape, b.dtype, b.known_strides(), b.offset)
+    return (
+        a.dtype is b.dtype
+        and alike(a.known_shape(), b.known_shape())
+        and alike(a.known_strides(), b.known_strides())
+        and alike((a.offset,), (b.offset,))
+    )
 
 
 def overlaps(a: Spec, b: Spec) -> bool:

@@ -11,11 +11,12 @@ numbers) are computed once, in the forward half.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from ..core.atoms import Dim
 from ..core.lazy import LazyModule
 from ..core.registry import Kind
 from ..core.shapes import numel
@@ -42,14 +43,16 @@ class Halves:
     kept: list[int]
 
 
-def extract(graph: Graph, inputs: list[Value], outputs: list[Value]) -> Graph:
-    """The part of `graph` that computes `outputs` from `inputs`, as a graph of its own."""
+def extract(
+    graph: Graph, inputs: list[Value], outputs: list[Value], data_sizes: Sequence[tuple[Dim, Value]] = ()
+) -> Graph:
+    """The part of `graph` that computes `outputs`, and `data_sizes`, from `inputs`, as a graph of its own."""
     copy = Graph()
     mapped: dict[Value, Value] = {}
     for value in inputs:
         mapped[value] = copy.input(value.spec, value.name)
         mapped[value].number = value.number
-    needed = _needed_nodes(graph, set(inputs), outputs)
+    needed = _needed_nodes(graph, set(inputs), [*outputs, *(value for _, value in data_sizes)])
     for node in graph.nodes:
         if node not in needed:
             continue
@@ -64,6 +67,7 @@ def extract(graph: Graph, inputs: list[Value], outputs: list[Value]) -> Graph:
             new.number = old.number
             mapped.setdefault(old, new)
     copy.outputs = [mapped[value] for value in outputs]
+    copy.data_sizes = [(dim, mapped[value]) for dim, value in data_sizes]
     verify(copy)
     return copy
 
@@ -91,11 +95,13 @@ def partition(
     that are `there` need not be saved."""
     primals = [value for value in graph.inputs if value not in set(tangents)]
     late = depending_on(graph, tangents)
-    used = _minimum_cut(graph, primals, late, gradients)
+    used = minimum_cut(graph, primals, late, gradients)
     kept = [i for i, value in enumerate(primals) if value in used and value in there]
     saved = [value for value in used if value not in there]
-    forward = extract(graph, primals, [*outputs, *saved])
-    backward = extract(graph, [*(primals[i] for i in kept), *saved, *tangents], gradients)
+    early_sizes = [(dim, value) for dim, value in graph.data_sizes if value not in late]
+    late_sizes = [(dim, value) for dim, value in graph.data_sizes if value in late]
+    forward = extract(graph, primals, [*outputs, *saved], early_sizes)
+    backward = extract(graph, [*(primals[i] for i in kept), *saved, *tangents], gradients, late_sizes)
     return Halves(forward, backward, saved, kept)
 
 
@@ -108,7 +114,7 @@ def depending_on(graph: Graph, tangents: Collection[Value]) -> set[Value]:
     return late
 
 
-def _minimum_cut(graph: Graph, primals: list[Value], late: set[Value], gradients: list[Value]) -> list[Value]:
+def minimum_cut(graph: Graph, primals: list[Value], late: set[Value], gradients: list[Value]) -> list[Value]:
     """The values to save: those on the edges of a minimum cut between what must be computed forward and the
     gradients.
 

@@ -44,6 +44,7 @@ def capture_call(
         with watched(), watching(capture), capture:
             if environment.refusal is not None:
                 raise CaptureError(environment.refusal, "")
+            capture.allow_data_sizes()
             args, kwargs = with_live_numbers(capture, args, kwargs, not environment.asks_types, changing)
             capture.symbolic = SymbolicArguments(capture.numbers, args, kwargs, changing)
             meet_arguments(capture, args, kwargs)

@@ -23,6 +23,7 @@ from ..core.shapes import Spec, extent, is_dense
 from ..core.storage import Storage
 from ..core.tensor import LAZY, TRACED, Tensor, shapeless
 from ..graph.ir import Graph, Value
+from .data_sizes import SizesOfData
 from .deferred import DeferredCall, DeferredNumbers
 from .errors import KEPT, CaptureError, Problem, user_line
 from .geometry import Geometries
@@ -78,6 +79,7 @@ class TensorsOfProgram(Interpreter):
         self.kept: list[Value] = []  # results that nobody may ask for but that must be computed
         self.deferred: list[DeferredCall] = []  # what runs after the graph
         self.deferred_numbers = DeferredNumbers()
+        self.data_sizes: SizesOfData | None = None  # of a capture in which sizes may be data
         self.copies: set[int] = set()  # identities of tensors made here over memory of the caller
         self._twins: dict[int, Tensor] = {}
         self._keep: list[Any] = []

@@ -37,7 +37,7 @@ def partition_call(call: CapturedCall) -> Programs:
         wanted = [g for g in call.backward if g is not None]
         halves = partition(graph, results, call.tangents, wanted, _unchanged(call))
         return Programs(call, halves.forward, halves.backward, len(results), taken, halves.kept)
-    whole = extract(graph, list(graph.inputs), results)
+    whole = extract(graph, list(graph.inputs), results, graph.data_sizes)
     # not of tensors with gaps: a copy of one has not the memory that the program writes to
     whole.updates = {
         output: source

@@ -21,6 +21,7 @@ from ..core.registry import REGISTRY, Kind, OpDef
 from ..core.shapes import Spec, extent, is_dense
 from ..core.tensor import DISPATCH, TRACED, Tensor, alias
 from ..graph.ir import Value
+from .data_sizes import THROUGH, SizesOfData, needs_data_sizes, with_data_sizes
 from .deferred import read_numbers
 from .deferred_results import DeferredResults
 from .errors import KEPT, CaptureError, Problem, user_frame, user_line
@@ -45,6 +46,13 @@ class Capture(DeferredResults):
     def __exit__(self, *exception: object) -> None:
         AMBIENT.keys, AMBIENT.trace, MODES.saved_hooks = self._saved
 
+    def allow_data_sizes(self) -> None:
+        """Let sizes be data."""
+        self.data_sizes = SizesOfData(self.graph, self.numbers, lambda t: self.value_of(self.abstract(t)))
+        self.numbers.symbols.refuse = lambda what: CaptureError(
+            f"the program {what}, which is known only when it runs", user_line(), Problem.SIZE_FROM_DATA
+        )
+
     # Running operators.
 
     def owns(self, tensor: Tensor) -> bool:
@@ -60,7 +68,8 @@ class Capture(DeferredResults):
             read_numbers(args)
         if op.kind is Kind.COMPOSITE:
             specs: Any = None if op.rule is None else op.rule(self._map(op, args, self.abstract))
-            return execute(op, args) if specs is None else self._defer(op, args, specs)
+            through = specs is None or (self.data_sizes is not None and op.name in THROUGH)
+            return execute(op, args) if through else self._defer(op, args, specs)
         if op.random:
             random = with_generator(op, args)
             if random is None:
@@ -85,6 +94,8 @@ class Capture(DeferredResults):
     def _recorded(self, op: OpDef, args: Arguments, live: list[int]) -> Any:
         """Record an operator; `live` are its arguments that are live numbers."""
         lifted = self._map(op, args, self.abstract)
+        if self.data_sizes is not None and needs_data_sizes(self.data_sizes, op, lifted):
+            return with_data_sizes(self.data_sizes, op, lifted)
         if op.kind is Kind.VIEW:
             results = _run_view(op, lifted)
             specs = _specs(results)

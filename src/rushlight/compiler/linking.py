@@ -22,7 +22,7 @@ from ..core.construct import from_numpy
 from ..core.dispatch import call
 from ..core.dtypes import DTYPES
 from ..core.errors import InternalError
-from ..core.index_data import evaluate_data, to_data
+from ..core.index_data import evaluate_data, guard_admits, to_data
 from ..core.shapes import contiguous_strides
 from ..core.symbols import SymInt
 from ..core.tensor import Tensor
@@ -118,14 +118,20 @@ def describe(graph: Graph, program: Program, plan: PlannedProgram, native: Nativ
 
 
 def make_executable(
-    graph: Graph, description: dict[str, Any], library: Library
+    graph: Graph,
+    description: dict[str, Any],
+    library: Library,
+    at_sizes: Callable[[Mapping[str, int]], Executable] | None = None,
 ) -> Executable | SizedExecutable:
-    """The program that a description is of; one for all sizes, if it has sizes that change."""
+    """The program that a description is of; one for all sizes, if it has sizes that change. `at_sizes`, of one
+    with sizes that are data, compiles it for sizes that its guards do not admit."""
     updates = dict(description["updates"])
     if not description["symbols"]:
         return _executable(graph, description, library, {})
 
     def make(sizes: Mapping[str, int], table: np.ndarray, workspace: SharedWorkspace) -> Executable:
+        if at_sizes is not None and not all(guard_admits(g, sizes) for g in description["guards"]):
+            return at_sizes(sizes)
         found = _sized(description, sizes)
         return _executable(
             graph, found, library, sizes, SizesInMemory(description["sizes"], table, workspace)

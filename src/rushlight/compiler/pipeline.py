@@ -44,6 +44,7 @@ from ..plan.passes import PLAN_PASSES, begin_planning
 from ..plan.program import PlannedProgram
 from ..runtime.engine import Library, engine
 from ..runtime.executable import Executable
+from ..runtime.pieces import PiecewiseExecutable
 from ..runtime.sized import SizedExecutable
 from ..runtime.target import Target
 from ..schedule.memory import buffers_of, bytes_of
@@ -52,6 +53,7 @@ from ..schedule.passes import show as show_program
 from ..schedule.passes import verify as verify_program
 from .bodies import compile_bodies
 from .linking import describe, link, make_executable
+from .pieces import compile_pieces, with_numbers
 from .program_cache import pack, program_key, unpack
 
 # --- a call ----------------------------------------------------------------------------------------
@@ -249,10 +251,11 @@ class Artifact:
     """
 
     graph: Graph
-    executable: Executable | SizedExecutable
+    executable: Executable | SizedExecutable | PiecewiseExecutable
     log: PassLog
     stages: Compilation | None = None
     guards: Sequence[Any] = ()  # what the stages assumed of sizes that change, as data
+    pieces: tuple[Artifact, ...] = ()  # of a program whose sizes are data; the other fields are of the last
 
     @property
     def fixed(self) -> Executable:
@@ -300,18 +303,35 @@ def compile_call(call: CapturedCall, *, use_cache: bool = True, log: PassLog | N
     """Compile the programs of a captured call; `log` keeps what the passes over the whole call made."""
     log = log or PassLog()
     programs: Programs = log.run_all(CALL_PASSES, call)
-    forward = compile_graph(programs.forward, use_cache=use_cache, keep=log.keep)
+    symbols = call.live.symbols
+    forward = _compile_program(programs.forward, symbols, use_cache, log.keep)
     backward = None
     if programs.backward is not None:
-        backward = compile_graph(programs.backward, use_cache=use_cache, keep=log.keep)
+        backward = _compile_program(programs.backward, symbols, use_cache, log.keep)
     if call.live.sizes:
-        call.live.assume(call.live.symbols.guards)
-        symbols = {dim.name: dim for dim in call.live.sizes}
+        call.live.assume(symbols.guards)
+        named = {dim.name: dim for dim in call.live.sizes}
         for artifact in (forward, backward):
             found = () if artifact is None else artifact.guards
-            call.live.assume([guard_from_data(guard, symbols) for guard in found])
-        check_marks(call.live.symbols.numbers)
+            call.live.assume([guard_from_data(guard, named) for guard in found])
+        check_marks(symbols.numbers)
     return CompiledCall(programs, forward, backward)
+
+
+def _compile_program(graph: Graph, symbols: Symbols, use_cache: bool, keep: bool) -> Artifact:
+    """Compile a program of a call; one whose sizes are data, piece by piece."""
+
+    def compiled(piece: Graph) -> Artifact:
+        return compile_graph(piece, use_cache=use_cache, keep=keep)
+
+    if not graph.data_sizes:
+        return compiled(graph)
+    executable, pieces = compile_pieces(graph, compiled, symbols)
+    log = PassLog(keep)
+    for i, piece in enumerate(pieces):
+        log.seconds.update({f"piece {i + 1}: {name}": value for name, value in piece.seconds.items()})
+    guards = [guard for piece in pieces for guard in piece.guards]
+    return Artifact(pieces[-1].graph, executable, log, pieces[-1].stages, guards, tuple(pieces))
 
 
 def compile_graph(graph: Graph, *, use_cache: bool = True, keep: bool = False) -> Artifact:
@@ -321,6 +341,7 @@ def compile_graph(graph: Graph, *, use_cache: bool = True, keep: bool = False) -
     """
     log = PassLog(keep)
     compilation = Compilation(graph, symbols=symbols_of(graph), use_cache=use_cache)
+    at_sizes = _compiled_for_sizes(graph, compilation.symbols, use_cache)
     compilation = log.run_all(_on_field("graph", GRAPH_PASSES), compilation)
     log.run(COMPILE_BODIES, compilation)
     key = log.timed("key", program_key, graph)
@@ -340,7 +361,7 @@ def compile_graph(graph: Graph, *, use_cache: bool = True, keep: bool = False) -
             _remember(key, *known)
     artifact = Artifact(
         graph,
-        make_executable(graph, *known),
+        make_executable(graph, *known, at_sizes),
         log,
         compilation if compilation.module else None,
         known[0]["guards"],
@@ -349,6 +370,16 @@ def compile_graph(graph: Graph, *, use_cache: bool = True, keep: bool = False) -
     if use_cache:
         artifact.stages = None  # they take more memory than the program; `explain` makes its own
     return artifact
+
+
+def _compiled_for_sizes(
+    graph: Graph, symbols: Symbols | None, use_cache: bool
+) -> Callable[[Mapping[str, int]], Executable] | None:
+    """What compiles a program with sizes that are data for some sizes as numbers; None if there are none."""
+    if symbols is None or not symbols.data:
+        return None
+    before = with_numbers(graph, None)  # as it is before its passes
+    return lambda sizes: compile_graph(with_numbers(before, sizes), use_cache=use_cache).fixed
 
 
 # Programs compiled before.

@@ -139,6 +139,8 @@ def run_specialization(
     written = {ref: ref.find(leaves) for ref, _ in call.versions if isinstance(ref, GradOf)}
     sizes = spec.live.sizes_of(numbers)
     outputs, writes, gradients, counts = _computed(spec, leaves, sources, sizes)
+    if spec.live.symbols.data:
+        spec.live.found(numbers, sizes)
     write_back(spec, sources, outputs, writes)
     deferred: list[Any] = []
 

@@ -34,7 +34,7 @@ class OutOfMemoryError(RuntimeError):
 
 
 def check(condition: object, message: str, error: type[Exception] = RuntimeError) -> None:
-    """Raise `error(message)` unless `condition` holds; of sizes that are data, have the compiled program do so."""
+    """Raise `error(message)` unless `condition` holds; of sizes that are data, in a run."""
     if type(condition) is bool:
         if not condition:
             raise error(message)

@@ -89,6 +89,10 @@ def _wrapped(at: int, size: int) -> int:
 DERIVED: dict[str, Callable[..., int]] = {"max": max, "min": min, "wrap": _wrapped}
 
 
+class CannotTell(Exception):
+    """Data decides what is asked."""
+
+
 class Symbols:
     """The symbols of one compilation and what was assumed of them."""
 
@@ -98,6 +102,7 @@ class Symbols:
         self.hints: dict[Dim, int] = {}
         self.guards: list[SizeGuard] = []
         self.capturing = True
+        self.verifying = False  # whether shapes are looked at again, of which nothing is to be assumed
         self.left = False  # whether the program went on eagerly: then sizes are numbers
         self.line: Callable[[], str] = lambda: ""  # where the program is
         self.numbers: Any = None  # what else is live in the capture (capture/numbers.py)
@@ -105,10 +110,15 @@ class Symbols:
         self.derived: dict[Dim, DerivedSize] = {}
         self.assertions: list[SizeAssertion] = []
         # the error that a program meets which asks what depends on data
-        self.cannot_tell: Callable[[str], Exception] = RuntimeError
+        self.refuse: Callable[[str], Exception] = CannotTell
         self._known: dict[tuple[str, Index], bool] = {}
         self._equal: dict[Dim, Index] = {}  # symbols that are an expression of others, by a guard
         self._made: dict[DerivedSize, Any] = {}
+
+    @property
+    def asking(self) -> bool:
+        """Whether questions about data have no answer by a hint."""
+        return self.capturing or self.verifying
 
     def new(self, hint: int, low: Bound = 2, high: Bound = LARGEST) -> Any:
         """A symbol that is `hint` in the call that is captured."""
@@ -195,7 +205,7 @@ class Symbols:
 
     def number(self, index: Index) -> int:
         """The number that an expression is: a guard on every symbol that it depends on."""
-        if self.capturing and self.is_data(index):
+        if self.asking and self.is_data(index):
             raise self.cannot_tell(f"needs the number {self.in_words(index)}")
         value = self.hint(index)
         self.is_zero(self.simplified(index) - value)
@@ -233,6 +243,10 @@ class Symbols:
 
     # Sizes that are data.
 
+    def cannot_tell(self, what: str) -> Exception:
+        """The error for a question that data decides."""
+        return self.refuse(what) if self.capturing else CannotTell(what)
+
     def is_data(self, index: Index) -> bool:
         """Whether an expression is known only while the program runs."""
         return bool(self.data) and not self.data.keys().isdisjoint(index.atoms())
@@ -255,7 +269,7 @@ class Symbols:
             return True
         elif always_nonnegative(-moved - 1):
             return False
-        if self.capturing:
+        if self.asking:
             raise self.cannot_tell(f"depends on whether {self.in_words(index)} is {relation}")
         return None
 
@@ -276,6 +290,8 @@ class Symbols:
         known = self.proved(relation, index)
         if known is None and not self.is_data(index):
             known = self.is_zero(index) if relation == "== 0" else self.is_nonnegative(index)
+        if known is None and not self.capturing:
+            return  # it is asserted already
         if known is None:
             self.assertions.append(
                 SizeAssertion(SizeGuard(relation, index, holds, self.line()), error, message)

@@ -157,7 +157,7 @@ class SizeTruth(SymBoolBase):
 
     def __bool__(self) -> bool:
         symbols = self.symbols
-        if symbols.capturing and not _in_library(sys._getframe(1)):
+        if symbols.asking and not _in_library(sys._getframe(1)):
             raise symbols.cannot_tell(f"depends on whether {self}, {symbols.in_words(self.index)}")
         asked = symbols.is_zero if self.relation == "== 0" else symbols.is_nonnegative
         return asked(self.index) is self.holds
@@ -180,7 +180,7 @@ class SizeTruth(SymBoolBase):
 
 def truth_of(symbols: Symbols, relation: str, index: Index) -> Any:
     """Whether an expression is 0, or not negative: a bool, or, where that depends on data, a SizeTruth."""
-    if symbols.data and symbols.capturing and symbols.is_data(symbols.simplified(index)):
+    if symbols.data and symbols.asking and symbols.is_data(symbols.simplified(index)):
         known = symbols.proved(relation, index)
         return SizeTruth(symbols, relation, symbols.simplified(index)) if known is None else known
     return symbols.is_zero(index) if relation == "== 0" else symbols.is_nonnegative(index)
@@ -240,6 +240,17 @@ def exact(value: Any) -> Any:
     return value.symbols.simplified(value.index) if type(value) is SymInt else value
 
 
+def alike(a: Any, b: Any) -> bool:
+    """Whether sizes in tuples are equal; those that are data, only if they are so whatever the data is."""
+    if len(a) != len(b):
+        return False
+    for x, y in zip(a, b, strict=True):
+        equal = x == y
+        if not equal if type(equal) is not SizeTruth else equal.holds:
+            return False
+    return True
+
+
 def hint(value: Any) -> int:
     """What a size was in the call that is captured; an int is itself. For choices, never for results."""
     if type(value) is SymInt:
@@ -255,6 +266,18 @@ def hint_of(index: Index) -> int:
     if number is not None:
         return number
     return owner_of(index).hint(index)
+
+
+def is_data(size: Any) -> bool:
+    """Whether a size is known only while the program runs."""
+    return type(size) is SymInt and size.symbols.is_data(size.index)
+
+
+def at_least(size: Any, least: int) -> bool:
+    """Whether a size is so much, where it need not be known: of one that is data, whatever the data is."""
+    if is_data(size):
+        return size.symbols.proved(">= 0", size.index - least) is True
+    return bool(size >= least)
 
 
 def divisible(size: Any, by: int) -> bool:
@@ -412,6 +435,8 @@ __all__ = [
     "SizeTruth",
     "SymInt",
     "Symbols",
+    "alike",
+    "at_least",
     "divisible",
     "exact",
     "from_end",
@@ -420,6 +445,7 @@ __all__ = [
     "hint_of",
     "index_of",
     "install_live_numbers",
+    "is_data",
     "is_size",
     "least",
     "owner_of",

@@ -14,12 +14,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ..core.atoms import Dim
 from ..core.dispatch import infer
 from ..core.errors import InternalError
 from ..core.passes import VERIFY
 from ..core.registry import Kind, OpDef
 from ..core.shapes import Spec
-from ..core.symbols import Symbols, SymInt, symbols_in
+from ..core.symbol_table import CannotTell
+from ..core.symbols import Symbols, SymInt, alike, symbols_in
 from ..core.tensor import meta_tensor
 
 
@@ -82,6 +84,8 @@ class Graph:
         self.nodes: list[Node] = []
         self.outputs: list[Value] = []
         self.updates: dict[int, int] = {}  # outputs that replace the contents of an input, both by number
+        # sizes that are data, in order, and the 0-d values that they are (core/symbol_table.py)
+        self.data_sizes: list[tuple[Dim, Value]] = []
         self._counts: dict[str, int] = {}
         self._names: set[str] = set()
 
@@ -193,8 +197,15 @@ def verify(graph: Graph) -> None:
     """
     verify_structure(graph)
     if VERIFY.on:
-        for node in graph.nodes:
-            verify_specs(node)
+        symbols = symbols_of(graph)
+        if symbols is not None:
+            symbols.verifying = True
+        try:
+            for node in graph.nodes:
+                verify_specs(node)
+        finally:
+            if symbols is not None:
+                symbols.verifying = False
 
 
 def verify_specs(node: Node) -> None:
@@ -204,13 +215,15 @@ def verify_specs(node: Node) -> None:
         return
     try:
         found = infer(node.op, map_values(node.args, _without_data))
+    except CannotTell:
+        return  # it asks for a size that is data
     except Exception as error:
         raise InternalError(f"{node}: its shape rule does not take its arguments: {error}") from error
     specs = (found,) if isinstance(found, Spec) else tuple(found)
     if len(specs) != len(node.outputs):
         raise InternalError(f"{node}: its shape rule gives {len(specs)} outputs")
     for value, spec in zip(node.outputs, specs, strict=True):
-        if (spec.shape, spec.dtype) != (value.spec.shape, value.spec.dtype):
+        if spec.dtype is not value.dtype or not alike(spec.known_shape(), value.shape):
             raise InternalError(f"{node}: its shape rule says that {value} is {print_spec(spec)}")
 
 

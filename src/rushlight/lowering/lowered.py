@@ -24,7 +24,7 @@ from ..core.shapes import (
     reduced_shape,
     strides_in_order,
 )
-from ..core.symbols import exact, hint, hint_of, size_of
+from ..core.symbols import exact, hint, hint_of, is_size, size_of
 from ..kernels.creation import filled
 from ..loops.definitions import Definition, Map, Reduction
 from ..loops.expr import Expr, NotRecordable, Recorder, cost, loads_in, operands_of
@@ -110,6 +110,10 @@ class Lowerer:
 
     def full(self, shape: Sequence[int], value: Any, dtype: DType) -> Lowered:
         """`value`, converted as the eager kernels convert it, in every element."""
+        if is_size(value):
+            ops = self.recorder
+            size = ops.cast(ops.number(value, DTYPES["int64"]), dtype)
+            return self.generated(shape, dtype, lambda index: size)
         number = self.recorder.number(quietly(filled, Spec((), dtype), value).item(), dtype)
         return self.generated(shape, dtype, lambda index: number)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..core.index import Var
-from ..core.symbols import divisible, size_of
+from ..core.symbols import at_least, divisible, size_of
 from ..loops.expr import Expr, cost, walk
 from ..loops.instructions import CHECKS
 from ..loops.nest import MemoryKind, Nest, Phase, Reduce, Statement, Store
@@ -81,7 +81,7 @@ def _outer_loop(nest: Nest, plan: NestPlan, target: Target) -> VectorLoop:
     extent = extent_of(var)
     if not plan.shares_extent and divisible(extent, width) and plan.block % width == 0:
         return VectorLoop(width, Tail.NONE)
-    if repeatable(statements) and extent >= width:
+    if repeatable(statements) and at_least(extent, width):
         return VectorLoop(width, Tail.OVERLAP)
     return VectorLoop(width, tail_of(statements, var, plan.lanes, target))
 
@@ -120,7 +120,7 @@ def _across(nest: Nest, lanes: int) -> tuple[Expr, ...]:
         if not isinstance(statement, Store) or statement.access.index.stride(last) != 1:
             return ()
     short = sum(cost(s.value) for s in statements) <= SQUARE_BODY
-    large = lanes > 1 and extent_of(near) >= lanes and extent_of(last) >= lanes
+    large = lanes > 1 and at_least(extent_of(near), lanes) and at_least(extent_of(last), lanes)
     return tuple(found) if short and large and repeatable(statements) else ()
 
 
@@ -147,14 +147,14 @@ def _phase_width(phase: Phase, plan: NestPlan, target: Target) -> int:
 
 def _has_tail(var: Var, width: int, *, again: bool) -> bool:
     """Whether points are left over that no overlapping vector computes."""
-    return not divisible(extent_of(var), width) and not (again and extent_of(var) >= width)
+    return not divisible(extent_of(var), width) and not (again and at_least(extent_of(var), width))
 
 
 def _inner_loop(phase: Phase, width: int, lanes: int, target: Target) -> VectorLoop:
     var, statements = phase.inner[-1], phase.statements
     if width == 1 or divisible(extent_of(var), width):
         return VectorLoop(width, Tail.NONE)
-    if repeatable(statements) and extent_of(var) >= width:
+    if repeatable(statements) and at_least(extent_of(var), width):
         if not _folds(statements):
             return VectorLoop(width, Tail.OVERLAP)
         long = sum(cost(s.value) for s in statements) >= LONG_BODY

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..core.errors import InternalError
 from ..core.index import Index
-from ..core.symbols import divisible, hint
+from ..core.symbols import at_least, divisible, hint
 from ..loops.expr import Access, Expr
 from ..loops.nest import Nest, Phase, Store, print_nest
 from ..loops.plans import Split
@@ -103,7 +103,7 @@ class NestPlan:
                 self.interleaved_rows == 1 or not self.vector_outer
             ),
             "an overlapping vector fits into its loop": all(
-                extent_of(var) >= loop.width for var, loop in loops if loop.tail in OVERLAPPING
+                at_least(extent_of(var), loop.width) for var, loop in loops if loop.tail in OVERLAPPING
             ),
             "a loop that ends early is a whole number of units": self.limit_unit is None
             or all(divisible(extent_of(p.inner[-1]), self.limit_unit) for p in self.nest.phases if p.inner),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..core.index import Index, Var
+from ..core.symbols import at_least, divisible, hint, is_data
 from ..loops.expr import Expr, cost, walk
 from ..loops.extents import points_of
 from ..loops.kernels import Scatter
@@ -48,9 +49,9 @@ def plan_scatter(scatter: Scatter, target: Target) -> ScatterPlan:
     loop = None
     if vectors:
         extent = extent_of(order[-1])
-        width = lanes if extent >= lanes else 1
+        width = lanes if at_least(extent, lanes) else 1
         cut = order[-1] in nest.outer[:1]  # tasks may end inside of a vector
-        loop = VectorLoop(width, Tail.SCALAR if cut or width == 1 or extent % width else Tail.NONE)
+        loop = VectorLoop(width, Tail.SCALAR if cut or width == 1 or not divisible(extent, width) else Tail.NONE)
     return ScatterPlan(nest, lanes, False, tasks, rows, (PhasePlan(),), order=order, loop=loop)
 
 
@@ -58,8 +59,10 @@ def _split(nest: Nest, apart: Sequence[Var], *, vectors: bool) -> tuple[Var | No
     """The loop that is split into tasks, how many, and how many of its points each has."""
     order = nest.outer
     work = sum(POINT_WORK + cost(value) for value in nest.phases[0].values()) * points_of(order)
+    if is_data(work):  # tasks are planned before it is known: along a loop of another extent, or not at all
+        work, apart = hint(work), [var for var in apart if not is_data(extent_of(var))]
     wanted = 1 if work < SERIAL_WORK else max(1, min(work // TASK_WORK, MOST_TASKS))
-    split = next((var for var in apart if extent_of(var) >= wanted), None)
+    split = next((var for var in apart if at_least(extent_of(var), wanted)), None)
     split = split or max(apart, key=extent_of, default=None)
     if split is None or wanted == 1:
         return None, 1, 1
