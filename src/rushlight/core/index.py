@@ -77,7 +77,7 @@ class Quotient(Division):
     kind = "quotient"
 
     def value_at(self, values: Mapping[Atom, int]) -> int:
-        return self.value.evaluate(values) // self.divisor.evaluate(values)
+        return self.value.evaluate(values) // (self.divisor.evaluate(values) or 1)
 
     def bounds(self) -> tuple[Bound, Bound]:
         low, high = self.value.bounds()
@@ -95,7 +95,7 @@ class Remainder(Division):
     kind = "remainder"
 
     def value_at(self, values: Mapping[Atom, int]) -> int:
-        return self.value.evaluate(values) % self.divisor.evaluate(values)
+        return self.value.evaluate(values) % (self.divisor.evaluate(values) or 1)
 
     def bounds(self) -> tuple[Bound, Bound]:
         high = self.divisor.bounds()[1] - 1

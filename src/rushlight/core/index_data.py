@@ -44,6 +44,7 @@ def evaluate_data(data: Any, sizes: Mapping[str, int]) -> int:
                 coefficient *= sizes[factor]
             else:
                 value, divisor = (evaluate_data(part, sizes) for part in factor[1:])
+                divisor = divisor or 1  # by a size that is data and 0, of which nothing is left
                 coefficient *= value // divisor if factor[0] == "//" else value % divisor
         total += coefficient
     return total

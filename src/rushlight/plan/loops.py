@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..core.index import Var
-from ..core.symbols import at_least, divisible, size_of
+from ..core.symbols import at_least, divisible, is_data, size_of
 from ..loops.expr import Expr, cost, walk
 from ..loops.instructions import CHECKS
 from ..loops.nest import MemoryKind, Nest, Phase, Reduce, Statement, Store
@@ -136,7 +136,8 @@ def _phase_width(phase: Phase, plan: NestPlan, target: Target) -> int:
     var, statements = phase.inner[-1], phase.statements
     folds, again = _folds(statements), repeatable(statements)
     width = loop_width(statements, var, plan.lanes)
-    if folds and not again:
+    extent = extent_of(var)
+    if folds and (not again or (is_data(extent) and not at_least(extent, width))):
         width = plan.lanes  # as wide as the masked vector at the end
     if plan.limit is not None:
         width = min(width, LIMITED_REGISTERS * plan.lanes)

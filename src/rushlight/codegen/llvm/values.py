@@ -309,10 +309,16 @@ class ValueEmitter:
     def _atom(self, atom: Any) -> Any:
         e = self.e
         if isinstance(atom, Quotient):
-            return _floor_divided(e, self.index(atom.value), self.index(atom.divisor), atom.value)
+            return _floor_divided(e, self.index(atom.value), self._divisor(atom.divisor), atom.value)
         if isinstance(atom, Remainder):
-            return _remainder(e, self.index(atom.value), self.index(atom.divisor), atom.value)
+            return _remainder(e, self.index(atom.value), self._divisor(atom.divisor), atom.value)
         return e.value(self._place_of(atom), e.i64)
+
+    def _divisor(self, divisor: Index) -> Any:
+        """A divisor; where a size that is data may be 0, and no loop over it runs, 1 in its place: the division
+        may be done all the same."""
+        value = self.index(divisor)
+        return value if divisor.bounds()[0] > 0 else self.e.maximum(value, self.e.constant(1, self.e.i64))
 
     def _place_of(self, atom: Any) -> Any:
         """Where a loop is, or the size that a symbol stands for."""
@@ -344,9 +350,11 @@ class ValueEmitter:
     def _atom_lanes(self, atom: Any) -> Any:
         e, lanes = self.e, self.lanes
         if isinstance(atom, Quotient):
-            return _floor_divided(e, self.index_lanes(atom.value), self.index_lanes(atom.divisor), atom.value)
+            divisor = e.splat(self._divisor(atom.divisor), lanes)
+            return _floor_divided(e, self.index_lanes(atom.value), divisor, atom.value)
         if isinstance(atom, Remainder):
-            return _remainder(e, self.index_lanes(atom.value), self.index_lanes(atom.divisor), atom.value)
+            divisor = e.splat(self._divisor(atom.divisor), lanes)
+            return _remainder(e, self.index_lanes(atom.value), divisor, atom.value)
         value = e.value(self._place_of(atom), e.i64)
         if lanes_of(value.type) > 1:
             return value
