@@ -17,17 +17,18 @@ from typing import Any
 from ..core.dispatch import Arguments, run_name
 from ..core.dtypes import DTYPES
 from ..core.errors import check
-from ..core.modes import MODES
 from ..core.registry import REGISTRY, Kind, OpDef
 from ..core.shapes import Spec, broadcast_shapes, numel
-from ..core.symbols import LARGEST, hint, index_of, symbols_in
+from ..core.symbols import LARGEST, exact, hint, index_of, symbols_in
 from ..core.tensor import Tensor
-from ..graph.ir import Graph, Value
+from ..graph.ir import Graph, Value, map_values
 from ..ops.indexing import MASK_DTYPES
+from .deferred import recorded_plainly
 from .errors import user_line
 from .numbers import Numbers
 
 INT64 = DTYPES["int64"]
+_AS_VALUE = object()
 
 
 class SizesOfData:
@@ -36,16 +37,19 @@ class SizesOfData:
     def __init__(self, graph: Graph, numbers: Numbers, value_of: Callable[[Tensor], Value]) -> None:
         self.graph, self.numbers = graph, numbers
         self.value_of = value_of
-        self._sizes: dict[Value, Any] = {}
-        self._positions: dict[Value, Tensor] = {}
+        self._sizes: dict[Any, Any] = {}
+        self._positions: dict[Any, Tensor] = {}
+        self._keys: dict[Value, int] = {}  # equal for values that are computed in the same way
+        self._computed: dict[Any, int] = {}
 
     def of(self, tensor: Tensor, what: str, guess: int, low: Any = 0, most: Any = None) -> Any:
         """The number in an int64 tensor of one element, as a size; `most`: what it cannot exceed."""
         value = self.value_of(tensor)
-        known = self._sizes.get(value)
+        key = self._key(value)
+        known = self._sizes.get(key)
         if known is None:
             number = {} if type(most) is not int else {"high": most}
-            known = self._sizes[value] = self.numbers.data_size(what, guess, low, **number)
+            known = self._sizes[key] = self.numbers.data_size(what, guess, low, **number)
             (dim,) = known.index.atoms()
             if value.node is not None and value.node.op.kind is Kind.VIEW:  # which means nothing by itself
                 alone = Spec(value.shape, value.dtype)
@@ -58,11 +62,33 @@ class SizesOfData:
 
     def positions(self, mask: Tensor) -> Tensor:
         """Where a mask is set, in row-major order."""
-        value = self.value_of(mask)
-        known = self._positions.get(value)
+        key = self._key(self.value_of(mask))
+        known = self._positions.get(key)
         if known is None:
-            known = self._positions[value] = self._found(mask)
+            known = self._positions[key] = self._found(mask)
         return known
+
+    def _key(self, value: Value) -> int:
+        """A number that is the same for values of the same operators on the same arguments."""
+        waiting = [value]
+        while waiting:
+            last = waiting[-1]
+            inputs = [] if last.node is None else last.node.inputs()
+            ahead = [each for each in inputs if each not in self._keys]
+            if ahead:
+                waiting += ahead
+                continue
+            waiting.pop()
+            if last.node is None or last.node.op.random:
+                what: Any = last
+            else:
+                args = exact(map_values(last.node.args, lambda v: (_AS_VALUE, self._keys[v])))
+                what = (last.node.op.name, args, last.index)
+            try:
+                self._keys[last] = self._computed.setdefault(what, len(self._computed))
+            except TypeError:  # an argument without a hash
+                self._keys[last] = self._computed.setdefault(last, len(self._computed))
+        return self._keys[value]
 
     def _found(self, mask: Tensor) -> Tensor:
         count = numel(mask.shape)
@@ -101,7 +127,9 @@ def _nonzero(sizes: SizesOfData, self: Tensor) -> Tensor:
     flat = sizes.positions(_set(self))
     if self.ndim == 0:
         return flat.new_empty((flat.shape[0], 0))
-    return run_name("stack", tuple(_unravelled(flat, self.shape)), 1)
+    if self.ndim == 1:
+        return flat.unsqueeze(1).clone()
+    return run_name("stack", tuple(_unravelled(flat, self.shape)), 0).t().clone()
 
 
 def _without_masks(
@@ -216,9 +244,5 @@ _PUTS = frozenset(("index_put", "_unsafe_index_put", "_index_put_impl"))
 
 def with_data_sizes(sizes: SizesOfData, op: OpDef, args: Arguments) -> Any:
     """The results of an operator of RULES, without history."""
-    saved = MODES.grad, MODES.forward_grad
-    MODES.grad = MODES.forward_grad = False
-    try:
+    with recorded_plainly():
         return RULES[op.name](sizes, *args)
-    finally:
-        MODES.grad, MODES.forward_grad = saved

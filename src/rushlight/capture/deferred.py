@@ -12,8 +12,10 @@ returned, alone or in containers. Whatever else the program does with it needs t
 from __future__ import annotations
 
 import dis
+import operator
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any
@@ -58,12 +60,23 @@ class DeferredCall:
 
 
 class DeferredNumber:
-    """What `item()` returns under capture: a number that is known after the run."""
+    """What `item()` returns under capture: a number that is known after the run.
 
-    __slots__ = ("__weakref__", "call", "kind", "read")
+    A float may have its place in the graph, too: `tensor`, of float64 and no dimensions. Operators take it as an
+    operand, and sums, differences and products of it are such numbers, which `make` makes of their tensors.
+    """
+
+    __slots__ = ("__weakref__", "call", "kind", "make", "read", "tensor")
 
     def __init__(self, call: DeferredCall, kind: type, read: Callable[[], Any]) -> None:
         self.call, self.kind, self.read = call, kind, read
+        self.tensor: Any = None
+        self.make: Callable[[Any], Any] | None = None
+
+    @property
+    def value(self) -> Any:
+        """A number of its kind, for whom the value does not matter."""
+        return self.kind(1)
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
@@ -94,6 +107,37 @@ def _install() -> None:
     }
     for name in names | {"__complex__", "__index__"}:
         setattr(DeferredNumber, name, lambda self, *args, name=name: getattr(self.read(), name)(*args))
+    for name in ("add", "sub", "mul", "truediv"):
+        compute = getattr(operator, name)
+        setattr(DeferredNumber, f"__{name}__", lambda a, b, c=compute: _computed(c, a, b))
+        setattr(DeferredNumber, f"__r{name}__", lambda a, b, c=compute: _computed(c, b, a))
+    for name in ("neg", "pos", "abs"):
+        compute = getattr(operator, name)
+        setattr(DeferredNumber, f"__{name}__", lambda a, c=compute: _computed(c, a))
+
+
+def _computed(compute: Callable[..., Any], *operands: Any) -> Any:
+    """Python's arithmetic, in the graph if what has a place there is all that it needs: as floats of 64 bits."""
+    divides = compute is operator.truediv and (type(operands[1]) not in (int, float) or operands[1] == 0)
+    numbers = [o for o in operands if type(o) is DeferredNumber]
+    there = all(
+        o.tensor is not None if type(o) is DeferredNumber else isinstance(o, int | float) for o in operands
+    )
+    if divides or not there or numbers[0].make is None:
+        return compute(*[o.read() if type(o) is DeferredNumber else o for o in operands])
+    with recorded_plainly():
+        return numbers[0].make(compute(*[o.tensor if type(o) is DeferredNumber else o for o in operands]))
+
+
+@contextmanager
+def recorded_plainly() -> Iterator[None]:
+    """Inside, operators of the graph have no history."""
+    saved = MODES.grad, MODES.forward_grad
+    MODES.grad = MODES.forward_grad = False
+    try:
+        yield
+    finally:
+        MODES.grad, MODES.forward_grad = saved
 
 
 _install()
@@ -150,7 +194,7 @@ def read_numbers(args: tuple[Any, ...]) -> None:
     for argument in args:
         if type(argument) is tuple:
             read_numbers(argument)
-        elif type(argument) is DeferredNumber:
+        elif type(argument) is DeferredNumber and argument.tensor is None:
             argument.read()
 
 

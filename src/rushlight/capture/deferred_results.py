@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..core.dispatch import AMBIENT, Arguments, is_sparse_call, run_name, tensors_in
 from ..core.dispatch import call as run_operator
 from ..core.dtypes import DTYPES, Category
+from ..core.errors import check
 from ..core.modes import MODES
 from ..core.registry import Kind, OpDef
 from ..core.shapes import Spec
+from ..core.symbols import is_size
 from ..core.tensor import TRACED, Tensor
 from ..core.traits import Trait
 from .data_sizes import RULES, THROUGH, SizesOfData, with_data_sizes
-from .deferred import DeferredCall
+from .deferred import DeferredCall, recorded_plainly
 from .errors import CaptureError, Problem, user_line
 from .functionalize import FunctionalizedWrites
 from .program_tensors import depends_on_data
+
+MOST_LISTED = 64  # numbers of a tolist() that are sizes
 
 
 class DeferredResults(FunctionalizedWrites):
@@ -73,7 +79,11 @@ class DeferredResults(FunctionalizedWrites):
             return self._int(self.data_sizes, tensor)
         if tensor.requires_grad:
             tensor = run_name("detach", tensor)
-        self.abstract(tensor)
+        tensor = self.abstract(tensor)
+        in_graph = self.data_sizes is not None and tensor.dtype.is_floating_point
+        if in_graph:  # which may be written to afterwards
+            with recorded_plainly():
+                tensor = tensor.reshape(()).to(DTYPES["float64"], copy=True)
         call = DeferredCall("item", Tensor.item, (tensor,), False)
         self.deferred.append(call)
         dtype = tensor.dtype
@@ -86,10 +96,35 @@ class DeferredResults(FunctionalizedWrites):
             if dtype.name == "bool"
             else int
         )
-        return self.deferred_numbers.make(call, kind, lambda: self.read(tensor).item())
+        number = self.deferred_numbers.make(call, kind, lambda: self.read(tensor).item())
+        if in_graph:
+            number.tensor, number.make = tensor, self.item
+        return number
+
+    def tolist(self, tensor: Tensor) -> Any:
+        """The integers that `tensor` will hold, as sizes, if there are not too many."""
+        few = all(type(n) is int for n in tensor.shape) and tensor.numel() <= MOST_LISTED
+        if self.data_sizes is None or tensor.dtype.category is not Category.INTEGRAL or not few:
+            return NotImplemented
+        if tensor.ndim == 0:
+            return self.item(tensor)
+        return [self.tolist(tensor.select(0, i)) for i in range(tensor.shape[0])]
 
     def _int(self, sizes: SizesOfData, tensor: Tensor) -> Any:
         """The integer that `tensor` will hold, as a size."""
         wide = tensor if tensor.dtype.name == "int64" else tensor.to(DTYPES["int64"])
         number = sizes.of(wide, f"the number that item() reads in {user_line()}", 16, -(2**63), 2**63 - 1)
         return number
+
+    def number_of_data(self, compute: Callable[..., Any], operands: Sequence[Any]) -> Any:
+        """The float that arithmetic makes of sizes that are data, in the graph; None if there is no form."""
+        if compute not in (operator.add, operator.sub, operator.mul, operator.truediv):
+            return None
+        if compute is operator.truediv:
+            check(operands[1] != 0, "division by zero", ZeroDivisionError)
+        float64 = DTYPES["float64"]
+        with recorded_plainly():
+            given = [
+                run_name("full", (), o, float64, None, None, None) if is_size(o) else o for o in operands
+            ]
+            return self.item(compute(*given))

@@ -36,7 +36,7 @@ from ..core.dtypes import DTYPES
 from ..core.index import Index
 from ..core.shapes import Spec
 from ..core.symbol_table import DERIVED, LARGEST, DerivedSize
-from ..core.symbols import Symbols, SymInt, install_live_numbers, spelled
+from ..core.symbols import Symbols, SymInt, install_live_numbers, is_data, spelled
 from ..graph.ir import Value
 from .live_inputs import SCOPE, LiveInputs, same
 from .locations import MISSING, Place
@@ -114,6 +114,8 @@ class Numbers:
         self.symbols = Symbols()
         self.symbols.numbers = self
         self.sizes: dict[Dim, int] = {}  # symbols, and which root each is
+        # a number of Python's that is computed of sizes that are data, if there is a form for it
+        self.of_data: Callable[[Callable[..., Any], Sequence[Any]], Any] = lambda compute, operands: None
         self.must_change: dict[str, Any] = {}  # sizes that no guard may make one number, by name
 
     def size(self, hint: int, read: Callable[[list[Any]], Any], name: str, low: Any = 2) -> SymInt:
@@ -370,6 +372,13 @@ def _numbers_of(operand: Any) -> Numbers:
 
 
 def _of_sizes(text: str, compute: Callable[..., Any], operands: Sequence[Any]) -> Any:
+    data = [operand for operand in operands if is_data(operand)]
+    if data:
+        symbols = data[0].symbols
+        found = symbols.numbers.of_data(compute, operands)
+        if found is None:
+            raise symbols.cannot_tell(f"computes {text.format(*operands)} of a size that is data")
+        return found
     return _computed(text, compute, *operands)
 
 

@@ -15,6 +15,7 @@ from ..core.dtypes import DTYPES
 from ..core.registry import Kind, OpDef
 from ..core.shapes import Spec, memory_order
 from ..core.tensor import Tensor
+from .deferred import DeferredNumber
 from .numbers import LiveNumber
 
 
@@ -22,13 +23,20 @@ def specialised(op: OpDef, args: Arguments) -> tuple[Arguments, list[int]]:
     """`args` with plain numbers in place of live ones where `op` needs values, and where live ones remain."""
     stays = op.operands if op.kind is Kind.POINTWISE and not op.checks_numbers else ()
     plain = tuple(a if i in stays else _plain(a) for i, a in enumerate(args))
-    return plain, [i for i in stays if type(plain[i]) is LiveNumber]
+    return plain, [i for i in stays if is_live(plain[i])]
+
+
+def is_live(argument: Any) -> bool:
+    """Whether an argument is a number that is known only when the program runs."""
+    return type(argument) is LiveNumber or type(argument) is DeferredNumber
 
 
 def _plain(argument: Any) -> Any:
     if type(argument) is LiveNumber:
         return argument.specialise()
-    if type(argument) is tuple and any(type(a) is LiveNumber for a in argument):
+    if type(argument) is DeferredNumber:
+        return argument.read()
+    if type(argument) is tuple and any(is_live(a) for a in argument):
         return tuple(_plain(a) for a in argument)
     return argument
 
@@ -41,7 +49,7 @@ def rewritten(op: OpDef, args: Arguments, live: list[int]) -> Callable[[], Any] 
     names = op.schema.argument_names
     if any(names[i] not in ("alpha", "value", "fill_value") for i in live):
         return None
-    spec = infer(op, tuple(a.value if type(a) is LiveNumber else a for a in args))  # validates
+    spec = infer(op, tuple(a.value if is_live(a) else a for a in args))  # validates
     exact = spec.dtype.is_floating_point or all(isinstance(args[i], int) for i in live)
     if spec.dtype.opmath is not spec.dtype or spec.dtype is DTYPES["bool"] or not exact:
         return None  # rounded once, or compared: not the same arithmetic

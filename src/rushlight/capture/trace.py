@@ -22,13 +22,13 @@ from ..core.shapes import Spec, extent, is_dense
 from ..core.tensor import DISPATCH, TRACED, Tensor, alias
 from ..graph.ir import Value
 from .data_sizes import THROUGH, SizesOfData, needs_data_sizes, with_data_sizes
-from .deferred import read_numbers
+from .deferred import DeferredNumber, read_numbers
 from .deferred_results import DeferredResults
 from .errors import KEPT, CaptureError, Problem, user_frame, user_line
 from .memory import spec_of
 from .numbers import LiveNumber, numbers_spec
 from .random import Draws, StatePoint, generator_of, stream_spec, with_generator, words_taken
-from .rewrites import rewritten, specialised
+from .rewrites import is_live, rewritten, specialised
 from .rows import record_alike, record_rows
 
 
@@ -49,6 +49,7 @@ class Capture(DeferredResults):
     def allow_data_sizes(self) -> None:
         """Let sizes be data."""
         self.data_sizes = SizesOfData(self.graph, self.numbers, lambda t: self.value_of(self.abstract(t)))
+        self.numbers.of_data = self.number_of_data
         self.numbers.symbols.refuse = lambda what: CaptureError(
             f"the program {what}, which is known only when it runs", user_line(), Problem.SIZE_FROM_DATA
         )
@@ -77,8 +78,8 @@ class Capture(DeferredResults):
             op, args = random
         if any(type(argument) is int and not -(2**63) <= argument < 2**64 for argument in args):
             raise CaptureError("a number that is too large for a graph", user_line(), Problem.LARGE_NUMBER)
-        live = [i for i, argument in enumerate(args) if type(argument) is LiveNumber]
-        if live or any(type(a) is tuple and any(type(x) is LiveNumber for x in a) for a in args):
+        live = [i for i, argument in enumerate(args) if is_live(argument)]
+        if live or any(type(a) is tuple and any(is_live(x) for x in a) for a in args):
             other = rewritten(op, args, live)
             if other is not None:
                 return other()
@@ -100,7 +101,7 @@ class Capture(DeferredResults):
             results = _run_view(op, lifted)
             specs = _specs(results)
         else:
-            plain = tuple(a.value if type(a) is LiveNumber else a for a in lifted) if live else lifted
+            plain = tuple(a.value if is_live(a) else a for a in lifted) if live else lifted
             specs = infer(op, plain)
             if specs.shape is None if isinstance(specs, Spec) else any(s.shape is None for s in specs):
                 return self._defer(op, args, specs)
@@ -113,7 +114,7 @@ class Capture(DeferredResults):
         if op.tensor_positions and isinstance(lifted[op.tensor_positions[0]], Tensor):
             given, specs = self._in_graph(op, lifted[op.tensor_positions[0]], given, specs)
         if live:
-            given = tuple(self._number(a) if type(a) is LiveNumber else a for a in given)
+            given = tuple(self._number(a) if is_live(a) else a for a in given)
         if op.random:
             given = self._with_stream(op, given, lambda: words_taken(op, lifted, specs))
         node = self.graph.call(op, given, specs, self._line())
@@ -180,8 +181,14 @@ class Capture(DeferredResults):
             specs = state.in_graph(specs) if isinstance(specs, Spec) else tuple(map(state.in_graph, specs))
         return args, specs
 
-    def _number(self, number: LiveNumber) -> Value:
+    def _number(self, number: LiveNumber | DeferredNumber) -> Value:
         """A live number as a 0-d value."""
+        if type(number) is DeferredNumber:
+            spec = Spec((), DTYPES["float64"])
+            given = self.value_of(number.tensor), None
+            value = self.graph.call(REGISTRY["clone"], given, spec, user_line()).outputs[0]
+            value.number = float
+            return value
         kind, place = number.place()
         inputs = self.numbers.inputs
         if kind not in inputs:

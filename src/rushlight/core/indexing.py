@@ -22,7 +22,7 @@ from .errors import check, fail
 from .mutation import assign, check_target
 from .overlap import check_no_overlap
 from .registry import REGISTRY
-from .symbols import is_size
+from .symbols import is_data, is_size
 from .tensor import TRACED, Tensor
 
 _MASKS = ("bool", "uint8")
@@ -124,7 +124,7 @@ def apply_basic(self: Tensor, index: Any) -> tuple[Tensor, tuple[Tensor | None, 
         elif type(item) is slice:
             result = _slice(result, dim, item)
             dim += 1
-        elif type(item) is int:
+        elif type(item) is int or is_data(item):
             result = _select(result, dim, item)
         else:
             if isinstance(item, bool) or (item.ndim == 0 and item.dtype.name in _MASKS):
@@ -165,7 +165,7 @@ def _is_sequence(item: Any) -> bool:
 
 def _plain(item: Any) -> Any:
     """`item` as None, Ellipsis, an int, a slice, a bool or a tensor."""
-    if item is None or item is Ellipsis or type(item) in (int, bool, slice):
+    if item is None or item is Ellipsis or type(item) in (int, bool, slice) or is_data(item):
         return item
     if not isinstance(item, Tensor):
         if isinstance(item, np.bool_):
@@ -262,6 +262,9 @@ def _slice(tensor: Tensor, dim: int, item: slice) -> Tensor:
 def _bound(value: Any) -> Any:
     if value is None or type(value) is int or (is_size(value) and value.symbols.capturing):
         return value
+    if isinstance(value, Tensor) and value.ndim == 0 and value.dtype.category <= Category.INTEGRAL:
+        value = value.item()
+        return _bound(value) if is_size(value) else operator.index(value)
     if not hasattr(value, "__index__"):
         raise TypeError("slice indices must be integers or None or have an __index__ method")
     return operator.index(value)
@@ -273,15 +276,14 @@ def _select(tensor: Tensor, dim: int, index: int) -> Tensor:
         "invalid index of a 0-dim tensor. Use `tensor.item()` to convert a 0-dim tensor to a number",
         IndexError,
     )
-    _check_int64(index)
+    if type(index) is int:
+        _check_int64(index)
     check(dim < tensor.ndim, f"too many indices for tensor of dimension {tensor.ndim}", IndexError)
     if tensor._array is not None or not tensor.is_nested:  # whose rows differ in size
         size = tensor.shape[dim]
-        check(
-            -size <= index < size,
-            f"index {index} is out of bounds for dimension {dim} with size {size}",
-            IndexError,
-        )
+        message = f"index {index} is out of bounds for dimension {dim} with size {size}"
+        check(-size <= index, message, IndexError)
+        check(index < size, message, IndexError)
     return run_name("select.int", tensor, dim, index)
 
 

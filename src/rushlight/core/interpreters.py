@@ -124,6 +124,10 @@ class Interpreter:
         """The number that `tensor`, of one element, holds; NotImplemented: as `read` gives it."""
         return NotImplemented
 
+    def tolist(self, tensor: Tensor) -> Any:
+        """The numbers that `tensor` holds; NotImplemented: as `read` gives them."""
+        return NotImplemented
+
     def waits(self, op: OpDef, args: Arguments) -> bool:
         """Whether an operator runs after what is recorded, and is recorded by autograd then."""
         return False

@@ -56,6 +56,9 @@ def item(self: Tensor) -> Any:
 @tensor_method
 def tolist(self: Tensor) -> Any:
     """The values as nested Python lists (a number for a 0-d tensor)."""
+    trace = self._trace if self._keys & TRACED else AMBIENT.trace
+    if trace is not None and (later := trace.tolist(self)) is not NotImplemented:
+        return later
     array = read_array(self)
     if self.dtype.opmath is not self.dtype:
         array = array.astype(self.dtype.opmath.numpy)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from .errors import check, fail
-from .symbols import exact, from_end, greatest, is_size, least
+from .symbols import SizeTruth, exact, from_end, greatest, is_size, least
 
 if TYPE_CHECKING:
     from .dtypes import DType
@@ -271,17 +271,20 @@ def broadcast_shapes(*shapes: Sequence[int], name: str = "") -> Shape:
     for shape in shapes:
         lead = rank - len(shape)
         for i, size in enumerate(shape, lead):
-            if size != 1 and size != result[i]:
+            differs = size != result[i]
+            if size != 1 and (type(differs) is SizeTruth or differs):
                 if result[i] != 1:
                     where = f"{name}: " if name else ""
                     listed = ", ".join(str(tuple(s)) for s in shapes)
-                    fail(
+                    check(
+                        differs.negated() if type(differs) is SizeTruth else False,
                         f"{where}shapes {listed} cannot be broadcast together: dimension {i - rank} is "
                         f"{result[i]} "
                         f"in one and {size} in another; sizes must be equal or 1. The size of tensor a "
                         f"({result[i]}) must match the size of tensor b ({size}) at non-singleton "
-                        f"dimension {i}"
+                        f"dimension {i}",
                     )
+                    continue  # data, which a run looks at
                 result[i] = size
     return tuple(result)
 

@@ -273,6 +273,12 @@ class Symbols:
             raise self.cannot_tell(f"depends on whether {self.in_words(index)} is {relation}")
         return None
 
+    def is_positive(self, index: Index) -> bool:
+        """Whether an expression is 1 or more: a guard also where a size that is data is taken to be so."""
+        index = self.simplified(index) - 1
+        known = self._proved_nonnegative(index)
+        return self._assume(">= 0", index) if known is None else known
+
     def _from_two(self, index: Index) -> Index:
         """An expression with sizes that are data from 2 on."""
         moved = {

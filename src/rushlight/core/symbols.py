@@ -135,7 +135,7 @@ class SymInt(SymIntBase):
         index = index_of(other)
         if index is None:
             return _compared(self, other, operator.eq, "({} == {})")
-        return truth_of(self.symbols, "== 0", self.index - index)
+        return truth_of(self.symbols, "== 0", self.index - index, _as_if_two(self, other, operator.eq))
 
     def __ne__(self, other: Any) -> Any:
         equal = self.__eq__(other)
@@ -147,18 +147,23 @@ class SymInt(SymIntBase):
 class SizeTruth(SymBoolBase):
     """Whether something holds of sizes that are data, which is known only while the program runs."""
 
-    __slots__ = ("holds", "index", "relation", "symbols")
+    __slots__ = ("holds", "index", "likely", "relation", "symbols")
 
-    def __new__(cls, symbols: Symbols, relation: str, index: Index, holds: bool = True) -> SizeTruth:
+    def __new__(cls, symbols: Symbols, *about: Any) -> SizeTruth:
         return object.__new__(cls)
 
-    def __init__(self, symbols: Symbols, relation: str, index: Index, holds: bool = True) -> None:
+    def __init__(
+        self, symbols: Symbols, relation: str, index: Index, holds: bool = True, likely: bool | None = None
+    ) -> None:
         self.symbols, self.relation, self.index, self.holds = symbols, relation, index, holds
+        self.likely = likely  # whether the relation holds of a size of 2 or more, if that is known
 
     def __bool__(self) -> bool:
         symbols = self.symbols
         if symbols.asking and not _in_library(sys._getframe(1)):
             raise symbols.cannot_tell(f"depends on whether {self}, {symbols.in_words(self.index)}")
+        if self.likely is not None:
+            return self.likely is self.holds
         asked = symbols.is_zero if self.relation == "== 0" else symbols.is_nonnegative
         return asked(self.index) is self.holds
 
@@ -166,7 +171,7 @@ class SizeTruth(SymBoolBase):
         return str(SizeGuard(self.relation, self.index, self.holds))
 
     def negated(self) -> SizeTruth:
-        return SizeTruth(self.symbols, self.relation, self.index, not self.holds)
+        return SizeTruth(self.symbols, self.relation, self.index, not self.holds, self.likely)
 
     def expect(self, message: str, error: type[Exception]) -> None:
         """Have a run raise `error` if it does not hold."""
@@ -178,12 +183,27 @@ class SizeTruth(SymBoolBase):
         return bool(self) == other
 
 
-def truth_of(symbols: Symbols, relation: str, index: Index) -> Any:
-    """Whether an expression is 0, or not negative: a bool, or, where that depends on data, a SizeTruth."""
-    if symbols.data and symbols.asking and symbols.is_data(symbols.simplified(index)):
+def truth_of(symbols: Symbols, relation: str, index: Index, likely: bool | None = None) -> Any:
+    """Whether an expression is 0, or not negative: a bool, or, where that depends on data, a SizeTruth. `likely`:
+    what holds of a size of 2 or more, if the question is about one."""
+    if symbols.data and symbols.is_data(symbols.simplified(index)):
         known = symbols.proved(relation, index)
-        return SizeTruth(symbols, relation, symbols.simplified(index)) if known is None else known
+        if known is not None:
+            return known
+        if symbols.asking:
+            return SizeTruth(symbols, relation, symbols.simplified(index), True, likely)
+        if likely is not None:
+            return likely
     return symbols.is_zero(index) if relation == "== 0" else symbols.is_nonnegative(index)
+
+
+def _as_if_two(size: SymInt, other: Any, holds: Callable[[int, int], bool]) -> bool | None:
+    """What a comparison with a number says of a size that is data, if it says the same of all from 2 on."""
+    symbols = size.symbols
+    if type(other) is not int or not 0 <= other <= 2 or not symbols.is_data(size.index):
+        return None
+    outcomes = {holds(number, other) for number in (2, 3, LARGEST)}
+    return outcomes.pop() if len(outcomes) == 1 and symbols.proved(">= 0", size.index) else None
 
 
 _LIBRARY = __name__.partition(".")[0] + "."
@@ -278,6 +298,12 @@ def at_least(size: Any, least: int) -> bool:
     if is_data(size):
         return size.symbols.proved(">= 0", size.index - least) is True
     return bool(size >= least)
+
+
+def not_empty(size: Any) -> None:
+    """Compile for a size of 1 or more, if it is data."""
+    if is_data(size):
+        size.symbols.is_positive(size.index)
 
 
 def divisible(size: Any, by: int) -> bool:
@@ -402,11 +428,14 @@ def _install_comparisons() -> None:
     """Comparisons of sizes, and what needs the numbers."""
 
     def comparison(name: str, nonnegative: Callable[[Index, Index], Index]) -> None:
+        compute = getattr(operator, name)
+
         def compared(self: SymInt, other: Any) -> Any:
             index = index_of(other)
             if index is None:
-                return _compared(self, other, getattr(operator, name), f"({{}} {SIGNS[name]} {{}})")
-            return truth_of(self.symbols, ">= 0", nonnegative(self.index, index))
+                return _compared(self, other, compute, f"({{}} {SIGNS[name]} {{}})")
+            likely = _as_if_two(self, other, compute)
+            return truth_of(self.symbols, ">= 0", nonnegative(self.index, index), likely)
 
         setattr(SymInt, f"__{name}__", compared)
 
@@ -448,6 +477,7 @@ __all__ = [
     "is_data",
     "is_size",
     "least",
+    "not_empty",
     "owner_of",
     "plain",
     "size_of",

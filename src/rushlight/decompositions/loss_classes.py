@@ -8,6 +8,7 @@ from ..core.dispatch import run_name
 from ..core.errors import check
 from ..core.registry import FUNCTION, INTERNAL, composite
 from ..core.shapes import numel
+from ..core.symbols import alike
 from ..core.tensor import Tensor
 from ..ops.loss import MEAN, NONE, SUM
 
@@ -87,7 +88,7 @@ def cross_entropy_loss(
 ) -> Tensor:
     """Targets of the input's shape are probabilities of the classes, others are classes."""
     class_dim = 0 if self.ndim == 1 else 1
-    if tuple(self.shape) == tuple(target.shape):
+    if alike(self.shape, target.shape):
         check(
             target.dtype.is_floating_point,
             "Expected floating point type for target with class "

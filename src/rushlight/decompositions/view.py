@@ -11,6 +11,7 @@ from ..core.errors import check
 from ..core.registry import FUNCTION, INPLACE_METHOD, INTERNAL, METHOD, OUT, REGISTRY, Kind, OpDef, composite
 from ..core.schema import Argument
 from ..core.shapes import Shape, Spec, infer_size, view_strides, wrap_dim, wrap_dims
+from ..core.symbols import from_end
 from ..core.tensor import Tensor
 from ..core.tokens import contiguous_format
 
@@ -152,13 +153,13 @@ def narrow(self: Tensor, dim: int, start: int, length: int) -> Tensor:
     check(self.ndim, "narrow() cannot be applied to a 0-dim tensor.")
     check(length >= 0, f"narrow(): length must be non-negative, got {length}")
     size = self.shape[wrap_dim(dim, self.ndim, name="narrow")]
-    check(
-        -size <= start <= size,
+    message = (
         f"narrow: start ({start}) is out of range for a dimension of size {size} "
-        f"(expected to be in range of [{-size}, {size}])",
-        IndexError,
+        f"(expected to be in range of [{-size}, {size}])"
     )
-    first = start + size if start < 0 else start
+    check(-size <= start, message, IndexError)
+    check(start <= size, message, IndexError)
+    first = from_end(start, size)
     check(first + length <= size, f"start ({first}) + length ({length}) exceeds dimension size ({size}).")
     return run_name("slice.Tensor", self, dim, first, first + length, 1)
 
@@ -172,7 +173,7 @@ def narrow_tensor(self: Tensor, dim: int, start: Tensor, length: int) -> Tensor:
         start.ndim == 0 and not start.dtype.is_floating_point and start.dtype.name != "bool",
         "narrow: start must be a 0-dim integral Tensor.",
     )
-    return narrow(self, dim, int(start.item()), length)
+    return narrow(self, dim, start.item(), length)
 
 
 composite(

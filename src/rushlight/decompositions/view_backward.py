@@ -8,6 +8,7 @@ from __future__ import annotations
 from ..core.dispatch import run_name
 from ..core.registry import INTERNAL, composite
 from ..core.shapes import Shape, slice_bounds, wrap_dim
+from ..core.symbols import from_end
 from ..core.tensor import Tensor
 
 
@@ -23,7 +24,7 @@ def padded(x: Tensor, dim: int, before: int, after: int) -> Tensor:
 def select_backward(grad_output: Tensor, input_sizes: Shape, dim: int, index: int) -> Tensor:
     dim = wrap_dim(dim, len(input_sizes), name="select_backward")
     size = input_sizes[dim]
-    first = index + size if index < 0 else index
+    first = from_end(index, size)
     return padded(grad_output.unsqueeze(dim), dim, first, size - 1 - first)
 
 

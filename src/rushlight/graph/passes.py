@@ -24,7 +24,7 @@ from ..core.passes import Pass
 from ..core.quiet import quietly
 from ..core.registry import REGISTRY, Kind
 from ..core.shapes import Spec
-from ..core.symbols import SymInt, exact, symbols_in
+from ..core.symbols import SymInt, exact, is_size, symbols_in
 from ..core.traits import Trait
 from ..kernels.creation import filled
 from .ir import Graph, Node, Value, map_values, print_graph, simplify_sizes, verify
@@ -130,13 +130,13 @@ def _layout(spec: Spec) -> Any:
 def _is_one(node: Node) -> bool:
     """x * 1, x / 1 and x ** 1 are x; with a rounding mode, x / 1 is not."""
     plain = all(argument is None for argument in node.args[2:])
-    return isinstance(node.args[1], int | float) and node.args[1] == 1 and plain
+    return _is_plain_one(node.args[1]) and plain
 
 
 def _adds_nothing(node: Node) -> bool:
     """Of integers, any zero; of floats, x + -0.0 alone, since -0.0 + 0.0 is 0.0."""
     other, factor = node.args[1], node.args[2]
-    if not isinstance(other, int | float) or other != 0:
+    if not isinstance(other, int | float) or is_size(other) or other != 0:
         return False
     exact = node.args[0].dtype.category <= Category.INTEGRAL
     return exact or (type(other) is float and str(other) == "-0.0" and _is_plain_one(factor))
@@ -145,14 +145,14 @@ def _adds_nothing(node: Node) -> bool:
 def _subtracts_nothing(node: Node) -> bool:
     """Of integers, any zero; of floats x - 0.0, but not x - -0.0."""
     other, factor = node.args[1], node.args[2]
-    if not isinstance(other, int | float) or other != 0:
+    if not isinstance(other, int | float) or is_size(other) or other != 0:
         return False
     exact = node.args[0].dtype.category <= Category.INTEGRAL
     return exact or (str(other) != "-0.0" and _is_plain_one(factor))
 
 
 def _is_plain_one(factor: Any) -> bool:
-    return isinstance(factor, int | float) and factor == 1
+    return isinstance(factor, int | float) and not is_size(factor) and factor == 1
 
 
 # clone and copies: the graph is functional, so a copy is the same value.

@@ -13,7 +13,7 @@ from typing import Any
 from ..core.dtypes import DTYPES, Category, DType
 from ..core.index import Var
 from ..core.shapes import Spec
-from ..core.symbols import exact
+from ..core.symbols import exact, not_empty
 from ..loops.expr import Expr, NotRecordable, loads_in
 from ..loops.kernels import Product
 from ..loops.nest import Buffer, Combine
@@ -44,6 +44,7 @@ def multiplied(low: Lowerer, left: Lowered, right: Lowered) -> Lowered:
     batch = left.shape[0] if left.ndim == 3 else 1
     if 0 in shape or depth == 0:
         return low.full(shape, 0, dtype)
+    not_empty(depth)  # the routine adds at least one term
     if dtype.category is Category.INTEGRAL:
         return _summed(low, left.cheap(), right.cheap())
     first, a = _operand(left.cast(dtype), any_strides=True)

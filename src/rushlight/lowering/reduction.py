@@ -7,7 +7,7 @@ from typing import Any
 
 from ..core.dtypes import DTYPES, DType
 from ..core.shapes import Spec, numel, reduced_shape, wrap_dims
-from ..core.symbols import is_size
+from ..core.symbols import is_data, is_size
 from ..loops.expr import NotRecordable
 from ..loops.nest import Combine
 from .declare import extern, lowering
@@ -137,7 +137,7 @@ def _variance(self: Lowered, dim: Any, correction: Any, keepdim: bool, out: Spec
     count = numel([x.shape[d] for d in dims])
     lost = 1 if correction is None else float(correction)
     left = count - (int(lost) if lost == int(lost) else lost)
-    freedom = left if left > 0 else 0
+    freedom = left if is_data(left) or left > 0 else 0
     mean = _scaled(x.reduce(dims, Combine.SUM, True), as_float(count))
     square = x.map(lambda ops, v, m: ops.mul(ops.sub(v, m), ops.sub(v, m)), compute, mean.expand(x.shape))
     variance = _scaled(square.reduce(dims, Combine.SUM, keepdim), as_float(freedom))
@@ -150,7 +150,13 @@ def as_float(count: Any) -> Any:
 
 
 def _scaled(x: Lowered, divisor: float) -> Lowered:
-    return x.map(lambda ops, v: ops.div(v, ops.constant(divisor, like=v)), x.dtype)
+    def scaled(ops: Any, v: Any) -> Any:
+        number = ops.constant(divisor, like=v)
+        if is_data(divisor):  # less than 0 is 0, as of a size that is known
+            number = ops.maximum(number, ops.constant(0, like=v))
+        return ops.div(v, number)
+
+    return x.map(scaled, x.dtype)
 
 
 @lowering("var_mean.correction")

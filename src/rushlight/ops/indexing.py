@@ -133,14 +133,14 @@ def index_put(self: Tensor, indices: Indices, values: Tensor) -> Spec:
 
 def check_values(values: Sequence[int], shape: Shape) -> None:
     """The values of an index_put must broadcast to what the index selects."""
-    fits = len(values) <= len(shape) and all(
-        size in (1, out) for size, out in zip(reversed(values), reversed(shape), strict=False)
-    )
-    check(
-        fits,
+    message = (
         f"index_put: shape mismatch: value tensor of shape {list(values)} cannot be broadcast to "
-        f"indexing result of shape {list(shape)}",
+        f"indexing result of shape {list(shape)}"
     )
+    check(len(values) <= len(shape), message)
+    for size, out in zip(reversed(values), reversed(shape), strict=False):
+        if size != 1:
+            check(size == out, message)
 
 
 define(

@@ -13,7 +13,7 @@ from ..core.dtypes import DTYPES, DType
 from ..core.errors import check, fail
 from ..core.registry import FUNCTION, INPLACE, INPLACE_METHOD, INTERNAL, METHOD, view
 from ..core.shapes import Shape, Spec, extent, infer_size, slice_bounds, view_strides, wrap_dim, wrap_dims
-from ..core.symbols import greatest
+from ..core.symbols import from_end, greatest
 from ..core.tensor import Tensor
 from ..core.traits import Trait
 
@@ -197,12 +197,10 @@ def select(self: Tensor, dim: int, index: int) -> Spec:
     dim = wrap_dim(dim, self.ndim, name="select")
     shape, strides = geometry(self)
     size, stride = shape.pop(dim), strides.pop(dim)
-    check(
-        -size <= index < size,
-        f"select(): index {index} out of range for tensor of size {list(self.shape)} at dimension {dim}",
-        IndexError,
-    )
-    return over(self, shape, strides, self.storage_offset() + (index % size) * stride)
+    message = f"select(): index {index} out of range for tensor of size {list(self.shape)} at dimension {dim}"
+    check(-size <= index, message, IndexError)
+    check(index < size, message, IndexError)
+    return over(self, shape, strides, self.storage_offset() + from_end(index, size) * stride)
 
 
 @view(

@@ -51,7 +51,9 @@ def plan_scatter(scatter: Scatter, target: Target) -> ScatterPlan:
         extent = extent_of(order[-1])
         width = lanes if at_least(extent, lanes) else 1
         cut = order[-1] in nest.outer[:1]  # tasks may end inside of a vector
-        loop = VectorLoop(width, Tail.SCALAR if cut or width == 1 or not divisible(extent, width) else Tail.NONE)
+        loop = VectorLoop(
+            width, Tail.SCALAR if cut or width == 1 or not divisible(extent, width) else Tail.NONE
+        )
     return ScatterPlan(nest, lanes, False, tasks, rows, (PhasePlan(),), order=order, loop=loop)
 
 

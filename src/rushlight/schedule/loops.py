@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.index import Index, Quotient, Remainder, Var, as_index
-from ..core.symbols import divisible, hint, hint_of, size_of
+from ..core.symbols import at_least, divisible, hint, hint_of, size_of
 from ..loops.expr import Recorder, cost, loads_in, walk
 from ..loops.extents import points_hint, points_of
 from ..loops.nest import MemoryKind, Nest, Phase, Statement, Store
@@ -172,12 +172,14 @@ def _blocked(nest: Nest) -> tuple[Nest, int]:
         return nest, 0
     last = nest.outer[-1]
     indices = [index for phase in nest.phases for s in phase.statements for index in _indices(s)]
-    if size_of(last.extent) < TRANSPOSE_SQUARE or not any(_is_far(index, last) for index in indices):
+    if not at_least(size_of(last.extent), TRANSPOSE_SQUARE) or not any(
+        _is_far(index, last) for index in indices
+    ):
         return nest, 0
     near = [
         var
         for var in nest.outer[:-1]
-        if size_of(var.extent) >= TRANSPOSE_ROWS
+        if at_least(size_of(var.extent), TRANSPOSE_ROWS)
         and any(index.stride(var) == 1 and _is_far(index, last) for index in indices)
     ]
     if not near:

@@ -232,6 +232,8 @@ def product_numbers(template: Mapping[str, Any], sizes: Mapping[str, int], targe
 
     triangle = template["triangle"]
     batch, rows, columns, depth = numbers(template["sizes"])
+    if 0 in (batch, rows, columns, depth):  # no tasks; of no depth there are none either (lowering/matmul.py)
+        return [0] * NUMBERS
     shape = ProductShape(
         batch,
         rows,
