@@ -93,6 +93,8 @@ class SizesOfData:
     def _found(self, mask: Tensor) -> Tensor:
         count = numel(mask.shape)
         flat = mask.reshape((count,))
+        if type(count) is int and count == 0:
+            return flat.new_empty((0,), dtype=INT64)
         what = "the number of elements that a mask selects"
         size = self.of(flat.sum(), what, max(2, hint(count) // 2), most=count)
         places = run_name("where.self", flat, flat.cumsum(0) - 1, flat.new_full((), size, dtype=INT64))
@@ -122,8 +124,6 @@ def _unravelled(flat: Tensor, shape: Sequence[Any]) -> list[Tensor]:
 
 
 def _nonzero(sizes: SizesOfData, self: Tensor) -> Tensor:
-    if numel(self.shape) == 0 and type(numel(self.shape)) is int:
-        return self.new_empty((0, self.ndim), dtype=INT64)
     flat = sizes.positions(_set(self))
     if self.ndim == 0:
         return flat.new_empty((flat.shape[0], 0))
@@ -198,6 +198,40 @@ def _one_hot(sizes: SizesOfData, self: Tensor, num_classes: int) -> Tensor:
     return run_name("one_hot", self, size.symbols.size(size.index))
 
 
+def _unique(sizes: SizesOfData, self: Tensor, inverse: bool, counts: bool) -> tuple[Tensor, ...]:
+    """The values in order; which of them each element is, and how often each comes, if asked for."""
+    count = numel(self.shape)
+    ordered, places = run_name("sort.stable", self.reshape((count,)), False, 0, False)
+    values, run, lengths = _runs(sizes, ordered)
+    back = run.new_empty((count,)).scatter(0, places, run).reshape(self.shape)
+    return _asked(values, (back, inverse), (lengths, counts))
+
+
+def _consecutive(sizes: SizesOfData, self: Tensor, inverse: bool, counts: bool, dim: Any) -> Any:
+    if dim is not None:
+        return NotImplemented
+    values, run, lengths = _runs(sizes, self.reshape((numel(self.shape),)))
+    return _asked(values, (run.reshape(self.shape), inverse), (lengths, counts))
+
+
+def _asked(values: Tensor, *others: tuple[Tensor, bool]) -> tuple[Tensor, ...]:
+    return (values, *[result if asked else values.new_empty((0,), dtype=INT64) for result, asked in others])
+
+
+def _runs(sizes: SizesOfData, row: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The first of every run of equal values, the run of each element, and how long each run is."""
+    count = row.shape[0]
+    begins = (row != run_name("roll", row, (1,), (0,))) | (_counted(count) == 0)
+    places = sizes.positions(begins)
+    found = places.shape[0]
+    ends = run_name("cat", (places, places.new_full((1,), count)), 0)
+    return (
+        row.index_select(0, places),
+        begins.cumsum(0) - 1,
+        ends.narrow(0, 1, found) - ends.narrow(0, 0, found),
+    )
+
+
 RULES: dict[str, Callable[..., Any]] = {
     "nonzero": _nonzero,
     "index.Tensor": _index,
@@ -211,6 +245,9 @@ RULES: dict[str, Callable[..., Any]] = {
     "masked_scatter": _masked_scatter,
     "repeat_interleave.Tensor": _repeat_interleave,
     "one_hot": _one_hot,
+    "_unique2": lambda sizes, self, sorted, inverse, counts: _unique(sizes, self, inverse, counts),
+    "_unique": lambda sizes, self, sorted, inverse: _unique(sizes, self, inverse, False)[:2],
+    "unique_consecutive": _consecutive,
 }
 # composites of them, which run as they are
 THROUGH = frozenset(

@@ -39,7 +39,9 @@ class DeferredResults(FunctionalizedWrites):
         """Tensors without a shape, for the results of an operator that must see the data to know it; or with
         sizes that are data."""
         if self.data_sizes is not None and op.name in RULES:
-            return with_data_sizes(self.data_sizes, op, self._map(op, args, self.abstract))
+            found = with_data_sizes(self.data_sizes, op, self._map(op, args, self.abstract))
+            if found is not NotImplemented:
+                return found
         if AMBIENT.trace is not self or MODES.dual_levels:  # inside of another transform
             raise depends_on_data(op.name)
         several = (specs,) if isinstance(specs, Spec) else specs

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from .errors import check, fail
-from .symbols import SizeTruth, exact, from_end, greatest, is_size, least
+from .symbols import SizeTruth, exact, from_end, greatest, is_data, is_size, least
 
 if TYPE_CHECKING:
     from .dtypes import DType
@@ -333,11 +333,18 @@ def reduced_shape(shape: Sequence[int], dims: Sequence[int], keepdim: bool) -> S
     return tuple(size for i, size in enumerate(shape) if i not in dims)
 
 
+def given_size(size: int) -> int:
+    """A size that a program gives, where -1 means something else: one that is data is none, or a run says so."""
+    if is_data(size):
+        check(size >= 0, f"a size that the program computes must not be negative, but is {size}")
+    return size
+
+
 def infer_size(shape: Sequence[int], count: int) -> Shape:
     """`shape` with its -1, if any, replaced so that it holds `count` elements."""
     known = 1
     unknown = None
-    for i, size in enumerate(shape):
+    for i, size in enumerate(map(given_size, shape)):
         if size == -1:
             check(unknown is None, "only one dimension can be inferred")
             unknown = i

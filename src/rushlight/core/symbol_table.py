@@ -14,11 +14,12 @@ was compiled with it (compiler/pieces.py).
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from .atoms import INFINITY, Atom, Bound, Dim
+from .atoms import INFINITY, Atom, Bound, Dim, floor_div
 from .index import Index, Quotient, Remainder, as_index
 from .proofs import always_nonnegative, never_zero
 
@@ -86,7 +87,12 @@ def _wrapped(at: int, size: int) -> int:
     return at + size if at < 0 else at
 
 
-DERIVED: dict[str, Callable[..., int]] = {"max": max, "min": min, "wrap": _wrapped}
+DERIVED: dict[str, Callable[..., int]] = {
+    "max": max,
+    "min": min,
+    "wrap": _wrapped,
+    "quotient": operator.floordiv,
+}
 
 
 class CannotTell(Exception):
@@ -311,7 +317,8 @@ class Symbols:
         index = self.simplified(index)
         self._known[relation, index] = holds
         if relation == "== 0" and holds:
-            self._equate(index)
+            self._divide(index)
+            self._equate(self.simplified(index))
             return
         least = index if holds else -index - 1
         if relation == "== 0":  # it is not 0: as 0 is the end of its range, it is 1 or more
@@ -329,6 +336,19 @@ class Symbols:
             else:
                 high = min(high, least.constant // -coefficient)
             self._narrow(dim, low, high)
+
+    def _divide(self, index: Index) -> None:
+        """If it says that a symbol is a multiple of a number, put so many times another symbol in its place."""
+        if len(index.terms) != 1:
+            return
+        ((monomial, _),) = index.terms.items()
+        if len(monomial) != 1 or not isinstance(monomial[0], Remainder):
+            return
+        value, by = monomial[0].value, monomial[0].divisor.constant_value()
+        dims = [dim for dim in self.data if value == as_index(dim)]
+        if dims and by is not None and self.capturing:
+            share = self.derive("quotient", (value, as_index(by)))
+            self._replace(dims[0], share.index * by)
 
     def _narrow(self, dim: Dim, low: Bound, high: Bound) -> None:
         """A symbol with a smaller range in place of one, for proofs that look at the range alone."""
@@ -352,9 +372,13 @@ class Symbols:
             return self._derived_by_guard(made)
         hint = DERIVED[kind](*map(self.hint, made.operands))
         bounds = [index.bounds() for index in made.operands]
-        if kind == "wrap":
-            low: Bound = min(bounds[0][0], 0) + bounds[1][0]
-            high: Bound = max(bounds[0][1], bounds[1][1])
+        low: Bound
+        high: Bound
+        if kind == "quotient":
+            low, high = (floor_div(end, bounds[1][0]) for end in bounds[0])
+        elif kind == "wrap":
+            low = min(bounds[0][0], 0) + bounds[1][0]
+            high = max(bounds[0][1], bounds[1][1])
         else:
             choose = max if kind == "max" else min
             low, high = (choose(ends) for ends in zip(*bounds, strict=True))

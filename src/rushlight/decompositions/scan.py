@@ -10,6 +10,7 @@ from ..core.dtypes import DTYPES
 from ..core.errors import check
 from ..core.registry import FUNCTION, METHOD, OUT, composite
 from ..core.shapes import Shape, wrap_dim, wrap_dims
+from ..core.symbols import greatest
 from ..core.tensor import Tensor
 
 BOOL = DTYPES["bool"]
@@ -40,8 +41,11 @@ def diff(self: Tensor, n: int, dim: int, prepend: Tensor | None, append: Tensor 
     size = result.shape[dim]
     if n >= size:
         return result.narrow(dim, 0, 0)
-    for length in range(size - 1, size - 1 - n, -1):
-        after, before = result.narrow(dim, 1, length), result.narrow(dim, 0, length)
+    for _ in range(n):
+        size = result.shape[dim]
+        length = greatest(size - 1, 0)
+        after = run_name("slice.Tensor", result, dim, size - length, size, 1)
+        before = run_name("slice.Tensor", result, dim, 0, length, 1)
         result = after.logical_xor(before) if result.dtype is BOOL else after - before
     return result
 

@@ -168,7 +168,8 @@ def repeat(self: Tensor, repeats: Shape) -> Tensor:
         "repeat: Number of dimensions of repeat dims can not be smaller than number of "
         f"dimensions of tensor: {list(repeats)} for a tensor of shape {list(self.shape)}",
     )
-    check(all(n >= 0 for n in repeats), f"repeat: the repeats must not be negative, got {list(repeats)}")
+    for n in repeats:
+        check(n >= 0, f"repeat: the repeats must not be negative, got {list(repeats)}")
     shape = (1,) * lead + tuple(self.shape)
     apart = self.reshape([n for size in shape for n in (1, size)])
     return copied(

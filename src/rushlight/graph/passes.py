@@ -285,7 +285,7 @@ def constant_of(value: Value) -> Any:
     if node is None or not isinstance(fill, str):
         return fill
     number = node.args[node.op.schema.argument_names.index(fill)]
-    return None if isinstance(number, Value) else number
+    return None if isinstance(number, Value) or is_size(number) else number
 
 
 def fold_constants(graph: Graph) -> None:

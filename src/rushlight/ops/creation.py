@@ -20,7 +20,7 @@ from ..core.shapes import (
     preserved_strides,
     strides_in_order,
 )
-from ..core.symbols import SymInt
+from ..core.symbols import SymInt, is_data
 from ..core.tensor import Tensor
 from ..core.tokens import channels_last, channels_last_3d, contiguous_format, preserve_format, strided
 from ..core.tokens import memory_format as MemoryFormat
@@ -101,8 +101,9 @@ def check_representable(value: Any, dtype: DType, name: str) -> None:
     if dtype.category is Category.INTEGRAL:
         info = dtypes.iinfo(dtype)
         low = info.min if dtype.is_signed else 0 if isinstance(value, float) else -info.max
-        check(low <= value <= info.max, _overflow(value, dtype, name))
-    elif dtype.is_floating_point:
+        check(low <= value, _overflow(value, dtype, name))
+        check(value <= info.max, _overflow(value, dtype, name))
+    elif dtype.is_floating_point and not is_data(value):
         check(
             not math.isfinite(value) or abs(value) <= dtypes.finfo(dtype).max, _overflow(value, dtype, name)
         )

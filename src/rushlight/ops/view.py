@@ -12,8 +12,18 @@ from dataclasses import replace
 from ..core.dtypes import DTYPES, DType
 from ..core.errors import check, fail
 from ..core.registry import FUNCTION, INPLACE, INPLACE_METHOD, INTERNAL, METHOD, view
-from ..core.shapes import Shape, Spec, extent, infer_size, slice_bounds, view_strides, wrap_dim, wrap_dims
-from ..core.symbols import from_end, greatest
+from ..core.shapes import (
+    Shape,
+    Spec,
+    extent,
+    given_size,
+    infer_size,
+    slice_bounds,
+    view_strides,
+    wrap_dim,
+    wrap_dims,
+)
+from ..core.symbols import from_end, greatest, is_data
 from ..core.tensor import Tensor
 from ..core.traits import Trait
 
@@ -170,12 +180,14 @@ def expand(self: Tensor, size: Shape) -> Spec:
             strides[d] = steps[d - lead]
         elif old:
             strides[d] = shape[d + 1] * strides[d + 1]
-        if size[d] == -1:
+        if given_size(size[d]) == -1:
             check(
                 d >= lead,
                 f"expand: -1 means to keep a size, which a new leading dimension ({d}) does not have",
             )
             shape[d] = own
+        elif is_data(own) or (is_data(size[d]) and (type(own) is not int or own != 1)):
+            check(size[d] == own, f"expand: the size {size[d]} must match the existing size {own}")
         elif size[d] != own:
             check(size[d] >= 0, f"expand: sizes must not be negative other than -1, got {list(size)}")
             check(
@@ -293,11 +305,12 @@ def split(self: Tensor, split_size: int, dim: int) -> tuple[Spec, ...]:
 def split_with_sizes(self: Tensor, split_sizes: Shape, dim: int) -> tuple[Spec, ...]:
     check(self.ndim, "split_with_sizes expects at least a 1-dimensional tensor")
     dim = wrap_dim(dim, self.ndim, name="split_with_sizes")
-    check(
-        all(n >= 0 for n in split_sizes),
-        "split_with_sizes expects split_sizes have only non-negative "
-        f"entries, but got split_sizes={list(split_sizes)}",
-    )
+    for n in split_sizes:
+        check(
+            n >= 0,
+            "split_with_sizes expects split_sizes have only non-negative "
+            f"entries, but got split_sizes={list(split_sizes)}",
+        )
     check(
         sum(split_sizes) == self.shape[dim],
         f"split_with_sizes expects split_sizes to sum exactly to "
