@@ -177,10 +177,11 @@ def cold_row(name: str, quick: bool) -> Row:
     case = CASES[name][0]()
     contestants: dict[str, Any] = {OURS: _first_call(case, OURS, use_new_cache)}
     for peer in peers(quick):
+        forget = functools.partial(forget_compiled, peer)
         if peer == INDUCTOR:
-            contestants[peer] = only_once(_first_call(case, peer, _forget_inductor))
+            contestants[peer] = only_once(_first_call(case, peer, forget))
         elif peer == JAX:
-            contestants[peer] = _first_call(case, peer, _forget_jax)
+            contestants[peer] = _first_call(case, peer, forget)
     return Row(f"cold compile, {name}", contestants, {JAX: 1.0, **COLD_BARS.get(name, {})}, 2 if quick else 5)
 
 
@@ -217,7 +218,7 @@ def memory_row(name: str, quick: bool) -> Row:
 
 def _first_call(case: Case, contestant: str, prepare: Callable[[], None]) -> FirstCall:
     def fresh() -> Callable[[], Any]:
-        _warm_up(contestant)
+        warm_up(contestant)
         prepare()
         return case(contestant)
 
@@ -228,7 +229,7 @@ def first_call(make: Callable[[], Callable[[], Any]]) -> FirstCall:
     """The first call beyond the next ones of what `make` gives, with nothing in our object cache."""
 
     def fresh() -> Callable[[], Any]:
-        _warm_up(OURS)
+        warm_up(OURS)
         use_new_cache()
         return make()
 
@@ -236,7 +237,7 @@ def first_call(make: Callable[[], Callable[[], Any]]) -> FirstCall:
 
 
 @functools.cache
-def _warm_up(contestant: str) -> None:
+def warm_up(contestant: str) -> None:
     """Load what a compiler needs, by compiling something else."""
     pure_case(lambda lib: lambda x: lib.exp(x) + 1, [(5,)])(contestant)()
 
@@ -262,15 +263,17 @@ def use_new_cache() -> None:
     _use_cache(_new_directory())
 
 
-def _forget_jax() -> None:
-    import jax
+def forget_compiled(contestant: str) -> None:
+    """Let a contestant compile anew what it has compiled before."""
+    if contestant == OURS:
+        use_new_cache()
+    elif contestant == JAX:
+        import jax
 
-    jax.clear_caches()
+        jax.clear_caches()
+    elif contestant == INDUCTOR:
+        import torch
+        from torch._inductor import config
 
-
-def _forget_inductor() -> None:
-    import torch
-    from torch._inductor import config
-
-    torch._dynamo.reset()
-    config.force_disable_caches = True
+        torch._dynamo.reset()
+        config.force_disable_caches = True

@@ -25,6 +25,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from changing_sizes import CHANGING_SIZES
 from compiled import CASES, cached_row, cold_row, floor_row, memory_row, run_row
 from control_flow import CONTROL_FLOW
 from depth import DEEP, depth_row
@@ -140,6 +141,7 @@ ROWS: dict[str, Callable[[str, bool], Row]] = {
         for title, make in (("compiled ", run_row), ("cold compile, ", cold_row), ("from disk, ", cached_row))
         for case in CASES
     },
+    **CHANGING_SIZES,
     **CONTROL_FLOW,
     f"cold compile, GPT training step of {DEEP} layers": depth_row,
     **{f"peak memory, {case}": functools.partial(_of_case, memory_row, case) for case in TRAINING},
@@ -209,9 +211,11 @@ def _verdict(outcome: Outcome) -> tuple[str, str]:
 
 
 def _quantity(value: float | None, unit: str) -> str:
-    """Seconds or bytes in a readable unit."""
+    """Seconds or bytes in a readable unit, or a count."""
     if value is None:
         return "-"
+    if not unit:
+        return f"{value:.0f}"
     if unit == "B":
         return f"{value / 2**20:.3g} MiB"
     for name, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):

@@ -30,7 +30,7 @@ class Row:
     contestants: Mapping[str, Callable[[], float]]  # each call gives seconds for one unit of work
     bars: Mapping[str, float]
     rounds: int = 30
-    unit: str = "s"  # or B
+    unit: str = "s"  # or B, or nothing for a count
 
 
 @dataclass
@@ -105,8 +105,8 @@ class FirstCall:
     def __call__(self) -> float:
         thunk = self._fresh()
         gc.collect()
-        self.first = min(self.first, _seconds_of(thunk))
-        self.next = min(self.next, *(_seconds_of(thunk) for _ in range(self._following)))
+        self.first = min(self.first, seconds_of(thunk))
+        self.next = min(self.next, *(seconds_of(thunk) for _ in range(self._following)))
         return self.first
 
     def result(self) -> float:
@@ -114,7 +114,7 @@ class FirstCall:
         return self.first - self.next if self.first > self.next else self.first
 
 
-def _seconds_of(thunk: Thunk) -> float:
+def seconds_of(thunk: Thunk) -> float:
     started = time.perf_counter()
     thunk()
     return time.perf_counter() - started

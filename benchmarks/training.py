@@ -8,6 +8,7 @@ that every contestant starts from.
 from __future__ import annotations
 
 import ctypes
+import functools
 import gc
 import importlib
 import itertools
@@ -42,34 +43,56 @@ def training_case(
     target)` is the loss of the same model."""
 
     def make(contestant: str) -> Callable[[], Any]:
-        if contestant == JAX:
-            return _jax_training(jax_loss, weights, x, target)
-        lib = importlib.import_module("rushlight" if contestant == OURS else "torch")
-        nn, optim = (importlib.import_module(f"{lib.__name__}.{part}") for part in ("nn", "optim"))
-        model = build(lib)
-        with lib.no_grad():
-            for name, parameter in model.named_parameters():
-                parameter.copy_(lib.tensor(weights[name]))
-        optimizer = optim.AdamW(model.parameters(), lr=RATE, weight_decay=DECAY, betas=BETAS, eps=EPSILON)
-        loss_function = nn.CrossEntropyLoss()
-
-        def step(x: Any, target: Any) -> Any:
-            optimizer.zero_grad()
-            loss = loss_function(model(x), target)
-            loss.backward()
-            optimizer.step()
-            return loss
-
-        run = step if contestant == EAGER else lib.compile(step)
-        inputs, labels = lib.tensor(x), lib.tensor(target)
-        return lambda: run(inputs, labels)
+        step = training_step(contestant, build, jax_loss, weights)
+        inputs, labels = tensor(contestant, x), tensor(contestant, target)
+        return lambda: step(inputs, labels)
 
     return make
 
 
-def _jax_training(
-    loss_of: Callable[..., Any], weights: Arrays, x: np.ndarray, target: np.ndarray
-) -> Callable[[], Any]:
+def library(contestant: str) -> Any:
+    """The module whose tensors a contestant computes with."""
+    name = {OURS: "rushlight", JAX: "jax.numpy"}.get(contestant, "torch")
+    return importlib.import_module(name)
+
+
+def tensor(contestant: str, array: np.ndarray) -> Any:
+    """An array as a tensor of a contestant's library."""
+    lib = library(contestant)
+    return lib.asarray(array) if contestant == JAX else lib.tensor(array)
+
+
+def training_step(
+    contestant: str,
+    build: Callable[[Any], Any],
+    jax_loss: Callable[..., Any],
+    weights: Arrays,
+    **options: Any,
+) -> Callable[[Any, Any], Any]:
+    """The step of a new model, a function of inputs and labels; `options` are those of `compile`."""
+    if contestant == JAX:
+        return _jax_training(jax_loss, weights)
+    lib = library(contestant)
+    nn, optim = (importlib.import_module(f"{lib.__name__}.{part}") for part in ("nn", "optim"))
+    model = build(lib)
+    with lib.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.copy_(lib.tensor(weights[name]))
+    optimizer = optim.AdamW(model.parameters(), lr=RATE, weight_decay=DECAY, betas=BETAS, eps=EPSILON)
+    loss_function = nn.CrossEntropyLoss()
+
+    def step(x: Any, target: Any) -> Any:
+        optimizer.zero_grad()
+        loss = loss_function(model(x), target)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    compiled: Callable[[Any, Any], Any] = step if contestant == EAGER else lib.compile(step, **options)
+    return compiled
+
+
+def _jax_training(loss_of: Callable[..., Any], weights: Arrays) -> Callable[[Any, Any], Any]:
     import jax
     from jax import numpy as jnp
 
@@ -95,11 +118,10 @@ def _jax_training(
     parameters = {name: jnp.asarray(array) for name, array in weights.items()}
     zeros, more = ({name: jnp.zeros_like(p) for name, p in parameters.items()} for _ in range(2))
     state: Any = (parameters, zeros, more, jnp.float32(0))
-    inputs, labels = jnp.asarray(x), jnp.asarray(target)
 
-    def run() -> Any:
+    def run(x: Any, target: Any) -> Any:
         nonlocal state
-        state, loss = jitted(state, inputs, labels)
+        state, loss = jitted(state, x, target)
         return jax.block_until_ready(loss)
 
     return run
@@ -169,8 +191,22 @@ LAYERS, HEADS, WIDTH, CONTEXT, TEXTS, CHARACTERS = 4, 4, 128, 128, 8, 128
 
 def gpt_case() -> Case:
     """4 layers of width 128 with 4 heads, 8 texts of 128 tokens."""
-    shapes: dict[str, tuple[int, ...]] = {"tokens.weight": (CHARACTERS, WIDTH), "places": (CONTEXT, WIDTH)}
-    for layer in range(LAYERS):
+    build, jax_loss, weights = gpt(LAYERS, CONTEXT)
+    return training_case(build, jax_loss, weights, *texts(CONTEXT))
+
+
+def texts(length: int) -> tuple[np.ndarray, np.ndarray]:
+    """Texts of so many tokens, and the next one of each place."""
+    generator = np.random.default_rng(1)
+    text, target = (generator.integers(0, CHARACTERS, (TEXTS, length)) for _ in range(2))
+    return text, target.reshape(-1)
+
+
+def gpt(layers: int, longest: int) -> tuple[Callable[[Any], Any], Callable[..., Any], Arrays]:
+    """A GPT for texts of at most `longest` tokens, for `training_step`: how it is built, its loss in JAX, its
+    weights."""
+    shapes: dict[str, tuple[int, ...]] = {"tokens.weight": (CHARACTERS, WIDTH), "places": (longest, WIDTH)}
+    for layer in range(layers):
         linear = {
             "qkv": (3 * WIDTH, WIDTH),
             "project": (WIDTH, WIDTH),
@@ -182,10 +218,8 @@ def gpt_case() -> Case:
         for name in ("norm1", "norm2"):
             shapes |= {f"blocks.{layer}.{name}.{part}": (WIDTH,) for part in ("weight", "bias")}
     shapes |= {"norm.weight": (WIDTH,), "norm.bias": (WIDTH,), "scores.weight": (CHARACTERS, WIDTH)}
-    weights = _random(shapes)
-    generator = np.random.default_rng(1)
-    text, target = (generator.integers(0, CHARACTERS, (TEXTS, CONTEXT)) for _ in range(2))
-    return training_case(_gpt, _jax_gpt_loss, weights, text, target.reshape(-1))
+    build, jax_loss = functools.partial(_gpt, layers, longest), functools.partial(_jax_gpt_loss, layers)
+    return build, jax_loss, _random(shapes)
 
 
 def gpt_multiplications() -> int:
@@ -195,7 +229,7 @@ def gpt_multiplications() -> int:
     return 3 * weights * TEXTS * CONTEXT + 6 * LAYERS * TEXTS * WIDTH * CONTEXT * CONTEXT // 2
 
 
-def _gpt(lib: Any) -> Any:
+def _gpt(layers: int, longest: int, lib: Any) -> Any:
     nn: Any = importlib.import_module(f"{lib.__name__}.nn")
     functional = importlib.import_module(f"{lib.__name__}.nn.functional")
 
@@ -207,29 +241,30 @@ def _gpt(lib: Any) -> Any:
             self.expand, self.contract = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
 
         def forward(self, x: Any) -> Any:
-            parts = self.qkv(self.norm1(x)).view(TEXTS, CONTEXT, 3, HEADS, WIDTH // HEADS)
+            batch, length, width = x.shape
+            parts = self.qkv(self.norm1(x)).view(batch, length, 3, HEADS, width // HEADS)
             q, k, v = parts.permute(2, 0, 3, 1, 4).unbind(0)
             mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-            x = x + self.project(mixed.transpose(1, 2).reshape(TEXTS, CONTEXT, WIDTH))
+            x = x + self.project(mixed.transpose(1, 2).reshape(batch, length, width))
             return x + self.contract(functional.gelu(self.expand(self.norm2(x))))
 
     class GPT(nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
             self.tokens = nn.Embedding(CHARACTERS, WIDTH)
-            self.places = nn.Parameter(lib.zeros(CONTEXT, WIDTH))
-            self.blocks = nn.Sequential(*[Block() for _ in range(LAYERS)])
+            self.places = nn.Parameter(lib.zeros(longest, WIDTH))
+            self.blocks = nn.Sequential(*[Block() for _ in range(layers)])
             self.norm = nn.LayerNorm(WIDTH)
             self.scores = nn.Linear(WIDTH, CHARACTERS, bias=False)
 
         def forward(self, text: Any) -> Any:
-            x = self.blocks(self.tokens(text) + self.places)
+            x = self.blocks(self.tokens(text) + self.places[: text.shape[1]])
             return self.scores(self.norm(x)).flatten(0, 1)
 
     return GPT()
 
 
-def _jax_gpt_loss(parameters: Any, text: Any, target: Any) -> Any:
+def _jax_gpt_loss(layers: int, parameters: Any, text: Any, target: Any) -> Any:
     import jax
     from jax import numpy as jnp
 
@@ -241,16 +276,17 @@ def _jax_gpt_loss(parameters: Any, text: Any, target: Any) -> Any:
         scale = jax.lax.rsqrt((centred * centred).mean(-1, keepdims=True) + 1e-5)
         return centred * scale * parameters[f"{name}.weight"] + parameters[f"{name}.bias"]
 
-    x = parameters["tokens.weight"][text] + parameters["places"]
-    mask = jnp.tril(jnp.ones((CONTEXT, CONTEXT), bool))
-    for layer in range(LAYERS):
+    batch, length = text.shape
+    x = parameters["tokens.weight"][text] + parameters["places"][:length]
+    mask = jnp.tril(jnp.ones((length, length), bool))
+    for layer in range(layers):
         name = f"blocks.{layer}"
         parts = linear(norm(x, f"{name}.norm1"), f"{name}.qkv")
-        parts = parts.reshape(TEXTS, CONTEXT, 3, HEADS, WIDTH // HEADS)
+        parts = parts.reshape(batch, length, 3, HEADS, WIDTH // HEADS)
         q, k, v = jnp.transpose(parts, (2, 0, 3, 1, 4))
         scores = q @ jnp.swapaxes(k, -1, -2) / math.sqrt(WIDTH // HEADS)
         mixed = jax.nn.softmax(jnp.where(mask, scores, -jnp.inf)) @ v
-        mixed = jnp.swapaxes(mixed, 1, 2).reshape(TEXTS, CONTEXT, WIDTH)
+        mixed = jnp.swapaxes(mixed, 1, 2).reshape(batch, length, WIDTH)
         x = x + linear(mixed, f"{name}.project")
         inner = jax.nn.gelu(linear(norm(x, f"{name}.norm2"), f"{name}.expand"), approximate=False)
         x = x + linear(inner, f"{name}.contract")
