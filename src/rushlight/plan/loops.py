@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..core.index import Var
-from ..core.symbols import at_least, divisible, is_data, size_of
+from ..core.symbols import at_least, divisible, is_data, is_size, size_of
 from ..loops.expr import Expr, cost, walk
 from ..loops.instructions import CHECKS
 from ..loops.nest import MemoryKind, Nest, Phase, Reduce, Statement, Store
@@ -81,9 +81,12 @@ def _outer_loop(nest: Nest, plan: NestPlan, target: Target) -> VectorLoop:
     extent = extent_of(var)
     if not plan.shares_extent and divisible(extent, width) and plan.block % width == 0:
         return VectorLoop(width, Tail.NONE)
+    tail = tail_of(statements, var, plan.lanes, target)
+    if is_size(extent) and tail is Tail.MASKED:  # which is right for any size
+        return VectorLoop(width, tail)
     if repeatable(statements) and at_least(extent, width):
         return VectorLoop(width, Tail.OVERLAP)
-    return VectorLoop(width, tail_of(statements, var, plan.lanes, target))
+    return VectorLoop(width, tail)
 
 
 def plan_tile(nest: Nest, target: Target, registers: int, *, ragged: bool) -> NestPlan:
@@ -137,11 +140,12 @@ def _phase_width(phase: Phase, plan: NestPlan, target: Target) -> int:
     folds, again = _folds(statements), repeatable(statements)
     width = loop_width(statements, var, plan.lanes)
     extent = extent_of(var)
-    if folds and (not again or (is_data(extent) and not at_least(extent, width))):
+    masked = _masked_wide(phase, target)
+    if folds and not masked and (not again or (is_data(extent) and not at_least(extent, width))):
         width = plan.lanes  # as wide as the masked vector at the end
     if plan.limit is not None:
         width = min(width, LIMITED_REGISTERS * plan.lanes)
-    if folds and _has_tail(var, width, again=again) and not maskable(statements, var, target):
+    if folds and not masked and _has_tail(var, width, again=again) and not maskable(statements, var, target):
         return 1
     return width
 
@@ -155,12 +159,20 @@ def _inner_loop(phase: Phase, width: int, lanes: int, target: Target) -> VectorL
     var, statements = phase.inner[-1], phase.statements
     if width == 1 or divisible(extent_of(var), width):
         return VectorLoop(width, Tail.NONE)
+    if _masked_wide(phase, target):
+        return VectorLoop(width, Tail.MASKED_WIDE)
     if repeatable(statements) and at_least(extent_of(var), width):
         if not _folds(statements):
             return VectorLoop(width, Tail.OVERLAP)
         long = sum(cost(s.value) for s in statements) >= LONG_BODY
         return VectorLoop(width, Tail.OVERLAP_MASKED if long else Tail.OVERLAP_COPIED)
     return VectorLoop(width, tail_of(statements, var, lanes, target))
+
+
+def _masked_wide(phase: Phase, target: Target) -> bool:
+    """Whether the last vector of a loop is masked: if its size may be any, also less than one vector."""
+    var = phase.inner[-1]
+    return is_size(extent_of(var)) and maskable(phase.statements, var, target)
 
 
 def _folds(statements: Sequence[Statement]) -> bool:

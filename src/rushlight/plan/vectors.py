@@ -27,6 +27,7 @@ class Tail(enum.Enum):
     OVERLAP_MASKED = "the last vector overlaps, masked in every turn"
     OVERLAP_COPIED = "the last vector overlaps, in a copy of the body"
     MASKED = "a masked vector"  # one register wide
+    MASKED_WIDE = "a masked vector as wide as the others"  # for any number of points, however few
     SCALAR = "point by point"
 
 

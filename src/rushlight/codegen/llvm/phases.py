@@ -74,7 +74,7 @@ class PhaseEmitter:
             with e.loop(begin, stop, width) as index:
                 self.values.place(var, index, width)
                 body()
-        lanes = self.lanes if loop.tail is Tail.MASKED else 1
+        lanes = {Tail.MASKED: self.lanes, Tail.MASKED_WIDE: width}.get(loop.tail, 1)
         with e.loop(stop, end, lanes) as index:
             mask = e.tail_mask(e.sub(e.value(end, e.i64), index), lanes) if lanes > 1 else None
             self.values.place(var, index, lanes, mask)
