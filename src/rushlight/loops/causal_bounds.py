@@ -24,6 +24,7 @@ from typing import Any
 
 from ..core.dtypes import Category, DType
 from ..core.index import Index, Var, as_index
+from ..core.symbols import hint_of
 from .expr import Access, Expr, Recorder, loads_in, walk
 from .instructions import CHECKS, COMPARISONS
 from .nest import Buffer, Combine, MemoryKind, Nest, Phase, Reduce, Store
@@ -53,8 +54,8 @@ class Beyond:
     """A buffer of matrices, rows x columns: where column > row + diagonal an element is `value`, or nobody
     minds if it is."""
 
-    rows: int
-    columns: int
+    rows: Index
+    columns: Index
     diagonal: int
     value: Known
 
@@ -93,12 +94,12 @@ def limits(nest: Nest, facts: Facts) -> list[Index]:
     for phase, column in columns_of(nest):
         for value in phase.values():
             found.update(dict.fromkeys(_limits_in(value, column, facts)))
-    return _inside(found, columns_extent(nest) or 0)
+    return _inside(found, columns_extent(nest))
 
 
 def limits_of(value: Expr, column: Var, facts: Facts) -> list[Index]:
     """Limits that may hold for a value that is computed along `column`."""
-    return _inside(dict.fromkeys(_limits_in(value, column, facts)), column.extent.constant_value() or 0)
+    return _inside(dict.fromkeys(_limits_in(value, column, facts)), column.extent)
 
 
 def _limits_in(value: Expr, column: Var, facts: Facts) -> Iterator[Index]:
@@ -112,18 +113,20 @@ def _limits_in(value: Expr, column: Var, facts: Facts) -> Iterator[Index]:
             yield from _turning_point(node, column)
 
 
-def _inside(found: Iterable[Index], columns: int) -> list[Index]:
-    return [limit for limit in found if 1 <= limit.bounds()[0] < columns]
+def _inside(found: Iterable[Index], columns: Index | None) -> list[Index]:
+    """Limits that leave something out, as far as the sizes of the call that was captured tell."""
+    most = 0 if columns is None else hint_of(columns)
+    return [limit for limit in found if 1 <= limit.bounds()[0] < most]
 
 
 def compares_indices(node: Expr) -> bool:
     return node.op in _TURNING and all(a.op == "index" for a in node.args)
 
 
-def columns_extent(nest: Nest) -> int | None:
+def columns_extent(nest: Nest) -> Index | None:
     """How many columns the rows have, if all phases agree."""
     extents = {column.extent for _, column in columns_of(nest)}
-    return extents.pop().constant_value() if len(extents) == 1 else None
+    return extents.pop() if len(extents) == 1 else None
 
 
 # For `column + rest` compared with 0: how far after -rest the outcome is settled; for `rest - column`
@@ -206,24 +209,24 @@ NEUTRAL = {
 }
 
 
-def fact_of(access: Access, column: Var, limit: Index, known: Known, heights: Iterable[int]) -> Beyond | None:
+def fact_of(
+    access: Access, column: Var, limit: Index, known: Known, heights: Iterable[Index]
+) -> Beyond | None:
     """What a store of `known` from `limit` on says of its buffer, if its matrices have one of the given
     numbers of rows."""
     row = row_of(access.index, column)
-    columns = column.extent.constant_value()
-    if row is None or columns is None:
+    if row is None:
         return None
-    for height in heights:
+    for height in sorted(heights, key=lambda height: (hint_of(height), str(height))):
         after = (limit - row % height).constant_value()
         if after is not None:
-            return Beyond(height, columns, after - 1, known)
+            return Beyond(height, column.extent, after - 1, known)
     return None
 
 
-def extents_in(limit: Index) -> set[int]:
+def extents_in(limit: Index) -> set[Index]:
     """The extents of the loops that a limit depends on: the numbers of rows that its matrices may have."""
-    found = {a.extent.constant_value() for a in limit.atoms() if isinstance(a, Var)}
-    return {extent for extent in found if extent}
+    return {a.extent for a in limit.atoms() if isinstance(a, Var) and a.extent != 0}
 
 
 def as_number(recorder: Recorder, known: Known, dtype: DType) -> Expr:

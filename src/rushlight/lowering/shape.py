@@ -106,7 +106,7 @@ def constant_pad(self: Lowered, pad: Sequence[int], value: Any, low: Lowerer, ou
         min(n - start, total - place)
         for n, start, total, place in zip(self.shape, starts, shape, places, strict=True)
     ]
-    if 0 in shape or min(sizes, default=1) <= 0:
+    if 0 in shape or any(size <= 0 for size in sizes):
         return border
     inner = sliced(self, starts, sizes)
     if tuple(sizes) == shape:

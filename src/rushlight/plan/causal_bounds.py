@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ..loops.extents import constant
+from ..core.symbols import LARGEST
 from ..loops.kernels import Product
 from ..loops.nest import Buffer
 from ..loops.plans import LoopPlan
@@ -66,7 +66,8 @@ def _reach(plan: KernelPlan) -> int:
     assert isinstance(plan, NestPlan)
     if plan.limit_unit is not None:
         return LIMITED_REGISTERS * plan.lanes
-    return max(constant(phase.inner[-1].extent) for phase in plan.nest.phases if phase.inner)
+    ends = [phase.inner[-1].extent.constant_value() for phase in plan.nest.phases if phase.inner]
+    return max(LARGEST if end is None else end for end in ends)
 
 
 def _bounded(name: str, plan: KernelPlan, found: Reaches) -> KernelPlan:

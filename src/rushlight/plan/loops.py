@@ -25,7 +25,7 @@ def plan_nest(loops: LoopPlan, target: Target) -> NestPlan:
     if loops.vector_outer:
         return plan
     nest, rest = loops.nest, loops.rest or ((),) * len(loops.nest.phases)
-    unit = _limit_unit(loops, plan.lanes)
+    unit = _limit_unit(loops, plan.lanes, target)
     widths = {id(p): _phase_width(p, plan, target) for p in nest.phases if p.inner}
     phases = tuple(
         PhasePlan(
@@ -122,9 +122,10 @@ def _across(nest: Nest, lanes: int) -> tuple[Expr, ...]:
                 found[node] = None
         if not isinstance(statement, Store) or statement.access.index.stride(last) != 1:
             return ()
-    short = sum(cost(s.value) for s in statements) <= SQUARE_BODY
-    large = lanes > 1 and at_least(extent_of(near), lanes) and at_least(extent_of(last), lanes)
-    return tuple(found) if short and large and repeatable(statements) else ()
+    if not found or lanes == 1 or sum(cost(s.value) for s in statements) > SQUARE_BODY:
+        return ()
+    large = all(at_least(extent_of(var), lanes) for var in (near, last))
+    return tuple(found) if large and repeatable(statements) else ()
 
 
 def _statements(nest: Nest) -> list[Statement]:
@@ -179,11 +180,17 @@ def _folds(statements: Sequence[Statement]) -> bool:
     return any(isinstance(s, Reduce) for s in statements)
 
 
-def _limit_unit(loops: LoopPlan, lanes: int) -> int | None:
+def _limit_unit(loops: LoopPlan, lanes: int, target: Target) -> int | None:
     """Lanes of the widest vectors of rows that end early; None if they run to their end all the same."""
+    if loops.limit is None:
+        return None
     unit = LIMITED_REGISTERS * lanes
-    whole = all(divisible(extent_of(phase.inner[-1]), unit) for phase in loops.nest.phases if phase.inner)
-    return unit if loops.limit is not None and whole else None
+    whole = all(
+        divisible(extent_of(phase.inner[-1]), unit) or _masked_wide(phase, target)
+        for phase in loops.nest.phases
+        if phase.inner
+    )
+    return unit if whole else None
 
 
 def _with_prefetch(plan: NestPlan, phase: Phase) -> PhasePlan:

@@ -105,8 +105,11 @@ class NestPlan:
             "an overlapping vector fits into its loop": all(
                 at_least(extent_of(var), loop.width) for var, loop in loops if loop.tail in OVERLAPPING
             ),
-            "a loop that ends early is a whole number of units": self.limit_unit is None
-            or all(divisible(extent_of(p.inner[-1]), self.limit_unit) for p in self.nest.phases if p.inner),
+            "a loop that ends early is a whole number of units, or ends masked": self.limit_unit is None
+            or all(
+                loop.tail is Tail.MASKED_WIDE or divisible(extent_of(var), self.limit_unit)
+                for var, loop in loops
+            ),
         }
         for rule, holds in rules.items():
             if not holds:

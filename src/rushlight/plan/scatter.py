@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..core.index import Index, Var
-from ..core.symbols import at_least, divisible, hint, is_data
+from ..core.atoms import Dim
+from ..core.index import Below, Index, Var, as_index
+from ..core.proofs import always_nonnegative
+from ..core.symbols import divisible, hint, hint_of, is_data, is_size
 from ..loops.expr import Expr, cost, walk
 from ..loops.extents import points_of
 from ..loops.kernels import Scatter
 from ..loops.nest import Nest, Store
-from ..loops.plans import MOST_TASKS, TASK_WORK
+from ..loops.plans import MOST_TASKS, TASK_WORK, Split
 from ..runtime.target import Target
 from ..schedule.cost import SERIAL_WORK
 from .cost import POINT_WORK, WHOLE_ROWS
@@ -42,37 +44,34 @@ def plan_scatter(scatter: Scatter, target: Target) -> ScatterPlan:
     order = nest.outer
     apart = [var for var in order if var in _separate(store.access.index)]
     vectors = bool(order) and order[-1] in apart and _is_contiguous(store, order[-1])
-    split, tasks, rows = _split(nest, apart, vectors=vectors)
-    if split is not None:
-        nest = Nest(nest.name, (split, *[var for var in order if var is not split]), nest.phases)
+    along, split = _split(nest, apart, vectors=vectors)
+    if along is not None:
+        nest = Nest(nest.name, (along, *[var for var in order if var is not along]), nest.phases)
     lanes = machine_lanes(nest, target)
     loop = None
     if vectors:
         extent = extent_of(order[-1])
-        width = lanes if at_least(extent, lanes) else 1
+        width = lanes if hint(extent) >= lanes else 1
         cut = order[-1] in nest.outer[:1]  # tasks may end inside of a vector
-        loop = VectorLoop(
-            width, Tail.SCALAR if cut or width == 1 or not divisible(extent, width) else Tail.NONE
-        )
-    return ScatterPlan(nest, lanes, False, tasks, rows, (PhasePlan(),), order=order, loop=loop)
+        whole = not cut and width > 1 and divisible(extent, width)
+        loop = VectorLoop(width, Tail.NONE if whole else Tail.SCALAR)
+    shares = (1, 1) if split is None else split.tasks_and_rows()
+    return ScatterPlan(nest, lanes, False, *shares, (PhasePlan(),), order=order, loop=loop, split=split)
 
 
-def _split(nest: Nest, apart: Sequence[Var], *, vectors: bool) -> tuple[Var | None, int, int]:
-    """The loop that is split into tasks, how many, and how many of its points each has."""
+def _split(nest: Nest, apart: Sequence[Var], *, vectors: bool) -> tuple[Var | None, Split | None]:
+    """The loop that is split into tasks, and how; None if there is no such loop, or it is not worth it for any
+    size."""
     order = nest.outer
     work = sum(POINT_WORK + cost(value) for value in nest.phases[0].values()) * points_of(order)
     if is_data(work):  # tasks are planned before it is known: along a loop of another extent, or not at all
         work, apart = hint(work), [var for var in apart if not is_data(extent_of(var))]
-    wanted = 1 if work < SERIAL_WORK else max(1, min(work // TASK_WORK, MOST_TASKS))
-    split = next((var for var in apart if at_least(extent_of(var), wanted)), None)
-    split = split or max(apart, key=extent_of, default=None)
-    if split is None or wanted == 1:
-        return None, 1, 1
-    extent = extent_of(split)
-    rows = -(-extent // min(wanted, extent))
-    if vectors and split is order[-1]:
-        rows = -(-rows // WHOLE_ROWS) * WHOLE_ROWS
-    return split, -(-extent // rows), rows
+    wanted = max(1, min(hint(work) // TASK_WORK, MOST_TASKS))
+    along = next((var for var in apart if hint_of(var.extent) >= wanted), None)
+    along = along or max(apart, key=lambda var: hint_of(var.extent), default=None)
+    if along is None or (not is_size(work) and work < SERIAL_WORK):
+        return None, None
+    return along, Split(extent_of(along), work, WHOLE_ROWS if vectors and along is order[-1] else 1)
 
 
 def _is_contiguous(store: Store, var: Var) -> bool:
@@ -82,13 +81,21 @@ def _is_contiguous(store: Store, var: Var) -> bool:
 
 def _separate(position: Index) -> set[Any]:
     """The atoms of a position that are digits of it, so that other values of them are other positions."""
-    terms = sorted(((c, m) for m, c in position.terms.items() if m), key=lambda term: term[0])
-    reach = 0
-    for coefficient, monomial in terms:
-        if len(monomial) != 1 or coefficient <= reach:
+    terms: list[tuple[Index, Any]] = []  # how far a digit moves the position, and the digit
+    for monomial, coefficient in position.terms.items():
+        digits = [atom for atom in monomial if not isinstance(atom, Dim)]
+        if len(digits) > 1:
             return set()
-        reach += coefficient * int(monomial[0].bounds()[1])
-    return {monomial[0] for _, monomial in terms}
+        if digits:
+            sizes = [atom for atom in monomial if isinstance(atom, Dim)]
+            terms.append((Index({tuple(sizes): coefficient}), digits[0]))
+    reach = as_index(0)
+    for step, digit in sorted(terms, key=lambda term: hint_of(term[0])):
+        if not always_nonnegative(step - reach - 1):
+            return set()
+        last = digit.extent - 1 if isinstance(digit, Below) else int(digit.bounds()[1])
+        reach = reach + step * last
+    return {digit for _, digit in terms}
 
 
 def varies(expr: Expr, var: Var) -> bool:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..core.index import Index
+from ..core.index import Index, as_index
+from ..core.symbols import hint_of
 from ..loops.causal_bounds import Beyond, Known, as_number, columns_of, extents_in, fact_of, limits, rest_of
 from ..loops.expr import Recorder, loads_in
-from ..loops.extents import constant
 from ..loops.kernels import Product
 from ..loops.nest import Buffer, MemoryKind, Nest, Store
 from ..loops.plans import LoopPlan
@@ -25,8 +25,6 @@ Rest = tuple[tuple[Store, ...], ...]
 
 def limit_rows(program: Program) -> Program:
     """Give plans the limits that can be shown."""
-    if program.symbols is not None:  # a bound would have to be shown for all sizes
-        return program
     recorder, steps = program.recorder, list(program.steps)
     facts: dict[Buffer, Beyond] = {}
     for at, step in enumerate(steps):
@@ -61,7 +59,8 @@ def _learn(recorder: Recorder, step: Step, facts: dict[Buffer, Beyond]) -> tuple
         return {}, step
     shape, nest = step.shape, step.epilogue
     if shape.triangle is not None and _shows_a_triangle(step):  # which has no epilogue
-        return {step.result: Beyond(shape.rows, shape.columns, shape.triangle.diagonal, Known(0.0))}, step
+        rows, columns = as_index(shape.rows), as_index(shape.columns)
+        return {step.result: Beyond(rows, columns, shape.triangle.diagonal, Known(0.0))}, step
     return {} if nest is None else _of_nest(recorder, nest, facts)[0], step
 
 
@@ -85,9 +84,9 @@ def _of_nest(
         for phase, column in columns_of(nest):
             for s in phase.statements:
                 if isinstance(s, Store) and s.access.buffer.memory is not MemoryKind.ROW:
-                    fact = fact_of(s.access, column, limit, known[s.access], sorted(heights))
+                    fact = fact_of(s.access, column, limit, known[s.access], heights)
                     found.update({} if fact is None else {s.access.buffer: fact})
-        long = constant(columns_of(nest)[0][1].extent) > SHORT_ROWS_END
+        long = hint_of(columns_of(nest)[0][1].extent) > SHORT_ROWS_END
         return found, limit if long else None, tuple(tuple(stores) for stores in rest)
     return {}, None, ()
 

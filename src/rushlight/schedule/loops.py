@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.index import Index, Quotient, Remainder, Var, as_index
-from ..core.symbols import at_least, divisible, hint, hint_of, size_of
+from ..core.symbols import divisible, hint, size_of
 from ..loops.expr import Recorder, cost, loads_in, walk
 from ..loops.extents import points_hint, points_of
 from ..loops.nest import MemoryKind, Nest, Phase, Statement, Store
@@ -172,14 +172,12 @@ def _blocked(nest: Nest) -> tuple[Nest, int]:
         return nest, 0
     last = nest.outer[-1]
     indices = [index for phase in nest.phases for s in phase.statements for index in _indices(s)]
-    if not at_least(size_of(last.extent), TRANSPOSE_SQUARE) or not any(
-        _is_far(index, last) for index in indices
-    ):
+    if _is_short(last, TRANSPOSE_SQUARE) or not any(_is_far(index, last) for index in indices):
         return nest, 0
     near = [
         var
         for var in nest.outer[:-1]
-        if at_least(size_of(var.extent), TRANSPOSE_ROWS)
+        if not _is_short(var, TRANSPOSE_ROWS)
         and any(index.stride(var) == 1 and _is_far(index, last) for index in indices)
     ]
     if not near:
@@ -188,9 +186,18 @@ def _blocked(nest: Nest) -> tuple[Nest, int]:
     return Nest(nest.name, (*others, near[-1], last), nest.phases), TRANSPOSE_BLOCK
 
 
+def _is_short(var: Var, least: int) -> bool:
+    """Whether a loop has less than so many points in every call."""
+    extent = var.extent.constant_value()
+    return extent is not None and extent < least
+
+
 def _is_far(index: Index, var: Var) -> bool:
     step = index.stride(var)
-    return step is not None and abs(hint_of(step)) >= FAR_STRIDE
+    if step is None:
+        return False
+    number = step.constant_value()
+    return number is None or abs(number) >= FAR_STRIDE  # one that changes may be far
 
 
 # Work.

@@ -18,6 +18,7 @@ from dataclasses import replace
 from typing import TypeGuard
 
 from ..core.index import Index, Var, as_index
+from ..core.proofs import always_nonnegative
 from ..loops.causal_bounds import (
     NEUTRAL,
     SIMPLE,
@@ -41,12 +42,14 @@ from ..loops.program import Program, Step
 
 def find_triangles(program: Program) -> Program:
     """Say of products which operand is triangular, or which part of the result is of use."""
-    if program.symbols is not None or not any(map(_has_mask, program.definitions)):
-        return program  # a fact would have to be shown for all sizes
+    if not any(map(_has_mask, program.definitions)):
+        return program
     products = {d.result: d.shape for d in program.definitions if _is_plain_product(d)}
     while True:  # what is masked depends on facts, and these on what counts as finite because it is masked
         facts = _Facts(program, products.keys())
-        diagonals = {b: facts.unread_beyond(b, p.rows, p.columns) for b, p in products.items()}
+        diagonals = {
+            b: facts.unread_beyond(b, as_index(p.rows), as_index(p.columns)) for b, p in products.items()
+        }
         masked = {buffer: shape for buffer, shape in products.items() if diagonals[buffer] is not None}
         if len(masked) == len(products):
             break
@@ -89,7 +92,7 @@ def _of_operands(product: Product, facts: dict[Buffer, Beyond]) -> Triangle | No
             fact is not None
             and fact.value.weight
             and fact.diagonal >= 0
-            and length <= p.depth + fact.diagonal
+            and always_nonnegative(as_index(p.depth) + fact.diagonal - as_index(length))
         ):
             transposed = _transposed(matrix, size, p.batch, fact)
             if transposed is not None:
@@ -100,11 +103,13 @@ def _of_operands(product: Product, facts: dict[Buffer, Beyond]) -> Triangle | No
 def _transposed(matrix: Matrix, size: tuple[int, int], batch: int, fact: Beyond) -> bool | None:
     """Whether an operand has the matrices that a fact is about, or their transposes; None if neither."""
     whole = fact.rows * fact.columns
-    if matrix.offset % whole or (batch > 1 and matrix.batch % whole):
+    offset, step = as_index(matrix.offset), as_index(matrix.batch)
+    if offset % whole != 0 or (as_index(batch) != 1 and step % whole != 0):
         return None
-    if (size, matrix.row, matrix.column) == ((fact.rows, fact.columns), fact.columns, 1):
+    found = [as_index(n) for n in (*size, matrix.row, matrix.column)]
+    if found == [fact.rows, fact.columns, fact.columns, 1]:
         return False
-    if (size, matrix.row, matrix.column) == ((fact.columns, fact.rows), 1, fact.columns):
+    if found == [fact.columns, fact.rows, 1, fact.columns]:
         return True
     return None
 
@@ -123,7 +128,7 @@ class _Facts:
         self.program = program
         self.known: dict[Buffer, Beyond] = {}
         self.finite = set(masked)
-        self._unread: dict[tuple[Buffer, int, int], int | None] = {}
+        self._unread: dict[tuple[Buffer, Index, Index], int | None] = {}
         for definition in program.definitions:
             if isinstance(definition, Map) and program.writer(definition.buffer) is definition:
                 self._learn(definition)
@@ -137,7 +142,7 @@ class _Facts:
             if known is not None and known.number is not None and known.number in SIMPLE:
                 heights = {fact.rows for fact in self.known.values()} | extents_in(limit)
                 here = Access(definition.buffer, flatten(definition.variables))
-                fact = fact_of(here, column, limit, known, sorted(heights))
+                fact = fact_of(here, column, limit, known, heights)
                 if fact is not None:
                     self.known[definition.buffer] = fact
                     return
@@ -151,7 +156,7 @@ class _Facts:
 
     # Uses.
 
-    def unread_beyond(self, buffer: Buffer, rows: int, columns: int) -> int | None:
+    def unread_beyond(self, buffer: Buffer, rows: Index, columns: Index) -> int | None:
         """The diagonal of a buffer of matrices beyond which nobody reads them, or masks what is read."""
         key = (buffer, rows, columns)
         if key not in self._unread:
@@ -161,7 +166,9 @@ class _Facts:
             self._unread[key] = found.pop() if len(found) == 1 else None
         return self._unread[key]
 
-    def _unread_by(self, reader: Definition | Step, buffer: Buffer, rows: int, columns: int) -> int | None:
+    def _unread_by(
+        self, reader: Definition | Step, buffer: Buffer, rows: Index, columns: Index
+    ) -> int | None:
         """The same, for one reader, which must read along rows."""
         loops = reader.variables if isinstance(reader, Map) else ()
         if isinstance(reader, Reduction) and len(reader.inner) == 1:
@@ -187,7 +194,7 @@ class _Facts:
         return unread if same_row else None
 
 
-def _row_in(access: Access, column: Var, rows: int) -> Index | None:
+def _row_in(access: Access, column: Var, rows: Index) -> Index | None:
     """The row of its matrix that an access reads, if it reads along rows."""
     row = None if access.indirect else row_of(access.index, column)
     return None if row is None else row % rows

@@ -7,6 +7,7 @@ overlaps the one before it, by a masked one, or point by point.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -195,20 +196,16 @@ class PhaseEmitter:
 
     def _rest(self, phase: Phase, begin: Any) -> None:
         """What a phase stores where it does not run: one value for the rest of the row."""
-        rests = self.plan.phase(phase).rest
-        if rests:
-            var = phase.inner[-1]
-            memo: Memo = {}
-            for rest in rests:
-                self.values.evaluate(rest.store.value, memo)
-            for rest in rests:
-                extent = self._extent(var)
-                reach = extent if rest.reach is None else rest.reach
-                end = self.e.minimum(self.e.add(begin, reach), extent)
-                with self.e.loop(begin, end, self.lanes) as index:
-                    self.values.place(var, index, self.lanes)
-                    self.values.store(rest.store, memo[rest.store.value], memo)
-            self.values.leave()
+        var, rests = phase.inner[-1], self.plan.phase(phase).rest
+        memo: Memo = {}
+        extent = self._extent(var)
+        loop = VectorLoop(self.lanes, Tail.NONE if isinstance(extent, int) else Tail.MASKED)
+        for rest in rests:
+            self.values.evaluate(rest.store.value, memo)
+        for rest in rests:
+            value, reach = memo[rest.store.value], extent if rest.reach is None else rest.reach
+            store = functools.partial(self.values.store, rest.store, value, memo)
+            self._in_vectors(var, (begin, self.e.minimum(self.e.add(begin, reach), extent)), loop, store)
 
     # Folding loops whose last vector overlaps the one before it; lanes seen before do not count again.
 

@@ -210,6 +210,7 @@ def template_of(plan: ProductPlan, slots: ProductSlots) -> dict[str, Any]:
         "triangle": triangle,
         "tile": [plan.tile.kernel.value, plan.tile.height, plan.tile.width],
         "packs_left": plan.left is not None,
+        "reach": plan.reach if plan.product.near_diagonal else None,
         "shares": to_data(plan.shares),
         "epilogue": int(plan.epilogue.mode),
         "slots": [
@@ -251,7 +252,8 @@ def product_numbers(template: Mapping[str, Any], sizes: Mapping[str, int], targe
     product: Any = Product("sized", shape, *[None] * 3)  # type: ignore[arg-type]
     shares = evaluate_data(template["shares"], sizes)
     plan = fit_plan(product, Tile(TileKernel(kernel), height, width), target, shares, template["packs_left"])
-    plan = replace(plan, epilogue=EpiloguePlan(EpilogueMode(template["epilogue"])))
+    reach = plan.reach if template["reach"] is None else template["reach"]
+    plan = replace(plan, epilogue=EpiloguePlan(EpilogueMode(template["epilogue"])), reach=reach)
     packs = [(pack, pack_fields(plan, pack, slots)) if pack else None for pack in (plan.left, plan.right)]
     counts = [0 if pack is None else pack[0].tasks for pack in packs]
     fields = [[0] * _PACK if pack is None else pack[1].values() for pack in packs]

@@ -1,0 +1,131 @@
+"""Kernels for sizes that change have what those for fixed sizes have, and one compilation serves all sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+import rushlight as rl
+import rushlight.nn.functional as F
+from rushlight.loops.kernels import Product
+from rushlight.loops.plans import LoopPlan
+from rushlight.loops.product import Side
+from rushlight.runtime import redzones
+
+
+def check(function: Callable[..., Any], arguments: Sequence[Sequence[Any]], compilations: int = 1) -> Any:
+    """Run a function with each of the arguments, compiled and eagerly, also in guard mode."""
+    compiled = rl.compile(function, fullgraph=True, dynamic=True)
+    with redzones.guarding():
+        for each in arguments:
+            agree(compiled(*each), function(*each))
+    assert len(compiled.reasons) == compilations, compiled.reasons
+    compiled = rl.compile(function, fullgraph=True, dynamic=True)
+    for each in arguments:
+        agree(compiled(*each), function(*each))
+    return compiled
+
+
+def agree(got: Any, want: Any) -> None:
+    if isinstance(want, tuple):
+        assert len(got) == len(want)
+        for a, b in zip(got, want, strict=True):
+            agree(a, b)
+        return
+    assert (got.shape, got.stride(), got.dtype) == (want.shape, want.stride(), want.dtype)
+    rl.testing.assert_close(got, want, atol=1e-4, rtol=1e-4)
+
+
+def with_gradients(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The results of a function and the gradients of its arguments."""
+
+    def run(*args: Any) -> Any:
+        args = tuple(arg.detach().requires_grad_() if arg.dtype is rl.float32 else arg for arg in args)
+        out = function(*args)
+        wanted = [arg for arg in args if arg.requires_grad]
+        return out.detach(), *rl.autograd.grad((out * out).sum(), wanted)
+
+    return run
+
+
+def steps_of(compiled: Any) -> Any:
+    (entry,) = (entry for known in compiled.specializations.values() for entry in known)
+    return entry.artifact.schedule.steps
+
+
+# Causal attention.
+
+LENGTHS = (33, 64, 7, 17, 100, 255, 2, 32)
+
+
+def causal(q: Any, k: Any, v: Any) -> Any:
+    return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
+def causal_by_hand(q: Any, k: Any, v: Any) -> Any:
+    mask = rl.ones(q.shape[-2], q.shape[-2]).tril()
+    return (q @ k.transpose(-1, -2)).masked_fill(mask == 0, float("-inf")).softmax(-1) @ v
+
+
+@pytest.mark.parametrize("function", [causal, causal_by_hand])
+def test_causal_attention_computes_triangles(function: Callable[..., Any]) -> None:
+    arguments = [[rl.randn(3, 2, 3, n, 16)] for n in LENGTHS]
+    steps = steps_of(check(with_gradients(lambda x: function(*x.unbind(0))), arguments))
+    sides = [s.shape.triangle.side for s in steps if isinstance(s, Product) and s.shape.triangle is not None]
+    assert {Side.RESULT, Side.LEFT_LOWER} <= set(sides)
+    assert any(isinstance(s, LoopPlan) and s.limit is not None for s in steps)
+
+
+def test_causal_attention_with_other_numbers_of_queries_and_keys() -> None:
+    sizes = [(20, 33), (64, 20), (3, 100), (100, 3)]
+    arguments = [[rl.randn(2, n, 16), rl.randn(2, m, 16), rl.randn(2, m, 16)] for n, m in sizes]
+    check(with_gradients(causal), arguments)
+
+
+# Rows.
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (2, 2), (40, 31), (7, 1000), (4, 17)])
+def test_rows_may_have_fewer_points_than_a_vector(shape: tuple[int, int]) -> None:
+    shapes = [(9, 70), shape, (5, 64)]
+    check(lambda x: (x.softmax(1), x.amax(1), x.var(1)), [[rl.randn(*each)] for each in shapes])
+    check(lambda x: x * 2 + x.mean(1, keepdim=True), [[rl.randn(*each).double()] for each in shapes])
+
+
+# Scatters.
+
+
+def test_gradients_of_an_embedding() -> None:
+    def step(words: Any, weight: Any) -> Any:
+        weight = weight.detach().requires_grad_()
+        out = F.embedding(words, weight)
+        return rl.autograd.grad((out * out).sum(), weight)[0]
+
+    weight = rl.randn(50, 64)
+    shapes = [(2, 3), (8, 400), (4, 50), (16, 900)]
+    check(step, [[rl.randint(0, 50, shape), weight] for shape in shapes])
+
+
+def test_scatters_to_rows_of_changing_size() -> None:
+    def add(x: Any, places: Any, rows: Any) -> Any:
+        return x.index_add(0, places, rows)
+
+    sizes = [(5, 4, 3), (300, 200, 100), (40, 100, 64), (100, 1000, 65)]
+    check(add, [[rl.randn(n, m), rl.randint(0, n, (k,)), rl.randn(k, m)] for n, k, m in sizes])
+
+
+# Transposes and padding.
+
+
+def test_transposes() -> None:
+    shapes = [(3, 4), (64, 100), (200, 9), (33, 31)]
+    check(lambda x: x.t().contiguous() * 2, [[rl.randn(*each)] for each in shapes], 2)
+
+
+def test_padding_beside_other_sizes() -> None:
+    def pad(x: Any) -> Any:
+        return F.pad(x, (0, 0, 0, 256 - x.shape[0]))
+
+    check(pad, [[rl.randn(n, 128)] for n in (100, 130, 200, 3)])
