@@ -7,9 +7,7 @@ import pytest
 import rushlight as rl
 import rushlight.utils.checkpoint as checkpoints
 
-
-def leaf(m, *values):
-    return m.tensor(list(values), requires_grad=True)
+from .leaves import leaf
 
 
 def utilities(m):

@@ -7,9 +7,7 @@ import pytest
 import rushlight as rl
 import rushlight.func
 
-
-def leaf(m, *values):
-    return m.tensor(list(values), requires_grad=True)
+from .leaves import leaf
 
 
 def square(m):

@@ -7,9 +7,7 @@ import pytest
 import rushlight as rl
 import rushlight.autograd.graph
 
-
-def leaf(m, *values):
-    return m.tensor(list(values), requires_grad=True)
+from .leaves import leaf
 
 
 def values(tensor):

@@ -8,9 +8,7 @@ import pytest
 
 import rushlight as rl
 
-
-def leaf(m, *values):
-    return m.tensor(list(values), requires_grad=True)
+from .leaves import leaf
 
 
 def test_context_managers(same):

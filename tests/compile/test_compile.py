@@ -11,9 +11,7 @@ import pytest
 import rushlight as rl
 from rushlight.capture.errors import CaptureError
 
-
-def tensor(*shape: int, seed: int = 0) -> rl.Tensor:
-    return rl.from_numpy(np.random.default_rng(seed).standard_normal(shape).astype(np.float32))
+from .tensors import tensor
 
 
 def assert_same(a, b, tolerance: float = 1e-5) -> None:

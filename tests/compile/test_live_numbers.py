@@ -10,9 +10,7 @@ import pytest
 import rushlight as rl
 from rushlight.capture.numbers import live_number
 
-
-def tensor(*shape: int, seed: int = 0, dtype=np.float32) -> rl.Tensor:
-    return rl.from_numpy(np.random.default_rng(seed).standard_normal(shape).astype(dtype))
+from .tensors import tensor
 
 
 def assert_same(a, b) -> None:

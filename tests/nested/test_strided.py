@@ -1,51 +1,16 @@
-"""Nested tensors of the strided layout, beside PyTorch's: values, sizes, strides, gradients and refusals."""
+"""Nested tensors of the strided layout, beside PyTorch's: values, sizes, strides and refusals."""
 
 from __future__ import annotations
 
 import copy
 import pickle
-import warnings
-from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
 import rushlight as rl
 
-SHAPES = {
-    "n": [(2, 3), (4, 3), (1, 3)],
-    "m": [(2, 3), (4, 3), (1, 3)],
-    "r": [(2, 3), (1, 5)],
-    "v": [(2,), (4,)],
-    "h": [(2, 3, 4), (2, 1, 4)],
-    "k": [(2, 5, 4), (2, 2, 4)],
-    "s": [(1, 3), (1, 3)],
-    "z": [(0, 3), (2, 3)],
-    "g": [(2, 3, 4), (5, 3, 4)],
-    "e": [],
-    "c": [(3, 3), (4, 3)],
-}
-
-
-def made(lib: Any, name: str, requires_grad: bool = False) -> Any:
-    generator = np.random.default_rng(len(name) + ord(name[0]))
-    rows = [lib.tensor(generator.standard_normal(shape)) for shape in SHAPES[name]]
-    return lib.nested.nested_tensor(rows, dtype=lib.float64, requires_grad=requires_grad)
-
-
-def scope(lib: Any, requires_grad: bool = False) -> dict[str, Any]:
-    generator = np.random.default_rng(0)
-    dense = {"w": (5, 3), "b": (5,), "d": (3, 3, 2), "q": (4, 2), "one": (3,), "zero": (3,)}
-    found = {
-        name: lib.tensor(generator.standard_normal(shape), requires_grad=requires_grad)
-        for name, shape in dense.items()
-    }
-    nested = {name: made(lib, name, requires_grad) for name in SHAPES}
-    ids = lib.nested.nested_tensor([lib.tensor([0, 1]), lib.tensor([2])])
-    mask = lib.nested.nested_tensor([lib.ones(shape, dtype=lib.bool) for shape in SHAPES["n"]])
-    return {**found, **nested, "L": lib, "F": lib.nn.functional, "ids": ids, "mask": mask}
-
+from .strided import made, outcome, same, told
 
 VALUES = [
     "n + m",
@@ -357,38 +322,6 @@ RAISES_MORE = {  # PyTorch's own: reads outside of the buffer, or returns what i
 }
 
 
-def told(value: Any) -> Any:
-    """What can be compared of a result."""
-    if isinstance(value, list | tuple):
-        return [told(item) for item in value]
-    if isinstance(value, torch.Tensor | rl.Tensor):
-        if not value.is_nested:
-            return "dense", str(value.dtype).split(".")[-1], np.asarray(value.detach().tolist())
-        tables = ("size", "strides", "storage_offsets") if value.dim() > 1 else ()
-        shapes = [getattr(value, f"_nested_tensor_{table}")().tolist() for table in tables]
-        return "nested", str(value.dtype).split(".")[-1], shapes, [told(row) for row in value.unbind()]
-    return value
-
-
-def same(first: Any, second: Any) -> None:
-    if isinstance(first, list | tuple):
-        assert len(first) == len(second)
-        for a, b in zip(first, second, strict=True):
-            same(a, b)
-    elif isinstance(first, np.ndarray):
-        np.testing.assert_allclose(first, second, rtol=1e-9, atol=1e-12)
-        assert first.shape == second.shape or not first.size
-    else:
-        assert first == second
-
-
-def outcome(lib: Any, program: str, requires_grad: bool = False) -> Any:
-    names = scope(lib, requires_grad)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return names, eval(program, names)
-
-
 @pytest.mark.parametrize("program", VALUES)
 def test_as_in_pytorch(program: str) -> None:
     try:
@@ -398,97 +331,6 @@ def test_as_in_pytorch(program: str) -> None:
             outcome(rl, program)
         return
     same(told(outcome(rl, program)[1]), expected)
-
-
-DIFFERENTIABLE = [
-    "n * m",
-    "n + m",
-    "n - m",
-    "n / m",
-    "n * 3",
-    "n.sin()",
-    "n.relu()",
-    "F.gelu(n)",
-    "F.silu(n)",
-    "abs(n)",
-    "n.transpose(1, 2) * 2",
-    "n.transpose(1, 2).contiguous()",
-    "n.softmax(-1)",
-    "r.softmax(1)",
-    "n.sum(-1, keepdim=True)",
-    "F.linear(n, w, b)",
-    "n @ m.transpose(1, 2)",
-    "n.bmm(m.transpose(1, 2))",
-    "F.layer_norm(n, (3,), one, zero)",
-    "n.to_padded_tensor(0.0)",
-    "n[1]",
-    "n.unbind()[2]",
-    "n.unsqueeze(1)",
-    "n.view(3, -1, 3, 1)",
-    "n.masked_fill(mask, 7.0)",
-    "n.clone()",
-    "n.values()",
-    "h @ k.transpose(2, 3)",
-    "L.nested.as_nested_tensor([w, w[:2]])",
-    "L.nested.as_nested_tensor(d)",
-    "L._nested_from_padded(d, L.tensor([[1, 2], [3, 2], [2, 1]]))",
-    "n.split([1, 2], -1)[1]",
-    "L._nested_tensor_from_mask(d, L.tensor([[1, 1, 0], [1, 0, 0], [1, 1, 1]]).bool())",
-]
-
-
-def gradients(lib: Any, program: str) -> list[Any]:
-    names, result = outcome(lib, program, True)
-    if result.is_nested:
-        loss = sum((row * row.detach().cos()).sum() for row in result.unbind())
-    else:
-        loss = (result * result.detach().cos()).sum()
-    loss.backward()
-    leaves = [names[name] for name in ("n", "m", "r", "h", "k", "g", "w", "b", "d", "q", "one", "zero")]
-    grads = [leaf.grad for leaf in leaves]
-    return [told(list(grad.unbind()) if grad is not None and grad.is_nested else grad) for grad in grads]
-
-
-@pytest.mark.parametrize("program", DIFFERENTIABLE)
-def test_gradients_as_in_pytorch(program: str) -> None:
-    expected = gradients(torch, program)
-    assert any(grad is not None for grad in expected)
-    same(gradients(rl, program), expected)
-
-
-# PyTorch has no backward of these, or one that fails.
-MORE_DIFFERENTIABLE = [
-    "n.tanh()",
-    "n.chunk(3, -1)[1]",
-    "g @ q",
-    "n.select(2, 1)",
-    "L.cat([n, m])",
-    "n.squeeze(1)",
-    "n.narrow(0, 1, 2)",
-    "n.transpose(1, 2).clone()",
-    "L.cat([n, m], -1)",
-    "F.scaled_dot_product_attention(h, k, k)",
-]
-
-
-@pytest.mark.parametrize("program", DIFFERENTIABLE + MORE_DIFFERENTIABLE)
-def test_gradients_of_the_buffer(program: str) -> None:
-    names = scope(rl)
-    if "float32" in program or "as_nested" in program or "_from_" in program:
-        pytest.skip("not a function of a buffer in double precision")
-    used = [
-        name
-        for name in SHAPES
-        if name in program.replace("nn", "") and names[name].numel() and name not in ("e", "s", "c", "v", "z")
-    ]
-
-    def function(*buffers: rl.Tensor) -> Any:
-        given = {name: names[name].like(buffer) for name, buffer in zip(used, buffers, strict=True)}
-        result = eval(program, {**names, **given})
-        return sum(row.sin().sum() for row in result.unbind())
-
-    buffers = [names[name].values().detach().requires_grad_() for name in used]
-    assert rl.autograd.gradcheck(function, buffers)
 
 
 def test_views_share_the_buffer() -> None:
@@ -520,20 +362,6 @@ def test_looks_like_pytorchs() -> None:
     for name, requires_grad in (("n", False), ("v", True)):
         ours = repr(made(rl, name, requires_grad))
         assert ours.replace("rushlight.", "torch.") == repr(made(torch, name, requires_grad))
-
-
-def test_gradient_is_nested_and_accumulates() -> None:
-    nested = made(rl, "n", True)
-    (nested * 2).values().sum().backward()
-    (nested.transpose(1, 2) * 3).values().sum().backward()
-    assert nested.grad.is_nested
-    same(told(nested.grad), told(rl.ones_like(nested.detach()) * 5))
-    (found,) = rl.autograd.grad((nested * nested).values().sum(), nested)
-    same(told(found), told(nested.detach() * 2))
-    cotangent = rl.ones_like(nested.detach())
-    nested.grad = None
-    (nested * 4).backward(cotangent)
-    same(told(nested.grad), told(cotangent * 4))
 
 
 def test_compiled() -> None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import runpy
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import rushlight as rl
+
+from . import mismatch_programs, mismatch_programs_undefined
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,8 @@ class Program:
     finite: str = ""
 
 
-_DATA = runpy.run_path(str(Path(__file__).with_name("mismatch_programs.py")))["PROGRAMS"]
-PROGRAMS = {number: Program(**described) for number, described in _DATA.items()}
+_DATA = mismatch_programs.PROGRAMS | mismatch_programs_undefined.PROGRAMS
+PROGRAMS = {number: Program(**_DATA[number]) for number in sorted(_DATA)}
 
 SPECIAL = np.array([np.inf, -np.inf, np.nan, 0.0, -0.0, -1e-30])
 
