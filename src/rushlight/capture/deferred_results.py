@@ -115,8 +115,7 @@ class DeferredResults(FunctionalizedWrites):
     def _int(self, sizes: SizesOfData, tensor: Tensor) -> Any:
         """The integer that `tensor` will hold, as a size."""
         wide = tensor if tensor.dtype.name == "int64" else tensor.to(DTYPES["int64"])
-        number = sizes.of(wide, f"the number that item() reads in {user_line()}", 16, -(2**63), 2**63 - 1)
-        return number
+        return sizes.of(wide, f"the number that item() reads in {user_line()}", 16, -(2**63), 2**63 - 1)
 
     def number_of_data(self, compute: Callable[..., Any], operands: Sequence[Any]) -> Any:
         """The float that arithmetic makes of sizes that are data, in the graph; None if there is no form."""
