@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import math
 import operator
 import re
@@ -65,6 +67,20 @@ class LiveInputs:
         """The sizes that change, in the order of their symbols, among the values of the roots."""
         return [values[root] for root in self.sizes.values()]
 
+    def at(self, values: Sequence[Any]) -> LiveInputs:
+        """The same for calls with the sizes among these values alone, and no sizes that change."""
+        fixed = copy.copy(self)
+        sizes = set(self.sizes.values())
+        fixed.roots = [
+            functools.partial(_given, values[i]) if i in sizes else root for i, root in enumerate(self.roots)
+        ]
+        fixed.sizes, fixed._last = {}, None
+        fixed.guards = [(text, value) for text, value in self.guards if not _roots_in(text) <= sizes]
+        fixed.guarded = bool(fixed.guards)
+        if not fixed.guards and not self.fills:
+            fixed.roots = []
+        return fixed
+
     def found(self, values: list[Any], sizes: Sequence[int]) -> None:
         """A run has found the sizes that are data: `values` of the roots with these in place."""
         for root, size in zip(self.sizes.values(), sizes, strict=True):
@@ -107,6 +123,14 @@ class LiveInputs:
     def fill(self, kind: type, values: list[Any]) -> np.ndarray:
         """What the graph input for numbers of `kind` holds. OverflowError for an int that does not fit."""
         return np.array(self.fills[kind](values), np.float64 if kind is float else np.int64)
+
+
+def _given(value: Any, leaves: Any) -> Any:
+    return value
+
+
+def _roots_in(expression: str) -> set[int]:
+    return {int(number) for number in re.findall(r"v\[(\d+)\]", expression)}
 
 
 def same(a: Any, b: Any) -> bool:

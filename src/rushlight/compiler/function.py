@@ -34,6 +34,7 @@ from ..core.stance import STANCE
 from ..core.tensor import DISPATCH, META, TRACED, Tensor
 from ..logs import logger
 from ..runtime import redzones
+from .at_sizes import SizedSpecializations
 from .build import build_specialization
 from .call_key import OVERLAP, CallKey, is_ragged, key_of_call, leaves_of
 from .changing_sizes import ChangingSizes, seen_as
@@ -83,6 +84,7 @@ class CompiledFunction:
         self._met: dict[CallKey, int] = {}  # how often calls came that are not compiled yet
         self._seen: set[CallKey] = set()  # what a patient one has met
         self.sizes = ChangingSizes(dynamic, SizeProfile(function) if use_cache else None)
+        self._at_sizes = SizedSpecializations()
         self._lock = threading.RLock()
         self._exact: Any = None  # the key of the call that is being compiled, with all of its sizes
         _functions.add(self)
@@ -130,10 +132,15 @@ class CompiledFunction:
                         return result
                     found = made, made.live.read(leaves)
         specialization, numbers = found
+        if specialization.live.sizes:
+            self._at_sizes.met(key, leaves, specialization, numbers)
         # no containers, whose parts look like arguments, and nothing that shares memory with another
         plain = structure == len(args) == len(tensors) and not kwargs and not key.sharing
         if plain and specialization.path is not CallPath.PYTHON:
-            self._prepare(specialization, tensors)
+            native = self._prepare(specialization, tensors)
+            result = native(*args) if native else NotImplemented
+            if result is not NotImplemented:
+                return result if type(result) is Tensor else finish_native(specialization, result)
         return run_specialization(specialization, leaves, numbers, (args, kwargs))
 
     def _in_pieces(self, args: Any, kwargs: Any) -> Any:
@@ -153,6 +160,11 @@ class CompiledFunction:
 
     def _find(self, key: CallKey, leaves: list[Any]) -> tuple[Specialization, list[Any]] | None:
         """The specialization that serves a call, and the call's live numbers."""
+        fixed = self._at_sizes.find(key, leaves)
+        if fixed is not None:
+            numbers = fixed.numbers(leaves)
+            if numbers is not None:
+                return fixed, numbers
         keys = (key, self.sizes.key(key)) if self.sizes.watching else (key,)
         for each in keys:
             for known in reversed(
@@ -163,14 +175,15 @@ class CompiledFunction:
                     return known, numbers
         return None
 
-    def _prepare(self, specialization: Specialization, tensors: list[Tensor]) -> None:
-        """Let the next call like this one find its specialization at once."""
+    def _prepare(self, specialization: Specialization, tensors: list[Tensor]) -> Any:
+        """Let the next call like this one find its specialization at once: its native callable, if it has one."""
         if redzones.enabled() or STANCE.name == "force_eager":
-            return
+            return None
         if specialization.native_entry is None:
             specialization.native_entry = native_entry(specialization, tensors)
         if specialization.native_entry:
             self._fast = (specialization.native_entry, specialization)
+        return specialization.native_entry
 
     def _forget(self) -> None:
         """The default dtype, determinism or the guard mode, which the short path does not ask, has changed."""
@@ -344,6 +357,7 @@ def forget_specializations() -> None:
                 function.reasons,
                 function.eager,
                 function.sizes,
+                function._at_sizes,
                 function._changes,
                 function._unsettled,
                 function._met,
