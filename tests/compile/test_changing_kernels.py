@@ -129,3 +129,38 @@ def test_padding_beside_other_sizes() -> None:
         return F.pad(x, (0, 0, 0, 256 - x.shape[0]))
 
     check(pad, [[rl.randn(n, 128)] for n in (100, 130, 200, 3)])
+
+
+# Calls.
+
+
+def test_calls_are_native_for_sizes_that_come_again() -> None:
+    scale = [2.0]
+    f = rl.compile(lambda x, y: (x * scale[0] + y).softmax(1), dynamic=True, fullgraph=True)
+    sizes = [(3, 5), (40, 70), (9, 64)]
+    given = {size: (rl.randn(*size), rl.randn(*size)) for size in sizes}
+    for _ in range(4):
+        for x, y in given.values():
+            agree(f(x, y), (x * 2 + y).softmax(1))
+    forms = [f._at_sizes.native(args) for args in given.values()]
+    for (x, y), form in zip(given.values(), forms, strict=True):
+        assert form is not None
+        agree(form[0](x, y), (x * 2 + y).softmax(1))
+    assert forms[0] is not None
+    native = forms[0][0]
+    x, y = given[3, 5]
+    assert native(x, rl.randn(5, 3).t()) is NotImplemented  # other strides
+    assert native(x.double(), y) is NotImplemented
+    assert native(x, y[:, :4]) is NotImplemented
+    assert native(x, 1.0) is NotImplemented
+    agree(f(x, rl.ones(5, 3).t()), (x * 2 + 1).softmax(1))
+    scale[0] = 3.0
+    agree(f(x, y), (x * 3 + y).softmax(1))
+
+
+def test_native_calls_of_many_sizes() -> None:
+    f = rl.compile(lambda x: (x @ x.t()).softmax(1) @ x, dynamic=True, fullgraph=True)
+    for n in [*range(2, 40), *range(2, 40), *range(39, 1, -1)]:
+        x = rl.ones(n, 8)
+        rl.testing.assert_close(f(x), x)
+    assert len(f.reasons) == 1

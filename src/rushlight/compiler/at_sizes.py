@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +18,6 @@ from .call_key import CallKey
 from .specialization import CallPath, Specialization
 
 MOST_SIZES = 64  # for which a function keeps a specialization; those used last stay
-MOST_WORKSPACE = 256 << 10  # bytes, which each of them has for itself: longer programs need no short calls
 
 
 class SizedSpecializations:
@@ -27,9 +26,29 @@ class SizedSpecializations:
     def __init__(self) -> None:
         self._known: OrderedDict[Any, Specialization | None] = OrderedDict()  # None: met once
         self._lock = threading.Lock()
+        # by the shapes of plain arguments, native callables, each with its specialization
+        self._native: dict[Any, tuple[Callable[..., Any], Specialization]] = {}
 
     def clear(self) -> None:
         self._known.clear()
+        self.forget_native()
+
+    def forget_native(self) -> None:
+        self._native.clear()
+
+    def native(self, args: Sequence[Any]) -> tuple[Callable[..., Any], Specialization] | None:
+        """The native callable for arguments of these shapes, which looks at all else itself."""
+        try:
+            return self._native.get(tuple([argument._array.shape for argument in args]))
+        except AttributeError:  # an argument that is no tensor, or one without memory
+            return None
+
+    def call_natively(
+        self, tensors: Sequence[Any], native: Callable[..., Any], specialization: Specialization
+    ) -> None:
+        if len(self._native) >= MOST_SIZES:
+            self._native.clear()
+        self._native[tuple([tensor._array.shape for tensor in tensors])] = native, specialization
 
     def find(self, key: CallKey, leaves: Sequence[Any]) -> Specialization | None:
         if not self._known:
@@ -67,7 +86,7 @@ def at_sizes(spec: Specialization, numbers: Sequence[Any]) -> Specialization | N
         return None
     sizes = spec.live.sizes_of(numbers)
     executable: Executable = found.at(sizes)
-    if not executable.native or executable.workspace_size > MOST_WORKSPACE:
+    if not executable.native:
         return None
     call = replace(
         spec.call,
@@ -75,5 +94,6 @@ def at_sizes(spec: Specialization, numbers: Sequence[Any]) -> Specialization | N
         gradients=[(target, spec.sized(leaf, sizes)) for target, leaf in spec.call.gradients],
         live=spec.live.at(numbers),
     )
-    fixed = replace(spec, call=call, artifact=replace(spec.artifact, executable=executable))
+    artifact = replace(spec.artifact, executable=executable)
+    fixed = replace(spec, call=call, artifact=artifact, fixed=True)
     return None if fixed.path is CallPath.PYTHON else fixed

@@ -97,6 +97,11 @@ class CompiledFunction:
         if fast is not None and not kwargs:
             native, specialization = fast
             found = native(*args)
+            if found is NotImplemented and specialization.fixed:
+                others = self._at_sizes.native(args)
+                if others is not None:
+                    native, specialization = others
+                    found = native(*args)
             if type(found) is Tensor:
                 return found
             if found is not NotImplemented:
@@ -183,11 +188,14 @@ class CompiledFunction:
             specialization.native_entry = native_entry(specialization, tensors)
         if specialization.native_entry:
             self._fast = (specialization.native_entry, specialization)
+            if specialization.fixed:
+                self._at_sizes.call_natively(tensors, *self._fast)
         return specialization.native_entry
 
     def _forget(self) -> None:
         """The default dtype, determinism or the guard mode, which the short path does not ask, has changed."""
         self._fast = None
+        self._at_sizes.forget_native()
 
     # Compiling.
 

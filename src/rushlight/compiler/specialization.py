@@ -46,6 +46,7 @@ class Specialization:
     inputs: list[Input]  # what fills each input of the forward program
     kept: list[int] = field(default_factory=list)  # inputs that the backward program uses as they are
     guards: list[Guard] = field(default_factory=list)
+    fixed: bool = False  # whether it is one whose sizes change, for one set of them (compiler/at_sizes.py)
 
     def __post_init__(self) -> None:
         call = self.call

@@ -62,12 +62,22 @@ class SharedWorkspace:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self._memory = aligned_bytes(0)
+        self._native: tuple[np.ndarray, np.ndarray] | None = None
 
     def of_size(self, size: int) -> np.ndarray:
         """The memory, by whoever holds the lock."""
         if self._memory.size < size:
             self._memory = aligned_bytes(size)
         return self._memory
+
+    def for_native_calls(self, size: int) -> tuple[np.ndarray, np.ndarray]:
+        """Memory for native calls, and a word that is not 0 while one of them uses it. Calls that were made for
+        less keep what they have: sizes are doubled, so that all of it is not more than twice the last."""
+        if self._native is None:
+            self._native = aligned_bytes(size), np.zeros(1, np.int64)
+        elif self._native[0].size < size:
+            self._native = aligned_bytes(1 << (size - 1).bit_length()), np.zeros(1, np.int64)
+        return self._native
 
 
 @dataclass(frozen=True)
@@ -173,7 +183,7 @@ class Executable:
     ) -> Invoker:
         """A native callable for this program, which must be native throughout; see Invoker."""
         if self._native_memory is None:
-            self._native_memory = aligned_bytes(self.workspace_size), np.zeros(1, np.int64)
+            self._native_memory = self._shared.for_native_calls(self.workspace_size)
         workspace, busy = self._native_memory
         block = self._block_over(workspace)
         targets, homes = effects.targets, effects.homes
@@ -196,7 +206,7 @@ class Executable:
             busy,
             shared=bool(self.workspace_size or homes),
             release=self.loops or self._touched(sources) > LONG_WORK,
-            keep=(workspace, copied, self._library, self._pool),
+            keep=(workspace, copied, self._library, self._pool, self.sizes),
         )
         return Invoker(
             arguments,
