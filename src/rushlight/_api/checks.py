@@ -9,6 +9,7 @@ from ..core.dtypes import bool_
 from ..core.errors import check
 from ..core.overlap import has_internal_overlap
 from ..core.shapes import is_dense
+from ..core.symbols import SizeTruth
 from ..core.tensor import Tensor
 
 __all__: list[str] = []
@@ -17,7 +18,12 @@ _Message = Callable[[], Any] | None
 
 
 def _check_with(error_type: type[Exception], cond: bool, message: _Message = None) -> None:
-    """Raise `error_type` with what `message` returns, unless `cond`, a bool, is True."""
+    """Raise `error_type` with what `message` returns, unless `cond`, a bool, is True. Of sizes that are data, a
+    compiled program does so, and what it computes afterwards may rely on it."""
+    if type(cond) is SizeTruth:
+        text = "Expected cond to be True, but got False" if message is None else str(message())
+        cond.expect(text, error_type)
+        return
     if not isinstance(cond, bool):
         raise TypeError(f"cond must be a bool, but got {type(cond)}")
     if cond:
@@ -71,8 +77,7 @@ def _check_is_size(i: int, message: _Message = None, *, max: int | None = None) 
 def _assert(condition: Any, message: str) -> None:
     if isinstance(condition, Tensor):
         condition = bool(condition.item())
-    if not condition:
-        raise AssertionError(message)
+    check(condition, message, AssertionError)
 
 
 def _assert_async(input: Tensor, assert_msg: str | None = None) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from ..core.determinism import DETERMINISM, set_determinism
 from ..core.errors import WARNINGS
+from ..core.symbols import SizeTruth, chosen_size, derived_size, is_size, number_of_size
 
 __all__ = [
     "are_deterministic_algorithms_enabled",
@@ -123,36 +124,43 @@ def get_num_interop_threads() -> int:
     return _settings.interop_threads
 
 
-# Functions of numbers; shapes are known, so that there are no symbols.
+# Functions of numbers, and of the sizes of a program that is captured (core/symbols.py), of which they make
+# expressions where there is a form for them.
 
 
 def sym_int(a: Any) -> int:
-    return int(a)
+    return a if is_size(a) else int(a)
 
 
 def sym_float(a: Any) -> float:
-    return float(a)
+    return a * 1.0 if is_size(a) else float(a)
 
 
 def sym_not(a: Any) -> bool:
-    return not a
+    return a.negated() if type(a) is SizeTruth else not a
 
 
 def sym_max(a: Any, b: Any) -> Any:
     """The larger number, a float if one of them is."""
-    return float(max(a, b)) if isinstance(a, float) or isinstance(b, float) else max(a, b)
+    if isinstance(a, float) or isinstance(b, float):
+        return float(max(a, b))
+    return derived_size("max", a, b)
 
 
 def sym_min(a: Any, b: Any) -> Any:
-    return float(min(a, b)) if isinstance(a, float) or isinstance(b, float) else min(a, b)
+    if isinstance(a, float) or isinstance(b, float):
+        return float(min(a, b))
+    return derived_size("min", a, b)
 
 
 def sym_ite(b: Any, t: Any, f: Any) -> Any:
+    if type(b) is SizeTruth:
+        return chosen_size(b, t, f)
     return t if b else f
 
 
 def sym_sqrt(a: Any) -> float:
-    return math.sqrt(a)
+    return number_of_size(math.sqrt, "math.sqrt({})", a) if is_size(a) else math.sqrt(a)
 
 
 def sym_sum(args: Iterable[Any]) -> Any:

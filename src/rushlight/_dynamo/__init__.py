@@ -12,7 +12,7 @@ from .._api.compiler import (
     reset,
     substitute_in_graph,
 )
-from ..core.marks import mark_dynamic, mark_static, maybe_mark_dynamic
+from ..core.marks import mark_dynamic, mark_static, mark_unbacked, maybe_mark_dynamic
 from . import exc
 from .eval_frame import (
     GuardFail,
@@ -37,6 +37,7 @@ __all__ = [
     "list_backends",
     "mark_dynamic",
     "mark_static",
+    "mark_unbacked",
     "maybe_mark_dynamic",
     "optimize",
     "optimize_assert",

@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable
 from ..core.dtypes import DTYPES
 from ..core.registry import REGISTRY, Kind
 from ..core.shapes import Spec, numel
+from ..core.symbols import at_least
 from ..core.traits import Trait
 from ..graph.ir import Graph, Node, Value
 from .partition import depending_on
@@ -118,5 +119,5 @@ class _Reading:
             return True
         if op.kind is Kind.VIEW:
             made = sum(numel(result.spec.known_shape()) for result in node.outputs if result in self._live)
-            return not op.traits & Trait.GAPS and made >= numel(value.spec.known_shape())
+            return not op.traits & Trait.GAPS and at_least(made - numel(value.spec.known_shape()), 0)
         return op.name in ("cat", "clone", "_to_copy", "flip", "roll", "repeat") or value in _places(node)

@@ -87,7 +87,8 @@ class DeferredResults(FunctionalizedWrites):
             with recorded_plainly():
                 tensor = tensor.reshape(()).to(DTYPES["float64"], copy=True)
         call = DeferredCall("item", Tensor.item, (tensor,), False)
-        self.deferred.append(call)
+        if not in_graph:
+            self.deferred.append(call)
         dtype = tensor.dtype
         kind: type = (
             complex

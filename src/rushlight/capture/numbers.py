@@ -128,12 +128,19 @@ class Numbers:
         self.names.append(name)
         return size
 
-    def data_size(self, what: str, hint: int, low: Any = 0, high: Any = LARGEST) -> SymInt:
-        """A size that is data: nothing reads it before a run, which finds it."""
+    def data_size(
+        self,
+        what: str,
+        hint: int,
+        low: Any = 0,
+        high: Any = LARGEST,
+        read: Callable[[list[Any]], Any] = lambda leaves: None,
+    ) -> SymInt:
+        """A size that is data: nothing reads it before a run, which finds it; or it is taken to be so."""
         size = self.symbols.new_data(what, hint, low, high)
         (dim,) = size.index.atoms()
         self.sizes[dim] = len(self.roots)
-        self.roots.append(lambda leaves: None)
+        self.roots.append(read)
         self.names.append(what)
         return size
 

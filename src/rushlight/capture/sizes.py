@@ -12,10 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ..core.errors import check
 from ..core.marks import DimensionMark
 from ..core.pytree import flatten
 from ..core.shapes import Spec, is_dense, memory_order, strides_in_order
-from ..core.symbols import hint, is_size, plain
+from ..core.symbols import hint, is_data, is_size, plain
 from ..core.tensor import Tensor
 from .numbers import Numbers
 
@@ -29,6 +30,7 @@ class Changing:
     numbers: frozenset[int] = frozenset()  # ints
     # what the program says of dimensions, by the number of the leaf and the dimension
     marks: Mapping[tuple[int, int], DimensionMark] = field(default_factory=dict)
+    unbacked: Mapping[int, frozenset[int]] = field(default_factory=dict)  # dimensions that may be 0 or 1, too
 
     def __bool__(self) -> bool:
         return bool(self.sizes or self.strides or self.numbers)
@@ -48,7 +50,7 @@ class SymbolicArguments:
         for i, leaf in enumerate(leaves):
             dims, steps = changing.sizes.get(i, frozenset()), changing.strides.get(i, frozenset())
             if isinstance(leaf, Tensor) and (dims or steps) and id(leaf) not in self._tensors:
-                leaf._spec = _symbolic(numbers, i, leaf, dims, steps)
+                leaf._spec = _symbolic(numbers, i, leaf, dims, steps, changing.unbacked.get(i, frozenset()))
                 self._tensors[id(leaf)] = leaf
                 for d, size in enumerate(leaf._spec.known_shape()):
                     mark = changing.marks.get((i, d))
@@ -77,8 +79,16 @@ class SymbolicArguments:
         self._tensors = {}
 
 
-def _symbolic(numbers: Numbers, i: int, tensor: Tensor, dims: frozenset[int], steps: frozenset[int]) -> Spec:
-    """What a tensor says of itself. Sizes 0 and 1 are cases of their own, never symbols."""
+def _symbolic(
+    numbers: Numbers,
+    i: int,
+    tensor: Tensor,
+    dims: frozenset[int],
+    steps: frozenset[int],
+    unbacked: frozenset[int],
+) -> Spec:
+    """What a tensor says of itself. Sizes 0 and 1 are cases of their own, never symbols, unless they are said to
+    be."""
 
     def size_of(d: int) -> Any:
         return lambda leaves: leaves[i]._array.shape[d]
@@ -86,10 +96,13 @@ def _symbolic(numbers: Numbers, i: int, tensor: Tensor, dims: frozenset[int], st
     def stride_of(d: int) -> Any:
         return lambda leaves: leaves[i]._array.strides[d] // leaves[i]._array.itemsize
 
-    shape: list[Any] = [
-        numbers.size(n, size_of(d), f"argument {i}.shape[{d}]") if d in dims and n > 1 else n
-        for d, n in enumerate(tensor.shape)
-    ]
+    def size(d: int, n: int) -> Any:
+        name = f"argument {i}.shape[{d}]"
+        if d in unbacked:
+            return numbers.data_size(name, max(n, 2), read=size_of(d))
+        return numbers.size(n, size_of(d), name) if d in dims and n > 1 else n
+
+    shape: list[Any] = [size(d, n) for d, n in enumerate(tensor.shape)]
     strides: Sequence[Any] = tensor.strides()
     if is_dense(tensor.shape, strides):
         strides = strides_in_order(shape, memory_order(tensor.shape, strides))
@@ -104,15 +117,16 @@ def _symbolic(numbers: Numbers, i: int, tensor: Tensor, dims: frozenset[int], st
 def _limit(numbers: Numbers, name: str, size: Any, mark: DimensionMark) -> None:
     """Assume of a size what its mark says. RuntimeError if the size of this call is another."""
     low, high = mark.low, mark.high
-    if (low is not None and hint(size) < low) or (high is not None and hint(size) > high):
+    known = not is_data(size)
+    if known and ((low is not None and hint(size) < low) or (high is not None and hint(size) > high)):
         raise RuntimeError(
             f"mark_dynamic: {name} is {hint(size)}, which is not in the range that was given, {low} to {high}"
         )
     if is_size(size):
-        if low is not None:
-            numbers.symbols.is_nonnegative(size.index - low)  # a guard
+        if low is not None:  # a guard, or a check of every call
+            check(size >= low, f"{name} must not be less than {low}")
         if high is not None:
-            numbers.symbols.is_nonnegative(high - size.index)
+            check(size <= high, f"{name} must not be more than {high}")
         if mark.must_be:
             numbers.must_change[name] = size
 

@@ -40,13 +40,17 @@ DENSE = (
 class ChangingSizes:
     """What is known of the sizes in the calls of one function."""
 
-    def __init__(self, dynamic: bool | None = None, profile: SizeProfile | None = None) -> None:
+    def __init__(
+        self, dynamic: bool | None = None, profile: SizeProfile | None = None, *, unbacked: bool = False
+    ) -> None:
         self.dynamic = dynamic
+        self.unbacked = unbacked  # whether `mark_unbacked` says more than that a size changes
         self._profile = profile  # of earlier processes
         self._last: dict[CallKey, CallKey] = {}  # by what calls have in common, the last one
         self._sizes: dict[CallKey, dict[int, set[int]]] = {}
         self._strides: dict[CallKey, dict[int, set[int]]] = {}
         self._numbers: dict[CallKey, set[int]] = {}
+        self._unbacked: dict[CallKey, dict[int, set[int]]] = {}
         self._marks: dict[CallKey, dict[tuple[int, int], DimensionMark]] = {}
 
     def clear(self) -> None:
@@ -54,6 +58,7 @@ class ChangingSizes:
         self._sizes.clear()
         self._strides.clear()
         self._numbers.clear()
+        self._unbacked.clear()
         self._marks.clear()
 
     @property
@@ -67,8 +72,9 @@ class ChangingSizes:
         sizes, strides = self._sizes.get(kind), self._strides.get(kind)
         if not sizes and not strides:
             return key
+        any_size = self._unbacked.get(kind, {})
         leaves = [
-            _generalized(leaf, (sizes or {}).get(i, ()), (strides or {}).get(i, ()))
+            _generalized(leaf, (sizes or {}).get(i, ()), (strides or {}).get(i, ()), any_size.get(i, ()))
             if _is_layout(leaf)
             else leaf
             for i, leaf in enumerate(key.leaves)
@@ -104,6 +110,8 @@ class ChangingSizes:
                 if steps and not _is_dense(layout):
                     self._strides.setdefault(kind, {}).setdefault(i, set()).update(steps)
             found -= mark.static
+            if self.unbacked and mark.unbacked:
+                self._unbacked.setdefault(kind, {}).setdefault(i, set()).update(mark.unbacked)
             said.update({(i, d): mark.of(d) for d in mark.dynamic if mark.of(d).says_more})
             if found:
                 self._sizes.setdefault(kind, {}).setdefault(i, set()).update(found)
@@ -147,6 +155,7 @@ class ChangingSizes:
             {i: frozenset(dims) for i, dims in self._strides.get(kind, {}).items()},
             frozenset(numbers),
             dict(self._marks.get(kind, {})),
+            {i: frozenset(dims) for i, dims in self._unbacked.get(kind, {}).items()},
         )
 
 
@@ -187,10 +196,10 @@ def _is_dense(layout: tuple[Any, ...]) -> bool:
     return is_dense(layout[SHAPE], _elements(layout))
 
 
-def _generalized(layout: tuple[Any, ...], dims: Any, steps: Any) -> tuple[Any, ...]:
+def _generalized(layout: tuple[Any, ...], dims: Any, steps: Any, any_size: Any = ()) -> tuple[Any, ...]:
     if not dims and not steps:
         return layout
-    shape = tuple(ANY if d in dims and n > 1 else n for d, n in enumerate(layout[SHAPE]))
+    shape = tuple(ANY if d in any_size or (d in dims and n > 1) else n for d, n in enumerate(layout[SHAPE]))
     if _is_dense(layout):
         strides: tuple[Any, ...] = (DENSE, *memory_order(layout[SHAPE], _elements(layout)))
     else:

@@ -83,7 +83,8 @@ class CompiledFunction:
         self._unforeseen: list[Any] = []  # functions that it calls, of which nothing tells before it runs
         self._met: dict[CallKey, int] = {}  # how often calls came that are not compiled yet
         self._seen: set[CallKey] = set()  # what a patient one has met
-        self.sizes = ChangingSizes(dynamic, SizeProfile(function) if use_cache else None)
+        profile = SizeProfile(function) if use_cache else None
+        self.sizes = ChangingSizes(dynamic, profile, unbacked=fullgraph)
         self._at_sizes = SizedSpecializations()
         self._lock = threading.RLock()
         self._exact: Any = None  # the key of the call that is being compiled, with all of its sizes

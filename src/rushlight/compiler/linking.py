@@ -7,7 +7,8 @@ reading one executes nothing.
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -37,6 +38,17 @@ from ..runtime.engine import Library, engine
 from ..runtime.executable import BlockMemory, Executable, SharedWorkspace, SizesInMemory, Slot
 from ..runtime.sized import SizedExecutable
 from ..runtime.threads import pool
+
+
+@dataclass(frozen=True)
+class DataSizes:
+    """Of a program with sizes that are data: its symbols, what is assumed of them besides what its description
+    says, and what compiles it for sizes of which that does not hold."""
+
+    symbols: Sequence[str]
+    guards: Sequence[Any]
+    compiled: Callable[[Mapping[str, int]], Executable]
+
 
 NO_BODIES: Mapping[str, BodyProgram] = {}
 
@@ -118,26 +130,24 @@ def describe(graph: Graph, program: Program, plan: PlannedProgram, native: Nativ
 
 
 def make_executable(
-    graph: Graph,
-    description: dict[str, Any],
-    library: Library,
-    at_sizes: Callable[[Mapping[str, int]], Executable] | None = None,
+    graph: Graph, description: dict[str, Any], library: Library, data: DataSizes | None = None
 ) -> Executable | SizedExecutable:
-    """The program that a description is of; one for all sizes, if it has sizes that change. `at_sizes`, of one
-    with sizes that are data, compiles it for sizes that its guards do not admit."""
+    """The program that a description is of; one for all sizes, if it has sizes that change."""
     updates = dict(description["updates"])
-    if not description["symbols"]:
+    if not description["symbols"] and data is None:
         return _executable(graph, description, library, {})
+    guards = [] if data is None else [*description["guards"], *data.guards]
 
     def make(sizes: Mapping[str, int], table: np.ndarray, workspace: SharedWorkspace) -> Executable:
-        if at_sizes is not None and not all(guard_admits(g, sizes) for g in description["guards"]):
-            return at_sizes(sizes)
+        if data is not None and not all(guard_admits(guard, sizes) for guard in guards):
+            return data.compiled(sizes)
         found = _sized(description, sizes)
         return _executable(
             graph, found, library, sizes, SizesInMemory(description["sizes"], table, workspace)
         )
 
-    return SizedExecutable(description["symbols"], description["derived"], make, updates)
+    symbols = description["symbols"] if data is None else data.symbols
+    return SizedExecutable(symbols, description["derived"], make, updates)
 
 
 def _executable(

@@ -52,7 +52,7 @@ from ..schedule.passes import SCHEDULE_PASSES
 from ..schedule.passes import show as show_program
 from ..schedule.passes import verify as verify_program
 from .bodies import compile_bodies
-from .linking import describe, link, make_executable
+from .linking import DataSizes, describe, link, make_executable
 from .pieces import compile_pieces, with_numbers
 from .program_cache import pack, program_key, unpack
 
@@ -324,7 +324,7 @@ def _compile_program(graph: Graph, symbols: Symbols, use_cache: bool, keep: bool
     def compiled(piece: Graph) -> Artifact:
         return compile_graph(piece, use_cache=use_cache, keep=keep)
 
-    if not graph.data_sizes:
+    if not graph.data_sizes and not symbols.assertions and not symbols.derived:
         return compiled(graph)
     executable, pieces = compile_pieces(graph, compiled, symbols)
     log = PassLog(keep)
@@ -341,7 +341,7 @@ def compile_graph(graph: Graph, *, use_cache: bool = True, keep: bool = False) -
     """
     log = PassLog(keep)
     compilation = Compilation(graph, symbols=symbols_of(graph), use_cache=use_cache)
-    at_sizes = _compiled_for_sizes(graph, compilation.symbols, use_cache)
+    data = _data_sizes(graph, compilation.symbols, use_cache)
     compilation = log.run_all(_on_field("graph", GRAPH_PASSES), compilation)
     log.run(COMPILE_BODIES, compilation)
     key = log.timed("key", program_key, graph)
@@ -361,7 +361,7 @@ def compile_graph(graph: Graph, *, use_cache: bool = True, keep: bool = False) -
             _remember(key, *known)
     artifact = Artifact(
         graph,
-        make_executable(graph, *known, at_sizes),
+        make_executable(graph, *known, None if data is None else data()),
         log,
         compilation if compilation.module else None,
         known[0]["guards"],
@@ -372,10 +372,8 @@ def compile_graph(graph: Graph, *, use_cache: bool = True, keep: bool = False) -
     return artifact
 
 
-def _compiled_for_sizes(
-    graph: Graph, symbols: Symbols | None, use_cache: bool
-) -> Callable[[Mapping[str, int]], Executable] | None:
-    """What compiles a program with sizes that are data for some sizes as numbers; None if there are none."""
+def _data_sizes(graph: Graph, symbols: Symbols | None, use_cache: bool) -> Callable[[], DataSizes] | None:
+    """What is to be known of sizes that are data when the program is compiled; None if there are none."""
     if symbols is None or not symbols.data:
         return None
     before = with_numbers(graph, None)  # as it is before its passes
@@ -384,7 +382,8 @@ def _compiled_for_sizes(
         with verifying(False):  # an operator may refuse a size that the program does not ask for
             return compile_graph(with_numbers(before, sizes), use_cache=use_cache).fixed
 
-    return compiled
+    names = [dim.name for dim in symbols.hints]
+    return lambda: DataSizes(names, list(map(guard_to_data, symbols.guards)), compiled)
 
 
 # Programs compiled before.

@@ -16,7 +16,7 @@ from ..core.determinism import DETERMINISM
 from ..core.dtypes import DType
 from ..core.registry import Kind, OpDef
 from ..core.tokens import device, layout, memory_format
-from ..graph.ir import Graph, Value
+from ..graph.ir import Graph, Value, symbols_of
 from ..graph.subgraph import Subgraph
 from ..runtime import profile, redzones
 from ..runtime.cache import fingerprint, key_of
@@ -31,6 +31,7 @@ def program_key(graph: Graph) -> str | None:
         return key_of(
             (
                 _text(graph),
+                _symbols(graph),
                 "guarded" * redzones.enabled(),
                 "timed" * profile.enabled(),
                 "filled" * DETERMINISM.fills,
@@ -62,6 +63,12 @@ def _text(graph: Graph) -> str:
     lines.append(" ".join(names[v] for v in graph.outputs))
     lines.append(f"updates {sorted(graph.updates.items())}")
     return "\n".join(lines)
+
+
+def _symbols(graph: Graph) -> str:
+    """The symbols of its sizes and how large they can be, which code that was compiled before relies on."""
+    symbols = symbols_of(graph)
+    return "" if symbols is None else " ".join(f"{d.name} {d.low} {d.high}" for d in symbols.hints)
 
 
 def _is_lowered_by_program(op: OpDef) -> bool:

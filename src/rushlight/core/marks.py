@@ -14,10 +14,13 @@ class DimensionMarks:
     dynamic: frozenset[int] = frozenset()  # symbols; must_be: it is an error if a program needs the number
     must_be: frozenset[int] = frozenset()
     static: frozenset[int] = frozenset()
+    unbacked: frozenset[int] = frozenset()  # of which nothing is assumed, not that it is 2 or more either
     ranges: Mapping[int, tuple[int | None, int | None]] = field(default_factory=dict)
 
     def of(self, dim: int) -> DimensionMark:
-        return DimensionMark(dim in self.must_be, *self.ranges.get(dim, (None, None)))
+        return DimensionMark(
+            dim in self.must_be, *self.ranges.get(dim, (None, None)), unbacked=dim in self.unbacked
+        )
 
 
 @dataclass(frozen=True)
@@ -27,11 +30,12 @@ class DimensionMark:
     must_be: bool = False
     low: int | None = None
     high: int | None = None
+    unbacked: bool = False
 
     @property
     def says_more(self) -> bool:
         """Whether it says more than that the size changes."""
-        return self.must_be or self.low is not None or self.high is not None
+        return self.must_be or self.unbacked or self.low is not None or self.high is not None
 
 
 def marks_of(tensor: Any) -> DimensionMarks | None:
@@ -71,10 +75,30 @@ def maybe_mark_dynamic(tensor: Any, index: Any) -> None:
     tensor._dimension_marks = replace(marks, dynamic=marks.dynamic | dims, static=marks.static - dims)
 
 
+def mark_unbacked(
+    tensor: Any, index: Any, *, strict: bool = False, min: int | None = None, max: int | None = None
+) -> None:
+    """The size changes, and under fullgraph=True compiled code takes it as it takes a size that is data: one program
+    serves all sizes (from `min` to `max`, if given), 0 and 1 included, and a program that asks for more than that
+    is an error. Elsewhere it is as after `mark_dynamic`, or `maybe_mark_dynamic` if not `strict`."""
+    if strict:
+        mark_dynamic(tensor, index, min=min, max=max)
+    else:
+        maybe_mark_dynamic(tensor, index)
+    marks = marks_of(tensor) or DimensionMarks()
+    dims = frozenset(_dims(tensor, index))
+    ranges = {**marks.ranges, **dict.fromkeys(dims, (min, max))}
+    tensor._dimension_marks = replace(marks, unbacked=marks.unbacked | dims, ranges=ranges)
+
+
 def mark_static(tensor: Any, index: Any = None) -> None:
     """The size does not change: another one compiles again."""
     marks = marks_of(tensor) or DimensionMarks()
     dims = frozenset(_dims(tensor, index))
     tensor._dimension_marks = replace(
-        marks, dynamic=marks.dynamic - dims, must_be=marks.must_be - dims, static=marks.static | dims
+        marks,
+        dynamic=marks.dynamic - dims,
+        must_be=marks.must_be - dims,
+        static=marks.static | dims,
+        unbacked=marks.unbacked - dims,
     )

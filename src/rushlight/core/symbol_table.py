@@ -92,6 +92,8 @@ DERIVED: dict[str, Callable[..., int]] = {
     "min": min,
     "wrap": _wrapped,
     "quotient": operator.floordiv,
+    "if == 0": lambda asked, then, otherwise: then if asked == 0 else otherwise,
+    "if >= 0": lambda asked, then, otherwise: then if asked >= 0 else otherwise,
 }
 
 
@@ -361,6 +363,24 @@ class Symbols:
         if self.numbers is not None:
             self.numbers.sizes[narrower] = self.numbers.sizes[dim]
         self._replace(dim, as_index(narrower))
+        self._settle()
+
+    def _settle(self) -> None:
+        """Put expressions in the place of derived sizes that are one now that more is known."""
+        for made, size in list(self._made.items()):
+            (dim,) = size.index.atoms()
+            if dim in self._equal:
+                continue
+            simple = DerivedSize(made.kind, tuple(map(self.simplified, made.operands)))
+            self._made.setdefault(simple, size)
+            if made.kind not in ("max", "min", "wrap"):
+                continue
+            first, second = simple.operands
+            asked = first if made.kind == "wrap" else first - second
+            known = self.proved(">= 0", asked)
+            if known is not None:
+                chosen = {"max": (second, first), "min": (first, second), "wrap": (first + second, first)}
+                self._replace(dim, chosen[made.kind][known])
 
     def derive(self, kind: str, operands: Sequence[Index]) -> Any:
         """The size that a function of DERIVED makes of others."""
@@ -378,10 +398,14 @@ class Symbols:
             low, high = (floor_div(end, bounds[1][0]) for end in bounds[0])
         elif kind == "wrap":
             low = min(bounds[0][0], 0) + bounds[1][0]
-            high = max(bounds[0][1], bounds[1][1])
+            high = max(bounds[0][1], bounds[1][1] - 1)
         else:
             choose = max if kind == "max" else min
             low, high = (choose(ends) for ends in zip(*bounds, strict=True))
+            if kind.startswith("if"):
+                low, high = min(low for low, _ in bounds[1:]), max(high for _, high in bounds[1:])
+        if low >= 0 and any(map(self.is_data, made.operands)):
+            hint = int(min(max(hint, 2), high))  # a guess, and that of a size
         size = self.numbers.derived_size(made, hint, max(low, -INFINITY), high)
         self._made[made] = size
         for index in made.operands if kind in ("max", "min") else ():
@@ -389,7 +413,10 @@ class Symbols:
         return size
 
     def _derived_by_guard(self, made: DerivedSize) -> Any:
-        first, second = made.operands
+        first, second = made.operands[-2:]
+        if made.kind.startswith("if"):
+            asked = self.is_zero if made.kind == "if == 0" else self.is_nonnegative
+            return self.size(first if asked(made.operands[0]) else second)
         if made.kind == "wrap":
             return self.size(first if self.is_nonnegative(first) else first + second)
         larger = self.is_nonnegative(first - second) == (made.kind == "max")

@@ -264,11 +264,20 @@ def alike(a: Any, b: Any) -> bool:
     """Whether sizes in tuples are equal; those that are data, only if they are so whatever the data is."""
     if len(a) != len(b):
         return False
-    for x, y in zip(a, b, strict=True):
-        equal = x == y
-        if not equal if type(equal) is not SizeTruth else equal.holds:
-            return False
-    return True
+    return all(_alike(x, y) for x, y in zip(a, b, strict=True))
+
+
+def _alike(x: Any, y: Any) -> bool:
+    rest = x - y
+    return rest.symbols.proved("== 0", rest.index) is True if is_data(rest) else bool(x == y)
+
+
+def differ(a: Any, b: Any) -> bool:
+    """Whether sizes in tuples are not equal; those that are data, only if they are so whatever the data is."""
+    if len(a) != len(b):
+        return True
+    unequal = [x != y for x, y in zip(a, b, strict=True)]
+    return any(found for found in unequal if type(found) is not SizeTruth)
 
 
 def hint(value: Any) -> int:
@@ -340,10 +349,44 @@ def least(a: Any, b: Any) -> Any:
 
 def from_end(at: Any, size: Any) -> Any:
     """A position that counts from the end if it is negative."""
-    negative = at < 0
-    if type(negative) is SizeTruth:
-        return at.symbols.derive("wrap", (at.index, size.index if type(size) is SymInt else as_index(size)))
-    return at + size if negative else at
+    if is_data(at):
+        known = at.symbols.proved(">= 0", at.index)
+        if known is None:
+            whole = size.index if type(size) is SymInt else as_index(size)
+            return at.symbols.derive("wrap", (at.index, whole))
+        return at if known else at + size
+    return at + size if at < 0 else at
+
+
+def derived_size(kind: str, a: Any, b: Any) -> Any:
+    """The larger or smaller of two numbers; of sizes that a program is captured with, without a guard on which."""
+    sizes = [size for size in (a, b) if type(size) is SymInt]
+    first, second = index_of(a), index_of(b)
+    if not sizes or first is None or second is None or not sizes[0].symbols.capturing:
+        return max(a, b) if kind == "max" else min(a, b)
+    return _ordered(sizes[0].symbols, kind, (a, first), (b, second))
+
+
+def chosen_size(condition: SizeTruth, then: Any, otherwise: Any) -> Any:
+    """One of two sizes, which data decides."""
+    first, second = index_of(then), index_of(otherwise)
+    if first is None or second is None:
+        return then if condition else otherwise
+    if not condition.holds:
+        first, second = second, first
+    return condition.symbols.derive(f"if {condition.relation}", (condition.index, first, second))
+
+
+def number_of_size(compute: Callable[..., Any], text: str, size: Any) -> Any:
+    """A float that is computed of a size: a live number while the program is captured."""
+    return _number_of(size, compute, text, size)
+
+
+def learn_order(smaller: Any, larger: Any) -> None:
+    """One size is not larger than another, whatever the data is that they depend on."""
+    rest = larger - smaller
+    if is_data(rest) and rest.symbols.capturing and not rest.symbols.proved(">= 0", rest.index):
+        rest.symbols.learn(">= 0", rest.index)
 
 
 def _chosen(kind: str, a: Any, b: Any) -> Any:
@@ -354,11 +397,15 @@ def _chosen(kind: str, a: Any, b: Any) -> Any:
     symbols = sizes[0].symbols
     if not symbols.is_data(first) and not symbols.is_data(second):
         return max(a, b) if kind == "max" else min(a, b)
-    if symbols.proved(">= 0", first - second):
-        return a if kind == "max" else b
-    if symbols.proved(">= 0", second - first):
-        return b if kind == "max" else a
-    return symbols.derive(kind, (first, second))
+    return _ordered(symbols, kind, (a, first), (b, second))
+
+
+def _ordered(symbols: Symbols, kind: str, a: tuple[Any, Index], b: tuple[Any, Index]) -> Any:
+    if symbols.proved(">= 0", a[1] - b[1]):
+        return a[0] if kind == "max" else b[0]
+    if symbols.proved(">= 0", b[1] - a[1]):
+        return b[0] if kind == "max" else a[0]
+    return symbols.derive(kind, (a[1], b[1]))
 
 
 def symbols_in(value: Any) -> set[Dim]:
@@ -466,6 +513,9 @@ __all__ = [
     "Symbols",
     "alike",
     "at_least",
+    "chosen_size",
+    "derived_size",
+    "differ",
     "divisible",
     "exact",
     "from_end",
@@ -476,8 +526,10 @@ __all__ = [
     "install_live_numbers",
     "is_data",
     "is_size",
+    "learn_order",
     "least",
     "not_empty",
+    "number_of_size",
     "owner_of",
     "plain",
     "size_of",

@@ -18,7 +18,7 @@ from .pointwise import drop, keep, real_part, replaced, zero
 
 
 def scaled(grad: Tensor, factor: Any) -> Tensor:
-    return grad if factor == 1 else grad * conj(factor)
+    return grad if type(factor) in (int, float) and factor == 1 else grad * conj(factor)
 
 
 # Sums and differences.

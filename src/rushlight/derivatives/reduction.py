@@ -12,6 +12,7 @@ from typing import Any
 from ..core.dispatch import run_name
 from ..core.dtypes import DType
 from ..core.shapes import Shape, numel, wrap_dims
+from ..core.symbols import is_data
 from ..core.tensor import Tensor
 from .declare import AUTO_LINEAR, NOT_DIFFERENTIABLE, derivative
 from .helpers import conj, restore_dims
@@ -97,6 +98,8 @@ def var_gradient(self: Tensor, mean: Tensor, dim: Dims, correction: Any) -> Tens
     its gradient over all elements, as PyTorch has it, but for elements that are the mean, which have none."""
     freedom = count(self.shape, dim) - (1 if correction is None else correction)
     away = self - mean
+    if is_data(freedom):  # it is negative only of no elements, which have no gradient
+        return away * (2 / away.new_full((), freedom))
     if freedom > 0 or dim is not None:
         return away * (2 / freedom if freedom else math.inf)
     return (away * 0).masked_fill(away == 0, math.nan).masked_fill(away != 0, math.inf)

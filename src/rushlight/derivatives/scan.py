@@ -9,6 +9,7 @@ from __future__ import annotations
 from ..core.dispatch import run_name
 from ..core.dtypes import DType
 from ..core.shapes import Shape
+from ..core.symbols import is_data
 from ..core.tensor import Tensor
 from .declare import AUTO_LINEAR, derivative
 from .helpers import conj
@@ -45,6 +46,9 @@ def recurrence(links: Tensor, values: Tensor, dim: int, reverse: bool = False) -
 def shifted(x: Tensor, dim: int, first: float) -> Tensor:
     """`x` moved on by one element, with `first` in front."""
     inner = x.ndim - 1 - dim % x.ndim
+    if is_data(x.shape[dim]):  # which may be 0
+        places: Tensor = run_name("arange", x.shape[dim], None, None, None, None)
+        return x.roll(1, dim).masked_fill((places == 0).reshape((-1,) + (1,) * inner), first)
     return run_name("constant_pad_nd", head(x, dim), (0, 0) * inner + (1, 0), first)
 
 

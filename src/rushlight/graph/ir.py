@@ -21,7 +21,7 @@ from ..core.passes import VERIFY
 from ..core.registry import Kind, OpDef
 from ..core.shapes import Spec
 from ..core.symbol_table import CannotTell
-from ..core.symbols import Symbols, SymInt, alike, symbols_in
+from ..core.symbols import Symbols, SymInt, differ, symbols_in
 from ..core.tensor import meta_tensor
 
 
@@ -223,7 +223,7 @@ def verify_specs(node: Node) -> None:
     if len(specs) != len(node.outputs):
         raise InternalError(f"{node}: its shape rule gives {len(specs)} outputs")
     for value, spec in zip(node.outputs, specs, strict=True):
-        if spec.dtype is not value.dtype or not alike(spec.known_shape(), value.shape):
+        if spec.dtype is not value.dtype or differ(spec.known_shape(), value.shape):
             raise InternalError(f"{node}: its shape rule says that {value} is {print_spec(spec)}")
 
 

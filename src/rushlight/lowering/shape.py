@@ -13,6 +13,7 @@ from typing import Any
 from ..core.dtypes import int64
 from ..core.index import Index
 from ..core.shapes import Spec, contiguous_strides, numel, wrap_dim, wrap_dims
+from ..core.symbols import alike, greatest, is_size, least
 from ..loops.expr import Expr, Recorder
 from .assemble import Part, assembled, is_small, layout, overwritten
 from .cost import MOST_CHOSEN, MOST_ROLLED
@@ -41,14 +42,19 @@ def roll(self: Lowered, shifts: Sequence[int], dims: Sequence[int]) -> Lowered:
     for dim, shift in zip(dims, shifts, strict=True):
         moved[wrap_dim(dim, self.ndim)] += shift
     moved = [by % n for by, n in zip(moved, self.shape, strict=True)]
-    if is_small(self.shape) or sum(map(bool, moved)) > MOST_ROLLED:
+    if is_small(self.shape) or sum(map(_moves, moved)) > MOST_ROLLED:
         return self.reindex(
             self.shape,
             lambda index: [
-                (i - by) % n if by else i for i, by, n in zip(index, moved, self.shape, strict=True)
+                (i - by) % n if _moves(by) else i for i, by, n in zip(index, moved, self.shape, strict=True)
             ],
         )
     return _rolled(self, moved)
+
+
+def _moves(by: int) -> bool:
+    """Whether a dimension is rolled; by a size that changes it may be."""
+    return is_size(by) or by != 0
 
 
 def _rolled(self: Lowered, moved: Sequence[int]) -> Lowered:
@@ -56,7 +62,7 @@ def _rolled(self: Lowered, moved: Sequence[int]) -> Lowered:
     source = self.cheap()
     # Along each dimension: (where a block begins, where it goes, how long it is).
     cuts = [
-        [(0, by, n - by), (n - by, 0, by)] if by else [(0, 0, n)]
+        [(0, by, n - by), (n - by, 0, by)] if _moves(by) else [(0, 0, n)]
         for by, n in zip(moved, self.shape, strict=True)
     ]
     parts = []
@@ -100,16 +106,16 @@ def constant_pad(self: Lowered, pad: Sequence[int], value: Any, low: Lowerer, ou
     before = [0] * self.ndim
     for k in range(len(pad) // 2):
         before[self.ndim - 1 - k] = pad[2 * k]
-    starts = [max(-b, 0) for b in before]  # of what is kept
-    places = [max(b, 0) for b in before]
+    starts = [greatest(-b, 0) for b in before]  # of what is kept
+    places = [greatest(b, 0) for b in before]
     sizes = [
-        min(n - start, total - place)
+        least(n - start, total - place)
         for n, start, total, place in zip(self.shape, starts, shape, places, strict=True)
     ]
     if 0 in shape or any(size <= 0 for size in sizes):
         return border
     inner = sliced(self, starts, sizes)
-    if tuple(sizes) == shape:
+    if alike(sizes, shape):
         return inner
     if is_small(shape):
         return _chosen(inner, places, border)
@@ -125,7 +131,7 @@ def _chosen(inner: Lowered, places: Sequence[int], outer: Lowered) -> Lowered:
     def element(index: Indices) -> Expr:
         ops = outer.owner.recorder
         local = [i - start for i, start in zip(index, places, strict=True)]
-        moved = [n != total for n, total in zip(inner.shape, outer.shape, strict=True)]
+        moved = [not alike((n,), (total,)) for n, total in zip(inner.shape, outer.shape, strict=True)]
         safe = [i % n if m else i for i, n, m in zip(local, inner.shape, moved, strict=True)]
         result, border = inner.load(safe), outer.load(index)
         for i, n, m in zip(local, inner.shape, moved, strict=True):

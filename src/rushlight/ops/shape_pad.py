@@ -7,6 +7,7 @@ from typing import Any
 from ..core.errors import check
 from ..core.registry import FUNCTION, INTERNAL, define
 from ..core.shapes import Shape, Spec, preserved_strides, suggested_strides
+from ..core.symbols import least
 from ..core.tensor import Tensor
 from .creation import check_representable
 
@@ -23,7 +24,7 @@ def constant_pad_nd(self: Tensor, pad: Shape, value: Any) -> Spec:
         dim = self.ndim - 1 - i
         before, after = pad[2 * i], pad[2 * i + 1]
         check(
-            shape[dim] + min(before, 0) + min(after, 0) >= 0,
+            shape[dim] + least(before, 0) + least(after, 0) >= 0,
             "constant_pad_nd: negative padding "
             f"({before}, {after}) takes more than there is in dimension {dim} of size {shape[dim]}",
         )

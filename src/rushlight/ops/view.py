@@ -23,7 +23,7 @@ from ..core.shapes import (
     wrap_dim,
     wrap_dims,
 )
-from ..core.symbols import from_end, greatest, is_data
+from ..core.symbols import from_end, greatest, is_data, learn_order
 from ..core.tensor import Tensor
 from ..core.traits import Trait
 
@@ -227,7 +227,10 @@ def slice_(self: Tensor, dim: int, start: int | None, end: int | None, step: int
     shape, strides = geometry(self)
     first, last = slice_bounds(start, end, shape[dim])
     offset = self.storage_offset() + first * strides[dim]
-    shape[dim] = greatest(last - first + step - 1, 0) // step
+    length = greatest(last - first + step - 1, 0) // step
+    if is_data(length) and step == 1:  # it ends where the dimension does, or before
+        learn_order(first + length, shape[dim])
+    shape[dim] = length
     strides[dim] *= step
     return over(self, shape, strides, offset)
 
