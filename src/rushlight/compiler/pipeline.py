@@ -40,6 +40,7 @@ from ..logs import logger, wanted
 from ..loops.nest import MemoryKind
 from ..loops.program import Program
 from ..lowering.lower import lower
+from ..lowering.updates import compose_updates
 from ..plan.passes import PLAN_PASSES, begin_planning
 from ..plan.program import PlannedProgram
 from ..runtime.engine import Library, engine
@@ -216,6 +217,8 @@ def _link(compilation: Compilation) -> Compilation:
     return compilation
 
 
+COMPOSE_UPDATES = Pass("compose updates", compose_updates, verify, print_graph)
+PASSES_OVER_GRAPHS: tuple[Pass, ...] = tuple(_on_field("graph", (COMPOSE_UPDATES, *GRAPH_PASSES)))
 COMPILE_BODIES = Pass(
     "compile bodies", _compile_bodies, show=lambda c: "\n".join(c.bodies) or "no control flow"
 )
@@ -228,13 +231,7 @@ GENERATE_PASSES: tuple[Pass, ...] = (
 )
 ASSEMBLE = Pass("assemble", _assemble, show=lambda c: engine().assembly(c.module.text), topic="assembly")
 LINK = Pass("link", _link)
-PROGRAM_PASSES: tuple[Pass, ...] = (
-    *_on_field("graph", GRAPH_PASSES),
-    COMPILE_BODIES,
-    *GENERATE_PASSES,
-    ASSEMBLE,
-    LINK,
-)
+PROGRAM_PASSES: tuple[Pass, ...] = (*PASSES_OVER_GRAPHS, COMPILE_BODIES, *GENERATE_PASSES, ASSEMBLE, LINK)
 
 PIPELINE: tuple[Pass, ...] = (CAPTURE, *CALL_PASSES, *PROGRAM_PASSES)
 
@@ -342,7 +339,7 @@ def compile_graph(graph: Graph, *, use_cache: bool = True, keep: bool = False) -
     log = PassLog(keep)
     compilation = Compilation(graph, symbols=symbols_of(graph), use_cache=use_cache)
     data = _data_sizes(graph, compilation.symbols, use_cache)
-    compilation = log.run_all(_on_field("graph", GRAPH_PASSES), compilation)
+    compilation = log.run_all(PASSES_OVER_GRAPHS, compilation)
     log.run(COMPILE_BODIES, compilation)
     key = log.timed("key", program_key, graph)
     known = log.timed("cache", _recall, key, compilation.bodies) if use_cache else None

@@ -256,7 +256,10 @@ def exact(value: Any) -> Any:
     """Sizes, also in tuples, as expressions: equal only where they are equal whatever the symbols are, as far as
     guards let them be."""
     if isinstance(value, tuple):
-        return tuple(map(exact, value))
+        for item in value:
+            if type(item) is not int:
+                return tuple(map(exact, value))
+        return value
     return value.symbols.simplified(value.index) if type(value) is SymInt else value
 
 
@@ -412,9 +415,12 @@ def symbols_in(value: Any) -> set[Dim]:
     """The symbols of a size, or of sizes in tuples."""
     if type(value) is SymInt:
         return {atom for atom in value.index.atoms() if isinstance(atom, Dim)}
-    if isinstance(value, tuple | list):
-        return set().union(*map(symbols_in, value)) if value else set()
-    return set()
+    found: set[Dim] = set()
+    if isinstance(value, (tuple, list)):
+        for item in value:
+            if type(item) is not int:
+                found |= symbols_in(item)
+    return found
 
 
 def _install_arithmetic() -> None:

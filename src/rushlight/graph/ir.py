@@ -157,12 +157,28 @@ def map_values(argument: Any, function: Callable[[Value], Any]) -> Any:
     return argument
 
 
-def sizes_in(graph: Graph) -> Iterator[Any]:
-    """The shapes, strides, offsets and arguments of a graph in which there may be sizes that change."""
+def changing_sizes(graph: Graph) -> Iterator[SymInt]:
+    """The sizes that change among the shapes, strides, offsets and arguments of a graph."""
     for value in graph.values():
-        yield (value.spec.shape, value.spec.strides, value.spec.offset)
+        spec = value.spec
+        for sizes in (spec.shape, spec.strides, (spec.offset,)):
+            for size in sizes or ():
+                if type(size) is SymInt:
+                    yield size
     for node in graph.nodes:
-        yield tuple(a for a in node.args if not isinstance(a, Value))
+        for argument in node.args:
+            if type(argument) is SymInt:
+                yield argument
+            elif isinstance(argument, (tuple, list)):
+                yield from _changing_sizes_in(argument)
+
+
+def _changing_sizes_in(argument: Any) -> Iterator[SymInt]:
+    for item in argument:
+        if type(item) is SymInt:
+            yield item
+        elif isinstance(item, (tuple, list)):
+            yield from _changing_sizes_in(item)
 
 
 def simplify_sizes(graph: Graph) -> None:
@@ -187,7 +203,7 @@ def simplify_sizes(graph: Graph) -> None:
 
 def symbols_of(graph: Graph) -> Symbols | None:
     """The symbols that its sizes are made of; None if all are numbers."""
-    return next((dim.owner for sizes in sizes_in(graph) for dim in symbols_in(sizes)), None)
+    return next((dim.owner for size in changing_sizes(graph) for dim in symbols_in(size)), None)
 
 
 def verify(graph: Graph) -> None:

@@ -24,12 +24,12 @@ BOOL, INT64 = DTYPES["bool"], DTYPES["int64"]
 
 
 class Expr:
-    """One scalar value.
+    """One scalar value, made by `Recorder.make` alone: equal ones of one recorder are one object.
 
     `op` names an instruction; leaves are "constant", "load", "index", "reduced" and "scalar".
     """
 
-    __slots__ = ("_cost", "_hash", "_loads", "_parts", "args", "data", "dtype", "op")
+    __slots__ = ("_cost", "_loads", "_parts", "args", "data", "dtype", "op")
 
     def __init__(self, op: str, args: tuple[Expr, ...], dtype: DType, data: Any = None) -> None:
         # see `walk`, `loads_in` and `cost`
@@ -40,20 +40,6 @@ class Expr:
         self.args = args
         self.dtype = dtype
         self.data = data
-        self._hash = hash((op, args, dtype, data))
-
-    def __eq__(self, other: object) -> bool:
-        return self is other or (
-            isinstance(other, Expr)
-            and self._hash == other._hash
-            and self.op == other.op
-            and self.dtype is other.dtype
-            and self.data == other.data
-            and self.args == other.args
-        )
-
-    def __hash__(self) -> int:
-        return self._hash
 
     @property
     def ndim(self) -> int:  # bodies written for arrays may look at it
@@ -127,14 +113,17 @@ class Recorder:
     """
 
     def __init__(self) -> None:
-        self._shared: dict[Expr, Expr] = {}
+        self._shared: dict[tuple[Any, ...], Expr] = {}
         self._indirect: dict[Indirect, Expr] = {}
         self._depth = 0  # of the loops that are being recorded
 
     def make(self, op: str, args: tuple[Expr, ...], dtype: DType, data: Any = None) -> Expr:
         """The expression, or the equal one made before."""
-        expr = Expr(op, args, dtype, data)
-        return self._shared.setdefault(expr, expr)
+        key = (op, args, dtype, data)
+        found = self._shared.get(key)
+        if found is None:
+            found = self._shared[key] = Expr(op, args, dtype, data)
+        return found
 
     # Leaves.
 
@@ -185,10 +174,8 @@ class Recorder:
 
     def indirect_in(self, index: Index) -> tuple[tuple[Indirect, Expr], ...]:
         """The loaded indices in `index`, with their expressions."""
-        return tuple(
-            (atom, self._indirect[atom])
-            for atom in sorted((a for a in index.atoms() if isinstance(a, Indirect)), key=str)
-        )
+        loaded = [atom for atom in index.atoms() if type(atom) is Indirect] if self._indirect else ()
+        return tuple([(atom, self._indirect[atom]) for atom in sorted(loaded, key=str)])
 
     def keep_checks(self, value: Expr, places: Sequence[Index]) -> Expr:
         """`value`, which is what there is at `places`, with the checks of those on which it does not depend:
@@ -328,11 +315,12 @@ class Recorder:
 
 def _method(row: Instruction) -> Callable[..., Expr]:
     """The method of the recorder that records an instruction."""
+    same = row.result is ResultType.SAME
 
     def instruction(self: Recorder, *args: Expr) -> Expr:
-        if len(args) != row.arity or not all(isinstance(a, Expr) for a in args):
+        if len(args) != row.arity or set(map(type, args)) != {Expr}:
             raise InternalError(f"instruction {row.name} takes {row.arity} values, not {args}")
-        return self.make(row.name, args, result_dtype(row, args))
+        return self.make(row.name, args, args[0].dtype if same else result_dtype(row, args))
 
     return instruction
 
@@ -410,7 +398,7 @@ def _walk(expr: Expr) -> list[Expr]:
             seen.update(dict.fromkeys(node._parts))
         else:
             stack.append((node, True))
-            stack.extend((operand, False) for operand in reversed(operands_of(node)))
+            stack.extend([(operand, False) for operand in operands_of(node)[::-1]])
     return list(seen)
 
 
@@ -433,7 +421,7 @@ LONG_TEXT = 60  # characters
 
 def operands_of(node: Expr) -> Sequence[Expr]:
     """What an instruction takes; indices loaded from memory included."""
-    return [*node.args, *(e for _, e in node.data.indirect)] if node.op == "load" else node.args
+    return [e for _, e in node.data.indirect] if node.op == "load" else node.args
 
 
 def _spelled_node(node: Expr, texts: Mapping[Expr, str]) -> str:
@@ -470,7 +458,9 @@ def substitute(recorder: Recorder, expr: Expr, replace: Callable[[Expr], Expr | 
     for node in walk(expr):
         rebuilt = node
         if node.args:
-            rebuilt = recorder.make(node.op, tuple(done[a] for a in node.args), node.dtype, node.data)
+            args = tuple([done[a] for a in node.args])
+            if args != node.args:
+                rebuilt = recorder.make(node.op, args, node.dtype, node.data)
         elif node.op == "load" and node.data.indirect:
             indirect = tuple((atom, done[e]) for atom, e in node.data.indirect)
             rebuilt = recorder.load(Access(node.data.buffer, node.data.index, indirect), node.dtype)

@@ -217,7 +217,8 @@ class _GraphLowering:
             ops = self.low.recorder
             full = list(node.args)
             for i in op.operands:
-                full[i] = _operand(self.low, operands.get(i), node.args[i], casts[i], index)
+                known = operands.get(i)
+                full[i] = operand(ops, None if known is None else known.load(index), node.args[i], casts[i])
             result = op.body(ops, *full)  # type: ignore[misc]
             results = result if isinstance(result, tuple) else (result,)
             return tuple(ops.cast(r, dtype) for r, dtype in zip(results, result_dtypes, strict=True))
@@ -236,17 +237,14 @@ class _GraphLowering:
         return results
 
     def _casts(self, node: Node) -> dict[int, list[DType]]:
-        """For each operand of a pointwise operator the dtypes it is converted to, one after the other."""
+        """As `casts_of`, worked out once for operands of one kind."""
         op = node.op
         operands = [node.args[i] for i in op.operands]
         kinds = [(a.dtype, a.number, not a.shape) if isinstance(a, Value) else type(a) for a in operands]
         key = (op, *kinds)
         found = self._known_casts.get(key)
         if found is None or op.promote_by is not None:  # which looks at other arguments as well
-            described = map_values(node.args, _stand_in)
-            plan = plan_for(op, described, [described[i] for i in op.operands])
-            found = {i: [BY_NUMPY[d] for d in cast] for i, cast in zip(op.operands, plan.casts, strict=True)}
-            self._known_casts[key] = found
+            found = self._known_casts[key] = casts_of(node)
         return found
 
     # Views: index arithmetic between the virtual layouts of the view and of its root.
@@ -326,11 +324,17 @@ def _described(spec: Spec) -> Spec:
     return Spec(spec.known_shape(), spec.dtype)
 
 
-def _operand(low: Lowerer, lowered: Lowered | None, argument: Any, casts: list[DType], index: Indices) -> Any:
-    """One operand of a body: an element or number, converted step by step to the compute dtype."""
-    ops = low.recorder
-    if lowered is not None:
-        expr = lowered.load(index)
+def casts_of(node: Node) -> dict[int, list[DType]]:
+    """For each operand of a pointwise operator the dtypes it is converted to, one after the other."""
+    described = map_values(node.args, _stand_in)
+    plan = plan_for(node.op, described, [described[i] for i in node.op.operands])
+    return {i: [BY_NUMPY[d] for d in cast] for i, cast in zip(node.op.operands, plan.casts, strict=True)}
+
+
+def operand(ops: Recorder, expr: Expr | None, argument: Any, casts: list[DType]) -> Any:
+    """One operand of a body: an element or a number, converted step by step to the compute dtype."""
+    if expr is not None:
+        pass
     elif argument is None:
         return None
     else:

@@ -155,7 +155,7 @@ class Lowered:
 
         Asked for again, it is not worked out again, so long chains cost no more than short.
         """
-        key = tuple(as_index(i) for i in index)
+        key = tuple([i if type(i) is Index else as_index(i) for i in index])
         found = self._loaded.get(key)
         if found is None:
             found = self._loaded[key] = self._element(key)
@@ -277,11 +277,11 @@ class Lowered:
 
     def laid_out(self, strides: tuple[int, ...]) -> Lowered:
         """The same tensor, to be stored with these (dense) strides if it is stored."""
-        return (
-            self
-            if self.buffer is not None
-            else Lowered(self.owner, self.shape, self.dtype, self._element, None, strides)
-        )
+        if self.buffer is not None or exact(self.strides) == exact(strides):
+            return self
+        result = Lowered(self.owner, self.shape, self.dtype, self._element, None, strides)
+        result._loaded = self._loaded  # the elements are the same
+        return result
 
     def realize(self, buffer: Buffer | None = None) -> Lowered:
         """Computed into a buffer (the given one, or a new temporary), in the memory order of `strides`."""
