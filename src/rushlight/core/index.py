@@ -16,7 +16,7 @@ from typing import Any
 
 from .atoms import Atom, Bound, Dim, floor_div
 from .polynomial import Monomial, Polynomial, product_bounds
-from .remembered import MOST, remembered, remembered_mapping
+from .remembered import Results, remembered, remembered_mapping
 
 
 class Below(Atom):
@@ -210,7 +210,7 @@ class Index(Polynomial):
 
 IndexLike = Index | Atom | int
 ZERO = Index({})
-_KNOWN: dict[Any, Index] = {}  # of numbers and atoms
+_KNOWN = Results()  # of numbers and atoms
 
 
 def as_index(value: IndexLike) -> Index:
@@ -220,15 +220,13 @@ def as_index(value: IndexLike) -> Index:
         # a size that changes has an expression (core/symbols.py)
         expression = getattr(value, "index", None)
         return expression if isinstance(expression, Index) else Index({(): value})
-    found = _KNOWN.get(value)
+    found: Index | None = _KNOWN.get(value)
     if found is None:
         if isinstance(value, Var) and value.extent == 1:
             found = ZERO  # a loop of one iteration is at 0
         else:
             found = Index({(value,): 1} if isinstance(value, Atom) else {(): value})
         if found.fixed:
-            if len(_KNOWN) >= MOST:
-                _KNOWN.clear()
             _KNOWN[value] = found
     return found
 
@@ -357,9 +355,6 @@ def _quotient(value: Index, divisor: Index) -> Index:
         ratio = _exact_ratio(atom.divisor, divisor)
         if ratio is not None:
             return (atom.value // divisor) % ratio
-    small = _without_small_rest(value, divisor)
-    if small is not None:
-        return small // divisor
     parts = _in_units(value, divisor)
     if parts is not None:
         coarse, _, _, units = parts
@@ -368,46 +363,34 @@ def _quotient(value: Index, divisor: Index) -> Index:
 
 
 def _in_units(value: Index, divisor: Index) -> tuple[Index, Index, Index, Index] | None:
-    """(a, b, u, d) with value = u*a + b, 0 <= b < u, and divisor = u*d, for a unit u that is part of a divisor of
-    one term with symbols: value // divisor is a // d then, and value % divisor is u * (a % d) + b."""
-    if len(divisor.terms) != 1 or not value.terms:
-        return None
-    ((monomial, factor),) = divisor.terms.items()
-    if not monomial:
-        return None
-    candidates = [(Index({(): factor}), Index({monomial: 1}))] if factor > 1 else []
-    for atom in dict.fromkeys(monomial):
-        if isinstance(atom, Dim):
-            rest = list(monomial)
-            rest.remove(atom)
-            candidates.append((Index({(atom,): 1}), Index({tuple(rest): factor})))
-            if factor > 1:
-                candidates.append((Index({(atom,): factor}), Index({tuple(rest): 1})))
-    for unit, units in candidates:
-        if units == 1:
-            continue
+    """(a, b, u, d) with value = u*a + b, 0 <= b < u, and divisor = u*d: value // divisor is a // d then, and
+    value % divisor is u * (a % d) + b."""
+    for unit, units in _factorizations(divisor, value):
         coarse, fine = _split_divisible(value, unit)
         if coarse.terms and (not fine.terms or _within(fine, unit)):
             return coarse, fine, unit, units
     return None
 
 
-def _without_small_rest(value: Index, divisor: Index) -> Index | None:
-    """`value` without terms too small to reach the next multiple.
-
-    Floor((k*a + b)/(k*c)) = floor(k*a/(k*c)), 0<=b<k.
-    """
-    number = divisor.constant_value()
-    if number is None or len(value.terms) < 2:
-        return None
-    for step in sorted({math.gcd(abs(c), number) for c in value.terms.values()}, reverse=True):
-        if step <= 1:
-            continue
-        coarse = Index({m: c for m, c in value.terms.items() if c % step == 0})
-        fine = value - coarse
-        if coarse.terms and fine.terms and fine.bounds()[0] >= 0 and fine.bounds()[1] < step:
-            return coarse
-    return None
+def _factorizations(divisor: Index, value: Index) -> list[tuple[Index, Index]]:
+    """Divisors of one term as products of a unit, which may divide terms of `value`, and something above 1."""
+    if len(divisor.terms) != 1:
+        return []
+    ((monomial, factor),) = divisor.terms.items()
+    if not monomial:
+        steps = {math.gcd(c, factor) for c in value.terms.values()} - {1, factor}
+        constant = value.terms.get((), 0)  # stays whole
+        whole = [step for step in sorted(steps, reverse=True) if constant < step or not constant % step]
+        return [(as_index(step), as_index(factor // step)) for step in whole]
+    found = [(as_index(factor), Index({monomial: 1}))] if factor > 1 else []
+    for atom in dict.fromkeys(monomial):
+        if isinstance(atom, Dim):
+            rest = list(monomial)
+            rest.remove(atom)
+            found.append((as_index(atom), Index({tuple(rest): factor})))
+            if factor > 1:
+                found.append((Index({(atom,): factor}), Index({tuple(rest): 1})))
+    return [(unit, units) for unit, units in found if units != 1]
 
 
 def _remainder(value: Index, divisor: Index) -> Index:
@@ -423,28 +406,11 @@ def _remainder(value: Index, divisor: Index) -> Index:
         reduced = Index({m: c % number for m, c in value.terms.items()})
         if reduced != value and all(low >= 0 for low in (product_bounds(m)[0] for m in reduced.terms)):
             return reduced % divisor
-        split = _split_small_rest(value, number)
-        if split is not None:
-            return split
     parts = _in_units(value, divisor)
     if parts is not None:
         coarse, fine, unit, units = parts
         return coarse % units * unit + fine
     return as_index(Remainder(value, divisor))
-
-
-def _split_small_rest(value: Index, number: int) -> Index | None:
-    """(k*a + b) % (k*c) = (k*a) % (k*c) + b for 0 <= b < k."""
-    if len(value.terms) < 2:
-        return None
-    for step in sorted({math.gcd(abs(c), number) for c in value.terms.values()}, reverse=True):
-        if step <= 1:
-            continue
-        coarse = Index({m: c for m, c in value.terms.items() if c % step == 0})
-        fine = value - coarse
-        if coarse.terms and fine.terms and fine.bounds()[0] >= 0 and fine.bounds()[1] < step:
-            return coarse % number + fine
-    return None
 
 
 def _scaled_down(value: Index, factor: int) -> Index:

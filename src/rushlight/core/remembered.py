@@ -11,7 +11,16 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-MOST = 100_000  # results of one operation; beyond that, they are forgotten all at once
+
+class Results(dict[Any, Any]):
+    """Of one operation; when there are too many, all are forgotten."""
+
+    MOST = 100_000
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if len(self) >= self.MOST:
+            self.clear()
+        super().__setitem__(key, value)
 
 
 def _is_fixed(value: Any) -> bool:
@@ -21,7 +30,7 @@ def _is_fixed(value: Any) -> bool:
 
 def remembered(operation: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """A method of an immutable number and another operand, or an int, that is worked out once for each pair."""
-    known: dict[tuple[Any, Any], Any] = {}
+    known = Results()
 
     @functools.wraps(operation)
     def result(self: Any, other: Any) -> Any:
@@ -30,10 +39,7 @@ def remembered(operation: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any
         key = (self, other)
         found = known.get(key)
         if found is None:
-            found = operation(self, other)
-            if len(known) >= MOST:
-                known.clear()
-            known[key] = found
+            found = known[key] = operation(self, other)
         return found
 
     return result
@@ -41,7 +47,7 @@ def remembered(operation: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any
 
 def remembered_mapping(operation: Callable[[Any, Mapping[Any, Any]], Any]) -> Callable[[Any, Any], Any]:
     """The same of a method whose operand says what to put in place of what."""
-    known: dict[tuple[Any, tuple[Any, ...]], Any] = {}
+    known = Results()
 
     @functools.wraps(operation)
     def result(self: Any, values: Mapping[Any, Any]) -> Any:
@@ -50,10 +56,7 @@ def remembered_mapping(operation: Callable[[Any, Mapping[Any, Any]], Any]) -> Ca
         key = (self, tuple(values.items()))
         found = known.get(key)
         if found is None:
-            found = operation(self, values)
-            if len(known) >= MOST:
-                known.clear()
-            known[key] = found
+            found = known[key] = operation(self, values)
         return found
 
     return result

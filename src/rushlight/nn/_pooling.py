@@ -60,7 +60,7 @@ def _with_choice(
 # Maxima.
 
 
-def _declare_max(rank: int) -> None:
+def _max_pool(operator: str, rank: int) -> Callable[..., Any]:
     def max_pool(
         input: Tensor,
         kernel_size: Any,
@@ -69,36 +69,21 @@ def _declare_max(rank: int) -> None:
         dilation: Any = 1,
         ceil_mode: bool = False,
         return_indices: bool = False,
-    ) -> tuple[Tensor, Tensor]:
-        return run_name(
-            f"max_pool{rank}d_with_indices",
-            input,
-            *(_numbers(given, rank) for given in (kernel_size, stride, padding, dilation)),
-            ceil_mode,
-        )
+    ) -> Any:
+        numbers = (_numbers(given, rank) for given in (kernel_size, stride, padding, dilation))
+        return run_name(operator, input, *numbers, ceil_mode)
 
-    def plain_max_pool(
-        input: Tensor,
-        kernel_size: Any,
-        stride: Any = None,
-        padding: Any = 0,
-        dilation: Any = 1,
-        ceil_mode: bool = False,
-        return_indices: bool = False,
-    ) -> Tensor:
-        return run_name(
-            f"max_pool{rank}d",
-            input,
-            *(_numbers(given, rank) for given in (kernel_size, stride, padding, dilation)),
-            ceil_mode,
-        )
+    return max_pool
 
+
+def _declare_max(rank: int) -> None:
     def adaptive_max_pool(
         input: Tensor, output_size: Any, return_indices: bool = False
     ) -> tuple[Tensor, Tensor]:
         return run_name(f"adaptive_max_pool{rank}d", input, _sizes(input, output_size, rank))
 
-    _with_choice(f"max_pool{rank}d", max_pool, plain_max_pool)
+    name = f"max_pool{rank}d"
+    _with_choice(name, _max_pool(f"{name}_with_indices", rank), _max_pool(name, rank))
     _with_choice(f"adaptive_max_pool{rank}d", adaptive_max_pool)
 
 
