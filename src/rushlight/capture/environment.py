@@ -68,24 +68,25 @@ def environment_of(function: Any, args: Any = (), more: Sequence[Any] = ()) -> S
         state = State(generator)
         collector.stored.append((state, None, state[None], f"the state of {name}'s random numbers"))
     collector.finish()
-    for leaf in flatten(args)[0]:
-        if isinstance(leaf, Tensor) and id(leaf) not in collector.tensors:
-            look_at_argument(collector, leaf)
-    return Surroundings(collector)
+    arguments = [leaf for leaf in flatten(args)[0] if isinstance(leaf, Tensor)]
+    return Surroundings(collector, [leaf for leaf in arguments if id(leaf) not in collector.tensors])
 
 
 class Surroundings(Environment):
     """An environment that grows while a program is captured."""
 
-    def __init__(self, collector: Collector) -> None:
+    def __init__(self, collector: Collector, arguments: Sequence[Tensor]) -> None:
         super().__init__(collector.places, collector.stored)
-        self._collector = collector
+        self._collector, self._arguments = collector, arguments
         self.unforeseen: list[Any] = []  # functions that ran before it was known what they read
         self.counters = [] if collector.asks_types else collector.counters()
         self._update()
 
     def _update(self) -> None:
         collector = self._collector
+        for tensor in self._arguments:
+            look_at_argument(collector, tensor)
+        self.absent = may_be_set(collector.asked) if self._arguments else frozenset()
         self.unfinished, self.asks_types = collector.unfinished, collector.asks_types
         self.refusal = collector.refusal
         self.settable = may_be_set(collector.assigned)

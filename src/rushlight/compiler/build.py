@@ -146,8 +146,10 @@ def _guards_of_environment(
         for i, leaf in enumerate(leaves)
         if isinstance(leaf, Tensor) and id(leaf) in known
     ]
+    lacking = [Guard(ARGUMENTS, Aspect.ATTRIBUTES, environment.absent)] if environment.absent else []
     return [
         *pinned,
+        *lacking,
         *guards_of_locations([*call.locations, *call.live.places]),
         *guards_of_numbers(call.live),
     ]

@@ -44,6 +44,7 @@ class Aspect(Enum):
     IDENTITY = "identity"  # the very object
     KIND = "kind"  # any tensor that looks like it (`Alike`)
     LENGTH = "length"  # of a container
+    ATTRIBUTES = "attributes"  # of the arguments: names of which no tensor among them has an attribute
     PRESENCE = "presence"  # whether a gradient is there
     HOOKS = "hooks"  # of a tensor, the very objects
     SHARING = "sharing"  # of the arguments: which of them share memory, and how
@@ -158,6 +159,8 @@ def _found(guard: Guard, call: Call, captured: Sequence[Tensor]) -> Any:
         return call.key.sharing
     if aspect is Aspect.SHARING_CAPTURED:
         return sharing_with(captured, call.leaves)
+    if aspect is Aspect.ATTRIBUTES:
+        return frozenset(name for name in guard.expected if not lack(call.leaves, (name,)))
     if isinstance(ref, Modes):
         return call.key.modes
     if isinstance(ref, Number):
@@ -178,6 +181,8 @@ def _found(guard: Guard, call: Call, captured: Sequence[Tensor]) -> Any:
 
 def _holds(guard: Guard, found: Any) -> bool:
     aspect, expected = guard.aspect, guard.expected
+    if aspect is Aspect.ATTRIBUTES:
+        return not found
     if aspect is Aspect.HOOKS:
         return _identical(found, expected)
     if isinstance(guard.ref, At) or aspect is Aspect.IDENTITY or isinstance(guard.ref, Number):
@@ -199,6 +204,8 @@ def _difference(guard: Guard, found: Any) -> str:
         return f"is another {type(expected).__name__}"
     if aspect is Aspect.KIND:
         return "is no tensor of the same class, shape, dtype and requires_grad"
+    if aspect is Aspect.ATTRIBUTES:
+        return f"a tensor has the attribute {min(found)}, which none had"
     if aspect is Aspect.PRESENCE:
         return "was there, is not" if expected else "was not there, is"
     if aspect is Aspect.SHARING:
@@ -250,10 +257,13 @@ class GuardCheck:
         self._laid_out: list[tuple[GradOf | At, Any]] = []
         self._pinned: list[tuple[int, Tensor]] = []
         self._sharing: list[Any] | None = None  # whether it matters, and how it is
+        self.absent: tuple[str, ...] = ()  # names of attributes that no argument has
         self._locations = _Locations([g for g in guards if isinstance(g.ref, At)])
         for ref, aspect, expected in guards:
             if aspect is Aspect.SHARING_CAPTURED:
                 self._sharing = expected
+            elif aspect is Aspect.ATTRIBUTES:
+                self.absent = tuple(expected)
             elif isinstance(ref, Captured):
                 (self._hooked if aspect is Aspect.HOOKS else self.captured).append((ref.tensor, expected))
             elif isinstance(ref, GradOf) and aspect is Aspect.PRESENCE:
@@ -278,6 +288,8 @@ class GuardCheck:
                     return False
                 self._seen[i] = tensor, weakref.ref(tensor._array), tensor._requires_grad
         if not self._locations.hold() or not self._same_hooks():
+            return False
+        if self.absent and not lack(leaves, self.absent):
             return False
         for ref, expected in self._present:
             if (ref.find(leaves) is not None) != expected:
@@ -403,6 +415,15 @@ def _identical(a: Sequence[Any], b: Sequence[Any]) -> bool:
 
 
 # As a native table.
+
+
+def lack(leaves: Sequence[Any], names: Sequence[str]) -> bool:
+    """Whether no tensor among the arguments has an attribute of one of these names."""
+    return not any(
+        isinstance(leaf, Tensor) and getattr(leaf, name, MISSING) is not MISSING
+        for leaf in leaves
+        for name in names
+    )
 
 
 def only_locations(guards: Sequence[Guard]) -> bool:

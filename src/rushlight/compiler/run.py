@@ -26,6 +26,7 @@ from ..core.mutation import READ_ONLY
 from ..core.tensor import AUTOGRAD, Tensor, alias, wrap
 from ..runtime import redzones
 from ..runtime.invoke import NO_GUARDS, Invoker, Source, available, may_write
+from .guards import lack
 from .native_call import is_plain, make_native_call, write_back
 from .specialization import CallPath, Specialization
 
@@ -49,7 +50,8 @@ def native_entry(
     native, locations_hold = invoker.call, spec.check.locations_hold
     if spec.path is CallPath.NATIVE:
         return native
-    return lambda *args: native(*args) if locations_hold() else NotImplemented
+    absent = spec.check.absent
+    return lambda *args: native(*args) if locations_hold() and lack(args, absent) else NotImplemented
 
 
 def _after_numbers(spec: Specialization, native: Callable[..., Any]) -> Callable[..., Any]:

@@ -29,7 +29,9 @@ class CallPath(Enum):
     """How a call of plain tensors runs."""
 
     NATIVE = "the native callable checks every guard, runs the program and wraps its results"
-    NATIVE_AFTER_CHECK = "Python checks the guards on its locations, the native callable does the rest"
+    NATIVE_AFTER_CHECK = (
+        "Python checks the guards on its locations and on attributes, the native callable does the rest"
+    )
     NATIVE_WITH_NUMBERS = "Python reads the live numbers, the native callable does the rest, effects included"
     PYTHON = "Python checks the guards, fills the inputs, runs the program and does its effects"
 
@@ -107,8 +109,9 @@ class Specialization:
             return CallPath.PYTHON
         effects = call.writes or call.gradients
         if kinds <= {"value"} and not effects and not self.live.fills and not self.live.guarded:
-            return CallPath.NATIVE if self.native_guards is not None else CallPath.NATIVE_AFTER_CHECK
-        if kinds <= {"value", "python"} and self.native_guards is not None:
+            native = self.native_guards is not None and not self.check.absent
+            return CallPath.NATIVE if native else CallPath.NATIVE_AFTER_CHECK
+        if kinds <= {"value", "python"} and self.native_guards is not None and not self.check.absent:
             return CallPath.NATIVE_WITH_NUMBERS
         return CallPath.PYTHON
 
