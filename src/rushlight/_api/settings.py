@@ -11,9 +11,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from ..core.data_sizes import chosen_size, derived_size
 from ..core.determinism import DETERMINISM, set_determinism
 from ..core.errors import WARNINGS
-from ..core.symbols import SizeTruth, chosen_size, derived_size, is_size, number_of_size
+from ..core.symbols import SizeTruth, is_size, number_of_size
 
 __all__ = [
     "are_deterministic_algorithms_enabled",

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+from ..core.data_sizes import at_least
 from ..core.dtypes import DTYPES
 from ..core.registry import REGISTRY, Kind
 from ..core.shapes import Spec, numel
-from ..core.symbols import at_least
 from ..core.traits import Trait
 from ..graph.ir import Graph, Node, Value
 from .partition import depending_on

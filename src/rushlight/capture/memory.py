@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from math import gcd
 from typing import Any
 
+from ..core.data_sizes import alike
 from ..core.dtypes import DType
 from ..core.registry import REGISTRY
 from ..core.shapes import Spec, extent, numel
-from ..core.symbols import alike
 from ..core.tensor import Tensor
 from ..graph.ir import Graph, Value
 

@@ -31,12 +31,13 @@ from typing import Any
 import numpy as np
 
 from ..core.atoms import Dim
+from ..core.data_sizes import is_data
 from ..core.dispatch import AMBIENT
 from ..core.dtypes import DTYPES
 from ..core.index import Index
 from ..core.shapes import Spec
 from ..core.symbol_table import DERIVED, LARGEST, DerivedSize
-from ..core.symbols import Symbols, SymInt, install_live_numbers, is_data, spelled
+from ..core.symbols import Symbols, SymInt, install_live_numbers, spelled
 from ..graph.ir import Value
 from .live_inputs import SCOPE, LiveInputs, same
 from .locations import MISSING, Place

@@ -12,11 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ..core.data_sizes import is_data
 from ..core.errors import check
 from ..core.marks import DimensionMark
 from ..core.pytree import flatten
 from ..core.shapes import Spec, is_dense, memory_order, strides_in_order
-from ..core.symbols import hint, is_data, is_size, plain
+from ..core.symbols import hint, is_size, plain
 from ..core.tensor import Tensor
 from .numbers import Numbers
 

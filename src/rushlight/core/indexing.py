@@ -16,13 +16,14 @@ from typing import Any
 import numpy as np
 
 from . import construct
+from .data_sizes import is_data
 from .dispatch import run_name
 from .dtypes import DTYPES, Category
 from .errors import check, fail
 from .mutation import assign, check_target
 from .overlap import check_no_overlap
 from .registry import REGISTRY
-from .symbols import is_data, is_size
+from .symbols import is_size
 from .tensor import TRACED, Tensor
 
 _MASKS = ("bool", "uint8")

@@ -78,8 +78,8 @@ def maybe_mark_dynamic(tensor: Any, index: Any) -> None:
 def mark_unbacked(
     tensor: Any, index: Any, *, strict: bool = False, min: int | None = None, max: int | None = None
 ) -> None:
-    """The size changes, and under fullgraph=True compiled code takes it as it takes a size that is data: one program
-    serves all sizes (from `min` to `max`, if given), 0 and 1 included, and a program that asks for more than that
+    """The size changes, and under fullgraph=True compiled code takes it as it takes a size that is data: one
+    program serves all sizes (from `min` to `max`, if given), 0 and 1 included, and a program that asks for more
     is an error. Elsewhere it is as after `mark_dynamic`, or `maybe_mark_dynamic` if not `strict`."""
     if strict:
         mark_dynamic(tensor, index, min=min, max=max)

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from .data_sizes import from_end, greatest, is_data, least
 from .errors import check, fail
-from .symbols import SizeTruth, exact, from_end, greatest, is_data, is_size, least
+from .symbols import SizeTruth, exact, is_size
 
 if TYPE_CHECKING:
     from .dtypes import DType

@@ -161,7 +161,7 @@ class SizeTruth(SymBoolBase):
     def __bool__(self) -> bool:
         symbols = self.symbols
         if symbols.asking and not _in_library(sys._getframe(1)):
-            raise symbols.cannot_tell(f"depends on whether {self}, {symbols.in_words(self.index)}")
+            raise symbols.cannot_tell(f"depends on whether {symbols.in_words(self.index)} is {self.relation}")
         if self.likely is not None:
             return self.likely is self.holds
         asked = symbols.is_zero if self.relation == "== 0" else symbols.is_nonnegative
@@ -263,26 +263,6 @@ def exact(value: Any) -> Any:
     return value.symbols.simplified(value.index) if type(value) is SymInt else value
 
 
-def alike(a: Any, b: Any) -> bool:
-    """Whether sizes in tuples are equal; those that are data, only if they are so whatever the data is."""
-    if len(a) != len(b):
-        return False
-    return all(_alike(x, y) for x, y in zip(a, b, strict=True))
-
-
-def _alike(x: Any, y: Any) -> bool:
-    rest = x - y
-    return rest.symbols.proved("== 0", rest.index) is True if is_data(rest) else bool(x == y)
-
-
-def differ(a: Any, b: Any) -> bool:
-    """Whether sizes in tuples are not equal; those that are data, only if they are so whatever the data is."""
-    if len(a) != len(b):
-        return True
-    unequal = [x != y for x, y in zip(a, b, strict=True)]
-    return any(found for found in unequal if type(found) is not SizeTruth)
-
-
 def hint(value: Any) -> int:
     """What a size was in the call that is captured; an int is itself. For choices, never for results."""
     if type(value) is SymInt:
@@ -298,24 +278,6 @@ def hint_of(index: Index) -> int:
     if number is not None:
         return number
     return owner_of(index).hint(index)
-
-
-def is_data(size: Any) -> bool:
-    """Whether a size is known only while the program runs."""
-    return type(size) is SymInt and size.symbols.is_data(size.index)
-
-
-def at_least(size: Any, least: int) -> bool:
-    """Whether a size is so much, where it need not be known: of one that is data, whatever the data is."""
-    if is_data(size):
-        return size.symbols.proved(">= 0", size.index - least) is True
-    return bool(size >= least)
-
-
-def not_empty(size: Any) -> None:
-    """Compile for a size of 1 or more, if it is data."""
-    if is_data(size):
-        size.symbols.is_positive(size.index)
 
 
 def divisible(size: Any, by: int) -> bool:
@@ -340,75 +302,9 @@ def owner_of(index: Index) -> Symbols:
     return next(atom.owner for atom in index.atoms() if isinstance(atom, Dim))
 
 
-def greatest(a: Any, b: Any) -> Any:
-    """The larger of two sizes, as a size also where that depends on data."""
-    return _chosen("max", a, b)
-
-
-def least(a: Any, b: Any) -> Any:
-    """The smaller of two sizes, as a size also where that depends on data."""
-    return _chosen("min", a, b)
-
-
-def from_end(at: Any, size: Any) -> Any:
-    """A position that counts from the end if it is negative."""
-    if is_data(at):
-        known = at.symbols.proved(">= 0", at.index)
-        if known is None:
-            whole = size.index if type(size) is SymInt else as_index(size)
-            return at.symbols.derive("wrap", (at.index, whole))
-        return at if known else at + size
-    return at + size if at < 0 else at
-
-
-def derived_size(kind: str, a: Any, b: Any) -> Any:
-    """The larger or smaller of two numbers; of sizes that a program is captured with, without a guard on which."""
-    sizes = [size for size in (a, b) if type(size) is SymInt]
-    first, second = index_of(a), index_of(b)
-    if not sizes or first is None or second is None or not sizes[0].symbols.capturing:
-        return max(a, b) if kind == "max" else min(a, b)
-    return _ordered(sizes[0].symbols, kind, (a, first), (b, second))
-
-
-def chosen_size(condition: SizeTruth, then: Any, otherwise: Any) -> Any:
-    """One of two sizes, which data decides."""
-    first, second = index_of(then), index_of(otherwise)
-    if first is None or second is None:
-        return then if condition else otherwise
-    if not condition.holds:
-        first, second = second, first
-    return condition.symbols.derive(f"if {condition.relation}", (condition.index, first, second))
-
-
 def number_of_size(compute: Callable[..., Any], text: str, size: Any) -> Any:
     """A float that is computed of a size: a live number while the program is captured."""
     return _number_of(size, compute, text, size)
-
-
-def learn_order(smaller: Any, larger: Any) -> None:
-    """One size is not larger than another, whatever the data is that they depend on."""
-    rest = larger - smaller
-    if is_data(rest) and rest.symbols.capturing and not rest.symbols.proved(">= 0", rest.index):
-        rest.symbols.learn(">= 0", rest.index)
-
-
-def _chosen(kind: str, a: Any, b: Any) -> Any:
-    sizes = [size for size in (a, b) if type(size) is SymInt]
-    first, second = index_of(a), index_of(b)
-    if not sizes or first is None or second is None:
-        return max(a, b) if kind == "max" else min(a, b)
-    symbols = sizes[0].symbols
-    if not symbols.is_data(first) and not symbols.is_data(second):
-        return max(a, b) if kind == "max" else min(a, b)
-    return _ordered(symbols, kind, (a, first), (b, second))
-
-
-def _ordered(symbols: Symbols, kind: str, a: tuple[Any, Index], b: tuple[Any, Index]) -> Any:
-    if symbols.proved(">= 0", a[1] - b[1]):
-        return a[0] if kind == "max" else b[0]
-    if symbols.proved(">= 0", b[1] - a[1]):
-        return b[0] if kind == "max" else a[0]
-    return symbols.derive(kind, (a[1], b[1]))
 
 
 def symbols_in(value: Any) -> set[Dim]:
@@ -517,24 +413,13 @@ __all__ = [
     "SizeTruth",
     "SymInt",
     "Symbols",
-    "alike",
-    "at_least",
-    "chosen_size",
-    "derived_size",
-    "differ",
     "divisible",
     "exact",
-    "from_end",
-    "greatest",
     "hint",
     "hint_of",
     "index_of",
     "install_live_numbers",
-    "is_data",
     "is_size",
-    "learn_order",
-    "least",
-    "not_empty",
     "number_of_size",
     "owner_of",
     "plain",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..core.data_sizes import alike
 from ..core.dispatch import run_name
 from ..core.errors import check
 from ..core.registry import FUNCTION, INTERNAL, composite
 from ..core.shapes import numel
-from ..core.symbols import alike
 from ..core.tensor import Tensor
 from ..ops.loss import MEAN, NONE, SUM
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..core.data_sizes import greatest
 from ..core.dispatch import run_name
 from ..core.dtypes import DTYPES
 from ..core.errors import check
 from ..core.registry import FUNCTION, METHOD, OUT, composite
 from ..core.shapes import Shape, wrap_dim, wrap_dims
-from ..core.symbols import greatest
 from ..core.tensor import Tensor
 
 BOOL = DTYPES["bool"]

@@ -6,12 +6,12 @@ import itertools
 from dataclasses import replace
 from typing import Any
 
+from ..core.data_sizes import from_end
 from ..core.dispatch import call, run_name
 from ..core.errors import check
 from ..core.registry import FUNCTION, INPLACE_METHOD, INTERNAL, METHOD, OUT, REGISTRY, Kind, OpDef, composite
 from ..core.schema import Argument
 from ..core.shapes import Shape, Spec, infer_size, view_strides, wrap_dim, wrap_dims
-from ..core.symbols import from_end
 from ..core.tensor import Tensor
 from ..core.tokens import contiguous_format
 

@@ -5,10 +5,10 @@ A gradient is put where the view took its elements; there are zeros elsewhere.
 
 from __future__ import annotations
 
+from ..core.data_sizes import from_end
 from ..core.dispatch import run_name
 from ..core.registry import INTERNAL, composite
 from ..core.shapes import Shape, slice_bounds, wrap_dim
-from ..core.symbols import from_end
 from ..core.tensor import Tensor
 
 

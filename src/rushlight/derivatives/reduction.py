@@ -9,10 +9,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from ..core.data_sizes import is_data
 from ..core.dispatch import run_name
 from ..core.dtypes import DType
 from ..core.shapes import Shape, numel, wrap_dims
-from ..core.symbols import is_data
 from ..core.tensor import Tensor
 from .declare import AUTO_LINEAR, NOT_DIFFERENTIABLE, derivative
 from .helpers import conj, restore_dims

@@ -6,10 +6,10 @@ they are exact at zeros, and with differentiable operators, so they have derivat
 
 from __future__ import annotations
 
+from ..core.data_sizes import is_data
 from ..core.dispatch import run_name
 from ..core.dtypes import DType
 from ..core.shapes import Shape
-from ..core.symbols import is_data
 from ..core.tensor import Tensor
 from .declare import AUTO_LINEAR, derivative
 from .helpers import conj

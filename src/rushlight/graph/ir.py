@@ -15,13 +15,14 @@ from dataclasses import replace
 from typing import Any
 
 from ..core.atoms import Dim
+from ..core.data_sizes import differ
 from ..core.dispatch import infer
 from ..core.errors import InternalError
 from ..core.passes import VERIFY
 from ..core.registry import Kind, OpDef
 from ..core.shapes import Spec
 from ..core.symbol_table import CannotTell
-from ..core.symbols import Symbols, SymInt, differ, symbols_in
+from ..core.symbols import Symbols, SymInt, symbols_in
 from ..core.tensor import meta_tensor
 
 

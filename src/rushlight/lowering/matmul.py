@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..core.data_sizes import not_empty
 from ..core.dtypes import DTYPES, Category, DType
 from ..core.index import Var
 from ..core.shapes import Spec
-from ..core.symbols import exact, not_empty
+from ..core.symbols import exact
 from ..loops.expr import Expr, NotRecordable, loads_in
 from ..loops.kernels import Product
 from ..loops.nest import Buffer, Combine

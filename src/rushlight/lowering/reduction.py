@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..core.data_sizes import is_data
 from ..core.dtypes import DTYPES, DType
 from ..core.shapes import Spec, numel, reduced_shape, wrap_dims
-from ..core.symbols import is_data, is_size
+from ..core.symbols import is_size
 from ..loops.expr import NotRecordable
 from ..loops.nest import Combine
 from .declare import extern, lowering

@@ -10,10 +10,11 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..core.data_sizes import alike, greatest, least
 from ..core.dtypes import int64
 from ..core.index import Index
 from ..core.shapes import Spec, contiguous_strides, numel, wrap_dim, wrap_dims
-from ..core.symbols import alike, greatest, is_size, least
+from ..core.symbols import is_size
 from ..loops.expr import Expr, Recorder
 from .assemble import Part, assembled, is_small, layout, overwritten
 from .cost import MOST_CHOSEN, MOST_ROLLED

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core import dtypes
+from ..core.data_sizes import is_data
 from ..core.dtypes import DTYPES, Category, DType
 from ..core.errors import check
 from ..core.registry import FUNCTION, INPLACE, INPLACE_METHOD, INTERNAL, METHOD, OUT, Api, define
@@ -20,7 +21,7 @@ from ..core.shapes import (
     preserved_strides,
     strides_in_order,
 )
-from ..core.symbols import SymInt, is_data
+from ..core.symbols import SymInt
 from ..core.tensor import Tensor
 from ..core.tokens import channels_last, channels_last_3d, contiguous_format, preserve_format, strided
 from ..core.tokens import memory_format as MemoryFormat

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..core.data_sizes import least
 from ..core.errors import check
 from ..core.registry import FUNCTION, INTERNAL, define
 from ..core.shapes import Shape, Spec, preserved_strides, suggested_strides
-from ..core.symbols import least
 from ..core.tensor import Tensor
 from .creation import check_representable
 

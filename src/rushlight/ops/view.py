@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ..core.data_sizes import from_end, greatest, is_data, learn_order
 from ..core.dtypes import DTYPES, DType
 from ..core.errors import check, fail
 from ..core.registry import FUNCTION, INPLACE, INPLACE_METHOD, INTERNAL, METHOD, view
@@ -23,7 +24,6 @@ from ..core.shapes import (
     wrap_dim,
     wrap_dims,
 )
-from ..core.symbols import from_end, greatest, is_data, learn_order
 from ..core.tensor import Tensor
 from ..core.traits import Trait
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ..core.data_sizes import at_least, is_data
 from ..core.index import Var
-from ..core.symbols import at_least, divisible, is_data, is_size, size_of
+from ..core.symbols import divisible, is_size, size_of
 from ..loops.expr import Expr, cost, walk
 from ..loops.instructions import CHECKS
 from ..loops.nest import MemoryKind, Nest, Phase, Reduce, Statement, Store

@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ..core.data_sizes import at_least
 from ..core.errors import InternalError
 from ..core.index import Index
-from ..core.symbols import at_least, divisible, hint
+from ..core.symbols import divisible, hint
 from ..loops.expr import Access, Expr
 from ..loops.nest import Nest, Phase, Store, print_nest
 from ..loops.plans import Split

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..core.atoms import Dim
+from ..core.data_sizes import is_data
 from ..core.index import Below, Index, Var, as_index
 from ..core.proofs import always_nonnegative
-from ..core.symbols import divisible, hint, hint_of, is_data, is_size
+from ..core.symbols import divisible, hint, hint_of, is_size
 from ..loops.expr import Expr, cost, walk
 from ..loops.extents import points_of
 from ..loops.kernels import Scatter

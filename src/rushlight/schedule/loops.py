@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..core.data_sizes import is_data
 from ..core.index import Index, Quotient, Remainder, Var, as_index
-from ..core.symbols import divisible, hint, is_data, size_of
+from ..core.symbols import divisible, hint, size_of
 from ..loops.expr import Recorder, cost, loads_in, walk
 from ..loops.extents import points_hint, points_of
 from ..loops.nest import MemoryKind, Nest, Phase, Statement, Store
