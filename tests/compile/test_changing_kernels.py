@@ -164,3 +164,17 @@ def test_native_calls_of_many_sizes() -> None:
         x = rl.ones(n, 8)
         rl.testing.assert_close(f(x), x)
     assert len(f.reasons) == 1
+
+
+# Large reductions.
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda x: x.sum(), lambda x: x.argmax(), lambda x: x.sum(0), lambda x: x.var(0), lambda x: x.amax((0, 1))],
+)
+def test_large_reductions_are_cut_into_parts(function: Callable[..., Any]) -> None:
+    shapes = [(1500, 700), (2000, 64), (70, 9000), (3, 5), (40_000, 3)]
+    compiled = check(function, [[rl.randn(*each)] for each in shapes], 2)  # few rows have no parts
+    large, _ = (entry for known in compiled.specializations.values() for entry in known)
+    assert any(buffer.name.endswith("_parts") for s in large.artifact.schedule.steps for buffer in s.outputs)

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.data_sizes import is_data
 from ..core.index import Index, Quotient, Remainder, Var, as_index
-from ..core.symbols import divisible, hint, size_of
+from ..core.symbols import divisible, hint, is_size, size_of
 from ..loops.expr import Recorder, cost, loads_in, walk
 from ..loops.extents import points_hint, points_of
 from ..loops.nest import MemoryKind, Nest, Phase, Statement, Store
@@ -210,4 +209,4 @@ def _work(nest: Nest) -> int:
         per_row += points_of(phase.inner) * sum(
             1 + cost(s.value) + 2 * len(loads_in(s.value)) for s in phase.statements
         )
-    return points_of(nest.outer) * (per_row + 1 if is_data(per_row) else max(1, per_row))
+    return points_of(nest.outer) * (per_row + 1 if is_size(per_row) else max(1, per_row))

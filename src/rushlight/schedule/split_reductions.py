@@ -1,7 +1,8 @@
 """Large reductions with few results, in two steps: parts of the loop are folded side by side, then the parts.
 
 How a loop is cut depends on its length alone, so the result does not depend on the number of threads. What is
-left over by equal parts is folded on its own.
+left over by equal parts is folded on its own. A loop whose length changes from call to call has parts of the
+length that suited the call that was captured, as many as there are.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ from dataclasses import replace
 
 from ..core.dtypes import DTYPES
 from ..core.index import Var, as_index
-from ..loops.definitions import Definition, Map, Reduction, points, read
+from ..core.symbols import hint_of
+from ..loops.definitions import Definition, Map, Reduction, read
 from ..loops.expr import Expr, Recorder, loads_in, reindex
-from ..loops.extents import constant, extents, flatten, points_of, unflatten
+from ..loops.extents import extents, flatten, points_hint, unflatten
 from ..loops.nest import Buffer, Combine, MemoryKind
 from ..loops.program import Program
 from .cost import (
@@ -65,16 +67,13 @@ def _all_split(recorder: Recorder, definitions: Sequence[Definition]) -> list[De
 
 
 def _is_large(reduction: Reduction) -> bool:
-    if not _has_numbers(reduction):
-        return False
-    longest = max((constant(var.extent) for var in reduction.inner), default=0)
-    total = points_of(reduction.inner)
-    return points(reduction) < FEW_RESULTS and total >= LARGE_PARTS * PART and longest >= SHORTEST_LOOP
+    longest = max((hint_of(var.extent) for var in reduction.inner), default=0)
+    total = points_hint(reduction.inner)
+    return _results(reduction) < FEW_RESULTS and total >= LARGE_PARTS * PART and longest >= SHORTEST_LOOP
 
 
-def _has_numbers(reduction: Reduction) -> bool:
-    """Whether its loops have the same extents in every call: how others are best cut is not known here."""
-    return all(var.extent.constant_value() is not None for var in (*reduction.outer, *reduction.inner))
+def _results(reduction: Reduction) -> int:
+    return points_hint(reduction.outer)
 
 
 def _flat(recorder: Recorder, reduction: Reduction) -> Reduction:
@@ -92,8 +91,6 @@ def _flat(recorder: Recorder, reduction: Reduction) -> Reduction:
 def _is_tall(reduction: Reduction) -> bool:
     """Whether rows of a large matrix are folded into one row: it is better read in bands of rows than in
     columns."""
-    if not _has_numbers(reduction):
-        return False
     if not reduction.outer or reduction.combine in EXTREME or not _trailing(reduction):
         return False
     height = _height(reduction)
@@ -103,14 +100,14 @@ def _is_tall(reduction: Reduction) -> bool:
         if any(access.index.depends_on(var) for var in reduction.inner)
     ]
     return (
-        points(reduction) * height >= TALL
+        _results(reduction) * height >= TALL
         and height >= 4 * BAND
         and all(not access.indirect and access.index.stride(reduction.outer[-1]) == 1 for access in accesses)
     )
 
 
 def _height(reduction: Reduction) -> int:
-    return points_of(reduction.inner)
+    return points_hint(reduction.inner)
 
 
 def _trailing(reduction: Reduction) -> int:
@@ -118,7 +115,7 @@ def _trailing(reduction: Reduction) -> int:
     all there is; else 0."""
     rows = 1
     for count in range(1, len(reduction.inner)):
-        rows *= constant(reduction.inner[-count].extent)
+        rows *= hint_of(reduction.inner[-count].extent)
         if rows >= BAND:
             return count
     return int(len(reduction.inner) == 1)
@@ -126,7 +123,7 @@ def _trailing(reduction: Reduction) -> int:
 
 def _is_narrow(reduction: Reduction) -> bool:
     """Whether a matrix has few columns and so many rows that its columns would not stay in cache."""
-    return points(reduction) <= NARROW and _height(reduction) >= HIGH
+    return _results(reduction) <= NARROW and _height(reduction) >= HIGH
 
 
 def _stands_alone(reduction: Reduction, definitions: Sequence[Definition]) -> bool:
@@ -155,16 +152,15 @@ def _plain(recorder: Recorder, reduction: Reduction) -> list[Reduction]:
 
 
 def _split(recorder: Recorder, reduction: Reduction) -> list[Definition]:
-    longest = max(reduction.inner, key=lambda var: constant(var.extent))
-    total = points_of(reduction.inner)
-    extent = constant(longest.extent)
-    few = points(reduction) < FEW_RESULTS
-    parts = min(MOST_PARTS, max(2, total // PART), extent) if few else max(2, extent // BAND)
-    length = extent // parts
+    longest = max(reduction.inner, key=lambda var: hint_of(var.extent))
+    total, extent = points_hint(reduction.inner), hint_of(longest.extent)
+    few = _results(reduction) < FEW_RESULTS
+    count = min(MOST_PARTS, max(2, total // PART), extent) if few else max(2, extent // BAND)
+    length = extent // count
     if few and length >= VECTOR_PART:
         length -= length % VECTOR_PART
-    parts = extent // length
-    rest = extent - parts * length
+    parts = longest.extent // length
+    rest = longest.extent % length
     name, dtype = reduction.buffer.name, reduction.value.dtype
     chunk, along = Var(f"{name}_part", parts), Var(f"{longest.name}_in", length)
     partial = Buffer(f"{name}_parts", dtype, reduction.buffer.size * parts, MemoryKind.TEMPORARY)
@@ -178,7 +174,7 @@ def _split(recorder: Recorder, reduction: Reduction) -> list[Definition]:
         )
     ]
     parted = recorder.load_at(partial, flatten((chunk, *reduction.outer)), dtype)
-    if not rest:
+    if rest == 0:
         return [*steps, Reduction(reduction.buffer, reduction.outer, (chunk,), reduction.combine, parted)]
     whole, left = (
         Buffer(f"{name}_{part}", dtype, reduction.buffer.size, MemoryKind.TEMPORARY)
