@@ -24,7 +24,7 @@ def given(rows: int, columns: int = 16, seed: int = 0) -> tuple[Any, Any]:
 
 
 def fixed_forms(function: Any) -> list[Any]:
-    return [form for form in function._at_sizes._known.values() if form is not None]
+    return [form for form in function._at_sizes._known.values() if form]
 
 
 def test_repeated_sizes_run_natively() -> None:
@@ -54,6 +54,20 @@ def test_several_results_strides_and_views() -> None:
         assert found[2] == expected[2] == {"rows": rows}
         for mine, other in zip(found[:2], expected[:2], strict=True):
             assert rl.allclose(mine, other, atol=1e-5) and mine.stride() == other.stride()
+
+
+def test_results_that_are_views_of_outputs() -> None:
+    """Which the native callable does not make: the program itself is called natively."""
+    weight = rl.ones(16, 4)
+
+    def program(x: Any) -> Any:
+        return (x.reshape(-1, 16) @ weight).reshape(x.shape[0], -1, 4)
+
+    function = rl.compile(program, dynamic=True)
+    for rows in (3, 8, 3, 8, 3, 8):
+        x = given(rows * 5)[0].reshape(rows, 5, 16)
+        assert rl.allclose(function(x), program(x), atol=1e-5)
+    assert len(fixed_forms(function)) == 2 and len(function.reasons) == 1
 
 
 def test_a_program_that_asks_for_sizes_and_numbers() -> None:

@@ -171,7 +171,13 @@ def test_native_calls_of_many_sizes() -> None:
 
 @pytest.mark.parametrize(
     "function",
-    [lambda x: x.sum(), lambda x: x.argmax(), lambda x: x.sum(0), lambda x: x.var(0), lambda x: x.amax((0, 1))],
+    [
+        lambda x: x.sum(),
+        lambda x: x.argmax(),
+        lambda x: x.sum(0),
+        lambda x: x.var(0),
+        lambda x: x.amax((0, 1)),
+    ],
 )
 def test_large_reductions_are_cut_into_parts(function: Callable[..., Any]) -> None:
     shapes = [(1500, 700), (2000, 64), (70, 9000), (3, 5), (40_000, 3)]

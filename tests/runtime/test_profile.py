@@ -47,6 +47,17 @@ def test_launches_and_kernels_are_timed() -> None:
     assert "1x200x200x200 float32" in text
 
 
+@pytest.mark.usefixtures("profiling")
+def test_programs_of_changing_sizes_are_timed() -> None:
+    before = len(profile._programs)
+    function = rushlight.compile(lambda a: (a @ a).softmax(-1), dynamic=True, fullgraph=True)
+    for size in (40, 50, 40, 50):
+        function(rushlight.ones(size, size))
+    (program,) = profile._programs[before:]
+    assert program.milliseconds()[0] == 4
+    assert any(t.operations == 2 * 40**3 for t in program.timers)  # of the call that was captured
+
+
 def test_programs_are_plain_without_it() -> None:
     before = len(profile._programs)
     rushlight.compile(lambda x: x.exp() + 3, fullgraph=True)(rushlight.ones(5))

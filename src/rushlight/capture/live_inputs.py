@@ -77,8 +77,6 @@ class LiveInputs:
         fixed.sizes, fixed._last = {}, None
         fixed.guards = [(text, value) for text, value in self.guards if not _roots_in(text) <= sizes]
         fixed.guarded = bool(fixed.guards)
-        if not fixed.guards and not self.fills:
-            fixed.roots = []
         return fixed
 
     def found(self, values: list[Any], sizes: Sequence[int]) -> None:

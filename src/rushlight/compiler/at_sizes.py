@@ -10,12 +10,12 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from ..runtime.executable import Executable
 from ..runtime.sized import SizedExecutable
 from .call_key import CallKey
-from .specialization import CallPath, Specialization
+from .specialization import Specialization
 
 MOST_SIZES = 64  # for which a function keeps a specialization; those used last stay
 
@@ -24,7 +24,8 @@ class SizedSpecializations:
     """Those of one function, by the key of a call with all of its sizes, and its ints, which may be sizes."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[Any, Specialization | None] = OrderedDict()  # None: met once
+        # None: met once; False: there can be none
+        self._known: OrderedDict[Any, Specialization | Literal[False] | None] = OrderedDict()
         self._lock = threading.Lock()
         # by the shapes of plain arguments, native callables, each with its specialization
         self._native: dict[Any, tuple[Callable[..., Any], Specialization]] = {}
@@ -56,9 +57,9 @@ class SizedSpecializations:
         exact = _exactly(key, leaves)
         with self._lock:
             found = self._known.get(exact)
-            if found is not None:
+            if found:
                 self._known.move_to_end(exact)
-        return found
+        return found or None
 
     def met(
         self, key: CallKey, leaves: Sequence[Any], specialization: Specialization, numbers: Sequence[Any]
@@ -67,7 +68,8 @@ class SizedSpecializations:
         exact = _exactly(key, leaves)
         with self._lock:
             if exact in self._known:
-                self._known[exact] = self._known[exact] or at_sizes(specialization, numbers)
+                if self._known[exact] is None:
+                    self._known[exact] = at_sizes(specialization, numbers) or False
                 self._known.move_to_end(exact)
             else:
                 self._known[exact] = None
@@ -88,6 +90,7 @@ def at_sizes(spec: Specialization, numbers: Sequence[Any]) -> Specialization | N
     executable: Executable = found.at(sizes)
     if not executable.native:
         return None
+    executable.call_natively()
     call = replace(
         spec.call,
         leaves=[spec.sized(leaf, sizes) for leaf in spec.call.leaves],
@@ -95,5 +98,4 @@ def at_sizes(spec: Specialization, numbers: Sequence[Any]) -> Specialization | N
         live=spec.live.at(numbers),
     )
     artifact = replace(spec.artifact, executable=executable)
-    fixed = replace(spec, call=call, artifact=artifact, fixed=True)
-    return None if fixed.path is CallPath.PYTHON else fixed
+    return replace(spec, call=call, artifact=artifact, fixed=True)

@@ -148,6 +148,11 @@ class Executable:
             found.insert(position, inputs[given])
         return found
 
+    def call_natively(self) -> None:
+        """Call a program for sizes that came again as one of fixed sizes is: it gets a native callable, too."""
+        if self._call is False and self.native and available():
+            self._call = None
+
     def _run_on(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
         if redzones.enabled():
             return run_guarded(self, inputs)

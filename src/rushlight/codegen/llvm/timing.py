@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...core.lazy import LazyModule
+from ...core.symbols import hint
 from ...loops.kernels import Product
 from ...loops.nest import MemoryKind
 from ...loops.plans import LoopPlan
@@ -73,13 +74,13 @@ class Timers:
 
 
 def _timer(step: Step, part: str) -> Timer:
-    moved = sum(bytes_of(b) for b in buffers_of(step) if b.memory is not MemoryKind.ROW)
+    """Of sizes that change: what a call like the one that was captured does."""
+    moved = hint(sum(bytes_of(b) for b in buffers_of(step) if b.memory is not MemoryKind.ROW))
     if isinstance(step, LoopPlan):
         written = ", ".join(str(b) for b in step.outputs if b.memory is not MemoryKind.ROW)
         return Timer(f"{step.nest.name} -> {written}", launch=False, moved=moved)
     if not isinstance(step, Product) or part:
         return Timer(f"{step.name} {part}".strip(), launch=False, moved=moved if not part else 0)
     product = step.shape
-    return Timer(
-        f"{step.name} {product}", launch=False, operations=2 * product.size * product.depth, moved=moved
-    )
+    operations = hint(2 * product.size * product.depth)
+    return Timer(f"{step.name} {product}", launch=False, operations=operations, moved=moved)
