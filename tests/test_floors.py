@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import ast
+import importlib
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import FunctionType
+from typing import Any
 
 import pytest
 
@@ -101,6 +105,28 @@ LATE = {
     ("_api.compile", "nn.modules._compiled"): "compile() of a module gives a module",
     ("_api.compiler", "nn.modules.module"): "disable() takes a module",
     ("library", "testing.opcheck"): "torch.library.opcheck is public, and part of the test harness",
+}
+
+FORGET = "compiled functions hold for this setting"
+# Names of a lower module that a higher one fills with functions, and why it may. Beside them are only what the
+# registry and higher-order operators know of an operator, and the methods of tensors and storages.
+CALLBACKS = {
+    ("_api.compiler", "_on_reset"): "rushlight.compiler.reset is there before the compiler is loaded",
+    ("autograd.hooks", "_listeners"): FORGET,
+    ("core.determinism", "_on_change"): FORGET,
+    ("core.dispatch", "_layers"): "autograd, transforms, autocast and the profiler wrap every operator",
+    ("core.dtypes", "_on_default_change"): FORGET,
+    ("core.mutation", "before_write"): "a write to a tensor with history",
+    ("core.mutation", "prepare"): "as before_write",
+    ("core.mutation", "rebase"): "as before_write",
+    ("core.nested", "RULES"): "rules of operators for nested tensors",
+    ("core.nested_strided", "RULES"): "as core.nested",
+    ("core.pytree", "_RECORDS"): "structures that a capture takes apart",
+    ("core.stance", "_on_change"): FORGET,
+    ("core.symbols", "_live"): "arithmetic of sizes that leaves the integers",
+    ("core.tensor", "_before_flag"): "requires_grad is set in a capture",
+    ("core.transforms", "_untracked"): "a tensor of a transform is printed",
+    ("runtime.redzones", "_listeners"): FORGET,
 }
 
 
@@ -203,6 +229,31 @@ def test_late_imports_go_down_or_are_declared() -> None:
     wrong = [text for edge, text in upward.items() if edge not in LATE]
     assert not wrong, "\n".join(wrong)
     assert not LATE.keys() - upward.keys(), "declared, but there is no such edge"
+
+
+def functions_in(value: Any) -> Iterator[FunctionType]:
+    """A function, or those of a container."""
+    if isinstance(value, FunctionType):
+        yield value
+    elif isinstance(value, dict | list | tuple | set):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from functions_in(item)
+
+
+def test_callbacks_are_declared() -> None:
+    """Imports go down, so that a higher module has put its function where a lower one has it."""
+    for name in ("compiler.function", "nested"):
+        importlib.import_module(f"rushlight.{name}")
+    loaded = {module: sys.modules.get(f"rushlight.{module}") for module in MODULES}
+    found = {
+        (module, name)
+        for module, content in loaded.items()
+        if content is not None
+        for name, value in vars(content).items()
+        for function in functions_in(value)
+        if is_above(function.__module__.removeprefix("rushlight."), module)
+    }
+    assert found == CALLBACKS.keys()
 
 
 def test_no_local_import_breaks_a_cycle() -> None:

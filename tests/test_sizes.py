@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import importlib.util
 import inspect
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +26,8 @@ PACKAGE = Path(rushlight.__file__).parent
 ROOT = Path(__file__).parents[1]
 AROUND = ("tests", "benchmarks", "examples")  # beside the package: files are short there as well
 FILE, FUNCTION, PARAMETERS = 500, 60, 8  # lines, lines, number
+LOOSE = 12  # modules directly in the package whose names are not PyTorch's
+NEW_OPERATOR = 60  # lines that add an operator with all its stages, as docs/operators.md says
 
 # Longer lists of parameters than ours may be, each with the signature of PyTorch's that it follows. Nothing of
 # our own belongs here, and an entry that is no longer above the limit must go.
@@ -158,6 +161,16 @@ def test_files() -> None:
         assert found, directory
         files |= {path.relative_to(ROOT).as_posix(): path for path in found}
     assert not {name for name, path in files.items() if len(path.read_text().splitlines()) > FILE}
+
+
+def test_loose_modules() -> None:
+    names = [path.stem for path in PACKAGE.glob("*.py")]
+    own = [name for name in names if importlib.util.find_spec(f"torch.{name}") is None]
+    assert len(own) <= LOOSE, own
+
+
+def test_a_new_operator_is_short() -> None:
+    assert len((ROOT / "tests/test_new_operator.py").read_text().splitlines()) <= NEW_OPERATOR
 
 
 def test_functions() -> None:
