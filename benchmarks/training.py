@@ -195,31 +195,33 @@ def gpt_case() -> Case:
     return training_case(build, jax_loss, weights, *texts(CONTEXT))
 
 
-def texts(length: int) -> tuple[np.ndarray, np.ndarray]:
+def texts(length: int, count: int = TEXTS) -> tuple[np.ndarray, np.ndarray]:
     """Texts of so many tokens, and the next one of each place."""
     generator = np.random.default_rng(1)
-    text, target = (generator.integers(0, CHARACTERS, (TEXTS, length)) for _ in range(2))
+    text, target = (generator.integers(0, CHARACTERS, (count, length)) for _ in range(2))
     return text, target.reshape(-1)
 
 
-def gpt(layers: int, longest: int) -> tuple[Callable[[Any], Any], Callable[..., Any], Arrays]:
+def gpt(
+    layers: int, longest: int, width: int = WIDTH
+) -> tuple[Callable[[Any], Any], Callable[..., Any], Arrays]:
     """A GPT for texts of at most `longest` tokens, for `training_step`: how it is built, its loss in JAX, its
     weights."""
-    shapes: dict[str, tuple[int, ...]] = {"tokens.weight": (CHARACTERS, WIDTH), "places": (longest, WIDTH)}
+    shapes: dict[str, tuple[int, ...]] = {"tokens.weight": (CHARACTERS, width), "places": (longest, width)}
     for layer in range(layers):
         linear = {
-            "qkv": (3 * WIDTH, WIDTH),
-            "project": (WIDTH, WIDTH),
-            "expand": (4 * WIDTH, WIDTH),
-            "contract": (WIDTH, 4 * WIDTH),
+            "qkv": (3 * width, width),
+            "project": (width, width),
+            "expand": (4 * width, width),
+            "contract": (width, 4 * width),
         }
         for name, shape in linear.items():
             shapes |= {f"blocks.{layer}.{name}.weight": shape, f"blocks.{layer}.{name}.bias": shape[:1]}
         for name in ("norm1", "norm2"):
-            shapes |= {f"blocks.{layer}.{name}.{part}": (WIDTH,) for part in ("weight", "bias")}
-    shapes |= {"norm.weight": (WIDTH,), "norm.bias": (WIDTH,), "scores.weight": (CHARACTERS, WIDTH)}
-    build, jax_loss = functools.partial(_gpt, layers, longest), functools.partial(_jax_gpt_loss, layers)
-    return build, jax_loss, _random(shapes)
+            shapes |= {f"blocks.{layer}.{name}.{part}": (width,) for part in ("weight", "bias")}
+    shapes |= {"norm.weight": (width,), "norm.bias": (width,), "scores.weight": (CHARACTERS, width)}
+    build = functools.partial(_gpt, layers, longest, width)
+    return build, functools.partial(_jax_gpt_loss, layers), _random(shapes)
 
 
 def gpt_multiplications() -> int:
@@ -229,19 +231,19 @@ def gpt_multiplications() -> int:
     return 3 * weights * TEXTS * CONTEXT + 6 * LAYERS * TEXTS * WIDTH * CONTEXT * CONTEXT // 2
 
 
-def _gpt(layers: int, longest: int, lib: Any) -> Any:
+def _gpt(layers: int, longest: int, width: int, lib: Any) -> Any:
     nn: Any = importlib.import_module(f"{lib.__name__}.nn")
     functional = importlib.import_module(f"{lib.__name__}.nn.functional")
 
     class Block(nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
-            self.norm1, self.norm2 = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
-            self.qkv, self.project = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
-            self.expand, self.contract = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
+            self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+            self.qkv, self.project = nn.Linear(width, 3 * width), nn.Linear(width, width)
+            self.expand, self.contract = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
         def forward(self, x: Any) -> Any:
-            batch, length, width = x.shape
+            batch, length, _ = x.shape
             parts = self.qkv(self.norm1(x)).view(batch, length, 3, HEADS, width // HEADS)
             q, k, v = parts.permute(2, 0, 3, 1, 4).unbind(0)
             mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
@@ -251,11 +253,11 @@ def _gpt(layers: int, longest: int, lib: Any) -> Any:
     class GPT(nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
-            self.tokens = nn.Embedding(CHARACTERS, WIDTH)
-            self.places = nn.Parameter(lib.zeros(longest, WIDTH))
+            self.tokens = nn.Embedding(CHARACTERS, width)
+            self.places = nn.Parameter(lib.zeros(longest, width))
             self.blocks = nn.Sequential(*[Block() for _ in range(layers)])
-            self.norm = nn.LayerNorm(WIDTH)
-            self.scores = nn.Linear(WIDTH, CHARACTERS, bias=False)
+            self.norm = nn.LayerNorm(width)
+            self.scores = nn.Linear(width, CHARACTERS, bias=False)
 
         def forward(self, text: Any) -> Any:
             x = self.blocks(self.tokens(text) + self.places[: text.shape[1]])
@@ -277,16 +279,17 @@ def _jax_gpt_loss(layers: int, parameters: Any, text: Any, target: Any) -> Any:
         return centred * scale * parameters[f"{name}.weight"] + parameters[f"{name}.bias"]
 
     batch, length = text.shape
+    width = parameters["places"].shape[1]
     x = parameters["tokens.weight"][text] + parameters["places"][:length]
     mask = jnp.tril(jnp.ones((length, length), bool))
     for layer in range(layers):
         name = f"blocks.{layer}"
         parts = linear(norm(x, f"{name}.norm1"), f"{name}.qkv")
-        parts = parts.reshape(batch, length, 3, HEADS, WIDTH // HEADS)
+        parts = parts.reshape(batch, length, 3, HEADS, width // HEADS)
         q, k, v = jnp.transpose(parts, (2, 0, 3, 1, 4))
-        scores = q @ jnp.swapaxes(k, -1, -2) / math.sqrt(WIDTH // HEADS)
+        scores = q @ jnp.swapaxes(k, -1, -2) / math.sqrt(width // HEADS)
         mixed = jax.nn.softmax(jnp.where(mask, scores, -jnp.inf)) @ v
-        mixed = jnp.swapaxes(mixed, 1, 2).reshape(batch, length, WIDTH)
+        mixed = jnp.swapaxes(mixed, 1, 2).reshape(batch, length, width)
         x = x + linear(mixed, f"{name}.project")
         inner = jax.nn.gelu(linear(norm(x, f"{name}.norm2"), f"{name}.expand"), approximate=False)
         x = x + linear(inner, f"{name}.contract")
