@@ -9,11 +9,12 @@ Where all of a result is read anyway, which is nearly always, the check rides on
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Iterable
 
 from ..core.data_sizes import at_least
 from ..core.dtypes import DTYPES
-from ..core.registry import REGISTRY, Kind
+from ..core.registry import REGISTRY, Kind, OpDef
 from ..core.shapes import Spec, numel
 from ..core.traits import Trait
 from ..graph.ir import Graph, Node, Value
@@ -42,6 +43,8 @@ def may_raise(node: Node) -> bool:
     op = node.op
     if op.kind is Kind.VIEW or "backward" in op.schema.name:
         return False
+    if op.traits is Trait.NONE and op.family != "linalg":
+        return bool(_places(node))
     if op.traits & Trait.DIVIDES:
         return not node.outputs[0].dtype.is_floating_point and not node.outputs[0].dtype.is_complex
     return (
@@ -54,11 +57,16 @@ def may_raise(node: Node) -> bool:
 def _places(node: Node) -> list[Value]:
     """The tensors of integers that say where something is."""
     found: list[Value] = []
-    for name, argument in zip(node.op.schema.argument_names, node.args, strict=False):
-        if name in _PLACES:
-            given = argument if isinstance(argument, tuple | list) else (argument,)
-            found += [value for value in given if isinstance(value, Value)]
+    for at in _place_arguments(node.op):
+        argument = node.args[at]
+        given = argument if isinstance(argument, tuple | list) else (argument,)
+        found += [value for value in given if isinstance(value, Value)]
     return found
+
+
+@functools.cache
+def _place_arguments(op: OpDef) -> tuple[int, ...]:
+    return tuple([at for at, name in enumerate(op.schema.argument_names) if name in _PLACES])
 
 
 def keep_checks(graph: Graph, roots: Iterable[Value], tangents: Collection[Value] = ()) -> None:
@@ -99,10 +107,12 @@ class _Reading:
         for node in reversed(graph.nodes):
             if self._live.isdisjoint(node.outputs):
                 continue
-            self._live.update(node.inputs())
-            for value in node.inputs():
-                if self._reads_all(node, value):
-                    self._whole.add(value)
+            inputs = node.inputs()
+            self._live.update(inputs)
+            if node.op.family in _WHOLE:
+                self._whole.update(inputs)
+            elif all(result in self._whole for result in node.outputs if result in self._live):
+                self._whole.update([value for value in inputs if self._reads_all(node, value)])
 
     def is_whole(self, node: Node) -> bool:
         if node.op.family == "linalg":  # a call of a library
@@ -110,11 +120,8 @@ class _Reading:
         return any(value in self._whole for value in node.outputs)
 
     def _reads_all(self, node: Node, value: Value) -> bool:
+        """Whether a node of which all is taken takes all of a value."""
         op = node.op
-        if op.family in _WHOLE:
-            return True
-        if not all(result in self._whole for result in node.outputs if result in self._live):
-            return False
         if op.kind is Kind.POINTWISE:
             return True
         if op.kind is Kind.VIEW:

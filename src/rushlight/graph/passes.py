@@ -55,9 +55,16 @@ def replace_values(graph: Graph, replacement: dict[Value, Value]) -> None:
         return value
 
     for node in graph.nodes:
-        node.args = map_values(node.args, resolved)
+        if not replacement.keys().isdisjoint(node.inputs()):
+            node.args = map_values(node.args, resolved)
     graph.outputs = [resolved(value) for value in graph.outputs]
     remove_dead_code(graph)
+
+
+def _use(node: Node, replacement: dict[Value, Value]) -> None:
+    """Let a node take other values."""
+    if replacement and not replacement.keys().isdisjoint(node.inputs()):
+        node.args = map_values(node.args, lambda value: replacement.get(value, value))
 
 
 def merge_common_subexpressions(graph: Graph) -> None:
@@ -65,8 +72,7 @@ def merge_common_subexpressions(graph: Graph) -> None:
     seen: dict[Any, Node] = {}
     replacement: dict[Value, Value] = {}
     for node in graph.nodes:
-        if replacement:
-            node.args = map_values(node.args, lambda value: replacement.get(value, value))
+        _use(node, replacement)
         if node.op.random:
             continue
         # a copy and a filled tensor have the memory order that was asked for, which no argument tells
@@ -83,8 +89,10 @@ def _key(argument: Any) -> Any:
 
     1, 1.0 and True differ, and so do 0.0 and -0.0.
     """
-    if isinstance(argument, tuple | list):
-        return tuple(_key(item) for item in argument)
+    if type(argument) is Value or argument is None:
+        return argument
+    if isinstance(argument, (tuple, list)):
+        return tuple([_key(item) for item in argument])
     if type(argument) is SymInt:
         return SymInt, argument.index
     if isinstance(argument, int | float | complex | bool):
@@ -96,8 +104,7 @@ def remove_identities(graph: Graph) -> None:
     """Drop calls that return their input as it is: views to the same shape, casts to the same dtype, ..."""
     replacement: dict[Value, Value] = {}
     for node in graph.nodes:
-        if replacement:
-            node.args = map_values(node.args, lambda value: replacement.get(value, value))
+        _use(node, replacement)
         source = identity_of(node)
         if source is not None:
             replacement[node.outputs[0]] = source
@@ -108,13 +115,13 @@ def identity_of(node: Node) -> Value | None:
     """The input that the node's only output equals, layout included, if that can be seen."""
     if len(node.outputs) != 1 or not node.args or not isinstance(node.args[0], Value):
         return None
+    rule = IDENTITIES.get(node.op.schema.name) if node.op.kind is not Kind.VIEW else None
+    if rule is None and node.op.kind is not Kind.VIEW:
+        return None
     source, output = node.args[0], node.outputs[0]
     if not _same_layout(source, output):
         return None
-    rule = IDENTITIES.get(node.op.schema.name)
-    if node.op.kind is Kind.VIEW or (rule is not None and rule(node)):
-        return source
-    return None
+    return source if rule is None or rule(node) else None
 
 
 def _same_layout(a: Value, b: Value) -> bool:
@@ -172,9 +179,13 @@ def undo_twice(graph: Graph) -> None:
     """neg(neg(x)) is x, abs(abs(x)) is abs(x)."""
     replacement: dict[Value, Value] = {}
     for node in graph.nodes:
-        node.args = map_values(node.args, lambda value: replacement.get(value, value))
+        _use(node, replacement)
         traits = node.op.traits
-        if not traits & (Trait.INVOLUTION | Trait.IDEMPOTENT) or not isinstance(node.args[0], Value):
+        if (
+            traits is Trait.NONE
+            or not traits & (Trait.INVOLUTION | Trait.IDEMPOTENT)
+            or not isinstance(node.args[0], Value)
+        ):
             continue
         inner = node.args[0].node
         if inner is None or inner.op is not node.op:
@@ -292,10 +303,14 @@ def fold_constants(graph: Graph) -> None:
     """Compute exact operators of filled tensors now, once instead of for each element."""
     changed = False
     for node in graph.nodes:
-        if node.op.kind is not Kind.POINTWISE or not node.op.traits & Trait.EXACT or len(node.outputs) != 1:
+        if node.op.kind is not Kind.POINTWISE or len(node.outputs) != 1:
             continue
         inputs = node.inputs()
-        if not inputs or any(value.number is not None for value in inputs) or symbols_in(node.args):
+        if not inputs or any(value.node is None or value.node.op.fill is None for value in inputs):
+            continue
+        if not node.op.traits & Trait.EXACT or any(value.number is not None for value in inputs):
+            continue
+        if symbols_in(node.args):
             continue
         numbers = {value: constant_of(value) for value in inputs}
         if any(number is None for number in numbers.values()):

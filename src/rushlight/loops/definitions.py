@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..core.index import Index, Var
-from .expr import Expr, loads_in
+from .expr import Expr, buffers_in
 from .extents import points_of
 from .kernels import Routine
 from .nest import Buffer, Combine
@@ -66,7 +66,7 @@ def written(definition: Definition) -> tuple[Buffer, ...]:
 
 def read(definition: Definition) -> tuple[Buffer, ...]:
     if isinstance(definition, Map | Reduction):
-        return tuple(dict.fromkeys(access.buffer for access in loads_in(definition.value)))
+        return buffers_in(definition.value)
     return definition.inputs
 
 

@@ -18,7 +18,7 @@ from ..core.errors import InternalError
 from ..core.index import Index, Indirect, as_index
 from ..core.powers import power_by_number
 from ..core.symbols import SymInt
-from .instructions import COSTS, INSTRUCTIONS, Instruction, ResultType, Role, unknown_instruction
+from .instructions import CHECKS, COSTS, INSTRUCTIONS, Instruction, ResultType, Role, unknown_instruction
 
 BOOL, INT64 = DTYPES["bool"], DTYPES["int64"]
 
@@ -29,13 +29,15 @@ class Expr:
     `op` names an instruction; leaves are "constant", "load", "index", "reduced" and "scalar".
     """
 
-    __slots__ = ("_cost", "_loads", "_parts", "args", "data", "dtype", "op")
+    __slots__ = ("_buffers", "_checks", "_cost", "_loads", "_parts", "args", "data", "dtype", "op")
 
     def __init__(self, op: str, args: tuple[Expr, ...], dtype: DType, data: Any = None) -> None:
-        # see `walk`, `loads_in` and `cost`
+        # see `walk`, `loads_in`, `buffers_in`, `cost` and `has_check`
         self._parts: tuple[Expr, ...] | None = None
         self._loads: tuple[Access, ...] | None = None
+        self._buffers: tuple[Any, ...] | None = None
         self._cost: int | None = None
+        self._checks: bool | None = None
         self.op = op
         self.args = args
         self.dtype = dtype
@@ -387,18 +389,17 @@ def walk(expr: Expr) -> Sequence[Expr]:
 
 def _walk(expr: Expr) -> list[Expr]:
     seen: dict[Expr, None] = {}
-    stack: list[tuple[Expr, bool]] = [(expr, False)]
+    stack = [expr]
     while stack:
-        node, ready = stack.pop()
-        if node in seen:
-            continue
-        if ready:
-            seen[node] = None
-        elif node._parts is not None:
+        node = stack[-1]
+        if node._parts is not None:
             seen.update(dict.fromkeys(node._parts))
+        left = [operand for operand in operands_of(node) if operand not in seen]
+        if left and node not in seen:
+            stack.extend(left[::-1])
         else:
-            stack.append((node, True))
-            stack.extend([(operand, False) for operand in operands_of(node)[::-1]])
+            seen[node] = None
+            stack.pop()
     return list(seen)
 
 
@@ -443,6 +444,13 @@ def loads_in(expr: Expr) -> Sequence[Access]:
     return expr._loads
 
 
+def buffers_in(expr: Expr) -> tuple[Any, ...]:
+    """The buffers that `expr` reads, each once."""
+    if expr._buffers is None:
+        expr._buffers = tuple(dict.fromkeys([access.buffer for access in loads_in(expr)]))
+    return expr._buffers
+
+
 def cost(expr: Expr) -> int:
     """How many instructions it takes, transcendental ones counting as several."""
     if expr._cost is None:
@@ -450,6 +458,13 @@ def cost(expr: Expr) -> int:
             COSTS[node.op] for node in walk(expr) if node.op not in ("load", "constant", "index")
         )
     return expr._cost
+
+
+def has_check(expr: Expr) -> bool:
+    """Whether it may find an error in the data."""
+    if expr._checks is None:
+        expr._checks = any(node.op in CHECKS for node in walk(expr))
+    return expr._checks
 
 
 def substitute(recorder: Recorder, expr: Expr, replace: Callable[[Expr], Expr | None]) -> Expr:

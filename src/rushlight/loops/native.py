@@ -20,8 +20,11 @@ def has_native_code(expr: Expr) -> bool:
     row = INSTRUCTIONS[expr.op]
     if row.role in (Role.LEAF, Role.CHECK) or expr.op in MOVES:
         return True
-    if expr.dtype.name in OPAQUE or any(a.dtype.name in OPAQUE for a in expr.args):
+    if expr.dtype.name in OPAQUE:
         return False
+    for operand in expr.args:
+        if operand.dtype.name in OPAQUE:
+            return False
     if expr.op == "cast":
         return True
     if expr.op == "iterate":

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from .definitions import Definition, Map, Reduction, read, written
-from .expr import Access, Expr, Recorder, reindex, substitute
+from .expr import Access, Expr, Recorder, buffers_in, reindex, substitute
 from .kernels import Extern, Product, Routine, Sort
 from .nest import Buffer, Nest, Phase, Reduce, Statement, Store
 from .plans import LoopPlan
@@ -64,6 +64,8 @@ def move_loops(
 
 def rename_value(recorder: Recorder, value: Expr, names: Names) -> Expr:
     """`value`, reading other buffers in place of those that `names` has."""
+    if names.keys().isdisjoint(buffers_in(value)):
+        return value
 
     def moved(node: Expr) -> Expr | None:
         if node.op == "load" and node.data.buffer in names:

@@ -126,7 +126,7 @@ def _is_number(index: Index) -> bool:
 class Lowered:
     """A tensor as a function of its index."""
 
-    __slots__ = ("_element", "_loaded", "buffer", "dtype", "owner", "shape", "strides")
+    __slots__ = ("_element", "_expanded", "_loaded", "buffer", "dtype", "owner", "shape", "strides")
 
     def __init__(
         self,
@@ -142,6 +142,7 @@ class Lowered:
         self.dtype = dtype
         self._element = element
         self._loaded: dict[Indices, Expr] = {}
+        self._expanded: dict[tuple[int, ...], Lowered] = {}
         self.buffer = buffer  # holds all of it, laid out by `strides`
         # how it is, or should be, laid out
         self.strides = contiguous_strides(shape) if strides is None else strides
@@ -185,17 +186,24 @@ class Lowered:
 
         What is costly to compute is stored first, since each element is used many times.
         """
-        if exact(tuple(shape)) == exact(self.shape):
+        whole = exact(tuple(shape))
+        if whole == exact(self.shape):
             return self
+        known = self._expanded.get(whole)
+        if known is not None:
+            return known
         lead = len(shape) - self.ndim
         source = self.cheap()
         if source.buffer is None and hint(numel(shape)) >= MANY_TIMES * hint(numel(self.shape)):
             expr = self.example()
             if cost(expr) >= CHEAP and loads_in(expr):
                 source = source.realize()
-        return source.reindex(
+        result = source.reindex(
             shape, lambda index: [0 if source.shape[d] == 1 else index[lead + d] for d in range(source.ndim)]
         )
+        if source is self:  # a rule that gives up takes back what it has stored
+            self._expanded[whole] = result
+        return result
 
     def map(self, function: Callable[..., Expr], dtype: DType, *others: Lowered) -> Lowered:
         """Elementwise: function(ops, self element, other elements...); all of one shape."""

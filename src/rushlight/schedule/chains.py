@@ -55,23 +55,27 @@ class _Growing:
             return
         links = set()  # the numbers of all but the first
         waiting: list[int] = []
+        behind, around = _Memory(), _Memory(first)  # of what is waiting, and of the chain as well
         for at, step in enumerate(others, 1):
             if isinstance(step, Extern):
                 break
-            if self._takes(step, [steps[n] for n in waiting]):
+            if not behind.is_before(step) and self._takes(step):
                 links.add(at)
                 self.seen = at + 1
-            elif _must_follow(step, [*self.links, *(steps[n] for n in waiting)]):
+                around.add(step)
+            elif around.is_before(step):
                 waiting.append(at)
+                behind.add(step)
+                around.add(step)
         self.after = [steps[n] for n in waiting if n < self.seen]
         self.before = [
             step for n, step in enumerate(steps[1 : self.seen], 1) if n not in links and n not in waiting
         ]
 
-    def _takes(self, step: Step, waiting: Sequence[Step]) -> bool:
+    def _takes(self, step: Step) -> bool:
         """Add a step to the chain if it can be."""
         link = _cut(step, self.shares)
-        if link is None or _must_follow(step, waiting):
+        if link is None:
             return False
         links = [*self.links, link]
         (known, made), (read, written) = map(_touched, (self.links, links))
@@ -90,12 +94,27 @@ def _touched(steps: Sequence[Step]) -> tuple[set[Buffer], set[Buffer]]:
     return reads, {b for step in steps for b in step.outputs if b.memory is not MemoryKind.ROW}
 
 
-def _must_follow(step: Step, others: Sequence[Step]) -> bool:
-    """Whether a step has to run after one of those that are before it in order."""
-    reads, writes = set(step.inputs), set(step.outputs)
-    return any(
-        writes.intersection(other.inputs) or (reads | writes).intersection(other.outputs) for other in others
-    )
+class _Memory:
+    """What steps touch that come before others in order."""
+
+    def __init__(self, *steps: Step) -> None:
+        self._read: set[Buffer] = set()
+        self._written: set[Buffer] = set()
+        for step in steps:
+            self.add(step)
+
+    def add(self, step: Step) -> None:
+        self._read.update(step.inputs)
+        self._written.update(step.outputs)
+
+    def is_before(self, step: Step) -> bool:
+        """Whether a step has to run after one of them."""
+        reads, writes = step.inputs, step.outputs
+        return not (
+            self._read.isdisjoint(writes)
+            and self._written.isdisjoint(reads)
+            and self._written.isdisjoint(writes)
+        )
 
 
 def _cut(step: Step, shares: int) -> Step | None:

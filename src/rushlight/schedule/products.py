@@ -42,10 +42,10 @@ def epilogue_obstacle(product: Product, written: set[Buffer], definition: Defini
 
 
 def _loops_of(product: Product) -> tuple[Var, ...]:
-    """The loops of the epilogue of a product."""
+    """The loops of the epilogue of a product, the same ones for equal products."""
     shape = product.shape
     extents_of = (("b", shape.batch), ("i", shape.rows), ("j", shape.columns))
-    return tuple(Var(f"{product.name}_{name}", extent) for name, extent in extents_of)
+    return tuple(Var(f"tile_{name}", extent) for name, extent in extents_of)
 
 
 def _at_product(product: Product, definition: Map) -> tuple[Index, dict[Var, Index]]:

@@ -35,7 +35,7 @@ def save_derived_values(program: Program) -> Program:
         late = [n for n in users if any(home.get(other, -1) > at for other in read(definitions[n]))]
         if not late or len(late) == len(users) or not all(isinstance(definitions[n], Map) for n in users):
             continue
-        place = Var(f"{buffer.name}_at", buffer.size)
+        place = Var("at", buffer.size)
         found = {_function_of(recorder, changed[n], buffer, place) for n in late}
         function = found.pop() if len(found) == 1 else None
         if function is None:

@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..core.symbols import hint, hint_of
-from ..loops.expr import walk
-from ..loops.instructions import CHECKS
+from ..loops.expr import has_check
 from ..loops.kernels import Extern, Product, Scan, Sort
 from ..loops.nest import Buffer, MemoryKind, Phase
 from ..loops.plans import AWAKE_WORK, LoopPlan
@@ -146,4 +145,4 @@ def may_fail(step: Step) -> bool:
 
 
 def _has_check(phase: Phase) -> bool:
-    return any(node.op in CHECKS for value in phase.values() for node in walk(value))
+    return any(map(has_check, phase.values()))
