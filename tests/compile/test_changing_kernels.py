@@ -184,3 +184,63 @@ def test_large_reductions_are_cut_into_parts(function: Callable[..., Any]) -> No
     compiled = check(function, [[rl.randn(*each)] for each in shapes], 2)  # few rows have no parts
     large, _ = (entry for known in compiled.specializations.values() for entry in known)
     assert any(buffer.name.endswith("_parts") for s in large.artifact.schedule.steps for buffer in s.outputs)
+
+
+# Random numbers.
+
+DRAWS: dict[str, Callable[[Any], Any]] = {
+    "dropout": lambda x: F.dropout(x, 0.3) + F.dropout(x.sum(0), 0.5),
+    "uniform": lambda x: rl.rand_like(x) + x,
+    "normal": lambda x: rl.randn(x.shape[0], 3) + x[:, :1] + rl.randn_like(x).sum(),
+    "bernoulli": lambda x: rl.bernoulli(x.sigmoid()),
+    "integers": lambda x: rl.randint(0, 10, (x.shape[0],)) + x[:, 0],
+    "permutation": lambda x: rl.randperm(x.shape[0]) + x[:, 0],
+    "exponential": lambda x: x.clone().exponential_(),
+}
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_draws_are_those_of_eager_code(name: str) -> None:
+    function = DRAWS[name]
+    compiled = rl.compile(function, fullgraph=True, dynamic=True)
+    for shape in [(5, 7), (9, 64), (40, 33), (2, 3), (9, 64)]:
+        x = rl.randn(*shape)
+        found = []
+        for each in (compiled, function):
+            rl.manual_seed(3)
+            rl.rand(3)
+            found.append((each(x), rl.rand(4)))  # which goes on where the draws have ended
+        agree(*found)
+    assert len(compiled.reasons) == 1
+
+
+def test_draws_that_follow_from_the_data_are_for_one_size() -> None:
+    compiled = rl.compile(lambda x: rl.poisson(x.exp()), fullgraph=True, dynamic=True)
+    for shape in [(5, 7), (9, 64)]:
+        x = rl.randn(*shape)
+        found = []
+        for each in (compiled, lambda x: rl.poisson(x.exp())):
+            rl.manual_seed(3)
+            found.append((each(x), rl.rand(4)))
+        agree(*found)
+
+
+def test_a_training_step_with_dropout() -> None:
+    def losses(compiled: bool) -> tuple[list[float], Any]:
+        rl.manual_seed(0)
+        model = rl.nn.Sequential(rl.nn.Linear(16, 32), rl.nn.Dropout(0.2), rl.nn.ReLU(), rl.nn.Linear(32, 4))
+        optimizer = rl.optim.AdamW(model.parameters(), lr=1e-2)
+
+        def step(x: Any) -> Any:
+            optimizer.zero_grad()
+            loss = model(x).square().mean()
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        function = rl.compile(step, fullgraph=True) if compiled else step
+        return [function(rl.randn(n, 16)).item() for n in (8, 12, 33, 5, 64, 12)], function
+
+    (found, function), (wanted, _) = losses(True), losses(False)
+    rl.testing.assert_close(rl.tensor(found), rl.tensor(wanted), atol=1e-5, rtol=1e-5)
+    assert len(function.reasons) == 2

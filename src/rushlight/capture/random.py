@@ -19,15 +19,18 @@ Invariant: capture draws nothing and leaves every generator as it was.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from ..core.atoms import Dim
 from ..core.dtypes import DTYPES
 from ..core.generator import Generator, default_generator, state_bytes
 from ..core.registry import REGISTRY, OpDef
 from ..core.shapes import Spec
+from ..core.symbols import hint, is_size, plain
 from ..core.tensor import Tensor
 from ..graph.ir import Value
 
@@ -42,9 +45,12 @@ class Draws:
     generator: Generator
     value: Value  # the graph input: int64[draws, 2]
     seed: int | None = None  # that the program gave it; None: it goes on where the caller left it
-    position: int = 0  # where the next draw begins, in words after that
+    position: int = (
+        0  # where the next draw begins, in words after that: a size, if draws have sizes that change
+    )
     starts: list[tuple[int | None, int]] = field(default_factory=list)  # (seed, position) of each draw
     began: tuple[int, int] = (0, 0)  # where the generator was when the last run began: seed and offset
+    sizes: Mapping[Dim, int] | None = None  # of the last run, where they change; None: those of the capture
 
     def begin(self, count: int) -> int:
         """Take `count` words (whole blocks of 4); the number of the draw."""
@@ -52,12 +58,20 @@ class Draws:
         self.position += (count + 3) // 4 * 4
         return len(self.starts) - 1
 
-    def fill(self) -> np.ndarray:
+    def fill(self, sizes: Mapping[Dim, int] | None = None) -> np.ndarray:
         """What the graph input holds in a call that begins now; leaves the generator as the program does."""
-        self.began = seed, offset = self.generator.move(self.seed, self.position)
-        rows = [(seed, offset + start) if own is None else (own, start) for own, start in self.starts]
+        self.sizes = sizes
+        self.began = seed, offset = self.generator.move(self.seed, self.number(self.position))
+        starts = [(own, self.number(start)) for own, start in self.starts]
+        rows = [(seed, offset + start) if own is None else (own, start) for own, start in starts]
         words = [word & _MASK64 for row in rows for word in row]
         return np.array(words, np.uint64).reshape(-1, 2).view(np.int64)
+
+    def number(self, position: Any) -> int:
+        """A position in the run that has begun last."""
+        if not is_size(position):
+            return int(position)
+        return hint(position) if self.sizes is None else position.index.evaluate(self.sizes)
 
 
 @dataclass(frozen=True)
@@ -71,7 +85,7 @@ class StatePoint:
     def bytes_now(self) -> np.ndarray:
         """The state as it was in the run that has begun last."""
         seed, offset = self.draws.began if self.seed is None else (self.seed, 0)
-        return state_bytes(seed, (offset + self.position) & _MASK64)
+        return state_bytes(seed, (offset + self.draws.number(self.position)) & _MASK64)
 
 
 def stream_spec(draws: int) -> Spec:
@@ -121,7 +135,8 @@ class _Probe:
 def words_taken(op: OpDef, args: tuple[Any, ...], specs: Any) -> int:
     """How many words the eager kernel of `op`, which has a generator argument, draws for such arguments.
 
-    The kernel itself says so: it is run up to its request, on ones.
+    The kernel itself says so: it is run up to its request, on ones. If sizes change, a request that follows from
+    the shape of the result is a size; one that follows from the arrays themselves is for these sizes alone.
     """
     at = op.schema.argument_names.index("generator")
     given = [_ones(a) if isinstance(a, Tensor) else a for a in args]
@@ -130,12 +145,18 @@ def words_taken(op: OpDef, args: tuple[Any, ...], specs: Any) -> int:
     try:
         op.kernel((*given, specs))
     except _Counted as counted:
-        return int(counted.args[0])
+        (count,) = counted.args
+        if not is_size(count):
+            for tensor in args:
+                if isinstance(tensor, Tensor):
+                    for size in tensor.shape:
+                        plain(size)
+        return count  # type: ignore[no-any-return]
     return 0
 
 
 def _ones(tensor: Tensor) -> np.ndarray:
-    return np.broadcast_to(np.ones((), tensor.dtype.opmath.numpy), tuple(tensor.shape))
+    return np.broadcast_to(np.ones((), tensor.dtype.opmath.numpy), tuple(map(hint, tensor.shape)))
 
 
 def generator_of(op: OpDef, args: tuple[Any, ...]) -> Generator:

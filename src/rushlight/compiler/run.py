@@ -250,7 +250,9 @@ def _change_tensors(call: CapturedCall, leaves: Sequence[Any], data: list[Tensor
 def _filled(spec: Specialization, i: int, numbers: list[Any]) -> np.ndarray:
     """The contents of an input that is no tensor of the caller."""
     source: Any = spec.inputs[i]
-    return source.fill() if isinstance(source, Draws) else spec.live.fill(source, numbers)
+    if isinstance(source, Draws):
+        return source.fill(dict(zip(spec.live.sizes, spec.live.sizes_of(numbers), strict=True)))
+    return spec.live.fill(source, numbers)
 
 
 def _returned(leaf: Leaf, leaves: Sequence[Any], sources: list[Any], outputs: Any, numbers: list[Any]) -> Any:

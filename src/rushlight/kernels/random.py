@@ -259,20 +259,21 @@ kernel("randperm.generator", lambda n, generator, out: permutation(n, generator,
 # Choices.
 
 
-def trials(p: Any, generator: Generator | None, count: int) -> Array:
+def trials(p: Any, words: Words) -> Array:
     """word < p * 2**32, compared in float64: True with probability p, to 2**-32."""
-    return draw(generator, count) < np.multiply(p, 2.0**32, dtype=np.float64)
+    found: Array = words < np.multiply(p, 2.0**32, dtype=np.float64)
+    return found
 
 
 def bernoulli(p: Array, generator: Generator | None, out: Spec) -> Array:
     check(bool(((p >= 0) & (p <= 1)).all()), "bernoulli expects all probabilities to be in [0, 1]")
-    probability = np.broadcast_to(p, out.known_shape()).reshape(-1)
-    return placed(out, trials(probability, generator, probability.size))
+    words = draw(generator, count_of(out))
+    return placed(out, trials(np.broadcast_to(p, out.known_shape()).reshape(-1), words))
 
 
 kernel("bernoulli", lambda self, generator, out: bernoulli(self, generator, out))
 kernel("bernoulli.Tensor", lambda p, generator, out: bernoulli(p, generator, out))
-kernel("bernoulli.p", lambda p, generator, out: placed(out, trials(p, generator, count_of(out))))
+kernel("bernoulli.p", lambda p, generator, out: placed(out, trials(p, draw(generator, count_of(out)))))
 
 
 @kernel("native_dropout")
@@ -281,7 +282,7 @@ def native_dropout(input: Array, p: float, train: bool | None, out: tuple[Spec, 
     values, mask = out
     if train is False:
         return filled(values, input), filled(mask, True)
-    kept = placed(mask, trials(1 - p, None, count_of(mask)))
+    kept = placed(mask, trials(1 - p, draw(None, count_of(mask))))
     scale = input.dtype.type(0.0 if p == 1 else 1 / (1 - p))
     return input * kept * scale, kept
 
