@@ -82,7 +82,9 @@ VECTORS: dict[str, Program] = {
     "narrow from a tensor": lambda x: x.narrow(0, (x > 0).sum() // 2, 3) * 2,
     "one_hot": lambda x: F.one_hot((x.abs() * 3).long()) * x[:, None],
     "unique": lambda x: (x * 2).round().unique() * 2,
-    "unique with inverse and counts": lambda x: (x * 2).round().unique(return_inverse=True, return_counts=True),
+    "unique with inverse and counts": lambda x: (
+        (x * 2).round().unique(return_inverse=True, return_counts=True)
+    ),
     "unique_consecutive": lambda x: (x * 2).round().unique_consecutive() * 2,
     "tolist": lambda x: x[: (x > 0).sum().reshape(1).tolist()[0]] + 1,
     # what comes after them

@@ -17,7 +17,8 @@ def fit(grad: Tensor, meta: Meta) -> Tensor:
     real part."""
     shape, dtype, _ = meta
     array = grad._array
-    if (array.shape if array is not None else tuple(grad.shape)) != shape:
+    given = array.shape if array is not None else tuple(grad.shape)
+    if len(given) != len(shape) or given != shape:  # sizes that change are compared only where they must be
         grad = sum_to(grad, shape)
     if grad.dtype is not dtype:
         if grad.dtype.is_complex and not dtype.is_complex:

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from math import gcd
 from typing import Any
 
-from ..core.data_sizes import alike
 from ..core.dtypes import DType
 from ..core.registry import REGISTRY
 from ..core.shapes import Spec, extent, numel
+from ..core.symbols import exact
 from ..core.tensor import Tensor
 from ..graph.ir import Graph, Value
 
@@ -67,12 +67,9 @@ def spec_of(tensor: Tensor) -> Spec:
 
 
 def same_layout(a: Spec, b: Spec) -> bool:
-    return (
-        a.dtype is b.dtype
-        and alike(a.known_shape(), b.known_shape())
-        and alike(a.known_strides(), b.known_strides())
-        and alike((a.offset,), (b.offset,))
-    )
+    """Whether two tensors lie alike, whatever their sizes are in a call."""
+    first, second = ((exact(s.shape), s.dtype, exact(s.known_strides()), exact(s.offset)) for s in (a, b))
+    return first == second
 
 
 def overlaps(a: Spec, b: Spec) -> bool:

@@ -19,7 +19,7 @@ from ..core.dispatch import Arguments
 from ..core.interpreters import Interpreter, next_level
 from ..core.modes import MODES
 from ..core.registry import OpDef
-from ..core.shapes import Spec, extent, is_dense
+from ..core.shapes import Spec, extent, surely_dense
 from ..core.storage import Storage
 from ..core.tensor import LAZY, TRACED, Tensor, shapeless
 from ..graph.ir import Graph, Value
@@ -157,7 +157,7 @@ class TensorsOfProgram(Interpreter):
         if state is None:
             if any(overlaps(spec, known.spec) for known in regions):
                 raise CaptureError("inputs that overlap in memory", user_line(), Problem.SHARED_MEMORY)
-            dense = is_dense(tensor.shape, tensor.strides())
+            dense = surely_dense(tensor.shape, tensor.strides())
             whole = (
                 Spec(spec.known_shape(), spec.dtype, spec.known_strides(), spec.offset)
                 if dense

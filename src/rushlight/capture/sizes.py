@@ -45,6 +45,7 @@ class SymbolicArguments:
 
     def __init__(self, numbers: Numbers, args: Any, kwargs: Any, changing: Changing) -> None:
         self._tensors: dict[int, Tensor] = {}
+        self._strides: dict[int, Any] = {}  # what these tensors said of their strides
         if not changing:
             return
         leaves, _ = flatten((args, kwargs), records=True)
@@ -53,6 +54,7 @@ class SymbolicArguments:
             if isinstance(leaf, Tensor) and (dims or steps) and id(leaf) not in self._tensors:
                 leaf._spec = _symbolic(numbers, i, leaf, dims, steps, changing.unbacked.get(i, frozenset()))
                 self._tensors[id(leaf)] = leaf
+                self._strides[id(leaf)], leaf._strides = leaf._strides, None
                 for d, size in enumerate(leaf._spec.known_shape()):
                     mark = changing.marks.get((i, d))
                     if mark is not None:
@@ -65,7 +67,7 @@ class SymbolicArguments:
             assert tensor._spec is not None
             for size in (*tensor._spec.known_shape(), *tensor._spec.known_strides()):
                 plain(size)
-            tensor._spec = None
+            tensor._spec, tensor._strides = None, self._strides.pop(id(tensor))
         return replace(
             spec,
             shape=tuple(map(plain, spec.known_shape())),
@@ -76,8 +78,8 @@ class SymbolicArguments:
     def restore(self) -> None:
         """Make the tensors what they were."""
         for tensor in self._tensors.values():
-            tensor._spec = None
-        self._tensors = {}
+            tensor._spec, tensor._strides = None, self._strides[id(tensor)]
+        self._tensors, self._strides = {}, {}
 
 
 def _symbolic(

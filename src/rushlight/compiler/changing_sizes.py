@@ -99,16 +99,18 @@ class ChangingSizes:
             mark = marks.get(i, NO_MARKS)
             shape = layout[SHAPE]
             found = {d for d in range(len(shape)) if d in mark.dynamic}
+            steps: set[int] = set()
             if self.dynamic:
                 found |= set(range(len(shape)))
+                steps |= set(range(len(shape)))
             if last is not None:
                 before = last.leaves[i]
                 found |= {d for d, (a, b) in enumerate(zip(before[SHAPE], shape, strict=True)) if a != b}
-                steps = {
+                steps |= {
                     d for d, (a, b) in enumerate(zip(before[STRIDES], layout[STRIDES], strict=True)) if a != b
                 }
-                if steps and not _is_dense(layout):
-                    self._strides.setdefault(kind, {}).setdefault(i, set()).update(steps)
+            if steps and not _is_dense(layout):
+                self._strides.setdefault(kind, {}).setdefault(i, set()).update(steps)
             found -= mark.static
             if self.unbacked and mark.unbacked:
                 self._unbacked.setdefault(kind, {}).setdefault(i, set()).update(mark.unbacked)
@@ -203,5 +205,6 @@ def _generalized(layout: tuple[Any, ...], dims: Any, steps: Any, any_size: Any =
     if _is_dense(layout):
         strides: tuple[Any, ...] = (DENSE, *memory_order(layout[SHAPE], _elements(layout)))
     else:
-        strides = tuple(ANY if d in steps and s > 1 else s for d, s in enumerate(_elements(layout)))
+        elements = _elements(layout)
+        strides = tuple(ANY if d in steps and elements[d] > 1 else s for d, s in enumerate(layout[STRIDES]))
     return (shape, strides, *layout[STRIDES + 1 :])

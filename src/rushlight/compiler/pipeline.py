@@ -312,6 +312,7 @@ def compile_call(call: CapturedCall, *, use_cache: bool = True, log: PassLog | N
             found = () if artifact is None else artifact.guards
             call.live.assume([guard_from_data(guard, named) for guard in found])
         check_marks(symbols.numbers)
+    symbols.remembered.clear()
     return CompiledCall(programs, forward, backward)
 
 

@@ -73,12 +73,18 @@ def from_end(at: Any, size: Any) -> Any:
 
 
 def derived_size(kind: str, a: Any, b: Any) -> Any:
-    """The larger or smaller of two numbers; of sizes while a program is captured, without a guard on which."""
+    """The larger or smaller of two numbers; of sizes, without a guard on which if it was asked for while the
+    program was captured."""
     sizes = [size for size in (a, b) if type(size) is SymInt]
     first, second = index_of(a), index_of(b)
-    if not sizes or first is None or second is None or not sizes[0].symbols.capturing:
+    if not sizes or first is None or second is None:
         return max(a, b) if kind == "max" else min(a, b)
     return _ordered(sizes[0].symbols, kind, (a, first), (b, second))
+
+
+def shorter(a: Any, b: Any) -> Any:
+    """The smaller of two sizes, without a guard on which."""
+    return derived_size("min", a, b)
 
 
 def chosen_size(condition: SizeTruth, then: Any, otherwise: Any) -> Any:

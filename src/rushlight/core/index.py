@@ -16,20 +16,20 @@ from typing import Any
 
 from .atoms import Atom, Bound, Dim, floor_div
 from .polynomial import Monomial, Polynomial, product_bounds
-from .remembered import Results, remembered, remembered_mapping
+from .remembered import Results, remembered, remembered_mapping, results_of
 
 
 class Below(Atom):
     """A number from 0 to an extent (exclusive)."""
 
-    __slots__ = ("extent", "fixed", "name")
+    __slots__ = ("extent", "fixed", "name", "owner")
 
     kind: str
 
     def __init__(self, name: str, extent: IndexLike) -> None:
         self.name = name
         self.extent = as_index(extent)
-        self.fixed = self.extent.fixed
+        self.fixed, self.owner = self.extent.fixed, self.extent.owner
         super().__init__((self.kind, name, self.extent))
 
     def bounds(self) -> tuple[Bound, Bound]:
@@ -56,25 +56,32 @@ class Indirect(Below):
 class Division(Atom):
     """What is left of a division by a positive divisor that cannot be done yet."""
 
-    __slots__ = ("divisor", "fixed", "value")
+    __slots__ = ("_text", "divisor", "fixed", "owner", "value")
 
     kind: str
+    sign: str
 
     def __init__(self, value: Index, divisor: Index) -> None:
         self.value = value
         self.divisor = divisor
-        self.fixed = value.fixed and divisor.fixed
+        self.fixed, self.owner = value.fixed and divisor.fixed, value.owner or divisor.owner
+        self._text: str | None = None
         super().__init__((self.kind, value, divisor))
 
     def inner(self) -> frozenset[Atom]:
         return self.value.atoms() | self.divisor.atoms()
+
+    def __str__(self) -> str:
+        if self._text is None:
+            self._text = f"({self.value}){self.sign}{_wrapped(self.divisor)}"
+        return self._text
 
 
 class Quotient(Division):
     """floor(value / divisor) for a positive divisor."""
 
     __slots__ = ()
-    kind = "quotient"
+    kind, sign = "quotient", "//"
 
     def value_at(self, values: Mapping[Atom, int]) -> int:
         return self.value.evaluate(values) // (self.divisor.evaluate(values) or 1)
@@ -84,15 +91,12 @@ class Quotient(Division):
         small, large = self.divisor.bounds()
         return floor_div(low, large if low >= 0 else small), floor_div(high, small if high >= 0 else large)
 
-    def __str__(self) -> str:
-        return f"({self.value})//{_wrapped(self.divisor)}"
-
 
 class Remainder(Division):
     """value mod divisor, in 0..divisor-1."""
 
     __slots__ = ()
-    kind = "remainder"
+    kind, sign = "remainder", "%"
 
     def value_at(self, values: Mapping[Atom, int]) -> int:
         return self.value.evaluate(values) % (self.divisor.evaluate(values) or 1)
@@ -101,9 +105,6 @@ class Remainder(Division):
         high = self.divisor.bounds()[1] - 1
         low_value, high_value = self.value.bounds()
         return 0, min(high, high_value) if low_value >= 0 else high
-
-    def __str__(self) -> str:
-        return f"({self.value})%{_wrapped(self.divisor)}"
 
 
 class Index(Polynomial):
@@ -220,15 +221,21 @@ def as_index(value: IndexLike) -> Index:
         # a size that changes has an expression (core/symbols.py)
         expression = getattr(value, "index", None)
         return expression if isinstance(expression, Index) else Index({(): value})
-    found: Index | None = _KNOWN.get(value)
+    known = _KNOWN if type(value) is int or value.fixed else _of_owner(value)
+    found: Index | None = known.get(value)
     if found is None:
         if isinstance(value, Var) and value.extent == 1:
             found = ZERO  # a loop of one iteration is at 0
         else:
             found = Index({(value,): 1} if isinstance(value, Atom) else {(): value})
-        if found.fixed:
-            _KNOWN[value] = found
+        known[value] = found
     return found
+
+
+def _of_owner(atom: Atom) -> dict[Any, Index]:
+    """The expressions of atoms that change from call to call, which their owner remembers."""
+    found = results_of(atom.owner, as_index)
+    return {} if found is None else found
 
 
 def dot(indices: Iterable[IndexLike], strides: Iterable[IndexLike], offset: IndexLike = 0) -> Index:

@@ -12,14 +12,15 @@ Monomial = tuple[Atom, ...]
 class Polynomial:
     """`terms` maps products of atoms to non-zero integer coefficients; () is the constant."""
 
-    __slots__ = ("_atoms", "_bounds", "_hash", "fixed", "terms")
+    __slots__ = ("_atoms", "_bounds", "_hash", "fixed", "owner", "terms")
 
     def __init__(self, terms: Mapping[Monomial, int]) -> None:
         self._atoms: frozenset[Atom] | None = None
         self.terms = {monomial: c for monomial, c in terms.items() if c}
         self._hash = hash(frozenset(self.terms.items()))
         self._bounds: tuple[Bound, Bound] | None = None
-        self.fixed = all(atom.fixed for monomial in self.terms for atom in monomial)
+        changing = [atom.owner for monomial in self.terms for atom in monomial if not atom.fixed]
+        self.fixed, self.owner = not changing, changing[0] if changing else None
 
     def __hash__(self) -> int:
         return self._hash

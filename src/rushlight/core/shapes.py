@@ -195,6 +195,22 @@ def is_dense(shape: Sequence[int], strides: Sequence[int]) -> bool:
     return True
 
 
+def surely_dense(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether a tensor is dense whatever sizes that change are in a call: for choices, since one that is not
+    surely dense may be so."""
+    if not any(is_size(n) for n in (*shape, *strides)):
+        return is_dense(shape, strides)
+    left = [(exact(st), sz) for st, sz in zip(strides, shape, strict=True) if is_size(sz) or sz != 1]
+    expected: Any = 1
+    while left:
+        found = next((pair for pair in left if pair[0] == exact(expected)), None)
+        if found is None:
+            return False
+        left.remove(found)
+        expected = expected * found[1]
+    return True
+
+
 def preserved_strides(shape: Sequence[int], strides: Sequence[int]) -> Shape:
     """Strides of a copy that keeps the memory order of its source (memory_format=preserve_format)."""
     if is_dense(shape, strides):

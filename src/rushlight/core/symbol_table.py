@@ -122,6 +122,8 @@ class Symbols:
         self._known: dict[tuple[str, Index], bool] = {}
         self._equal: dict[Dim, Index] = {}  # symbols that are an expression of others, by a guard
         self._made: dict[DerivedSize, Any] = {}
+        # results of arithmetic with these symbols while a program is compiled (core/remembered.py)
+        self.remembered: dict[Any, Any] = {}
 
     @property
     def asking(self) -> bool:

@@ -217,8 +217,8 @@ def tensor_split_sections(self: Tensor, sections: int, dim: int) -> tuple[Tensor
     check(self.ndim, "tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
     dim = wrap_dim(dim, self.ndim, name="tensor_split")
     check(sections > 0, f"number of sections must be larger than 0, got {sections}")
-    least, longer = divmod(self.shape[dim], sections)
-    bounds = [i * least + min(i, longer) for i in range(1, sections)]
+    lengths = [(self.shape[dim] + sections - 1 - i) // sections for i in range(sections - 1)]
+    bounds = itertools.accumulate(lengths)
     return tensor_split_indices(self, tuple(bounds), dim)
 
 

@@ -137,29 +137,30 @@ def _layout(spec: Spec) -> Any:
 def _is_one(node: Node) -> bool:
     """x * 1, x / 1 and x ** 1 are x; with a rounding mode, x / 1 is not."""
     plain = all(argument is None for argument in node.args[2:])
-    return _is_plain_one(node.args[1]) and plain
+    return _is_number(node.args[1], 1) and plain
 
 
 def _adds_nothing(node: Node) -> bool:
     """Of integers, any zero; of floats, x + -0.0 alone, since -0.0 + 0.0 is 0.0."""
     other, factor = node.args[1], node.args[2]
-    if not isinstance(other, int | float) or is_size(other) or other != 0:
+    if not _is_number(other, 0):
         return False
     exact = node.args[0].dtype.category <= Category.INTEGRAL
-    return exact or (type(other) is float and str(other) == "-0.0" and _is_plain_one(factor))
+    return exact or (type(other) is float and str(other) == "-0.0" and _is_number(factor, 1))
 
 
 def _subtracts_nothing(node: Node) -> bool:
     """Of integers, any zero; of floats x - 0.0, but not x - -0.0."""
     other, factor = node.args[1], node.args[2]
-    if not isinstance(other, int | float) or is_size(other) or other != 0:
+    if not _is_number(other, 0):
         return False
     exact = node.args[0].dtype.category <= Category.INTEGRAL
-    return exact or (str(other) != "-0.0" and _is_plain_one(factor))
+    return exact or (str(other) != "-0.0" and _is_number(factor, 1))
 
 
-def _is_plain_one(factor: Any) -> bool:
-    return isinstance(factor, int | float) and not is_size(factor) and factor == 1
+def _is_number(value: Any, number: int) -> bool:
+    """Whether a value is that number, whatever sizes there are in a call."""
+    return isinstance(value, int | float) and not is_size(value) and value == number
 
 
 # clone and copies: the graph is functional, so a copy is the same value.

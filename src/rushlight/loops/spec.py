@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from ..core.atoms import Dim
 from ..core.errors import InternalError
 from ..core.index import Index, Indirect, Var, as_index
+from ..core.proofs import always_nonnegative
 from ..core.symbols import hint, hint_of
 from .definitions import Definition, Map, Reduction
 from .expr import Access, Expr, loads_in, result_dtype, walk
@@ -96,10 +97,18 @@ def _bounds(nest: Nest) -> Iterator[str]:
     for access in dict.fromkeys((*_loads(phases), *stores)):
         low, high = access.index.bounds()
         size = hint_of(access.buffer.size)
-        if low < 0 or high >= size:
+        if (low < 0 or high >= size) and not _proven(access):
             outside = _outside(access.index, size)
             if outside is not None:
                 yield f"{access} reaches element {outside} of {size}"
+
+
+def _proven(access: Access) -> bool:
+    """Whether an access stays inside of its buffer for all sizes, where these change."""
+    index, size = access.index, access.buffer.size
+    return (
+        size.constant_value() is None and always_nonnegative(index) and always_nonnegative(size - 1 - index)
+    )
 
 
 def _loads(phases: Iterable[Phase]) -> Iterator[Access]:

@@ -17,7 +17,8 @@ from ..core.dtypes import BY_NUMPY, DTYPES, DType
 from ..core.index import Index, as_index, dot
 from ..core.pointwise import plan_for
 from ..core.registry import Kind
-from ..core.shapes import Shape, Spec, is_dense, memory_order, strides_in_order
+from ..core.shapes import Shape, Spec, memory_order, strides_in_order, surely_dense
+from ..core.symbols import exact, hint
 from ..core.tensor import meta_tensor
 from ..core.traits import Trait
 from ..graph.ir import Graph, Node, Value, map_values, symbols_of
@@ -75,7 +76,7 @@ class _GraphLowering:
                 and new.shape == old.shape
                 and (new.spec.known_strides() == old.spec.known_strides())
             )
-            if alike and old.constant is None and is_dense(old.shape, old.spec.known_strides()):
+            if alike and old.constant is None and surely_dense(old.shape, old.spec.known_strides()):
                 found.append((outputs[output], self.input_buffers[old]))
         counts = Counter(outputs)
         return [pair for pair in found if pair[0].memory is MemoryKind.OUTPUT and counts[pair[0]] == 1]
@@ -361,8 +362,8 @@ def _unravel(spec: Spec, position: Index) -> list[Index]:
 
 
 def _repeats(spec: Spec) -> bool:
-    shape: Shape = spec.known_shape()
-    return any(size > 1 and stride == 0 for size, stride in zip(shape, spec.known_strides(), strict=True))
+    shape, strides = spec.known_shape(), exact(spec.known_strides())
+    return any(stride == 0 and hint(size) > 1 for size, stride in zip(shape, strides, strict=True))
 
 
 def _with_lazy_bits(result: Lowered, value: Value) -> Lowered:

@@ -18,11 +18,11 @@ from ..core.quiet import quietly
 from ..core.shapes import (
     Spec,
     contiguous_strides,
-    is_dense,
     memory_order,
     numel,
     reduced_shape,
     strides_in_order,
+    surely_dense,
 )
 from ..core.symbols import exact, hint, hint_of, is_size, size_of
 from ..kernels.creation import filled
@@ -94,7 +94,7 @@ class Lowerer:
     ) -> Lowered:
         """The tensor that `buffer` holds."""
         steps = contiguous_strides(shape) if strides is None else tuple(strides)
-        whole = offset == 0 and is_dense(shape, steps)
+        whole = exact(offset) == 0 and surely_dense(shape, steps)
         return Lowered(
             self,
             tuple(shape),

@@ -8,7 +8,7 @@ from typing import Any
 from ..core.dtypes import int64
 from ..core.index import as_index
 from ..core.registry import REGISTRY
-from ..core.shapes import Spec, is_dense
+from ..core.shapes import Spec, surely_dense
 from ..core.tensor import meta_tensor
 from ..loops.expr import Expr, NotRecordable, Recorder
 from .assemble import Part, is_small, overwritten
@@ -41,7 +41,7 @@ def as_strided_scatter(
     strides = out.known_strides()
     offset = (out.offset if storage_offset is None else storage_offset) - out.offset
     source = src.cheap()
-    if not is_small(self.shape) and is_dense(self.shape, strides):
+    if not is_small(self.shape) and surely_dense(self.shape, strides):
         return overwritten(self, strides, Part(source, tuple(stride), offset))
 
     def element(index: Indices) -> Expr:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..core.data_sizes import shorter
 from ..core.dtypes import DTYPES
 from ..core.errors import check
 from ..core.registry import FUNCTION, INTERNAL, OUT, define
@@ -83,7 +84,7 @@ def lu_specs(a: Tensor, name: str) -> tuple[Spec, Spec, Spec]:
     check_matrix(a, name)
     check_numbers(a, name)
     batch, (m, n) = tuple(a.shape[:-2]), a.shape[-2:]
-    return Spec(tuple(a.shape), a.dtype), Spec((*batch, min(m, n)), INT32), Spec(batch, INT32)
+    return Spec(tuple(a.shape), a.dtype), Spec((*batch, shorter(m, n)), INT32), Spec(batch, INT32)
 
 
 def det_rule(A: Tensor) -> tuple[Spec, ...]:
@@ -131,7 +132,7 @@ def solve_rule(A: Tensor, B: Tensor, left: bool) -> tuple[Spec, ...]:
 def lu_rule(A: Tensor) -> tuple[Spec, Spec, Spec]:
     lu_specs(A, "linalg.lu")
     batch, (m, n) = tuple(A.shape[:-2]), A.shape[-2:]
-    k = min(m, n)
+    k = shorter(m, n)
     return Spec((*batch, m, m), A.dtype), Spec((*batch, m, k), A.dtype), Spec((*batch, k, n), A.dtype)
 
 
@@ -145,7 +146,7 @@ def lu_unpack_rule(
         f"{LU_pivots.dtype.name}",
     )
     batch, (m, n) = tuple(LU_data.shape[:-2]), LU_data.shape[-2:]
-    k = min(m, n)
+    k = shorter(m, n)
     nothing = Spec((0,), LU_data.dtype)
     permutation = Spec((*batch, m, m), LU_data.dtype) if unpack_pivots else nothing
     if not unpack_data:
@@ -161,7 +162,7 @@ def qr_rule(A: Tensor, mode: str) -> tuple[Spec, Spec]:
         f"linalg.qr: received unrecognized mode '{mode}'; expected one of 'reduced', 'r', or 'complete'",
     )
     batch, (m, n) = tuple(A.shape[:-2]), A.shape[-2:]
-    k = m if mode == "complete" else min(m, n)
+    k = m if mode == "complete" else shorter(m, n)
     q = Spec((0,), A.dtype) if mode == "r" else Spec((*batch, m, k), A.dtype)
     return q, Spec((*batch, k, n), A.dtype)
 
@@ -174,7 +175,7 @@ def svd_rule(A: Tensor, full_matrices: bool, compute_uv: bool, driver: str | Non
         "linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend.",
     )
     batch, (m, n) = tuple(A.shape[:-2]), A.shape[-2:]
-    k = min(m, n)
+    k = shorter(m, n)
     values = Spec((*batch, k), real(A))
     if not compute_uv:
         return Spec((0,), A.dtype), values, Spec((0,), A.dtype)
@@ -274,7 +275,7 @@ def lstsq_rule(self: Tensor, b: Tensor, driver: str | None) -> tuple[Spec, ...]:
         Spec(solution, self.dtype),
         Spec(residual_shape(m, n, batch, right, driver), real(self)),
         Spec(tuple(self.shape[:-2]) if driver != "gels" else (0,), INT64),
-        Spec((*self.shape[:-2], min(m, n)) if driver in ("gelsd", "gelss") else (0,), real(self)),
+        Spec((*self.shape[:-2], shorter(m, n)) if driver in ("gelsd", "gelss") else (0,), real(self)),
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ..core.data_sizes import from_end, greatest, is_data, learn_order
+from ..core.data_sizes import from_end, greatest, is_data, learn_order, shorter
 from ..core.dtypes import DTYPES, DType
 from ..core.errors import check, fail
 from ..core.registry import FUNCTION, INPLACE, INPLACE_METHOD, INTERNAL, METHOD, view
@@ -240,7 +240,8 @@ def diagonal(self: Tensor, offset: int, dim1: int, dim2: int) -> Spec:
     a, b = wrap_dim(dim1, self.ndim, name="diagonal"), wrap_dim(dim2, self.ndim, name="diagonal")
     check(a != b, f"diagonal dimensions cannot be identical {dim1}, {dim2}")
     shape, strides = self.shape, self.strides()
-    length = max(min(shape[a], shape[b] - offset) if offset >= 0 else min(shape[a] + offset, shape[b]), 0)
+    rows, columns = (shape[a], shape[b] - offset) if offset >= 0 else (shape[a] + offset, shape[b])
+    length = max(shorter(rows, columns), 0)
     skip = (offset * strides[b] if offset >= 0 else -offset * strides[a]) if length else 0
     kept = [d for d in range(self.ndim) if d not in (a, b)]
     return over(

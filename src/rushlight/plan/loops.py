@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ..core.data_sizes import at_least, is_data
 from ..core.index import Var
 from ..core.symbols import divisible, is_size, size_of
 from ..loops.expr import Expr, cost, walk
@@ -17,7 +16,17 @@ from .cost import LIMITED_REGISTERS, LONG_BODY, SQUARE_BODY, STACK_BYTES
 from .interleave import rows_together
 from .nest import NestPlan, PhasePlan, RestStore
 from .prefetch import prefetched
-from .vectors import Tail, VectorLoop, extent_of, loop_width, machine_lanes, maskable, repeatable, tail_of
+from .vectors import (
+    Tail,
+    VectorLoop,
+    extent_of,
+    is_long,
+    loop_width,
+    machine_lanes,
+    maskable,
+    repeatable,
+    tail_of,
+)
 
 
 def plan_nest(loops: LoopPlan, target: Target) -> NestPlan:
@@ -85,7 +94,7 @@ def _outer_loop(nest: Nest, plan: NestPlan, target: Target) -> VectorLoop:
     tail = tail_of(statements, var, plan.lanes, target)
     if is_size(extent) and tail is Tail.MASKED:  # which is right for any size
         return VectorLoop(width, tail)
-    if repeatable(statements) and at_least(extent, width):
+    if repeatable(statements) and is_long(var, width):
         return VectorLoop(width, Tail.OVERLAP)
     return VectorLoop(width, tail)
 
@@ -125,7 +134,7 @@ def _across(nest: Nest, lanes: int) -> tuple[Expr, ...]:
             return ()
     if not found or lanes == 1 or sum(cost(s.value) for s in statements) > SQUARE_BODY:
         return ()
-    large = all(at_least(extent_of(var), lanes) for var in (near, last))
+    large = all(is_long(var, lanes) for var in (near, last))
     return tuple(found) if large and repeatable(statements) else ()
 
 
@@ -141,9 +150,8 @@ def _phase_width(phase: Phase, plan: NestPlan, target: Target) -> int:
     var, statements = phase.inner[-1], phase.statements
     folds, again = _folds(statements), repeatable(statements)
     width = loop_width(statements, var, plan.lanes)
-    extent = extent_of(var)
     masked = _masked_wide(phase, target)
-    if folds and not masked and (not again or (is_data(extent) and not at_least(extent, width))):
+    if folds and not masked and not again:
         width = plan.lanes  # as wide as the masked vector at the end
     if plan.limit is not None:
         width = min(width, LIMITED_REGISTERS * plan.lanes)
@@ -154,7 +162,7 @@ def _phase_width(phase: Phase, plan: NestPlan, target: Target) -> int:
 
 def _has_tail(var: Var, width: int, *, again: bool) -> bool:
     """Whether points are left over that no overlapping vector computes."""
-    return not divisible(extent_of(var), width) and not (again and at_least(extent_of(var), width))
+    return not divisible(extent_of(var), width) and not (again and is_long(var, width))
 
 
 def _inner_loop(phase: Phase, width: int, lanes: int, target: Target) -> VectorLoop:
@@ -163,7 +171,7 @@ def _inner_loop(phase: Phase, width: int, lanes: int, target: Target) -> VectorL
         return VectorLoop(width, Tail.NONE)
     if _masked_wide(phase, target):
         return VectorLoop(width, Tail.MASKED_WIDE)
-    if repeatable(statements) and at_least(extent_of(var), width):
+    if repeatable(statements) and is_long(var, width):
         if not _folds(statements):
             return VectorLoop(width, Tail.OVERLAP)
         long = sum(cost(s.value) for s in statements) >= LONG_BODY

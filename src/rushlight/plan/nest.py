@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..core.data_sizes import at_least
 from ..core.errors import InternalError
 from ..core.index import Index
 from ..core.symbols import divisible, hint
@@ -17,7 +16,7 @@ from ..loops.expr import Access, Expr
 from ..loops.nest import Nest, Phase, Store, print_nest
 from ..loops.plans import Split
 from .cost import SQUARE_REGISTERS
-from .vectors import Tail, VectorLoop, extent_of
+from .vectors import Tail, VectorLoop, extent_of, is_long
 
 
 @dataclass(frozen=True)
@@ -104,7 +103,7 @@ class NestPlan:
                 self.interleaved_rows == 1 or not self.vector_outer
             ),
             "an overlapping vector fits into its loop": all(
-                at_least(extent_of(var), loop.width) for var, loop in loops if loop.tail in OVERLAPPING
+                is_long(var, loop.width) for var, loop in loops if loop.tail in OVERLAPPING
             ),
             "a loop that ends early is a whole number of units, or ends masked": self.limit_unit is None
             or all(

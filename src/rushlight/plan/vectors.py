@@ -48,6 +48,12 @@ def extent_of(var: Var) -> int:
     return size
 
 
+def is_long(var: Var, width: int) -> bool:
+    """Whether a loop has at least `width` points. Of an extent that changes it is so in the call that is
+    captured: generated code looks at the extent."""
+    return hint(extent_of(var)) >= width
+
+
 def machine_lanes(nest: Nest, target: Target) -> int:
     """Lanes that fill a register with the widest type that is computed with (64-bit indices do not count, nor
     what is the same everywhere, such as the numbers of an optimizer)."""

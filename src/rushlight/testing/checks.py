@@ -22,9 +22,11 @@ from .backends import Backend, Memory
 from .case import Case, call, is_as_exact, present
 from .compare import Comparison, Mismatch, compare, stride_differences
 from .entries import ErrorSample, Sample
+from .kinds import Compilations
 from .outcome import Items, TensorOutcome, tensor_outcomes
 from .record import Recorder
 from .snapshot import TensorSpec
+from .tables import COMPILED_AGAIN
 
 # --- forward -----------------------------------------------------------------------------------------
 
@@ -220,7 +222,8 @@ def check_compiled(case: Case, record: Recorder) -> None:
 
 
 def check_compiled_dynamic(case: Case, record: Recorder) -> None:
-    """The same of a function that is compiled for all sizes, which are symbols from the start."""
+    """The same of a function that is compiled for all sizes, which are symbols from the start: samples that
+    differ in sizes alone share a compilation, but for the entries that `tables.COMPILED_AGAIN` tells of."""
     compare_compiled(case, record, "compiled_dynamic", case.function, case.plain_samples, dynamic=True)
 
 
@@ -235,6 +238,7 @@ def compare_compiled(
 ) -> None:
     """`function`, compiled and eager, on the samples."""
     compiled = case.backend.compile(function, dynamic)
+    compilations = Compilations(compiled)
     for sample in samples:
         record.samples += 1
         try:
@@ -255,6 +259,17 @@ def compare_compiled(
                     if not is_as_exact(case, sample, result, expected):
                         raise
                     record.note("as exact as eager execution, judged by double precision")
+            if dynamic:
+                _check_compilations(case, record, compilations, sample)
+
+
+def _check_compilations(case: Case, record: Recorder, compilations: Compilations, sample: Sample) -> None:
+    try:
+        compilations.check(sample)
+    except Mismatch:
+        if case.entry.full_name not in COMPILED_AGAIN:
+            raise
+        record.note("compiled again for other sizes")
 
 
 def _seeded(case: Case, function: Callable[..., Any], sample: Sample) -> Any:

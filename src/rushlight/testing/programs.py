@@ -270,7 +270,7 @@ def draw_program(
         attempts += 1
         names = special if special and choose(4) == 0 else usual
         drawing.add_step(names[choose(len(names))])
-    drawing.program.outputs = _draw_outputs(drawing)
+    drawing.program.outputs = draw_outputs(drawing)
     return drawing.program
 
 
@@ -292,7 +292,7 @@ def _draw_inputs(drawing: Drawing, kind: str) -> None:
             drawing.add_input(make_array(SHAPES[choose(len(SHAPES))], dtype), name="ndarray")
 
 
-def _draw_outputs(drawing: Drawing) -> tuple[int, ...]:
+def draw_outputs(drawing: Drawing) -> tuple[int, ...]:
     first = len(drawing.program.inputs)
     made = [
         i

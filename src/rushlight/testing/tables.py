@@ -31,6 +31,11 @@ EXCLUDED: dict[str, str] = {
 }
 
 
+# --- entries that are compiled more than once for sizes that change -----------------------------------
+
+COMPILED_AGAIN: dict[str, str] = {}
+
+
 # --- random and uninitialised results ----------------------------------------------------------------
 
 

@@ -195,10 +195,22 @@ class NestEmitter(PhaseEmitter):
                 self._last_outer(first, stop)
 
     def _in_squares(self, near: Var, begin: Any, end: Any) -> None:
-        """The last two loops in squares of a vector's size, which are transposed in registers.
+        """The last two loops in squares of a vector's size, which are transposed in registers; point by point
+        in calls where a loop is shorter."""
+        last = self.nest.outer[-1]
 
-        Squares are visited in groups that fill whole cache lines on both sides.
-        """
+        def by_points() -> None:
+            with self.e.loop(begin, end, 1) as row, self.e.loop(0, self._extent(last), 1) as column:
+                self.values.env[near] = row
+                self.values.place(last, column, 1)
+                self._row()
+            self.values.leave()
+
+        extents = {var: self._extent(var) for var in (near, last)}
+        self._if_long(extents, self.lanes, lambda: self._squares(near, begin, end), by_points)
+
+    def _squares(self, near: Var, begin: Any, end: Any) -> None:
+        """Squares are visited in groups that fill whole cache lines on both sides."""
         e, last, lanes = self.e, self.nest.outer[-1], self.lanes
         extent, group = self._extent(last), self.plan.square_group
         far, down = (e.sub(e.value(self._extent(var), e.i64), lanes) for var in (last, near))

@@ -13,6 +13,7 @@ from typing import Any
 
 from ...core.index import Index, Var
 from ...core.lazy import LazyModule
+from ...core.proofs import always_nonnegative
 from ...core.symbols import size_of
 from ...loops.expr import walk
 from ...loops.extents import extents
@@ -61,11 +62,12 @@ class PhaseEmitter:
         """
         e, width, (begin, end) = self.e, loop.width, span
         extent = self._extent(var)
-        if loop.tail in (Tail.NONE, Tail.OVERLAP):
+        if loop.tail is Tail.OVERLAP:
+            self._overlapping(var, span, width, body, total, certain=certain)
+            return
+        if loop.tail is Tail.NONE:
             with e.loop(begin, end, width, certain=certain) as index:
-                last = _less(e, extent if total is None else total, width)
-                at = index if loop.tail is Tail.NONE else e.minimum(index, last)
-                self.values.place(var, at, width)
+                self.values.place(var, index, width)
                 body()
             self.values.leave()
             return
@@ -81,6 +83,56 @@ class PhaseEmitter:
             self.values.place(var, index, lanes, mask)
             body()
         self.values.leave()
+
+    def _overlapping(
+        self,
+        var: Var,
+        span: tuple[Any, Any],
+        width: int,
+        body: Callable[[], None],
+        total: Any,
+        *,
+        certain: bool,
+    ) -> None:
+        """As `_in_vectors`, where the last vector overlaps the one before it."""
+        e, (begin, end) = self.e, span
+        extent = self._extent(var) if total is None else total
+
+        def in_vectors() -> None:
+            with e.loop(begin, end, width, certain=certain) as index:
+                self.values.place(var, e.minimum(index, _less(e, extent, width)), width)
+                body()
+
+        def by_points() -> None:
+            with e.loop(begin, end, 1, certain=certain) as index:
+                self.values.place(var, index, 1)
+                body()
+
+        self._if_long({var: extent}, width, in_vectors, by_points)
+        self.values.leave()
+
+    def _if_long(
+        self, loops: dict[Var, Any], width: int, long: Callable[[], None], short: Callable[[], None]
+    ) -> None:
+        """`long` where loops, given with their extents, have at least `width` points each; if these change
+        from call to call, the code looks."""
+        e, condition = self.e, None
+        for var, extent in loops.items():
+            if not isinstance(extent, int) and not always_nonnegative(var.extent - width):
+                enough = e.compare(">=", extent, width)
+                condition = enough if condition is None else e.and_(condition, enough)
+        if condition is None:
+            long()
+            return
+
+        def run(code: Callable[[], None]) -> Callable[[], Sequence[Any]]:
+            def emit() -> Sequence[Any]:
+                code()
+                return ()
+
+            return emit
+
+        e.branch(condition, run(long), run(short), likely=True)
 
     def _at(self, var: Var, index: Any, lanes: int, body: Callable[[], None]) -> None:
         self.values.place(var, index, lanes)
@@ -168,7 +220,17 @@ class PhaseEmitter:
             Tail.OVERLAP_COPIED: self._overlap_copied,
         }.get(loop.tail)
         if overlapping is not None:
-            self._inner_loops(phase.inner[:-1], lambda: overlapping(phase, loop.width, memo, accumulators))
+            var = phase.inner[-1]
+
+            def along() -> None:
+                self._if_long(
+                    {var: self._extent(var)},
+                    loop.width,
+                    lambda: overlapping(phase, loop.width, memo, accumulators),
+                    lambda: self._by_points(phase, memo, accumulators),
+                )
+
+            self._inner_loops(phase.inner[:-1], along)
             self.values.leave()
         else:
             self._plain_loop(phase, loop, memo, accumulators)
@@ -235,6 +297,13 @@ class PhaseEmitter:
         else:
             seen = e.splat(e.cast(e.sub(done, last), e.i32), width)
         self._statements(phase, dict(memo), accumulators, e.compare(">=", lane, seen))
+
+    def _by_points(self, phase: Phase, memo: Memo, accumulators: Accumulators) -> None:
+        """The same of a loop that is shorter than a vector: every point goes to the first lane."""
+        e, var = self.e, phase.inner[-1]
+        with e.loop(0, self._extent(var), 1) as index:
+            self.values.place(var, index, 1)
+            self._statements(phase, self._for_lanes(memo), accumulators)
 
     # Statements.
 

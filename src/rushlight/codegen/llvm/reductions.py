@@ -95,8 +95,13 @@ class Accumulator:
         return self.e.builder.load(slot, typ=slot.allocated_type)
 
     def fold(self, value: Any, position: Any = None, mask: Any = None) -> None:
-        """Take in a vector of values; lanes where `mask` is false do not count."""
+        """Take in a vector of values; lanes where `mask` is false do not count. A single value goes to the
+        first lane."""
         e = self.e
+        if lanes_of(value.type) < self.lanes:
+            value = e.splat(value, self.lanes)
+            position = None if position is None else e.splat(position, self.lanes)
+            mask = e.compare("==", e.iota(ir.VectorType(e.i32, self.lanes)), 0)
         if mask is not None and self.combine not in ARGUMENTS:
             neutral = e.splat(constant(e, neutral_value(self.combine, self.dtype), self.dtype), self.lanes)
             value = (

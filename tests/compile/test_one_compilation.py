@@ -1,0 +1,138 @@
+"""Programs that one compilation serves at all sizes, and what was wrong with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import rushlight as rl
+from rushlight.core.data_sizes import shorter
+from rushlight.runtime import redzones
+
+SHAPES = [(9, 31), (5, 7), (8, 8), (2, 40), (33, 2), (16, 3)]
+
+
+def agree(got: Any, want: Any) -> None:
+    assert got.shape == want.shape
+    assert got.stride() == want.stride()
+    assert got.dtype is want.dtype
+    rl.testing.assert_close(got, want, atol=1e-4, rtol=1e-4)
+
+
+def check(program: Callable[..., Any], inputs: list[tuple[Any, ...]]) -> Any:
+    """Run a program, compiled once, on inputs of several sizes, between guard zones too."""
+    compiled = rl.compile(program, fullgraph=True, dynamic=True)
+    for given in inputs:
+        agree(compiled(*given), program(*given))
+        with redzones.guarding():
+            agree(compiled(*given), program(*given))
+    assert compiled.reasons == ["first call"]
+    return compiled
+
+
+# Layouts of arguments.
+
+
+@pytest.mark.parametrize("dynamic", [True, None])
+def test_arguments_with_gaps(dynamic: bool | None) -> None:
+    """The strides of a tensor with gaps change with its sizes: they were numbers of the first call."""
+    f = rl.compile(lambda x: x.amax(1), fullgraph=True, dynamic=dynamic)
+    for rows, width in ((33, 31), (3, 24), (6, 4), (5, 9)):
+        x = rl.randn(rows, 2, 2 * width)[..., ::2]
+        agree(f(x), x.amax(1))
+    assert len(f.reasons) == (1 if dynamic else 2)
+
+
+def test_arguments_that_are_views() -> None:
+    check(lambda x: x + 1, [(rl.randn(n, m).t(),) for n, m in SHAPES])
+    check(lambda x: x.sum(0), [(rl.randn(n * m + 3)[3:].view(n, m),) for n, m in SHAPES])
+    check(lambda x: x * 2, [(rl.randn(n, 2 * m)[:, :m],) for n, m in SHAPES])
+
+
+def test_strides_of_arguments_are_put_back() -> None:
+    x = rl.randn(6, 8)[:, ::2]
+    rl.compile(lambda x: x + 1, fullgraph=True, dynamic=True)(x)
+    assert x.stride() == (8, 2)
+    assert type(x.stride(0)) is int
+
+
+def test_the_reason_tells_strides_in_bytes_once() -> None:
+    f = rl.compile(lambda x: x + 1, fullgraph=True)
+    f(rl.ones(6, 8)[:, ::2])
+    f(rl.ones(6, 10)[:, ::2])
+    assert f.reasons[1] == "argument 0: shape was (6, 4), is (6, 5)"
+
+
+# Loops shorter than a vector.
+
+
+NARROW = {
+    "sum": lambda x: x.sum(1),
+    "sum of columns": lambda x: x.sum(0),
+    "largest": lambda x: x.amax(1),
+    "place of the largest": lambda x: x.argmax(1),
+    "pointwise": lambda x: x + x,
+    "transpose": lambda x: (x.t() + x.t()).contiguous(),
+}
+
+
+@pytest.mark.parametrize("name", NARROW)
+@pytest.mark.parametrize("dtype", ["bfloat16", "int8", "float64"])
+def test_sizes_below_at_and_above_a_vector(name: str, dtype: str) -> None:
+    """Also of dtypes that have no masked loads: the last vector overlaps, if there is a whole one."""
+    kind = getattr(rl, dtype)
+    shapes = [(40, 100), (3, 5), (8, 64), (65, 2), (2, 33), (7, 7)]
+    check(NARROW[name], [(rl.randint(-4, 5, shape).to(kind),) for shape in shapes])
+
+
+def test_transposes_in_squares() -> None:
+    check(lambda x: x.t().contiguous(), [(rl.randn(*s),) for s in [(70, 90), (3, 90), (90, 3), (8, 8)]])
+
+
+# Parts and shapes.
+
+PROGRAMS: dict[str, Callable[[Any], Any]] = {
+    "from the end": lambda x: x.select(0, -2) * 2,
+    "sections": lambda x: rl.cat([part.sum(1) for part in rl.cat((x, x), 1).tensor_split(2, 1)]),
+    "a returned transpose": lambda x: x.t(),
+    "padding of a matrix": lambda x: rl.constant_pad_nd(x + 1, (1, 2), 3.0),
+    "the diagonal": lambda x: x.diagonal() * 2,
+    "another diagonal": lambda x: rl.diag(rl.cat((x, x), 1), 1).sum() + x.t().sum(),
+    "triangular factor": lambda x: rl.linalg.qr(x)[1].abs(),
+    "singular values": lambda x: rl.linalg.svd(x, full_matrices=False)[1],
+    "degrees of freedom": lambda x: x.sum(0) / (x.shape[0] - 1),
+    "weights": lambda x: x * x.shape[0] + x.shape[1],
+    "copies": lambda x: x[:, None].expand(-1, 3, -1).sum(1),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_no_guard_on_what_happens_to_be_so(name: str) -> None:
+    check(PROGRAMS[name], [(rl.randn(*shape),) for shape in SHAPES])
+
+
+def test_a_gradient_of_another_rank() -> None:
+    """A gradient of shape (2, n, 1) was compared with (n, 1), which asks whether n is 2."""
+    f = rl.compile(lambda x: rl.stack((x, x)).maximum(x.atan()).sum(), fullgraph=True, dynamic=True)
+    for n in (33, 2, 5):
+        x, y = (rl.ones(n, 1).requires_grad_() for _ in range(2))
+        f(x).backward()
+        rl.stack((y, y)).maximum(y.atan()).sum().backward()
+        agree(x.grad, y.grad)
+    assert f.reasons == ["first call"]
+
+
+def test_shorter_of_two_sizes() -> None:
+    assert shorter(3, 5) == 3
+
+    def program(x: rl.Tensor) -> rl.Tensor:
+        n, m = x.shape
+        nothing = (shorter(n, n + 1) - n) + (shorter(n + m, m) - m)
+        return x.new_ones(shorter(n, m) + nothing)
+
+    compiled = check(program, [(rl.ones(n, m),) for n, m in SHAPES])
+    (form,) = next(iter(compiled.specializations.values()))
+    assert not form.live.guards
+    assert not form.live.symbols.remembered  # arithmetic is forgotten when all is compiled
