@@ -26,7 +26,7 @@ from ...runtime import profile
 from .control_flow import emit_control_flow, routines_of
 from .launch import Kernels, Task, emit_chain, emit_stage
 from .math import imports
-from .matmul import Scratch, emit_product, routine_imports
+from .matmul import Scratch, begin_routines, emit_product, routine_imports
 from .nests import Reports
 from .records import Number, Position
 from .scan import ScanEmitter
@@ -67,12 +67,16 @@ class _ModuleEmitter:
         self.table = SizeTable(program.schedule.symbols)
         self.kernels = Kernels(self.module, program, self.slots, self.reports, self.table)
         self.timers = Timers(self.module, self.target) if profile.enabled() else None
+        self.products: dict[str, list[Task]] = {}  # the tasks of each, in order
         self.segments: list[str | Extern] = []
         self.pending: list[Pending] = []
         self.updated = set(program.schedule.updates.values())
         self.careful = True  # until the first stage that writes to memory of the caller which has contents
 
     def emit(self) -> NativeModule:
+        for plan in self.program.products():
+            self.products[plan.name] = emit_product(self.kernels, plan, self._scratch(plan))
+        begin_routines(self.module, self.target)
         for number, stage in enumerate(self.program.stages):
             first = stage.units[0]
             if isinstance(first, Extern) and not isinstance(first, ControlFlow):
@@ -140,7 +144,7 @@ class _ModuleEmitter:
             return [self._timed(task, step)]
         plan = self.program.plan_of(step)
         if isinstance(plan, ProductPlan):
-            *packs, own = emit_product(self.kernels, plan, self._scratch(plan))
+            *packs, own = self.products[plan.name]
             return [*(self._timed(pack, step, pack.kernel) for pack in packs), self._timed(own, step)]
         return [self._timed(self._task(plan), step)]
 

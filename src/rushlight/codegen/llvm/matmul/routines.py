@@ -64,7 +64,24 @@ def element_named(name: str) -> Any:
 
 def routine_imports(module: Any, target: Target) -> dict[str, int]:
     """The addresses of all routines that `module` declares, by name."""
-    names = [name for name in module.globals if name.startswith(PREFIX)]
+    names = _declared_in(module)
+    _compile_missing(names, target)
+    return {name: _addresses[name] for name in names}
+
+
+def begin_routines(module: Any, target: Target) -> None:
+    """Compile the routines that `module` declares on another thread, while this one goes on: LLVM needs no
+    Python. `routine_imports` waits for them, and raises what kept them from being compiled."""
+    names = _declared_in(module)
+    if any(name not in _addresses for name in names):
+        threading.Thread(target=_compile_missing, args=(names, target), name="rushlight routines").start()
+
+
+def _declared_in(module: Any) -> list[str]:
+    return [name for name in module.globals if name.startswith(PREFIX)]
+
+
+def _compile_missing(names: Sequence[str], target: Target) -> None:
     with _lock:
         for quick in (False, True):
             missing = [
@@ -77,7 +94,6 @@ def routine_imports(module: Any, target: Target) -> dict[str, int]:
             )
             _libraries.append(library)
             _addresses.update((name, library.addresses[name]) for name in missing)
-    return {name: _addresses[name] for name in names}
 
 
 def emitted(names: Sequence[str], target: Target) -> str:
