@@ -242,14 +242,16 @@ def _compiled(op: OpDef, inplace: bool, text: str) -> str:
             return f"{BREAK}: {error.what}"
     _agree(found, expected, op, tolerance=1e-4)
     (made,) = next(iter(compiled.specializations.values()))
-    routines = [step for step in made.artifact.schedule.steps if not isinstance(step, LoopPlan)]
+    pieces = made.artifact.pieces or (made.artifact,)  # more than one where sizes are data
+    steps = [step for piece in pieces for step in piece.schedule.steps]
+    routines = [step for step in steps if not isinstance(step, LoopPlan)]
     called = sorted(
         {step.node.op.name for step in routines if isinstance(step, Extern)}
         | {late.name for late in made.call.deferred}
     )
-    if called or not made.artifact.executable.native:
+    if called or not (made.artifact.pieces or made.artifact.executable.native):
         return f"{EXTERN}: {', '.join(called)}"
-    if not made.artifact.schedule.steps:
+    if not steps:
         return VIEW
     return TEMPLATE if routines else NATIVE
 
