@@ -6,6 +6,7 @@ here.
 
 from __future__ import annotations
 
+from ..core.data_sizes import alike
 from ..core.dispatch import run_name
 from ..core.tensor import Tensor
 from ..derivatives.helpers import sum_to
@@ -17,8 +18,7 @@ def fit(grad: Tensor, meta: Meta) -> Tensor:
     real part."""
     shape, dtype, _ = meta
     array = grad._array
-    given = array.shape if array is not None else tuple(grad.shape)
-    if len(given) != len(shape) or given != shape:  # sizes that change are compared only where they must be
+    if array.shape != shape if array is not None else not alike(grad.shape, shape):
         grad = sum_to(grad, shape)
     if grad.dtype is not dtype:
         if grad.dtype.is_complex and not dtype.is_complex:

@@ -406,8 +406,6 @@ class Symbols:
             low, high = (choose(ends) for ends in zip(*bounds, strict=True))
             if kind.startswith("if"):
                 low, high = min(low for low, _ in bounds[1:]), max(high for _, high in bounds[1:])
-        if low >= 0 and any(map(self.is_data, made.operands)):
-            hint = int(min(max(hint, 2), high))  # a guess, and that of a size
         size = self.numbers.derived_size(made, hint, max(low, -INFINITY), high)
         self._made[made] = size
         for index in made.operands if kind in ("max", "min") else ():

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from ..core.data_sizes import is_data
 from ..core.dtype_promotion import promote_types
 from ..core.dtypes import DTYPES, Category, DType, get_default_dtype
 from ..core.errors import check
@@ -220,6 +221,14 @@ def hash_rule(self: Tensor, dim: Dims, keepdim: bool, mode: int) -> Spec:
 
 def check_nonempty(self: Tensor, dim: Dims, name: str, error: type[Exception] = RuntimeError) -> None:
     """Refuse to reduce no elements with an operation that has no identity; `error` where no dim was given."""
+    if is_data(self.numel()):  # a run looks
+        message = f"{name}(): Expected reduction dim to have non-zero size."
+        if dim is None or dim == ():
+            check(self.numel() > 0, message, error)
+            return
+        for d in wrap_dims(dim, self.ndim, name=name):
+            check(self.shape[d] > 0, message, IndexError)
+        return
     if self.numel():
         return
     check(
@@ -263,7 +272,16 @@ def vector_norm_rule(self: Tensor, ord: Any, dim: Dims, keepdim: bool, dtype: DT
     check(not isinstance(ord, complex), f"{name}: Expected a non-complex order of norm, got {ord}")
     if dtype is not None:
         _check_norm_dtype(self.dtype, dtype, name)
-    if self.numel() == 0 and (ord < 0 or ord == math.inf):
+    if ord < 0 or ord == math.inf:
+        _check_norm_of_none(self, ord, dim, name)
+    return reduced(self, dim, keepdim, (dtype or self.dtype).to_real(), name=name)
+
+
+def _check_norm_of_none(self: Tensor, ord: Any, dim: Dims, name: str) -> None:
+    """RuntimeError for a norm without an identity of no elements."""
+    if is_data(self.numel()):  # a run looks
+        check(self.numel() > 0, f"{name} cannot compute the {ord} norm of no elements")
+    elif self.numel() == 0:
         dims = wrap_dims(dim, self.ndim, name=name)
         empty = [d for d in dims if self.shape[d] == 0]
         check(
@@ -271,7 +289,6 @@ def vector_norm_rule(self: Tensor, ord: Any, dim: Dims, keepdim: bool, dtype: DT
             f"{name} cannot compute the {ord} norm of no elements, "
             f"because the operation does not have an identity; the input has shape {tuple(self.shape)}",
         )
-    return reduced(self, dim, keepdim, (dtype or self.dtype).to_real(), name=name)
 
 
 def _check_norm_dtype(source: DType, dtype: DType, name: str) -> None:
