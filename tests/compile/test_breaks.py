@@ -62,11 +62,14 @@ def random(x):
 
 
 PROGRAMS = [branch, item, shape_from_data, listed, array, printed, views, seeded, random]
+WHOLE = [item, shape_from_data, seeded, random]  # which have a graph where there must be one
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
-def test_results(program) -> None:
-    compiled = rl.compile(program)
+@pytest.mark.parametrize(
+    ("program", "fullgraph"), [*((p, False) for p in PROGRAMS), *((p, True) for p in WHOLE)]
+)
+def test_results(program, fullgraph: bool) -> None:
+    compiled = rl.compile(program, fullgraph=fullgraph)
     for seed in range(3):
         x = tensor(3, 4, seed=seed) * (-1) ** seed
         rl.manual_seed(seed)
@@ -84,7 +87,7 @@ def test_results(program) -> None:
             assert found[0].data_ptr() == found[1].data_ptr()
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
+@pytest.mark.parametrize("program", [p for p in PROGRAMS if p not in WHOLE], ids=lambda p: p.__name__)
 def test_fullgraph_names_the_line(program) -> None:
     with pytest.raises(CaptureError, match=r"test_breaks\.py:\d+"):
         rl.compile(program, fullgraph=True)(tensor(3, 4))

@@ -115,13 +115,18 @@ def test_a_training_step_may_return_its_loss_as_a_number() -> None:
 KEPT: list[float] = []
 
 BROKEN = {
-    "computes with a selection": lambda x: x[x > 0].sum(),
+    "computes with a selection": lambda x: x.round().unique(dim=0).sum(),
     "asks for a shape": lambda x: len((x > 0).nonzero()),
-    "computes with a number": lambda x: x * x.sum().item(),
     "compares a number": lambda x: x.sum().item() > 0,
     "formats a number": lambda x: float(f"{x.sum().item():.3f}"),
     "a number of a number": lambda x: int(x.sum().item()),
-    "writes to what was selected from": lambda x: ((y := x * 2).nonzero(), y.zero_()),
+    "writes to what was selected from": lambda x: ((y := x * 2).unique(dim=0), y.zero_()),
+}
+# What breaks a graph that may break, and has its place in one that must not (test_data_sizes.py).
+WHOLE = {
+    "computes with a selection of elements": lambda x: x[x > 0].sum(),
+    "computes with a number": lambda x: x * x.sum().item(),
+    "writes to what elements were selected from": lambda x: ((y := x * 2).nonzero(), y.zero_()),
 }
 
 
@@ -132,6 +137,15 @@ def test_the_graph_breaks(program) -> None:
     compiled = rl.compile(program)
     for seed in range(3):
         same(compiled(tensor(4, 5, seed=seed)), program(tensor(4, 5, seed=seed)))
+
+
+@pytest.mark.parametrize("program", WHOLE.values(), ids=WHOLE)
+@pytest.mark.parametrize("fullgraph", [False, True])
+def test_the_graph_need_not_break(program, fullgraph: bool) -> None:
+    compiled = rl.compile(program, fullgraph=fullgraph)
+    for seed in range(3):
+        same(compiled(tensor(4, 5, seed=seed)), program(tensor(4, 5, seed=seed)))
+    assert bool(compiled.eager) is not fullgraph
 
 
 def test_history_of_a_selection_after_a_break() -> None:
@@ -158,4 +172,4 @@ def test_a_number_may_not_be_kept() -> None:
 
 
 def test_explain_tells() -> None:
-    assert "then, eagerly: nonzero" in str(rl.explain(lambda x: (x * 2).nonzero(), tensor(3)))
+    assert "then, eagerly: bincount" in str(rl.explain(lambda x: (x * 2).long().bincount(), rl.ones(3)))

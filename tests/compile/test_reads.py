@@ -20,7 +20,9 @@ def test_value_of_an_argument_is_read_every_time() -> None:
     choose = rl.compile(lambda x, n: x * 2 if n else x * 3)
     assert [choose(rl.ones(()), rl.tensor(flag)).item() for flag in (1, 0, 1)] == [2, 3, 2]
     with pytest.raises(CaptureError, match="reads a value"):
-        rl.compile(lambda x, n: x * n.item(), fullgraph=True)(rl.ones(2), rl.tensor(2.0))
+        rl.compile(lambda x, n: x * float(n), fullgraph=True)(rl.ones(2), rl.tensor(2.0))
+    whole = rl.compile(lambda x, n: x * n.item(), fullgraph=True)
+    assert [whole(rl.ones(2), rl.tensor(n)).tolist() for n in (2.0, 3.0)] == [[2, 2], [3, 3]]
 
 
 def test_value_of_a_buffer_is_read_every_time() -> None:

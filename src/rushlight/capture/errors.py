@@ -33,8 +33,8 @@ class Problem(Enum):
         "y = rushlight.where(x.sum() > 0, x, -x)        # instead of: y = x if x.sum() > 0 else -x",
     )
     SHAPE_FROM_DATA = (
-        "keep the shape: mask elements instead of selecting them; or return the selection as it is",
-        "total = (x * (x > 0)).sum()        # instead of: total = x[x > 0].sum()",
+        "return the result as it is, or select elements by a mask: their number may be data",
+        "total = x[x > 0].sum()        # instead of: total = x.unique(dim=0).sum()",
     )
     SIZE_FROM_DATA = (
         "say with rushlight._check what holds of it, or choose by a tensor (where, cond)",
@@ -42,7 +42,7 @@ class Problem(Enum):
     )
     WRITE_BEFORE_USE = (
         "write to a copy, so that the selection still finds what it is made of",
-        "picked = x.clone()[mask]; x.zero_()        # instead of: picked = x[mask]; x.zero_()",
+        "rows = x.clone().unique(dim=0); x.zero_()        # instead of: rows = x.unique(dim=0); x.zero_()",
     )
     TENSOR_CLASS = (
         "compile a function of plain tensors, and wrap and unwrap around it",
