@@ -11,7 +11,7 @@ import pytest
 DOCS = Path(__file__).parents[1] / "docs"
 # How many examples each page has; its comments behind `print` say what they print.
 EXAMPLES = {
-    "compiler": 4,
+    "compiler": 5,
     "control_flow": 4,
     "distributions": 1,
     "nested": 4,
