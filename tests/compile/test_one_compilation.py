@@ -136,3 +136,20 @@ def test_shorter_of_two_sizes() -> None:
     (form,) = next(iter(compiled.specializations.values()))
     assert not form.live.guards
     assert not form.live.symbols.remembered  # arithmetic is forgotten when all is compiled
+
+
+def test_the_same_shape_with_other_strides() -> None:
+    """A call whose shape was met before may have other strides."""
+    f = rl.compile(lambda x: x * 2 + 1, fullgraph=True, dynamic=True)
+    wide = rl.randn(6, 40)
+    for part in (wide[:, :8], wide[:, ::5], wide[:, :16:2], wide[:, :8], wide[:, 0:16:2]):
+        for _ in range(3):
+            agree(f(part), part * 2 + 1)
+
+
+def test_no_elements_beside_sizes_that_change() -> None:
+    """A tensor without elements is dense, whatever its other sizes are."""
+    for program in (lambda x: x.softmax(1), lambda x: rl.linalg.qr(x)[1]):
+        f = rl.compile(program, fullgraph=True, dynamic=True)
+        for shape in ((5, 0, 7), (6, 0, 3), (0, 5, 7)):
+            agree(f(rl.ones(shape)), program(rl.ones(shape)))

@@ -13,8 +13,8 @@ from rushlight.testing.conformance import CHECKS, Task, run_entry, run_task, sel
 from rushlight.testing.entries import entries, entries_by_name
 from rushlight.testing.families import FAMILIES
 from rushlight.testing.record import EXCLUDED, FAIL, NOT_APPLICABLE, PASS
+from rushlight.testing.tables import COMPILED_AGAIN, GAUGE, LOOSER, TIES, UNPREDICTABLE
 from rushlight.testing.tables import EXCLUDED as EXCLUDED_TABLE
-from rushlight.testing.tables import GAUGE, LOOSER, TIES, UNPREDICTABLE
 
 # One entry for every way in which the database names its operators and builds their arguments.
 SUBSET = (
@@ -163,7 +163,7 @@ def test_every_entry_of_the_database_is_there():
     assert {entry.family for entry in entries()} <= set(FAMILIES)
 
 
-@pytest.mark.parametrize("table", [EXCLUDED_TABLE, UNPREDICTABLE, GAUGE, TIES, LOOSER])
+@pytest.mark.parametrize("table", [EXCLUDED_TABLE, UNPREDICTABLE, GAUGE, TIES, LOOSER, COMPILED_AGAIN])
 def test_every_exception_names_an_entry_and_a_reason(table):
     for name, value in table.items():
         assert name in entries_by_name()

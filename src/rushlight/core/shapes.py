@@ -200,6 +200,8 @@ def surely_dense(shape: Sequence[int], strides: Sequence[int]) -> bool:
     surely dense may be so."""
     if not any(is_size(n) for n in (*shape, *strides)):
         return is_dense(shape, strides)
+    if any(not is_size(n) and n == 0 for n in shape):
+        return True
     left = [(exact(st), sz) for st, sz in zip(strides, shape, strict=True) if is_size(sz) or sz != 1]
     expected: Any = 1
     while left:

@@ -260,16 +260,12 @@ def compare_compiled(
                         raise
                     record.note("as exact as eager execution, judged by double precision")
             if dynamic:
-                _check_compilations(case, record, compilations, sample)
-
-
-def _check_compilations(case: Case, record: Recorder, compilations: Compilations, sample: Sample) -> None:
-    try:
-        compilations.check(sample)
-    except Mismatch:
-        if case.entry.full_name not in COMPILED_AGAIN:
-            raise
-        record.note("compiled again for other sizes")
+                try:
+                    compilations.check(sample, expected)
+                except Mismatch:
+                    if case.entry.full_name not in COMPILED_AGAIN:
+                        raise
+                    record.note("compiled again for other sizes")
 
 
 def _seeded(case: Case, function: Callable[..., Any], sample: Sample) -> Any:

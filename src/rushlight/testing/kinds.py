@@ -9,12 +9,15 @@ from rushlight.core.shapes import is_dense, memory_order
 
 from .compare import Mismatch
 from .entries import Sample
+from .outcome import tensor_outcomes
 from .snapshot import Foreign, SparseSpec, TensorSpec, map_tree
 
 
-def kind_of(arguments: Any) -> str:
-    """What calls have in common that differ in sizes of 2 or more alone: everything but these."""
-    return repr(map_tree(_kind_of_leaf, arguments))
+def kind_of(arguments: Any, result: Any) -> str:
+    """What calls have in common that differ in sizes of 2 or more alone: everything but these. Sizes of 0 and 1
+    are cases of their own, those of the result included."""
+    shapes = [_pattern(outcome.shape) for outcome in tensor_outcomes(result)]
+    return repr((map_tree(_kind_of_leaf, arguments), shapes))
 
 
 def _kind_of_leaf(leaf: Any) -> Any:
@@ -40,9 +43,9 @@ class Compilations:
         self._before = 0
         self._kinds: set[str] = set()
 
-    def check(self, sample: Sample) -> None:
-        """Mismatch if the last call was compiled though one of its kind had been."""
-        kind, count = kind_of(sample.arguments), len(self._reasons)
+    def check(self, sample: Sample, result: Any) -> None:
+        """Mismatch if the last call, with that result, was compiled though one of its kind had been."""
+        kind, count = kind_of(sample.arguments, result), len(self._reasons)
         again = kind in self._kinds and count > self._before
         self._before = count
         self._kinds.add(kind)

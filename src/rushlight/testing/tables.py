@@ -33,7 +33,16 @@ EXCLUDED: dict[str, str] = {
 
 # --- entries that are compiled more than once for sizes that change -----------------------------------
 
-COMPILED_AGAIN: dict[str, str] = {}
+_UNROLLED = "its decomposition has a step for each column"
+_SPARSE = "sizes of sparse tensors are no symbols"
+
+# Entries that are compiled more than once for samples that differ in sizes alone, if all sizes are symbols.
+COMPILED_AGAIN: dict[str, str] = {
+    "combinations": "how many there are follows from the size by no expression",
+    "geqrf": _UNROLLED,
+    "isin": "few values are compared one by one, many are sorted",
+    "sparse.mm.reduce": _SPARSE,
+}
 
 
 # --- random and uninitialised results ----------------------------------------------------------------
