@@ -17,7 +17,7 @@ __all__: list[str] = []
 _Message = Callable[[], Any] | None
 
 
-def _check_with(error_type: type[Exception], cond: bool, message: _Message = None) -> None:
+def _check_with(error_type: type[Exception], cond: Any, message: _Message = None) -> None:
     """Raise `error_type` with what `message` returns, unless `cond`, a bool, is True. Of sizes that are data, a
     compiled program does so, and what it computes afterwards may rely on it."""
     if type(cond) is SizeTruth:

@@ -137,7 +137,7 @@ def sym_float(a: Any) -> float:
     return a * 1.0 if is_size(a) else float(a)
 
 
-def sym_not(a: Any) -> bool:
+def sym_not(a: Any) -> Any:
     return a.negated() if type(a) is SizeTruth else not a
 
 

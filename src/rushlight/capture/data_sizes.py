@@ -48,15 +48,15 @@ class SizesOfData:
         key = self._key(value)
         known = self._sizes.get(key)
         if known is None:
-            number = {} if type(most) is not int else {"high": most}
-            known = self._sizes[key] = self.numbers.data_size(what, guess, low, **number)
-            (dim,) = known.index.atoms()
+            high = most if type(most) is int else LARGEST
+            known = self._sizes[key] = self.numbers.data_size(what, guess, low, high)
+            (dim,) = symbols_in(known)
             if value.node is not None and value.node.op.kind is Kind.VIEW:  # which means nothing by itself
                 alone = Spec(value.shape, value.dtype)
                 value = self.graph.call(REGISTRY["clone"], (value, None), alone, user_line()).outputs[0]
             self.graph.data_sizes.append((dim, value))
             bound = index_of(most)
-            if bound is not None and not number:
+            if bound is not None and type(most) is not int:
                 known.symbols.learn(">= 0", bound - known.index)
         return known.symbols.size(known.index)
 

@@ -30,14 +30,14 @@ from typing import Any
 
 import numpy as np
 
-from ..core.atoms import Dim
+from ..core.atoms import Atom, Dim
 from ..core.data_sizes import is_data
 from ..core.dispatch import AMBIENT
 from ..core.dtypes import DTYPES
 from ..core.index import Index
 from ..core.shapes import Spec
 from ..core.symbol_table import DERIVED, LARGEST, DerivedSize
-from ..core.symbols import Symbols, SymInt, install_live_numbers, spelled
+from ..core.symbols import Symbols, SymInt, install_live_numbers, spelled, symbols_in
 from ..graph.ir import Value
 from .live_inputs import SCOPE, LiveInputs, same
 from .locations import MISSING, Place
@@ -150,13 +150,13 @@ class Numbers:
         what = f"{made.kind} of {' and '.join(map(str, made.operands))}"
         if any(map(self.symbols.is_data, made.operands)):
             size = self.data_size(what, hint, low, high)
-            (dim,) = size.index.atoms()
+            (dim,) = symbols_in(size)
             self.symbols.derived[dim] = made
             return size
-        dims = {dim: self.sizes[dim] for index in made.operands for dim in index.atoms() if dim in self.sizes}
+        dims = {dim: root for dim, root in self.sizes.items() if any(dim in o.atoms() for o in made.operands)}
 
         def read(leaves: list[Any]) -> int:
-            values = {dim: self.roots[root](leaves) for dim, root in dims.items()}
+            values: dict[Atom, int] = {dim: self.roots[root](leaves) for dim, root in dims.items()}
             return DERIVED[made.kind](*[index.evaluate(values) for index in made.operands])
 
         return self.size(hint, read, what, low)

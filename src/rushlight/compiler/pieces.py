@@ -52,7 +52,9 @@ def _names(index: Index) -> frozenset[str]:
 def with_numbers(graph: Graph, sizes: Mapping[str, int] | None) -> Graph:
     """A copy of a graph with numbers in place of all sizes; without `sizes`, a copy."""
     symbols = symbols_of(graph)
-    numbers = {} if symbols is None or sizes is None else {dim: sizes[dim.name] for dim in symbols.hints}
+    numbers: dict[Any, int] = (
+        {} if symbols is None or sizes is None else {dim: sizes[dim.name] for dim in symbols.hints}
+    )
 
     def plain(argument: Any) -> Any:
         if type(argument) is SymInt and numbers:

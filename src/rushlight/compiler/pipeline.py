@@ -359,7 +359,7 @@ def compile_graph(graph: Graph, *, use_cache: bool = True, keep: bool = False) -
             _remember(key, *known)
     artifact = Artifact(
         graph,
-        make_executable(graph, *known, None if data is None else data()),
+        make_executable(graph, known[0], known[1], None if data is None else data()),
         log,
         compilation if compilation.module else None,
         known[0]["guards"],

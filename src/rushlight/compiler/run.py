@@ -186,7 +186,7 @@ def _results(spec: Specialization, given: Callable[[Leaf], Any]) -> list[Any]:
 
 
 def _computed(
-    spec: Specialization, leaves: Sequence[Any], sources: list[Any], sizes: Sequence[int]
+    spec: Specialization, leaves: Sequence[Any], sources: list[Any], sizes: list[Any]
 ) -> tuple[Any, Any, Any, Any]:
     """Run the program. The outputs by number, and which writes, gradients and counts of writes are left."""
     call = spec.call

@@ -290,7 +290,7 @@ def broadcast_shapes(*shapes: Sequence[int], name: str = "") -> Shape:
     for shape in shapes:
         lead = rank - len(shape)
         for i, size in enumerate(shape, lead):
-            differs = size != result[i]
+            differs: Any = size != result[i]
             if size != 1 and (type(differs) is SizeTruth or differs):
                 if result[i] != 1:
                     where = f"{name}: " if name else ""
