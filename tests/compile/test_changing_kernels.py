@@ -244,3 +244,36 @@ def test_a_training_step_with_dropout() -> None:
     (found, function), (wanted, _) = losses(True), losses(False)
     rl.testing.assert_close(rl.tensor(found), rl.tensor(wanted), atol=1e-5, rtol=1e-5)
     assert len(function.reasons) == 2
+
+
+# Convolutions.
+
+WINDOWS: dict[str, Callable[..., Any]] = {
+    "convolution": lambda x, w: F.conv2d(x, w, padding=1),
+    "strides": lambda x, w: F.conv2d(x, w, stride=2),
+    "pooling": lambda x, w: F.max_pool2d(F.conv2d(x, w).relu(), 2),
+    "normalization": lambda x, w: F.batch_norm(F.conv2d(x, w), None, None, training=True),
+}
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_convolutions_of_any_number_of_images(name: str) -> None:
+    function, weight = with_gradients(WINDOWS[name]), rl.randn(8, 3, 3, 3)
+    compiled = rl.compile(function, fullgraph=True)
+    with redzones.guarding():
+        for images in (4, 6, 9, 2, 33):
+            x = rl.randn(images, 3, 12, 12)
+            for got, want in zip(compiled(x, weight), function(x, weight), strict=True):
+                assert got.stride() == want.stride()
+                rl.testing.assert_close(got, want, atol=1e-2, rtol=1e-3)
+    assert len(compiled.reasons) == 2, compiled.reasons
+
+
+def test_convolutions_of_images_of_any_size() -> None:
+    function, weight = with_gradients(WINDOWS["convolution"]), rl.randn(8, 3, 3, 3)
+    compiled = rl.compile(function, fullgraph=True)
+    for shape in [(4, 3, 16, 16), (6, 3, 20, 17), (9, 3, 17, 30), (2, 3, 9, 8)]:
+        x = rl.randn(*shape)
+        for got, want in zip(compiled(x, weight), function(x, weight), strict=True):
+            rl.testing.assert_close(got, want, atol=1e-2, rtol=1e-3)
+    assert len(compiled.reasons) == 2, compiled.reasons

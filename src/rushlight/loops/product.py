@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from ..core.dtypes import DType
-from ..core.symbols import hint, is_size, plain
+from ..core.symbols import hint, is_size
 
 
 @dataclass(frozen=True)
@@ -137,11 +137,6 @@ def mapped(p: ProductShape, function: Callable[[int], int]) -> ProductShape:
 def hints_of(p: ProductShape) -> ProductShape:
     """The product in the call that was captured."""
     return mapped(p, hint)
-
-
-def numbers_of(p: ProductShape) -> ProductShape:
-    """The product with numbers in place of sizes that change, and guards that they are these."""
-    return mapped(p, plain)
 
 
 def changes(p: ProductShape) -> bool:

@@ -18,6 +18,7 @@ from math import gcd, prod
 from ..core.dtypes import Category, DType
 from ..core.registry import REGISTRY
 from ..core.shapes import Spec, contiguous_strides
+from ..core.symbols import hint
 from ..loops.expr import Expr
 from ..loops.kernels import Product
 from ..loops.nest import Buffer, Combine
@@ -113,7 +114,7 @@ def weight_gradient(
     rows = [*((k, d * along) for k, d, along in zip(kernel, dilation, space, strict=True)), (inside, channel)]
     batch, taps, terms = groups, [(images, image), *steps[:-1]], images * prod(result)
     left, right = Matrix(0, inside * channel, 0, steps[-1][1]), Matrix(0, outside, grad.shape[1], 1)
-    partial = groups == 1 and terms > LONG_SUM and images > 1
+    partial = groups == 1 and hint(terms) > LONG_SUM and images > 1
     if partial:
         batch, taps, terms = images, steps[:-1], prod(result)
         left = Matrix(0, image, 0, steps[-1][1])

@@ -155,6 +155,8 @@ class ProductPlan:
         ):
             slab = ((depth + lanes) * unit + lanes) * p.dtype.itemsize + 64
             room = room + batch * (count // unit + 1) * slab if packed else room
+        if p.windows is not None:
+            room = room + 8 * (rows + self.tile.height + as_index(p.windows.segments))
         return room
 
     def verify(self) -> None:

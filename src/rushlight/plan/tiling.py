@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ..core.symbols import hint, is_size
 from ..loops.kernels import Product
-from ..loops.product import ProductShape, Side, changes, hints_of, numbers_of
+from ..loops.product import ProductShape, Side, changes, hints_of
 from ..runtime.target import Target
 from .cost import (
     ACROSS_BLOCK,
@@ -49,8 +49,6 @@ def plan_product(product: Product, target: Target, shares: int = 0) -> ProductPl
 
     Where sizes change from call to call, the tile and what is packed are those for the sizes of the call that
     was captured, and everything else is planned again for the sizes of each call (`fit_plan`)."""
-    if product.shape.windows is not None:
-        product = replace(product, shape=numbers_of(product.shape))
     here = replace(product, shape=hints_of(product.shape))
     p = here.shape
     lanes = target.lanes(p.dtype.itemsize)

@@ -26,9 +26,9 @@ from .fields import EpilogueArgs, ProductFields
 from .kernels import NOTHING
 from .routines import declared
 from .tables import (
-    NUMBERS,
     PARTS,
     ProductSlots,
+    count_of_numbers,
     pack_fields,
     pack_template,
     product_fields,
@@ -60,7 +60,9 @@ class _ProductEmitter:
         self.size = self.p.dtype.itemsize
         self.places = self._slots(scratch)
         # where the numbers of a product whose sizes change are in the table of sizes
-        self.start = kernels.table.product(template_of(plan, self.places), NUMBERS) if plan.sized else 0
+        self.start = 0
+        if plan.sized:
+            self.start = kernels.table.product(template_of(plan, self.places), count_of_numbers(plan))
         self.element = {4: "float", 8: "double"}[self.size]
 
     def _slots(self, scratch: Scratch) -> ProductSlots:
@@ -88,7 +90,8 @@ class _ProductEmitter:
         elif plan.right is not None:
             packs.append(self._packing(plan.right))
         if self.p.windows is not None:
-            packs.append(self._task("table", table_fields(plan, self.places), 1))
+            table = self._sized_part("table") if plan.sized else table_fields(plan, self.places)
+            packs.append(self._task("table", table, 1))
         if tile.kernel is TileKernel.DEPTH:
             kernel = self._routine("dot", tile.height, tile.width)
         else:

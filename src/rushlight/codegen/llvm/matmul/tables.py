@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from ....core.dtypes import DTYPES
 from ....core.index_data import evaluate_data, to_data
 from ....loops.kernels import Product
-from ....loops.product import Matrix, ProductShape, Side, Triangle, hints_of
+from ....loops.product import Matrix, ProductShape, Side, Triangle, Windows, hints_of
 from ....plan.cost import MOST_OTHERS
 from ....plan.packing import PackPlan, plan_pack
 from ....plan.product import EpilogueMode, EpiloguePlan, ProductPlan, Tile, TileKernel
@@ -194,19 +194,33 @@ class _Part(NamedTuple):
 
 
 _PRODUCT, _PACK = len(ProductFields.FIELDS), len(PackFields.FIELDS)
-PARTS = {"product": _Part(0, 3), "left": _Part(1, 3 + _PRODUCT), "right": _Part(2, 3 + _PRODUCT + _PACK)}
-NUMBERS = 3 + _PRODUCT + 2 * _PACK
+PARTS = {
+    "product": _Part(0, 4),
+    "left": _Part(1, 4 + _PRODUCT),
+    "right": _Part(2, 4 + _PRODUCT + _PACK),
+    "table": _Part(3, 4 + _PRODUCT + 2 * _PACK),
+}
+
+
+def count_of_numbers(plan: ProductPlan) -> int:
+    """How many numbers a product has in the table of sizes."""
+    return PARTS["table"].fields + (0 if plan.shape.windows is None else len(TableFields.FIELDS))
 
 
 def template_of(plan: ProductPlan, slots: ProductSlots) -> dict[str, Any]:
     """All that the numbers of a product follow from, as plain data."""
     p = plan.shape
     triangle = None if p.triangle is None else [int(p.triangle.side), to_data(p.triangle.diagonal)]
+    windows = None
+    if p.windows is not None:
+        dims = p.windows.positions, p.windows.taps
+        windows = [[[to_data(n) for n in pair] for pair in pairs] for pairs in dims]
     return {
         "sizes": [to_data(n) for n in (p.batch, p.rows, p.columns, p.depth)],
         "left": [to_data(n) for n in (p.left.offset, p.left.batch, p.left.row, p.left.column)],
         "right": [to_data(n) for n in (p.right.offset, p.right.batch, p.right.row, p.right.column)],
         "dtype": p.dtype.name,
+        "windows": windows,
         "triangle": triangle,
         "tile": [plan.tile.kernel.value, plan.tile.height, plan.tile.width],
         "packs_left": plan.left is not None,
@@ -231,7 +245,9 @@ def product_numbers(template: Mapping[str, Any], sizes: Mapping[str, int], targe
     def numbers(data: Any) -> list[int]:
         return [evaluate_data(n, sizes) for n in data]
 
-    triangle = template["triangle"]
+    triangle, windows = template["triangle"], template["windows"]
+    if windows is not None:
+        windows = Windows(*[tuple([tuple(numbers(pair)) for pair in pairs]) for pairs in windows])
     batch, rows, columns, depth = numbers(template["sizes"])
     if 0 in (batch, rows, columns, depth):  # no tasks; of no depth there are none either (lowering/matmul.py)
         return [0] * NUMBERS
@@ -243,7 +259,7 @@ def product_numbers(template: Mapping[str, Any], sizes: Mapping[str, int], targe
         Matrix(*numbers(template["left"])),
         Matrix(*numbers(template["right"])),
         DTYPES[template["dtype"]],
-        None,
+        windows,
         None if triangle is None else Triangle(Side(triangle[0]), evaluate_data(triangle[1], sizes)),
     )
     kernel, height, width = template["tile"]
@@ -257,4 +273,6 @@ def product_numbers(template: Mapping[str, Any], sizes: Mapping[str, int], targe
     packs = [(pack, pack_fields(plan, pack, slots)) if pack else None for pack in (plan.left, plan.right)]
     counts = [0 if pack is None else pack[0].tasks for pack in packs]
     fields = [[0] * _PACK if pack is None else pack[1].values() for pack in packs]
-    return [plan.grid.tasks, *counts, *map(int, product_fields(plan, slots).values()), *fields[0], *fields[1]]
+    found = [plan.grid.tasks, *counts, int(windows is not None)]
+    found += [*map(int, product_fields(plan, slots).values()), *fields[0], *fields[1]]
+    return found if windows is None else [*found, *table_fields(plan, slots).values()]
