@@ -94,6 +94,10 @@ def floor(number: Any) -> Any:
     )
 
 
+def _not_captured(compute: Callable[..., Any], operands: Sequence[Any]) -> None:
+    """What no open capture makes of numbers that are data."""
+
+
 class Numbers:
     """The live numbers of one capture."""
 
@@ -116,8 +120,12 @@ class Numbers:
         self.symbols.numbers = self
         self.sizes: dict[Dim, int] = {}  # symbols, and which root each is
         # a number of Python's that is computed of sizes that are data, if there is a form for it
-        self.of_data: Callable[[Callable[..., Any], Sequence[Any]], Any] = lambda compute, operands: None
+        self.of_data: Callable[[Callable[..., Any], Sequence[Any]], Any] = _not_captured
         self.must_change: dict[str, Any] = {}  # sizes that no guard may make one number, by name
+
+    def close(self) -> None:
+        """Let go of the capture, which symbols outlive."""
+        self.of_data = _not_captured
 
     def size(self, hint: int, read: Callable[[list[Any]], Any], name: str, low: Any = 2) -> SymInt:
         """A size that may be another one in every call; `read` finds it in the leaves of the arguments."""

@@ -112,6 +112,7 @@ class TensorsOfProgram(Interpreter):
         self.regions = {}
         self.replaced, self.flags, self.deferred = {}, {}, []
         self.geometries.forget()
+        self.numbers.close()
 
     def new_input(self, spec: Spec, stem: str) -> Tensor:
         """An abstract tensor that is an input of the graph and no tensor of the caller."""

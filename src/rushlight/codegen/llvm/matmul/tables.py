@@ -202,9 +202,9 @@ PARTS = {
 }
 
 
-def count_of_numbers(plan: ProductPlan) -> int:
+def count_of_numbers(windows: Any) -> int:
     """How many numbers a product has in the table of sizes."""
-    return PARTS["table"].fields + (0 if plan.shape.windows is None else len(TableFields.FIELDS))
+    return PARTS["table"].fields + (0 if windows is None else len(TableFields.FIELDS))
 
 
 def template_of(plan: ProductPlan, slots: ProductSlots) -> dict[str, Any]:
@@ -250,7 +250,7 @@ def product_numbers(template: Mapping[str, Any], sizes: Mapping[str, int], targe
         windows = Windows(*[tuple([tuple(numbers(pair)) for pair in pairs]) for pairs in windows])
     batch, rows, columns, depth = numbers(template["sizes"])
     if 0 in (batch, rows, columns, depth):  # no tasks; of no depth there are none either (lowering/matmul.py)
-        return [0] * NUMBERS
+        return [0] * count_of_numbers(windows)
     shape = ProductShape(
         batch,
         rows,
