@@ -247,7 +247,8 @@ def product_numbers(template: Mapping[str, Any], sizes: Mapping[str, int], targe
 
     triangle, windows = template["triangle"], template["windows"]
     if windows is not None:
-        windows = Windows(*[tuple([tuple(numbers(pair)) for pair in pairs]) for pairs in windows])
+        positions, taps = (tuple([(n, m) for n, m in map(numbers, pairs)]) for pairs in windows)
+        windows = Windows(positions, taps)
     batch, rows, columns, depth = numbers(template["sizes"])
     if 0 in (batch, rows, columns, depth):  # no tasks; of no depth there are none either (lowering/matmul.py)
         return [0] * count_of_numbers(windows)
