@@ -162,7 +162,8 @@ def changing_sizes(graph: Graph) -> Iterator[SymInt]:
     """The sizes that change among the shapes, strides, offsets and arguments of a graph."""
     for value in graph.values():
         spec = value.spec
-        for sizes in (spec.shape, spec.strides, (spec.offset,)):
+        parts: tuple[Any, ...] = (spec.shape, spec.strides, (spec.offset,))
+        for sizes in parts:
             for size in sizes or ():
                 if type(size) is SymInt:
                     yield size

@@ -16,7 +16,7 @@ from ..core.dtypes import DType
 from ..core.registry import INTERNAL, Kind, OpDef
 from ..core.schema import parse_schema
 from ..core.shapes import Spec
-from ..core.symbols import SymInt, exact
+from ..core.symbols import exact, is_size
 from ..graph.ir import Graph, Node, Value, values_in
 from ..graph.passes import identity_of
 from ..loops.expr import Expr, NotRecordable, Recorder, walk
@@ -82,7 +82,7 @@ def _single_use(root: Node, uses: dict[Value, int]) -> tuple[list[Node], list[Va
     """The nodes that `root` is made of, in order, and the values that they take from outside."""
     shape = root.outputs[0].spec.shape
     assert shape is not None
-    fixed = not any(type(size) is SymInt or size == 0 for size in shape)
+    fixed = not any(is_size(size) or size == 0 for size in shape)
     nodes: list[Node] = []
     given: dict[Value, None] = {}
     stack: list[tuple[Node, bool]] = [(root, False)]

@@ -55,7 +55,10 @@ class _Growing:
             return
         links = set()  # the numbers of all but the first
         waiting: list[int] = []
-        behind, around = _Memory(), _Memory(first)  # of what is waiting, and of the chain as well
+        behind, around = (
+            _TouchedBefore(),
+            _TouchedBefore(first),
+        )  # of what is waiting, and of the chain as well
         for at, step in enumerate(others, 1):
             if isinstance(step, Extern):
                 break
@@ -94,7 +97,7 @@ def _touched(steps: Sequence[Step]) -> tuple[set[Buffer], set[Buffer]]:
     return reads, {b for step in steps for b in step.outputs if b.memory is not MemoryKind.ROW}
 
 
-class _Memory:
+class _TouchedBefore:
     """What steps touch that come before others in order."""
 
     def __init__(self, *steps: Step) -> None:

@@ -138,11 +138,14 @@ def emit_stage(kernels: Kernels, tasks: Sequence[Task]) -> Task:
     if len(tasks) == 1:
         return tasks[0]
     counts = [task.count for task in tasks]
-    if all(isinstance(count, int) for count in counts):
-        total, *numbers = stage_numbers([count for count in counts if isinstance(count, int)])
+    known = [count for count in counts if isinstance(count, int)]
+    found: list[Number]
+    if len(known) == len(counts):
+        found = [*stage_numbers(known)]
     else:
         at = kernels.table.stage([word_of(count) for count in counts])
-        total, *numbers = (Position(at + n) for n in range(1 + 4 * len(tasks)))
+        found = [Position(at + n) for n in range(1 + 4 * len(tasks))]
+    total, *numbers = found
     parts = [*tasks, *reversed(tasks)]
     starts, shifts = numbers[: len(parts)], numbers[len(parts) :]
     records = kernels.records
