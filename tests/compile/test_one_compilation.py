@@ -153,3 +153,13 @@ def test_no_elements_beside_sizes_that_change() -> None:
         f = rl.compile(program, fullgraph=True, dynamic=True)
         for shape in ((5, 0, 7), (6, 0, 3), (0, 5, 7)):
             agree(f(rl.ones(shape)), program(rl.ones(shape)))
+
+
+def test_a_size_of_one_that_is_computed() -> None:
+    """What is computed into memory of its own fills it, also where a size is known to be 1 by a guard alone."""
+    f = rl.compile(lambda x, w: rl.nn.functional.conv3d(x, w, padding="same"), fullgraph=True, dynamic=True)
+    g = rl.compile(lambda x: (x[:, ::2].sort(0).values + 1).sum(0), fullgraph=True, dynamic=True)
+    for n in (2, 3, 4):
+        x, w = rl.randn(1, 2, n, 3, 4), rl.randn(2, 2, 2, 2, 3)
+        agree(f(x, w), rl.nn.functional.conv3d(x, w, padding="same"))
+        agree(g(x[0, 0]), (x[0, 0][:, ::2].sort(0).values + 1).sum(0))

@@ -200,12 +200,13 @@ def surely_dense(shape: Sequence[int], strides: Sequence[int]) -> bool:
     surely dense may be so."""
     if not any(is_size(n) for n in (*shape, *strides)):
         return is_dense(shape, strides)
-    if any(not is_size(n) and n == 0 for n in shape):
+    sizes = [exact(n) for n in shape]
+    if 0 in sizes:
         return True
-    left = [(exact(st), sz) for st, sz in zip(strides, shape, strict=True) if is_size(sz) or sz != 1]
+    left = [(exact(stride), size) for stride, size in zip(strides, sizes, strict=True) if size != 1]
     expected: Any = 1
     while left:
-        found = next((pair for pair in left if pair[0] == exact(expected)), None)
+        found = next((pair for pair in left if pair[0] == expected), None)
         if found is None:
             return False
         left.remove(found)

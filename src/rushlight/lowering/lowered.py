@@ -90,11 +90,17 @@ class Lowerer:
         return self.variables(shape)
 
     def stored(
-        self, buffer: Buffer, shape: Sequence[int], strides: Sequence[int] | None = None, offset: int = 0
+        self,
+        buffer: Buffer,
+        shape: Sequence[int],
+        strides: Sequence[int] | None = None,
+        offset: int = 0,
+        *,
+        dense: bool = False,
     ) -> Lowered:
-        """The tensor that `buffer` holds."""
+        """The tensor that `buffer` holds; `dense`: it is known to fill it."""
         steps = contiguous_strides(shape) if strides is None else tuple(strides)
-        whole = exact(offset) == 0 and surely_dense(shape, steps)
+        whole = exact(offset) == 0 and (dense or strides is None or surely_dense(shape, steps))
         return Lowered(
             self,
             tuple(shape),
@@ -301,7 +307,7 @@ class Lowered:
         variables = owner.variables([self.shape[d] for d in order])
         index = [variables[order.index(d)] for d in range(self.ndim)]
         owner.definitions.append(Map(target, variables, self.load(index)))
-        return owner.stored(target, self.shape, strides_in_order(self.shape, order))
+        return owner.stored(target, self.shape, strides_in_order(self.shape, order), dense=True)
 
     def reduce(
         self, dims: Sequence[int], combine: Combine, keepdim: bool, dtype: DType | None = None
