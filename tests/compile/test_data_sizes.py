@@ -142,7 +142,6 @@ MATRICES: dict[str, Program] = {
     "linear": lambda x: F.gelu(x[x[:, 0] > 0] @ WEIGHT + 1),
     "product of rows": lambda x: x[x[:, 0] > 0].t() @ x[x[:, 0] > 0],
     "product of columns": lambda x: x[:, x[0] > 0] @ x[:, x[0] > 0].t(),
-    "attention": lambda x: F.scaled_dot_product_attention(*[x[None, x[:, 0] > 0]] * 3),
     "cross entropy": lambda x: F.cross_entropy(x[x[:, 0] > -9], rl.arange(6)),
     "cross entropy of some": lambda x: F.cross_entropy(x[x[:, 0] > 0], rl.arange(6)[x[:, 0] > 0]),
     "embedding": lambda x: F.embedding((x > 0).nonzero()[:, 0], x),
@@ -157,8 +156,6 @@ MATRICES: dict[str, Program] = {
 ANEW = {
     "product of rows": "a product without terms",
     "product of columns": "a product without terms",
-    "attention": "a product without terms",
-    "linear": "a product without terms",  # the gradient of the weight
 }
 CASES = [
     *[pytest.param(name, program, inputs, id=name) for name, program in VECTORS.items()],
@@ -209,6 +206,7 @@ def outcome(program: Program, x: rl.Tensor) -> Any:
     return results, x.grad
 
 
+@pytest.mark.filterwarnings("ignore:var.*degrees of freedom")  # of eager code
 @pytest.mark.parametrize(("name", "program", "given"), CASES)
 def test_values_and_gradients(name: str, program: Program, given: Any, compiled_graphs: list[Any]) -> None:
     compiled = rl.compile(program, fullgraph=True)
