@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -142,6 +142,7 @@ MATRICES: dict[str, Program] = {
     "linear": lambda x: F.gelu(x[x[:, 0] > 0] @ WEIGHT + 1),
     "product of rows": lambda x: x[x[:, 0] > 0].t() @ x[x[:, 0] > 0],
     "product of columns": lambda x: x[:, x[0] > 0] @ x[:, x[0] > 0].t(),
+    "attention": lambda x: F.scaled_dot_product_attention(*[x[None, x[:, 0] > 0]] * 3),
     "cross entropy": lambda x: F.cross_entropy(x[x[:, 0] > -9], rl.arange(6)),
     "cross entropy of some": lambda x: F.cross_entropy(x[x[:, 0] > 0], rl.arange(6)[x[:, 0] > 0]),
     "embedding": lambda x: F.embedding((x > 0).nonzero()[:, 0], x),
@@ -153,10 +154,7 @@ MATRICES: dict[str, Program] = {
 }
 
 # What has no form for every size: a piece of it is compiled for numbers, where the numbers are such.
-ANEW = {
-    "product of rows": "a product without terms",
-    "product of columns": "a product without terms",
-}
+ANEW = {"product of rows": "a product without terms", "product of columns": "a product without terms"}
 CASES = [
     *[pytest.param(name, program, inputs, id=name) for name, program in VECTORS.items()],
     *[pytest.param(name, program, matrices, id=name) for name, program in MATRICES.items()],
@@ -164,7 +162,7 @@ CASES = [
 
 
 @pytest.fixture
-def compiled_graphs(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
+def compiled_graphs(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The programs that are compiled, one after the other."""
     graphs: list[Any] = []
     before = pipeline.compile_graph
@@ -174,7 +172,7 @@ def compiled_graphs(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
         return before(graph, **options)
 
     monkeypatch.setattr(pipeline, "compile_graph", counted)
-    yield graphs
+    return graphs
 
 
 def tensors_of(result: Any) -> list[Any]:

@@ -221,7 +221,7 @@ def as_index(value: IndexLike) -> Index:
         # a size that changes has an expression (core/symbols.py)
         expression = getattr(value, "index", None)
         return expression if isinstance(expression, Index) else Index({(): value})
-    known = _KNOWN if type(value) is int or value.fixed else _of_owner(value)
+    known = _of_owner(value) if isinstance(value, Atom) and not value.fixed else _KNOWN
     found: Index | None = known.get(value)
     if found is None:
         if isinstance(value, Var) and value.extent == 1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..core.data_sizes import is_data
 from ..core.dispatch import run_name
 from ..core.dtypes import DTYPES, DType
 from ..core.errors import check
@@ -55,7 +56,10 @@ def safe_softmax(self: Tensor, dim: int, dtype: DType | None) -> Tensor:
     """Softmax that gives zeros, not NaN, for a row of which every element is masked by -inf."""
     if self.numel() == 0:  # there is no maximum of nothing
         return self.softmax(dim, dtype)
-    masked = self.amax(dim, keepdim=True).eq(float("-inf"))
+    if is_data(self.shape[dim]):  # which a run may find to be 0
+        masked = self.eq(float("-inf")).all(dim, keepdim=True)
+    else:
+        masked = self.amax(dim, keepdim=True).eq(float("-inf"))
     return self.softmax(dim, dtype).masked_fill(masked, 0.0)
 
 

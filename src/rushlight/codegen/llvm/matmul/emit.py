@@ -62,7 +62,9 @@ class _ProductEmitter:
         # where the numbers of a product whose sizes change are in the table of sizes
         self.start = 0
         if plan.sized:
-            self.start = kernels.table.product(template_of(plan, self.places), count_of_numbers(self.p.windows))
+            self.start = kernels.table.product(
+                template_of(plan, self.places), count_of_numbers(self.p.windows)
+            )
         self.element = {4: "float", 8: "double"}[self.size]
 
     def _slots(self, scratch: Scratch) -> ProductSlots:
