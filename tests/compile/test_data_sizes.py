@@ -154,7 +154,7 @@ MATRICES: dict[str, Program] = {
 }
 
 # What has no form for every size: a piece of it is compiled for numbers, where the numbers are such.
-ANEW = {"product of rows": "a product without terms", "product of columns": "a product without terms"}
+ANEW = dict.fromkeys(("product of rows", "product of columns", "attention"), "a product without terms")
 CASES = [
     *[pytest.param(name, program, inputs, id=name) for name, program in VECTORS.items()],
     *[pytest.param(name, program, matrices, id=name) for name, program in MATRICES.items()],

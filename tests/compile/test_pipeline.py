@@ -90,7 +90,8 @@ def test_a_compilation_walks_through_the_stages() -> None:
     """From `rushlight.compile` to the native call a training step comes back to few stages that it has left."""
     rl.compile(lambda x: x + 1)(rl.ones(3))  # loads the compiler
     visited = WALK.walk(WALK.training_step())
-    order = ["capture", "graph", "lowering", "schedule", "plan", "codegen", "linking", "build", "run"]
+    # "compose updates" comes before the graph passes, which have less to look at then, and is of lowering
+    order = ["capture", "lowering", "graph", "schedule", "plan", "codegen", "linking", "build", "run"]
     assert [stage for stage in dict.fromkeys(visited) if stage in order] == order
     assert len(WALK.returns(visited)) <= 5, " > ".join(visited)
 
