@@ -145,6 +145,7 @@ def test_families_are_files() -> None:
             "vmap",
             "lower",
             "lowered",
+            "updates",  # of inputs, composed of operators of any family
             "rules",
             "dtype",
             "assemble",

@@ -31,6 +31,7 @@ FAMILIES = sorted({op.family for op in DEFINED})
 NO_GRAPH = (
     "the shape of the result of",
     "the program reads a value",
+    "the program needs the number",  # how long the rows of a packed sequence are, which is data
     "makes or takes a sparse tensor",
     "looks at the structure of a sparse tensor",
     "quantized tensor",
