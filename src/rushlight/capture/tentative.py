@@ -278,9 +278,13 @@ class TentativeCapture(Capture):
 
     def _abstract_tensors(self) -> list[Tensor]:
         """All there are, those that autograd has saved included."""
-        return [
-            thing for thing in gc.get_objects() if issubclass(type(thing), Tensor) and thing._trace is self
-        ]
+        kinds = _with_subclasses(Tensor)  # most objects are none: a look at a set is the quickest way to tell
+        return [thing for thing in gc.get_objects() if type(thing) in kinds and thing._trace is self]
+
+
+def _with_subclasses(kind: type) -> set[type]:
+    """A class and all that derive from it."""
+    return {kind}.union(*map(_with_subclasses, type.__subclasses__(kind)))
 
 
 class _Outside:
