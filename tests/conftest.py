@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +16,12 @@ from rushlight.core.passes import VERIFY
 
 VERIFY.on = True  # every pass of the compiler is verified in tests
 SIZE_PROFILE.on = False  # what earlier runs compiled does not decide what a test compiles
+
+
+def pytest_collection_finish() -> None:
+    """The tests stay to the end: the collector, and whoever asks it for objects, need not look at them."""
+    gc.collect()
+    gc.freeze()
 
 
 def _plain(value: Any) -> Any:
