@@ -483,3 +483,10 @@ def test_views_of_arguments_share_their_memory() -> None:
         assert view.shape == (n,)
         view += 1
     assert x.tolist() == [2, 2, 2, 1, 1]
+
+
+def test_a_mask_over_one_element() -> None:
+    program = rl.compile(lambda x: x[x > 0].sum(), fullgraph=True)
+    for given in ([1.0, -1.0, 2.0], [-1.0], [3.0], [1.0, 2.0]):
+        x = rl.tensor(given)
+        assert program(x) == x[x > 0].sum()

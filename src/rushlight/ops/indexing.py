@@ -107,8 +107,10 @@ def _gathered_strides(self: Tensor, indices: Indices, shape: Shape, rank: int, a
     padded = (*[1] * at, *block, *[1] * (len(shape) - at - rank))
     for dim in used:
         index: Any = indices[dim]
-        own = view_strides(block, expand(index, block).known_strides(), padded)
-        assert own is not None  # dimensions of size 1 can always be added
+        steps = expand(index, block).known_strides()
+        own = view_strides(block, steps, padded)
+        if own is None:  # a size that is data, of which it is not known whether it is 1
+            own = (*[0] * at, *steps, *[0] * (len(shape) - at - rank))
         inputs.append((padded, own))
     return elementwise_strides(shape, inputs)
 
