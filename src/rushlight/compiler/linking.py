@@ -16,8 +16,8 @@ import numpy as np
 
 from ..codegen.llvm.control_flow import c_routines
 from ..codegen.llvm.math.extern import import_address
-from ..codegen.llvm.matmul import routine_imports
 from ..codegen.llvm.module import NativeModule
+from ..codegen.llvm.routines import routine_imports
 from ..core.autocast import autocast_off
 from ..core.construct import from_numpy
 from ..core.dispatch import call

@@ -20,7 +20,8 @@ from ...plan.nest import NestPlan
 from ...plan.program import PlannedProgram
 from .emitter import Emitter
 from .nests import NestEmitter, Reports, emit_nest, nest_type, outside_buffers
-from .records import Number, Position, Reader, Records, Word, word_of
+from .records import Number, Position, Reader, RecordArgs, Records, Word, word_of
+from .routines import routine
 from .sizes import SizeTable, stage_numbers
 from .types import Callee
 from .values import ValueEmitter
@@ -59,7 +60,7 @@ class Kernels:
         self.program = program
         self.slots = slots
         self.reports = reports
-        self.records = Records(module, program.target, slots.get(SIZES))
+        self.records = Records(module, program.target, sized=SIZES in slots)
         self._functions: dict[str, Any] = {}
 
     def number(self, size: Any) -> Number:
@@ -90,15 +91,7 @@ class Kernels:
         count, rows = self._share(plan)
         own = [word_of(extent), word_of(extent if count == 1 else rows), *(self.slots[b] for b in buffers)]
         record = self.records.record([self.records.function(function.name), *own])
-
-        def emit(e: Emitter, number: Any, given: Reader) -> None:
-            extent, rows = given.number(1), given.number(2)
-            pointers = [given.buffer(3 + n) for n in range(len(buffers))]
-            begin = e.mul(number, rows)
-            end = e.minimum(e.add(begin, rows), extent)
-            e.call(Callee(given.pointer(0), nest_type(len(buffers))), [*pointers, begin, end, extent])
-
-        return Task(self.records.shared(f"run.nest{len(buffers)}", emit), count, record, plan.name)
+        return Task(self.records.routine("nest", len(buffers)).name, count, record, plan.name)
 
     def _share(self, plan: NestPlan) -> tuple[Number, Number]:
         """How many tasks share a nest, and how many points of the outermost loop each has."""
@@ -117,17 +110,9 @@ def emit_chain(kernels: Kernels, tasks: Sequence[Task], shares: int) -> Task:
             return task.count // count
         return Position(kernels.table.quotient(word_of(task.count), word_of(count)))
 
-    def emit(e: Emitter, number: Any, given: Reader) -> None:
-        with e.loop(0, given.word(0)) as link:
-            own = given.at(e.add(e.mul(link, 3), 1))
-            parts = own.number(2)
-            first = e.mul(number, parts)
-            with e.loop(first, e.add(first, parts)) as share:
-                own.run(0, share)
-
     links = [word for task in tasks for word in (*task.words(records), word_of(part(task)))]
     record = records.record([len(tasks), *links])
-    return Task(records.shared("run.chain", emit), count, record, "+".join(task.kernel for task in tasks))
+    return Task(records.routine("chain").name, count, record, "+".join(task.kernel for task in tasks))
 
 
 def emit_stage(kernels: Kernels, tasks: Sequence[Task]) -> Task:
@@ -155,11 +140,39 @@ def emit_stage(kernels: Kernels, tasks: Sequence[Task]) -> Task:
         for word in (*task.words(records), word_of(shift))
     ]
     record = records.record([len(parts), len(parts).bit_length(), *map(word_of, starts), *words])
-    return Task(records.shared("run.stage", _find_and_run), total, record, "+".join(t.kernel for t in tasks))
+    return Task(records.routine("stage").name, total, record, "+".join(t.kernel for t in tasks))
 
 
-def _find_and_run(e: Emitter, number: Any, given: Reader) -> None:
+# What the tasks run.
+
+
+@routine("nest", RecordArgs, quick=True)
+def run_nest(e: Emitter, args: RecordArgs, buffers: int, sized: int) -> None:
+    """Call the function of a nest for a share of its outermost loop."""
+    given = Reader(e, args.block, args.record, sized=bool(sized))
+    extent, rows = given.number(1), given.number(2)
+    pointers = [given.buffer(3 + n) for n in range(buffers)]
+    begin = e.mul(args.number, rows)
+    end = e.minimum(e.add(begin, rows), extent)
+    e.call(Callee(given.pointer(0), nest_type(buffers)), [*pointers, begin, end, extent])
+
+
+@routine("chain", RecordArgs, quick=True)
+def run_chain(e: Emitter, args: RecordArgs, sized: int) -> None:
+    """Run a share of every task of a chain."""
+    given = Reader(e, args.block, args.record, sized=bool(sized))
+    with e.loop(0, given.word(0)) as link:
+        own = given.at(e.add(e.mul(link, 3), 1))
+        parts = own.number(2)
+        first = e.mul(args.number, parts)
+        with e.loop(first, e.add(first, parts)) as share:
+            own.run(0, share)
+
+
+@routine("stage", RecordArgs, quick=True)
+def run_stage(e: Emitter, args: RecordArgs, sized: int) -> None:
     """Run the task with a number: of the last part that starts at or before it, found by halving."""
+    number, given = args.number, Reader(e, args.block, args.record, sized=bool(sized))
     count, halvings = given.word(0), given.word(1)
     starts = given.at(2)
 

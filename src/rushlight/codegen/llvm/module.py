@@ -26,12 +26,13 @@ from ...runtime import profile
 from .control_flow import emit_control_flow, routines_of
 from .launch import Kernels, Task, emit_chain, emit_stage
 from .math import imports
-from .matmul import Scratch, begin_routines, emit_product, routine_imports
+from .matmul import Scratch, emit_product
 from .nests import Reports
-from .records import Number, Position
+from .records import ERROR_SLOT, SIZES_SLOT, Number, Position
+from .routines import begin_routines, routine_imports
 from .scan import ScanEmitter
 from .scatter import ScatterEmitter
-from .segments import ERROR_SLOT, Pending, emit_segment
+from .segments import Pending, emit_segment
 from .sizes import SizeTable
 from .sort import emit_sort
 from .timing import Timers
@@ -185,7 +186,7 @@ class _ModuleEmitter:
 def _slots(program: PlannedProgram) -> dict[Buffer, int]:
     slots: dict[Buffer, int] = {ERRORS: ERROR_SLOT}
     if program.schedule.symbols is not None:
-        slots[SIZES] = 1 + len(slots)
+        slots[SIZES] = SIZES_SLOT
     for step in program.steps:
         for buffer in program.buffers_of(step):
             if buffer.memory is not MemoryKind.ROW and buffer not in slots:

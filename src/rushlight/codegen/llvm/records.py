@@ -16,12 +16,15 @@ from ...core.lazy import LazyModule
 from ...runtime.target import Target
 from .constants import literal
 from .emitter import Emitter
+from .routines import declared
 from .sizes import load_size
+from .struct import I64, Ptr, Struct
 from .types import Callee
 
 ir = LazyModule("llvmlite.ir")
 
 NAME = "records"
+POOL_SLOT, ERROR_SLOT, SIZES_SLOT = range(3)  # of every block; the last one where there is a table of sizes
 
 Word = int | str  # a number, or a constant expression
 
@@ -41,23 +44,26 @@ def word_of(number: Number) -> int:
     return -1 - number.at if isinstance(number, Position) else number
 
 
-def task_type() -> Any:
-    """A task: the block, its number, and its record."""
-    return ir.FunctionType(ir.VoidType(), [ir.PointerType(), ir.IntType(64), ir.PointerType()])
+class RecordArgs(Struct):
+    """What a task is given."""
+
+    block: Ptr  # the addresses of the buffers
+    number: I64
+    record: Ptr
 
 
 def task_function(module: Any, name: str, target: Target) -> tuple[Any, Emitter]:
-    function = ir.Function(module, task_type(), name)
+    function = ir.Function(module, RecordArgs.function_type(), name)
     function.linkage = "internal"
     function.attributes.add("nounwind")
     return function, Emitter(ir.IRBuilder(function.append_basic_block("entry")), target)
 
 
 class Records:
-    """The records of one module, and the functions that read them. `sizes`: the slot of the table of sizes."""
+    """The records of one module, and the functions that read them. `sized`: there is a table of sizes."""
 
-    def __init__(self, module: Any, target: Target, sizes: int | None) -> None:
-        self.module, self.target, self.sizes = module, target, sizes
+    def __init__(self, module: Any, target: Target, *, sized: bool) -> None:
+        self.module, self.target, self.sized = module, target, sized
         self._words: list[str] = []
 
     def record(self, words: Sequence[Word]) -> int:
@@ -82,13 +88,18 @@ class Records:
         return f'getelementptr (i64, ptr @"{NAME}", i64 {at})'
 
     def shared(self, name: str, emit: Callable[[Emitter, Any, Reader], None]) -> str:
-        """The name of a task, which `emit(emitter, number, record)` gives a body where there is none."""
+        """The name of a task, which `emit(emitter, number, record)` gives a body where there is none. One that
+        calls nothing of the module by name is a routine instead (routines.py)."""
         if name not in self.module.globals:
             function, e = task_function(self.module, name, self.target)
             block, number, record = function.args
-            emit(e, number, Reader(e, self, block, record))
+            emit(e, number, Reader(e, block, record, sized=self.sized))
             e.builder.ret_void()
         return name
+
+    def routine(self, kind: str, *details: Any) -> Any:
+        """A routine that reads records of this module."""
+        return declared(self.module, self.target, kind, *details, int(self.sized))
 
     def finish(self) -> None:
         """Define the array, once all records are known."""
@@ -102,16 +113,16 @@ class Records:
 class Reader:
     """Reads the words of a record, in a function that takes the block."""
 
-    def __init__(self, e: Emitter, records: Records, block: Any, address: Any, sizes: Any = None) -> None:
-        self.e, self.records, self.block, self.address = e, records, block, address
-        if sizes is None and records.sizes is not None:
-            sizes = e.load(e.address(block, records.sizes, e.i64), e.pointer)
+    def __init__(self, e: Emitter, block: Any, address: Any, *, sized: bool, sizes: Any = None) -> None:
+        self.e, self.block, self.address, self.sized = e, block, address, sized
+        if sizes is None and sized:
+            sizes = e.load(e.address(block, SIZES_SLOT, e.i64), e.pointer)
         self._sizes = sizes
 
     def at(self, place: Any) -> Reader:
         """Of the words from a place on."""
         address = self.e.address(self.address, place, self.e.i64)
-        return Reader(self.e, self.records, self.block, address, self._sizes)
+        return Reader(self.e, self.block, address, sized=self.sized, sizes=self._sizes)
 
     def word(self, place: Any) -> Any:
         """A word as it is."""
@@ -145,4 +156,4 @@ class Reader:
 
 def call_task(e: Emitter, function: Any, block: Any, number: Any, record: Any) -> None:
     """Call a task by its address."""
-    e.call(Callee(function, task_type()), [block, number, record])
+    e.call(Callee(function, RecordArgs.function_type()), [block, number, record])

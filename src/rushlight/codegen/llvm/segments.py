@@ -13,12 +13,14 @@ from typing import Any
 from ...core.lazy import LazyModule
 from .emitter import Emitter
 from .launch import Task
-from .records import Number, Reader, Records, call_task, word_of
+from .records import ERROR_SLOT, POOL_SLOT, Number, Reader, Records, call_task, word_of
+from .routines import routine
+from .struct import I64, Ptr, Struct
 from .timing import Timers
+from .types import Callee
 
 ir = LazyModule("llvmlite.ir")
 
-POOL_SLOT, ERROR_SLOT = 0, 1
 FIELDS = 4  # words of a stage in a table
 
 
@@ -57,10 +59,7 @@ def emit_segment(
 class _Segment:
     def __init__(self, e: Emitter, records: Records, block: Any) -> None:
         self.e, self.records, self.block = e, records, block
-        self.pool = e.load(e.address(block, POOL_SLOT, e.i64), e.pointer)
         self.parallel = e.declare("parallel_for", ir.VoidType(), [e.pointer, e.pointer, e.pointer, e.i64])
-        # what threads are given: a function, its record, the block
-        self.launch = e.local(ir.ArrayType(e.i64, 3))
 
     def leave_if_failed(self) -> None:
         e = self.e
@@ -77,37 +76,56 @@ class _Segment:
             for word in (*stage.task.words(records), word_of(stage.task.count), word_of(stage.parallel))
         ]
         table = records.pointer(e, records.record(rows))
-        with e.loop(0, len(stages)) as number:
-            row = Reader(e, records, self.block, table).at(e.mul(number, FIELDS))
-            count, parallel = row.number(2), row.number(3)
-            several = e.and_(e.compare("!=", parallel, 0), e.compare(">", count, 1))
-            e.branch(several, lambda: self._on_all_threads(row, count), lambda: self._on_this(row, count))
+        e.call(records.routine("stages"), [self.block, table, e.i64(len(stages)), self.parallel])
 
-    def _on_this(self, row: Reader, count: Any) -> tuple[()]:
-        with self.e.loop(0, count) as number:
+
+class StagesArgs(Struct):
+    """What runs stages is given: where their rows are, and how many."""
+
+    block: Ptr
+    rows: Ptr
+    count: I64
+    parallel_for: Ptr
+
+
+@routine("stages", StagesArgs, quick=True)
+def run_stages(e: Emitter, args: StagesArgs, sized: int) -> None:
+    """Run stages in order, each on all threads if it is worth it."""
+    launch = e.local(ir.ArrayType(e.i64, 3))  # what threads are given: a function, its record, the block
+    first = Reader(e, args.block, args.rows, sized=bool(sized))
+    launched = _launched(e)
+
+    def on_this_thread(row: Reader, count: Any) -> tuple[()]:
+        with e.loop(0, count) as number:
             row.run(0, number)
         return ()
 
-    def _on_all_threads(self, row: Reader, count: Any) -> tuple[()]:
-        e = self.e
-        for place, address in enumerate((row.pointer(0), row.pointer(1), self.block)):
-            e.builder.store(address, e.address(self.launch, place, e.i64), align=8)
-        e.call(self.parallel, [self.pool, self._started(), self.launch, count])
+    def on_all_threads(row: Reader, count: Any) -> tuple[()]:
+        for place, address in enumerate((row.pointer(0), row.pointer(1), args.block)):
+            e.builder.store(address, e.address(launch, place, e.i64), align=8)
+        pool = e.load(e.address(args.block, POOL_SLOT, e.i64), e.pointer)
+        kind = ir.FunctionType(ir.VoidType(), [e.pointer, e.pointer, e.pointer, e.i64])
+        e.call(Callee(args.parallel_for, kind), [pool, launched, launch, count])
         return ()
 
-    def _started(self) -> Any:
-        """What a thread runs: the task that it is given, with a number."""
-        e, module = self.e, self.records.module
-        found = module.globals.get("run.launched")
-        if found is None:
-            found = ir.Function(module, ir.FunctionType(ir.VoidType(), [e.pointer, e.i64]), "run.launched")
-            found.linkage = "internal"
-            found.attributes.add("nounwind")
-            inside = Emitter(ir.IRBuilder(found.append_basic_block("entry")), self.records.target)
-            launch, number = found.args
-            function, record, block = (
-                inside.load(inside.address(launch, n, inside.i64), inside.pointer) for n in range(3)
-            )
-            call_task(inside, function, block, number, record)
-            inside.builder.ret_void()
-        return found
+    with e.loop(0, args.count) as number:
+        row = first.at(e.mul(number, FIELDS))
+        count, parallel = row.number(2), row.number(3)
+        several = e.and_(e.compare("!=", parallel, 0), e.compare(">", count, 1))
+        e.branch(several, lambda: on_all_threads(row, count), lambda: on_this_thread(row, count))
+
+
+def _launched(e: Emitter) -> Any:
+    """What a thread runs: the task that it is given, with a number."""
+    kind = ir.FunctionType(ir.VoidType(), [e.pointer, e.i64])
+    function = ir.Function(e.builder.module, kind, f"{e.builder.function.name}.launched")
+    function.linkage = "internal"
+    function.attributes.add("nounwind")
+    inside = Emitter(ir.IRBuilder(function.append_basic_block("entry")), e.target)
+    launch, number = function.args
+    task, record, block = (
+        inside.load(inside.address(launch, n, inside.i64), inside.pointer) for n in range(3)
+    )
+    call_task(inside, task, block, number, record)
+    inside.builder.ret_void()
+    return function

@@ -33,7 +33,7 @@ class Timers:
 
     def task(self, task: Task, step: Step, name: str = "") -> Task:
         """A task that runs `task` and adds the time it takes to that of a step's kernel."""
-        timed = f"{task.name}.{len(self.timers)}.timed"
+        timed = f"timed.{len(self.timers)}.{task.name}"
         function, e = task_function(self.module, timed, self.target)
         self.timers.append(_timer(step, name))
         start = self.now(e)

@@ -23,9 +23,9 @@ from ....loops.product import Side
 from ....plan.cost import EDGE_BYTES, EPILOGUE_PANELS, MOST_HEIGHT, MOST_OTHERS
 from ....plan.product import EpilogueMode
 from ..emitter import Emitter
+from ..routines import call_routine, routine
 from .fields import EpilogueArgs, ProductArgs, ProductFields, TableFields, TaskArgs
 from .kernels import RUN, ClearArgs, MoveArgs, TileArgs, shifted
-from .routines import call_routine, routine
 
 ir = LazyModule("llvmlite.ir")
 

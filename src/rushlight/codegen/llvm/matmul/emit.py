@@ -21,10 +21,10 @@ from ..emitter import Emitter
 from ..launch import Kernels, Task
 from ..nests import emit_tile
 from ..records import Number, Position, Reader
+from ..routines import declared
 from ..struct import Struct
 from .fields import EpilogueArgs, ProductFields
 from .kernels import NOTHING
-from .routines import declared
 from .tables import (
     PARTS,
     ProductSlots,
@@ -181,7 +181,7 @@ class _ProductEmitter:
             function.linkage = "internal"
             e = Emitter(ir.IRBuilder(function.append_basic_block("entry")), self.target)
             slots, block, *numbers = function.args
-            reader = Reader(e, self.kernels.records, block, slots)
+            reader = Reader(e, block, slots, sized=self.kernels.records.sized)
             e.call(inner, [*(reader.buffer(n) for n in range(len(buffers))), *numbers])
             e.builder.ret_void()
         return function, buffers

@@ -20,9 +20,9 @@ from ....plan.cost import MOST_OTHERS
 from ....plan.product import fetches_in_turn
 from ..emitter import Emitter
 from ..memory import CACHE_LINE
+from ..routines import element_named, routine
 from ..struct import I64, Ptr, Struct
 from ..types import bits_of, vector
-from .routines import element_named, routine
 
 ir = LazyModule("llvmlite.ir")
 

@@ -13,11 +13,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..emitter import Emitter
+from ..routines import call_routine, element_named, routine
 from ..struct import I64, Ptr, Struct
 from ..types import bits_of, vector
 from .fields import PackFields, PackingArgs
 from .kernels import shifted
-from .routines import call_routine, element_named, routine
 
 
 class PackArgs(Struct):

@@ -1,8 +1,8 @@
-"""Routines that every product of a process shares: compiled when first asked for, then linked by address.
+"""Routines that all programs of a process share: compiled when first asked for, then linked by address.
 
-A routine is a function of which everything but its dtype and its tile comes at run time, so that a program
-with many products contains only calls of a few. Its name says what it is:
-"rushlight.32-16-fma.tile.float.6.2.0", for 16 vector registers of 32 bytes, is made by the function that
+A routine is a function of which nearly everything comes at run time (of a product, all but its dtype and tile; of
+a task, all but the number of its buffers), so that a program contains only calls of a few. Its name says what it
+is: "rushlight.32-16-fma.tile.float.6.2.0", for 16 vector registers of 32 bytes, is made by the function that
 `@routine("tile", ...)` registered, with the arguments "float", 6, 2 and 0. A module declares the routines it
 calls; `routine_imports` compiles those that are not there yet, in modules of their own, and gives the
 addresses of all.
@@ -15,12 +15,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from ....core.lazy import LazyModule
-from ....runtime.engine import Library, engine
-from ....runtime.target import Target
-from ..emitter import Emitter
-from ..struct import Struct
-from ..types import Callee
+from ...core.lazy import LazyModule
+from ...runtime.engine import Library, engine
+from ...runtime.target import Target
+from .emitter import Emitter
+from .struct import Struct
+from .types import Callee
 
 ir = LazyModule("llvmlite.ir")
 
@@ -83,17 +83,20 @@ def _declared_in(module: Any) -> list[str]:
 
 def _compile_missing(names: Sequence[str], target: Target) -> None:
     with _lock:
-        for quick in (False, True):
-            missing = [
-                name for name in names if name not in _addresses and _bodies[name.split(".")[2]][2] == quick
-            ]
-            if not missing:
+        missing = [name for name in names if name not in _addresses]
+        quick = [name for name in missing if _bodies[name.split(".")[2]][2]]
+        others = [name for name in missing if name not in quick]
+        for together in (others, *([name] for name in quick)):  # one that is quick may be cached on its own
+            if not together:
                 continue
             library = engine().build_named(
-                "routines " + " ".join(missing), partial(emitted, missing, target), missing, quick=quick
+                "routines " + " ".join(together),
+                partial(emitted, together, target),
+                together,
+                quick=together is not others,
             )
             _libraries.append(library)
-            _addresses.update((name, library.addresses[name]) for name in missing)
+            _addresses.update((name, library.addresses[name]) for name in together)
 
 
 def emitted(names: Sequence[str], target: Target) -> str:
