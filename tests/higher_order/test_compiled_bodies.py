@@ -380,3 +380,25 @@ def test_another_process_finds_the_program_and_its_bodies(tmp_path: Any) -> None
     ]
     assert runs[0][0] == runs[1][0]
     assert [run[1] for run in runs] == ["True", "False"]
+
+
+def test_invoke_subgraph_is_a_region() -> None:
+    """Called four times, compiled once; its gradient flows."""
+    from rushlight._higher_order_ops import invoke_subgraph
+
+    def layer(x: Any, w: Any) -> Any:
+        return ((x @ w).tanh(),)
+
+    def program(x: Any, w: Any) -> Any:
+        for _ in range(4):
+            (x,) = invoke_subgraph(layer, "layer", x, w)
+        return x
+
+    x, w = rl.randn(3, 5), rl.randn(5, 5)
+    compiled = same(program, x, w)
+    text = str(rl.explain(compiled, x, w).graph)
+    assert text.count("rushlight::invoke_subgraph(") == 4
+    weights = [w.clone().requires_grad_() for _ in range(2)]
+    for function, weight in zip((program, compiled), weights, strict=True):
+        function(x, weight).sum().backward()
+    np.testing.assert_allclose(weights[1].grad.numpy(), weights[0].grad.numpy(), rtol=1e-5, atol=1e-5)

@@ -157,3 +157,33 @@ def test_compiled():
     np.testing.assert_allclose(
         rl.compile(attend, fullgraph=True)(q).numpy(), attend(q).numpy(), rtol=1e-4, atol=1e-5
     )
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("mask", ["causal", "window", "documents"])
+def test_the_operator_that_takes_functions(mask):
+    """Its arguments are those of PyTorch's; buffers are further arguments of the functions."""
+    slopes = np.linspace(0.1, 1.0, 4, dtype=np.float32)
+    q, k, v = (tensor(seed, 2, 4, length, 8) for seed, length in enumerate((10, 12, 12)))
+    found = []
+    for m, f, operator in (
+        (torch, reference, torch._higher_order_ops.flex_attention),
+        (rl, flex, rl._higher_order_ops.flex_attention),
+    ):
+        block = f.create_block_mask(MASKS[mask](m, f), 2, 4, 10, 12, device="cpu").as_tuple()
+        given = (q, k, v) if m is torch else tuple(rl.from_numpy(t.numpy()) for t in (q, k, v))
+        buffers = (m.from_numpy(slopes),)
+        found.append(operator(*given, lambda s, b, h, i, j, a: s * a[h], block, 0.3, {}, buffers))
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_allclose(b.numpy(), a.numpy(), rtol=1e-5, atol=1e-5)
+
+
+def test_the_operator_in_a_compiled_program():
+    block = flex.create_block_mask(lambda b, h, q, k: q >= k, 1, 1, 16, 16).as_tuple()
+
+    def attend(x):
+        return rl._higher_order_ops.flex_attention(x, x, x, lambda s, *at: s, block, 0.5, {})
+
+    x = rl.randn(1, 2, 16, 8)
+    for a, b in zip(attend(x), rl.compile(attend, fullgraph=True)(x), strict=True):
+        np.testing.assert_allclose(b.numpy(), a.numpy(), rtol=1e-5, atol=1e-5)

@@ -1,4 +1,4 @@
-"""Regions of a program that are compiled once and called wherever they occur: `nested_compile_region`."""
+"""Regions of a program that are compiled once and called wherever they occur."""
 
 from __future__ import annotations
 
@@ -32,6 +32,17 @@ def nested_compile_region(fn: Callable[..., Any] | None = None) -> Any:
         return fn(*args, **kwargs) if capture is None else _in_graph(capture, fn, args, kwargs)
 
     return region
+
+
+def invoke_subgraph(subgraph: Callable[..., Any], identifier: str | None, *operands: Any) -> Any:
+    """Call `subgraph(*operands)` as a region: `nested_compile_region` as an operator. Regions are told apart by
+    what they compute, whatever their `identifier`.
+
+    >>> import rushlight as rl
+    >>> invoke_subgraph(lambda x, y: (x * y,), "product", rl.tensor(2.0), rl.tensor(3.0))
+    (tensor(6.),)
+    """
+    return nested_compile_region(subgraph)(*operands)
 
 
 def _in_graph(capture: Capture, fn: Callable[..., Any], args: Any, kwargs: Any) -> Any:
