@@ -124,31 +124,17 @@ def masks(draw: Any, shape: tuple[int, ...]) -> Data:
     return Data(kind, np.array(values, dtype).reshape(shape))
 
 
+KINDS = ["int", "int", "slice", "slice", "numbers", "numbers", "mask", "none", "bool"]
+KINDS += ["stop", "ellipsis", "0-d mask", "numpy int"]
+
+
 @st.composite
 def indices(draw: Any, shape: tuple[int, ...]) -> Any:
     """An index for a tensor of `shape`: mostly valid, in every form that Python code can write."""
     items: list[Any] = []
     dim = 0
     while len(items) < len(shape) + 2:
-        kind = draw(
-            st.sampled_from(
-                [
-                    "int",
-                    "int",
-                    "slice",
-                    "slice",
-                    "numbers",
-                    "numbers",
-                    "mask",
-                    "none",
-                    "bool",
-                    "stop",
-                    "ellipsis",
-                    "0-d mask",
-                    "numpy int",
-                ]
-            )
-        )
+        kind = draw(st.sampled_from(KINDS))
         left = shape[dim:]
         if kind == "stop":
             break
@@ -162,32 +148,29 @@ def indices(draw: Any, shape: tuple[int, ...]) -> Any:
         elif kind == "0-d mask":
             items.append(Data("tensor", np.array(draw(st.booleans()))))
         elif not left and draw(st.integers(0, 9)):
-            continue_at = draw(st.sampled_from([None, "stop"]))
-            if continue_at == "stop":
+            if draw(st.sampled_from([None, "stop"])) == "stop":
                 break
-        elif kind == "int":
-            items.append(
-                draw(st.integers(-6, 6))
-                if not left or not left[0] or not draw(st.integers(0, 9))
-                else draw(st.integers(-left[0], left[0] - 1))
-            )
-            dim += 1
-        elif kind == "numpy int":
-            items.append(np.int64(draw(st.integers(0, max(left[0] - 1, 0) if left else 0))))
-            dim += 1
-        elif kind == "slice":
-            items.append(draw(slices))
-            dim += 1
-        elif kind == "numbers":
-            items.append(draw(numbers(left[0] if left else 2)))
-            dim += 1
         elif kind == "mask":
             width = draw(st.integers(1, max(len(left), 1)))
             items.append(draw(masks(tuple(left[:width]))))
             dim += width
+        elif kind != "ellipsis":
+            items.append(of_one_dimension(draw, kind, left))
+            dim += 1
     if len(items) == 1 and draw(st.booleans()):
         return items[0]
     return tuple(items)
+
+
+def of_one_dimension(draw: Any, kind: str, left: tuple[int, ...]) -> Any:
+    """An index of the first of the dimensions that are left."""
+    if kind == "int":
+        if not left or not left[0] or not draw(st.integers(0, 9)):
+            return draw(st.integers(-6, 6))
+        return draw(st.integers(-left[0], left[0] - 1))
+    if kind == "numpy int":
+        return np.int64(draw(st.integers(0, max(left[0] - 1, 0) if left else 0)))
+    return draw(slices if kind == "slice" else numbers(left[0] if left else 2))
 
 
 def parts(index: Any) -> list[Any]:

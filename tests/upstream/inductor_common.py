@@ -23,124 +23,144 @@ def _clone(x: Any, torch: ModuleType) -> Any:
     return out.requires_grad_() if x.requires_grad else out
 
 
+class Settings:
+    """What a test says of its comparison, by the names of PyTorch's own `check_model`; the rest is about code."""
+
+    atol: float | None = None
+    rtol: float | None = None
+    grad_atol: float | None = None
+    grad_rtol: float | None = None
+    exact_dtype: bool = True
+    nopython: bool = True
+    reference_in_float: bool = True
+    assert_equal: bool = True
+    check_gradient: bool = False
+
+    def __init__(self, given: dict[str, Any]) -> None:
+        known = {k: v for k, v in given.items() if k in Settings.__annotations__}
+        vars(self).update(known)
+        self.shown = given.get("output_process_fn_grad", lambda x: x)
+
+
 def common(
-    self: Any,
-    model: Any,
-    example_inputs: Any,
-    kwargs: dict[str, Any] | None = None,
-    *,
-    atol: float | None = None,
-    rtol: float | None = None,
-    grad_atol: float | None = None,
-    grad_rtol: float | None = None,
-    exact_dtype: bool = True,
-    nopython: bool = True,
-    reference_in_float: bool = True,
-    assert_equal: bool = True,
-    check_gradient: bool = False,
-    output_process_fn_grad: Any = lambda x: x,
-    **rest: Any,
+    self: Any, model: Any, example_inputs: Any, kwargs: dict[str, Any] | None = None, **settings: Any
 ) -> None:
     """Compile `model`, call it, and compare results, changed inputs and, if asked, derivatives with a plain
     call (in float32 for halves)."""
-    import torch
-    from torch.utils import _pytree
+    _Comparison(self, model, example_inputs, kwargs or {}, Settings(settings)).check()
 
-    half = (torch.float16, torch.bfloat16)
-    kwargs = kwargs or {}
 
-    def is_half(x: Any) -> bool:
-        return isinstance(x, torch.Tensor) and x.dtype in half
+class _Comparison:
+    def __init__(self, test: Any, model: Any, inputs: Any, named: dict[str, Any], settings: Settings) -> None:
+        import torch
+        from torch.utils import _pytree
 
-    def clones() -> tuple[list[Any], dict[str, Any]]:
-        return [_clone(x, torch) for x in example_inputs], {k: _clone(v, torch) for k, v in kwargs.items()}
+        self.torch, self.leaves = torch, _pytree.tree_leaves
+        self.test, self.model, self.inputs, self.named, self.settings = test, model, inputs, named, settings
 
-    def dtypes_of_plain_call() -> list[Any] | None:
-        args, named = clones()
+    def check(self) -> None:
+        torch, settings = self.torch, self.settings
+        torch.manual_seed(0)
+        plain = self._dtypes_of_plain_call()
+        reference, named, low = self._reference()
+        target = (
+            copy.deepcopy(self.model).to(torch.float) if low and hasattr(self.model, "to") else self.model
+        )
+        torch.manual_seed(0)
+        expected = target(*reference, **named)
+        actual = self._compiled()
+        assert type(actual) is type(expected), (type(actual), type(expected))
+        got, want = self.leaves(actual), self.leaves(expected)
+        assert len(got) == len(want)
+        if settings.exact_dtype and plain is not None and settings.reference_in_float:
+            for dtype, x in zip(plain, got, strict=True):
+                assert dtype is None or x.dtype == dtype, f"dtype mismatch: eager {dtype}, compiled {x.dtype}"
+        if settings.assert_equal:
+            self._compare_values(got, want, reference)
+        else:
+            self._compare_kinds(got, want, low)
+        if settings.check_gradient:
+            self._compare_gradients(actual, expected, (reference, named))
+
+    # Calls.
+
+    def _clones(self) -> tuple[list[Any], dict[str, Any]]:
+        return [_clone(x, self.torch) for x in self.inputs], {
+            k: _clone(v, self.torch) for k, v in self.named.items()
+        }
+
+    def _dtypes_of_plain_call(self) -> list[Any] | None:
+        args, named = self._clones()
         try:
-            leaves = _pytree.tree_leaves(model(*args, **named))
+            leaves = self.leaves(self.model(*args, **named))
         except RuntimeError:
             return None
-        return [x.dtype if isinstance(x, torch.Tensor) else None for x in leaves]
+        return [x.dtype if isinstance(x, self.torch.Tensor) else None for x in leaves]
 
-    def fit(expected: Any, actual: Any) -> Any:
+    def _is_half(self, x: Any) -> bool:
+        return isinstance(x, self.torch.Tensor) and x.dtype in (self.torch.float16, self.torch.bfloat16)
+
+    def _reference(self) -> tuple[list[Any], dict[str, Any], bool]:
+        """Copies of the arguments, halves as float32 if the test allows it, and whether there are any."""
+        args, named = self._clones()
+        if not self.settings.reference_in_float:
+            return args, named, False
+        low = any(map(self._is_half, [*self.inputs, *self.named.values()]))
+        args = [x.float() if self._is_half(x) else x for x in args]
+        return args, {k: v.float() if self._is_half(v) else v for k, v in named.items()}, low
+
+    def _compiled(self) -> Any:
+        def run(*args: Any, **named: Any) -> Any:
+            return self.model(*args, **named)
+
+        dynamic = True if "Dynamic" in type(self.test).__name__ else None
+        compiled = self.torch.compile(run, fullgraph=self.settings.nopython, dynamic=dynamic)
+        self.torch.manual_seed(0)
+        return compiled(*self.inputs, **self.named)
+
+    # Comparisons.
+
+    def _fit(self, expected: Any, actual: Any) -> Any:
+        tensor = self.torch.Tensor
         floats = (
-            isinstance(expected, torch.Tensor)
-            and isinstance(actual, torch.Tensor)
-            and expected.dtype.is_floating_point
+            isinstance(expected, tensor) and isinstance(actual, tensor) and expected.dtype.is_floating_point
         )
-        return expected.to(actual.dtype) if reference_in_float and floats else expected
+        return expected.to(actual.dtype) if self.settings.reference_in_float and floats else expected
 
-    torch.manual_seed(0)
-    plain = dtypes_of_plain_call()
-    reference, named = clones()
-    target, low = model, False
-    if reference_in_float:
-        low = any(map(is_half, [*example_inputs, *kwargs.values()]))
-        reference = [x.float() if is_half(x) else x for x in reference]
-        named = {k: v.float() if is_half(v) else v for k, v in named.items()}
-        if low and hasattr(model, "to"):
-            target = copy.deepcopy(model).to(torch.float)
-    torch.manual_seed(0)
-    expected = target(*reference, **named)
+    def _fitted(self, expected: list[Any], actual: list[Any]) -> list[Any]:
+        return [self._fit(e, a) for e, a in zip(expected, actual, strict=True)]
 
-    def run(*args: Any, **named: Any) -> Any:
-        return model(*args, **named)
+    def _compare_values(self, got: list[Any], want: list[Any], reference: list[Any]) -> None:
+        settings = self.settings
+        close = {"atol": settings.atol, "rtol": settings.rtol, "equal_nan": True}
+        expected = self._fitted(want, got)
+        self.test.assertEqual(got, expected, exact_dtype=settings.exact_dtype, **close)  # noqa: PT009
+        inputs = list(self.inputs)
+        self.test.assertEqual(inputs, self._fitted(reference, inputs), exact_dtype=False, **close)  # noqa: PT009
 
-    dynamic = True if "Dynamic" in type(self).__name__ else None
-    compiled = torch.compile(run, fullgraph=nopython, dynamic=dynamic)
-    torch.manual_seed(0)
-    actual = compiled(*example_inputs, **kwargs)
-    assert type(actual) is type(expected), (type(actual), type(expected))
-    got, want = _pytree.tree_leaves(actual), _pytree.tree_leaves(expected)
-    assert len(got) == len(want)
-    if exact_dtype and plain is not None and reference_in_float:
-        for dtype, x in zip(plain, got, strict=True):
-            assert dtype is None or x.dtype == dtype, f"dtype mismatch: eager {dtype}, compiled {x.dtype}"
-    if assert_equal:
-        close = {"atol": atol, "rtol": rtol, "equal_nan": True}
-        self.assertEqual(  # noqa: PT009
-            got, [fit(e, a) for e, a in zip(want, got, strict=True)], exact_dtype=exact_dtype, **close
-        )
-        inputs = list(example_inputs)
-        changed = [fit(e, a) for e, a in zip(reference, inputs, strict=True)]
-        self.assertEqual(inputs, changed, exact_dtype=False, **close)  # noqa: PT009
-    else:
+    def _compare_kinds(self, got: list[Any], want: list[Any], low: bool) -> None:
         for e, a in zip(want, got, strict=True):
-            if isinstance(e, torch.Tensor):
-                assert (
-                    e.shape == a.shape
-                    and e.device == a.device
-                    and (not exact_dtype or e.dtype == a.dtype or low)
-                )
-    if check_gradient:
-        outs = [
-            (a, e)
-            for a, e in zip(
-                _pytree.tree_leaves(output_process_fn_grad(actual)),
-                _pytree.tree_leaves(output_process_fn_grad(expected)),
-                strict=True,
-            )
-            if isinstance(e, torch.Tensor) and e.requires_grad
-        ]
+            if isinstance(e, self.torch.Tensor):
+                assert e.shape == a.shape
+                assert e.device == a.device
+                assert not self.settings.exact_dtype or e.dtype == a.dtype or low
+
+    def _compare_gradients(self, actual: Any, expected: Any, reference: Any) -> None:
+        torch, settings = self.torch, self.settings
+        pairs = zip(self.leaves(settings.shown(actual)), self.leaves(settings.shown(expected)), strict=True)
+        outs = [(a, e) for a, e in pairs if isinstance(e, torch.Tensor) and e.requires_grad]
         seeds = [torch.rand(e.shape, dtype=e.dtype) for _, e in outs]
 
         def gradients(results: list[Any], inputs: Any, seeds: list[Any]) -> list[Any]:
-            leaves = [
-                x for x in _pytree.tree_leaves(inputs) if isinstance(x, torch.Tensor) and x.requires_grad
-            ]
+            leaves = [x for x in self.leaves(inputs) if isinstance(x, torch.Tensor) and x.requires_grad]
             return list(torch.autograd.grad(results, leaves, seeds, allow_unused=True, retain_graph=True))
 
-        wanted = gradients([e for _, e in outs], (reference, named), seeds)
+        wanted = gradients([e for _, e in outs], reference, seeds)
         cast = [s.to(a.dtype) for (a, _), s in zip(outs, seeds, strict=True)]
-        found = gradients([a for a, _ in outs], (list(example_inputs), kwargs), cast)
-        close = {
-            "atol": grad_atol or atol,
-            "rtol": grad_rtol or rtol,
-            "equal_nan": True,
-            "exact_dtype": exact_dtype,
-        }
-        self.assertEqual(found, [fit(w, g) for w, g in zip(wanted, found, strict=True)], **close)  # noqa: PT009
+        found = gradients([a for a, _ in outs], (list(self.inputs), self.named), cast)
+        close = {"atol": settings.grad_atol or settings.atol, "rtol": settings.grad_rtol or settings.rtol}
+        fitted = self._fitted(wanted, found)
+        self.test.assertEqual(found, fitted, equal_nan=True, exact_dtype=settings.exact_dtype, **close)  # noqa: PT009
 
 
 def capture_only() -> None:
