@@ -6,6 +6,7 @@ broken.
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -47,7 +48,6 @@ class DerivativeCheck:
         self.inputs = as_tuple(inputs)
         self.eps, self.atol, self.rtol, self.nondet_tol = eps, atol, rtol, nondet_tol
         self.leaves = [t for t in tensors(self.inputs) if t.requires_grad]
-        self.form: list[tuple[Any, Any]] | None = None  # shape and dtype of each output
 
     def inputs_are_usable(self) -> None:
         if not self.leaves:
@@ -74,15 +74,24 @@ class DerivativeCheck:
             if tensor.is_leaf:
                 tensor.retain_grad()
 
+    @functools.cached_property
+    def floating(self) -> list[Tensor]:
+        """The floating outputs at the inputs. Their history serves all checks: each backward pass keeps it."""
+        return _floating(self.func(*self.inputs))
+
+    @functools.cached_property
+    def differentiable(self) -> list[int]:
+        """Which of the floating outputs require grad."""
+        return [i for i, o in enumerate(self.floating) if o.requires_grad]
+
+    @property
     def outputs(self) -> list[Tensor]:
         """The differentiable outputs."""
-        return [
-            o for o in tensors((self.func(*self.inputs),)) if o.requires_grad and o.dtype.is_differentiable
-        ]
+        return [self.floating[i] for i in self.differentiable]
 
     def outputs_are_constant(self) -> bool:
         """Nothing to differentiate; then finite differences must be zero."""
-        if self.outputs():
+        if self.outputs:
             return False
         if any(np.any(block) for column in self.numeric_slow() for block in column):
             raise GradcheckError("Numerical gradient for function expected to be zero")
@@ -91,13 +100,9 @@ class DerivativeCheck:
     # Finite differences.
 
     def _values(self) -> list[np.ndarray]:
-        outputs = [o for o in tensors((self.func(*self.inputs),)) if o.dtype.is_differentiable]
-        found = [(tuple(o.shape), o.dtype) for o in outputs]
-        if self.form is None:
-            self.form = found
-        for what, now, then in zip(
-            ("shape", "dtype"), zip(*found, strict=True), zip(*self.form, strict=True), strict=False
-        ):
+        outputs = _floating(self.func(*self.inputs))
+        for what, of in (("shape", lambda o: tuple(o.shape)), ("dtype", lambda o: o.dtype)):
+            now, then = tuple(map(of, outputs)), tuple(map(of, self.floating))
             if now != then:
                 raise AssertionError(
                     f"Expected `func` to return outputs with the same {what} when inputs "
@@ -105,16 +110,10 @@ class DerivativeCheck:
                 )
         return [real(o.detach()) for o in outputs]
 
-    def _differentiable(self) -> list[int]:
-        """Which of the floating outputs require grad."""
-        floating = [o for o in tensors((self.func(*self.inputs),)) if o.dtype.is_differentiable]
-        return [i for i, o in enumerate(floating) if o.requires_grad]
-
     def numeric_slow(self) -> list[list[np.ndarray]]:
         """For each input, for each differentiable output, the Jacobian as (output elements, input elements),
         all real."""
-        kept = self._differentiable() or None
-        self._values()
+        chosen = self.differentiable or range(len(self.floating))
         blocks = []
         for tensor in self.leaves:
             columns = []
@@ -124,7 +123,6 @@ class DerivativeCheck:
                 [(plus - minus) / (2 * self.eps) for plus, minus in zip(*two, strict=True)]
                 for two in zip(columns[::2], columns[1::2], strict=True)
             ]
-            chosen = range(len(self._values())) if kept is None else kept
             blocks.append(
                 [np.stack([pair[j] for pair in pairs], axis=1) if pairs else np.zeros((0, 0)) for j in chosen]
             )
@@ -132,8 +130,6 @@ class DerivativeCheck:
 
     def _numeric_direction(self, directions: Sequence[np.ndarray]) -> list[np.ndarray]:
         """The derivative along one direction in all inputs at once."""
-        kept = self._differentiable()
-        self._values()
         memories = [Memory(tensor) for tensor in self.leaves]
         originals = [memory.real_view().copy() for memory in memories]
 
@@ -147,7 +143,7 @@ class DerivativeCheck:
             move(step)
             values.append(self._values())
         move(0.0)
-        return [(values[0][i] - values[1][i]) / (2 * self.eps) for i in kept]
+        return [(values[0][i] - values[1][i]) / (2 * self.eps) for i in self.differentiable]
 
     # Reverse mode.
 
@@ -161,7 +157,7 @@ class DerivativeCheck:
         if numeric is None:
             self._backward_fast()
             return
-        for j, output in enumerate(self.outputs()):
+        for j, output in enumerate(self.outputs):
             rows = list(self._rows(output, ()))
             for i, tensor in enumerate(self.leaves):
                 columns = real_count(tensor)
@@ -180,7 +176,7 @@ class DerivativeCheck:
 
     def _backward_fast(self) -> None:
         random = np.random.default_rng(0)
-        outputs = self.outputs()
+        outputs = self.outputs
         directions = [unit_vector(random, real_count(t)) for t in self.leaves]
         weights = [unit_vector(random, real_count(o)) for o in outputs]
         expected = [self._numeric_direction(_one(directions, i)) for i in range(len(directions))]
@@ -211,7 +207,7 @@ class DerivativeCheck:
 
     def deterministic(self) -> None:
         """Two backward passes give the same."""
-        for j, output in enumerate(self.outputs()):
+        for j, output in enumerate(self.outputs):
             unit = from_real(np.ones(real_count(output)), output)
             first, second = (
                 grad(output, self.leaves, unit, retain_graph=True, allow_unused=True) for _ in range(2)
@@ -226,7 +222,7 @@ class DerivativeCheck:
 
     def zero_gradients(self) -> None:
         """Of zeros a backward pass makes zeros, of the layout, dtype and shape of the input."""
-        outputs = self.outputs()
+        outputs = self.outputs
         zeros = [from_real(np.zeros(real_count(o)), o) for o in outputs]
         grads = grad(outputs, self.leaves, zeros, retain_graph=True, allow_unused=True) if outputs else ()
         for gradient, leaf in zip(grads, self.leaves, strict=True):
@@ -237,7 +233,7 @@ class DerivativeCheck:
 
     def undefined_gradients(self) -> None:
         """Outputs that nothing is said about count as zero."""
-        outputs = self.outputs()
+        outputs = self.outputs
         if outputs:
             ones = [from_real(np.ones(real_count(o)), o) for o in outputs]
             try:
@@ -278,7 +274,7 @@ class DerivativeCheck:
                     )
 
     def gradient_dtypes(self) -> None:
-        for j, output in enumerate(self.outputs()):
+        for j, output in enumerate(self.outputs):
             grads = grad(
                 output,
                 self.leaves,
@@ -297,7 +293,7 @@ class DerivativeCheck:
     def batched_gradients(self) -> None:
         """Gradients for a batch of cotangents equal those for each of them."""
         random = np.random.default_rng(1)
-        for j, output in enumerate(self.outputs()):
+        for j, output in enumerate(self.outputs):
             weights = [from_real(random.standard_normal(real_count(output)), output) for _ in range(2)]
             batch = from_numpy(np.stack([w.numpy() for w in weights]))
             try:
@@ -326,7 +322,6 @@ class DerivativeCheck:
 
     def _tangents(self, directions: Sequence[np.ndarray | None]) -> list[np.ndarray]:
         """Tangents of the differentiable outputs for tangents of the inputs; None is no tangent."""
-        kept = self._differentiable()
         level = MODES.dual_stack[enter_dual_level()]
         try:
             duals = {}
@@ -335,8 +330,8 @@ class DerivativeCheck:
                 if direction is not None:
                     set_tangent(dual, level, from_real(direction, tensor))
             result = self.func(*replaced(self.inputs, duals))
-            floating = [o for o in tensors((result,)) if o.dtype.is_differentiable]
-            return [real_like(tangent_of(floating[i], level), floating[i]) for i in kept]
+            floating = _floating(result)
+            return [real_like(tangent_of(floating[i], level), floating[i]) for i in self.differentiable]
         finally:
             exit_dual_level()
 
@@ -371,7 +366,6 @@ class DerivativeCheck:
 
     def _batched_tangents(self, leaf: Tensor, directions: Sequence[np.ndarray]) -> list[list[np.ndarray]]:
         """For each differentiable output its tangents for the batch of `directions` of one input."""
-        kept = self._differentiable()
         with Vmap(len(directions), direct=True) as trace:
             level = MODES.dual_stack[enter_dual_level()]
             try:
@@ -379,13 +373,13 @@ class DerivativeCheck:
                 batch = from_numpy(np.stack([from_real(d, leaf).numpy() for d in directions]))
                 set_tangent(duals[id(leaf)], level, trace.lift(batch, 0))
                 result = self.func(*replaced(self.inputs, duals))
-                floating = [o for o in tensors((result,)) if o.dtype.is_differentiable]
-                found = [trace.front(tangent_of(floating[j], level)) for j in kept]
+                floating = _floating(result)
+                found = [trace.front(tangent_of(floating[j], level)) for j in self.differentiable]
             finally:
                 exit_dual_level()
         return [
             [real_like(value[n] if batched else value, floating[j]) for n in range(len(directions))]
-            for j, (value, batched, _) in zip(kept, found, strict=True)
+            for j, (value, batched, _) in zip(self.differentiable, found, strict=True)
         ]
 
     def forward(self, numeric: Any) -> None:
@@ -409,6 +403,10 @@ class DerivativeCheck:
 
 _MISMATCH = "Jacobian mismatch for output {j} with respect to input {i},"
 _FORWARD = "Jacobian computed with forward mode mismatch for output {j} with respect to input {i},"
+
+
+def _floating(result: Any) -> list[Tensor]:
+    return [o for o in tensors((result,)) if o.dtype.is_differentiable]
 
 
 def _check_form(gradient: Tensor, leaf: Tensor) -> None:
