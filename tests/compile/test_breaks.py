@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import copy
+import gc
+
 import numpy as np
 import pytest
 
 import rushlight as rl
 from rushlight.capture.errors import CaptureError
+from rushlight.capture.tentative import TentativeCapture
+from rushlight.testing.programs import draw_program
 
 from .tensors import tensor
 
@@ -91,6 +96,43 @@ def test_results(program, fullgraph: bool) -> None:
 def test_fullgraph_names_the_line(program) -> None:
     with pytest.raises(CaptureError, match=r"test_breaks\.py:\d+"):
         rl.compile(program, fullgraph=True)(tensor(3, 4))
+
+
+def copied(x):
+    y = (x * 2).requires_grad_()
+    kept = [copy.copy(y), y.detach(), y.view(-1), y.exp() * y.sin(), rl.nn.Parameter(y.detach())]
+    return [*kept, rl.func.vmap(lambda row: row.sum())(y), y.sum().item()]
+
+
+def drawn(number):
+    generator = np.random.default_rng(number)
+    return draw_program(lambda n: int(generator.integers(n)), shortest=3, longest=9, kind="arrays")
+
+
+def test_a_capture_knows_its_tensors(monkeypatch) -> None:
+    """Copies, those that autograd has saved and those that transforms wrap too: as many as among all objects."""
+    known, met = TentativeCapture.abstract_tensors, []
+
+    def checked(self):
+        found = known(self)
+        everywhere = [t for t in gc.get_objects() if issubclass(type(t), rl.Tensor) and t._trace is self]
+        assert {id(t) for t in found} == {id(t) for t in everywhere}
+        met.append(len(found))
+        return found
+
+    monkeypatch.setattr(TentativeCapture, "abstract_tensors", checked)
+    for program in (*PROGRAMS, copied):
+        rl.compile(program)(tensor(3, 4))
+    for program in map(drawn, range(40)):
+        rl.compile(program.run)(*program.arguments())
+    assert len(met) > 30 and max(met) > 8
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
+def test_a_break_does_not_look_at_all_objects(program, monkeypatch) -> None:
+    """It takes as long as the program, however large the heap is."""
+    monkeypatch.setattr(gc, "get_objects", lambda *args: pytest.fail("the heap was walked"))
+    rl.compile(program)(tensor(3, 4))
 
 
 def test_effects_happen_once() -> None:

@@ -59,7 +59,7 @@ class DeferredResults(FunctionalizedWrites):
             tensor = object.__new__(Tensor)
             tensor._array, tensor.dtype, tensor._spec = None, spec.dtype, Spec(None, spec.dtype)
             tensor._keys |= TRACED
-            tensor._trace = self
+            self.claim(tensor)
             tensor._deferred = call, None if isinstance(specs, Spec) else position  # type: ignore[attr-defined]
             tensor._requires_grad = differentiable and spec.dtype.is_differentiable
             results.append(tensor)

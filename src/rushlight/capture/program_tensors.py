@@ -10,6 +10,7 @@ program left on its tensors.
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import dataclass, replace
 from types import CodeType
 from typing import Any
@@ -81,6 +82,7 @@ class TensorsOfProgram(Interpreter):
         self.deferred_numbers = DeferredNumbers()
         self.data_sizes: SizesOfData | None = None  # of a capture in which sizes may be data
         self.copies: set[int] = set()  # identities of tensors made here over memory of the caller
+        self._abstract: list[weakref.ref[Tensor]] = []  # every tensor of this capture
         self._twins: dict[int, Tensor] = {}
         self._keep: list[Any] = []
         self.closed = False
@@ -110,7 +112,7 @@ class TensorsOfProgram(Interpreter):
         self.closed = True
         self.states, self.lifted, self.gradients, self._twins, self._keep = {}, {}, {}, {}, []
         self.regions = {}
-        self.replaced, self.flags, self.deferred = {}, {}, []
+        self.replaced, self.flags, self.deferred, self._abstract = {}, {}, [], []
         self.geometries.forget()
         self.numbers.close()
 
@@ -176,12 +178,21 @@ class TensorsOfProgram(Interpreter):
         twin._versions = tensor.version_counter
         twin._conj, twin._neg = tensor._conj, tensor._neg
         twin._keys = TRACED | (tensor._keys & LAZY)
-        twin._trace = self
+        self.claim(twin)
         twin._node, twin._output_nr = tensor._node, tensor._output_nr  # views of it are views of no leaf
         twin._value_writes = -1  # type: ignore[attr-defined]
         self._twins[id(tensor)] = twin
         self.lifted.setdefault(id(tensor), Lifted(tensor, state.value, tensor.version_counter.value))
         return twin
+
+    def claim(self, tensor: Tensor) -> None:
+        super().claim(tensor)
+        self._abstract.append(weakref.ref(tensor))
+
+    def abstract_tensors(self) -> list[Tensor]:
+        """All there are, those that autograd has saved included."""
+        found = {id(tensor): tensor for reference in self._abstract if (tensor := reference()) is not None}
+        return [tensor for tensor in found.values() if tensor._trace is self]
 
     def meet(self, tensor: Tensor) -> None:
         """Something other than an operator is about to share the memory of `tensor`."""
@@ -237,7 +248,7 @@ class TensorsOfProgram(Interpreter):
     def _adopt(self, tensor: Tensor, value: Value, *, own_storage: bool) -> None:
         """Make `tensor` an abstract tensor of this capture that now has `value`."""
         tensor._keys |= TRACED
-        tensor._trace = self
+        self.claim(tensor)
         tensor._value = value  # type: ignore[attr-defined]
         storage = tensor.storage_object
         if own_storage:

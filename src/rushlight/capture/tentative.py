@@ -9,7 +9,6 @@ Python's included.
 
 from __future__ import annotations
 
-import gc
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -60,7 +59,7 @@ class TentativeCapture(Capture):
                 tensor.data = value
         self.states, self.lifted, self.gradients, self._twins, self._keep = {}, {}, {}, {}, []
         self.regions = {}
-        self.replaced, self.flags, self.deferred = {}, {}, []
+        self.replaced, self.flags, self.deferred, self._abstract = {}, {}, [], []
         self.geometries.forget()
 
     # Every way in which a program meets the capture.
@@ -197,7 +196,7 @@ class TentativeCapture(Capture):
             node.args = fixed(node.args)
         for state in self.states.values():
             state.spec = state.spec.sized(symbols.hints)
-        for tensor in self._abstract_tensors():
+        for tensor in self.abstract_tensors():
             if tensor._spec is not None:
                 tensor._spec = tensor._spec.sized(symbols.hints)
             tensor._strides, tensor._offset = fixed(tensor._strides), fixed(tensor._offset)
@@ -223,7 +222,7 @@ class TentativeCapture(Capture):
             for twin in (self._twins[id(entry.tensor)],)
         }
         self._write_sources(values)
-        for tensor in self._abstract_tensors():
+        for tensor in self.abstract_tensors():
             if "_point" in vars(tensor):
                 tensor.storage_object.buffer = tensor._point.bytes_now()  # type: ignore[attr-defined]
             own = self.states.get(id(tensor._storage))
@@ -233,7 +232,7 @@ class TentativeCapture(Capture):
 
     def _run_deferred(self) -> None:
         """Give tensors without a shape their data, and their history."""
-        waiting = [tensor for tensor in self._abstract_tensors() if shapeless(tensor)]
+        waiting = [tensor for tensor in self.abstract_tensors() if shapeless(tensor)]
         for call in self.deferred:
             results = call.run(call.args)
             for tensor in waiting:
@@ -275,16 +274,6 @@ class TentativeCapture(Capture):
             if state.source is not None and state.writes and id(state) not in seen:
                 seen.add(id(state))
                 np.copyto(_over_source(state), values[state.value].numpy_array())
-
-    def _abstract_tensors(self) -> list[Tensor]:
-        """All there are, those that autograd has saved included."""
-        kinds = _with_subclasses(Tensor)  # most objects are none: a look at a set is the quickest way to tell
-        return [thing for thing in gc.get_objects() if type(thing) in kinds and thing._trace is self]
-
-
-def _with_subclasses(kind: type) -> set[type]:
-    """A class and all that derive from it."""
-    return {kind}.union(*map(_with_subclasses, type.__subclasses__(kind)))
 
 
 class _Outside:

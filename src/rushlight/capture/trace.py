@@ -257,7 +257,7 @@ class Capture(DeferredResults):
         """What `get_state` gives inside a program: only `set_state` can use it."""
         state = self._fresh(Spec((16,), DTYPES["uint8"]))
         state._keys |= TRACED
-        state._trace = self
+        self.claim(state)
         draws = self.draws_of(generator)
         state._point = StatePoint(draws, draws.seed, draws.position)  # type: ignore[attr-defined]
         return state

@@ -47,6 +47,10 @@ class Interpreter:
         """Whether autograd at this level concerns `tensor`."""
         return tensor._trace is self
 
+    def claim(self, tensor: Tensor) -> None:
+        """`tensor` belongs to this level; a copy of one that does is claimed as well."""
+        tensor._trace = self
+
     def pure(self, tensor: Tensor) -> Tensor:
         """A tensor from outside as an object of this level, so that history recorded at this level can be
         kept on it."""

@@ -91,11 +91,17 @@ _ALONE = _count_of_one()
 def _look_again(storage: Storage) -> None:
     """Let the tensors over a storage whose buffer was replaced see it. No storage keeps a list of its
     tensors, since that would cost every view, so they are looked for among all objects."""
+    kinds = _with_subclasses(Tensor)  # most objects are none: a look at a set is the quickest way to tell
     for other in gc.get_objects():
-        if issubclass(type(other), Tensor) and other._storage is storage:
+        if type(other) in kinds and other._storage is storage:
             shape, strides = tuple(other.shape), other.strides()
             other._array = reachable(storage, shape, strides, other._offset, other.dtype)
             other._strides = strides
+
+
+def _with_subclasses(kind: type) -> set[type]:
+    """A class and all that derive from it."""
+    return {kind}.union(*map(_with_subclasses, type.__subclasses__(kind)))
 
 
 when_moved(_look_again)

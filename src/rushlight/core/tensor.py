@@ -433,6 +433,8 @@ def copied_object(tensor: Tensor) -> Tensor:
     for name in tensor._slots:
         if hasattr(tensor, name):
             setattr(copy, name, getattr(tensor, name))
+    if copy._trace is not None:
+        copy._trace.claim(copy)
     return copy
 
 
