@@ -13,15 +13,21 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.testing._internal import common_utils
 from torch.testing._internal.common_device_type import toleranceOverride
 from torch.testing._internal.common_methods_invocations import op_db
+from torch.testing._internal.opinfo import core
 from torch.testing._internal.opinfo.core import DecorateInfo
 
 from . import snapshot
 from .compare import Tolerance
 from .families import family_of, registered_families
+from .oracle import know_no_test, seed_the_cpu_alone
 from .snapshot import dtype_name
 from .tables import EXCLUDED, LOOSER
+
+know_no_test(common_utils, core)
+seed_the_cpu_alone()
 
 # Tests of PyTorch's suite that compare forward values on the CPU, as this harness does.
 _VALUE_TESTS = {
