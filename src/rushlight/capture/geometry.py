@@ -12,6 +12,7 @@ from typing import Any
 from ..core.arrays import array_over
 from ..core.dispatch import run_name
 from ..core.resizing import set_geometry
+from ..core.symbols import hint, plain
 from ..core.tensor import Tensor
 
 # What an in-place view changes of a tensor, its place in the history included.
@@ -25,12 +26,13 @@ class Change:
     target: Any
     shape: tuple[int, ...]
     strides: tuple[int, ...]
-    offset: int
+    distance: int  # from where it began to where it begins
 
     def apply(self, tensor: Tensor) -> None:
-        set_geometry(tensor, self.shape, self.strides, self.offset)
+        offset = tensor._offset + self.distance
+        set_geometry(tensor, self.shape, self.strides, offset)
         if tensor._base is not None:  # how it is made of its base, for writes to come
-            view = run_name("as_strided", tensor._base, self.shape, self.strides, self.offset)
+            view = run_name("as_strided", tensor._base, self.shape, self.strides, offset)
             tensor._view_of, tensor._seen = view._view_of, view._seen
 
 
@@ -44,7 +46,7 @@ class Geometries:
         self._changed.setdefault(id(tensor), (tensor, {name: getattr(tensor, name) for name in _FIELDS}))
         buffer = tensor.storage_object.buffer
         assert buffer is not None
-        tensor._array = array_over(buffer, shape, strides, offset, tensor.dtype)
+        tensor._array = array_over(buffer, shape, strides, hint(offset), tensor.dtype)
         tensor._strides, tensor._offset = strides, offset
 
     def __contains__(self, tensor: Tensor) -> bool:
@@ -52,8 +54,8 @@ class Geometries:
 
     def changes(self) -> list[Change]:
         return [
-            Change(tensor, tuple(tensor.shape), tensor.strides(), tensor._offset)
-            for tensor, _ in self._changed.values()
+            Change(tensor, tuple(tensor.shape), tensor.strides(), plain(tensor._offset - fields["_offset"]))
+            for tensor, fields in self._changed.values()
         ]
 
     def restore(self) -> None:

@@ -33,6 +33,8 @@ class LiveInputs:
         self.guards = [(expression, value) for (expression, _), value in numbers.guards.items()]
         self.sizes = dict(numbers.sizes)  # symbols, and which root each is
         self.symbols = numbers.symbols
+        # whether a symbol says where an argument lies, which the key of a call does not
+        self.asks_places = not self.symbols.places.keys().isdisjoint(self.sizes)
         self.containers, self.places = list(numbers.containers), list(numbers.places)
         self.counters = {(id(container), key) for container, key, _, _ in numbers.counters}
         self.trivial = not self.guards and not fills

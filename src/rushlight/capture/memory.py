@@ -15,7 +15,7 @@ from typing import Any
 from ..core.dtypes import DType
 from ..core.registry import REGISTRY
 from ..core.shapes import Spec, extent, numel
-from ..core.symbols import exact
+from ..core.symbols import exact, is_size
 from ..core.tensor import Tensor
 from ..graph.ir import Graph, Value
 
@@ -36,23 +36,27 @@ class StorageState:
     def __post_init__(self) -> None:
         self.input = self.value
         self.base = 0 if self.source is None else self.spec.offset
+        self.moved = is_size(self.base) or self.base != 0  # whether the graph counts offsets otherwise
 
     def in_graph(self, spec: Spec) -> Spec:
         """The spec of a tensor over this storage as the graph counts offsets."""
-        if not self.base:
+        if not self.moved:
             return spec
         size = spec.dtype.itemsize
         return replace(spec, offset=(spec.offset * size - self.base * self.spec.dtype.itemsize) // size)
 
     def covers(self, spec: Spec) -> bool:
         """Whether a tensor of the caller lies in the part of its storage that the graph input covers."""
-        if spec.dtype is not self.spec.dtype:
-            return False
-        first = spec.offset - self.spec.offset
-        return 0 in spec.known_shape() or (
-            first >= 0
-            and first + extent(spec.known_shape(), spec.known_strides()) <= numel(self.spec.known_shape())
-        )
+        return spec.dtype is self.spec.dtype and self.reaches(spec)
+
+    def reaches(self, spec: Spec) -> bool:
+        """Whether the elements of a tensor, whatever their dtype, lie in that part."""
+        if 0 in spec.known_shape():
+            return True
+        size, own = spec.dtype.itemsize, self.spec.dtype.itemsize
+        first = spec.offset * size - self.spec.offset * own
+        used = extent(spec.known_shape(), spec.known_strides()) * size
+        return first >= 0 and first + used <= numel(self.spec.known_shape()) * own
 
 
 def spec_of(tensor: Tensor) -> Spec:

@@ -24,7 +24,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -34,11 +34,11 @@ from ..core.atoms import Atom, Dim
 from ..core.data_sizes import is_data
 from ..core.dispatch import AMBIENT
 from ..core.dtypes import DTYPES
-from ..core.index import Index
+from ..core.index import Index, as_index
 from ..core.shapes import Spec
 from ..core.symbol_table import DERIVED, LARGEST, DerivedSize
 from ..core.symbols import Symbols, SymInt, install_live_numbers, spelled, symbols_in
-from ..graph.ir import Value
+from ..graph.ir import Graph, Value
 from .live_inputs import SCOPE, LiveInputs, same
 from .locations import MISSING, Place
 
@@ -119,6 +119,7 @@ class Numbers:
         self.symbols = Symbols()
         self.symbols.numbers = self
         self.sizes: dict[Dim, int] = {}  # symbols, and which root each is
+        self._places: dict[Dim, tuple[Callable[[list[Any]], Any], str]] = {}  # that no root reads yet
         # a number of Python's that is computed of sizes that are data, if there is a form for it
         self.of_data: Callable[[Callable[..., Any], Sequence[Any]], Any] = _not_captured
         self.must_change: dict[str, Any] = {}  # sizes that no guard may make one number, by name
@@ -126,6 +127,34 @@ class Numbers:
     def close(self) -> None:
         """Let go of the capture, which symbols outlive."""
         self.of_data = _not_captured
+        self.symbols.places = {}
+
+    def place(self, hint: int, read: Callable[[list[Any]], Any], name: str, low: Any = 0) -> SymInt:
+        """A number that says where an argument lies in its storage: no size of the program unless it is used."""
+        place = self.symbols.new_place(hint, low)
+        (dim,) = place.index.atoms()
+        self._places[dim] = read, name
+        return place
+
+    def use_places(self, index: Index) -> None:
+        """Compiled code needs an expression: places in it are sizes as any others."""
+        for dim in self._places.keys() & index.atoms():
+            self.symbols.hints[dim] = self.symbols.places[dim]
+            self.sizes[dim] = len(self.roots)
+            read, name = self._places.pop(dim)
+            self.roots.append(read)
+            self.names.append(name)
+
+    def use_places_in(self, graph: Graph, specs: Iterable[Spec | None]) -> None:
+        """The same of what nodes and specs of results mention."""
+        if not self._places:
+            return
+        mentioned: list[Any] = [node.args for node in graph.nodes]
+        for spec in [*(value.spec for value in graph.values()), *specs]:
+            if spec is not None:
+                mentioned += [spec.shape, spec.strides, spec.offset]
+        for dim in symbols_in(mentioned):
+            self.use_places(as_index(dim))
 
     def size(self, hint: int, read: Callable[[list[Any]], Any], name: str, low: Any = 2) -> SymInt:
         """A size that may be another one in every call; `read` finds it in the leaves of the arguments."""
@@ -161,6 +190,8 @@ class Numbers:
             (dim,) = symbols_in(size)
             self.symbols.derived[dim] = made
             return size
+        for operand in made.operands:
+            self.use_places(operand)
         dims = {dim: root for dim, root in self.sizes.items() if any(dim in o.atoms() for o in made.operands)}
 
         def read(leaves: list[Any]) -> int:
@@ -171,6 +202,7 @@ class Numbers:
 
     def spelled(self, index: Index) -> str:
         """An expression of sizes as one of the roots."""
+        self.use_places(index)
         return spelled(index, lambda dim: f"v[{self.sizes[dim]}]")
 
     def argument(self, index: int, value: Any) -> Any:

@@ -96,10 +96,10 @@ class TensorsOfProgram(Interpreter):
 
     def restore(self) -> None:
         """Undo what autograd left on the caller's tensors."""
-        self.symbolic.restore()
         for used in self.gradients.values():
             used.tensor._grad = used.before
         self.geometries.restore()
+        self.symbolic.restore()
         for tensor, before in self.flags.values():
             if id(tensor) in self.arguments:
                 tensor.requires_grad_(before)
@@ -171,7 +171,7 @@ class TensorsOfProgram(Interpreter):
             state = StorageState(self.graph.input(replace(whole, offset=0)), whole, 0, tensor)
             regions.append(state)
         twin = self._fresh(spec)
-        twin._storage, twin._strides = Storage.of_size(storage.nbytes()), spec.strides
+        twin._storage, twin._strides = Storage.of_size(self.symbolic.room(tensor, spec)), spec.strides
         twin._offset = spec.offset
         self._keep.extend((twin._storage, storage, tensor))
         self.states[id(twin._storage)] = state

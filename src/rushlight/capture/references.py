@@ -80,8 +80,9 @@ class At:
 TensorRef = Argument | Captured | GradOf | At
 
 
-def layout_of(tensor: Tensor) -> tuple[Any, ...]:
-    """What a program is compiled for of a tensor: the fields that `LAYOUT` names, strides in bytes."""
+def layout_of(tensor: Tensor, *, anywhere: bool = False) -> tuple[Any, ...]:
+    """What a program is compiled for of a tensor: the fields that `LAYOUT` names, strides in bytes. If it may lie
+    `anywhere` in its storage, the offset is None."""
     array = tensor._array
     if tensor._parts is not None:
         return tensor.shape, tensor.dtype, tensor.layout, tensor.requires_grad
@@ -92,7 +93,7 @@ def layout_of(tensor: Tensor) -> tuple[Any, ...]:
         array.strides,
         tensor.dtype,
         tensor.requires_grad,
-        tensor._offset,
+        None if anywhere else tensor._offset,
         tensor._conj,
         tensor._neg,
         type(tensor),

@@ -2,8 +2,9 @@
 
 In: which sizes change from call to call (`Changing`). While the function runs, such a tensor says that its shape
 and strides are symbols (core/symbols.py): its `_spec` does, which is None for any other tensor with data.
-Strides of a dense tensor follow from its sizes; others that change are symbols themselves. `restore` makes the
-tensors what they were.
+Strides of a dense tensor follow from its sizes; others that change are symbols themselves. Where a tensor begins
+in its storage, and how much follows behind it, are symbols that cancel out of the graph, which counts from the
+beginning of the tensor, unless the program asks for them. `restore` makes the tensors what they were.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ..core.atoms import INFINITY
 from ..core.data_sizes import is_data
 from ..core.errors import check
 from ..core.marks import DimensionMark
 from ..core.pytree import flatten
-from ..core.shapes import Spec, is_dense, memory_order, strides_in_order
+from ..core.shapes import Spec, extent, is_dense, memory_order, strides_in_order
 from ..core.symbols import hint, is_size, plain
 from ..core.tensor import Tensor
 from .numbers import Numbers
@@ -32,9 +34,7 @@ class Changing:
     # what the program says of dimensions, by the number of the leaf and the dimension
     marks: Mapping[tuple[int, int], DimensionMark] = field(default_factory=dict)
     unbacked: Mapping[int, frozenset[int]] = field(default_factory=dict)  # dimensions that may be 0 or 1, too
-
-    def __bool__(self) -> bool:
-        return bool(self.sizes or self.strides or self.numbers)
+    places: bool = False  # whether tensors may begin anywhere in their storages
 
 
 NOTHING_CHANGES = Changing()
@@ -46,9 +46,14 @@ class SymbolicArguments:
     def __init__(self, numbers: Numbers, args: Any, kwargs: Any, changing: Changing) -> None:
         self._tensors: dict[int, Tensor] = {}
         self._strides: dict[int, Any] = {}  # what these tensors said of their strides
-        if not changing:
+        self._placed: dict[int, Tensor] = {}  # that may begin anywhere
+        self._behind: dict[int, Any] = {}  # how much of the storage follows behind such a tensor
+        self._numbers = numbers
+        if not changing.places and not changing.sizes and not changing.strides:
             return
         leaves, _ = flatten((args, kwargs), records=True)
+        if changing.places:
+            self._place(leaves)
         for i, leaf in enumerate(leaves):
             dims, steps = changing.sizes.get(i, frozenset()), changing.strides.get(i, frozenset())
             if isinstance(leaf, Tensor) and (dims or steps) and id(leaf) not in self._tensors:
@@ -60,26 +65,62 @@ class SymbolicArguments:
                     if mark is not None:
                         _limit(numbers, f"argument {i}.shape[{d}]", size, mark)
 
+    def _place(self, leaves: Sequence[Any]) -> None:
+        """Have the tensors begin where a symbol says: one for those over one storage, which keep their distance."""
+        first: dict[int, tuple[int, Any]] = {}
+        for i, leaf in enumerate(leaves):
+            if not isinstance(leaf, Tensor) or leaf._array is None or id(leaf) in self._placed:
+                continue
+            offset = leaf._offset
+            key = id(leaf if leaf._storage is None else leaf._storage)
+            if key not in first:
+                name = f"argument {i}.storage_offset()"
+                first[key] = offset, self._numbers.place(offset, lambda leaves, i=i: leaves[i]._offset, name)
+            known, symbol = first[key]
+            self._placed[id(leaf)] = leaf
+            self._behind[id(leaf)] = self._numbers.place(
+                _bytes_behind(leaf),
+                lambda leaves, i=i: _bytes_behind(leaves[i]),
+                f"argument {i}: bytes behind it",
+                0 if leaf._array.size else -INFINITY,
+            )
+            leaf._offset = symbol + (offset - known)
+
+    def room(self, tensor: Tensor, spec: Spec) -> Any:
+        """How many bytes the storage of a tensor has."""
+        behind = self._behind.get(id(tensor))
+        if behind is None:
+            return tensor.storage_object.nbytes()
+        whole = spec.offset + extent(spec.known_shape(), spec.known_strides())
+        return whole * spec.dtype.itemsize + behind
+
     def pinned(self, tensor: Tensor, spec: Spec) -> Spec:
-        """`spec`, which a tensor is about to get, in numbers; the sizes of a tensor that gets another geometry in
-        place are no symbols."""
+        """`spec`, which a tensor is about to get, with numbers for sizes and strides; those of a tensor that gets
+        another geometry in place are no symbols."""
         if self._tensors.pop(id(tensor), None) is not None:
             assert tensor._spec is not None
             for size in (*tensor._spec.known_shape(), *tensor._spec.known_strides()):
                 plain(size)
             tensor._spec, tensor._strides = None, self._strides.pop(id(tensor))
         return replace(
-            spec,
-            shape=tuple(map(plain, spec.known_shape())),
-            strides=tuple(map(plain, spec.known_strides())),
-            offset=plain(spec.offset),
+            spec, shape=tuple(map(plain, spec.known_shape())), strides=tuple(map(plain, spec.known_strides()))
         )
 
     def restore(self) -> None:
         """Make the tensors what they were."""
         for tensor in self._tensors.values():
             tensor._spec, tensor._strides = None, self._strides[id(tensor)]
-        self._tensors, self._strides = {}, {}
+        for tensor in self._placed.values():
+            tensor._offset = hint(tensor._offset)
+        self._tensors, self._strides, self._placed, self._behind = {}, {}, {}, {}
+
+
+def _bytes_behind(tensor: Tensor) -> int:
+    """How much of its storage lies behind a tensor with data."""
+    array = tensor._array
+    assert array is not None
+    used = tensor._offset + extent(array.shape, tensor.strides())
+    return tensor.storage_object.nbytes() - used * tensor.dtype.itemsize
 
 
 def _symbolic(

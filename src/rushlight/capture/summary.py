@@ -66,13 +66,21 @@ class Summary:
             [*leaves, *(leaf for call in late for leaf in call.among(Leaf))],
             [*flat, *(tensor for call in self.deferred for tensor in call.among(Tensor))],
         )
+        replaced = [(tensor, self._leaf(value)) for tensor, value in self.capture.replaced.values()]
+        changes = self.capture.geometries.changes()
+        results = [
+            *leaves,
+            *(leaf for _, leaf in (*gradients, *replaced)),
+            *(leaf for call in late for leaf in call.among(Leaf)),
+        ]
+        self.capture.numbers.use_places_in(self.graph, [leaf.spec for leaf in results])
         live = self.capture.numbers.finish()  # formulas of gradients may use numbers, too
         call = CapturedCall(self.graph, self._sources(live), leaves, structure, writes, gradients, live)
         call.deferred = late
         call.draws = list(self.capture.draws.values())
         call.versions = self._versions()
-        call.changes = self.capture.geometries.changes()
-        call.replaced = [(tensor, self._leaf(value)) for tensor, value in self.capture.replaced.values()]
+        call.changes = changes
+        call.replaced = replaced
         call.flags = [
             (tensor, tensor._requires_grad)
             for tensor, before in self.capture.flags.values()

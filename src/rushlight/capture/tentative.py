@@ -45,7 +45,7 @@ class TentativeCapture(Capture):
             raise reason
         self.reason = reason
         self.numbers.open = False
-        if self.numbers.sizes:
+        if self.numbers.sizes or self.numbers.symbols.places:
             self._fix_sizes()
         for container, _, _ in self.numbers.states:
             container.update({key: plain(value) for key, value in container.items()})

@@ -163,21 +163,23 @@ class Capture(DeferredResults):
     def _in_graph(self, op: OpDef, tensor: Tensor, args: Arguments, specs: Any) -> tuple[Arguments, Any]:
         """Arguments and results of an operator on a tensor, with offsets as the graph counts them."""
         state = self.states[id(tensor.storage_object)]
-        if not state.base:
+        if state.source is None:
             return args, specs
         names = op.schema.argument_names
         if "storage_offset" in names:
             at = names.index("storage_offset")
-            if args[at] is not None:
+            size, stride = (args[names.index(name)] for name in ("size", "stride"))
+            first = tensor.storage_offset() if args[at] is None else args[at]
+            if not state.reaches(Spec(size, tensor.dtype, stride, first)):
+                raise CaptureError(
+                    "a view of memory outside of the tensor that it is a view of",
+                    user_line(),
+                    Problem.SHARED_MEMORY,
+                )
+            if args[at] is not None and state.moved:
                 offset = state.in_graph(Spec((), tensor.dtype, (), args[at])).offset
-                if offset < 0 and state.writes:
-                    raise CaptureError(
-                        "a view of memory before the tensor that it is a view of",
-                        user_line(),
-                        Problem.SHARED_MEMORY,
-                    )
                 args = (*args[:at], offset, *args[at + 1 :])
-        if op.kind is Kind.VIEW:
+        if op.kind is Kind.VIEW and state.moved:
             specs = state.in_graph(specs) if isinstance(specs, Spec) else tuple(map(state.in_graph, specs))
         return args, specs
 

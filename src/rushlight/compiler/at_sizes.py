@@ -84,7 +84,7 @@ def _exactly(key: CallKey, leaves: Sequence[Any]) -> tuple[Any, ...]:
 def at_sizes(spec: Specialization, numbers: Sequence[Any]) -> Specialization | None:
     """A specialization for the sizes among the live numbers of a call; None if it would gain nothing."""
     found = spec.artifact.executable
-    if not isinstance(found, SizedExecutable) or spec.backward is not None:
+    if not isinstance(found, SizedExecutable) or spec.backward is not None or spec.live.asks_places:
         return None
     sizes = spec.live.sizes_of(numbers)
     executable: Executable = found.at(sizes)

@@ -57,7 +57,9 @@ def leaves_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any],
 
 
 def key_of_call(leaves: list[Any], structure: TreeSpec | int) -> CallKey:
-    described = tuple([layout_of(leaf) if isinstance(leaf, Tensor) else _constant(leaf) for leaf in leaves])
+    described = tuple(
+        [layout_of(leaf, anywhere=True) if isinstance(leaf, Tensor) else _constant(leaf) for leaf in leaves]
+    )
     storages: dict[int, int] = {}
     objects: dict[int, int] = {}
     sharing: list[Any] = []

@@ -158,6 +158,7 @@ class ChangingSizes:
             frozenset(numbers),
             dict(self._marks.get(kind, {})),
             {i: frozenset(dims) for i, dims in self._unbacked.get(kind, {}).items()},
+            places=True,
         )
 
 

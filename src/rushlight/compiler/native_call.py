@@ -126,7 +126,7 @@ class NativeCall:
         for i, (ref, slot) in enumerate(zip(spec.inputs, executable.inputs, strict=True)):
             owned = i in self._owned
             if isinstance(ref, Argument):
-                found.append(Source(ref.index, None, tensors[ref.index], slot, settled=True, owned=owned))
+                found.append(Source(ref.index, None, tensors[ref.index], slot, settled=owned, owned=owned))
             elif isinstance(ref, Captured) and i in self._constants:
                 found.append(Source(-1, ref.tensor, ref.tensor, slot, settled=True, owned=owned))
             elif i in spec.filled:
@@ -135,7 +135,7 @@ class NativeCall:
             else:
                 return None
         used = {source.which for source in found}
-        found += [Source(i, None, t, None, settled=True) for i, t in enumerate(tensors) if i not in used]
+        found += [Source(i, None, t, None) for i, t in enumerate(tensors) if i not in used]
         given = len(self.passed)
         targets = {
             k: t if t.which < 0 else GradientTarget(self.owners[t.which - given], None)
@@ -193,6 +193,16 @@ def is_plain(tensor: Tensor) -> bool:
         and tensor._base is None
         and tensor._node is None
         and tensor._offset == 0
+    )
+
+
+def may_be_read(tensor: Tensor) -> bool:
+    """Whether native code can tell what a tensor looks like that it does not write to: also a slice of data."""
+    base = tensor._base
+    return (
+        tensor._array is not None
+        and tensor._keys <= 1
+        and (base is None or (base._keys == 0 and not tensor.requires_grad))
     )
 
 

@@ -27,7 +27,7 @@ from ..core.tensor import AUTOGRAD, Tensor, alias, wrap
 from ..runtime import redzones
 from ..runtime.invoke import NO_GUARDS, Invoker, Source, available, may_write
 from .guards import lack
-from .native_call import is_plain, make_native_call, write_back
+from .native_call import make_native_call, may_be_read, write_back
 from .specialization import CallPath, Specialization
 
 # Native callables.
@@ -69,12 +69,13 @@ def _after_numbers(spec: Specialization, native: Callable[..., Any]) -> Callable
 def _with_effects(spec: Specialization, tensors: Sequence[Tensor]) -> Invoker | Literal[False] | None:
     """A native callable for a program with effects, of which it does all but to read the numbers.
 
-    Arguments that require no gradient may share memory with others: what is written to does not.
+    Arguments that require no gradient may share memory with others, and begin anywhere in theirs: what is written
+    to does not.
     """
     native = spec.native_call
     if not native:
         return False if native is False else None
-    if not all(is_plain(tensor) and not tensor._keys for tensor in tensors):
+    if not all(may_be_read(tensor) and not tensor.requires_grad for tensor in tensors):
         return None
     numbers = spec.live.filled(spec.number_types)
     return None if numbers is None else native.direct(spec, tensors, numbers) or False
@@ -88,7 +89,7 @@ def _without_effects(spec: Specialization, tensors: Sequence[Tensor]) -> Invoker
     for ref, slot in zip(spec.inputs, executable.inputs, strict=True):
         assert not isinstance(ref, Draws | type)
         example = ref.find(tensors)
-        if example._array is None or example._keys > 1 or example._base is not None:
+        if not may_be_read(example):
             return None
         if isinstance(ref, Argument):
             sources.append(Source(ref.index, None, example, slot))
@@ -97,7 +98,7 @@ def _without_effects(spec: Specialization, tensors: Sequence[Tensor]) -> Invoker
     used = {source.which for source in sources}
     for i, tensor in enumerate(tensors):  # an argument that the program does not use must still look the same
         if i not in used:
-            if tensor._array is None or tensor._keys > 1 or tensor._base is not None:
+            if not may_be_read(tensor):
                 return None
             sources.append(Source(i, None, tensor, None))
     return executable.invoker(

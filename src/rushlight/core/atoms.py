@@ -66,6 +66,11 @@ class Dim(Atom):
     def bounds(self) -> tuple[Bound, Bound]:
         return self.low, self.high
 
+    def value_at(self, values: Mapping[Atom, int]) -> int:
+        """What a symbol was that the compiled function makes no use of (core/symbol_table.py)."""
+        number: int = self.owner.places[self]
+        return number
+
     def __str__(self) -> str:
         return self.name
 

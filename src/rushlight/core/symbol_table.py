@@ -108,6 +108,9 @@ class Symbols:
 
     def __init__(self) -> None:
         self.hints: dict[Dim, int] = {}
+        # symbols that say where arguments lie in their storages, and what they were: they cancel out unless a
+        # program asks, and are among those of `hints` from then on
+        self.places: dict[Dim, int] = {}
         self.guards: list[SizeGuard] = []
         self.capturing = True
         self.verifying = False  # whether shapes are looked at again, of which nothing is to be assumed
@@ -140,6 +143,12 @@ class Symbols:
         """A symbol that is data; `hint` is a guess."""
         dim = Dim(f"u{len(self.data)}", low, high, self)
         self.hints[dim], self.data[dim] = hint, what
+        return self.sym_int(self, as_index(dim))
+
+    def new_place(self, hint: int, low: Bound) -> Any:
+        """A symbol that says where an argument lies."""
+        dim = Dim(f"p{len(self.places)}", low, LARGEST, self)
+        self.places[dim] = hint
         return self.sym_int(self, as_index(dim))
 
     def size(self, index: Index) -> Any:
@@ -227,6 +236,8 @@ class Symbols:
             value = self.hint(index)
             known = value == 0 if relation == "== 0" else value >= 0
             self._known[relation, index] = known
+            if self.places:
+                self.numbers.use_places(index)
             self.guards.append(SizeGuard(relation, index, known, self.line()))
         return known
 

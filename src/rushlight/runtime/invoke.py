@@ -58,7 +58,7 @@ from ..codegen.llvm.python_objects import (
 from ..core.dispatch import AMBIENT
 from ..core.modes import MODES
 from ..core.storage import Storage
-from ..core.tensor import Tensor
+from ..core.tensor import AUTOGRAD, Tensor
 from .engine import Library, engine
 
 ALIGNED = 4096  # bytes from which outputs begin at an aligned address
@@ -250,9 +250,11 @@ def _source_words(source: Source, table: _Table) -> list[int]:
     array = _array_of(example)
     is_tensor = array is not example
     keys, flag = (example._keys, example._requires_grad) if is_tensor else (0, False)
+    free = is_tensor and not source.settled and not example.requires_grad
     look = (
         Look.IS_TENSOR * is_tensor
-        | Look.NO_BASE * (keys != 0 or source.settled)
+        | Look.FREE * free
+        | Look.NO_BASE * (not free and (keys != 0 or source.settled))
         | Look.SETTLED * source.settled
         | Look.RECORDED * (source.settled and keys != 0)
         | Look.OWNED * source.owned
@@ -262,7 +264,7 @@ def _source_words(source: Source, table: _Table) -> list[int]:
         constant=id(source.constant),
         type=id(type(example)),
         look=int(look),
-        keys=id(keys),
+        keys=id(AUTOGRAD if free else keys),
         requires_grad=id(flag),
         descr=id(array.dtype),
         rank=array.ndim,

@@ -65,6 +65,9 @@ class Look(IntFlag):
     SETTLED = 4  # it begins where its memory does
     OWNED = 8  # nobody else can reach its memory, which may be written
     RECORDED = 16  # it is a leaf with that `_requires_grad`, which `_keys` do not tell if they are not 0
+    FREE = (
+        32  # it has no history: its `_keys` are 0, or those of its `_base`, if it has the others and no node
+    )
 
 
 class SourceRecord(Struct):
@@ -304,7 +307,11 @@ class NativeCallEmitter(Outputs):
         settled = self.has_bit(bits, Look.SETTLED)
         # or a call without arguments looked at it before this one
         with self.when(self.or_(self.or_(self.looking, self.whole), self.not_(settled))):
-            self.require_attribute(tensor, "_keys", record.keys, refused)
+            free = self.has_bit(bits, Look.FREE)
+            with self.when(free):
+                self._check_view(tensor, record, refused)
+            with self.when(self.not_(free)):
+                self.require_attribute(tensor, "_keys", record.keys, refused)
             with self.when(self.has_bit(bits, Look.NO_BASE)):
                 self.require_attribute(tensor, "_base", self.object("none"), refused)
             with self.when(self.has_bit(bits, Look.RECORDED)):
@@ -312,6 +319,21 @@ class NativeCallEmitter(Outputs):
                 self.require_attribute(tensor, "_node", self.object("none"), refused)
             with self.when(settled):
                 self.require_attribute(tensor, "_offset", self.object("zero"), refused)
+
+    def _check_view(self, tensor: Any, record: Any, refused: Any) -> None:
+        """A tensor without history, or a view of one."""
+        keys = self.get(tensor, "_keys")
+        self.require_object(keys, refused)
+        self.api("Py_DecRef", keys)  # the tensor holds it
+        with self.when(self.not_(self.is_same(keys, self.object("zero")))):
+            self.require(self.is_same(keys, record.keys), refused)
+            self.require_attribute(tensor, "_requires_grad", self.object("false"), refused)
+            self.require_attribute(tensor, "_node", self.object("none"), refused)
+            base = self.get(tensor, "_base")
+            self.require_object(base, refused)
+            self.api("Py_DecRef", base)
+            self.require(self.not_(self.is_same(base, self.object("none"))), refused)
+            self.require_attribute(base, "_keys", self.object("zero"), refused)
 
     # Running.
 
