@@ -1,4 +1,4 @@
-"""One compilation serves arguments wherever they begin in their storages: minibatches that are slices of a data set."""
+"""One compilation serves arguments wherever they begin in their storages, as slices of a data set do."""
 
 from __future__ import annotations
 

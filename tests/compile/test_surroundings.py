@@ -90,3 +90,49 @@ def test_a_clock() -> None:
     f = rl.compile(lambda x: x * time.perf_counter())
     assert f(rl.ones(1).double()).item() < f(rl.ones(1).double()).item()
     assert "clock" in next(iter(f.eager.values()))
+
+
+shadowed = rl.ones(3)  # a global with the name of variables of functions below
+
+
+def has_local(q):
+    shadowed = q * 2
+    return shadowed
+
+
+def has_argument(shadowed):
+    return (lambda: shadowed * 2)()
+
+
+def has_loop(q):
+    return sum([shadowed * 1 for shadowed in (q, q)])
+
+
+def has_inner(q):
+    def inner(shadowed):
+        return shadowed * 2
+
+    return inner(q)
+
+
+def has_cell(q):
+    shadowed = q * 2
+
+    def inner():
+        return shadowed * 1
+
+    return inner()
+
+
+@pytest.mark.parametrize("function", [has_local, has_argument, has_loop, has_inner, has_cell])
+def test_only_names_that_are_read_as_globals_are_globals(function):
+    compiled = rl.compile(function)
+    for x in (shadowed, rl.zeros(3), shadowed, rl.full((3,), 4.0)):
+        assert rl.equal(compiled(x), x * 2)
+    assert len(compiled.reasons) == 1, compiled.reasons
+
+
+def test_a_global_that_is_read_beside_an_argument_is_one():
+    compiled = rl.compile(lambda q: q * 2 + shadowed)
+    assert rl.equal(compiled(shadowed), shadowed * 3)
+    assert rl.equal(compiled(rl.zeros(3)), shadowed)

@@ -4,14 +4,27 @@ from __future__ import annotations
 
 import dis
 import functools
+import inspect
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from enum import Enum
+
+
+class Scope(Enum):
+    """Where a name of a function, or of functions inside of it, is found."""
+
+    ARGUMENT = "among its arguments"
+    CELL = "in the function around it"
+    GLOBAL = "in its module"
+
+
+Path = tuple[Scope, tuple[str, ...]]  # a dotted name, and where its first part is found
 
 
 @functools.lru_cache(maxsize=1024)
-def paths_in(code: types.CodeType) -> tuple[tuple[str, ...], ...]:
-    """The dotted names that `code` reads, those of functions inside of it included."""
-    return tuple(dict.fromkeys(_paths(code)))
+def paths_in(code: types.CodeType) -> tuple[Path, ...]:
+    """The dotted names that `code` reads, those of functions inside of it included; not its own variables."""
+    return tuple(dict.fromkeys(_paths(code, _scopes(code))))
 
 
 @functools.lru_cache(maxsize=1024)
@@ -23,9 +36,10 @@ def attributes_in(code: types.CodeType) -> frozenset[str]:
 
 
 @functools.lru_cache(maxsize=1024)
-def stores_in(code: types.CodeType) -> tuple[tuple[str, ...], ...]:
+def stores_in(code: types.CodeType) -> tuple[Path, ...]:
     """The dotted names that `code` assigns to."""
-    return tuple(dict.fromkeys(path[:-1] for path in _paths(code, stores=True) if path[-1] == _STORED))
+    paths = _paths(code, _scopes(code), stores=True)
+    return tuple(dict.fromkeys((scope, path[:-1]) for scope, path in paths if path[-1] == _STORED))
 
 
 @functools.lru_cache(maxsize=1024)
@@ -71,27 +85,39 @@ def _identifiers(code: types.CodeType) -> list[str]:
 _STORED = "="  # ends the path of an attribute that is assigned to
 
 
-def _paths(code: types.CodeType, stores: bool = False) -> Iterator[tuple[str, ...]]:
+def _scopes(code: types.CodeType) -> dict[str, Scope]:
+    """Of the variables of a function that are not its own, where they are."""
+    flags = bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
+    arguments = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + flags]
+    return {name: Scope.CELL for name in code.co_freevars} | {name: Scope.ARGUMENT for name in arguments}
+
+
+def _paths(
+    code: types.CodeType, scopes: Mapping[str, Scope], stores: bool = False
+) -> Iterator[tuple[Scope, tuple[str, ...]]]:
+    """`scopes` are those of the variables that `code` does not have of its own."""
     current: list[str] = []
+    scope: Scope | None = None
     for instruction in dis.get_instructions(code):
-        name = instruction.opname
-        if name in ("LOAD_ATTR", "LOAD_METHOD") and current:
-            current.append(str(instruction.argval))
+        name, variable = instruction.opname, instruction.argval
+        if name in ("LOAD_ATTR", "LOAD_METHOD") and scope is not None:
+            current.append(str(variable))
             continue
-        if current:
+        if scope is not None:
             if stores and name == "STORE_ATTR":
-                yield (*current, str(instruction.argval), _STORED)
-            yield tuple(current)
-            current = []
-        if name in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF") or (
-            name.startswith("LOAD_FAST") and isinstance(instruction.argval, str)
-        ):
-            current = [str(instruction.argval)]
-    if current:
-        yield tuple(current)
+                yield scope, (*current, str(variable), _STORED)
+            yield scope, tuple(current)
+        current = [str(variable)]
+        if name in ("LOAD_GLOBAL", "LOAD_NAME"):
+            scope = Scope.GLOBAL
+        elif name.startswith("LOAD_FAST") or name in ("LOAD_DEREF", "LOAD_CLASSDEREF"):
+            scope = scopes.get(variable) if isinstance(variable, str) else None
+        else:
+            scope = None
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            yield from _paths(constant, stores)
+            inner = {name: scopes[name] for name in constant.co_freevars if name in scopes}
+            yield from _paths(constant, inner, stores)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -20,7 +20,17 @@ from typing import Any
 import numpy as np
 
 from ..core.tensor import Tensor
-from .bytecode import asked_in, assigned_in, attributes_in, codes_in, global_stores_in, paths_in, stores_in
+from .bytecode import (
+    Path,
+    Scope,
+    asked_in,
+    assigned_in,
+    attributes_in,
+    codes_in,
+    global_stores_in,
+    paths_in,
+    stores_in,
+)
 from .locations import (
     MISSING,
     PLAIN,
@@ -147,8 +157,9 @@ class Collector:
         self.asks_names |= "__dict__" in self.names
         for path in paths:
             self.path(path, function, cells, named)
-        for *names, attribute in stores_in(function.__code__):
-            self.store(self.found(names, function, cells, named), attribute)
+        for scope, (*names, attribute) in stores_in(function.__code__):
+            around = {Scope.ARGUMENT: named, Scope.CELL: cells, Scope.GLOBAL: function.__globals__}[scope]
+            self.store(self.found(names, around), attribute)
         for name in global_stores_in(function.__code__):
             self.watch(function.__globals__, name, name)
         for i, value in enumerate(function.__defaults__ or ()):
@@ -156,16 +167,14 @@ class Collector:
         for key, value in (function.__kwdefaults__ or {}).items():
             self.place(function.__kwdefaults__, key, value, f"default argument {key} of {function.__name__}")
 
-    def path(
-        self, path: tuple[str, ...], function: types.FunctionType, cells: Cells, named: dict[str, Any]
-    ) -> None:
+    def path(self, path: Path, function: types.FunctionType, cells: Cells, named: dict[str, Any]) -> None:
         """Follow a dotted name from the code as far as it leads through plain attributes."""
-        root, *attributes = path
-        if root in named:
-            value = named[root]
+        scope, (root, *attributes) = path
+        if scope is Scope.ARGUMENT:
+            value = named.get(root)
             if isinstance(value, (*PLAIN, Tensor, list, tuple, dict)) or dataclasses.is_dataclass(value):
                 return  # the call's own business
-        elif root in cells.cells:
+        elif scope is Scope.CELL:
             value = self._contents(cells, root)
             if value is MISSING:
                 return
@@ -326,12 +335,9 @@ class Collector:
                     if isinstance(function, types.FunctionType):
                         self.function(function, None)
 
-    def found(
-        self, path: Sequence[str], function: types.FunctionType, cells: Cells, named: dict[str, Any]
-    ) -> Any:
+    def found(self, path: Sequence[str], around: Any) -> Any:
         """What a dotted name leads to through plain attributes, or MISSING."""
         root, *attributes = path
-        around = named if root in named else cells if root in cells.cells else function.__globals__
         try:
             value = around[root]
         except KeyError:

@@ -66,7 +66,7 @@ class SymbolicArguments:
                         _limit(numbers, f"argument {i}.shape[{d}]", size, mark)
 
     def _place(self, leaves: Sequence[Any]) -> None:
-        """Have the tensors begin where a symbol says: one for those over one storage, which keep their distance."""
+        """Have tensors begin where a symbol says: one for those over one storage, which keep their distance."""
         first: dict[int, tuple[int, Any]] = {}
         for i, leaf in enumerate(leaves):
             if not isinstance(leaf, Tensor) or leaf._array is None or id(leaf) in self._placed:
