@@ -32,6 +32,7 @@ NEW_OPERATOR = 60  # lines that add an operator with all its stages, as docs/ope
 # Longer lists of parameters than ours may be, each with the signature of PyTorch's that it follows. Nothing of
 # our own belongs here, and an entry that is no longer above the limit must go.
 FOLLOW_TORCH = {
+    "_higher_order_ops/flex_attention.py: flex_attention": "torch._higher_order_ops.flex_attention",
     "core/python_dispatch.py: _make_wrapper_subclass": "Tensor._make_wrapper_subclass",
     "decompositions/attention.py: attention_gradients": "_scaled_dot_product_flash_attention_for_cpu_backward",
     "decompositions/backend_names_attention.py: bias_gradient": "_efficient_attention_backward",
