@@ -58,17 +58,19 @@ def attention(lib: Any) -> Program:
     """Causal attention between two linear layers, whose weights it has."""
     contestant = JAX if isinstance(lib, JaxNames) else lib.__name__
     qkv, project = (tensor(contestant, a) for a in random_arrays((3 * WIDTH, WIDTH), (WIDTH, WIDTH)))
+    functional = (
+        None if isinstance(lib, JaxNames) else importlib.import_module(f"{lib.__name__}.nn.functional")
+    )
 
     def run(x: Any) -> Any:
         batch, length, width = x.shape
         parts = (x @ qkv.T).reshape(batch, length, 3, HEADS, width // HEADS)
-        if isinstance(lib, JaxNames):
+        if functional is None:
             q, k, v = lib.transpose(parts, (2, 0, 3, 1, 4))
             scores = q @ lib.swapaxes(k, -1, -2) / math.sqrt(width // HEADS)
             weights = lib.softmax(lib.where(lib.tril(lib.ones((length, length), bool)), scores, -lib.inf), -1)
             mixed = lib.swapaxes(weights @ v, 1, 2)
         else:
-            functional = importlib.import_module(f"{lib.__name__}.nn.functional")
             q, k, v = parts.permute(2, 0, 3, 1, 4).unbind(0)
             mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2)
         return mixed.reshape(batch, length, width) @ project.T
