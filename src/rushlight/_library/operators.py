@@ -13,7 +13,6 @@ modes and classes with `__torch_dispatch__` are given it. What it adds:
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -492,9 +491,3 @@ def find(op: Any) -> Custom:
             "custom_op or Library.define makes one"
         )
     return custom
-
-
-def source_of(depth: int) -> str:
-    """Where a caller is, as "file:line"."""
-    frame = inspect.stack()[depth]
-    return f"{frame.filename}:{frame.lineno}"
