@@ -97,11 +97,12 @@ shadowed = rl.ones(3)  # a global with the name of variables of functions below
 
 def has_local(q):
     shadowed = q * 2
-    return shadowed
+    return shadowed.clone()
 
 
 def has_argument(shadowed):
-    return (lambda: shadowed * 2)()
+    double = lambda: shadowed * 2  # noqa: E731
+    return double()
 
 
 def has_loop(q):

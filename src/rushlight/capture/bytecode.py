@@ -89,7 +89,7 @@ def _scopes(code: types.CodeType) -> dict[str, Scope]:
     """Of the variables of a function that are not its own, where they are."""
     flags = bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
     arguments = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + flags]
-    return {name: Scope.CELL for name in code.co_freevars} | {name: Scope.ARGUMENT for name in arguments}
+    return dict.fromkeys(code.co_freevars, Scope.CELL) | dict.fromkeys(arguments, Scope.ARGUMENT)
 
 
 def _paths(

@@ -20,6 +20,7 @@ class Atom:
     key: tuple[object, ...]
     fixed = True  # means the same in every program (core/remembered.py)
     owner: Any = None  # of what does not: what knows of its symbols
+    is_remainder = False
 
     def __init__(self, key: tuple[object, ...]) -> None:
         self.key = key

@@ -97,6 +97,7 @@ class Remainder(Division):
 
     __slots__ = ()
     kind, sign = "remainder", "%"
+    is_remainder = True
 
     def value_at(self, values: Mapping[Atom, int]) -> int:
         return self.value.evaluate(values) % (self.divisor.evaluate(values) or 1)
@@ -118,7 +119,7 @@ class Index(Polynomial):
         if type(other) is not Index:
             other = getattr(other, "index", None)
         return self is other or (
-            isinstance(other, Index) and self._hash == other._hash and self.terms == other.terms
+            isinstance(other, Index) and hash(self) == hash(other) and self.terms == other.terms
         )
 
     __hash__ = Polynomial.__hash__
@@ -181,13 +182,18 @@ class Index(Polynomial):
         """The expression with atoms replaced."""
         if self.atoms().isdisjoint(values):
             return self
-        result: Index = ZERO
+        terms: dict[Monomial, int] = {}
         for monomial, coefficient in self.terms.items():
-            product = as_index(coefficient)
-            for atom in monomial:
-                product = product * _substituted(atom, values)
-            result = result + product
-        return result
+            kept = tuple(
+                [atom for atom in monomial if atom not in values and atom.inner().isdisjoint(values)]
+            )
+            product = Index({kept: coefficient})
+            for atom in monomial if len(kept) < len(monomial) else ():
+                if atom not in kept:
+                    product = product * _substituted(atom, values)
+            for found, count in product.terms.items():
+                terms[found] = terms.get(found, 0) + count
+        return _recombined(Index(terms))
 
     @remembered
     def stride(self, var: Var) -> Index | None:
@@ -440,6 +446,8 @@ def _exact_ratio(value: Index, divisor: Index) -> Index | None:
 
 def _recombined(value: Index) -> Index:
     """divisor * (x // divisor) + x % divisor becomes x."""
+    if not value.with_remainder:
+        return value
     for monomial, coefficient in value.terms.items():
         for atom in monomial:
             if isinstance(atom, Remainder):

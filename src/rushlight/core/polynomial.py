@@ -12,17 +12,24 @@ Monomial = tuple[Atom, ...]
 class Polynomial:
     """`terms` maps products of atoms to non-zero integer coefficients; () is the constant."""
 
-    __slots__ = ("_atoms", "_bounds", "_hash", "fixed", "owner", "terms")
+    __slots__ = ("_atoms", "_bounds", "_hash", "fixed", "owner", "terms", "with_remainder")
 
     def __init__(self, terms: Mapping[Monomial, int]) -> None:
         self._atoms: frozenset[Atom] | None = None
         self.terms = {monomial: c for monomial, c in terms.items() if c}
-        self._hash = hash(frozenset(self.terms.items()))
+        self._hash: int | None = None
         self._bounds: tuple[Bound, Bound] | None = None
-        changing = [atom.owner for monomial in self.terms for atom in monomial if not atom.fixed]
-        self.fixed, self.owner = not changing, changing[0] if changing else None
+        self.fixed, self.owner, self.with_remainder = True, None, False
+        for monomial in self.terms:
+            for atom in monomial:
+                if not atom.fixed and self.fixed:
+                    self.fixed, self.owner = False, atom.owner
+                if atom.is_remainder:
+                    self.with_remainder = True
 
     def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = hash(frozenset(self.terms.items()))
         return self._hash
 
     def constant_value(self) -> int | None:

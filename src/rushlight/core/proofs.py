@@ -10,6 +10,7 @@ from __future__ import annotations
 from .atoms import INFINITY, Atom, Dim
 from .index import Below, Index, Quotient, Remainder, as_index
 
+UNBOUNDED = 1 << 61  # what a symbol that has no upper bound is below, at least
 MOST_STEPS = 12  # variables that are put at an end of their range, one after the other
 
 
@@ -25,6 +26,24 @@ def always_nonnegative(index: Index) -> bool:
         if index.bounds()[0] >= 0:
             return True
     return _from_least(index).bounds()[0] >= 0
+
+
+def may_exceed(index: Index, least: Index) -> bool:
+    """Whether there can be a proof that `index - least` is 0 or more: False if a product of symbols without an upper
+    bound stays in it, subtracted, that no larger product makes up for."""
+    difference = dict(index.terms)
+    for monomial, coefficient in least.terms.items():
+        difference[monomial] = difference.get(monomial, 0) - coefficient
+    left = [(len(monomial), monomial) for monomial, coefficient in difference.items() if coefficient]
+    most = max((count for count, _ in left), default=0)
+    return not any(
+        count == most and count and difference[monomial] < 0 and all(map(_is_unbounded, monomial))
+        for count, monomial in left
+    )
+
+
+def _is_unbounded(atom: Atom) -> bool:
+    return isinstance(atom, Dim) and atom.low >= 0 and atom.high >= UNBOUNDED
 
 
 def never_zero(index: Index) -> bool:

@@ -14,14 +14,15 @@ was compiled with it (compiler/pieces.py).
 
 from __future__ import annotations
 
+import itertools
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from .atoms import INFINITY, Atom, Bound, Dim, floor_div
 from .index import Index, Quotient, Remainder, as_index
-from .proofs import always_nonnegative, never_zero
+from .proofs import always_nonnegative, may_exceed, never_zero
 
 LARGEST = 1 << 62  # no size is larger, nor any index
 
@@ -123,6 +124,8 @@ class Symbols:
         # the error that a program meets which asks what depends on data
         self.refuse: Callable[[str], Exception] = CannotTell
         self._known: dict[tuple[str, Index], bool] = {}
+        # expressions, whether they follow from what is known, and how much of that was looked at to tell
+        self._followed: dict[Index, tuple[bool, int]] = {}
         self._equal: dict[Dim, Index] = {}  # symbols that are an expression of others, by a guard
         self._made: dict[DerivedSize, Any] = {}
         # results of arithmetic with these symbols while a program is compiled (core/remembered.py)
@@ -215,12 +218,20 @@ class Symbols:
 
     def _implied(self, index: Index) -> bool:
         """Whether an expression is 0 or more because of what is assumed already."""
-        for (relation, known), holds in self._known.items():
+        found, seen = self._followed.get(index, (False, 0))
+        if not found and seen < len(self._known):
+            found = any(
+                may_exceed(index, least) and always_nonnegative(index - least)
+                for least in self._nonnegative(seen)
+            )
+            self._followed[index] = found, len(self._known)
+        return found
+
+    def _nonnegative(self, first: int) -> Iterator[Index]:
+        """What is known to be 0 or more, from the given number of what is known on."""
+        for (relation, known), holds in itertools.islice(self._known.items(), first, None):
             if relation == ">= 0":
-                least = known if holds else -known - 1  # which is 0 or more
-                if always_nonnegative(index - self.simplified(least)):
-                    return True
-        return False
+                yield self.simplified(known if holds else -known - 1)
 
     def number(self, index: Index) -> int:
         """The number that an expression is: a guard on every symbol that it depends on."""
@@ -259,6 +270,7 @@ class Symbols:
             return
 
     def _replace(self, dim: Dim, value: Index) -> None:
+        self._followed = {}
         self._equal = {known: other.substitute({dim: value}) for known, other in self._equal.items()}
         self._equal[dim] = value
 

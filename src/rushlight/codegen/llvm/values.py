@@ -8,12 +8,13 @@ it is true touch memory or report errors.
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
 from ...core.atoms import Dim
 from ...core.dtypes import DType
-from ...core.index import Index, Indirect, Quotient, Remainder, Var, as_index
+from ...core.index import Below, Index, Indirect, Quotient, Remainder, Var, as_index
 from ...core.lazy import LazyModule
 from ...loops.expr import Access, Expr, IndexCheck, walk
 from ...loops.nest import ERRORS, SIZES, Buffer, Store
@@ -363,6 +364,8 @@ class ValueEmitter:
 
     def _polynomial(self, index: Index, atom_value: Callable[[Any], Any], lanes: int = 1) -> Any:
         e = self.e
+        if not index.fixed:
+            return self._with_sizes(index, atom_value, lanes)
         total: Any = None
         for monomial, coefficient in index.ordered():
             if not monomial:
@@ -377,6 +380,68 @@ class ValueEmitter:
         if total is None:
             return e.constant(index.constant, vector(e.i64, lanes))
         return e.add(total, index.constant) if index.constant else total
+
+    def _with_sizes(self, index: Index, atom_value: Callable[[Any], Any], lanes: int) -> Any:
+        """The same where sizes change: terms with the same loops have one factor, which is worked out once."""
+        e = self.e
+        total: Any = None
+        for loops, factor in _by_loops(index):
+            size = self._size(factor)
+            term: Any = size if isinstance(size, int) else e.splat(size, lanes)
+            if loops:
+                product = functools.reduce(e.mul, map(atom_value, loops))
+                term = product if size == 1 else e.mul(product, term)
+            total = term if total is None else e.add(total, term)
+        return total
+
+    def _size(self, index: Index) -> Any:
+        """An expression of sizes alone: a Python number, or an i64 that is computed where the function begins."""
+        number = index.constant_value()
+        if number is not None:
+            return number
+        if index not in self.env:
+            total: Any = None
+            for monomial, coefficient in index.ordered():
+                factors = [self._size_atom(atom) for atom in monomial]
+                with self.e.builder.goto_entry_block():
+                    if not factors:
+                        term = self.e.constant(coefficient, self.e.i64)
+                    else:
+                        term = functools.reduce(self.e.mul, factors)
+                        term = term if coefficient == 1 else self.e.mul(term, coefficient)
+                    total = term if total is None else self.e.add(total, term)
+            self.env[index] = total
+        return self.env[index]
+
+    def _size_atom(self, atom: Any) -> Any:
+        if isinstance(atom, Dim):
+            return self._place_of(atom)
+        if atom not in self.env:
+            operands = (self._size(atom.value), self._size(atom.divisor))
+            value, divisor = (self.e.value(operand, self.e.i64) for operand in operands)
+            with self.e.builder.goto_entry_block():
+                if atom.divisor.bounds()[0] <= 0:
+                    divisor = self.e.maximum(divisor, self.e.constant(1, self.e.i64))
+                divide = _floor_divided if isinstance(atom, Quotient) else _remainder
+                self.env[atom] = divide(self.e, value, divisor, atom.value)
+        return self.env[atom]
+
+
+def _by_loops(index: Index) -> list[tuple[tuple[Any, ...], Index]]:
+    """The parts of an index that change with the same loops, and what of sizes each is multiplied with; first
+    those that have any."""
+    found: dict[tuple[Any, ...], dict[tuple[Any, ...], int]] = {}
+    for monomial, coefficient in index.ordered():
+        loops = tuple([atom for atom in monomial if not _of_sizes(atom)])
+        sizes = tuple([atom for atom in monomial if _of_sizes(atom)])
+        found.setdefault(loops, {})[sizes] = coefficient
+    return sorted(((loops, Index(sizes)) for loops, sizes in found.items()), key=lambda part: not part[0])
+
+
+def _of_sizes(atom: Any) -> bool:
+    """Whether an atom is the same at every point of the loops."""
+    inner = atom.inner()
+    return isinstance(atom, Dim) if not inner else not any(isinstance(a, Below) for a in inner)
 
 
 def _parted(index: Index, var: Var) -> tuple[Index, Index]:
