@@ -29,8 +29,8 @@ def always_nonnegative(index: Index) -> bool:
 
 
 def may_exceed(index: Index, least: Index) -> bool:
-    """Whether there can be a proof that `index - least` is 0 or more: False if a product of symbols without an upper
-    bound stays in it, subtracted, that no larger product makes up for."""
+    """Whether there can be a proof that `index` is `least` or more: not if a product of symbols without an upper
+    bound stays in the difference, subtracted, that no larger product makes up for."""
     difference = dict(index.terms)
     for monomial, coefficient in least.terms.items():
         difference[monomial] = difference.get(monomial, 0) - coefficient
