@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -284,3 +285,46 @@ def test_a_server_holds_memory_and_compiles_few_times() -> None:
     assert not f.eager
     (general,) = (s for known in f.specializations.values() for s in known if s.live.sizes)
     assert len(general.artifact.executable._known) <= 256
+
+
+NUMBERS_OF_SIZES = {
+    "square root": lambda x: x * math.sqrt(x.shape[0]),
+    "logarithm": lambda x: x / math.log(x.shape[0], 2),
+    "power": lambda x: x * math.pow(x.shape[0], 0.5),
+    "common divisor": lambda x: x * math.gcd(x.shape[0], 4),
+    "whole root": lambda x: rl.ones(math.isqrt(x.shape[0])),
+    "rounded up": lambda x: rl.ones(math.ceil(x.shape[0] / 3)),
+    "rounded down": lambda x: rl.ones(math.floor(x.shape[0] * 0.7)) + x[: math.floor(x.shape[0] * 0.7)],
+    "rounded": lambda x: x[: round(x.shape[0] / 2)],
+    "rounded to digits": lambda x: x * round(x.shape[0] / 7, 2),
+    "sym_int": lambda x: rl.ones(rl.sym_int(x.shape[0] / 2)),
+    "sym_float": lambda x: x * rl.sym_float(x.shape[0]),
+    "sym_max": lambda x: rl.ones(rl.sym_max(x.shape[0], 8)),
+    "sym_min": lambda x: x[: rl.sym_min(x.shape[0], 14)],
+    "sym_ite": lambda x: rl.ones(rl.sym_ite(x.shape[0] > 8, x.shape[0], 2)),
+    "sym_sum": lambda x: rl.ones(rl.sym_sum([x.shape[0], 2, x.shape[0]])),
+    "shifts": lambda x: rl.ones(x.shape[0] >> 1) * (x.shape[0] << 2),
+    "last bits": lambda x: x * (x.shape[0] & 3),
+    "tensor": lambda x: x * rl.tensor(x.shape[0]),
+    "tensor of a float": lambda x: x + rl.tensor(x.shape[0] ** 0.5),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS_OF_SIZES)
+def test_numbers_that_python_computes_of_sizes(name):
+    program = NUMBERS_OF_SIZES[name]
+    compiled = rl.compile(program, dynamic=True, fullgraph=True)
+    for n in (12, 16, 20, 33):
+        x = rl.arange(float(n))
+        expected, found = program(x), compiled(x)
+        assert expected.dtype is found.dtype
+        assert rl.allclose(found, expected)
+    assert len(compiled.reasons) == 1, compiled.reasons
+
+
+def test_functions_of_math_are_their_own_again_after_a_capture():
+    before = math.sqrt
+    rl.compile(NUMBERS_OF_SIZES["square root"], dynamic=True)(rl.ones(5))
+    assert math.sqrt is before
+    with pytest.raises(ValueError, match="math domain error"):
+        rl.compile(lambda x: x * math.log(x.shape[0] - 5), dynamic=True)(rl.ones(5))

@@ -76,13 +76,23 @@ def test_a_value_that_is_needed_is_a_guard() -> None:
     def f(x, n, k):
         total = x.amax(n)
         for _ in range(n + 1):
-            total = total * math.sqrt(k)
+            total = total * len(f"{k:.1f}") * float(k)
         return total.reshape(-1, 1).expand(-1, n + 1)
 
     compiled, x = rl.compile(f, fullgraph=True), tensor(3, 4)
     for n, k in ((0, 2.0), (1, 2.0), (0, 2.0), (0, 3.0), (1, 2.0)):
         assert_same(compiled(x, n, k), f(x, n, k))
     assert len(compiled.reasons) == 3
+
+
+def test_functions_of_math_keep_numbers_live() -> None:
+    def f(x, k):
+        return x * math.sqrt(k) + math.log(k, 2) * math.pow(k, 3)
+
+    compiled, x = rl.compile(f, fullgraph=True), tensor(3, 4)
+    for k in (2.0, 3.0, 4.5):
+        assert_same(compiled(x, k), f(x, k))
+    assert len(compiled.reasons) == 1
 
 
 def test_numbers_come_back() -> None:

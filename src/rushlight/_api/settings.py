@@ -130,7 +130,7 @@ def get_num_interop_threads() -> int:
 
 
 def sym_int(a: Any) -> int:
-    return a if is_size(a) else int(a)
+    return a if is_size(a) else math.trunc(a)
 
 
 def sym_float(a: Any) -> float:

@@ -77,7 +77,7 @@ class LiveInputs:
             functools.partial(_given, values[i]) if i in sizes else root for i, root in enumerate(self.roots)
         ]
         fixed.sizes, fixed._last = {}, None
-        fixed.guards = [(text, value) for text, value in self.guards if not _roots_in(text) <= sizes]
+        fixed.guards = [(text, value) for text, value in self.guards if not roots_in(text) <= sizes]
         fixed.guarded = bool(fixed.guards)
         return fixed
 
@@ -93,14 +93,14 @@ class LiveInputs:
     def holds(self, values: list[Any]) -> bool:
         try:
             return bool(self._holds(values))
-        except ArithmeticError:
+        except (ArithmeticError, ValueError):
             return False
 
     def evaluated(self, expression: str, leaves: Any) -> Any:
         """What an expression of the roots is in a call; MISSING if that is an error."""
         try:
             return eval(f"lambda v: {expression}", dict(SCOPE))(self.read(leaves))
-        except ArithmeticError:
+        except (ArithmeticError, ValueError):
             return MISSING
 
     def in_words(self, expression: str) -> str:
@@ -129,7 +129,7 @@ def _given(value: Any, leaves: Any) -> Any:
     return value
 
 
-def _roots_in(expression: str) -> set[int]:
+def roots_in(expression: str) -> set[int]:
     return {int(number) for number in re.findall(r"v\[(\d+)\]", expression)}
 
 

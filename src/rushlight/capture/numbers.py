@@ -6,8 +6,10 @@ the function is captured: it computes like the number it stands for, and remembe
   stays float32). The caller computes it anew, in Python, before every run.
 - A comparison gives a plain bool and a guard on the outcome: `if lr > 0` compiles once for each sign, not for
   each value.
-- Anything that needs the value itself (a shape, a dimension, `math.sqrt`, formatting) gets it, with a guard
-  on the value: another value compiles another specialization.
+- `math.sqrt` and its kin compute with it (capture/hooks.py); `math.floor`, `math.ceil` and `round` make a size of
+  what is computed of sizes.
+- Anything that needs the value itself (a shape, a dimension, `int`, formatting) gets it, with a guard on the value:
+  another value compiles another specialization.
 
 `Numbers` keeps the roots, guards and used numbers of one capture; `finish` turns them into two functions of
 the roots' present values: `holds` and `evaluate`.
@@ -24,13 +26,14 @@ from __future__ import annotations
 import functools
 import math
 import operator
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from ..core.atoms import Atom, Dim
+from ..core.atoms import INFINITY, Atom, Dim
 from ..core.data_sizes import is_data
 from ..core.dispatch import AMBIENT
 from ..core.dtypes import DTYPES
@@ -39,7 +42,7 @@ from ..core.shapes import Spec
 from ..core.symbol_table import DERIVED, LARGEST, DerivedSize
 from ..core.symbols import Symbols, SymInt, install_live_numbers, spelled, symbols_in
 from ..graph.ir import Graph, Value
-from .live_inputs import SCOPE, LiveInputs, same
+from .live_inputs import SCOPE, LiveInputs, roots_in, same
 from .locations import MISSING, Place
 
 _DTYPES = {float: DTYPES["float64"], int: DTYPES["int64"]}
@@ -119,6 +122,7 @@ class Numbers:
         self.symbols = Symbols()
         self.symbols.numbers = self
         self.sizes: dict[Dim, int] = {}  # symbols, and which root each is
+        self._whole: dict[str, SymInt] = {}  # by expression, sizes that Python computes
         self._places: dict[Dim, tuple[Callable[[list[Any]], Any], str]] = {}  # that no root reads yet
         # a number of Python's that is computed of sizes that are data, if there is a form for it
         self.of_data: Callable[[Callable[..., Any], Sequence[Any]], Any] = _not_captured
@@ -199,6 +203,22 @@ class Numbers:
             return DERIVED[made.kind](*[index.evaluate(values) for index in made.operands])
 
         return self.size(hint, read, what, low)
+
+    def whole(self, number: LiveNumber) -> Any:
+        """A live int as a size, if it is computed of sizes; the number itself otherwise, with a guard."""
+        text = number.expression
+        roots = roots_in(text)
+        if not self.open or not roots <= set(self.sizes.values()):
+            return number.specialise()
+        if text not in self._whole:
+            compute = formula(number)
+            self._whole[text] = self.size(
+                number.value,
+                lambda leaves: compute({i: self.roots[i](leaves) for i in roots}),
+                re.sub(r"v\[(\d+)\]", lambda found: self.names[int(found[1])], text),
+                -INFINITY,
+            )
+        return self._whole[text]
 
     def spelled(self, index: Index) -> str:
         """An expression of sizes as one of the roots."""
@@ -309,9 +329,9 @@ def numbers_spec(kind: type, count: int) -> Spec:
     return Spec((count,), _DTYPES[kind], (1,), 0)
 
 
-def formula(number: LiveNumber | SymInt) -> Callable[[list[Any]], Any]:
+def formula(number: LiveNumber | SymInt) -> Callable[[Any], Any]:
     """The function of the roots' values that computes a live number, or a size."""
-    found: Callable[[list[Any]], Any] = eval(f"lambda v: {_expression(number)}", dict(SCOPE))
+    found: Callable[[Any], Any] = eval(f"lambda v: {_expression(number)}", dict(SCOPE))
     return found
 
 
@@ -345,10 +365,14 @@ class LiveNumber:
     __float__ = lambda self: float(self.specialise())  # noqa: E731
     __int__ = lambda self: int(self.specialise())  # noqa: E731
     __complex__ = lambda self: complex(self.specialise())  # noqa: E731
-    __round__ = lambda self, *a: round(self.specialise(), *a)  # noqa: E731
-    __trunc__ = lambda self: math.trunc(self.specialise())  # noqa: E731
-    __floor__ = lambda self: math.floor(self.specialise())  # noqa: E731
-    __ceil__ = lambda self: math.ceil(self.specialise())  # noqa: E731
+    __trunc__ = lambda self: whole_number("math.trunc({})", math.trunc, self)  # noqa: E731
+    __floor__ = lambda self: whole_number("math.floor({})", math.floor, self)  # noqa: E731
+    __ceil__ = lambda self: whole_number("math.ceil({})", math.ceil, self)  # noqa: E731
+
+    def __round__(self, digits: int | None = None) -> Any:
+        if digits is None:
+            return whole_number("round({})", round, self)
+        return _computed("round({}, {})", round, self, digits)
 
     def __hash__(self) -> int:
         return hash(self.specialise())
@@ -414,6 +438,12 @@ def _computed(symbol: str, compute: Callable[..., Any], *operands: Any) -> Any:
     return result
 
 
+def whole_number(symbol: str, compute: Callable[..., Any], *operands: Any) -> Any:
+    """What a function of numbers that gives an int makes of live ones: a size, if these are computed of sizes."""
+    result = live_result(symbol, compute, *operands)
+    return result.numbers.whole(result) if type(result) is LiveNumber else result
+
+
 def _numbers_of(operand: Any) -> Numbers:
     numbers: Numbers = operand.numbers if type(operand) is LiveNumber else operand.symbols.numbers
     return numbers
@@ -431,6 +461,11 @@ def _of_sizes(text: str, compute: Callable[..., Any], operands: Sequence[Any]) -
 
 
 install_live_numbers(_of_sizes)
+
+
+def live_result(text: str, compute: Callable[..., Any], *operands: Any) -> Any:
+    """What a function of numbers makes of live ones, and of sizes."""
+    return _of_sizes(text, compute, operands)
 
 
 def _install() -> None:

@@ -11,7 +11,7 @@ from ..core.tensor import Tensor
 from .locations import PLAIN
 
 PACKAGE = __name__.partition(".")[0]
-LIBRARIES = frozenset({PACKAGE, "numpy", "scipy"})
+LIBRARIES = frozenset({PACKAGE, "math", "numpy", "scipy"})
 _OWN = LIBRARIES | (sys.stdlib_module_names - {"test"})  # whose functions are not looked into
 CACHED = functools._lru_cache_wrapper
 

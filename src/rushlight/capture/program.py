@@ -20,8 +20,8 @@ from .captured_call import CapturedCall
 from .deferred import plain
 from .effects import Changes, Contents, stores_of, undo
 from .errors import CaptureError, Problem, StateError
+from .hooks import watched
 from .locations import NOTHING_KNOWN, Environment
-from .print_hook import watched
 from .sizes import NOTHING_CHANGES, Changing, SymbolicArguments
 from .summary import Summary
 from .tensor_attributes import own_attributes

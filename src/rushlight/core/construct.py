@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from . import dlpack, dtypes
-from .dispatch import lifted
+from .dispatch import lifted, run_name
 from .dtypes import DType
 from .errors import check, warn_once
 from .modes import MODES
@@ -38,6 +38,8 @@ def tensor(
     if isinstance(data, Tensor):
         with plainly():
             result = data.detach().to(device=device, dtype=dtype, copy=True)
+    elif hasattr(type(data), "specialise"):  # a number that is known only when a compiled function is called
+        result = run_name("full", (), data, dtype, None, device, False)
     elif isinstance(data, np.ndarray):
         result = _placed(over_array(_whole_strides(data)).to(dtype=dtype, copy=True), device)
     elif hasattr(data, "_untyped_storage") or isinstance(data, Storage):
@@ -50,7 +52,7 @@ def tensor(
         result = from_dlpack(data).to(device=device, dtype=dtype, copy=True)
     else:
         result = _placed(scalar_tensor(data, dtype), device)
-    if not isinstance(data, Tensor):
+    if not isinstance(data, Tensor) and result._trace is None:
         result = lifted(result)
     return result._set_requires_grad() if requires_grad else result
 

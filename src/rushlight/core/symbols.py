@@ -392,10 +392,29 @@ def _install_comparisons() -> None:
     comparison("le", lambda a, b: b - a)
     comparison("gt", lambda a, b: a - b - 1)
     comparison("ge", lambda a, b: a - b)
-    for name in ("and", "or", "xor", "lshift", "rshift"):  # rare: of the numbers
+    for name in ("or", "xor"):  # rare: of the numbers
         compute = getattr(operator, f"__{name}__")
         setattr(SymInt, f"__{name}__", lambda a, b, c=compute: c(a.specialise(), plain(b)))
         setattr(SymInt, f"__r{name}__", lambda a, b, c=compute: c(plain(b), a.specialise()))
+
+
+def _install_bits() -> None:
+    """Shifts by a number, and the last bits, are products, quotients and remainders; others are of the numbers."""
+
+    def operation(name: str, holds: Callable[[int], bool], compute: Callable[[SymInt, int], Any]) -> None:
+        plain_compute = getattr(operator, f"__{name}__")
+
+        def forward(self: SymInt, other: Any) -> Any:
+            if type(other) is int and holds(other):
+                return compute(self, other)
+            return plain_compute(self.specialise(), plain(other))
+
+        setattr(SymInt, f"__{name}__", forward)
+        setattr(SymInt, f"__r{name}__", lambda self, other: plain_compute(plain(other), self.specialise()))
+
+    operation("lshift", lambda by: 0 <= by < 62, lambda size, by: size * (1 << by))
+    operation("rshift", lambda by: 0 <= by < 62, lambda size, by: size // (1 << by))
+    operation("and", lambda mask: mask > 0 and not mask & (mask + 1), lambda size, mask: size % (mask + 1))
 
 
 SIGNS: Mapping[str, str] = {
@@ -406,6 +425,7 @@ SIGNS: Mapping[str, str] = {
 _install_arithmetic()
 _install_divisions()
 _install_comparisons()
+_install_bits()
 
 __all__ = [
     "LARGEST",
