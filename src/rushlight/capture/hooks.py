@@ -1,7 +1,7 @@
 """Functions of Python's that captures know of: while one is open in some thread, others stand in their place.
 
-- `print`: every call of a program must print again, so that there is no graph of one that does. It asks the capture
-  of its thread first.
+- `print`: every call of a program must print again, so that there is no graph of one that does.
+  It asks the capture of its thread before it prints.
 - Functions of `math`: of a live number, or a size, they make a live number (capture/numbers.py).
 """
 

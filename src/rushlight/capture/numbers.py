@@ -8,8 +8,8 @@ the function is captured: it computes like the number it stands for, and remembe
   each value.
 - `math.sqrt` and its kin compute with it (capture/hooks.py); `math.floor`, `math.ceil` and `round` make a size of
   what is computed of sizes.
-- Anything that needs the value itself (a shape, a dimension, `int`, formatting) gets it, with a guard on the value:
-  another value compiles another specialization.
+- Anything that needs the value itself (a shape, a dimension, `int`, formatting) gets it, with a guard on it: for
+  another value there is another specialization.
 
 `Numbers` keeps the roots, guards and used numbers of one capture; `finish` turns them into two functions of
 the roots' present values: `holds` and `evaluate`.

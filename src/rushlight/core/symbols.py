@@ -399,7 +399,7 @@ def _install_comparisons() -> None:
 
 
 def _install_bits() -> None:
-    """Shifts by a number, and the last bits, are products, quotients and remainders; others are of the numbers."""
+    """Shifts by a number, and the last bits, are products, quotients and remainders; others need numbers."""
 
     def operation(name: str, holds: Callable[[int], bool], compute: Callable[[SymInt, int], Any]) -> None:
         plain_compute = getattr(operator, f"__{name}__")
