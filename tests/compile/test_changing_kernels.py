@@ -277,3 +277,39 @@ def test_convolutions_of_images_of_any_size() -> None:
         for got, want in zip(compiled(x, weight), function(x, weight), strict=True):
             rl.testing.assert_close(got, want, atol=1e-2, rtol=1e-3)
     assert len(compiled.reasons) == 2, compiled.reasons
+
+
+SORTS = {
+    "sort": lambda x: x.sort(-1),
+    "descending": lambda x: x.sort(0, descending=True),
+    "stable positions": lambda x: x.argsort(dim=-1, stable=True),
+    "some": lambda x: x.topk(3, -1),
+    "half": lambda x: x.topk(x.shape[-1] // 2, -1, largest=False),
+    "one": lambda x: x.kthvalue(2, 0),
+    "median": lambda x: x.median(-1),
+    "all": lambda x: x.flatten().sort(),
+    "of a view": lambda x: x.t()[1:].sort(0),
+}
+
+
+@pytest.mark.parametrize("dtype", [rl.float32, rl.float64, rl.int16, rl.int64])
+@pytest.mark.parametrize("name", SORTS)
+def test_sorts_of_rows_whose_number_and_length_change(name, dtype):
+    program = SORTS[name]
+    compiled = rl.compile(program, dynamic=True, fullgraph=True)
+    rl.manual_seed(0)
+    for rows, length in ((9, 12), (3, 7), (40, 100), (17, 3000), (1200, 6), (5, 5)):
+        x = rl.randint(-20, 20, (rows, length)).to(dtype)
+        expected, found = program(x), compiled(x)
+        both = zip(expected, found, strict=True) if isinstance(expected, tuple) else [(expected, found)]
+        for a, b in both:
+            assert rl.equal(a, b), (rows, length)
+    assert len(compiled.reasons) == 1, compiled.reasons
+
+
+def test_sorts_of_few_rows_are_compiled_once_when_many_come():
+    compiled = rl.compile(lambda x: x.sort(-1).values, dynamic=True)
+    for rows, length in ((400, 300), (2, 2), (3, 900), (999, 31)):
+        x = rl.randn(rows, length)
+        assert rl.equal(compiled(x), x.sort(-1).values)
+    assert len(compiled.reasons) == 1

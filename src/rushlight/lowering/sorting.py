@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..core.data_sizes import not_empty
 from ..core.dtypes import DTYPES
 from ..core.promotion import common
 from ..core.shapes import Spec, memory_order, numel, strides_in_order, wrap_dim
-from ..core.symbols import plain
 from ..loops.expr import Expr, IndexCheck, NotRecordable, Recorder
 from ..loops.kernels import Layout, Sort, SortShape
 from ..loops.nest import Combine
@@ -43,14 +43,14 @@ def sorted_rows(
     results = low.stored(values, shape, dense), low.stored(positions, shape, dense)
 
     def layout(given: tuple[int, ...], start: int = 0) -> Layout:
-        given, start = tuple(map(plain, given)), plain(start)
         return Layout((*given[:dim], *given[dim + 1 :]), given[dim], start)
 
-    which = SortShape(  # there is no code for sizes that change: guards say that they are these
+    not_empty(self.shape[dim])
+    which = SortShape(
         self.dtype,
-        tuple(map(plain, (*shape[:dim], *shape[dim + 1 :]))),
-        plain(self.shape[dim]),
-        plain(count),
+        (*shape[:dim], *shape[dim + 1 :]),
+        self.shape[dim],
+        count,
         descending,
         layout(steps, offset),
         layout(results[0].strides),

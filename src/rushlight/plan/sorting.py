@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from ..core.dtypes import DTYPES
 from ..core.errors import InternalError
 from ..core.index import as_index
-from ..loops.kernels import Sort, SortShape
+from ..core.symbols import hint, is_size
+from ..loops.kernels import Sort
 from ..loops.nest import Buffer, MemoryKind
 from ..loops.plans import TASK_WORK
 from ..runtime.target import Target
@@ -39,7 +40,8 @@ class SortMethod(enum.Enum):
 
 @dataclass(frozen=True)
 class SortPlan:
-    """How rows are sorted: by which method, in how many tasks, each with `words` 8-byte words of scratch."""
+    """How rows are sorted: by which method, in how many tasks, each with `words` 8-byte words of scratch. Where
+    sizes change, their hints decide on method and tasks, which are right for all of them."""
 
     sort: Sort
     method: SortMethod
@@ -57,8 +59,10 @@ class SortPlan:
     def verify(self) -> None:
         """Raise InternalError if the plan breaks an invariant."""
         rules = {
-            "tasks cover the rows": self.tasks * self.rows_per_task >= self.rows,
-            "no task is empty": self.rows == 0 or (self.tasks - 1) * self.rows_per_task < self.rows,
+            "tasks cover the rows": self.tasks * hint(self.rows_per_task) >= hint(self.rows),
+            "no task is empty": (
+                self.rows == 0 or (self.tasks - 1) * hint(self.rows_per_task) < hint(self.rows)
+            ),
             "a task begins with a whole batch": (
                 self.method is not SortMethod.NETWORK or self.rows_per_task % BATCH == 0
             ),
@@ -79,27 +83,30 @@ class SortPlan:
 def plan_sort(sort: Sort, target: Target) -> SortPlan:
     shape = sort.shape
     rows, n = math.prod(shape.rows), shape.length
-    method = _method(shape, rows)
+    method = _method(hint(shape.length), hint(shape.count), hint(rows))
     pair = 2 if shape.dtype.itemsize > 4 else 1  # keys and positions apart
     words, work, batch = {
-        SortMethod.SELECT: (2 * shape.count, SELECT_WORK * n, 1),
-        SortMethod.NETWORK: (BATCH * n * pair, NETWORK_WORK * n, BATCH),
-        SortMethod.RADIX: (4 * pair * DIGITS + 2 * n * pair, RADIX_WORK * n, 1),
+        SortMethod.SELECT: (2 * shape.count, SELECT_WORK, 1),
+        SortMethod.NETWORK: (BATCH * n * pair, NETWORK_WORK, BATCH),
+        SortMethod.RADIX: (4 * pair * DIGITS + 2 * n * pair, RADIX_WORK, 1),
     }[method]
-    most = FEW_SORT_TASKS if n > LONG_ROW else MOST_SORT_TASKS
-    wanted = 1 if rows * work < SERIAL_WORK else min(rows * work // TASK_WORK, most)
-    per_task = -(-rows // max(1, min(wanted, rows)))
-    per_task = -(-per_task // batch) * batch
-    tasks = -(-rows // per_task)
+    work *= hint(rows) * hint(n)
+    most = FEW_SORT_TASKS if hint(n) > LONG_ROW else MOST_SORT_TASKS
+    wanted = 1 if work < SERIAL_WORK else min(work // TASK_WORK, most)
+    tasks = max(1, min(wanted, hint(rows)))
+    per_task = -(-(-(-rows // tasks)) // batch) * batch
+    tasks = -(-hint(rows) // hint(per_task))
+    if is_size(rows):  # so many tasks have all rows, however many there are
+        per_task = -(-(-(-rows // tasks)) // batch) * batch
     words = -(-words // 8) * 8
     scratch = Buffer(f"{sort.name}_scratch", DTYPES["int64"], as_index(tasks * words), MemoryKind.TEMPORARY)
     lanes = target.lanes(max(4, shape.dtype.itemsize)) if shape.source.step == 1 else 1
     return SortPlan(sort, method, rows, tasks, per_task, words, scratch, lanes)
 
 
-def _method(shape: SortShape, rows: int) -> SortMethod:
-    if shape.count <= MOST_SELECTED and FEW_SELECTED * shape.count <= shape.length:
+def _method(length: int, count: int, rows: int) -> SortMethod:
+    if count <= MOST_SELECTED and FEW_SELECTED * count <= length:
         return SortMethod.SELECT
-    if shape.length <= MOST_IN_NETWORK and (rows >= NETWORK_ROWS or shape.length <= SHORT_ROW):
+    if length <= MOST_IN_NETWORK and (rows >= NETWORK_ROWS or length <= SHORT_ROW):
         return SortMethod.NETWORK
     return SortMethod.RADIX

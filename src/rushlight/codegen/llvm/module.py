@@ -161,7 +161,7 @@ class _ModuleEmitter:
         if isinstance(plan, ScatterPlan):
             return self.kernels.template(plan, ScatterEmitter)
         if isinstance(plan, SortPlan):
-            return emit_sort(self.module, plan, self.target, self.slots)
+            return emit_sort(self.module, plan, self.target, self.slots, self.reports)
         return self.kernels.task(plan)
 
     # Times.

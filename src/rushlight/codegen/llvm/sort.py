@@ -12,28 +12,33 @@ The passes of the first two are functions of their own, once in a module.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ...core.dtypes import Category, DType
+from ...core.index import as_index
 from ...core.lazy import LazyModule
 from ...loops.kernels import Layout, SortShape
-from ...loops.nest import Buffer
+from ...loops.nest import SIZES, Buffer
 from ...plan.cost import BATCH, DIGITS
 from ...plan.sorting import SortMethod, SortPlan
 from ...runtime.target import Target
 from .emitter import Emitter
 from .instructions import element_type, widened
 from .launch import Task
+from .phases import whole_end
 from .records import task_function
 from .types import bits_of, is_float, like, vector
+from .values import Reports, ValueEmitter
 
 ir = LazyModule("llvmlite.ir")
 
 LANES = BATCH
 
 
-def emit_sort(module: Any, plan: SortPlan, target: Target, slots: Mapping[Buffer, int]) -> Task:
+def emit_sort(
+    module: Any, plan: SortPlan, target: Target, slots: Mapping[Buffer, int], reports: Reports
+) -> Task:
     """Add the task of a sort."""
     sort = plan.sort
     task, e = task_function(module, f"{sort.name}.task", target)
@@ -42,15 +47,22 @@ def emit_sort(module: Any, plan: SortPlan, target: Target, slots: Mapping[Buffer
     def pointer(buffer: Buffer | None) -> Any:
         return None if buffer is None else e.load(e.address(block, slots[buffer], e.i64), e.pointer)
 
+    sizes = ValueEmitter(e, {SIZES: pointer(SIZES)} if SIZES in slots else {}, reports)
+
+    def size(given: Any) -> Any:
+        """A number, as one of Python's or, where it changes, an i64."""
+        return sizes.size(as_index(given))
+
     memory = _Memory(
         pointer(sort.source),
         pointer(sort.values),
         pointer(sort.positions),
-        e.address(pointer(plan.scratch), e.mul(number, plan.words), e.i64),
+        e.address(pointer(plan.scratch), e.mul(number, size(plan.words)), e.i64),
     )
-    begin = e.mul(number, plan.rows_per_task)
-    end = e.minimum(e.add(begin, plan.rows_per_task), e.i64(plan.rows))
-    emitter = _SortEmitter(e, sort.shape, memory, plan.lanes)
+    per_task = size(plan.rows_per_task)
+    begin = e.mul(number, per_task)
+    end = e.minimum(e.add(begin, per_task), e.value(size(plan.rows), e.i64))
+    emitter = _SortEmitter(e, _sized(sort.shape, size), memory, plan.lanes)
     run = {
         SortMethod.NETWORK: emitter.by_network,
         SortMethod.RADIX: emitter.by_digits,
@@ -61,12 +73,34 @@ def emit_sort(module: Any, plan: SortPlan, target: Target, slots: Mapping[Buffer
     return Task(task.name, plan.tasks, kernel=sort.name)
 
 
+def _sized(shape: SortShape, size: Callable[[Any], Any]) -> SortShape:
+    """The shape with what `size` makes of its numbers."""
+
+    def laid_out(layout: Layout) -> Layout:
+        return Layout(tuple(map(size, layout.strides)), size(layout.step), size(layout.offset))
+
+    return replace(
+        shape,
+        rows=tuple(map(size, shape.rows)),
+        length=size(shape.length),
+        count=size(shape.count),
+        source=laid_out(shape.source),
+        values=laid_out(shape.values),
+        positions=laid_out(shape.positions),
+    )
+
+
 @dataclass
 class _Memory:
     source: Any
     values: Any  # None if nobody asks for them
     positions: Any
     scratch: Any
+
+
+def _is(given: Any, number: int) -> bool:
+    """Whether something is this number of Python's."""
+    return isinstance(given, int) and given == number
 
 
 class _SortEmitter:
@@ -84,22 +118,23 @@ class _SortEmitter:
     def _row_start(self, layout: Layout, row: Any) -> Any:
         """The position of the first element of a row, given by its row-major number."""
         e = self.e
-        total: Any = e.i64(layout.offset)
-        step = 1
-        for size, stride in zip(reversed(self.sort.rows), reversed(layout.strides), strict=True):
-            if size > 1 and stride:
-                digit = e.builder.udiv(row, e.i64(step)) if step > 1 else row
-                if step * size < self._row_count():
-                    digit = e.builder.urem(digit, e.i64(size))
+        total: Any = e.value(layout.offset, e.i64)
+        step: Any = 1
+        pairs = [(n, s) for n, s in zip(self.sort.rows, layout.strides, strict=True) if not _is(n, 1)]
+        for number, (size, stride) in enumerate(reversed(pairs)):
+            if not _is(stride, 0):
+                digit = row if _is(step, 1) else e.builder.udiv(row, e.value(step, e.i64))
+                if number + 1 < len(pairs):
+                    digit = e.builder.urem(digit, e.value(size, e.i64))
                 total = e.add(total, e.mul(digit, stride))
-            step *= size
+            step = self._product(step, size)
         return total
 
-    def _row_count(self) -> int:
-        count = 1
-        for size in self.sort.rows:
-            count *= size
-        return count
+    def _product(self, a: Any, b: Any) -> Any:
+        """Of numbers that may be Python's."""
+        return (
+            a * b if isinstance(a, int) and isinstance(b, int) else self.e.mul(self.e.value(a, self.e.i64), b)
+        )
 
     def _writer(self, row: Any) -> Callable[[Any, Any], None]:
         """`write(number, position)`: the element at a position of the row goes to the results as number."""
@@ -156,7 +191,7 @@ class _SortEmitter:
         """Rows in batches; the words of a batch are scratch[element][row], then the positions if apart."""
         e, n = self.e, self.sort.length
         keys = self.memory.scratch
-        places = e.address(keys, n * LANES, e.i64)
+        places = e.address(keys, self._product(n, LANES), e.i64)
         network = self._network()
         with e.loop(begin, end, LANES) as row:
             starts = []
@@ -173,7 +208,7 @@ class _SortEmitter:
                 e.store(words, e.address(keys, here, e.i64), 64)
                 if self.wide:
                     e.store(place, e.address(places, here, e.i64), 64)
-            e.call(network, [keys, places, e.i64(n)])
+            e.call(network, [keys, places, e.value(n, e.i64)])
             count = e.minimum(e.i64(LANES), e.sub(end, row))
             with e.loop(0, count) as lane:
                 write = self._writer(e.add(row, lane))
@@ -238,7 +273,7 @@ class _SortEmitter:
         e, n = self.e, self.sort.length
         digits = 8 if self.wide else 4
         counts = self.memory.scratch
-        words = 2 * n if self.wide else n
+        words = self._product(n, 2) if self.wide else n
         here = e.address(counts, digits * DIGITS, e.i64)
         there = e.address(here, words, e.i64)
         passes = self._passes()
@@ -259,7 +294,7 @@ class _SortEmitter:
                     value = value if self.wide else e.builder.zext(value, e.i64)
                     counter = e.address(counts, e.add(value, digit * DIGITS), e.i64)
                     e.store(e.add(e.load(counter, e.i64), 1), counter)
-            result = e.call(passes, [counts, here, there, e.i64(n)])
+            result = e.call(passes, [counts, here, there, e.value(n, e.i64)])
             write = self._writer(row)
             found = e.address(result, n if self.wide else 0, e.i64)
             with e.loop(0, self.sort.count) as i:
@@ -320,6 +355,8 @@ class _SortEmitter:
         e, n, k, lanes = self.e, self.sort.length, self.sort.count, self.lanes
         step = self.sort.source.step
         keys, places = self.memory.scratch, e.address(self.memory.scratch, k, e.i64)
+        last = e.sub(e.value(k, e.i64), 1)
+        whole = whole_end(e, k, n, lanes)
         with e.loop(begin, end) as row:
             start = self._row_start(self.sort.source, row)
 
@@ -331,15 +368,14 @@ class _SortEmitter:
                 self._insert(keys, places, key_at(i, 1), i, i)
 
             def last_key() -> Any:
-                return e.load(e.address(keys, k - 1, self.key), self.key)
+                return e.load(e.address(keys, last, self.key), self.key)
 
             def consider(i: Any) -> None:
                 key = key_at(i, 1)
                 with e.when(e.compare("<", key, last_key())):
-                    self._insert(keys, places, key, i, e.i64(k - 1))
+                    self._insert(keys, places, key, i, last)
 
-            whole = k + (n - k) // lanes * lanes
-            if lanes > 1 and whole > k:
+            if lanes > 1:
                 with e.loop(k, whole, lanes) as i:
                     better = e.compare("<", key_at(i, lanes), e.splat(last_key(), lanes))
                     chosen = e.builder.zext(e.builder.bitcast(better, ir.IntType(lanes)), e.i64)
@@ -352,10 +388,8 @@ class _SortEmitter:
 
                     with e.when(e.compare("!=", chosen, 0)):
                         e.repeat([chosen], each)
-            rest = whole if lanes > 1 else k
-            if rest < n:
-                with e.loop(rest, n) as i:
-                    consider(i)
+            with e.loop(whole if lanes > 1 else k, n) as i:
+                consider(i)
             write = self._writer(row)
             with e.loop(0, k) as i:
                 write(i, e.load(e.address(places, i, e.i64), e.i64))
