@@ -94,14 +94,20 @@ def plan_sort(sort: Sort, target: Target) -> SortPlan:
     most = FEW_SORT_TASKS if hint(n) > LONG_ROW else MOST_SORT_TASKS
     wanted = 1 if work < SERIAL_WORK else min(work // TASK_WORK, most)
     tasks = max(1, min(wanted, hint(rows)))
-    per_task = -(-(-(-rows // tasks)) // batch) * batch
+    per_task = _share(rows, tasks, batch)
     tasks = -(-hint(rows) // hint(per_task))
     if is_size(rows):  # so many tasks have all rows, however many there are
-        per_task = -(-(-(-rows // tasks)) // batch) * batch
+        per_task = _share(rows, tasks, batch)
     words = -(-words // 8) * 8
     scratch = Buffer(f"{sort.name}_scratch", DTYPES["int64"], as_index(tasks * words), MemoryKind.TEMPORARY)
     lanes = target.lanes(max(4, shape.dtype.itemsize)) if shape.source.step == 1 else 1
     return SortPlan(sort, method, rows, tasks, per_task, words, scratch, lanes)
+
+
+def _share(rows: int, tasks: int, batch: int) -> int:
+    """How many rows each task has, in whole batches."""
+    share = -(-rows // tasks)
+    return -(-share // batch) * batch
 
 
 def _method(length: int, count: int, rows: int) -> SortMethod:
