@@ -15,6 +15,7 @@ from ..core.dtypes import DTYPES
 from ..core.errors import check
 from ..core.modes import MODES
 from ..core.registry import FUNCTION, INTERNAL, composite
+from ..core.symbols import is_size, number_of_size
 from ..core.tensor import Tensor
 
 BOOL = DTYPES["bool"]
@@ -51,7 +52,10 @@ def check_attention(
 
 
 def scale_of(query: Tensor, scale: float | None) -> float:
-    return 1.0 / math.sqrt(query.shape[-1]) if scale is None else scale
+    if scale is not None:
+        return scale
+    size = query.shape[-1]
+    return 1.0 / (number_of_size(math.sqrt, "math.sqrt({})", size) if is_size(size) else math.sqrt(size))
 
 
 def added_mask(mask: Tensor | None, like: Tensor) -> Tensor | None:
@@ -124,8 +128,13 @@ def attention_math(
 
 
 def blocks(length: int) -> Iterator[tuple[int, int]]:
-    for first in range(0, length, BLOCK):
-        yield first, min(BLOCK, length - first)
+    """(first row, number of rows) of each; of a length that changes, the last has what is left."""
+    first = 0
+    while length - first > BLOCK:
+        yield first, BLOCK
+        first += BLOCK
+    if length > first:
+        yield first, length - first
 
 
 def block_scores(

@@ -148,7 +148,9 @@ class PartAtSizes:
         made = self._place[result.index]
         if result.spec is not None:
             return made, -1, _view(result.spec.sized(sizes), shape, strides)
-        self._made[made] = (shape, strides, self._made[made][2])  # also strides that no element depends on
+        _, own, dtype = self._made[made]
+        if 0 in shape or all(a == b or n == 1 for a, b, n in zip(own, strides, shape, strict=True)):
+            self._made[made] = (shape, strides, dtype)  # also strides that no element depends on
         return made, -1, None
 
     def __call__(self, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
@@ -187,10 +189,15 @@ def _layout(fake: Any, bindings: Bindings) -> tuple[tuple[int, ...], tuple[int, 
 
 
 def _view(spec: Spec, shape: Any, strides: Any) -> Callable[[torch.Tensor], torch.Tensor]:
-    offset, conj, neg = spec.offset, spec.conj, spec.neg
+    """What makes the tensor that `spec` describes of the one that it is a view of."""
+    offset, conj, neg, dtype = spec.offset, spec.conj, spec.neg, TO_TORCH[spec.dtype]
 
     def view(base: torch.Tensor) -> torch.Tensor:
-        found = torch.as_strided(base, shape, strides, base.storage_offset() + offset)
+        start = base.storage_offset() * base.itemsize // dtype.itemsize + offset
+        if base.dtype is dtype:
+            found = torch.as_strided(base, shape, strides, start)
+        else:
+            found = torch.empty(0, dtype=dtype).set_(base.untyped_storage(), start, shape, strides)
         if conj:
             found = found.conj()
         return torch._neg_view(found) if neg else found

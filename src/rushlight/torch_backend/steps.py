@@ -85,6 +85,8 @@ def is_native(node: Node) -> bool:
     op = our_operator(node.target)
     if op is None or not _has_code(op) or node.target._schema.is_mutable or "val" not in node.meta:
         return False
+    if node.meta.get("unbacked_bindings"):  # data decides how large its result is
+        return False
     if our_name(node.target) in _STORAGE or not _is_tensors(node.meta["val"]):
         return False
     return all(is_known(n.meta.get("val")) for n in (node, *node.all_input_nodes))

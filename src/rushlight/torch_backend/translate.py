@@ -185,11 +185,9 @@ class Translation:
         if given is not None and self._part.inputs[given] not in {target for target, _ in self._part.writes}:
             return Result("input", given, spec)
         value, state = capture.value_of(tensor), capture.states[id(tensor.storage_object)]
-        is_view = value.node is not None and value.node.op.kind is Kind.VIEW
-        if given is not None or (is_view and state.spec.dtype is not spec.dtype):
-            # of an input that is about to be written, or under another dtype
+        if given is not None:  # of an input that is about to be written
             return Result("output", self._output(self._copy(value, spec)))
-        if is_view:
+        if value.node is not None and value.node.op.kind is Kind.VIEW:
             return Result("output", self._output(state.value), spec)
         return Result("output", self._output(value))
 
