@@ -93,6 +93,7 @@ FLOORS = [
     ["_dynamo"],
     ["__init__"],
     ["testing", "cli", "__main__"],
+    ["torch_backend"],  # imported by PyTorch alone
 ]
 LEVEL = {name: level for level, names in enumerate(FLOORS) for name in names}
 

@@ -63,7 +63,7 @@ class Block(nn.Module):
         super().__init__()
         self.heads = heads
         self.norm, self.norm_mlp = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.qkv, self.out = nn.Linear(width, 3 * width, bias=False), nn.Linear(width, width)
         self.mlp = nn.Sequential(nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -76,7 +76,7 @@ class Block(nn.Module):
 
 
 class TinyGPT(nn.Module):
-    def __init__(self, words: int = 17, width: int = 16, heads: int = 2, layers: int = 2) -> None:
+    def __init__(self, words: int = 17, width: int = 16, heads: int = 2, layers: int = 1) -> None:
         super().__init__()
         self.words, self.places = nn.Embedding(words, width), nn.Embedding(32, width)
         self.blocks = nn.ModuleList(Block(width, heads) for _ in range(layers))
@@ -98,7 +98,7 @@ def test_training_a_tiny_gpt() -> None:
     model = TinyGPT()
     other = copy.deepcopy(model)
     fast = compiled(other, dynamic=True)
-    runs = [(m, f, torch.optim.AdamW(m.parameters(), 1e-2)) for m, f in ((model, model), (other, fast))]
+    runs = [(m, f, torch.optim.SGD(m.parameters(), 0.1, momentum=0.9)) for m, f in ((model, model), (other, fast))]
     for step in range(3):
         losses = []
         tokens = torch.randint(0, 17, (2, 7 + step))
@@ -111,10 +111,10 @@ def test_training_a_tiny_gpt() -> None:
             losses.append(loss.detach())
         torch.testing.assert_close(losses[1], losses[0])
     for mine, theirs in zip(other.parameters(), model.parameters(), strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=1e-4)
+        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5)
     with torch.no_grad():
         tokens = torch.randint(0, 17, (1, 12))
-        torch.testing.assert_close(fast(tokens), model(tokens), rtol=1e-3, atol=1e-4)
+        torch.testing.assert_close(fast(tokens), model(tokens), rtol=1e-4, atol=1e-5)
 
 
 def test_training_step_in_one_function() -> None:

@@ -166,8 +166,12 @@ class Translation:
         same = all(a == b or n == 1 for a, b, n in zip(result.strides(), strides, shape, strict=True))
         if same or 0 in shape:
             return result
-        if not is_dense(shape, strides):
+        if any(step == 0 and size != 1 for size, step in zip(shape, strides, strict=True)):
             raise InternalError(f"{node.target}: strides {result.strides()} where PyTorch has {strides}")
+        if not is_dense(shape, strides):
+            row = call(REGISTRY["full"], ((extent(shape, strides),), 0, result.dtype, None, None, None))
+            row = call(REGISTRY["as_strided_scatter"], (row, result, shape, strides, 0))
+            return call(REGISTRY["as_strided"], (row, shape, strides, 0))
         capture = self._capture
         given = (capture.value_of(result), None)
         made = capture.graph.call(REGISTRY["clone"], given, Spec(shape, result.dtype, strides), "")
