@@ -7,6 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+import torch._dynamo
+from torch._dynamo.exc import InvalidBackend
+
+from rushlight.torch_backend import rushlight
 
 DOCS = Path(__file__).parents[1] / "docs"
 # How many examples each page has; its comments behind `print` say what they print.
@@ -18,12 +23,23 @@ EXAMPLES = {
     "operators": 4,
     "quantization": 3,
     "sparse": 1,
+    "torch_backend": 1,
 }
+
+
+def name_backend() -> None:
+    """Have torch.compile know the backend, which an installed package's entry point does."""
+    try:
+        torch._dynamo.lookup_backend("rushlight")
+    except InvalidBackend:
+        torch._dynamo.register_backend(rushlight, name="rushlight")
 
 
 def run_examples(page: str) -> tuple[dict[str, Any], list[str]]:
     """What the examples of a page define, and what they say that they print."""
     path = DOCS / f"{page}.md"
+    if page == "torch_backend":
+        name_backend()
     blocks = re.findall(r"```python\n(.*?)```", path.read_text(), re.S)
     assert len(blocks) == EXAMPLES[page]
     scope: dict[str, Any] = {"__name__": "docs_example"}

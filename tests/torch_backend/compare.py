@@ -76,7 +76,9 @@ def check_module(module: torch.nn.Module, *args: Any, steps: int = 2) -> None:
         backward(expected)
         backward(actual)
         for (name, mine), theirs in zip(other.named_parameters(), module.parameters(), strict=True):
-            torch.testing.assert_close(mine.grad, theirs.grad, msg=lambda m, n=name: f"{n}: {m}", rtol=1e-4, atol=1e-5)
+            torch.testing.assert_close(
+                mine.grad, theirs.grad, msg=lambda m, n=name: f"{n}: {m}", rtol=1e-4, atol=1e-5
+            )
         for mine, theirs in zip(other.buffers(), module.buffers(), strict=True):
             torch.testing.assert_close(mine, theirs)
 

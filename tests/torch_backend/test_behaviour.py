@@ -82,7 +82,9 @@ def test_modes(mode: str) -> None:
 
 
 def test_modes_and_options_that_there_are_not() -> None:
-    with pytest.raises(RuntimeError, match="Unrecognized mode=fast, should be one of: default, reduce-overhead"):
+    with pytest.raises(
+        RuntimeError, match="Unrecognized mode=fast, should be one of: default, reduce-overhead"
+    ):
         backend.checked("fast", None)
     with pytest.raises(RuntimeError, match=r"known options are \['use_cache', 'fallback'\]"):
         backend.checked(None, {"epilogue_fusion": True})

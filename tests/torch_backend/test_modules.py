@@ -18,7 +18,12 @@ def test_mlp() -> None:
 def test_conv_and_batch_norm() -> None:
     """The statistics of batch norm are written in place."""
     model = nn.Sequential(
-        nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(36, 2)
+        nn.Conv2d(3, 4, 3, padding=1),
+        nn.BatchNorm2d(4),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(36, 2),
     )
     check_module(model, torch.randn(2, 3, 6, 6))
 
@@ -38,7 +43,9 @@ def test_batch_norm_without_gradients() -> None:
 
 def test_dropout_draws_what_pytorch_draws() -> None:
     """Random operators are PyTorch's own, in their order, between native parts."""
-    check_module(nn.Sequential(nn.Linear(6, 8), nn.Dropout(0.5), nn.Linear(8, 8), nn.Dropout(0.3)), torch.randn(4, 6))
+    check_module(
+        nn.Sequential(nn.Linear(6, 8), nn.Dropout(0.5), nn.Linear(8, 8), nn.Dropout(0.3)), torch.randn(4, 6)
+    )
 
 
 def test_lstm_cell() -> None:
@@ -98,7 +105,9 @@ def test_training_a_tiny_gpt() -> None:
     model = TinyGPT()
     other = copy.deepcopy(model)
     fast = compiled(other, dynamic=True)
-    runs = [(m, f, torch.optim.SGD(m.parameters(), 0.1, momentum=0.9)) for m, f in ((model, model), (other, fast))]
+    runs = [
+        (m, f, torch.optim.SGD(m.parameters(), 0.1, momentum=0.9)) for m, f in ((model, model), (other, fast))
+    ]
     for step in range(3):
         losses = []
         tokens = torch.randint(0, 17, (2, 7 + step))
@@ -146,7 +155,11 @@ def test_compiled_optimizer() -> None:
         for parameter in parameters:
             parameter.grad = torch.randn_like(parameter)
         optimizer = torch.optim.Adam(parameters, 0.01)
-        step = torch.compile(optimizer.step, backend="rushlight", options={"fallback": False}) if compile_it else optimizer.step
+        step = (
+            torch.compile(optimizer.step, backend="rushlight", options={"fallback": False})
+            if compile_it
+            else optimizer.step
+        )
         for _ in range(3):
             step()
         values.append([p.detach().clone() for p in parameters])

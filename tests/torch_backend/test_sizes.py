@@ -99,7 +99,12 @@ def test_sizes_that_are_data() -> None:
 
     with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
         fast = compiled(function)
-        for x in (torch.tensor([1.0, -1, 2, 3]), torch.tensor([-1.0, -1, -1, 4]), -torch.ones(4), torch.ones(4)):
+        for x in (
+            torch.tensor([1.0, -1, 2, 3]),
+            torch.tensor([-1.0, -1, -1, 4]),
+            -torch.ones(4),
+            torch.ones(4),
+        ):
             torch.testing.assert_close(fast(x), function(x))
 
 

@@ -21,7 +21,10 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[[], tuple[Any, ...]]]] = {
     "softmax of a product": (lambda x, w: (x @ w).softmax(1), lambda: (rand(6, 8), rand(8, 4))),
     "log_softmax": (lambda x: x.log_softmax(-1), lambda: (rand(4, 9),)),
     "layer_norm": (lambda x, w, b: F.layer_norm(x, (8,), w, b), lambda: (rand(4, 8), rand(8), rand(8))),
-    "conv2d": (lambda x, w, b: F.conv2d(x, w, b, padding=1), lambda: (rand(2, 3, 7, 7), rand(4, 3, 3, 3), rand(4))),
+    "conv2d": (
+        lambda x, w, b: F.conv2d(x, w, b, padding=1),
+        lambda: (rand(2, 3, 7, 7), rand(4, 3, 3, 3), rand(4)),
+    ),
     "max_pool": (lambda x: F.max_pool2d(x, 2), lambda: (rand(2, 3, 8, 8),)),
     "avg_pool": (lambda x: F.adaptive_avg_pool2d(x, 1), lambda: (rand(2, 3, 8, 8),)),
     "index": (lambda x, i: x[i, 1:], lambda: (rand(5, 4), torch.tensor([4, 0, 0]))),
@@ -39,13 +42,19 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[[], tuple[Any, ...]]]] = {
     "sort and topk": (lambda x: (x.sort(1), x.topk(2, 1)), lambda: (rand(3, 5),)),
     "reductions": (lambda x: (x.sum(0), x.mean(), x.amax(1), x.var(1), x.argmax(1)), lambda: (rand(4, 6),)),
     "einsum": (lambda x, y: torch.einsum("bij,bkj->bik", x, y), lambda: (rand(2, 3, 4), rand(2, 5, 4))),
-    "cross_entropy": (lambda x, t: F.cross_entropy(x, t), lambda: (rand(5, 7), torch.tensor([0, 6, 2, -100, 1]))),
+    "cross_entropy": (
+        lambda x, t: F.cross_entropy(x, t),
+        lambda: (rand(5, 7), torch.tensor([0, 6, 2, -100, 1])),
+    ),
     "double": (lambda x: x.exp().log1p().sum(1), lambda: (rand(3, 4, dtype=torch.float64),)),
     "bfloat16": (
         lambda x, y: (x + y).relu(),
         lambda: (rand(4, 4, dtype=torch.bfloat16), rand(4, dtype=torch.bfloat16)),
     ),
-    "integers": (lambda x: (x // 3, x % 3, x << 1, x.float().sqrt()), lambda: (torch.arange(12).reshape(3, 4),)),
+    "integers": (
+        lambda x: (x // 3, x % 3, x << 1, x.float().sqrt()),
+        lambda: (torch.arange(12).reshape(3, 4),),
+    ),
     "booleans": (lambda x: ((x > 0) & (x < 1), (x > 0).any(1), ~(x > 0)), lambda: (rand(3, 4, grad=False),)),
     "complex": (lambda x: (x * x.conj() + 1j).abs(), lambda: (rand(3, 4, dtype=torch.complex64),)),
     "empty": (lambda x: (x * 2, x.sum(), x.sum(0), torch.cat([x, x])), lambda: (rand(0, 4),)),
@@ -83,7 +92,12 @@ def test_inputs_lie_in_memory_as_they_like(name: str) -> None:
 
 def test_results_have_the_strides_of_eager_mode() -> None:
     def function(x: torch.Tensor, y: torch.Tensor) -> Any:
-        return x + 1, (x @ y).t(), x.to(memory_format=torch.contiguous_format), (x * 2).unsqueeze(0).permute(2, 0, 1)
+        return (
+            x + 1,
+            (x @ y).t(),
+            x.to(memory_format=torch.contiguous_format),
+            (x * 2).unsqueeze(0).permute(2, 0, 1),
+        )
 
     check(function, rand(4, 3).t().detach(), rand(4, 5))
 

@@ -24,7 +24,6 @@ from .translate import Result, TranslatedPart, Translation
 from .types import TO_TORCH
 
 MOST_SIZES = 256  # of which what depends on them is kept
-MOST_PROGRAMS = 8  # for sizes that no guard admits to one of those there are; beyond that PyTorch runs the part
 
 new_tensor = torch._C._dynamo.guards._empty_strided_cpu
 address_of = torch.Tensor.data_ptr
@@ -81,7 +80,9 @@ class PartAtSizes:
     ) -> None:
         translated = program.translated
         layouts = [_layout(node.meta["val"], bindings) for node in part.inputs]
-        self._lazy = [i for i, n in enumerate(part.inputs) if n.meta["val"].is_conj() or n.meta["val"].is_neg()]
+        self._lazy = [
+            i for i, n in enumerate(part.inputs) if n.meta["val"].is_conj() or n.meta["val"].is_neg()
+        ]
         self._unsure = [(i, *layouts[i]) for i in range(len(layouts)) if not sure[i]]
         self._made: list[tuple[Any, Any, torch.dtype]] = []
         self._call: AddressedCall | None = None
@@ -143,7 +144,12 @@ class PartAtSizes:
         if result.kind == "input":
             assert result.spec is not None
             spec = result.spec.sized(sizes)
-            same = (shape, strides) == layouts[result.index] and not spec.offset and not spec.conj and not spec.neg
+            same = (
+                (shape, strides) == layouts[result.index]
+                and not spec.offset
+                and not spec.conj
+                and not spec.neg
+            )
             return -1, result.index, None if same else _view(spec, shape, strides)
         made = self._place[result.index]
         if result.spec is not None:

@@ -8,22 +8,31 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
-import torch
+from torch import get_num_threads
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
 from ..capture.errors import CaptureError
 from ..core.errors import InternalError
+from ..logs import logger
 from ..runtime.threads import pool
-from .program import NativePart
-from .sizes import bind, number, symbols_of
 from .options import Options
+from .program import MOST_SIZES, NativePart, PartAtSizes
+from .sizes import bind, number, readers, symbols_of
 from .steps import PartStep, is_number, split
 
 # what a compiler that meets what it does not know raises
-_FAILURES = (CaptureError, InternalError, NotImplementedError, TypeError, ValueError, RuntimeError, LookupError)
+_FAILURES = (
+    CaptureError,
+    InternalError,
+    NotImplementedError,
+    TypeError,
+    ValueError,
+    RuntimeError,
+    LookupError,
+)
 
 Environment = dict[Node, Any]
 
@@ -36,7 +45,7 @@ class CompiledPart:
         self.native = NativePart(module, step, checks=checks, use_cache=options.use_cache)
         self._failed = False
 
-    def find(self, bindings: dict[Any, Any]) -> Callable[[list[torch.Tensor]], list[torch.Tensor]] | None:
+    def find(self, bindings: dict[Any, Any]) -> PartAtSizes | None:
         """What runs the part for these sizes; None if PyTorch does."""
         if self._failed:
             return None
@@ -93,57 +102,79 @@ def compiled_function(module: GraphModule, options: Options, *, backward: bool) 
     return run
 
 
+class DirectCall(NamedTuple):
+    """A graph that is one native part, for the sizes of a call."""
+
+    part: PartAtSizes
+    taken: list[int]  # the arguments that are the inputs of the part
+    # results: the number of an output of the part, or of an argument, or neither (-1) and a number
+    results: list[tuple[int, int, Any]]
+
+    def run(self, args: list[Any]) -> list[Any]:
+        made = self.part([args[i] for i in self.taken])
+        found = [made[m] if m >= 0 else args[i] if i >= 0 else number for m, i, number in self.results]
+        args.clear()
+        return found
+
+
 class CompiledGraph:
     """The steps of a graph, with what they know of each other."""
 
     def __init__(self, module: GraphModule, options: Options, *, backward: bool) -> None:
         nodes = list(module.graph.nodes)
         self._placeholders = [node for node in nodes if node.op == "placeholder"]
-        # arguments that tell what symbols are
-        self._telling = [(i, n.meta.get("val")) for i, n in enumerate(self._placeholders)]
-        self._telling = [(i, value) for i, value in self._telling if symbols_of(value)]
+        read = readers([node.meta.get("val") for node in self._placeholders])
+        self._symbols, self._readers = list(read), list(read.values())
         self._constants = {n: _attribute(module, n.target) for n in nodes if n.op == "get_attr"}
         self.steps = [
             CompiledPart(module, step, options, checks=not backward) if isinstance(step, PartStep) else step
             for step in split(module.graph)
         ]
         self._results = list(next(node for node in nodes if node.op == "output").args[0])
-        self._direct = self._find_direct()
-        self._last: tuple[Any, Any] | None = None  # the numbers of a call, and what ran it
-
-    @property
-    def programs(self) -> int:
-        """How many programs there are."""
-        return sum(len(s.native.programs) for s in self.steps if isinstance(s, CompiledPart))
-
-    def _find_direct(self) -> tuple[list[int], list[tuple[int, Any]]] | None:
-        """Of a graph that is one native part: the arguments that are its inputs, and for each result, the number of
-        the part's output, or -1 and what it is (an argument, by a node, or a number)."""
-        if len(self.steps) != 1 or not isinstance(self.steps[0], CompiledPart):
-            return None
-        step = self.steps[0].step
-        if any(node.op != "placeholder" for node in step.inputs):
-            return None
-        place = {node: i for i, node in enumerate(self._placeholders)}
-        made = {node: i for i, node in enumerate(step.outputs)}
-        results = []
-        for result in self._results:
-            if isinstance(result, Node) and result not in made and result.op not in ("placeholder",):
-                if not is_number(result):
-                    return None
-            results.append((made.get(result, -1), place.get(result, result)))
-        return [place[node] for node in step.inputs], results
+        self._pool = pool()
+        # by the numbers of a call, for a graph that is one part; None: PyTorch runs it
+        self._direct: dict[tuple[Any, ...], DirectCall | None] = {}
+        outside = [s.node.target for s in self.steps if not isinstance(s, CompiledPart)]
+        if outside:
+            logger("breaks").info("operators that PyTorch runs: %s", ", ".join(map(str, outside)))
 
     def __call__(self, args: list[Any]) -> list[Any]:
-        if pool().size != torch.get_num_threads():
-            pool().resize(torch.get_num_threads())
-        bindings: dict[Any, Any] = {}
-        for i, value in self._telling:
-            bind(value, args[i], bindings)
-        if self._direct is not None:
-            results = self._run_direct(args, bindings)
-            if results is not None:
-                return results
+        if self._pool.size != get_num_threads():
+            self._pool.resize(get_num_threads())
+        numbers = tuple([read(args) for read in self._readers])
+        try:
+            direct = self._direct[numbers]
+        except KeyError:
+            direct = self._find_direct(numbers)
+        return self._run(args, numbers) if direct is None else direct.run(args)
+
+    def _find_direct(self, numbers: tuple[Any, ...]) -> DirectCall | None:
+        if len(self._direct) >= MOST_SIZES:
+            self._direct.clear()
+        found = self._direct[numbers] = self._make_direct(dict(zip(self._symbols, numbers, strict=True)))
+        return found
+
+    def _make_direct(self, bindings: dict[Any, Any]) -> DirectCall | None:
+        if len(self.steps) != 1 or not isinstance(self.steps[0], CompiledPart):
+            return None
+        part = self.steps[0]
+        place = {node: i for i, node in enumerate(self._placeholders)}
+        if not all(node in place for node in part.step.inputs):
+            return None
+        made = {node: i for i, node in enumerate(part.step.outputs)}
+        results = []
+        for result in self._results:
+            known = not isinstance(result, Node) or result in made or result in place
+            if not known and not is_number(result):
+                return None
+            value = None if known and isinstance(result, Node) else self._result(result, {}, bindings)
+            results.append((made.get(result, -1), place.get(result, -1), value))
+        found = part.find(bindings)
+        return None if found is None else DirectCall(found, [place[n] for n in part.step.inputs], results)
+
+    def _run(self, args: list[Any], numbers: tuple[Any, ...]) -> list[Any]:
+        """Step by step."""
+        bindings = dict(zip(self._symbols, numbers, strict=True))
         known: Environment = {**self._constants, **dict(zip(self._placeholders, args, strict=True))}
         args.clear()
         for step in self.steps:
@@ -156,26 +187,6 @@ class CompiledGraph:
             for node in dead:
                 known.pop(node, None)
         return [self._result(result, known, bindings) for result in self._results]
-
-    def _run_direct(self, args: list[Any], bindings: dict[Any, Any]) -> list[Any] | None:
-        assert self._direct is not None
-        part = self.steps[0]
-        assert isinstance(part, CompiledPart)
-        taken, results = self._direct
-        found = part.find(bindings)
-        if found is None:
-            return None
-        made = found([args[i] for i in taken])
-        returned = []
-        for i, other in results:
-            if i >= 0:
-                returned.append(made[i])
-            elif type(other) is int:
-                returned.append(args[other])
-            else:
-                returned.append(self._result(other, {}, bindings))
-        args.clear()
-        return returned
 
     def _result(self, result: Any, known: Environment, bindings: dict[Any, Any]) -> Any:
         if not isinstance(result, Node):

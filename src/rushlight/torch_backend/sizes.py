@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import sympy
@@ -70,6 +70,25 @@ def bind(value: Any, given: Any, bindings: dict[Any, Any]) -> None:
         bindings[value.node.expr] = given
 
 
+def readers(values: Sequence[Any]) -> dict[Any, Callable[[Sequence[Any]], Any]]:
+    """The symbols that arguments, described by `values`, tell; and what reads each of the arguments of a call."""
+    found: dict[Any, Callable[[Sequence[Any]], Any]] = {}
+    for i, value in enumerate(values):
+        if isinstance(value, SYMBOLIC) and value.node.expr.is_symbol:
+            found[value.node.expr] = operator.itemgetter(i)
+    for i, value in enumerate(values):
+        if isinstance(value, torch.Tensor) and value.layout is torch.strided:
+            for name, sizes in (("shape", value.shape), ("strides", value.stride())):
+                for d, size in enumerate(sizes):
+                    if type(size) is torch.SymInt and size.node.expr.is_symbol:
+                        found.setdefault(size.node.expr, functools.partial(_read, i, name, d))
+    return found
+
+
+def _read(i: int, name: str, d: int, args: Sequence[Any]) -> int:
+    return args[i].shape[d] if name == "shape" else args[i].stride(d)
+
+
 _BINARY = {
     FloorDiv: operator.floordiv,
     CleanDiv: operator.floordiv,
@@ -118,7 +137,10 @@ class Sizes:
                 return _BINARY[expr.func](*parts)
         hint = int(_evaluated(expr, tuple(self._bindings.items()), torch.SymInt))
         return self._live.size(
-            hint, lambda leaves: _evaluated(expr, tuple(leaves.items()), torch.SymInt), str(expr), _low(expr, env)
+            hint,
+            lambda leaves: _evaluated(expr, tuple(leaves.items()), torch.SymInt),
+            str(expr),
+            _low(expr, env),
         )
 
     def _float(self, value: Any) -> Any:

@@ -119,7 +119,7 @@ def _writes(node: Node) -> bool:
 
 
 def _last_writes(graph: Graph) -> dict[Node, Node]:
-    """The copies into inputs that end a graph, and what they copy: nothing reads an input after it was written."""
+    """The copies into inputs that end a graph, and what they copy: nothing reads these inputs afterwards."""
     found: dict[Node, Node] = {}
     for node in reversed(graph.nodes):
         if node.op == "output":

@@ -1,8 +1,8 @@
 """A part of a graph of PyTorch's as a graph of ours.
 
 Operators are called, by their schemas, on abstract tensors of a capture (capture/trace.py): shapes, dtypes and
-strides come out of our own shape rules, and are compared with what PyTorch says of the node. Where strides differ,
-the result is laid out as PyTorch has it, for the views that follow rely on that.
+strides come out of our own shape rules, and are compared with what PyTorch says of the node. Where strides
+differ, the result is laid out as PyTorch has it, for the views that follow rely on that.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ class Translation:
     def _bound(
         self, node: Node, op: OpDef, args: Sequence[Any], kwargs: dict[str, Any]
     ) -> tuple[OpDef, tuple[Any, ...]]:
-        """The operator and its complete arguments. A number where its schema has a tensor means another overload."""
+        """The operator and its complete arguments; of another overload where a number is given for a tensor."""
         if "dtype" in op.schema.argument_names and not any(isinstance(a, Tensor) for a in args):
             expected = node.meta["val"]  # not our default
             kwargs.setdefault("dtype", TO_OURS[expected.dtype])
@@ -225,7 +225,9 @@ def _attention(op: OpDef, values: tuple[Any, ...]) -> Any:
 
     def repeated(tensor: Tensor) -> Tensor:
         batch, count, length, width = tensor.shape
-        return tensor.unsqueeze(2).expand(batch, count, each, length, width).reshape(batch, heads, length, width)
+        return (
+            tensor.unsqueeze(2).expand(batch, count, each, length, width).reshape(batch, heads, length, width)
+        )
 
     result = call(op, (*values[:first], query, repeated(key), repeated(value), *values[first + 3 :]))
     if not op.schema.name.endswith("backward"):
