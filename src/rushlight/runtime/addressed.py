@@ -82,7 +82,9 @@ class AddressedCall:
         executable = self._executable
         dtypes = [self._dtypes[i] for i in self.used] + [o.dtype for o in executable.output_slots]
         arrays = {
-            slot: np.frombuffer((ctypes.c_char * dtype.itemsize).from_address(address), dtype)
+            slot: np.ndarray(
+                1, dtype, memoryview((ctypes.c_char * dtype.itemsize).from_address(address)).cast("B")
+            )
             for slot, address, dtype in zip(self._slots, addresses, dtypes, strict=True)
         }
         for t in executable.temporaries:

@@ -85,7 +85,7 @@ def call(node: Node, known: Environment, bindings: dict[Any, Any]) -> Any:
         return number(given.meta["val"], bindings)
 
     args, kwargs = (map_arg(given, argument) for given in (node.args, node.kwargs))
-    found = node.target(*args, **kwargs)  # type: ignore[operator]
+    found = node.target(*args, **kwargs)
     if symbols_of(node.meta.get("val")):
         bind(node.meta["val"], found, bindings)
     return found
@@ -98,8 +98,9 @@ def compiled_function(module: GraphModule, options: Options, *, backward: bool) 
     def run(args: list[Any]) -> list[Any]:
         return graph(args)
 
-    run._boxed_call = True  # type: ignore[attr-defined]  # it takes a list, which it empties
-    return run
+    boxed: Any = run
+    boxed._boxed_call = True  # it takes a list, which it empties
+    return boxed
 
 
 class DirectCall(NamedTuple):

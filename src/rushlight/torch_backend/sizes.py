@@ -24,11 +24,6 @@ Bindings = Mapping[Any, Any]  # symbols, and what they are in a call
 SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
-def expression(value: Any) -> Any:
-    """A number as an expression; a number of Python's is itself."""
-    return value.node.expr if isinstance(value, SYMBOLIC) else value
-
-
 def symbols_of(value: Any) -> set[Any]:
     """The symbols of a number, of a (fake) tensor's layout, or of those in tuples."""
     if isinstance(value, (tuple, list)):
@@ -37,20 +32,25 @@ def symbols_of(value: Any) -> set[Any]:
         if value.layout is not torch.strided:
             return set()
         return symbols_of((*value.shape, *value.stride(), value.storage_offset()))
-    return set(expression(value).free_symbols) if isinstance(value, SYMBOLIC) else set()
+    return set(value.node.expr.free_symbols) if isinstance(value, SYMBOLIC) else set()
 
 
 def number(value: Any, bindings: Bindings) -> Any:
     """What a number is in a call."""
     if not isinstance(value, SYMBOLIC):
         return value
-    return _evaluated(expression(value), tuple(bindings.items()), type(value))
+    kind = int if isinstance(value, torch.SymInt) else float if isinstance(value, torch.SymFloat) else bool
+    return evaluated(value.node.expr, bindings, kind)
+
+
+def evaluated(expr: Any, bindings: Any, kind: Callable[[Any], Any]) -> Any:
+    """What an expression is in a call."""
+    return _evaluated(expr, tuple(bindings.items()), kind)
 
 
 @functools.lru_cache(maxsize=4096)
-def _evaluated(expr: Any, bindings: tuple[tuple[Any, Any], ...], kind: type) -> Any:
-    found = expr.xreplace({symbol: sympy.sympify(n) for symbol, n in bindings})
-    return {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}[kind](found)
+def _evaluated(expr: Any, bindings: tuple[tuple[Any, Any], ...], kind: Callable[[Any], Any]) -> Any:
+    return kind(expr.xreplace({symbol: sympy.sympify(n) for symbol, n in bindings}))
 
 
 def numbers(values: Sequence[Any], bindings: Bindings) -> tuple[int, ...]:
@@ -89,7 +89,7 @@ def _read(i: int, name: str, d: int, args: Sequence[Any]) -> int:
     return args[i].shape[d] if name == "shape" else args[i].stride(d)
 
 
-_BINARY = {
+_BINARY: dict[Any, Callable[[Any, Any], Any]] = {
     FloorDiv: operator.floordiv,
     CleanDiv: operator.floordiv,
     Mod: operator.mod,
@@ -109,11 +109,11 @@ class Sizes:
         """A number of PyTorch's as one of ours."""
         if not isinstance(value, SYMBOLIC):
             return value
-        expr = expression(value)
+        expr = value.node.expr
         if isinstance(value, torch.SymBool):
-            return self._decided(value)
+            return self._root(expr, bool).specialise()  # with a guard that it holds, or does not
         if isinstance(value, torch.SymFloat):
-            return self._float(value)
+            return self._root(expr, float)  # an input of the program
         return self._size(expr, value.node.shape_env)
 
     def _size(self, expr: Any, env: Any) -> Any:
@@ -135,29 +135,15 @@ class Sizes:
                 return math.prod([parts[0]] * parts[1])
             if expr.func in _BINARY:
                 return _BINARY[expr.func](*parts)
-        hint = int(_evaluated(expr, tuple(self._bindings.items()), torch.SymInt))
-        return self._live.size(
-            hint,
-            lambda leaves: _evaluated(expr, tuple(leaves.items()), torch.SymInt),
-            str(expr),
-            _low(expr, env),
-        )
+        hint = evaluated(expr, self._bindings, int)
+        return self._live.size(hint, lambda leaves: evaluated(expr, leaves, int), str(expr), _low(expr, env))
 
-    def _float(self, value: Any) -> Any:
-        """A float that is computed of sizes: an input of the program, which every call works out."""
+    def _root(self, expr: Any, kind: Callable[[Any], Any]) -> LiveNumber:
+        """A number that is computed of sizes, which every call works out."""
         live = self._live
-        live.roots.append(lambda leaves: number(value, leaves))
-        live.names.append(str(value))
-        return LiveNumber(live, number(value, self._bindings), f"v[{len(live.roots) - 1}]")
-
-    def _decided(self, value: Any) -> bool:
-        """A truth about sizes, with a guard that it holds, or does not."""
-        holds = bool(number(value, self._bindings))
-        live = self._live
-        live.roots.append(lambda leaves: number(value, leaves))
-        live.names.append(str(value))
-        live.guard(f"v[{len(live.roots) - 1}]", holds)
-        return holds
+        live.roots.append(lambda leaves: evaluated(expr, leaves, kind))
+        live.names.append(str(expr))
+        return LiveNumber(live, evaluated(expr, self._bindings, kind), f"v[{len(live.roots) - 1}]")
 
 
 def _is_integer(expr: Any) -> bool:

@@ -145,8 +145,7 @@ def split(graph: Graph) -> list[Step]:
         steps.extend(map(CallStep, calls.get(level, [])))
     final = steps[-1] if steps else None
     for copy, source in reversed(last.items()):
-        inside = isinstance(final, PartStep) and source in set(final.nodes)
-        if inside and _is_same_kind(copy):
+        if isinstance(final, PartStep) and source in set(final.nodes) and _is_same_kind(copy):
             final.writes.append((copy.args[0], source))
         else:
             steps.append(CallStep(copy))
