@@ -12,11 +12,12 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..core.dispatch import AMBIENT, restrict_view, run_name
+from ..core.dispatch import AMBIENT, run_name
 from ..core.errors import check
 from ..core.interpreters import innermost
 from ..core.modes import MODES
 from ..core.tensor import AUTOGRAD, TRACED, Tensor
+from ..core.views import restrict_view
 from .edges import edge_of
 from .function_tangents import push_tangents
 from .refusing import once_differentiable

@@ -37,11 +37,11 @@ from .tensor import (
     SPARSE,
     TRACED,
     Tensor,
-    alias,
     meta_tensor,
     wrap,
 )
 from .tokens import strided
+from .views import run_view
 
 Arguments = tuple[Any, ...]
 Layer = Callable[..., Any]
@@ -173,62 +173,6 @@ def tensors_in(op: OpDef, args: Arguments) -> list[Tensor]:
 # Views, composites, structural operators.
 
 
-def _run_view(op: OpDef, args: Arguments) -> Any:
-    source = args[0]
-    specs = op.rule(args)  # type: ignore[misc]
-    if isinstance(specs, Spec):
-        return _view(op, args, source, specs)
-    views = tuple([_view(op, args, source, spec) for spec in specs])
-    for i, tensor in enumerate(views):
-        tensor._output_nr = i
-    for tensor in views if op.tracked and MODES.grad else ():
-        restrict_view(tensor, tensor._creation or "multi_output")
-    return views
-
-
-def restrict_view(tensor: Tensor, creation: str) -> None:
-    """Note in which way a view was made that forbids writes to its memory to become part of its history."""
-    tensor._creation = creation
-    tensor._seen_version = tensor.version_counter.value
-
-
-def _view(op: OpDef, args: Arguments, source: Tensor, spec: Spec) -> Tensor:
-    tensor = alias(source, spec)
-    if op.schema.returns[0].type.alias is None:
-        tensor._versions = None
-    elif source._inference:  # it has no history that a view could share
-        tensor._inference = True
-        tensor._keys |= AUTOGRAD
-    elif op.tracked:
-        _track_view(op, args, source, tensor)
-    return tensor
-
-
-def _track_view(op: OpDef, args: Arguments, source: Tensor, tensor: Tensor) -> None:
-    base = tensor._base = source if source._base is None else source._base
-    tensor._view_of = (op, args)
-    if tensor.dtype.is_differentiable:
-        tensor._keys |= AUTOGRAD  # it takes part in whatever history its base acquires later
-        tensor._seen = base._node
-        creation = source._creation if MODES.grad else "inference" if MODES.inference else "no_grad"
-        if creation is not None:
-            restrict_view(tensor, creation)
-
-
-def track_views(op: OpDef, args: Arguments, result: Any) -> None:
-    """Make the results of a view that a class ran itself views of its first argument."""
-    source, views = args[0], result if type(result) is tuple else (result,)
-    for i, tensor in enumerate(views):
-        if tensor._base is not None or tensor is source or op.schema.returns[0].type.alias is None:
-            continue
-        tensor._versions = source.version_counter
-        if op.tracked:
-            tensor._output_nr = i if type(result) is tuple else 0
-            _track_view(op, args, source, tensor)
-            if type(result) is tuple and MODES.grad:
-                restrict_view(tensor, tensor._creation or "multi_output")
-
-
 def _run_composite(op: OpDef, args: Arguments) -> Any:
     if op.promote is None:
         return op.body(args)  # type: ignore[misc]
@@ -308,7 +252,7 @@ def _run_quantized(op: OpDef, args: Arguments) -> Any:
             f"{op.name} is not implemented for quantized tensors; call dequantize() on them first"
         )
     grids = grids_of_views(op, args)
-    views = _run_view(op, args)
+    views = run_view(op, args)
     for view, grid in zip(views if isinstance(views, tuple) else (views,), grids, strict=True):
         view._quantizer = grid
     return views
@@ -384,7 +328,7 @@ def _run_meta(op: OpDef, args: Arguments) -> Any:
             "but some are on 'meta' and others on 'cpu'",
         )
     if op.kind is Kind.VIEW:
-        return _run_view(op, args)
+        return run_view(op, args)
     if op.kind in (Kind.SPARSE, Kind.QUANTIZED):
         raise NotImplementedError(f"{op.name}: there are no {op.kind.value} tensors on the meta device")
     specs = infer(op, args)
@@ -400,7 +344,7 @@ def _checked_meta(spec: Spec) -> Tensor:
 
 _runners: dict[Kind, Callable[[OpDef, Arguments], Any]] = {
     Kind.POINTWISE: run_pointwise,
-    Kind.VIEW: _run_view,
+    Kind.VIEW: run_view,
     Kind.COMPOSITE: _run_composite,
     Kind.STRUCTURAL: _run_structural,
     Kind.SPARSE: _run_sparse,

@@ -16,13 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from .dispatch import AMBIENT, Arguments, autograd_layer, call, install_layer, restrict_view, tensors_in
+from .dispatch import AMBIENT, Arguments, autograd_layer, call, install_layer, tensors_in
 from .errors import InternalError
 from .modes import MODES
 from .mutation import install_traced_write
 from .registry import OpDef
 from .resizing import set_geometry
 from .tensor import AUTOGRAD, RANDOM, TRACED, Tensor, shapeless
+from .views import restrict_view
 
 _numbers = itertools.count(1)
 

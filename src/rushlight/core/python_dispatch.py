@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from .aten import INPLACE, OUT, OpOverload, overload
-from .dispatch import AMBIENT, Arguments, call, install_layer, tensors_in, track_views
+from .dispatch import AMBIENT, Arguments, call, install_layer, tensors_in
 from .dtypes import get_default_dtype
 from .facts import DEVICE, LAYOUT, SHAPE, STRIDES
 from .modes import MODES
@@ -30,6 +30,7 @@ from .shapes import Spec, contiguous_strides
 from .tensor import AUTOGRAD, DISPATCH, META, Tensor, _new, copied_object, install_asked
 from .tokens import place
 from .traits import Trait
+from .views import track_views
 
 
 def dispatching_types(tensors: list[Tensor]) -> tuple[type, ...]:

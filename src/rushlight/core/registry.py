@@ -201,7 +201,7 @@ class OpDef:
         self.declared: dict[str, str] = {}
         # eager execution, set by dispatch on first use
         self.run: Callable[[OpDef, tuple[Any, ...]], Any] | None = None
-        self.plans: dict[Any, Any] = {}  # promotion plans by input dtypes
+        self.plans: dict[Any, Any] = {}  # of pointwise ones by dtypes, of views by geometries
 
     def _read(self, schema: Schema) -> None:
         """What the schema says, as dispatch wants it."""

@@ -10,175 +10,27 @@ remembered, so that the next one like it costs a dictionary look-up.
 from __future__ import annotations
 
 import functools
-import operator
 from collections import namedtuple
 from collections.abc import Callable, Sequence
 from types import MethodType
 from typing import Any
 
-import numpy as np
-
 from . import dtypes
+from .convert import LARGEST, NO_MATCH, converted
 from .dispatch import call
 from .dtypes import DType
 from .errors import fail, warn_once
-from .generator import Generator
 from .modes import MODES
 from .mutation import call_inplace
-from .nested_int import NestedInt
 from .out_calls import call_out
 from .overrides import ask, overriding_types
 from .registry import REGISTRY, Api, OpDef
 from .schema import REQUIRED, Argument, Type
-from .symbols import SymInt
 from .tensor import Tensor
-from .tokens import device, layout, memory_format, place
+from .tokens import Size, device
 
 ALIASES = {"axis": "dim", "keepdims": "keepdim", "x": "self", "a": "self", "input": "self", "x2": "other"}
-_PYTHON_DTYPES = {float: "float64", int: "int64", bool: "bool", complex: "complex128"}
-_LARGEST = 2**63
 _PLAIN = (int, float, bool, complex, str, type(None), DType, device)
-
-
-class _NoMatch:
-    pass
-
-
-NO_MATCH = _NoMatch()
-
-
-# One value against one type.
-
-
-def _to_tensor(value: Any, type_: Type) -> Any:
-    return value if isinstance(value, Tensor) else NO_MATCH
-
-
-def _to_scalar(value: Any, type_: Type) -> Any:
-    if isinstance(value, bool | int | float | complex):
-        return value
-    if isinstance(value, np.number | np.bool_):
-        return value.item()
-    if isinstance(value, Tensor) and value.ndim == 0 and not value.requires_grad:
-        return value.item()
-    return NO_MATCH
-
-
-def _to_int(value: Any, type_: Type) -> Any:
-    if type(value) is int:
-        return (
-            value
-            if -_LARGEST <= value < _LARGEST
-            else fail(f"Overflow when unpacking long long: {value} is not a 64-bit integer", ValueError)
-        )
-    if type(value) is SymInt:
-        return value if value.symbols.capturing else int(value)
-    if isinstance(value, bool | np.bool_):
-        return NO_MATCH
-    if isinstance(value, int | np.integer):
-        return int(value)
-    if isinstance(value, NestedInt):
-        return value
-    if isinstance(value, Tensor):
-        if (
-            value.ndim == 0
-            and not value.dtype.is_floating_point
-            and not value.dtype.is_complex
-            and value.dtype is not dtypes.DTYPES["bool"]
-        ):
-            return int(value.item())
-        return NO_MATCH
-    if hasattr(value, "__index__") and (
-        not hasattr(value, "__array__")
-        or (isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype.kind in "iu")
-    ):
-        return operator.index(value)
-    return NO_MATCH
-
-
-def _to_float(value: Any, type_: Type) -> Any:
-    if isinstance(value, float):
-        return value
-    if isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if isinstance(value, np.floating | np.integer):
-        return float(value)
-    if (
-        isinstance(value, Tensor)
-        and value.ndim == 0
-        and not value.dtype.is_complex
-        and not value.requires_grad
-    ):
-        return float(value.item())
-    return NO_MATCH
-
-
-def _to_bool(value: Any, type_: Type) -> Any:
-    if isinstance(value, bool | np.bool_):
-        return bool(value)
-    return NO_MATCH
-
-
-def _to_dtype(value: Any, type_: Type) -> Any:
-    if isinstance(value, DType):
-        return value
-    name = _PYTHON_DTYPES.get(value) if isinstance(value, type) else None
-    return NO_MATCH if name is None else dtypes.DTYPES[name]
-
-
-def _to_device(value: Any, type_: Type) -> Any:
-    if value.__class__ is device or isinstance(value, str):
-        return place(value)
-    return NO_MATCH
-
-
-def _instance(cls: type) -> Callable[[Any, Type], Any]:
-    return lambda value, type_: value if isinstance(value, cls) else NO_MATCH
-
-
-_CONVERT: dict[str, Callable[[Any, Type], Any]] = {
-    "Tensor": _to_tensor,
-    "Scalar": _to_scalar,
-    "int": _to_int,
-    "float": _to_float,
-    "bool": _to_bool,
-    "str": _instance(str),
-    "ScalarType": _to_dtype,
-    "Device": _to_device,
-    "Layout": _instance(layout),
-    "MemoryFormat": _instance(memory_format),
-    "Generator": _instance(Generator),
-    "complex": _to_scalar,
-}
-
-
-def convert(value: Any, type_: Type) -> Any:
-    """`value` as an argument of `type_`, or NO_MATCH."""
-    if value is None:
-        return None if type_.optional else NO_MATCH
-    to_element = _CONVERT.get(type_.base)
-    if to_element is None:
-        return NO_MATCH
-    if not type_.is_list:
-        return to_element(value, type_)
-    if isinstance(value, list | tuple):
-        items = [
-            None if item is None and type_.element_optional else to_element(item, type_) for item in value
-        ]
-        return NO_MATCH if any(item is NO_MATCH for item in items) else tuple(items)
-    if type_.base == "Tensor":
-        return NO_MATCH
-    if isinstance(value, Tensor) and value.ndim == 1 and type_.base == "int" and not value.requires_grad:
-        return tuple(value.tolist())
-    if type_.size is not None:
-        item = to_element(value, type_)
-        return NO_MATCH if item is NO_MATCH else (item,) * type_.size
-    return NO_MATCH
-
-
-def _converted(value: Any, argument: Argument) -> Any:
-    """`convert`, where None may also stand for an empty list that is the default (`dims` of roll)."""
-    return () if value is None and argument.default == () else convert(value, argument.type)
 
 
 # One call against one overload.
@@ -195,11 +47,11 @@ def bind(op: OpDef, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, .
             return f"takes at most {len(positional)} positional arguments but {len(args)} were given"
         args = packed
     for i, value in enumerate(args):
-        converted = _converted(value, positional[i])
-        if converted is NO_MATCH:
+        fitted = converted(value, positional[i])
+        if fitted is NO_MATCH:
             name, wanted = _public(positional[i]), _named(positional[i].type)
             return f"argument {name} (position {i + 1}) must be {wanted}, not {_kind(value)}"
-        values[i] = converted
+        values[i] = fitted
     if kwargs:
         problem = _bind_keywords(op, kwargs, values)
         if problem:
@@ -245,10 +97,10 @@ def _bind_keywords(op: OpDef, kwargs: dict[str, Any], values: list[Any]) -> str 
         if values[i] is not REQUIRED:
             return f"got multiple values for argument '{key}'"
         type_ = op.schema.arguments[i].type
-        converted = _converted(value, op.schema.arguments[i])
-        if converted is NO_MATCH:
+        fitted = converted(value, op.schema.arguments[i])
+        if fitted is NO_MATCH:
             return f"argument '{key}' must be {_named(type_)}, not {_kind(value)}"
-        values[i] = converted
+        values[i] = fitted
     return None
 
 
@@ -268,6 +120,42 @@ def _kind(value: Any) -> str:
 
 # A call against all overloads of a name.
 
+# The operator; what follows the arguments that are given without a name; where, and how, arguments are made of
+# what is given; and where those go that are given by name.
+_Plan = tuple[OpDef, tuple[Any, ...], tuple[tuple[int, Callable[[Any], Any]], ...], tuple[int, ...]]
+
+
+def _fixed(values: Sequence[Any], fixes: Sequence[tuple[int, Callable[[Any], Any]]]) -> Any:
+    """The arguments made of what is given, or None if a value does not fit."""
+    fixed = list(values)
+    for i, fix in fixes:
+        value = fixed[i] = fix(fixed[i])
+        if value is None:
+            return None
+    return tuple(fixed)
+
+
+def _as_long(value: int) -> Any:
+    return value if -LARGEST <= value < LARGEST else None
+
+
+def _as_one_long(value: int) -> Any:
+    return (value,) if -LARGEST <= value < LARGEST else None
+
+
+def _as_longs(value: Sequence[Any]) -> Any:
+    for item in value:
+        if type(item) is not int or not -LARGEST <= item < LARGEST:
+            return None
+    return tuple(value) or None
+
+
+def _as_tensors(value: Sequence[Any]) -> Any:
+    for item in value:
+        if type(item) is not Tensor:
+            return None
+    return tuple(value) or None
+
 
 class Packet:
     """A public name: its overloads and the memory of which call goes where."""
@@ -281,8 +169,9 @@ class Packet:
         self.__qualname__ = f"{holder}.{name}" if holder else name
         self.overloads = list(overloads)
         self.inplace = inplace
-        # the operator, what follows the arguments that are given, and which of those must fit into 64 bits
-        self._plans: dict[Any, tuple[OpDef, tuple[Any, ...], tuple[int, ...]]] = {}
+        self._plans: dict[
+            Any, _Plan
+        ] = {}  # by the types of the arguments, and the names of those that have one
         # for calls such as x.view(2, 3): how many arguments come before the ints, which are one list
         self._packing: dict[Any, tuple[OpDef, int, tuple[Any, ...]]] = {}
         self._factory = any(_is_factory(op) for op in overloads)
@@ -291,22 +180,41 @@ class Packet:
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         if self._places and MODES.devices and kwargs.get("device") is None:
             kwargs["device"] = MODES.devices[-1]
-        if not kwargs:
-            plan = self._plans.get(tuple([type(a) for a in args]))
-            if plan is not None:
-                op, rest, ints = plan
-                for i in ints:
-                    if not -_LARGEST <= args[i] < _LARGEST:
-                        return self._resolve_and_call(args, kwargs)
-                if self.inplace:
-                    return call_inplace(op, args + rest)
-                result = call(op, args + rest)
-                return result if op.result_names is None else named_result(op, result)
-            packing = self._packing.get(tuple([type(a) for a in args]))
-            if packing is not None:
-                op, lead, rest = packing
-                return call(op, (*args[:lead], args[lead:], *rest))
+        if kwargs:
+            return self._call_with_names(args, kwargs)
+        types = tuple([type(a) for a in args])
+        plan = self._plans.get(types)
+        if plan is not None:
+            op, rest, fixes, _ = plan
+            values = args + rest
+            if fixes:
+                fixed = _fixed(values, fixes)
+                if fixed is None:
+                    return self._resolve_and_call(args, kwargs)
+                values = fixed
+            if self.inplace:
+                return call_inplace(op, values)
+            result = call(op, values)
+            return result if op.result_names is None else named_result(op, result)
+        packing = self._packing.get(types)
+        if packing is not None:
+            op, lead, rest = packing
+            return call(op, (*args[:lead], args[lead:], *rest))
         return self._resolve_and_call(args, kwargs)
+
+    def _call_with_names(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        plan = self._plans.get((*[type(a) for a in args], *kwargs, *[type(a) for a in kwargs.values()]))
+        if plan is None:
+            return self._resolve_and_call(args, kwargs)
+        op, rest, fixes, places = plan
+        values = [*args, *rest]
+        for place, value in zip(places, kwargs.values(), strict=True):
+            values[place] = value
+        fixed = _fixed(values, fixes)
+        if fixed is None:
+            return self._resolve_and_call(args, kwargs)
+        result = call(op, fixed)
+        return result if op.result_names is None else named_result(op, result)
 
     def _resolve_and_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not MODES.plain and (kinds := overriding_types((*args, *kwargs.values()))):
@@ -331,8 +239,7 @@ class Packet:
         for op in self.overloads:
             values = bind(op, args, kwargs)
             if isinstance(values, tuple):
-                if not kwargs:
-                    self._remember(op, args, values)
+                self._remember(op, args, kwargs, values)
                 return op, values
             problems.append(values)
         return self._resolve_otherwise(args, kwargs) or fail(
@@ -363,32 +270,62 @@ class Packet:
                     return op, values
         return None
 
-    def _remember(self, op: OpDef, args: tuple[Any, ...], values: tuple[Any, ...]) -> None:
+    def _remember(
+        self, op: OpDef, args: tuple[Any, ...], kwargs: dict[str, Any], values: tuple[Any, ...]
+    ) -> None:
         """Keep the decision if any call with the same argument types is bound to be resolved the same way."""
         lead = len(op.schema.positional) - 1  # before a list of ints that was given as several arguments
         packed = (
-            0 <= lead < len(args) and all(type(a) is int for a in args[lead:]) and values[lead] == args[lead:]
+            not kwargs
+            and 0 <= lead < len(args)
+            and all(type(a) is int for a in args[lead:])
+            and values[lead] == args[lead:]
         )
-        for i, value in enumerate(args[:lead] if packed else args):
-            if values[i] is not value or not (type(value) in _PLAIN or isinstance(value, Tensor)):
+        given = list(enumerate(args[:lead] if packed else args))
+        names = op.schema.argument_names
+        places = tuple([names.index(name if name in names else ALIASES[name]) for name in kwargs])
+        given.extend(zip(places, kwargs.values(), strict=True))
+        fixes = []
+        for i, value in given:
+            fix = self._fix(op, i, value, values[i])
+            if fix is NO_MATCH:
                 return
-            if isinstance(value, Tensor) and value._overrides:
-                return
-            if isinstance(value, Tensor) and any(
-                i < len(o.schema.positional) and o.schema.positional[i].type.base != "Tensor"
-                for o in self.overloads[: self.overloads.index(op)]
-            ):
-                return
+            if fix is not None:
+                fixes.append((i, fix))
         types = tuple([type(a) for a in args])
-        if not packed:
-            ints = [
-                i
-                for i, kind in enumerate(types)
-                if kind is int and op.schema.positional[i].type.base == "int"
-            ]
-            self._plans[types] = (op, values[len(args) :], tuple(ints))
-        elif not self.inplace and op.result_names is None:
+        if kwargs:
+            if not self.inplace:
+                rest = values[len(args) :]
+                key = (*types, *kwargs, *[type(a) for a in kwargs.values()])
+                self._plans[key] = (op, rest, tuple(fixes), places)
+        elif not packed:
+            self._plans[types] = (op, values[len(args) :], tuple(fixes), ())
+        elif not self.inplace and op.result_names is None and not fixes:
             self._packing[types] = (op, lead, values[lead + 1 :])
+
+    def _fix(self, op: OpDef, i: int, value: Any, bound: Any) -> Any:
+        """What makes an argument of a value of that type, None if that is what it is; NO_MATCH if more than
+        its type decides what becomes of it."""
+        type_ = op.schema.arguments[i].type
+        if isinstance(value, Tensor):
+            name = op.schema.argument_names[i]
+            number = any(
+                (k == i or other.name == name) and other.type.base != "Tensor"
+                for o in self.overloads[: self.overloads.index(op)]
+                for k, other in enumerate(o.schema.arguments)
+            )
+            return NO_MATCH if bound is not value or value._overrides or number else None
+        if bound is value and type(value) in _PLAIN:
+            return _as_long if type(value) is int and type_.base == "int" else None
+        if not type_.is_list or type_.element_optional or not bound:
+            return NO_MATCH
+        if type(value) is int and type_.base == "int" and bound == (value,):
+            return _as_one_long
+        if type(value) not in (tuple, list, Size):
+            return NO_MATCH
+        if type_.base == "int" and all(type(v) is int for v in value):
+            return _as_longs
+        return _as_tensors if type_.base == "Tensor" and all(type(v) is Tensor for v in value) else NO_MATCH
 
     def _no_match(self, args: tuple[Any, ...], kwargs: dict[str, Any], problems: Sequence[str]) -> str:
         given = [_kind(a) for a in args] + [f"{k}={_kind(v)}" for k, v in kwargs.items()]

@@ -25,6 +25,7 @@ from .tokens import device as Device
 
 _CPU, _META = Device("cpu"), Device("meta")
 _new = object.__new__
+_BYTES = np.dtype(np.uint8)
 
 
 class VersionCounter:
@@ -80,7 +81,8 @@ class StorageBase:
     def of_array(cls, array: np.ndarray) -> Any:
         """The storage of the memory that `array` spans; `array` begins at its offset 0."""
         if array.flags.c_contiguous:
-            buffer = array.reshape(-1).view(np.uint8)
+            size = array.nbytes
+            buffer = np.ndarray((size,), _BYTES, array) if size else array.reshape(-1).view(_BYTES)
         else:
             # Another memory order, or an array with gaps: take its whole span of bytes.
             low, high = np.lib.array_utils.byte_bounds(array)
